@@ -5,6 +5,7 @@ mod bench;
 mod cas_check;
 mod compact;
 mod describe;
+mod doctor;
 mod dump;
 mod lifecycle;
 mod outcome;
@@ -135,6 +136,9 @@ enum Command {
     /// Copy a bucket of a running server into a directory, or into a bucket of another S3 server
     #[command(after_help = export::HELP)]
     Export(export::Arguments),
+    /// Examine a server, its host and its data directory for faults
+    #[command(after_help = doctor::HELP)]
+    Doctor(doctor::Arguments),
     /// Compact the data directory to its smallest size
     #[command(after_help = compact::HELP)]
     Compact(compact::Arguments),
@@ -167,6 +171,7 @@ fn main() -> ExitCode {
         }
         Command::Import(arguments) => import::run(&arguments, line.json, &mut out),
         Command::Export(arguments) => export::run(&arguments, line.json, &mut out),
+        Command::Doctor(arguments) => doctor::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Compact(arguments) => compact::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Dump { files } => dump::run(&files, line.json, &mut out),
     };

@@ -85,7 +85,7 @@ impl CertificateTrust {
     ///
     /// # Errors
     /// A message, if no authority is known.
-    pub(super) fn client_config(&self) -> Result<ClientConfig, String> {
+    pub fn client_config(&self) -> Result<ClientConfig, String> {
         let provider = Arc::new(ring::default_provider());
         let versions =
             ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();

@@ -3,6 +3,7 @@
 pub(crate) mod client;
 pub(crate) mod form;
 pub(crate) mod process;
+pub(crate) mod proxy;
 pub(crate) mod service;
 pub(crate) mod signer;
 pub(crate) mod users;

@@ -4,6 +4,7 @@ mod backup;
 mod bench;
 mod cas_check;
 mod compact;
+mod doctor;
 mod dump;
 mod export;
 mod import;
@@ -222,6 +223,7 @@ fn the_help_of_each_command_has_examples_and_exit_statuses() {
         "remote",
         "import",
         "export",
+        "doctor",
     ] {
         let help = run(&[command, "--help"]);
         assert_eq!(status(&help), 0);

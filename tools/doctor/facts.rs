@@ -1,0 +1,98 @@
+//! The facts of a host and a data directory that checks are functions of.
+
+use std::path::PathBuf;
+
+use siltstone::base::Timestamp;
+
+/// A data directory and its surroundings, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HostFacts {
+    pub(super) now: Timestamp,
+    pub(super) dir: PathBuf,
+    pub(super) mount: Mount,
+    /// The median time of a sync of 4 KiB, in microseconds; `None` if nothing could be written.
+    pub(super) sync_micros: Option<u64>,
+    pub(super) space: Space,
+    /// The user and the mode of the directory.
+    pub(super) owner: u32,
+    pub(super) mode: u32,
+    /// A file that belongs to another user, with this user.
+    pub(super) foreign_file: Option<(PathBuf, u32)>,
+    /// Files with secrets that other users may read or write, with their modes.
+    pub(super) open_secrets: Vec<(PathBuf, u32)>,
+    /// The process that has the directory open.
+    pub(super) server: Option<ServerProcess>,
+    /// The backup that is to be looked at.
+    pub(super) backup: Option<BackupFacts>,
+    pub(super) store: StoreFacts,
+}
+
+/// The file system of the directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Mount {
+    /// Its type, as `ext4`.
+    pub(super) kind: String,
+    pub(super) point: String,
+    /// The options of the mount and of the file system.
+    pub(super) options: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Space {
+    pub(super) free_bytes: u64,
+    pub(super) total_bytes: u64,
+    pub(super) free_inodes: u64,
+    /// 0 where the file system has no fixed number.
+    pub(super) total_inodes: u64,
+}
+
+/// A running server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ServerProcess {
+    pub(super) pid: u32,
+    pub(super) user: u32,
+    /// The hard limit of open files.
+    pub(super) files_max: Option<u64>,
+    /// The limit of its control group, or the memory of the machine, in bytes.
+    pub(super) memory_limit: Option<u64>,
+    /// The options `--memory-max` and `--index-max`, in bytes.
+    pub(super) memory_max: Option<u64>,
+    pub(super) index_max: Option<u64>,
+}
+
+/// A directory of backups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BackupFacts {
+    pub(super) dir: PathBuf,
+    /// The time of the newest complete backup.
+    pub(super) made: Option<Timestamp>,
+    pub(super) on_same_disk: bool,
+}
+
+/// The store, as its files tell it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct StoreFacts {
+    /// The reason why it cannot be read.
+    pub(super) unreadable: Option<String>,
+    /// Places of damage that its metadata show.
+    pub(super) damage: Vec<String>,
+    pub(super) checkpoint: Option<Timestamp>,
+    /// The groups of the log after it.
+    pub(super) groups_behind: u64,
+    pub(super) log_bytes: u64,
+}
+
+/// The metrics of a running server that checks look at; `None` where it does not tell them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct ServerFigures {
+    pub(super) scrub_finished: Option<f64>,
+    pub(super) bad_extents: Option<f64>,
+    pub(super) damaged_places: Option<f64>,
+    pub(super) read_only: Option<f64>,
+    pub(super) ship_lag: Option<f64>,
+    pub(super) clock_behind: Option<f64>,
+    pub(super) memory_refused: Option<f64>,
+    pub(super) index_bytes: Option<f64>,
+    pub(super) index_max_bytes: Option<f64>,
+    pub(super) live_bytes: Option<f64>,
+}

@@ -1,0 +1,206 @@
+//! The collection of facts from this host (Linux, `proc(5)`).
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime};
+
+use bytesize::ByteSize;
+use siltstone::base::{SystemClock, Timestamp};
+use siltstone::fs::OsFs;
+use siltstone::store;
+
+use super::facts::{BackupFacts, HostFacts, Mount, ServerFigures, ServerProcess, Space, StoreFacts};
+
+/// Files whose time is measured.
+const SYNCS: usize = 9;
+/// Files of secrets below the data directory.
+const SECRETS: [&str; 1] = ["users.toml"];
+
+/// The facts of `dir`.
+///
+/// # Errors
+/// The directory cannot be read.
+pub(super) fn gather(dir: &Path, backup: Option<&Path>) -> io::Result<HostFacts> {
+    let dir = fs::canonicalize(dir)?;
+    let metadata = fs::metadata(&dir)?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let secrets = SECRETS.map(|name| dir.join(name));
+    let open_secrets = secrets.into_iter().filter_map(|file| {
+        let mode = fs::metadata(&file).ok()?.mode();
+        (mode & 0o077 != 0).then_some((file, mode))
+    });
+    Ok(HostFacts {
+        now: Timestamp::from_system(SystemTime::now()),
+        mount: mount_of(&mounts, &dir),
+        sync_micros: measure_sync(&dir).ok(),
+        space: space_of(&dir)?,
+        owner: metadata.uid(),
+        mode: metadata.mode(),
+        foreign_file: foreign_file(&dir, metadata.uid()),
+        open_secrets: open_secrets.collect(),
+        server: server_of(&dir),
+        backup: backup.map(|backup| backup_of(backup, metadata.dev())),
+        store: store_of(&dir),
+        dir,
+    })
+}
+
+/// The mount with the longest point that `dir` is below, of the lines of `mountinfo`.
+pub(super) fn mount_of(lines: &str, dir: &Path) -> Mount {
+    let mut best = Mount::default();
+    for line in lines.lines() {
+        let Some((left, right)) = line.split_once(" - ") else { continue };
+        let (left, right): (Vec<_>, Vec<_>) = (left.split(' ').collect(), right.split(' ').collect());
+        let (Some(point), Some(options), Some(kind)) = (left.get(4), left.get(5), right.first()) else {
+            continue;
+        };
+        // Blanks in names are written in octal.
+        let point = point.replace("\\040", " ");
+        if dir.starts_with(&point) && point.len() >= best.point.len() {
+            let options = options.split(',').chain(right.get(2).unwrap_or(&"").split(','));
+            best = Mount { kind: (*kind).to_owned(), point, options: options.map(str::to_owned).collect() };
+        }
+    }
+    best
+}
+
+/// The median time of a sync of 4 KiB, in microseconds.
+fn measure_sync(dir: &Path) -> io::Result<u64> {
+    let path = dir.join(format!(".doctor-{}", std::process::id()));
+    let measured = File::create_new(&path).and_then(|mut file| {
+        let mut micros = Vec::new();
+        for _ in 0..SYNCS {
+            file.write_all(&[0x5a; 4096])?;
+            let start = Instant::now();
+            file.sync_all()?;
+            micros.push(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX));
+        }
+        micros.sort_unstable();
+        Ok(micros[SYNCS / 2])
+    });
+    // A failure leaves an empty file, which no command takes for one of the store.
+    let _ = fs::remove_file(&path);
+    measured
+}
+
+fn space_of(dir: &Path) -> io::Result<Space> {
+    let stats = rustix::fs::statvfs(dir)?;
+    Ok(Space {
+        free_bytes: stats.f_bavail.saturating_mul(stats.f_frsize),
+        total_bytes: stats.f_blocks.saturating_mul(stats.f_frsize),
+        free_inodes: stats.f_favail,
+        total_inodes: stats.f_files,
+    })
+}
+
+/// A file of the store that belongs to another user than the directory.
+fn foreign_file(dir: &Path, owner: u32) -> Option<(PathBuf, u32)> {
+    let entries =
+        ["", "data", "meta"].into_iter().filter_map(|name| fs::read_dir(dir.join(name)).ok()).flatten();
+    entries.filter_map(Result::ok).find_map(|entry| {
+        let user = entry.metadata().ok()?.uid();
+        (user != owner).then(|| (entry.path(), user))
+    })
+}
+
+/// The process that has the lock of the directory, by `/proc/locks`.
+fn server_of(dir: &Path) -> Option<ServerProcess> {
+    let lock = fs::metadata(dir.join(siltstone::format::LOCK)).ok()?;
+    let pid = holder(&fs::read_to_string("/proc/locks").ok()?, lock.ino())?;
+    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let words: Vec<String> = read("cmdline").split('\0').map(str::to_owned).collect();
+    let variables: Vec<String> = read("environ").split('\0').map(str::to_owned).collect();
+    let size = |option: &str, variable: &str| {
+        option_of(&words, &variables, option, variable)?.parse::<ByteSize>().ok()
+    };
+    Some(ServerProcess {
+        pid,
+        user: fs::metadata(format!("/proc/{pid}")).ok()?.uid(),
+        files_max: hard_limit_of_files(&read("limits")),
+        memory_limit: memory_limit(&read("cgroup")),
+        memory_max: size("--memory-max", "SILTSTONE_MEMORY_MAX").map(|size| size.0),
+        index_max: size("--index-max", "SILTSTONE_INDEX_MAX").map(|size| size.0),
+    })
+}
+
+/// The process with a lock on the inode.
+fn holder(locks: &str, inode: u64) -> Option<u32> {
+    let suffix = format!(":{inode}");
+    locks.lines().find_map(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let at = fields.iter().position(|field| field.ends_with(&suffix))?;
+        fields.get(at.checked_sub(1)?)?.parse().ok().filter(|pid| *pid > 0)
+    })
+}
+
+/// The value of an option on a command line, or of its variable.
+fn option_of(words: &[String], variables: &[String], option: &str, variable: &str) -> Option<String> {
+    let with_sign =
+        words.iter().find_map(|word| word.strip_prefix(option)?.strip_prefix('=').map(str::to_owned));
+    let after = || words.iter().position(|word| word == option).and_then(|at| words.get(at + 1).cloned());
+    let set =
+        || variables.iter().find_map(|set| set.strip_prefix(variable)?.strip_prefix('=').map(str::to_owned));
+    with_sign.or_else(after).or_else(set)
+}
+
+fn hard_limit_of_files(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The limit of the control group (version 2), or the memory of the machine.
+fn memory_limit(cgroup: &str) -> Option<u64> {
+    let group = cgroup.lines().find_map(|line| line.strip_prefix("0::"));
+    let limited =
+        group.and_then(|group| fs::read_to_string(format!("/sys/fs/cgroup{group}/memory.max")).ok());
+    let machine = || {
+        let text = fs::read_to_string("/proc/meminfo").ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+    };
+    limited.and_then(|text| text.trim().parse().ok()).or_else(machine)
+}
+
+fn backup_of(dir: &Path, device: u64) -> BackupFacts {
+    let modified = fs::metadata(dir.join("CURRENT")).and_then(|metadata| metadata.modified());
+    BackupFacts {
+        dir: dir.to_owned(),
+        made: modified.ok().map(Timestamp::from_system),
+        on_same_disk: fs::metadata(dir).is_ok_and(|metadata| metadata.dev() == device),
+    }
+}
+
+fn store_of(dir: &Path) -> StoreFacts {
+    match store::stats(&OsFs::new(dir), &SystemClock, 0) {
+        Err(error) => StoreFacts { unreadable: Some(error.to_string()), ..StoreFacts::default() },
+        Ok(stats) => StoreFacts {
+            unreadable: None,
+            damage: stats.damage.iter().map(ToString::to_string).collect(),
+            checkpoint: stats.newest_checkpoint,
+            groups_behind: stats.groups_behind,
+            log_bytes: stats.log.len,
+        },
+    }
+}
+
+/// The figures on the page of metrics.
+pub(super) fn figures_of(page: &str) -> ServerFigures {
+    let value = |name: &str| {
+        let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|value| value.trim().parse().ok())
+    };
+    ServerFigures {
+        scrub_finished: value("siltstone_scrub_finished_timestamp_seconds"),
+        bad_extents: value("siltstone_scrub_bad_extents"),
+        damaged_places: value("siltstone_store_damaged_places"),
+        read_only: value("siltstone_store_read_only"),
+        ship_lag: value("siltstone_ship_lag_seconds"),
+        clock_behind: value("siltstone_clock_behind_seconds"),
+        memory_refused: value("siltstone_memory_refused_total"),
+        index_bytes: value("siltstone_memory_index_bytes"),
+        index_max_bytes: value("siltstone_memory_index_max_bytes"),
+        live_bytes: value("siltstone_store_live_bytes"),
+    }
+}

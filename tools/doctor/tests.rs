@@ -1,0 +1,149 @@
+//! Each prepared fault of a host is named by its check.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use siltstone::base::Timestamp;
+
+use super::facts::{BackupFacts, HostFacts, Mount, ServerProcess, Space, StoreFacts};
+use super::gather::{figures_of, mount_of};
+use super::inside::{examine, examine_figures};
+
+const GIB: u64 = 1 << 30;
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn now() -> Timestamp {
+    Timestamp::parse_iso8601("2026-01-31T12:00:00.000Z").unwrap()
+}
+
+fn before(time: Duration) -> Timestamp {
+    Timestamp::from_millis(now().as_millis() - u64::try_from(time.as_millis()).unwrap())
+}
+
+fn healthy() -> HostFacts {
+    let options = ["rw", "noatime", "errors=remount-ro"].map(str::to_owned).into();
+    HostFacts {
+        now: now(),
+        dir: PathBuf::from("/srv/objects"),
+        mount: Mount { kind: "ext4".to_owned(), point: "/srv".to_owned(), options },
+        sync_micros: Some(900),
+        space: Space {
+            free_bytes: 50 * GIB,
+            total_bytes: 100 * GIB,
+            free_inodes: 90_000,
+            total_inodes: 100_000,
+        },
+        owner: 1000,
+        mode: 0o40700,
+        foreign_file: None,
+        open_secrets: vec![],
+        server: Some(ServerProcess {
+            pid: 7,
+            user: 1000,
+            files_max: Some(65_536),
+            memory_limit: Some(4 * GIB),
+            memory_max: Some(GIB),
+            index_max: Some(2 * GIB),
+        }),
+        backup: Some(BackupFacts { dir: "/mnt/b".into(), made: Some(before(DAY)), on_same_disk: false }),
+        store: StoreFacts {
+            checkpoint: Some(before(DAY)),
+            groups_behind: 10,
+            log_bytes: 4 * GIB,
+            ..StoreFacts::default()
+        },
+    }
+}
+
+/// The checks that find something after a change of the facts.
+fn named(change: impl FnOnce(&mut HostFacts)) -> Vec<&'static str> {
+    let mut facts = healthy();
+    change(&mut facts);
+    examine(&facts).iter().map(|finding| finding.check).collect()
+}
+
+fn server(facts: &mut HostFacts) -> &mut ServerProcess {
+    facts.server.as_mut().unwrap()
+}
+
+#[test]
+fn a_healthy_host_has_no_findings() {
+    assert_eq!(named(|_| {}), Vec::<&str>::new());
+    assert_eq!(named(|facts| facts.server = None), Vec::<&str>::new());
+    assert_eq!(named(|facts| server(facts).user = 0), Vec::<&str>::new(), "root may use any directory");
+    assert_eq!(named(|facts| facts.backup = None), Vec::<&str>::new());
+    assert_eq!(named(|facts| facts.space.total_inodes = 0), Vec::<&str>::new(), "btrfs tells none");
+}
+
+#[test]
+fn each_fault_of_a_host_is_named_alone() {
+    assert_eq!(named(|facts| facts.mount.kind = "tmpfs".into()), ["file-system"]);
+    assert_eq!(named(|facts| facts.mount.kind = "nfs4".into()), ["file-system"]);
+    assert_eq!(named(|facts| facts.mount.kind = "fuse.sshfs".into()), ["file-system"]);
+    assert_eq!(named(|facts| facts.mount.options.push("nobarrier".into())), ["mount-options"]);
+    assert_eq!(named(|facts| facts.mount.options = vec!["ro".into()]), ["mount-options"]);
+    assert_eq!(named(|facts| facts.sync_micros = Some(3)), ["sync-free"]);
+    assert_eq!(named(|facts| facts.sync_micros = Some(400_000)), ["sync-slow"]);
+    assert_eq!(named(|facts| facts.space.free_bytes = GIB), ["space"]);
+    assert_eq!(named(|facts| facts.space.free_inodes = 3), ["inodes"]);
+    assert_eq!(named(|facts| server(facts).files_max = Some(1024)), ["descriptors"]);
+    assert_eq!(named(|facts| server(facts).memory_max = Some(3 * GIB)), ["memory"]);
+    assert_eq!(named(|facts| facts.owner = 0), ["owner"]);
+    assert_eq!(named(|facts| facts.foreign_file = Some(("/srv/objects/LOCK".into(), 0))), ["owner"]);
+    assert_eq!(named(|facts| facts.mode = 0o40777), ["permissions"]);
+    assert_eq!(named(|facts| facts.open_secrets.push(("/u".into(), 0o100_644))), ["secrets"]);
+    assert_eq!(named(|facts| facts.backup.as_mut().unwrap().made = Some(before(30 * DAY))), ["backup"]);
+    assert_eq!(named(|facts| facts.backup.as_mut().unwrap().made = None), ["backup"]);
+    assert_eq!(named(|facts| facts.backup.as_mut().unwrap().on_same_disk = true), ["backup"]);
+    assert_eq!(named(|facts| facts.store.checkpoint = Some(before(60 * DAY))), ["checkpoint"]);
+    assert_eq!(named(|facts| facts.store.damage.push("a file".into())), ["store"]);
+    assert_eq!(named(|facts| facts.store.unreadable = Some("no store".into())), ["store"]);
+}
+
+#[test]
+fn findings_name_the_line_to_change() {
+    let mut facts = healthy();
+    facts.owner = 0;
+    facts.open_secrets = vec![("/srv/objects/users.toml".into(), 0o100_644)];
+    let changes: Vec<_> = examine(&facts).into_iter().map(|finding| finding.change).collect();
+    assert_eq!(changes, ["chown -R 1000 /srv/objects", "chmod 600 /srv/objects/users.toml"]);
+}
+
+#[test]
+fn each_fault_in_the_metrics_is_named_alone() {
+    let named = |page: &str| -> Vec<_> {
+        examine_figures(&figures_of(page), now()).iter().map(|finding| finding.check).collect()
+    };
+    let scrubbed = |days: u32| {
+        let secs = before(days * DAY).as_secs();
+        format!("siltstone_store_live_bytes 5\nsiltstone_scrub_finished_timestamp_seconds {secs}\n")
+    };
+    assert_eq!(named(""), Vec::<&str>::new());
+    assert_eq!(figures_of(&scrubbed(1)).live_bytes, Some(5.0));
+    assert_eq!(named(&scrubbed(1)), Vec::<&str>::new());
+    assert_eq!(named(&scrubbed(60)), ["scrub"]);
+    assert_eq!(
+        named("siltstone_store_live_bytes 0\nsiltstone_scrub_finished_timestamp_seconds 0\n"),
+        Vec::<&str>::new()
+    );
+    assert_eq!(named("siltstone_scrub_bad_extents 1\n"), ["damage"]);
+    assert_eq!(named("siltstone_store_read_only 1\n"), ["read-only"]);
+    assert_eq!(named("siltstone_ship_lag_seconds 3600\n"), ["remote"]);
+    assert_eq!(named("siltstone_clock_behind_seconds 90\n"), ["clock-behind"]);
+    assert_eq!(
+        named("siltstone_memory_index_bytes 95\nsiltstone_memory_index_max_bytes 100\n"),
+        ["memory-refused"]
+    );
+}
+
+#[test]
+fn the_mount_of_a_directory_is_the_closest_above_it() {
+    let lines = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro\n\
+                 30 22 8:2 / /srv rw,noatime - xfs /dev/sdb1 rw,nobarrier\n\
+                 31 22 0:5 / /srv/ob rw - tmpfs tmpfs rw\n\
+                 32 22 0:6 / /my\\040disk ro - nfs4 host:/ rw\nno mount\n";
+    assert_eq!(mount_of(lines, Path::new("/srv/objects")).kind, "xfs");
+    assert!(mount_of(lines, Path::new("/srv/objects")).options.contains(&"nobarrier".to_owned()));
+    assert_eq!(mount_of(lines, Path::new("/home")).kind, "ext4");
+    assert_eq!(mount_of(lines, Path::new("/my disk/a")).kind, "nfs4");
+}
