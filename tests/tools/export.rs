@@ -12,6 +12,7 @@ use siltstone::base::digest::Md5;
 
 use super::import::{Client, command_of, counts, report, start};
 use super::{bytes, status, stderr};
+use crate::support::proxy::{self, Fault, Verdict};
 
 /// The keys of the round trip: as in URLs, and whether each is a file of its name.
 const KEYS: [(&str, bool); 13] = [
@@ -208,4 +209,27 @@ fn an_upload_that_was_left_by_a_killed_run_is_removed() {
         !uploads.contains("<Key>film</Key>") && uploads.contains("<Key>film-of-others</Key>"),
         "{uploads}"
     );
+}
+
+#[test]
+fn a_source_without_tags_is_copied_and_named() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (source, target) = (start(from.path()), start(to.path()));
+    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    old.ask("PUT", "a", &[], "x-amz-meta-who: me\r\nx-amz-tagging: a=b\r\n", b"a");
+    let request = |head: String| match head.lines().next().is_some_and(|line| line.contains("tagging")) {
+        true => {
+            Verdict::Answer("HTTP/1.1 501 Not Implemented\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        }
+        false => Verdict::Forward(head),
+    };
+    let proxy = proxy::start(source.address().parse().unwrap(), Fault { request, ..Fault::default() });
+    let (from_url, to_url) = (format!("http://{proxy}"), new.url.clone());
+    let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
+    let output = command_of("import", &args).output().unwrap();
+    let told = report(&output);
+    assert_eq!((status(&output), counts(&told)), (0, [1, 0, 0, 0]), "{told}");
+    assert!(told["not_kept"].to_string().contains("tags"), "{told}");
+    assert_eq!(new.ask("HEAD", "a", &[], "", b"").header("x-amz-meta-who").as_deref(), Some("me"));
+    assert_eq!(counts(&report(&command_of("import", &args).output().unwrap())), [0, 1, 0, 0]);
 }
