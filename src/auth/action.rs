@@ -107,6 +107,10 @@ actions! {
     GetBucketObjectLockConfiguration: Bucket;
     /// PutObjectLockConfiguration, and object lock of a new bucket.
     PutBucketObjectLockConfiguration: Bucket;
+    /// GetBucketNotificationConfiguration.
+    GetBucketNotification: Bucket;
+    /// PutBucketNotificationConfiguration.
+    PutBucketNotification: Bucket;
     /// GetBucketOwnershipControls.
     GetBucketOwnershipControls: Bucket;
     /// PutBucketOwnershipControls and DeleteBucketOwnershipControls.

@@ -59,6 +59,8 @@ pub const ROUTING_RULES_MAX: usize = 50;
 pub const CORS_MAX_BYTES: usize = 64 * KIB as usize;
 /// Cross-origin rules of a bucket (ibidem).
 pub const CORS_RULES_MAX: usize = 100;
+/// Event notifications of a bucket (S3 user guide, "Event notification types and destinations").
+pub const NOTIFICATIONS_MAX: usize = 100;
 /// Lifecycle rules of a bucket (S3 API reference, PutBucketLifecycleConfiguration).
 pub const LIFECYCLE_RULES_MAX: usize = 1000;
 /// An XML request body.

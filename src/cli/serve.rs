@@ -284,6 +284,7 @@ fn service(
         object_ownership: options.object_ownership,
         md5,
         memory: Arc::clone(memory),
+        webhooks: Vec::new(),
     };
     let settings = ServiceSettings {
         default_dialect: options.dialect,

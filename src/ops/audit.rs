@@ -124,6 +124,7 @@ fn kind_of(operation: Operation) -> Option<BucketConfigurationKind> {
         Operation::PutBucketQuota | Operation::DeleteBucketQuota => Kind::Quota,
         Operation::PutBucketWebsite | Operation::DeleteBucketWebsite => Kind::Website,
         Operation::PutObjectLockConfiguration => Kind::ObjectLock,
+        Operation::PutBucketNotificationConfiguration => Kind::Notification,
         Operation::ListBuckets
         | Operation::PutOwnerQuota
         | Operation::GetOwnerQuota
@@ -145,6 +146,7 @@ fn kind_of(operation: Operation) -> Option<BucketConfigurationKind> {
         | Operation::GetBucketQuota
         | Operation::GetBucketReplication
         | Operation::GetBucketTagging
+        | Operation::GetBucketNotificationConfiguration
         | Operation::GetBucketWebsite
         | Operation::GetObjectLockConfiguration
         | Operation::ListObjects

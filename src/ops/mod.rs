@@ -28,6 +28,7 @@ mod memory;
 mod multipart;
 mod new_object;
 mod not_configured;
+mod notification;
 mod object_lock;
 mod owner;
 mod ownership;
@@ -92,6 +93,8 @@ pub struct Context {
     pub object_ownership: ObjectOwnership,
     /// The memory budget of requests.
     pub memory: Arc<Budget>,
+    /// The names of the webhooks that buckets may notify.
+    pub webhooks: Vec<String>,
 }
 
 impl Context {
@@ -150,6 +153,8 @@ impl Context {
             Operation::PutBucketTagging => bucket_tagging::put(self, proof, call),
             Operation::GetBucketTagging => bucket_tagging::get(self, proof, call),
             Operation::DeleteBucketTagging => bucket_tagging::delete(self, proof, call),
+            Operation::PutBucketNotificationConfiguration => notification::put(self, proof, call),
+            Operation::GetBucketNotificationConfiguration => notification::get(self, proof, call),
             Operation::PutBucketCors => cors::put(self, proof, call),
             Operation::GetBucketCors => cors::get(self, proof, call),
             Operation::DeleteBucketCors => cors::delete(self, proof, call),

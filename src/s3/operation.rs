@@ -152,6 +152,10 @@ operations! {
     DeleteBucketQuota = Delete Bucket "quota" RouteCondition::None;
     /// A configuration that is never set here.
     GetBucketReplication = Get Bucket "replication" RouteCondition::None;
+    /// Sets the event notifications of a bucket.
+    PutBucketNotificationConfiguration = Put Bucket "notification" RouteCondition::None;
+    /// Returns the event notifications of a bucket.
+    GetBucketNotificationConfiguration = Get Bucket "notification" RouteCondition::None;
     /// Sets the tags of a bucket.
     PutBucketTagging = Put Bucket "tagging" RouteCondition::None;
     /// Returns the tags of a bucket.

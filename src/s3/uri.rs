@@ -70,6 +70,11 @@ pub fn encode_query(text: &str) -> String {
     utf8_percent_encode(text, QUERY).to_string()
 }
 
+/// Encodes a key for the record of an event, as forms are: a space becomes a plus (S3 user guide, "Event message structure").
+pub fn encode_event_key(text: &str) -> String {
+    encode_listed(text).replace("%20", "+")
+}
+
 /// Encodes a key as a path.
 pub fn encode_path(text: &str) -> String {
     utf8_percent_encode(text, PATH).to_string()
@@ -109,6 +114,12 @@ mod tests {
     fn listed_names_keep_their_slashes_and_nothing_else_that_is_reserved() {
         assert_eq!(encode_listed("a b+c/(ü)~*\u{1}"), "a%20b%2Bc/%28%C3%BC%29~%2A%01");
         assert_eq!(encode_query("a b+c/(ü)~*\u{1}"), "a%20b%2Bc%2F%28%C3%BC%29~%2A%01");
+    }
+
+    #[test]
+    fn keys_of_events_are_encoded_as_forms_are() {
+        assert_eq!(encode_event_key("red flower/ü+.jpg"), "red+flower/%C3%BC%2B.jpg");
+        assert_eq!(decode_query(&encode_event_key("a b+c/ü")).unwrap(), "a b+c/ü");
     }
 
     #[test]

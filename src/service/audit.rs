@@ -115,6 +115,7 @@ fn scope(operation: Operation) -> AuditScope {
         | O::DeleteBucketQuota
         | O::PutOwnerQuota
         | O::DeleteOwnerQuota
+        | O::PutBucketNotificationConfiguration
         | O::PutBucketWebsite
         | O::DeleteBucketWebsite
         | O::PutObjectLockConfiguration
@@ -150,6 +151,7 @@ fn scope(operation: Operation) -> AuditScope {
         | O::GetBucketTagging
         | O::GetBucketQuota
         | O::GetOwnerQuota
+        | O::GetBucketNotificationConfiguration
         | O::GetBucketWebsite
         | O::GetObjectLockConfiguration
         | O::ListObjects

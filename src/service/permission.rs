@@ -24,6 +24,8 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
         }
         Operation::GetBucketLifecycleConfiguration => &[Action::GetLifecycleConfiguration],
         Operation::GetBucketOwnershipControls => &[Action::GetBucketOwnershipControls],
+        Operation::PutBucketNotificationConfiguration => &[Action::PutBucketNotification],
+        Operation::GetBucketNotificationConfiguration => &[Action::GetBucketNotification],
         Operation::PutBucketOwnershipControls | Operation::DeleteBucketOwnershipControls => {
             &[Action::PutBucketOwnershipControls]
         }

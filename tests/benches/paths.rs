@@ -250,6 +250,7 @@ fn service(store: Arc<Store>) -> Service {
         object_ownership: siltstone::s3::ObjectOwnership::default(),
         md5: Md5Pool::start().expect("a thread can be started"),
         memory: Budget::unlimited(),
+        webhooks: Vec::new(),
     };
     let settings = ServiceSettings {
         default_dialect: Dialect::Aws,

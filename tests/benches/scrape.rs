@@ -66,6 +66,7 @@ fn service(store: Arc<Store>) -> Service {
         object_ownership: ObjectOwnership::default(),
         md5: Md5Pool::start().expect("a thread can be started"),
         memory: Budget::unlimited(),
+        webhooks: Vec::new(),
     };
     let users = Users::parse(
         "[[user]]\nname = \"anonymous\"\nallow = [{ actions = [\"*\"], resources = [\"*\"] }]\n",

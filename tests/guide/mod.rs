@@ -129,6 +129,11 @@ fn the_limits_are_those_of_the_code() {
             ),
             ("rules of a CORS configuration", limits::CORS_RULES_MAX.to_string(), "400 InvalidRequest"),
             (
+                "event notifications of a bucket",
+                number(limits::NOTIFICATIONS_MAX as u64),
+                "400 InvalidArgument",
+            ),
+            (
                 "rules of a lifecycle configuration",
                 number(limits::LIFECYCLE_RULES_MAX as u64),
                 "400 InvalidRequest",

@@ -20,7 +20,7 @@ fn operations_that_are_not_served_say_so() {
     let server = Server::new();
     for (method, target) in [
         ("POST", "/b?acl"),
-        ("GET", "/b?notification"),
+        ("GET", "/b?analytics"),
         ("POST", "/b?publicAccessBlock"),
         ("GET", "/b/k?torrent"),
         ("POST", "/b/k?restore"),

@@ -294,7 +294,7 @@ fn errors_have_the_headers_too() {
             (ask("HEAD", "/b/k").anonymous(), 403),
             (ask("PUT", "/b/new").by("nobody").announcing(1000), 403),
             (ask("PUT", "/b/new").header("Content-MD5", "x").body(b"x"), 400),
-            (ask("PUT", "/b?notification").body(b"x"), 501),
+            (ask("PUT", "/b?analytics").body(b"x"), 501),
             (ask("POST", "/b/k"), 405),
             (ask("GET", "/b?max-keys=-1"), 400),
             (ask("GET", &format!("/b/{}", "k".repeat(1000))), 404),

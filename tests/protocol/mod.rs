@@ -25,6 +25,7 @@ mod list;
 mod locked_for_good;
 mod memory;
 mod multipart;
+mod notification;
 mod object_lock;
 mod ownership;
 mod pages;

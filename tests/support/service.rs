@@ -67,6 +67,7 @@ impl InProcess {
             object_ownership: siltstone::s3::ObjectOwnership::default(),
             md5: Md5Pool::start().unwrap(),
             memory: memory.clone(),
+            webhooks: vec!["thumbs".to_owned(), "audit".to_owned()],
         };
         let entropy = Arc::new(SeededEntropy::new(2));
         let service = Service::new(context, authenticator.clone(), clock.clone(), entropy, options.settings);

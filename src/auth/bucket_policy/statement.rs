@@ -10,8 +10,7 @@ const ACTION_PREFIX: &str = "s3:";
 const RESOURCE_PREFIX: &str = "arn:aws:s3:::";
 
 /// Actions of S3 that a policy may name although no operation here asks for them: whether they apply to objects.
-const FOREIGN_ACTIONS: [(&str, bool); 3] =
-    [("GetObjectTorrent", true), ("RestoreObject", true), ("GetBucketNotification", false)];
+const FOREIGN_ACTIONS: [(&str, bool); 2] = [("GetObjectTorrent", true), ("RestoreObject", true)];
 
 /// Whether a statement allows or denies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

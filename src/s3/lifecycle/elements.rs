@@ -1,27 +1,11 @@
 //! The elements of lifecycle documents, by name and by type.
 
 use crate::base::Timestamp;
-use crate::s3::{ErrorCode, S3Error};
-use crate::xml::{Element, XmlError};
+use crate::s3::S3Error;
+pub(super) use crate::s3::elements::{check_children, child, invalid, missing, text};
+use crate::xml::Element;
 
 const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
-
-/// Refuses children with other names.
-pub(super) fn check_children(element: Element<'_>, known: &[&str]) -> Result<(), S3Error> {
-    match element.children().find(|child| !known.contains(&child.name())) {
-        Some(unknown) => Err(S3Error::malformed_xml(&format!("<{}> is unknown", unknown.name()))),
-        None => Ok(()),
-    }
-}
-
-pub(super) fn child<'d>(element: Element<'d>, name: &str) -> Result<Option<Element<'d>>, S3Error> {
-    element.child(name).map_err(|error: XmlError| S3Error::malformed_xml(&error.to_string()))
-}
-
-/// The text of a child, as it is sent: prefixes may have whitespace at their ends.
-pub(super) fn text(element: Element<'_>, name: &str) -> Result<Option<String>, S3Error> {
-    Ok(child(element, name)?.map(|found| found.text().into_owned()))
-}
 
 /// A whole number, which may be negative.
 pub(super) fn number(element: Element<'_>, name: &str) -> Result<Option<i64>, S3Error> {
@@ -73,12 +57,4 @@ pub(super) fn midnight(element: Element<'_>, name: &str) -> Result<Option<Timest
         return Err(S3Error::invalid_argument(name, &text, format!("'{name}' must be at midnight GMT")));
     }
     Ok(Some(time))
-}
-
-pub(super) fn missing(name: &str) -> S3Error {
-    S3Error::malformed_xml(&format!("there is no <{name}>"))
-}
-
-pub(super) fn invalid(message: impl Into<String>) -> S3Error {
-    S3Error::new(ErrorCode::InvalidRequest).message(message)
 }

@@ -10,8 +10,9 @@ pub use redirect::{UrlScheme, WebsiteAddress, folder_location};
 pub use rule::RoutingRule;
 
 use crate::base::limits::{KEY_LEN_MAX_BYTES, ROUTING_RULES_MAX};
-use crate::s3::{ErrorCode, S3Error};
-use crate::xml::{Document, Element, Writer, XmlError};
+use crate::s3::S3Error;
+use crate::s3::elements::{check_children, child, invalid, missing, text};
+use crate::xml::{Document, Element, Writer};
 
 /// The name of the root element.
 pub const ROOT: &str = "WebsiteConfiguration";
@@ -186,36 +187,11 @@ fn rules(root: Element<'_>) -> Result<Vec<RoutingRule>, S3Error> {
     }
 }
 
-/// Refuses children with other names.
-fn check_children(element: Element<'_>, known: &[&str]) -> Result<(), S3Error> {
-    match element.children().find(|child| !known.contains(&child.name())) {
-        Some(unknown) => Err(S3Error::malformed_xml(&format!("<{}> is unknown", unknown.name()))),
-        None => Ok(()),
-    }
-}
-
-fn child<'d>(element: Element<'d>, name: &str) -> Result<Option<Element<'d>>, S3Error> {
-    element.child(name).map_err(|error: XmlError| S3Error::malformed_xml(&error.to_string()))
-}
-
-/// The text of a child, as it is sent: keys may have whitespace at their ends.
-fn text(element: Element<'_>, name: &str) -> Result<Option<String>, S3Error> {
-    Ok(child(element, name)?.map(|found| found.text().into_owned()))
-}
-
 /// Writes a leaf for a value that is set.
 fn leaf(document: &mut Writer, name: &str, value: Option<&str>) {
     if let Some(value) = value {
         document.leaf(name, value);
     }
-}
-
-fn missing(name: &str) -> S3Error {
-    S3Error::malformed_xml(&format!("there is no <{name}>"))
-}
-
-fn invalid(message: impl Into<String>) -> S3Error {
-    S3Error::new(ErrorCode::InvalidRequest).message(message)
 }
 
 #[cfg(test)]

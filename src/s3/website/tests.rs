@@ -1,6 +1,7 @@
 //! Documents that are taken and refused, and the locations that rules make.
 
 use super::*;
+use crate::s3::ErrorCode;
 
 const INDEX: &str = "<IndexDocument><Suffix>index.html</Suffix></IndexDocument>";
 

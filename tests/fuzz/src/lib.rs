@@ -74,6 +74,7 @@ pub fn service() -> Service {
         object_ownership: siltstone::s3::ObjectOwnership::default(),
         md5: Md5Pool::start().expect("a thread can be started"),
         memory: siltstone::base::Budget::unlimited(),
+        webhooks: Vec::new(),
     };
     let settings = ServiceSettings {
         addressing: addressing(),
