@@ -52,7 +52,9 @@ pub use footer::{FOOTER_LAYOUT, Footer};
 pub use group::{GROUP_LAYOUT, Group, GroupHeader, GroupKind, Pack, UncheckedGroup};
 pub use ids::{UploadId, VersionId};
 pub use layout::Field;
-pub use names::{LOCK, RECLAIM, SCRUB, checkpoint_path, log_path, number_of, segment_path, unfinished};
+pub use names::{
+    LOCK, RECLAIM, SCRUB, checkpoint_path, log_path, number_of, segment_path, tables_path, unfinished,
+};
 pub use parcel::{
     PARCEL_LAYOUT, PARCEL_MAX_BYTES, PIECE_LAYOUT, PIECE_MAX_BYTES, Parcel, ParcelHead, ParcelPiece,
 };

@@ -42,6 +42,11 @@ pub fn segment_path(id: u64) -> String {
     FileKind::Segment.path(id)
 }
 
+/// The path of the block tables of the remote segment `id`.
+pub fn tables_path(id: u64) -> String {
+    format!("{}/{id:016x}.tables", FileKind::Segment.dir())
+}
+
 /// The path of the log file whose first group is `sequence`.
 pub fn log_path(sequence: u64) -> String {
     FileKind::Log.path(sequence)

@@ -132,6 +132,14 @@ impl File for MeteredFile {
         self.file.discard(range)
     }
 
+    fn read_aside(&self, range: Range<u64>) -> Option<Vec<u8>> {
+        self.file.read_aside(range)
+    }
+
+    fn keep_aside(&self, bytes: &[u8], offset: u64) {
+        self.file.keep_aside(bytes, offset);
+    }
+
     fn lock_shared(&self) -> io::Result<()> {
         self.file.lock_shared()
     }

@@ -225,6 +225,16 @@ pub trait File: Send + Sync {
         Ok(())
     }
 
+    /// The bytes of a range that can be had without asking elsewhere, where a file whose bytes are elsewhere keeps some of them
+    /// aside. The caller verifies them: they may be others.
+    fn read_aside(&self, _range: Range<u64>) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Keeps verified bytes of the file aside, for [`File::read_aside`]. Without effect where no bytes are elsewhere, and where the
+    /// disk has no room.
+    fn keep_aside(&self, _bytes: &[u8], _offset: u64) {}
+
     /// Takes a shared lock that forbids punching holes, until this handle is closed. Before punching,
     /// [`File::has_shared_lock`] is checked. The lock needs no write permission and is visible through every mount of
     /// the file system (a shared flock(2)).

@@ -1,5 +1,6 @@
 //! Reading payloads. Every byte is verified before the caller gets it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::digest::Crc32;
@@ -27,18 +28,19 @@ impl ExtentReader {
         Self { segment, extent, table: Vec::new(), block: None, scratch: Vec::new() }
     }
 
-    /// Says that the payload from `position` to `end` will be read. The block table comes along if it is near.
+    /// Says that the payload from `position` to `end` will be read. The block table comes along if it is elsewhere and near.
     ///
     /// # Errors
     /// As of [`ExtentReader::read`], where the bytes are elsewhere.
-    pub fn will_read(&self, position: u64, end: u64) -> Result<(), LogError> {
+    pub fn will_read(&mut self, position: u64, end: u64) -> Result<(), LogError> {
+        self.read_table_aside();
         let (payload, payload_len) = (self.extent.offset + UNIT_BYTES, u64::from(self.extent.payload_len));
         let table_end = payload + payload_len + ExtentHeader::table_len(payload_len);
         // Whole blocks are verified.
         let (first, end) =
             (position - position % BLOCK_BYTES, end.next_multiple_of(BLOCK_BYTES).min(payload_len));
         let wanted = payload + first..payload + end;
-        let is_near = table_end - wanted.end <= TABLE_NEAR_BYTES;
+        let is_near = self.table.is_empty() && table_end - wanted.end <= TABLE_NEAR_BYTES;
         let range = wanted.start..if is_near { table_end } else { wanted.end };
         self.segment.will_read(range)
     }
@@ -128,14 +130,12 @@ impl ExtentReader {
         if !self.table.is_empty() {
             return Ok(());
         }
-        let payload_len = u64::from(self.extent.payload_len);
-        if payload_len <= BLOCK_BYTES {
+        let Some(range) = self.table_range() else {
             self.table = vec![self.extent.check];
             return Ok(());
-        }
-        let len = ExtentHeader::table_len(payload_len) as usize;
+        };
+        let (offset, len) = (range.start, (range.end - range.start) as usize);
         let mut bytes = vec![0; len];
-        let offset = self.extent.offset + UNIT_BYTES + payload_len;
         self.segment.read_checked(offset, len, || {
             self.segment.read_at(&mut bytes, offset)?;
             match Crc32::of(&bytes) == self.extent.check {
@@ -143,8 +143,30 @@ impl ExtentReader {
                 false => Err(self.segment.damage(offset, "the block table does not match its CRC").into()),
             }
         })?;
+        self.segment.file.keep_aside(&bytes, offset);
+        self.set_table(&bytes);
+        Ok(())
+    }
+
+    /// Takes the block table that is kept aside, if it is the right one.
+    fn read_table_aside(&mut self) {
+        let Some(range) = self.table_range().filter(|_| self.table.is_empty()) else { return };
+        let aside = self.segment.file.read_aside(range);
+        if let Some(bytes) = aside.filter(|bytes| Crc32::of(bytes) == self.extent.check) {
+            self.set_table(&bytes);
+        }
+    }
+
+    /// The block table in the segment; `None` for a payload of one block, which has none.
+    fn table_range(&self) -> Option<Range<u64>> {
+        let payload_len = u64::from(self.extent.payload_len);
+        let start = self.extent.offset + UNIT_BYTES + payload_len;
+        let len = ExtentHeader::table_len(payload_len);
+        (len > 0).then_some(start..start + len)
+    }
+
+    fn set_table(&mut self, bytes: &[u8]) {
         let crcs = bytes.chunks_exact(4).map(|crc| u32::from_le_bytes(crc.try_into().expect("chunks of 4")));
         self.table = crcs.collect();
-        Ok(())
     }
 }

@@ -87,7 +87,7 @@ impl ObjectReader {
             Some(range) => {
                 let segment = self.shared.segments.get(range.extent.segment);
                 let segment = segment.map_err(|error| self.shared.failed(error))?;
-                let reader = ExtentReader::new(segment, range.extent);
+                let mut reader = ExtentReader::new(segment, range.extent);
                 let told = reader.will_read(range.position, range.end);
                 told.map_err(|error| self.shared.failed(error))?;
                 Some(reader)

@@ -16,6 +16,7 @@
 mod batch;
 mod pace;
 mod run;
+mod sealed;
 mod state;
 mod sweep;
 
@@ -23,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 pub use pace::ScrubPace;
+pub(super) use sealed::SealedExtents;
 pub(super) use state::{damage_of, is_referenced, load};
 
 use crate::format::{BadExtent, ExtentOwner, ExtentOwnerKind};

@@ -1,11 +1,12 @@
 //! Sealed segments on a remote: what is answered stays readable whatever fails, and nothing goes before its copy is compared.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::*;
 use crate::base::limits::MIB;
 use crate::base::{Clock as _, Entropy as _};
-use crate::format::{CopyPhase, RemoteMark, segment_path};
+use crate::format::{CopyPhase, RemoteMark, segment_path, tables_path};
 use crate::fs::Fs;
 use crate::fs::sim::CrashPolicy;
 use crate::remote::Remote;
@@ -274,11 +275,89 @@ fn many_readers_of_one_place_are_served_by_one_fetch() {
         tiered.remote.release(RemoteCall::Get);
         readers.into_iter().for_each(|reader| assert!(reader.join().unwrap() == bytes(3, LEN)[..1000]));
     });
-    assert_eq!(tiered.remote.calls(RemoteCall::Get) - before, 2, "the block, and the table of the blocks");
-    // With the table near, one is enough for both.
+    assert_eq!(tiered.remote.calls(RemoteCall::Get) - before, 1, "the table of the blocks is here");
     let before = tiered.remote.calls(RemoteCall::Get);
     assert!(get(&store, "b", "k4").unwrap() == bytes(4, LEN));
     assert_eq!(tiered.remote.calls(RemoteCall::Get) - before, 1);
+    store.close();
+}
+
+#[test]
+fn a_cold_range_is_one_request_and_one_more_where_the_tables_are_lost() {
+    let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
+    work(&store).unwrap();
+    let extent = |key: &str| store.find("b", key, Selector::Current).unwrap().version.extents[0];
+    let read = |key: &str, range: Range<u64>| {
+        let found = store.find("b", key, Selector::Current).unwrap();
+        to_end(store.read(&found, range).unwrap()).unwrap()
+    };
+    let gets = |read: &dyn Fn()| {
+        let before = tiered.remote.calls(RemoteCall::Get);
+        read();
+        tiered.remote.calls(RemoteCall::Get) - before
+    };
+    let block = |key: &'static str, at: u64| {
+        move |read: &dyn Fn(&str, Range<u64>) -> Vec<u8>| {
+            let expected = bytes(key[1..].parse().unwrap(), LEN);
+            assert!(
+                read(key, at..at + 65_536) == expected[at as usize..at as usize + 65_536],
+                "{key} at {at}"
+            );
+        }
+    };
+    assert_eq!(gets(&|| block("k3", 65_536)(&read)), 1);
+    // Lost, and then damaged: a reader takes the one in the segment, and keeps it.
+    for spoil in [true, false] {
+        let path = tables_path(extent("k5").segment);
+        match spoil {
+            true => tiered.fs.remove(&path).unwrap(),
+            false => tiered.fs.open(&path).unwrap().write_all_at(&[7; 1000], 0).unwrap(),
+        }
+        assert_eq!(gets(&|| block("k5", 131_072)(&read)), 2);
+        assert_eq!(gets(&|| block("k5", 0)(&read)), 1);
+    }
+    check(&store);
+    // No file of tables outlives its segment.
+    let tables = || {
+        let names = tiered.fs.list("data").unwrap();
+        names.iter().filter(|name| name.ends_with(".tables")).count()
+    };
+    assert!(tables() >= 2);
+    for at in 0..10 {
+        delete(&store, "b", &format!("k{at}"), Selector::Current).unwrap();
+        delete(&store, "b", &format!("s{at}"), Selector::Current).unwrap();
+    }
+    put(&store, "b", "other", b"y").unwrap();
+    reclaim_all(&store).unwrap();
+    assert_eq!(tables(), 0);
+    store.close();
+}
+
+#[test]
+fn a_segment_with_damage_stays_and_is_named_and_the_others_go() {
+    let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
+    let extent = store.find("b", "k3", Selector::Current).unwrap().version.extents[0];
+    tiered.fs.damage(&segment_path(extent.segment), extent.offset + 200_000, 1).unwrap();
+    let waiting = store.tier_figures().unwrap().waiting_segments;
+    assert_eq!(work(&store).unwrap().sent, waiting - 1);
+    let own = format!("/{:016x}-", extent.segment);
+    assert!(tiered.copies().iter().all(|name| !name.contains(&own)), "{:?}", tiered.copies());
+    let damage = store.health().damage;
+    assert!(
+        damage.iter().all(|damage| damage.file == segment_path(extent.segment)) && damage.len() == 1,
+        "{damage:?}"
+    );
+    assert_eq!(store.damaged_objects().iter().map(|object| &*object.key).collect::<Vec<_>>(), ["k3"]);
+    // It is not read again and again.
+    assert_eq!(work(&store).unwrap().sent, 0);
+    // Once the damaged object is gone, the others in the segment may go.
+    delete(&store, "b", "k3", Selector::Current).unwrap();
+    assert_eq!(work(&store).unwrap().sent, 1);
+    assert!(
+        (0..10)
+            .filter(|at| *at != 3)
+            .all(|at| get(&store, "b", &format!("k{at}")).unwrap() == bytes(at, LEN))
+    );
     store.close();
 }
 

@@ -222,6 +222,21 @@ impl File for ColdFile {
         Ok(start < end)
     }
 
+    fn read_aside(&self, range: Range<u64>) -> Option<Vec<u8>> {
+        self.residence.copy().filter(|copy| range.end <= copy.length)?;
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        match self.read_local(&mut bytes, range.start) {
+            Ok(None) => Some(bytes),
+            _ => self.tier.read_table(self.residence.segment, &range),
+        }
+    }
+
+    fn keep_aside(&self, bytes: &[u8], offset: u64) {
+        if self.is_writable && self.residence.copy().is_some() {
+            self.tier.keep_tables(self.residence.segment, [(offset, bytes)]);
+        }
+    }
+
     fn lock_shared(&self) -> io::Result<()> {
         self.file.lock_shared()
     }

@@ -4,7 +4,8 @@
 //!
 //! Each step is durable before the next.
 //!
-//! 1. A segment is sealed: it never changes again.
+//! 1. A segment is sealed: it never changes again. All its live extents are read. One with damage is not sent: the damage is listed
+//!    with the findings of the scrub, and stays here, where it can be looked at.
 //! 2. A group says that the segment is *leaving*, with a nonce. From now on no hole is punched in it, so that every try sends the
 //!    same bytes. This is an intent: it counts for nothing.
 //! 3. The segment is put, under a name with the nonce.
@@ -12,6 +13,9 @@
 //! 5. A group says that the segment is *remote*.
 //! 6. Only now may its local pages go, piece by piece, the first and the last page never: so a start reads headers and footers
 //!    without the remote.
+//!
+//! The block tables are copied to a file beside the segment (`tables`) before step 5, so that a cold range is one request. This file is
+//! a cache: where a table is missing, its first reader fetches and keeps it.
 //!
 //! After a crash between 2 and 5 the intent is repeated under the same name.
 //!
@@ -29,6 +33,7 @@
 mod cold_file;
 mod residence;
 mod sieve;
+mod tables;
 mod tiered_fs;
 mod transfer;
 
@@ -49,6 +54,7 @@ use crate::store::{Store, StoreError, StoreOptions};
 use residence::{LocalPieces, Residence};
 use sieve::Sieve;
 pub(super) use tiered_fs::TieredFs;
+use transfer::SegmentChecks;
 
 const NOT_POISONED: &str = "no code panics while it holds the lock";
 /// Readers that fetch at the same time from different places.
@@ -130,6 +136,8 @@ pub(super) struct Tier {
     fetched_bytes: AtomicU64,
     fetches: AtomicU64,
     sent_bytes: AtomicU64,
+    /// Locked while a segment is checked and sent.
+    checks: Mutex<SegmentChecks>,
     /// Whether the remote was seen to belong to this store.
     is_own: AtomicBool,
 }
@@ -149,6 +157,7 @@ impl Tier {
             fetched_bytes: AtomicU64::new(0),
             fetches: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
+            checks: Mutex::default(),
             is_own: AtomicBool::new(false),
         }
     }

@@ -76,10 +76,11 @@ impl Fs for TieredFs {
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
+        let segment = segment_of(path);
+        // The tables first, so that none outlives its segment.
+        segment.map_or(Ok(()), |id| self.tier.remove_tables(id))?;
         self.fs.remove(path)?;
-        if let Some(id) = segment_of(path) {
-            self.tier.forget(id);
-        }
+        segment.into_iter().for_each(|id| self.tier.forget(id));
         Ok(())
     }
 

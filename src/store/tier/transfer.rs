@@ -1,9 +1,9 @@
 //! Sending segments to the remote, and deleting their copies there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use super::{Tier, TierProgress};
 use crate::base::Entropy;
@@ -12,9 +12,10 @@ use crate::base::limits::{BLOCK_BYTES, PAGE_BYTES};
 use crate::format::{CopyPhase, RemoteCopy, RemoteMark, segment_path};
 use crate::fs::File;
 use crate::index::Index;
-use crate::log::LogError;
+use crate::log::{LogError, Segment};
 use crate::remote::{Body, NewObject, RemoteError};
 use crate::store::remote_request::{FileBody, PATIENCE, patience};
+use crate::store::scrub::SealedExtents;
 use crate::store::{Store, StoreError};
 
 /// The reign of a store that does not ship its log.
@@ -46,17 +47,48 @@ impl Store {
         done: &mut TierProgress,
     ) -> Result<(), StoreError> {
         let index = self.shared.index();
-        let mut waiting = self.waiting(&index);
-        let Some(id) = waiting.next() else { return Ok(()) };
+        let mut checks = tier.checks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting: Vec<u64> = self.waiting(&index).collect();
+        waiting.retain(|id| !checks.is_damaged(*id, &index));
+        let Some(&id) = waiting.first() else { return Ok(()) };
         self.check_mark(tier)?;
         let file = tier.fs.open_read(&segment_path(id)).map_err(|error| self.shared.failed(error.into()))?;
-        let copy = self.intend(&index, id, file.as_ref(), entropy)?;
-        send(tier, id, &copy, file.as_ref()).map_err(|error| self.remote_failed(id, error))?;
+        let segment = Arc::new(Segment { id, file });
+        done.more |= waiting.len() > 1;
+        if !self.is_good(&mut checks, &segment, &waiting)? {
+            return Ok(());
+        }
+        let copy = self.intend(&index, id, segment.file.as_ref(), entropy)?;
+        send(tier, id, &copy, segment.file.as_ref()).map_err(|error| self.remote_failed(id, error))?;
+        let tables = checks.extents.tables(&segment);
+        tier.keep_tables(id, tables.iter().map(|(offset, bytes)| (*offset, bytes.as_slice())));
         self.set_remote_copy(id, Some(self.in_phase(copy, CopyPhase::Remote)))?;
         tier.residence(id).set_copy(&copy, self.shared.published().sequence);
         done.sent += 1;
-        done.more = waiting.next().is_some();
         Ok(())
+    }
+
+    /// Whether all live extents of the first of the waiting segments are good. They are read once, however often it is sent.
+    fn is_good(
+        &self,
+        checks: &mut SegmentChecks,
+        segment: &Arc<Segment>,
+        waiting: &[u64],
+    ) -> Result<bool, StoreError> {
+        if !checks.extents.has(segment.id) {
+            checks.extents = SealedExtents::find(&self.shared, waiting);
+        }
+        if checks.good == Some(segment.id) {
+            return Ok(true);
+        }
+        let bad = self.check_sealed(segment, &checks.extents)?;
+        if bad == 0 {
+            checks.good = Some(segment.id);
+            return Ok(true);
+        }
+        log::error!("{} is not sent to the remote: {bad} of its live extents are damaged", segment.path());
+        checks.damaged.insert(segment.id, self.shared.index().liveness().of(segment.id));
+        Ok(false)
     }
 
     /// Fails unless the remote is marked as that of this store.
@@ -149,6 +181,23 @@ impl Store {
             RemoteError::Body(error) => self.shared.failed(LogError::from(error)),
             error => StoreError::RemoteUnavailable(format!("{}: {error}", segment_path(id))),
         }
+    }
+}
+
+/// The checks of segments before they are sent.
+#[derive(Default)]
+pub(super) struct SegmentChecks {
+    /// The live extents of segments that wait.
+    extents: SealedExtents,
+    /// The segment that was found good last.
+    good: Option<u64>,
+    /// Segments with damage, and their live bytes at that time. They stay here until some of those die, or until the next start.
+    damaged: BTreeMap<u64, u64>,
+}
+
+impl SegmentChecks {
+    fn is_damaged(&self, segment: u64, index: &Index) -> bool {
+        self.damaged.get(&segment) == Some(&index.liveness().of(segment))
     }
 }
 
