@@ -130,10 +130,10 @@ enum Command {
     /// Probe and prepare a bucket on another S3 server for this store
     #[command(after_help = remote::HELP)]
     Remote(remote::Arguments),
-    /// Copy a directory, or a bucket of another S3 server, into a bucket of a running server
+    /// Copy a directory, or a bucket of another S3 server, into a bucket
     #[command(after_help = import::HELP)]
     Import(import::Arguments),
-    /// Copy a bucket of a running server into a directory, or into a bucket of another S3 server
+    /// Copy a bucket into a directory, or into a bucket of another S3 server
     #[command(after_help = export::HELP)]
     Export(export::Arguments),
     /// Examine a server, its host and its data directory for faults
@@ -169,8 +169,8 @@ fn main() -> ExitCode {
             let variable = |name: &str| std::env::var(name).ok();
             remote::run(&line.data_dir, &arguments, line.json, &variable, &mut out)
         }
-        Command::Import(arguments) => import::run(&arguments, line.json, &mut out),
-        Command::Export(arguments) => export::run(&arguments, line.json, &mut out),
+        Command::Import(arguments) => import::run(&line.data_dir, &arguments, line.json, &mut out),
+        Command::Export(arguments) => export::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Doctor(arguments) => doctor::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Compact(arguments) => compact::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Dump { files } => dump::run(&files, line.json, &mut out),

@@ -11,11 +11,13 @@ use siltstone::client::{
     Answer, Endpoint, HttpConnection, RequestSigner, RequestToSign, SignedRequest, encoded_query,
 };
 
-use super::{bytes, status, stderr, stdout};
+use super::{bytes, status, stderr, stdout, until_unlocked};
 use crate::support::process::{Running, on_a_free_port};
 
 const ACCESS_KEY: &str = "AKIMPORTSTHINGS1";
 const SECRET_KEY: &str = "a secret of the import";
+/// The refusal of a directory whose store is open.
+const IN_USE: &str = "another process uses";
 
 pub(super) fn start(dir: &Path) -> Running {
     let mut command = on_a_free_port(dir);
@@ -53,13 +55,19 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// Makes the bucket.
     pub(super) fn new(server: &Running, bucket: &str) -> Self {
+        let mut client = Self::of_bucket(server, bucket);
+        client.ask("PUT", "", &[], "", b"");
+        client
+    }
+
+    /// A client of a bucket that is there.
+    fn of_bucket(server: &Running, bucket: &str) -> Self {
         let url = format!("http://{}", server.address());
         let endpoint = Endpoint::resolve(&url, None).unwrap();
         let bucket = bucket.to_owned();
-        let mut client = Self { url, bucket, connection: HttpConnection::open(&endpoint).unwrap() };
-        client.ask("PUT", "", &[], "", b"");
-        client
+        Self { url, bucket, connection: HttpConnection::open(&endpoint).unwrap() }
     }
 
     pub(super) fn ask(
@@ -283,4 +291,42 @@ fn what_cannot_be_imported_is_named() {
         let output = command(args).output().unwrap();
         assert!(status(&output) == 2 && stderr(&output).contains(why), "{args:?}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn a_stopped_server_is_filled_and_read_in_its_data_directory() {
+    let [from, to, out] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let source = start(from.path());
+    let mut old = Client::new(&source, "old");
+    old.enable_versions();
+    for body in [&b"first"[..], b"second"] {
+        old.ask("PUT", "note", &[], "x-amz-meta-mood: good", body);
+    }
+    old.ask("PUT", "large", &[], "", &bytes(7, 70_000));
+    let (url, data_dir) = (old.url.clone(), to.path().join("siltstone-data"));
+    let [dir, out] = [&*data_dir, out.path()].map(|path| path.to_str().unwrap().to_owned());
+    let args = ["s3://old", "new", "--endpoint", &url, "--offline", "--data-dir", &dir];
+    let output = command(&args).output().unwrap();
+    assert_eq!((status(&output), counts(&report(&output))), (0, [2, 0, 0, 0]), "{}", stderr(&output));
+    assert_eq!(counts(&report(&command(&args).output().unwrap())), [0, 2, 0, 0]);
+
+    let target = start(to.path());
+    let mut new = Client::of_bucket(&target, "new");
+    assert_eq!(new.history(), old.history());
+    assert!(new.body("large") == bytes(7, 70_000));
+    // Its store is open, and a second process leaves it alone.
+    let output = command(&args).output().unwrap();
+    assert!(status(&output) == 2 && stderr(&output).contains(IN_USE), "{}", stderr(&output));
+    drop(target);
+
+    let args = ["s3://new", &out, "--offline", "--data-dir", &dir];
+    let run = || command_of("export", &args).output().unwrap();
+    let output = until_unlocked(run, |output| stderr(output).contains(IN_USE));
+    assert_eq!((status(&output), counts(&report(&output))), (0, [2, 0, 0, 0]), "{}", stderr(&output));
+    assert_eq!(fs::read(Path::new(&out).join("note")).unwrap(), b"second");
+    // An export makes no store.
+    let nowhere = format!("{out}/none");
+    let output =
+        command_of("export", &["s3://new", &out, "--offline", "--data-dir", &nowhere]).output().unwrap();
+    assert!(status(&output) == 2 && !Path::new(&nowhere).exists(), "{}", stderr(&output));
 }

@@ -9,6 +9,8 @@ use super::object::ObjectCopy;
 use super::peer::{Call, CallError, Link, Peer};
 use super::threads::Transfer;
 
+const ENABLED: &[u8] = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
+
 /// A bucket and a prefix of names.
 pub(super) struct Place {
     pub(super) peer: Peer,
@@ -57,6 +59,22 @@ impl Place {
         if !self.prefix.is_empty() && !self.prefix.ends_with('/') {
             self.prefix.push('/');
         }
+    }
+
+    /// Makes the bucket unless it is there; with `versions` one that keeps them.
+    pub(super) fn make_bucket(&self, versions: bool) -> Result<(), String> {
+        let failed = |error: CallError| format!("{}: {}", self.peer.bucket, error.text());
+        let mut link = Link::new(&self.peer);
+        match link.ask(Call { method: "HEAD", ..Call::default() }) {
+            Err(CallError::Absent) => {}
+            found => return found.map(drop).map_err(failed),
+        }
+        link.ask(Call { method: "PUT", ..Call::default() }).map_err(failed)?;
+        if versions {
+            let enable = Call { method: "PUT", query: &[("versioning", "")], ..Call::default() };
+            link.ask_with(enable, ENABLED).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Whether the bucket has versions. It fails if the bucket cannot be used.

@@ -1,4 +1,4 @@
-//! The command `export`: copies a bucket of a running server into a directory, or into a bucket of another server.
+//! The command `export`: copies a bucket of this server into a directory, or into a bucket of another server.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use super::buckets::{BucketCopy, Credentials, Place};
 use super::file_names::{Places, side_file};
 use super::listing::{self, ListedKey, ListedVersion};
 use super::manifest::ManifestEntry;
+use super::own_server::{OwnServer, OwnServerArguments};
 use super::peer::Link;
 use super::report::{Copied, Loss};
 use super::save::{ExportDirectory, SavedVersion};
@@ -17,7 +18,8 @@ use super::threads::{JobQueue, Transfer};
 use crate::outcome::{Failure, Outcome};
 
 pub(crate) const HELP: &str = "\
-Copies the objects of a bucket into a directory, or into a bucket of another S3 server, which must exist. An export may be interrupted at any
+Copies the objects of a bucket of a running server, or with --offline of the data directory of a stopped one, into a directory, or into a bucket
+of another S3 server, which must exist. An export may be interrupted at any
 time: run it again, and it skips what is there with the same bytes and attributes. Nothing is removed from the target.
 
 In a directory each key is a file of its name, with the modification time of x-amz-meta-mtime or of the object. Keys that are no file names are
@@ -28,6 +30,7 @@ Examples:
   siltstone-tools export s3://photos /mnt/usb/photos --access-key KEY --secret-key SECRET
   siltstone-tools export s3://photos/2026 /mnt/usb/photos --versions
   siltstone-tools export s3://photos s3://copies/photos/ --endpoint https://s3.eu-west-1.amazonaws.com --region eu-west-1
+  siltstone-tools --data-dir /srv/objects export s3://photos /mnt/usb/photos --offline
   siltstone-tools --json export s3://photos /mnt/usb/photos | jq .failures
 
 Exit status:
@@ -43,28 +46,8 @@ pub(crate) struct Arguments {
     /// The directory, or s3://BUCKET/PREFIX of another server
     target: String,
 
-    /// URL of the server that is exported
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9000")]
-    server: String,
-    /// Access key of this server
-    #[arg(
-        long,
-        value_name = "KEY",
-        env = "SILTSTONE_ACCESS_KEY",
-        default_value = "",
-        hide_default_value = true
-    )]
-    access_key: String,
-    /// Its secret key
-    #[arg(
-        long,
-        value_name = "SECRET",
-        env = "SILTSTONE_SECRET_KEY",
-        hide_env_values = true,
-        default_value = "",
-        hide_default_value = true
-    )]
-    secret_key: String,
+    #[command(flatten)]
+    own: OwnServerArguments,
 
     /// URL of the server of the target s3://BUCKET
     #[arg(long, value_name = "URL")]
@@ -132,29 +115,36 @@ struct DirectoryExport<'e> {
 }
 
 /// Copies, and prints the report.
-pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+pub(crate) fn run(
+    data_dir: &Path,
+    arguments: &Arguments,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
     let transfer = Transfer::new()?;
-    if arguments.target.starts_with("s3://") {
-        export_bucket(arguments, &transfer, json).map_err(Failure::Command)?;
-    } else {
-        export_directory(arguments, &transfer, json).map_err(Failure::Command)?;
-    }
+    let export = if arguments.target.starts_with("s3://") { export_bucket } else { export_directory };
+    let own = arguments.own.start(data_dir, false, arguments.parallel).map_err(Failure::Command)?;
+    let done = export(arguments, &own, &transfer, json);
+    own.end();
+    done.map_err(Failure::Command)?;
     let report = transfer.report();
     report.write(json, out)?;
     Ok(if report.is_complete() { Outcome::Success } else { Outcome::Findings })
 }
 
-fn source_of(arguments: &Arguments) -> Result<(Place, bool), String> {
-    let Arguments { access_key, secret_key, .. } = arguments;
-    let keys = Credentials { access_key, secret_key, token: "" };
-    let ca_file = arguments.ca_file.as_deref();
-    let source = Place::open(&arguments.source, &arguments.server, &keys, &arguments.region, ca_file)?;
+fn source_of(arguments: &Arguments, own: &OwnServer<'_>) -> Result<(Place, bool), String> {
+    let source = own.place(&arguments.source, &arguments.region, arguments.ca_file.as_deref())?;
     let keeps_versions = source.keeps_versions()?;
     Ok((source, keeps_versions))
 }
 
-fn export_bucket(arguments: &Arguments, transfer: &Transfer, json: bool) -> Result<(), String> {
-    let (source, keeps_versions) = source_of(arguments)?;
+fn export_bucket(
+    arguments: &Arguments,
+    own: &OwnServer<'_>,
+    transfer: &Transfer,
+    json: bool,
+) -> Result<(), String> {
+    let (source, keeps_versions) = source_of(arguments, own)?;
     let url = arguments.endpoint.as_deref().ok_or("--endpoint URL names the server of s3://")?;
     let keys = Credentials {
         access_key: &arguments.target_access_key,
@@ -177,8 +167,13 @@ fn export_bucket(arguments: &Arguments, transfer: &Transfer, json: bool) -> Resu
     Ok(())
 }
 
-fn export_directory(arguments: &Arguments, transfer: &Transfer, json: bool) -> Result<(), String> {
-    let (mut source, keeps_versions) = source_of(arguments)?;
+fn export_directory(
+    arguments: &Arguments,
+    own: &OwnServer<'_>,
+    transfer: &Transfer,
+    json: bool,
+) -> Result<(), String> {
+    let (mut source, keeps_versions) = source_of(arguments, own)?;
     source.close_prefix();
     let versions = arguments.versions && keeps_versions;
     let name = format!("s3://{}/{}", source.peer.bucket, source.prefix);

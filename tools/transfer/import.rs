@@ -1,4 +1,4 @@
-//! The command `import`: copies a directory, or a bucket of another server, into a bucket of a running server.
+//! The command `import`: copies a directory, or a bucket of another server, into a bucket of this one.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io::Write;
@@ -14,14 +14,15 @@ use super::file::import_file;
 use super::file_names::SIDE_DIRECTORY;
 use super::manifest::{MANIFEST, ManifestEntry, ManifestReader};
 use super::object::ObjectCopy;
+use super::own_server::{OwnServer, OwnServerArguments};
 use super::peer::Link;
 use super::report::Loss;
 use super::threads::{JobQueue, Transfer};
 use crate::outcome::{Failure, Outcome};
 
 pub(crate) const HELP: &str = "\
-Copies files, or the objects of another S3 server, into a bucket of a running server. The bucket must exist. An import may be interrupted at
-any time: run it again, and it skips keys that are there with the same bytes and attributes. Where both buckets keep versions, all versions
+Copies files, or the objects of another S3 server, into a bucket of a running server, which must exist, or with --offline into the data directory
+of a stopped one, where the bucket is made if it is missing. An import may be interrupted at any time: run it again, and it skips keys that are there with the same bytes and attributes. Where both buckets keep versions, all versions
 and delete markers are copied in order; otherwise the current versions. The prefix of s3://BUCKET/PREFIX is replaced by that of the target.
 Modification times of files become x-amz-meta-mtime. A directory that an export filled is restored with the metadata, tags and versions of its
 manifest.
@@ -29,6 +30,7 @@ manifest.
 Examples:
   siltstone-tools import /srv/photos photos/2026 --access-key KEY --secret-key SECRET
   siltstone-tools import s3://photos photos --endpoint https://s3.eu-west-1.amazonaws.com --region eu-west-1
+  siltstone-tools --data-dir /srv/objects import /mnt/usb/photos photos --offline
   siltstone-tools --json import s3://photos/cats photos/cats --endpoint http://10.0.0.7:7480 | jq .failures
 
 Exit status:
@@ -44,28 +46,8 @@ pub(crate) struct Arguments {
     /// The bucket of the server, and a prefix if need be: BUCKET/PREFIX
     target: String,
 
-    /// URL of the server that receives
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9000")]
-    server: String,
-    /// Access key of the server that receives
-    #[arg(
-        long,
-        value_name = "KEY",
-        env = "SILTSTONE_ACCESS_KEY",
-        default_value = "",
-        hide_default_value = true
-    )]
-    access_key: String,
-    /// Its secret key
-    #[arg(
-        long,
-        value_name = "SECRET",
-        env = "SILTSTONE_SECRET_KEY",
-        hide_env_values = true,
-        default_value = "",
-        hide_default_value = true
-    )]
-    secret_key: String,
+    #[command(flatten)]
+    own: OwnServerArguments,
 
     /// URL of the server of s3://BUCKET
     #[arg(long, value_name = "URL")]
@@ -133,27 +115,39 @@ struct DirectoryImport<'i> {
 }
 
 /// Copies, and prints the report.
-pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+pub(crate) fn run(
+    data_dir: &Path,
+    arguments: &Arguments,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
     let transfer = Transfer::new()?;
-    if arguments.source.starts_with("s3://") {
-        import_bucket(arguments, &transfer, json).map_err(Failure::Command)?;
-    } else {
-        import_directory(arguments, &transfer, json).map_err(Failure::Command)?;
-    }
+    let import = if arguments.source.starts_with("s3://") { import_bucket } else { import_directory };
+    let own = arguments.own.start(data_dir, true, arguments.parallel).map_err(Failure::Command)?;
+    let done = import(arguments, &own, &transfer, json);
+    own.end();
+    done.map_err(Failure::Command)?;
     let report = transfer.report();
     report.write(json, out)?;
     Ok(if report.is_complete() { Outcome::Success } else { Outcome::Findings })
 }
 
-fn target_of(arguments: &Arguments) -> Result<Place, String> {
-    let Arguments { access_key, secret_key, .. } = arguments;
-    let keys = Credentials { access_key, secret_key, token: "" };
-    let ca_file = arguments.ca_file.as_deref();
-    Place::open(&arguments.target, &arguments.server, &keys, &arguments.region, ca_file)
+/// The place that is filled, and whether it keeps versions. A bucket that has to be made does so if `versions` are to come.
+fn target_of(arguments: &Arguments, own: &OwnServer<'_>, versions: bool) -> Result<(Place, bool), String> {
+    let target = own.place(&arguments.target, &arguments.region, arguments.ca_file.as_deref())?;
+    if own.makes_buckets() {
+        target.make_bucket(versions)?;
+    }
+    let keeps_versions = target.keeps_versions()?;
+    Ok((target, keeps_versions))
 }
 
-fn import_bucket(arguments: &Arguments, transfer: &Transfer, json: bool) -> Result<(), String> {
-    let target = target_of(arguments)?;
+fn import_bucket(
+    arguments: &Arguments,
+    own: &OwnServer<'_>,
+    transfer: &Transfer,
+    json: bool,
+) -> Result<(), String> {
     let url = arguments.endpoint.as_deref().ok_or("--endpoint URL names the server of s3://")?;
     let keys = Credentials {
         access_key: &arguments.source_access_key,
@@ -161,7 +155,8 @@ fn import_bucket(arguments: &Arguments, transfer: &Transfer, json: bool) -> Resu
         token: &arguments.source_session_token,
     };
     let source = Place::open(&arguments.source, url, &keys, &arguments.region, arguments.ca_file.as_deref())?;
-    let (there, here) = (source.keeps_versions()?, target.keeps_versions()?);
+    let there = source.keeps_versions()?;
+    let (target, here) = target_of(arguments, own, there)?;
     if there && !here {
         transfer.report().lose(Loss::Noncurrent);
     }
@@ -175,20 +170,25 @@ fn import_bucket(arguments: &Arguments, transfer: &Transfer, json: bool) -> Resu
     Ok(())
 }
 
-fn import_directory(arguments: &Arguments, transfer: &Transfer, json: bool) -> Result<(), String> {
+fn import_directory(
+    arguments: &Arguments,
+    own: &OwnServer<'_>,
+    transfer: &Transfer,
+    json: bool,
+) -> Result<(), String> {
     let root = Path::new(&arguments.source);
     if !root.is_dir() {
         return Err(format!("{}: there is no such directory", arguments.source));
     }
-    let mut target = target_of(arguments)?;
-    target.close_prefix();
-    let mut keeps_versions = target.keeps_versions()?;
     let manifest = manifest_of(root)?;
-    if let Some(manifest) = &manifest {
-        if manifest.head.versions && !keeps_versions {
+    let versions = manifest.as_ref().is_some_and(|manifest| manifest.head.versions);
+    let (mut target, mut keeps_versions) = target_of(arguments, own, versions)?;
+    target.close_prefix();
+    if manifest.is_some() {
+        if versions && !keeps_versions {
             transfer.report().lose(Loss::Noncurrent);
         }
-        keeps_versions &= manifest.head.versions;
+        keeps_versions &= versions;
     }
     let import = DirectoryImport {
         root,

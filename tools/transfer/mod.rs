@@ -1,4 +1,4 @@
-//! The commands `import` and `export`: copies between a bucket of a running server and a directory or another server.
+//! The commands `import` and `export`: copies between a bucket of this server and a directory or another server.
 
 mod attributes;
 mod bucket_source;
@@ -12,6 +12,7 @@ pub(crate) mod import;
 mod listing;
 mod manifest;
 mod object;
+mod own_server;
 mod peer;
 mod report;
 mod save;
