@@ -30,7 +30,7 @@
 //! | [`log`] | segmented append-only logs of records; knows no S3 | base, format, fs |
 //! | [`index`] | the state that the entries add up to, in memory | base, format |
 //! | [`s3`] | the vocabulary of the protocol | base, xml |
-//! | [`remote`] | objects on another S3 server; a simulated one for tests | base, client |
+//! | [`remote`] | objects on another S3 server, encrypted or not; a simulated one for tests | base, format, client |
 //! | [`client`] | a client of S3 servers: signed requests over TCP or TLS | base, xml |
 //! | [`store`] | the engine: commit, read, recover, reclaim, scrub | the storage column |
 //! | [`auth`] | signatures, users, permissions | base, s3 |

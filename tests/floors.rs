@@ -14,7 +14,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("client", &["base", "xml"]),
     ("log", &["base", "format", "fs"]),
     ("index", &["base", "format"]),
-    ("remote", &["base", "client"]),
+    ("remote", &["base", "format", "client"]),
     ("s3", &["base", "xml"]),
     ("store", &["base", "format", "fs", "log", "index", "remote"]),
     ("auth", &["base", "s3"]),

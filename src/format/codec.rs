@@ -3,6 +3,8 @@
 
 use thiserror::Error;
 
+use crate::format::EncryptionKeyId;
+
 /// The reason why bytes cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum DecodeError {
@@ -36,6 +38,9 @@ pub enum DecodeError {
     /// A value of a later version that must not be skipped.
     #[error("{0} is unknown to this version: use a newer siltstone")]
     Unknown(&'static str),
+    /// An encrypted object, read without a key.
+    #[error("it is encrypted with the key {0}: name the file with that key as `encryption_key_file`")]
+    Encrypted(EncryptionKeyId),
 }
 
 impl DecodeError {

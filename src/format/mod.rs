@@ -10,6 +10,7 @@ mod client_ids;
 mod codec;
 mod controls;
 mod descriptor;
+mod encrypted_block;
 mod entry;
 mod etag;
 mod extent;
@@ -42,6 +43,9 @@ pub use client_ids::{ClientId, ClientIds};
 pub use codec::{ByteDecoder, DecodeError, Decoded, Encode};
 pub use controls::{AclGrants, ObjectControls, Retention, RetentionMode};
 pub use descriptor::{Descriptor, ExtentPurpose, PayloadSource, RebuildRecord};
+pub use encrypted_block::{
+    ENCRYPTED_BLOCK_LAYOUT, EncryptedBlockHead, EncryptionKeyId, EncryptionKeyLine,
+};
 pub use entry::{BucketRecord, CheckpointEnd, Entry, RawEntry, RawVersionPut, Versioning};
 pub use etag::ETag;
 pub use extent::{EXTENT_LAYOUT, ExtentHeader};

@@ -1,7 +1,7 @@
 //! Objects of a remote that are one line of text with a CRC (data-format.md, sections 16 and 17).
 
 use crate::base::digest::to_hex;
-use crate::format::{DecodeError, Decoded, StoreId};
+use crate::format::{DecodeError, Decoded, EncryptedBlockHead, StoreId};
 
 /// The longest line, in bytes.
 pub const SEALED_LINE_MAX_BYTES: u64 = 512;
@@ -23,12 +23,15 @@ pub(super) fn encode(kind: &str, store: &StoreId, values: &[(&str, &dyn std::fmt
 /// The store and the values of a line of that kind, whose values have those names.
 ///
 /// # Errors
-/// `Unknown` for a later version; another for a damaged object.
+/// `Unknown` for a later version; `Encrypted` without a key; another for a damaged object.
 pub(super) fn decode<'l, const N: usize>(
     kind: &str,
     names: [&str; N],
     bytes: &'l [u8],
 ) -> Decoded<(StoreId, [&'l str; N])> {
+    if let Ok(head) = EncryptedBlockHead::decode(bytes) {
+        return Err(DecodeError::Encrypted(head.key));
+    }
     let line = std::str::from_utf8(bytes).map_err(|_| DecodeError::Utf8)?;
     let words: Vec<&str> = line.strip_suffix('\n').ok_or(DecodeError::Short)?.split(' ').collect();
     let ["siltstone", found, version, "store", store, rest @ .., "crc", crc] = words.as_slice() else {

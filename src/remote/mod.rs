@@ -4,12 +4,14 @@
 //! This module sees neither segments nor the log; `store` decides which objects there are, and when they go.
 
 mod breaker;
+mod encrypted;
 pub mod probe;
 mod rate;
 mod s3;
 mod settings;
 pub mod sim;
 
+pub use encrypted::{EncryptedRemote, EncryptionKey, EncryptionKeys};
 pub use s3::S3Remote;
 pub use settings::{RemoteSettings, SettingSources};
 
@@ -17,6 +19,11 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::time::Duration;
+
+use crate::base::digest::Md5;
+
+/// Bytes that a comparison reads at a time.
+const COMPARED_AT_ONCE: u64 = 1024 * 1024;
 
 /// The objects of a remote. PUT, GET, HEAD and DELETE of one name are linearizable where the remote's probe found it.
 ///
@@ -36,11 +43,45 @@ pub trait Remote: Send + Sync {
     /// As [`RemoteError`] says.
     fn head(&self, name: &str, within: Duration) -> Result<Option<RemoteObject>, RemoteError>;
 
-    /// The bytes of `range` of the object `name`: exactly as many as the range has. The caller bounds the range by its memory.
+    /// The bytes of `range` of the object `name`, as far as the object has them; for an empty range its length alone. The caller bounds the
+    /// range by its memory.
     ///
     /// # Errors
-    /// [`RemoteError::Missing`] where there is no such object; [`RemoteError::Wrong`] where the answer has another range or length.
-    fn get(&self, name: &str, range: Range<u64>, within: Duration) -> Result<Vec<u8>, RemoteError>;
+    /// [`RemoteError::Missing`] where there is no such object; [`RemoteError::Wrong`] where it ends before the range begins, and where the
+    /// answer has another range or length.
+    fn get_part(&self, name: &str, range: Range<u64>, within: Duration) -> Result<ObjectPart, RemoteError>;
+
+    /// The bytes of `range` of the object `name`: exactly as many as the range has.
+    ///
+    /// # Errors
+    /// As of [`Remote::get_part`].
+    fn get(&self, name: &str, range: Range<u64>, within: Duration) -> Result<Vec<u8>, RemoteError> {
+        let part = self.get_part(name, range.clone(), within)?;
+        if part.bytes.len() as u64 == range.end.saturating_sub(range.start) {
+            return Ok(part.bytes);
+        }
+        let length = part.object_length;
+        Err(RemoteError::Wrong(format!("{name} has {length} bytes, and {range:?} was asked for")))
+    }
+
+    /// Compares the object on the remote with its bytes here, by HEAD: its length, its nonce, its MD5.
+    ///
+    /// # Errors
+    /// [`RemoteError::Missing`], and [`RemoteError::Wrong`] where they differ.
+    fn compare(&self, object: &NewObject<'_>, within: Duration) -> Result<Comparison, RemoteError> {
+        let NewObject { name, body, nonce, .. } = object;
+        let found = self.head(name, within)?.ok_or(RemoteError::Missing)?;
+        if found.length != body.length() || found.nonce.as_deref() != Some(nonce) {
+            let (length, found) = (found.length, found.nonce);
+            let why = format!("{name} has {length} bytes and nonce {found:?} after it was put");
+            return Err(RemoteError::Wrong(why));
+        }
+        match found.md5 {
+            None => Ok(Comparison::NoDigest),
+            Some(md5) if md5 == md5_of_body(*body).map_err(RemoteError::Body)? => Ok(Comparison::Equal),
+            Some(_) => Err(RemoteError::Wrong(format!("{name} has another MD5 than the bytes here"))),
+        }
+    }
 
     /// Deletes the object `name`. An object that is not there counts as deleted.
     ///
@@ -93,6 +134,37 @@ impl Body for &[u8] {
         buffer.copy_from_slice(bytes);
         Ok(())
     }
+}
+
+fn md5_of_body(body: &dyn Body) -> io::Result<[u8; 16]> {
+    let mut md5 = Md5::new();
+    let (mut buffer, mut at) = (vec![0; COMPARED_AT_ONCE.min(body.length()) as usize], 0);
+    while at < body.length() {
+        let count = (buffer.len() as u64).min(body.length() - at);
+        let piece = &mut buffer[..count as usize];
+        body.read_at(at, piece)?;
+        md5.update(piece);
+        at += count;
+    }
+    Ok(md5.finish())
+}
+
+/// Bytes of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectPart {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// The length of the whole object.
+    pub object_length: u64,
+}
+
+/// The result of a comparison of an object with its bytes here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// Its length, its nonce and its MD5 are those of the bytes.
+    Equal,
+    /// Its length and its nonce are; the remote tells no MD5.
+    NoDigest,
 }
 
 /// The attributes of an object on a remote.

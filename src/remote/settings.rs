@@ -3,12 +3,14 @@
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytesize::ByteSize;
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::client::{CertificateFingerprint, CertificateTrust, Endpoint};
+use crate::remote::{EncryptedRemote, EncryptionKeys, Remote, S3Remote};
 
 /// The variables with the keys, in place of those in the file.
 const KEY_VARIABLES: [&str; 2] = ["SILTSTONE_REMOTE_ACCESS_KEY", "SILTSTONE_REMOTE_SECRET_KEY"];
@@ -37,6 +39,8 @@ pub struct RemoteSettings {
     pub upload_rate: u64,
     /// The most bytes a second that are received; zero for no limit.
     pub download_rate: u64,
+    /// The keys of all objects, where they are encrypted.
+    pub encryption: Option<EncryptionKeys>,
 }
 
 impl fmt::Debug for RemoteSettings {
@@ -70,6 +74,7 @@ struct RemoteTable {
     fingerprint: Option<Spanned<String>>,
     upload_rate: Option<Spanned<String>>,
     download_rate: Option<Spanned<String>>,
+    encryption_key_file: Option<Spanned<PathBuf>>,
 }
 
 /// The part of the file that is read here.
@@ -100,6 +105,18 @@ impl RemoteSettings {
     /// The prefix of all keys: empty, or with a `/` at its end.
     pub fn key_prefix(&self) -> String {
         if self.prefix.is_empty() { String::new() } else { format!("{}/", self.prefix) }
+    }
+
+    /// The remote, encrypted where there are keys. Nothing is connected before the first call.
+    ///
+    /// # Errors
+    /// As of [`S3Remote::new`].
+    pub fn remote(&self) -> Result<Arc<dyn Remote>, String> {
+        let remote = Arc::new(S3Remote::new(self)?);
+        Ok(match &self.encryption {
+            Some(keys) => Arc::new(EncryptedRemote::new(remote, keys)),
+            None => remote,
+        })
     }
 
     /// The bucket and the prefix, for messages.
@@ -138,6 +155,11 @@ impl RemoteTable {
             trust,
             upload_rate: rate_of(self.upload_rate.as_ref())?,
             download_rate: rate_of(self.download_rate.as_ref())?,
+            encryption: self
+                .encryption_key_file
+                .as_ref()
+                .map(|file| encryption_of(file, sources))
+                .transpose()?,
         })
     }
 
@@ -197,6 +219,14 @@ fn rate_of(value: Option<&Spanned<String>>) -> Result<u64, Problem> {
     }
 }
 
+fn encryption_of(
+    file: &Spanned<PathBuf>,
+    sources: &SettingSources<'_>,
+) -> Result<EncryptionKeys, Problem> {
+    let read = (sources.read)(file.get_ref()).and_then(|text| EncryptionKeys::parse(&text));
+    read.map_err(|why| (file.span(), format!("`encryption_key_file`: {why}")))
+}
+
 /// A key: by value, by file, or by its variable.
 fn key_of(
     variable: &str,
@@ -231,13 +261,21 @@ fn key_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::SeededEntropy;
+    use crate::remote::EncryptionKey;
 
     const WHOLE: &str = "workers = 2\n\n[remote]\nendpoint = 'https://h:1'\nbucket = 'cold'\nprefix = 'a/b/'\nregion = 'r'\n\
         access_key = 'AK'\nsecret_key_file = 'secret'\nupload_rate = '1MiB'\ndownload_rate = '0'\n";
 
+    fn key_line() -> String {
+        EncryptionKey::generate(&SeededEntropy::new(1)).line()
+    }
+
     fn parse(text: &str) -> Result<Option<RemoteSettings>, String> {
         let read = |path: &Path| match path.to_str() {
             Some("secret") => Ok("from file\n".replace(' ', "-")),
+            Some("keys") => Ok(key_line()),
+            Some("half") => Ok(key_line()[..60].to_owned()),
             _ => Err("no such file".to_owned()),
         };
         let variable = |name: &str| (name == "SILTSTONE_REMOTE_ACCESS_KEY").then(|| "AKENV".to_owned());
@@ -257,6 +295,10 @@ mod tests {
         assert_eq!((settings.access_key.as_str(), settings.region.as_str()), ("AKENV", "us-east-1"));
         assert!(matches!(settings.trust, CertificateTrust::Fingerprint(_)));
         assert_eq!(parse("workers = 2\n").unwrap(), None);
+        assert_eq!(settings.encryption, None);
+        let settings = parse(&format!("{WHOLE}encryption_key_file = 'keys'\n")).unwrap().unwrap();
+        assert_eq!(settings.encryption, Some(EncryptionKeys::parse(&key_line()).unwrap()));
+        assert!(settings.remote().is_ok());
     }
 
     #[test]
@@ -278,6 +320,8 @@ mod tests {
             ("'1MiB'", "'fast'", 10, "rate"),
             ("'1MiB'", "'1KiB'", 10, "64KiB"),
             ("download_rate", "download_rates", 11, "unknown field"),
+            ("download_rate = '0'", "encryption_key_file = 'none'", 11, "no such file"),
+            ("download_rate = '0'", "encryption_key_file = 'half'", 11, "line 1"),
             ("region = 'r'", "ca_file = '/none/ca.pem'", 7, "ca_file"),
             ("region = 'r'", "fingerprint = 'ab'", 7, "64 hexadecimal"),
             ("bucket = 'cold'\n", "", 3, "missing field `bucket`"),

@@ -11,7 +11,7 @@ use siltstone::base::digest::Md5;
 use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
 use siltstone::format::{
     Attributes, BackupCurrent, BackupSlot, BucketConfigurationKind, BucketRecord, CheckpointEnd,
-    EXTENT_LAYOUT, Entry, FILE_LAYOUT, FOOTER_LAYOUT, Features, Field, GROUP_LAYOUT, PARCEL_LAYOUT,
+    ENCRYPTED_BLOCK_LAYOUT, EXTENT_LAYOUT, Entry, FILE_LAYOUT, FOOTER_LAYOUT, Features, Field, GROUP_LAYOUT, PARCEL_LAYOUT,
     PIECE_LAYOUT, PartRecord, STATE_FILE_LAYOUT, UploadId, UploadRecord, VersionId, VersionRecord,
     Versioning, WrittenBytes,
 };
@@ -60,7 +60,7 @@ fn the_line_that_names_a_slot_is_one() {
 
 #[test]
 fn the_tables_of_fixed_structures_are_those_of_the_code() {
-    let layouts: [&[Field]; 7] = [
+    let layouts: [&[Field]; 8] = [
         FILE_LAYOUT,
         EXTENT_LAYOUT,
         FOOTER_LAYOUT,
@@ -68,6 +68,7 @@ fn the_tables_of_fixed_structures_are_those_of_the_code() {
         STATE_FILE_LAYOUT,
         PARCEL_LAYOUT,
         PIECE_LAYOUT,
+        ENCRYPTED_BLOCK_LAYOUT,
     ];
     let tables = tables("| offset | size | name |");
     assert_eq!(tables.len(), layouts.len());

@@ -80,23 +80,32 @@ pub(super) fn object_of(name: &str, answer: &Answer) -> Result<RemoteObject, Rem
     })
 }
 
-/// Checks that an answer has exactly the range that was asked for (RFC 9110, section 14.4).
-pub(super) fn check_range(answer: &Answer, range: &Range<u64>, received: usize) -> Result<(), RemoteError> {
+/// Checks that an answer has the range that was asked for, as far as the object has it (RFC 9110, section 14.4). Returns the length of the
+/// object.
+pub(super) fn check_range(answer: &Answer, range: &Range<u64>, received: usize) -> Result<u64, RemoteError> {
     let told = answer.header("content-range").unwrap_or_default();
-    let named = told.strip_prefix("bytes ").and_then(|rest| rest.split('/').next());
-    let expected = format!("{}-{}", range.start, range.end - 1);
-    if answer.status != 206 || named != Some(expected.as_str()) {
-        let status = answer.status;
-        return Err(RemoteError::Wrong(format!(
-            "asked for bytes {expected}, the remote answers {status} with {told:?}"
-        )));
+    let wrong = |what: String| {
+        RemoteError::Wrong(format!("asked for bytes {}-{}, the remote {what}", range.start, range.end - 1))
+    };
+    let named = content_range(&told).filter(|(named, length)| {
+        answer.status == 206 && named.start == range.start && named.end == range.end.min(*length)
+    });
+    let Some((named, length)) = named else {
+        return Err(wrong(format!("answers {} with {told:?}", answer.status)));
+    };
+    if received as u64 != named.end - named.start {
+        return Err(wrong(format!("sends {received} bytes")));
     }
-    if received as u64 != range.end - range.start {
-        return Err(RemoteError::Wrong(format!(
-            "asked for bytes {expected}, the remote sends {received} bytes"
-        )));
-    }
-    Ok(())
+    Ok(length)
+}
+
+/// The range that a `Content-Range` names, and the length of the object.
+fn content_range(value: &str) -> Option<(Range<u64>, u64)> {
+    let (range, length) = value.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let range = first.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?;
+    let length = length.parse().ok()?;
+    (range.start < range.end && range.end <= length).then_some((range, length))
 }
 
 #[cfg(test)]

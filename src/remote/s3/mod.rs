@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Answer, Endpoint, RequestSigner, listed};
 use crate::remote::settings::RemoteSettings;
-use crate::remote::{NewObject, Remote, RemoteError, RemoteObject};
+use crate::remote::{NewObject, ObjectPart, Remote, RemoteError, RemoteObject};
 use answers::{NONCE_HEADER, check_range, error_of, md5_of, md5_of_tag, object_of};
 use transfer::DigestedBody;
 use tries::{RemoteLink, RemoteRequest};
@@ -127,10 +127,11 @@ impl Remote for S3Remote {
         self.head_by(name, Instant::now() + within)
     }
 
-    fn get(&self, name: &str, range: Range<u64>, within: Duration) -> Result<Vec<u8>, RemoteError> {
+    fn get_part(&self, name: &str, range: Range<u64>, within: Duration) -> Result<ObjectPart, RemoteError> {
         let deadline = Instant::now() + within;
         if range.is_empty() {
-            return self.head_by(name, deadline)?.map(|_| Vec::new()).ok_or(RemoteError::Missing);
+            let found = self.head_by(name, deadline)?.ok_or(RemoteError::Missing)?;
+            return Ok(ObjectPart { bytes: Vec::new(), object_length: found.length });
         }
         let path = self.path(name)?;
         let lines = format!("Range: bytes={}-{}\r\n", range.start, range.end - 1);
@@ -145,7 +146,10 @@ impl Remote for S3Remote {
         };
         let (answer, bytes) = self.link.call(&request, deadline)?;
         match answer.status {
-            200..=299 => check_range(&answer, &range, bytes.len()).map(|()| bytes),
+            200..=299 => {
+                let object_length = check_range(&answer, &range, bytes.len())?;
+                Ok(ObjectPart { bytes, object_length })
+            }
             416 => {
                 Err(RemoteError::Wrong(format!("{name} has not the bytes {}-{}", range.start, range.end - 1)))
             }

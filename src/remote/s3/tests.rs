@@ -62,6 +62,7 @@ fn remote_at(port: u16) -> S3Remote {
         trust: CertificateTrust::System,
         upload_rate: 0,
         download_rate: 0,
+        encryption: None,
     };
     S3Remote::new(&settings).unwrap()
 }

@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{NewObject, Remote, RemoteError, RemoteObject};
+use super::{NewObject, ObjectPart, Remote, RemoteError, RemoteObject};
 use plan::{CALL_KINDS, unavailable};
 use state::{LateWrite, SimState, StoredObject};
 
@@ -222,12 +222,15 @@ impl Remote for SimRemote {
         }
     }
 
-    fn get(&self, name: &str, range: Range<u64>, _: Duration) -> Result<Vec<u8>, RemoteError> {
+    fn get_part(&self, name: &str, range: Range<u64>, _: Duration) -> Result<ObjectPart, RemoteError> {
         let (mut state, fault) = self.begin(RemoteCall::Get)?;
         let object = state.objects.get(name).ok_or(RemoteError::Missing)?;
         let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
         let wrong = || RemoteError::Wrong(format!("{name} has not the range {range:?}"));
-        let mut bytes = object.bytes.get(at(range.start)..at(range.end)).ok_or_else(wrong)?.to_vec();
+        let (object_length, is_empty) = (object.bytes.len() as u64, range.is_empty());
+        let (start, end) = (at(range.start), at(range.end.min(object_length)));
+        let found = object.bytes.get(start..end).filter(|part| is_empty || !part.is_empty());
+        let mut bytes = found.ok_or_else(wrong)?.to_vec();
         match fault {
             Some(RemoteFault::WrongRange) => return Err(wrong()),
             Some(RemoteFault::WrongBytes) => {
@@ -238,7 +241,7 @@ impl Remote for SimRemote {
             None => {}
         }
         state.bytes_read += bytes.len() as u64;
-        Ok(bytes)
+        Ok(ObjectPart { bytes, object_length })
     }
 
     fn delete(&self, name: &str, _: Duration) -> Result<(), RemoteError> {

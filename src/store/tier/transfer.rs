@@ -1,19 +1,17 @@
 //! Sending segments to the remote, and deleting their copies there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::{Tier, TierProgress};
 use crate::base::Entropy;
-use crate::base::digest::Md5;
 use crate::base::limits::{BLOCK_BYTES, PAGE_BYTES};
 use crate::format::{CopyPhase, RemoteCopy, RemoteMark, segment_path};
 use crate::fs::File;
 use crate::index::Index;
 use crate::log::{LogError, Segment};
-use crate::remote::{Body, NewObject, RemoteError};
+use crate::remote::{Body, Comparison, NewObject, RemoteError};
 use crate::store::remote_request::{FileBody, PATIENCE, patience};
 use crate::store::scrub::SealedExtents;
 use crate::store::{Store, StoreError};
@@ -209,22 +207,10 @@ fn send(tier: &Tier, id: u64, copy: &RemoteCopy, file: &dyn File) -> Result<(), 
     let object = NewObject { name: &name, body: &body, nonce: &nonce, create_only: false };
     tier.remote.put(&object, patience(copy.length))?;
     tier.count_sent(copy.length);
-    let found = tier.remote.head(&name, PATIENCE)?.ok_or(RemoteError::Missing)?;
-    if found.length != copy.length || found.nonce.as_deref() != Some(&*nonce) {
-        let what = format!("{name} has {} bytes and nonce {:?} after it was put", found.length, found.nonce);
-        return Err(RemoteError::Wrong(what));
+    match tier.remote.compare(&object, PATIENCE)? {
+        Comparison::Equal => Ok(()),
+        Comparison::NoDigest => compare_samples(tier, &name, &body),
     }
-    match found.md5 {
-        Some(md5) if md5 == digest(&body).map_err(RemoteError::Body)? => Ok(()),
-        Some(_) => Err(RemoteError::Wrong(format!("{name} has another MD5 than the segment"))),
-        None => compare_samples(tier, &name, &body),
-    }
-}
-
-fn digest(body: &FileBody<'_>) -> io::Result<[u8; 16]> {
-    let mut md5 = Md5::default();
-    body.for_each_part(|part| md5.update(part))?;
-    Ok(md5.finish())
 }
 
 /// Reads some places back, the first and the last page among them.
