@@ -12,7 +12,7 @@ use siltstone::console::Console;
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, Handle, Tls};
 use siltstone::ops::{Context, LifecycleFigures, PaddingTimes};
-use siltstone::remote::{Remote, RemoteSettings, S3Remote};
+use siltstone::remote::RemoteSettings;
 use siltstone::s3::route::Addressing;
 use siltstone::service::{Service, ServiceSettings};
 use siltstone::store::{self, OpenError, Store};
@@ -215,10 +215,8 @@ fn open_store(
 ) -> Result<Arc<Store>, CliError> {
     let data_dir = &options.data_dir;
     let (tier, shipping) = (options.tier(), options.shipping());
-    let remote = remote.map(S3Remote::new).transpose();
-    let remote = remote
-        .map(|remote| remote.map(Arc::new))
-        .map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
+    let remote = remote.map(RemoteSettings::remote).transpose();
+    let remote = remote.map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
     let options = store::StoreOptions {
         buckets_max: options.buckets_max,
         abort_uploads_after: Some(options.abort_uploads_after.0),
@@ -234,8 +232,7 @@ fn open_store(
         .and_then(|()| match &remote {
             None => Store::open(Arc::new(disk), clock, &OsEntropy, options),
             Some(remote) => {
-                let tier = (Arc::clone(remote) as Arc<dyn Remote>, tier);
-                Store::open_tiered(Arc::new(disk), clock, &OsEntropy, options, tier)
+                Store::open_tiered(Arc::new(disk), clock, &OsEntropy, options, (Arc::clone(remote), tier))
             }
         })
         .map_err(|e| data_dir::refusal(data_dir, &e))?;

@@ -141,7 +141,7 @@ mod tests {
             assert_eq!(plain.is_some(), known.next_if(|known| **known == encrypted).is_some(), "{encrypted}");
         }
         // The numbers of a hostile remote end in no overflow.
-        (0..200_000).for_each(|below| drop(EncryptedBlockHead::plain_length(u64::MAX - below)));
+        assert!((0..200_000).any(|below| EncryptedBlockHead::plain_length(u64::MAX - below).is_some()));
     }
 
     #[test]

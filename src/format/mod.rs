@@ -43,9 +43,7 @@ pub use client_ids::{ClientId, ClientIds};
 pub use codec::{ByteDecoder, DecodeError, Decoded, Encode};
 pub use controls::{AclGrants, ObjectControls, Retention, RetentionMode};
 pub use descriptor::{Descriptor, ExtentPurpose, PayloadSource, RebuildRecord};
-pub use encrypted_block::{
-    ENCRYPTED_BLOCK_LAYOUT, EncryptedBlockHead, EncryptionKeyId, EncryptionKeyLine,
-};
+pub use encrypted_block::{ENCRYPTED_BLOCK_LAYOUT, EncryptedBlockHead, EncryptionKeyId, EncryptionKeyLine};
 pub use entry::{BucketRecord, CheckpointEnd, Entry, RawEntry, RawVersionPut, Versioning};
 pub use etag::ETag;
 pub use extent::{EXTENT_LAYOUT, ExtentHeader};

@@ -219,10 +219,7 @@ fn rate_of(value: Option<&Spanned<String>>) -> Result<u64, Problem> {
     }
 }
 
-fn encryption_of(
-    file: &Spanned<PathBuf>,
-    sources: &SettingSources<'_>,
-) -> Result<EncryptionKeys, Problem> {
+fn encryption_of(file: &Spanned<PathBuf>, sources: &SettingSources<'_>) -> Result<EncryptionKeys, Problem> {
     let read = (sources.read)(file.get_ref()).and_then(|text| EncryptionKeys::parse(&text));
     read.map_err(|why| (file.span(), format!("`encryption_key_file`: {why}")))
 }

@@ -136,6 +136,43 @@ fn a_remote_is_marked_once_and_belongs_to_one_store() {
 }
 
 #[test]
+fn an_encrypted_remote_is_marked_read_with_older_keys_and_closed_without() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (remote, own) = (RemoteServer::start(), Fixture::new().keep());
+    let (plain, keys) = (remote.config(), remote.dir.path().join("remote.key"));
+    let key_of = |more: &[&str]| {
+        let made = tool(&plain, &own, &[&["key", keys.to_str().unwrap()], more].concat());
+        assert_eq!(status(&made), 0, "{}", stderr(&made));
+        report(&made)["key"].as_str().unwrap().to_owned()
+    };
+    let first = key_of(&[]);
+    assert_eq!(fs::metadata(&keys).unwrap().permissions().mode() & 0o777, 0o600);
+    let refused = tool(&plain, &own, &["key", keys.to_str().unwrap()]);
+    assert!(status(&refused) == 2 && stderr(&refused).contains("--rotate"), "{}", stderr(&refused));
+    let with_keys = remote.dir.path().join("encrypted.toml");
+    let more = format!("encryption_key_file = '{}'\n", keys.display());
+    fs::write(&with_keys, remote.section("http", &more)).unwrap();
+    let made = tool(&with_keys, &own, &[&["init"][..], &SMALL].concat());
+    assert_eq!(status(&made), 0, "{}", stderr(&made));
+    let bytes = remote.client().get("STORE", 0..32, SOON).unwrap();
+    assert_eq!(to_hex(&bytes[8..16]), first, "the key of the mark");
+
+    let second = key_of(&["--rotate"]);
+    assert_ne!(first, second);
+    let text = fs::read_to_string(&keys).unwrap();
+    assert!(text.find(&second) < text.find(&first), "{text}");
+    assert_eq!(fs::metadata(&keys).unwrap().permissions().mode() & 0o777, 0o600);
+    let after = tool(&with_keys, &own, &["status"]);
+    assert_eq!((status(&after), &report(&after)["own"]), (0, &Value::from(true)));
+    let without = tool(&plain, &own, &["status"]);
+    assert!(status(&without) == 2 && stderr(&without).contains(&first), "{}", stderr(&without));
+    fs::write(&keys, text.lines().next().unwrap()).unwrap();
+    let other = tool(&with_keys, &own, &["status"]);
+    assert!(status(&other) == 2 && stderr(&other).contains(&first), "{}", stderr(&other));
+    fs::remove_dir_all(own).unwrap();
+}
+
+#[test]
 fn objects_go_to_the_server_and_back() {
     let remote = RemoteServer::start();
     let client = remote.client();

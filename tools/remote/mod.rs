@@ -1,5 +1,6 @@
 //! The command `remote`: prepares, shows and probes the bucket on another S3 server that the configuration file names.
 
+mod key;
 mod report;
 
 use std::fs::File;
@@ -44,6 +45,9 @@ Examples:
   siltstone-tools --data-dir /srv/objects remote --config /etc/siltstone.toml restore
       Make the store in the empty directory /srv/objects from the log that a server with --ship has sent.
 
+  siltstone-tools remote key /etc/siltstone/remote-encryption.key
+      Make a key. The section names its file as encryption_key_file; init comes after it.
+
 Exit status:
   0  success; for probe: fit for all modes
   1  the remote is unfit for a mode, or belongs to another store, or to none
@@ -59,7 +63,7 @@ const FILE_MAX_BYTES: u64 = 1024 * 1024;
 pub(crate) struct Arguments {
     /// Configuration file that names the remote
     #[arg(long, value_name = "FILE", env = "SILTSTONE_CONFIG")]
-    config: PathBuf,
+    config: Option<PathBuf>,
     #[command(subcommand)]
     command: RemoteCommand,
 }
@@ -74,6 +78,15 @@ enum RemoteCommand {
     Probe(ProbeArguments),
     /// Make the store in the data directory, which is empty, from the log on the remote
     Restore,
+    /// Make a key with which the objects of a remote are encrypted
+    Key {
+        /// Key file, which does not exist
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Put the key in front of those in the file: new objects get it, and the others stay readable
+        #[arg(long)]
+        rotate: bool,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -94,10 +107,18 @@ pub(crate) fn run(
     variable: &dyn Fn(&str) -> Option<String>,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
-    let settings = settings(&arguments.config, variable)?;
-    let remote = S3Remote::new(&settings).map_err(Failure::Command)?;
-    let place = RemotePlace { remote: &remote, name: format!("{settings:?}") };
+    if let RemoteCommand::Key { file, rotate } = &arguments.command {
+        return key::write(file, *rotate, json, out);
+    }
+    let config = arguments.config.as_deref();
+    let config =
+        config.ok_or_else(|| Failure::Command("name the configuration file with --config".to_owned()))?;
+    let settings = settings(config, variable)?;
+    let remote = settings.remote().map_err(Failure::Command)?;
+    let bare = S3Remote::new(&settings).map_err(Failure::Command)?;
+    let place = RemotePlace { remote: remote.as_ref(), bare: &bare, name: format!("{settings:?}") };
     match &arguments.command {
+        RemoteCommand::Key { .. } => Ok(Outcome::Success),
         RemoteCommand::Init(size) => init(&place, &store_in(data_dir)?, size, json, out),
         RemoteCommand::Status => status(&place, data_dir, json, out),
         RemoteCommand::Restore => restore(&place, data_dir, json, out),
@@ -116,6 +137,8 @@ pub(crate) fn run(
 /// A remote with its name for messages.
 struct RemotePlace<'r> {
     remote: &'r dyn Remote,
+    /// The same without encryption, to be probed.
+    bare: &'r dyn Remote,
     name: String,
 }
 
@@ -235,7 +258,7 @@ impl RemotePlace<'_> {
     fn probe(&self, size: &ProbeArguments, json: bool) -> Result<ProbeReport, Failure> {
         let mut meter = Meter::of_steps(json);
         let size = ProbeSize { rounds: size.rounds, racers: size.racers };
-        let report = probe(self.remote, size, |step, done, all| meter.update(step, done, all));
+        let report = probe(self.bare, size, |step, done, all| meter.update(step, done, all));
         meter.finish();
         report.map_err(|why| Failure::of(&self.name, why))
     }

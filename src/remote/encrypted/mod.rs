@@ -136,6 +136,8 @@ impl Remote for EncryptedRemote {
 
 fn plain_length(name: &str, encrypted: u64) -> Result<u64, RemoteError> {
     EncryptedBlockHead::plain_length(encrypted).ok_or_else(|| {
-        RemoteError::Wrong(format!("{name} has {encrypted} bytes, as no encrypted object: it is damaged, or not encrypted"))
+        RemoteError::Wrong(format!(
+            "{name} has {encrypted} bytes, as no encrypted object: it is damaged, or not encrypted"
+        ))
     })
 }

@@ -9,6 +9,7 @@ mod configurations;
 mod controls;
 mod crashes;
 mod damage;
+mod encrypted;
 mod expiry;
 mod faults;
 mod full_disk;

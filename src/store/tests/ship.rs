@@ -33,7 +33,7 @@ fn ship(store: &Store) -> Result<(), StoreError> {
 
 fn restored(tiered: &Tiered) -> SimFs {
     let fs = SimFs::new();
-    restore_from_remote(&tiered.remote, &fs, tiered.clock.as_ref(), &mut |_| ()).unwrap();
+    restore_from_remote(tiered.reached().as_ref(), &fs, tiered.clock.as_ref(), &mut |_| ()).unwrap();
     fs
 }
 
@@ -46,7 +46,7 @@ fn is_unavailable<T>(result: &Result<T, StoreError>) -> bool {
 }
 
 #[test]
-fn a_restored_store_has_what_was_shipped_and_ships_on() {
+pub(super) fn a_restored_store_has_what_was_shipped_and_ships_on() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let store = begun(&tiered, &tiered.fs, ShipMode::Async);
     store.create_bucket("b", "admin").unwrap();
@@ -81,7 +81,7 @@ fn a_restored_store_has_what_was_shipped_and_ships_on() {
 }
 
 #[test]
-fn nothing_is_written_before_the_reign_has_begun_and_reads_go_on() {
+pub(super) fn nothing_is_written_before_the_reign_has_begun_and_reads_go_on() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let store = begun(&tiered, &tiered.fs, ShipMode::Async);
     store.create_bucket("b", "admin").unwrap();
@@ -100,7 +100,7 @@ fn nothing_is_written_before_the_reign_has_begun_and_reads_go_on() {
 }
 
 #[test]
-fn a_synchronous_write_is_on_the_remote_when_it_is_answered() {
+pub(super) fn a_synchronous_write_is_on_the_remote_when_it_is_answered() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let store = begun(&tiered, &tiered.fs, ShipMode::Sync);
     store.create_bucket("b", "admin").unwrap();
@@ -122,7 +122,7 @@ fn a_synchronous_write_is_on_the_remote_when_it_is_answered() {
 }
 
 #[test]
-fn a_host_that_was_taken_over_answers_no_write() {
+pub(super) fn a_host_that_was_taken_over_answers_no_write() {
     for mode in [ShipMode::Sync, ShipMode::Async] {
         let tiered = Tiered::new(LITTLE_LOCAL);
         let old = begun(&tiered, &tiered.fs, mode);
@@ -147,7 +147,7 @@ fn a_host_that_was_taken_over_answers_no_write() {
 }
 
 #[test]
-fn no_bytes_go_before_their_end_is_shipped() {
+pub(super) fn no_bytes_go_before_their_end_is_shipped() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let store = begun(&tiered, &tiered.fs, ShipMode::Async);
     store.create_bucket("b", "admin").unwrap();
@@ -173,7 +173,7 @@ fn no_bytes_go_before_their_end_is_shipped() {
 }
 
 #[test]
-fn a_root_makes_a_restore_short_and_every_point_of_a_crash_leads_to_a_store() {
+pub(super) fn a_root_makes_a_restore_short_and_every_point_of_a_crash_leads_to_a_store() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let store = begun(&tiered, &tiered.fs, ShipMode::Async);
     store.create_bucket("b", "admin").unwrap();
@@ -184,13 +184,14 @@ fn a_root_makes_a_restore_short_and_every_point_of_a_crash_leads_to_a_store() {
     }
     assert!(store.ship_figures().unwrap().roots >= 5);
     let fs = SimFs::new();
-    let report = restore_from_remote(&tiered.remote, &fs, tiered.clock.as_ref(), &mut |_| ()).unwrap();
+    let report =
+        restore_from_remote(tiered.reached().as_ref(), &fs, tiered.clock.as_ref(), &mut |_| ()).unwrap();
     assert_eq!(report.sequence, store.health().sequence);
     let (mut whole, mut none) = (0, 0);
     for stop in 1..=fs.operations() + 1 {
         let fs = SimFs::new();
         fs.stop_at(stop);
-        let _ = restore_from_remote(&tiered.remote, &fs, tiered.clock.as_ref(), &mut |_| ());
+        let _ = restore_from_remote(tiered.reached().as_ref(), &fs, tiered.clock.as_ref(), &mut |_| ());
         let fs = fs.crash(CrashPolicy::Random(stop));
         match try_open_with(&tiered, &fs) {
             Some(store) => {
@@ -210,7 +211,7 @@ fn try_open_with(tiered: &Tiered, fs: &SimFs) -> Option<Store> {
 }
 
 #[test]
-fn a_damaged_object_is_named_and_nothing_is_restored() {
+pub(super) fn a_damaged_object_is_named_and_nothing_is_restored() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let store = begun(&tiered, &tiered.fs, ShipMode::Async);
     store.create_bucket("b", "admin").unwrap();
@@ -225,7 +226,8 @@ fn a_damaged_object_is_named_and_nothing_is_restored() {
         for at in [0, whole.len().min(100) - 1] {
             assert!(tiered.remote.damage(&name, at));
             let fs = SimFs::new();
-            let done = restore_from_remote(&tiered.remote, &fs, tiered.clock.as_ref(), &mut |_| ());
+            let done =
+                restore_from_remote(tiered.reached().as_ref(), &fs, tiered.clock.as_ref(), &mut |_| ());
             let told = done.map(|_| ()).map_err(|error| error.to_string());
             let is_open = told.is_ok()
                 && try_open_with(&tiered, &fs).is_some_and(|store| store.health().damage.is_empty());
@@ -396,7 +398,7 @@ fn value_of(seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn whatever_fails_what_was_answered_is_on_the_remote() {
+pub(super) fn whatever_fails_what_was_answered_is_on_the_remote() {
     let first = seed();
     let runs = std::env::var("SILTSTONE_SHIP_RUNS").map_or(4, |runs| runs.parse().unwrap());
     for seed in first..first + runs {
@@ -415,7 +417,7 @@ fn whatever_fails_what_was_answered_is_on_the_remote() {
 }
 
 #[test]
-fn an_answer_that_was_lost_does_not_end_a_reign() {
+pub(super) fn an_answer_that_was_lost_does_not_end_a_reign() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let store = shipping(&tiered, &tiered.fs, ShipMode::Async);
     tiered.remote.fail_next(RemoteCall::Put, RemoteFault::Lost);
@@ -430,7 +432,7 @@ fn an_answer_that_was_lost_does_not_end_a_reign() {
 }
 
 #[test]
-fn a_look_for_the_next_claim_that_failed_is_made_up_for_before_anything_counts_as_shipped() {
+pub(super) fn a_look_for_the_next_claim_that_failed_is_made_up_for_before_anything_counts_as_shipped() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let old = begun(&tiered, &tiered.fs, ShipMode::Sync);
     old.create_bucket("b", "admin").unwrap();
@@ -445,7 +447,7 @@ fn a_look_for_the_next_claim_that_failed_is_made_up_for_before_anything_counts_a
 }
 
 #[test]
-fn many_objects_of_any_size_fit_into_parcels_that_are_read_back() {
+pub(super) fn many_objects_of_any_size_fit_into_parcels_that_are_read_back() {
     let tiered = Tiered::new(TierOptions { local_max_bytes: u64::MAX, ..NOTHING_LOCAL });
     let store = tiered.open_on(&tiered.fs);
     store.create_bucket("b", "admin").unwrap();

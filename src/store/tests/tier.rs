@@ -1,5 +1,6 @@
 //! Sealed segments on a remote: what is answered stays readable whatever fails, and nothing goes before its copy is compared.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -9,13 +10,30 @@ use crate::base::{Clock as _, Entropy as _};
 use crate::format::{CopyPhase, RemoteMark, segment_path, tables_path};
 use crate::fs::Fs;
 use crate::fs::sim::CrashPolicy;
-use crate::remote::Remote;
 use crate::remote::sim::{RemoteCall, RemoteFault, SimRemote};
+use crate::remote::{EncryptedRemote, EncryptionKey, EncryptionKeys, NewObject, Remote};
 use crate::store::verify::NoteKind;
 
 const LEN: usize = 700_000;
 /// The segments that are written to, and some more.
 const LOCAL: u64 = 11 * MIB;
+
+thread_local! {
+    /// Whether the objects on remotes of this thread's tests are encrypted.
+    pub(super) static ENCRYPTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs tests with encrypted remotes.
+pub(super) fn encrypted(tests: &[fn()]) {
+    ENCRYPTED.set(true);
+    tests.iter().for_each(|test| test());
+    ENCRYPTED.set(false);
+}
+
+/// The key of encrypted remotes.
+pub(super) fn key() -> EncryptionKey {
+    EncryptionKey::generate(&SeededEntropy::new(1))
+}
 
 /// A store with its disk, its clock and its remote.
 pub(super) struct Tiered {
@@ -34,6 +52,26 @@ impl Tiered {
     /// The names of the copies.
     pub(super) fn copies(&self) -> Vec<String> {
         self.remote.names().into_iter().filter(|name| name.starts_with("segment/")).collect()
+    }
+
+    /// The remote as a store reaches it.
+    pub(super) fn reached(&self) -> Arc<dyn Remote> {
+        let remote = Arc::new(self.remote.clone());
+        if !ENCRYPTED.get() {
+            return remote;
+        }
+        Arc::new(EncryptedRemote::new(remote, &EncryptionKeys { current: key(), older: Vec::new() }))
+    }
+
+    /// Marks the remote as that of a store, whatever faults are planned.
+    pub(super) fn mark(&self, store: &Store) {
+        let mark = RemoteMark { store: store.shared.store, made: self.clock.now(), decides_races: true };
+        let marked =
+            Self { remote: SimRemote::new(), fs: self.fs.clone(), clock: self.clock.clone(), ..*self };
+        let (name, bytes) = (RemoteMark::NAME, mark.encode());
+        let object = NewObject { name, body: &bytes.as_slice(), nonce: "mark", create_only: false };
+        marked.reached().put(&object, Duration::ZERO).unwrap();
+        self.remote.place(name, &marked.remote.bytes(name).unwrap());
     }
 
     fn open(&self) -> Store {
@@ -55,12 +93,10 @@ impl Tiered {
 
     pub(super) fn open_on(&self, fs: &SimFs) -> Store {
         let options = StoreOptions { segment_max_bytes: 4 * MIB, ..options() };
-        let remote: Arc<dyn Remote> = Arc::new(self.remote.clone());
         let (fs, entropy) = (Arc::new(fs.clone()), SeededEntropy::new(1));
-        let store =
-            Store::open_tiered(fs, self.clock.clone(), &entropy, options, (remote, self.options)).unwrap();
-        let mark = RemoteMark { store: store.shared.store, made: self.clock.now(), decides_races: true };
-        self.remote.place(RemoteMark::NAME, &mark.encode());
+        let tier = (self.reached(), self.options);
+        let store = Store::open_tiered(fs, self.clock.clone(), &entropy, options, tier).unwrap();
+        self.mark(&store);
         store
     }
 }
@@ -110,7 +146,7 @@ pub(super) const NOTHING_LOCAL: TierOptions = TierOptions {
 };
 
 #[test]
-fn what_went_to_the_remote_is_read_from_there_and_kept_as_far_as_there_is_room() {
+pub(super) fn what_went_to_the_remote_is_read_from_there_and_kept_as_far_as_there_is_room() {
     let (tiered, store) = Tiered::filled(TierOptions { local_max_bytes: LOCAL, ..NOTHING_LOCAL });
     let done = work(&store).unwrap();
     assert!(done.sent >= 2 && done.given_back_bytes > 0, "{done:?}");
@@ -130,7 +166,7 @@ fn what_went_to_the_remote_is_read_from_there_and_kept_as_far_as_there_is_room()
 }
 
 #[test]
-fn without_the_remote_the_store_starts_lists_reads_what_is_here_and_takes_writes() {
+pub(super) fn without_the_remote_the_store_starts_lists_reads_what_is_here_and_takes_writes() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
     work(&store).unwrap();
     store.close();
@@ -149,7 +185,7 @@ fn without_the_remote_the_store_starts_lists_reads_what_is_here_and_takes_writes
 }
 
 #[test]
-fn nothing_is_given_back_before_its_copy_was_compared() {
+pub(super) fn nothing_is_given_back_before_its_copy_was_compared() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
     tiered.remote.fail_next(RemoteCall::Put, RemoteFault::Status(503));
     assert!(matches!(work(&store), Err(StoreError::RemoteUnavailable(_))));
@@ -174,7 +210,7 @@ fn nothing_is_given_back_before_its_copy_was_compared() {
 }
 
 #[test]
-fn an_intent_is_repeated_under_its_name_after_a_crash() {
+pub(super) fn an_intent_is_repeated_under_its_name_after_a_crash() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
     tiered.remote.fail_next(RemoteCall::Put, RemoteFault::Status(503));
     assert!(work(&store).is_err());
@@ -191,7 +227,7 @@ fn an_intent_is_repeated_under_its_name_after_a_crash() {
 }
 
 #[test]
-fn the_copy_of_a_segment_that_died_is_dropped_and_deleted_after_a_while() {
+pub(super) fn the_copy_of_a_segment_that_died_is_dropped_and_deleted_after_a_while() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
     work(&store).unwrap();
     let copies = tiered.copies();
@@ -214,7 +250,7 @@ fn the_copy_of_a_segment_that_died_is_dropped_and_deleted_after_a_while() {
 }
 
 #[test]
-fn a_page_that_a_crash_left_empty_is_fetched_again_and_a_rotten_one_too() {
+pub(super) fn a_page_that_a_crash_left_empty_is_fetched_again_and_a_rotten_one_too() {
     let (tiered, store) = Tiered::filled(TierOptions { local_max_bytes: u64::MAX, ..NOTHING_LOCAL });
     work(&store).unwrap();
     let extent = store.find("b", "k3", Selector::Current).unwrap().version.extents[0];
@@ -237,7 +273,7 @@ fn a_page_that_a_crash_left_empty_is_fetched_again_and_a_rotten_one_too() {
 }
 
 #[test]
-fn the_phases_of_copies_survive_a_checkpoint_and_a_crash() {
+pub(super) fn the_phases_of_copies_survive_a_checkpoint_and_a_crash() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
     work(&store).unwrap();
     let copies = |store: &Store| -> Vec<_> {
@@ -253,7 +289,7 @@ fn the_phases_of_copies_survive_a_checkpoint_and_a_crash() {
 }
 
 #[test]
-fn many_readers_of_one_place_are_served_by_one_fetch() {
+pub(super) fn many_readers_of_one_place_are_served_by_one_fetch() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
     work(&store).unwrap();
     tiered.remote.hold(RemoteCall::Get);
@@ -283,7 +319,7 @@ fn many_readers_of_one_place_are_served_by_one_fetch() {
 }
 
 #[test]
-fn a_cold_range_is_one_request_and_one_more_where_the_tables_are_lost() {
+pub(super) fn a_cold_range_is_one_request_and_one_more_where_the_tables_are_lost() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
     work(&store).unwrap();
     let extent = |key: &str| store.find("b", key, Selector::Current).unwrap().version.extents[0];
@@ -362,7 +398,7 @@ fn a_segment_with_damage_stays_and_is_named_and_the_others_go() {
 }
 
 #[test]
-fn where_the_remote_is_away_writes_go_on_until_the_limit_and_deletes_beyond_it() {
+pub(super) fn where_the_remote_is_away_writes_go_on_until_the_limit_and_deletes_beyond_it() {
     let tiered = Tiered::new(TierOptions { local_max_bytes: 20 * MIB, ..NOTHING_LOCAL });
     let store = tiered.open();
     tiered.remote.set_down(true);
@@ -488,7 +524,7 @@ impl RandomRun {
 }
 
 #[test]
-fn whatever_fails_what_was_answered_is_read_back() {
+pub(super) fn whatever_fails_what_was_answered_is_read_back() {
     let first = seed();
     for seed in first..first + 8 {
         println!("seed {seed}");
