@@ -190,6 +190,24 @@ fn entry(ids: &ClientIds, entry: &Entry) -> Value {
             "name": copy.map(|copy| copy.name(*segment)),
             "since": copy.map(|copy| copy.since.to_string()),
         }),
+        Entry::Follower { name, state } => json!({
+            "kind": "follower",
+            "name": name,
+            "sequence": state.as_ref().map(|state| state.position.sequence),
+            "crc": state.as_ref().map(|state| format!("{:08x}", state.position.crc)),
+            "snapshot": state.as_ref().and_then(|state| state.snapshot.as_ref()).map(|cursor| json!({
+                "bucket": stamp(cursor.bucket),
+                "key": text(&cursor.key),
+            })),
+        }),
+        Entry::Cause(cause) => json!({
+            "kind": "cause",
+            "entries": cause.entries,
+            "operation": cause.operation,
+            "user": cause.user,
+            "address": cause.address,
+            "request": cause.request,
+        }),
         Entry::VersionPut { bucket, key, record } => {
             placed("version put", *bucket, key, version(ids, record))
         }

@@ -2,9 +2,10 @@
 //! nothing.
 
 use crate::base::Timestamp;
+use crate::format::follower::{decode_state, encode_state};
 use crate::format::remote_copy::{decode_copy, encode_copy};
 use crate::format::{
-    BucketConfigurationKind, ByteDecoder, DecodeError, Decoded, Encode, ExtentRef, Features, PartRecord,
+    BucketConfigurationKind, ByteDecoder, Cause, DecodeError, Decoded, Encode, ExtentRef, Features, FollowerState, PartRecord,
     RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord, WrittenBytes,
 };
 
@@ -20,6 +21,8 @@ const PART_PUT: u8 = 9;
 const BUCKET_CONFIGURATION: u8 = 10;
 const OWNER_QUOTA: u8 = 11;
 const REMOTE_SEGMENT: u8 = 12;
+const FOLLOWER: u8 = 13;
+const CAUSE: u8 = 129;
 /// Readers may skip unknown kinds from this number on.
 const IGNORABLE: u8 = 128;
 
@@ -100,6 +103,15 @@ pub enum Entry {
         /// The copy; `None` where there is none any more.
         copy: Option<RemoteCopy>,
     },
+    /// Sets or removes the progress of a follower.
+    Follower {
+        /// Its name.
+        name: String,
+        /// Its progress; `None` removes the follower.
+        state: Option<FollowerState>,
+    },
+    /// Names the request that made the next entries. It changes nothing.
+    Cause(Cause),
     /// Adds the newest version of a key.
     VersionPut {
         /// The id of its bucket.
@@ -175,6 +187,8 @@ impl Entry {
             | Self::BucketConfiguration { .. }
             | Self::OwnerQuota { .. }
             | Self::RemoteSegment { .. }
+            | Self::Follower { .. }
+            | Self::Cause(_)
             | Self::CheckpointEnd(_) => None,
         }
     }
@@ -194,6 +208,7 @@ impl Entry {
             Self::BucketConfiguration { .. } => Features::BUCKET_CONFIGURATIONS,
             Self::OwnerQuota { .. } => Features::OWNER_QUOTAS,
             Self::RemoteSegment { .. } => Features::REMOTE_SEGMENTS,
+            Self::Follower { .. } => Features::FOLLOWERS,
             Self::VersionPut { record, .. } | Self::VersionAmend { record, .. } => record.features(),
             Self::UploadPut { record, .. } => record.features(),
             _ => Features::NONE,
@@ -231,6 +246,15 @@ impl Entry {
                 out.put_varint(*segment);
                 encode_copy(copy.as_ref(), out);
                 REMOTE_SEGMENT
+            }
+            Self::Follower { name, state } => {
+                out.put_bytes(name.as_bytes());
+                encode_state(state.as_ref(), out);
+                FOLLOWER
+            }
+            Self::Cause(cause) => {
+                cause.encode(out);
+                CAUSE
             }
             Self::VersionPut { bucket, key, record } => {
                 encode_place(*bucket, key, out);
@@ -417,6 +441,11 @@ impl<'a> RawEntry<'a> {
                 Entry::OwnerQuota { owner, document: decode_document(&mut body, "an owner quota")? }
             }
             REMOTE_SEGMENT => Entry::RemoteSegment { segment: body.varint()?, copy: decode_copy(&mut body)? },
+            FOLLOWER => {
+                let name = body.string()?.to_owned();
+                Entry::Follower { name, state: decode_state(&mut body)? }
+            }
+            CAUSE => Entry::Cause(Cause::decode(&mut body)?),
             VERSION_PUT..=VERSION_DELETE | VERSION_AMEND..=PART_PUT => {
                 Entry::decode_placed(self.kind, &mut body)?
             }
@@ -512,7 +541,11 @@ fn decode_end(from: &mut ByteDecoder<'_>) -> Decoded<CheckpointEnd> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{Attributes, CopyPhase, ETag, ObjectControls};
+    use crate::format::{Attributes, CopyPhase, ETag, LogPosition, ObjectControls, SnapshotCursor};
+
+    fn follower(state: Option<FollowerState>) -> Entry {
+        Entry::Follower { name: "away".into(), state }
+    }
 
     fn all_kinds() -> Vec<Entry> {
         let bucket = BucketRecord {
@@ -582,6 +615,19 @@ mod tests {
                 }),
             },
             Entry::RemoteSegment { segment: 300, copy: None },
+            follower(Some(FollowerState { position: LogPosition { sequence: 900, crc: 7 }, snapshot: None })),
+            follower(Some(FollowerState {
+                position: LogPosition { sequence: 900, crc: 7 },
+                snapshot: Some(SnapshotCursor { bucket: 77, key: key() }),
+            })),
+            follower(None),
+            Entry::Cause(Cause {
+                entries: 2,
+                operation: "PutObject".into(),
+                user: "ann".into(),
+                address: "::1".into(),
+                request: "4A".into(),
+            }),
             Entry::VersionPut { bucket: 77, key: b"a/b".to_vec(), record },
             Entry::VersionDelete { bucket: 77, key: b"a/b".to_vec(), version: VersionId(9) },
             Entry::CheckpointEnd(CheckpointEnd { through: 1, last_stamp: 2, buckets: 3, versions: 4 }),

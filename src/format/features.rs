@@ -17,19 +17,23 @@ impl Features {
     pub const AMENDED_CONTROLS: Self = Self(1 << 3);
     /// Entries of the kind *remote segment*.
     pub const REMOTE_SEGMENTS: Self = Self(1 << 4);
+    /// Entries of the kind *follower*.
+    pub const FOLLOWERS: Self = Self(1 << 5);
     /// All that this version knows.
     const KNOWN: Self = Self::BUCKET_CONFIGURATIONS
         .with(Self::OBJECT_CONTROLS)
         .with(Self::OWNER_QUOTAS)
         .with(Self::AMENDED_CONTROLS)
-        .with(Self::REMOTE_SEGMENTS);
+        .with(Self::REMOTE_SEGMENTS)
+        .with(Self::FOLLOWERS);
     /// The known features, by their bits.
-    pub const NAMES: [(Self, &str); 5] = [
+    pub const NAMES: [(Self, &str); 6] = [
         (Self::BUCKET_CONFIGURATIONS, "bucket configurations"),
         (Self::OBJECT_CONTROLS, "object controls"),
         (Self::OWNER_QUOTAS, "owner quotas"),
         (Self::AMENDED_CONTROLS, "amended controls"),
         (Self::REMOTE_SEGMENTS, "remote segments"),
+        (Self::FOLLOWERS, "followers"),
     ];
 
     /// The features of a header field. The error holds the unknown bits.

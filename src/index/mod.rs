@@ -3,6 +3,7 @@
 //! entries.
 
 mod bucket_configurations;
+mod followers;
 mod keys;
 mod listing;
 mod liveness;
@@ -24,6 +25,7 @@ use rpds::RedBlackTreeMapSync;
 use thiserror::Error;
 
 pub use bucket_configurations::{BucketConfiguration, BucketConfigurations, configuration_bytes};
+pub use followers::follower_bytes;
 pub use listing::{ListItem, ListPage, ListQuery};
 pub use liveness::Liveness;
 pub use loader::{LoadError, Loader};
@@ -34,10 +36,11 @@ pub use version_listing::{ListedVersion, VersionRef};
 pub use walk::Cursor;
 
 use crate::format::{
-    BucketConfigurationKind, BucketRecord, DecodeError, Entry, Features, PartRecord, RemoteCopy, UploadId,
-    UploadRecord, VersionId, VersionRecord, VersionSummary,
+    BucketConfigurationKind, BucketRecord, DecodeError, Entry, Features, FollowerState, PartRecord, RemoteCopy,
+    UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary,
 };
 use crate::index::memory::map_entry_bytes;
+use followers::Followers;
 use keys::{Keys, Version, VersionOrderExhausted};
 use owner_quotas::OwnerQuotaDocuments;
 use parts::PartTable;
@@ -92,6 +95,7 @@ pub struct Index {
     owner_quotas: OwnerQuotaDocuments,
     /// The copies of segments on the remote, by segment.
     remote_copies: RedBlackTreeMapSync<u64, RemoteCopy>,
+    followers: Followers,
 }
 
 impl BucketIndex {
@@ -153,6 +157,11 @@ impl Index {
                 }
                 Ok(())
             }
+            Entry::Follower { name, state } => {
+                self.followers.set(name, state.as_ref());
+                Ok(())
+            }
+            Entry::Cause(_) => Ok(()),
             Entry::VersionPut { bucket, key, record } => self.put_version(*bucket, key, record),
             Entry::VersionDelete { bucket, key, version } => self.delete_version(*bucket, key, *version),
             Entry::VersionAmend { bucket, key, record } => self.amend_version(*bucket, key, record),
@@ -191,6 +200,11 @@ impl Index {
         Some((bucket.record.clone(), bucket.configurations.clone()))
     }
 
+    /// The bucket with this id.
+    pub fn bucket_by_id(&self, id: u64) -> Option<&Arc<BucketRecord>> {
+        self.buckets.get(&id).map(|bucket| &bucket.record)
+    }
+
     /// A configuration of the bucket with this id.
     pub fn configuration(
         &self,
@@ -214,6 +228,16 @@ impl Index {
     pub fn remote_copies(&self, after: Option<u64>) -> impl Iterator<Item = (u64, &RemoteCopy)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.remote_copies.range((from, Bound::Unbounded)).map(|(segment, copy)| (*segment, copy))
+    }
+
+    /// The progress of a follower of the log.
+    pub fn follower(&self, name: &str) -> Option<&FollowerState> {
+        self.followers.get(name)
+    }
+
+    /// The followers of the log, by name.
+    pub fn followers(&self) -> impl Iterator<Item = (&str, &FollowerState)> {
+        self.followers.after(None)
     }
 
     /// The owners with a quota, by name.
@@ -394,6 +418,7 @@ impl Index {
             + self.owners.memory_bytes()
             + self.owner_quotas.memory_bytes()
             + self.remote_copies.size() as u64 * map_entry_bytes::<u64, RemoteCopy>()
+            + self.followers.memory_bytes()
             + self.liveness.memory_bytes()
     }
 

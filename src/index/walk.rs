@@ -16,8 +16,10 @@ pub enum Cursor {
     Start,
     /// After the remote copy of a segment, before the quotas of owners.
     RemoteCopies(u64),
-    /// After the quota of an owner, before the first bucket.
+    /// After the quota of an owner, before the followers.
     OwnerQuotas(String),
+    /// After a follower, before the first bucket.
+    Followers(String),
     /// In a bucket, after a key or before all keys.
     Keys(u64, Option<Vec<u8>>),
     /// In a bucket, among the versions of a key, after the one with a version order or before the oldest.
@@ -121,6 +123,7 @@ impl Index {
                 return self.remote_copies_after(Some(segment), cursor, limits, out);
             }
             Cursor::OwnerQuotas(owner) => return self.owner_quotas_after(Some(owner), cursor, limits, out),
+            Cursor::Followers(name) => return self.followers_after(Some(name), cursor, limits, out),
             Cursor::AfterBucket(id) => return self.enter(Bound::Excluded(id), cursor, out),
             Cursor::Keys(id, after) => within(id).map(|it| it.keys(after.as_deref(), out)).ok_or(id),
             Cursor::Versions(id, key, above) => within(id).map(|it| it.versions(key, above, out)).ok_or(id),
@@ -153,7 +156,7 @@ impl Index {
         there_is_more
     }
 
-    /// Advances within the quotas of owners, or to the first bucket after them; `false` at the end.
+    /// Advances within the quotas of owners, or to what comes after them; `false` at the end.
     fn owner_quotas_after(
         &self,
         after: Option<String>,
@@ -169,9 +172,31 @@ impl Index {
         if take_some(found, cursor, limits, out) {
             return true;
         }
-        let there_is_more = self.enter(Bound::Unbounded, cursor, out);
+        let there_is_more = self.followers_after(None, cursor, limits, out);
         if let (false, Some(owner)) = (there_is_more, after) {
             *cursor = Cursor::OwnerQuotas(owner);
+        }
+        there_is_more
+    }
+
+    /// Advances within the followers, or to the first bucket after them; `false` at the end.
+    fn followers_after(
+        &self,
+        after: Option<String>,
+        cursor: &mut Cursor,
+        limits: &StepLimits,
+        out: &mut impl EntrySink,
+    ) -> bool {
+        let found = self.followers.after(after.as_deref()).map(|(name, state)| {
+            let (name, state) = (name.to_owned(), Some(state.clone()));
+            (Cursor::Followers(name.clone()), Entry::Follower { name, state }, size_of::<Entry>())
+        });
+        if take_some(found, cursor, limits, out) {
+            return true;
+        }
+        let there_is_more = self.enter(Bound::Unbounded, cursor, out);
+        if let (false, Some(name)) = (there_is_more, after) {
+            *cursor = Cursor::Followers(name);
         }
         there_is_more
     }

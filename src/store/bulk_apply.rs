@@ -44,7 +44,9 @@ impl EntrySender {
     /// Sends a group; `false` if the receiver has failed.
     pub(super) fn send_group(&mut self, group: Group) -> bool {
         self.chunk.bytes += group.body_len;
-        self.chunk.entries.extend(group.entries);
+        // Causes change nothing, and would part the changes of keys.
+        let changes = group.entries.into_iter().filter(|entry| !matches!(entry, Entry::Cause(_)));
+        self.chunk.entries.extend(changes);
         let full = self.chunk.entries.len() >= CHUNK_ENTRIES || self.chunk.bytes >= CHUNK_BYTES;
         !full || self.send_chunk()
     }
