@@ -280,6 +280,8 @@ pub const GROUP_MUTATIONS_MAX: usize = 1024;
 pub const GROUP_BODY_MAX_BYTES: u64 = 16 * MIB;
 /// A file of the metadata log is closed when it has reached this size.
 pub const LOG_FILE_MAX_BYTES: u64 = 64 * MIB;
+/// The default of the bytes of log files that are kept for followers alone.
+pub const FOLLOW_MAX_BYTES: u64 = 1024 * MIB;
 
 /// The time of replaying the log at the start, as measured with keys in random order: for each group, ...
 pub const REPLAY_GROUP_NANOS: u64 = 6_000;

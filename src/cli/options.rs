@@ -271,6 +271,11 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = TimeSpan::from_secs(limits::SHIP_EVERY_SECS))]
     pub(crate) ship_every: TimeSpan,
 
+    /// Log that is kept for mirrors and other followers alone; one that is further behind starts over
+    #[arg(long, value_name = "SIZE", env = "SILTSTONE_FOLLOW_MAX", global = true)]
+    #[arg(default_value_t = ByteCount(limits::FOLLOW_MAX_BYTES))]
+    pub(crate) follow_max: ByteCount,
+
     /// Bytes a second that may be moved to reclaim space; a shortage of space overrules it
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_RECLAIM_RATE", global = true)]
     #[arg(default_value_t = ByteCount(limits::RECLAIM_RATE_BYTES_PER_SEC))]

@@ -223,6 +223,7 @@ fn open_store(
         segment_max_bytes: options.segment_size.0,
         segments_open_max: files.segments_open_max,
         index_max_bytes: plan.index_max,
+        follow_max_bytes: options.follow_max.0,
         ..store::StoreOptions::default()
     };
     let disk = OsFs::new(data_dir);

@@ -5,8 +5,8 @@ use crate::base::Timestamp;
 use crate::format::follower::{decode_state, encode_state};
 use crate::format::remote_copy::{decode_copy, encode_copy};
 use crate::format::{
-    BucketConfigurationKind, ByteDecoder, Cause, DecodeError, Decoded, Encode, ExtentRef, Features, FollowerState, PartRecord,
-    RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord, WrittenBytes,
+    BucketConfigurationKind, ByteDecoder, Cause, DecodeError, Decoded, Encode, ExtentRef, Features,
+    FollowerState, PartRecord, RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord, WrittenBytes,
 };
 
 const BUCKET_PUT: u8 = 1;

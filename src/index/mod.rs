@@ -36,8 +36,8 @@ pub use version_listing::{ListedVersion, VersionRef};
 pub use walk::Cursor;
 
 use crate::format::{
-    BucketConfigurationKind, BucketRecord, DecodeError, Entry, Features, FollowerState, PartRecord, RemoteCopy,
-    UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary,
+    BucketConfigurationKind, BucketRecord, DecodeError, Entry, Features, FollowerState, PartRecord,
+    RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary,
 };
 use crate::index::memory::map_entry_bytes;
 use followers::Followers;

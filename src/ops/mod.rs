@@ -59,7 +59,9 @@ use crate::auth::Authorized;
 use crate::base::{Budget, Md5Pool, Reservation};
 use crate::s3::{Call, ObjectOwnership, Operation, RequestId, Response, S3Error};
 use crate::store::Store;
-pub use crate::store::{BucketUsage, CommitFigures, DamagedObject, Health, ShipFigures, TierFigures, Usage};
+pub use crate::store::{
+    BucketUsage, CommitFigures, DamagedObject, FollowerFigures, Health, ShipFigures, TierFigures, Usage,
+};
 use crate::xml::Writer;
 
 /// The entity tags of objects put in one piece. Parts, and so multipart objects, always have MD5s.

@@ -78,8 +78,19 @@ impl Service {
     /// Whether a put would succeed now, and every background thread runs.
     fn ready(&self) -> Response {
         match obstacle(&self.context.health()) {
-            None => text(200, "ready\n"),
+            None => text(200, self.ready_text()),
             Some(obstacle) => text(503, &obstacle),
+        }
+    }
+
+    /// A follower that starts over is told here, too, since the copy that it makes is not current for a long time.
+    fn ready_text(&self) -> &'static str {
+        let followers = self.context.store.follower_figures();
+        match followers.iter().any(|follower| follower.in_snapshot && follower.starts_over > 0) {
+            true => {
+                "ready\nA follower of the log starts over, since the log was not kept for so long: see the metrics.\n"
+            }
+            false => "ready\n",
         }
     }
 
@@ -94,6 +105,7 @@ impl Service {
         metrics::segment_bytes(&mut page, self.context.store.segment_bytes());
         metrics::remote(&mut page, &self.context.store.tier_figures().unwrap_or_default());
         metrics::ship(&mut page, &self.context.store.ship_figures().unwrap_or_default());
+        metrics::followers(&mut page, &self.context.store.follower_figures());
         metrics::commits(&mut page, &self.context.store.commit_figures());
         metrics::usage(&mut page, self.context.store.bucket_usages());
         metrics::quotas(&mut page, self.context.quota_limits());

@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::format::{FileKind, checkpoint_path, log_path};
 use crate::index::{Cursor, Index};
 use crate::log::{CheckpointPlan, CheckpointWriter, LogError, SpaceClaim, list_numbers, read_checkpoint};
+use crate::store::follow;
 use crate::store::shared::{LogShipping, Published, SharedStore};
 use crate::store::{StoreError, ThreadWatch};
 
@@ -17,6 +18,8 @@ use crate::store::{StoreError, ThreadWatch};
 pub(super) const GENERATIONS: usize = 2;
 /// Checkpoints that are kept if disk space is short.
 const GENERATIONS_WHEN_SHORT: usize = 1;
+/// The log that is kept for followers alone if disk space is short.
+const NOTHING_FOR_FOLLOWERS: u64 = 0;
 /// Keys that are encoded at a time.
 const KEYS_AT_ONCE: usize = 256;
 /// A checkpoint for growth must free at least this share of its own length.
@@ -239,8 +242,9 @@ fn ensure_room(shared: &SharedStore, len: u64) -> Result<(), LogError> {
     Err(LogError::DiskFull(io::Error::new(io::ErrorKind::StorageFull, what)))
 }
 
-/// Removes all checkpoints but the newest, after that one has been read from the disk and verified.
+/// Removes the log that only followers need, and all checkpoints but the newest, after that one has been read from the disk and verified.
 fn drop_older_generation(shared: &SharedStore) -> Result<(), LogError> {
+    keep_newest(shared, GENERATIONS, NOTHING_FOR_FOLLOWERS)?;
     let checkpoints = good_checkpoints(shared)?;
     let Some(newest) = checkpoints.last().copied().filter(|_| checkpoints.len() > 1) else {
         return Ok(());
@@ -248,7 +252,7 @@ fn drop_older_generation(shared: &SharedStore) -> Result<(), LogError> {
     let fs = shared.fs.as_ref();
     fs.open_read(&checkpoint_path(newest))?.evict()?;
     match read_checkpoint(fs, shared.store, newest, &mut |_| Ok(())) {
-        Ok(_) => keep_newest(shared, GENERATIONS_WHEN_SHORT),
+        Ok(_) => keep_newest(shared, GENERATIONS_WHEN_SHORT, NOTHING_FOR_FOLLOWERS),
         Err(LogError::Damaged(damage)) => {
             shared.report(&damage);
             Ok(())
@@ -266,16 +270,17 @@ fn good_checkpoints(shared: &SharedStore) -> Result<Vec<u64>, LogError> {
 
 /// Removes the files that the newest checkpoint, which has been read back, makes obsolete.
 fn remove_obsolete(shared: &SharedStore) -> Result<(), LogError> {
-    keep_newest(shared, GENERATIONS)?;
+    keep_newest(shared, GENERATIONS, shared.options.follow_max_bytes)?;
     if shared.lacks_room(SpaceClaim::Growth, 0)? {
-        keep_newest(shared, GENERATIONS_WHEN_SHORT)
+        keep_newest(shared, GENERATIONS_WHEN_SHORT, NOTHING_FOR_FOLLOWERS)
     } else {
         Ok(())
     }
 }
 
-/// Removes all checkpoints but the newest `kept`, and the log files that only the others need.
-fn keep_newest(shared: &SharedStore, kept: usize) -> Result<(), LogError> {
+/// Removes all checkpoints but the newest `kept`, and the log files that only the others need, or that followers need in addition to
+/// `follow_max_bytes` of files.
+fn keep_newest(shared: &SharedStore, kept: usize, follow_max_bytes: u64) -> Result<(), LogError> {
     let fs = shared.fs.as_ref();
     let Some(oldest_kept) = good_checkpoints(shared)?.iter().rev().nth(kept - 1).copied() else {
         return Ok(());
@@ -285,7 +290,8 @@ fn keep_newest(shared: &SharedStore, kept: usize) -> Result<(), LogError> {
     }
     // A log file is obsolete if the next one begins no later than the group after the checkpoint.
     let logs = list_numbers(fs, FileKind::Log)?;
-    let kept_from = shared.shipping().map_or(u64::MAX, LogShipping::keeps_log_from).min(oldest_kept + 1);
+    let needed_from = shared.shipping().map_or(u64::MAX, LogShipping::keeps_log_from).min(oldest_kept + 1);
+    let kept_from = follow::keeps_log_from(shared, &logs, needed_from, follow_max_bytes)?;
     for pair in logs.windows(2).filter(|pair| pair[1] <= kept_from) {
         fs.remove(&log_path(pair[0]))?;
     }

@@ -14,6 +14,7 @@
 //! | `tier` | sealed segments on a remote, and their bytes from there |
 //! | `ship` | the log on a remote, and stores restored from there |
 //! | `remote_request` | what both have in common |
+//! | `follow` | changes for consumers such as mirrors, from the log |
 //! | `reclaim`, `scrub`, `expiry`, `upload_expiry` | maintenance: disk space, latent damage, old versions and uploads |
 //! | `backup`, `rebuild`, `verify`, `stats`, `stored_bucket`, `compact`, `undelete` | tools |
 //!
@@ -43,6 +44,7 @@ mod copy;
 mod error;
 mod expiry;
 mod extents;
+mod follow;
 mod health;
 mod id_generator;
 mod index_budget;
@@ -84,8 +86,9 @@ use std::time::Instant;
 pub use crate::base::{DeleteCondition, Quota, WriteCondition};
 pub use crate::format::{
     AclGrants, AssembledPart, Assembly, Attributes, BucketConfigurationKind, BucketRecord as BucketInfo,
-    Checksum, ChecksumAlgorithm, ChecksumType, ClientId, ClientIds, ETag, ObjectControls, PartRecord,
-    Retention, RetentionMode, UploadId, UploadRecord, VersionId, VersionRecord, VersionSummary, Versioning,
+    Cause, Checksum, ChecksumAlgorithm, ChecksumType, ClientId, ClientIds, ETag, ObjectControls, PartRecord,
+    Retention, RetentionMode, SnapshotCursor, UploadId, UploadRecord, VersionId, VersionRecord,
+    VersionSummary, Versioning,
 };
 pub use crate::index::{
     BucketConfiguration, BucketConfigurations, ContentTotal, ListItem, ListPage, ListQuery, ListedVersion,
@@ -97,6 +100,10 @@ pub use commit_counters::CommitFigures;
 pub use compact::compact;
 pub use error::{OpenError, QuotaHolder, StoreError};
 pub use expiry::{EXPIRY_GROUP_MAX, ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest};
+pub use follow::{
+    Beginning, Change, ChangeBatch, ChangeKind, FollowPosition, FollowedKey, Follower, FollowerFigures,
+    KeyRange,
+};
 pub use health::{Health, ReadOnlyReason};
 pub use listings::UploadPages;
 pub use objects::FoundVersion;

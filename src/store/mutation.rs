@@ -6,8 +6,8 @@ use std::collections::HashMap;
 
 use crate::base::Timestamp;
 use crate::format::{
-    Assembly, BucketConfigurationKind, BucketRecord, Checksum, ETag, ExtentRef, PartRecord, PayloadSource,
-    RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
+    Assembly, BucketConfigurationKind, BucketRecord, Checksum, ETag, ExtentRef, FollowerState, PartRecord,
+    PayloadSource, RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
 };
 use crate::index::Liveness;
 use crate::log::{ExtentLocation, SpaceClaim};
@@ -175,6 +175,12 @@ pub(super) enum Mutation {
         copy: Option<RemoteCopy>,
         reply: Reply<()>,
     },
+    /// Saves or removes the progress of a follower. It is the only mutation of its group.
+    Follower {
+        name: String,
+        state: Option<FollowerState>,
+        reply: Reply<()>,
+    },
     /// The version that the caller found, and the change of its metadata.
     Amend {
         bucket: String,
@@ -196,12 +202,15 @@ impl Mutation {
             | Self::OwnerQuota { document: Some(_), .. }
             | Self::Complete { .. } => SpaceClaim::Growth,
             Self::Amend { change, .. } if change.adds() => SpaceClaim::Growth,
-            Self::Relocate(..) | Self::RemoteSegment { .. } => SpaceClaim::Upkeep,
+            Self::Relocate(..) | Self::RemoteSegment { .. } | Self::Follower { state: Some(_), .. } => {
+                SpaceClaim::Upkeep
+            }
             Self::Bucket(..)
             | Self::Delete { .. }
             | Self::Expire(..)
             | Self::Upload { .. }
             | Self::Amend { .. }
+            | Self::Follower { .. }
             | Self::OwnerQuota { .. } => SpaceClaim::Removal,
         }
     }
@@ -229,7 +238,8 @@ impl Mutation {
             Self::Amend { reply, .. }
             | Self::Relocate(_, reply)
             | Self::OwnerQuota { reply, .. }
-            | Self::RemoteSegment { reply, .. } => reply.send(Err(error)).is_ok(),
+            | Self::RemoteSegment { reply, .. }
+            | Self::Follower { reply, .. } => reply.send(Err(error)).is_ok(),
         };
     }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::base::limits::{
-    LOG_FILE_MAX_BYTES, MIB, REPLAY_AFTER_CLOSE_MILLIS, SEGMENT_MAX_BYTES, SEGMENTS_OPEN_MIN,
+    FOLLOW_MAX_BYTES, LOG_FILE_MAX_BYTES, MIB, REPLAY_AFTER_CLOSE_MILLIS, SEGMENT_MAX_BYTES,
+    SEGMENTS_OPEN_MIN,
 };
 
 /// Settings of a store. None of them changes the format.
@@ -22,6 +23,8 @@ pub struct StoreOptions {
     pub checkpoint_after_bytes: u64,
     /// The store writes a checkpoint on close if the next start would replay the log for longer.
     pub replay_after_close_max: Duration,
+    /// The bytes of log files that are kept for followers alone, at most.
+    pub follow_max_bytes: u64,
     /// The pause in commits after which an idle group confirms that the last group is durable (data-format.md, section 5). `None`:
     /// never.
     pub idle_group_after: Option<Duration>,
@@ -42,6 +45,7 @@ impl Default for StoreOptions {
             keep_free_bytes: 64 * MIB,
             segments_open_max: SEGMENTS_OPEN_MIN,
             checkpoint_after_bytes: 32 * MIB,
+            follow_max_bytes: FOLLOW_MAX_BYTES,
             replay_after_close_max: Duration::from_millis(REPLAY_AFTER_CLOSE_MILLIS),
             idle_group_after: Some(Duration::from_secs(1)),
             index_max_bytes: u64::MAX,

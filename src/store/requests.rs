@@ -114,6 +114,17 @@ impl VersionChange {
         }
     }
 
+    /// The name of the operation that makes it.
+    pub(super) fn operation(&self) -> &'static str {
+        match self {
+            Self::Tags(tags) if tags.is_empty() => "DeleteObjectTagging",
+            Self::Tags(_) => "PutObjectTagging",
+            Self::Acl(_) => "PutObjectAcl",
+            Self::Retention { .. } => "PutObjectRetention",
+            Self::LegalHold(_) => "PutObjectLegalHold",
+        }
+    }
+
     /// Whether it changes controls, which segments hold, too.
     pub(super) fn is_of_controls(&self) -> bool {
         !matches!(self, Self::Tags(_))

@@ -15,6 +15,7 @@ use crate::index::Index;
 use crate::log::{Damage, LogError, Segments, SpaceClaim};
 use crate::store::backlog::Backlog;
 use crate::store::commit_counters::CommitCounters;
+use crate::store::follow::FollowerRegistry;
 use crate::store::health::ScrubHealth;
 use crate::store::id_generator::IdGenerator;
 use crate::store::index_budget::IndexBudget;
@@ -99,6 +100,8 @@ pub(super) struct SharedStore {
     has_unpublished: AtomicBool,
     /// The log on the remote; not set where the log stays here.
     shipping: OnceLock<Arc<dyn LogShipping>>,
+    /// The followers of the log.
+    pub(super) followers: FollowerRegistry,
     /// Holds a message after a write was refused for lack of disk space.
     reclaim_requests: (Sender<()>, Receiver<()>),
 }
@@ -145,6 +148,7 @@ impl SharedStore {
             stopped_thread: OnceLock::new(),
             has_unpublished: AtomicBool::new(false),
             shipping: OnceLock::new(),
+            followers: FollowerRegistry::default(),
             reclaim_requests: bounded(1),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Exposition;
 use crate::base::Timestamp;
 use crate::base::memory::MemoryUsage;
-use crate::ops::{BucketUsage, CommitFigures, Health, ShipFigures, TierFigures, Usage};
+use crate::ops::{BucketUsage, CommitFigures, FollowerFigures, Health, ShipFigures, TierFigures, Usage};
 
 /// Buckets with samples of their own, those with the most bytes. The others are one sum.
 const BUCKETS_MAX: usize = 100;
@@ -131,6 +131,24 @@ pub(in crate::service) fn ship(page: &mut Exposition, figures: &ShipFigures) {
     page.single("ship_parcels_total", "counter", "Pieces of the log that were sent.", figures.parcels);
     page.single("ship_roots_total", "counter", "Checkpoints that were sent.", figures.roots);
     page.single("ship_sent_bytes_total", "counter", "Bytes that were sent for the log.", figures.sent_bytes);
+}
+
+/// Adds the state of the followers of the log.
+pub(in crate::service) fn followers(page: &mut Exposition, figures: &[FollowerFigures]) {
+    let mut each = |name: &str, kind, help, value: fn(&FollowerFigures) -> u64| {
+        page.family(name, kind, help);
+        for follower in figures {
+            page.sample(name, &[("follower", &follower.name)], value(follower));
+        }
+    };
+    let help = "Age of the oldest change that the follower has not handled, or more.";
+    each("follower_lag_seconds", "gauge", help, |follower| follower.lag.as_secs());
+    let help = "Groups of the log that the follower has not handled.";
+    each("follower_waiting_groups", "gauge", help, |follower| follower.waiting_groups);
+    let help = "Whether the follower walks over everything that there is: 1 or 0.";
+    each("follower_in_snapshot", "gauge", help, |follower| follower.in_snapshot.into());
+    let help = "Times that the follower started over, since the log was not kept for so long.";
+    each("follower_starts_over_total", "counter", help, |follower| follower.starts_over);
 }
 
 /// Adds the disk space of the data segments, if it is known.

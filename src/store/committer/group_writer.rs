@@ -97,6 +97,7 @@ impl MutationBatch {
                     | Mutation::Relocate(..)
                     | Mutation::OwnerQuota { .. }
                     | Mutation::RemoteSegment { .. }
+                    | Mutation::Follower { .. }
                     | Mutation::Expire(..)
             )
         };

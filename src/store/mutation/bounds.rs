@@ -1,8 +1,8 @@
 //! Bounds on the bytes that a mutation adds to the log, to a pack and to the index. The committer checks them before it decides.
 
 use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
-use crate::format::{Attributes, VersionRecord};
-use crate::index::{BUCKET_BYTES, OWNER_BYTES, configuration_bytes};
+use crate::format::{Attributes, FollowerState, VersionRecord};
+use crate::index::{BUCKET_BYTES, OWNER_BYTES, configuration_bytes, follower_bytes};
 use crate::store::Completion;
 use crate::store::extents::slices;
 use crate::store::mutation::{BucketChange, Content, Mutation, Put, PutPart, ReferringRecord, UploadChange};
@@ -46,6 +46,11 @@ fn texts_in_memory(attributes: &Attributes, tags: &[(String, String)]) -> usize 
         + (attributes.iter().count() + tags.len()) * 2 * (size_of::<String>() + TEXT_BYTES_MAX)
 }
 
+/// The bytes of the key in the cursor of a follower.
+fn cursor_len(state: Option<&FollowerState>) -> usize {
+    state.and_then(|state| state.snapshot.as_ref()).map_or(0, |cursor| cursor.key.len())
+}
+
 fn version_bytes_max(version: &VersionRecord) -> usize {
     let parts = version.upload.as_ref().map_or(0, |assembly| assembly.parts.len());
     ENTRY_BYTES_MAX
@@ -63,6 +68,7 @@ impl Mutation {
                 ENTRY_BYTES_MAX + owner.len() + document.as_ref().map_or(0, Vec::len)
             }
             Self::RemoteSegment { .. } => ENTRY_BYTES_MAX,
+            Self::Follower { name, state, .. } => ENTRY_BYTES_MAX + name.len() + cursor_len(state.as_ref()),
             Self::Put(put, _) => put.record_bytes_max() + put.content.extent_bytes_max(),
             Self::Delete { deletions, .. } => {
                 deletions.iter().map(|d| d.key.len() + DELETION_BYTES_MAX).sum()
@@ -108,6 +114,7 @@ impl Mutation {
             | Self::Amend { .. }
             | Self::OwnerQuota { .. }
             | Self::RemoteSegment { .. }
+            | Self::Follower { .. }
             | Self::Relocate(..) => 0,
         }
     }
@@ -119,6 +126,9 @@ impl Mutation {
             Self::Bucket(change, _) => change.index_bytes_max(),
             Self::OwnerQuota { owner, document: Some(document), .. } => {
                 owner.len() + ENTRY_BYTES_MAX + configuration_bytes(document.len()) as usize
+            }
+            Self::Follower { name, state: state @ Some(_), .. } => {
+                follower_bytes(name) as usize + cursor_len(state.as_ref())
             }
             Self::Put(put, _) => put.index_bytes_max(),
             Self::PutPart(put, _) => UPLOAD_INDEX_BYTES_MAX + put.content.index_bytes_max(),
@@ -135,6 +145,7 @@ impl Mutation {
             | Self::Complete { .. }
             | Self::OwnerQuota { .. }
             | Self::RemoteSegment { .. }
+            | Self::Follower { state: None, .. }
             | Self::Relocate(..) => 0,
         };
         bytes as u64

@@ -13,8 +13,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::base::Timestamp;
 use crate::format::{
-    BucketConfigurationKind, BucketRecord, Descriptor, Entry, ExtentPurpose, ExtentRef, PayloadSource,
-    UploadId, VersionId, VersionRecord, VersionSummary,
+    BucketConfigurationKind, BucketRecord, Cause, Descriptor, Entry, ExtentPurpose, ExtentRef, FollowerState,
+    PayloadSource, UploadId, VersionId, VersionRecord, VersionSummary,
 };
 use crate::index::Index;
 use crate::log::{PackBuilder, SpaceClaim};
@@ -167,6 +167,10 @@ impl<'a> Planner<'a> {
                 }
                 self.reply_when_durable(decided, reply);
             }
+            Mutation::Follower { name, state, reply } => {
+                let decided = self.set_follower(name, state);
+                self.reply_when_durable(decided, reply);
+            }
             Mutation::Put(put, reply) => {
                 let decided = self.put(*put);
                 self.reply_when_durable(decided, reply);
@@ -289,6 +293,24 @@ impl<'a> Planner<'a> {
             self.plan.entries.push(Entry::OwnerQuota { owner, document });
         }
         Ok(())
+    }
+
+    fn set_follower(&mut self, name: String, state: Option<FollowerState>) -> Result<(), StoreError> {
+        if state.is_some() {
+            self.check_room(SpaceClaim::Upkeep)?;
+        }
+        if state.is_some() || self.index.follower(&name).is_some() {
+            self.plan.entries.push(Entry::Follower { name, state });
+        }
+        Ok(())
+    }
+
+    /// Names the operation that makes the next entry, if a follower may read it.
+    fn push_cause(&mut self, operation: &str) {
+        if self.index.followers().next().is_some() {
+            let operation = operation.to_owned();
+            self.plan.entries.push(Entry::Cause(Cause { entries: 1, operation, ..Cause::default() }));
+        }
     }
 
     fn bucket(&self, name: &str) -> Result<&'a BucketRecord, StoreError> {

@@ -133,10 +133,13 @@ impl Planner<'_> {
         if adds {
             self.check_room(SpaceClaim::Growth)?;
         }
+        if of_controls && !self.place && adds {
+            return Err(StoreError::DiskFull);
+        }
+        self.push_cause(change.operation());
         let record = change.apply_to(found);
         match (of_controls, self.place) {
             (true, true) => self.update_controls(bucket, key, record),
-            (true, false) if adds => return Err(StoreError::DiskFull),
             // Lifting something must need no disk space. A rebuild from segments then finds what was there before.
             (true, false) | (false, _) => self.update_version(bucket.id, key, record),
         }

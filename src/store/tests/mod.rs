@@ -12,6 +12,7 @@ mod damage;
 mod encrypted;
 mod expiry;
 mod faults;
+mod follow;
 mod full_disk;
 mod full_index;
 mod holes;

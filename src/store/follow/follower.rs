@@ -1,0 +1,291 @@
+//! One follower: its stage, its batches, its position.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::change::{Change, ChangeBatch, FollowPosition, KeyRange};
+use super::snapshot::SnapshotWalk;
+use crate::base::Timestamp;
+use crate::base::limits::MIB;
+use crate::format::{Cause, Entry, FileKind, FollowerState, Group, LogPosition, SnapshotCursor};
+use crate::log::{LogError, LogFollower, list_numbers};
+use crate::store::shared::SharedStore;
+use crate::store::{Store, StoreError};
+
+/// The interval of saved positions, while there is news.
+const SAVE_EVERY: Duration = Duration::from_secs(5);
+/// Bytes of groups in a batch, unless one group is longer.
+const BATCH_BYTES: usize = MIB as usize;
+
+/// The place from which a follower without one begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beginning {
+    /// The walk over everything that there is.
+    Snapshot,
+    /// The next change.
+    Now,
+}
+
+/// A follower of the log. Dropping it saves nothing: [`Follower::save`] does.
+pub struct Follower {
+    name: String,
+    beginning: Beginning,
+    stage: FollowStage,
+    /// Reads with news so far, and those that the saved position has.
+    news: u64,
+    saved_news: u64,
+    saved_at: Timestamp,
+    /// The last place that is done.
+    done: Option<FollowPosition>,
+}
+
+enum FollowStage {
+    /// Nothing was read.
+    Unopened,
+    /// A walk, and the place in the log that follows it.
+    Snapshot(SnapshotWalk, LogPosition),
+    /// The log.
+    Log(Box<LogFollower>),
+}
+
+impl Follower {
+    pub(super) fn new(name: &str, beginning: Beginning) -> Self {
+        Self {
+            name: name.to_owned(),
+            beginning,
+            stage: FollowStage::Unopened,
+            news: 0,
+            saved_news: 0,
+            saved_at: Timestamp::default(),
+            done: None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The next changes, `bound` or somewhat more of them; `None` where there are none yet. A batch may have none of interest: its
+    /// end is handed to [`Follower::done_through`] all the same.
+    ///
+    /// # Errors
+    /// Of the disk and the commit. A later call goes on.
+    pub fn next(&mut self, store: &Store, bound: usize) -> Result<Option<ChangeBatch>, StoreError> {
+        if let FollowStage::Unopened = self.stage {
+            self.open(store)?;
+        }
+        match &mut self.stage {
+            FollowStage::Unopened => Ok(None),
+            FollowStage::Snapshot(..) => self.next_of_snapshot(store).map(Some),
+            FollowStage::Log(_) => self.next_of_log(store, bound),
+        }
+    }
+
+    /// States that everything before the place is done. The position is saved from time to time.
+    ///
+    /// # Errors
+    /// Those of the commit. A later call saves it again.
+    pub fn done_through(&mut self, store: &Store, place: FollowPosition) -> Result<(), StoreError> {
+        let (now, published) = (store.shared.clock.now(), store.shared.published().sequence);
+        store.shared.followers.update(&self.name, |progress| {
+            progress.done = place.state.position.sequence;
+            progress.in_snapshot = place.state.snapshot.is_some();
+            let is_current = progress.done >= published && !progress.in_snapshot;
+            let time = if is_current { now } else { place.time };
+            progress.current_at = progress.current_at.max(time);
+        });
+        self.done = Some(place);
+        if now.since(self.saved_at) >= SAVE_EVERY { self.save(store) } else { Ok(()) }
+    }
+
+    /// Saves the last place that is done, if there was news since.
+    ///
+    /// # Errors
+    /// Those of the commit.
+    pub fn save(&mut self, store: &Store) -> Result<(), StoreError> {
+        let Some(place) = self.done.as_ref().filter(|place| place.news > self.saved_news) else {
+            return Ok(());
+        };
+        store.set_follower(&self.name, Some(place.state.clone()))?;
+        (self.saved_news, self.saved_at) = (place.news, store.shared.clock.now());
+        Ok(())
+    }
+
+    /// Starts over, as a follower without a position does.
+    ///
+    /// # Errors
+    /// Of the disk and the commit.
+    pub fn start_over(&mut self, store: &Store) -> Result<(), StoreError> {
+        self.begin_from(store, self.beginning)
+    }
+
+    /// Starts over with a walk over everything that there is.
+    ///
+    /// # Errors
+    /// Of the disk and the commit.
+    pub fn walk_again(&mut self, store: &Store) -> Result<(), StoreError> {
+        self.begin_from(store, Beginning::Snapshot)
+    }
+
+    /// Goes on from the saved position, or starts over where there is none or its place is gone.
+    fn open(&mut self, store: &Store) -> Result<(), StoreError> {
+        let shared = &store.shared;
+        let Some(state) = shared.index().follower(&self.name).cloned() else {
+            return self.start_over(store);
+        };
+        match open_log(shared, state.position)? {
+            Some(log) => {
+                self.stage = match state.snapshot.clone() {
+                    Some(cursor) => FollowStage::Snapshot(SnapshotWalk::after(cursor), state.position),
+                    None => FollowStage::Log(Box::new(log)),
+                };
+                shared.followers.update(&self.name, |progress| {
+                    progress.done = state.position.sequence;
+                    progress.in_snapshot = state.snapshot.is_some();
+                });
+                Ok(())
+            }
+            None => self.lost(store),
+        }
+    }
+
+    /// Starts over, since the place in the log is gone.
+    fn lost(&mut self, store: &Store) -> Result<(), StoreError> {
+        log::warn!("the follower {} starts over: the log was not kept for so long", self.name);
+        store.shared.followers.update(&self.name, |progress| progress.starts_over += 1);
+        self.start_over(store)
+    }
+
+    fn begin_from(&mut self, store: &Store, beginning: Beginning) -> Result<(), StoreError> {
+        let shared = &store.shared;
+        self.stage = FollowStage::Unopened;
+        let published = shared.published().sequence;
+        let log = LogFollower::after(shared.fs.clone(), shared.store, published)
+            .map_err(|error| shared.failed(error))?;
+        let position = log.position();
+        let snapshot = (beginning == Beginning::Snapshot).then(SnapshotCursor::default);
+        let state = FollowerState { position, snapshot: snapshot.clone() };
+        store.set_follower(&self.name, Some(state))?;
+        let now = shared.clock.now();
+        (self.saved_at, self.saved_news, self.done) = (now, self.news, None);
+        shared.followers.update(&self.name, |progress| {
+            progress.done = position.sequence;
+            progress.in_snapshot = snapshot.is_some();
+        });
+        self.stage = match snapshot {
+            Some(cursor) => FollowStage::Snapshot(SnapshotWalk::after(cursor), position),
+            None => FollowStage::Log(Box::new(log)),
+        };
+        Ok(())
+    }
+
+    fn next_of_snapshot(&mut self, store: &Store) -> Result<ChangeBatch, StoreError> {
+        let FollowStage::Snapshot(walk, position) = &mut self.stage else {
+            unreachable!("the caller looked at the stage")
+        };
+        let position = *position;
+        self.news += 1;
+        let news = self.news;
+        // The log from there on may have changes of any later time.
+        let end = |snapshot| FollowPosition {
+            state: FollowerState { position, snapshot },
+            time: Timestamp::default(),
+            news,
+        };
+        if let Some(step) = walk.step(&store.shared.index(), position.sequence) {
+            let end = end(Some(walk.done().clone()));
+            return Ok(ChangeBatch { changes: step.changes, end, range: step.range });
+        }
+        let range = Some(KeyRange { after: walk.done().clone(), through: None });
+        match open_log(&store.shared, position)? {
+            Some(log) => self.stage = FollowStage::Log(Box::new(log)),
+            None => {
+                self.lost(store)?;
+                return self.next_of_snapshot(store);
+            }
+        }
+        Ok(ChangeBatch { changes: Vec::new(), end: end(None), range })
+    }
+
+    fn next_of_log(&mut self, store: &Store, bound: usize) -> Result<Option<ChangeBatch>, StoreError> {
+        let FollowStage::Log(log) = &mut self.stage else { unreachable!("the caller looked at the stage") };
+        let through = store.shared.published().sequence;
+        let (mut changes, mut bytes, mut time, mut has_news) = (Vec::new(), 0, None, false);
+        while changes.len() < bound && bytes < BATCH_BYTES {
+            let group = match log.next(through) {
+                Ok(Some(followed)) => followed.group,
+                Ok(None) => break,
+                // Whole groups before the gap are delivered first.
+                Err(_) if time.is_some() => break,
+                Err(error) => {
+                    self.start_over_after(store, error)?;
+                    return self.next(store, bound);
+                }
+            };
+            bytes += group.body_len;
+            time = Some(group.header.time);
+            has_news |= group.entries.iter().any(|entry| !matches!(entry, Entry::Follower { .. }));
+            changes.extend(changes_of(group));
+        }
+        let Some(time) = time else { return Ok(None) };
+        self.news += u64::from(has_news);
+        let state = FollowerState { position: log.position(), snapshot: None };
+        Ok(Some(ChangeBatch { changes, end: FollowPosition { state, time, news: self.news }, range: None }))
+    }
+
+    /// Starts over where the log was removed or is damaged. The index has what its groups did.
+    fn start_over_after(&mut self, store: &Store, error: LogError) -> Result<(), StoreError> {
+        let FollowStage::Log(log) = &self.stage else { unreachable!("the caller looked at the stage") };
+        let is_gone = is_gone(&store.shared, log.position().sequence)?;
+        if !is_gone {
+            let is_damage = matches!(error, LogError::Damaged(_));
+            let error = store.shared.failed(error);
+            if !is_damage {
+                return Err(error);
+            }
+        }
+        self.lost(store)
+    }
+}
+
+/// The log after a position; `None` where it is not there any more, or is another one.
+fn open_log(shared: &SharedStore, position: LogPosition) -> Result<Option<LogFollower>, StoreError> {
+    if position.sequence > shared.published().sequence || is_gone(shared, position.sequence)? {
+        return Ok(None);
+    }
+    match LogFollower::after(shared.fs.clone(), shared.store, position.sequence) {
+        Ok(log) => Ok(Some(log).filter(|log| log.position() == position)),
+        Err(_) if is_gone(shared, position.sequence)? => Ok(None),
+        Err(error @ LogError::Damaged(_)) => {
+            shared.failed(error);
+            Ok(None)
+        }
+        Err(error) => Err(shared.failed(error)),
+    }
+}
+
+/// Whether the log does not have the group after that one any more.
+fn is_gone(shared: &SharedStore, sequence: u64) -> Result<bool, StoreError> {
+    let logs =
+        list_numbers(shared.fs.as_ref(), FileKind::Log).map_err(|error| shared.failed(error.into()))?;
+    Ok(logs.first().is_none_or(|first| *first > sequence + 1))
+}
+
+/// The changes of a group, with their causes.
+fn changes_of(group: Group) -> Vec<Change> {
+    let (sequence, time) = (group.header.sequence, group.header.time);
+    let (mut cause, mut left): (Option<Arc<Cause>>, u64) = (None, 0);
+    let mut changes = Vec::new();
+    for (place, entry) in (0..).zip(group.entries) {
+        if let Entry::Cause(told) = entry {
+            left = told.entries;
+            cause = Some(Arc::new(told));
+            continue;
+        }
+        let of_entry = cause.clone().filter(|_| left > 0);
+        left = left.saturating_sub(1);
+        changes.extend(Change::of(entry, (sequence, place, time), of_entry));
+    }
+    changes
+}

@@ -1,0 +1,176 @@
+//! Followers of the log: consumers of the changes of objects and buckets, such as mirrors.
+//!
+//! A follower reads published groups on the thread of its consumer, so that no commit waits for it. Its position is an entry in the
+//! log itself: after a crash the follower goes on from there, and delivers some changes again. Positions are saved from time to
+//! time, and only when groups with more than positions were read: saving one is no news to any follower.
+//!
+//! The log is kept for the slowest follower up to [`crate::store::StoreOptions::follow_max_bytes`], and while the disk has space. A
+//! follower whose place is gone starts over, as its [`Beginning`] says: from a walk over the index, in the order of buckets and
+//! keys, which a later start continues, and then the log from where it was when the walk began.
+//!
+//! | Files | Job |
+//! |---|---|
+//! | `mod` | the interface; the log that is kept |
+//! | `change` | the changes that consumers get |
+//! | `follower` | one follower: its stage, its batches, its position |
+//! | `snapshot` | the walk over the index |
+
+mod change;
+mod follower;
+mod snapshot;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub use change::{Change, ChangeBatch, ChangeKind, FollowPosition, KeyRange};
+pub use follower::{Beginning, Follower};
+
+use crate::base::Timestamp;
+use crate::format::{BucketRecord, FollowerState, VersionSummary, log_path};
+use crate::log::LogError;
+use crate::store::mutation::Mutation;
+use crate::store::shared::SharedStore;
+use crate::store::{Store, StoreError};
+
+/// The state of a follower in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FollowerFigures {
+    /// Its name.
+    pub name: String,
+    /// Groups that are not done.
+    pub waiting_groups: u64,
+    /// The age of the oldest change that is not done, or more.
+    pub lag: Duration,
+    /// Whether it walks over the index.
+    pub in_snapshot: bool,
+    /// How often it started over since the start of the server, because its place in the log was gone.
+    pub starts_over: u64,
+}
+
+/// A key with its versions.
+#[derive(Debug, Clone)]
+pub struct FollowedKey {
+    /// The bucket.
+    pub bucket: Arc<BucketRecord>,
+    /// The versions, oldest first.
+    pub versions: Vec<VersionSummary>,
+}
+
+/// The progress of a follower in use.
+#[derive(Debug, Clone, Copy, Default)]
+struct FollowerProgress {
+    /// The last group that is done.
+    done: u64,
+    in_snapshot: bool,
+    /// Every change up to this time is done.
+    current_at: Timestamp,
+    starts_over: u64,
+}
+
+/// The followers in use, by name.
+#[derive(Default)]
+pub(super) struct FollowerRegistry(Mutex<BTreeMap<String, FollowerProgress>>);
+
+impl FollowerRegistry {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, FollowerProgress>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update(&self, name: &str, change: impl FnOnce(&mut FollowerProgress)) {
+        change(self.lock().entry(name.to_owned()).or_default());
+    }
+}
+
+impl Store {
+    /// The follower of that name, which goes on from its position in the log. A name has one follower in use at a time.
+    pub fn follower(&self, name: &str, beginning: Beginning) -> Follower {
+        let now = self.shared.clock.now();
+        self.shared.followers.update(name, |progress| progress.current_at = now);
+        Follower::new(name, beginning)
+    }
+
+    /// Removes the followers that are not among `names`. Durable on return.
+    ///
+    /// # Errors
+    /// Those of the commit.
+    pub fn keep_followers(&self, names: &[&str]) -> Result<(), StoreError> {
+        let index = self.shared.index();
+        for (name, _) in index.followers().filter(|(name, _)| !names.contains(name)) {
+            log::info!("the follower {name} is not configured any more: the log is not kept for it");
+            self.set_follower(name, None)?;
+        }
+        Ok(())
+    }
+
+    /// The followers in use, by name.
+    pub fn follower_figures(&self) -> Vec<FollowerFigures> {
+        let (published, now) = (self.shared.published().sequence, self.shared.clock.now());
+        let figures = |(name, progress): (&String, &FollowerProgress)| {
+            let waiting_groups = published.saturating_sub(progress.done);
+            let is_current = waiting_groups == 0 && !progress.in_snapshot;
+            FollowerFigures {
+                name: name.clone(),
+                waiting_groups,
+                lag: if is_current { Duration::ZERO } else { now.since(progress.current_at) },
+                in_snapshot: progress.in_snapshot,
+                starts_over: progress.starts_over,
+            }
+        };
+        self.shared.followers.lock().iter().map(figures).collect()
+    }
+
+    /// Whether a follower of that name has a position.
+    pub fn has_follower(&self, name: &str) -> bool {
+        self.shared.index().follower(name).is_some()
+    }
+
+    /// The versions of a key as of now, for consumers of its changes; `None` where the bucket is gone.
+    pub fn followed_key(&self, bucket: u64, key: &[u8]) -> Option<FollowedKey> {
+        let index = self.shared.index();
+        let bucket = Arc::clone(index.bucket_by_id(bucket)?);
+        let mut versions: Vec<_> = index.summaries(bucket.id, key).collect();
+        versions.reverse();
+        Some(FollowedKey { bucket, versions })
+    }
+
+    /// The bucket with this id; `None` where it is gone.
+    pub fn followed_bucket(&self, bucket: u64) -> Option<Arc<BucketRecord>> {
+        self.shared.index().bucket_by_id(bucket).cloned()
+    }
+
+    /// Whether every change so far is done by that follower.
+    pub fn is_followed(&self, name: &str) -> bool {
+        let is_current = |it: &FollowerFigures| it.waiting_groups == 0 && !it.in_snapshot;
+        self.follower_figures().iter().any(|it| it.name == name && is_current(it))
+    }
+
+    fn set_follower(&self, name: &str, state: Option<FollowerState>) -> Result<(), StoreError> {
+        let name = name.to_owned();
+        self.committer.submit(|reply| Mutation::Follower { name, state, reply })
+    }
+}
+
+/// The first group that the log has to keep, if everything else needs it from `needed_from` on: followers are waited for as far as
+/// the other files have at most `max_bytes`.
+pub(super) fn keeps_log_from(
+    shared: &SharedStore,
+    logs: &[u64],
+    needed_from: u64,
+    max_bytes: u64,
+) -> Result<u64, LogError> {
+    let index = shared.index();
+    let Some(wanted) = index.followers().map(|(_, state)| state.position.sequence + 1).min() else {
+        return Ok(needed_from);
+    };
+    let (mut kept_from, mut bytes) = (needed_from, 0);
+    let extra = logs.windows(2).rev().filter(|pair| pair[1] <= needed_from && pair[1] > wanted);
+    for pair in extra {
+        bytes += shared.fs.open_read(&log_path(pair[0]))?.usage()?.allocated_bytes;
+        if bytes > max_bytes {
+            break;
+        }
+        kept_from = pair[0];
+    }
+    Ok(kept_from)
+}
