@@ -10,7 +10,7 @@ use std::sync::Arc;
 use siltstone::base::digest::Md5;
 use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
 use siltstone::format::{
-    Attributes, BackupCurrent, BackupSlot, BucketConfigurationKind, BucketRecord, CheckpointEnd,
+    Attributes, BackupCurrent, BackupSlot, BucketConfigurationKind, BucketRecord, Cause, CheckpointEnd,
     ENCRYPTED_BLOCK_LAYOUT, EXTENT_LAYOUT, Entry, FILE_LAYOUT, FOOTER_LAYOUT, Features, Field, GROUP_LAYOUT,
     PARCEL_LAYOUT, PIECE_LAYOUT, PartRecord, STATE_FILE_LAYOUT, UploadId, UploadRecord, VersionId,
     VersionRecord, Versioning, WrittenBytes,
