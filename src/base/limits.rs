@@ -303,6 +303,10 @@ pub const SCRUB_SAVE_EVERY_SECS: u64 = 60;
 pub const SCRUB_RATE_BYTES_PER_SEC: u64 = 4 * MIB;
 /// The scrub reads for at most one in this many parts of the time, at every rate.
 pub const SCRUB_TIME_SHARE: u32 = 4;
+/// Percent of the bytes on a remote that the scrub reads in [`SCRUB_REMOTE_SECS`], unless the operator sets another number.
+pub const SCRUB_REMOTE_PERCENT: u64 = 1;
+/// The time for [`SCRUB_REMOTE_PERCENT`], in seconds: 30 days.
+pub const SCRUB_REMOTE_SECS: u64 = 30 * 24 * 60 * 60;
 /// Bad extents that are listed until they are gone; further ones are counted and logged.
 pub const SCRUB_BAD_EXTENTS_MAX: usize = 100;
 /// The size of the file of the scrub's state.

@@ -290,6 +290,11 @@ pub(crate) struct ServerOptions {
     ))]
     scrub_rate: Option<ScrubRate>,
 
+    /// Percent of the bytes on the remote that the scrub reads in 30 days; 0 for none
+    #[arg(long, value_name = "PERCENT", env = "SILTSTONE_SCRUB_REMOTE", global = true)]
+    #[arg(default_value_t = limits::SCRUB_REMOTE_PERCENT, value_parser = clap::value_parser!(u64).range(0..=100))]
+    scrub_remote: u64,
+
     /// Write a line for each request to this file, - for standard error; without it they are in the log
     #[arg(long, value_name = "FILE", env = "SILTSTONE_ACCESS_LOG", global = true)]
     access_log: Option<PathBuf>,
@@ -390,6 +395,7 @@ impl ServerOptions {
             local_max_bytes: self.local_max.as_ref().map_or(u64::MAX, |most| most.0),
             keep_local: self.keep_local.as_ref().map_or(Duration::ZERO, |time| time.0),
             keep_dropped: self.keep_dropped.0,
+            scrub_percent: self.scrub_remote,
         }
     }
 

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use crate::base::digest::{Md5, Sha256, to_hex};
+use crate::base::limits::MIB;
 use crate::remote::Body;
 use crate::remote::rate::RateLimit;
 use base64::Engine as _;
@@ -12,6 +13,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 /// The size of the pieces in which a body is read for its digests.
 const PIECE_BYTES: u64 = 256 * 1024;
+
+/// The most memory that is set aside for a body before it comes. A read ahead fits.
+const EXPECTED_MAX_BYTES: u64 = 8 * MIB;
 
 /// A body with the digests that are sent with it.
 pub(super) struct DigestedBody<'b> {
@@ -112,7 +116,8 @@ pub(super) struct BoundedSink<'s> {
 
 impl<'s> BoundedSink<'s> {
     pub(super) fn new(bound: u64, pace: Pace<'s>) -> Self {
-        Self { bytes: Vec::new(), bound, pace, exceeded: false, late: false }
+        let bytes = Vec::with_capacity(bound.min(EXPECTED_MAX_BYTES) as usize);
+        Self { bytes, bound, pace, exceeded: false, late: false }
     }
 }
 

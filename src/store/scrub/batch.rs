@@ -1,7 +1,7 @@
 //! The next extents for the scrub: live extents from a given location on, in disk order. The index holds them in key
 //! order; so a walk over all of it keeps those that come first on the disk, as many as fit into memory.
 
-use crate::format::{Entry, ExtentHeader, ExtentRef};
+use crate::format::{Entry, ExtentHeader, ExtentRef, StoreId};
 use crate::index::Cursor;
 use crate::log::ExtentLocation;
 use crate::store::extents::owner_mark;
@@ -25,6 +25,13 @@ impl LiveExtent {
 
     pub(super) fn location(&self) -> ExtentLocation {
         (self.segment, self.offset)
+    }
+
+    /// The header in these bytes, if it belongs to the extent.
+    pub(super) fn header(&self, store: &StoreId, bytes: &[u8]) -> Option<ExtentHeader> {
+        let header = ExtentHeader::decode(store, bytes).ok()?;
+        let expected = (self.segment, self.offset, self.payload_len, self.check);
+        ((header.segment, header.offset, header.payload_len, header.check) == expected).then_some(header)
     }
 
     /// Bytes of header, payload and block table.

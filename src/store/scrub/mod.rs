@@ -16,6 +16,7 @@
 mod batch;
 mod pace;
 mod run;
+mod sample;
 mod sealed;
 mod state;
 mod sweep;
@@ -117,7 +118,7 @@ impl Store {
         let Scrubber { state, pass, counters } = &self.scrubber;
         // After a panic, at worst one extent was left out.
         let pass = pass.lock().unwrap_or_else(PoisonError::into_inner);
-        ScrubRun::new(&self.shared, state, counters, pass, budget_bytes).run()
+        ScrubRun::new(&self.shared, self.tier.as_deref(), state, counters, pass, budget_bytes).run()
     }
 }
 

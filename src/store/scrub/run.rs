@@ -1,10 +1,11 @@
 //! One call of [`Store::scrub`](crate::store::Store::scrub), and the position of the pass from call to call.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, MutexGuard};
 
 use super::batch::{BatchBuilder, LiveExtent};
+use super::sample::{CopyCheck, check_copy, is_sampled};
 use super::state::{ExtentReference, ScrubStateCell, references_of};
 use super::sweep::Sweep;
 use super::{ScrubCounters, Scrubbed};
@@ -14,6 +15,7 @@ use crate::format::{Entry, ExtentRef, ScrubState, page_ceil, segment_path};
 use crate::index::Cursor;
 use crate::log::{Damage, ExtentLocation, LogError, Segment};
 use crate::store::shared::{SharedStore, walk_memory_bytes};
+use crate::store::tier::Tier;
 use crate::store::{StoreError, extents};
 
 /// Keys per step of a walk, during which the index is locked against the committer.
@@ -26,8 +28,8 @@ pub(super) struct ScrubPass {
     stage: PassStage,
     /// The start of the next batch; `None` after the last.
     next: Option<ExtentLocation>,
-    /// Bad extents whose records have not been looked up yet.
-    suspects: HashSet<ExtentLocation>,
+    /// Bad extents whose records have not been looked up yet; where it is the copy on the remote that is bad, with its damage.
+    suspects: HashMap<ExtentLocation, Option<Damage>>,
     saved: Timestamp,
 }
 
@@ -44,7 +46,7 @@ impl ScrubPass {
     /// A pass over all that lies at `from` and after it.
     pub(super) fn starting_at(from: ExtentLocation, saved: Timestamp) -> Self {
         let stage = PassStage::Read(Vec::new().into_iter());
-        Self { stage, next: Some(from), suspects: HashSet::new(), saved }
+        Self { stage, next: Some(from), suspects: HashMap::new(), saved }
     }
 }
 
@@ -59,6 +61,7 @@ enum StepOutcome {
 /// One call.
 pub(super) struct ScrubRun<'a> {
     shared: &'a SharedStore,
+    tier: Option<&'a Tier>,
     state: &'a ScrubStateCell,
     counters: &'a ScrubCounters,
     pass: MutexGuard<'a, ScrubPass>,
@@ -73,13 +76,14 @@ pub(super) struct ScrubRun<'a> {
 impl<'a> ScrubRun<'a> {
     pub(super) fn new(
         shared: &'a SharedStore,
+        tier: Option<&'a Tier>,
         state: &'a ScrubStateCell,
         counters: &'a ScrubCounters,
         pass: MutexGuard<'a, ScrubPass>,
         budget_bytes: u64,
     ) -> Self {
         let done = Scrubbed { live_bytes: shared.index().liveness().total(), ..Scrubbed::default() };
-        Self { shared, state, counters, pass, sweep: None, budget_bytes, walks: WALKS_PER_CALL, done }
+        Self { shared, tier, state, counters, pass, sweep: None, budget_bytes, walks: WALKS_PER_CALL, done }
     }
 
     pub(super) fn run(mut self) -> Result<Scrubbed, StoreError> {
@@ -183,9 +187,7 @@ impl<'a> ScrubRun<'a> {
             return Ok(StepOutcome::Continue);
         };
         if self.shared.is_remote(extent.segment) {
-            // Every byte from the remote is paid for. Readers verify what they fetch.
-            self.skip(&extent);
-            return Ok(StepOutcome::Continue);
+            return self.sample(&extent);
         }
         let is_read = self.sweep.as_ref().is_some_and(|sweep| sweep.has_read(&extent));
         if !is_read && self.done.bytes >= self.budget_bytes {
@@ -196,9 +198,33 @@ impl<'a> ScrubRun<'a> {
         if is_good {
             self.state.unlist_good(self.shared, extent.location())?;
         } else {
-            self.pass.suspects.insert(extent.location());
+            self.pass.suspects.insert(extent.location(), None);
         }
         self.skip(&extent);
+        Ok(StepOutcome::Continue)
+    }
+
+    /// Reads an extent from the remote, if it is in the sample. The others are left to readers, who verify what they fetch.
+    fn sample(&mut self, extent: &LiveExtent) -> Result<StepOutcome, StoreError> {
+        let begun = self.state.lock().begun.unwrap_or(Timestamp::from_millis(0));
+        if let Some(tier) = self.tier.filter(|tier| is_sampled(extent, begun, tier.scrub_percent())) {
+            if self.done.bytes >= self.budget_bytes {
+                return Ok(StepOutcome::Pause);
+            }
+            self.done.bytes += extent.len();
+            match check_copy(tier, &self.shared.store, extent) {
+                CopyCheck::Good => {
+                    self.count(extent);
+                    self.state.unlist_good(self.shared, extent.location())?;
+                }
+                CopyCheck::Bad(damage) => {
+                    self.count(extent);
+                    self.pass.suspects.insert(extent.location(), Some(damage));
+                }
+                CopyCheck::Unknown => {}
+            }
+        }
+        self.skip(extent);
         Ok(StepOutcome::Continue)
     }
 
@@ -246,11 +272,11 @@ impl<'a> ScrubRun<'a> {
             return Ok(StepOutcome::Pause);
         };
         if entries.is_empty() {
-            self.pass.suspects = HashSet::new();
+            self.pass.suspects = HashMap::new();
             return Ok(self.next_batch());
         }
         for reference in entries.iter().flat_map(references_of) {
-            if self.pass.suspects.contains(&(reference.extent.segment, reference.extent.offset)) {
+            if self.pass.suspects.contains_key(&(reference.extent.segment, reference.extent.offset)) {
                 self.done.bytes += page_ceil(extents::len(&reference.extent));
                 self.resolve_suspect(&reference)?;
             }
@@ -275,6 +301,9 @@ impl<'a> ScrubRun<'a> {
 
     fn check_closely(&mut self, reference: &ExtentReference) -> Result<Option<Damage>, StoreError> {
         let ExtentRef { segment: id, offset, .. } = reference.extent;
+        if let Some(Some(damage)) = self.pass.suspects.get(&(id, offset)) {
+            return Ok(Some(damage.clone()));
+        }
         let segment = match self.open(id) {
             Err(LogError::Damaged(damage)) => return Ok(Some(Damage { offset, ..damage })),
             // It may have been reclaimed a moment ago.

@@ -114,10 +114,7 @@ impl Sweep {
 
     /// The header in the piece, if it belongs to the extent.
     fn header(&self, extent: &LiveExtent) -> Option<ExtentHeader> {
-        let bytes = self.bytes(&(extent.offset..extent.offset + ExtentHeader::BYTES as u64));
-        let header = ExtentHeader::decode(&self.store, bytes).ok()?;
-        let expected = (extent.segment, extent.offset, extent.payload_len, extent.check);
-        ((header.segment, header.offset, header.payload_len, header.check) == expected).then_some(header)
+        extent.header(&self.store, self.bytes(&(extent.offset..extent.offset + ExtentHeader::BYTES as u64)))
     }
 
     fn is_descriptor_good(&mut self, extent: &LiveExtent, header: &ExtentHeader) -> Result<bool, LogError> {
@@ -172,7 +169,7 @@ fn run_end(next: &[LiveExtent], most: u64) -> u64 {
 }
 
 /// Whether these are the CRCs of the blocks of the extent.
-fn is_payload_good(extent: &LiveExtent, crcs: &[u32], table: &[u8]) -> bool {
+pub(super) fn is_payload_good(extent: &LiveExtent, crcs: &[u32], table: &[u8]) -> bool {
     if table.is_empty() {
         return crcs.first().copied().unwrap_or_else(|| Crc32::of(&[])) == extent.check;
     }

@@ -143,6 +143,7 @@ pub(super) const NOTHING_LOCAL: TierOptions = TierOptions {
     local_max_bytes: 2 * MIB,
     keep_local: Duration::ZERO,
     keep_dropped: Duration::from_secs(60),
+    scrub_percent: 0,
 };
 
 #[test]
@@ -573,5 +574,47 @@ fn tools_without_the_remote_change_nothing_and_say_what_they_did_not_check() {
     assert!(compacted.is_err_and(|error| error.to_string().contains("on a remote")));
     let store = tiered.open();
     check(&store);
+    store.close();
+}
+
+#[test]
+fn the_scrub_reads_a_sample_of_the_remote_past_what_is_here_and_keeps_nothing() {
+    // All in 30 days is 7 of 30 extents in a pass of a week.
+    let options = TierOptions { scrub_percent: 100, local_max_bytes: u64::MAX, ..NOTHING_LOCAL };
+    let (tiered, store) = Tiered::filled(options);
+    work(&store).unwrap();
+    let cached = || store.tier_figures().unwrap().cached_bytes;
+    let (before, gets) = (cached(), tiered.remote.calls(RemoteCall::Get));
+    let mut checked = 0;
+    let mut pass = || {
+        tiered.clock.advance(Duration::from_secs(7 * 24 * 3600));
+        loop {
+            let done = store.scrub(MIB).unwrap();
+            checked += done.extents;
+            if !done.more {
+                return store.health().damage;
+            }
+        }
+    };
+    assert_eq!(pass(), []);
+    let sampled = tiered.remote.calls(RemoteCall::Get) - gets;
+    assert!((1..15).contains(&sampled), "{sampled} of 20 extents");
+    // While the remote is away, nothing is known.
+    tiered.remote.set_down(true);
+    assert_eq!(pass(), []);
+    tiered.remote.set_down(false);
+    // The bytes here are good, and those there are not.
+    for name in tiered.copies() {
+        (4096..tiered.remote.bytes(&name).unwrap().len())
+            .step_by(20_000)
+            .for_each(|at| assert!(tiered.remote.damage(&name, at)));
+    }
+    let found = (0..4).map(|_| pass()).last().unwrap();
+    assert!(found.len() > 3 && found.iter().all(|damage| damage.what.contains("on the remote")), "{found:?}");
+    let named = store.damaged_objects();
+    assert!(named.len() > 3 && named.iter().all(|object| object.bucket == "b"), "{named:?}");
+    assert_eq!(cached(), before, "nothing is kept");
+    assert!((0..10).all(|at| get(&store, "b", &format!("k{at}")).unwrap() == bytes(at, LEN)));
+    assert!(checked > 0);
     store.close();
 }

@@ -138,7 +138,7 @@ impl Tier {
     }
 
     /// Bytes of a copy.
-    fn fetch(&self, name: &str, range: Range<u64>) -> io::Result<Vec<u8>> {
+    pub(super) fn fetch(&self, name: &str, range: Range<u64>) -> io::Result<Vec<u8>> {
         let len = range.end - range.start;
         let within = PATIENCE + Duration::from_millis(len * 1000 / LEAST_BYTES_PER_SECOND);
         let bytes = self.remote.get(name, range, within).map_err(|error| match error {

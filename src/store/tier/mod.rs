@@ -42,7 +42,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use crate::base::limits::{KEEP_DROPPED_SECS, PAGE_BYTES};
+use crate::base::limits::{KEEP_DROPPED_SECS, PAGE_BYTES, SCRUB_REMOTE_PERCENT};
 use crate::base::{Clock, Entropy};
 use crate::format::{CopyPhase, RemoteCopy, segment_path};
 use crate::fs::{File, Fs};
@@ -69,6 +69,8 @@ pub struct TierOptions {
     pub keep_local: Duration,
     /// The time for which a copy stays on the remote after the last version that referred to it is gone.
     pub keep_dropped: Duration,
+    /// Percent of the bytes on the remote that the scrub reads in 30 days.
+    pub scrub_percent: u64,
 }
 
 impl Default for TierOptions {
@@ -77,6 +79,7 @@ impl Default for TierOptions {
             local_max_bytes: u64::MAX,
             keep_local: Duration::ZERO,
             keep_dropped: Duration::from_secs(KEEP_DROPPED_SECS),
+            scrub_percent: SCRUB_REMOTE_PERCENT,
         }
     }
 }
@@ -189,6 +192,22 @@ impl Tier {
         let gone = self.residences.write().expect(NOT_POISONED).remove(&segment);
         let pages = gone.and_then(|gone| gone.copy().map(LocalPieces::pages));
         self.cached_pages.fetch_sub(pages.unwrap_or(0), Ordering::AcqRel);
+    }
+
+    /// Percent of the bytes on the remote that the scrub reads in 30 days.
+    pub(super) fn scrub_percent(&self) -> u64 {
+        self.options.scrub_percent
+    }
+
+    /// Bytes of the copy of a remote segment, also where they are here, and without keeping them.
+    ///
+    /// # Errors
+    /// `InvalidData` where the remote has not got them; others where it does not answer.
+    pub(super) fn read_copy(&self, segment: u64, range: std::ops::Range<u64>) -> std::io::Result<Vec<u8>> {
+        match self.residence(segment).copy() {
+            Some(copy) => self.fetch(&copy.name, range),
+            None => Err(std::io::ErrorKind::NotFound.into()),
+        }
     }
 
     /// Bytes that may still be written.
