@@ -2,7 +2,7 @@
 
 use super::objects::*;
 use super::protocol::{Safeguard, Scenario};
-use super::state::{HostState, WorldState};
+use super::state::{HostState, ReturnPoint, WorldState};
 
 /// The histories after each parcel of the adopted chain, oldest first, each with the parcel's name. `None` where the chain breaks.
 ///
@@ -10,12 +10,8 @@ use super::state::{HostState, WorldState};
 /// count, since their names were once up.
 fn adopted(scenario: &Scenario, world: &WorldState) -> Option<Vec<(usize, usize, Entries)>> {
     let objects = &world.objects;
-    let top = (0..EPOCHS).rev().find(|&epoch| objects.cuts[epoch].is_some())?;
-    let mut reigns = vec![(top, PARCELS - 1)];
-    while let Some(&(epoch, _)) = reigns.last().filter(|(epoch, _)| *epoch > 0) {
-        let cut = objects.cuts[epoch]?;
-        reigns.push((cut.former, cut.last));
-    }
+    let top = newest_reign(objects)?;
+    let mut reigns = objects.adopted_reigns(top)?;
     if !scenario.keeps(Safeguard::EpochInNames) {
         reigns = vec![(0, PARCELS - 1)];
     }
@@ -32,6 +28,35 @@ fn adopted(scenario: &Scenario, world: &WorldState) -> Option<Vec<(usize, usize,
         }
     }
     Some(chain)
+}
+
+/// The highest reign with a cut.
+fn newest_reign(objects: &RemoteObjects) -> Option<usize> {
+    (0..EPOCHS).rev().find(|&epoch| objects.cuts[epoch].is_some())
+}
+
+/// The points of the adopted chain before the newest one that a restore finds, each with the root that it begins with.
+pub(super) fn earlier_points(scenario: &Scenario, world: &WorldState) -> Vec<(ReturnPoint, Entries)> {
+    let (Some(chain), Some(newest)) = (adopted(scenario, world), newest_reign(&world.objects)) else {
+        return Vec::new();
+    };
+    let mut points = Vec::new();
+    for (index, &(former, last, history)) in chain.iter().enumerate().take(chain.len() - 1) {
+        if let Some(root) = root_before(world, &chain[..=index])
+            && restores(scenario, world, &chain, history)
+        {
+            let root = chain[root].2;
+            let cut = CutObject { former, last, history, gives_up: true };
+            points.push((ReturnPoint { newest, root, cut }, root));
+        }
+    }
+    points
+}
+
+/// The place of the newest root among the names of a chain.
+fn root_before(world: &WorldState, names: &[(usize, usize, Entries)]) -> Option<usize> {
+    let roots = newest_reign(&world.objects).map(|top| world.objects.adopted_roots(top)).unwrap_or_default();
+    names.iter().rposition(|(_, _, history)| roots.iter().any(|(_, _, root)| root == history))
 }
 
 /// The next history of the adopted chain after `history`.
@@ -92,11 +117,10 @@ fn restores(
 ) -> bool {
     let objects = &world.objects;
     let before = chain.iter().take_while(|(_, _, history)| *history & point == *history);
-    let is_root = |h: Entries| objects.roots.iter().flatten().flatten().any(|&root| root == h);
-    let names: Vec<_> = before.collect();
-    let Some(root) = names.iter().rposition(|(_, _, history)| is_root(*history)) else { return false };
+    let names: Vec<_> = before.copied().collect();
+    let Some(root) = root_before(world, &names) else { return false };
     let present =
-        |&&(epoch, n, _): &&(usize, usize, Entries)| objects.parcel(scenario.name_epoch(epoch), n).is_some();
+        |&(epoch, n, _): &(usize, usize, Entries)| objects.parcel(scenario.name_epoch(epoch), n).is_some();
     let data = |k: usize| {
         point & (written(k) | dead(k)) != written(k)
             || in_a_parcel(scenario, world, k)

@@ -13,6 +13,7 @@
 //! | cut: former epoch, its last adopted parcel, the history up to there | epoch | If-None-Match: *, never deleted |
 //! | parcel: a piece of the log with the history before it | epoch, counter | the same bytes at each try |
 //! | root: checkpoint and the names that a restore needs | epoch, counter | the same bytes at each try |
+//! | floor: the base by which a reign deletes | epoch, counter | the same bytes at each try |
 //! | segment | epoch, id | the same bytes at each try |
 //!
 //! # Protocol
@@ -29,15 +30,21 @@
 //!
 //! **Delete.** The *base* is the newest adopted root that is as old as the window. A segment goes when it is dead at the base. A parcel
 //! goes when the base covers it and each object in it is dead, or its segment remote, at the base. The deleter chooses, sends HEAD for
-//! the next claim, and deletes on 404 alone. A segment under the key of a lower epoch that neither the adopted log nor
+//! the next claim, and deletes on 404 alone. A root before the base goes. A root after it may go, too, unless its name says that it may
+//! become a base: every 24th root of a reign, from the first on. A segment under the key of a lower epoch that neither the adopted log nor
 //! the own unshipped tail calls remote is a stranger and may go.
+//!
+//! **Go back.** A restore to an earlier point notes the newest reign, the root that it begins with, and the point. Its host creates the
+//! next claim, finds no cut of a later reign than the noted one, looks at the floors of all reigns, and creates a cut that adopts the log
+//! up to the point. A floor after the noted root refuses it.
 //!
 //! # Proof in short
 //!
 //! The old writer puts its parcel and then looks for the claim; the new one creates the claim and then looks for the parcel. With
 //! linearizable requests one of them sees the other. The deleter puts the base and then looks for the claim; a takeover creates the
 //! claim and then looks for the root. So a takeover that the deleter does not see begins at the base or later, where it reads nothing
-//! that goes. Adopted histories only grow and the base only moves on, hence a dead key stays dead while the deleter stalls.
+//! that goes. Adopted histories only grow and the base only moves on, hence a dead key stays dead while the deleter stalls. A reign that
+//! goes back sees the floor of each deleter that does not see its claim, and the point is not before that floor.
 //!
 //! # Rules that the search added
 //!
@@ -56,14 +63,18 @@
 //!   ([`Safeguard::TailGoesOn`]).
 //! - **A key that the unshipped tail names is no stranger**, though its epoch is lower and no root or parcel names it yet
 //!   ([`Safeguard::TailNamesKeys`]).
+//! - **Names tell which roots may become a base.** A stalled deleter may take any other root; the next reign must not have made it the
+//!   base meanwhile ([`Safeguard::LastingRootsStay`]).
+//! - **The floor is up before a delete, and is read after the claim.** Otherwise a base that has moved on, or a stalled deleter, takes the
+//!   bytes that a reign goes back to ([`Safeguard::FloorBeforeDelete`], [`Safeguard::FloorAfterClaim`]).
 //!
 //! # Limits of the model
 //!
 //! Two hosts, up to three reigns, two writes, one unanswered request and one crash in the searches of reigns; two hosts, two reigns,
 //! one segment, one root, one delete and stalls in those of the tier. `SILTSTONE_MODEL_DEEP=1` widens the bounds: three hosts or four
-//! reigns, and crashes and unanswered requests beside the deleter. Checkpoint and root are one object,
-//! and roots are never deleted. One object fills a segment: half-dead segments are not rewritten. Nothing goes back to an earlier
-//! point as a new reign.
+//! reigns, and crashes and unanswered requests beside the deleter. Checkpoint and root are one object.
+//! One object fills a segment: half-dead segments are not rewritten. A restore to an earlier point reads at one instant, and ends with a
+//! whole parcel.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -95,6 +106,8 @@ fn reigns(sync: bool) -> Scenario {
         parcels: 3,
         roots: 0,
         deletes: 0,
+        root_deletes: false,
+        returns: 0,
         unanswered: 1,
         crashes: 1,
         sync,
@@ -112,6 +125,14 @@ fn tier(sync: bool) -> Scenario {
 
 fn large_uploads() -> Scenario {
     Scenario { own_lane: true, crashes: 1, ..tier(false) }
+}
+
+fn roots_go(sync: bool) -> Scenario {
+    Scenario { root_deletes: true, roots: 2, parcels: 3, deletes: 2, ..tier(sync) }
+}
+
+fn returning(sync: bool) -> Scenario {
+    Scenario { returns: 1, ..tier(sync) }
 }
 
 /// Searches `scenario`, or `wider` where the environment asks for it, and expects no violation.
@@ -240,4 +261,29 @@ fn a_start_without_the_unshipped_tail_loses_answered_groups() {
 #[test]
 fn a_key_of_the_unshipped_tail_is_not_a_stranger() {
     breaks_without(Safeguard::TailNamesKeys, large_uploads(), RESTORE);
+}
+
+#[test]
+fn deletes_of_roots_take_nothing_that_is_needed() {
+    holds(roots_go(false), Scenario { parcels: 4, ..roots_go(true) });
+}
+
+#[test]
+fn a_root_that_a_stalled_deleter_takes_may_be_the_next_base() {
+    breaks_without(Safeguard::LastingRootsStay, roots_go(false), RESTORE);
+}
+
+#[test]
+fn a_reign_that_goes_back_finds_all_that_it_needs() {
+    holds(returning(false), Scenario { root_deletes: true, crashes: 1, ..returning(true) });
+}
+
+#[test]
+fn a_base_that_is_not_told_takes_what_a_reign_goes_back_to() {
+    breaks_without(Safeguard::FloorBeforeDelete, returning(false), RESTORE);
+}
+
+#[test]
+fn a_floor_that_is_read_before_the_claim_is_passed_by_a_stalled_deleter() {
+    breaks_without(Safeguard::FloorAfterClaim, returning(false), RESTORE);
 }

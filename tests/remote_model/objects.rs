@@ -44,6 +44,8 @@ pub(super) struct CutObject {
     pub(super) last: usize,
     /// Stands for the sequence and header CRC of the last adopted group.
     pub(super) history: Entries,
+    /// Whether groups after it are given up on purpose.
+    pub(super) gives_up: bool,
 }
 
 /// A piece of the log.
@@ -61,9 +63,11 @@ pub(super) enum ChangeRequest {
     Cut { epoch: usize, cut: CutObject },
     Parcel { epoch: usize, counter: usize, parcel: ParcelObject },
     Root { epoch: usize, counter: usize, history: Entries },
+    Floor { epoch: usize, history: Entries },
     Segment { epoch: usize, k: usize },
     DeleteSegment { epoch: usize, k: usize },
     DeleteParcel { epoch: usize, counter: usize },
+    DeleteRoot { epoch: usize, counter: usize },
     DeleteClaim { epoch: usize },
     DeleteCut { epoch: usize },
 }
@@ -78,6 +82,8 @@ pub(super) struct RemoteObjects {
     /// The parcels that a GET finds, one bit for each counter.
     pub(super) present: [u8; EPOCHS],
     pub(super) roots: [[Option<Entries>; PARCELS]; EPOCHS],
+    /// The newest base that a reign has named before it deleted anything.
+    pub(super) floors: [Entries; EPOCHS],
     /// The segments that a GET finds, one bit for each.
     pub(super) segments: [u8; EPOCHS],
 }
@@ -91,10 +97,11 @@ impl RemoteObjects {
             parcels: [[None; PARCELS]; EPOCHS],
             present: [0; EPOCHS],
             roots: [[None; PARCELS]; EPOCHS],
+            floors: [0; EPOCHS],
             segments: [0; EPOCHS],
         };
         objects.claims[0] = nonce;
-        objects.cuts[0] = Some(CutObject { former: 0, last: 0, history: 0 });
+        objects.cuts[0] = Some(CutObject { former: 0, last: 0, history: 0, gives_up: false });
         objects.roots[0][0] = Some(0);
         objects
     }
@@ -120,6 +127,8 @@ impl RemoteObjects {
                 self.present[epoch] |= 1 << counter;
             }
             ChangeRequest::Root { epoch, counter, history } => self.roots[epoch][counter] = Some(history),
+            ChangeRequest::Floor { epoch, history } => self.floors[epoch] |= history,
+            ChangeRequest::DeleteRoot { epoch, counter } => self.roots[epoch][counter] = None,
             ChangeRequest::Segment { epoch, k } => self.segments[epoch] |= 1 << k,
             ChangeRequest::DeleteSegment { epoch, k } => self.segments[epoch] &= !(1 << k),
             ChangeRequest::DeleteParcel { epoch, counter } => self.present[epoch] &= !(1 << counter),
@@ -139,6 +148,24 @@ impl RemoteObjects {
 
     pub(super) fn has_segment(&self, epoch: usize, k: usize) -> bool {
         self.segments[epoch] & (1 << k) != 0
+    }
+
+    /// The reigns whose log the reign `top` has adopted and continued, itself first, each with the last parcel that counts. `None` where
+    /// a cut is missing.
+    pub(super) fn adopted_reigns(&self, top: usize) -> Option<Vec<(usize, usize)>> {
+        let mut reigns = vec![(top, PARCELS - 1)];
+        while let Some(&(epoch, _)) = reigns.last().filter(|(epoch, _)| *epoch > 0) {
+            let cut = self.cuts[epoch]?;
+            reigns.push((cut.former, cut.last));
+        }
+        Some(reigns)
+    }
+
+    /// The histories of the roots that the reign `top` has put and adopted, each with its name.
+    pub(super) fn adopted_roots(&self, top: usize) -> Vec<(usize, usize, Entries)> {
+        let reigns = self.adopted_reigns(top).unwrap_or_default();
+        let named = reigns.into_iter().flat_map(|(epoch, last)| (0..=last).map(move |n| (epoch, n)));
+        named.filter_map(|(epoch, n)| self.roots[epoch][n].map(|history| (epoch, n, history))).collect()
     }
 
     /// The newest root of a reign, up to counter `last`.

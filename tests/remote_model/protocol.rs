@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::explorer::StateMachine;
 use super::invariants;
 use super::objects::*;
-use super::state::{Activity, Deletion, HostState, WorldState};
+use super::state::{Activity, Deletion, HostState, ReturnPoint, WorldState};
 
 /// A rule of the protocol that a test takes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,6 +40,12 @@ pub(super) enum Safeguard {
     TailGoesOn,
     /// A key that the unshipped tail names is no stranger.
     TailNamesKeys,
+    /// Roots that may go while younger than the base are told apart by their names from those that may become the base.
+    LastingRootsStay,
+    /// The deleter puts the base as its floor before it deletes anything.
+    FloorBeforeDelete,
+    /// A host that goes back looks at the floors after it has its claim.
+    FloorAfterClaim,
 }
 
 /// The size of a search.
@@ -52,6 +58,10 @@ pub(super) struct Scenario {
     pub(super) parcels: usize,
     pub(super) roots: usize,
     pub(super) deletes: u8,
+    /// Whether roots are deleted, too.
+    pub(super) root_deletes: bool,
+    /// Restores to an earlier point that go on from there.
+    pub(super) returns: u8,
     /// Requests without an answer. Each of them lands at any later time, any number of times, or never.
     pub(super) unanswered: usize,
     pub(super) crashes: u8,
@@ -102,9 +112,72 @@ impl Scenario {
             found.push(((step.0, "sends a request that is not answered"), next));
         }
         let mut next = world.clone();
-        let applied = next.objects.apply(request, self.create_is_atomic(request));
+        let applied = self.apply(&mut next, request);
         answer(&mut next, applied);
         found.push((step, next));
+    }
+
+    /// Applies a request. The cut of a reign that goes back ends the promises about groups after it.
+    fn apply(&self, world: &mut WorldState, request: ChangeRequest) -> bool {
+        let before = world.objects.cuts;
+        let applied = world.objects.apply(request, self.create_is_atomic(request));
+        if let ChangeRequest::Cut { cut, .. } = request
+            && cut.gives_up
+            && world.objects.cuts != before
+        {
+            world.promised &= cut.history;
+            world.window &= cut.history;
+            world.hosts.iter_mut().for_each(|host| host.answered &= cut.history);
+        }
+        applied
+    }
+
+    /// Restores to an earlier point than the newest, in order to go on from there. The disk of the host is replaced.
+    fn return_steps(&self, world: &WorldState, h: usize, epoch: usize, found: &mut Successors) {
+        if world.returns == self.returns {
+            return;
+        }
+        for (point, root) in invariants::earlier_points(self, world) {
+            let mut next = world.clone();
+            next.returns += 1;
+            next.nonces += 1;
+            let host = &mut next.hosts[h];
+            host.nonce = next.nonces;
+            host.divergent |= host.log & !point.cut.history;
+            host.log = point.cut.history;
+            host.shipped = point.cut.history;
+            host.epoch = EPOCHS;
+            host.local = 0;
+            host.return_point = Some(ReturnPoint { root, ..point });
+            host.activity = Activity::Claiming { epoch };
+            found.push(((HOST_NAMES[h], "restores an earlier point"), next));
+        }
+    }
+
+    /// The next step of a host that has the claim and found the newest cut.
+    fn after_cut(&self, host: &HostState, epoch: usize, former: usize) -> Activity {
+        match host.return_point {
+            None => Activity::FindingRoot { epoch, former },
+            Some(point) if former != point.newest => Activity::Fenced,
+            Some(point) if self.keeps(Safeguard::FloorAfterClaim) => {
+                Activity::LookingAtFloors { epoch, candidate: point.newest }
+            }
+            Some(point) => Activity::Cutting { epoch, cut: point.cut },
+        }
+    }
+
+    /// Looks at the floor of one reign: a base after the root of the point means that bytes of the point may be gone.
+    fn look_at_floor(world: &mut WorldState, h: usize, epoch: usize, candidate: usize) {
+        let floor = world.objects.floors[candidate];
+        let host = &mut world.hosts[h];
+        host.activity = match host.return_point {
+            Some(point) if floor & !point.root != 0 => {
+                host.return_point = None;
+                Activity::Fenced
+            }
+            Some(point) if candidate == 0 => Activity::Cutting { epoch, cut: point.cut },
+            _ => Activity::LookingAtFloors { epoch, candidate: candidate - 1 },
+        };
     }
 
     fn host_steps(&self, world: &WorldState, h: usize, found: &mut Successors) {
@@ -122,6 +195,9 @@ impl Scenario {
                         next.hosts[h].nonce = next.nonces;
                         next.hosts[h].activity = Activity::Claiming { epoch };
                     });
+                    if host.return_point.is_none() {
+                        self.return_steps(world, h, epoch, found);
+                    }
                 }
             }
             Activity::Claiming { epoch } => {
@@ -136,11 +212,14 @@ impl Scenario {
             }
             Activity::FindingCut { epoch, candidate } => local("gets a cut", &|next| {
                 next.hosts[h].activity = match next.objects.cuts[candidate] {
-                    Some(_) => Activity::FindingRoot { epoch, former: candidate },
+                    Some(_) => self.after_cut(&next.hosts[h], epoch, candidate),
                     None if candidate == 0 => Activity::Standby,
                     None => Activity::FindingCut { epoch, candidate: candidate - 1 },
                 };
             }),
+            Activity::LookingAtFloors { epoch, candidate } => {
+                local("looks at a floor", &|next| Self::look_at_floor(next, h, epoch, candidate));
+            }
             Activity::FindingRoot { epoch, former } => {
                 local("gets the newest root", &|next| self.find_root(next, h, epoch, former));
             }
@@ -153,13 +232,14 @@ impl Scenario {
                             Activity::ReadingParcels { epoch, former, counter: counter + 1, history }
                         }
                         None => {
-                            Activity::Cutting { epoch, cut: CutObject { former, last: counter, history } }
+                            let cut = CutObject { former, last: counter, history, gives_up: false };
+                            Activity::Cutting { epoch, cut }
                         }
                     };
                 });
             }
             Activity::Cutting { epoch, cut } => {
-                if !self.keeps(Safeguard::CutIsFrozen) {
+                if !self.keeps(Safeguard::CutIsFrozen) && !cut.gives_up {
                     local("reads the parcels again", &|next| self.find_root(next, h, epoch, cut.former));
                 }
                 self.put(
@@ -187,7 +267,12 @@ impl Scenario {
 
     fn find_root(&self, world: &mut WorldState, h: usize, epoch: usize, former: usize) {
         let host = &world.hosts[h];
-        let cut = world.objects.cuts[former].unwrap_or(CutObject { former: 0, last: 0, history: 0 });
+        let cut = world.objects.cuts[former].unwrap_or(CutObject {
+            former: 0,
+            last: 0,
+            history: 0,
+            gives_up: false,
+        });
         let first = if self.keeps(Safeguard::EpochInNames) { 0 } else { cut.last };
         let (counter, history) = match world.objects.newest_root(former, PARCELS) {
             Some(root) if self.keeps(Safeguard::ReadFromRoot) => root,
@@ -217,6 +302,7 @@ impl Scenario {
         host.shipped = cut.history;
         host.next_parcel = if self.keeps(Safeguard::EpochInNames) { 1 } else { cut.last + 1 };
         host.in_flight = None;
+        host.return_point = None;
         host.activity = Activity::Serving;
     }
 
@@ -354,6 +440,7 @@ impl StateMachine for Scenario {
             verified: 0,
             answered: 0,
             deletion: Deletion::None,
+            return_point: None,
         };
         let mut hosts = vec![standby; self.hosts];
         hosts[0] = HostState { activity: Activity::Serving, nonce: 1, epoch: 0, ..hosts[0].clone() };
@@ -367,6 +454,7 @@ impl StateMachine for Scenario {
             written: 0,
             parcels: 0,
             deletes: 0,
+            returns: 0,
             window: 0,
         }
     }
@@ -379,7 +467,7 @@ impl StateMachine for Scenario {
         self.collector_steps(world, found);
         for &request in &world.unanswered {
             let mut next = world.clone();
-            next.objects.apply(request, self.create_is_atomic(request));
+            self.apply(&mut next, request);
             if next.objects != world.objects {
                 found.push((("network", "lets a request land late"), next));
             }

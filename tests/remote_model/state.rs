@@ -9,6 +9,7 @@ use super::objects::*;
 pub(super) enum Activity {
     Standby,
     Claiming { epoch: usize },
+    LookingAtFloors { epoch: usize, candidate: usize },
     FindingCut { epoch: usize, candidate: usize },
     FindingRoot { epoch: usize, former: usize },
     ReadingParcels { epoch: usize, former: usize, counter: usize, history: Entries },
@@ -24,6 +25,16 @@ pub(super) enum Deletion {
     None,
     Chosen(ChangeRequest),
     Checked(ChangeRequest),
+}
+
+/// An earlier point of the log that was restored, to go on from there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ReturnPoint {
+    /// The reign that reigned then.
+    pub(super) newest: usize,
+    /// The root that it was restored from.
+    pub(super) root: Entries,
+    pub(super) cut: CutObject,
 }
 
 /// One host: its disk, and the memory of its process.
@@ -48,6 +59,8 @@ pub(super) struct HostState {
     /// Writes that this host answered.
     pub(super) answered: Entries,
     pub(super) deletion: Deletion,
+    /// The point at which the log on the disk ends on purpose.
+    pub(super) return_point: Option<ReturnPoint>,
 }
 
 /// All that the model knows.
@@ -63,6 +76,7 @@ pub(super) struct WorldState {
     pub(super) written: usize,
     pub(super) parcels: usize,
     pub(super) deletes: u8,
+    pub(super) returns: u8,
     /// The oldest history of the window.
     pub(super) window: Entries,
 }

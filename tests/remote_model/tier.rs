@@ -19,6 +19,11 @@ impl Scenario {
             let request = ChangeRequest::Root { epoch: host.epoch, counter: last, history: host.shipped };
             self.put(world, (HOST_NAMES[h], "puts a root"), request, found, |_, _| {});
         }
+        let base = self.base(world, host);
+        if self.returns > 0 && base & !world.objects.floors[host.epoch] != 0 && world.deletes < self.deletes {
+            let request = ChangeRequest::Floor { epoch: host.epoch, history: base };
+            self.put(world, (HOST_NAMES[h], "puts its floor"), request, found, |_, _| {});
+        }
         self.deletion_steps(world, h, found);
     }
 
@@ -90,10 +95,7 @@ impl Scenario {
     fn deletable(&self, world: &WorldState, host: &HostState) -> Vec<ChangeRequest> {
         let objects = &world.objects;
         let mut keys = Vec::new();
-        let base = match self.keeps(Safeguard::RootBeforeDelete) {
-            true => self.base(world, host),
-            false => host.shipped,
-        };
+        let base = self.base_of_deletes(world, host);
         for (epoch, k) in (0..self.epochs).flat_map(|epoch| (0..self.writes).map(move |k| (epoch, k))) {
             let named = if self.keeps(Safeguard::TailNamesKeys) { host.log } else { host.shipped };
             let stranger = epoch < host.epoch && named & remote(epoch, k) == 0;
@@ -116,38 +118,65 @@ impl Scenario {
                 keys.push(ChangeRequest::DeleteParcel { epoch, counter });
             }
         }
+        keys.extend(self.deletable_roots(world, host));
         keys
     }
 
-    /// The newest root of the adopted chain that is as old as the window.
+    /// The newest root of the adopted chain that is as old as the window, and that may be a base.
     fn base(&self, world: &WorldState, host: &HostState) -> Entries {
-        let old =
-            |history: &Entries| history & world.window == *history && history & host.shipped == *history;
-        world
-            .objects
-            .roots
-            .iter()
-            .flatten()
-            .flatten()
-            .copied()
-            .filter(old)
-            .max_by_key(|h| h.count_ones())
-            .unwrap_or(0)
+        let may_be = |(_, counter, history): &(usize, usize, Entries)| {
+            history & world.window == *history && (self.is_lasting(*counter) || !self.deletes_roots())
+        };
+        self.newest(world, host, may_be)
     }
 
     /// The newest root of the adopted chain, of any age.
     fn covering(&self, world: &WorldState, host: &HostState) -> Entries {
-        let own = |history: &Entries| history & host.shipped == *history;
-        world
-            .objects
-            .roots
-            .iter()
-            .flatten()
-            .flatten()
-            .copied()
-            .filter(own)
-            .max_by_key(|h| h.count_ones())
-            .unwrap_or(0)
+        self.newest(world, host, |_| true)
+    }
+
+    fn newest(
+        &self,
+        world: &WorldState,
+        host: &HostState,
+        may_be: impl Fn(&(usize, usize, Entries)) -> bool,
+    ) -> Entries {
+        let roots = world.objects.adopted_roots(host.epoch).into_iter();
+        let roots = roots.filter(|(_, _, history)| history & host.shipped == *history).filter(may_be);
+        roots.map(|(_, _, history)| history).max_by_key(|history| history.count_ones()).unwrap_or(0)
+    }
+
+    fn deletes_roots(&self) -> bool {
+        self.root_deletes && self.keeps(Safeguard::LastingRootsStay)
+    }
+
+    /// Whether a root stays until a base is after it.
+    fn is_lasting(&self, counter: usize) -> bool {
+        counter == 0 || counter % 2 == 1
+    }
+
+    /// The base by which a host deletes: the floor that it has put.
+    fn base_of_deletes(&self, world: &WorldState, host: &HostState) -> Entries {
+        match self.keeps(Safeguard::RootBeforeDelete) {
+            true if self.returns > 0 && self.keeps(Safeguard::FloorBeforeDelete) => {
+                world.objects.floors[host.epoch]
+            }
+            true => self.base(world, host),
+            false => host.shipped,
+        }
+    }
+
+    /// The roots before the base, and younger ones that have served their time.
+    fn deletable_roots(&self, world: &WorldState, host: &HostState) -> Vec<ChangeRequest> {
+        let base = self.base_of_deletes(world, host);
+        let roots = world.objects.adopted_roots(host.epoch).into_iter();
+        let may_go = |(_, counter, history): &(usize, usize, Entries)| {
+            let is_passed = history & base == *history && *history != base;
+            let is_spare = !self.is_lasting(*counter) || !self.keeps(Safeguard::LastingRootsStay);
+            is_passed || is_spare && *history != base
+        };
+        let named = roots.filter(|_| self.root_deletes).filter(may_go);
+        named.map(|(epoch, counter, _)| ChangeRequest::DeleteRoot { epoch, counter }).collect()
     }
 
     /// Whether a root without segment k is up, and no root of the window names it.
