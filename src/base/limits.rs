@@ -240,6 +240,8 @@ pub const MOVE_REMOTE_BELOW_LIVE_PERCENT: u64 = 35;
 pub const KEEP_DROPPED_SECS: u64 = 24 * 3600;
 /// The default interval at which the log is sent to the remote.
 pub const SHIP_EVERY_SECS: u64 = 2;
+/// The default of the time into the past that a restore from the remote reaches at least.
+pub const SHIP_WINDOW_SECS: u64 = 7 * 24 * 3600;
 /// The interval of the roots on the remote, from which a restore begins.
 pub const ROOT_EVERY_SECS: u64 = 3600;
 /// Segments beyond the number that the live bytes would fill. If there are more, the emptiest are merged.

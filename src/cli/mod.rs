@@ -27,6 +27,7 @@ mod options;
 mod quota;
 mod remote;
 mod remote_thread;
+mod retention;
 mod running_users;
 mod serve;
 mod server;

@@ -271,6 +271,11 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = TimeSpan::from_secs(limits::SHIP_EVERY_SECS))]
     pub(crate) ship_every: TimeSpan,
 
+    /// Time into the past that a restore from the remote reaches at least
+    #[arg(long, value_name = "TIME", env = "SILTSTONE_SHIP_WINDOW", global = true)]
+    #[arg(default_value_t = TimeSpan::from_secs(limits::SHIP_WINDOW_SECS))]
+    pub(crate) ship_window: TimeSpan,
+
     /// Log that is kept for mirrors and other followers alone; one that is further behind starts over
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_FOLLOW_MAX", global = true)]
     #[arg(default_value_t = ByteCount(limits::FOLLOW_MAX_BYTES))]
@@ -402,7 +407,8 @@ impl ServerOptions {
     /// The settings of shipping; `None` where the log stays here.
     pub(crate) fn shipping(&self) -> Option<ShipOptions> {
         let mode = self.ship.0?;
-        Some(ShipOptions { mode, root_every: Duration::from_secs(limits::ROOT_EVERY_SECS) })
+        let root_every = Duration::from_secs(limits::ROOT_EVERY_SECS);
+        Some(ShipOptions { mode, root_every, window: self.ship_window.0 })
     }
 
     /// The pace of the scrub; `None` for no scrub.

@@ -29,6 +29,7 @@ use super::maintenance::Maintenance;
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use super::options::ServerOptions;
+use super::retention::RetentionThread;
 use super::running_users::RunningUsers;
 use super::service_manager::ServiceManager;
 use super::ship::ShipThread;
@@ -153,6 +154,7 @@ fn run_until_stopped(
     let tier = store.tier_figures().map(|_| TierThread::start(Arc::clone(&store))).transpose()?;
     let ships = store.ship_figures().map(|_| ShipThread::start(Arc::clone(&store), options.ship_every.0));
     let ships = ships.transpose()?;
+    let retention = store.ship_figures().map(|_| RetentionThread::start(Arc::clone(&store))).transpose()?;
     let maintenance = Maintenance::start(Arc::clone(&store), options.reclaim_rate.0, options.scrub_pace())?;
     let lifecycle = LifecycleThread::start(Arc::clone(&store), expiry_log, expiries)?;
     if console != address {
@@ -169,6 +171,7 @@ fn run_until_stopped(
     lifecycle.end();
     maintenance.end();
     tier.into_iter().for_each(TierThread::end);
+    retention.into_iter().for_each(RetentionThread::end);
     ships.into_iter().for_each(ShipThread::end);
     close(store, *stopped.get_or_init(Instant::now) + options.shutdown_timeout.0);
     outcome.map_err(|e| CliError::start(format!("cannot go on serving: {e}")))

@@ -126,8 +126,29 @@ pub struct Root {
     pub made: Timestamp,
 }
 
+/// The reign and the number of a root. Adopted roots are in the order of their ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RootId {
+    /// The reign.
+    pub epoch: u64,
+    /// The number in it.
+    pub number: u64,
+}
+
 impl Root {
     const KIND: &str = "root";
+    /// One root of so many of a reign may become the base of deletes. The others may go before it.
+    pub const LASTING_EVERY: u64 = 24;
+
+    /// Its reign and number.
+    pub fn id(&self) -> RootId {
+        RootId { epoch: self.epoch, number: self.number }
+    }
+
+    /// Whether the root stays until a base is after it.
+    pub fn is_lasting(number: u64) -> bool {
+        number % Self::LASTING_EVERY == 1
+    }
 
     /// The names of all roots of a reign begin so.
     pub fn prefix(epoch: u64) -> String {
@@ -183,6 +204,119 @@ impl Root {
     }
 }
 
+/// The root by which a reign deletes: nothing that only earlier roots need is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Floor {
+    /// The store.
+    pub store: StoreId,
+    /// The reign that deletes.
+    pub epoch: u64,
+    /// Its number in that reign, from 1.
+    pub number: u64,
+    /// The root.
+    pub base: RootId,
+}
+
+impl Floor {
+    const KIND: &str = "floor";
+
+    /// The names of all floors of a reign begin so.
+    pub fn prefix(epoch: u64) -> String {
+        format!("floor/{epoch:016x}/")
+    }
+
+    /// The name of a floor.
+    pub fn name(epoch: u64, number: u64) -> String {
+        format!("{}{number:016x}", Self::prefix(epoch))
+    }
+
+    /// The object.
+    pub fn encode(&self) -> Vec<u8> {
+        let values: [(&str, &dyn std::fmt::Display); 4] = [
+            ("epoch", &self.epoch),
+            ("number", &self.number),
+            ("root-epoch", &self.base.epoch),
+            ("root", &self.base.number),
+        ];
+        sealed_line::encode(Self::KIND, &self.store, &values)
+    }
+
+    /// Reads the object.
+    ///
+    /// # Errors
+    /// As of [`Claim::decode`].
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        let names = ["epoch", "number", "root-epoch", "root"];
+        let (store, [epoch, number, root_epoch, root]) = sealed_line::decode(Self::KIND, names, bytes)?;
+        Ok(Self {
+            store,
+            epoch: sealed_line::number(epoch, "the epoch")?,
+            number: sealed_line::number(number, "the number")?,
+            base: root_id(root_epoch, root)?,
+        })
+    }
+}
+
+/// The point at which the log of a restored store ends on purpose: a reign that begins there gives up the log after it. The file
+/// `meta/return` (data-format.md, section 12).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReturnPoint {
+    /// The store.
+    pub store: StoreId,
+    /// The newest reign with a cut, as of the restore.
+    pub newest: u64,
+    /// The root that the restore began with.
+    pub root: RootId,
+    /// The reign with the point.
+    pub former: u64,
+    /// Its last parcel up to the point; 0 for none.
+    pub last: u64,
+    /// The point.
+    pub end: LogPosition,
+}
+
+impl ReturnPoint {
+    const KIND: &str = "return";
+
+    /// The file.
+    pub fn encode(&self) -> Vec<u8> {
+        let crc = format!("{:08x}", self.end.crc);
+        let values: [(&str, &dyn std::fmt::Display); 7] = [
+            ("newest", &self.newest),
+            ("root-epoch", &self.root.epoch),
+            ("root", &self.root.number),
+            ("former", &self.former),
+            ("last", &self.last),
+            ("sequence", &self.end.sequence),
+            ("chain", &crc),
+        ];
+        sealed_line::encode(Self::KIND, &self.store, &values)
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// As of [`Claim::decode`].
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        let names = ["newest", "root-epoch", "root", "former", "last", "sequence", "chain"];
+        let (store, [newest, root_epoch, root, former, last, sequence, crc]) =
+            sealed_line::decode(Self::KIND, names, bytes)?;
+        Ok(Self {
+            store,
+            newest: sealed_line::number(newest, "the newest epoch")?,
+            root: root_id(root_epoch, root)?,
+            former: sealed_line::number(former, "the former epoch")?,
+            last: sealed_line::number(last, "the last parcel")?,
+            end: position(sequence, crc)?,
+        })
+    }
+}
+
+fn root_id(epoch: &str, number: &str) -> Decoded<RootId> {
+    let epoch = sealed_line::number(epoch, "the epoch of the root")?;
+    Ok(RootId { epoch, number: sealed_line::number(number, "the number of the root")? })
+}
+
 fn position(sequence: &str, crc: &str) -> Decoded<LogPosition> {
     let crc = u32::from_str_radix(crc, 16).map_err(|_| DecodeError::Value("the place in the chain"))?;
     Ok(LogPosition { sequence: sealed_line::number(sequence, "the sequence")?, crc })
@@ -195,7 +329,7 @@ mod tests {
     const STORE: StoreId = StoreId(*b"0123456789abcdef");
     const END: LogPosition = LogPosition { sequence: 42, crc: 0x0bad_cafe };
 
-    fn examples() -> [Vec<u8>; 3] {
+    fn examples() -> [Vec<u8>; 5] {
         let made = Timestamp::from_millis(1_763_766_000_000);
         let root = Root {
             store: STORE,
@@ -211,14 +345,18 @@ mod tests {
             Claim { store: STORE, epoch: 7, made }.encode(),
             Cut { store: STORE, epoch: 7, former: 6, last: 9, end: END }.encode(),
             root.encode(),
+            Floor { store: STORE, epoch: 7, number: 1, base: RootId { epoch: 6, number: 25 } }.encode(),
+            ReturnPoint { store: STORE, newest: 7, root: root.id(), former: 7, last: 9, end: END }.encode(),
         ]
     }
 
-    fn decoded(bytes: &[u8]) -> [Decoded<Vec<u8>>; 3] {
+    fn decoded(bytes: &[u8]) -> [Decoded<Vec<u8>>; 5] {
         [
             Claim::decode(bytes).map(|claim| claim.encode()),
             Cut::decode(bytes).map(|cut| cut.encode()),
             Root::decode(bytes).map(|root| root.encode()),
+            Floor::decode(bytes).map(|floor| floor.encode()),
+            ReturnPoint::decode(bytes).map(|point| point.encode()),
         ]
     }
 
@@ -259,6 +397,6 @@ mod tests {
         let page = include_str!("../../data-format.md");
         let examples =
             page.lines().filter(|line| decoded(format!("{line}\n").as_bytes()).iter().any(Result::is_ok));
-        assert_eq!(examples.count(), 3);
+        assert_eq!(examples.count(), 5);
     }
 }

@@ -120,7 +120,7 @@ pub use requests::{
 };
 pub use scrub::{DamagedObject, ScrubPace, Scrubbed};
 pub use ship::restore::{RemoteRestoreReport, restore_from_remote};
-pub use ship::{ShipError, ShipFigures, ShipMode, ShipOptions};
+pub use ship::{RetentionProgress, ShipError, ShipFigures, ShipMode, ShipOptions};
 pub use stats::stats;
 pub use stored_bucket::{StoredBucket, stored_bucket};
 pub use thread_watch::ThreadWatch;

@@ -53,6 +53,9 @@ pub(super) trait LogShipping: Send + Sync {
     /// Fails until the reign has begun.
     fn check_reign(&self) -> Result<(), StoreError>;
 
+    /// The number of the reign; 0 before it has begun.
+    fn epoch(&self) -> u64;
+
     /// Whether the remote has the groups up to that one.
     fn has(&self, sequence: u64) -> bool;
 

@@ -13,7 +13,7 @@ use siltstone::store::RemoteRestoreReport;
 use crate::show;
 
 /// The kinds of objects, by the first part of their names.
-const KINDS: [&str; 6] = ["segment", "log", "checkpoint", "root", "claim", "cut"];
+const KINDS: [&str; 7] = ["segment", "log", "checkpoint", "root", "floor", "claim", "cut"];
 
 /// The objects on a remote, by their kinds: count and bytes.
 #[derive(Default)]

@@ -131,6 +131,17 @@ pub(in crate::service) fn ship(page: &mut Exposition, figures: &ShipFigures) {
     page.single("ship_parcels_total", "counter", "Pieces of the log that were sent.", figures.parcels);
     page.single("ship_roots_total", "counter", "Checkpoints that were sent.", figures.roots);
     page.single("ship_sent_bytes_total", "counter", "Bytes that were sent for the log.", figures.sent_bytes);
+    let help = "Objects of the remote that were deleted because no restore within the window needs them.";
+    page.single("ship_deleted_objects_total", "counter", help, figures.deleted_objects);
+    let help = "Bytes of these objects.";
+    page.single("ship_deleted_bytes_total", "counter", help, figures.deleted_bytes);
+    let seconds = |time: Option<Timestamp>| time.map_or(0, |time| time.as_millis() / 1000);
+    let help =
+        "Time of the newest checkpoint on the remote of this reign, in seconds since 1970; 0 without one.";
+    page.single("ship_last_root_timestamp_seconds", "gauge", help, seconds(figures.last_root));
+    let help =
+        "Oldest time that a restore from the remote reaches, in seconds since 1970; 0 while it is not known.";
+    page.single("ship_oldest_restore_timestamp_seconds", "gauge", help, seconds(figures.oldest));
 }
 
 /// Adds the state of the followers of the log.

@@ -8,7 +8,7 @@ use crate::format::{
     Claim, Cut, Decoded, LogPosition, PARCEL_MAX_BYTES, Parcel, ParcelHead, ParcelPiece, Root,
     SEALED_LINE_MAX_BYTES, StoreId,
 };
-use crate::remote::{Remote, RemoteError};
+use crate::remote::{Remote, RemoteError, RemoteObject};
 use crate::store::remote_request::{PATIENCE, patience};
 
 /// Names on a full page of a listing.
@@ -51,8 +51,8 @@ impl ShipError {
 #[derive(Debug, Clone)]
 pub(super) struct Chain {
     pub(super) root: Root,
-    /// The reigns from that of the root on, each with its last adopted parcel; the newest one goes on to the first parcel that is missing.
-    reigns: Vec<(u64, Option<u64>)>,
+    /// The reigns from that of the root on, each with the cut that adopts it; the newest one goes on to the first parcel that is missing.
+    reigns: Vec<(u64, Option<Cut>)>,
 }
 
 /// The log on a remote.
@@ -65,8 +65,8 @@ pub(super) struct RemoteLog<'r> {
 impl RemoteLog<'_> {
     /// The highest epoch that a listing shows a claim of; 0 for none. There may be a higher one.
     pub(super) fn newest_claim(&self) -> Result<u64, ShipError> {
-        let last = self.last_name(Claim::PREFIX)?;
-        Ok(last.and_then(|name| hexadecimal(&name, Claim::PREFIX)).unwrap_or(0))
+        let listed = self.listed(Claim::PREFIX)?;
+        Ok(listed.last().and_then(|claim| hexadecimal(&claim.name, Claim::PREFIX)).unwrap_or(0))
     }
 
     /// Whether there is a claim of that epoch.
@@ -86,10 +86,19 @@ impl RemoteLog<'_> {
 
     /// The log as the reign of `newest` has adopted and continued it; `None` if it has no root.
     pub(super) fn chain(&self, newest: &Cut) -> Result<Option<Chain>, ShipError> {
+        self.chain_from(newest, &mut |_| true)
+    }
+
+    /// As [`RemoteLog::chain`], from the newest root on that `wanted` takes; it is asked for each of them, the newest first.
+    pub(super) fn chain_from(
+        &self,
+        newest: &Cut,
+        wanted: &mut dyn FnMut(&Root) -> bool,
+    ) -> Result<Option<Chain>, ShipError> {
         let (mut cut, mut adopted_by, mut reigns) = (*newest, None, Vec::new());
         loop {
-            reigns.insert(0, (cut.epoch, adopted_by.map(|above: Cut| above.last)));
-            if let Some(root) = self.newest_root(cut.epoch, adopted_by.as_ref())? {
+            reigns.insert(0, (cut.epoch, adopted_by));
+            if let Some(root) = self.newest_root(cut.epoch, adopted_by.as_ref(), wanted)? {
                 return Ok(Some(Chain { root, reigns }));
             }
             if cut.former == 0 {
@@ -106,12 +115,12 @@ impl RemoteLog<'_> {
     /// The heads of the parcels after the root of a chain, as far as each follows the one before it.
     pub(super) fn heads(&self, chain: &Chain) -> Result<Vec<ParcelHead>, ShipError> {
         let (mut heads, mut end) = (Vec::new(), chain.root.covered);
-        for (epoch, last) in &chain.reigns {
+        for (epoch, adopted_by) in &chain.reigns {
             let first = if *epoch == chain.root.epoch { chain.root.after + 1 } else { 1 };
-            for counter in first..=last.unwrap_or(u64::MAX - 1) {
+            for counter in first..=adopted_by.map_or(u64::MAX - 1, |cut| cut.last) {
                 let Some(head) = self.head_of_parcel(*epoch, counter)? else {
                     // A later reign names the last one, so that all before it were there.
-                    if last.is_some() {
+                    if adopted_by.is_some() {
                         return Err(missing(&Parcel::name(*epoch, counter)));
                     }
                     break;
@@ -159,24 +168,25 @@ impl RemoteLog<'_> {
         Ok(bytes)
     }
 
-    fn cut(&self, epoch: u64) -> Result<Option<Cut>, ShipError> {
+    /// The cut of a reign.
+    pub(super) fn cut(&self, epoch: u64) -> Result<Option<Cut>, ShipError> {
         let found = line(self.remote, &Cut::name(epoch), Cut::decode)?;
         Ok(found.filter(|cut| cut.store == self.store && cut.epoch == epoch))
     }
 
-    /// The newest root of a reign that holds nothing beyond the cut that adopts it.
-    fn newest_root(&self, epoch: u64, adopted_by: Option<&Cut>) -> Result<Option<Root>, ShipError> {
-        let prefix = Root::prefix(epoch);
-        let listed = self.last_name(&prefix)?.and_then(|name| hexadecimal(&name, &prefix));
-        let mut number = listed.unwrap_or(0);
-        while self.exists(&Root::name(epoch, number + 1))? {
-            number += 1;
-        }
-        for number in (1..=number).rev() {
+    /// The newest root of a reign that holds nothing beyond the cut that adopts it, and that is wanted.
+    fn newest_root(
+        &self,
+        epoch: u64,
+        adopted_by: Option<&Cut>,
+        wanted: &mut dyn FnMut(&Root) -> bool,
+    ) -> Result<Option<Root>, ShipError> {
+        let numbers = self.numbers(&Root::prefix(epoch), &|number| Root::name(epoch, number))?;
+        for number in numbers.into_iter().rev() {
             let Some(root) = line(self.remote, &Root::name(epoch, number), Root::decode)? else { continue };
             let is_adopted = adopted_by
                 .is_none_or(|cut| root.after <= cut.last && root.covered.sequence <= cut.end.sequence);
-            if is_adopted && root.store == self.store && root.epoch == epoch {
+            if is_adopted && root.store == self.store && root.epoch == epoch && wanted(&root) {
                 return Ok(Some(root));
             }
         }
@@ -203,19 +213,37 @@ impl RemoteLog<'_> {
         Ok(found.map_err(|error| ShipError::Remote { name: name.to_owned(), error })?.is_some())
     }
 
-    /// The last name with that beginning that listings show.
-    fn last_name(&self, prefix: &str) -> Result<Option<String>, ShipError> {
-        let mut last: Option<String> = None;
+    /// The numbers after a prefix, in order, of the objects that listings show and of those that follow the last one without a gap:
+    /// listings may lack the newest.
+    fn numbers(&self, prefix: &str, name: &dyn Fn(u64) -> String) -> Result<Vec<u64>, ShipError> {
+        let listed = self.listed(prefix)?;
+        let mut numbers: Vec<u64> =
+            listed.iter().filter_map(|object| hexadecimal(&object.name, prefix)).collect();
+        let mut next = numbers.last().copied().unwrap_or(0) + 1;
+        while self.exists(&name(next))? {
+            numbers.push(next);
+            next += 1;
+        }
+        Ok(numbers)
+    }
+
+    /// All objects with names that begin so, as listings show them.
+    pub(super) fn listed(&self, prefix: &str) -> Result<Vec<RemoteObject>, ShipError> {
+        let mut all: Vec<RemoteObject> = Vec::new();
         loop {
-            let after = last.as_deref().unwrap_or("");
-            let page = self.remote.list(prefix, after, PATIENCE);
-            let page = page.map_err(|error| ShipError::Remote { name: prefix.to_owned(), error })?;
+            let page = self.page(prefix, all.last().map_or("", |last| &last.name))?;
             let is_full = page.len() >= PAGE_LEN;
-            last = page.into_iter().next_back().map(|object| object.name).or(last);
+            all.extend(page);
             if !is_full {
-                return Ok(last);
+                return Ok(all);
             }
         }
+    }
+
+    /// Some objects with names that begin so and come after a name, in order; all unless they are many.
+    pub(super) fn page(&self, prefix: &str, after: &str) -> Result<Vec<RemoteObject>, ShipError> {
+        let page = self.remote.list(prefix, after, PATIENCE);
+        page.map_err(|error| ShipError::Remote { name: prefix.to_owned(), error })
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `reign` | the claim, the log that it adopts, the cut |
 //! | `parcel_builder`, `shipped_ranges` | parcels from the own log; the bytes that were shipped |
 //! | `shipper` | one reign: parcels, roots, the look for the next claim |
+//! | `retention`, `root_copies` | deletes on the remote, the copies of segments as of a root |
 //! | `restore` | a data directory from the log on the remote |
 //!
 //! Until groups are shipped, their bytes stay: the log is kept, nothing is reclaimed that they name, and local bytes of a segment go only
@@ -19,6 +20,8 @@ mod chain;
 mod parcel_builder;
 mod reign;
 pub(super) mod restore;
+mod retention;
+mod root_copies;
 mod shipped_ranges;
 mod shipper;
 
@@ -27,6 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use chain::ShipError;
+pub use retention::RetentionProgress;
 
 use crate::base::{Entropy, Timestamp};
 use crate::format;
@@ -35,6 +39,7 @@ use crate::store::shared::{LogShipping, SharedStore};
 use crate::store::{ReadOnlyReason, Store, StoreError};
 use chain::RemoteLog;
 use reign::ClaimedReign;
+use retention::Retention;
 use shipper::Reign;
 
 /// The interval of looks for the next claim while nothing is written: a host that was fenced answers reads for so long.
@@ -56,6 +61,8 @@ pub struct ShipOptions {
     pub mode: ShipMode,
     /// The interval of roots, from which a restore begins.
     pub root_every: Duration,
+    /// The time into the past that a restore reaches at least.
+    pub window: Duration,
 }
 
 /// The state of shipping.
@@ -73,6 +80,14 @@ pub struct ShipFigures {
     pub roots: u64,
     /// Bytes put since the start.
     pub sent_bytes: u64,
+    /// Objects of the remote that were deleted since the start.
+    pub deleted_objects: u64,
+    /// Their bytes.
+    pub deleted_bytes: u64,
+    /// The time of the last root of this reign; `None` before it.
+    pub last_root: Option<Timestamp>,
+    /// The oldest time that a restore reaches; `None` before it was looked for.
+    pub oldest: Option<Timestamp>,
 }
 
 /// The shipping of one store.
@@ -88,6 +103,12 @@ pub(super) struct Ship {
     parcels: AtomicU64,
     roots: AtomicU64,
     sent_bytes: AtomicU64,
+    retention: Mutex<Retention>,
+    deleted_objects: AtomicU64,
+    deleted_bytes: AtomicU64,
+    /// Times in milliseconds since 1970; 0 for none.
+    last_root: AtomicU64,
+    oldest: AtomicU64,
 }
 
 /// The way into a reign.
@@ -116,6 +137,11 @@ impl Ship {
             parcels: AtomicU64::new(0),
             roots: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
+            retention: Mutex::default(),
+            deleted_objects: AtomicU64::new(0),
+            deleted_bytes: AtomicU64::new(0),
+            last_root: AtomicU64::new(0),
+            oldest: AtomicU64::new(0),
         }
     }
 
@@ -163,6 +189,10 @@ impl LogShipping for Ship {
         ))
     }
 
+    fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
     fn has(&self, sequence: u64) -> bool {
         self.shipped.load(Ordering::Acquire) >= sequence
     }
@@ -184,6 +214,14 @@ impl LogShipping for Ship {
         let ReignStage::Reigning(reign) = &mut *state else { return self.check_reign() };
         let done = reign.ship(self, shared, through);
         self.after(done, &mut state, shared)
+    }
+}
+
+/// The time in milliseconds that is stored there; `None` for 0.
+fn time_in(millis: &AtomicU64) -> Option<Timestamp> {
+    match millis.load(Ordering::Relaxed) {
+        0 => None,
+        millis => Some(Timestamp::from_millis(millis)),
     }
 }
 
@@ -243,6 +281,10 @@ impl Store {
             parcels: ship.parcels.load(Ordering::Relaxed),
             roots: ship.roots.load(Ordering::Relaxed),
             sent_bytes: ship.sent_bytes.load(Ordering::Relaxed),
+            deleted_objects: ship.deleted_objects.load(Ordering::Relaxed),
+            deleted_bytes: ship.deleted_bytes.load(Ordering::Relaxed),
+            last_root: time_in(&ship.last_root),
+            oldest: time_in(&ship.oldest),
         })
     }
 
@@ -325,7 +367,7 @@ impl Store {
             if let Some(frozen) = reign.root_on_its_way() {
                 return Ok(Some(frozen));
             }
-            reign.plan_root();
+            reign.plan_root(&self.shared);
         }
         self.checkpoint()?;
         ship.ship_through(&self.shared, self.shared.published().sequence)?;

@@ -41,6 +41,18 @@ impl ShippedSegments {
         first.retain(|segment, _| !remote.contains(segment));
     }
 
+    /// Forgets the segments that are not among those that there are.
+    pub(super) fn forget_gone(&mut self, ids: &BTreeSet<u64>) {
+        let Self { ranges, first, .. } = self;
+        first.retain(|segment, _| {
+            let stays = ids.contains(segment);
+            if !stays {
+                ranges.forget(*segment);
+            }
+            stays
+        });
+    }
+
     /// Learns of the copies that shipped entries tell of.
     fn learn(&mut self, copies: &[(u64, bool)]) {
         for (segment, is_remote) in copies {

@@ -1,5 +1,6 @@
 //! One reign: parcels, roots, the look for the next claim.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -27,7 +28,9 @@ pub(super) struct Reign {
     /// The parcel that is on its way, and that every try puts.
     pending: Option<FrozenParcel>,
     /// The first parcel with bytes of segments that were not remote before the checkpoint of the next root.
-    root_first: Option<u64>,
+    root_first: u64,
+    /// Segments with bytes in earlier parcels are sealed when the next root is planned that may become a base.
+    sealed_before: u64,
     /// The root that is on its way, likewise.
     pending_root: Option<Root>,
     next_counter: u64,
@@ -57,7 +60,8 @@ impl Reign {
             shipped,
             base: Some((index, Cursor::Start)),
             pending: None,
-            root_first: None,
+            root_first: 1,
+            sealed_before: 0,
             pending_root: None,
             next_counter: 1,
             ends: Vec::new(),
@@ -74,7 +78,7 @@ impl Reign {
         let root = match self.pending_root {
             Some(root) => root,
             None => {
-                self.plan_root();
+                self.plan_root(shared);
                 checkpointer::write(shared).map_err(ReignError::Store)?;
                 self.freeze_root(shared, self.next_counter - 1)?
             }
@@ -122,8 +126,16 @@ impl Reign {
     }
 
     /// Notes the parcels that the next root needs. Its checkpoint is written after it.
-    pub(super) fn plan_root(&mut self) {
-        self.root_first = self.shipped.first.values().copied().min();
+    pub(super) fn plan_root(&mut self, shared: &SharedStore) {
+        let ids: BTreeSet<u64> = shared.segments.ids().into_iter().collect();
+        self.shipped.forget_gone(&ids);
+        let first = &self.shipped.first;
+        // A segment that is written to for weeks would keep the parcels of all that time.
+        if Root::is_lasting(self.roots + 1) {
+            shared.segments.retire(|id| first.get(&id).is_some_and(|first| *first < self.sealed_before));
+            self.sealed_before = self.next_counter;
+        }
+        self.root_first = first.values().copied().min().unwrap_or(self.next_counter);
     }
 
     /// Decides on the next root, which has the newest checkpoint. Every try puts the same one.
@@ -136,14 +148,13 @@ impl Reign {
         let file = shared.fs.open_read(&checkpoint_path(sequence)).and_then(|file| file.len());
         let after = self.ends.iter().rfind(|(_, end)| *end <= sequence).map_or(0, |(counter, _)| *counter);
         let after = after.max(base);
-        let first = self.root_first.unwrap_or(after + 1);
         let root = Root {
             store: shared.store,
             epoch: self.epoch,
             number: self.roots + 1,
             covered,
             checkpoint_length: file.map_err(|error| failed(error.into()))?,
-            first: first.min(after + 1),
+            first: self.root_first.min(after + 1),
             after,
             made: shared.clock.now(),
         };
@@ -263,5 +274,6 @@ pub(super) fn put_root(
     sent += put(remote, &Root::name(root.epoch, root.number), &root.encode().as_slice(), nonce)?;
     ship.sent_bytes.fetch_add(sent, Ordering::Relaxed);
     ship.roots.fetch_add(1, Ordering::Relaxed);
+    ship.last_root.store(root.made.as_millis(), Ordering::Relaxed);
     Ok(())
 }

@@ -60,7 +60,11 @@ fn shows_marker(remote: &crate::remote::sim::SimRemote) -> bool {
 fn sends_marker() {
     let tiered = Tiered::new(NOTHING_LOCAL);
     let store = tiered.open_on(&tiered.fs);
-    store.ship_log(ShipOptions { mode: ShipMode::Async, root_every: Duration::from_secs(3600) });
+    store.ship_log(ShipOptions {
+        mode: ShipMode::Async,
+        root_every: Duration::from_secs(3600),
+        window: Duration::from_secs(7 * 24 * 3600),
+    });
     store.ship_step(&SeededEntropy::new(5)).unwrap();
     put_one(&store);
     store.ship_step(&SeededEntropy::new(5)).unwrap();

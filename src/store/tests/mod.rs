@@ -33,6 +33,7 @@ mod replay;
 mod script;
 mod scrub;
 mod ship;
+mod ship_window;
 mod steps;
 mod tier;
 mod undelete;

@@ -12,12 +12,16 @@ use crate::remote::sim::{RemoteCall, RemoteFault};
 use crate::store::verify::verify;
 
 /// Room for the open segments, and for little that the remote has.
-const LITTLE_LOCAL: TierOptions = TierOptions { local_max_bytes: 24 * MIB, ..NOTHING_LOCAL };
-const HOUR: Duration = Duration::from_secs(3600);
+pub(super) const LITTLE_LOCAL: TierOptions = TierOptions { local_max_bytes: 24 * MIB, ..NOTHING_LOCAL };
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
 
 fn shipping(tiered: &Tiered, fs: &SimFs, mode: ShipMode) -> Store {
+    shipping_with(tiered, fs, ShipOptions { mode, root_every: HOUR, window: 7 * 24 * HOUR })
+}
+
+pub(super) fn shipping_with(tiered: &Tiered, fs: &SimFs, options: ShipOptions) -> Store {
     let store = tiered.open_on(fs);
-    store.ship_log(ShipOptions { mode, root_every: HOUR });
+    store.ship_log(options);
     store
 }
 
@@ -27,11 +31,11 @@ fn begun(tiered: &Tiered, fs: &SimFs, mode: ShipMode) -> Store {
     store
 }
 
-fn ship(store: &Store) -> Result<(), StoreError> {
+pub(super) fn ship(store: &Store) -> Result<(), StoreError> {
     store.ship_step(&SeededEntropy::new(5))
 }
 
-fn restored(tiered: &Tiered) -> SimFs {
+pub(super) fn restored(tiered: &Tiered) -> SimFs {
     let fs = SimFs::new();
     restore_from_remote(tiered.reached().as_ref(), &fs, tiered.clock.as_ref(), &mut |_| ()).unwrap();
     fs
@@ -455,7 +459,7 @@ pub(super) fn many_objects_of_any_size_fit_into_parcels_that_are_read_back() {
     for at in 0..160 {
         put(&store, "b", &format!("k{at}"), &body).unwrap();
     }
-    store.ship_log(ShipOptions { mode: ShipMode::Async, root_every: HOUR });
+    store.ship_log(ShipOptions { mode: ShipMode::Async, root_every: HOUR, window: 7 * 24 * HOUR });
     ship(&store).unwrap();
     let longest = tiered.remote.names().iter().map(|name| tiered.remote.bytes(name).unwrap().len()).max();
     assert!(longest.unwrap() as u64 <= PARCEL_MAX_BYTES / 2, "{longest:?}");

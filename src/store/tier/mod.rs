@@ -170,6 +170,11 @@ impl Tier {
         self.remote.clone()
     }
 
+    /// The time for which a copy stays after it was dropped.
+    pub(super) fn keep_dropped(&self) -> Duration {
+        self.options.keep_dropped
+    }
+
     /// Learns of the complete copies, as of the group `sequence`. Reads of remote segments find their bytes after it.
     fn learn(&self, index: &Index, sequence: u64) {
         for (segment, copy) in index.remote_copies(None).filter(|(_, copy)| copy.phase != CopyPhase::Leaving)
@@ -454,7 +459,7 @@ impl Store {
     }
 
     /// Commits a change of a copy.
-    fn set_remote_copy(&self, segment: u64, copy: Option<RemoteCopy>) -> Result<(), StoreError> {
+    pub(super) fn set_remote_copy(&self, segment: u64, copy: Option<RemoteCopy>) -> Result<(), StoreError> {
         self.committer.submit(|reply| Mutation::RemoteSegment { segment, copy, reply })
     }
 }

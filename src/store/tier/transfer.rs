@@ -16,7 +16,7 @@ use crate::store::remote_request::{FileBody, PATIENCE, patience};
 use crate::store::scrub::SealedExtents;
 use crate::store::{Store, StoreError};
 
-/// The reign of a store that does not ship its log.
+/// The reign of a store that does not ship its log, and the first one of others.
 const ONLY_EPOCH: u64 = 1;
 /// Copies that one call deletes.
 const DELETED_PER_CALL: usize = 64;
@@ -133,7 +133,8 @@ impl Store {
         let length = file.len().map_err(|error| self.shared.failed(error.into()))?;
         let nonce = entropy.next_u64() as u32;
         let (phase, since) = (CopyPhase::Leaving, self.shared.clock.now());
-        let copy = RemoteCopy { phase, epoch: ONLY_EPOCH, nonce, length, since };
+        let epoch = self.shared.shipping().map_or(ONLY_EPOCH, |ship| ship.epoch().max(ONLY_EPOCH));
+        let copy = RemoteCopy { phase, epoch, nonce, length, since };
         // A reclaimer at work may be about to punch holes; the next one sees the intent.
         let _idle = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
         self.set_remote_copy(id, Some(copy))?;
@@ -147,7 +148,7 @@ impl Store {
         let gone: Vec<(u64, RemoteCopy)> = index
             .remote_copies(None)
             .filter(|(id, copy)| match copy.phase {
-                // A restore to an earlier time may need it.
+                // A restore to an earlier time may need it: it goes when the window has passed.
                 CopyPhase::Dropped if self.shared.shipping().is_some() => false,
                 CopyPhase::Dropped => now.since(copy.since) >= tier.options.keep_dropped,
                 _ => !ids.contains(id) && index.liveness().of(*id) == 0,

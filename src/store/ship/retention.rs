@@ -1,0 +1,217 @@
+//! Deleting on the remote: nothing goes that a restore to a time within the window needs.
+//!
+//! The *base* is the newest root that the reign has adopted, that is as old as the window, and whose number says that it may become one.
+//! A restore to any time of the window begins with it or with a later root. These go:
+//!
+//! - roots, checkpoints, parcels and data objects that only restores from earlier roots read: their names come before those of the base;
+//! - roots after the base that may not become one, after a day, with their checkpoints: restores begin with the root before;
+//! - copies of segments that the base calls dropped.
+//!
+//! Each step is answered before the next: the base is told as a *floor*; objects are chosen; the next claim is looked for; the objects
+//! are deleted. A deleter that stalls after its look does no harm. The reign that it does not see begins with the base or a later root,
+//! and one that goes back in time looks at the floors after its claim. The model of it is in `tests/remote_model`.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::chain::{RemoteLog, ShipError};
+use super::parcel_builder::put;
+use super::root_copies::copies_at;
+use super::{Ship, ShipOptions};
+use crate::base::Timestamp;
+use crate::format::{CopyPhase, Floor, Parcel, Root};
+use crate::remote::RemoteError;
+use crate::store::remote_request::PATIENCE;
+use crate::store::tier::Tier;
+use crate::store::{Store, StoreError};
+
+/// Objects that one call deletes.
+const DELETED_PER_CALL: usize = 256;
+/// The age from which roots go that may not become a base.
+const SPARE_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// The work of one call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RetentionProgress {
+    /// Objects that were deleted.
+    pub deleted: u64,
+    /// Whether another call has work to do at once.
+    pub more: bool,
+}
+
+/// What the deleter of a reign knows.
+#[derive(Default)]
+pub(super) struct Retention {
+    epoch: u64,
+    base: Option<DeleteBase>,
+    /// The base that is about to be told, and its floor: every try puts the same one.
+    next: Option<(Floor, DeleteBase)>,
+    /// The number of floors that were put.
+    floors: u64,
+    last_look: Option<Timestamp>,
+    /// Roots after the base that go.
+    spare: Vec<Root>,
+    /// Whether no object comes before the base any more.
+    is_swept: bool,
+}
+
+/// A root by which objects are deleted.
+struct DeleteBase {
+    root: Root,
+    /// The names of the copies that no version refers to any more.
+    dropped: BTreeSet<String>,
+}
+
+/// An object that goes.
+struct DoomedObject {
+    name: String,
+    bytes: u64,
+    /// The segment of which it is a copy.
+    segment: Option<u64>,
+}
+
+impl Store {
+    /// Deletes some of the objects on the remote that no restore to a time within the window needs. Nothing where the log is not shipped,
+    /// and before the reign has begun.
+    ///
+    /// # Errors
+    /// [`StoreError::RemoteUnavailable`]: a later call goes on; those of the commit.
+    pub fn retention_step(&self) -> Result<RetentionProgress, StoreError> {
+        let (Some(ship), Some(tier)) = (self.ship.get(), &self.tier) else {
+            return Ok(RetentionProgress::default());
+        };
+        let epoch = ship.epoch.load(Ordering::Acquire);
+        if epoch == 0 || self.shared.check_writable().is_err() {
+            return Ok(RetentionProgress::default());
+        }
+        let mut retention = ship.retention();
+        if retention.epoch != epoch {
+            *retention = Retention { epoch, ..Retention::default() };
+        }
+        let log = ship.log(&self.shared);
+        let unavailable = |error: ShipError| StoreError::RemoteUnavailable(error.to_string());
+        retention.look_if_due(ship, log, self.shared.clock.now()).map_err(unavailable)?;
+        let mut doomed = retention.doomed(log).map_err(unavailable)?;
+        doomed.extend(self.dropped_copies(tier, &retention));
+        let more = doomed.len() > DELETED_PER_CALL;
+        doomed.truncate(DELETED_PER_CALL);
+        // The other host has adopted all that the base has. It deletes for itself.
+        if doomed.is_empty() || log.is_claimed(epoch + 1).map_err(unavailable)? {
+            return Ok(RetentionProgress::default());
+        }
+        let deleted = doomed.len() as u64;
+        doomed.iter().try_for_each(|object| self.delete_doomed(ship, object))?;
+        Ok(RetentionProgress { deleted, more })
+    }
+
+    fn delete_doomed(&self, ship: &Ship, object: &DoomedObject) -> Result<(), StoreError> {
+        let unavailable =
+            |error: RemoteError| StoreError::RemoteUnavailable(format!("{}: {error}", object.name));
+        ship.remote.delete(&object.name, PATIENCE).map_err(unavailable)?;
+        ship.deleted_objects.fetch_add(1, Ordering::Relaxed);
+        ship.deleted_bytes.fetch_add(object.bytes, Ordering::Relaxed);
+        object.segment.map_or(Ok(()), |segment| self.set_remote_copy(segment, None))
+    }
+
+    /// The copies that the base calls dropped.
+    fn dropped_copies(&self, tier: &Tier, retention: &Retention) -> Vec<DoomedObject> {
+        let Some(base) = &retention.base else { return Vec::new() };
+        let (index, now) = (self.shared.index(), self.shared.clock.now());
+        let copies = index.remote_copies(None).filter(|(_, copy)| {
+            copy.phase == CopyPhase::Dropped && now.since(copy.since) >= tier.keep_dropped()
+        });
+        let named = copies.map(|(id, copy)| DoomedObject {
+            name: copy.name(id),
+            bytes: copy.length,
+            segment: Some(id),
+        });
+        named.filter(|copy| base.dropped.contains(&copy.name)).take(DELETED_PER_CALL).collect()
+    }
+}
+
+impl Ship {
+    fn retention(&self) -> MutexGuard<'_, Retention> {
+        self.retention.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Retention {
+    /// Looks for a newer base at the interval of roots, and tells it before anything is deleted by it.
+    fn look_if_due(&mut self, ship: &Ship, log: RemoteLog<'_>, now: Timestamp) -> Result<(), ShipError> {
+        let is_due = self.last_look.is_none_or(|last| now.since(last) >= ship.options.root_every);
+        if self.next.is_none() && is_due {
+            self.look(ship, log, now)?;
+            self.last_look = Some(now);
+        }
+        if let Some((floor, _)) = &self.next {
+            put(log.remote, &Floor::name(floor.epoch, floor.number), &floor.encode().as_slice(), "floor")?;
+            self.floors += 1;
+            self.base = self.next.take().map(|(_, base)| base);
+            self.is_swept = false;
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, ship: &Ship, log: RemoteLog<'_>, now: Timestamp) -> Result<(), ShipError> {
+        let ShipOptions { window, .. } = ship.options;
+        let Some(cut) = log.cut(self.epoch)? else { return Ok(()) };
+        let (mut roots, mut oldest) = (Vec::new(), now);
+        let found = log.chain_from(&cut, &mut |root| {
+            roots.push(*root);
+            oldest = root.made;
+            Root::is_lasting(root.number) && now.since(root.made) >= window
+        })?;
+        ship.oldest.store(oldest.as_millis(), Ordering::Relaxed);
+        let base = found.map(|chain| chain.root);
+        // The newest root stays, so that a restore is short.
+        let spare = roots.into_iter().skip(1).filter(|root| {
+            !Root::is_lasting(root.number) && now.since(root.made) >= SPARE_AFTER && Some(*root) != base
+        });
+        self.spare = spare.collect();
+        let Some(root) = base.filter(|root| self.base.as_ref().is_none_or(|base| base.root != *root)) else {
+            return Ok(());
+        };
+        let dropped = copies_at(log, &root)?.into_iter().filter(|(_, copy)| copy.phase == CopyPhase::Dropped);
+        let dropped = dropped.map(|(segment, copy)| copy.name(segment)).collect();
+        let (epoch, number) = (self.epoch, self.floors + 1);
+        let floor = Floor { store: log.store, epoch, number, base: root.id() };
+        self.next = Some((floor, DeleteBase { root, dropped }));
+        Ok(())
+    }
+
+    /// The objects of the log that go next.
+    fn doomed(&mut self, log: RemoteLog<'_>) -> Result<Vec<DoomedObject>, ShipError> {
+        let mut doomed = Vec::new();
+        for root in self.spare.drain(..) {
+            let checkpoint = (root.checkpoint_name(), root.checkpoint_length);
+            for (name, bytes) in [(Root::name(root.epoch, root.number), 0), checkpoint] {
+                doomed.push(DoomedObject { name, bytes, segment: None });
+            }
+        }
+        let Some(DeleteBase { root, .. }) = self.base.as_ref().filter(|_| !self.is_swept) else {
+            return Ok(doomed);
+        };
+        // A reader that finds a root finds its checkpoint, unless it stalls: it reads the newest root again then.
+        let passed = [
+            ("root/", Root::name(root.epoch, root.number)),
+            ("checkpoint/", root.checkpoint_name()),
+            ("log/", Parcel::name(root.epoch, root.first)),
+            ("floor/", Floor::name(self.epoch, self.floors)),
+        ];
+        let before = doomed.len();
+        for (prefix, first) in passed {
+            if doomed.len() < DELETED_PER_CALL {
+                let page = log.page(prefix, "")?.into_iter().take_while(|object| object.name < first);
+                doomed.extend(page.map(|object| DoomedObject {
+                    name: object.name,
+                    bytes: object.length,
+                    segment: None,
+                }));
+            }
+        }
+        self.is_swept = doomed.len() == before;
+        Ok(doomed)
+    }
+}
