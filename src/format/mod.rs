@@ -57,7 +57,7 @@ pub use group::{GROUP_LAYOUT, Group, GroupHeader, GroupKind, Pack, UncheckedGrou
 pub use ids::{UploadId, VersionId};
 pub use layout::Field;
 pub use names::{
-    LOCK, RECLAIM, SCRUB, checkpoint_path, log_path, number_of, segment_path, tables_path, unfinished,
+    LOCK, RECLAIM, RETURN, SCRUB, checkpoint_path, log_path, number_of, segment_path, tables_path, unfinished,
 };
 pub use parcel::{
     PARCEL_LAYOUT, PARCEL_MAX_BYTES, PIECE_LAYOUT, PIECE_MAX_BYTES, Parcel, ParcelHead, ParcelPiece,

@@ -11,6 +11,9 @@ pub const SCRUB: &str = "meta/scrub";
 /// Cached results of the search for reclaimable space.
 pub const RECLAIM: &str = "meta/reclaim";
 
+/// The point to which the directory was restored, for a reign that gives up the log after it.
+pub const RETURN: &str = "meta/return";
+
 const UNFINISHED: &str = ".new";
 
 impl FileKind {

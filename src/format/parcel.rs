@@ -2,7 +2,7 @@
 
 use crate::base::Timestamp;
 use crate::base::digest::Crc32;
-use crate::format::{DecodeError, Decoded, Features, Field, LogPosition, StoreId};
+use crate::format::{DecodeError, Decoded, Features, Field, GroupKind, LogPosition, StoreId, UncheckedGroup};
 
 const MAGIC_BYTES: &[u8; 4] = b"SPCL";
 const VERSION_NUMBER: u32 = 1;
@@ -235,6 +235,21 @@ impl Parcel {
         let parcel = Self { head, groups: groups.to_vec(), pieces, inline: inline.to_vec() };
         parcel.check_inline()?;
         Ok(parcel)
+    }
+
+    /// The times of its groups.
+    ///
+    /// # Errors
+    /// On invalid bytes.
+    pub fn group_times(&self, store: &StoreId) -> Decoded<Vec<Timestamp>> {
+        let (mut times, mut rest) = (Vec::new(), self.groups.as_slice());
+        while !rest.is_empty() {
+            let head = UncheckedGroup::decode(GroupKind::Log, store, rest)?;
+            let length = usize::try_from(head.group_len()).unwrap_or(usize::MAX);
+            rest = rest.get(length..).ok_or(DecodeError::Short)?;
+            times.push(head.header().time);
+        }
+        Ok(times)
     }
 
     /// The pieces that are in the parcel, with their bytes.

@@ -119,7 +119,7 @@ pub use requests::{
     NewUpload, Selector,
 };
 pub use scrub::{DamagedObject, ScrubPace, Scrubbed};
-pub use ship::restore::{RemoteRestoreReport, restore_from_remote};
+pub use ship::restore::{RemoteRestoreReport, restore_from_remote, restore_from_remote_at};
 pub use ship::{RetentionProgress, ShipError, ShipFigures, ShipMode, ShipOptions};
 pub use stats::stats;
 pub use stored_bucket::{StoredBucket, stored_bucket};

@@ -17,7 +17,7 @@ use siltstone::remote::probe::{ProbeReport, ProbeSize, nonce, probe};
 use siltstone::remote::{
     NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote, SettingSources,
 };
-use siltstone::store::restore_from_remote;
+use siltstone::store::{Progress, restore_from_remote, restore_from_remote_at};
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
@@ -44,6 +44,8 @@ Examples:
 
   siltstone-tools --data-dir /srv/objects remote --config /etc/siltstone.toml restore
       Make the store in the empty directory /srv/objects from the log that a server with --ship has sent.
+  siltstone-tools --data-dir /srv/before remote --config /etc/siltstone.toml restore --at 2h
+      The same with the state of two hours ago.
 
   siltstone-tools remote key /etc/siltstone/remote-encryption.key
       Make a key. The section names its file as encryption_key_file; init comes after it.
@@ -77,7 +79,7 @@ enum RemoteCommand {
     /// Find out for which modes the remote is fit
     Probe(ProbeArguments),
     /// Make the store in the data directory, which is empty, from the log on the remote
-    Restore,
+    Restore(RestoreArguments),
     /// Make a key with which the objects of a remote are encrypted
     Key {
         /// Key file, which does not exist
@@ -87,6 +89,40 @@ enum RemoteCommand {
         #[arg(long)]
         rotate: bool,
     },
+}
+
+#[derive(Debug, Args)]
+struct RestoreArguments {
+    /// Restore the state of that time: 2026-11-24T09:00:00Z, or 2h for two hours ago. A start with --ship then gives up the log after it
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    at: Option<Moment>,
+}
+
+/// A time, or an age.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    At(Timestamp),
+    Ago(Duration),
+}
+
+fn moment(text: &str) -> Result<Moment, String> {
+    if let Some(time) = Timestamp::parse_iso8601(text) {
+        return Ok(Moment::At(time));
+    }
+    let age = text.strip_suffix("ago").unwrap_or(text).trim();
+    let told = "it is neither a time such as 2026-11-24T09:00:00Z nor an age such as 2h";
+    humantime::parse_duration(age).map(Moment::Ago).map_err(|_| told.to_owned())
+}
+
+impl Moment {
+    fn time(self) -> Timestamp {
+        match self {
+            Self::At(time) => time,
+            Self::Ago(age) => {
+                Timestamp::from_system(SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH))
+            }
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -121,7 +157,9 @@ pub(crate) fn run(
         RemoteCommand::Key { .. } => Ok(Outcome::Success),
         RemoteCommand::Init(size) => init(&place, &store_in(data_dir)?, size, json, out),
         RemoteCommand::Status => status(&place, data_dir, json, out),
-        RemoteCommand::Restore => restore(&place, data_dir, json, out),
+        RemoteCommand::Restore(arguments) => {
+            restore(&place, data_dir, arguments.at.map(Moment::time), json, out)
+        }
         RemoteCommand::Probe(size) => {
             let report = place.probe(size, json)?;
             write_probe(&report, &place.name, json, out)?;
@@ -198,6 +236,7 @@ fn init(
 fn restore(
     place: &RemotePlace<'_>,
     data_dir: &Path,
+    at: Option<Timestamp>,
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
@@ -205,9 +244,11 @@ fn restore(
     let created = fs.create_root();
     created.map_err(|error| Failure::of(data_dir.display(), error))?;
     let mut meter = Meter::of_steps(json);
-    let report = restore_from_remote(place.remote, &fs, &SystemClock, &mut |now| {
-        meter.update(&now.step.to_string(), now.done, now.total);
-    });
+    let mut update = |now: Progress| meter.update(&now.step.to_string(), now.done, now.total);
+    let report = match at {
+        Some(at) => restore_from_remote_at(place.remote, &fs, &SystemClock, at, &mut update),
+        None => restore_from_remote(place.remote, &fs, &SystemClock, &mut update),
+    };
     meter.finish();
     let report = report.map_err(|error| Failure::of(&place.name, error))?;
     write_restored(&report, data_dir, json, out)?;

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use thiserror::Error;
 
+use crate::base::Timestamp;
 use crate::format::{
-    Claim, Cut, Decoded, LogPosition, PARCEL_MAX_BYTES, Parcel, ParcelHead, ParcelPiece, Root,
+    Claim, Cut, Decoded, Floor, LogPosition, PARCEL_MAX_BYTES, Parcel, ParcelHead, ParcelPiece, Root,
     SEALED_LINE_MAX_BYTES, StoreId,
 };
 use crate::remote::{Remote, RemoteError, RemoteObject};
@@ -36,9 +37,12 @@ pub enum ShipError {
     /// The own disk failed.
     #[error("the disk failed: {0}")]
     Disk(String),
-    /// There is no log, or none of the time that was asked for.
+    /// There is no log.
     #[error("the remote has no log that a store can be restored from")]
     NoLog,
+    /// Nothing is kept of the time that was asked for.
+    #[error("the log on the remote does not reach so far back: the oldest time that can be restored is {}", .0.to_iso8601())]
+    BeforeWindow(Timestamp),
 }
 
 impl ShipError {
@@ -60,6 +64,14 @@ pub(super) struct Chain {
 pub(super) struct RemoteLog<'r> {
     pub(super) remote: &'r dyn Remote,
     pub(super) store: StoreId,
+}
+
+impl Chain {
+    /// The last group of a reign that counts: a cut may adopt a parcel in part.
+    pub(super) fn last_sequence(&self, epoch: u64) -> u64 {
+        let cut = self.reigns.iter().find(|(reign, _)| *reign == epoch).and_then(|(_, cut)| *cut);
+        cut.map_or(u64::MAX, |cut| cut.end.sequence)
+    }
 }
 
 impl RemoteLog<'_> {
@@ -112,8 +124,13 @@ impl RemoteLog<'_> {
         }
     }
 
-    /// The heads of the parcels after the root of a chain, as far as each follows the one before it.
-    pub(super) fn heads(&self, chain: &Chain) -> Result<Vec<ParcelHead>, ShipError> {
+    /// The heads of the parcels after the root of a chain, as far as each follows the one before it and up to the first one with a group
+    /// after a time; and the end of the last one.
+    pub(super) fn heads(
+        &self,
+        chain: &Chain,
+        at: Option<Timestamp>,
+    ) -> Result<(Vec<ParcelHead>, LogPosition), ShipError> {
         let (mut heads, mut end) = (Vec::new(), chain.root.covered);
         for (epoch, adopted_by) in &chain.reigns {
             let first = if *epoch == chain.root.epoch { chain.root.after + 1 } else { 1 };
@@ -128,22 +145,37 @@ impl RemoteLog<'_> {
                 // Parcels before the end of the checkpoint, and the one with its end, are not chained by their heads.
                 let covered = chain.root.covered.sequence;
                 if head.before != end && (end.sequence > covered || head.before.sequence > covered) {
-                    return Ok(heads);
+                    return Ok((heads, end));
                 }
                 if head.end.sequence > covered {
                     end = head.end;
                 }
+                // Groups after the end of the adopted log mean nothing.
+                if let Some(cut) = adopted_by.filter(|cut| cut.end.sequence < end.sequence) {
+                    end = cut.end;
+                }
                 heads.push(head);
+                if at.is_some_and(|at| head.time > at) && self.goes_beyond(&head, at)? {
+                    return Ok((heads, end));
+                }
             }
         }
-        Ok(heads)
+        Ok((heads, end))
+    }
+
+    /// Whether a parcel has a group after a time.
+    fn goes_beyond(&self, head: &ParcelHead, at: Option<Timestamp>) -> Result<bool, ShipError> {
+        let times = self.parcel(head.epoch, head.counter)?.group_times(&self.store);
+        let times =
+            times.map_err(|error| ShipError::damaged(Parcel::name(head.epoch, head.counter), &error))?;
+        Ok(times.iter().any(|time| at.is_some_and(|at| *time > at)))
     }
 
     /// The end of the log of a chain.
     pub(super) fn end(&self, chain: &Chain) -> Result<(u64, u64, LogPosition), ShipError> {
-        let heads = self.heads(chain)?;
+        let (heads, end) = self.heads(chain, None)?;
         let found = heads.last().filter(|head| head.end.sequence > chain.root.covered.sequence);
-        let found = found.map(|head| (head.epoch, head.counter, head.end));
+        let found = found.map(|head| (head.epoch, head.counter, end));
         Ok(found.unwrap_or((chain.root.epoch, chain.root.after, chain.root.covered)))
     }
 
@@ -211,6 +243,16 @@ impl RemoteLog<'_> {
     fn exists(&self, name: &str) -> Result<bool, ShipError> {
         let found = self.remote.head(name, PATIENCE);
         Ok(found.map_err(|error| ShipError::Remote { name: name.to_owned(), error })?.is_some())
+    }
+
+    /// The newest floor that a reign has put.
+    pub(super) fn newest_floor(&self, epoch: u64) -> Result<Option<Floor>, ShipError> {
+        let numbers = self.numbers(&Floor::prefix(epoch), &|number| Floor::name(epoch, number))?;
+        let Some(number) = numbers.last() else { return Ok(None) };
+        let name = Floor::name(epoch, *number);
+        let floor = line(self.remote, &name, Floor::decode)?.ok_or_else(|| missing(&name))?;
+        let is_sound = floor.store == self.store && (floor.epoch, floor.number) == (epoch, *number);
+        if is_sound { Ok(Some(floor)) } else { Err(ShipError::damaged(name, &"it is another floor")) }
     }
 
     /// The numbers after a prefix, in order, of the objects that listings show and of those that follow the last one without a gap:

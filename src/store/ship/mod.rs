@@ -33,7 +33,7 @@ pub use chain::ShipError;
 pub use retention::RetentionProgress;
 
 use crate::base::{Entropy, Timestamp};
-use crate::format;
+use crate::format::{self, FileKind, RETURN, ReturnPoint};
 use crate::remote::{Remote, RemoteError};
 use crate::store::shared::{LogShipping, SharedStore};
 use crate::store::{ReadOnlyReason, Store, StoreError};
@@ -294,14 +294,22 @@ impl Store {
             return Ok(());
         }
         self.check_remote_mark()?;
-        // The log of an empty store begins with a group, so that there is a checkpoint.
-        if self.shared.published().sequence == 0 {
+        let point = self.return_point()?;
+        // The log of an empty store begins with a group, so that there is a checkpoint. After a point that was gone back to, a group of
+        // its own makes sure that no other directory continues this log.
+        let begins_at = point.map_or(0, |point| point.end.sequence);
+        if self.shared.published().sequence == begins_at {
             self.committer.write_idle_group()?;
         }
         let mut state = ship.lock();
-        let begun = self.next_state(ship, &mut state, entropy).and_then(|()| match &mut *state {
+        let begun = self.next_state(ship, &mut state, (entropy, point)).and_then(|()| match &mut *state {
             ReignStage::Reigning(reign) => reign.begin(ship, &self.shared).map(|()| reign.epoch()),
             _ => Ok(0),
+        });
+        let begun = begun.and_then(|epoch| match point {
+            // Nothing may be written before: another start would give it up.
+            Some(_) if epoch > 0 => self.forget_return_point().map(|()| epoch).map_err(ReignError::Store),
+            _ => Ok(epoch),
         });
         if let Ok(epoch @ 1..) = begun {
             ship.epoch.store(epoch, Ordering::Release);
@@ -314,14 +322,17 @@ impl Store {
         &self,
         ship: &Ship,
         state: &mut ReignStage,
-        entropy: &dyn Entropy,
+        (entropy, point): (&dyn Entropy, Option<ReturnPoint>),
     ) -> Result<(), ReignError> {
         let log = ship.log(&self.shared);
         if let ReignStage::Idle = state {
             *state = ReignStage::Claimed(ClaimedReign::claim(&log, self.shared.clock.now(), entropy)?);
         }
         let ReignStage::Claimed(claimed) = state else { return Ok(()) };
-        let cut = claimed.adopt(&log)?;
+        let cut = match &point {
+            Some(point) => claimed.adopt_until(&log, point)?,
+            None => claimed.adopt(&log)?,
+        };
         shipper::check_descent(&self.shared, &cut)?;
         match claimed.begin(&log) {
             Err(ShipError::Remote { error: RemoteError::Exists, .. }) => {
@@ -334,6 +345,17 @@ impl Store {
         *state = ReignStage::Idle;
         *state = ReignStage::Reigning(Box::new(Reign::new(&self.shared, reign, self.shared.published())?));
         Ok(())
+    }
+
+    /// The point at which the log ends on purpose.
+    fn return_point(&self) -> Result<Option<ReturnPoint>, StoreError> {
+        reign::return_point(self.shared.fs.as_ref()).map_err(|error| self.shared.failed(error))
+    }
+
+    fn forget_return_point(&self) -> Result<(), StoreError> {
+        let removed =
+            self.shared.fs.remove(RETURN).and_then(|()| self.shared.fs.sync_dir(FileKind::Log.dir()));
+        removed.map_err(|error| self.shared.failed(error.into()))
     }
 
     fn look_for_claim(&self, ship: &Ship) -> Result<(), StoreError> {

@@ -4,14 +4,31 @@
 //! them sees the other, since requests for one name are linearizable and of several creates one succeeds. The model of the protocol is
 //! in `tests/remote_model`.
 
+use super::ReignError;
 use super::chain::{Chain, RemoteLog, ShipError};
 use crate::base::{Entropy, Timestamp};
-use crate::format::{Claim, Cut, LogPosition};
+use crate::format::{Claim, Cut, LogPosition, RETURN, ReturnPoint, SEALED_LINE_MAX_BYTES};
+use crate::fs::Fs;
+use crate::log::LogError;
 use crate::remote::{NewObject, RemoteError};
 use crate::store::remote_request::PATIENCE;
+use crate::store::state_file::StateFile;
 
 /// Claims that are tried after the newest that a listing showed.
 const CLAIMS_TRIED: u64 = 1000;
+
+const RETURN_IS_LATE: &str = "another host has shipped to the remote since this store was restored to an earlier time: restore it again";
+const RETURN_IS_OLD: &str =
+    "what the time needs to which this store was restored is not kept any more: restore a later time";
+
+/// The file that says that a store goes back.
+pub(super) const RETURN_FILE: StateFile =
+    StateFile { path: RETURN, what: "the point of a restore", max_bytes: SEALED_LINE_MAX_BYTES };
+
+/// The point at which the log of a store ends on purpose.
+pub(super) fn return_point(fs: &dyn Fs) -> Result<Option<ReturnPoint>, LogError> {
+    RETURN_FILE.load(fs, ReturnPoint::decode)
+}
 
 /// A reign that is claimed. Its cut is frozen once it is known: every try puts the same bytes.
 #[derive(Debug)]
@@ -57,6 +74,37 @@ impl ClaimedReign {
         Ok(*self.cut.insert(cut))
     }
 
+    /// Finds the log to adopt for a store that was restored to an earlier time, and freezes the cut.
+    pub(super) fn adopt_until(
+        &mut self,
+        log: &RemoteLog<'_>,
+        point: &ReturnPoint,
+    ) -> Result<Cut, ReignError> {
+        if let Some(cut) = self.cut {
+            return Ok(cut);
+        }
+        let newest = log.newest_cut(self.epoch - 1)?;
+        let has_returned =
+            |cut: &Cut| (cut.former, cut.last, cut.end) == (point.former, point.last, point.end);
+        match &newest {
+            Some(cut) if cut.epoch == point.newest => {}
+            // An own reign that went back and has begun goes on; one that has not begun is given up.
+            Some(cut) if has_returned(cut) => {
+                if log.chain(cut)?.is_some_and(|chain| chain.root.epoch == cut.epoch) {
+                    return Ok(self.adopt(log)?);
+                }
+            }
+            _ => return Err(ReignError::Fenced(RETURN_IS_LATE.to_owned())),
+        }
+        for epoch in point.root.epoch..self.epoch {
+            if log.newest_floor(epoch)?.is_some_and(|floor| floor.base > point.root) {
+                return Err(ReignError::Fenced(RETURN_IS_OLD.to_owned()));
+            }
+        }
+        let ReturnPoint { former, last, end, .. } = *point;
+        Ok(*self.cut.insert(Cut { store: log.store, epoch: self.epoch, former, last, end }))
+    }
+
     /// Creates the cut. The reign has begun then, unless it is fenced already.
     pub(super) fn begin(&self, log: &RemoteLog<'_>) -> Result<(), ShipError> {
         let cut = self.cut.expect("the log was adopted");
@@ -72,17 +120,39 @@ fn adopted(log: &RemoteLog<'_>, reign: &Cut) -> Result<(u64, LogPosition), ShipE
     Ok((if epoch == reign.epoch { counter } else { 0 }, end))
 }
 
-/// The log from the newest root on.
+/// The newest reign of a log, and the last group of its newest root.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NewestReign {
+    pub(super) epoch: u64,
+    pub(super) covered: u64,
+}
+
+/// The log from the newest root on that is not younger than `at`.
 ///
 /// # Errors
-/// [`ShipError::NoLog`], and those of the remote.
-pub(super) fn newest_chain(log: &RemoteLog<'_>) -> Result<Chain, ShipError> {
+/// [`ShipError::BeforeWindow`], [`ShipError::NoLog`], and those of the remote.
+pub(super) fn chain_at(log: &RemoteLog<'_>, at: Timestamp) -> Result<(Chain, NewestReign), ShipError> {
+    let (cut, mut roots) = (newest_reign(log)?, Vec::new());
+    let found = log.chain_from(&cut, &mut |root| {
+        roots.push(*root);
+        root.made <= at
+    })?;
+    match (found, roots.as_slice()) {
+        (Some(chain), [newest, ..]) => {
+            Ok((chain, NewestReign { epoch: cut.epoch, covered: newest.covered.sequence }))
+        }
+        (None, [.., oldest]) => Err(ShipError::BeforeWindow(oldest.made)),
+        _ => Err(ShipError::NoLog),
+    }
+}
+
+/// The cut of the newest reign.
+pub(super) fn newest_reign(log: &RemoteLog<'_>) -> Result<Cut, ShipError> {
     let mut newest = log.newest_claim()?;
     while log.is_claimed(newest + 1)? {
         newest += 1;
     }
-    let cut = log.newest_cut(newest)?.ok_or(ShipError::NoLog)?;
-    log.chain(&cut)?.ok_or(ShipError::NoLog)
+    log.newest_cut(newest)?.ok_or(ShipError::NoLog)
 }
 
 /// Creates an object; fails with [`RemoteError::Exists`] where another put has.

@@ -5,12 +5,13 @@ use std::io;
 use std::sync::Arc;
 
 use super::chain::{Chain, RemoteLog, ShipError, get, line, missing};
-use super::reign::newest_chain;
+use super::reign::{NewestReign, RETURN_FILE, chain_at};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{Clock, Timestamp};
 use crate::format::{
     CopyPhase, Entry, Features, FileHeader, FileKind, Group, GroupHeader, GroupKind, LogPosition, Parcel,
-    ParcelHead, RemoteCopy, RemoteMark, StoreId, UncheckedGroup, checkpoint_path, log_path, segment_path,
+    ParcelHead, RETURN, RemoteCopy, RemoteMark, ReturnPoint, StoreId, UncheckedGroup, checkpoint_path,
+    log_path, segment_path,
 };
 use crate::fs::{File, Fs};
 use crate::log::{LogError, create_file, list_numbers, read_checkpoint, remove_unfinished, write_atomically};
@@ -47,6 +48,31 @@ pub fn restore_from_remote(
     clock: &dyn Clock,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RemoteRestoreReport, ShipError> {
+    restore(remote, fs, clock, None, progress)
+}
+
+/// As [`restore_from_remote`], up to the last group that is not younger than `at`. Where that gives up a part of the log, a file in the
+/// directory says so: a start that ships the log goes on from there in a reign of its own.
+///
+/// # Errors
+/// [`ShipError::BeforeWindow`] with the oldest time; others as of [`restore_from_remote`].
+pub fn restore_from_remote_at(
+    remote: &dyn Remote,
+    fs: &dyn Fs,
+    clock: &dyn Clock,
+    at: Timestamp,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<RemoteRestoreReport, ShipError> {
+    restore(remote, fs, clock, Some(at), progress)
+}
+
+fn restore(
+    remote: &dyn Remote,
+    fs: &dyn Fs,
+    clock: &dyn Clock,
+    at: Option<Timestamp>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<RemoteRestoreReport, ShipError> {
     for kind in FileKind::ALL {
         fs.create_dir(kind.dir()).map_err(disk)?;
         if !list_numbers(fs, kind).map_err(disk)?.is_empty() {
@@ -56,13 +82,21 @@ pub fn restore_from_remote(
         }
     }
     remove_unfinished(fs).map_err(disk)?;
+    match fs.remove(RETURN) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(disk(error)),
+        _ => {}
+    }
     let log = RemoteLog { remote, store: store_of(remote)? };
-    let chain = newest_chain(&log)?;
-    let heads = log.heads(&chain)?;
+    let (chain, newest) = chain_at(&log, at.unwrap_or(Timestamp::from_millis(u64::MAX)))?;
+    let (heads, _) = log.heads(&chain, at)?;
     let mut restore = Restore {
         log,
         fs,
         chain: &chain,
+        at,
+        newest,
+        gives_up: false,
+        last: (chain.root.epoch, chain.root.after),
         end: chain.root.covered,
         files: BTreeMap::new(),
         copies: BTreeMap::new(),
@@ -83,6 +117,13 @@ struct Restore<'a> {
     log: RemoteLog<'a>,
     fs: &'a dyn Fs,
     chain: &'a Chain,
+    /// The time after which no group is restored.
+    at: Option<Timestamp>,
+    newest: NewestReign,
+    /// Whether a group was left out that is younger than the time.
+    gives_up: bool,
+    /// The reign and the number of the parcel with the last group.
+    last: (u64, u64),
     /// The last group that was written.
     end: LogPosition,
     /// Segments that were written to.
@@ -150,7 +191,8 @@ impl Restore<'_> {
                 return Err(ShipError::damaged(Parcel::name(head.epoch, head.counter), &"it has changed"));
             }
             self.write_pieces(&parcel)?;
-            for (group, bytes) in self.groups(&parcel)? {
+            for (group, bytes) in self.wanted_groups(&parcel)? {
+                self.last = (head.epoch, head.counter);
                 file.write_all_at(bytes, position).map_err(disk)?;
                 position += bytes.len() as u64;
                 file_len = file_len.max(group.header.file_len);
@@ -158,6 +200,13 @@ impl Restore<'_> {
             }
             self.report.parcels += 1;
             progress(fetched(self.report.parcels, total));
+            if self.gives_up {
+                break;
+            }
+        }
+        // Not all that the newest root covers is in parcels after an older one.
+        if self.gives_up || self.newest.covered > self.end.sequence {
+            self.note_return_point()?;
         }
         // The groups say how long their file was.
         let mut at = position;
@@ -240,6 +289,30 @@ impl Restore<'_> {
             return Ok(found);
         }
         Err(damaged(&"the last one is missing"))
+    }
+
+    /// The groups of a parcel that are restored.
+    fn wanted_groups<'p>(&mut self, parcel: &'p Parcel) -> Result<Vec<(Group, &'p [u8])>, ShipError> {
+        let before = self.end;
+        let mut groups = self.groups(parcel)?;
+        let last = self.chain.last_sequence(parcel.head.epoch);
+        groups.truncate(groups.iter().take_while(|(group, _)| group.header.sequence <= last).count());
+        let found = groups.len();
+        let is_wanted = |group: &Group| self.at.is_none_or(|at| group.header.time <= at);
+        groups.truncate(groups.iter().take_while(|(group, _)| is_wanted(group)).count());
+        let position =
+            |(group, _): &(Group, _)| LogPosition { sequence: group.header.sequence, crc: group.crc };
+        self.end = groups.last().map_or(before, position);
+        self.gives_up |= groups.len() < found;
+        Ok(groups)
+    }
+
+    /// Says in the directory that the log after the last group is given up.
+    fn note_return_point(&self) -> Result<(), ShipError> {
+        let (root, (former, last)) = (self.chain.root.id(), self.last);
+        let store = self.log.store;
+        let point = ReturnPoint { store, newest: self.newest.epoch, root, former, last, end: self.end };
+        RETURN_FILE.save(self.fs, &point.encode()).map_err(|error| ShipError::Disk(error.to_string()))
     }
 
     fn learn(&mut self, group: &Group) {
