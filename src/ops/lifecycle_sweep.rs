@@ -10,12 +10,14 @@ use std::time::Duration;
 use crate::base::{Clock, Timestamp};
 use crate::s3::lifecycle::{Expiry, ExpiryFacts, ExpiryState, LifecycleConfiguration};
 use crate::store::{
-    BucketConfiguration, BucketConfigurationKind, BucketInfo, ConfiguredBucket, EXPIRY_GROUP_MAX,
-    ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest, PlaceCursor, PlacedVersion, Store, StoreError,
-    UploadPages, VersionPlace, VersionRef,
+    BucketConfiguration, BucketConfigurationKind, BucketInfo, Cause, CauseScope, ConfiguredBucket,
+    EXPIRY_GROUP_MAX, ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest, PlaceCursor, PlacedVersion,
+    Store, StoreError, UploadPages, VersionPlace, VersionRef,
 };
 
 const KIND: BucketConfigurationKind = BucketConfigurationKind::Lifecycle;
+/// The operation in the causes of expiries.
+const CAUSE: &str = "LifecycleExpiration";
 /// The time between two sweeps of a bucket whose rules have not changed.
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// Versions that are read in one step. What is due among them is held in memory.
@@ -253,6 +255,8 @@ impl BucketSweep<'_> {
         totals: &mut SweepTotals,
         report: &mut dyn FnMut(&ExpiredItem<'_>),
     ) -> Result<bool, StoreError> {
+        let cause = Cause { operation: CAUSE.to_owned(), ..Cause::default() };
+        let _scope = CauseScope::enter(self.store.has_followers().then(|| Arc::new(cause)));
         for group in due.chunks(EXPIRY_GROUP_MAX) {
             if (self.is_stopped)() {
                 return Ok(false);

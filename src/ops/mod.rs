@@ -58,10 +58,10 @@ pub use lifecycle_sweep::{ExpiredItem, LifecycleSweeper, SweepTotals, abort_idle
 use crate::auth::Authorized;
 use crate::base::{Budget, Md5Pool, Reservation};
 use crate::s3::{Call, ObjectOwnership, Operation, RequestId, Response, S3Error};
-use crate::store::Store;
 pub use crate::store::{
     BucketUsage, CommitFigures, DamagedObject, FollowerFigures, Health, ShipFigures, TierFigures, Usage,
 };
+use crate::store::{Cause, CauseScope, Store};
 use crate::xml::Writer;
 
 /// The entity tags of objects put in one piece. Parts, and so multipart objects, always have MD5s.
@@ -106,6 +106,7 @@ impl Context {
     /// Those of the operation; `AccessDenied` for a bucket whose owner is not the one that `call` expects.
     pub fn dispatch(&self, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
         owner::check_target(self, call)?;
+        let _scope = CauseScope::enter(self.cause(proof, call));
         match call.operation {
             Operation::ListBuckets => buckets::list(self, proof, call),
             Operation::CreateBucket => buckets::create(self, proof, call),
@@ -179,6 +180,18 @@ impl Context {
                 not_configured::respond(self, proof, call)
             }
         }
+    }
+
+    /// The request as the cause of its commits, where a follower of the log reads it.
+    fn cause(&self, proof: &Authorized, call: &Call<'_>) -> Option<Arc<Cause>> {
+        let cause = || Cause {
+            operation: call.operation.as_str().to_owned(),
+            user: proof.user().to_owned(),
+            address: call.request.peer.map_or_else(String::new, |peer| peer.ip().to_string()),
+            request: call.id.as_str().to_owned(),
+            ..Cause::default()
+        };
+        self.store.has_followers().then(|| Arc::new(cause()))
     }
 
     /// The website of a bucket.

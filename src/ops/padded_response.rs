@@ -13,6 +13,7 @@ use super::{Context, memory};
 use crate::base::limits::{PADDING_AFTER_SECS, PADDING_EVERY_SECS, PROMPT_COMMIT_MILLIS};
 use crate::s3::render::{ResponseFrame, render};
 use crate::s3::{BodySource, Call, Client, Dialect, ErrorCode, RequestId, Response, ResponseBody, S3Error};
+use crate::store::CauseScope;
 use crate::xml::DECLARATION;
 
 /// The longest times for which a client waits without a byte.
@@ -53,7 +54,7 @@ pub(super) fn respond(
     work: impl FnOnce(&CancelToken) -> TaskOutcome + Send + 'static,
 ) -> TaskOutcome {
     let response = PaddedResponse::new(context.padding, call);
-    let task = BackgroundTask::start(work)?;
+    let task = BackgroundTask::start(with_cause(work))?;
     match task.wait(PROMPT.min(context.padding.after)) {
         Some(outcome) => outcome,
         None => Ok(deferred(move || response.follow(task))),
@@ -67,6 +68,7 @@ pub(super) fn defer(
     work: impl FnOnce(&CancelToken) -> TaskOutcome + Send + 'static,
 ) -> Response {
     let response = PaddedResponse::new(context.padding, call);
+    let work = with_cause(work);
     deferred(move || {
         response.check_client()?;
         response.follow(BackgroundTask::start(work)?)
@@ -91,6 +93,17 @@ pub(super) fn run_or_defer(
         let _reservation = reservation;
         work(cancel)
     }))
+}
+
+/// Work that commits on behalf of the request of this thread, whatever thread it runs on.
+fn with_cause(
+    work: impl FnOnce(&CancelToken) -> TaskOutcome + Send + 'static,
+) -> impl FnOnce(&CancelToken) -> TaskOutcome + Send + 'static {
+    let cause = CauseScope::current();
+    move |cancel| {
+        let _scope = CauseScope::enter(cause);
+        work(cancel)
+    }
 }
 
 fn deferred(follow: impl FnOnce() -> TaskOutcome + Send + 'static) -> Response {

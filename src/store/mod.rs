@@ -14,6 +14,7 @@
 //! | `tier` | sealed segments on a remote, and their bytes from there |
 //! | `ship` | the log on a remote, and stores restored from there |
 //! | `remote_request` | what both have in common |
+//! | `cause` | the requests on whose behalf threads commit |
 //! | `follow` | changes for consumers such as mirrors, from the log |
 //! | `reclaim`, `scrub`, `expiry`, `upload_expiry` | maintenance: disk space, latent damage, old versions and uploads |
 //! | `backup`, `rebuild`, `verify`, `stats`, `stored_bucket`, `compact`, `undelete` | tools |
@@ -36,6 +37,7 @@ mod backlog;
 pub mod backup;
 mod buckets;
 mod bulk_apply;
+mod cause;
 mod checkpointer;
 mod commit_counters;
 mod committer;
@@ -96,6 +98,7 @@ pub use crate::index::{
 };
 pub use crate::log::Damage;
 pub use backup::{backup, restore};
+pub use cause::CauseScope;
 pub use commit_counters::CommitFigures;
 pub use compact::compact;
 pub use error::{OpenError, QuotaHolder, StoreError};

@@ -3,11 +3,12 @@
 mod bounds;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::format::{
-    Assembly, BucketConfigurationKind, BucketRecord, Checksum, ETag, ExtentRef, FollowerState, PartRecord,
-    PayloadSource, RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
+    Assembly, BucketConfigurationKind, BucketRecord, Cause, Checksum, ETag, ExtentRef, FollowerState,
+    PartRecord, PayloadSource, RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
 };
 use crate::index::Liveness;
 use crate::log::{ExtentLocation, SpaceClaim};
@@ -189,9 +190,19 @@ pub(super) enum Mutation {
         change: VersionChange,
         reply: Reply<()>,
     },
+    /// A mutation on behalf of a request.
+    Caused(Box<Mutation>, Arc<Cause>),
 }
 
 impl Mutation {
+    /// The mutation itself.
+    pub(super) fn without_cause(&self) -> &Self {
+        match self {
+            Self::Caused(mutation, _) => mutation.without_cause(),
+            other => other,
+        }
+    }
+
     /// The claim on disk space. A deletion that adds a delete marker turns out to be upkeep later.
     pub(super) fn claim(&self) -> SpaceClaim {
         match self {
@@ -212,12 +223,17 @@ impl Mutation {
             | Self::Amend { .. }
             | Self::Follower { .. }
             | Self::OwnerQuota { .. } => SpaceClaim::Removal,
+            Self::Caused(mutation, _) => mutation.claim(),
         }
     }
 
     /// The payload that the committer hashes, and the entity tag that becomes its MD5.
     pub(super) fn md5_due(&mut self) -> Option<(&[u8], &mut ETag)> {
-        let Self::Put(put, _) = self else { return None };
+        let put = match self {
+            Self::Put(put, _) => put,
+            Self::Caused(mutation, _) => return mutation.md5_due(),
+            _ => return None,
+        };
         let Put { content: Content::Packed { payload, .. }, commit, md5_by_committer: true, .. } = &mut **put
         else {
             return None;
@@ -240,6 +256,10 @@ impl Mutation {
             | Self::OwnerQuota { reply, .. }
             | Self::RemoteSegment { reply, .. }
             | Self::Follower { reply, .. } => reply.send(Err(error)).is_ok(),
+            Self::Caused(mutation, _) => {
+                mutation.reject(error);
+                true
+            }
         };
     }
 }

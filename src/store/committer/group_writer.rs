@@ -92,7 +92,7 @@ impl MutationBatch {
         // These are decided against the index alone, without the other changes of their group.
         let alone = |m: &Mutation| {
             matches!(
-                m,
+                m.without_cause(),
                 Mutation::Bucket(..)
                     | Mutation::Relocate(..)
                     | Mutation::OwnerQuota { .. }

@@ -15,6 +15,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::base::channel::{receive, receive_within};
 use crate::base::limits::GROUP_MUTATIONS_MAX;
 use crate::log::LogWriter;
+use crate::store::cause::CauseScope;
 use crate::store::mutation::{Mutation, Reply};
 use crate::store::shared::SharedStore;
 use crate::store::{StoreError, ThreadWatch};
@@ -75,6 +76,10 @@ impl Committer {
     pub(super) fn submit<T>(&self, mutation: impl FnOnce(Reply<T>) -> Mutation) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let mutation = mutation(reply);
+        let mutation = match CauseScope::current() {
+            Some(cause) => Mutation::Caused(Box::new(mutation), cause),
+            None => mutation,
+        };
         match self.leader_lock.try_lead() {
             Some(group_writer) => self.commit_as_leader(group_writer, mutation)?,
             None => self.send(CommitterCommand::Commit(mutation))?,

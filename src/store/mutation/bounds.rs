@@ -1,7 +1,7 @@
 //! Bounds on the bytes that a mutation adds to the log, to a pack and to the index. The committer checks them before it decides.
 
 use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
-use crate::format::{Attributes, FollowerState, VersionRecord};
+use crate::format::{Attributes, Cause, FollowerState, VersionRecord};
 use crate::index::{BUCKET_BYTES, OWNER_BYTES, configuration_bytes, follower_bytes};
 use crate::store::Completion;
 use crate::store::extents::slices;
@@ -59,6 +59,14 @@ fn version_bytes_max(version: &VersionRecord) -> usize {
         + bytes_of(&version.attributes, &version.tags)
 }
 
+/// A bound on the bytes of a cause beside its texts.
+const CAUSE_BYTES_MAX: usize = 64;
+
+fn cause_bytes_max(cause: &Cause) -> usize {
+    let texts = [&cause.operation, &cause.user, &cause.address, &cause.request];
+    CAUSE_BYTES_MAX + texts.iter().map(|text| text.len()).sum::<usize>()
+}
+
 impl Mutation {
     /// A bound on the bytes of its entries.
     pub(in crate::store) fn entry_bytes_max(&self) -> usize {
@@ -69,6 +77,7 @@ impl Mutation {
             }
             Self::RemoteSegment { .. } => ENTRY_BYTES_MAX,
             Self::Follower { name, state, .. } => ENTRY_BYTES_MAX + name.len() + cursor_len(state.as_ref()),
+            Self::Caused(mutation, cause) => mutation.entry_bytes_max() + cause_bytes_max(cause),
             Self::Put(put, _) => put.record_bytes_max() + put.content.extent_bytes_max(),
             Self::Delete { deletions, .. } => {
                 deletions.iter().map(|d| d.key.len() + DELETION_BYTES_MAX).sum()
@@ -101,6 +110,7 @@ impl Mutation {
     /// A bound on its bytes in the pack.
     pub(in crate::store) fn packed_bytes_max(&self) -> usize {
         match self {
+            Self::Caused(mutation, _) => mutation.packed_bytes_max(),
             Self::Put(put, _) => put.content.packed_bytes_max(put.record_bytes_max()),
             Self::PutPart(put, _) => put.content.packed_bytes_max(put.record_bytes_max()),
             Self::Complete { key, completion, .. } => {
@@ -123,6 +133,7 @@ impl Mutation {
     /// the upload takes more memory than the object. So is a deletion, whose delete markers are counted one by one.
     pub(in crate::store) fn index_bytes_max(&self) -> u64 {
         let bytes = match self {
+            Self::Caused(mutation, _) => return mutation.index_bytes_max(),
             Self::Bucket(change, _) => change.index_bytes_max(),
             Self::OwnerQuota { owner, document: Some(document), .. } => {
                 owner.len() + ENTRY_BYTES_MAX + configuration_bytes(document.len()) as usize

@@ -148,6 +148,9 @@ impl<'a> Planner<'a> {
 
     /// Decides one mutation.
     pub(super) fn add(&mut self, mutation: Mutation) {
+        if let Mutation::Caused(mutation, cause) = mutation {
+            return self.add_caused(*mutation, &cause);
+        }
         if let Err(error) = self.growth.reserve(mutation.index_bytes_max(), IndexGrowth::Data) {
             return mutation.reject(error);
         }
@@ -171,6 +174,7 @@ impl<'a> Planner<'a> {
                 let decided = self.set_follower(name, state);
                 self.reply_when_durable(decided, reply);
             }
+            Mutation::Caused(..) => unreachable!("its mutation is decided in its place"),
             Mutation::Put(put, reply) => {
                 let decided = self.put(*put);
                 self.reply_when_durable(decided, reply);
@@ -204,6 +208,29 @@ impl<'a> Planner<'a> {
                 self.reply_when_durable(decided, reply);
             }
         }
+    }
+
+    /// Decides a mutation, and names its cause before its entries, if there are any.
+    fn add_caused(&mut self, mutation: Mutation, cause: &Cause) {
+        let mut at = self.plan.entries.len();
+        self.plan.entries.push(Entry::Cause(cause.clone()));
+        self.add(mutation);
+        let entries = &mut self.plan.entries;
+        // A copy first updates its source, which the request does not change.
+        while at + 2 < entries.len() && matches!(entries[at + 1], Entry::VersionAmend { .. }) {
+            entries.swap(at, at + 1);
+            at += 1;
+        }
+        let count = (entries.len() - at - 1) as u64;
+        match &mut entries[at] {
+            Entry::Cause(cause) if count > 0 => cause.entries = count,
+            _ => drop(entries.pop()),
+        }
+    }
+
+    /// Whether the group changes anything so far.
+    fn has_changes(&self) -> bool {
+        self.plan.entries.iter().any(|entry| !matches!(entry, Entry::Cause(_)))
     }
 
     pub(super) fn finish(self) -> GroupPlan {
@@ -307,7 +334,8 @@ impl<'a> Planner<'a> {
 
     /// Names the operation that makes the next entry, if a follower may read it.
     fn push_cause(&mut self, operation: &str) {
-        if self.index.followers().next().is_some() {
+        let is_named = matches!(self.plan.entries.last(), Some(Entry::Cause(_)));
+        if !is_named && self.index.followers().next().is_some() {
             let operation = operation.to_owned();
             self.plan.entries.push(Entry::Cause(Cause { entries: 1, operation, ..Cause::default() }));
         }
@@ -371,7 +399,7 @@ impl<'a> Planner<'a> {
         let is_counted = |extent: &ExtentRef| {
             extent.shared && (extent.payload_len == 0 || liveness.is_shared(extent.segment, extent.offset))
         };
-        if !self.plan.entries.is_empty() || !version.extents.iter().all(is_counted) {
+        if self.has_changes() || !version.extents.iter().all(is_counted) {
             version.extents.iter_mut().for_each(|extent| extent.shared = true);
             self.update_version(source.bucket, key.to_vec(), version.clone());
         }

@@ -2,6 +2,7 @@
 
 mod backup;
 mod basics;
+mod causes;
 mod churn;
 mod compact;
 mod concurrent;
