@@ -24,6 +24,9 @@ pub mod backups {}
 #[doc = include_str!("guide/remote.md")]
 pub mod remote {}
 
+#[doc = include_str!("guide/webhooks.md")]
+pub mod webhooks {}
+
 #[doc = include_str!("guide/api.md")]
 pub mod api {}
 

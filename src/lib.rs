@@ -13,7 +13,7 @@
 //!   7   http         bytes in, bytes out; event loop and worker pool; the engines
 //!   6   console      pages for browsers
 //!   5   service      the life of a request on one page
-//!   4   ops          one file per group of operations
+//!   4   ops          one file per group of operations           webhook
 //!   3   store                            auth
 //!   2   log     index   remote           s3
 //!   1   format  fs                       xml
@@ -33,9 +33,10 @@
 //! | [`remote`] | objects on another S3 server, encrypted or not; a simulated one for tests | base, format, client |
 //! | [`client`] | a client of S3 servers: signed requests over TCP or TLS | base, xml |
 //! | [`store`] | the engine: commit, read, recover, reclaim, scrub | the storage column |
+//! | [`webhook`] | S3's records of events, sent by HTTP | base, client, remote, s3, store |
 //! | [`auth`] | signatures, users, permissions | base, s3 |
 //! | [`ops`] | S3 operations on the store | base, xml, s3, auth, store |
-//! | [`service`] | from request to response | base, s3, auth, ops |
+//! | [`service`] | from request to response | base, s3, auth, ops, webhook |
 //! | [`console`] | pages for browsers | base, xml, client, s3, auth, service |
 //! | [`http`] | the engines | base, s3, service |
 //! | [`guide`] | the manual, without code | nothing |
@@ -141,4 +142,5 @@ pub mod remote;
 pub mod s3;
 pub mod service;
 pub mod store;
+pub mod webhook;
 pub mod xml;

@@ -17,9 +17,10 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("remote", &["base", "format", "client"]),
     ("s3", &["base", "xml"]),
     ("store", &["base", "format", "fs", "log", "index", "remote"]),
+    ("webhook", &["base", "client", "remote", "s3", "store"]),
     ("auth", &["base", "s3"]),
     ("ops", &["base", "xml", "s3", "auth", "store"]),
-    ("service", &["base", "s3", "auth", "ops"]),
+    ("service", &["base", "s3", "auth", "ops", "webhook"]),
     ("console", &["base", "xml", "client", "s3", "auth", "service"]),
     ("http", &["base", "s3", "service"]),
 ];

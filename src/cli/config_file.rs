@@ -8,18 +8,21 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use clap::{Arg, Command};
+use siltstone::remote::SettingSources;
 use siltstone::service::MetricsAccess;
 use toml_edit::{Document, Item, Value};
 
 use super::CliError;
 use super::buckets::BucketSpecs;
+use super::environment::Environment;
+use super::keys::key_in;
 use super::layers::{OptionFlags, checked_flag, parser};
 use super::option_values::{RegionNames, WebOrigins};
 #[cfg(test)]
 use super::options::ServerOptions;
 
-/// The section that is no option.
-const REMOTE: &str = "remote";
+/// The sections that are no options, and whether each is a list of tables.
+const SECTIONS: [(&str, bool); 2] = [("remote", false), ("webhook", true)];
 
 /// The options of the file at `path` as flags.
 ///
@@ -42,19 +45,41 @@ pub(crate) fn text(path: &Path) -> Result<String, CliError> {
     fs::read_to_string(path).map_err(unreadable)
 }
 
-/// The options of a file by name, each as a flag whose value is checked. The section of the remote has no flags; `cli/remote.rs` reads it.
+/// A section of the configuration file at `config`, which `parse` reads from its text; the default without a file. Nothing is connected.
+///
+/// # Errors
+/// The section is wrong: file, line and problem.
+pub(crate) fn section<T: Default>(
+    config: Option<&Path>,
+    environment: &Environment,
+    parse: impl FnOnce(&str, &SettingSources<'_>) -> Result<T, String>,
+) -> Result<T, CliError> {
+    let Some(path) = config else { return Ok(T::default()) };
+    let text = text(path)?;
+    let variable = |name: &str| environment.text(name).ok().flatten().map(str::to_owned);
+    let parsed = parse(&text, &SettingSources { read: &key_in, variable: &variable });
+    parsed.map_err(|problem| {
+        CliError::usage(format!("in the configuration file {}, {problem}", path.display()))
+    })
+}
+
+/// The options of a file by name, each as a flag whose value is checked. The sections have no flags; [`section`] reads them.
 fn flags(text: &str) -> Result<OptionFlags, String> {
     let file = Document::parse(text).map_err(|e| e.to_string())?;
     let command = parser();
     let mut flags = Vec::new();
-    for (name, item) in file.as_table().iter().filter(|(name, item)| *name != REMOTE || !item.is_table_like())
-    {
+    for (name, item) in file.as_table().iter().filter(|(name, item)| !is_section(name, item)) {
         let start = item.span().unwrap_or_default().start;
         let line = 1 + text.bytes().take(start).filter(|byte| *byte == b'\n').count();
         let flag = flag_of(name, item, &command).map_err(|problem| format!("line {line}: {problem}"))?;
         flags.push((name.to_owned(), flag));
     }
     Ok(flags)
+}
+
+fn is_section(name: &str, item: &Item) -> bool {
+    let section = SECTIONS.into_iter().find(|(section, _)| *section == name);
+    section.is_some_and(|(_, is_list)| if is_list { item.is_array_of_tables() } else { item.is_table_like() })
 }
 
 fn flag_of(name: &str, item: &Item, command: &Command) -> Result<String, String> {

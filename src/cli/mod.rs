@@ -42,12 +42,14 @@ mod user_changes;
 mod user_edits;
 mod users_file;
 mod users_text;
+mod webhook;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use siltstone::remote::RemoteSettings;
+use siltstone::webhook::WebhookSettings;
 
 pub(crate) use allocator::restart_configured;
 pub(crate) use environment::Environment;
@@ -212,7 +214,8 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
             if let Some(remote) = &remote {
                 log::info!("the remote is {remote:?}");
             }
-            serve(&options, remote.as_ref(), environment, notes)
+            let webhooks = config_file::section(config.as_deref(), environment, WebhookSettings::parse)?;
+            serve(&options, (remote.as_ref(), &webhooks), environment, notes)
         }
         CliCommand::Health(arguments) => health::run(&arguments, &options),
         CliCommand::Quota(command) => quota::run(&command, &options, environment),
@@ -222,7 +225,7 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
 
 fn serve(
     options: &ServerOptions,
-    remote: Option<&RemoteSettings>,
+    sections: (Option<&RemoteSettings>, &[WebhookSettings]),
     environment: &Environment,
     mut notes: Notes,
 ) -> Result<(), CliError> {
@@ -231,5 +234,5 @@ fn serve(
     old_names::note_unused(environment, &mut notes);
     notes.log();
     let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
-    serve::serve(options, remote, UsersFile::new(options.users_path(), keys), &manager)
+    serve::serve(options, sections, UsersFile::new(options.users_path(), keys), &manager)
 }

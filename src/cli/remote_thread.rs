@@ -13,7 +13,8 @@ use super::CliError;
 /// A thread with a name.
 pub(crate) struct RemoteThread {
     name: &'static str,
-    stop: Sender<()>,
+    /// `None` once the thread was told to end.
+    stop: Option<Sender<()>>,
     /// Is disconnected when the thread has ended.
     ended: Receiver<()>,
     thread: JoinHandle<()>,
@@ -38,12 +39,17 @@ impl RemoteThread {
         };
         let thread = thread::Builder::new().name(name.into()).spawn(run);
         let thread = thread.map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
-        Ok(Self { name, stop, ended, thread })
+        Ok(Self { name, stop: Some(stop), ended, thread })
+    }
+
+    /// Tells the thread to end.
+    pub(crate) fn stop(&mut self) {
+        self.stop = None;
     }
 
     /// Ends the thread, unless it works on `unfinished` for longer than `within`: the next start does that again.
-    pub(crate) fn end(self, within: Duration, unfinished: &str) {
-        drop(self.stop);
+    pub(crate) fn end(mut self, within: Duration, unfinished: &str) {
+        self.stop();
         if self.ended.recv_timeout(within) == Err(RecvTimeoutError::Timeout) {
             info!("{unfinished} is on its way to the remote: the next start sends it again");
         } else if self.thread.join().is_err() {

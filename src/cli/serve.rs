@@ -16,6 +16,7 @@ use siltstone::remote::RemoteSettings;
 use siltstone::s3::route::Addressing;
 use siltstone::service::{Service, ServiceSettings};
 use siltstone::store::{self, OpenError, Store};
+use siltstone::webhook::{self, WebhookFigures, WebhookSettings};
 
 use super::CliError;
 use super::access_log::AccessLogFile;
@@ -37,6 +38,7 @@ use super::signals::Signals;
 use super::tier::TierThread;
 use super::tls_files::TlsFiles;
 use super::users_file::UsersFile;
+use super::webhook::WebhookThreads;
 
 /// The time that closing the store may take beyond the shutdown timeout, for a write or a sync in progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
@@ -47,7 +49,7 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// A message for the operator. The store is opened first: its lock keeps a second server from creating files.
 pub(crate) fn serve(
     options: &ServerOptions,
-    remote: Option<&RemoteSettings>,
+    (remote, webhooks): (Option<&RemoteSettings>, &[WebhookSettings]),
     users_file: UsersFile,
     manager: &ServiceManager,
 ) -> Result<(), CliError> {
@@ -63,8 +65,9 @@ pub(crate) fn serve(
     let authenticator = Arc::new(authenticator(options, users, &clock));
     let memory = plan.budget();
     let expiries: Arc<LifecycleFigures> = Arc::default();
-    let service = service(options, &store, &authenticator, &clock, &memory)?;
-    let service = service.with_lifecycle_figures(Arc::clone(&expiries));
+    let figures = WebhookThreads::figures(webhooks);
+    let service = service(options, &store, &authenticator, &clock, &memory, &figures)?;
+    let service = service.with_lifecycle_figures(Arc::clone(&expiries)).with_webhooks(figures.clone());
     let access_log = open_access_log(options)?;
     let service = match &access_log {
         Some(log) => service.with_access_log(log.clone()),
@@ -100,7 +103,19 @@ pub(crate) fn serve(
     let link = first_key.map(|key| console.first_link(&key));
     let listeners = Listeners::bind(config, options.console_listen, &clock, service, console)?;
     let reloader = Reloader { users, tls, access_log, audit_log };
-    run_until_stopped(options, listeners, store, (reloader, expiries), link, manager)
+    keep_followers(&store, webhooks);
+    let webhooks = WebhookThreads::start(&store, webhooks, &options.region.0[0], &figures)?;
+    run_until_stopped(options, listeners, store, (reloader, expiries, webhooks), link, manager)
+}
+
+/// Forgets the positions of targets that are not configured any more, so that the log is not kept for them. A store that takes no writes
+/// keeps them.
+fn keep_followers(store: &Store, webhooks: &[WebhookSettings]) {
+    let names: Vec<_> = webhooks.iter().map(|target| webhook::follower_name(&target.name)).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    if let Err(problem) = store.keep_followers(&names) {
+        warn!("the log is kept for targets that are not configured any more: {problem}");
+    }
 }
 
 /// Creates the users file on the first start and shows its keys. Returns the access key if it was created.
@@ -133,7 +148,7 @@ fn run_until_stopped(
     options: &ServerOptions,
     listeners: Listeners,
     store: Arc<Store>,
-    (reloader, expiries): (Reloader, Arc<LifecycleFigures>),
+    (reloader, expiries, webhooks): (Reloader, Arc<LifecycleFigures>, WebhookThreads),
     first_start: Option<Option<String>>,
     manager: &ServiceManager,
 ) -> Result<(), CliError> {
@@ -170,6 +185,7 @@ fn run_until_stopped(
     signals.end();
     lifecycle.end();
     maintenance.end();
+    webhooks.end();
     tier.into_iter().for_each(TierThread::end);
     retention.into_iter().for_each(RetentionThread::end);
     ships.into_iter().for_each(ShipThread::end);
@@ -273,6 +289,7 @@ fn service(
     authenticator: &Arc<Authenticator>,
     clock: &Arc<dyn Clock>,
     memory: &Arc<Budget>,
+    webhooks: &WebhookFigures,
 ) -> Result<Service, CliError> {
     let md5 = Md5Pool::start().map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
     let context = Context {
@@ -285,7 +302,7 @@ fn service(
         object_ownership: options.object_ownership,
         md5,
         memory: Arc::clone(memory),
-        webhooks: Vec::new(),
+        webhooks: webhooks.iter().map(|target| target.name().to_owned()).collect(),
     };
     let settings = ServiceSettings {
         default_dialect: options.dialect,

@@ -13,6 +13,8 @@ const HEAD_MAX_BYTES: usize = 64 * 1024;
 const HEADERS_MAX: usize = 64;
 /// The longest body that is kept: a page of a listing, or an error.
 const KEPT_MAX_BYTES: usize = 4 * 1024 * 1024;
+/// The longest body that is skipped so that the connection stays open.
+const SKIPPED_MAX_BYTES: u64 = 64 * 1024;
 /// The size of the pieces of a streamed body.
 const PIECE_BYTES: usize = 64 * 1024;
 
@@ -156,6 +158,38 @@ impl HttpConnection {
     /// Like `send`, but the body of a good answer is only counted.
     pub fn exchange_counting(&mut self, request: &SignedRequest<'_>) -> io::Result<Answer> {
         self.run(request, &mut io::sink())
+    }
+
+    /// Sends a request, and returns the status of its answer, whose body is skipped. A body that is long or of unknown length ends the
+    /// connection instead, which is not opened again.
+    ///
+    /// # Errors
+    /// Those of the connection; `TimedOut` after the deadline.
+    pub fn exchange_status(&mut self, request: &SignedRequest<'_>, deadline: Instant) -> io::Result<u16> {
+        if self.ended {
+            return Err(ErrorKind::NotConnected.into());
+        }
+        self.ended = true;
+        self.socket.end_by(deadline, self.endpoint.patience);
+        let sent = self.send(request);
+        // A server that refuses a body early answers, and then closes.
+        let head = match (sent, self.head()) {
+            (_, Ok((head, _))) => head,
+            (Err(error), Err(_)) | (Ok(()), Err(error)) => return Err(error),
+        };
+        let has_body = !matches!(head.status, 204 | 304);
+        let skipped = match head.len.filter(|_| !head.chunked) {
+            _ if !has_body => true,
+            Some(len) if len <= SKIPPED_MAX_BYTES => self.skip(len).is_ok(),
+            _ => false,
+        };
+        self.ended = head.close || !skipped;
+        Ok(head.status)
+    }
+
+    fn skip(&mut self, len: u64) -> io::Result<()> {
+        let mut answer = Answer { status: 200, len: 0, head: Vec::new(), body: Vec::new() };
+        self.take(len, &mut answer, &mut io::sink())
     }
 
     /// Sends a request whose body is read piece by piece, and writes the body of a good answer to its sink. A connection that has ended is

@@ -61,6 +61,15 @@ impl Endpoint {
         Ok(Self { host: host.to_owned(), with_port, address: None, tls, patience: SILENCE_MAX })
     }
 
+    /// The scheme and the host of a URL, and its path.
+    pub fn split(url: &str) -> (&str, &str) {
+        let start = url.find("://").map_or(0, |at| at + 3);
+        match url[start..].find('/') {
+            Some(at) => url.split_at(start + at),
+            None => (url, "/"),
+        }
+    }
+
     /// The addresses of the server; at least one.
     pub(super) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         let addresses = match self.address {
@@ -74,5 +83,17 @@ impl Endpoint {
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_have_a_host_and_a_path() {
+        assert_eq!(Endpoint::split("https://h/a/b?c"), ("https://h", "/a/b?c"));
+        assert_eq!(Endpoint::split("http://h:1"), ("http://h:1", "/"));
+        assert_eq!(Endpoint::split("h/a"), ("h", "/a"));
     }
 }

@@ -26,7 +26,7 @@ impl Fetch<'_> {
     /// # Errors
     /// A message, if the URL is none, the server is not reached or not trusted, or its answer is malformed.
     pub fn run(&self) -> Result<Answer, String> {
-        let (base, path) = split(self.url);
+        let (base, path) = Endpoint::split(self.url);
         let endpoint = Endpoint::resolve(base, self.authorities)?.with_patience(self.patience);
         let failed = |error: std::io::Error| format!("{base}: {error}");
         let mut connection = HttpConnection::open(&endpoint).map_err(failed)?;
@@ -45,26 +45,5 @@ impl Fetch<'_> {
         };
         let body = Cow::Borrowed(self.form.unwrap_or_default().as_bytes());
         SignedRequest { head, body, head_only: false }
-    }
-}
-
-/// The scheme and host of a URL, and its path.
-fn split(url: &str) -> (&str, &str) {
-    let start = url.find("://").map_or(0, |at| at + 3);
-    match url[start..].find('/') {
-        Some(at) => url.split_at(start + at),
-        None => (url, "/"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_have_a_host_and_a_path() {
-        assert_eq!(split("https://h/a/b?c"), ("https://h", "/a/b?c"));
-        assert_eq!(split("http://h:1"), ("http://h:1", "/"));
-        assert_eq!(split("h/a"), ("h", "/a"));
     }
 }

@@ -13,7 +13,7 @@ pub mod sim;
 
 pub use encrypted::{EncryptedRemote, EncryptionKey, EncryptionKeys};
 pub use s3::S3Remote;
-pub use settings::{RemoteSettings, SettingSources};
+pub use settings::{RemoteSettings, SettingProblem, SettingSources, certificate_trust};
 
 use std::fmt;
 use std::io;

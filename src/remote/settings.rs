@@ -84,7 +84,7 @@ struct RemoteFile {
 }
 
 /// A problem, and its place in the file.
-type Problem = (Range<usize>, String);
+pub type SettingProblem = (Range<usize>, String);
 
 impl RemoteSettings {
     /// Reads the section `[remote]` of the configuration file with this text; `None` where there is none. Everything that can be checked
@@ -130,8 +130,8 @@ impl RemoteTable {
         &self,
         whole: &Range<usize>,
         sources: &SettingSources<'_>,
-    ) -> Result<RemoteSettings, Problem> {
-        let trust = self.trust()?;
+    ) -> Result<RemoteSettings, SettingProblem> {
+        let trust = certificate_trust(self.ca_file.as_ref(), self.fingerprint.as_ref())?;
         let at = |why| (self.endpoint.span(), why);
         Endpoint::unresolved(self.endpoint.get_ref(), &trust).map_err(at)?;
         if matches!(trust, CertificateTrust::Fingerprint(_))
@@ -162,25 +162,36 @@ impl RemoteTable {
                 .transpose()?,
         })
     }
+}
 
-    fn trust(&self) -> Result<CertificateTrust, Problem> {
-        match (&self.ca_file, &self.fingerprint) {
-            (Some(_), Some(second)) => {
-                Err((second.span(), "`ca_file` and `fingerprint` exclude each other".to_owned()))
-            }
-            (Some(file), None) => {
-                let trust = CertificateTrust::Authorities(file.get_ref().clone());
-                trust.check().map(|()| trust).map_err(|why| (file.span(), format!("`ca_file`: {why}")))
-            }
-            (None, Some(text)) => CertificateFingerprint::parse(text.get_ref())
-                .map(CertificateTrust::Fingerprint)
-                .map_err(|why| (text.span(), format!("`fingerprint`: {why}"))),
-            (None, None) => Ok(CertificateTrust::System),
+/// The certificates that a table accepts.
+///
+/// # Errors
+/// `ca_file` and `fingerprint` are both set, or one of them is wrong.
+pub fn certificate_trust(
+    ca_file: Option<&Spanned<PathBuf>>,
+    fingerprint: Option<&Spanned<String>>,
+) -> Result<CertificateTrust, SettingProblem> {
+    match (ca_file, fingerprint) {
+        (Some(_), Some(second)) => {
+            Err((second.span(), "`ca_file` and `fingerprint` exclude each other".to_owned()))
         }
+        (Some(file), None) => {
+            let trust = CertificateTrust::Authorities(file.get_ref().clone());
+            trust.check().map(|()| trust).map_err(|why| (file.span(), format!("`ca_file`: {why}")))
+        }
+        (None, Some(text)) => CertificateFingerprint::parse(text.get_ref())
+            .map(CertificateTrust::Fingerprint)
+            .map_err(|why| (text.span(), format!("`fingerprint`: {why}"))),
+        (None, None) => Ok(CertificateTrust::System),
     }
 }
 
-fn checked(value: &Spanned<String>, holds: fn(&str) -> bool, problem: &str) -> Result<String, Problem> {
+fn checked(
+    value: &Spanned<String>,
+    holds: fn(&str) -> bool,
+    problem: &str,
+) -> Result<String, SettingProblem> {
     let text = value.get_ref();
     if holds(text) { Ok(text.clone()) } else { Err((value.span(), format!("{text:?} {problem}"))) }
 }
@@ -194,7 +205,7 @@ fn is_region(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-fn prefix_of(value: &Spanned<String>) -> Result<String, Problem> {
+fn prefix_of(value: &Spanned<String>) -> Result<String, SettingProblem> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'/');
     let text = value.get_ref().trim_end_matches('/');
     let parts = || text.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
@@ -207,7 +218,7 @@ fn prefix_of(value: &Spanned<String>) -> Result<String, Problem> {
 }
 
 /// Bytes a second.
-fn rate_of(value: Option<&Spanned<String>>) -> Result<u64, Problem> {
+fn rate_of(value: Option<&Spanned<String>>) -> Result<u64, SettingProblem> {
     let Some(value) = value else { return Ok(0) };
     let text = value.get_ref();
     match text.parse::<ByteSize>() {
@@ -219,7 +230,10 @@ fn rate_of(value: Option<&Spanned<String>>) -> Result<u64, Problem> {
     }
 }
 
-fn encryption_of(file: &Spanned<PathBuf>, sources: &SettingSources<'_>) -> Result<EncryptionKeys, Problem> {
+fn encryption_of(
+    file: &Spanned<PathBuf>,
+    sources: &SettingSources<'_>,
+) -> Result<EncryptionKeys, SettingProblem> {
     let read = (sources.read)(file.get_ref()).and_then(|text| EncryptionKeys::parse(&text));
     read.map_err(|why| (file.span(), format!("`encryption_key_file`: {why}")))
 }
@@ -230,7 +244,7 @@ fn key_of(
     (value, file): (&Option<Spanned<String>>, &Option<Spanned<PathBuf>>),
     whole: &Range<usize>,
     sources: &SettingSources<'_>,
-) -> Result<String, Problem> {
+) -> Result<String, SettingProblem> {
     let name = if variable == KEY_VARIABLES[0] { "access_key" } else { "secret_key" };
     let (key, at) = match (value, file) {
         (Some(_), Some(second)) => {

@@ -32,6 +32,7 @@ use crate::s3::{
     Call, DeferredWork, Dialect, Handler, Method, Operation, QueryParams, Request, RequestId, Response,
     ResponseBody, S3Error, TargetResource, VendorHeaders,
 };
+use crate::webhook::{TargetState, WebhookFigures};
 pub use access_log::{AccessLog, AccessRecord, redacted};
 use access_log::{CountingBody, ProcessLog, RequestLogEntry};
 use audit::AuditEntry;
@@ -83,6 +84,7 @@ pub struct Service {
     server_cors: ServerCors,
     failed_signatures: FailedSignatures,
     lifecycle: Arc<LifecycleFigures>,
+    webhooks: WebhookFigures,
     certificate_expiry: Option<Box<CertificateExpiry>>,
     recorder: RequestRecorder,
     users: Option<Arc<dyn UserDirectory>>,
@@ -162,6 +164,7 @@ impl Service {
             server_cors,
             failed_signatures,
             lifecycle,
+            webhooks: WebhookFigures::new(),
             certificate_expiry: None,
             recorder,
             users: None,
@@ -183,6 +186,12 @@ impl Service {
         Self { lifecycle, ..self }
     }
 
+    /// The same service, whose metrics and API show these figures of webhooks.
+    #[must_use]
+    pub fn with_webhooks(self, webhooks: WebhookFigures) -> Self {
+        Self { webhooks, ..self }
+    }
+
     /// The same service with `log` as its access log. By default requests are in the log of the process.
     #[must_use]
     pub fn with_access_log(mut self, log: Arc<dyn AccessLog>) -> Self {
@@ -201,6 +210,12 @@ impl Service {
     #[must_use]
     pub fn with_users(self, directory: Arc<dyn UserDirectory>) -> Self {
         Self { users: Some(directory), ..self }
+    }
+
+    /// The states of the webhooks.
+    fn webhook_states(&self) -> Vec<TargetState> {
+        let followers = self.context.store.follower_figures();
+        self.webhooks.iter().map(|target| target.state(&followers)).collect()
     }
 
     /// Handles a request and adds to `entry` what becomes known on the way.

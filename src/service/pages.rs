@@ -109,6 +109,7 @@ impl Service {
         metrics::commits(&mut page, &self.context.store.commit_figures());
         metrics::usage(&mut page, self.context.store.bucket_usages());
         metrics::quotas(&mut page, self.context.quota_limits());
+        metrics::webhooks(&mut page, &self.webhook_states());
         metrics::lifecycle(&mut page, &self.lifecycle.snapshot());
         // The version of the format (Prometheus, "Exposition formats").
         Response::new(200)

@@ -12,6 +12,7 @@ use super::users::{GrantEntry, UserChange, UserError, check};
 use crate::auth::{Action, Identity, KeyPair};
 use crate::base::Timestamp;
 use crate::s3::{Dialect, Method, QueryParams, Request, Response, ResponseBody, S3Error, uri};
+use crate::webhook::TargetState;
 use quotas::QuotaHolder;
 
 /// The description of the API (OpenAPI 3.1).
@@ -235,10 +236,23 @@ impl Service {
                     "bytes": health.scrub.bytes,
                     "damaged_extents": health.scrub.bad,
                 },
+                "webhooks": self.webhook_states().iter().map(webhook).collect::<Vec<_>>(),
                 "damage": health.damage.iter().map(ToString::to_string).collect::<Vec<_>>(),
             }),
         ))
     }
+}
+
+fn webhook(target: &TargetState) -> Value {
+    json!({
+        "name": target.name,
+        "delivered": target.delivered,
+        "failed_requests": target.failed,
+        "dropped": target.dropped,
+        "overruns": target.overruns,
+        "lag_seconds": target.lag.as_secs(),
+        "error": target.error,
+    })
 }
 
 /// Checks that the request is signed in its headers, and its body with it: neither a link nor a changed body may change users.

@@ -5,9 +5,11 @@ mod lifecycle;
 mod quotas;
 mod requests;
 mod store;
+mod webhook;
 
 pub(super) use exposition::Exposition;
 pub(super) use lifecycle::lifecycle;
 pub(super) use quotas::quotas;
 pub(super) use requests::Metrics;
 pub(super) use store::{certificate, commits, followers, remote, segment_bytes, ship, store, usage};
+pub(super) use webhook::webhooks;

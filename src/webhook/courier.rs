@@ -1,0 +1,185 @@
+//! The delivery of messages to one target, tried until it takes them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+
+use super::delivery::{DeliveryError, WebhookSender};
+use super::{TargetFigures, WebhookSettings};
+use crate::base::{Entropy as _, OsEntropy, Timestamp};
+
+/// The first pause after a failure, which doubles with each, and the longest.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Records beyond this size go with the next request.
+const BODY_MAX_BYTES: usize = 1 << 20;
+
+/// A message for a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// The record of an event, which goes with others.
+    Record(String),
+    /// A message of its own.
+    Whole(String),
+}
+
+impl Message {
+    fn text(&self) -> &str {
+        match self {
+            Self::Record(text) | Self::Whole(text) => text,
+        }
+    }
+}
+
+/// Whether a delivery ended, or its thread is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivered {
+    /// The target has the messages, or they were dropped.
+    Done,
+    /// The thread is to end. The target may have the messages or not.
+    Stopped,
+}
+
+/// The sender of messages to one target.
+pub struct Courier {
+    sender: WebhookSender,
+    settings: WebhookSettings,
+    figures: Arc<TargetFigures>,
+}
+
+impl Courier {
+    /// A courier, which connects with the first message.
+    ///
+    /// # Errors
+    /// A message, if the settings name no server.
+    pub fn new(settings: &WebhookSettings, figures: Arc<TargetFigures>) -> Result<Self, String> {
+        Ok(Self { sender: WebhookSender::new(settings)?, settings: settings.clone(), figures })
+    }
+
+    /// Delivers messages in order, in as few requests as their kinds and sizes allow. It gives up once `stopped` is disconnected.
+    pub fn deliver(&mut self, messages: &[Message], stopped: &Receiver<()>) -> Delivered {
+        let mut rest = messages;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(first_request(rest, self.settings.batch));
+            if self.deliver_request(now, stopped) == Delivered::Stopped {
+                return Delivered::Stopped;
+            }
+            rest = later;
+        }
+        Delivered::Done
+    }
+
+    /// Delivers the messages of one request. Of several that are refused together, each is sent alone, so that the others pass.
+    fn deliver_request(&mut self, messages: &[Message], stopped: &Receiver<()>) -> Delivered {
+        let body = body(messages);
+        let (mut pause, mut refused_since) = (PAUSE_MIN, None);
+        loop {
+            let now = Timestamp::from_system(SystemTime::now()).as_secs();
+            match self.sender.send(&body, now) {
+                Ok(()) => {
+                    self.accepted(messages.len());
+                    return Delivered::Done;
+                }
+                Err(DeliveryError::Failed(why)) => self.failed(&why),
+                Err(DeliveryError::Refused(why)) => {
+                    self.failed(&why);
+                    if messages.len() > 1 {
+                        return self.deliver_alone(messages, stopped);
+                    }
+                    let since = *refused_since.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= self.settings.drop_refused_after {
+                        self.dropped(&why);
+                        return Delivered::Done;
+                    }
+                }
+            }
+            if stopped.recv_timeout(jittered(pause)) != Err(RecvTimeoutError::Timeout) {
+                return Delivered::Stopped;
+            }
+            pause = (2 * pause).min(PAUSE_MAX);
+        }
+    }
+
+    fn deliver_alone(&mut self, messages: &[Message], stopped: &Receiver<()>) -> Delivered {
+        let each = messages.iter().map(std::slice::from_ref);
+        let mut outcomes = each.map(|message| self.deliver_request(message, stopped));
+        outcomes.find(|outcome| *outcome == Delivered::Stopped).unwrap_or(Delivered::Done)
+    }
+
+    fn accepted(&self, messages: usize) {
+        if self.figures.add_delivered(messages).is_some() {
+            log::info!("the webhook {} accepts events again", self.settings.name);
+        }
+    }
+
+    /// An outage of hours is one line of the log.
+    fn failed(&self, why: &str) {
+        if self.figures.add_failed(why) {
+            log::warn!(
+                "the webhook {:?} takes no events, which are kept and sent later: {why}",
+                self.settings
+            );
+        }
+    }
+
+    fn dropped(&self, why: &str) {
+        self.figures.add_dropped();
+        log::error!("the webhook {} refuses an event, which is dropped: {why}", self.settings.name);
+    }
+}
+
+/// How many of the messages, of which there is one at least, go with the first request, if it may have `batch`.
+fn first_request(messages: &[Message], batch: usize) -> usize {
+    let mut bytes = 0;
+    let fits = |message: &&Message| {
+        bytes += message.text().len();
+        matches!(message, Message::Record(_)) && bytes <= BODY_MAX_BYTES
+    };
+    messages.iter().take(batch).take_while(fits).count().max(1)
+}
+
+fn body(messages: &[Message]) -> String {
+    match messages {
+        [Message::Whole(text)] => text.clone(),
+        records => {
+            let records: Vec<_> = records.iter().map(Message::text).collect();
+            format!("{{\"Records\":[{}]}}", records.join(","))
+        }
+    }
+}
+
+/// A time between half of `pause` and all of it, so that targets which failed together are not tried together.
+fn jittered(pause: Duration) -> Duration {
+    let share = OsEntropy.next_u64() % 1024;
+    pause / 2 + pause * share as u32 / 2048
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records(lens: &[usize]) -> Vec<Message> {
+        lens.iter().map(|len| Message::Record("r".repeat(*len))).collect()
+    }
+
+    #[test]
+    fn requests_are_bounded_and_whole_messages_go_alone() {
+        assert_eq!(first_request(&records(&[1, 2, 3]), 5), 3);
+        assert_eq!(first_request(&records(&[1, 2, 3]), 2), 2);
+        assert_eq!(first_request(&records(&[BODY_MAX_BYTES, 1]), 5), 1);
+        assert_eq!(first_request(&records(&[BODY_MAX_BYTES + 1, 1]), 5), 1);
+        let mut mixed = records(&[1, 1]);
+        mixed.insert(1, Message::Whole("test".to_owned()));
+        assert_eq!((first_request(&mixed, 5), first_request(&mixed[1..], 5)), (1, 1));
+        assert_eq!(body(&mixed[1..2]), "test");
+        assert_eq!(body(&records(&[1, 2])), "{\"Records\":[r,rr]}");
+    }
+
+    #[test]
+    fn pauses_differ_and_keep_their_bounds() {
+        let pauses: Vec<_> = (0..100).map(|_| jittered(PAUSE_MAX)).collect();
+        assert!(pauses.iter().all(|pause| (PAUSE_MAX / 2..=PAUSE_MAX).contains(pause)));
+        assert!(pauses.windows(2).any(|pair| pair[0] != pair[1]));
+    }
+}

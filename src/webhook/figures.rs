@@ -1,0 +1,97 @@
+//! The figures of a target, for metrics, the API and the console.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::store::FollowerFigures;
+
+/// The name of the follower of the target `name`.
+pub fn follower_name(name: &str) -> String {
+    format!("webhook {name}")
+}
+
+/// The figures of all targets, in the order of the configuration file.
+pub type WebhookFigures = Vec<Arc<TargetFigures>>;
+
+/// The figures of a target since the start.
+#[derive(Debug, Default)]
+pub struct TargetFigures {
+    /// The name of the target.
+    name: String,
+    delivered: AtomicU64,
+    failed: AtomicU64,
+    dropped: AtomicU64,
+    /// The last error, until the target accepts again.
+    error: Mutex<Option<String>>,
+}
+
+/// The state of a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetState {
+    /// Its name.
+    pub name: String,
+    /// Records that it accepted.
+    pub delivered: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Records that it refused for too long.
+    pub dropped: u64,
+    /// The times that it lost events, since the log was not kept for so long.
+    pub overruns: u64,
+    /// The age of the oldest change whose events it has not accepted, or more.
+    pub lag: Duration,
+    /// Groups of the log whose events it has not accepted.
+    pub waiting_groups: u64,
+    /// The last error; `None` once the target accepts.
+    pub error: Option<String>,
+}
+
+impl TargetFigures {
+    /// Zeros.
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+
+    /// The name of the target.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The figures now, with those of its follower, if that is in use.
+    pub fn state(&self, followers: &[FollowerFigures]) -> TargetState {
+        let name = follower_name(&self.name);
+        let follower = followers.iter().find(|follower| follower.name == name);
+        TargetState {
+            overruns: follower.map_or(0, |follower| follower.starts_over),
+            lag: follower.map_or(Duration::ZERO, |follower| follower.lag),
+            waiting_groups: follower.map_or(0, |follower| follower.waiting_groups),
+            name: self.name.clone(),
+            delivered: self.delivered.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+            dropped: self.dropped.load(Relaxed),
+            error: self.error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// Counts accepted messages. Returns the error before, if there was one.
+    pub(super) fn add_delivered(&self, messages: usize) -> Option<String> {
+        self.delivered.fetch_add(messages as u64, Relaxed);
+        self.set_error(None)
+    }
+
+    /// Counts a failed request. Returns whether it is the first after a success.
+    pub(super) fn add_failed(&self, why: &str) -> bool {
+        self.failed.fetch_add(1, Relaxed);
+        self.set_error(Some(why.to_owned())).is_none()
+    }
+
+    pub(super) fn add_dropped(&self) {
+        self.dropped.fetch_add(1, Relaxed);
+    }
+
+    fn set_error(&self, error: Option<String>) -> Option<String> {
+        let mut shown = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *shown, error)
+    }
+}
