@@ -59,7 +59,8 @@ use crate::auth::Authorized;
 use crate::base::{Budget, Md5Pool, Reservation};
 use crate::s3::{Call, ObjectOwnership, Operation, RequestId, Response, S3Error};
 pub use crate::store::{
-    BucketUsage, CommitFigures, DamagedObject, FollowerFigures, Health, ShipFigures, TierFigures, Usage,
+    BucketUsage, CommitFigures, DamagedObject, FollowerFigures, Health, RequestFigures, ShipFigures,
+    TierFigures, Usage,
 };
 use crate::store::{Cause, CauseScope, Store};
 use crate::xml::Writer;

@@ -7,11 +7,13 @@ mod breaker;
 mod encrypted;
 pub mod probe;
 mod rate;
+mod requests;
 mod s3;
 mod settings;
 pub mod sim;
 
 pub use encrypted::{EncryptedRemote, EncryptionKey, EncryptionKeys};
+pub use requests::{RemoteCall, RequestFigures, RequestsByCall};
 pub use s3::S3Remote;
 pub use settings::{RemoteSettings, SettingProblem, SettingSources, certificate_trust};
 
@@ -94,6 +96,9 @@ pub trait Remote: Send + Sync {
     /// # Errors
     /// As [`RemoteError`] says.
     fn list(&self, prefix: &str, after: &str, within: Duration) -> Result<Vec<RemoteObject>, RemoteError>;
+
+    /// The requests since this remote was made.
+    fn requests(&self) -> RequestsByCall;
 }
 
 /// An object to be stored on a remote.

@@ -104,6 +104,7 @@ impl Service {
         }
         metrics::segment_bytes(&mut page, self.context.store.segment_bytes());
         metrics::remote(&mut page, &self.context.store.tier_figures().unwrap_or_default());
+        metrics::remote_requests(&mut page, &self.context.store.remote_requests());
         metrics::ship(&mut page, &self.context.store.ship_figures().unwrap_or_default());
         metrics::followers(&mut page, &self.context.store.follower_figures());
         metrics::commits(&mut page, &self.context.store.commit_figures());

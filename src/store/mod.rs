@@ -97,6 +97,7 @@ pub use crate::index::{
     OwnerUsage, PlaceCursor, PlacedVersion, Upload, UploadSummary, Usage, VersionPlace, VersionRef,
 };
 pub use crate::log::Damage;
+pub use crate::remote::RequestFigures;
 pub use backup::{backup, restore};
 pub use cause::CauseScope;
 pub use commit_counters::CommitFigures;

@@ -10,6 +10,7 @@ Each object is written, overwritten, deleted and read by one thread, which knows
 | SILTSTONE_TIER_OUTAGE | 1 | seconds for which the remote stays away when it ends |
 | SILTSTONE_TIER_ENDPOINT, _BUCKET, _ACCESS_KEY, _SECRET_KEY | none | one more remote |
 | SILTSTONE_TIER_PREFIX | box | where that one is empty |
+| SILTSTONE_TIER_ENCRYPTED | none | where it is set, the objects on the remote are encrypted |
 """
 
 import os
@@ -126,6 +127,9 @@ def tools(data_dir, config, *arguments):
 def tiered(own_server, tmp_path, section):
     """A server whose segments go to the remote of the section."""
     config = tmp_path / "remote.toml"
+    if "SILTSTONE_TIER_ENCRYPTED" in os.environ:
+        section = section | {"encryption_key_file": tmp_path / "remote.key"}
+        tools(tmp_path, config, "remote", "key", tmp_path / "remote.key")
     config.write_text("[remote]\n" + "".join(f"{name} = '{value}'\n" for name, value in section.items()))
     first = own_server("--bucket", "warm").start()
     first.stop()

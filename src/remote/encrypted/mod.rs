@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::format::EncryptedBlockHead;
-use crate::remote::{Comparison, NewObject, ObjectPart, Remote, RemoteError, RemoteObject};
+use crate::remote::{Comparison, NewObject, ObjectPart, Remote, RemoteError, RemoteObject, RequestsByCall};
 use body::EncryptedBody;
 use cipher::{BlockCipher, BlockPlace};
 
@@ -131,6 +131,10 @@ impl Remote for EncryptedRemote {
             RemoteObject { length, md5: None, ..object }
         });
         Ok(plain.collect())
+    }
+
+    fn requests(&self) -> RequestsByCall {
+        self.remote.requests()
     }
 }
 

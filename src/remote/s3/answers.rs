@@ -28,6 +28,11 @@ pub(super) fn is_of_overload(answer: &Answer) -> bool {
     matches!(answer.status, 429 | 500..=506 | 508..=599) && is_transient(answer)
 }
 
+/// Whether a status tells neither success, nor that there is no object or already one.
+pub(super) fn is_failure(status: u16) -> bool {
+    !matches!(status, 200..=299 | 404 | 412)
+}
+
 /// The error for an answer that is not a success.
 pub(super) fn error_of(answer: &Answer) -> RemoteError {
     let message = answer.error_message().unwrap_or_default();

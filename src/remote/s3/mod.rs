@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Answer, Endpoint, RequestSigner, listed};
 use crate::remote::settings::RemoteSettings;
-use crate::remote::{NewObject, ObjectPart, Remote, RemoteError, RemoteObject};
+use crate::remote::{NewObject, ObjectPart, Remote, RemoteCall, RemoteError, RemoteObject, RequestsByCall};
 use answers::{NONCE_HEADER, check_range, error_of, md5_of, md5_of_tag, object_of};
 use transfer::DigestedBody;
 use tries::{RemoteLink, RemoteRequest};
@@ -53,10 +53,10 @@ impl S3Remote {
     }
 
     /// An answer without a body that matters.
-    fn bare(&self, method: &str, name: &str, deadline: Instant) -> Result<Answer, RemoteError> {
+    fn bare(&self, call: RemoteCall, name: &str, deadline: Instant) -> Result<Answer, RemoteError> {
         let path = self.path(name)?;
         let request = RemoteRequest {
-            method,
+            call,
             path: &path,
             query: &[],
             lines: "",
@@ -68,7 +68,7 @@ impl S3Remote {
     }
 
     fn head_by(&self, name: &str, deadline: Instant) -> Result<Option<RemoteObject>, RemoteError> {
-        let answer = self.bare("HEAD", name, deadline)?;
+        let answer = self.bare(RemoteCall::Head, name, deadline)?;
         match answer.status {
             200 => object_of(name, &answer).map(Some),
             404 => Ok(None),
@@ -100,7 +100,7 @@ impl Remote for S3Remote {
         let lines = format!("Content-MD5: {}\r\n{condition}", digested.content_md5());
         let signed = [(NONCE_HEADER, object.nonce)];
         let request = RemoteRequest {
-            method: "PUT",
+            call: RemoteCall::Put,
             path: &path,
             query: &[],
             lines: &lines,
@@ -136,7 +136,7 @@ impl Remote for S3Remote {
         let path = self.path(name)?;
         let lines = format!("Range: bytes={}-{}\r\n", range.start, range.end - 1);
         let request = RemoteRequest {
-            method: "GET",
+            call: RemoteCall::Get,
             path: &path,
             query: &[],
             lines: &lines,
@@ -158,7 +158,7 @@ impl Remote for S3Remote {
     }
 
     fn delete(&self, name: &str, within: Duration) -> Result<(), RemoteError> {
-        let answer = self.bare("DELETE", name, Instant::now() + within)?;
+        let answer = self.bare(RemoteCall::Delete, name, Instant::now() + within)?;
         match (answer.status, error_of(&answer)) {
             (200..=299, _) | (_, RemoteError::Missing) => Ok(()),
             (_, error) => Err(error),
@@ -175,7 +175,7 @@ impl Remote for S3Remote {
         ];
         let (path, deadline) = (&self.bucket, Instant::now() + within);
         let request = RemoteRequest {
-            method: "GET",
+            call: RemoteCall::List,
             path,
             query: &query,
             lines: "",
@@ -203,5 +203,9 @@ impl Remote for S3Remote {
             })
         });
         Ok(named.collect())
+    }
+
+    fn requests(&self) -> RequestsByCall {
+        self.link.requests.figures()
     }
 }

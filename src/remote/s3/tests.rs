@@ -8,6 +8,7 @@ use std::thread;
 use super::*;
 use crate::base::digest::{Md5, to_hex};
 use crate::client::CertificateTrust;
+use crate::remote::RequestFigures;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -241,6 +242,59 @@ fn ranges_are_verified() {
         assert!(matches!(remote.get("a", 1..4, LONG), Err(RemoteError::Wrong(_))), "{what}");
     }
     assert!(matches!(remote.get("a", 1..4, LONG), Err(RemoteError::Missing)));
+}
+
+#[test]
+fn a_part_ends_where_the_object_does_and_tells_its_length() {
+    let server = ScriptedServer::start([
+        ranged("3-4/5", "es"),
+        ranged("1-3/5", "yte"),
+        ranged("3-4/*", "es"),
+        ranged("3-5/5", "esx"),
+        ranged("3-4/18446744073709551615", "es"),
+        ranged("4-3/5", ""),
+        ranged("3-18446744073709551615/5", "es"),
+        ranged("3-4/5", "es"),
+    ]);
+    let remote = server.remote();
+    let part = |bytes: &[u8]| ObjectPart { bytes: bytes.to_vec(), object_length: 5 };
+    assert_eq!(remote.get_part("a", 3..9, LONG).unwrap(), part(b"es"));
+    assert_eq!(remote.get_part("a", 1..4, LONG).unwrap(), part(b"yte"));
+    for what in ["no length", "beyond the end", "cut before the end", "backwards", "the last number"] {
+        assert!(matches!(remote.get_part("a", 3..9, LONG), Err(RemoteError::Wrong(_))), "{what}");
+    }
+    assert!(matches!(remote.get("a", 3..9, LONG), Err(RemoteError::Wrong(_))), "a part is not the range");
+}
+
+#[test]
+fn requests_are_counted_by_kind_with_each_try_failures_and_bytes() {
+    let server = ScriptedServer::start([
+        plain(503),
+        plain(200),
+        plain(404),
+        ranged("0-4/5", "bytes"),
+        refused(403, "<Error><Code>AccessDenied</Code><Message>m</Message></Error>"),
+    ]);
+    let remote = server.remote();
+    put(&remote, false).unwrap();
+    assert_eq!(remote.head("a", LONG).unwrap(), None);
+    remote.get("a", 0..5, LONG).unwrap();
+    assert!(remote.list("", "", LONG).is_err());
+    let counted = RemoteCall::ALL.map(|call| {
+        let RequestFigures { requests, failures, sent_bytes, received_bytes } =
+            remote.requests()[call as usize];
+        (call.name(), requests, failures, sent_bytes, received_bytes)
+    });
+    assert_eq!(
+        counted,
+        [
+            ("put", 2, 1, 10, 0),
+            ("head", 1, 0, 0, 0),
+            ("get", 1, 0, 0, 5),
+            ("delete", 0, 0, 0, 0),
+            ("list", 1, 1, 0, 0)
+        ]
+    );
 }
 
 #[test]

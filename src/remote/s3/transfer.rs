@@ -69,7 +69,8 @@ impl Pace<'_> {
 /// Reads a body from its start. An error of the own disk is kept, so that it is not mistaken for one of the connection.
 pub(super) struct BodyReader<'r> {
     body: Option<&'r dyn Body>,
-    offset: u64,
+    /// The bytes that were read.
+    pub(super) offset: u64,
     pace: Pace<'r>,
     pub(super) failed: Option<io::Error>,
     /// Whether the rate limit takes longer than the call may.

@@ -10,11 +10,12 @@ use crate::client::{
     Answer, Endpoint, HttpConnection, QueryParameter, RequestSigner, RequestToSign, StreamedRequest,
     encoded_query,
 };
-use crate::remote::RemoteError;
 use crate::remote::breaker::CircuitBreaker;
 use crate::remote::rate::RateLimit;
+use crate::remote::requests::RequestCounters;
 use crate::remote::s3::answers;
 use crate::remote::s3::transfer::{BodyReader, BoundedSink, DigestedBody, Pace};
+use crate::remote::{RemoteCall, RemoteError};
 
 /// The most tries of a call.
 const TRIES_MAX: u32 = 6;
@@ -38,12 +39,13 @@ pub(super) struct RemoteLink {
     upload: Option<RateLimit>,
     download: Option<RateLimit>,
     jitter: SeededEntropy,
+    pub(super) requests: RequestCounters,
 }
 
 /// A request, as it is the same in all tries.
 #[derive(Clone, Copy)]
 pub(super) struct RemoteRequest<'r> {
-    pub(super) method: &'r str,
+    pub(super) call: RemoteCall,
     /// The path, without characters that are encoded.
     pub(super) path: &'r str,
     /// Sorted.
@@ -79,6 +81,7 @@ impl RemoteLink {
             upload: RateLimit::new(upload),
             download: RateLimit::new(download),
             jitter: SeededEntropy::new(OsEntropy.next_u64()),
+            requests: RequestCounters::default(),
         }
     }
 
@@ -161,18 +164,18 @@ impl RemoteLink {
         deadline: Instant,
     ) -> Result<(Answer, Vec<u8>), TryError> {
         if let Some(kept) = self.kept_connection() {
-            match self.try_once(kept, request, deadline) {
+            match self.try_once((kept, true), request, deadline) {
                 Err(TryError::Connection(error)) if error.kind() != io::ErrorKind::TimedOut => {}
                 tried => return tried,
             }
         }
         let opened = HttpConnection::open_by(&self.endpoint, deadline).map_err(TryError::Connection)?;
-        self.try_once(opened, request, deadline)
+        self.try_once((opened, false), request, deadline)
     }
 
     fn try_once(
         &self,
-        mut connection: HttpConnection,
+        (mut connection, is_kept): (HttpConnection, bool),
         request: &RemoteRequest<'_>,
         deadline: Instant,
     ) -> Result<(Answer, Vec<u8>), TryError> {
@@ -183,11 +186,17 @@ impl RemoteLink {
         let mut sink = BoundedSink::new(request.answer_max, Pace { limit: self.download.as_ref(), deadline });
         let answer = connection.exchange_streaming(&mut StreamedRequest {
             head: self.head(request),
-            head_only: request.method == "HEAD",
+            head_only: request.call == RemoteCall::Head,
             body: &mut body,
             sink: &mut sink,
             deadline,
         });
+        // A kept connection that the server had ended carried no request.
+        let is_stale = |error: &io::Error| is_kept && error.kind() != io::ErrorKind::TimedOut;
+        if !answer.as_ref().is_err_and(is_stale) {
+            let is_failure = answer.as_ref().map_or(true, |answer| answers::is_failure(answer.status));
+            self.requests.add(request.call, is_failure, body.offset, sink.bytes.len() as u64);
+        }
         if let Some(error) = body.failed {
             return Err(TryError::Body(error));
         }
@@ -204,7 +213,8 @@ impl RemoteLink {
 
     /// The head of a request, signed for the present time.
     fn head(&self, request: &RemoteRequest<'_>) -> String {
-        let RemoteRequest { method, path, query, lines, signed, body, .. } = *request;
+        let RemoteRequest { call, path, query, lines, signed, body, .. } = *request;
+        let method = call.method();
         let query = encoded_query(query);
         let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
         let length = body.map_or_else(String::new, |b| format!("Content-Length: {}\r\n", b.body.length()));

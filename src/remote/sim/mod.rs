@@ -10,13 +10,14 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use plan::{RemoteCall, RemoteFault};
+pub use super::RemoteCall;
+pub use plan::RemoteFault;
 
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{NewObject, ObjectPart, Remote, RemoteError, RemoteObject};
+use super::{NewObject, ObjectPart, Remote, RemoteError, RemoteObject, RequestFigures, RequestsByCall};
 use plan::{CALL_KINDS, unavailable};
 use state::{LateWrite, SimState, StoredObject};
 
@@ -257,5 +258,11 @@ impl Remote for SimRemote {
             state.objects.iter().filter(|(name, _)| name.starts_with(prefix) && name.as_str() > after);
         let attributes = listed.map(|(name, object)| RemoteObject { nonce: None, ..object.attributes(name) });
         Ok(attributes.take(PAGE_LEN).collect())
+    }
+
+    /// Failures and bytes are not counted.
+    fn requests(&self) -> RequestsByCall {
+        let calls = self.lock().plan.calls;
+        calls.map(|requests| RequestFigures { requests, ..RequestFigures::default() })
     }
 }

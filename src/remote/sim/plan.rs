@@ -2,29 +2,14 @@
 
 use std::collections::VecDeque;
 
-use super::super::RemoteError;
 use crate::base::{Entropy as _, SeededEntropy};
+use crate::remote::{RemoteCall, RemoteError};
 
 /// The number of kinds of calls.
-pub(super) const CALL_KINDS: usize = 5;
+pub(super) const CALL_KINDS: usize = RemoteCall::ALL.len();
 
 /// A late write lands before one of that many next calls.
 const LANDS_WITHIN: u64 = 20;
-
-/// The kind of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RemoteCall {
-    /// [`Remote::put`](super::Remote::put)
-    Put,
-    /// [`Remote::head`](super::Remote::head)
-    Head,
-    /// [`Remote::get`](super::Remote::get)
-    Get,
-    /// [`Remote::delete`](super::Remote::delete)
-    Delete,
-    /// [`Remote::list`](super::Remote::list)
-    List,
-}
 
 /// The failure of one call. Those that concern another kind of call act as [`RemoteFault::Lost`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,5 +11,7 @@ pub(super) use exposition::Exposition;
 pub(super) use lifecycle::lifecycle;
 pub(super) use quotas::quotas;
 pub(super) use requests::Metrics;
-pub(super) use store::{certificate, commits, followers, remote, segment_bytes, ship, store, usage};
+pub(super) use store::{
+    certificate, commits, followers, remote, remote_requests, segment_bytes, ship, store, usage,
+};
 pub(super) use webhook::webhooks;

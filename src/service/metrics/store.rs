@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::Exposition;
 use crate::base::Timestamp;
 use crate::base::memory::MemoryUsage;
-use crate::ops::{BucketUsage, CommitFigures, FollowerFigures, Health, ShipFigures, TierFigures, Usage};
+use crate::ops::{
+    BucketUsage, CommitFigures, FollowerFigures, Health, RequestFigures, ShipFigures, TierFigures, Usage,
+};
 
 /// Buckets with samples of their own, those with the most bytes. The others are one sum.
 const BUCKETS_MAX: usize = 100;
@@ -117,6 +119,31 @@ pub(in crate::service) fn remote(page: &mut Exposition, figures: &TierFigures) {
         "counter",
         "Bytes that were sent to the remote.",
         figures.sent_bytes,
+    );
+}
+
+/// Adds the requests to the remote, by kind.
+pub(in crate::service) fn remote_requests(
+    page: &mut Exposition,
+    requests: &[(&'static str, RequestFigures)],
+) {
+    page.family("remote_requests_total", "counter", "Requests to the remote; each try is one.");
+    for (class, figures) in requests {
+        page.sample("remote_requests_total", &[("class", class)], figures.requests);
+    }
+    let help = "Requests that the remote did not answer, or with an error.";
+    page.family("remote_failed_requests_total", "counter", help);
+    for (class, figures) in requests {
+        page.sample("remote_failed_requests_total", &[("class", class)], figures.failures);
+    }
+    let help = "Bytes of bodies that were sent to the remote, and received from there.";
+    page.family("remote_body_bytes_total", "counter", help);
+    let sum = |of: fn(&RequestFigures) -> u64| requests.iter().map(|(_, figures)| of(figures)).sum::<u64>();
+    page.sample("remote_body_bytes_total", &[("direction", "sent")], sum(|figures| figures.sent_bytes));
+    page.sample(
+        "remote_body_bytes_total",
+        &[("direction", "received")],
+        sum(|figures| figures.received_bytes),
     );
 }
 

@@ -30,6 +30,7 @@ mod quotas;
 mod random;
 mod rebuild;
 mod reclaim;
+mod remote_requests;
 mod replay;
 mod script;
 mod scrub;

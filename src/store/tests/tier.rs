@@ -79,7 +79,7 @@ impl Tiered {
     }
 
     /// Filled by a store that keeps everything here, and opened again.
-    fn filled(options: TierOptions) -> (Self, Store) {
+    pub(super) fn filled(options: TierOptions) -> (Self, Store) {
         let tiered = Self::new(TierOptions::default());
         let store = tiered.open();
         fill(&store);

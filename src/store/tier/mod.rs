@@ -47,7 +47,7 @@ use crate::base::{Clock, Entropy};
 use crate::format::{CopyPhase, RemoteCopy, segment_path};
 use crate::fs::{File, Fs};
 use crate::index::Index;
-use crate::remote::Remote;
+use crate::remote::{Remote, RemoteCall, RequestFigures};
 use crate::store::mutation::Mutation;
 use crate::store::shared::Published;
 use crate::store::{Store, StoreError, StoreOptions};
@@ -409,6 +409,12 @@ impl Store {
             }
         }
         Some(figures)
+    }
+
+    /// The requests to the remote since the start, by kind; zeros without one.
+    pub fn remote_requests(&self) -> [(&'static str, RequestFigures); RemoteCall::ALL.len()] {
+        let figures = self.tier.as_ref().map(|tier| tier.remote.requests()).unwrap_or_default();
+        RemoteCall::ALL.map(|call| (call.name(), figures[call as usize]))
     }
 
     /// The number of segments whose bytes may be on a remote alone.
