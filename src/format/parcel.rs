@@ -2,7 +2,9 @@
 
 use crate::base::Timestamp;
 use crate::base::digest::Crc32;
-use crate::format::{DecodeError, Decoded, Features, Field, GroupKind, LogPosition, StoreId, UncheckedGroup};
+use crate::format::{
+    DecodeError, Decoded, Features, Field, GroupHeader, GroupKind, LogPosition, StoreId, UncheckedGroup,
+};
 
 const MAGIC_BYTES: &[u8; 4] = b"SPCL";
 const VERSION_NUMBER: u32 = 1;
@@ -179,9 +181,14 @@ pub struct Parcel {
 }
 
 impl Parcel {
+    /// The names of all parcels of a reign begin so.
+    pub fn prefix(epoch: u64) -> String {
+        format!("log/{epoch:016x}/")
+    }
+
     /// The name of a parcel.
     pub fn name(epoch: u64, counter: u64) -> String {
-        format!("log/{epoch:016x}/{counter:016x}")
+        format!("{}{counter:016x}", Self::prefix(epoch))
     }
 
     /// The name of a data object of a parcel.
@@ -237,19 +244,21 @@ impl Parcel {
         Ok(parcel)
     }
 
-    /// The times of its groups.
+    /// The headers of its groups, each with its body.
     ///
     /// # Errors
     /// On invalid bytes.
-    pub fn group_times(&self, store: &StoreId) -> Decoded<Vec<Timestamp>> {
-        let (mut times, mut rest) = (Vec::new(), self.groups.as_slice());
+    pub fn unchecked_groups(&self, store: &StoreId) -> Decoded<Vec<(UncheckedGroup, &[u8])>> {
+        let (mut groups, mut rest) = (Vec::new(), self.groups.as_slice());
         while !rest.is_empty() {
             let head = UncheckedGroup::decode(GroupKind::Log, store, rest)?;
             let length = usize::try_from(head.group_len()).unwrap_or(usize::MAX);
-            rest = rest.get(length..).ok_or(DecodeError::Short)?;
-            times.push(head.header().time);
+            let (bytes, after) = rest.split_at_checked(length).ok_or(DecodeError::Short)?;
+            let body = &bytes[GroupHeader::BYTES..GroupHeader::BYTES + head.body_len()];
+            groups.push((head, body));
+            rest = after;
         }
-        Ok(times)
+        Ok(groups)
     }
 
     /// The pieces that are in the parcel, with their bytes.

@@ -123,6 +123,7 @@ pub use requests::{
     NewUpload, Selector,
 };
 pub use scrub::{DamagedObject, ScrubPace, Scrubbed};
+pub use ship::audit::{RemoteAudit, RemoteReach, audit_remote, delete_strangers, remote_reach};
 pub use ship::restore::{RemoteRestoreReport, restore_from_remote, restore_from_remote_at};
 pub use ship::{RetentionProgress, ShipError, ShipFigures, ShipMode, ShipOptions};
 pub use stats::stats;

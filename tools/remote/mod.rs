@@ -17,11 +17,14 @@ use siltstone::remote::probe::{ProbeReport, ProbeSize, nonce, probe};
 use siltstone::remote::{
     NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote, SettingSources,
 };
-use siltstone::store::{Progress, restore_from_remote, restore_from_remote_at};
+use siltstone::store::{
+    Progress, ShipError, audit_remote, delete_strangers, remote_reach, restore_from_remote,
+    restore_from_remote_at,
+};
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
-use report::{Contents, write_probe, write_restored, write_status};
+use report::{Contents, write_audit, write_probe, write_restored, write_status};
 
 pub(crate) const HELP: &str = "\
 A remote is a bucket and a prefix on another S3 server. The section [remote] of the configuration file names it:
@@ -47,12 +50,15 @@ Examples:
   siltstone-tools --data-dir /srv/before remote --config /etc/siltstone.toml restore --at 2h
       The same with the state of two hours ago.
 
+  siltstone-tools remote --config siltstone.toml audit
+      List objects that are missing, and those that nothing needs; a server may be at work.
+
   siltstone-tools remote key /etc/siltstone/remote-encryption.key
       Make a key. The section names its file as encryption_key_file; init comes after it.
 
 Exit status:
-  0  success; for probe: fit for all modes
-  1  the remote is unfit for a mode, or belongs to another store, or to none
+  0  success; for probe: fit for all modes; for audit: no findings are left
+  1  the remote is unfit for a mode, or belongs to another store, or to none, or an audit has findings
   2  the remote or the store could not be asked, or wrong arguments";
 
 /// The longest time of one call.
@@ -89,6 +95,15 @@ enum RemoteCommand {
         #[arg(long)]
         rotate: bool,
     },
+    /// Compare the objects of the remote with those that the log there names
+    Audit(AuditArguments),
+}
+
+#[derive(Debug, Args)]
+struct AuditArguments {
+    /// Delete the objects of earlier reigns that nothing needs; without it they are listed
+    #[arg(long)]
+    delete: bool,
 }
 
 #[derive(Debug, Args)]
@@ -160,6 +175,7 @@ pub(crate) fn run(
         RemoteCommand::Restore(arguments) => {
             restore(&place, data_dir, arguments.at.map(Moment::time), json, out)
         }
+        RemoteCommand::Audit(arguments) => audit(&place, arguments.delete, json, out),
         RemoteCommand::Probe(size) => {
             let report = place.probe(size, json)?;
             write_probe(&report, &place.name, json, out)?;
@@ -255,6 +271,23 @@ fn restore(
     Ok(Outcome::Success)
 }
 
+/// Compares the objects with those that the log names, and deletes strangers where it is told to.
+fn audit(
+    place: &RemotePlace<'_>,
+    deletes: bool,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    let failed = |error: ShipError| Failure::of(&place.name, error);
+    let found = audit_remote(place.remote).map_err(failed)?;
+    if deletes {
+        delete_strangers(place.remote, &found).map_err(failed)?;
+    }
+    write_audit(&found, deletes, json, out)?;
+    let is_clean = found.missing.is_empty() && (deletes || found.strangers.is_empty());
+    Ok(if is_clean { Outcome::Success } else { Outcome::Findings })
+}
+
 fn status(
     place: &RemotePlace<'_>,
     data_dir: &Path,
@@ -271,7 +304,9 @@ fn status(
         page.iter().for_each(|object| contents.count(object));
     }
     let own = store_in(data_dir).ok().zip(mark).map(|(store, mark)| store == mark.store);
-    write_status(mark.as_ref(), own, &contents, &place.name, json, out)?;
+    let reach = mark.map(|_| remote_reach(place.remote)).transpose();
+    let reach = reach.map_err(|error| Failure::of(&place.name, error))?.flatten();
+    write_status((mark.as_ref(), own), &contents, reach, &place.name, json, out)?;
     Ok(if mark.is_none() || own == Some(false) { Outcome::Findings } else { Outcome::Success })
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use siltstone::format::RemoteMark;
 use siltstone::remote::RemoteObject;
 use siltstone::remote::probe::{ProbeCheck, ProbeReport};
-use siltstone::store::RemoteRestoreReport;
+use siltstone::store::{RemoteAudit, RemoteReach, RemoteRestoreReport};
 
 use crate::show;
 
@@ -110,10 +110,35 @@ fn describe_probe(report: &ProbeReport, place: &str) -> Value {
     })
 }
 
+pub(super) fn write_audit(
+    audit: &RemoteAudit,
+    deleted: bool,
+    json: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let RemoteAudit { objects, strangers, missing } = audit;
+    if json {
+        let missing: Vec<Value> =
+            missing.iter().map(|(name, why)| json!({ "name": name, "why": why })).collect();
+        let strangers: Vec<Value> =
+            strangers.iter().map(|object| json!({ "name": object.name, "bytes": object.length })).collect();
+        let told =
+            json!({ "objects": objects, "missing": missing, "strangers": strangers, "deleted": deleted });
+        return show::json(out, &told);
+    }
+    for (name, why) in missing {
+        writeln!(out, "missing: {name}: {why}")?;
+    }
+    for RemoteObject { name, length, .. } in strangers {
+        writeln!(out, "{}: {name}, {length} bytes", if deleted { "deleted" } else { "stranger" })?;
+    }
+    writeln!(out, "{objects} objects, {} missing, {} strangers", missing.len(), strangers.len())
+}
+
 pub(super) fn write_status(
-    mark: Option<&RemoteMark>,
-    own: Option<bool>,
+    (mark, own): (Option<&RemoteMark>, Option<bool>),
     contents: &Contents,
+    reach: Option<RemoteReach>,
     place: &str,
     json: bool,
     out: &mut dyn Write,
@@ -131,6 +156,8 @@ pub(super) fn write_status(
             "own": own,
             "made": mark.map(|mark| mark.made.to_iso8601()),
             "decides_races": mark.map(|mark| mark.decides_races),
+            "oldest": reach.map(|reach| reach.oldest.to_iso8601()),
+            "newest": reach.map(|reach| reach.newest.to_iso8601()),
         });
         for (kind, count, bytes) in contents.kinds() {
             described[kind] = json!({ "count": count, "bytes": bytes });
@@ -141,6 +168,9 @@ pub(super) fn write_status(
     if let Some(mark) = mark {
         let fit = if mark.decides_races { "tier, ship, takeover" } else { "tier, ship" };
         writeln!(out, "marked: {}, fit for {fit}", mark.made.to_iso8601())?;
+    }
+    if let Some(RemoteReach { oldest, newest }) = reach {
+        writeln!(out, "restores reach: {} to {}", oldest.to_iso8601(), newest.to_iso8601())?;
     }
     contents
         .kinds()

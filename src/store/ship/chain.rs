@@ -67,6 +67,19 @@ pub(super) struct RemoteLog<'r> {
 }
 
 impl Chain {
+    /// The log of another chain from a later root on.
+    pub(super) fn from_root(root: Root, whole: &Self) -> Self {
+        let reigns = whole.reigns.iter().filter(|(epoch, _)| *epoch >= root.epoch);
+        Self { root, reigns: reigns.copied().collect() }
+    }
+
+    /// Whether a parcel belongs to the log of the chain, or comes before it.
+    pub(super) fn is_adopted(&self, epoch: u64, counter: u64) -> bool {
+        let reign = self.reigns.iter().find(|(reign, _)| *reign == epoch);
+        let is_adopted = |(_, cut): &(u64, Option<Cut>)| cut.is_none_or(|cut| counter <= cut.last);
+        epoch < self.root.epoch || reign.is_some_and(is_adopted)
+    }
+
     /// The last group of a reign that counts: a cut may adopt a parcel in part.
     pub(super) fn last_sequence(&self, epoch: u64) -> u64 {
         let cut = self.reigns.iter().find(|(reign, _)| *reign == epoch).and_then(|(_, cut)| *cut);
@@ -165,10 +178,11 @@ impl RemoteLog<'_> {
 
     /// Whether a parcel has a group after a time.
     fn goes_beyond(&self, head: &ParcelHead, at: Option<Timestamp>) -> Result<bool, ShipError> {
-        let times = self.parcel(head.epoch, head.counter)?.group_times(&self.store);
-        let times =
-            times.map_err(|error| ShipError::damaged(Parcel::name(head.epoch, head.counter), &error))?;
-        Ok(times.iter().any(|time| at.is_some_and(|at| *time > at)))
+        let parcel = self.parcel(head.epoch, head.counter)?;
+        let groups = parcel.unchecked_groups(&self.store);
+        let groups =
+            groups.map_err(|error| ShipError::damaged(Parcel::name(head.epoch, head.counter), &error))?;
+        Ok(groups.iter().any(|(group, _)| at.is_some_and(|at| group.header().time > at)))
     }
 
     /// The end of the log of a chain.
@@ -225,7 +239,7 @@ impl RemoteLog<'_> {
         Ok(None)
     }
 
-    fn head_of_parcel(&self, epoch: u64, counter: u64) -> Result<Option<ParcelHead>, ShipError> {
+    pub(super) fn head_of_parcel(&self, epoch: u64, counter: u64) -> Result<Option<ParcelHead>, ShipError> {
         let name = Parcel::name(epoch, counter);
         let found = match self.remote.get(&name, 0..ParcelHead::BYTES as u64, PATIENCE) {
             Err(RemoteError::Missing) => return Ok(None),
@@ -240,7 +254,8 @@ impl RemoteLog<'_> {
         }
     }
 
-    fn exists(&self, name: &str) -> Result<bool, ShipError> {
+    /// Whether there is an object of that name.
+    pub(super) fn exists(&self, name: &str) -> Result<bool, ShipError> {
         let found = self.remote.head(name, PATIENCE);
         Ok(found.map_err(|error| ShipError::Remote { name: name.to_owned(), error })?.is_some())
     }
@@ -271,9 +286,14 @@ impl RemoteLog<'_> {
 
     /// All objects with names that begin so, as listings show them.
     pub(super) fn listed(&self, prefix: &str) -> Result<Vec<RemoteObject>, ShipError> {
+        self.listed_after(prefix, "")
+    }
+
+    /// As [`RemoteLog::listed`], of those after a name.
+    pub(super) fn listed_after(&self, prefix: &str, after: &str) -> Result<Vec<RemoteObject>, ShipError> {
         let mut all: Vec<RemoteObject> = Vec::new();
         loop {
-            let page = self.page(prefix, all.last().map_or("", |last| &last.name))?;
+            let page = self.page(prefix, all.last().map_or(after, |last| &last.name))?;
             let is_full = page.len() >= PAGE_LEN;
             all.extend(page);
             if !is_full {

@@ -11,11 +11,13 @@
 //! | `parcel_builder`, `shipped_ranges` | parcels from the own log; the bytes that were shipped |
 //! | `shipper` | one reign: parcels, roots, the look for the next claim |
 //! | `retention`, `root_copies` | deletes on the remote, the copies of segments as of a root |
+//! | `audit` | the objects there, compared with those that the log names |
 //! | `restore` | a data directory from the log on the remote |
 //!
 //! Until groups are shipped, their bytes stay: the log is kept, nothing is reclaimed that they name, and local bytes of a segment go only
 //! after the group was shipped that calls the segment remote.
 
+pub(super) mod audit;
 mod chain;
 mod parcel_builder;
 mod reign;

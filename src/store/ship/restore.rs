@@ -107,7 +107,7 @@ fn restore(
 }
 
 /// The store that the remote is marked for.
-fn store_of(remote: &dyn Remote) -> Result<StoreId, ShipError> {
+pub(super) fn store_of(remote: &dyn Remote) -> Result<StoreId, ShipError> {
     let mark = line(remote, RemoteMark::NAME, RemoteMark::decode)?;
     mark.map(|mark| mark.store).ok_or_else(|| missing(RemoteMark::NAME))
 }

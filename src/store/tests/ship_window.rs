@@ -6,11 +6,13 @@ use super::ship::{LITTLE_LOCAL, restored, ship, shipping_with};
 use super::tier::{Tiered, work};
 use super::*;
 use crate::base::Clock as _;
-use crate::format::{Claim, RETURN, Root};
+use crate::format::{Claim, CopyPhase, RETURN, Root};
 use crate::fs::Fs as _;
 use crate::fs::sim::CrashPolicy;
+use crate::remote::Remote as _;
 use crate::remote::sim::RemoteCall;
 
+const MINUTE: Duration = Duration::from_secs(60);
 /// Roots that may become a base come every two hours.
 const ROOT_EVERY: Duration = Duration::from_secs(5 * 60);
 const WINDOW: Duration = Duration::from_secs(6 * 3600);
@@ -226,6 +228,56 @@ fn a_store_that_went_back_goes_on_as_a_reign_of_its_own() {
     assert!(state_of(&between) == *state);
     let before = tiered.open_on(&restored_at(&tiered, states[30].0).unwrap());
     assert!(state_of(&before) == states[30].1);
+}
+
+#[test]
+fn an_audit_names_what_is_missing_and_what_nothing_needs() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let (store, states) = with_history(&tiered, 60);
+    let audit = audit_remote(&tiered.remote).unwrap();
+    assert!(audit.missing.is_empty() && audit.strangers.is_empty(), "{audit:?}");
+    // A reign that goes back leaves the log after its point, and the segments of that time.
+    store.close();
+    drop(store);
+    let back = restored_at(&tiered, states[40].0).unwrap();
+    let there = begun(&tiered, &back);
+    let audit = audit_remote(&tiered.remote).unwrap();
+    assert_eq!(audit.missing, []);
+    for kind in ["log/", "segment/"] {
+        assert!(audit.strangers.iter().any(|object| object.name.starts_with(kind)), "{kind}: {audit:?}");
+    }
+    delete_strangers(&tiered.remote, &audit).unwrap();
+    assert!(audit_remote(&tiered.remote).unwrap().strangers.is_empty());
+    // No state that can be restored has lost anything.
+    for (at, state) in &states[20..=40] {
+        let fs = restored_at(&tiered, *at).unwrap();
+        if at.as_millis() % 4 == 0 {
+            assert!(state_of(&tiered.open_on(&fs)) == *state);
+        }
+    }
+    assert!(state_of(&there) == states[40].1);
+    let reach = remote_reach(&tiered.remote).unwrap().unwrap();
+    assert!(reach.newest <= tiered.clock.now() && reach.oldest < states[0].0, "{reach:?}");
+    // Each segment and each checkpoint that goes is missed.
+    let is_needed = |name: &String| name.starts_with("segment/") || name.starts_with("checkpoint/");
+    for name in tiered.remote.names().into_iter().filter(is_needed) {
+        let bytes = tiered.remote.bytes(&name).unwrap();
+        tiered.remote.delete(&name, MINUTE).unwrap();
+        let found = audit_remote(&tiered.remote);
+        let is_told = found.is_ok_and(|audit| audit.missing.iter().any(|(missing, _)| *missing == name));
+        let is_read = name.starts_with("checkpoint/");
+        let is_dropped = !is_told && !is_read;
+        assert!(is_told || is_read || is_dropped_copy(&there, &name) && is_dropped, "{name}");
+        tiered.remote.place(&name, &bytes);
+    }
+}
+
+/// Whether a copy is kept for restores to earlier times alone.
+fn is_dropped_copy(store: &Store, name: &str) -> bool {
+    let index = store.shared.index();
+    let is_live =
+        index.remote_copies(None).any(|(id, copy)| copy.name(id) == name && copy.phase == CopyPhase::Remote);
+    !is_live
 }
 
 #[test]
