@@ -341,7 +341,12 @@ impl Restore<'_> {
         Ok(())
     }
 
+    /// Writes bytes of a segment. The first ones that a parcel has of a segment are its header; where that was in a parcel before those that
+    /// the root needs, the segment was remote or gone then.
     fn write(&mut self, segment: u64, offset: u64, bytes: &[u8]) -> Result<(), ShipError> {
+        if offset > 0 && !self.files.contains_key(&segment) {
+            return Ok(());
+        }
         self.report.bytes += bytes.len() as u64;
         self.segment(segment)?.write_all_at(bytes, offset).map_err(disk)
     }
