@@ -32,6 +32,7 @@
 //! | [`s3`] | the vocabulary of the protocol | base, xml |
 //! | [`remote`] | objects on another S3 server, encrypted or not; a simulated one for tests | base, format, client |
 //! | [`client`] | a client of S3 servers: signed requests over TCP or TLS | base, xml |
+//! | [`transfer`] | copies of objects to other S3 servers | base, xml, client |
 //! | [`store`] | the engine: commit, read, recover, reclaim, scrub | the storage column |
 //! | [`webhook`] | S3's records of events, sent by HTTP | base, client, remote, s3, store |
 //! | [`auth`] | signatures, users, permissions | base, s3 |
@@ -142,5 +143,6 @@ pub mod remote;
 pub mod s3;
 pub mod service;
 pub mod store;
+pub mod transfer;
 pub mod webhook;
 pub mod xml;

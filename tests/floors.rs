@@ -12,6 +12,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("fs", &["base"]),
     ("xml", &["base"]),
     ("client", &["base", "xml"]),
+    ("transfer", &["base", "xml", "client"]),
     ("log", &["base", "format", "fs"]),
     ("index", &["base", "format"]),
     ("remote", &["base", "format", "client"]),

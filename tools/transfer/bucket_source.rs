@@ -1,27 +1,27 @@
 //! A key of a bucket as the source of a copy.
 
+use siltstone::transfer::{
+    Header, Loss, MTIME, Origin, PeerCall, PeerError, PeerLink, SendBody, StoredAttributes, UploadShape,
+    attributes_of, has_time, tags_of, with_tags,
+};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::thread;
 
 use siltstone::xml::Document;
 
-use super::attributes::{MTIME, StoredAttributes, attributes_of, has_time, tags_of, with_tags};
 use super::object::CopySource;
-use super::peer::{Call, CallError, Header, Link};
-use super::report::Loss;
-use super::upload::{Origin, Send, Shape};
 
 /// A key of a bucket.
 pub(super) struct BucketSource<'s, 'p> {
-    pub(super) link: &'s mut Link<'p>,
+    pub(super) link: &'s mut PeerLink<'p>,
     pub(super) key: &'s str,
     /// Whether modification times become metadata.
     pub(super) keep_times: bool,
 }
 
 struct ObjectOrigin<'o, 'p> {
-    link: &'o mut Link<'p>,
+    link: &'o mut PeerLink<'p>,
     key: &'o str,
     id: Option<&'o str>,
     etag: &'o str,
@@ -29,17 +29,17 @@ struct ObjectOrigin<'o, 'p> {
 
 impl Origin for ObjectOrigin<'_, '_> {
     /// A second thread receives the bytes while they are sent.
-    fn with_range(&mut self, range: Range<u64>, send: &mut Send<'_>) -> Result<String, CallError> {
-        let (mut reader, mut writer) = io::pipe().map_err(|error| CallError::Lasting(error.to_string()))?;
+    fn with_range(&mut self, range: Range<u64>, send: &mut SendBody<'_>) -> Result<String, PeerError> {
+        let (mut reader, mut writer) = io::pipe().map_err(|error| PeerError::Lasting(error.to_string()))?;
         thread::scope(|scope| {
             let received = scope.spawn(move || self.receive(&range, &mut writer));
             let sent = send(&mut reader);
             // The receiver ends when the pipe has no reader.
             drop(reader);
-            let received = received.join().unwrap_or_else(|_| Err(CallError::Lasting("a panic".to_owned())));
+            let received = received.join().unwrap_or_else(|_| Err(PeerError::Lasting("a panic".to_owned())));
             match (received, sent) {
                 (Ok(()), sent) => sent,
-                (Err(_), Err(CallError::Lasting(why))) => Err(CallError::Lasting(why)),
+                (Err(_), Err(PeerError::Lasting(why))) => Err(PeerError::Lasting(why)),
                 (Err(error), _) => Err(error),
             }
         })
@@ -47,25 +47,25 @@ impl Origin for ObjectOrigin<'_, '_> {
 }
 
 impl ObjectOrigin<'_, '_> {
-    fn receive(&mut self, range: &Range<u64>, sink: &mut dyn Write) -> Result<(), CallError> {
+    fn receive(&mut self, range: &Range<u64>, sink: &mut dyn Write) -> Result<(), PeerError> {
         let mut headers = vec![("if-match".to_owned(), format!("\"{}\"", self.etag))];
         if range.end > range.start {
             headers.push(("range".to_owned(), format!("bytes={}-{}", range.start, range.end - 1)));
         }
         let query: Vec<_> = self.id.map(|id| ("versionId", id)).into_iter().collect();
-        let call = Call { method: "GET", key: self.key, query: &query, headers: &headers, length: 0 };
+        let call = PeerCall { method: "GET", key: self.key, query: &query, headers: &headers, length: 0 };
         let answer = self.link.send(call, &mut io::empty(), sink)?;
         let length = range.end - range.start;
         if answer.len == length {
             return Ok(());
         }
-        Err(CallError::Lasting(format!("the source sends {} bytes in place of {length}", answer.len)))
+        Err(PeerError::Lasting(format!("the source sends {} bytes in place of {length}", answer.len)))
     }
 }
 
 impl CopySource for BucketSource<'_, '_> {
     fn wanted(&mut self, id: Option<&str>) -> Result<(StoredAttributes, Vec<Header>), String> {
-        let from = attributes_of(self.link, self.key, id).map_err(CallError::text)?;
+        let from = attributes_of(self.link, self.key, id).map_err(PeerError::text)?;
         let mut from = from.ok_or("it is gone from the source")?;
         let mut kept = std::mem::take(&mut from.kept);
         let seconds = from.modified.filter(|_| self.keep_times && !has_time(&kept));
@@ -78,22 +78,22 @@ impl CopySource for BucketSource<'_, '_> {
     }
 
     /// The parts of the source, as far as it tells their lengths.
-    fn shape_of(&mut self, from: &StoredAttributes, id: Option<&str>) -> Result<Shape, CallError> {
+    fn shape_of(&mut self, from: &StoredAttributes, id: Option<&str>) -> Result<UploadShape, PeerError> {
         let Some(count) = from.part_count() else {
-            return Ok(Shape::Whole(from.length));
+            return Ok(UploadShape::Whole(from.length));
         };
         let mut lengths = Vec::new();
         for number in 1..=count {
             let number = number.to_string();
             let mut query = vec![("partNumber", &*number)];
             query.extend(id.map(|id| ("versionId", id)));
-            let call = Call { method: "HEAD", key: self.key, query: &query, ..Call::default() };
+            let call = PeerCall { method: "HEAD", key: self.key, query: &query, ..PeerCall::default() };
             let (answer, _) = self.link.ask(call)?;
             lengths.extend(answer.header("content-length").and_then(|length| length.parse::<u64>().ok()));
         }
         let sum = lengths.iter().try_fold(0_u64, |sum, length| sum.checked_add(*length));
         let is_known = sum == Some(from.length) && lengths.len() == count as usize;
-        Ok(if is_known { Shape::Parts(lengths) } else { Shape::Whole(from.length) })
+        Ok(if is_known { UploadShape::Parts(lengths) } else { UploadShape::Whole(from.length) })
     }
 
     fn has_grants(&mut self, id: Option<&str>) -> bool {
@@ -106,10 +106,11 @@ impl CopySource for BucketSource<'_, '_> {
 }
 
 /// Whether the version is granted to others than its owner, as far as the source says.
-fn has_grants(link: &mut Link<'_>, key: &str, id: Option<&str>) -> bool {
+fn has_grants(link: &mut PeerLink<'_>, key: &str, id: Option<&str>) -> bool {
     let mut query = vec![("acl", "")];
     query.extend(id.map(|id| ("versionId", id)));
-    let (call, mut document) = (Call { method: "GET", key, query: &query, ..Call::default() }, Vec::new());
+    let (call, mut document) =
+        (PeerCall { method: "GET", key, query: &query, ..PeerCall::default() }, Vec::new());
     // One attempt: a source that does not tell grants must not hold up the copy.
     if link.send(call, &mut io::empty(), &mut document).is_err() {
         return false;

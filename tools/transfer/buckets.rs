@@ -1,12 +1,11 @@
 //! Copies between the buckets of two servers.
 
 use siltstone::client::{Endpoint, RequestSigner};
+use siltstone::transfer::{Peer, PeerCall, PeerError, PeerKey, PeerLink, visit_keys};
 use siltstone::xml::Document;
 
 use super::bucket_source::BucketSource;
-use super::listing::{self, ListedKey};
 use super::object::ObjectCopy;
-use super::peer::{Call, CallError, Link, Peer};
 use super::threads::Transfer;
 
 const ENABLED: &[u8] = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
@@ -63,15 +62,15 @@ impl Place {
 
     /// Makes the bucket unless it is there; with `versions` one that keeps them.
     pub(super) fn make_bucket(&self, versions: bool) -> Result<(), String> {
-        let failed = |error: CallError| format!("{}: {}", self.peer.bucket, error.text());
-        let mut link = Link::new(&self.peer);
-        match link.ask(Call { method: "HEAD", ..Call::default() }) {
-            Err(CallError::Absent) => {}
+        let failed = |error: PeerError| format!("{}: {}", self.peer.bucket, error.text());
+        let mut link = PeerLink::new(&self.peer);
+        match link.ask(PeerCall { method: "HEAD", ..PeerCall::default() }) {
+            Err(PeerError::Absent) => {}
             found => return found.map(drop).map_err(failed),
         }
-        link.ask(Call { method: "PUT", ..Call::default() }).map_err(failed)?;
+        link.ask(PeerCall { method: "PUT", ..PeerCall::default() }).map_err(failed)?;
         if versions {
-            let enable = Call { method: "PUT", query: &[("versioning", "")], ..Call::default() };
+            let enable = PeerCall { method: "PUT", query: &[("versioning", "")], ..PeerCall::default() };
             link.ask_with(enable, ENABLED).map_err(failed)?;
         }
         Ok(())
@@ -80,10 +79,10 @@ impl Place {
     /// Whether the bucket has versions. It fails if the bucket cannot be used.
     pub(super) fn keeps_versions(&self) -> Result<bool, String> {
         let Peer { bucket, .. } = &self.peer;
-        let call = Call { method: "GET", query: &[("versioning", "")], ..Call::default() };
-        let (_, document) = match Link::new(&self.peer).ask(call) {
-            Err(CallError::Absent) => return Err(format!("{bucket}: there is no such bucket")),
-            Err(CallError::Unsupported(_)) => return Ok(false),
+        let call = PeerCall { method: "GET", query: &[("versioning", "")], ..PeerCall::default() };
+        let (_, document) = match PeerLink::new(&self.peer).ask(call) {
+            Err(PeerError::Absent) => return Err(format!("{bucket}: there is no such bucket")),
+            Err(PeerError::Unsupported(_)) => return Ok(false),
             Err(error) => return Err(format!("{bucket}: {}", error.text())),
             Ok(answer) => answer,
         };
@@ -100,15 +99,16 @@ impl BucketCopy<'_> {
             parallel,
             (verb, json),
             |queue| {
-                let mut link = Link::new(&self.source.peer);
-                listing::visit_keys(&mut link, &self.source.prefix, self.all_versions, &mut |listed| {
+                let mut link = PeerLink::new(&self.source.peer);
+                visit_keys(&mut link, &self.source.prefix, self.all_versions, &mut |listed| {
                     let bytes = listed.bytes();
                     queue.push(listed, bytes)
                 })
                 .map_err(|why| format!("the listing of the source: {why}"))
             },
             |jobs| {
-                let (mut source, mut target) = (Link::new(&self.source.peer), Link::new(&self.target.peer));
+                let (mut source, mut target) =
+                    (PeerLink::new(&self.source.peer), PeerLink::new(&self.target.peer));
                 jobs.for_each(|listed| self.copy(transfer, &mut source, &mut target, &listed));
             },
         );
@@ -117,9 +117,9 @@ impl BucketCopy<'_> {
     fn copy<'p>(
         &self,
         transfer: &Transfer,
-        source: &mut Link<'p>,
-        target: &mut Link<'p>,
-        listed: &ListedKey,
+        source: &mut PeerLink<'p>,
+        target: &mut PeerLink<'p>,
+        listed: &PeerKey,
     ) {
         let name = listed.key.strip_prefix(&self.source.prefix).unwrap_or(&listed.key);
         let mut copy = ObjectCopy {

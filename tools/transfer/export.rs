@@ -1,5 +1,6 @@
 //! The command `export`: copies a bucket of this server into a directory, or into a bucket of another server.
 
+use siltstone::transfer::{Loss, PeerKey, PeerLink, PeerVersion, visit_keys};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -8,11 +9,9 @@ use clap::Args;
 use super::bucket_source::BucketSource;
 use super::buckets::{BucketCopy, Credentials, Place};
 use super::file_names::{Places, side_file};
-use super::listing::{self, ListedKey, ListedVersion};
 use super::manifest::ManifestEntry;
 use super::own_server::{OwnServer, OwnServerArguments};
-use super::peer::Link;
-use super::report::{Copied, Loss};
+use super::report::Copied;
 use super::save::{ExportDirectory, SavedVersion};
 use super::threads::{JobQueue, Transfer};
 use crate::outcome::{Failure, Outcome};
@@ -101,7 +100,7 @@ pub(crate) struct Arguments {
 
 /// A key to be saved, and the path of its current version below the directory.
 struct Job {
-    listed: ListedKey,
+    listed: PeerKey,
     name: String,
     file: String,
 }
@@ -184,7 +183,7 @@ fn export_directory(
         ("exporting", json),
         |queue| export.list(queue),
         |jobs| {
-            let mut link = Link::new(&source.peer);
+            let mut link = PeerLink::new(&source.peer);
             jobs.for_each(|job| export.save_key(&mut link, &job));
         },
     );
@@ -196,8 +195,8 @@ fn export_directory(
 
 impl DirectoryExport<'_> {
     fn list(&self, queue: &JobQueue<'_, Job>) -> Result<(), String> {
-        let (mut link, mut places) = (Link::new(&self.source.peer), Places::default());
-        listing::visit_keys(&mut link, &self.source.prefix, self.versions, &mut |listed| {
+        let (mut link, mut places) = (PeerLink::new(&self.source.peer), Places::default());
+        visit_keys(&mut link, &self.source.prefix, self.versions, &mut |listed| {
             let name = listed.key.strip_prefix(&self.source.prefix).unwrap_or(&listed.key).to_owned();
             let has_current = listed.versions.last().is_some_and(|version| !version.delete_marker);
             let file = if has_current { self.place(&mut places, &name) } else { String::new() };
@@ -215,7 +214,7 @@ impl DirectoryExport<'_> {
         })
     }
 
-    fn save_key(&self, link: &mut Link<'_>, job: &Job) {
+    fn save_key(&self, link: &mut PeerLink<'_>, job: &Job) {
         let saved = self.save_versions(link, job).and_then(|(copied, entries)| {
             self.directory.record(&entries).map_err(|error| format!("the manifest: {error}"))?;
             Ok(copied)
@@ -223,7 +222,11 @@ impl DirectoryExport<'_> {
         self.transfer.report().add(&job.listed.key, job.listed.bytes(), saved);
     }
 
-    fn save_versions(&self, link: &mut Link<'_>, job: &Job) -> Result<(Copied, Vec<ManifestEntry>), String> {
+    fn save_versions(
+        &self,
+        link: &mut PeerLink<'_>,
+        job: &Job,
+    ) -> Result<(Copied, Vec<ManifestEntry>), String> {
         let (mut copied, mut entries) = (Copied::Present, Vec::new());
         for (at, version) in job.listed.versions.iter().enumerate() {
             let current = at + 1 == job.listed.versions.len();
@@ -238,9 +241,9 @@ impl DirectoryExport<'_> {
 
     fn save_version(
         &self,
-        link: &mut Link<'_>,
+        link: &mut PeerLink<'_>,
         job: &Job,
-        version: &ListedVersion,
+        version: &PeerVersion,
         current: bool,
     ) -> Result<(Copied, ManifestEntry), String> {
         let id = version.id.as_deref();

@@ -1,15 +1,12 @@
 //! A key of an exported directory as the source of a copy.
 
+use siltstone::transfer::{Header, Origin, PeerError, PeerVersion, StoredAttributes, UploadShape, with_tags};
 use std::path::{Path, PathBuf};
 
-use super::attributes::{StoredAttributes, with_tags};
 use super::file::{FileOrigin, etag_of};
 use super::file_names::is_below;
-use super::listing::ListedVersion;
 use super::manifest::ManifestEntry;
 use super::object::CopySource;
-use super::peer::{CallError, Header};
-use super::upload::{Origin, Shape};
 
 /// A key of an exported directory, with its versions by the manifest.
 pub(super) struct ExportedKey<'e> {
@@ -34,8 +31,8 @@ impl<'e> ExportedKey<'e> {
 }
 
 /// The versions of a key, as a listing has them.
-pub(super) fn listed(entries: &[ManifestEntry]) -> Vec<ListedVersion> {
-    let version = |entry: &ManifestEntry| ListedVersion {
+pub(super) fn listed(entries: &[ManifestEntry]) -> Vec<PeerVersion> {
+    let version = |entry: &ManifestEntry| PeerVersion {
         id: entry.version.clone(),
         delete_marker: entry.delete_marker,
         length: entry.length,
@@ -44,12 +41,12 @@ pub(super) fn listed(entries: &[ManifestEntry]) -> Vec<ListedVersion> {
     entries.iter().map(version).collect()
 }
 
-fn shape_of(entry: &ManifestEntry) -> Shape {
+fn shape_of(entry: &ManifestEntry) -> UploadShape {
     let sum = entry.parts.iter().try_fold(0_u64, |sum, length| sum.checked_add(*length));
     if !entry.parts.is_empty() && sum == Some(entry.length) {
-        return Shape::Parts(entry.parts.clone());
+        return UploadShape::Parts(entry.parts.clone());
     }
-    Shape::Whole(entry.length)
+    UploadShape::Whole(entry.length)
 }
 
 impl CopySource for ExportedKey<'_> {
@@ -70,7 +67,8 @@ impl CopySource for ExportedKey<'_> {
         };
         let length = std::fs::metadata(&self.path).map_err(|error| format!("{file}: {error}"))?.len();
         let etag = etag_of(&self.path, &shape).map_err(|error| format!("{file}: {error}"))?;
-        let is_told = from.has_digest() && (from.part_count().is_none() || matches!(shape, Shape::Parts(_)));
+        let is_told =
+            from.has_digest() && (from.part_count().is_none() || matches!(shape, UploadShape::Parts(_)));
         if length != entry.length || (is_told && etag != entry.etag) {
             return Err(format!("{file} does not have the bytes that were exported"));
         }
@@ -79,8 +77,8 @@ impl CopySource for ExportedKey<'_> {
         Ok((from, with_tags(headers, &tags)))
     }
 
-    fn shape_of(&mut self, _: &StoredAttributes, id: Option<&str>) -> Result<Shape, CallError> {
-        self.entry(id).map(shape_of).map_err(CallError::Lasting)
+    fn shape_of(&mut self, _: &StoredAttributes, id: Option<&str>) -> Result<UploadShape, PeerError> {
+        self.entry(id).map(shape_of).map_err(PeerError::Lasting)
     }
 
     fn has_grants(&mut self, _: Option<&str>) -> bool {

@@ -1,5 +1,8 @@
 //! The import of a file.
 
+use siltstone::transfer::{
+    Header, MTIME, ObjectUpload, Origin, PeerError, PeerLink, SendBody, UploadShape, attributes_of,
+};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -8,11 +11,8 @@ use std::path::Path;
 use siltstone::base::Timestamp;
 use siltstone::base::digest::{Md5, to_hex};
 
-use super::attributes::{MTIME, attributes_of};
 use super::directory::FoundFile;
-use super::peer::{CallError, Header, Link};
 use super::report::Copied;
-use super::upload::{Origin, Send, Shape, Upload};
 
 /// The size of a part, as long as this makes no more than `PARTS_MAX`.
 const PART_BYTES: u64 = 16 << 20;
@@ -24,7 +24,7 @@ const PARTS_MAX: u64 = 10_000;
 pub(super) struct FileOrigin<'f>(pub(super) &'f Path);
 
 impl Origin for FileOrigin<'_> {
-    fn with_range(&mut self, range: Range<u64>, send: &mut Send<'_>) -> Result<String, CallError> {
+    fn with_range(&mut self, range: Range<u64>, send: &mut SendBody<'_>) -> Result<String, PeerError> {
         let mut file = File::open(self.0).map_err(lasting)?;
         file.seek(SeekFrom::Start(range.start)).map_err(lasting)?;
         send(&mut file.take(range.end - range.start))
@@ -36,7 +36,7 @@ impl Origin for FileOrigin<'_> {
 /// # Errors
 /// A message, if it cannot be read or is not stored.
 pub(super) fn import_file(
-    target: &mut Link<'_>,
+    target: &mut PeerLink<'_>,
     found: &FoundFile,
     key: &str,
     begun: Timestamp,
@@ -44,13 +44,13 @@ pub(super) fn import_file(
     let shape = shape_of(found.length);
     let headers = headers_of(found);
     let etag = etag_of(&found.path, &shape).map_err(|error| error.to_string())?;
-    let there = attributes_of(target, key, None).map_err(CallError::text)?;
+    let there = attributes_of(target, key, None).map_err(PeerError::text)?;
     if there.is_some_and(|there| there.length == found.length && there.etag == etag && there.kept == headers)
     {
         return Ok(Copied::Present);
     }
-    let upload = Upload { key, headers: &headers, shape: &shape, begun };
-    let stored = upload.send(target, &mut FileOrigin(&found.path)).map_err(CallError::text)?;
+    let upload = ObjectUpload { key, headers: &headers, shape: &shape, begun };
+    let stored = upload.send(target, &mut FileOrigin(&found.path)).map_err(PeerError::text)?;
     if stored == etag {
         Ok(Copied::Stored)
     } else {
@@ -63,17 +63,17 @@ fn headers_of(found: &FoundFile) -> Vec<Header> {
     vec![("content-type".to_owned(), kind.to_owned()), (MTIME.to_owned(), found.mtime.clone())]
 }
 
-fn shape_of(length: u64) -> Shape {
+fn shape_of(length: u64) -> UploadShape {
     if length <= WHOLE_MAX_BYTES {
-        return Shape::Whole(length);
+        return UploadShape::Whole(length);
     }
     let part = PART_BYTES.max(length.div_ceil(PARTS_MAX));
     let starts = (0..length).step_by(usize::try_from(part).unwrap_or(usize::MAX));
-    Shape::Parts(starts.map(|start| part.min(length - start)).collect())
+    UploadShape::Parts(starts.map(|start| part.min(length - start)).collect())
 }
 
 /// The entity tag that the file has after an upload of this shape.
-pub(super) fn etag_of(path: &Path, shape: &Shape) -> io::Result<String> {
+pub(super) fn etag_of(path: &Path, shape: &UploadShape) -> io::Result<String> {
     copy_measured(&mut File::open(path)?, shape, &mut io::sink())
 }
 
@@ -81,10 +81,14 @@ pub(super) fn etag_of(path: &Path, shape: &Shape) -> io::Result<String> {
 ///
 /// # Errors
 /// Those of the source and the sink; `UnexpectedEof` if the source is shorter.
-pub(super) fn copy_measured(from: &mut dyn Read, shape: &Shape, sink: &mut dyn Write) -> io::Result<String> {
+pub(super) fn copy_measured(
+    from: &mut dyn Read,
+    shape: &UploadShape,
+    sink: &mut dyn Write,
+) -> io::Result<String> {
     match shape {
-        Shape::Whole(length) => Ok(to_hex(&copy_md5(from, *length, sink)?)),
-        Shape::Parts(lengths) => {
+        UploadShape::Whole(length) => Ok(to_hex(&copy_md5(from, *length, sink)?)),
+        UploadShape::Parts(lengths) => {
             let mut all = Md5::new();
             for length in lengths {
                 all.update(&copy_md5(from, *length, sink)?);
@@ -109,8 +113,8 @@ fn copy_md5(from: &mut dyn Read, length: u64, sink: &mut dyn Write) -> io::Resul
     Ok(md5.finish())
 }
 
-fn lasting(error: impl std::fmt::Display) -> CallError {
-    CallError::Lasting(error.to_string())
+fn lasting(error: impl std::fmt::Display) -> PeerError {
+    PeerError::Lasting(error.to_string())
 }
 
 #[cfg(test)]
@@ -119,9 +123,9 @@ mod tests {
 
     #[test]
     fn parts_add_up_to_the_length_and_are_no_more_than_allowed() {
-        assert_eq!(shape_of(WHOLE_MAX_BYTES), Shape::Whole(WHOLE_MAX_BYTES));
+        assert_eq!(shape_of(WHOLE_MAX_BYTES), UploadShape::Whole(WHOLE_MAX_BYTES));
         for length in [WHOLE_MAX_BYTES + 1, PART_BYTES * 7, PART_BYTES * PARTS_MAX + 1] {
-            let Shape::Parts(parts) = shape_of(length) else { panic!("{length} is whole") };
+            let UploadShape::Parts(parts) = shape_of(length) else { panic!("{length} is whole") };
             assert_eq!(parts.iter().sum::<u64>(), length);
             assert!(parts.len() as u64 <= PARTS_MAX && parts.iter().all(|part| *part > 0));
         }

@@ -1,5 +1,6 @@
 //! The command `import`: copies a directory, or a bucket of another server, into a bucket of this one.
 
+use siltstone::transfer::{Loss, PeerLink};
 use std::collections::{BTreeSet, HashSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,8 +16,6 @@ use super::file_names::SIDE_DIRECTORY;
 use super::manifest::{MANIFEST, ManifestEntry, ManifestReader};
 use super::object::ObjectCopy;
 use super::own_server::{OwnServer, OwnServerArguments};
-use super::peer::Link;
-use super::report::Loss;
 use super::threads::{JobQueue, Transfer};
 use crate::outcome::{Failure, Outcome};
 
@@ -202,7 +201,7 @@ fn import_directory(
         ("importing", json),
         |queue| import.list(manifest, queue),
         |jobs| {
-            let mut link = Link::new(&target.peer);
+            let mut link = PeerLink::new(&target.peer);
             jobs.for_each(|job| import.work(&mut link, job));
         },
     );
@@ -253,7 +252,7 @@ impl DirectoryImport<'_> {
         walk.start(self.root);
     }
 
-    fn work(&self, target: &mut Link<'_>, job: Job) {
+    fn work(&self, target: &mut PeerLink<'_>, job: Job) {
         match job {
             Job::File(found) => {
                 let key = format!("{}{}", self.target.prefix, found.name);
@@ -265,7 +264,7 @@ impl DirectoryImport<'_> {
     }
 
     /// Restores a key of an export; without versions its current one, if it has one.
-    fn restore(&self, target: &mut Link<'_>, entries: &[ManifestEntry]) {
+    fn restore(&self, target: &mut PeerLink<'_>, entries: &[ManifestEntry]) {
         let current = entries.iter().find(|entry| entry.current && !entry.delete_marker);
         if !self.all_versions && current.is_none() {
             return;

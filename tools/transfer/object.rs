@@ -1,10 +1,10 @@
 //! The copy of a key to a bucket, with its versions.
 
-use super::attributes::{StoredAttributes, attributes_of, has_time, tags_of, with_tags, without_tags};
-use super::listing::{ListedVersion, versions_of};
-use super::peer::{Call, CallError, Header, Link};
-use super::report::{Copied, Loss};
-use super::upload::{Origin, Shape, Upload};
+use super::report::Copied;
+use siltstone::transfer::{
+    Header, Loss, ObjectUpload, Origin, PeerCall, PeerError, PeerLink, PeerVersion, StoredAttributes,
+    UploadShape, attributes_of, has_time, tags_of, versions_of, with_tags, without_tags,
+};
 
 /// The versions of one key at the source of a copy. A version without an id is the current one.
 pub(super) trait CopySource {
@@ -12,7 +12,7 @@ pub(super) trait CopySource {
     fn wanted(&mut self, id: Option<&str>) -> Result<(StoredAttributes, Vec<Header>), String>;
 
     /// The lengths that its entity tag depends on.
-    fn shape_of(&mut self, from: &StoredAttributes, id: Option<&str>) -> Result<Shape, CallError>;
+    fn shape_of(&mut self, from: &StoredAttributes, id: Option<&str>) -> Result<UploadShape, PeerError>;
 
     /// Whether it is granted to others than its owner, as far as the source says.
     fn has_grants(&mut self, id: Option<&str>) -> bool;
@@ -24,7 +24,7 @@ pub(super) trait CopySource {
 /// A copy of one key to a bucket.
 pub(super) struct ObjectCopy<'c, 'p> {
     pub(super) source: &'c mut dyn CopySource,
-    pub(super) target: &'c mut Link<'p>,
+    pub(super) target: &'c mut PeerLink<'p>,
     /// The key in the target.
     pub(super) key: &'c str,
     /// Whether uploads of the key that were begun before this moment are removed before another begins.
@@ -40,7 +40,7 @@ impl ObjectCopy<'_, '_> {
     /// A message, if it cannot be read or is not stored.
     pub(super) fn copy_current(&mut self, id: Option<&str>) -> Result<Copied, String> {
         let (from, headers) = self.source.wanted(id)?;
-        let there = attributes_of(self.target, self.key, None).map_err(CallError::text)?;
+        let there = attributes_of(self.target, self.key, None).map_err(PeerError::text)?;
         if let Some(there) = there
             && (there.length, &there.etag) == (from.length, &from.etag)
             && self.has_headers(None, there.kept, &headers)?
@@ -54,7 +54,7 @@ impl ObjectCopy<'_, '_> {
     ///
     /// # Errors
     /// A message. The versions before the one that failed are stored.
-    pub(super) fn copy_versions(&mut self, versions: &[ListedVersion]) -> Result<Copied, String> {
+    pub(super) fn copy_versions(&mut self, versions: &[PeerVersion]) -> Result<Copied, String> {
         let there = versions_of(self.target, self.key)?;
         if there.len() > versions.len() {
             return Err("the target has more versions than the source".to_owned());
@@ -70,15 +70,14 @@ impl ObjectCopy<'_, '_> {
         Ok(if there.len() == versions.len() { Copied::Present } else { Copied::Stored })
     }
 
-    fn is_same(&mut self, old: &ListedVersion, new: &ListedVersion) -> Result<bool, String> {
-        let described =
-            |version: &ListedVersion| (version.delete_marker, version.length, version.etag.clone());
+    fn is_same(&mut self, old: &PeerVersion, new: &PeerVersion) -> Result<bool, String> {
+        let described = |version: &PeerVersion| (version.delete_marker, version.length, version.etag.clone());
         if described(old) != described(new) || new.delete_marker {
             return Ok(described(old) == described(new) || (old.delete_marker && new.delete_marker));
         }
         let (_, headers) = self.source.wanted(new.id.as_deref())?;
         let id = old.id.as_deref();
-        let there = attributes_of(self.target, self.key, id).map_err(CallError::text)?;
+        let there = attributes_of(self.target, self.key, id).map_err(PeerError::text)?;
         let there = there.ok_or("a version of the target is gone")?;
         self.has_headers(id, there.kept, &headers)
     }
@@ -96,10 +95,10 @@ impl ObjectCopy<'_, '_> {
         }
     }
 
-    fn append(&mut self, version: &ListedVersion) -> Result<(), String> {
+    fn append(&mut self, version: &PeerVersion) -> Result<(), String> {
         if version.delete_marker {
-            let call = Call { method: "DELETE", key: self.key, ..Call::default() };
-            return self.target.ask(call).map(drop).map_err(CallError::text);
+            let call = PeerCall { method: "DELETE", key: self.key, ..PeerCall::default() };
+            return self.target.ask(call).map(drop).map_err(PeerError::text);
         }
         let id = version.id.as_deref();
         let (from, headers) = self.source.wanted(id)?;
@@ -117,12 +116,13 @@ impl ObjectCopy<'_, '_> {
         if self.source.has_grants(id) {
             (self.lost)(Loss::Grants);
         }
-        let shape = self.source.shape_of(from, id).map_err(CallError::text)?;
+        let shape = self.source.shape_of(from, id).map_err(PeerError::text)?;
         let stored = self.send(from, headers, id, &shape)?;
         if stored == from.etag {
             return Ok(());
         }
-        let is_told = from.has_digest() && (!from.etag.contains('-') || matches!(shape, Shape::Parts(_)));
+        let is_told =
+            from.has_digest() && (!from.etag.contains('-') || matches!(shape, UploadShape::Parts(_)));
         if !is_told {
             (self.lost)(Loss::EntityTag);
             return Ok(());
@@ -136,20 +136,20 @@ impl ObjectCopy<'_, '_> {
         from: &StoredAttributes,
         headers: &[Header],
         id: Option<&str>,
-        shape: &Shape,
+        shape: &UploadShape,
     ) -> Result<String, String> {
         let (bare, tags) = without_tags(headers);
-        let upload = Upload { key: self.key, headers, shape, begun: self.begun };
+        let upload = ObjectUpload { key: self.key, headers, shape, begun: self.begun };
         let sent = upload.send(self.target, &mut *self.source.origin(id, &from.etag));
         let etag = match sent {
-            Err(CallError::Unsupported(_)) if !tags.is_empty() => {
+            Err(PeerError::Unsupported(_)) if !tags.is_empty() => {
                 (self.lost)(Loss::Tags);
-                let upload = Upload { headers: &bare, ..upload };
+                let upload = ObjectUpload { headers: &bare, ..upload };
                 return upload
                     .send(self.target, &mut *self.source.origin(id, &from.etag))
-                    .map_err(CallError::text);
+                    .map_err(PeerError::text);
             }
-            other => other.map_err(CallError::text)?,
+            other => other.map_err(PeerError::text)?,
         };
         // Some servers ignore the header.
         if !tags.is_empty() && tags_of(self.target, self.key, None)?.is_none_or(|there| there != tags) {

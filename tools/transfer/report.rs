@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::json;
+use siltstone::transfer::Loss;
 
 /// The most keys that are named for one reason.
 const NAMED_MAX: usize = 1_000;
@@ -15,19 +16,6 @@ pub(super) enum Copied {
     Stored,
     /// It was there before, with the same bytes and attributes.
     Present,
-}
-
-/// An attribute that a copy does not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Loss {
-    Grants,
-    Encryption,
-    StorageClass,
-    ObjectLock,
-    EntityTag,
-    Noncurrent,
-    Times,
-    Tags,
 }
 
 /// The counts and names of a transfer.
@@ -47,20 +35,19 @@ pub(super) struct TransferReport {
     pub(super) unfinished: Option<String>,
 }
 
-impl Loss {
-    fn text(self) -> &'static str {
-        match self {
-            Self::Grants => "grants of ACLs to others than the owner",
-            Self::Encryption => "server-side encryption",
-            Self::StorageClass => "storage class",
-            Self::ObjectLock => "retention or legal hold",
-            Self::EntityTag => {
-                "ETag, since the source does not tell the lengths of the parts or encrypts with a key"
-            }
-            Self::Noncurrent => "noncurrent versions, since the target keeps none",
-            Self::Times => "modification time; --keep-times stores it as x-amz-meta-mtime",
-            Self::Tags => "tags, since one of the servers does not keep them",
+/// The name of a loss.
+fn loss_text(loss: Loss) -> &'static str {
+    match loss {
+        Loss::Grants => "grants of ACLs to others than the owner",
+        Loss::Encryption => "server-side encryption",
+        Loss::StorageClass => "storage class",
+        Loss::ObjectLock => "retention or legal hold",
+        Loss::EntityTag => {
+            "ETag, since the source does not tell the lengths of the parts or encrypts with a key"
         }
+        Loss::Noncurrent => "noncurrent versions, since the target keeps none",
+        Loss::Times => "modification time; --keep-times stores it as x-amz-meta-mtime",
+        Loss::Tags => "tags, since one of the servers does not keep them",
     }
 }
 
@@ -103,8 +90,11 @@ impl TransferReport {
 
     fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let named = |(name, why): &(String, String)| json!({ "name": name, "why": why });
-        let losses: Vec<_> =
-            self.losses.iter().map(|(loss, count)| json!({ "what": loss.text(), "count": count })).collect();
+        let losses: Vec<_> = self
+            .losses
+            .iter()
+            .map(|(loss, count)| json!({ "what": loss_text(*loss), "count": count }))
+            .collect();
         let report = json!({
             "stored": self.stored,
             "present": self.present,
@@ -128,7 +118,7 @@ impl TransferReport {
             .iter()
             .try_for_each(|(name, why)| writeln!(out, "under another name: {name:?}: {why}"))?;
         for (loss, count) in &self.losses {
-            writeln!(out, "not kept for {count}: {}", loss.text())?;
+            writeln!(out, "not kept for {count}: {}", loss_text(*loss))?;
         }
         if let Some(why) = &self.unfinished {
             writeln!(out, "unfinished: {why}")?;

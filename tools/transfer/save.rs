@@ -1,5 +1,8 @@
 //! The directory that an export fills.
 
+use siltstone::transfer::{
+    Header, Loss, MTIME, PeerError, StoredAttributes, UploadShape, attempts, without_tags,
+};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind};
@@ -10,14 +13,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fs2::FileExt as _;
 
-use super::attributes::{MTIME, StoredAttributes, without_tags};
 use super::file::{copy_measured, etag_of};
 use super::file_names::SIDE_DIRECTORY;
 use super::manifest::{MANIFEST, ManifestEntry, ManifestWriter, UNFINISHED_MANIFEST};
 use super::object::CopySource;
-use super::peer::{CallError, Header, attempts};
-use super::report::{Copied, Loss};
-use super::upload::Shape;
+use super::report::Copied;
 
 /// Files with names that some file systems take for one.
 const PROBES: [&str; 3] = ["probe-\u{e9}", "PROBE-\u{c9}", "probe-e\u{301}"];
@@ -76,7 +76,7 @@ impl ExportDirectory {
         if headers.iter().any(|(_, value)| value.contains('\u{fffd}')) {
             return Err("its metadata is not UTF-8".to_owned());
         }
-        let shape = version.source.shape_of(&from, version.id).map_err(CallError::text)?;
+        let shape = version.source.shape_of(&from, version.id).map_err(PeerError::text)?;
         let path = self.root.join(&version.file);
         let time = time_of(&headers, &from);
         let copied = if is_there(&path, &from, &shape, time) {
@@ -101,7 +101,7 @@ impl ExportDirectory {
         &self,
         version: &mut SavedVersion<'_>,
         from: &StoredAttributes,
-        shape: &Shape,
+        shape: &UploadShape,
         path: &Path,
         time: SystemTime,
     ) -> Result<(), String> {
@@ -112,14 +112,14 @@ impl ExportDirectory {
             origin.with_range(0..from.length, &mut |body| {
                 let mut file = BufWriter::new(File::create(&incoming).map_err(lasting)?);
                 let etag = copy_measured(body, shape, &mut file)
-                    .map_err(|error| CallError::Passing(error.to_string()))?;
+                    .map_err(|error| PeerError::Passing(error.to_string()))?;
                 let file = file.into_inner().map_err(lasting)?;
                 file.set_modified(time).and_then(|()| file.sync_all()).map_err(lasting)?;
                 Ok(etag)
             })
         });
         drop(origin);
-        let done = match etag.map_err(CallError::text) {
+        let done = match etag.map_err(PeerError::text) {
             Ok(etag) if etag != from.etag && is_told(from, shape) => {
                 Err(format!("the ETag of the bytes received is {etag}, that of the source {}", from.etag))
             }
@@ -180,12 +180,12 @@ fn probe_names(side: &Path) -> Result<(), String> {
 }
 
 /// Whether the entity tag proves the bytes.
-fn is_told(from: &StoredAttributes, shape: &Shape) -> bool {
-    from.has_digest() && (from.part_count().is_none() || matches!(shape, Shape::Parts(_)))
+fn is_told(from: &StoredAttributes, shape: &UploadShape) -> bool {
+    from.has_digest() && (from.part_count().is_none() || matches!(shape, UploadShape::Parts(_)))
 }
 
 /// Whether the file has the bytes. Where the entity tag tells nothing, length and time decide.
-fn is_there(path: &Path, from: &StoredAttributes, shape: &Shape, time: SystemTime) -> bool {
+fn is_there(path: &Path, from: &StoredAttributes, shape: &UploadShape, time: SystemTime) -> bool {
     let Ok(metadata) = fs::symlink_metadata(path) else { return false };
     if !metadata.is_file() || metadata.len() != from.length {
         return false;
@@ -223,11 +223,11 @@ fn entry_of(
     version: &SavedVersion<'_>,
     from: &StoredAttributes,
     headers: &[Header],
-    shape: &Shape,
+    shape: &UploadShape,
 ) -> ManifestEntry {
     let (headers, tags) = without_tags(headers);
     let modified = from.modified.map(|seconds| siltstone::base::Timestamp::from_millis(seconds * 1_000));
-    let parts = if let Shape::Parts(lengths) = shape { lengths.clone() } else { Vec::new() };
+    let parts = if let UploadShape::Parts(lengths) = shape { lengths.clone() } else { Vec::new() };
     ManifestEntry {
         file: Some(version.file.clone()),
         version: version.id.map(str::to_owned),
@@ -241,8 +241,8 @@ fn entry_of(
     }
 }
 
-fn lasting(error: impl std::fmt::Display) -> CallError {
-    CallError::Lasting(error.to_string())
+fn lasting(error: impl std::fmt::Display) -> PeerError {
+    PeerError::Lasting(error.to_string())
 }
 
 #[cfg(test)]

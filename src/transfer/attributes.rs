@@ -1,11 +1,13 @@
 //! The attributes of a version: headers, metadata and tags.
 
+use crate::base::Timestamp;
+use crate::base::digest::Md5;
+use crate::xml::{Document, Element, Writer};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use siltstone::base::Timestamp;
-use siltstone::xml::{Document, Element};
 
-use super::peer::{Call, CallError, Header, Link};
-use super::report::Loss;
+use super::peer::{Header, PeerCall, PeerError, PeerLink};
 use super::upload::bare;
 
 /// The header with the tags of a new object.
@@ -29,34 +31,59 @@ const LOST: [(&str, Loss); 4] = [
 ];
 
 /// The metadata with the modification time, in the form of rclone.
-pub(super) const MTIME: &str = "x-amz-meta-mtime";
+pub const MTIME: &str = "x-amz-meta-mtime";
 
 /// The attributes of a version.
-pub(super) struct StoredAttributes {
-    pub(super) length: u64,
-    pub(super) etag: String,
+pub struct StoredAttributes {
+    /// Bytes.
+    pub length: u64,
+    /// The entity tag, without quotes.
+    pub etag: String,
     /// The headers that a copy has, too; sorted.
-    pub(super) kept: Vec<Header>,
-    pub(super) losses: Vec<Loss>,
+    pub kept: Vec<Header>,
+    /// The attributes that a copy does not have.
+    pub losses: Vec<Loss>,
     /// The modification time in seconds.
-    pub(super) modified: Option<u64>,
-    pub(super) encrypted_by_key: bool,
+    pub modified: Option<u64>,
+    /// Whether the entity tag is no digest, because the server encrypts with a key.
+    pub encrypted_by_key: bool,
+}
+
+/// An attribute that a copy does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loss {
+    /// Grants to others than the owner.
+    Grants,
+    /// Server-side encryption.
+    Encryption,
+    /// The storage class.
+    StorageClass,
+    /// Retention or legal hold.
+    ObjectLock,
+    /// The entity tag.
+    EntityTag,
+    /// Noncurrent versions.
+    Noncurrent,
+    /// The modification time.
+    Times,
+    /// Tags.
+    Tags,
 }
 
 /// The names and values of tags, sorted.
-pub(super) type Tags = Vec<(String, String)>;
+pub type Tags = Vec<(String, String)>;
 
 impl StoredAttributes {
     /// The number of parts in the entity tag; `None` if it is that of a whole object.
     ///
     /// Entity tags that are no digests have none, either.
-    pub(super) fn part_count(&self) -> Option<u32> {
+    pub fn part_count(&self) -> Option<u32> {
         let (digest, count) = self.etag.split_once('-')?;
         count.parse().ok().filter(|count| is_md5(digest) && (1..=10_000).contains(count))
     }
 
     /// Whether the entity tag is a digest of the bytes, alone or by parts.
-    pub(super) fn has_digest(&self) -> bool {
+    pub fn has_digest(&self) -> bool {
         !self.encrypted_by_key && (is_md5(&self.etag) || self.part_count().is_some())
     }
 }
@@ -66,18 +93,21 @@ fn is_md5(text: &str) -> bool {
 }
 
 /// The attributes of a version; `None` if it is not there.
-pub(super) fn attributes_of(
-    link: &mut Link<'_>,
+///
+/// # Errors
+/// As of [`PeerLink::send`].
+pub fn attributes_of(
+    link: &mut PeerLink<'_>,
     key: &str,
     id: Option<&str>,
-) -> Result<Option<StoredAttributes>, CallError> {
+) -> Result<Option<StoredAttributes>, PeerError> {
     let query: Vec<_> = id.map(|id| ("versionId", id)).into_iter().collect();
-    let (answer, _) = match link.ask(Call { method: "HEAD", key, query: &query, ..Call::default() }) {
-        Err(CallError::Absent) => return Ok(None),
+    let (answer, _) = match link.ask(PeerCall { method: "HEAD", key, query: &query, ..PeerCall::default() }) {
+        Err(PeerError::Absent) => return Ok(None),
         other => other?,
     };
     let length = answer.header("content-length").and_then(|length| length.parse().ok());
-    let length = length.ok_or_else(|| CallError::Lasting("HEAD answers without a length".to_owned()))?;
+    let length = length.ok_or_else(|| PeerError::Lasting("HEAD answers without a length".to_owned()))?;
     let etag = bare(&answer.header("etag").unwrap_or_default());
     let headers = answer.headers();
     let modified = answer.header("last-modified").and_then(|date| Timestamp::parse_http_date(&date));
@@ -98,14 +128,58 @@ pub(super) fn attributes_of(
 ///
 /// # Errors
 /// A message. A server that refuses by permission may have tags, and is an error.
-pub(super) fn tags_of(link: &mut Link<'_>, key: &str, id: Option<&str>) -> Result<Option<Tags>, String> {
+pub fn tags_of(link: &mut PeerLink<'_>, key: &str, id: Option<&str>) -> Result<Option<Tags>, String> {
     let mut query = vec![("tagging", "")];
     query.extend(id.map(|id| ("versionId", id)));
-    match link.ask(Call { method: "GET", key, query: &query, ..Call::default() }) {
+    match link.ask(PeerCall { method: "GET", key, query: &query, ..PeerCall::default() }) {
         Ok((_, document)) => Ok(tags_in(&document)),
-        Err(CallError::Absent) => Ok(Some(Tags::new())),
-        Err(CallError::Unsupported(_)) => Ok(None),
+        Err(PeerError::Absent) => Ok(Some(Tags::new())),
+        Err(PeerError::Unsupported(_)) => Ok(None),
         Err(error) => Err(format!("its tags: {}", error.text())),
+    }
+}
+
+/// Replaces the tags of a version.
+///
+/// # Errors
+/// As of [`PeerLink::send`].
+pub fn put_tags(link: &mut PeerLink<'_>, key: &str, id: Option<&str>, tags: &Tags) -> Result<(), PeerError> {
+    let mut query = vec![("tagging", "")];
+    query.extend(id.map(|id| ("versionId", id)));
+    if tags.is_empty() {
+        let call = PeerCall { method: "DELETE", key, query: &query, ..PeerCall::default() };
+        return link.ask(call).map(drop);
+    }
+    let mut document = Writer::new("Tagging", None);
+    document.element("TagSet", |set| {
+        for (name, value) in tags {
+            set.element("Tag", |tag| {
+                tag.leaf("Key", name);
+                tag.leaf("Value", value);
+            });
+        }
+    });
+    let body = document.finish();
+    // Some servers demand it for this document.
+    let md5 = ("content-md5".to_owned(), STANDARD.encode(Md5::of(&body)));
+    let call = PeerCall { method: "PUT", key, query: &query, headers: &[md5], ..PeerCall::default() };
+    link.ask_with(call, &body).map(drop)
+}
+
+/// Whether the bucket keeps versions.
+///
+/// # Errors
+/// As of [`PeerLink::send`].
+pub fn versions_state(link: &mut PeerLink<'_>) -> Result<bool, PeerError> {
+    let call = PeerCall { method: "GET", query: &[("versioning", "")], ..PeerCall::default() };
+    match link.ask(call) {
+        Ok((_, body)) => {
+            let state = Document::parse(&body).map_err(|error| PeerError::Lasting(error.to_string()))?;
+            let state = state.root().child_text("Status").ok().flatten().unwrap_or_default().into_owned();
+            Ok(state == "Enabled")
+        }
+        Err(PeerError::Unsupported(_)) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -125,7 +199,7 @@ fn tags_in(document: &[u8]) -> Option<Tags> {
 }
 
 /// The headers with that of the tags, if there are any; sorted.
-pub(super) fn with_tags(mut headers: Vec<Header>, tags: &Tags) -> Vec<Header> {
+pub fn with_tags(mut headers: Vec<Header>, tags: &Tags) -> Vec<Header> {
     if !tags.is_empty() {
         let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         let pairs = tags.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
@@ -136,7 +210,7 @@ pub(super) fn with_tags(mut headers: Vec<Header>, tags: &Tags) -> Vec<Header> {
 }
 
 /// The headers without that of the tags, and the tags.
-pub(super) fn without_tags(headers: &[Header]) -> (Vec<Header>, Tags) {
+pub fn without_tags(headers: &[Header]) -> (Vec<Header>, Tags) {
     let (tagging, others): (Vec<_>, Vec<_>) = headers.iter().cloned().partition(|(name, _)| name == TAGGING);
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let pairs = tagging.iter().flat_map(|(_, value)| value.split('&'));
@@ -145,7 +219,8 @@ pub(super) fn without_tags(headers: &[Header]) -> (Vec<Header>, Tags) {
     (others, tags.collect())
 }
 
-pub(super) fn has_time(headers: &[Header]) -> bool {
+/// Whether the metadata has a modification time.
+pub fn has_time(headers: &[Header]) -> bool {
     headers.iter().any(|(name, _)| name == MTIME)
 }
 

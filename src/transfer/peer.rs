@@ -4,10 +4,10 @@ use std::io::{self, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use siltstone::client::{
+use crate::client::{
     Answer, Endpoint, HttpConnection, RequestSigner, RequestToSign, StreamedRequest, encoded_query,
 };
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// The longest time of one request. A silent server is given up much earlier.
 const REQUEST_MAX: Duration = Duration::from_secs(12 * 60 * 60);
@@ -21,37 +21,46 @@ const DOCUMENT_MAX_BYTES: usize = 32 << 20;
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
 /// A header: its name in lower case, and its value.
-pub(super) type Header = (String, String);
+pub type Header = (String, String);
 
 /// A bucket of a server.
-pub(super) struct Peer {
-    pub(super) endpoint: Endpoint,
-    pub(super) signer: RequestSigner,
-    pub(super) bucket: String,
+pub struct Peer {
+    /// The server.
+    pub endpoint: Endpoint,
+    /// The keys.
+    pub signer: RequestSigner,
+    /// The name of the bucket.
+    pub bucket: String,
 }
 
 /// A bucket, and the connection of one thread to it.
-pub(super) struct Link<'p> {
+pub struct PeerLink<'p> {
     peer: &'p Peer,
+    bucket: String,
     connection: Option<HttpConnection>,
 }
 
 /// The body of an answer that is kept in memory.
-struct Document(Vec<u8>);
+struct KeptDocument(Vec<u8>);
 
 /// A request. The query is sorted.
 #[derive(Default, Clone, Copy)]
-pub(super) struct Call<'c> {
-    pub(super) method: &'c str,
-    pub(super) key: &'c str,
-    pub(super) query: &'c [(&'c str, &'c str)],
-    pub(super) headers: &'c [Header],
+pub struct PeerCall<'c> {
+    /// The method.
+    pub method: &'c str,
+    /// The key; empty for the bucket.
+    pub key: &'c str,
+    /// The parameters, not encoded.
+    pub query: &'c [(&'c str, &'c str)],
+    /// The headers beside those of the signature.
+    pub headers: &'c [Header],
     /// The length of the body of a PUT or a POST.
-    pub(super) length: u64,
+    pub length: u64,
 }
 
 /// The reason why a request failed.
-pub(super) enum CallError {
+#[derive(Debug)]
+pub enum PeerError {
     /// Another attempt may succeed.
     Passing(String),
     /// It fails again.
@@ -62,8 +71,9 @@ pub(super) enum CallError {
     Unsupported(String),
 }
 
-impl CallError {
-    pub(super) fn text(self) -> String {
+impl PeerError {
+    /// The reason.
+    pub fn text(self) -> String {
         match self {
             Self::Passing(why) | Self::Lasting(why) | Self::Unsupported(why) => why,
             Self::Absent => "it is not there".to_owned(),
@@ -71,21 +81,27 @@ impl CallError {
     }
 }
 
-impl<'p> Link<'p> {
-    pub(super) fn new(peer: &'p Peer) -> Self {
-        Self { peer, connection: None }
+impl<'p> PeerLink<'p> {
+    /// The bucket without a connection.
+    pub fn new(peer: &'p Peer) -> Self {
+        Self { peer, bucket: peer.bucket.clone(), connection: None }
+    }
+
+    /// Sends all further requests to another bucket of the server.
+    pub fn enter(&mut self, bucket: &str) {
+        bucket.clone_into(&mut self.bucket);
     }
 
     /// Sends a request, and writes the body of a good answer to `sink`.
     ///
     /// # Errors
     /// The answer is none of success, or none came.
-    pub(super) fn send(
+    pub fn send(
         &mut self,
-        call: Call<'_>,
+        call: PeerCall<'_>,
         body: &mut dyn Read,
         sink: &mut dyn Write,
-    ) -> Result<Answer, CallError> {
+    ) -> Result<Answer, PeerError> {
         let head = self.head(call);
         let deadline = Instant::now() + REQUEST_MAX;
         let head_only = call.method == "HEAD";
@@ -93,38 +109,44 @@ impl<'p> Link<'p> {
         let answer = self.connected()?.exchange_streaming(&mut request).map_err(passing)?;
         match answer.status {
             200..=299 => Ok(answer),
-            404 => Err(CallError::Absent),
-            405 | 501 => Err(CallError::Unsupported(answer.refusal())),
-            429 | 500..=599 => Err(CallError::Passing(answer.refusal())),
-            _ => Err(CallError::Lasting(answer.refusal())),
+            404 => Err(PeerError::Absent),
+            405 | 501 => Err(PeerError::Unsupported(answer.refusal())),
+            429 | 500..=599 => Err(PeerError::Passing(answer.refusal())),
+            _ => Err(PeerError::Lasting(answer.refusal())),
         }
     }
 
     /// The answer to a request without a body, and its body, after several attempts if need be.
-    pub(super) fn ask(&mut self, call: Call<'_>) -> Result<(Answer, Vec<u8>), CallError> {
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    pub fn ask(&mut self, call: PeerCall<'_>) -> Result<(Answer, Vec<u8>), PeerError> {
         self.ask_with(call, b"")
     }
 
-    /// As [`Link::ask`], with a body.
-    pub(super) fn ask_with(&mut self, call: Call<'_>, body: &[u8]) -> Result<(Answer, Vec<u8>), CallError> {
-        let call = Call { length: body.len() as u64, ..call };
+    /// As [`PeerLink::ask`], with a body.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    pub fn ask_with(&mut self, call: PeerCall<'_>, body: &[u8]) -> Result<(Answer, Vec<u8>), PeerError> {
+        let call = PeerCall { length: body.len() as u64, ..call };
         attempts(|| {
-            let (mut kept, mut body) = (Document(Vec::new()), body);
+            let (mut kept, mut body) = (KeptDocument(Vec::new()), body);
             let answer = self.send(call, &mut body, &mut kept)?;
             Ok((answer, kept.0))
         })
     }
 
-    fn connected(&mut self) -> Result<&mut HttpConnection, CallError> {
+    fn connected(&mut self) -> Result<&mut HttpConnection, PeerError> {
         if !self.connection.as_ref().is_some_and(HttpConnection::is_open) {
             self.connection = Some(HttpConnection::open(&self.peer.endpoint).map_err(passing)?);
         }
-        self.connection.as_mut().ok_or_else(|| CallError::Passing("no connection".to_owned()))
+        self.connection.as_mut().ok_or_else(|| PeerError::Passing("no connection".to_owned()))
     }
 
-    fn head(&self, call: Call<'_>) -> String {
-        let Peer { endpoint, signer, bucket } = self.peer;
-        let mut path = format!("/{bucket}");
+    fn head(&self, call: PeerCall<'_>) -> String {
+        let Peer { endpoint, signer, .. } = self.peer;
+        let mut path = format!("/{}", self.bucket);
         if !call.key.is_empty() {
             path = format!("{path}/{}", utf8_percent_encode(call.key, PATH));
         }
@@ -145,7 +167,7 @@ impl<'p> Link<'p> {
     }
 }
 
-impl Write for Document {
+impl Write for KeptDocument {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len() + bytes.len() > DOCUMENT_MAX_BYTES {
             return Err(io::Error::other("the answer is longer than any document"));
@@ -160,11 +182,14 @@ impl Write for Document {
 }
 
 /// Repeats what fails for reasons that may pass.
-pub(super) fn attempts<T>(mut attempt: impl FnMut() -> Result<T, CallError>) -> Result<T, CallError> {
+///
+/// # Errors
+/// Of the last attempt.
+pub fn attempts<T>(mut attempt: impl FnMut() -> Result<T, PeerError>) -> Result<T, PeerError> {
     let mut pause = PAUSE;
     for _ in 1..ATTEMPTS {
         match attempt() {
-            Err(CallError::Passing(_)) => thread::sleep(pause),
+            Err(PeerError::Passing(_)) => thread::sleep(pause),
             other => return other,
         }
         pause *= 2;
@@ -172,8 +197,9 @@ pub(super) fn attempts<T>(mut attempt: impl FnMut() -> Result<T, CallError>) -> 
     attempt()
 }
 
-pub(super) fn passing(error: impl std::fmt::Display) -> CallError {
-    CallError::Passing(error.to_string())
+/// An error that may pass.
+pub fn passing(error: impl std::fmt::Display) -> PeerError {
+    PeerError::Passing(error.to_string())
 }
 
 /// A name in a listing of encoding type `url`.

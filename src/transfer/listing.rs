@@ -2,29 +2,34 @@
 
 use std::cmp::Reverse;
 
-use siltstone::xml::{Document, Element};
+use crate::xml::{Document, Element};
 
-use super::peer::{Call, Link, decoded};
+use super::peer::{PeerCall, PeerLink, decoded};
 
 /// A version of an object, or a delete marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ListedVersion {
+pub struct PeerVersion {
     /// The version; `None` where only the current one is listed.
-    pub(super) id: Option<String>,
-    pub(super) delete_marker: bool,
-    pub(super) length: u64,
-    pub(super) etag: String,
+    pub id: Option<String>,
+    /// Whether it is a delete marker.
+    pub delete_marker: bool,
+    /// Bytes.
+    pub length: u64,
+    /// The entity tag, without quotes.
+    pub etag: String,
 }
 
 /// A key with its versions, the oldest first.
-pub(super) struct ListedKey {
-    pub(super) key: String,
-    pub(super) versions: Vec<ListedVersion>,
+pub struct PeerKey {
+    /// The key.
+    pub key: String,
+    /// Its versions.
+    pub versions: Vec<PeerVersion>,
 }
 
-impl ListedKey {
+impl PeerKey {
     /// The bytes of all versions.
-    pub(super) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.versions.iter().map(|version| version.length).sum()
     }
 }
@@ -40,14 +45,14 @@ struct PageStart {
 ///
 /// # Errors
 /// A message, if a page cannot be had or read.
-pub(super) fn visit_keys(
-    link: &mut Link<'_>,
+pub fn visit_keys(
+    link: &mut PeerLink<'_>,
     prefix: &str,
     all_versions: bool,
-    visit: &mut dyn FnMut(ListedKey) -> bool,
+    visit: &mut dyn FnMut(PeerKey) -> bool,
 ) -> Result<(), String> {
     let mut place = PageStart::default();
-    let mut open: Option<ListedKey> = None;
+    let mut open: Option<PeerKey> = None;
     loop {
         let page = page(link, prefix, all_versions, &place)?;
         let document = Document::parse(&page).map_err(|error| error.to_string())?;
@@ -58,7 +63,7 @@ pub(super) fn visit_keys(
             match &mut open {
                 Some(last) if last.key == key => last.versions.push(version),
                 _ => {
-                    let next = ListedKey { key, versions: vec![version] };
+                    let next = PeerKey { key, versions: vec![version] };
                     if open.replace(next).is_some_and(|done| !visit(oldest_first(done))) {
                         return Ok(());
                     }
@@ -72,6 +77,20 @@ pub(super) fn visit_keys(
     }
     open.map(|done| visit(oldest_first(done)));
     Ok(())
+}
+
+/// The names of the buckets of a server.
+///
+/// # Errors
+/// A message, if the answer cannot be had or read.
+pub fn bucket_names(link: &mut PeerLink<'_>) -> Result<Vec<String>, String> {
+    link.enter("");
+    let answer = link.ask(PeerCall { method: "GET", ..PeerCall::default() });
+    let (_, body) = answer.map_err(super::peer::PeerError::text)?;
+    let document = Document::parse(&body).map_err(|error| error.to_string())?;
+    let lists = document.root().children().filter(|child| child.name() == "Buckets");
+    let buckets: Vec<_> = lists.flat_map(|list| list.children().collect::<Vec<_>>()).collect();
+    buckets.into_iter().map(|bucket| text(bucket, "Name")).collect()
 }
 
 /// The entries of a page by key, and the newest first in each. Some servers list all delete markers after all versions; only their pages are
@@ -93,7 +112,10 @@ fn ordered(root: Element<'_>, encoded: bool) -> Result<Vec<Element<'_>>, String>
 }
 
 /// The versions of one key, the oldest first.
-pub(super) fn versions_of(link: &mut Link<'_>, key: &str) -> Result<Vec<ListedVersion>, String> {
+///
+/// # Errors
+/// As of [`visit_keys`].
+pub fn versions_of(link: &mut PeerLink<'_>, key: &str) -> Result<Vec<PeerVersion>, String> {
     let mut versions = Vec::new();
     // The key itself comes before all longer ones.
     visit_keys(link, key, true, &mut |listed| {
@@ -105,20 +127,25 @@ pub(super) fn versions_of(link: &mut Link<'_>, key: &str) -> Result<Vec<ListedVe
     Ok(versions)
 }
 
-fn oldest_first(mut listed: ListedKey) -> ListedKey {
+fn oldest_first(mut listed: PeerKey) -> PeerKey {
     listed.versions.reverse();
     listed
 }
 
-fn page(link: &mut Link<'_>, prefix: &str, all_versions: bool, place: &PageStart) -> Result<Vec<u8>, String> {
+fn page(
+    link: &mut PeerLink<'_>,
+    prefix: &str,
+    all_versions: bool,
+    place: &PageStart,
+) -> Result<Vec<u8>, String> {
     let token = if all_versions { "key-marker" } else { "continuation-token" };
     let mut query = vec![("encoding-type", "url"), ("prefix", prefix)];
     query.extend(if all_versions { [("versions", "")] } else { [("list-type", "2")] });
     query.extend(place.token.as_deref().map(|value| (token, value)));
     query.extend(place.version.as_deref().map(|value| ("version-id-marker", value)));
     query.sort_unstable();
-    let answer = link.ask(Call { method: "GET", query: &query, ..Call::default() });
-    Ok(answer.map_err(super::peer::CallError::text)?.1)
+    let answer = link.ask(PeerCall { method: "GET", query: &query, ..PeerCall::default() });
+    Ok(answer.map_err(super::peer::PeerError::text)?.1)
 }
 
 fn next_place(root: Element<'_>, all_versions: bool, encoded: bool) -> Result<Option<PageStart>, String> {
@@ -138,7 +165,7 @@ fn next_place(root: Element<'_>, all_versions: bool, encoded: bool) -> Result<Op
     Ok(Some(PageStart { token: Some(token), version }))
 }
 
-fn listed(entry: Element<'_>, encoded: bool) -> Result<(String, ListedVersion), String> {
+fn listed(entry: Element<'_>, encoded: bool) -> Result<(String, PeerVersion), String> {
     let delete_marker = entry.name() == "DeleteMarker";
     let key = name(text(entry, "Key")?, encoded)?;
     let length = match text(entry, "Size")?.parse() {
@@ -148,7 +175,7 @@ fn listed(entry: Element<'_>, encoded: bool) -> Result<(String, ListedVersion), 
     };
     let id = Some(text(entry, "VersionId")?).filter(|id| !id.is_empty());
     let etag = text(entry, "ETag")?.trim_matches('"').to_owned();
-    Ok((key, ListedVersion { id, delete_marker, length, etag }))
+    Ok((key, PeerVersion { id, delete_marker, length, etag }))
 }
 
 fn name(given: String, encoded: bool) -> Result<String, String> {

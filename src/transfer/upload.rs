@@ -3,35 +3,43 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-use siltstone::base::Timestamp;
-use siltstone::base::digest::{Md5, to_hex};
-use siltstone::client::Answer;
-use siltstone::xml::{Document, Writer};
+use crate::base::Timestamp;
+use crate::base::digest::{Md5, to_hex};
+use crate::client::Answer;
+use crate::xml::{Document, Writer};
 
-use super::peer::{Call, CallError, Header, Link, attempts};
+use super::peer::{Header, PeerCall, PeerError, PeerLink, attempts};
 
 /// Sends a body, and returns the entity tag.
-pub(super) type Send<'s> = dyn FnMut(&mut dyn Read) -> Result<String, CallError> + 's;
+pub type SendBody<'s> = dyn FnMut(&mut dyn Read) -> Result<String, PeerError> + 's;
 
 /// The bytes of an object.
-pub(super) trait Origin {
+pub trait Origin {
     /// Lets `send` read the bytes of `range`.
-    fn with_range(&mut self, range: Range<u64>, send: &mut Send<'_>) -> Result<String, CallError>;
+    ///
+    /// # Errors
+    /// The bytes cannot be read, or are not sent.
+    fn with_range(&mut self, range: Range<u64>, send: &mut SendBody<'_>) -> Result<String, PeerError>;
 }
 
 /// An object to be uploaded.
-pub(super) struct Upload<'u> {
-    pub(super) key: &'u str,
-    pub(super) headers: &'u [Header],
-    pub(super) shape: &'u Shape,
+pub struct ObjectUpload<'u> {
+    /// The key.
+    pub key: &'u str,
+    /// The headers of its attributes.
+    pub headers: &'u [Header],
+    /// The lengths of its parts.
+    pub shape: &'u UploadShape,
     /// The start of the transfer: older uploads of the key are left from one that was interrupted.
-    pub(super) begun: Timestamp,
+    pub begun: Timestamp,
 }
 
 /// The lengths that the entity tag of an object depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Shape {
+pub enum UploadShape {
+    /// One body of this length.
     Whole(u64),
+    /// Parts of these lengths.
     Parts(Vec<u64>),
 }
 
@@ -55,29 +63,30 @@ impl Read for Measured<'_> {
     }
 }
 
-impl Upload<'_> {
+impl ObjectUpload<'_> {
     /// Uploads the object. It is durable as far as the answers of the server say so.
     ///
     /// # Errors
     /// It is not stored, or its digest is another. Parts that are left are removed as far as the server answers.
-    pub(super) fn send(&self, link: &mut Link<'_>, origin: &mut dyn Origin) -> Result<String, CallError> {
+    pub fn send(&self, link: &mut PeerLink<'_>, origin: &mut dyn Origin) -> Result<String, PeerError> {
         match self.shape {
-            Shape::Whole(length) => {
-                let call = Call { method: "PUT", key: self.key, headers: self.headers, ..Call::default() };
+            UploadShape::Whole(length) => {
+                let call =
+                    PeerCall { method: "PUT", key: self.key, headers: self.headers, ..PeerCall::default() };
                 put(link, call, 0..*length, origin)
             }
-            Shape::Parts(lengths) => self.send_parts(link, lengths, origin),
+            UploadShape::Parts(lengths) => self.send_parts(link, lengths, origin),
         }
     }
 
     fn send_parts(
         &self,
-        link: &mut Link<'_>,
+        link: &mut PeerLink<'_>,
         lengths: &[u64],
         origin: &mut dyn Origin,
-    ) -> Result<String, CallError> {
+    ) -> Result<String, PeerError> {
         self.abort_former(link);
-        let begin = Call {
+        let begin = PeerCall {
             method: "POST",
             key: self.key,
             query: &[("uploads", "")],
@@ -86,7 +95,7 @@ impl Upload<'_> {
         };
         let (_, answer) = link.ask(begin)?;
         let id = child(&answer, "UploadId")
-            .ok_or_else(|| CallError::Lasting("the server begins an upload without an id".to_owned()))?;
+            .ok_or_else(|| PeerError::Lasting("the server begins an upload without an id".to_owned()))?;
         let done = self.fill(link, &id, lengths, origin);
         if done.is_err() {
             self.abort(link, &id);
@@ -95,15 +104,15 @@ impl Upload<'_> {
     }
 
     /// Removes the parts of an upload. A failure leaves them to the next run or a lifecycle rule.
-    fn abort(&self, link: &mut Link<'_>, id: &str) {
+    fn abort(&self, link: &mut PeerLink<'_>, id: &str) {
         let query = [("uploadId", id)];
-        drop(link.ask(Call { method: "DELETE", key: self.key, query: &query, ..Call::default() }));
+        drop(link.ask(PeerCall { method: "DELETE", key: self.key, query: &query, ..PeerCall::default() }));
     }
 
     /// Removes uploads of this key that were begun before this transfer.
-    fn abort_former(&self, link: &mut Link<'_>) {
+    fn abort_former(&self, link: &mut PeerLink<'_>) {
         let query = [("prefix", self.key), ("uploads", "")];
-        let Ok((_, page)) = link.ask(Call { method: "GET", query: &query, ..Call::default() }) else {
+        let Ok((_, page)) = link.ask(PeerCall { method: "GET", query: &query, ..PeerCall::default() }) else {
             return;
         };
         let Ok(document) = Document::parse(&page) else { return };
@@ -118,17 +127,17 @@ impl Upload<'_> {
 
     fn fill(
         &self,
-        link: &mut Link<'_>,
+        link: &mut PeerLink<'_>,
         id: &str,
         lengths: &[u64],
         origin: &mut dyn Origin,
-    ) -> Result<String, CallError> {
+    ) -> Result<String, PeerError> {
         let mut document = Writer::new("CompleteMultipartUpload", None);
         let mut start = 0;
         for (at, length) in lengths.iter().enumerate() {
             let number = (at + 1).to_string();
             let query = [("partNumber", &*number), ("uploadId", id)];
-            let call = Call { method: "PUT", key: self.key, query: &query, ..Call::default() };
+            let call = PeerCall { method: "PUT", key: self.key, query: &query, ..PeerCall::default() };
             let etag = put(link, call, start..start + length, origin)?;
             start += length;
             document.element("Part", |part| {
@@ -137,47 +146,48 @@ impl Upload<'_> {
             });
         }
         let query = [("uploadId", id)];
-        let complete = Call { method: "POST", key: self.key, query: &query, ..Call::default() };
+        let complete = PeerCall { method: "POST", key: self.key, query: &query, ..PeerCall::default() };
         let (_, answer) = link.ask_with(complete, &document.finish())?;
         // An error may come with status 200.
         let etag = child(&answer, "ETag").ok_or_else(|| {
             let said = child(&answer, "Message").unwrap_or_default();
-            CallError::Lasting(format!("the upload is not completed: {said}"))
+            PeerError::Lasting(format!("the upload is not completed: {said}"))
         })?;
         Ok(bare(&etag))
     }
 }
 
 fn put(
-    link: &mut Link<'_>,
-    call: Call<'_>,
+    link: &mut PeerLink<'_>,
+    call: PeerCall<'_>,
     range: Range<u64>,
     origin: &mut dyn Origin,
-) -> Result<String, CallError> {
+) -> Result<String, PeerError> {
     let length = range.end - range.start;
     attempts(|| {
         origin.with_range(range.clone(), &mut |body| {
             let mut measured = Measured { body, left: length, md5: Md5::new() };
-            let answer = link.send(Call { length, ..call }, &mut measured, &mut io::sink())?;
+            let answer = link.send(PeerCall { length, ..call }, &mut measured, &mut io::sink())?;
             compared(&answer, &to_hex(&measured.md5.finish()))
         })
     })
 }
 
 /// The entity tag of the answer, which must be the digest of the bytes unless the server encrypts with keys of its own.
-fn compared(answer: &Answer, md5: &str) -> Result<String, CallError> {
+fn compared(answer: &Answer, md5: &str) -> Result<String, PeerError> {
     let etag = bare(&answer.header("ETag").unwrap_or_default());
     let encrypted =
         answer.header("x-amz-server-side-encryption").is_some_and(|how| how.starts_with("aws:kms"));
     if etag == md5 || encrypted {
         return Ok(etag);
     }
-    Err(CallError::Lasting(format!(
+    Err(PeerError::Lasting(format!(
         "the server has stored other bytes: its ETag is {etag}, their MD5 is {md5}"
     )))
 }
 
-pub(super) fn bare(etag: &str) -> String {
+/// An entity tag without its quotes.
+pub fn bare(etag: &str) -> String {
     etag.trim_matches('"').to_owned()
 }
 

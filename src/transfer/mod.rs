@@ -1,0 +1,15 @@
+//! Copies of objects to other S3 servers: the requests to a bucket with their repetition, listings, attributes, and uploads that are
+//! compared with the digests that the server answers. The tools import and export with it, and mirrors follow with it.
+
+mod attributes;
+mod listing;
+mod peer;
+mod upload;
+
+pub use attributes::{
+    Loss, MTIME, StoredAttributes, Tags, attributes_of, has_time, put_tags, tags_of, versions_state,
+    with_tags, without_tags,
+};
+pub use listing::{PeerKey, PeerVersion, bucket_names, versions_of, visit_keys};
+pub use peer::{Header, Peer, PeerCall, PeerError, PeerLink, attempts, passing};
+pub use upload::{ObjectUpload, Origin, SendBody, UploadShape, bare};
