@@ -27,6 +27,9 @@ pub mod remote {}
 #[doc = include_str!("guide/webhooks.md")]
 pub mod webhooks {}
 
+#[doc = include_str!("guide/mirror.md")]
+pub mod mirror {}
+
 #[doc = include_str!("guide/api.md")]
 pub mod api {}
 

@@ -13,7 +13,7 @@
 //!   7   http         bytes in, bytes out; event loop and worker pool; the engines
 //!   6   console      pages for browsers
 //!   5   service      the life of a request on one page
-//!   4   ops          one file per group of operations           webhook
+//!   4   ops          one file per group of operations           mirror  webhook
 //!   3   store                            auth
 //!   2   log     index   remote           s3
 //!   1   format  fs                       xml
@@ -35,9 +35,10 @@
 //! | [`transfer`] | copies of objects to other S3 servers | base, xml, client |
 //! | [`store`] | the engine: commit, read, recover, reclaim, scrub | the storage column |
 //! | [`webhook`] | S3's records of events, sent by HTTP | base, client, remote, s3, store |
+//! | [`mirror`] | buckets on other S3 servers that follow the log of the store | base, client, remote, transfer, store; fs for the simulation in its tests |
 //! | [`auth`] | signatures, users, permissions | base, s3 |
 //! | [`ops`] | S3 operations on the store | base, xml, s3, auth, store |
-//! | [`service`] | from request to response | base, s3, auth, ops, webhook |
+//! | [`service`] | from request to response | base, s3, auth, ops, mirror, webhook |
 //! | [`console`] | pages for browsers | base, xml, client, s3, auth, service |
 //! | [`http`] | the engines | base, s3, service |
 //! | [`guide`] | the manual, without code | nothing |
@@ -138,6 +139,7 @@ pub mod guide;
 pub mod http;
 pub mod index;
 pub mod log;
+pub mod mirror;
 pub mod ops;
 pub mod remote;
 pub mod s3;

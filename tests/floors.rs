@@ -18,10 +18,12 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("remote", &["base", "format", "client"]),
     ("s3", &["base", "xml"]),
     ("store", &["base", "format", "fs", "log", "index", "remote"]),
+    // The simulated disk is for its tests alone.
+    ("mirror", &["base", "fs", "client", "transfer", "remote", "store"]),
     ("webhook", &["base", "client", "remote", "s3", "store"]),
     ("auth", &["base", "s3"]),
     ("ops", &["base", "xml", "s3", "auth", "store"]),
-    ("service", &["base", "s3", "auth", "ops", "webhook"]),
+    ("service", &["base", "s3", "auth", "ops", "mirror", "webhook"]),
     ("console", &["base", "xml", "client", "s3", "auth", "service"]),
     ("http", &["base", "s3", "service"]),
 ];

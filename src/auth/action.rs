@@ -155,6 +155,8 @@ actions! {
     AdminSetQuota: Administration;
     /// The state of the server, by its API.
     AdminGetState: Administration;
+    /// A new start of a mirror, by the API of the server.
+    AdminResyncMirror: Administration;
     /// GetBucketReplication.
     GetReplicationConfiguration: Bucket;
     /// PutBucketTagging and DeleteBucketTagging.

@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::Value;
 use siltstone::auth::KeyPair;
 use siltstone::client::{Answer, Bucket, Endpoint, HttpConnection, RequestSigner};
+use siltstone::transfer::Peer;
 
 use super::environment::Environment;
 use super::keys::AdministratorKeys;
@@ -47,21 +48,12 @@ impl ApiClient {
         options: &ServerOptions,
         environment: &Environment,
     ) -> Result<Self, CliError> {
-        let url = match &address.endpoint {
-            Some(url) => url.clone(),
-            None if options.tls_files()?.is_some() => {
-                return Err(CliError::usage(
-                    "the server speaks HTTPS: name it by --endpoint https://NAME:PORT",
-                ));
-            }
-            None => format!("http://{}", announce::reachable(options.listen)),
-        };
+        let url = url_of(address, options)?;
         let mut endpoint = Endpoint::resolve(&url, address.ca_file.as_deref()).map_err(CliError::refused)?;
         if address.endpoint.is_none() {
             endpoint = endpoint.with_patience(PATIENCE);
         }
-        let KeyPair { access_key, secret_key } = administrator_keys(options, environment)?;
-        let signer = RequestSigner::new(&access_key, secret_key.reveal(), &options.region.0[0]);
+        let signer = signer_of(options, environment)?;
         let connection = HttpConnection::open(&endpoint)
             .map_err(|e| CliError::refused(format!("{url} does not answer: {e}")))?;
         Ok(Self {
@@ -112,6 +104,36 @@ impl ApiClient {
     ) -> Result<Value, CliError> {
         parsed(&self.ask(method, path, document)?)
     }
+}
+
+/// The server of `address` without a bucket, with the keys of an administrator.
+///
+/// # Errors
+/// As of [`ApiClient::open`].
+pub(crate) fn peer(
+    address: &ServerAddress,
+    options: &ServerOptions,
+    environment: &Environment,
+) -> Result<Peer, CliError> {
+    let url = url_of(address, options)?;
+    let endpoint = Endpoint::resolve(&url, address.ca_file.as_deref()).map_err(CliError::refused)?;
+    let signer = signer_of(options, environment)?;
+    Ok(Peer { endpoint, signer, bucket: String::new() })
+}
+
+fn url_of(address: &ServerAddress, options: &ServerOptions) -> Result<String, CliError> {
+    match &address.endpoint {
+        Some(url) => Ok(url.clone()),
+        None if options.tls_files()?.is_some() => {
+            Err(CliError::usage("the server speaks HTTPS: name it by --endpoint https://NAME:PORT"))
+        }
+        None => Ok(format!("http://{}", announce::reachable(options.listen))),
+    }
+}
+
+fn signer_of(options: &ServerOptions, environment: &Environment) -> Result<RequestSigner, CliError> {
+    let KeyPair { access_key, secret_key } = administrator_keys(options, environment)?;
+    Ok(RequestSigner::new(&access_key, secret_key.reveal(), &options.region.0[0]))
 }
 
 /// The document in an answer.

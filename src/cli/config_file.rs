@@ -22,7 +22,7 @@ use super::option_values::{RegionNames, WebOrigins};
 use super::options::ServerOptions;
 
 /// The sections that are no options, and whether each is a list of tables.
-const SECTIONS: [(&str, bool); 2] = [("remote", false), ("webhook", true)];
+const SECTIONS: [(&str, bool); 3] = [("remote", false), ("mirror", true), ("webhook", true)];
 
 /// The options of the file at `path` as flags.
 ///

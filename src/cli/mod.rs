@@ -19,6 +19,7 @@ mod log_file;
 mod logging;
 mod maintenance;
 mod memory;
+mod mirror;
 mod notes;
 mod old_names;
 mod open_files;
@@ -48,6 +49,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use siltstone::mirror::MirrorSettings;
 use siltstone::remote::RemoteSettings;
 use siltstone::webhook::WebhookSettings;
 
@@ -57,6 +59,7 @@ pub(crate) use error::CliError;
 use health::HealthArguments;
 use keys::AdministratorKeys;
 use layers::{is_set, with_layers};
+use mirror::MirrorCommand;
 use notes::Notes;
 use options::ServerOptions;
 use quota::QuotaCommand;
@@ -127,6 +130,9 @@ enum CliCommand {
     Server(ServerArguments),
     /// Ask a server whether a put would succeed now; exit status 0 or 1
     Health(HealthArguments),
+    /// Show, compare and restart the mirrors of a running server
+    #[command(subcommand, after_help = mirror::EXAMPLES)]
+    Mirror(MirrorCommand),
     /// Set, show and remove quotas of buckets and owners, on a running server
     #[command(subcommand, after_help = quota::EXAMPLES)]
     Quota(QuotaCommand),
@@ -174,13 +180,14 @@ fn without_program_name(arguments: &[OsString]) -> Vec<OsString> {
     arguments.iter().enumerate().filter(|it| !is_name(it)).map(|(_, argument)| argument.clone()).collect()
 }
 
-/// The parser. Options may precede or follow any command; the help of `user` and `quota` shows only the options that concern it.
+/// The parser. Options may precede or follow any command; the help of `user`, `quota` and `mirror` shows only the options that concern it.
 pub(crate) fn command() -> clap::Command {
     let mut command = CommandLine::command();
     // Global options reach subcommands when these are built.
     command.build();
     command
         .mut_subcommand("user", |user| with_options(user, &user::OPTIONS))
+        .mut_subcommand("mirror", |mirror| with_options(mirror, &mirror::OPTIONS))
         .mut_subcommand("quota", |quota| with_options(quota, &quota::OPTIONS))
         .mut_subcommand("server", server::with_defaults)
 }
@@ -215,9 +222,11 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
                 log::info!("the remote is {remote:?}");
             }
             let webhooks = config_file::section(config.as_deref(), environment, WebhookSettings::parse)?;
-            serve(&options, (remote.as_ref(), &webhooks), environment, notes)
+            let mirrors = config_file::section(config.as_deref(), environment, MirrorSettings::parse)?;
+            serve(&options, (remote.as_ref(), &webhooks, mirrors), environment, notes)
         }
         CliCommand::Health(arguments) => health::run(&arguments, &options),
+        CliCommand::Mirror(command) => mirror::command(&command, &options, environment, config.as_deref()),
         CliCommand::Quota(command) => quota::run(&command, &options, environment),
         CliCommand::User(command) => user::run(&command, &options, environment),
     }
@@ -225,7 +234,7 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
 
 fn serve(
     options: &ServerOptions,
-    sections: (Option<&RemoteSettings>, &[WebhookSettings]),
+    sections: (Option<&RemoteSettings>, &[WebhookSettings], Vec<MirrorSettings>),
     environment: &Environment,
     mut notes: Notes,
 ) -> Result<(), CliError> {

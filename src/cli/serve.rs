@@ -11,6 +11,7 @@ use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEnt
 use siltstone::console::Console;
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, Handle, Tls};
+use siltstone::mirror::{MirrorSettings, Mirrors};
 use siltstone::ops::{Context, LifecycleFigures, PaddingTimes};
 use siltstone::remote::RemoteSettings;
 use siltstone::s3::route::Addressing;
@@ -28,6 +29,7 @@ use super::lifecycle::LifecycleThread;
 use super::listeners::{self, Listeners};
 use super::maintenance::Maintenance;
 use super::memory::MemoryPlan;
+use super::mirror::MirrorThreads;
 use super::open_files::OpenFiles;
 use super::options::ServerOptions;
 use super::retention::RetentionThread;
@@ -49,7 +51,7 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// A message for the operator. The store is opened first: its lock keeps a second server from creating files.
 pub(crate) fn serve(
     options: &ServerOptions,
-    (remote, webhooks): (Option<&RemoteSettings>, &[WebhookSettings]),
+    (remote, webhooks, mirrors): (Option<&RemoteSettings>, &[WebhookSettings], Vec<MirrorSettings>),
     users_file: UsersFile,
     manager: &ServiceManager,
 ) -> Result<(), CliError> {
@@ -67,7 +69,9 @@ pub(crate) fn serve(
     let expiries: Arc<LifecycleFigures> = Arc::default();
     let figures = WebhookThreads::figures(webhooks);
     let service = service(options, &store, &authenticator, &clock, &memory, &figures)?;
+    let mirrors = make_mirrors(mirrors, &clock)?;
     let service = service.with_lifecycle_figures(Arc::clone(&expiries)).with_webhooks(figures.clone());
+    let service = service.with_mirrors(Arc::clone(&mirrors));
     let access_log = open_access_log(options)?;
     let service = match &access_log {
         Some(log) => service.with_access_log(log.clone()),
@@ -103,16 +107,23 @@ pub(crate) fn serve(
     let link = first_key.map(|key| console.first_link(&key));
     let listeners = Listeners::bind(config, options.console_listen, &clock, service, console)?;
     let reloader = Reloader { users, tls, access_log, audit_log };
-    keep_followers(&store, webhooks);
+    keep_followers(&store, webhooks, &mirrors);
     let webhooks = WebhookThreads::start(&store, webhooks, &options.region.0[0], &figures)?;
-    run_until_stopped(options, listeners, store, (reloader, expiries, webhooks), link, manager)
+    let followers = (webhooks, MirrorThreads::start(&store, &mirrors)?);
+    run_until_stopped(options, listeners, store, (reloader, expiries, followers), link, manager)
+}
+
+fn make_mirrors(settings: Vec<MirrorSettings>, clock: &Arc<dyn Clock>) -> Result<Arc<Mirrors>, CliError> {
+    let mirrors = Mirrors::new(settings, clock).map(Arc::new);
+    mirrors.map_err(|why| CliError::usage(format!("[[mirror]]: {why}")))
 }
 
 /// Forgets the positions of targets that are not configured any more, so that the log is not kept for them. A store that takes no writes
 /// keeps them.
-fn keep_followers(store: &Store, webhooks: &[WebhookSettings]) {
+fn keep_followers(store: &Store, webhooks: &[WebhookSettings], mirrors: &Mirrors) {
     let names: Vec<_> = webhooks.iter().map(|target| webhook::follower_name(&target.name)).collect();
-    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let mirrors = mirrors.iter().map(|mirror| mirror.name());
+    let names: Vec<_> = names.iter().map(String::as_str).chain(mirrors).collect();
     if let Err(problem) = store.keep_followers(&names) {
         warn!("the log is kept for targets that are not configured any more: {problem}");
     }
@@ -148,7 +159,11 @@ fn run_until_stopped(
     options: &ServerOptions,
     listeners: Listeners,
     store: Arc<Store>,
-    (reloader, expiries, webhooks): (Reloader, Arc<LifecycleFigures>, WebhookThreads),
+    (reloader, expiries, (webhooks, mirrors)): (
+        Reloader,
+        Arc<LifecycleFigures>,
+        (WebhookThreads, MirrorThreads),
+    ),
     first_start: Option<Option<String>>,
     manager: &ServiceManager,
 ) -> Result<(), CliError> {
@@ -184,6 +199,7 @@ fn run_until_stopped(
     let outcome = listeners.run();
     signals.end();
     lifecycle.end();
+    mirrors.end();
     maintenance.end();
     webhooks.end();
     tier.into_iter().for_each(TierThread::end);

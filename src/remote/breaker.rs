@@ -11,7 +11,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(4);
 
 /// The state of the circuit.
 #[derive(Debug)]
-pub(super) struct CircuitBreaker {
+pub(crate) struct CircuitBreaker {
     failures: u32,
     /// The end of the pause, while the circuit is open.
     open_until: Option<Instant>,
@@ -33,7 +33,7 @@ impl CircuitBreaker {
     ///
     /// # Errors
     /// The circuit is open: the reason.
-    pub(super) fn admit(&mut self, now: Instant) -> Result<(), String> {
+    pub(crate) fn admit(&mut self, now: Instant) -> Result<(), String> {
         self.check(now)?;
         self.probing = self.open_until.is_some();
         Ok(())
@@ -43,7 +43,7 @@ impl CircuitBreaker {
     ///
     /// # Errors
     /// As [`CircuitBreaker::admit`].
-    pub(super) fn check(&self, now: Instant) -> Result<(), String> {
+    pub(crate) fn check(&self, now: Instant) -> Result<(), String> {
         match self.open_until {
             Some(until) if now < until || self.probing => Err(self.refusal()),
             _ => Ok(()),
@@ -55,12 +55,12 @@ impl CircuitBreaker {
     }
 
     /// The remote has answered.
-    pub(super) fn succeeded(&mut self) {
+    pub(crate) fn succeeded(&mut self) {
         *self = Self::default();
     }
 
     /// The remote was not reached, or is not able to answer.
-    pub(super) fn failed(&mut self, now: Instant, reason: &str) {
+    pub(crate) fn failed(&mut self, now: Instant, reason: &str) {
         self.failures = self.failures.saturating_add(1);
         reason.clone_into(&mut self.reason);
         // Tries that began before the circuit opened do not prolong its pause.
@@ -72,7 +72,7 @@ impl CircuitBreaker {
     }
 
     /// The try ended for a reason of this side.
-    pub(super) fn abandoned(&mut self) {
+    pub(crate) fn abandoned(&mut self) {
         self.probing = false;
     }
 }

@@ -9,10 +9,12 @@ pub mod probe;
 mod rate;
 mod requests;
 mod s3;
-mod settings;
+pub(crate) mod settings;
 pub mod sim;
 
+pub(crate) use breaker::CircuitBreaker;
 pub use encrypted::{EncryptedRemote, EncryptionKey, EncryptionKeys};
+pub(crate) use rate::RateLimit;
 pub use requests::{RemoteCall, RequestFigures, RequestsByCall};
 pub use s3::S3Remote;
 pub use settings::{RemoteSettings, SettingProblem, SettingSources, certificate_trust};

@@ -8,19 +8,19 @@ const BURST: Duration = Duration::from_millis(250);
 
 /// A token bucket that is kept as the time at which it will be full.
 #[derive(Debug)]
-pub(super) struct RateLimit {
+pub(crate) struct RateLimit {
     bytes_per_sec: u64,
     paid_until: Mutex<Option<Instant>>,
 }
 
 impl RateLimit {
     /// A limit; `None` for a rate of zero, which stands for none.
-    pub(super) fn new(bytes_per_sec: u64) -> Option<Self> {
+    pub(crate) fn new(bytes_per_sec: u64) -> Option<Self> {
         (bytes_per_sec > 0).then(|| Self { bytes_per_sec, paid_until: Mutex::new(None) })
     }
 
     /// Books `bytes`, and returns the time to wait before they are transferred.
-    pub(super) fn book(&self, bytes: usize, now: Instant) -> Duration {
+    pub(crate) fn book(&self, bytes: usize, now: Instant) -> Duration {
         let cost = Duration::from_secs_f64(bytes as f64 / self.bytes_per_sec as f64);
         let mut paid_until = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
         let earliest = now.checked_sub(BURST).unwrap_or(now);

@@ -15,8 +15,10 @@ use crate::remote::{EncryptedRemote, EncryptionKeys, Remote, S3Remote};
 /// The variables with the keys, in place of those in the file.
 const KEY_VARIABLES: [&str; 2] = ["SILTSTONE_REMOTE_ACCESS_KEY", "SILTSTONE_REMOTE_SECRET_KEY"];
 
+const KEY_NAMES: [&str; 2] = ["access_key", "secret_key"];
+
 /// The region that most servers have.
-const USUAL_REGION: &str = "us-east-1";
+pub(crate) const USUAL_REGION: &str = "us-east-1";
 
 /// The address of a remote, and the keys for it.
 #[derive(Clone, PartialEq, Eq)]
@@ -140,7 +142,7 @@ impl RemoteTable {
             return Err(at("`fingerprint` needs an endpoint with https".to_owned()));
         }
         let key = |name: usize, value: &Option<Spanned<String>>, file: &Option<Spanned<PathBuf>>| {
-            key_of(KEY_VARIABLES[name], (value, file), whole, sources)
+            key_of((KEY_NAMES[name], KEY_VARIABLES[name]), (value, file), whole, sources)
         };
         Ok(RemoteSettings {
             endpoint: self.endpoint.get_ref().trim_end_matches('/').to_owned(),
@@ -187,25 +189,26 @@ pub fn certificate_trust(
     }
 }
 
-fn checked(
+/// A text that has to be of a kind.
+pub(crate) fn checked(
     value: &Spanned<String>,
-    holds: fn(&str) -> bool,
+    holds: impl Fn(&str) -> bool,
     problem: &str,
 ) -> Result<String, SettingProblem> {
     let text = value.get_ref();
     if holds(text) { Ok(text.clone()) } else { Err((value.span(), format!("{text:?} {problem}"))) }
 }
 
-fn is_bucket(name: &str) -> bool {
+pub(crate) fn is_bucket(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     (3..=63).contains(&name.len()) && name.bytes().all(allowed)
 }
 
-fn is_region(name: &str) -> bool {
+pub(crate) fn is_region(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-fn prefix_of(value: &Spanned<String>) -> Result<String, SettingProblem> {
+pub(crate) fn prefix_of(value: &Spanned<String>) -> Result<String, SettingProblem> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'/');
     let text = value.get_ref().trim_end_matches('/');
     let parts = || text.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
@@ -218,7 +221,7 @@ fn prefix_of(value: &Spanned<String>) -> Result<String, SettingProblem> {
 }
 
 /// Bytes a second.
-fn rate_of(value: Option<&Spanned<String>>) -> Result<u64, SettingProblem> {
+pub(crate) fn rate_of(value: Option<&Spanned<String>>) -> Result<u64, SettingProblem> {
     let Some(value) = value else { return Ok(0) };
     let text = value.get_ref();
     match text.parse::<ByteSize>() {
@@ -239,13 +242,12 @@ fn encryption_of(
 }
 
 /// A key: by value, by file, or by its variable.
-fn key_of(
-    variable: &str,
+pub(crate) fn key_of(
+    (name, variable): (&str, &str),
     (value, file): (&Option<Spanned<String>>, &Option<Spanned<PathBuf>>),
     whole: &Range<usize>,
     sources: &SettingSources<'_>,
 ) -> Result<String, SettingProblem> {
-    let name = if variable == KEY_VARIABLES[0] { "access_key" } else { "secret_key" };
     let (key, at) = match (value, file) {
         (Some(_), Some(second)) => {
             return Err((second.span(), format!("`{name}` and `{name}_file` exclude each other")));

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use crate::auth::{Authenticator, Authorized, Identity};
 use crate::base::{Clock, Entropy, Timestamp};
+use crate::mirror::Mirrors;
 pub use crate::ops::{CommitFigures, DamagedObject, Health, LifecycleEffect, PreviewCount, Usage};
 use crate::ops::{Context, LifecycleFigures};
 use crate::s3::cors::CorsHeaders;
@@ -85,6 +86,7 @@ pub struct Service {
     failed_signatures: FailedSignatures,
     lifecycle: Arc<LifecycleFigures>,
     webhooks: WebhookFigures,
+    mirrors: Arc<Mirrors>,
     certificate_expiry: Option<Box<CertificateExpiry>>,
     recorder: RequestRecorder,
     users: Option<Arc<dyn UserDirectory>>,
@@ -165,6 +167,7 @@ impl Service {
             failed_signatures,
             lifecycle,
             webhooks: WebhookFigures::new(),
+            mirrors: Arc::default(),
             certificate_expiry: None,
             recorder,
             users: None,
@@ -190,6 +193,12 @@ impl Service {
     #[must_use]
     pub fn with_webhooks(self, webhooks: WebhookFigures) -> Self {
         Self { webhooks, ..self }
+    }
+
+    /// The same service, whose API and metrics show these mirrors.
+    #[must_use]
+    pub fn with_mirrors(self, mirrors: Arc<Mirrors>) -> Self {
+        Self { mirrors, ..self }
     }
 
     /// The same service with `log` as its access log. By default requests are in the log of the process.

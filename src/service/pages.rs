@@ -107,6 +107,7 @@ impl Service {
         metrics::remote_requests(&mut page, &self.context.store.remote_requests());
         metrics::ship(&mut page, &self.context.store.ship_figures().unwrap_or_default());
         metrics::followers(&mut page, &self.context.store.follower_figures());
+        metrics::mirrors(&mut page, &self.mirrors);
         metrics::commits(&mut page, &self.context.store.commit_figures());
         metrics::usage(&mut page, self.context.store.bucket_usages());
         metrics::quotas(&mut page, self.context.quota_limits());

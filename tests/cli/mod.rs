@@ -4,6 +4,7 @@ mod api;
 mod audit;
 mod console;
 mod environment;
+mod mirror;
 mod quota;
 mod server;
 mod service;

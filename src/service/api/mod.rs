@@ -1,6 +1,7 @@
-//! The API for programs at `/-/api/1/`: users and their keys, quotas, and the state of the server, as JSON. `openapi.json` describes it.
+//! The API for programs at `/-/api/1/`: users and their keys, quotas, mirrors, and the state of the server, as JSON. `openapi.json` describes it.
 //! Requests are signed as S3 requests are.
 
+mod mirrors;
 mod quotas;
 
 use serde::de::DeserializeOwned;
@@ -94,6 +95,8 @@ enum ApiResource {
     PreviousKeys(String),
     Quota(QuotaHolder),
     State,
+    Mirrors,
+    MirrorResync(String),
 }
 
 impl ApiResource {
@@ -110,6 +113,8 @@ impl ApiResource {
             ["buckets", bucket, "quota"] => Self::Quota(QuotaHolder::Bucket(name(bucket)?)),
             ["quotas"] => Self::Quota(QuotaHolder::All),
             ["state"] => Self::State,
+            ["mirrors"] => Self::Mirrors,
+            ["mirrors", mirror, "resync"] => Self::MirrorResync(name(mirror)?),
             _ => return None,
         })
     }
@@ -119,10 +124,10 @@ impl ApiResource {
             Self::Users => "GET, POST",
             Self::User(_) => "GET, DELETE",
             Self::Grants(_) => "PUT",
-            Self::Keys(_) => "POST",
+            Self::Keys(_) | Self::MirrorResync(_) => "POST",
             Self::PreviousKeys(_) => "DELETE",
             Self::Quota(QuotaHolder::Bucket(_) | QuotaHolder::Owner(_)) => "GET, PUT, DELETE",
-            Self::Quota(QuotaHolder::All) | Self::State => "GET",
+            Self::Quota(QuotaHolder::All) | Self::State | Self::Mirrors => "GET",
         }
     }
 
@@ -208,6 +213,8 @@ impl Service {
                     .map_err(Into::into)
             }
             (ApiResource::State, Method::Get) => self.state(identity),
+            (ApiResource::Mirrors, Method::Get) => self.mirrors(identity),
+            (ApiResource::MirrorResync(name), Method::Post) => self.resync_mirror(identity, name),
             (resource, _) => Err(ApiError::not_allowed(resource)),
         }
     }

@@ -2,6 +2,7 @@
 
 mod exposition;
 mod lifecycle;
+mod mirrors;
 mod quotas;
 mod requests;
 mod store;
@@ -9,6 +10,7 @@ mod webhook;
 
 pub(super) use exposition::Exposition;
 pub(super) use lifecycle::lifecycle;
+pub(super) use mirrors::mirrors;
 pub(super) use quotas::quotas;
 pub(super) use requests::Metrics;
 pub(super) use store::{

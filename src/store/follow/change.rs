@@ -75,6 +75,13 @@ pub struct ChangeBatch {
     pub range: Option<KeyRange>,
 }
 
+impl FollowPosition {
+    /// Whether it is in a walk over everything that there is.
+    pub fn is_in_snapshot(&self) -> bool {
+        self.state.snapshot.is_some()
+    }
+}
+
 impl Change {
     /// The change of an entry; `None` for one that concerns no object and no bucket.
     pub(super) fn of(

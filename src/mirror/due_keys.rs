@@ -1,0 +1,214 @@
+//! The keys that are due, their order, their pauses, and the position that is done.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::store::{FollowPosition, VersionId};
+
+/// The pause after the first failure of a key. It doubles with each, and is drawn from its second half.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// A key of the store.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct DueKey {
+    /// The id and the name of the bucket.
+    pub(super) bucket: (u64, String),
+    pub(super) key: String,
+}
+
+/// What is known of the changes of a key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct DueWork {
+    /// Whether the versions have changed.
+    pub(super) versions: bool,
+    /// Whether the target may have more or less than is known: everything is compared.
+    pub(super) compare: bool,
+    /// The versions whose tags have changed.
+    pub(super) retagged: Vec<VersionId>,
+}
+
+/// A key that a worker has.
+#[derive(Debug)]
+pub(super) struct TakenKey {
+    pub(super) due: DueKey,
+    pub(super) work: DueWork,
+    batches: Vec<u64>,
+}
+
+#[derive(Default)]
+struct KeyState {
+    work: DueWork,
+    /// The batches that wait for it.
+    batches: Vec<u64>,
+    /// Whether a worker has it, or it waits for one.
+    placed: bool,
+    failures: u32,
+}
+
+struct BatchState {
+    left: usize,
+    end: Option<FollowPosition>,
+}
+
+#[derive(Default)]
+struct DueState {
+    keys: HashMap<DueKey, KeyState>,
+    ready: VecDeque<DueKey>,
+    /// The keys that failed, by the end of their pause.
+    delayed: BTreeSet<(Instant, DueKey)>,
+    batches: VecDeque<BatchState>,
+    /// The number of the first batch.
+    first: u64,
+    closed: bool,
+}
+
+/// The keys of a mirror that are due.
+#[derive(Default)]
+pub(super) struct DueKeys {
+    state: Mutex<DueState>,
+    wake: Condvar,
+}
+
+impl DueWork {
+    fn merge(&mut self, other: Self) {
+        self.versions |= other.versions;
+        self.compare |= other.compare;
+        for id in other.retagged {
+            if !self.retagged.contains(&id) {
+                self.retagged.push(id);
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl DueKeys {
+    fn lock(&self) -> MutexGuard<'_, DueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the keys of a batch. Its end, if it has one, is done once all of them and those of earlier batches are copied.
+    pub(super) fn add(&self, keys: Vec<(DueKey, DueWork)>, end: Option<FollowPosition>) {
+        let mut state = self.lock();
+        let number = state.first + state.batches.len() as u64;
+        let mut left = 0;
+        for (due, work) in keys {
+            let known = state.keys.entry(due.clone()).or_default();
+            known.work.merge(work);
+            if known.batches.last() != Some(&number) {
+                known.batches.push(number);
+                left += 1;
+            }
+            if !std::mem::replace(&mut known.placed, true) {
+                state.ready.push_back(due);
+            }
+        }
+        state.batches.push_back(BatchState { left, end });
+        self.wake.notify_all();
+    }
+
+    /// The keys that are due, those of workers included.
+    pub(super) fn len(&self) -> usize {
+        self.lock().keys.len()
+    }
+
+    /// The keys that failed, and wait.
+    pub(super) fn failing(&self) -> usize {
+        self.lock().keys.values().filter(|key| key.failures > 0).count()
+    }
+
+    /// The next key, after at most `wait`; `None` if there is none by then.
+    pub(super) fn take(&self, wait: Duration) -> Option<TakenKey> {
+        let mut state = self.lock();
+        if state.ready.is_empty() && state.delayed.is_empty() && !state.closed {
+            state = self.wake.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let due = state.next(Instant::now())?;
+        let known = state.keys.get_mut(&due).expect("a placed key is known");
+        let (work, batches) = (std::mem::take(&mut known.work), std::mem::take(&mut known.batches));
+        Some(TakenKey { due, work, batches })
+    }
+
+    /// A worker has copied a key.
+    pub(super) fn copied(&self, taken: TakenKey) {
+        let mut state = self.lock();
+        for number in taken.batches {
+            let at = (number - state.first) as usize;
+            state.batches[at].left -= 1;
+        }
+        let known = state.keys.get_mut(&taken.due).expect("a taken key is known");
+        known.failures = 0;
+        if known.work.is_empty() && known.batches.is_empty() {
+            state.keys.remove(&taken.due);
+        } else {
+            state.ready.push_back(taken.due);
+            self.wake.notify_one();
+        }
+    }
+
+    /// A worker did not try a key, which stays due.
+    pub(super) fn not_tried(&self, taken: TakenKey) {
+        let mut state = self.lock();
+        state.give_back(&taken.due, taken.work, taken.batches);
+        state.ready.push_front(taken.due);
+    }
+
+    /// A worker could not copy a key, which stays due. `drawn` is a random number.
+    pub(super) fn failed(&self, taken: TakenKey, drawn: u64) {
+        let mut state = self.lock();
+        // Versions may have been sent whose answer was lost.
+        let work = DueWork { compare: true, ..taken.work };
+        let known = state.give_back(&taken.due, work, taken.batches);
+        known.failures += 1;
+        let most = PAUSE_MIN.saturating_mul(1 << known.failures.min(10)).min(PAUSE_MAX);
+        let pause = most / 2 + most / 2 * (drawn % 1_000) as u32 / 1_000;
+        state.delayed.insert((Instant::now() + pause, taken.due));
+    }
+
+    /// Lets the keys that failed try again now.
+    pub(super) fn retry_now(&self) {
+        let mut state = self.lock();
+        let delayed = std::mem::take(&mut state.delayed);
+        state.ready.extend(delayed.into_iter().map(|(_, due)| due));
+        self.wake.notify_all();
+    }
+
+    /// The end of the last batch before which all are done, if there is a new one.
+    pub(super) fn done(&self) -> Option<FollowPosition> {
+        let mut state = self.lock();
+        let mut end = None;
+        while state.batches.front().is_some_and(|batch| batch.left == 0) {
+            end = state.batches.pop_front().and_then(|batch| batch.end).or(end);
+            state.first += 1;
+        }
+        end
+    }
+
+    /// Wakes all workers for the end.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.wake.notify_all();
+    }
+}
+
+impl DueState {
+    fn give_back(&mut self, due: &DueKey, work: DueWork, mut batches: Vec<u64>) -> &mut KeyState {
+        let known = self.keys.get_mut(due).expect("a taken key is known");
+        known.work.merge(work);
+        batches.append(&mut known.batches);
+        known.batches = batches;
+        known
+    }
+
+    fn next(&mut self, now: Instant) -> Option<DueKey> {
+        match self.delayed.first().is_some_and(|(at, _)| *at <= now) {
+            true => self.delayed.pop_first().map(|(_, due)| due),
+            false => self.ready.pop_front(),
+        }
+    }
+}

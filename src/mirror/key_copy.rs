@@ -1,0 +1,278 @@
+//! The copy of one key: the target gets the versions that the store has now.
+
+use std::collections::HashSet;
+
+use super::due_keys::{DueWork, TakenKey};
+use super::settings::MirrorPlace;
+use super::source::{VersionBytes, headers_of, known_entity_tag, shape_of, tags_of};
+use super::target::MirrorTarget;
+use super::version_plan::VersionPlan;
+use crate::remote::RateLimit;
+use crate::store::{FoundVersion, Selector, Store, StoreError, VersionSummary, Versioning};
+use crate::transfer::{PeerError, PeerVersion, StoredAttributes, bare};
+
+/// What a copy did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct KeyCopied {
+    pub(super) objects: u64,
+    pub(super) bytes: u64,
+    pub(super) removed: u64,
+}
+
+/// The copy of a key.
+pub(super) struct KeyCopy<'c> {
+    pub(super) store: &'c Store,
+    pub(super) target: &'c mut dyn MirrorTarget,
+    pub(super) rate: Option<&'c RateLimit>,
+    bucket: &'c str,
+    key: &'c str,
+    place: &'c MirrorPlace,
+    done: KeyCopied,
+}
+
+/// How a version of the target differs from one of the store.
+#[derive(Debug, PartialEq, Eq)]
+enum VersionDifference {
+    None,
+    Tags,
+    Other,
+}
+
+/// The lengths and entity tags that several versions of a key have, here or there.
+struct VersionTwins(HashSet<(u64, String)>);
+
+impl VersionTwins {
+    fn among(versions: &[VersionSummary], there: &[PeerVersion]) -> Self {
+        let (mut seen, mut twins) = (HashSet::new(), HashSet::new());
+        for version in versions.iter().filter(|version| !version.delete_marker) {
+            let described = (version.size, bare(&version.etag.to_string()));
+            if !seen.insert(described.clone()) {
+                twins.insert(described);
+            }
+        }
+        seen.clear();
+        for version in there.iter().filter(|version| !version.delete_marker) {
+            let described = (version.length, version.etag.clone());
+            if !seen.insert(described.clone()) {
+                twins.insert(described);
+            }
+        }
+        Self(twins)
+    }
+
+    fn are_among(&self, wanted: &VersionSummary, there: &PeerVersion) -> bool {
+        !self.0.is_empty()
+            && (self.0.contains(&(wanted.size, bare(&wanted.etag.to_string())))
+                || self.0.contains(&(there.length, there.etag.clone())))
+    }
+}
+
+impl<'c> KeyCopy<'c> {
+    pub(super) fn new(
+        (store, target, rate): (&'c Store, &'c mut dyn MirrorTarget, Option<&'c RateLimit>),
+        taken: &'c TakenKey,
+        place: &'c MirrorPlace,
+    ) -> Self {
+        let (bucket, key) = (&*taken.due.bucket.1, &*taken.due.key);
+        Self { store, target, rate, bucket, key, place, done: KeyCopied::default() }
+    }
+
+    /// Copies the key.
+    ///
+    /// # Errors
+    /// The target does not take it, or a version went away meanwhile: a later try begins from the versions of its time.
+    pub(super) fn run(mut self, bucket: u64, work: &DueWork) -> Result<KeyCopied, PeerError> {
+        let followed = self.store.followed_key(bucket, self.key.as_bytes());
+        let keeps = self.target.keeps_versions(&self.place.bucket)?;
+        // The versions of a bucket that is gone stay at the target.
+        let (versioning, versions) =
+            followed.map_or((Versioning::Unset, Vec::new()), |it| (it.bucket.versioning, it.versions));
+        match keeps && versioning != Versioning::Unset {
+            true => self.copy_versions(&versions, work)?,
+            false => self.copy_current(versions.last(), keeps, work)?,
+        }
+        Ok(self.done)
+    }
+
+    /// Makes the current version of the target that of the store.
+    fn copy_current(
+        &mut self,
+        current: Option<&VersionSummary>,
+        keeps: bool,
+        work: &DueWork,
+    ) -> Result<(), PeerError> {
+        let Some(current) = current.filter(|version| !version.delete_marker) else {
+            // A target with versions would get a delete marker each time.
+            if !keeps || self.target.attributes(self.place, None)?.is_some() {
+                self.remove(None)?;
+            }
+            return Ok(());
+        };
+        let found = self.find(current)?;
+        let only_tags = !work.versions && !work.compare;
+        if !keeps && !work.compare && !only_tags {
+            return self.append(&found);
+        }
+        let there = self.target.attributes(self.place, None)?;
+        match there {
+            Some(there) => match self.difference(&found, None, &there)? {
+                VersionDifference::None => Ok(()),
+                VersionDifference::Tags => self.target.set_tags(self.place, None, &tags_of(&found.version)),
+                VersionDifference::Other => self.append(&found),
+            },
+            None => self.append(&found),
+        }
+    }
+
+    /// Makes the versions of the target those of the store, in order.
+    fn copy_versions(&mut self, versions: &[VersionSummary], work: &DueWork) -> Result<(), PeerError> {
+        let there = self.target.versions(self.place)?;
+        let twins = VersionTwins::among(versions, &there);
+        let plan = VersionPlan::of(versions.len(), there.len(), |wanted, at| {
+            let is_alike = self.is_alike(&versions[wanted], &there[at])?;
+            match is_alike && twins.are_among(&versions[wanted], &there[at]) {
+                true => self.has_attributes(&versions[wanted], &there[at]),
+                false => Ok(is_alike),
+            }
+        })?;
+        let plan = self.checked(plan, (versions, &there), &twins, work)?;
+        // First what is new: no version is missing at any time.
+        for version in &versions[plan.append] {
+            match version.delete_marker {
+                true => self.target.delete(self.place, None)?,
+                false => self.append(&self.find(version)?)?,
+            }
+        }
+        for at in plan.remove {
+            self.remove(there[at].id.as_deref())?;
+        }
+        Ok(())
+    }
+
+    /// Compares the attributes of the last version that both have, of those that others are like, and of all where that was asked for:
+    /// lengths and entity tags do not tell metadata. The ones before were the last at some time.
+    fn checked(
+        &mut self,
+        plan: VersionPlan,
+        (versions, there): (&[VersionSummary], &[PeerVersion]),
+        twins: &VersionTwins,
+        work: &DueWork,
+    ) -> Result<VersionPlan, PeerError> {
+        let objects =
+            || plan.matched.iter().enumerate().filter(|(_, (wanted, _))| !versions[*wanted].delete_marker);
+        let last = objects().next_back().map(|(at, _)| at);
+        let mut cut = None;
+        for (at, (wanted, matched)) in objects() {
+            let is_retagged = work.retagged.contains(&versions[*wanted].id);
+            let is_told_apart = !twins.are_among(&versions[*wanted], &there[*matched]);
+            if !work.compare && Some(at) != last && !is_retagged && is_told_apart {
+                continue;
+            }
+            let (found, id) = (self.find(&versions[*wanted])?, there[*matched].id.as_deref());
+            let attributes = self.target.attributes(self.place, id)?;
+            let attributes = attributes.ok_or_else(|| gone("a version of the target"))?;
+            match self.difference(&found, id, &attributes)? {
+                VersionDifference::None => {}
+                VersionDifference::Tags => self.target.set_tags(self.place, id, &tags_of(&found.version))?,
+                VersionDifference::Other => {
+                    cut = Some(at);
+                    break;
+                }
+            }
+        }
+        Ok(match cut {
+            Some(at) => plan.cut(at, versions.len(), there.len()),
+            None => plan,
+        })
+    }
+
+    /// Whether both may be the same version, as far as listings tell.
+    fn is_alike(&self, wanted: &VersionSummary, there: &PeerVersion) -> Result<bool, PeerError> {
+        if wanted.delete_marker || there.delete_marker {
+            return Ok(wanted.delete_marker && there.delete_marker);
+        }
+        if wanted.size != there.length {
+            return Ok(false);
+        }
+        if wanted.etag.to_string().trim_matches('"') == there.etag {
+            return Ok(true);
+        }
+        Ok(self.entity_tag(&self.find(wanted)?, false)? == Some(there.etag.clone()))
+    }
+
+    /// Whether the attributes are the same, beside the tags.
+    fn has_attributes(&mut self, wanted: &VersionSummary, there: &PeerVersion) -> Result<bool, PeerError> {
+        if wanted.delete_marker {
+            return Ok(true);
+        }
+        let found = self.find(wanted)?;
+        let attributes = self.target.attributes(self.place, there.id.as_deref())?;
+        let attributes = attributes.ok_or_else(|| gone("a version of the target"))?;
+        Ok(attributes.kept == headers_of(&found.version))
+    }
+
+    fn difference(
+        &mut self,
+        found: &FoundVersion,
+        id: Option<&str>,
+        there: &StoredAttributes,
+    ) -> Result<VersionDifference, PeerError> {
+        if there.length != found.version.size || there.kept != headers_of(&found.version) {
+            return Ok(VersionDifference::Other);
+        }
+        let is_told = there.has_digest();
+        if is_told && self.entity_tag(found, true)? != Some(there.etag.clone()) {
+            return Ok(VersionDifference::Other);
+        }
+        Ok(match self.target.tags(self.place, id)? {
+            Some(tags) if tags != tags_of(&found.version) => VersionDifference::Tags,
+            _ => VersionDifference::None,
+        })
+    }
+
+    /// The entity tag of a copy. Where the record does not tell it, the bytes are read; `None` if the record tells it and the caller has
+    /// compared that one.
+    fn entity_tag(&self, found: &FoundVersion, also_known: bool) -> Result<Option<String>, PeerError> {
+        let shape = shape_of(&found.version);
+        match known_entity_tag(&found.version, &shape) {
+            Some(known) => Ok(also_known.then_some(known)),
+            None => self.bytes(found).entity_tag(&shape).map(Some),
+        }
+    }
+
+    fn append(&mut self, found: &FoundVersion) -> Result<(), PeerError> {
+        let version = &found.version;
+        let (headers, tags) = (headers_of(version), tags_of(version));
+        let mut bytes = VersionBytes { store: self.store, found, rate: self.rate };
+        self.target.put(self.place, (&headers, &tags), &shape_of(version), &mut bytes)?;
+        self.done.objects += 1;
+        self.done.bytes += version.size;
+        Ok(())
+    }
+
+    fn remove(&mut self, id: Option<&str>) -> Result<(), PeerError> {
+        self.target.delete(self.place, id)?;
+        self.done.removed += 1;
+        Ok(())
+    }
+
+    fn bytes<'f>(&'f self, found: &'f FoundVersion) -> VersionBytes<'f> {
+        VersionBytes { store: self.store, found, rate: self.rate }
+    }
+
+    fn find(&self, version: &VersionSummary) -> Result<FoundVersion, PeerError> {
+        let which = if version.null { Selector::Null } else { Selector::Id(version.id) };
+        match self.store.find(self.bucket, self.key, which) {
+            Ok(found) if found.version.id == version.id => Ok(found),
+            Ok(_) | Err(StoreError::NoSuchBucket | StoreError::NoSuchKey | StoreError::NoSuchVersion) => {
+                Err(gone("a version"))
+            }
+            Err(error) => Err(PeerError::Passing(error.to_string())),
+        }
+    }
+}
+
+/// The next try begins from the versions of its time.
+fn gone(what: &str) -> PeerError {
+    PeerError::Lasting(format!("{what} went away meanwhile"))
+}

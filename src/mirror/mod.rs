@@ -1,0 +1,33 @@
+//! Mirrors: buckets as plain objects on other S3 servers, which follow the log of this store.
+//!
+//! A mirror does not repeat changes. A change makes its key *due*; the copy of a due key compares the versions of the store with those of
+//! the target, appends what the target lacks, in order, and removes what the store does not have any more. So a change that comes
+//! twice does nothing, one whose version is gone is covered by the change that took it away, and many changes of a key at once cost
+//! one copy. One worker has a key at a time; keys are copied side by side.
+//!
+//! The position in the log is saved once all keys that were due before it are copied. A key that fails stays due, with growing pauses,
+//! for as long as it takes. Nothing is added to the metadata of users: versions are compared by length, entity tag and attributes.
+//!
+//! | Files | Job |
+//! |---|---|
+//! | `settings` | the tables `[[mirror]]` of the configuration file |
+//! | `due_keys` | the keys that are due, their order, their pauses, and the position that is done |
+//! | `version_plan` | the versions to append and to remove |
+//! | `key_copy` | the copy of one key |
+//! | `source` | the bytes and headers of a version |
+//! | `target` | the requests to the target |
+//! | `runner` | the threads of a mirror, and its figures |
+
+mod due_keys;
+mod key_copy;
+mod runner;
+mod settings;
+mod source;
+mod target;
+#[cfg(test)]
+mod tests;
+mod version_plan;
+
+pub use runner::{Mirror, MirrorFigures, MirrorState, Mirrors};
+pub use settings::{ActiveHours, MirrorPlace, MirrorSettings};
+pub use target::MirrorTarget;

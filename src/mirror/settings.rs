@@ -1,0 +1,309 @@
+//! The tables `[[mirror]]` of the configuration file.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::base::Timestamp;
+use crate::client::{CertificateTrust, Endpoint};
+use crate::remote::{SettingProblem, SettingSources, certificate_trust, settings};
+
+/// The most mirrors.
+const MIRRORS_MAX: usize = 16;
+/// Threads that copy keys, unless the table says otherwise.
+const WORKERS: usize = 4;
+const WORKERS_MAX: usize = 64;
+/// The place of the name of the source bucket in that of the target.
+const BUCKET_MARK: &str = "{bucket}";
+
+/// A mirror.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MirrorSettings {
+    /// Its name.
+    pub name: String,
+    /// `http://HOST:PORT` or `https://HOST:PORT`.
+    pub endpoint: String,
+    /// The region that requests are signed for.
+    pub region: String,
+    /// The access key.
+    pub access_key: String,
+    /// The secret key.
+    pub secret_key: String,
+    /// The certificates of the server that are accepted.
+    pub trust: CertificateTrust,
+    /// The buckets, each with the beginning of its keys; empty for all.
+    pub sources: Vec<(String, String)>,
+    /// The bucket at the target, where `{bucket}` stands for the name of the source.
+    pub target_bucket: String,
+    /// The beginning of all keys at the target: empty, or with a `/` at its end.
+    pub target_prefix: String,
+    /// The most bytes a second; zero for no limit.
+    pub rate: u64,
+    /// The hours of the day at which it copies.
+    pub hours: ActiveHours,
+    /// The number of keys that are copied side by side.
+    pub workers: usize,
+}
+
+/// A key at the target.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MirrorPlace {
+    /// The bucket.
+    pub bucket: String,
+    /// The key.
+    pub key: String,
+}
+
+/// The hours of the day, in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ActiveHours {
+    /// The first minute and the minute after the last; equal for the whole day.
+    from: u32,
+    to: u32,
+}
+
+impl fmt::Debug for MirrorSettings {
+    /// Shows no key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}/{} of {}", self.name, self.target_bucket, self.target_prefix, self.endpoint)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MirrorTable {
+    name: Spanned<String>,
+    endpoint: Spanned<String>,
+    region: Option<Spanned<String>>,
+    access_key: Option<Spanned<String>>,
+    access_key_file: Option<Spanned<PathBuf>>,
+    secret_key: Option<Spanned<String>>,
+    secret_key_file: Option<Spanned<PathBuf>>,
+    ca_file: Option<Spanned<PathBuf>>,
+    fingerprint: Option<Spanned<String>>,
+    buckets: Option<Vec<Spanned<String>>>,
+    target_bucket: Option<Spanned<String>>,
+    target_prefix: Option<Spanned<String>>,
+    rate: Option<Spanned<String>>,
+    hours: Option<Spanned<String>>,
+    workers: Option<Spanned<usize>>,
+}
+
+#[derive(Deserialize)]
+struct MirrorFile {
+    #[serde(default)]
+    mirror: Vec<Spanned<MirrorTable>>,
+}
+
+impl ActiveHours {
+    /// Parses `HH:MM-HH:MM`; the end may be on the next day.
+    pub fn parse(text: &str) -> Option<Self> {
+        let minute = |text: &str| {
+            let (hour, minute) = text.split_once(':')?;
+            let (hour, minute): (u32, u32) = (hour.parse().ok()?, minute.parse().ok()?);
+            (hour < 24 && minute < 60).then_some(hour * 60 + minute)
+        };
+        let (from, to) = text.split_once('-')?;
+        Some(Self { from: minute(from)?, to: minute(to)? })
+    }
+
+    /// Whether they include this time.
+    pub fn include(self, now: Timestamp) -> bool {
+        let minute = (now.as_secs() / 60 % (24 * 60)) as u32;
+        match self {
+            Self { from, to } if from == to => true,
+            Self { from, to } if from < to => (from..to).contains(&minute),
+            Self { from, to } => minute >= from || minute < to,
+        }
+    }
+}
+
+impl MirrorSettings {
+    /// Reads the tables of the configuration file with this text. Everything that can be checked without the targets is checked.
+    ///
+    /// # Errors
+    /// The first problem with its line. It quotes no key.
+    pub fn parse(text: &str, sources: &SettingSources<'_>) -> Result<Vec<Self>, String> {
+        let line_of = |at: &Range<usize>| 1 + text.bytes().take(at.start).filter(|&b| b == b'\n').count();
+        let told = |at: &Range<usize>, why: &str| format!("line {}: [[mirror]]: {why}", line_of(at));
+        let file: MirrorFile =
+            toml::from_str(text).map_err(|error| told(&error.span().unwrap_or_default(), error.message()))?;
+        let mut mirrors: Vec<Self> = Vec::new();
+        for table in &file.mirror {
+            let mirror = table.get_ref().settings(&table.span(), sources);
+            let mirror = mirror.map_err(|(at, why)| told(&at, &why))?;
+            let is_known = mirrors.iter().any(|known| known.name == mirror.name);
+            if is_known || mirrors.len() == MIRRORS_MAX {
+                let why = if is_known { "another has this name" } else { "there are too many" };
+                return Err(told(&table.get_ref().name.span(), why));
+            }
+            mirrors.push(mirror);
+        }
+        Ok(mirrors)
+    }
+
+    /// The place of a key at the target; `None` for one that is not mirrored.
+    pub fn place(&self, bucket: &str, key: &str) -> Option<MirrorPlace> {
+        let is_named = |(name, prefix): &(String, String)| name == bucket && key.starts_with(&**prefix);
+        if !self.sources.is_empty() && !self.sources.iter().any(is_named) {
+            return None;
+        }
+        let key = format!("{}{key}", self.target_prefix);
+        Some(MirrorPlace { bucket: self.bucket_for(bucket), key })
+    }
+
+    /// The bucket at the target.
+    pub fn bucket_for(&self, bucket: &str) -> String {
+        self.target_bucket.replace(BUCKET_MARK, bucket)
+    }
+
+    /// The beginnings of keys of a bucket that are mirrored; none where the bucket is not.
+    pub fn prefixes_of(&self, bucket: &str) -> Vec<String> {
+        if self.sources.is_empty() {
+            return vec![String::new()];
+        }
+        self.sources.iter().filter(|(name, _)| name == bucket).map(|(_, prefix)| prefix.clone()).collect()
+    }
+}
+
+impl MirrorTable {
+    fn settings(
+        &self,
+        whole: &Range<usize>,
+        files: &SettingSources<'_>,
+    ) -> Result<MirrorSettings, SettingProblem> {
+        let name = settings::checked(&self.name, is_name, "is not a name of letters, digits and -")?;
+        let trust = certificate_trust(self.ca_file.as_ref(), self.fingerprint.as_ref())?;
+        let at = |why| (self.endpoint.span(), why);
+        Endpoint::unresolved(self.endpoint.get_ref(), &trust).map_err(at)?;
+        let variable =
+            |key: &str| format!("SILTSTONE_MIRROR_{}_{key}", name.to_uppercase().replace('-', "_"));
+        let key = |field: &str, value, file, variable: &str| {
+            settings::key_of((field, variable), (value, file), whole, files)
+        };
+        let (access, secret) = (variable("ACCESS_KEY"), variable("SECRET_KEY"));
+        let sources = self.buckets.iter().flatten().map(source_of).collect::<Result<Vec<_>, _>>()?;
+        let target_bucket = match &self.target_bucket {
+            Some(bucket) => {
+                let is_bucket = |text: &str| settings::is_bucket(&text.replace(BUCKET_MARK, "abc"));
+                settings::checked(bucket, is_bucket, "is not the name of a bucket")?
+            }
+            None => BUCKET_MARK.to_owned(),
+        };
+        let many = sources.is_empty() || sources.iter().any(|(bucket, _)| *bucket != sources[0].0);
+        if let Some(bucket) =
+            self.target_bucket.as_ref().filter(|_| many && !target_bucket.contains(BUCKET_MARK))
+        {
+            return Err((bucket.span(), "several buckets need `{bucket}` in `target_bucket`".to_owned()));
+        }
+        let prefix = self.target_prefix.as_ref().map_or(Ok(String::new()), settings::prefix_of)?;
+        Ok(MirrorSettings {
+            endpoint: self.endpoint.get_ref().trim_end_matches('/').to_owned(),
+            region: match &self.region {
+                Some(region) => {
+                    settings::checked(region, settings::is_region, "is not the name of a region")?
+                }
+                None => settings::USUAL_REGION.to_owned(),
+            },
+            access_key: key("access_key", &self.access_key, &self.access_key_file, &access)?,
+            secret_key: key("secret_key", &self.secret_key, &self.secret_key_file, &secret)?,
+            trust,
+            sources,
+            target_bucket,
+            target_prefix: if prefix.is_empty() { prefix } else { format!("{prefix}/") },
+            rate: settings::rate_of(self.rate.as_ref())?,
+            hours: self.hours.as_ref().map_or(Ok(ActiveHours::default()), hours_of)?,
+            workers: self.workers.as_ref().map_or(Ok(WORKERS), workers_of)?,
+            name,
+        })
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=32).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+/// A bucket, or a bucket and the beginning of its keys after a slash.
+fn source_of(value: &Spanned<String>) -> Result<(String, String), SettingProblem> {
+    let (bucket, prefix) = value.get_ref().split_once('/').unwrap_or((value.get_ref(), ""));
+    if !settings::is_bucket(bucket) {
+        return Err((value.span(), format!("{bucket:?} is not the name of a bucket")));
+    }
+    Ok((bucket.to_owned(), prefix.to_owned()))
+}
+
+fn hours_of(value: &Spanned<String>) -> Result<ActiveHours, SettingProblem> {
+    let problem = || (value.span(), format!("{:?} is not of the form 22:00-06:00, in UTC", value.get_ref()));
+    ActiveHours::parse(value.get_ref()).ok_or_else(problem)
+}
+
+fn workers_of(value: &Spanned<usize>) -> Result<usize, SettingProblem> {
+    match *value.get_ref() {
+        workers @ 1..=WORKERS_MAX => Ok(workers),
+        _ => Err((value.span(), format!("`workers` is 1 to {WORKERS_MAX}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = "[[mirror]]\nname = 'away'\nendpoint = 'http://h:1'\naccess_key = 'AK'\nsecret_key = 'SK'\n\
+        buckets = ['photos', 'logs/2026/']\ntarget_bucket = 'copy-{bucket}'\ntarget_prefix = 'a/b'\nrate = '1MiB'\n\
+        hours = '22:00-06:00'\nworkers = 2\n";
+
+    fn parse(text: &str) -> Result<Vec<MirrorSettings>, String> {
+        let read = |_: &std::path::Path| Err("no such file".to_owned());
+        let variable = |name: &str| (name == "SILTSTONE_MIRROR_AWAY_SECRET_KEY").then(|| "SKENV".to_owned());
+        MirrorSettings::parse(text, &SettingSources { read: &read, variable: &variable })
+    }
+
+    #[test]
+    fn a_table_is_read_and_maps_keys() {
+        let mirror = parse(WHOLE).unwrap().remove(0);
+        assert_eq!(mirror.rate, 1 << 20);
+        let place = mirror.place("photos", "x/y").unwrap();
+        assert_eq!((place.bucket.as_str(), place.key.as_str()), ("copy-photos", "a/b/x/y"));
+        assert_eq!(mirror.place("logs", "2025/x"), None);
+        assert!(mirror.place("logs", "2026/x").is_some() && mirror.place("other", "x").is_none());
+        let from_variable = parse(&WHOLE.replace("secret_key = 'SK'\n", "")).unwrap().remove(0);
+        assert_eq!(from_variable.secret_key, "SKENV");
+        assert_eq!(parse("workers = 2\n").unwrap(), []);
+    }
+
+    #[test]
+    fn problems_name_the_line_to_change() {
+        for (from, to, line, word) in [
+            ("'away'", "'a way'", 2, "name"),
+            ("'http://h:1'", "'h:1'", 3, "http"),
+            ("access_key = 'AK'\n", "", 1, "SILTSTONE_MIRROR_AWAY_ACCESS_KEY"),
+            ("'photos'", "'p/'", 6, "bucket"),
+            ("copy-{bucket}", "copy", 7, "{bucket}"),
+            ("'1MiB'", "'fast'", 9, "rate"),
+            ("22:00-06:00", "22-6", 10, "UTC"),
+            ("workers = 2", "workers = 0", 11, "workers"),
+            ("workers = 2", "worker = 2", 11, "unknown field"),
+        ] {
+            let problem = parse(&WHOLE.replace(from, to)).unwrap_err();
+            assert!(problem.contains(&format!("line {line}:")) && problem.contains(word), "{to}: {problem}");
+        }
+        let twice = parse(&format!("{WHOLE}{WHOLE}")).unwrap_err();
+        assert!(twice.contains("line 13") && twice.contains("name"), "{twice}");
+    }
+
+    #[test]
+    fn hours_may_end_on_the_next_day() {
+        let at = |hour: u64| Timestamp::from_millis(hour * 3_600_000);
+        let night = ActiveHours::parse("22:00-06:00").unwrap();
+        assert_eq!(
+            [21, 22, 23, 0, 5, 6].map(|hour| night.include(at(hour))),
+            [false, true, true, true, true, false]
+        );
+        let day = ActiveHours::parse("06:30-22:00").unwrap();
+        assert_eq!([6, 7, 21, 22].map(|hour| day.include(at(hour))), [false, true, true, false]);
+        assert!(ActiveHours::default().include(at(3)));
+    }
+}

@@ -1,0 +1,129 @@
+//! The bytes and headers of a version of the store.
+
+use std::io::{self, Read};
+use std::ops::Range;
+use std::thread;
+use std::time::Instant;
+
+use crate::base::digest::{Md5, to_hex};
+use crate::base::limits::{GIB, MIB};
+use crate::remote::RateLimit;
+use crate::store::{ETag, FoundVersion, ObjectReader, Store, VersionRecord};
+use crate::transfer::{Header, Origin, PeerError, SendBody, Tags, UploadShape};
+
+/// The longest body of one request (S3, "Amazon S3 multipart upload limits").
+const BODY_MAX_BYTES: u64 = 5 * GIB;
+/// The shortest part but the last one.
+const PART_MIN_BYTES: u64 = 5 * MIB;
+/// The length of the parts of a longer object that was not uploaded in parts.
+const PART_BYTES: u64 = 512 * MIB;
+const BUFFER_BYTES: usize = MIB as usize;
+
+/// The bytes of a version.
+pub(super) struct VersionBytes<'v> {
+    pub(super) store: &'v Store,
+    pub(super) found: &'v FoundVersion,
+    pub(super) rate: Option<&'v RateLimit>,
+}
+
+/// A reader at the pace of a rate limit.
+struct PacedReader<'r> {
+    reader: ObjectReader,
+    rate: Option<&'r RateLimit>,
+}
+
+impl Read for PacedReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer).map_err(io::Error::other)?;
+        if let Some(rate) = self.rate {
+            thread::sleep(rate.book(count, Instant::now()));
+        }
+        Ok(count)
+    }
+}
+
+impl Origin for VersionBytes<'_> {
+    fn with_range(&mut self, range: Range<u64>, send: &mut SendBody<'_>) -> Result<String, PeerError> {
+        let lasting = |error| PeerError::Lasting(format!("it cannot be read: {error}"));
+        let reader = self.store.read(self.found, range).map_err(lasting)?;
+        send(&mut PacedReader { reader, rate: self.rate })
+    }
+}
+
+impl VersionBytes<'_> {
+    /// The entity tag that an upload of this shape has.
+    pub(super) fn entity_tag(&self, shape: &UploadShape) -> Result<String, PeerError> {
+        match shape {
+            UploadShape::Whole(length) => self.md5(0..*length).map(|md5| to_hex(&md5)),
+            UploadShape::Parts(lengths) => {
+                let (mut of_parts, mut start) = (Md5::new(), 0);
+                for length in lengths {
+                    of_parts.update(&self.md5(start..start + length)?);
+                    start += length;
+                }
+                Ok(format!("{}-{}", to_hex(&of_parts.finish()), lengths.len()))
+            }
+        }
+    }
+
+    fn md5(&self, range: Range<u64>) -> Result<[u8; 16], PeerError> {
+        let lasting = |error| PeerError::Lasting(format!("it cannot be read: {error}"));
+        let mut reader = self.store.read(self.found, range).map_err(lasting)?;
+        let (mut md5, mut buffer) = (Md5::new(), vec![0; BUFFER_BYTES]);
+        loop {
+            match reader.read(&mut buffer).map_err(lasting)? {
+                0 => return Ok(md5.finish()),
+                count => md5.update(&buffer[..count]),
+            }
+        }
+    }
+}
+
+/// The lengths of the bodies that a version is sent in: its parts, so that the entity tag is the same, where the target takes them.
+pub(super) fn shape_of(version: &VersionRecord) -> UploadShape {
+    let parts =
+        version.upload.as_ref().map(|made| made.parts.iter().map(|part| part.size).collect::<Vec<_>>());
+    if let Some(parts) = parts.filter(|parts| !parts.is_empty()) {
+        let (_, all_but_last) = parts.split_last().expect("there is a part");
+        if all_but_last.iter().all(|size| (PART_MIN_BYTES..=BODY_MAX_BYTES).contains(size)) {
+            return UploadShape::Parts(parts);
+        }
+    }
+    if version.size <= BODY_MAX_BYTES {
+        return UploadShape::Whole(version.size);
+    }
+    let starts = (0..version.size).step_by(PART_BYTES as usize);
+    UploadShape::Parts(starts.map(|start| PART_BYTES.min(version.size - start)).collect())
+}
+
+/// The entity tag as the target shows it, where the record tells it; without quotes.
+pub(super) fn known_entity_tag(version: &VersionRecord, shape: &UploadShape) -> Option<String> {
+    let is_same_shape = match (version.etag, shape) {
+        (ETag::Md5(_), UploadShape::Whole(_)) => true,
+        (ETag::Multipart { parts, .. }, UploadShape::Parts(lengths)) => parts as usize == lengths.len(),
+        _ => false,
+    };
+    is_same_shape.then(|| version.etag.to_string().trim_matches('"').to_owned())
+}
+
+/// The headers of the attributes, sorted. A version without a content type has the one that clients of this server see.
+pub(super) fn headers_of(version: &VersionRecord) -> Vec<Header> {
+    let named = |(name, value): (&str, &str)| {
+        let is_extension = name.starts_with("meta-") || name == "website-redirect-location";
+        let name = if is_extension { format!("x-amz-{name}") } else { name.to_owned() };
+        (name, value.to_owned())
+    };
+    let mut headers: Vec<_> = version.attributes.iter().map(named).collect();
+    if version.attributes.get("content-type").is_none() {
+        headers.push(("content-type".to_owned(), "binary/octet-stream".to_owned()));
+    }
+    headers.sort();
+    headers
+}
+
+/// The tags, sorted.
+pub(super) fn tags_of(version: &VersionRecord) -> Tags {
+    let mut tags = version.tags.clone();
+    tags.sort();
+    tags
+}

@@ -1,0 +1,178 @@
+//! The requests to the target.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::settings::MirrorPlace;
+use crate::base::Timestamp;
+use crate::transfer::{
+    Header, ObjectUpload, Origin, Peer, PeerCall, PeerError, PeerLink, PeerVersion, StoredAttributes, Tags,
+    UploadShape, attributes_of, put_tags, tags_of, versions_of, versions_state, visit_keys, with_tags,
+};
+
+/// The time for which the versioning of a bucket is remembered.
+const REMEMBERED: Duration = Duration::from_secs(300);
+
+/// The target of a mirror, as one worker uses it.
+pub trait MirrorTarget: Send {
+    /// Whether a bucket keeps versions.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    fn keeps_versions(&mut self, bucket: &str) -> Result<bool, PeerError>;
+
+    /// The versions of a key, oldest first.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    fn versions(&mut self, place: &MirrorPlace) -> Result<Vec<PeerVersion>, PeerError>;
+
+    /// The attributes of a version, or of the current one; `None` if it is not there.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    fn attributes(
+        &mut self,
+        place: &MirrorPlace,
+        id: Option<&str>,
+    ) -> Result<Option<StoredAttributes>, PeerError>;
+
+    /// The tags of a version; `None` where the server keeps none.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    fn tags(&mut self, place: &MirrorPlace, id: Option<&str>) -> Result<Option<Tags>, PeerError>;
+
+    /// Stores an object.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    fn put(
+        &mut self,
+        place: &MirrorPlace,
+        attributes: (&[Header], &Tags),
+        shape: &UploadShape,
+        origin: &mut dyn Origin,
+    ) -> Result<(), PeerError>;
+
+    /// Replaces the tags of a version.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    fn set_tags(&mut self, place: &MirrorPlace, id: Option<&str>, tags: &Tags) -> Result<(), PeerError>;
+
+    /// Deletes the object, or a version for good.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    fn delete(&mut self, place: &MirrorPlace, id: Option<&str>) -> Result<(), PeerError>;
+
+    /// Visits the keys of a bucket that begin with `prefix`, with `all_versions` also those whose object is deleted, until the visitor
+    /// returns `false`.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    fn visit(
+        &mut self,
+        bucket: &str,
+        range: (&str, bool),
+        visit: &mut dyn FnMut(&str) -> bool,
+    ) -> Result<(), PeerError>;
+}
+
+/// A target over HTTP.
+pub(super) struct HttpTarget<'p> {
+    link: PeerLink<'p>,
+    /// The start of the mirror: uploads that were begun before are left from an earlier run.
+    begun: Timestamp,
+    versioned: HashMap<String, (bool, Instant)>,
+}
+
+impl<'p> HttpTarget<'p> {
+    pub(super) fn new(peer: &'p Peer, begun: Timestamp) -> Self {
+        Self { link: PeerLink::new(peer), begun, versioned: HashMap::new() }
+    }
+
+    fn at(&mut self, place: &MirrorPlace) -> &mut PeerLink<'p> {
+        self.link.enter(&place.bucket);
+        &mut self.link
+    }
+}
+
+impl MirrorTarget for HttpTarget<'_> {
+    fn keeps_versions(&mut self, bucket: &str) -> Result<bool, PeerError> {
+        if let Some((keeps, asked)) = self.versioned.get(bucket)
+            && asked.elapsed() < REMEMBERED
+        {
+            return Ok(*keeps);
+        }
+        self.link.enter(bucket);
+        let keeps = versions_state(&mut self.link)?;
+        self.versioned.insert(bucket.to_owned(), (keeps, Instant::now()));
+        Ok(keeps)
+    }
+
+    fn versions(&mut self, place: &MirrorPlace) -> Result<Vec<PeerVersion>, PeerError> {
+        versions_of(self.at(place), &place.key).map_err(PeerError::Passing)
+    }
+
+    fn attributes(
+        &mut self,
+        place: &MirrorPlace,
+        id: Option<&str>,
+    ) -> Result<Option<StoredAttributes>, PeerError> {
+        attributes_of(self.at(place), &place.key, id)
+    }
+
+    fn tags(&mut self, place: &MirrorPlace, id: Option<&str>) -> Result<Option<Tags>, PeerError> {
+        tags_of(self.at(place), &place.key, id).map_err(PeerError::Passing)
+    }
+
+    fn put(
+        &mut self,
+        place: &MirrorPlace,
+        (headers, tags): (&[Header], &Tags),
+        shape: &UploadShape,
+        origin: &mut dyn Origin,
+    ) -> Result<(), PeerError> {
+        let begun = self.begun;
+        let link = self.at(place);
+        let all = with_tags(headers.to_vec(), tags);
+        let upload = ObjectUpload { key: &place.key, headers: &all, shape, begun };
+        match upload.send(link, origin) {
+            Err(PeerError::Unsupported(_)) if !tags.is_empty() => {
+                ObjectUpload { headers, ..upload }.send(link, origin).map(drop)
+            }
+            sent => sent.map(drop),
+        }
+    }
+
+    fn set_tags(&mut self, place: &MirrorPlace, id: Option<&str>, tags: &Tags) -> Result<(), PeerError> {
+        match put_tags(self.at(place), &place.key, id, tags) {
+            // A target without tags, or a version that is gone.
+            Err(PeerError::Unsupported(_) | PeerError::Absent) => Ok(()),
+            put => put,
+        }
+    }
+
+    fn delete(&mut self, place: &MirrorPlace, id: Option<&str>) -> Result<(), PeerError> {
+        let query: Vec<_> = id.map(|id| ("versionId", id)).into_iter().collect();
+        let call = PeerCall { method: "DELETE", key: &place.key, query: &query, ..PeerCall::default() };
+        match self.at(place).ask(call) {
+            Err(PeerError::Absent) => Ok(()),
+            asked => asked.map(drop),
+        }
+    }
+
+    fn visit(
+        &mut self,
+        bucket: &str,
+        (prefix, all_versions): (&str, bool),
+        visit: &mut dyn FnMut(&str) -> bool,
+    ) -> Result<(), PeerError> {
+        let all_versions = all_versions && self.keeps_versions(bucket)?;
+        self.link.enter(bucket);
+        let visited = visit_keys(&mut self.link, prefix, all_versions, &mut |found| visit(&found.key));
+        visited.map_err(PeerError::Passing)
+    }
+}

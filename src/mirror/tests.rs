@@ -1,0 +1,354 @@
+//! A mirror over a simulated disk to a simulated target, with lost requests and lost answers.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::runner::{Mirror, MirrorFeed};
+use super::settings::MirrorPlace;
+use super::source::{headers_of, tags_of};
+use super::{ActiveHours, MirrorSettings, MirrorState, MirrorTarget};
+use crate::base::digest::{Md5, to_hex};
+use crate::base::{Entropy as _, ManualClock, SeededEntropy, Timestamp, WriteCondition};
+use crate::client::CertificateTrust;
+use crate::fs::sim::SimFs;
+use crate::store::{
+    Attributes, Commit, DeleteCondition, Deletion, ETag, ObjectControls, Selector, Store, StoreOptions,
+    Versioning,
+};
+use crate::transfer::{Header, Origin, PeerError, PeerVersion, StoredAttributes, Tags, UploadShape};
+
+const KEYS: u64 = 5;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SimVersion {
+    id: u64,
+    /// `None` for a delete marker.
+    object: Option<(Vec<u8>, Vec<Header>, Tags)>,
+}
+
+#[derive(Debug, Default)]
+struct SimState {
+    versioned: bool,
+    keys: BTreeMap<MirrorPlace, Vec<SimVersion>>,
+    next_id: u64,
+    /// One of so many requests fails, and half of these after their effect.
+    fault_every: u64,
+    puts: u64,
+}
+
+/// A target that outlives the power of the store.
+#[derive(Clone)]
+struct SimTarget(Arc<Mutex<SimState>>, Arc<SeededEntropy>);
+
+impl SimTarget {
+    fn new(versioned: bool, seed: u64) -> Self {
+        let state = SimState { versioned, ..SimState::default() };
+        Self(Arc::new(Mutex::new(state)), Arc::new(SeededEntropy::new(seed)))
+    }
+
+    fn call<T>(&self, effect: impl FnOnce(&mut SimState) -> T) -> Result<T, PeerError> {
+        let mut state = self.0.lock().unwrap();
+        let fault = state.fault_every > 0 && self.1.next_u64() % state.fault_every == 0;
+        if fault && self.1.next_u64() % 2 == 0 {
+            return Err(PeerError::Passing("lost".to_owned()));
+        }
+        let done = effect(&mut state);
+        if fault { Err(PeerError::Passing("the answer was lost".to_owned())) } else { Ok(done) }
+    }
+
+    fn set_faults(&self, every: u64) {
+        self.0.lock().unwrap().fault_every = every;
+    }
+}
+
+impl SimState {
+    fn find(&self, place: &MirrorPlace, id: Option<&str>) -> Option<&SimVersion> {
+        let versions = self.keys.get(place)?;
+        match id {
+            Some(id) => versions.iter().find(|version| version.id.to_string() == id),
+            None => versions.last(),
+        }
+    }
+
+    fn add(&mut self, place: &MirrorPlace, object: Option<(Vec<u8>, Vec<Header>, Tags)>) {
+        self.next_id += 1;
+        let version = SimVersion { id: self.next_id, object };
+        let versions = self.keys.entry(place.clone()).or_default();
+        if !self.versioned {
+            versions.clear();
+        }
+        versions.push(version);
+    }
+}
+
+impl MirrorTarget for SimTarget {
+    fn keeps_versions(&mut self, _: &str) -> Result<bool, PeerError> {
+        self.call(|state| state.versioned)
+    }
+
+    fn versions(&mut self, place: &MirrorPlace) -> Result<Vec<PeerVersion>, PeerError> {
+        let listed = |version: &SimVersion| PeerVersion {
+            id: Some(version.id.to_string()),
+            delete_marker: version.object.is_none(),
+            length: version.object.as_ref().map_or(0, |it| it.0.len() as u64),
+            etag: version.object.as_ref().map_or(String::new(), |it| to_hex(&Md5::of(&it.0))),
+        };
+        self.call(|state| state.keys.get(place).into_iter().flatten().map(listed).collect())
+    }
+
+    fn attributes(
+        &mut self,
+        place: &MirrorPlace,
+        id: Option<&str>,
+    ) -> Result<Option<StoredAttributes>, PeerError> {
+        self.call(|state| {
+            let (bytes, headers, _) = state.find(place, id)?.object.as_ref()?;
+            Some(StoredAttributes {
+                length: bytes.len() as u64,
+                etag: to_hex(&Md5::of(bytes)),
+                kept: headers.clone(),
+                losses: Vec::new(),
+                modified: None,
+                encrypted_by_key: false,
+            })
+        })
+    }
+
+    fn tags(&mut self, place: &MirrorPlace, id: Option<&str>) -> Result<Option<Tags>, PeerError> {
+        self.call(|state| Some(state.find(place, id)?.object.as_ref()?.2.clone()))
+    }
+
+    fn put(
+        &mut self,
+        place: &MirrorPlace,
+        (headers, tags): (&[Header], &Tags),
+        shape: &UploadShape,
+        origin: &mut dyn Origin,
+    ) -> Result<(), PeerError> {
+        let UploadShape::Whole(length) = shape else { panic!("the test has no large objects") };
+        let mut bytes = Vec::new();
+        origin.with_range(0..*length, &mut |body| {
+            body.read_to_end(&mut bytes).map_err(|error| PeerError::Passing(error.to_string()))?;
+            Ok(String::new())
+        })?;
+        self.call(|state| {
+            state.puts += 1;
+            state.add(place, Some((bytes, headers.to_vec(), tags.clone())));
+        })
+    }
+
+    fn set_tags(&mut self, place: &MirrorPlace, id: Option<&str>, tags: &Tags) -> Result<(), PeerError> {
+        self.call(|state| {
+            let versions = state.keys.get_mut(place).into_iter().flatten();
+            let mut found: Vec<_> =
+                versions.filter(|it| id.is_none_or(|id| it.id.to_string() == id)).collect();
+            if let Some(object) = found.pop().and_then(|version| version.object.as_mut()) {
+                object.2 = tags.clone();
+            }
+        })
+    }
+
+    fn delete(&mut self, place: &MirrorPlace, id: Option<&str>) -> Result<(), PeerError> {
+        self.call(|state| match id {
+            Some(id) => {
+                let versions = state.keys.entry(place.clone()).or_default();
+                versions.retain(|version| version.id.to_string() != id);
+            }
+            None if state.versioned => state.add(place, None),
+            None => drop(state.keys.remove(place)),
+        })?;
+        self.call(|state| state.keys.retain(|_, versions| !versions.is_empty()))
+    }
+
+    fn visit(
+        &mut self,
+        bucket: &str,
+        (prefix, all_versions): (&str, bool),
+        visit: &mut dyn FnMut(&str) -> bool,
+    ) -> Result<(), PeerError> {
+        let keys = self.call(|state| {
+            let is_listed = |(place, versions): &(&MirrorPlace, &Vec<SimVersion>)| {
+                let is_current = versions.last().is_some_and(|version| version.object.is_some());
+                place.bucket == bucket && place.key.starts_with(prefix) && (all_versions || is_current)
+            };
+            state.keys.iter().filter(is_listed).map(|(place, _)| place.key.clone()).collect::<Vec<_>>()
+        })?;
+        for key in keys {
+            if !visit(&key) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A store and its mirror.
+struct Mirrored {
+    fs: SimFs,
+    clock: Arc<ManualClock>,
+    target: SimTarget,
+}
+
+impl Mirrored {
+    fn new(versioned: bool, seed: u64) -> Self {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
+        Self { fs: SimFs::new(), clock, target: SimTarget::new(versioned, seed) }
+    }
+
+    fn open(&self) -> Option<Store> {
+        let options = StoreOptions {
+            log_file_max_bytes: 64 * 1024,
+            checkpoint_after_bytes: 40_000,
+            keep_free_bytes: 0,
+            idle_group_after: None,
+            replay_after_close_max: Duration::ZERO,
+            ..StoreOptions::default()
+        };
+        Store::open(Arc::new(self.fs.clone()), self.clock.clone(), &SeededEntropy::new(1), options).ok()
+    }
+
+    fn mirror(&self) -> Mirror {
+        let settings = MirrorSettings {
+            name: "away".into(),
+            endpoint: "http://localhost:1".into(),
+            region: "r".into(),
+            access_key: "a".into(),
+            secret_key: "s".into(),
+            trust: CertificateTrust::System,
+            sources: vec![],
+            target_bucket: "{bucket}".into(),
+            target_prefix: "copy/".into(),
+            rate: 0,
+            hours: ActiveHours::default(),
+            workers: 1,
+        };
+        Mirror::new(settings, self.clock.clone()).unwrap()
+    }
+
+    /// Works until the target is current.
+    fn converge(&self, store: &Store, mirror: &Mirror, feed: &mut MirrorFeed) {
+        let mut target = self.target.clone();
+        for _ in 0..100_000 {
+            let fed = feed.step(mirror, store, &mut target);
+            mirror.work(store, &mut target, Duration::ZERO);
+            mirror.retry_now();
+            if matches!(fed, Ok(false)) && mirror.figures().due_keys == 0 && store.is_followed("away") {
+                return;
+            }
+        }
+        panic!("the mirror does not become current: {:?}", mirror.figures());
+    }
+
+    /// The target has the versions of the store, with their bytes and attributes, in order; without versions the current ones.
+    fn check(&self, store: &Store, bucket: &str, versioned: bool) {
+        let id = store.bucket(bucket).unwrap().id;
+        let mut wanted = BTreeMap::new();
+        for key in (0..KEYS).map(|at| format!("k{at}")) {
+            let mut versions = Vec::new();
+            for version in store.followed_key(id, key.as_bytes()).unwrap().versions {
+                let which = if version.null { Selector::Null } else { Selector::Id(version.id) };
+                let found = store.find(bucket, &key, which).unwrap();
+                let mut bytes = vec![0; version.size as usize];
+                store.read(&found, 0..version.size).unwrap().read(&mut bytes).unwrap();
+                let object = (bytes, headers_of(&found.version), tags_of(&found.version));
+                versions.push((!version.delete_marker).then_some(object));
+            }
+            if !versioned {
+                versions = versions.pop().filter(Option::is_some).into_iter().collect();
+            }
+            if !versions.is_empty() {
+                wanted.insert(format!("copy/{key}"), versions);
+            }
+        }
+        let state = self.target.0.lock().unwrap();
+        let there = state.keys.iter().filter(|(place, _)| place.bucket == bucket);
+        let objects = |versions: &Vec<SimVersion>| {
+            let first = if versioned { 0 } else { versions.len() - 1 };
+            let objects = versions[first..].iter().map(|it| it.object.clone());
+            objects.filter(|object| versioned || object.is_some()).collect::<Vec<_>>()
+        };
+        let there = there.map(|(place, all)| (place.key.clone(), objects(all)));
+        let there: BTreeMap<_, _> = there.filter(|(_, objects)| !objects.is_empty()).collect();
+        assert!(there == wanted, "the target differs");
+    }
+}
+
+fn put(store: &Store, key: &str, bytes: &[u8], meta: &str) -> bool {
+    let mut attributes = Attributes::new();
+    attributes.push("meta-m", meta);
+    let commit = Commit {
+        etag: ETag::Md5(Md5::of(bytes)),
+        attributes,
+        checksums: vec![],
+        tags: vec![],
+        controls: ObjectControls::default(),
+        condition: WriteCondition::None,
+    };
+    let Ok(mut writer) = store.writer("b", key, Some(bytes.len() as u64)) else { return false };
+    writer.write(bytes).is_ok() && writer.commit(commit).is_ok()
+}
+
+fn delete(store: &Store, key: &str, which: Selector) {
+    let deletion = Deletion { key: key.into(), which, condition: DeleteCondition::default() };
+    // The power may have gone.
+    drop(store.delete("b", vec![deletion]));
+}
+
+fn bucket(store: &Store, versioned: bool) {
+    if store.create_bucket("b", "admin").is_ok() && versioned {
+        drop(store.set_versioning("b", Versioning::Enabled));
+    }
+}
+
+#[test]
+fn a_target_gets_every_version_in_order() {
+    let mirrored = Mirrored::new(true, 1);
+    let store = mirrored.open().unwrap();
+    bucket(&store, true);
+    put(&store, "k0", b"one", "1");
+    put(&store, "k0", b"two", "1");
+    delete(&store, "k0", Selector::Current);
+    let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+    let mut feed = mirror.feed(&store);
+    mirrored.converge(&store, &mirror, &mut feed);
+    mirrored.check(&store, "b", true);
+    assert_eq!(mirror.figures().objects, 2);
+    // Nothing is sent again by a mirror that lost its memory.
+    let again = mirrored.mirror();
+    let mut feed = again.feed(&store);
+    mirrored.converge(&store, &again, &mut feed);
+    // A resync mends a target that lost and won objects.
+    let place = |key: &str| MirrorPlace { bucket: "b".into(), key: key.into() };
+    put(&store, "k1", b"three", "1");
+    mirrored.converge(&store, &again, &mut feed);
+    target.delete(&place("copy/k1"), None).unwrap();
+    mirrored.target.0.lock().unwrap().add(&place("copy/foreign"), Some((b"x".to_vec(), vec![], vec![])));
+    mirrored.target.0.lock().unwrap().keys.remove(&place("copy/k0"));
+    mirrored.target.set_faults(4);
+    again.resync();
+    mirrored.converge(&store, &again, &mut feed);
+    mirrored.check(&store, "b", true);
+}
+
+#[test]
+fn a_new_mirror_takes_no_target_over_that_has_objects() {
+    let mirrored = Mirrored::new(false, 1);
+    let store = mirrored.open().unwrap();
+    bucket(&store, false);
+    put(&store, "k0", b"one", "1");
+    let place = MirrorPlace { bucket: "b".into(), key: "copy/theirs".into() };
+    mirrored.target.0.lock().unwrap().add(&place, Some((b"x".to_vec(), vec![], vec![])));
+    let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+    let mut feed = mirror.feed(&store);
+    for _ in 0..10 {
+        assert!(!feed.step(&mirror, &store, &mut target).unwrap());
+        assert!(!mirror.work(&store, &mut target, Duration::ZERO));
+    }
+    assert_eq!(mirror.figures().state, MirrorState::Occupied);
+    assert_eq!(mirrored.target.0.lock().unwrap().keys.len(), 1);
+    mirror.resync();
+    mirrored.converge(&store, &mirror, &mut feed);
+    mirrored.check(&store, "b", false);
+    assert_eq!(mirror.figures().state, MirrorState::Running);
+}

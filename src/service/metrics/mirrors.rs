@@ -1,0 +1,20 @@
+//! The metrics of mirrors.
+
+use super::Exposition;
+use crate::mirror::{MirrorFigures, Mirrors};
+
+/// Adds the figures of mirrors.
+pub(in crate::service) fn mirrors(page: &mut Exposition, mirrors: &Mirrors) {
+    let figures: Vec<_> = mirrors.iter().map(|mirror| mirror.figures()).collect();
+    let mut each = |name: &str, kind, help, value: fn(&MirrorFigures) -> u64| {
+        page.family(name, kind, help);
+        figures.iter().for_each(|it| page.sample(name, &[("mirror", &it.name)], value(it)));
+    };
+    each("mirror_due_keys", "gauge", "Keys that the mirror has to copy.", |it| it.due_keys);
+    let help = "Keys that the mirror could not copy, and tries again.";
+    each("mirror_failing_keys", "gauge", help, |it| it.failing_keys);
+    each("mirror_objects_total", "counter", "Objects that were sent.", |it| it.objects);
+    each("mirror_bytes_total", "counter", "Bytes of the objects that were sent.", |it| it.bytes);
+    let help = "Objects, versions and delete markers that were removed at the target.";
+    each("mirror_removed_total", "counter", help, |it| it.removed);
+}

@@ -1,0 +1,168 @@
+//! A server that is mirrored to another one, both of which are killed at random.
+
+use std::fs;
+use std::io;
+use std::net::TcpListener;
+use std::path::Path;
+
+use rustix::process::Signal;
+use siltstone::base::{Entropy as _, SeededEntropy};
+use siltstone::client::{Endpoint, RequestSigner};
+use siltstone::transfer::{Peer, PeerCall, PeerLink, visit_keys};
+use tempfile::TempDir;
+
+use crate::support::client::eventually;
+use crate::support::process::{Running, finish, siltstone, stderr_of};
+
+/// Times that a server is killed.
+const ROUNDS: &str = "SILTSTONE_MIRROR_ROUNDS";
+const KEY: &str = "AKMIRRORTESTMIRROR00";
+const SECRET: &str = "a-secret-of-both-servers";
+const KEYS: u64 = 8;
+
+fn address() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+fn start(dir: &Path, address: &str, arguments: &[&str]) -> Running {
+    let mut command = siltstone(dir);
+    command.args(["--data-dir", "data", "--listen", address]).args(arguments);
+    command.env("SILTSTONE_ACCESS_KEY", KEY).env("SILTSTONE_SECRET_KEY", SECRET);
+    Running::start(command)
+}
+
+fn peer(address: &str, bucket: &str) -> Peer {
+    let endpoint = Endpoint::resolve(&format!("http://{address}"), None).unwrap();
+    Peer { endpoint, signer: RequestSigner::new(KEY, SECRET, "eu"), bucket: bucket.to_owned() }
+}
+
+fn keep_versions(peer: &Peer) {
+    let body = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
+    let call = PeerCall { method: "PUT", query: &[("versioning", "")], ..PeerCall::default() };
+    PeerLink::new(peer).ask_with(call, body).unwrap();
+}
+
+/// Every version of every key with its bytes and metadata, oldest first; keys without `prefix`.
+fn content(peer: &Peer, prefix: &str) -> Vec<(String, Vec<Option<(Vec<u8>, String)>>)> {
+    let (mut link, mut keys) = (PeerLink::new(peer), Vec::new());
+    visit_keys(&mut link, prefix, true, &mut |key| {
+        keys.push(key);
+        true
+    })
+    .unwrap();
+    let mut content = Vec::new();
+    for key in keys {
+        let versions = key.versions.iter().map(|version| {
+            if version.delete_marker {
+                return None;
+            }
+            let query = [("versionId", version.id.as_deref().unwrap())];
+            let call = PeerCall { method: "GET", key: &key.key, query: &query, ..PeerCall::default() };
+            let (answer, bytes) = link.ask(call).unwrap();
+            Some((bytes, answer.header("x-amz-meta-nth").unwrap_or_default()))
+        });
+        content.push((key.key[prefix.len()..].to_owned(), versions.collect()));
+    }
+    content
+}
+
+/// Changes keys while the servers come and go.
+fn work(source: &Peer, entropy: &SeededEntropy, from: u64, count: u64) {
+    let mut link = PeerLink::new(source);
+    for nth in from..from + count {
+        let key = format!("dir/key {}", entropy.next_u64() % KEYS);
+        let headers = [("x-amz-meta-nth".to_owned(), nth.to_string())];
+        let mut body = vec![0; (entropy.next_u64() % 100_000) as usize];
+        entropy.fill(&mut body);
+        let method = if entropy.next_u64() % 5 == 0 { "DELETE" } else { "PUT" };
+        let length = body.len() as u64;
+        let call = PeerCall { method, key: &key, headers: &headers, length, ..PeerCall::default() };
+        // The server may be gone.
+        let body: &mut dyn io::Read = if method == "PUT" { &mut &body[..] } else { &mut io::empty() };
+        drop(link.send(call, body, &mut io::sink()));
+    }
+}
+
+fn figure(metrics: &str, name: &str) -> f64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("{name} in {metrics}")).parse().unwrap()
+}
+
+fn is_current(server: &Running) -> bool {
+    let metrics = server.answer("/-/metrics");
+    ["siltstone_mirror_due_keys{mirror=\"away\"}", "siltstone_follower_waiting_groups{follower=\"away\"}"]
+        .iter()
+        .all(|name| figure(&metrics, name) == 0.0)
+}
+
+/// Runs a `mirror` command against that server.
+fn mirror(dir: &Path, address: &str, arguments: &[&str]) -> std::process::Output {
+    let mut command = siltstone(dir);
+    command.arg("mirror").args(arguments).args(["--config", "siltstone.toml", "--data-dir", "data"]);
+    command.args(["--listen", address]).env("SILTSTONE_ACCESS_KEY", KEY).env("SILTSTONE_SECRET_KEY", SECRET);
+    finish(&mut command)
+}
+
+fn stdout_of(output: &std::process::Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_mirror_converges_whichever_server_is_killed() {
+    let rounds: u64 = std::env::var(ROUNDS).map_or(4, |rounds| rounds.parse().expect("a number"));
+    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (near, far) = (address(), address());
+    let table = format!(
+        "[[mirror]]\nname = 'away'\nendpoint = 'http://{far}'\naccess_key = '{KEY}'\nsecret_key = '{SECRET}'\n\
+         buckets = ['photos']\ntarget_bucket = 'copy-{{bucket}}'\ntarget_prefix = 'box'\n"
+    );
+    fs::write(here.path().join("siltstone.toml"), table).unwrap();
+    let start_source = || start(here.path(), &near, &["--bucket", "photos", "--config", "siltstone.toml"]);
+    let start_target = || start(there.path(), &far, &["--bucket", "copy-photos"]);
+    let (mut source, mut target) = (Some(start_source()), Some(start_target()));
+    let (near_peer, far_peer) = (peer(&near, "photos"), peer(&far, "copy-photos"));
+    keep_versions(&far_peer);
+    keep_versions(&near_peer);
+    let entropy = SeededEntropy::new(7);
+    for round in 0..rounds {
+        work(&near_peer, &entropy, round * 1_000, 20 + entropy.next_u64() % 30);
+        match entropy.next_u64() % 3 {
+            0 => {
+                source.take().unwrap().end(Signal::KILL);
+                source = Some(start_source());
+            }
+            1 => {
+                target.take().unwrap().end(Signal::KILL);
+                target = Some(start_target());
+            }
+            // The target is down while the source goes on, and is killed, too.
+            _ => {
+                target.take().unwrap().end(Signal::KILL);
+                work(&near_peer, &entropy, round * 1_000 + 500, 30);
+                source.take().unwrap().end(Signal::KILL);
+                source = Some(start_source());
+                target = Some(start_target());
+            }
+        }
+    }
+    let (source, target) = (source.unwrap(), target.unwrap());
+    eventually("the mirror is current", || is_current(&source));
+    assert!(content(&near_peer, "") == content(&far_peer, "box/"), "the target differs");
+    assert!(!content(&near_peer, "").is_empty());
+
+    let verified = mirror(here.path(), &near, &["verify", "away"]);
+    assert!(verified.status.success(), "{}{}", stdout_of(&verified), stderr_of(&verified));
+    let status = mirror(here.path(), &near, &["status"]);
+    assert!(stdout_of(&status).starts_with("away\t"), "{}{}", stdout_of(&status), stderr_of(&status));
+    // A target that lost an object is noticed and mended.
+    let lost = PeerCall { method: "DELETE", key: "box/dir/key 1", ..PeerCall::default() };
+    PeerLink::new(&far_peer).ask(lost).unwrap();
+    let verified = mirror(here.path(), &near, &["verify", "away"]);
+    assert!(stdout_of(&verified).contains("different\tphotos/dir/key 1"), "{}", stdout_of(&verified));
+    assert_eq!(verified.status.code(), Some(1));
+    let resync = mirror(here.path(), &near, &["resync", "away"]);
+    assert!(resync.status.success(), "{}", stderr_of(&resync));
+    eventually("the target is mended", || content(&near_peer, "") == content(&far_peer, "box/"));
+    assert_eq!(source.end(Signal::TERM).0, Some(0));
+    assert_eq!(target.end(Signal::TERM).0, Some(0));
+}
