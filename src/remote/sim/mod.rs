@@ -97,6 +97,11 @@ impl SimRemote {
         self.lock().bytes_read
     }
 
+    /// The longest time for which a slow call would have held its caller. Nothing waits for it in a test.
+    pub fn longest_wait(&self) -> Duration {
+        self.lock().longest_wait
+    }
+
     /// The names of all objects, in order.
     pub fn names(&self) -> Vec<String> {
         self.lock().objects.keys().cloned().collect()
@@ -223,8 +228,12 @@ impl Remote for SimRemote {
         }
     }
 
-    fn get_part(&self, name: &str, range: Range<u64>, _: Duration) -> Result<ObjectPart, RemoteError> {
+    fn get_part(&self, name: &str, range: Range<u64>, within: Duration) -> Result<ObjectPart, RemoteError> {
         let (mut state, fault) = self.begin(RemoteCall::Get)?;
+        if fault == Some(RemoteFault::Slow) {
+            state.longest_wait = state.longest_wait.max(within);
+            return Err(unavailable("the answer did not come in time"));
+        }
         let object = state.objects.get(name).ok_or(RemoteError::Missing)?;
         let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
         let wrong = || RemoteError::Wrong(format!("{name} has not the range {range:?}"));

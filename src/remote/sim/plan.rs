@@ -22,6 +22,9 @@ pub enum RemoteFault {
     Lost,
     /// A put or a delete is answered as failed, and lands before one of the next calls.
     Late,
+    /// The answer comes after the time that the call may take, or its bytes drip until then: the call fails at its deadline, and a write has
+    /// its effect.
+    Slow,
     /// The body of a GET ends early.
     Cut,
     /// A GET is answered with another range.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::{RemoteError, RemoteObject};
 use super::plan::RemotePlan;
@@ -14,6 +15,8 @@ pub(super) struct SimState {
     /// Writes with the number of the call before which they land, in the order in which they were sent.
     pub(super) late: Vec<(u64, LateWrite)>,
     pub(super) bytes_read: u64,
+    /// The longest time that a slow call held its caller, on the clock of the simulation.
+    pub(super) longest_wait: Duration,
     pub(super) plan: RemotePlan,
 }
 

@@ -320,6 +320,21 @@ pub(super) fn many_readers_of_one_place_are_served_by_one_fetch() {
 }
 
 #[test]
+pub(super) fn a_slow_remote_holds_a_reader_for_some_two_seconds() {
+    let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
+    work(&store).unwrap();
+    for _ in 0..3 {
+        tiered.remote.fail_next(RemoteCall::Get, RemoteFault::Slow);
+        assert!(matches!(get(&store, "b", "k1"), Err(StoreError::RemoteUnavailable(_))));
+    }
+    let longest = tiered.remote.longest_wait();
+    assert!(longest > Duration::ZERO && longest < Duration::from_millis(2500), "{longest:?}");
+    assert_eq!(store.health().damage, []);
+    check(&store);
+    store.close();
+}
+
+#[test]
 pub(super) fn a_cold_range_is_one_request_and_one_more_where_the_tables_are_lost() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
     work(&store).unwrap();
