@@ -57,14 +57,15 @@ pub use group::{GROUP_LAYOUT, Group, GroupHeader, GroupKind, Pack, UncheckedGrou
 pub use ids::{UploadId, VersionId};
 pub use layout::Field;
 pub use names::{
-    LOCK, RECLAIM, RETURN, SCRUB, checkpoint_path, log_path, number_of, segment_path, tables_path, unfinished,
+    LOCK, RECLAIM, RETURN, SCRUB, STANDBY, checkpoint_path, log_path, number_of, segment_path, tables_path,
+    unfinished,
 };
 pub use parcel::{
     PARCEL_LAYOUT, PARCEL_MAX_BYTES, PIECE_LAYOUT, PIECE_MAX_BYTES, Parcel, ParcelHead, ParcelPiece,
 };
 pub use plain_version::PlainVersion;
 pub use reclaim::{HoleVerdict, MoveVerdict, ReclaimState, SegmentVerdict};
-pub use reign::{Claim, Cut, Floor, LogPosition, ReturnPoint, Root, RootId};
+pub use reign::{Claim, Cut, Floor, LogPosition, ReturnPoint, Root, RootId, SignOfLife};
 pub use remote_copy::{CopyPhase, RemoteCopy};
 pub use remote_mark::RemoteMark;
 pub use scrub::{BadExtent, ExtentOwner, ExtentOwnerKind, ScrubState};

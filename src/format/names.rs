@@ -5,6 +5,9 @@ use crate::format::FileKind;
 /// The lock file of the process that uses the directory.
 pub const LOCK: &str = "LOCK";
 
+/// The file that says that the directory follows the log on a remote.
+pub const STANDBY: &str = "STANDBY";
+
 /// The progress and findings of the scrub.
 pub const SCRUB: &str = "meta/scrub";
 

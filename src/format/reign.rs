@@ -312,6 +312,50 @@ impl ReturnPoint {
     }
 }
 
+/// A sign of life of a writer, by which a standby tells an idle one from one that is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignOfLife {
+    /// The store.
+    pub store: StoreId,
+    /// The number of the reign.
+    pub epoch: u64,
+    /// The last group that the remote has.
+    pub sequence: u64,
+    /// The time when it was made.
+    pub made: Timestamp,
+}
+
+impl SignOfLife {
+    const KIND: &str = "alive";
+
+    /// The name of the object of a reign.
+    pub fn name(epoch: u64) -> String {
+        format!("alive/{epoch:016x}")
+    }
+
+    /// The object.
+    pub fn encode(&self) -> Vec<u8> {
+        let values: [(&str, &dyn std::fmt::Display); 3] =
+            [("epoch", &self.epoch), ("sequence", &self.sequence), ("made", &self.made.as_millis())];
+        sealed_line::encode(Self::KIND, &self.store, &values)
+    }
+
+    /// Reads the object.
+    ///
+    /// # Errors
+    /// As of [`Claim::decode`].
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        let names = ["epoch", "sequence", "made"];
+        let (store, [epoch, sequence, made]) = sealed_line::decode(Self::KIND, names, bytes)?;
+        Ok(Self {
+            store,
+            epoch: sealed_line::number(epoch, "the epoch")?,
+            sequence: sealed_line::number(sequence, "the sequence")?,
+            made: Timestamp::from_millis(sealed_line::number(made, "the time")?),
+        })
+    }
+}
+
 fn root_id(epoch: &str, number: &str) -> Decoded<RootId> {
     let epoch = sealed_line::number(epoch, "the epoch of the root")?;
     Ok(RootId { epoch, number: sealed_line::number(number, "the number of the root")? })
@@ -329,7 +373,7 @@ mod tests {
     const STORE: StoreId = StoreId(*b"0123456789abcdef");
     const END: LogPosition = LogPosition { sequence: 42, crc: 0x0bad_cafe };
 
-    fn examples() -> [Vec<u8>; 5] {
+    fn examples() -> [Vec<u8>; 6] {
         let made = Timestamp::from_millis(1_763_766_000_000);
         let root = Root {
             store: STORE,
@@ -347,16 +391,18 @@ mod tests {
             root.encode(),
             Floor { store: STORE, epoch: 7, number: 1, base: RootId { epoch: 6, number: 25 } }.encode(),
             ReturnPoint { store: STORE, newest: 7, root: root.id(), former: 7, last: 9, end: END }.encode(),
+            SignOfLife { store: STORE, epoch: 7, sequence: 42, made }.encode(),
         ]
     }
 
-    fn decoded(bytes: &[u8]) -> [Decoded<Vec<u8>>; 5] {
+    fn decoded(bytes: &[u8]) -> [Decoded<Vec<u8>>; 6] {
         [
             Claim::decode(bytes).map(|claim| claim.encode()),
             Cut::decode(bytes).map(|cut| cut.encode()),
             Root::decode(bytes).map(|root| root.encode()),
             Floor::decode(bytes).map(|floor| floor.encode()),
             ReturnPoint::decode(bytes).map(|point| point.encode()),
+            SignOfLife::decode(bytes).map(|sign| sign.encode()),
         ]
     }
 
@@ -397,6 +443,6 @@ mod tests {
         let page = include_str!("../../data-format.md");
         let examples =
             page.lines().filter(|line| decoded(format!("{line}\n").as_bytes()).iter().any(Result::is_ok));
-        assert_eq!(examples.count(), 5);
+        assert_eq!(examples.count(), 6);
     }
 }
