@@ -178,7 +178,7 @@ pub(super) fn sync_and_evict(file: &dyn File) -> Result<(), LogError> {
     Ok(file.evict()?)
 }
 
-fn pack_is_good(fs: &dyn Fs, store: StoreId, pack: &Pack) -> Result<bool, LogError> {
+pub(super) fn pack_is_good(fs: &dyn Fs, store: StoreId, pack: &Pack) -> Result<bool, LogError> {
     let segment = Segment::open(fs, store, pack.segment)?;
     sync_and_evict(segment.file.as_ref())?;
     let len = segment.file.len()?;

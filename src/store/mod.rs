@@ -12,7 +12,7 @@
 //! | `recovery`, `loader`, `bulk_apply` | opening: the newest checkpoint, the log after it, many groups at a time |
 //! | `checkpointer`, `state_file` | checkpoints; the small files of `meta/` |
 //! | `tier` | sealed segments on a remote, and their bytes from there |
-//! | `ship` | the log on a remote, and stores restored from there |
+//! | `ship` | the log on a remote, and stores restored from there or following it |
 //! | `remote_request` | what both have in common |
 //! | `cause` | the requests on whose behalf threads commit |
 //! | `follow` | changes for consumers such as mirrors, from the log |
@@ -124,7 +124,10 @@ pub use requests::{
 };
 pub use scrub::{DamagedObject, ScrubPace, Scrubbed};
 pub use ship::audit::{RemoteAudit, RemoteReach, audit_remote, delete_strangers, remote_reach};
+pub use ship::divergent::{Divergence, DivergentChange, DivergentKind, divergent_changes};
+pub use ship::log_copy::follows;
 pub use ship::restore::{RemoteRestoreReport, restore_from_remote, restore_from_remote_at};
+pub use ship::standby::{Standby, StandbyFigures, StandbyStep, TakenOver};
 pub use ship::{RetentionProgress, ShipError, ShipFigures, ShipMode, ShipOptions};
 pub use stats::stats;
 pub use stored_bucket::{StoredBucket, stored_bucket};

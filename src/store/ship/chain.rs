@@ -43,6 +43,12 @@ pub enum ShipError {
     /// Nothing is kept of the time that was asked for.
     #[error("the log on the remote does not reach so far back: the oldest time that can be restored is {}", .0.to_iso8601())]
     BeforeWindow(Timestamp),
+    /// The directory holds a store, and the log on the remote does not contain or continue all of it.
+    #[error(
+        "the directory holds groups that the log on the remote lacks, or that are older than its newest checkpoint: \
+         `siltstone-tools remote divergent` lists them. Choose an empty directory"
+    )]
+    OtherLog,
 }
 
 impl ShipError {
@@ -195,12 +201,17 @@ impl RemoteLog<'_> {
 
     /// A whole parcel.
     pub(super) fn parcel(&self, epoch: u64, counter: u64) -> Result<Parcel, ShipError> {
+        self.find_parcel(epoch, counter)?.ok_or_else(|| missing(&Parcel::name(epoch, counter)))
+    }
+
+    /// A whole parcel, if it is there.
+    pub(super) fn find_parcel(&self, epoch: u64, counter: u64) -> Result<Option<Parcel>, ShipError> {
         let name = Parcel::name(epoch, counter);
-        let bytes = object(self.remote, &name, PARCEL_MAX_BYTES)?.ok_or_else(|| missing(&name))?;
+        let Some(bytes) = object(self.remote, &name, PARCEL_MAX_BYTES)? else { return Ok(None) };
         let parcel =
             Parcel::decode(&self.store, &bytes).map_err(|error| ShipError::damaged(&name, &error))?;
         if (parcel.head.epoch, parcel.head.counter) == (epoch, counter) {
-            Ok(parcel)
+            Ok(Some(parcel))
         } else {
             Err(ShipError::damaged(name, &"it is another parcel"))
         }
@@ -221,7 +232,7 @@ impl RemoteLog<'_> {
     }
 
     /// The newest root of a reign that holds nothing beyond the cut that adopts it, and that is wanted.
-    fn newest_root(
+    pub(super) fn newest_root(
         &self,
         epoch: u64,
         adopted_by: Option<&Cut>,

@@ -13,12 +13,18 @@
 //! | `retention`, `root_copies` | deletes on the remote, the copies of segments as of a root |
 //! | `audit` | the objects there, compared with those that the log names |
 //! | `restore` | a data directory from the log on the remote |
+//! | `standby`, `log_copy` | a data directory that follows the log, and a takeover from there |
+//! | `divergent` | the groups in a directory that no later reign has adopted |
+//! | `parcel_applier` | parcels applied to a directory |
 //!
 //! Until groups are shipped, their bytes stay: the log is kept, nothing is reclaimed that they name, and local bytes of a segment go only
 //! after the group was shipped that calls the segment remote.
 
 pub(super) mod audit;
 mod chain;
+pub(super) mod divergent;
+pub(super) mod log_copy;
+mod parcel_applier;
 mod parcel_builder;
 mod reign;
 pub(super) mod restore;
@@ -26,6 +32,7 @@ mod retention;
 mod root_copies;
 mod shipped_ranges;
 mod shipper;
+pub(super) mod standby;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,14 +42,16 @@ pub use chain::ShipError;
 pub use retention::RetentionProgress;
 
 use crate::base::{Entropy, Timestamp};
-use crate::format::{self, FileKind, RETURN, ReturnPoint};
-use crate::remote::{Remote, RemoteError};
+use crate::format::{self, FileKind, RETURN, ReturnPoint, SignOfLife};
+use crate::remote::{NewObject, Remote, RemoteError};
+use crate::store::remote_request::PATIENCE;
 use crate::store::shared::{LogShipping, SharedStore};
 use crate::store::{ReadOnlyReason, Store, StoreError};
 use chain::RemoteLog;
 use reign::ClaimedReign;
 use retention::Retention;
 use shipper::Reign;
+use standby::TakenOver;
 
 /// The interval of looks for the next claim while nothing is written: a host that was fenced answers reads for so long.
 const FENCE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
@@ -111,6 +120,8 @@ pub(super) struct Ship {
     /// Times in milliseconds since 1970; 0 for none.
     last_root: AtomicU64,
     oldest: AtomicU64,
+    /// The reign whose cut is put, and that signs of life are given for; 0 without one.
+    signing: AtomicU64,
 }
 
 /// The way into a reign.
@@ -144,6 +155,7 @@ impl Ship {
             deleted_bytes: AtomicU64::new(0),
             last_root: AtomicU64::new(0),
             oldest: AtomicU64::new(0),
+            signing: AtomicU64::new(0),
         }
     }
 
@@ -247,8 +259,17 @@ impl Store {
     /// Ships the log to the remote of the tier from now on. Writes fail with [`StoreError::RemoteUnavailable`] until
     /// [`Store::ship_step`] has begun a reign. Without a tier it does nothing.
     pub fn ship_log(&self, options: ShipOptions) {
+        self.ship_log_from(options, None);
+    }
+
+    /// Like [`Store::ship_log`], but in the reign that a standby has claimed for this directory, if there is one.
+    pub fn ship_log_from(&self, options: ShipOptions, taken: Option<TakenOver>) {
         let Some(tier) = &self.tier else { return };
-        let ship = Arc::new(Ship::new(tier.remote(), options, self.shared.clock.now()));
+        let ship = Ship::new(tier.remote(), options, self.shared.clock.now());
+        if let Some(TakenOver(claimed)) = taken {
+            *ship.lock() = ReignStage::Claimed(claimed);
+        }
+        let ship = Arc::new(ship);
         self.shared.set_shipping(ship.clone());
         // The first call counts.
         let _ = self.ship.set(ship);
@@ -267,6 +288,27 @@ impl Store {
         ship.caught_up.store(self.shared.clock.now().as_millis(), Ordering::Relaxed);
         self.look_for_claim(ship)?;
         self.put_root_if_due(ship)
+    }
+
+    /// Puts a sign of life, by which a standby tells an idle writer from one that is gone. It waits for no parcel. Without a reign it does
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::RemoteUnavailable`]; [`StoreError::ReadOnly`] for a store that takes no writes any more.
+    pub fn give_sign_of_life(&self) -> Result<(), StoreError> {
+        let Some(ship) = self.ship.get() else { return Ok(()) };
+        self.shared.check_writable()?;
+        let epoch = ship.signing.load(Ordering::Acquire);
+        if epoch == 0 {
+            return Ok(());
+        }
+        let sequence = ship.shipped.load(Ordering::Acquire);
+        let sign = SignOfLife { store: self.shared.store, epoch, sequence, made: self.shared.clock.now() };
+        let (name, bytes, nonce) =
+            (SignOfLife::name(epoch), sign.encode(), sign.made.as_millis().to_string());
+        let object = NewObject { name: &name, body: &bytes.as_slice(), nonce: &nonce, create_only: false };
+        let put = ship.remote.put(&object, PATIENCE);
+        put.map(drop).map_err(|error| StoreError::RemoteUnavailable(format!("{name}: {error}")))
     }
 
     /// The state of shipping; `None` without it.
@@ -344,6 +386,7 @@ impl Store {
             begun => begun?,
         }
         let reign = (claimed.epoch, claimed.nonce.clone());
+        ship.signing.store(claimed.epoch, Ordering::Release);
         *state = ReignStage::Idle;
         *state = ReignStage::Reigning(Box::new(Reign::new(&self.shared, reign, self.shared.published())?));
         Ok(())

@@ -1,17 +1,15 @@
 //! A data directory from the log on the remote.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
 
 use super::chain::{Chain, RemoteLog, ShipError, get, line, missing};
+use super::parcel_applier::{ParcelApplier, learn_copy};
 use super::reign::{NewestReign, RETURN_FILE, chain_at};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{Clock, Timestamp};
 use crate::format::{
-    CopyPhase, Entry, Features, FileHeader, FileKind, Group, GroupHeader, GroupKind, LogPosition, Parcel,
-    ParcelHead, RETURN, RemoteCopy, RemoteMark, ReturnPoint, StoreId, UncheckedGroup, checkpoint_path,
-    log_path, segment_path,
+    Features, FileHeader, FileKind, Group, LogPosition, Parcel, ParcelHead, RETURN, RemoteMark, ReturnPoint,
+    StoreId, checkpoint_path, log_path,
 };
 use crate::fs::{File, Fs};
 use crate::log::{LogError, create_file, list_numbers, read_checkpoint, remove_unfinished, write_atomically};
@@ -81,7 +79,6 @@ fn restore(
             ));
         }
     }
-    remove_unfinished(fs).map_err(disk)?;
     match fs.remove(RETURN) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(disk(error)),
         _ => {}
@@ -89,27 +86,53 @@ fn restore(
     let log = RemoteLog { remote, store: store_of(remote)? };
     let (chain, newest) = chain_at(&log, at.unwrap_or(Timestamp::from_millis(u64::MAX)))?;
     let (heads, _) = log.heads(&chain, at)?;
+    restore_up_to((log, fs), (&chain, &heads), (at, newest), clock, progress)
+}
+
+/// Makes the store that a chain with the heads of its parcels describes, in a directory without files of a store.
+pub(super) fn restore_chain(
+    (log, fs): (RemoteLog<'_>, &dyn Fs),
+    (chain, heads): (&Chain, &[ParcelHead]),
+    clock: &dyn Clock,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<RemoteRestoreReport, ShipError> {
+    let newest = NewestReign { epoch: chain.root.epoch, covered: chain.root.covered.sequence };
+    restore_up_to((log, fs), (chain, heads), (None, newest), clock, progress)
+}
+
+fn restore_up_to(
+    (log, fs): (RemoteLog<'_>, &dyn Fs),
+    (chain, heads): (&Chain, &[ParcelHead]),
+    (at, newest): (Option<Timestamp>, NewestReign),
+    clock: &dyn Clock,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<RemoteRestoreReport, ShipError> {
+    remove_unfinished(fs).map_err(disk)?;
     let mut restore = Restore {
         log,
         fs,
-        chain: &chain,
+        chain,
         at,
         newest,
         gives_up: false,
         last: (chain.root.epoch, chain.root.after),
-        end: chain.root.covered,
-        files: BTreeMap::new(),
-        copies: BTreeMap::new(),
+        applier: ParcelApplier::new(log, fs, chain.root.covered),
         report: RemoteRestoreReport { time: chain.root.made, ..RemoteRestoreReport::default() },
     };
-    restore.run(&heads, clock, progress)?;
-    Ok(restore.report)
+    restore.run(heads, clock, progress)?;
+    let mut report = restore.report;
+    report.bytes += restore.applier.bytes;
+    Ok(report)
 }
 
 /// The store that the remote is marked for.
 pub(super) fn store_of(remote: &dyn Remote) -> Result<StoreId, ShipError> {
-    let mark = line(remote, RemoteMark::NAME, RemoteMark::decode)?;
-    mark.map(|mark| mark.store).ok_or_else(|| missing(RemoteMark::NAME))
+    Ok(mark_of(remote)?.store)
+}
+
+/// The mark of the remote, which names its store.
+pub(super) fn mark_of(remote: &dyn Remote) -> Result<RemoteMark, ShipError> {
+    line(remote, RemoteMark::NAME, RemoteMark::decode)?.ok_or_else(|| missing(RemoteMark::NAME))
 }
 
 /// A restore in progress.
@@ -124,12 +147,7 @@ struct Restore<'a> {
     gives_up: bool,
     /// The reign and the number of the parcel with the last group.
     last: (u64, u64),
-    /// The last group that was written.
-    end: LogPosition,
-    /// Segments that were written to.
-    files: BTreeMap<u64, Arc<dyn File>>,
-    /// The copies of segments, as of the last group.
-    copies: BTreeMap<u64, RemoteCopy>,
+    applier: ParcelApplier<'a>,
     report: RemoteRestoreReport,
 }
 
@@ -145,7 +163,7 @@ impl Restore<'_> {
         let total = root.after + 1 - root.first + heads.len() as u64;
         for counter in root.first..=root.after {
             let parcel = self.log.parcel(root.epoch, counter)?;
-            self.write_pieces(&parcel)?;
+            self.applier.write_pieces(&parcel)?;
             self.report.parcels += 1;
             progress(fetched(self.report.parcels, total));
         }
@@ -172,7 +190,7 @@ impl Restore<'_> {
             (Err(_), Some(error)) => return Err(error),
             (Err(error), None) => return Err(ShipError::Disk(format!("{path}: {error}"))),
         }
-        self.report.sequence = self.end.sequence;
+        self.report.sequence = self.applier.end.sequence;
         Ok(())
     }
 
@@ -190,13 +208,14 @@ impl Restore<'_> {
             if parcel.head != *head {
                 return Err(ShipError::damaged(Parcel::name(head.epoch, head.counter), &"it has changed"));
             }
-            self.write_pieces(&parcel)?;
+            self.applier.write_pieces(&parcel)?;
             for (group, bytes) in self.wanted_groups(&parcel)? {
                 self.last = (head.epoch, head.counter);
                 file.write_all_at(bytes, position).map_err(disk)?;
                 position += bytes.len() as u64;
                 file_len = file_len.max(group.header.file_len);
-                self.learn(&group);
+                self.report.time = group.header.time;
+                self.applier.learn(&group);
             }
             self.report.parcels += 1;
             progress(fetched(self.report.parcels, total));
@@ -205,7 +224,7 @@ impl Restore<'_> {
             }
         }
         // Not all that the newest root covers is in parcels after an older one.
-        if self.gives_up || self.newest.covered > self.end.sequence {
+        if self.gives_up || self.newest.covered > self.applier.end.sequence {
             self.note_return_point()?;
         }
         // The groups say how long their file was.
@@ -216,11 +235,8 @@ impl Restore<'_> {
             file.write_zeros(at, length).map_err(disk)?;
             at += length;
         }
-        self.place_copies()?;
-        for file in self.files.values() {
-            file.sync_data().map_err(disk)?;
-        }
-        self.fs.sync_dir(FileKind::Segment.dir()).map_err(disk)
+        self.report.remote_segments = self.applier.place_copies()?;
+        self.applier.sync()
     }
 
     fn fetch_checkpoint(&mut self) -> Result<(), ShipError> {
@@ -248,53 +264,19 @@ impl Restore<'_> {
             (written, None) => drop(written.map_err(|error| ShipError::Disk(format!("{path}: {error}")))?),
         }
         self.report.bytes += root.checkpoint_length;
-        let copies = &mut self.copies;
+        let copies = &mut self.applier.copies;
         let read = read_checkpoint(self.fs, self.log.store, root.covered.sequence, &mut |entry| {
-            if let Some(Entry::RemoteSegment { segment, copy: Some(copy) }) =
-                entry.decode().map_err(|error| error.to_string())?
-            {
-                copies.insert(segment, copy);
-            }
+            let entry = entry.decode().map_err(|error| error.to_string())?;
+            entry.iter().for_each(|entry| learn_copy(copies, entry));
             Ok(())
         });
         read.map(drop).map_err(|error| ShipError::damaged(name, &error))
     }
 
-    /// The groups of a parcel after the last one that was written, each with its bytes.
-    fn groups<'p>(&mut self, parcel: &'p Parcel) -> Result<Vec<(Group, &'p [u8])>, ShipError> {
-        let name = || Parcel::name(parcel.head.epoch, parcel.head.counter);
-        let damaged =
-            |why: &dyn std::fmt::Display| ShipError::damaged(name(), &format!("a group in it: {why}"));
-        let (mut found, mut rest) = (Vec::new(), parcel.groups.as_slice());
-        while !rest.is_empty() {
-            let head = UncheckedGroup::decode(GroupKind::Log, &self.log.store, rest);
-            let head = head.map_err(|error| damaged(&error))?;
-            let length = usize::try_from(head.group_len()).unwrap_or(usize::MAX);
-            let (bytes, after) = rest.split_at_checked(length).ok_or_else(|| damaged(&"it is cut off"))?;
-            rest = after;
-            if head.header().sequence <= self.end.sequence {
-                continue;
-            }
-            let body = &bytes[GroupHeader::BYTES..GroupHeader::BYTES + head.body_len()];
-            let group = head.check(body).map_err(|error| damaged(&error))?;
-            let follows =
-                group.header.sequence == self.end.sequence + 1 && group.header.previous_crc == self.end.crc;
-            if !follows {
-                return Err(damaged(&"it does not follow the one before it"));
-            }
-            self.end = LogPosition { sequence: group.header.sequence, crc: group.crc };
-            found.push((group, bytes));
-        }
-        if self.end.sequence > parcel.head.end.sequence || found.is_empty() || self.end == parcel.head.end {
-            return Ok(found);
-        }
-        Err(damaged(&"the last one is missing"))
-    }
-
     /// The groups of a parcel that are restored.
     fn wanted_groups<'p>(&mut self, parcel: &'p Parcel) -> Result<Vec<(Group, &'p [u8])>, ShipError> {
-        let before = self.end;
-        let mut groups = self.groups(parcel)?;
+        let before = self.applier.end;
+        let mut groups = self.applier.groups(parcel)?;
         let last = self.chain.last_sequence(parcel.head.epoch);
         groups.truncate(groups.iter().take_while(|(group, _)| group.header.sequence <= last).count());
         let found = groups.len();
@@ -302,7 +284,7 @@ impl Restore<'_> {
         groups.truncate(groups.iter().take_while(|(group, _)| is_wanted(group)).count());
         let position =
             |(group, _): &(Group, _)| LogPosition { sequence: group.header.sequence, crc: group.crc };
-        self.end = groups.last().map_or(before, position);
+        self.applier.end = groups.last().map_or(before, position);
         self.gives_up |= groups.len() < found;
         Ok(groups)
     }
@@ -311,71 +293,9 @@ impl Restore<'_> {
     fn note_return_point(&self) -> Result<(), ShipError> {
         let (root, (former, last)) = (self.chain.root.id(), self.last);
         let store = self.log.store;
-        let point = ReturnPoint { store, newest: self.newest.epoch, root, former, last, end: self.end };
+        let (newest, end) = (self.newest.epoch, self.applier.end);
+        let point = ReturnPoint { store, newest, root, former, last, end };
         RETURN_FILE.save(self.fs, &point.encode()).map_err(|error| ShipError::Disk(error.to_string()))
-    }
-
-    fn learn(&mut self, group: &Group) {
-        self.report.time = group.header.time;
-        for entry in &group.entries {
-            match entry {
-                Entry::RemoteSegment { segment, copy: Some(copy) } => {
-                    self.copies.insert(*segment, *copy);
-                }
-                Entry::RemoteSegment { segment, copy: None } => {
-                    self.copies.remove(segment);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn write_pieces(&mut self, parcel: &Parcel) -> Result<(), ShipError> {
-        for (piece, bytes) in parcel.inline_pieces() {
-            self.write(piece.segment, piece.offset, bytes)?;
-        }
-        for piece in parcel.pieces.iter().filter(|piece| piece.object != 0) {
-            let bytes = self.log.piece(&parcel.head, piece)?;
-            self.write(piece.segment, piece.offset, &bytes)?;
-        }
-        Ok(())
-    }
-
-    /// Writes bytes of a segment. The first ones that a parcel has of a segment are its header; where that was in a parcel before those that
-    /// the root needs, the segment was remote or gone then.
-    fn write(&mut self, segment: u64, offset: u64, bytes: &[u8]) -> Result<(), ShipError> {
-        if offset > 0 && !self.files.contains_key(&segment) {
-            return Ok(());
-        }
-        self.report.bytes += bytes.len() as u64;
-        self.segment(segment)?.write_all_at(bytes, offset).map_err(disk)
-    }
-
-    fn segment(&mut self, id: u64) -> Result<&Arc<dyn File>, ShipError> {
-        if !self.files.contains_key(&id) {
-            self.files.insert(id, self.fs.create(&segment_path(id)).map_err(disk)?);
-        }
-        Ok(&self.files[&id])
-    }
-
-    /// Gives each segment that the remote has its length, with its first and last page: a start reads no other.
-    fn place_copies(&mut self) -> Result<(), ShipError> {
-        let copies: Vec<(u64, RemoteCopy)> = self.copies.iter().map(|(id, copy)| (*id, *copy)).collect();
-        for (id, copy) in copies {
-            if copy.phase != CopyPhase::Remote {
-                continue;
-            }
-            let name = copy.name(id);
-            if copy.length < 2 * PAGE_BYTES || !copy.length.is_multiple_of(PAGE_BYTES) {
-                return Err(ShipError::damaged(name, &"its length is that of no segment"));
-            }
-            for at in [0, copy.length - PAGE_BYTES] {
-                let page = get(self.log.remote, &name, at..at + PAGE_BYTES)?;
-                self.write(id, at, &page)?;
-            }
-            self.report.remote_segments += 1;
-        }
-        Ok(())
     }
 }
 
@@ -385,6 +305,6 @@ fn fetched(done: u64, total: u64) -> Progress {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is mapped over results")]
-fn disk(error: io::Error) -> ShipError {
+pub(super) fn disk(error: io::Error) -> ShipError {
     ShipError::Disk(error.to_string())
 }

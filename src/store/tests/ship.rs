@@ -6,7 +6,7 @@ use super::tier::{NOTHING_LOCAL, Tiered, work};
 use super::*;
 use crate::base::Entropy as _;
 use crate::base::limits::MIB;
-use crate::format::{Claim, PARCEL_MAX_BYTES, Parcel};
+use crate::format::{Claim, PARCEL_MAX_BYTES, Parcel, Root};
 use crate::fs::sim::CrashPolicy;
 use crate::remote::sim::{RemoteCall, RemoteFault};
 use crate::store::verify::verify;
@@ -241,6 +241,256 @@ pub(super) fn a_damaged_object_is_named_and_nothing_is_restored() {
     }
 }
 
+fn standby_on(tiered: &Tiered, fs: &SimFs) -> Standby {
+    Standby::new(Arc::new(tiered.remote.clone()), Arc::new(fs.clone()), tiered.clock.clone())
+}
+
+/// Applies all parcels that are there, whatever fails on the way.
+fn follow(standby: &mut Standby) {
+    let mut idle = 0;
+    while idle < 6 {
+        idle = if standby.step(&mut |_| ()).unwrap().more { 0 } else { idle + 1 };
+    }
+}
+
+fn promoted(tiered: &Tiered, fs: &SimFs, standby: &mut Standby, mode: ShipMode) -> Store {
+    let taken = standby.take_over(&SeededEntropy::new(9), &mut |_| ()).unwrap().unwrap();
+    let store = tiered.open_on(fs);
+    store.ship_log_from(ShipOptions { mode, root_every: HOUR, window: 7 * 24 * HOUR }, Some(taken));
+    ship(&store).unwrap();
+    store
+}
+
+fn is_whole(fs: &SimFs) {
+    let report = verify(fs, &mut |_| ()).unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+}
+
+#[test]
+fn a_standby_follows_and_reads_on_after_its_claim() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let old = begun(&tiered, &tiered.fs, ShipMode::Async);
+    old.create_bucket("b", "admin").unwrap();
+    let fs = SimFs::new();
+    let mut standby = standby_on(&tiered, &fs);
+    for at in 0..12 {
+        put(&old, "b", &format!("k{at}"), &bytes(at, 700_000)).unwrap();
+        put(&old, "b", &format!("s{at}"), &bytes(at, 300)).unwrap();
+        ship(&old).unwrap();
+        follow(&mut standby);
+        is_whole(&fs);
+        assert_eq!(standby.figures().sequence, old.health().sequence);
+    }
+    assert_eq!((standby.figures().epoch, standby.figures().fills), (1, 1));
+    // Segments go to the remote, and their bytes go here.
+    reclaim_all(&old).unwrap();
+    assert!(work(&old).unwrap().sent > 0);
+    ship(&old).unwrap();
+    follow(&mut standby);
+    is_whole(&fs);
+    // These parcels come when the standby does not look, and the takeover finds them.
+    put(&old, "b", "late", &bytes(77, 700_000)).unwrap();
+    ship(&old).unwrap();
+    let new = promoted(&tiered, &fs, &mut standby, ShipMode::Async);
+    assert!(get(&new, "b", "late").unwrap() == bytes(77, 700_000));
+    for at in 0..12 {
+        assert!(get(&new, "b", &format!("k{at}")).unwrap() == bytes(at, 700_000), "k{at}");
+        assert_eq!(get(&new, "b", &format!("s{at}")).unwrap(), bytes(at, 300));
+    }
+    assert_eq!(new.health().damage, []);
+    tiered.clock.advance(Duration::from_secs(10));
+    assert!(matches!(ship(&old), Err(StoreError::ReadOnly(_))));
+    put(&new, "b", "new", b"v").unwrap();
+    ship(&new).unwrap();
+    // A second standby has followed through the change of reigns.
+    let third = SimFs::new();
+    let mut other = standby_on(&tiered, &third);
+    follow(&mut other);
+    assert_eq!(other.figures().epoch, 2);
+    assert_eq!(keys(&promoted(&tiered, &third, &mut other, ShipMode::Async), "b"), keys(&new, "b"));
+}
+
+#[test]
+fn a_standby_goes_from_reign_to_reign() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let old = begun(&tiered, &tiered.fs, ShipMode::Async);
+    old.create_bucket("b", "admin").unwrap();
+    let (first, second) = (SimFs::new(), SimFs::new());
+    let (mut one, mut two) = (standby_on(&tiered, &first), standby_on(&tiered, &second));
+    put(&old, "b", "k", &bytes(1, 300_000)).unwrap();
+    old.committer.write_idle_group().unwrap();
+    ship(&old).unwrap();
+    follow(&mut one);
+    follow(&mut two);
+    assert_eq!((two.figures().epoch, two.figures().fills), (1, 1));
+    // A host that adds nothing of its own is followed as it is.
+    old.checkpoint().unwrap();
+    drop(old);
+    let old = begun(&tiered, &tiered.fs, ShipMode::Async);
+    put(&old, "b", "l", b"1").unwrap();
+    ship(&old).unwrap();
+    follow(&mut two);
+    assert_eq!((two.figures().epoch, two.figures().fills), (2, 1));
+    assert_eq!(two.figures().sequence, old.health().sequence);
+    // This one adds a group when it opens, which its first root alone has.
+    let new = promoted(&tiered, &first, &mut one, ShipMode::Async);
+    put(&new, "b", "k", b"2").unwrap();
+    ship(&new).unwrap();
+    follow(&mut two);
+    assert_eq!((two.figures().epoch, two.figures().fills), (3, 2));
+    assert_eq!(two.figures().sequence, new.health().sequence);
+    // It starts again, and finds its place.
+    let mut two = standby_on(&tiered, &second);
+    follow(&mut two);
+    assert_eq!((two.figures().epoch, two.figures().fills), (3, 0));
+    let newest = promoted(&tiered, &second, &mut two, ShipMode::Async);
+    assert_eq!(get(&newest, "b", "k").unwrap(), b"2");
+    assert_eq!(get(&newest, "b", "l").unwrap(), b"1");
+}
+
+#[test]
+fn a_takeover_has_what_only_a_root_has() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let old = begun(&tiered, &tiered.fs, ShipMode::Async);
+    old.create_bucket("b", "admin").unwrap();
+    ship(&old).unwrap();
+    let fs = SimFs::new();
+    let mut standby = standby_on(&tiered, &fs);
+    follow(&mut standby);
+    // The host starts again with a tail that it has not shipped, and fails before its root, so that the standby follows its parcels.
+    put(&old, "b", "tail", b"v").unwrap();
+    drop(old);
+    let old = shipping(&tiered, &tiered.fs, ShipMode::Async);
+    let claim_cut_parcel_checkpoint = [RemoteFault::None; 4];
+    for fault in claim_cut_parcel_checkpoint.into_iter().chain([RemoteFault::Status(503)]) {
+        tiered.remote.fail_next(RemoteCall::Put, fault);
+    }
+    assert!(is_unavailable(&ship(&old)));
+    follow(&mut standby);
+    assert_eq!((standby.figures().epoch, standby.figures().fills), (2, 1));
+    ship(&old).unwrap();
+    let new = promoted(&tiered, &fs, &mut standby, ShipMode::Async);
+    assert_eq!(get(&new, "b", "tail").unwrap(), b"v");
+}
+
+/// Deletes the parcels that a root of the first reign covers, as retention does.
+fn delete_covered(tiered: &Tiered) -> usize {
+    let names = tiered.remote.names();
+    let newest = names.iter().rfind(|name| name.starts_with("root/")).unwrap();
+    let root = Root::decode(&tiered.remote.bytes(newest).unwrap()).unwrap();
+    let needed = Parcel::name(root.epoch, root.first);
+    let covered = names.iter().filter(|name| name.starts_with("log/") && **name < needed);
+    covered.map(|name| tiered.remote.remove(name)).count()
+}
+
+#[test]
+fn a_standby_that_lags_behind_deleted_parcels_goes_on_from_the_newest_root() {
+    for takes_over_at_once in [false, true] {
+        let tiered = Tiered::new(LITTLE_LOCAL);
+        let old = begun(&tiered, &tiered.fs, ShipMode::Async);
+        old.create_bucket("b", "admin").unwrap();
+        ship(&old).unwrap();
+        let fs = SimFs::new();
+        let mut standby = standby_on(&tiered, &fs);
+        follow(&mut standby);
+        for at in 0..6 {
+            old.shared.segments.retire(|_| true);
+            put(&old, "b", &format!("k{at}"), &bytes(at, 200_000)).unwrap();
+            reclaim_all(&old).unwrap();
+            assert!(at == 0 || work(&old).unwrap().sent > 0);
+            tiered.clock.advance(HOUR);
+            ship(&old).unwrap();
+        }
+        assert!(delete_covered(&tiered) > 2);
+        if !takes_over_at_once {
+            follow(&mut standby);
+            assert_eq!(standby.figures().fills, 2);
+        }
+        let new = promoted(&tiered, &fs, &mut standby, ShipMode::Async);
+        assert_eq!(keys(&new, "b").len(), 6);
+        drop(new);
+        is_whole(&fs);
+    }
+}
+
+#[test]
+fn a_standby_that_crashes_at_any_step_goes_on() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let old = begun(&tiered, &tiered.fs, ShipMode::Async);
+    old.create_bucket("b", "admin").unwrap();
+    for at in 0..4 {
+        put(&old, "b", &format!("k{at}"), &bytes(at, 200_000)).unwrap();
+        ship(&old).unwrap();
+    }
+    let start = SimFs::new();
+    follow(&mut standby_on(&tiered, &start));
+    old.shared.segments.retire(|_| true);
+    put(&old, "b", "k4", &bytes(4, 200_000)).unwrap();
+    reclaim_all(&old).unwrap();
+    assert!(work(&old).unwrap().sent > 0);
+    ship(&old).unwrap();
+    put(&old, "b", "k5", &bytes(5, 200_000)).unwrap();
+    ship(&old).unwrap();
+    let whole = start.crash(CrashPolicy::KeepAll);
+    follow(&mut standby_on(&tiered, &whole));
+    assert!(whole.operations() > 20);
+    for stop in 1..=whole.operations() {
+        let fs = start.crash(CrashPolicy::KeepAll);
+        fs.stop_at(stop);
+        let mut standby = standby_on(&tiered, &fs);
+        while standby.step(&mut |_| ()).is_ok_and(|step| step.more) {}
+        let fs = fs.crash(CrashPolicy::Random(stop));
+        let mut standby = standby_on(&tiered, &fs);
+        follow(&mut standby);
+        is_whole(&fs);
+        assert_eq!(standby.figures().sequence, old.health().sequence, "stopped at {stop}");
+    }
+}
+
+#[test]
+fn a_directory_with_groups_that_the_log_lacks_is_left_as_it_is() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let old = begun(&tiered, &tiered.fs, ShipMode::Async);
+    old.create_bucket("b", "admin").unwrap();
+    ship(&old).unwrap();
+    let new = begun(&tiered, &restored(&tiered), ShipMode::Async);
+    put(&new, "b", "k", b"new").unwrap();
+    ship(&new).unwrap();
+    put(&old, "b", "k", b"divergent").unwrap();
+    drop(old);
+    let mut standby = standby_on(&tiered, &tiered.fs);
+    assert!(matches!(standby.step(&mut |_| ()), Err(ShipError::OtherLog)));
+    assert!(matches!(standby.take_over(&SeededEntropy::new(3), &mut |_| ()), Err(ShipError::OtherLog)));
+    assert!(!follows(&tiered.fs).unwrap());
+    let mut found = Vec::new();
+    let told = divergent_changes(&tiered.remote, &tiered.fs, &mut |change| found.push(change)).unwrap();
+    assert_eq!((told.epoch, told.groups, found.len()), (2, told.last - told.shared, 1));
+    let change = &found[0];
+    assert_eq!((change.bucket.as_str(), change.key.as_slice(), change.size), ("b", b"k".as_slice(), 9));
+    assert_eq!(change.kind, DivergentKind::Put);
+    assert_eq!(get(&tiered.open_on(&tiered.fs), "b", "k").unwrap(), b"divergent");
+}
+
+#[test]
+fn an_idle_writer_gives_signs_of_life_and_one_that_was_taken_over_gives_none() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let old = begun(&tiered, &tiered.fs, ShipMode::Async);
+    let fs = SimFs::new();
+    let mut standby = standby_on(&tiered, &fs);
+    follow(&mut standby);
+    let signs = |standby: &mut Standby| (0..9).filter(|_| standby.step(&mut |_| ()).unwrap().sign).count();
+    assert_eq!(signs(&mut standby), 0);
+    tiered.clock.advance(Duration::from_secs(5));
+    old.give_sign_of_life().unwrap();
+    assert_eq!(signs(&mut standby), 1);
+    let new = promoted(&tiered, &fs, &mut standby, ShipMode::Async);
+    assert!(ship(&old).is_err() || put(&old, "b", "k", b"v").is_err());
+    tiered.clock.advance(Duration::from_secs(20));
+    assert!(ship(&old).is_err());
+    assert!(matches!(old.give_sign_of_life(), Err(StoreError::ReadOnly(_))));
+    new.give_sign_of_life().unwrap();
+}
+
 /// Hosts that write, ship, crash, stall and take over from one another, with a remote that fails.
 struct RandomRun {
     tiered: Tiered,
@@ -249,6 +499,8 @@ struct RandomRun {
     store: Store,
     /// Hosts that were taken over and do not know it.
     stalled: Vec<Store>,
+    /// A standby with its directory: it follows, lags, crashes and takes over.
+    standby: (SimFs, Standby),
     draw: SeededEntropy,
     /// What each key may hold: the seeds of its bytes, and `None` for nothing.
     may_be: BTreeMap<String, BTreeSet<Option<u64>>>,
@@ -264,7 +516,8 @@ impl RandomRun {
         store.create_bucket("b", "admin").unwrap();
         ship(&store).unwrap();
         let (draw, may_be, answered) = (SeededEntropy::new(seed), BTreeMap::new(), BTreeMap::new());
-        Self { tiered, mode, fs, store, stalled: Vec::new(), draw, may_be, answered }
+        let standby = fresh_standby(&tiered);
+        Self { tiered, mode, fs, store, stalled: Vec::new(), standby, draw, may_be, answered }
     }
 
     fn below(&self, bound: u64) -> u64 {
@@ -272,7 +525,7 @@ impl RandomRun {
     }
 
     fn step(&mut self) {
-        match self.below(40) {
+        match self.below(46) {
             0..14 => self.write(),
             14..22 => self.ship(),
             22..26 => drop(self.store.tier_step(&self.draw)),
@@ -283,7 +536,10 @@ impl RandomRun {
             34 | 35 => self.stalled_write(),
             36 => self.tiered.remote.land_late_writes(),
             37 | 38 => self.crash(),
-            _ => self.take_over(),
+            39 => self.take_over(),
+            40..44 => self.let_follow(),
+            44 => self.crash_standby(),
+            _ => self.promote(),
         }
     }
 
@@ -348,10 +604,54 @@ impl RandomRun {
             // The claim has fenced the old host, so that one of the next has to begin.
             self.tiered.remote.fail_at_random(0, 0);
         };
+        self.taken_over_by(fs, new);
+    }
+
+    fn taken_over_by(&mut self, fs: SimFs, new: Store) {
         self.stalled.push(std::mem::replace(&mut self.store, new));
         self.fs = fs;
         self.answered.clear();
         self.check();
+    }
+
+    fn let_follow(&mut self) {
+        for _ in 0..self.below(12) {
+            let stepped = self.standby.1.step(&mut |_| ());
+            assert!(!matches!(stepped, Err(ShipError::Disk(_) | ShipError::OtherLog)), "{stepped:?}");
+        }
+    }
+
+    fn crash_standby(&mut self) {
+        let fs = self.standby.0.crash(CrashPolicy::Random(self.draw.next_u64()));
+        let standby = standby_on(&self.tiered, &fs);
+        self.standby = (fs, standby);
+    }
+
+    /// The standby takes over from wherever it is, while the old host goes on.
+    fn promote(&mut self) {
+        let (fs, mut standby) = std::mem::replace(&mut self.standby, fresh_standby(&self.tiered));
+        let mut tries = 0;
+        let taken = loop {
+            tries += 1;
+            if tries == 20 {
+                self.tiered.remote.fail_at_random(0, 0);
+            }
+            match standby.take_over(&self.draw, &mut |_| ()) {
+                Ok(Some(taken)) => break taken,
+                Err(error @ (ShipError::Disk(_) | ShipError::OtherLog)) => panic!("{error}"),
+                Ok(None) | Err(_) => assert!(tries < 40, "no takeover"),
+            }
+            if tries < 20 && self.below(4) == 0 {
+                self.ship();
+            }
+        };
+        let new = self.tiered.open_on(&fs);
+        new.ship_log_from(
+            ShipOptions { mode: self.mode, root_every: HOUR, window: 7 * 24 * HOUR },
+            Some(taken),
+        );
+        assert!(self.begin_on(&new), "its claim is the newest, and its directory ends with its cut");
+        self.taken_over_by(fs, new);
     }
 
     /// Begins a reign. The remote fails for a while only: a whole log takes many requests. Returns `false` where a parcel of the old
@@ -394,6 +694,12 @@ impl RandomRun {
             assert!(!may_be.is_empty(), "{key} has lost what was answered");
         }
     }
+}
+
+fn fresh_standby(tiered: &Tiered) -> (SimFs, Standby) {
+    let fs = SimFs::new();
+    let standby = standby_on(tiered, &fs);
+    (fs, standby)
 }
 
 fn value_of(seed: u64) -> Vec<u8> {

@@ -1,0 +1,485 @@
+//! A second host: its directory follows the log on the remote, and it takes over.
+//!
+//! A parcel that is missing may be the end of the log, or may have been deleted after a later root covered it. So a standby that finds
+//! none looks for later reigns and roots; where it has missed parcels it fills its directory from the newest root again. A takeover
+//! decides in the same way, and its looks come after its claim: the model in `tests/remote_model` calls it `ReadFromRoot`.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::chain::{Chain, RemoteLog, ShipError, line};
+use super::log_copy::{LogCopy, clear, follows, is_used, mark, unmark};
+use super::parcel_applier::ParcelApplier;
+use super::reign::{ClaimedReign, newest_reign};
+use super::restore::{disk, mark_of, restore_chain};
+use crate::base::limits::MIB;
+use crate::base::{Clock, Entropy};
+use crate::format::{Cut, FileKind, LogPosition, Parcel, RemoteMark, Root, SignOfLife};
+use crate::fs::Fs;
+use crate::log::LogError;
+use crate::remote::Remote;
+use crate::store::Progress;
+
+/// Steps without a parcel before the next look for a sign of life, and for later reigns and roots.
+const STEPS_PER_LOOK: u32 = 3;
+
+/// The length of the log after the checkpoint from which a directory is filled again, where there is a newer root: an open reads it in
+/// some seconds.
+const LOG_MAX_BYTES: u64 = 256 * MIB;
+
+/// What a step has found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StandbyStep {
+    /// Whether another step has work at once.
+    pub more: bool,
+    /// Whether a writer has shown that it lives.
+    pub sign: bool,
+}
+
+/// The state of a standby.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StandbyFigures {
+    /// The number of the reign that is followed; 0 before the directory is filled.
+    pub epoch: u64,
+    /// The last group in the directory.
+    pub sequence: u64,
+    /// Groups that are known to be on the remote, and are not in the directory.
+    pub waiting_groups: u64,
+    /// Parcels applied since the start.
+    pub parcels: u64,
+    /// Bytes fetched since the start.
+    pub bytes: u64,
+    /// How many times the directory was filled from a root.
+    pub fills: u64,
+}
+
+/// A reign that a standby has claimed, and whose log is in its directory.
+#[derive(Debug)]
+pub struct TakenOver(pub(super) ClaimedReign);
+
+impl TakenOver {
+    /// The number of the reign.
+    pub fn epoch(&self) -> u64 {
+        self.0.epoch
+    }
+}
+
+/// Where a directory is in the log on the remote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LogPlace {
+    epoch: u64,
+    /// The parcel to be applied next.
+    next: u64,
+}
+
+/// Where the log goes on after a place.
+enum Onward {
+    /// With the parcels of the same reign, the last of which is known if a later one adopts them. They lead at least to the group
+    /// `least`, or a root alone has it.
+    Here { last: Option<u64>, least: u64 },
+    /// In a later reign.
+    There(LogPlace),
+    /// Nowhere: parcels are missing, or the directory has some that no later reign has adopted.
+    Gap,
+}
+
+/// What became of the next parcel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NextParcel {
+    Applied,
+    Missing,
+    /// Its groups come after others that only a root has.
+    Gap,
+}
+
+/// A directory that follows the log on a remote.
+pub struct Standby {
+    remote: Arc<dyn Remote>,
+    fs: Arc<dyn Fs>,
+    clock: Arc<dyn Clock>,
+    /// The mark of the remote, once it was read.
+    mark: Option<RemoteMark>,
+    /// The directory; `None` until it has been read or filled.
+    copy: Option<(LogCopy, LogPlace)>,
+    claimed: Option<ClaimedReign>,
+    /// The last sign of life.
+    sign: Option<SignOfLife>,
+    /// The newest root that is known of the reign that is followed.
+    root: Option<Root>,
+    idle_steps: u32,
+    figures: StandbyFigures,
+}
+
+impl Standby {
+    /// A standby in a directory, which the caller keeps locked. Nothing is read or written yet.
+    pub fn new(remote: Arc<dyn Remote>, fs: Arc<dyn Fs>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            remote,
+            fs,
+            clock,
+            mark: None,
+            copy: None,
+            claimed: None,
+            sign: None,
+            root: None,
+            idle_steps: 0,
+            figures: StandbyFigures::default(),
+        }
+    }
+
+    /// Applies the next parcel; without one, looks for a sign of life and later reigns at times. The first step reads the directory, or
+    /// fills it from the newest root.
+    ///
+    /// # Errors
+    /// [`ShipError::Disk`] and [`ShipError::OtherLog`] last; after others a later step may succeed.
+    pub fn step(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<StandbyStep, ShipError> {
+        let remote = Arc::clone(&self.remote);
+        let log = self.log(remote.as_ref())?;
+        if self.copy.is_none() {
+            let newest = newest_reign(&log)?;
+            self.read_or_fill(log, &newest, progress)?;
+            return Ok(StandbyStep { more: true, sign: true });
+        }
+        match self.apply_next(log, None)? {
+            NextParcel::Applied => {
+                self.idle_steps = 0;
+                return Ok(StandbyStep { more: true, sign: true });
+            }
+            NextParcel::Missing => {
+                self.idle_steps += 1;
+                if !self.idle_steps.is_multiple_of(STEPS_PER_LOOK) {
+                    return Ok(StandbyStep::default());
+                }
+            }
+            NextParcel::Gap => {}
+        }
+        let is_alive = self.read_sign(log)?;
+        let moved = self.follow_reigns(log, progress)?;
+        Ok(StandbyStep { more: moved, sign: is_alive || moved })
+    }
+
+    /// Takes over: claims the next reign, reads on to the end of the log that it adopts, and makes the directory that of a writer, which
+    /// the ordinary open goes on with. `None` where yet another host has claimed a later reign, which is to be followed. After an error
+    /// another call goes on with the same claim.
+    ///
+    /// # Errors
+    /// As of [`Standby::step`].
+    pub fn take_over(
+        &mut self,
+        entropy: &dyn Entropy,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Option<TakenOver>, ShipError> {
+        let remote = Arc::clone(&self.remote);
+        let log = self.log(remote.as_ref())?;
+        if self.copy.is_none() && self.claimed.is_none() {
+            // A directory that cannot take over claims nothing.
+            let newest = newest_reign(&log)?;
+            self.read_or_fill(log, &newest, progress)?;
+        }
+        let mut claimed = match self.claimed.take() {
+            Some(claimed) => claimed,
+            None => ClaimedReign::claim(&log, self.clock.now(), entropy)?,
+        };
+        let reached = self.reach_end(log, &mut claimed, progress);
+        let epoch = claimed.epoch;
+        self.claimed = Some(claimed);
+        reached?;
+        if log.is_claimed(epoch + 1)? {
+            self.claimed = None;
+            return Ok(None);
+        }
+        unmark(self.fs.as_ref())?;
+        self.copy = None;
+        Ok(self.claimed.take().map(TakenOver))
+    }
+
+    /// Whether the probe has found that the remote decides races: only then may a host take over by itself.
+    ///
+    /// # Errors
+    /// The remote does not answer, or has no mark.
+    pub fn decides_races(&mut self) -> Result<bool, ShipError> {
+        let remote = Arc::clone(&self.remote);
+        self.log(remote.as_ref())?;
+        Ok(self.mark.is_some_and(|mark| mark.decides_races))
+    }
+
+    /// The state.
+    pub fn figures(&self) -> StandbyFigures {
+        let place = self.copy.as_ref().map(|(copy, place)| (place.epoch, copy.end.sequence));
+        let (epoch, sequence) = place.unwrap_or_default();
+        let known = self.sign.filter(|sign| sign.epoch == epoch).map_or(0, |sign| sign.sequence);
+        StandbyFigures { epoch, sequence, waiting_groups: known.saturating_sub(sequence), ..self.figures }
+    }
+
+    fn log<'r>(&mut self, remote: &'r dyn Remote) -> Result<RemoteLog<'r>, ShipError> {
+        let mark = match self.mark {
+            Some(mark) => mark,
+            None => *self.mark.insert(mark_of(remote)?),
+        };
+        Ok(RemoteLog { remote, store: mark.store })
+    }
+
+    /// Reads the directory where it holds a part of the log of `newest`; fills it otherwise, if it is empty or marked.
+    fn read_or_fill(
+        &mut self,
+        log: RemoteLog<'_>,
+        newest: &Cut,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), ShipError> {
+        let chain = log.chain(newest)?.ok_or(ShipError::NoLog)?;
+        let fs = Arc::clone(&self.fs);
+        for kind in FileKind::ALL {
+            fs.create_dir(kind.dir()).map_err(disk)?;
+        }
+        let is_own = follows(fs.as_ref()).map_err(disk)?;
+        let found = match LogCopy::open(fs.as_ref()) {
+            Ok(Some(copy)) if copy.store() == log.store => {
+                locate(log, fs.as_ref(), &chain, copy.end)?.map(|at| (copy, at))
+            }
+            Ok(_) => None,
+            Err(LogError::Damaged(damage)) if is_own => {
+                log::warn!("the directory is filled again: {damage}");
+                None
+            }
+            Err(error) => return Err(ShipError::Disk(error.to_string())),
+        };
+        if let Some((copy, place)) = found {
+            mark(fs.as_ref())?;
+            copy.erase_tail()?;
+            self.copy = Some((copy, place));
+            return Ok(());
+        }
+        if !is_own && is_used(fs.as_ref())? {
+            return Err(ShipError::OtherLog);
+        }
+        self.fill(log, &chain, progress)
+    }
+
+    /// Fills the directory from the root of a chain.
+    fn fill(
+        &mut self,
+        log: RemoteLog<'_>,
+        chain: &Chain,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), ShipError> {
+        let fs = Arc::clone(&self.fs);
+        self.copy = None;
+        mark(fs.as_ref())?;
+        clear(fs.as_ref())?;
+        let (heads, _) = log.heads(chain, None)?;
+        let report = restore_chain((log, fs.as_ref()), (chain, &heads), self.clock.as_ref(), progress)?;
+        let last =
+            heads.last().map_or((chain.root.epoch, chain.root.after), |head| (head.epoch, head.counter));
+        let copy = LogCopy::open(fs.as_ref()).map_err(|error| ShipError::Disk(error.to_string()))?;
+        let copy = copy.ok_or(ShipError::NoLog)?;
+        self.figures.fills += 1;
+        self.figures.bytes += report.bytes;
+        self.root = Some(chain.root);
+        self.copy = Some((copy, LogPlace { epoch: last.0, next: last.1 + 1 }));
+        Ok(())
+    }
+
+    /// Applies the next parcel of the reign, if it is there and not after `last`.
+    fn apply_next(&mut self, log: RemoteLog<'_>, last: Option<u64>) -> Result<NextParcel, ShipError> {
+        let Some((copy, place)) = &mut self.copy else { return Ok(NextParcel::Missing) };
+        if last.is_some_and(|last| place.next > last) {
+            return Ok(NextParcel::Missing);
+        }
+        let Some(parcel) = log.find_parcel(place.epoch, place.next)? else {
+            return Ok(NextParcel::Missing);
+        };
+        if parcel.head.before.sequence > copy.end.sequence && !parcel.groups.is_empty() {
+            return Ok(NextParcel::Gap);
+        }
+        match copy.apply(log, self.fs.as_ref(), self.clock.as_ref(), &parcel) {
+            Ok(bytes) => {
+                place.next += 1;
+                self.figures.parcels += 1;
+                self.figures.bytes += bytes;
+                Ok(NextParcel::Applied)
+            }
+            Err(error @ ShipError::Remote { .. }) => Err(error),
+            // The directory tells how far it is.
+            Err(error) => {
+                self.copy = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads the sign of life of the reign. Returns whether it is a new one.
+    fn read_sign(&mut self, log: RemoteLog<'_>) -> Result<bool, ShipError> {
+        let Some((_, place)) = &self.copy else { return Ok(false) };
+        let found = line(log.remote, &SignOfLife::name(place.epoch), SignOfLife::decode)?;
+        let found = found.filter(|sign| sign.store == log.store && sign.epoch == place.epoch);
+        let is_new = found.is_some() && found != self.sign;
+        self.sign = found.or(self.sign);
+        Ok(is_new)
+    }
+
+    /// Looks where the log goes on. Returns whether the directory has got further.
+    fn follow_reigns(
+        &mut self,
+        log: RemoteLog<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<bool, ShipError> {
+        let Some((copy, place)) = &mut self.copy else { return Ok(false) };
+        copy.place_copies(log, self.fs.as_ref())?;
+        let newest = newest_reign(&log)?;
+        self.root = log.newest_root(place.epoch, None, &mut |_| true)?.or(self.root);
+        let is_long = |root: &Root| {
+            let covers_more = root.epoch == newest.epoch && root.covered.sequence > copy.start();
+            covers_more && copy.log_bytes() > LOG_MAX_BYTES.max(root.checkpoint_length)
+        };
+        if self.root.as_ref().is_some_and(is_long) {
+            let chain = log.chain(&newest)?.ok_or(ShipError::NoLog)?;
+            return self.fill(log, &chain, progress).map(|()| true);
+        }
+        let before = *place;
+        if !self.follow(log, &newest)? {
+            log::warn!("the directory is filled again from the newest checkpoint on the remote");
+            let chain = log.chain(&newest)?.ok_or(ShipError::NoLog)?;
+            self.fill(log, &chain, progress)?;
+        }
+        Ok(self.copy.as_ref().is_some_and(|(_, place)| *place != before))
+    }
+
+    /// Follows the log that `newest` has adopted and continued to its first missing parcel. Returns `false` where others are missing
+    /// before it. The root is looked for before the parcels: a parcel after it that is missing has never been there.
+    fn follow(&mut self, log: RemoteLog<'_>, newest: &Cut) -> Result<bool, ShipError> {
+        while let Some((copy, place)) = &mut self.copy {
+            match onward(log, newest, *place, copy.end)? {
+                Onward::Gap => return Ok(false),
+                Onward::There(there) => *place = there,
+                Onward::Here { last, least } => {
+                    let from = *place;
+                    let stopped = loop {
+                        match self.apply_next(log, last)? {
+                            NextParcel::Applied => {}
+                            stopped => break stopped,
+                        }
+                    };
+                    let Some((copy, place)) = &self.copy else { return Ok(false) };
+                    match (stopped, last) {
+                        (NextParcel::Gap, _) => return Ok(false),
+                        (_, None) => return Ok(copy.end.sequence >= least),
+                        (_, Some(_)) if *place == from => return Ok(false),
+                        (_, Some(_)) => {}
+                    }
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gets the directory to the end of the log that a claimed reign adopts, and freezes its cut.
+    fn reach_end(
+        &mut self,
+        log: RemoteLog<'_>,
+        claimed: &mut ClaimedReign,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), ShipError> {
+        if claimed.cut.is_none() && self.copy.is_some() {
+            let former = log.newest_cut(claimed.epoch - 1)?.ok_or(ShipError::NoLog)?;
+            if self.follow(log, &former)? {
+                claimed.cut = self.cut_here(log, claimed.epoch);
+            }
+        }
+        let cut = claimed.adopt(&log)?;
+        if self.cut_here(log, claimed.epoch) != Some(cut) {
+            let chain = log.chain(&cut)?.ok_or(ShipError::NoLog)?;
+            self.fill_unless_foreign(log, &chain, progress)?;
+        }
+        let Some((copy, _)) = &mut self.copy else { return Err(ShipError::NoLog) };
+        copy.place_copies(log, self.fs.as_ref())?;
+        if copy.end == cut.end {
+            Ok(())
+        } else {
+            Err(ShipError::damaged(Cut::name(cut.former), &"the log does not lead to its end"))
+        }
+    }
+
+    /// The cut that adopts the log up to the place of the directory.
+    fn cut_here(&self, log: RemoteLog<'_>, epoch: u64) -> Option<Cut> {
+        let (copy, place) = self.copy.as_ref()?;
+        Some(Cut { store: log.store, epoch, former: place.epoch, last: place.next - 1, end: copy.end })
+    }
+
+    /// Fills the directory, which may not have been read yet.
+    fn fill_unless_foreign(
+        &mut self,
+        log: RemoteLog<'_>,
+        chain: &Chain,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), ShipError> {
+        let fs = self.fs.as_ref();
+        if !follows(fs).map_err(disk)? && is_used(fs)? {
+            return Err(ShipError::OtherLog);
+        }
+        self.fill(log, chain, progress)
+    }
+}
+
+/// The place after a group in a chain; `None` where the chain does not have it after its root.
+fn locate(
+    log: RemoteLog<'_>,
+    fs: &dyn Fs,
+    chain: &Chain,
+    end: LogPosition,
+) -> Result<Option<LogPlace>, ShipError> {
+    if end == chain.root.covered {
+        return Ok(Some(LogPlace { epoch: chain.root.epoch, next: chain.root.after + 1 }));
+    }
+    for head in log.heads(chain, None)?.0 {
+        if head.end == end {
+            return Ok(Some(LogPlace { epoch: head.epoch, next: head.counter + 1 }));
+        }
+        if head.before.sequence < end.sequence && end.sequence < head.end.sequence {
+            let parcel = log.parcel(head.epoch, head.counter)?;
+            let groups = ParcelApplier::new(log, fs, head.before).groups(&parcel)?;
+            let mut positions = groups
+                .iter()
+                .map(|(group, _)| LogPosition { sequence: group.header.sequence, crc: group.crc });
+            let here = LogPlace { epoch: head.epoch, next: head.counter };
+            return Ok(positions.any(|position| position == end).then_some(here));
+        }
+    }
+    Ok(None)
+}
+
+/// Where the log of `newest` goes on after a place.
+fn onward(log: RemoteLog<'_>, newest: &Cut, place: LogPlace, end: LogPosition) -> Result<Onward, ShipError> {
+    if newest.epoch == place.epoch {
+        let root = log.newest_root(place.epoch, None, &mut |_| true)?;
+        let is_behind = root.is_some_and(|root| root.after >= place.next);
+        let is_there = !is_behind || log.exists(&Parcel::name(place.epoch, place.next))?;
+        let least = root.map_or(0, |root| root.covered.sequence);
+        return Ok(if is_there { Onward::Here { last: None, least } } else { Onward::Gap });
+    }
+    let mut cut = *newest;
+    while cut.former != place.epoch {
+        if cut.former < place.epoch {
+            return Ok(Onward::Gap);
+        }
+        let former = log.cut(cut.former)?;
+        cut = former.ok_or_else(|| ShipError::damaged(Cut::name(cut.former), &"it is missing"))?;
+    }
+    Ok(match (place.next - 1).cmp(&cut.last) {
+        Ordering::Less => Onward::Here { last: Some(cut.last), least: 0 },
+        Ordering::Equal if end == cut.end => into_reign(log, cut.epoch, end)?,
+        Ordering::Equal | Ordering::Greater => Onward::Gap,
+    })
+}
+
+/// The place in a reign that has adopted all groups of a directory. The parcels before its first root have bytes alone, which the
+/// directory has. Groups that the writer had not shipped in an earlier reign are in that root alone.
+fn into_reign(log: RemoteLog<'_>, epoch: u64, end: LogPosition) -> Result<Onward, ShipError> {
+    let first = line(log.remote, &Root::name(epoch, 1), Root::decode)?;
+    Ok(match first.filter(|root| root.store == log.store && root.epoch == epoch) {
+        Some(root) if root.covered == end => Onward::There(LogPlace { epoch, next: root.after + 1 }),
+        None if log.newest_root(epoch, None, &mut |_| true)?.is_none() => {
+            Onward::There(LogPlace { epoch, next: 1 })
+        }
+        Some(_) | None => Onward::Gap,
+    })
+}
