@@ -11,20 +11,20 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, Subcommand};
 use siltstone::base::{SystemClock, Timestamp};
 use siltstone::format::{FileKind, RemoteMark, StoreId};
-use siltstone::fs::OsFs;
+use siltstone::fs::{OsFs, ReadOnlyFs};
 use siltstone::log::{list_numbers, open_file};
 use siltstone::remote::probe::{ProbeReport, ProbeSize, nonce, probe};
 use siltstone::remote::{
     NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote, SettingSources,
 };
 use siltstone::store::{
-    Progress, ShipError, audit_remote, delete_strangers, remote_reach, restore_from_remote,
-    restore_from_remote_at,
+    Progress, ShipError, audit_remote, delete_strangers, divergent_changes, remote_reach,
+    restore_from_remote, restore_from_remote_at,
 };
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
-use report::{Contents, write_audit, write_probe, write_restored, write_status};
+use report::{Contents, write_audit, write_divergent, write_probe, write_restored, write_status};
 
 pub(crate) const HELP: &str = "\
 A remote is a bucket and a prefix on another S3 server. The section [remote] of the configuration file names it:
@@ -49,6 +49,8 @@ Examples:
       Make the store in the empty directory /srv/objects from the log that a server with --ship has sent.
   siltstone-tools --data-dir /srv/before remote --config /etc/siltstone.toml restore --at 2h
       The same with the state of two hours ago.
+  siltstone-tools --data-dir /srv/objects remote --config /etc/siltstone.toml divergent
+      List what this host took after the last piece of the log that another host has adopted. The server may not run.
 
   siltstone-tools remote --config siltstone.toml audit
       List objects that are missing, and those that nothing needs; a server may be at work.
@@ -57,8 +59,8 @@ Examples:
       Make a key. The section names its file as encryption_key_file; init comes after it.
 
 Exit status:
-  0  success; for probe: fit for all modes; for audit: no findings are left
-  1  the remote is unfit for a mode, or belongs to another store, or to none, or an audit has findings
+  0  success; for probe: fit for all modes; for audit: no findings are left; for divergent: nothing is divergent
+  1  the remote is unfit for a mode, or belongs to another store, or to none, or something is found or divergent
   2  the remote or the store could not be asked, or wrong arguments";
 
 /// The longest time of one call.
@@ -95,6 +97,8 @@ enum RemoteCommand {
         #[arg(long)]
         rotate: bool,
     },
+    /// List the changes in the data directory that the log on the remote lacks, as after another host has taken over
+    Divergent,
     /// Compare the objects of the remote with those that the log there names
     Audit(AuditArguments),
 }
@@ -172,6 +176,7 @@ pub(crate) fn run(
         RemoteCommand::Key { .. } => Ok(Outcome::Success),
         RemoteCommand::Init(size) => init(&place, &store_in(data_dir)?, size, json, out),
         RemoteCommand::Status => status(&place, data_dir, json, out),
+        RemoteCommand::Divergent => divergent(&place, data_dir, json, out),
         RemoteCommand::Restore(arguments) => {
             restore(&place, data_dir, arguments.at.map(Moment::time), json, out)
         }
@@ -286,6 +291,22 @@ fn audit(
     write_audit(&found, deletes, json, out)?;
     let is_clean = found.missing.is_empty() && (deletes || found.strangers.is_empty());
     Ok(if is_clean { Outcome::Success } else { Outcome::Findings })
+}
+
+/// Lists what the directory has and the log on the remote lacks.
+fn divergent(
+    place: &RemotePlace<'_>,
+    data_dir: &Path,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    let disk = OsFs::new(data_dir);
+    let fs = ReadOnlyFs::new(&disk);
+    let mut changes = Vec::new();
+    let found = divergent_changes(place.remote, &fs, &mut |change| changes.push(change));
+    let found = found.map_err(|error| Failure::of(data_dir.display(), error))?;
+    write_divergent(&found, &changes, json, out)?;
+    Ok(if changes.is_empty() { Outcome::Success } else { Outcome::Findings })
 }
 
 fn status(

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use siltstone::format::RemoteMark;
 use siltstone::remote::RemoteObject;
 use siltstone::remote::probe::{ProbeCheck, ProbeReport};
-use siltstone::store::{RemoteAudit, RemoteReach, RemoteRestoreReport};
+use siltstone::store::{Divergence, DivergentChange, RemoteAudit, RemoteReach, RemoteRestoreReport};
 
 use crate::show;
 
@@ -69,6 +69,44 @@ pub(super) fn write_restored(
         out,
         "{bytes} bytes were fetched, and those of {remote_segments} segments stay on the remote until they are read"
     )
+}
+
+pub(super) fn write_divergent(
+    found: &Divergence,
+    changes: &[DivergentChange],
+    json: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let Divergence { epoch, shared, last, groups } = found;
+    if json {
+        let described = changes.iter().map(describe_change).collect::<Vec<_>>();
+        let told = json!({
+            "epoch": epoch, "shared": shared, "last": last, "groups": groups, "changes": described,
+        });
+        return show::json(out, &told);
+    }
+    for change in changes {
+        let DivergentChange { sequence, time, kind, bucket, key, version, size } = change;
+        write!(out, "{sequence} {} {} {bucket}", time.to_iso8601(), kind.name())?;
+        if !key.is_empty() {
+            write!(out, "/{:?}", String::from_utf8_lossy(key))?;
+        }
+        version.iter().try_for_each(|version| write!(out, " version {version}, {size} bytes"))?;
+        writeln!(out)?;
+    }
+    writeln!(
+        out,
+        "{groups} groups after group {shared} are here alone, with {} changes; the log on the remote is that of reign {epoch}",
+        changes.len()
+    )
+}
+
+fn describe_change(change: &DivergentChange) -> Value {
+    let DivergentChange { sequence, time, kind, bucket, key, version, size } = change;
+    json!({
+        "group": sequence, "time": time.to_iso8601(), "kind": kind.name(), "bucket": bucket,
+        "key": String::from_utf8_lossy(key), "version": version.map(|version| version.to_string()), "bytes": size,
+    })
 }
 
 pub(super) fn write_probe(
