@@ -126,7 +126,14 @@ pub(crate) fn config(options: &ServerOptions, plan: &MemoryPlan, files: OpenFile
 
 /// Binds the address. The IPv6 address that stands for all addresses also stands for those of IPv4; on a host without IPv6
 /// these alone are bound.
-fn bind(config: Config, clock: &Arc<dyn Clock>, handler: &Arc<dyn Handler>) -> Result<Server, CliError> {
+///
+/// # Errors
+/// Names the address that cannot be bound.
+pub(crate) fn bind(
+    config: Config,
+    clock: &Arc<dyn Clock>,
+    handler: &Arc<dyn Handler>,
+) -> Result<Server, CliError> {
     let listen = config.listen;
     let by_ipv4 = Config { listen: (Ipv4Addr::UNSPECIFIED, listen.port()).into(), ..config.clone() };
     let bound = Server::bind(config, Arc::clone(clock), Arc::clone(handler));

@@ -25,6 +25,7 @@ mod old_names;
 mod open_files;
 mod option_values;
 mod options;
+mod promote;
 mod quota;
 mod remote;
 mod remote_thread;
@@ -35,6 +36,7 @@ mod server;
 mod service_manager;
 mod ship;
 mod signals;
+mod standby;
 mod tier;
 mod tls_files;
 mod user;
@@ -46,11 +48,12 @@ mod users_text;
 mod webhook;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use siltstone::mirror::MirrorSettings;
 use siltstone::remote::RemoteSettings;
+use siltstone::store::TakenOver;
 use siltstone::webhook::WebhookSettings;
 
 pub(crate) use allocator::restart_configured;
@@ -62,9 +65,11 @@ use layers::{is_set, with_layers};
 use mirror::MirrorCommand;
 use notes::Notes;
 use options::ServerOptions;
+use promote::PromoteArguments;
 use quota::QuotaCommand;
 use server::ServerArguments;
 use service_manager::{SOCKET_VARIABLE, ServiceManager};
+use standby::{StandbyArguments, StandbyEnd};
 use user::UserCommand;
 use users_file::UsersFile;
 
@@ -76,6 +81,8 @@ Examples:
   siltstone --config /etc/siltstone.toml --log-level warn
   siltstone server /srv/objects --address :9000
       The same in the form of MinIO's command and with its defaults: all addresses, us-east-1; more in siltstone server --help.
+  siltstone standby --config siltstone.toml --ship async --takeover-after 30s
+      Follow the log that another host with --ship sends, and take over when that is gone; siltstone promote does so at once.
   siltstone health
       Ask the server of this host whether a put would succeed now; exit status 0 or 1.
   siltstone user add camera --actions PutObject --resources 'pictures/incoming/*'
@@ -128,6 +135,10 @@ enum CliCommand {
     /// Serve the objects of DIR, in the form of MinIO's command and with its defaults
     #[command(after_help = server::EXAMPLES)]
     Server(ServerArguments),
+    /// Follow the log that another host sends to the remote, and take over from it
+    Standby(StandbyArguments),
+    /// Tell the standby that runs in the data directory to take over
+    Promote(PromoteArguments),
     /// Ask a server whether a put would succeed now; exit status 0 or 1
     Health(HealthArguments),
     /// Show, compare and restart the mirrors of a running server
@@ -144,7 +155,8 @@ enum CliCommand {
 impl CommandLine {
     /// Whether the server is to be started.
     pub(crate) fn serves(&self) -> bool {
-        matches!(self.command, None | Some(CliCommand::Serve | CliCommand::Server(_)))
+        use CliCommand::{Serve, Server, Standby};
+        matches!(self.command, None | Some(Serve | Server(_) | Standby(_)))
     }
 
     /// Parses the arguments of the process, variables of other servers, and the configuration file. Ends the process if the
@@ -217,14 +229,24 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
     logging::start(options.log_level, options.log_format);
     match command {
         CliCommand::Serve | CliCommand::Server(_) => {
-            let remote = remote::settings(config.as_deref(), environment)?;
-            if let Some(remote) = &remote {
-                log::info!("the remote is {remote:?}");
-            }
+            let remote = remote_of(config.as_deref(), environment)?;
             let webhooks = config_file::section(config.as_deref(), environment, WebhookSettings::parse)?;
             let mirrors = config_file::section(config.as_deref(), environment, MirrorSettings::parse)?;
-            serve(&options, (remote.as_ref(), &webhooks, mirrors), environment, notes)
+            serve(&options, (remote.as_ref(), &webhooks, mirrors), environment, notes, None)
         }
+        CliCommand::Standby(arguments) => {
+            let remote = remote_of(config.as_deref(), environment)?;
+            let webhooks = config_file::section(config.as_deref(), environment, WebhookSettings::parse)?;
+            let mirrors = config_file::section(config.as_deref(), environment, MirrorSettings::parse)?;
+            let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
+            match standby::follow(&arguments, &mut options, remote.as_ref(), &manager)? {
+                StandbyEnd::Stopped => Ok(()),
+                StandbyEnd::TakenOver(taken) => {
+                    serve(&options, (remote.as_ref(), &webhooks, mirrors), environment, notes, Some(taken))
+                }
+            }
+        }
+        CliCommand::Promote(arguments) => promote::run(&arguments, &options),
         CliCommand::Health(arguments) => health::run(&arguments, &options),
         CliCommand::Mirror(command) => mirror::command(&command, &options, environment, config.as_deref()),
         CliCommand::Quota(command) => quota::run(&command, &options, environment),
@@ -232,16 +254,24 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
     }
 }
 
+/// The remote that the configuration file names, told to the log.
+fn remote_of(config: Option<&Path>, environment: &Environment) -> Result<Option<RemoteSettings>, CliError> {
+    let remote = remote::settings(config, environment)?;
+    remote.iter().for_each(|remote| log::info!("the remote is {remote:?}"));
+    Ok(remote)
+}
+
 fn serve(
     options: &ServerOptions,
     sections: (Option<&RemoteSettings>, &[WebhookSettings], Vec<MirrorSettings>),
     environment: &Environment,
     mut notes: Notes,
+    taken: Option<TakenOver>,
 ) -> Result<(), CliError> {
     let keys = AdministratorKeys::from_environment(environment, &mut notes).map_err(CliError::usage)?;
     keys.iter().try_for_each(|keys| keys.read().map(drop)).map_err(CliError::usage)?;
     old_names::note_unused(environment, &mut notes);
     notes.log();
     let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
-    serve::serve(options, sections, UsersFile::new(options.users_path(), keys), &manager)
+    serve::serve(options, sections, UsersFile::new(options.users_path(), keys), &manager, taken)
 }

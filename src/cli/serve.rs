@@ -16,7 +16,7 @@ use siltstone::ops::{Context, LifecycleFigures, PaddingTimes};
 use siltstone::remote::RemoteSettings;
 use siltstone::s3::route::Addressing;
 use siltstone::service::{Service, ServiceSettings};
-use siltstone::store::{self, OpenError, Store};
+use siltstone::store::{self, OpenError, ShipOptions, Store, TakenOver};
 use siltstone::webhook::{self, WebhookFigures, WebhookSettings};
 
 use super::CliError;
@@ -35,7 +35,7 @@ use super::options::ServerOptions;
 use super::retention::RetentionThread;
 use super::running_users::RunningUsers;
 use super::service_manager::ServiceManager;
-use super::ship::ShipThread;
+use super::ship::{ShipThread, SignThread};
 use super::signals::Signals;
 use super::tier::TierThread;
 use super::tls_files::TlsFiles;
@@ -45,7 +45,7 @@ use super::webhook::WebhookThreads;
 /// The time that closing the store may take beyond the shutdown timeout, for a write or a sync in progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
-/// Serves until a signal ends it.
+/// Serves until a signal ends it; in the reign that this host has claimed as a standby, if it has.
 ///
 /// # Errors
 /// A message for the operator. The store is opened first: its lock keeps a second server from creating files.
@@ -54,11 +54,12 @@ pub(crate) fn serve(
     (remote, webhooks, mirrors): (Option<&RemoteSettings>, &[WebhookSettings], Vec<MirrorSettings>),
     users_file: UsersFile,
     manager: &ServiceManager,
+    taken: Option<TakenOver>,
 ) -> Result<(), CliError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let plan = MemoryPlan::make(options)?;
     let files = OpenFiles::divide(plan.connections_max, plan.workers, listeners::console_files(options));
-    let store = open_store(options, remote, &plan, Arc::clone(&clock), files)?;
+    let store = open_store(options, (remote, taken), &plan, Arc::clone(&clock), files)?;
     log_memory(&plan, &store);
     let first_key = create_users_file(options, &users_file)?;
     let (users, list) = users_file.read().map_err(CliError::start)?;
@@ -148,7 +149,11 @@ fn open_audit_log(options: &ServerOptions) -> Result<Option<Arc<AuditLogFile>>, 
     Ok(opened.transpose().map_err(CliError::start)?.map(Arc::new))
 }
 
-fn load_tls(options: &ServerOptions) -> Result<Option<(TlsFiles, Arc<Tls>)>, CliError> {
+/// The certificate of the options, if there is one.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn load_tls(options: &ServerOptions) -> Result<Option<(TlsFiles, Arc<Tls>)>, CliError> {
     let Some(files) = options.tls_files()? else { return Ok(None) };
     let tls = files.read().map_err(CliError::start)?;
     Ok(Some((files, Arc::new(tls))))
@@ -185,6 +190,7 @@ fn run_until_stopped(
     let ships = store.ship_figures().map(|_| ShipThread::start(Arc::clone(&store), options.ship_every.0));
     let ships = ships.transpose()?;
     let retention = store.ship_figures().map(|_| RetentionThread::start(Arc::clone(&store))).transpose()?;
+    let signs = store.ship_figures().map(|_| SignThread::start(Arc::clone(&store))).transpose()?;
     let maintenance = Maintenance::start(Arc::clone(&store), options.reclaim_rate.0, options.scrub_pace())?;
     let lifecycle = LifecycleThread::start(Arc::clone(&store), expiry_log, expiries)?;
     if console != address {
@@ -205,6 +211,7 @@ fn run_until_stopped(
     tier.into_iter().for_each(TierThread::end);
     retention.into_iter().for_each(RetentionThread::end);
     ships.into_iter().for_each(ShipThread::end);
+    signs.into_iter().for_each(SignThread::end);
     close(store, *stopped.get_or_init(Instant::now) + options.shutdown_timeout.0);
     outcome.map_err(|e| CliError::start(format!("cannot go on serving: {e}")))
 }
@@ -243,14 +250,14 @@ fn close(store: Arc<Store>, by: Instant) {
 
 fn open_store(
     options: &ServerOptions,
-    remote: Option<&RemoteSettings>,
+    (settings, taken): (Option<&RemoteSettings>, Option<TakenOver>),
     plan: &MemoryPlan,
     clock: Arc<dyn Clock>,
     files: OpenFiles,
 ) -> Result<Arc<Store>, CliError> {
     let data_dir = &options.data_dir;
     let (tier, shipping) = (options.tier(), options.shipping());
-    let remote = remote.map(RemoteSettings::remote).transpose();
+    let remote = settings.map(RemoteSettings::remote).transpose();
     let remote = remote.map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
     let options = store::StoreOptions {
         buckets_max: options.buckets_max,
@@ -262,6 +269,13 @@ fn open_store(
         ..store::StoreOptions::default()
     };
     let disk = OsFs::new(data_dir);
+    if store::follows(&disk).map_err(|e| data_dir::refusal(data_dir, &OpenError::from(e)))? {
+        let what = format!(
+            "{} is the directory of a standby: start siltstone standby there, and make it the writer with siltstone promote",
+            data_dir.display()
+        );
+        return Err(CliError::start(what));
+    }
     let store = disk
         .create_root()
         .map_err(OpenError::from)
@@ -288,15 +302,25 @@ fn open_store(
     if let Some(reason) = health.read_only {
         error!("the store takes no writes: {reason}");
     }
-    if let Some(shipping) = shipping {
-        if remote.is_none() {
-            return Err(CliError::usage(
-                "--ship: name a remote in the section [remote] of the configuration file",
-            ));
-        }
-        store.ship_log(shipping);
-    }
+    begin_shipping(shipping, settings, &store, taken)?;
     Ok(Arc::new(store))
+}
+
+/// Lets the log be shipped from now on, where the options say so.
+fn begin_shipping(
+    shipping: Option<ShipOptions>,
+    remote: Option<&RemoteSettings>,
+    store: &Store,
+    taken: Option<TakenOver>,
+) -> Result<(), CliError> {
+    let Some(shipping) = shipping else { return Ok(()) };
+    if remote.is_none() {
+        return Err(CliError::usage(
+            "--ship: name a remote in the section [remote] of the configuration file",
+        ));
+    }
+    store.ship_log_from(shipping, taken);
+    Ok(())
 }
 
 fn service(

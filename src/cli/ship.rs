@@ -1,4 +1,4 @@
-//! The thread that sends the log to the remote.
+//! The threads that send the log, and signs of life, to the remote.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,9 @@ use super::remote_thread::RemoteThread;
 
 /// The longest wait for the end of the thread.
 const END_MAX: Duration = Duration::from_secs(5);
+
+/// The interval of signs of life.
+const SIGN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The thread.
 pub(crate) struct ShipThread(RemoteThread);
@@ -55,5 +58,32 @@ fn run(store: &Store, stopped: &Receiver<()>, every: Duration) {
             return;
         }
         pause = every;
+    }
+}
+
+/// The thread that gives signs of life. It has no other work, so that a long parcel or checkpoint does not look like the end of the writer.
+pub(crate) struct SignThread(RemoteThread);
+
+impl SignThread {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(crate) fn start(store: Arc<Store>) -> Result<Self, CliError> {
+        RemoteThread::start("sign-of-life", store, give_signs).map(Self)
+    }
+
+    /// Ends the thread.
+    pub(crate) fn end(self) {
+        self.0.end(END_MAX, "a sign of life");
+    }
+}
+
+fn give_signs(store: &Store, stopped: &Receiver<()>) {
+    while stopped.recv_timeout(SIGN_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        // A store that takes no writes any more gives none. The ship thread tells of outages.
+        if let Err(StoreError::ReadOnly(_)) = store.give_sign_of_life() {
+            return;
+        }
     }
 }

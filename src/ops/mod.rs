@@ -60,7 +60,7 @@ use crate::base::{Budget, Md5Pool, Reservation};
 use crate::s3::{Call, ObjectOwnership, Operation, RequestId, Response, S3Error};
 pub use crate::store::{
     BucketUsage, CommitFigures, DamagedObject, FollowerFigures, Health, RequestFigures, ShipFigures,
-    TierFigures, Usage,
+    StandbyFigures, TierFigures, Usage,
 };
 use crate::store::{Cause, CauseScope, Store};
 use crate::xml::Writer;

@@ -13,6 +13,7 @@ mod pages;
 pub mod permission;
 mod queries;
 mod recent;
+mod standby;
 mod users;
 mod website;
 
@@ -45,6 +46,7 @@ use metrics::Metrics;
 pub use pages::MetricsAccess;
 use recent::RecentRequests;
 pub use recent::{NotedRequest, NotedRequests};
+pub use standby::{StandbyService, StandbyState};
 pub use users::{ChangeSender, GrantEntry, UserChange, UserDirectory, UserEntry, UserError};
 
 /// The settings of responses.

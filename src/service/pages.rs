@@ -18,7 +18,7 @@ pub enum MetricsAccess {
 }
 
 impl MetricsAccess {
-    fn allows(self, request: &Request<'_>) -> bool {
+    pub(super) fn allows(self, request: &Request<'_>) -> bool {
         match self {
             Self::Off => false,
             Self::Local => request.is_local(),
@@ -113,11 +113,15 @@ impl Service {
         metrics::quotas(&mut page, self.context.quota_limits());
         metrics::webhooks(&mut page, &self.webhook_states());
         metrics::lifecycle(&mut page, &self.lifecycle.snapshot());
-        // The version of the format (Prometheus, "Exposition formats").
-        Response::new(200)
-            .header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-            .with_body(ResponseBody::Bytes(page.finish()))
+        exposition(page)
     }
+}
+
+/// A page of metrics, with the version of the format (Prometheus, "Exposition formats").
+pub(super) fn exposition(page: Exposition) -> Response {
+    Response::new(200)
+        .header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+        .with_body(ResponseBody::Bytes(page.finish()))
 }
 
 /// The reason why a put would be refused, or why puts will be before long. It is public: the details, with files and offsets,
@@ -156,7 +160,8 @@ fn no_administration() -> Response {
         .with_body(ResponseBody::Bytes(REFUSAL.as_bytes().to_vec()))
 }
 
-fn text(status: u16, text: &str) -> Response {
+/// A page of text.
+pub(super) fn text(status: u16, text: &str) -> Response {
     Response::new(status)
         .header("Content-Type", "text/plain; charset=utf-8")
         .with_body(ResponseBody::Bytes(text.as_bytes().to_vec()))

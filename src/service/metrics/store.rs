@@ -8,6 +8,7 @@ use crate::base::memory::MemoryUsage;
 use crate::ops::{
     BucketUsage, CommitFigures, FollowerFigures, Health, RequestFigures, ShipFigures, TierFigures, Usage,
 };
+use crate::service::standby::StandbyState;
 
 /// Buckets with samples of their own, those with the most bytes. The others are one sum.
 const BUCKETS_MAX: usize = 100;
@@ -187,6 +188,21 @@ pub(in crate::service) fn followers(page: &mut Exposition, figures: &[FollowerFi
     each("follower_in_snapshot", "gauge", help, |follower| follower.in_snapshot.into());
     let help = "Times that the follower started over, since the log was not kept for so long.";
     each("follower_starts_over_total", "counter", help, |follower| follower.starts_over);
+}
+
+/// Adds the state of a standby, under the names that a writer has for the same log.
+pub(in crate::service) fn standby(page: &mut Exposition, state: &StandbyState) {
+    let StandbyState { figures, lag, .. } = state;
+    let help = "The number of the reign that this standby follows; 0 while it is being filled.";
+    page.single("ship_epoch", "gauge", help, figures.epoch);
+    let help = "Groups that this standby lacks, as of the last sign of life of the writer.";
+    page.single("ship_waiting_groups", "gauge", help, figures.waiting_groups);
+    let help = "Time since this standby had the whole log on the remote.";
+    page.single("ship_lag_seconds", "gauge", help, lag.as_secs());
+    let help = "Pieces of the log that this standby applied.";
+    page.single("ship_parcels_total", "counter", help, figures.parcels);
+    let help = "Bytes that were read from the remote.";
+    page.single("remote_fetched_bytes_total", "counter", help, figures.bytes);
 }
 
 /// Adds the disk space of the data segments, if it is known.

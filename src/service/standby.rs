@@ -1,0 +1,102 @@
+//! What a standby answers until it has taken over: its pages for monitoring, and 503 to everything else.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::metrics::{self, Exposition};
+use super::pages::{MetricsAccess, by_minio_path, exposition, text};
+use crate::base::Entropy;
+use crate::ops::StandbyFigures;
+use crate::s3::render::{ResponseFrame, render};
+use crate::s3::{Dialect, ErrorCode, Handler, Method, Request, RequestId, Response, S3Error};
+
+/// What the pages of a standby show.
+#[derive(Debug, Clone, Default)]
+pub struct StandbyState {
+    /// The figures of the directory.
+    pub figures: StandbyFigures,
+    /// The time since the directory had all that the remote has.
+    pub lag: Duration,
+    /// The reason why the directory gets no further, if it does not.
+    pub problem: Option<String>,
+}
+
+/// The handler of a standby.
+pub struct StandbyService {
+    state: Mutex<StandbyState>,
+    metrics: MetricsAccess,
+    dialect: Dialect,
+    entropy: Arc<dyn Entropy>,
+}
+
+impl StandbyService {
+    /// A handler whose request ids come from `entropy`.
+    pub fn new(metrics: MetricsAccess, dialect: Dialect, entropy: Arc<dyn Entropy>) -> Self {
+        Self { state: Mutex::default(), metrics, dialect, entropy }
+    }
+
+    /// Replaces what the pages show.
+    pub fn show(&self, state: StandbyState) {
+        *self.lock() = state;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, StandbyState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn page(&self, name: &str, request: &Request<'_>) -> Response {
+        match (name, self.metrics) {
+            ("health", _) => text(200, "alive\n"),
+            ("ready", _) => text(503, &self.obstacle()),
+            ("metrics", access) if access.allows(request) => {
+                let state = self.lock().clone();
+                let mut page = Exposition::default();
+                metrics::standby(&mut page, &state);
+                exposition(page)
+            }
+            _ => text(404, "A standby has no such page.\n"),
+        }
+    }
+
+    /// Why a put would be refused.
+    fn obstacle(&self) -> String {
+        let StandbyState { figures, lag, problem } = self.lock().clone();
+        if let Some(problem) = problem {
+            return format!("a standby, which gets no further: {problem}\n");
+        }
+        if figures.epoch == 0 {
+            return "a standby, which is being filled\n".to_owned();
+        }
+        let (epoch, groups, secs) = (figures.epoch, figures.waiting_groups, lag.as_secs());
+        format!("a standby of reign {epoch}, {groups} groups and {secs} s behind\n")
+    }
+
+    fn refusal(&self, error: S3Error, resource: &str, head: bool) -> Response {
+        let id = RequestId::new(&*self.entropy);
+        render(Err(error), ResponseFrame { dialect: self.dialect, id: &id, resource, head })
+    }
+}
+
+impl Handler for StandbyService {
+    fn handle(&self, request: Request<'_>) -> Response {
+        let name = request.path.strip_prefix("/-/").or_else(|| by_minio_path(&request));
+        let head = matches!(request.method, Method::Head);
+        if let Some(name) = name.filter(|_| head || matches!(request.method, Method::Get)) {
+            let answer = self.page(name, &request);
+            let id = RequestId::new(&*self.entropy);
+            let frame = ResponseFrame { dialect: self.dialect, id: &id, resource: &request.path, head };
+            return render(Ok(answer), frame);
+        }
+        let error = S3Error::new(ErrorCode::ServiceUnavailable)
+            .message("This host is a standby: another one serves the objects.");
+        self.refusal(error, &request.path, head)
+    }
+
+    fn overloaded(&self, _: Option<&Request<'_>>) -> Response {
+        self.refusal(S3Error::slow_down(), "", false)
+    }
+
+    fn refused(&self, error: S3Error) -> Response {
+        self.refusal(error, "", false)
+    }
+}
