@@ -1,4 +1,4 @@
-//! A mirror over a simulated disk to a simulated target, with lost requests and lost answers.
+//! A mirror over a simulated disk to a simulated target, with crashes, lost requests and lost answers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,13 +11,15 @@ use super::{ActiveHours, MirrorSettings, MirrorState, MirrorTarget};
 use crate::base::digest::{Md5, to_hex};
 use crate::base::{Entropy as _, ManualClock, SeededEntropy, Timestamp, WriteCondition};
 use crate::client::CertificateTrust;
-use crate::fs::sim::SimFs;
+use crate::fs::sim::{CrashPolicy, SimFs};
 use crate::store::{
     Attributes, Commit, DeleteCondition, Deletion, ETag, ObjectControls, Selector, Store, StoreOptions,
     Versioning,
 };
 use crate::transfer::{Header, Origin, PeerError, PeerVersion, StoredAttributes, Tags, UploadShape};
 
+/// Crashes of the random test.
+const CRASHES: &str = "SILTSTONE_MIRROR_CRASHES";
 const KEYS: u64 = 5;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,12 +190,13 @@ struct Mirrored {
     fs: SimFs,
     clock: Arc<ManualClock>,
     target: SimTarget,
+    kept: u64,
 }
 
 impl Mirrored {
     fn new(versioned: bool, seed: u64) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
-        Self { fs: SimFs::new(), clock, target: SimTarget::new(versioned, seed) }
+        Self { fs: SimFs::new(), clock, target: SimTarget::new(versioned, seed), kept: 64 << 20 }
     }
 
     fn open(&self) -> Option<Store> {
@@ -203,6 +206,7 @@ impl Mirrored {
             keep_free_bytes: 0,
             idle_group_after: None,
             replay_after_close_max: Duration::ZERO,
+            follow_max_bytes: self.kept,
             ..StoreOptions::default()
         };
         Store::open(Arc::new(self.fs.clone()), self.clock.clone(), &SeededEntropy::new(1), options).ok()
@@ -301,6 +305,28 @@ fn bucket(store: &Store, versioned: bool) {
     }
 }
 
+fn change_one(store: &Store, random: &dyn Fn(u64) -> u64) {
+    let key = format!("k{}", random(KEYS));
+    match random(8) {
+        0 => delete(store, &key, Selector::Current),
+        1 => {
+            let id = store.bucket("b").map_or(0, |bucket| bucket.id);
+            let versions = store.followed_key(id, key.as_bytes()).map_or(Vec::new(), |it| it.versions);
+            if let Some(version) = versions.get(random(4) as usize) {
+                delete(store, &key, Selector::Id(version.id));
+            }
+        }
+        2 => {
+            if let Ok(found) = store.find("b", &key, Selector::Current) {
+                let tags = vec![("t".to_owned(), random(9).to_string())];
+                drop(store.set_tags("b", &key, found.version, tags));
+            }
+        }
+        // Few bodies and few attributes, so that versions are alike.
+        _ => drop(put(store, &key, &[random(3) as u8; 300], &random(2).to_string())),
+    }
+}
+
 #[test]
 fn a_target_gets_every_version_in_order() {
     let mirrored = Mirrored::new(true, 1);
@@ -351,4 +377,48 @@ fn a_new_mirror_takes_no_target_over_that_has_objects() {
     mirrored.converge(&store, &mirror, &mut feed);
     mirrored.check(&store, "b", false);
     assert_eq!(mirror.figures().state, MirrorState::Running);
+}
+
+#[test]
+fn a_target_converges_whenever_the_power_goes_and_requests_are_lost() {
+    let crashes: u64 = std::env::var(CRASHES).map_or(150, |count| count.parse().expect("a number"));
+    for seed in 1..=crashes {
+        let entropy = SeededEntropy::new(seed);
+        let random = |bound: u64| entropy.next_u64() % bound;
+        let (of_target, of_source) = (seed % 2 == 0, seed % 3 > 0);
+        let mut mirrored = Mirrored::new(of_target, seed);
+        mirrored.kept = if seed % 5 == 0 { 0 } else { 64 << 20 };
+        mirrored.target.set_faults(6);
+        for _ in 0..3 {
+            mirrored.fs.stop_at(mirrored.fs.operations() + 60 + random(250));
+            if let Some(store) = mirrored.open() {
+                bucket(&store, of_source);
+                let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+                let mut feed = mirror.feed(&store);
+                for _ in 0..40 {
+                    change_one(&store, &random);
+                    for _ in 0..random(4) {
+                        // The power may have gone.
+                        drop(feed.step(&mirror, &store, &mut target));
+                        mirror.work(&store, &mut target, Duration::ZERO);
+                        mirror.retry_now();
+                    }
+                    if random(10) == 0 {
+                        mirrored.clock.advance(Duration::from_secs(6));
+                        drop(store.checkpoint());
+                    }
+                }
+            }
+            let policy = [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(seed)];
+            mirrored.fs = mirrored.fs.crash(policy[random(3) as usize]);
+        }
+        let store = mirrored.open().expect("the store opens");
+        bucket(&store, of_source);
+        let mirror = mirrored.mirror();
+        let mut feed = mirror.feed(&store);
+        mirrored.converge(&store, &mirror, &mut feed);
+        let versioned = of_target && store.bucket("b").unwrap().versioning == Versioning::Enabled;
+        println!("seed {seed}");
+        mirrored.check(&store, "b", versioned);
+    }
 }
