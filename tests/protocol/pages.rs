@@ -2,6 +2,7 @@
 
 use siltstone::ops::ExpiredItem;
 use siltstone::service::{MetricsAccess, ServiceSettings};
+use siltstone::store::Beginning;
 
 use super::*;
 
@@ -122,6 +123,7 @@ fn the_guide_has_every_metric_with_its_type_and_labels() {
     assert_eq!(server.request("PUT", "/b?quota").body(limits).send().status, 200);
     let owner = server.request("PUT", "/?quota&owner=owner").body(br#"{"buckets":9}"#).send();
     assert_eq!(owner.status, 200, "{owner:?}");
+    let _follower = server.store.follower("thumbs", Beginning::Now);
     let page = page(&server, "GET", "/-/metrics");
     let mut shown = std::collections::BTreeMap::new();
     for line in page.text().lines() {

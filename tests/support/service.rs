@@ -1,13 +1,17 @@
 //! The service in this process, on a simulated disk and at a fixed time.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use siltstone::auth::{Authenticator, Users};
-use siltstone::base::{Budget, ManualClock, Md5Pool, SeededEntropy, Timestamp};
+use siltstone::base::{Budget, Clock, ManualClock, Md5Pool, SeededEntropy, Timestamp};
 use siltstone::fs::sim::SimFs;
+use siltstone::mirror::{MirrorSettings, Mirrors};
 use siltstone::ops::{Context, EntityTags, LifecycleFigures, PaddingTimes};
+use siltstone::remote::SettingSources;
 use siltstone::service::{AuditLog, Service, ServiceSettings, UserDirectory};
 use siltstone::store::{Store, StoreOptions};
+use siltstone::webhook::TargetFigures;
 
 /// The time of the tests, unless a test moves the clock.
 pub(crate) const NOW: &str = "2026-01-31T12:00:00.250Z";
@@ -44,6 +48,15 @@ pub(crate) fn store_options() -> StoreOptions {
     StoreOptions { keep_free_bytes: 0, idle_group_after: None, ..StoreOptions::default() }
 }
 
+/// A mirror that no thread works for.
+fn mirrors(clock: &Arc<dyn Clock>) -> Mirrors {
+    let text = "[[mirror]]\nname = 'away'\nbuckets = ['photos']\nendpoint = 'http://127.0.0.1:1'\n\
+        access_key = 'AK'\nsecret_key = 'SK'\n";
+    let read = |_: &Path| Err("no file is named".to_owned());
+    let sources = SettingSources { read: &read, variable: &|_| None };
+    Mirrors::new(MirrorSettings::parse(text, &sources).unwrap(), clock).unwrap()
+}
+
 impl InProcess {
     pub(crate) fn start(options: ServiceOptions<'_>) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::parse_iso8601(NOW).unwrap()));
@@ -74,6 +87,8 @@ impl InProcess {
         let expiries: Arc<LifecycleFigures> = Arc::default();
         let service = service.with_lifecycle_figures(expiries.clone());
         let service = service.with_certificate_expiry(|| Some(Timestamp::from_millis(5_000)));
+        let service = service.with_webhooks(vec![Arc::new(TargetFigures::new("thumbs"))]);
+        let service = service.with_mirrors(Arc::new(mirrors(&(clock.clone() as Arc<dyn Clock>))));
         let service = match options.audit_log {
             Some(log) => service.with_audit_log(log),
             None => service,
