@@ -82,7 +82,7 @@ impl MirrorThreads {
         let start = |mirror: &Arc<Mirror>| {
             let mirror = Arc::clone(mirror);
             RemoteThread::start("mirror", Arc::clone(store), move |store, stopped| {
-                run(&mirror, store, stopped)
+                run(&mirror, store, stopped);
             })
         };
         mirrors.iter().map(start).collect::<Result<_, _>>().map(Self)

@@ -51,8 +51,8 @@ impl SimTarget {
 
     fn call<T>(&self, effect: impl FnOnce(&mut SimState) -> T) -> Result<T, PeerError> {
         let mut state = self.0.lock().unwrap();
-        let fault = state.fault_every > 0 && self.1.next_u64() % state.fault_every == 0;
-        if fault && self.1.next_u64() % 2 == 0 {
+        let fault = state.fault_every > 0 && self.1.next_u64().is_multiple_of(state.fault_every);
+        if fault && self.1.next_u64().is_multiple_of(2) {
             return Err(PeerError::Passing("lost".to_owned()));
         }
         let done = effect(&mut state);

@@ -21,16 +21,10 @@ impl VersionPlan {
         target: usize,
         mut is_same: impl FnMut(usize, usize) -> Result<bool, E>,
     ) -> Result<Self, E> {
-        let (mut matched, mut from) = (Vec::new(), 0);
-        'source: for wanted in 0..source {
-            for there in from..target {
-                if is_same(wanted, there)? {
-                    matched.push((wanted, there));
-                    from = there + 1;
-                    continue 'source;
-                }
-            }
-            break;
+        let (mut matched, mut left) = (Vec::new(), 0..target);
+        for wanted in 0..source {
+            let Some(there) = first_same(&mut left, |there| is_same(wanted, there))? else { break };
+            matched.push((wanted, there));
         }
         Ok(Self::with(matched, source, target))
     }
@@ -46,6 +40,19 @@ impl VersionPlan {
         self.matched.truncate(at);
         Self::with(self.matched, source, target)
     }
+}
+
+/// The first of `left` that is the same; those after it are left.
+fn first_same<E>(
+    left: &mut Range<usize>,
+    mut is_same: impl FnMut(usize) -> Result<bool, E>,
+) -> Result<Option<usize>, E> {
+    for there in left {
+        if is_same(there)? {
+            return Ok(Some(there));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

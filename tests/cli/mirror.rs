@@ -42,8 +42,11 @@ fn keep_versions(peer: &Peer) {
     PeerLink::new(peer).ask_with(call, body).unwrap();
 }
 
-/// Every version of every key with its bytes and metadata, oldest first; keys without `prefix`.
-fn content(peer: &Peer, prefix: &str) -> Vec<(String, Vec<Option<(Vec<u8>, String)>>)> {
+/// The bytes of a version and its metadata; `None` for a delete marker.
+type SeenVersion = Option<(Vec<u8>, String)>;
+
+/// Every version of every key, oldest first; keys without `prefix`.
+fn content(peer: &Peer, prefix: &str) -> Vec<(String, Vec<SeenVersion>)> {
     let (mut link, mut keys) = (PeerLink::new(peer), Vec::new());
     visit_keys(&mut link, prefix, true, &mut |key| {
         keys.push(key);
@@ -74,7 +77,7 @@ fn work(source: &Peer, entropy: &SeededEntropy, from: u64, count: u64) {
         let headers = [("x-amz-meta-nth".to_owned(), nth.to_string())];
         let mut body = vec![0; (entropy.next_u64() % 100_000) as usize];
         entropy.fill(&mut body);
-        let method = if entropy.next_u64() % 5 == 0 { "DELETE" } else { "PUT" };
+        let method = if entropy.next_u64().is_multiple_of(5) { "DELETE" } else { "PUT" };
         let length = body.len() as u64;
         let call = PeerCall { method, key: &key, headers: &headers, length, ..PeerCall::default() };
         // The server may be gone.
