@@ -114,7 +114,7 @@ impl SimRemote {
 
     /// Stores an object as a stranger would: without a nonce.
     pub fn place(&self, name: &str, bytes: &[u8]) {
-        let object = StoredObject { bytes: bytes.into(), nonce: None };
+        let object = StoredObject::new(bytes.into(), None);
         self.lock().objects.insert(name.to_owned(), object);
     }
 
@@ -214,7 +214,7 @@ impl Remote for SimRemote {
         let length = usize::try_from(object.body.length()).unwrap_or(usize::MAX);
         let mut bytes = vec![0; length];
         object.body.read_at(0, &mut bytes).map_err(RemoteError::Body)?;
-        let stored = StoredObject { bytes: bytes.into(), nonce: Some(object.nonce.to_owned()) };
+        let stored = StoredObject::new(bytes.into(), Some(object.nonce.to_owned()));
         let attributes = stored.attributes(object.name);
         let write = LateWrite::Put { name: object.name.to_owned(), stored, create_only: object.create_only };
         self.write(RemoteCall::Put, write).map(|()| attributes)

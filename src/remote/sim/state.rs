@@ -1,7 +1,7 @@
 //! The objects of a simulated remote, and the writes that have not landed.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::super::{RemoteError, RemoteObject};
@@ -23,6 +23,8 @@ pub(super) struct SimState {
 pub(super) struct StoredObject {
     pub(super) bytes: Arc<[u8]>,
     pub(super) nonce: Option<String>,
+    /// Their MD5, once it was asked for.
+    md5: OnceLock<[u8; 16]>,
 }
 
 /// A write whose answer was failure, and that may still land.
@@ -32,12 +34,16 @@ pub(super) enum LateWrite {
 }
 
 impl StoredObject {
+    pub(super) fn new(bytes: Arc<[u8]>, nonce: Option<String>) -> Self {
+        Self { bytes, nonce, md5: OnceLock::new() }
+    }
+
     pub(super) fn attributes(&self, name: &str) -> RemoteObject {
         RemoteObject {
             name: name.to_owned(),
             length: self.bytes.len() as u64,
             nonce: self.nonce.clone(),
-            md5: Some(Md5::of(&self.bytes)),
+            md5: Some(*self.md5.get_or_init(|| Md5::of(&self.bytes))),
         }
     }
 }
@@ -72,7 +78,7 @@ impl SimState {
         let Some(object) = self.objects.get_mut(name) else { return false };
         let mut bytes = object.bytes.to_vec();
         bytes.get_mut(offset).into_iter().for_each(|byte| *byte ^= 0x20);
-        object.bytes = bytes.into();
+        *object = StoredObject::new(bytes.into(), object.nonce.take());
         true
     }
 }
