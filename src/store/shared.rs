@@ -15,7 +15,7 @@ use crate::index::Index;
 use crate::log::{Damage, LogError, Segments, SpaceClaim};
 use crate::store::backlog::Backlog;
 use crate::store::commit_counters::CommitCounters;
-use crate::store::follow::FollowerRegistry;
+use crate::store::follow::registry::FollowerRegistry;
 use crate::store::health::ScrubHealth;
 use crate::store::id_generator::IdGenerator;
 use crate::store::index_budget::IndexBudget;

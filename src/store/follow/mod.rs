@@ -13,25 +13,26 @@
 //! | `mod` | the interface; the log that is kept |
 //! | `change` | the changes that consumers get |
 //! | `follower` | one follower: its stage, its batches, its position |
+//! | `registry` | the progress of the followers in use |
 //! | `snapshot` | the walk over the index |
 
 mod change;
 mod follower;
+pub(super) mod registry;
 mod snapshot;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use change::{Change, ChangeBatch, ChangeKind, FollowPosition, KeyRange};
 pub use follower::{Beginning, Follower};
 
-use crate::base::Timestamp;
 use crate::format::{BucketRecord, FollowerState, VersionSummary, log_path};
 use crate::log::LogError;
 use crate::store::mutation::Mutation;
 use crate::store::shared::SharedStore;
 use crate::store::{Store, StoreError};
+use registry::FollowerProgress;
 
 /// The state of a follower in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,31 +56,6 @@ pub struct FollowedKey {
     pub bucket: Arc<BucketRecord>,
     /// The versions, oldest first.
     pub versions: Vec<VersionSummary>,
-}
-
-/// The progress of a follower in use.
-#[derive(Debug, Clone, Copy, Default)]
-struct FollowerProgress {
-    /// The last group that is done.
-    done: u64,
-    in_snapshot: bool,
-    /// Every change up to this time is done.
-    current_at: Timestamp,
-    starts_over: u64,
-}
-
-/// The followers in use, by name.
-#[derive(Default)]
-pub(super) struct FollowerRegistry(Mutex<BTreeMap<String, FollowerProgress>>);
-
-impl FollowerRegistry {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, FollowerProgress>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn update(&self, name: &str, change: impl FnOnce(&mut FollowerProgress)) {
-        change(self.lock().entry(name.to_owned()).or_default());
-    }
 }
 
 impl Store {

@@ -57,6 +57,11 @@ impl ShipError {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is mapped over results")]
+pub(super) fn disk(error: std::io::Error) -> ShipError {
+    ShipError::Disk(error.to_string())
+}
+
 /// The log on a remote, from a root on.
 #[derive(Debug, Clone)]
 pub(super) struct Chain {

@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use super::chain::{RemoteLog, ShipError};
+use super::chain::{RemoteLog, ShipError, disk};
 use super::parcel_applier::{ParcelApplier, learn_copy};
-use super::restore::disk;
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{Clock, Timestamp};
 use crate::format::{

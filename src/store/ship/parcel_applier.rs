@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use super::chain::{RemoteLog, ShipError, get};
-use super::restore::disk;
+use super::chain::{RemoteLog, ShipError, disk, get};
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{
     CopyPhase, Entry, FileHeader, FileKind, Footer, Group, GroupHeader, GroupKind, LogPosition, Parcel,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::chain::{Chain, RemoteLog, ShipError, get, line, missing};
+use super::chain::{Chain, RemoteLog, ShipError, disk, get, line, missing};
 use super::parcel_applier::{ParcelApplier, learn_copy};
 use super::reign::{NewestReign, RETURN_FILE, chain_at};
 use crate::base::limits::{MIB, PAGE_BYTES};
@@ -302,9 +302,4 @@ impl Restore<'_> {
 /// The progress after that many parcels.
 fn fetched(done: u64, total: u64) -> Progress {
     Progress { step: ProgressStep::Parcels, done, total }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it is mapped over results")]
-pub(super) fn disk(error: io::Error) -> ShipError {
-    ShipError::Disk(error.to_string())
 }

@@ -7,11 +7,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::chain::{Chain, RemoteLog, ShipError, line};
+use super::chain::{Chain, RemoteLog, ShipError, disk, line};
 use super::log_copy::{LogCopy, clear, follows, is_used, mark, unmark};
 use super::parcel_applier::ParcelApplier;
 use super::reign::{ClaimedReign, newest_reign};
-use super::restore::{disk, mark_of, restore_chain};
+use super::restore::{mark_of, restore_chain};
 use crate::base::limits::MIB;
 use crate::base::{Clock, Entropy};
 use crate::format::{Cut, FileKind, LogPosition, Parcel, RemoteMark, Root, SignOfLife};
