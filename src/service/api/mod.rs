@@ -353,6 +353,8 @@ mod tests {
             "users/n/keys/previous",
             "users/n/quota",
             "buckets/n/quota",
+            "mirrors",
+            "mirrors/n/resync",
             "quotas",
             "state",
         ];

@@ -242,7 +242,7 @@ pub(super) fn a_damaged_object_is_named_and_nothing_is_restored() {
 }
 
 fn standby_on(tiered: &Tiered, fs: &SimFs) -> Standby {
-    Standby::new(Arc::new(tiered.remote.clone()), Arc::new(fs.clone()), tiered.clock.clone())
+    Standby::new(tiered.reached(), Arc::new(fs.clone()), tiered.clock.clone())
 }
 
 /// Applies all parcels that are there, whatever fails on the way.
@@ -639,7 +639,7 @@ impl RandomRun {
             match standby.take_over(&self.draw, &mut |_| ()) {
                 Ok(Some(taken)) => break taken,
                 Err(error @ (ShipError::Disk(_) | ShipError::OtherLog)) => panic!("{error}"),
-                Ok(None) | Err(_) => assert!(tries < 40, "no takeover"),
+                failed => assert!(tries < 40, "no takeover: {:?}", failed.map(|_| ())),
             }
             if tries < 20 && self.below(4) == 0 {
                 self.ship();
