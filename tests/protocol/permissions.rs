@@ -10,7 +10,7 @@ use siltstone::service::permission::actions;
 use super::*;
 
 /// Requests, each with the one action that suffices for it and the narrowest resource to hold it on.
-const REQUESTS: [(&str, &str, &str, &str); 79] = [
+const REQUESTS: [(&str, &str, &str, &str); 81] = [
     ("GET", "/", "ListAllMyBuckets", "b"),
     ("PUT", "/new-bucket", "CreateBucket", "new-bucket"),
     ("HEAD", "/b", "ListBucket", "b"),
@@ -55,6 +55,8 @@ const REQUESTS: [(&str, &str, &str, &str); 79] = [
     ("GET", "/b?website", "GetBucketWebsite", "b"),
     ("PUT", "/b?website", "PutBucketWebsite", "b"),
     ("DELETE", "/b?website", "DeleteBucketWebsite", "b"),
+    ("GET", "/b?notification", "GetBucketNotification", "b"),
+    ("PUT", "/b?notification", "PutBucketNotification", "b"),
     ("GET", "/b?object-lock", "GetBucketObjectLockConfiguration", "b"),
     ("PUT", "/b?object-lock", "PutBucketObjectLockConfiguration", "b"),
     ("GET", "/b/k?retention", "GetObjectRetention", "b/k"),
@@ -110,6 +112,7 @@ fn body_of(target: &str) -> &'static [u8] {
         }
         "/b?quota" | "/?quota&owner=ann" => br#"{"bytes": 1000}"#,
         "/b?publicAccessBlock" => b"<PublicAccessBlockConfiguration/>",
+        "/b?notification" => b"<NotificationConfiguration/>",
         "/b?cors" => {
             b"<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod>\
               </CORSRule></CORSConfiguration>"
