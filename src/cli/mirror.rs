@@ -18,7 +18,7 @@ use siltstone::transfer::{PeerKey, PeerLink, bucket_names, versions_state, visit
 use super::api_client::{self, ApiClient, ServerAddress};
 use super::environment::Environment;
 use super::options::ServerOptions;
-use super::remote_thread::RemoteThread;
+use super::outbound_thread::OutboundThread;
 use super::{CliError, announce, config_file};
 
 /// Shown below the help.
@@ -71,7 +71,7 @@ pub(crate) enum MirrorCommand {
 }
 
 /// The mirrors of a server, each with its threads.
-pub(crate) struct MirrorThreads(Vec<RemoteThread>);
+pub(crate) struct MirrorThreads(Vec<OutboundThread>);
 
 impl MirrorThreads {
     /// Starts them.
@@ -81,7 +81,7 @@ impl MirrorThreads {
     pub(crate) fn start(store: &Arc<Store>, mirrors: &Mirrors) -> Result<Self, CliError> {
         let start = |mirror: &Arc<Mirror>| {
             let mirror = Arc::clone(mirror);
-            RemoteThread::start("mirror", Arc::clone(store), move |store, stopped| {
+            OutboundThread::start("mirror", Arc::clone(store), move |store, stopped| {
                 run(&mirror, store, stopped);
             })
         };

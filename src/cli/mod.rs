@@ -5,6 +5,7 @@ mod allocator;
 mod announce;
 mod api_client;
 mod audit_log;
+mod background;
 mod buckets;
 mod config_file;
 mod data_dir;
@@ -25,12 +26,12 @@ mod old_names;
 mod open_files;
 mod option_values;
 mod options;
+mod outbound_thread;
 mod promote;
 mod quota;
-mod remote;
-mod remote_thread;
 mod retention;
 mod running_users;
+mod sections;
 mod serve;
 mod server;
 mod service_manager;
@@ -48,13 +49,10 @@ mod users_text;
 mod webhook;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use siltstone::mirror::MirrorSettings;
-use siltstone::remote::RemoteSettings;
 use siltstone::store::TakenOver;
-use siltstone::webhook::WebhookSettings;
 
 pub(crate) use allocator::restart_configured;
 pub(crate) use environment::Environment;
@@ -67,6 +65,7 @@ use notes::Notes;
 use options::ServerOptions;
 use promote::PromoteArguments;
 use quota::QuotaCommand;
+use sections::Sections;
 use server::ServerArguments;
 use service_manager::{SOCKET_VARIABLE, ServiceManager};
 use standby::{StandbyArguments, StandbyEnd};
@@ -229,21 +228,15 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
     logging::start(options.log_level, options.log_format);
     match command {
         CliCommand::Serve | CliCommand::Server(_) => {
-            let remote = remote_of(config.as_deref(), environment)?;
-            let webhooks = config_file::section(config.as_deref(), environment, WebhookSettings::parse)?;
-            let mirrors = config_file::section(config.as_deref(), environment, MirrorSettings::parse)?;
-            serve(&options, (remote.as_ref(), &webhooks, mirrors), environment, notes, None)
+            let sections = Sections::read(config.as_deref(), environment)?;
+            serve(&options, sections, environment, notes, None)
         }
         CliCommand::Standby(arguments) => {
-            let remote = remote_of(config.as_deref(), environment)?;
-            let webhooks = config_file::section(config.as_deref(), environment, WebhookSettings::parse)?;
-            let mirrors = config_file::section(config.as_deref(), environment, MirrorSettings::parse)?;
+            let sections = Sections::read(config.as_deref(), environment)?;
             let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
-            match standby::follow(&arguments, &mut options, remote.as_ref(), &manager)? {
+            match standby::follow(&arguments, &mut options, sections.remote.as_ref(), &manager)? {
                 StandbyEnd::Stopped => Ok(()),
-                StandbyEnd::TakenOver(taken) => {
-                    serve(&options, (remote.as_ref(), &webhooks, mirrors), environment, notes, Some(taken))
-                }
+                StandbyEnd::TakenOver(taken) => serve(&options, sections, environment, notes, Some(taken)),
             }
         }
         CliCommand::Promote(arguments) => promote::run(&arguments, &options),
@@ -254,16 +247,9 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
     }
 }
 
-/// The remote that the configuration file names, told to the log.
-fn remote_of(config: Option<&Path>, environment: &Environment) -> Result<Option<RemoteSettings>, CliError> {
-    let remote = remote::settings(config, environment)?;
-    remote.iter().for_each(|remote| log::info!("the remote is {remote:?}"));
-    Ok(remote)
-}
-
 fn serve(
     options: &ServerOptions,
-    sections: (Option<&RemoteSettings>, &[WebhookSettings], Vec<MirrorSettings>),
+    sections: Sections,
     environment: &Environment,
     mut notes: Notes,
     taken: Option<TakenOver>,

@@ -8,7 +8,7 @@ use log::warn;
 use siltstone::store::Store;
 
 use super::CliError;
-use super::remote_thread::RemoteThread;
+use super::outbound_thread::OutboundThread;
 
 /// The pause after a call that has left work.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
@@ -18,7 +18,7 @@ const IDLE_PAUSE: Duration = Duration::from_secs(60);
 const END_MAX: Duration = Duration::from_secs(5);
 
 /// The thread.
-pub(crate) struct RetentionThread(RemoteThread);
+pub(crate) struct RetentionThread(OutboundThread);
 
 impl RetentionThread {
     /// Starts the thread.
@@ -26,7 +26,7 @@ impl RetentionThread {
     /// # Errors
     /// The thread cannot be started.
     pub(crate) fn start(store: Arc<Store>) -> Result<Self, CliError> {
-        RemoteThread::start("retention", store, run).map(Self)
+        OutboundThread::start("retention", store, run).map(Self)
     }
 
     /// Ends the thread.

@@ -23,21 +23,17 @@ use super::CliError;
 use super::access_log::AccessLogFile;
 use super::announce;
 use super::audit_log::AuditLogFile;
+use super::background::{BackgroundThreads, BackgroundWork};
 use super::buckets;
 use super::data_dir;
-use super::lifecycle::LifecycleThread;
 use super::listeners::{self, Listeners};
-use super::maintenance::Maintenance;
 use super::memory::MemoryPlan;
-use super::mirror::MirrorThreads;
 use super::open_files::OpenFiles;
 use super::options::ServerOptions;
-use super::retention::RetentionThread;
 use super::running_users::RunningUsers;
+use super::sections::Sections;
 use super::service_manager::ServiceManager;
-use super::ship::{ShipThread, SignThread};
 use super::signals::Signals;
-use super::tier::TierThread;
 use super::tls_files::TlsFiles;
 use super::users_file::UsersFile;
 use super::webhook::WebhookThreads;
@@ -51,7 +47,7 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// A message for the operator. The store is opened first: its lock keeps a second server from creating files.
 pub(crate) fn serve(
     options: &ServerOptions,
-    (remote, webhooks, mirrors): (Option<&RemoteSettings>, &[WebhookSettings], Vec<MirrorSettings>),
+    sections: Sections,
     users_file: UsersFile,
     manager: &ServiceManager,
     taken: Option<TakenOver>,
@@ -59,7 +55,8 @@ pub(crate) fn serve(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let plan = MemoryPlan::make(options)?;
     let files = OpenFiles::divide(plan.connections_max, plan.workers, listeners::console_files(options));
-    let store = open_store(options, (remote, taken), &plan, Arc::clone(&clock), files)?;
+    let Sections { remote, webhooks, mirrors } = sections;
+    let store = open_store(options, (remote.as_ref(), taken), &plan, Arc::clone(&clock), files)?;
     log_memory(&plan, &store);
     let first_key = create_users_file(options, &users_file)?;
     let (users, list) = users_file.read().map_err(CliError::start)?;
@@ -68,7 +65,7 @@ pub(crate) fn serve(
     let authenticator = Arc::new(authenticator(options, users, &clock));
     let memory = plan.budget();
     let expiries: Arc<LifecycleFigures> = Arc::default();
-    let figures = WebhookThreads::figures(webhooks);
+    let figures = WebhookThreads::figures(&webhooks);
     let service = service(options, &store, &authenticator, &clock, &memory, &figures)?;
     let mirrors = make_mirrors(mirrors, &clock)?;
     let service = service.with_lifecycle_figures(Arc::clone(&expiries)).with_webhooks(figures.clone());
@@ -107,11 +104,11 @@ pub(crate) fn serve(
     let console = console(options, &service, &authenticator, &clock)?;
     let link = first_key.map(|key| console.first_link(&key));
     let listeners = Listeners::bind(config, options.console_listen, &clock, service, console)?;
+    keep_followers(&store, &webhooks, &mirrors);
+    let expiry_log = access_log.clone();
+    let work = BackgroundWork { webhooks: (webhooks, figures), mirrors, expiry_log, expiries };
     let reloader = Reloader { users, tls, access_log, audit_log };
-    keep_followers(&store, webhooks, &mirrors);
-    let webhooks = WebhookThreads::start(&store, webhooks, &options.region.0[0], &figures)?;
-    let followers = (webhooks, MirrorThreads::start(&store, &mirrors)?);
-    run_until_stopped(options, listeners, store, (reloader, expiries, followers), link, manager)
+    run_until_stopped(options, listeners, store, (reloader, work), link, manager)
 }
 
 fn make_mirrors(settings: Vec<MirrorSettings>, clock: &Arc<dyn Clock>) -> Result<Arc<Mirrors>, CliError> {
@@ -159,21 +156,16 @@ pub(crate) fn load_tls(options: &ServerOptions) -> Result<Option<(TlsFiles, Arc<
     Ok(Some((files, Arc::new(tls))))
 }
 
-/// Serves until a signal, then stops maintenance and closes the store.
+/// Serves until a signal, then ends the threads in the background and closes the store.
 fn run_until_stopped(
     options: &ServerOptions,
     listeners: Listeners,
     store: Arc<Store>,
-    (reloader, expiries, (webhooks, mirrors)): (
-        Reloader,
-        Arc<LifecycleFigures>,
-        (WebhookThreads, MirrorThreads),
-    ),
+    (reloader, work): (Reloader, BackgroundWork),
     first_start: Option<Option<String>>,
     manager: &ServiceManager,
 ) -> Result<(), CliError> {
     let scheme = if reloader.tls.is_some() { "https" } else { "http" };
-    let expiry_log = reloader.access_log.clone();
     let stopped: Arc<OnceLock<Instant>> = Arc::default();
     let (stopping, handles, told) = (Arc::clone(&stopped), listeners.handles(), manager.clone());
     let stop = move || {
@@ -186,13 +178,7 @@ fn run_until_stopped(
     if let Some(link) = first_start {
         announce::first_steps(scheme, address, console, link.as_deref());
     }
-    let tier = store.tier_figures().map(|_| TierThread::start(Arc::clone(&store))).transpose()?;
-    let ships = store.ship_figures().map(|_| ShipThread::start(Arc::clone(&store), options.ship_every.0));
-    let ships = ships.transpose()?;
-    let retention = store.ship_figures().map(|_| RetentionThread::start(Arc::clone(&store))).transpose()?;
-    let signs = store.ship_figures().map(|_| SignThread::start(Arc::clone(&store))).transpose()?;
-    let maintenance = Maintenance::start(Arc::clone(&store), options.reclaim_rate.0, options.scrub_pace())?;
-    let lifecycle = LifecycleThread::start(Arc::clone(&store), expiry_log, expiries)?;
+    let background = BackgroundThreads::start(options, &store, work)?;
     if console != address {
         info!(
             "the console is at {scheme}://{}{}",
@@ -204,14 +190,7 @@ fn run_until_stopped(
     manager.ready();
     let outcome = listeners.run();
     signals.end();
-    lifecycle.end();
-    mirrors.end();
-    maintenance.end();
-    webhooks.end();
-    tier.into_iter().for_each(TierThread::end);
-    retention.into_iter().for_each(RetentionThread::end);
-    ships.into_iter().for_each(ShipThread::end);
-    signs.into_iter().for_each(SignThread::end);
+    background.end();
     close(store, *stopped.get_or_init(Instant::now) + options.shutdown_timeout.0);
     outcome.map_err(|e| CliError::start(format!("cannot go on serving: {e}")))
 }

@@ -9,7 +9,7 @@ use siltstone::base::OsEntropy;
 use siltstone::store::{Store, StoreError};
 
 use super::CliError;
-use super::remote_thread::RemoteThread;
+use super::outbound_thread::OutboundThread;
 
 /// The longest wait for the end of the thread.
 const END_MAX: Duration = Duration::from_secs(5);
@@ -18,7 +18,7 @@ const END_MAX: Duration = Duration::from_secs(5);
 const SIGN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The thread.
-pub(crate) struct ShipThread(RemoteThread);
+pub(crate) struct ShipThread(OutboundThread);
 
 impl ShipThread {
     /// Starts the thread, which sends the log at that interval.
@@ -26,7 +26,7 @@ impl ShipThread {
     /// # Errors
     /// The thread cannot be started.
     pub(crate) fn start(store: Arc<Store>, every: Duration) -> Result<Self, CliError> {
-        RemoteThread::start("ship", store, move |store, stopped| run(store, stopped, every)).map(Self)
+        OutboundThread::start("ship", store, move |store, stopped| run(store, stopped, every)).map(Self)
     }
 
     /// Sends what was written last, and ends the thread.
@@ -62,7 +62,7 @@ fn run(store: &Store, stopped: &Receiver<()>, every: Duration) {
 }
 
 /// The thread that gives signs of life. It has no other work, so that a long parcel or checkpoint does not look like the end of the writer.
-pub(crate) struct SignThread(RemoteThread);
+pub(crate) struct SignThread(OutboundThread);
 
 impl SignThread {
     /// Starts the thread.
@@ -70,7 +70,7 @@ impl SignThread {
     /// # Errors
     /// The thread cannot be started.
     pub(crate) fn start(store: Arc<Store>) -> Result<Self, CliError> {
-        RemoteThread::start("sign-of-life", store, give_signs).map(Self)
+        OutboundThread::start("sign-of-life", store, give_signs).map(Self)
     }
 
     /// Ends the thread.

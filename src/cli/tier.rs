@@ -9,7 +9,7 @@ use siltstone::base::OsEntropy;
 use siltstone::store::{Store, StoreError, TierProgress};
 
 use super::CliError;
-use super::remote_thread::RemoteThread;
+use super::outbound_thread::OutboundThread;
 
 /// The interval of looks for segments to send, and for bytes to give back.
 const STEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 const END_MAX: Duration = Duration::from_secs(2);
 
 /// The thread.
-pub(crate) struct TierThread(RemoteThread);
+pub(crate) struct TierThread(OutboundThread);
 
 impl TierThread {
     /// Starts the thread.
@@ -29,7 +29,7 @@ impl TierThread {
     /// The thread cannot be started.
     pub(crate) fn start(store: Arc<Store>) -> Result<Self, CliError> {
         let run = |store: &Store, stopped: &Receiver<()>| TierLoop { store, stopped, failing: None }.run();
-        RemoteThread::start("tier", store, run).map(Self)
+        OutboundThread::start("tier", store, run).map(Self)
     }
 
     /// Ends the thread, unless it sends a segment for longer: the next start sends that again.

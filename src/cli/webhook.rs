@@ -8,13 +8,13 @@ use siltstone::store::Store;
 use siltstone::webhook::{TargetFigures, Webhook, WebhookFigures, WebhookSettings};
 
 use super::CliError;
-use super::remote_thread::RemoteThread;
+use super::outbound_thread::OutboundThread;
 
 /// The longest wait for the end of all threads.
 const END_MAX: Duration = Duration::from_secs(3);
 
 /// The threads, one for each target.
-pub(crate) struct WebhookThreads(Vec<RemoteThread>);
+pub(crate) struct WebhookThreads(Vec<OutboundThread>);
 
 impl WebhookThreads {
     /// The figures for targets, which their threads count in.
@@ -36,7 +36,7 @@ impl WebhookThreads {
             info!("events go to the webhook {target:?}");
             let mut webhook = Webhook::new(store, target, region, Arc::clone(figures))
                 .map_err(|why| CliError::start(format!("the webhook {target:?}: {why}")))?;
-            RemoteThread::start("webhook", Arc::clone(store), move |store, stopped| {
+            OutboundThread::start("webhook", Arc::clone(store), move |store, stopped| {
                 webhook.run(store, stopped);
             })
         };
@@ -46,7 +46,7 @@ impl WebhookThreads {
     /// Ends the threads. What a target has not accepted by then it gets after the next start.
     pub(crate) fn end(mut self) {
         let by = Instant::now() + END_MAX;
-        self.0.iter_mut().for_each(RemoteThread::stop);
+        self.0.iter_mut().for_each(OutboundThread::stop);
         for thread in self.0 {
             thread.end(by.saturating_duration_since(Instant::now()), "an event");
         }

@@ -1,4 +1,4 @@
-//! Threads that work with the remote, and whose end may not wait for it.
+//! Threads that work with another server, and whose end may not wait for it.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -11,7 +11,7 @@ use siltstone::store::Store;
 use super::CliError;
 
 /// A thread with a name.
-pub(crate) struct RemoteThread {
+pub(crate) struct OutboundThread {
     name: &'static str,
     /// `None` once the thread was told to end.
     stop: Option<Sender<()>>,
@@ -20,7 +20,7 @@ pub(crate) struct RemoteThread {
     thread: JoinHandle<()>,
 }
 
-impl RemoteThread {
+impl OutboundThread {
     /// Starts the thread. `run` returns soon after its receiver is disconnected.
     ///
     /// # Errors
@@ -47,11 +47,11 @@ impl RemoteThread {
         self.stop = None;
     }
 
-    /// Ends the thread, unless it works on `unfinished` for longer than `within`: the next start does that again.
+    /// Ends the thread, unless it sends `unfinished` for longer than `within`: the next start sends that again.
     pub(crate) fn end(mut self, within: Duration, unfinished: &str) {
         self.stop();
         if self.ended.recv_timeout(within) == Err(RecvTimeoutError::Timeout) {
-            info!("{unfinished} is on its way to the remote: the next start sends it again");
+            info!("{unfinished} is still on its way: the next start sends it again");
         } else if self.thread.join().is_err() {
             error!("the {} thread panicked", self.name);
         }

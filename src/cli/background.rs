@@ -1,0 +1,98 @@
+//! The threads of a running server beside those that answer requests.
+
+use std::sync::Arc;
+
+use siltstone::mirror::Mirrors;
+use siltstone::ops::LifecycleFigures;
+use siltstone::store::Store;
+use siltstone::webhook::{WebhookFigures, WebhookSettings};
+
+use super::CliError;
+use super::access_log::AccessLogFile;
+use super::lifecycle::LifecycleThread;
+use super::maintenance::Maintenance;
+use super::mirror::MirrorThreads;
+use super::options::ServerOptions;
+use super::retention::RetentionThread;
+use super::ship::{ShipThread, SignThread};
+use super::tier::TierThread;
+use super::webhook::WebhookThreads;
+
+/// The work of the threads beside the store.
+pub(crate) struct BackgroundWork {
+    /// The targets of events, each with its figures.
+    pub(crate) webhooks: (Vec<WebhookSettings>, WebhookFigures),
+    /// The mirrors.
+    pub(crate) mirrors: Arc<Mirrors>,
+    /// The log that expiries are written to.
+    pub(crate) expiry_log: Option<Arc<AccessLogFile>>,
+    /// The figures that expiries are counted in.
+    pub(crate) expiries: Arc<LifecycleFigures>,
+}
+
+/// The threads. Those for the remote, for webhooks and for mirrors only exist where they are configured.
+pub(crate) struct BackgroundThreads {
+    lifecycle: LifecycleThread,
+    mirrors: MirrorThreads,
+    maintenance: Maintenance,
+    webhooks: WebhookThreads,
+    tier: Option<TierThread>,
+    shipping: Option<ShippingThreads>,
+}
+
+/// The threads of a store that ships its log.
+struct ShippingThreads {
+    retention: RetentionThread,
+    ship: ShipThread,
+    signs: SignThread,
+}
+
+impl BackgroundThreads {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn start(
+        options: &ServerOptions,
+        store: &Arc<Store>,
+        work: BackgroundWork,
+    ) -> Result<Self, CliError> {
+        let (targets, figures) = &work.webhooks;
+        let has_remote = store.tier_figures().is_some();
+        let ships = store.ship_figures().is_some();
+        Ok(Self {
+            webhooks: WebhookThreads::start(store, targets, &options.region.0[0], figures)?,
+            mirrors: MirrorThreads::start(store, &work.mirrors)?,
+            tier: has_remote.then(|| TierThread::start(Arc::clone(store))).transpose()?,
+            shipping: ships.then(|| ShippingThreads::start(options, store)).transpose()?,
+            maintenance: Maintenance::start(Arc::clone(store), options.reclaim_rate.0, options.scrub_pace())?,
+            lifecycle: LifecycleThread::start(Arc::clone(store), work.expiry_log, work.expiries)?,
+        })
+    }
+
+    /// Ends the threads. The log is shipped after the others wrote to it for the last time.
+    pub(crate) fn end(self) {
+        self.lifecycle.end();
+        self.mirrors.end();
+        self.maintenance.end();
+        self.webhooks.end();
+        self.tier.into_iter().for_each(TierThread::end);
+        self.shipping.into_iter().for_each(ShippingThreads::end);
+    }
+}
+
+impl ShippingThreads {
+    fn start(options: &ServerOptions, store: &Arc<Store>) -> Result<Self, CliError> {
+        Ok(Self {
+            ship: ShipThread::start(Arc::clone(store), options.ship_every.0)?,
+            retention: RetentionThread::start(Arc::clone(store))?,
+            signs: SignThread::start(Arc::clone(store))?,
+        })
+    }
+
+    fn end(self) {
+        self.retention.end();
+        self.ship.end();
+        self.signs.end();
+    }
+}
