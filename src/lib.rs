@@ -31,11 +31,11 @@
 //! | [`index`] | the state that the entries add up to, in memory | base, format |
 //! | [`s3`] | the vocabulary of the protocol | base, xml |
 //! | [`remote`] | objects on another S3 server, encrypted or not; a simulated one for tests | base, format, client |
-//! | [`client`] | a client of S3 servers: signed requests over TCP or TLS | base, xml |
+//! | [`client`] | a client of S3 servers: signed requests over TCP or TLS, its settings and its limits | base, xml |
 //! | [`transfer`] | copies of objects to other S3 servers | base, xml, client |
 //! | [`store`] | the engine: commit, read, recover, reclaim, scrub | the storage column |
-//! | [`webhook`] | S3's records of events, sent by HTTP | base, client, remote, s3, store |
-//! | [`mirror`] | buckets on other S3 servers that follow the log of the store | base, client, remote, transfer, store; fs for the simulation in its tests |
+//! | [`webhook`] | S3's records of events, sent by HTTP | base, client, s3, store |
+//! | [`mirror`] | buckets on other S3 servers that follow the log of the store | base, client, transfer, store; fs for the simulation in its tests |
 //! | [`auth`] | signatures, users, permissions | base, s3 |
 //! | [`ops`] | S3 operations on the store | base, xml, s3, auth, store |
 //! | [`service`] | from request to response | base, s3, auth, ops, mirror, webhook |

@@ -19,8 +19,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("s3", &["base", "xml"]),
     ("store", &["base", "format", "fs", "log", "index", "remote"]),
     // The simulated disk is for its tests alone.
-    ("mirror", &["base", "fs", "client", "transfer", "remote", "store"]),
-    ("webhook", &["base", "client", "remote", "s3", "store"]),
+    ("mirror", &["base", "fs", "client", "transfer", "store"]),
+    ("webhook", &["base", "client", "s3", "store"]),
     ("auth", &["base", "s3"]),
     ("ops", &["base", "xml", "s3", "auth", "store"]),
     ("service", &["base", "s3", "auth", "ops", "mirror", "webhook"]),

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use clap::{Arg, Command};
-use siltstone::remote::SettingSources;
+use siltstone::client::SettingSources;
 use siltstone::service::MetricsAccess;
 use toml_edit::{Document, Item, Value};
 

@@ -7,7 +7,7 @@ use super::settings::MirrorPlace;
 use super::source::{VersionBytes, headers_of, known_entity_tag, shape_of, tags_of};
 use super::target::MirrorTarget;
 use super::version_plan::VersionPlan;
-use crate::remote::RateLimit;
+use crate::client::RateLimit;
 use crate::store::{FoundVersion, Selector, Store, StoreError, VersionSummary, Versioning};
 use crate::transfer::{PeerError, PeerVersion, StoredAttributes, bare};
 

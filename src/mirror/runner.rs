@@ -11,8 +11,7 @@ use super::key_copy::{KeyCopied, KeyCopy};
 use super::settings::MirrorSettings;
 use super::target::{HttpTarget, MirrorTarget};
 use crate::base::{Clock, Entropy as _, OsEntropy, SeededEntropy, Timestamp};
-use crate::client::{Endpoint, RequestSigner};
-use crate::remote::{CircuitBreaker, RateLimit};
+use crate::client::{CircuitBreaker, RateLimit};
 use crate::store::{
     Beginning, Change, ChangeBatch, ChangeKind, FollowPosition, Follower, Store, StoreError, Versioning,
 };
@@ -150,11 +149,14 @@ impl Mirror {
     /// # Errors
     /// No authority for certificates is known.
     pub fn new(settings: MirrorSettings, clock: Arc<dyn Clock>) -> Result<Self, String> {
-        let endpoint = Endpoint::unresolved(&settings.endpoint, &settings.trust)?.with_patience(SILENCE_MAX);
-        let signer = RequestSigner::new(&settings.access_key, &settings.secret_key, &settings.region);
+        let endpoint = settings.server.unresolved()?.with_patience(SILENCE_MAX);
+        let signer = settings.server.signer();
         let figures = MirrorFigures {
             name: settings.name.clone(),
-            target: format!("{} {}/{}", settings.endpoint, settings.target_bucket, settings.target_prefix),
+            target: format!(
+                "{} {}/{}",
+                settings.server.endpoint, settings.target_bucket, settings.target_prefix
+            ),
             ..MirrorFigures::default()
         };
         Ok(Self {

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::base::Timestamp;
-use crate::client::{CertificateTrust, Endpoint};
-use crate::remote::{SettingProblem, SettingSources, certificate_trust, settings};
+use crate::client::settings::{self, KeyFields, ServerFields};
+use crate::client::{ServerSettings, SettingProblem, SettingSources};
 
 /// The most mirrors.
 const MIRRORS_MAX: usize = 16;
@@ -24,16 +24,8 @@ const BUCKET_MARK: &str = "{bucket}";
 pub struct MirrorSettings {
     /// Its name.
     pub name: String,
-    /// `http://HOST:PORT` or `https://HOST:PORT`.
-    pub endpoint: String,
-    /// The region that requests are signed for.
-    pub region: String,
-    /// The access key.
-    pub access_key: String,
-    /// The secret key.
-    pub secret_key: String,
-    /// The certificates of the server that are accepted.
-    pub trust: CertificateTrust,
+    /// The server of the target.
+    pub server: ServerSettings,
     /// The buckets, each with the beginning of its keys; empty for all.
     pub sources: Vec<(String, String)>,
     /// The bucket at the target, where `{bucket}` stands for the name of the source.
@@ -68,7 +60,7 @@ pub struct ActiveHours {
 impl fmt::Debug for MirrorSettings {
     /// Shows no key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}/{} of {}", self.name, self.target_bucket, self.target_prefix, self.endpoint)
+        write!(f, "{}: {}/{} of {}", self.name, self.target_bucket, self.target_prefix, self.server.endpoint)
     }
 }
 
@@ -170,21 +162,24 @@ impl MirrorSettings {
 }
 
 impl MirrorTable {
+    fn server(&self) -> ServerFields<'_> {
+        ServerFields {
+            endpoint: &self.endpoint,
+            region: self.region.as_ref(),
+            access_key: KeyFields { value: self.access_key.as_ref(), file: self.access_key_file.as_ref() },
+            secret_key: KeyFields { value: self.secret_key.as_ref(), file: self.secret_key_file.as_ref() },
+            ca_file: self.ca_file.as_ref(),
+            fingerprint: self.fingerprint.as_ref(),
+        }
+    }
+
     fn settings(
         &self,
         whole: &Range<usize>,
         files: &SettingSources<'_>,
     ) -> Result<MirrorSettings, SettingProblem> {
         let name = settings::checked(&self.name, is_name, "is not a name of letters, digits and -")?;
-        let trust = certificate_trust(self.ca_file.as_ref(), self.fingerprint.as_ref())?;
-        let at = |why| (self.endpoint.span(), why);
-        Endpoint::unresolved(self.endpoint.get_ref(), &trust).map_err(at)?;
-        let variable =
-            |key: &str| format!("SILTSTONE_MIRROR_{}_{key}", name.to_uppercase().replace('-', "_"));
-        let key = |field: &str, value, file, variable: &str| {
-            settings::key_of((field, variable), (value, file), whole, files)
-        };
-        let (access, secret) = (variable("ACCESS_KEY"), variable("SECRET_KEY"));
+        let variables = format!("SILTSTONE_MIRROR_{}", name.to_uppercase().replace('-', "_"));
         let sources = self.buckets.iter().flatten().map(source_of).collect::<Result<Vec<_>, _>>()?;
         let target_bucket = match &self.target_bucket {
             Some(bucket) => {
@@ -201,16 +196,7 @@ impl MirrorTable {
         }
         let prefix = self.target_prefix.as_ref().map_or(Ok(String::new()), settings::prefix_of)?;
         Ok(MirrorSettings {
-            endpoint: self.endpoint.get_ref().trim_end_matches('/').to_owned(),
-            region: match &self.region {
-                Some(region) => {
-                    settings::checked(region, settings::is_region, "is not the name of a region")?
-                }
-                None => settings::USUAL_REGION.to_owned(),
-            },
-            access_key: key("access_key", &self.access_key, &self.access_key_file, &access)?,
-            secret_key: key("secret_key", &self.secret_key, &self.secret_key_file, &secret)?,
-            trust,
+            server: self.server().settings(&variables, whole, files)?,
             sources,
             target_bucket,
             target_prefix: if prefix.is_empty() { prefix } else { format!("{prefix}/") },
@@ -270,7 +256,7 @@ mod tests {
         assert_eq!(mirror.place("logs", "2025/x"), None);
         assert!(mirror.place("logs", "2026/x").is_some() && mirror.place("other", "x").is_none());
         let from_variable = parse(&WHOLE.replace("secret_key = 'SK'\n", "")).unwrap().remove(0);
-        assert_eq!(from_variable.secret_key, "SKENV");
+        assert_eq!(from_variable.server.secret_key, "SKENV");
         assert_eq!(parse("workers = 2\n").unwrap(), []);
     }
 

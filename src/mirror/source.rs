@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::base::digest::{Md5, to_hex};
 use crate::base::limits::{GIB, MIB};
-use crate::remote::RateLimit;
+use crate::client::RateLimit;
 use crate::store::{ETag, FoundVersion, ObjectReader, Store, VersionRecord};
 use crate::transfer::{Header, Origin, PeerError, SendBody, Tags, UploadShape};
 

@@ -10,7 +10,7 @@ use super::source::{headers_of, tags_of};
 use super::{ActiveHours, MirrorSettings, MirrorState, MirrorTarget};
 use crate::base::digest::{Md5, to_hex};
 use crate::base::{Entropy as _, ManualClock, SeededEntropy, Timestamp, WriteCondition};
-use crate::client::CertificateTrust;
+use crate::client::{CertificateTrust, ServerSettings};
 use crate::fs::sim::{CrashPolicy, SimFs};
 use crate::store::{
     Attributes, Commit, DeleteCondition, Deletion, ETag, ObjectControls, Selector, Store, StoreOptions,
@@ -215,11 +215,13 @@ impl Mirrored {
     fn mirror(&self) -> Mirror {
         let settings = MirrorSettings {
             name: "away".into(),
-            endpoint: "http://localhost:1".into(),
-            region: "r".into(),
-            access_key: "a".into(),
-            secret_key: "s".into(),
-            trust: CertificateTrust::System,
+            server: ServerSettings {
+                endpoint: "http://localhost:1".into(),
+                region: "r".into(),
+                access_key: "a".into(),
+                secret_key: "s".into(),
+                trust: CertificateTrust::System,
+            },
             sources: vec![],
             target_bucket: "{bucket}".into(),
             target_prefix: "copy/".into(),

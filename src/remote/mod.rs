@@ -3,21 +3,17 @@
 //! Objects there have names below the prefix. None is ever overwritten with other bytes: a repeated put sends the same ones.
 //! This module sees neither segments nor the log; `store` decides which objects there are, and when they go.
 
-mod breaker;
 mod encrypted;
 pub mod probe;
-mod rate;
 mod requests;
 mod s3;
-pub(crate) mod settings;
+mod settings;
 pub mod sim;
 
-pub(crate) use breaker::CircuitBreaker;
 pub use encrypted::{EncryptedRemote, EncryptionKey, EncryptionKeys};
-pub(crate) use rate::RateLimit;
 pub use requests::{RemoteCall, RequestFigures, RequestsByCall};
 pub use s3::S3Remote;
-pub use settings::{RemoteSettings, SettingProblem, SettingSources, certificate_trust};
+pub use settings::RemoteSettings;
 
 use std::fmt;
 use std::io;

@@ -108,7 +108,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::remote::SettingSources;
+    use crate::client::SettingSources;
 
     const BODY: &str = "{\"Records\":[]}";
 

@@ -8,8 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::client::{CertificateTrust, Endpoint};
-use crate::remote::{SettingProblem, SettingSources, certificate_trust};
+use crate::client::{CertificateTrust, Endpoint, SettingProblem, SettingSources, certificate_trust};
 use crate::s3::notification::{EventPattern, KeyFilter};
 
 /// The most records of a request, and the number without `batch`.

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use siltstone::base::{Entropy as _, SeededEntropy};
-use siltstone::remote::{NewObject, Remote as _, RemoteError, RemoteSettings, S3Remote, SettingSources};
+use siltstone::client::SettingSources;
+use siltstone::remote::{NewObject, Remote as _, RemoteError, RemoteSettings, S3Remote};
 use tempfile::TempDir;
 
 use crate::support::client::eventually;

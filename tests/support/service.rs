@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{Budget, Clock, ManualClock, Md5Pool, SeededEntropy, Timestamp};
+use siltstone::client::SettingSources;
 use siltstone::fs::sim::SimFs;
 use siltstone::mirror::{MirrorSettings, Mirrors};
 use siltstone::ops::{Context, EntityTags, LifecycleFigures, PaddingTimes};
-use siltstone::remote::SettingSources;
 use siltstone::service::{AuditLog, Service, ServiceSettings, UserDirectory};
 use siltstone::store::{Store, StoreOptions};
 use siltstone::webhook::TargetFigures;

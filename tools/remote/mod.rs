@@ -10,13 +10,12 @@ use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
 use siltstone::base::{SystemClock, Timestamp};
+use siltstone::client::SettingSources;
 use siltstone::format::{FileKind, RemoteMark, StoreId};
 use siltstone::fs::{OsFs, ReadOnlyFs};
 use siltstone::log::{list_numbers, open_file};
 use siltstone::remote::probe::{ProbeReport, ProbeSize, nonce, probe};
-use siltstone::remote::{
-    NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote, SettingSources,
-};
+use siltstone::remote::{NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote};
 use siltstone::store::{
     Progress, ShipError, audit_remote, delete_strangers, divergent_changes, remote_reach,
     restore_from_remote, restore_from_remote_at,

@@ -11,7 +11,7 @@ mod tests;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use crate::client::{Answer, Endpoint, RequestSigner, listed};
+use crate::client::{Answer, listed};
 use crate::remote::settings::RemoteSettings;
 use crate::remote::{NewObject, ObjectPart, Remote, RemoteCall, RemoteError, RemoteObject, RequestsByCall};
 use answers::{NONCE_HEADER, check_range, error_of, md5_of, md5_of_tag, object_of};
@@ -36,9 +36,8 @@ impl S3Remote {
     /// # Errors
     /// The URL has another form, or the certificate authorities cannot be read: a message for the operator.
     pub fn new(settings: &RemoteSettings) -> Result<Self, String> {
-        let endpoint = Endpoint::unresolved(&settings.endpoint, &settings.trust)?;
-        let signer = RequestSigner::new(&settings.access_key, &settings.secret_key, &settings.region);
-        let signer = signer.signing_bodies(None);
+        let endpoint = settings.server.unresolved()?;
+        let signer = settings.server.signer().signing_bodies(None);
         let link = RemoteLink::new(endpoint, signer, settings.upload_rate, settings.download_rate);
         let prefix = settings.key_prefix();
         Ok(Self { link, bucket: format!("/{}", settings.bucket), prefix })

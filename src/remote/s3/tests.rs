@@ -7,7 +7,7 @@ use std::thread;
 
 use super::*;
 use crate::base::digest::{Md5, to_hex};
-use crate::client::CertificateTrust;
+use crate::client::{CertificateTrust, ServerSettings};
 use crate::remote::RequestFigures;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -54,13 +54,15 @@ impl ScriptedServer {
 
 fn remote_at(port: u16) -> S3Remote {
     let settings = RemoteSettings {
-        endpoint: format!("http://127.0.0.1:{port}"),
+        server: ServerSettings {
+            endpoint: format!("http://127.0.0.1:{port}"),
+            region: "us-east-1".into(),
+            access_key: "AK".into(),
+            secret_key: "secret".into(),
+            trust: CertificateTrust::System,
+        },
         bucket: "cold".into(),
         prefix: "p".into(),
-        region: "us-east-1".into(),
-        access_key: "AK".into(),
-        secret_key: "secret".into(),
-        trust: CertificateTrust::System,
         upload_rate: 0,
         download_rate: 0,
         encryption: None,

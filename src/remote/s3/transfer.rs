@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use crate::base::digest::{Md5, Sha256, to_hex};
 use crate::base::limits::MIB;
+use crate::client::RateLimit;
 use crate::remote::Body;
-use crate::remote::rate::RateLimit;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 

@@ -10,8 +10,7 @@ use crate::client::{
     Answer, Endpoint, HttpConnection, QueryParameter, RequestSigner, RequestToSign, StreamedRequest,
     encoded_query,
 };
-use crate::remote::breaker::CircuitBreaker;
-use crate::remote::rate::RateLimit;
+use crate::client::{CircuitBreaker, RateLimit};
 use crate::remote::requests::RequestCounters;
 use crate::remote::s3::answers;
 use crate::remote::s3::transfer::{BodyReader, BoundedSink, DigestedBody, Pace};

@@ -51,15 +51,15 @@ impl CircuitBreaker {
     }
 
     fn refusal(&self) -> String {
-        format!("not tried, since the remote failed {} times: {}", self.failures, self.reason)
+        format!("not tried, since {} tries failed: {}", self.failures, self.reason)
     }
 
-    /// The remote has answered.
+    /// The server has answered.
     pub(crate) fn succeeded(&mut self) {
         *self = Self::default();
     }
 
-    /// The remote was not reached, or is not able to answer.
+    /// The server was not reached, or is not able to answer.
     pub(crate) fn failed(&mut self, now: Instant, reason: &str) {
         self.failures = self.failures.saturating_add(1);
         reason.clone_into(&mut self.reason);
@@ -100,7 +100,7 @@ mod tests {
             breaker.failed(now, "refused");
         }
         let why = breaker.admit(now).unwrap_err();
-        assert!(why.contains("refused") && why.contains("8 times"), "{why}");
+        assert!(why.contains("refused") && why.contains("8 tries"), "{why}");
         breaker.admit(now + PAUSE_MIN).unwrap();
         breaker.succeeded();
         breaker.admit(now).unwrap();
