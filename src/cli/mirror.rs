@@ -138,7 +138,7 @@ pub(crate) fn command(
     }
 }
 
-/// A line for each mirror: its fields, separated by tabs.
+/// A line for each mirror and each refused key: its fields, separated by tabs.
 fn table(text: &str) -> Result<Vec<String>, CliError> {
     let answer = api_client::parsed(text)?;
     let line = |row: &Value| {
@@ -153,19 +153,45 @@ fn table(text: &str) -> Result<Vec<String>, CliError> {
             ),
         };
         format!(
-            "{}\t{}\t{}\t{} s behind, {} keys due, {} failing\t{} objects, {} bytes, {} removed\t{error}",
+            "{}\t{}\t{}\t{} s behind, {} keys due, {} failing, {} refused\t{} objects, {} bytes, {} removed\t{error}",
             text("name"),
             text("target"),
             text("state"),
             number("lag_seconds"),
             number("due_keys"),
             number("failing_keys"),
+            number("refused_keys"),
             number("objects"),
             number("bytes"),
             number("removed"),
         )
     };
-    Ok(answer["mirrors"].as_array().into_iter().flatten().map(line).collect())
+    let lines = |row| [line(row)].into_iter().chain(refused_lines(row));
+    Ok(answer["mirrors"].as_array().into_iter().flatten().flat_map(lines).collect())
+}
+
+/// A line for each key of a mirror that the target refused.
+fn refused_lines(row: &Value) -> Vec<String> {
+    let listed = row["refused"].as_array().into_iter().flatten();
+    let line = |refused: &Value| {
+        let text = |field: &str| refused[field].as_str().unwrap_or_default();
+        let place = format!("{}/{}", text("bucket"), text("key"));
+        format!(
+            "{}\trefused\t{place}\t{}\t{}",
+            row["name"].as_str().unwrap_or_default(),
+            text("time"),
+            text("text")
+        )
+    };
+    let mut lines: Vec<_> = listed.map(line).collect();
+    let unlisted = row["refused_keys"].as_u64().unwrap_or_default().saturating_sub(lines.len() as u64);
+    if unlisted > 0 {
+        lines.push(format!(
+            "{}\trefused\tup to {unlisted} more keys: `siltstone mirror verify` names them",
+            row["name"].as_str().unwrap_or_default()
+        ));
+    }
+    lines
 }
 
 /// The differences that a comparison found.

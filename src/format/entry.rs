@@ -208,7 +208,9 @@ impl Entry {
             Self::BucketConfiguration { .. } => Features::BUCKET_CONFIGURATIONS,
             Self::OwnerQuota { .. } => Features::OWNER_QUOTAS,
             Self::RemoteSegment { .. } => Features::REMOTE_SEGMENTS,
-            Self::Follower { .. } => Features::FOLLOWERS,
+            Self::Follower { state, .. } => {
+                Features::FOLLOWERS.with(state.as_ref().map_or(Features::NONE, FollowerState::features))
+            }
             Self::VersionPut { record, .. } | Self::VersionAmend { record, .. } => record.features(),
             Self::UploadPut { record, .. } => record.features(),
             _ => Features::NONE,
@@ -541,10 +543,18 @@ fn decode_end(from: &mut ByteDecoder<'_>) -> Decoded<CheckpointEnd> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{Attributes, CopyPhase, ETag, LogPosition, ObjectControls, SnapshotCursor};
+    use crate::format::{
+        Attributes, CopyPhase, ETag, LogPosition, ObjectControls, RefusedKey, RefusedKeys, SnapshotCursor,
+    };
 
     fn follower(state: Option<FollowerState>) -> Entry {
         Entry::Follower { name: "away".into(), state }
+    }
+
+    fn refused() -> RefusedKeys {
+        let time = Timestamp::from_millis(9);
+        let key = RefusedKey { bucket: 77, key: b"a/b".to_vec(), time, reason: "400".into() };
+        RefusedKeys { unlisted: 3, keys: vec![key] }
     }
 
     fn all_kinds() -> Vec<Entry> {
@@ -615,10 +625,20 @@ mod tests {
                 }),
             },
             Entry::RemoteSegment { segment: 300, copy: None },
-            follower(Some(FollowerState { position: LogPosition { sequence: 900, crc: 7 }, snapshot: None })),
+            follower(Some(FollowerState {
+                position: LogPosition { sequence: 900, crc: 7 },
+                snapshot: None,
+                refused: RefusedKeys::default(),
+            })),
+            follower(Some(FollowerState {
+                position: LogPosition { sequence: 900, crc: 7 },
+                snapshot: None,
+                refused: refused(),
+            })),
             follower(Some(FollowerState {
                 position: LogPosition { sequence: 900, crc: 7 },
                 snapshot: Some(SnapshotCursor { bucket: 77, key: key() }),
+                refused: refused(),
             })),
             follower(None),
             Entry::Cause(Cause {

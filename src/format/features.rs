@@ -19,21 +19,25 @@ impl Features {
     pub const REMOTE_SEGMENTS: Self = Self(1 << 4);
     /// Entries of the kind *follower*.
     pub const FOLLOWERS: Self = Self(1 << 5);
+    /// Entries of the kind *follower* with refused keys.
+    pub const REFUSED_KEYS: Self = Self(1 << 8);
     /// All that this version knows.
     const KNOWN: Self = Self::BUCKET_CONFIGURATIONS
         .with(Self::OBJECT_CONTROLS)
         .with(Self::OWNER_QUOTAS)
         .with(Self::AMENDED_CONTROLS)
         .with(Self::REMOTE_SEGMENTS)
-        .with(Self::FOLLOWERS);
+        .with(Self::FOLLOWERS)
+        .with(Self::REFUSED_KEYS);
     /// The known features, by their bits.
-    pub const NAMES: [(Self, &str); 6] = [
+    pub const NAMES: [(Self, &str); 7] = [
         (Self::BUCKET_CONFIGURATIONS, "bucket configurations"),
         (Self::OBJECT_CONTROLS, "object controls"),
         (Self::OWNER_QUOTAS, "owner quotas"),
         (Self::AMENDED_CONTROLS, "amended controls"),
         (Self::REMOTE_SEGMENTS, "remote segments"),
         (Self::FOLLOWERS, "followers"),
+        (Self::REFUSED_KEYS, "refused keys"),
     ];
 
     /// The features of a header field. The error holds the unknown bits.

@@ -51,7 +51,7 @@ pub use extent::{EXTENT_LAYOUT, ExtentHeader};
 pub use extent_ref::ExtentRef;
 pub use features::Features;
 pub use file_header::{FILE_LAYOUT, FileHeader, FileKind, StoreId};
-pub use follower::{Cause, FollowerState, SnapshotCursor};
+pub use follower::{Cause, FollowerState, RefusedKey, RefusedKeys, SnapshotCursor};
 pub use footer::{FOOTER_LAYOUT, Footer};
 pub use group::{GROUP_LAYOUT, Group, GroupHeader, GroupKind, Pack, UncheckedGroup};
 pub use ids::{UploadId, VersionId};

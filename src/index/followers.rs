@@ -9,9 +9,14 @@ use crate::format::FollowerState;
 /// A bound on the memory of a follower without its name and key.
 const FOLLOWER_BYTES: u64 = 256;
 
-/// The memory that a follower may take, in bytes, without the key of its cursor.
-pub fn follower_bytes(name: &str) -> u64 {
-    FOLLOWER_BYTES + name.len() as u64
+/// A bound on the memory of a refused key without its key and reason.
+const REFUSED_BYTES: u64 = 128;
+
+/// The memory that a follower may take, in bytes.
+pub fn follower_bytes(name: &str, state: &FollowerState) -> u64 {
+    let cursor = state.snapshot.as_ref().map_or(0, |cursor| cursor.key.len());
+    let refused = state.refused.keys.len() as u64 * REFUSED_BYTES;
+    FOLLOWER_BYTES + refused + (name.len() + cursor + state.refused.text_bytes()) as u64
 }
 
 /// The followers by name. A clone is a snapshot and costs O(1).
@@ -42,7 +47,6 @@ impl Followers {
 
     /// The memory that they take up, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let key_len = |state: &FollowerState| state.snapshot.as_ref().map_or(0, |cursor| cursor.key.len());
-        self.by_name.iter().map(|(name, state)| follower_bytes(name) + key_len(state) as u64).sum()
+        self.by_name.iter().map(|(name, state)| follower_bytes(name, state)).sum()
     }
 }

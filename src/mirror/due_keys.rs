@@ -9,6 +9,8 @@ use crate::store::{FollowPosition, VersionId};
 /// The pause after the first failure of a key. It doubles with each, and is drawn from its second half.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// The tries of a key that the target refuses.
+const REFUSALS_MAX: u32 = 10;
 
 /// A key of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,6 +47,9 @@ struct KeyState {
     /// Whether a worker has it, or it waits for one.
     placed: bool,
     failures: u32,
+    /// How often the target refused it, and the keys that it had accepted before.
+    refusals: u32,
+    accepted_before: u64,
 }
 
 struct BatchState {
@@ -61,6 +66,8 @@ struct DueState {
     batches: VecDeque<BatchState>,
     /// The number of the first batch.
     first: u64,
+    /// The keys of which the target was found or made to have the object so far.
+    accepted: u64,
     closed: bool,
 }
 
@@ -72,6 +79,11 @@ pub(super) struct DueKeys {
 }
 
 impl DueWork {
+    /// A comparison of everything.
+    pub(super) fn of_comparison() -> Self {
+        Self { compare: true, ..Self::default() }
+    }
+
     fn merge(&mut self, other: Self) {
         self.versions |= other.versions;
         self.compare |= other.compare;
@@ -117,6 +129,11 @@ impl DueKeys {
         self.lock().keys.len()
     }
 
+    /// The keys that the target did not refuse yet.
+    pub(super) fn unrefused(&self) -> usize {
+        self.lock().keys.values().filter(|key| key.refusals == 0).count()
+    }
+
     /// The keys that failed, and wait.
     pub(super) fn failing(&self) -> usize {
         self.lock().keys.values().filter(|key| key.failures > 0).count()
@@ -134,15 +151,33 @@ impl DueKeys {
         Some(TakenKey { due, work, batches })
     }
 
-    /// A worker has copied a key.
-    pub(super) fn copied(&self, taken: TakenKey) {
+    /// A worker has copied a key. `is_there` tells whether the target has an object of it now.
+    pub(super) fn copied(&self, taken: TakenKey, is_there: bool) {
+        self.lock().accepted += u64::from(is_there);
+        self.set_aside(taken);
+    }
+
+    /// Whether a key that was refused is to be set aside: after some tries, and if the target took other keys meanwhile.
+    pub(super) fn is_refused_for_good(&self, taken: &TakenKey) -> bool {
+        let mut state = self.lock();
+        let accepted = state.accepted;
+        let known = state.keys.get_mut(&taken.due).expect("a taken key is known");
+        if known.refusals == 0 {
+            known.accepted_before = accepted;
+        }
+        known.refusals += 1;
+        known.refusals >= REFUSALS_MAX && accepted > known.accepted_before
+    }
+
+    /// A worker is done with a key, which is due no longer unless it has changed meanwhile.
+    pub(super) fn set_aside(&self, taken: TakenKey) {
         let mut state = self.lock();
         for number in taken.batches {
             let at = (number - state.first) as usize;
             state.batches[at].left -= 1;
         }
         let known = state.keys.get_mut(&taken.due).expect("a taken key is known");
-        known.failures = 0;
+        (known.failures, known.refusals) = (0, 0);
         if known.work.is_empty() && known.batches.is_empty() {
             state.keys.remove(&taken.due);
         } else {

@@ -17,6 +17,8 @@ pub(super) struct KeyCopied {
     pub(super) objects: u64,
     pub(super) bytes: u64,
     pub(super) removed: u64,
+    /// Whether the target has the current object now.
+    pub(super) is_there: bool,
 }
 
 /// The copy of a key.
@@ -91,7 +93,8 @@ impl<'c> KeyCopy<'c> {
             true => self.copy_versions(&versions, work)?,
             false => self.copy_current(versions.last(), keeps, work)?,
         }
-        Ok(self.done)
+        let is_there = versions.last().is_some_and(|current| !current.delete_marker);
+        Ok(KeyCopied { is_there, ..self.done })
     }
 
     /// Makes the current version of the target that of the store.
@@ -170,7 +173,7 @@ impl<'c> KeyCopy<'c> {
             }
             let (found, id) = (self.find(&versions[*wanted])?, there[*matched].id.as_deref());
             let attributes = self.target.attributes(self.place, id)?;
-            let attributes = attributes.ok_or_else(|| gone("a version of the target"))?;
+            let attributes = attributes.ok_or_else(gone)?;
             match self.difference(&found, id, &attributes)? {
                 VersionDifference::None => {}
                 VersionDifference::Tags => self.target.set_tags(self.place, id, &tags_of(&found.version))?,
@@ -207,7 +210,7 @@ impl<'c> KeyCopy<'c> {
         }
         let found = self.find(wanted)?;
         let attributes = self.target.attributes(self.place, there.id.as_deref())?;
-        let attributes = attributes.ok_or_else(|| gone("a version of the target"))?;
+        let attributes = attributes.ok_or_else(gone)?;
         Ok(attributes.kept == headers_of(&found.version))
     }
 
@@ -265,14 +268,14 @@ impl<'c> KeyCopy<'c> {
         match self.store.find(self.bucket, self.key, which) {
             Ok(found) if found.version.id == version.id => Ok(found),
             Ok(_) | Err(StoreError::NoSuchBucket | StoreError::NoSuchKey | StoreError::NoSuchVersion) => {
-                Err(gone("a version"))
+                Err(gone())
             }
             Err(error) => Err(PeerError::Passing(error.to_string())),
         }
     }
 }
 
-/// The next try begins from the versions of its time.
-fn gone(what: &str) -> PeerError {
-    PeerError::Lasting(format!("{what} went away meanwhile"))
+/// A version went away meanwhile, which is no refusal: the next try begins from the versions of its time.
+fn gone() -> PeerError {
+    PeerError::Absent
 }

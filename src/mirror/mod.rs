@@ -6,7 +6,8 @@
 //! one copy. One worker has a key at a time; keys are copied side by side.
 //!
 //! The position in the log is saved once all keys that were due before it are copied. A key that fails stays due, with growing pauses,
-//! for as long as it takes. Nothing is added to the metadata of users: versions are compared by length, entity tag and attributes.
+//! for as long as it takes while the target is away or refuses everything. One that the target refuses while it accepts others is set aside
+//! after some tries; the list is saved with the position. Nothing is added to the metadata of users: versions are compared by length, entity tag and attributes.
 //!
 //! | Files | Job |
 //! |---|---|
@@ -15,11 +16,13 @@
 //! | `version_plan` | the versions to append and to remove |
 //! | `key_copy` | the copy of one key |
 //! | `source` | the bytes and headers of a version |
+//! | `refusals` | the keys that the target refuses, which are set aside |
 //! | `target` | the requests to the target |
 //! | `runner` | the threads of a mirror, and its figures |
 
 mod due_keys;
 mod key_copy;
+mod refusals;
 mod runner;
 mod settings;
 mod source;
@@ -28,6 +31,7 @@ mod target;
 mod tests;
 mod version_plan;
 
+pub use refusals::MirrorRefusal;
 pub use runner::{Mirror, MirrorFigures, MirrorState, Mirrors};
 pub use settings::{ActiveHours, MirrorPlace, MirrorSettings};
 pub use target::MirrorTarget;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::due_keys::{DueKey, DueKeys, DueWork, TakenKey};
 use super::key_copy::{KeyCopied, KeyCopy};
+use super::refusals::{MirrorRefusal, Refusals};
 use super::settings::MirrorSettings;
 use super::target::{HttpTarget, MirrorTarget};
 use crate::base::{Clock, Entropy as _, OsEntropy, SeededEntropy, Timestamp};
@@ -53,6 +54,10 @@ pub struct MirrorFigures {
     pub due_keys: u64,
     /// Keys that failed, and are tried again.
     pub failing_keys: u64,
+    /// Keys that the target refused, and that are not tried before they change, or before a start or a resync.
+    pub refused_keys: u64,
+    /// The refused keys, as far as they are listed.
+    pub refused: Vec<MirrorRefusal>,
     /// Objects that were sent.
     pub objects: u64,
     /// Their bytes.
@@ -69,7 +74,8 @@ pub struct Mirror {
     peer: Peer,
     clock: Arc<dyn Clock>,
     keys: DueKeys,
-    rate: Option<RateLimit>,
+    refusals: Refusals,
+    pub(super) rate: Option<RateLimit>,
     breaker: Mutex<CircuitBreaker>,
     jitter: SeededEntropy,
     figures: Mutex<MirrorFigures>,
@@ -83,7 +89,7 @@ pub struct Mirrors(Vec<Arc<Mirror>>);
 
 /// The reading side of a mirror.
 pub(super) struct MirrorFeed {
-    follower: Follower,
+    pub(super) follower: Follower,
     names: HashMap<u64, String>,
     /// The end of a walk, after which the target is searched for keys that the store does not have.
     search: Option<FollowPosition>,
@@ -163,6 +169,7 @@ impl Mirror {
             peer: Peer { endpoint, signer, bucket: String::new() },
             clock,
             keys: DueKeys::default(),
+            refusals: Refusals::default(),
             rate: RateLimit::new(settings.rate),
             breaker: Mutex::default(),
             jitter: SeededEntropy::new(OsEntropy.next_u64()),
@@ -181,7 +188,9 @@ impl Mirror {
     /// Its figures.
     pub fn figures(&self) -> MirrorFigures {
         let (due_keys, failing_keys) = (self.keys.len() as u64, self.keys.failing() as u64);
-        MirrorFigures { due_keys, failing_keys, ..self.counted().clone() }
+        let (refused, unlisted) = self.refusals.shown();
+        let refused_keys = refused.len() as u64 + unlisted;
+        MirrorFigures { due_keys, failing_keys, refused_keys, refused, ..self.counted().clone() }
     }
 
     /// The server of the target.
@@ -235,19 +244,35 @@ impl Mirror {
     fn run_worker(&self, store: &Store, begun: Timestamp) {
         let mut target = HttpTarget::new(&self.peer, begun);
         while !self.is_stopped() {
-            if !self.is_active_hour() || !self.work(store, &mut target, LOOK_EVERY) {
-                thread::sleep(if self.keys.len() == 0 { Duration::ZERO } else { LOOK_EVERY });
+            if !self.work(store, &mut target, LOOK_EVERY) {
+                thread::sleep(self.pause());
             }
         }
     }
 
+    /// The pause of a worker that copied nothing: none where it has waited for a key.
+    pub(super) fn pause(&self) -> Duration {
+        if self.keys.len() == 0 && self.is_active_hour() { Duration::ZERO } else { LOOK_EVERY }
+    }
+
     pub(super) fn feed(&self, store: &Store) -> MirrorFeed {
         let follower = store.follower(&self.settings.name, Beginning::Snapshot);
+        self.refusals.restore(store, follower.refused());
+        self.try_refused();
         MirrorFeed { follower, names: HashMap::new(), search: None, begun: false }
     }
 
-    /// Copies a key that is due; `false` if there is none or none may be tried.
+    /// Makes the refused keys of the list due again. One more refusal sets them aside.
+    fn try_refused(&self) {
+        let again = self.refusals.keys().into_iter().map(|due| (due, DueWork::of_comparison()));
+        self.keys.add(again.collect(), None);
+    }
+
+    /// Copies a key that is due; `false` if there is none, or none may be tried now.
     pub(super) fn work(&self, store: &Store, target: &mut dyn MirrorTarget, wait: Duration) -> bool {
+        if !self.is_active_hour() {
+            return false;
+        }
         let Some(taken) = self.keys.take(wait) else { return false };
         if self.breaker().admit(Instant::now()).is_err() {
             self.keys.not_tried(taken);
@@ -257,20 +282,31 @@ impl Mirror {
             Ok(copied) => {
                 self.breaker().succeeded();
                 self.count(copied);
-                self.keys.copied(taken);
+                self.refusals.remove(&taken.due);
+                self.keys.copied(taken, copied.is_there);
             }
-            Err(error) => {
-                let is_outage = matches!(error, PeerError::Passing(_));
-                let why = error.text();
-                match is_outage {
-                    true => self.breaker().failed(Instant::now(), &why),
-                    false => self.breaker().succeeded(),
-                }
-                self.note(format!("{}/{}: {why}", taken.due.bucket.1, taken.due.key));
-                self.keys.failed(taken, self.jitter.next_u64());
-            }
+            Err(error) => self.not_copied(taken, error),
         }
         true
+    }
+
+    fn not_copied(&self, taken: TakenKey, error: PeerError) {
+        let is_outage = matches!(error, PeerError::Passing(_));
+        let is_refused = matches!(error, PeerError::Lasting(_) | PeerError::Unsupported(_));
+        let why = error.text();
+        match is_outage {
+            true => self.breaker().failed(Instant::now(), &why),
+            false => self.breaker().succeeded(),
+        }
+        self.note(format!("{}/{}: {why}", taken.due.bucket.1, taken.due.key));
+        let was_refused = || self.refusals.contains(&taken.due);
+        if is_refused && (was_refused() || self.keys.is_refused_for_good(&taken)) {
+            // The list comes first: the position may be saved as soon as the key is done.
+            self.refusals.add(&taken.due, self.clock.now(), &why);
+            self.keys.set_aside(taken);
+        } else {
+            self.keys.failed(taken, self.jitter.next_u64());
+        }
     }
 
     fn copy(
@@ -338,10 +374,14 @@ impl MirrorFeed {
         target: &mut dyn MirrorTarget,
     ) -> Result<bool, FeedError> {
         if let Some(end) = mirror.keys.done() {
+            self.follower.set_refused(mirror.refusals.saved());
             self.follower.done_through(store, end)?;
         }
         if mirror.resync.load(Ordering::Acquire) {
+            mirror.refusals.count_again();
+            self.follower.set_refused(mirror.refusals.saved());
             self.follower.walk_again(store)?;
+            mirror.try_refused();
             mirror.resync.store(false, Ordering::Release);
             (self.begun, self.search) = (true, None);
             mirror.set_state(MirrorState::Running);
@@ -364,8 +404,10 @@ impl MirrorFeed {
     }
 
     /// Saves the position that is done.
-    fn end(&mut self, mirror: &Mirror, store: &Store) {
-        let done = mirror.keys.done().map_or(Ok(()), |end| self.follower.done_through(store, end));
+    pub(super) fn end(&mut self, mirror: &Mirror, store: &Store) {
+        let end = mirror.keys.done();
+        self.follower.set_refused(mirror.refusals.saved());
+        let done = end.map_or(Ok(()), |end| self.follower.done_through(store, end));
         if let Err(error) = done.and_then(|()| self.follower.save(store)) {
             log::info!("mirror {}: its position is not saved: {error}", mirror.name());
         }
@@ -449,8 +491,8 @@ impl MirrorFeed {
         store: &Store,
         target: &mut dyn MirrorTarget,
     ) -> Result<bool, FeedError> {
-        // Keys that are due are not there yet, or not gone.
-        if mirror.keys.len() > 0 {
+        // Other keys that are due are not there yet, or not gone.
+        if mirror.keys.unrefused() > 0 {
             return Ok(false);
         }
         let mut extra = Vec::new();
@@ -464,7 +506,7 @@ impl MirrorFeed {
                     store.followed_key(id, key.as_bytes()).is_some_and(|it| !it.versions.is_empty());
                 if !is_known {
                     let due = DueKey { bucket: (id, name.clone()), key: key.to_owned() };
-                    extra.push((due, DueWork { compare: true, ..DueWork::default() }));
+                    extra.push((due, DueWork::of_comparison()));
                 }
                 extra.len() < EXTRA_MAX
             })?;

@@ -1,8 +1,8 @@
 //! A mirror over a simulated disk to a simulated target, with crashes, lost requests and lost answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::runner::{Mirror, MirrorFeed};
 use super::settings::MirrorPlace;
@@ -36,6 +36,8 @@ struct SimState {
     next_id: u64,
     /// One of so many requests fails, and half of these after their effect.
     fault_every: u64,
+    /// The keys that are never taken; with an empty one, none is.
+    refused: BTreeSet<String>,
     puts: u64,
 }
 
@@ -135,9 +137,13 @@ impl MirrorTarget for SimTarget {
             Ok(String::new())
         })?;
         self.call(|state| {
+            if state.refused.contains(&place.key) || state.refused.contains("") {
+                return Err(PeerError::Lasting(format!("400 {}", "InvalidKey ".repeat(40))));
+            }
             state.puts += 1;
             state.add(place, Some((bytes, headers.to_vec(), tags.clone())));
-        })
+            Ok(())
+        })?
     }
 
     fn set_tags(&mut self, place: &MirrorPlace, id: Option<&str>, tags: &Tags) -> Result<(), PeerError> {
@@ -191,12 +197,15 @@ struct Mirrored {
     clock: Arc<ManualClock>,
     target: SimTarget,
     kept: u64,
+    rate: u64,
+    hours: ActiveHours,
 }
 
 impl Mirrored {
     fn new(versioned: bool, seed: u64) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
-        Self { fs: SimFs::new(), clock, target: SimTarget::new(versioned, seed), kept: 64 << 20 }
+        let (target, hours) = (SimTarget::new(versioned, seed), ActiveHours::default());
+        Self { fs: SimFs::new(), clock, target, kept: 64 << 20, rate: 0, hours }
     }
 
     fn open(&self) -> Option<Store> {
@@ -225,8 +234,8 @@ impl Mirrored {
             sources: vec![],
             target_bucket: "{bucket}".into(),
             target_prefix: "copy/".into(),
-            rate: 0,
-            hours: ActiveHours::default(),
+            rate: self.rate,
+            hours: self.hours,
             workers: 1,
         };
         Mirror::new(settings, self.clock.clone()).unwrap()
@@ -379,6 +388,136 @@ fn a_new_mirror_takes_no_target_over_that_has_objects() {
     mirrored.converge(&store, &mirror, &mut feed);
     mirrored.check(&store, "b", false);
     assert_eq!(mirror.figures().state, MirrorState::Running);
+}
+
+/// Makes the target refuse these keys, and no others.
+fn refuse(mirrored: &Mirrored, keys: &[&str]) {
+    let refused = keys.iter().map(|key| if key.is_empty() { String::new() } else { format!("copy/{key}") });
+    mirrored.target.0.lock().unwrap().refused = refused.collect();
+}
+
+#[test]
+fn a_key_that_the_target_refuses_is_set_aside_and_named_until_it_is_copied() {
+    let mut mirrored = Mirrored::new(true, 1);
+    let store = mirrored.open().unwrap();
+    bucket(&store, true);
+    refuse(&mirrored, &["k1"]);
+    put(&store, "k1", b"one", "1");
+    put(&store, "k2", b"two", "1");
+    let mirror = mirrored.mirror();
+    let mut feed = mirror.feed(&store);
+    mirrored.converge(&store, &mirror, &mut feed);
+    let figures = mirror.figures();
+    assert_eq!((figures.refused_keys, figures.due_keys, figures.objects), (1, 0, 1));
+    let named = &figures.refused[0];
+    assert_eq!((named.bucket.as_str(), named.key.as_str()), ("b", "k1"));
+    assert!(named.reason.starts_with("400 InvalidKey") && named.reason.len() <= 300, "{}", named.reason);
+    // It is known after a crash, too, and one more refusal of it holds nothing back.
+    feed.end(&mirror, &store);
+    mirrored.fs = mirrored.fs.crash(CrashPolicy::DropAll);
+    let store = mirrored.open().unwrap();
+    let mirror = mirrored.mirror();
+    let mut feed = mirror.feed(&store);
+    assert_eq!(mirror.figures().refused, figures.refused);
+    put(&store, "k1", b"other", "1");
+    mirrored.converge(&store, &mirror, &mut feed);
+    assert_eq!(mirror.figures().refused_keys, 1);
+    // It is tried at a start, and copied with all of its versions.
+    feed.end(&mirror, &store);
+    refuse(&mirrored, &[]);
+    let mirror = mirrored.mirror();
+    let mut feed = mirror.feed(&store);
+    mirrored.converge(&store, &mirror, &mut feed);
+    assert_eq!((mirror.figures().refused_keys, mirror.figures().objects), (0, 2));
+    mirrored.check(&store, "b", true);
+    feed.end(&mirror, &store);
+    assert!(mirrored.mirror().feed(&store).follower.refused().is_empty());
+}
+
+#[test]
+fn a_target_that_refuses_everything_holds_the_position_back() {
+    let mirrored = Mirrored::new(false, 1);
+    let store = mirrored.open().unwrap();
+    bucket(&store, false);
+    let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+    let mut feed = mirror.feed(&store);
+    mirrored.converge(&store, &mirror, &mut feed);
+    refuse(&mirrored, &[""]);
+    put(&store, "k0", b"one", "1");
+    put(&store, "k1", b"one", "1");
+    for _ in 0..100 {
+        feed.step(&mirror, &store, &mut target).unwrap();
+        mirror.work(&store, &mut target, Duration::ZERO);
+        mirror.retry_now();
+    }
+    let figures = mirror.figures();
+    assert_eq!((figures.refused_keys, figures.due_keys, figures.failing_keys), (0, 2, 2));
+    assert!(!store.is_followed("away"));
+    refuse(&mirrored, &[]);
+    mirrored.converge(&store, &mirror, &mut feed);
+    mirrored.check(&store, "b", false);
+}
+
+#[test]
+fn refused_keys_beyond_the_list_are_counted_and_a_resync_tries_all_of_them() {
+    let mirrored = Mirrored::new(false, 1);
+    let store = mirrored.open().unwrap();
+    bucket(&store, false);
+    let names: Vec<_> = (0..103).map(|at| format!("r{at:03}")).collect();
+    refuse(&mirrored, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+    let mut feed = mirror.feed(&store);
+    for name in &names {
+        put(&store, name, b"one", "1");
+    }
+    // All of them are refused once before one is accepted.
+    for _ in 0..200 {
+        feed.step(&mirror, &store, &mut target).unwrap();
+        mirror.work(&store, &mut target, Duration::ZERO);
+    }
+    put(&store, "k0", b"one", "1");
+    mirrored.converge(&store, &mirror, &mut feed);
+    let figures = mirror.figures();
+    assert_eq!((figures.refused_keys, figures.refused.len()), (103, 100));
+    refuse(&mirrored, &[]);
+    mirror.resync();
+    mirrored.converge(&store, &mirror, &mut feed);
+    assert_eq!((mirror.figures().refused_keys, mirrored.target.0.lock().unwrap().keys.len()), (0, 104));
+}
+
+#[test]
+fn bytes_are_booked_with_the_rate_limit() {
+    let mirrored = Mirrored { rate: 1_000, ..Mirrored::new(false, 1) };
+    let store = mirrored.open().unwrap();
+    bucket(&store, false);
+    put(&store, "k0", &[1; 200], "1");
+    let (mirror, begun) = (mirrored.mirror(), Instant::now());
+    mirrored.converge(&store, &mirror, &mut mirror.feed(&store));
+    // A burst of a quarter of a second is free, of which the object has taken four fifths or, some time later, more.
+    let pause = mirror.rate.as_ref().unwrap().book(1_000, begun);
+    assert!(pause >= Duration::from_millis(950), "{pause:?}");
+}
+
+#[test]
+fn nothing_is_sent_at_other_hours() {
+    let mirrored = Mirrored { hours: ActiveHours::parse("23:00-06:00").unwrap(), ..Mirrored::new(false, 1) };
+    // The clock begins at 22:13.
+    let store = mirrored.open().unwrap();
+    bucket(&store, false);
+    let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+    let mut feed = mirror.feed(&store);
+    assert!(!mirror.work(&store, &mut target, Duration::ZERO));
+    assert!(mirror.pause() > Duration::ZERO, "a worker turns in a circle");
+    put(&store, "k0", b"one", "1");
+    for _ in 0..20 {
+        feed.step(&mirror, &store, &mut target).unwrap();
+        assert!(!mirror.work(&store, &mut target, Duration::ZERO));
+    }
+    assert_eq!((mirror.figures().state, mirror.figures().due_keys), (MirrorState::Paused, 1));
+    mirrored.clock.advance(Duration::from_secs(47 * 60));
+    mirrored.converge(&store, &mirror, &mut feed);
+    assert_eq!(mirror.figures().state, MirrorState::Running);
+    mirrored.check(&store, "b", false);
 }
 
 #[test]

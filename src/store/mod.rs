@@ -106,7 +106,7 @@ pub use error::{OpenError, QuotaHolder, StoreError};
 pub use expiry::{EXPIRY_GROUP_MAX, ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest};
 pub use follow::{
     Beginning, Change, ChangeBatch, ChangeKind, FollowPosition, FollowedKey, Follower, FollowerFigures,
-    KeyRange,
+    KeyRange, RefusedKey, RefusedKeys,
 };
 pub use health::{Health, ReadOnlyReason};
 pub use listings::UploadPages;

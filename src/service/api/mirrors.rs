@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{ApiError, document, done};
 use crate::auth::{Action, Identity};
 use crate::base::Timestamp;
-use crate::mirror::{MirrorFigures, MirrorState};
+use crate::mirror::{MirrorFigures, MirrorRefusal, MirrorState};
 use crate::ops::FollowerFigures;
 use crate::s3::Response;
 use crate::service::Service;
@@ -43,6 +43,10 @@ fn mirror_document(figures: &MirrorFigures, follower: Option<&FollowerFigures>) 
         MirrorState::Occupied => "occupied",
     };
     let error = figures.last_error.as_ref();
+    let refused = figures.refused.iter().map(|refusal| {
+        let MirrorRefusal { bucket, key, time, reason } = refusal;
+        json!({ "bucket": bucket, "key": key, "time": time.to_iso8601(), "text": reason })
+    });
     json!({
         "name": name,
         "target": target,
@@ -52,6 +56,8 @@ fn mirror_document(figures: &MirrorFigures, follower: Option<&FollowerFigures>) 
         "starts_over": follower.map(|follower| follower.starts_over),
         "due_keys": due_keys,
         "failing_keys": failing_keys,
+        "refused_keys": figures.refused_keys,
+        "refused": refused.collect::<Vec<_>>(),
         "objects": objects,
         "bytes": bytes,
         "removed": removed,

@@ -13,6 +13,8 @@ pub(in crate::service) fn mirrors(page: &mut Exposition, mirrors: &Mirrors) {
     each("mirror_due_keys", "gauge", "Keys that the mirror has to copy.", |it| it.due_keys);
     let help = "Keys that the mirror could not copy, and tries again.";
     each("mirror_failing_keys", "gauge", help, |it| it.failing_keys);
+    let help = "Keys that the target refused, and that wait for a change, a start or a resync.";
+    each("mirror_refused_keys", "gauge", help, |it| it.refused_keys);
     each("mirror_objects_total", "counter", "Objects that were sent.", |it| it.objects);
     each("mirror_bytes_total", "counter", "Bytes of the objects that were sent.", |it| it.bytes);
     let help = "Objects, versions and delete markers that were removed at the target.";

@@ -48,6 +48,7 @@ pub enum ChangeKind {
 /// A place that a consumer hands back when everything before it is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FollowPosition {
+    /// Without refused keys, which the follower knows.
     pub(super) state: FollowerState,
     /// Every change up to this time is before the place.
     pub(super) time: Timestamp,

@@ -7,7 +7,7 @@ use super::change::{Change, ChangeBatch, FollowPosition, KeyRange};
 use super::snapshot::SnapshotWalk;
 use crate::base::Timestamp;
 use crate::base::limits::MIB;
-use crate::format::{Cause, Entry, FileKind, FollowerState, Group, LogPosition, SnapshotCursor};
+use crate::format::{Cause, Entry, FileKind, FollowerState, Group, LogPosition, RefusedKeys, SnapshotCursor};
 use crate::log::{LogError, LogFollower, list_numbers};
 use crate::store::shared::SharedStore;
 use crate::store::{Store, StoreError};
@@ -35,8 +35,11 @@ pub struct Follower {
     news: u64,
     saved_news: u64,
     saved_at: Timestamp,
-    /// The last place that is done.
+    /// The last place that is done; `None` until the stage is known.
     done: Option<FollowPosition>,
+    /// The keys that are done although they were refused, and whether the saved ones are others.
+    refused: RefusedKeys,
+    refused_anew: bool,
 }
 
 enum FollowStage {
@@ -49,7 +52,7 @@ enum FollowStage {
 }
 
 impl Follower {
-    pub(super) fn new(name: &str, beginning: Beginning) -> Self {
+    pub(super) fn new(name: &str, beginning: Beginning, refused: RefusedKeys) -> Self {
         Self {
             name: name.to_owned(),
             beginning,
@@ -58,6 +61,8 @@ impl Follower {
             saved_news: 0,
             saved_at: Timestamp::default(),
             done: None,
+            refused,
+            refused_anew: false,
         }
     }
 
@@ -99,16 +104,28 @@ impl Follower {
         if now.since(self.saved_at) >= SAVE_EVERY { self.save(store) } else { Ok(()) }
     }
 
-    /// Saves the last place that is done, if there was news since.
+    /// The keys that are done although they were refused.
+    pub fn refused(&self) -> &RefusedKeys {
+        &self.refused
+    }
+
+    /// Replaces the keys that are done although they were refused. They are saved together with the next position.
+    pub fn set_refused(&mut self, refused: RefusedKeys) {
+        self.refused_anew |= self.refused != refused;
+        self.refused = refused;
+    }
+
+    /// Saves the last place that is done, if there was news since, or other keys were refused.
     ///
     /// # Errors
     /// Those of the commit.
     pub fn save(&mut self, store: &Store) -> Result<(), StoreError> {
-        let Some(place) = self.done.as_ref().filter(|place| place.news > self.saved_news) else {
-            return Ok(());
-        };
-        store.set_follower(&self.name, Some(place.state.clone()))?;
+        let is_news = |place: &&FollowPosition| place.news > self.saved_news || self.refused_anew;
+        let Some(place) = self.done.as_ref().filter(is_news) else { return Ok(()) };
+        let state = FollowerState { refused: self.refused.clone(), ..place.state.clone() };
+        store.set_follower(&self.name, Some(state))?;
         (self.saved_news, self.saved_at) = (place.news, store.shared.clock.now());
+        self.refused_anew = false;
         Ok(())
     }
 
@@ -136,6 +153,7 @@ impl Follower {
         };
         match open_log(shared, state.position)? {
             Some(log) => {
+                self.done = Some(self.place(state.position, state.snapshot.clone()));
                 self.stage = match state.snapshot.clone() {
                     Some(cursor) => FollowStage::Snapshot(SnapshotWalk::after(cursor), state.position),
                     None => FollowStage::Log(Box::new(log)),
@@ -165,10 +183,10 @@ impl Follower {
             .map_err(|error| shared.failed(error))?;
         let position = log.position();
         let snapshot = (beginning == Beginning::Snapshot).then(SnapshotCursor::default);
-        let state = FollowerState { position, snapshot: snapshot.clone() };
+        let state = FollowerState { position, snapshot: snapshot.clone(), refused: self.refused.clone() };
         store.set_follower(&self.name, Some(state))?;
-        let now = shared.clock.now();
-        (self.saved_at, self.saved_news, self.done) = (now, self.news, None);
+        (self.saved_at, self.saved_news) = (shared.clock.now(), self.news);
+        (self.done, self.refused_anew) = (Some(self.place(position, snapshot.clone())), false);
         shared.followers.update(&self.name, |progress| {
             progress.done = position.sequence;
             progress.in_snapshot = snapshot.is_some();
@@ -186,15 +204,9 @@ impl Follower {
         };
         let position = *position;
         self.news += 1;
-        let news = self.news;
-        // The log from there on may have changes of any later time.
-        let end = |snapshot| FollowPosition {
-            state: FollowerState { position, snapshot },
-            time: Timestamp::default(),
-            news,
-        };
         if let Some(step) = walk.step(&store.shared.index(), position.sequence) {
-            let end = end(Some(walk.done().clone()));
+            let cursor = Some(walk.done().clone());
+            let end = self.place(position, cursor);
             return Ok(ChangeBatch { changes: step.changes, end, range: step.range });
         }
         let range = Some(KeyRange { after: walk.done().clone(), through: None });
@@ -205,7 +217,7 @@ impl Follower {
                 return self.next_of_snapshot(store);
             }
         }
-        Ok(ChangeBatch { changes: Vec::new(), end: end(None), range })
+        Ok(ChangeBatch { changes: Vec::new(), end: self.place(position, None), range })
     }
 
     fn next_of_log(&mut self, store: &Store, bound: usize) -> Result<Option<ChangeBatch>, StoreError> {
@@ -230,8 +242,15 @@ impl Follower {
         }
         let Some(time) = time else { return Ok(None) };
         self.news += u64::from(has_news);
-        let state = FollowerState { position: log.position(), snapshot: None };
-        Ok(Some(ChangeBatch { changes, end: FollowPosition { state, time, news: self.news }, range: None }))
+        let position = log.position();
+        let end = FollowPosition { time, ..self.place(position, None) };
+        Ok(Some(ChangeBatch { changes, end, range: None }))
+    }
+
+    /// A place after all news so far. The log from there on may have changes of any time.
+    fn place(&self, position: LogPosition, snapshot: Option<SnapshotCursor>) -> FollowPosition {
+        let state = FollowerState { position, snapshot, refused: RefusedKeys::default() };
+        FollowPosition { state, time: Timestamp::default(), news: self.news }
     }
 
     /// Starts over where the log was removed or is damaged. The index has what its groups did.

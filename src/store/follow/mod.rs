@@ -28,6 +28,7 @@ pub use change::{Change, ChangeBatch, ChangeKind, FollowPosition, KeyRange};
 pub use follower::{Beginning, Follower};
 
 use crate::format::{BucketRecord, FollowerState, VersionSummary, log_path};
+pub use crate::format::{RefusedKey, RefusedKeys};
 use crate::log::LogError;
 use crate::store::mutation::Mutation;
 use crate::store::shared::SharedStore;
@@ -63,7 +64,8 @@ impl Store {
     pub fn follower(&self, name: &str, beginning: Beginning) -> Follower {
         let now = self.shared.clock.now();
         self.shared.followers.update(name, |progress| progress.current_at = now);
-        Follower::new(name, beginning)
+        let refused = self.shared.index().follower(name).map(|state| state.refused.clone());
+        Follower::new(name, beginning, refused.unwrap_or_default())
     }
 
     /// Removes the followers that are not among `names`. Durable on return.

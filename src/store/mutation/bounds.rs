@@ -46,9 +46,10 @@ fn texts_in_memory(attributes: &Attributes, tags: &[(String, String)]) -> usize 
         + (attributes.iter().count() + tags.len()) * 2 * (size_of::<String>() + TEXT_BYTES_MAX)
 }
 
-/// The bytes of the key in the cursor of a follower.
-fn cursor_len(state: Option<&FollowerState>) -> usize {
-    state.and_then(|state| state.snapshot.as_ref()).map_or(0, |cursor| cursor.key.len())
+/// A bound on the bytes of the progress of a follower.
+fn follower_bytes_max(state: &FollowerState) -> usize {
+    let cursor = state.snapshot.as_ref().map_or(0, |cursor| cursor.key.len());
+    cursor + state.refused.keys.len() * ENTRY_BYTES_MAX + state.refused.text_bytes()
 }
 
 fn version_bytes_max(version: &VersionRecord) -> usize {
@@ -76,7 +77,9 @@ impl Mutation {
                 ENTRY_BYTES_MAX + owner.len() + document.as_ref().map_or(0, Vec::len)
             }
             Self::RemoteSegment { .. } => ENTRY_BYTES_MAX,
-            Self::Follower { name, state, .. } => ENTRY_BYTES_MAX + name.len() + cursor_len(state.as_ref()),
+            Self::Follower { name, state, .. } => {
+                ENTRY_BYTES_MAX + name.len() + state.as_ref().map_or(0, follower_bytes_max)
+            }
             Self::Caused(mutation, cause) => mutation.entry_bytes_max() + cause_bytes_max(cause),
             Self::Put(put, _) => put.record_bytes_max() + put.content.extent_bytes_max(),
             Self::Delete { deletions, .. } => {
@@ -138,9 +141,7 @@ impl Mutation {
             Self::OwnerQuota { owner, document: Some(document), .. } => {
                 owner.len() + ENTRY_BYTES_MAX + configuration_bytes(document.len()) as usize
             }
-            Self::Follower { name, state: state @ Some(_), .. } => {
-                follower_bytes(name) as usize + cursor_len(state.as_ref())
-            }
+            Self::Follower { name, state: Some(state), .. } => follower_bytes(name, state) as usize,
             Self::Put(put, _) => put.index_bytes_max(),
             Self::PutPart(put, _) => UPLOAD_INDEX_BYTES_MAX + put.content.index_bytes_max(),
             Self::Upload { key, change: UploadChange::Create(new), .. } => {
