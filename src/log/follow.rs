@@ -64,7 +64,18 @@ impl LogFollower {
     }
 
     fn read(&mut self) -> Result<FollowedGroup, LogError> {
-        self.change_file()?;
+        if self.at.sequence + 1 == self.number {
+            self.replaced()?;
+        }
+        let read = match self.read_here()? {
+            Err(GroupError::Bad(_)) if self.enter_next()? => self.read_here()?,
+            read => read,
+        };
+        read.map_err(|why| self.damage(why))
+    }
+
+    /// Reads the next group if this file has it.
+    fn read_here(&mut self) -> Result<Result<FollowedGroup, GroupError>, LogError> {
         let groups = GroupFile {
             file: self.file.as_ref(),
             len: self.file.len()?,
@@ -73,31 +84,34 @@ impl LogFollower {
         };
         let (sequence, previous_crc) = (self.at.sequence + 1, self.at.crc);
         let mut reader = GroupReader { groups, position: self.position, sequence, previous_crc };
-        let (group, at) = reader.next()?.map_err(|why| self.damage(why))?;
+        let (group, at) = match reader.next()? {
+            Ok(read) => read,
+            Err(why) => return Ok(Err(why)),
+        };
         let end = reader.position;
         let mut bytes = vec![0; (end - at) as usize];
         self.file.read_exact_at(&mut bytes, at)?;
         self.position = end;
         self.at = LogPosition { sequence, crc: group.crc };
-        Ok(FollowedGroup { group, bytes })
+        Ok(Ok(FollowedGroup { group, bytes }))
     }
 
     /// Goes on in the file that begins with the next group, if there is one: what follows in this one means nothing then.
-    fn change_file(&mut self) -> Result<(), LogError> {
+    fn enter_next(&mut self) -> Result<bool, LogError> {
         let next = self.at.sequence + 1;
         if next == self.number {
-            return self.replaced();
+            return Ok(false);
         }
         match open(self.fs.as_ref(), self.store, next) {
             Ok((file, crc)) if crc == self.at.crc => {
                 (self.file, self.number, self.position) = (file, next, PAGE_BYTES);
-                Ok(())
+                Ok(true)
             }
             Ok(_) => {
                 let what = "the file does not follow the group before it";
                 Err(Damage::new(log_path(next), 0, what).into())
             }
-            Err(LogError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(LogError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
     }
