@@ -7,7 +7,7 @@ use siltstone::base::limits::MIB;
 use siltstone::base::{Entropy as _, SeededEntropy, Timestamp};
 use siltstone::format::{
     Attributes, BucketRecord, ETag, Entry, ExtentRef, ObjectControls, PartRecord, Retention, RetentionMode,
-    UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
+    StorageClass, UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
 };
 use siltstone::index::Index;
 
@@ -33,6 +33,7 @@ fn version(nth: u64, draw: &SeededEntropy) -> VersionRecord {
     let mut attributes = Attributes::new();
     attributes.push("content-type", "image/jpeg");
     VersionRecord {
+        storage_class: StorageClass::Standard,
         id: VersionId(1_790_000_000_000_000 + nth),
         null: false,
         delete_marker: false,
@@ -62,6 +63,7 @@ fn key(nth: u64) -> String {
 fn upload(nth: u64, tags: usize) -> Entry {
     let text = |name: &str, at: usize| format!("{name}-{at}-{}", "x".repeat(50));
     let record = UploadRecord {
+        storage_class: StorageClass::Standard,
         id: UploadId(nth),
         initiated: Timestamp::from_millis(nth),
         initiator: "some-user".to_owned(),

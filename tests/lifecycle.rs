@@ -8,7 +8,7 @@ use siltstone::ops::{ExpiredItem, LifecycleSweeper, SweepTotals};
 use siltstone::s3::lifecycle::LifecycleConfiguration;
 use siltstone::store::{
     Attributes, BucketConfigurationKind, Commit, DeleteCondition, Deletion, ETag, EXPIRY_GROUP_MAX,
-    ListQuery, ObjectControls, Selector, Store, StoreOptions, VersionId, Versioning,
+    ListQuery, ObjectControls, Selector, StorageClass, Store, StoreOptions, VersionId, Versioning,
 };
 
 const KIND: BucketConfigurationKind = BucketConfigurationKind::Lifecycle;
@@ -50,7 +50,18 @@ impl Sweeps {
         let (attributes, controls) = (Attributes::new(), ObjectControls::default());
         let condition = WriteCondition::None;
         let (etag, checksums, tags) = (ETag::None, vec![], vec![]);
-        writer.commit(Commit { etag, attributes, checksums, tags, controls, condition }).unwrap().id
+        writer
+            .commit(Commit {
+                storage_class: StorageClass::Standard,
+                etag,
+                attributes,
+                checksums,
+                tags,
+                controls,
+                condition,
+            })
+            .unwrap()
+            .id
     }
 
     fn delete(&self, key: &str) {

@@ -275,6 +275,7 @@ fn version(ids: &ClientIds, record: &VersionRecord) -> Value {
         controls,
         controls_stamp,
         upload,
+        storage_class,
     } = record;
     json!({
         "id": ids.of_version(*id).to_string(),
@@ -289,6 +290,7 @@ fn version(ids: &ClientIds, record: &VersionRecord) -> Value {
         "tags": tags(tagged),
         "controls": describe_controls(controls),
         "controls_stamp": controls_stamp.map(stamp),
+        "storage_class": storage_class.as_str(),
         "upload": upload.as_ref().map(|made| assembly(ids, made)),
     })
 }
@@ -320,8 +322,16 @@ fn assembly(ids: &ClientIds, assembly: &Assembly) -> Value {
 }
 
 fn upload(ids: &ClientIds, record: &UploadRecord) -> Value {
-    let UploadRecord { id, initiated, initiator, checksum, attributes: given, tags: tagged, controls } =
-        record;
+    let UploadRecord {
+        id,
+        initiated,
+        initiator,
+        checksum,
+        attributes: given,
+        tags: tagged,
+        controls,
+        storage_class,
+    } = record;
     let checksum = checksum.map(|(algorithm, kind)| checksum_name(algorithm, kind));
     json!({
         "id": ids.of_upload(*id).to_string(),
@@ -331,6 +341,7 @@ fn upload(ids: &ClientIds, record: &UploadRecord) -> Value {
         "attributes": attributes(given),
         "tags": tags(tagged),
         "controls": describe_controls(controls),
+        "storage_class": storage_class.as_str(),
     })
 }
 

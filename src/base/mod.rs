@@ -15,6 +15,7 @@ pub mod md5_policy;
 pub mod md5_pool;
 pub mod memory;
 pub mod quota;
+pub mod storage_class;
 pub mod timestamp;
 
 pub use checksum::ChecksumAlgorithm;
@@ -28,4 +29,5 @@ pub use md5_policy::{Md5Owner, Md5Purpose};
 pub use md5_pool::Md5Pool;
 pub use memory::{Budget, Reservation};
 pub use quota::Quota;
+pub use storage_class::StorageClass;
 pub use timestamp::Timestamp;

@@ -224,10 +224,11 @@ fn decode_last<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{AclGrants, Attributes, ETag};
+    use crate::format::{AclGrants, Attributes, ETag, StorageClass};
 
     fn object() -> VersionRecord {
         VersionRecord {
+            storage_class: StorageClass::Standard,
             id: VersionId(4),
             null: true,
             delete_marker: false,
@@ -258,6 +259,7 @@ mod tests {
 
     fn upload() -> UploadRecord {
         UploadRecord {
+            storage_class: StorageClass::Standard,
             id: UploadId(99),
             initiated: Timestamp::from_millis(7),
             initiator: "camera".into(),

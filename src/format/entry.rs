@@ -545,6 +545,7 @@ mod tests {
     use super::*;
     use crate::format::{
         Attributes, CopyPhase, ETag, LogPosition, ObjectControls, RefusedKey, RefusedKeys, SnapshotCursor,
+        StorageClass,
     };
 
     fn follower(state: Option<FollowerState>) -> Entry {
@@ -566,6 +567,7 @@ mod tests {
             versioning: Versioning::Suspended,
         };
         let record = VersionRecord {
+            storage_class: StorageClass::Standard,
             id: VersionId(9),
             null: true,
             delete_marker: false,
@@ -581,6 +583,7 @@ mod tests {
             controls_stamp: None,
         };
         let upload = UploadRecord {
+            storage_class: StorageClass::Standard,
             id: UploadId(12),
             initiated: Timestamp::from_millis(7),
             initiator: "admin".into(),

@@ -19,6 +19,8 @@ impl Features {
     pub const REMOTE_SEGMENTS: Self = Self(1 << 4);
     /// Entries of the kind *follower*.
     pub const FOLLOWERS: Self = Self(1 << 5);
+    /// Version and upload records with a storage class.
+    pub const STORAGE_CLASSES: Self = Self(1 << 6);
     /// Entries of the kind *follower* with refused keys.
     pub const REFUSED_KEYS: Self = Self(1 << 8);
     /// All that this version knows.
@@ -28,15 +30,17 @@ impl Features {
         .with(Self::AMENDED_CONTROLS)
         .with(Self::REMOTE_SEGMENTS)
         .with(Self::FOLLOWERS)
+        .with(Self::STORAGE_CLASSES)
         .with(Self::REFUSED_KEYS);
     /// The known features, by their bits.
-    pub const NAMES: [(Self, &str); 7] = [
+    pub const NAMES: [(Self, &str); 8] = [
         (Self::BUCKET_CONFIGURATIONS, "bucket configurations"),
         (Self::OBJECT_CONTROLS, "object controls"),
         (Self::OWNER_QUOTAS, "owner quotas"),
         (Self::AMENDED_CONTROLS, "amended controls"),
         (Self::REMOTE_SEGMENTS, "remote segments"),
         (Self::FOLLOWERS, "followers"),
+        (Self::STORAGE_CLASSES, "storage classes"),
         (Self::REFUSED_KEYS, "refused keys"),
     ];
 

@@ -32,6 +32,7 @@ mod remote_mark;
 mod scrub;
 mod sealed_line;
 mod state_file;
+mod storage_class;
 mod upload;
 mod version;
 mod written_bytes;
@@ -75,8 +76,8 @@ pub use upload::{PartRecord, UploadRecord};
 pub use version::{AssembledPart, Assembly, VersionRecord, VersionSummary};
 pub use written_bytes::WrittenBytes;
 
-pub use crate::base::ChecksumAlgorithm;
 use crate::base::limits::PAGE_BYTES;
+pub use crate::base::{ChecksumAlgorithm, StorageClass};
 
 /// Bytes of a unit: extents start at multiples of it.
 pub const UNIT_BYTES: u64 = 64;

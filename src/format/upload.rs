@@ -7,11 +7,13 @@ use crate::format::codec::to_u32;
 use crate::format::extent_ref::{decode_extents, encode_extents};
 use crate::format::{
     Attributes, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, Encode, ExtentRef, Features,
-    ObjectControls, UploadId,
+    ObjectControls, StorageClass, UploadId, storage_class,
 };
 
 /// In the byte of the algorithm: controls follow the tags.
 const CONTROLS: u8 = 0x80;
+/// There, too: a storage class follows the controls.
+const STORAGE_CLASS: u8 = 0x40;
 
 /// A multipart upload in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub struct UploadRecord {
     pub tags: Vec<(String, String)>,
     /// The controls that the object will have.
     pub controls: ObjectControls,
+    /// The storage class that the object will have.
+    pub storage_class: StorageClass,
 }
 
 impl UploadRecord {
@@ -39,7 +43,8 @@ impl UploadRecord {
         out.put_varint(self.initiated.as_millis());
         out.put_bytes(self.initiator.as_bytes());
         let controls = if self.controls.is_empty() { 0 } else { CONTROLS };
-        out.put_u8(self.checksum.map_or(0, |(algorithm, _)| algorithm.number()) | controls);
+        let class = if storage_class::is_stated(self.storage_class) { STORAGE_CLASS } else { 0 };
+        out.put_u8(self.checksum.map_or(0, |(algorithm, _)| algorithm.number()) | controls | class);
         out.put_u8(self.checksum.map_or(0, |(_, kind)| kind.number()));
         let attributes: Vec<_> =
             self.attributes.iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -48,11 +53,12 @@ impl UploadRecord {
         if !self.controls.is_empty() {
             self.controls.encode(out);
         }
+        storage_class::encode(self.storage_class, out);
     }
 
     /// The critical features that a file with this record needs.
     pub(super) fn features(&self) -> Features {
-        self.controls.features()
+        self.controls.features().with(storage_class::features(self.storage_class))
     }
 
     /// Reads a record.
@@ -64,7 +70,7 @@ impl UploadRecord {
         let initiated = Timestamp::from_millis(from.varint()?);
         let initiator = from.string()?.to_owned();
         let (algorithm, kind) = (from.u8()?, ChecksumType::from_number(from.u8()?)?);
-        let checksum = match algorithm & !CONTROLS {
+        let checksum = match algorithm & !(CONTROLS | STORAGE_CLASS) {
             0 => None,
             number => Some((ChecksumAlgorithm::from_number(number)?, kind)),
         };
@@ -73,7 +79,8 @@ impl UploadRecord {
         let tags = decode_pairs(from)?;
         let controls =
             if algorithm & CONTROLS != 0 { ObjectControls::decode(from)? } else { ObjectControls::default() };
-        Ok(Self { id, initiated, initiator, checksum, attributes, tags, controls })
+        let storage_class = storage_class::decode(algorithm & STORAGE_CLASS != 0, from)?;
+        Ok(Self { id, initiated, initiator, checksum, attributes, tags, controls, storage_class })
     }
 }
 
@@ -145,6 +152,7 @@ mod tests {
             attributes,
             tags: vec![("k".into(), "v".into())],
             controls: ObjectControls::default(),
+            storage_class: StorageClass::Standard,
         }
     }
 
@@ -173,9 +181,16 @@ mod tests {
         let held = ObjectControls { legal_hold: Some(true), ..ObjectControls::default() };
         let controlled = UploadRecord { controls: held, ..upload() };
         let unchecked = UploadRecord { checksum: None, ..controlled.clone() };
-        for upload in
-            [upload(), UploadRecord { checksum: None, tags: vec![], ..upload() }, controlled, unchecked]
-        {
+        let cold = UploadRecord { storage_class: StorageClass::Cold, ..upload() };
+        let cold_and_controlled = UploadRecord { storage_class: StorageClass::Cold, ..unchecked.clone() };
+        for upload in [
+            upload(),
+            UploadRecord { checksum: None, tags: vec![], ..upload() },
+            controlled,
+            unchecked,
+            cold,
+            cold_and_controlled,
+        ] {
             let mut bytes = Vec::new();
             upload.encode(&mut bytes);
             assert_eq!(UploadRecord::decode(&mut ByteDecoder::new(&bytes)), Ok(upload));

@@ -8,9 +8,10 @@ use crate::format::checksum::{
 use crate::format::codec::to_u32;
 use crate::format::etag::{decode_etag, encode_etag};
 use crate::format::extent_ref::{EXTENT_REF_BYTES_MIN, decode_extents, encode_extents};
+use crate::format::storage_class;
 use crate::format::{
     Attributes, ByteDecoder, Checksum, DecodeError, Decoded, ETag, Encode, ExtentRef, Features,
-    ObjectControls, UploadId, VersionId,
+    ObjectControls, StorageClass, UploadId, VersionId,
 };
 
 const NULL: u64 = 1;
@@ -21,8 +22,16 @@ pub(super) const TAGS: u64 = 16;
 pub(super) const UPLOAD: u64 = 32;
 pub(super) const CONTROLS: u64 = 64;
 pub(super) const AMENDED_CONTROLS: u64 = 128;
-const KNOWN_FLAGS: u64 =
-    NULL | DELETE_MARKER | ATTRIBUTES | CHECKSUMS | TAGS | UPLOAD | CONTROLS | AMENDED_CONTROLS;
+const STORAGE_CLASS: u64 = 256;
+const KNOWN_FLAGS: u64 = NULL
+    | DELETE_MARKER
+    | ATTRIBUTES
+    | CHECKSUMS
+    | TAGS
+    | UPLOAD
+    | CONTROLS
+    | AMENDED_CONTROLS
+    | STORAGE_CLASS;
 
 /// The smallest encoding of a part.
 const PART_BYTES_MIN: usize = 3;
@@ -42,6 +51,8 @@ pub struct VersionRecord {
     pub size: u64,
     /// The entity tag.
     pub etag: ETag,
+    /// The storage class.
+    pub storage_class: StorageClass,
     /// The locations of the bytes, in order.
     pub extents: Vec<ExtentRef>,
     /// Standard headers and user metadata.
@@ -93,6 +104,8 @@ pub struct VersionSummary {
     pub size: u64,
     /// As in [`VersionRecord`].
     pub etag: ETag,
+    /// As in [`VersionRecord`].
+    pub storage_class: StorageClass,
 }
 
 impl VersionRecord {
@@ -105,6 +118,7 @@ impl VersionRecord {
             modified: self.modified,
             size: self.size,
             etag: self.etag,
+            storage_class: self.storage_class,
         }
     }
 
@@ -186,6 +200,7 @@ impl VersionRecord {
             modified: summary.modified,
             size: summary.size,
             etag: summary.etag,
+            storage_class: summary.storage_class,
             extents: Vec::new(),
             attributes,
             checksums,
@@ -199,7 +214,7 @@ impl VersionRecord {
     /// The critical features that a file with this record needs.
     pub fn features(&self) -> Features {
         let amended = self.controls_stamp.map_or(Features::NONE, |_| Features::AMENDED_CONTROLS);
-        self.controls.features().with(amended)
+        self.controls.features().with(amended).with(self.summary().features())
     }
 
     /// Its highest stamp.
@@ -219,6 +234,11 @@ impl VersionRecord {
 }
 
 impl VersionSummary {
+    /// The critical features that a file with these fields needs.
+    pub(crate) fn features(&self) -> Features {
+        storage_class::features(self.storage_class)
+    }
+
     /// Reads the start of an encoded [`VersionRecord`].
     ///
     /// # Errors
@@ -241,6 +261,7 @@ pub(super) fn decode_summary(from: &mut ByteDecoder<'_>) -> Decoded<(u64, Versio
         modified: Timestamp::from_millis(from.varint()?),
         size: from.varint()?,
         etag: decode_etag(from)?,
+        storage_class: storage_class::decode(flags & STORAGE_CLASS != 0, from)?,
     };
     Ok((flags, summary))
 }
@@ -248,11 +269,13 @@ pub(super) fn decode_summary(from: &mut ByteDecoder<'_>) -> Decoded<(u64, Versio
 /// Writes the start of a record; `optional` are the flags of the optional fields at its end.
 pub(super) fn encode_summary(summary: &VersionSummary, optional: u64, out: &mut Vec<u8>) {
     let flag = |set: bool, bit: u64| if set { bit } else { 0 };
-    out.put_varint(flag(summary.null, NULL) | flag(summary.delete_marker, DELETE_MARKER) | optional);
+    let class = flag(storage_class::is_stated(summary.storage_class), STORAGE_CLASS);
+    out.put_varint(flag(summary.null, NULL) | flag(summary.delete_marker, DELETE_MARKER) | class | optional);
     out.put_u64(summary.id.0);
     out.put_varint(summary.modified.as_millis());
     out.put_varint(summary.size);
     encode_etag(&summary.etag, out);
+    storage_class::encode(summary.storage_class, out);
 }
 
 fn encode_assembly(assembly: &Assembly, out: &mut Vec<u8>) {
@@ -310,6 +333,7 @@ mod tests {
             modified: Timestamp::from_millis(1_700_000_000_123),
             size: 120,
             etag: ETag::Multipart { md5: [7; 16], parts: 2 },
+            storage_class: StorageClass::Cold,
             extents: vec![whole, slice],
             attributes,
             checksums: vec![checksum.clone()],
@@ -340,6 +364,7 @@ mod tests {
             delete_marker: true,
             size: 0,
             etag: ETag::None,
+            storage_class: StorageClass::Standard,
             extents: vec![],
             attributes: Attributes::new(),
             checksums: vec![],
@@ -359,7 +384,8 @@ mod tests {
     fn plain() -> VersionRecord {
         let full = full();
         let (extents, controls) = (vec![full.extents[0]], ObjectControls::default());
-        VersionRecord { size: 100, extents, tags: vec![], controls, upload: None, ..full }
+        let storage_class = StorageClass::Standard;
+        VersionRecord { size: 100, storage_class, extents, tags: vec![], controls, upload: None, ..full }
     }
 
     #[test]
@@ -381,7 +407,9 @@ mod tests {
 
     #[test]
     fn records_come_back_and_so_do_their_summaries() {
-        for record in [full(), marker(), plain(), amended(), VersionRecord { etag: ETag::Crc(9), ..full() }] {
+        let crc = VersionRecord { etag: ETag::Crc(9), ..full() };
+        let cold = VersionRecord { storage_class: StorageClass::Cold, ..plain() };
+        for record in [full(), marker(), plain(), amended(), crc, cold] {
             let bytes = encoded(&record);
             let mut decoder = ByteDecoder::new(&bytes);
             assert_eq!(VersionRecord::decode(&mut decoder), Ok(record.clone()));
@@ -405,13 +433,29 @@ mod tests {
     }
 
     #[test]
+    fn only_a_class_that_is_not_the_usual_one_needs_a_feature_and_a_byte() {
+        let usual = plain();
+        let cold = VersionRecord { storage_class: StorageClass::Cold, ..plain() };
+        assert_eq!((usual.features(), cold.features()), (Features::NONE, Features::STORAGE_CLASSES));
+        // The varint of the flags is longer by one byte.
+        assert_eq!(encoded(&cold).len(), encoded(&usual).len() + 2);
+        let mut unknown = encoded(&cold);
+        let class = 2 + 8 + 6 + 1 + 18;
+        assert_eq!(unknown[class], 1);
+        unknown[class] = 2;
+        let refused = VersionRecord::decode(&mut ByteDecoder::new(&unknown));
+        assert_eq!(refused, Err(DecodeError::Unknown("a storage class")));
+    }
+
+    #[test]
     fn an_extent_with_controls_is_the_last_one_and_has_no_payload() {
         for extents in [vec![], full().extents] {
             let bytes = encoded(&VersionRecord { extents, ..amended() });
             let refused = VersionRecord::decode(&mut ByteDecoder::new(&bytes));
             assert_eq!(refused, Err(DecodeError::Value("the extent with the controls")));
         }
-        assert_eq!(amended().features(), Features::AMENDED_CONTROLS);
+        let features = Features::AMENDED_CONTROLS.with(Features::STORAGE_CLASSES);
+        assert_eq!(amended().features(), features);
         assert!(amended().is_complete(), "it adds no bytes");
         // One that would otherwise be plain is none.
         let record = VersionRecord { extents: amended().extents.split_off(2), size: 0, ..amended() };
@@ -422,8 +466,8 @@ mod tests {
     #[test]
     fn unknown_flags_and_slices_beyond_the_payload_are_refused() {
         let mut bytes = encoded(&full());
-        assert_eq!(bytes[0] & 0x80, 0);
-        bytes.splice(..1, [bytes[0] | 0x80, 2]);
+        assert_eq!(bytes[1], 2, "the flags from bit 7 on");
+        bytes[1] |= 4;
         assert!(matches!(VersionRecord::decode(&mut ByteDecoder::new(&bytes)), Err(DecodeError::Unknown(_))));
         let mut record = full();
         record.extents[1].take = 91;

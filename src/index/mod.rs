@@ -491,7 +491,9 @@ impl Index {
         }
         if let Some(old) = self.change(bucket, |bucket| bucket.keys.amend(key, record))? {
             // Only the extents became shared: another reference is about to follow.
-            let same = old.tags == record.tags && old.controls == record.controls;
+            let same = old.tags == record.tags
+                && old.controls == record.controls
+                && old.storage_class == record.storage_class;
             let announced = same && record.extents.iter().all(|extent| extent.shared);
             self.liveness.amend(&old.extents, &record.extents, announced);
         }

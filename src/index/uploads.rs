@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rpds::RedBlackTreeMapSync;
 
 use crate::base::Timestamp;
-use crate::format::{ChecksumAlgorithm, ChecksumType, PartRecord, UploadId, UploadRecord};
+use crate::format::{ChecksumAlgorithm, ChecksumType, PartRecord, StorageClass, UploadId, UploadRecord};
 use crate::index::listing::{ListPage, ListQuery};
 use crate::index::memory::{heap_bytes, map_entry_bytes, shared_bytes};
 use crate::index::parts::PartTable;
@@ -32,12 +32,14 @@ pub struct UploadSummary {
     pub initiator: String,
     /// The checksum that the client announced.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+    /// The storage class that the object will have.
+    pub storage_class: StorageClass,
 }
 
 impl From<&UploadRecord> for UploadSummary {
     fn from(record: &UploadRecord) -> Self {
-        let UploadRecord { id, initiated, ref initiator, checksum, .. } = *record;
-        Self { id, initiated, initiator: initiator.clone(), checksum }
+        let UploadRecord { id, initiated, ref initiator, checksum, storage_class, .. } = *record;
+        Self { id, initiated, initiator: initiator.clone(), checksum, storage_class }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
 
-use crate::format::VersionSummary;
+use crate::format::{StorageClass, VersionSummary};
 use crate::index::memory::{map_entry_bytes, shared_bytes};
 
 /// A generous bound on the memory of an owner, in bytes.
@@ -26,6 +26,8 @@ pub struct Usage {
     pub current: ContentTotal,
     /// The other versions, without delete markers.
     pub noncurrent: ContentTotal,
+    /// Of both, those of the class COLD.
+    pub cold: ContentTotal,
     /// The delete markers.
     pub delete_markers: u64,
     /// The uploads in progress, with the bytes of their parts.
@@ -68,6 +70,7 @@ impl Usage {
     pub fn add(&mut self, other: &Self) {
         self.current.add(other.current);
         self.noncurrent.add(other.noncurrent);
+        self.cold.add(other.cold);
         self.delete_markers += other.delete_markers;
         self.uploads.add(other.uploads);
     }
@@ -75,6 +78,7 @@ impl Usage {
     fn subtract(&mut self, other: &Self) {
         self.current.subtract(other.current);
         self.noncurrent.subtract(other.noncurrent);
+        self.cold.subtract(other.cold);
         self.delete_markers -= other.delete_markers;
         self.uploads.subtract(other.uploads);
     }
@@ -86,6 +90,7 @@ impl Usage {
             (false, true) => self.current.add(total_of(version)),
             (false, false) => self.noncurrent.add(total_of(version)),
         }
+        self.cold.add(cold_of(version));
     }
 
     /// Counts a version that was removed. `is_newest` tells whether it was the newest of its key.
@@ -95,6 +100,7 @@ impl Usage {
             (false, true) => self.current.subtract(total_of(version)),
             (false, false) => self.noncurrent.subtract(total_of(version)),
         }
+        self.cold.subtract(cold_of(version));
     }
 
     /// Counts a version that is no longer the newest of its key.
@@ -107,6 +113,13 @@ impl Usage {
     pub(super) fn promote(&mut self, version: &VersionSummary) {
         self.remove_version(version, false);
         self.add_version(version, true);
+    }
+}
+
+fn cold_of(version: &VersionSummary) -> ContentTotal {
+    match version.storage_class {
+        StorageClass::Cold if !version.delete_marker => total_of(version),
+        StorageClass::Standard | StorageClass::Cold => ContentTotal::default(),
     }
 }
 

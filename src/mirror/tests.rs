@@ -13,8 +13,8 @@ use crate::base::{Entropy as _, ManualClock, SeededEntropy, Timestamp, WriteCond
 use crate::client::{CertificateTrust, ServerSettings};
 use crate::fs::sim::{CrashPolicy, SimFs};
 use crate::store::{
-    Attributes, Commit, DeleteCondition, Deletion, ETag, ObjectControls, Selector, Store, StoreOptions,
-    Versioning,
+    Attributes, Commit, DeleteCondition, Deletion, ETag, ObjectControls, Selector, StorageClass, Store,
+    StoreOptions, Versioning,
 };
 use crate::transfer::{Header, Origin, PeerError, PeerVersion, StoredAttributes, Tags, UploadShape};
 
@@ -293,6 +293,7 @@ fn put(store: &Store, key: &str, bytes: &[u8], meta: &str) -> bool {
     let mut attributes = Attributes::new();
     attributes.push("meta-m", meta);
     let commit = Commit {
+        storage_class: StorageClass::Standard,
         etag: ETag::Md5(Md5::of(bytes)),
         attributes,
         checksums: vec![],

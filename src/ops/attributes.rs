@@ -71,7 +71,7 @@ impl RequestedAttributes {
             document.element("ObjectParts", |element| parts.write(element, &assembly.parts, listed));
         }
         if self.storage_class {
-            document.plain("StorageClass", "STANDARD");
+            document.plain("StorageClass", version.storage_class.as_str());
         }
         if self.size {
             document.plain("ObjectSize", version.size);

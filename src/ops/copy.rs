@@ -32,6 +32,7 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
         tags: tags(&source, &directives, context, proof, call)?,
         checksums,
         controls: new_object::controls(context, proof, call, None)?,
+        storage_class: new_object::storage_class(call),
         condition,
     };
     new_object::check_early(context, proof, call, &commit.condition)?;

@@ -12,7 +12,7 @@ use crate::s3::range::ByteRange;
 use crate::s3::{
     BodySource, Call, ErrorCode, Operation, RequestId, Response, ResponseBody, S3Error, metadata,
 };
-use crate::store::{AssembledPart, Checksum, FoundVersion, ObjectReader, VersionRecord};
+use crate::store::{AssembledPart, Checksum, FoundVersion, ObjectReader, StorageClass, VersionRecord};
 
 /// Bodies up to this size are read, and so verified, before the response begins.
 const WHOLE_MAX_BYTES: u64 = 256 * KIB;
@@ -96,11 +96,20 @@ fn head_of(
     response = tagging::add_tag_count(response, version, context, proof, call);
     response = object_lock::add_headers(response, version, context, proof, call);
     response = lifecycle::add_expiration(context, response, found, call);
+    response = with_storage_class(response, version);
     response = match announced {
         Some(selected) => selected.describe(response, version, call),
         None => with_checksums(response, &version.checksums, call),
     };
     Ok((response, bytes))
+}
+
+/// Adds the storage class, unless it is the usual one (S3 API reference, GetObject, `x-amz-storage-class`).
+fn with_storage_class(response: Response, version: &VersionRecord) -> Response {
+    match version.storage_class {
+        StorageClass::Standard => response,
+        class => response.header("p-storage-class", class.as_str()),
+    }
 }
 
 /// The range of a HEAD changes only the length in the response (S3 API reference, HeadObject, "Range").

@@ -96,6 +96,6 @@ fn write_object(document: &mut Writer, key: &str, version: &VersionSummary, owne
         if let Some(name) = owner {
             write_user(entry, "Owner", name);
         }
-        entry.plain("StorageClass", "STANDARD");
+        entry.plain("StorageClass", version.storage_class.as_str());
     });
 }

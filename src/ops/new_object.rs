@@ -6,7 +6,7 @@ use super::{Context, acl, lookup, object_lock};
 use crate::auth::{Action, Authorized};
 use crate::s3::integrity::Integrity;
 use crate::s3::{Call, ErrorCode, S3Error, conditions, metadata};
-use crate::store::{Attributes, ObjectControls, Selector, StoreError, WriteCondition};
+use crate::store::{Attributes, ObjectControls, Selector, StorageClass, StoreError, WriteCondition};
 
 /// Headers of unsupported features. Ignoring one would break a promise.
 const UNSERVED: [&str; 5] = [
@@ -60,6 +60,12 @@ pub(super) fn controls(
 ) -> Result<ObjectControls, S3Error> {
     let ObjectControls { acl, .. } = acl::of_new_object(context, proof, call)?;
     Ok(ObjectControls { acl, ..object_lock::of_new_object(context, proof, call, integrity)? })
+}
+
+/// The storage class of a new object. Classes that the store does not know count as the usual one: all objects with them are kept here,
+/// as durable as any other.
+pub(super) fn storage_class(call: &Call<'_>) -> StorageClass {
+    call.vendor_header("storage-class").and_then(StorageClass::named).unwrap_or_default()
 }
 
 /// The condition of the write: that of the headers, and for those who may only create, that the key has no current version.

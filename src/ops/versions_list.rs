@@ -103,7 +103,7 @@ fn write_version(document: &mut Writer, (key, id): (&str, &str), listed: &Listed
         }
         write_user(entry, "Owner", owner);
         if !version.delete_marker {
-            entry.plain("StorageClass", "STANDARD");
+            entry.plain("StorageClass", version.storage_class.as_str());
         }
     });
 }

@@ -89,7 +89,7 @@ pub use crate::base::{DeleteCondition, Quota, WriteCondition};
 pub use crate::format::{
     AclGrants, AssembledPart, Assembly, Attributes, BucketConfigurationKind, BucketRecord as BucketInfo,
     Cause, Checksum, ChecksumAlgorithm, ChecksumType, ClientId, ClientIds, ETag, ObjectControls, PartRecord,
-    Retention, RetentionMode, SnapshotCursor, UploadId, UploadRecord, VersionId, VersionRecord,
+    Retention, RetentionMode, SnapshotCursor, StorageClass, UploadId, UploadRecord, VersionId, VersionRecord,
     VersionSummary, Versioning,
 };
 pub use crate::index::{

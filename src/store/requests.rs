@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::base::{DeleteCondition, Timestamp, WriteCondition};
 use crate::format::{
     AclGrants, Attributes, BucketConfigurationKind, BucketRecord, Checksum, ChecksumAlgorithm, ChecksumType,
-    ETag, ObjectControls, PartRecord, Retention, UploadId, VersionId, VersionRecord, VersionSummary,
-    Versioning,
+    ETag, ObjectControls, PartRecord, Retention, StorageClass, UploadId, VersionId, VersionRecord,
+    VersionSummary, Versioning,
 };
 use crate::index::{BucketConfiguration, BucketConfigurations};
 use crate::store::{VersionRef, retention};
@@ -76,6 +76,8 @@ pub struct Commit {
     pub tags: Vec<(String, String)>,
     /// The access control list, the retention and the legal hold.
     pub controls: ObjectControls,
+    /// The storage class.
+    pub storage_class: StorageClass,
     /// The precondition.
     pub condition: WriteCondition,
 }
@@ -194,6 +196,8 @@ pub struct NewUpload {
     pub tags: Vec<(String, String)>,
     /// The controls that the object will have.
     pub controls: ObjectControls,
+    /// The storage class that the object will have.
+    pub storage_class: StorageClass,
 }
 
 /// The completion of a multipart upload.

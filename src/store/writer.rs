@@ -109,6 +109,7 @@ impl Commit {
             modified,
             size,
             etag: self.etag,
+            storage_class: self.storage_class,
             extents,
             attributes: self.attributes,
             checksums: self.checksums,

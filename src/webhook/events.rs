@@ -157,10 +157,11 @@ mod tests {
 
     use super::*;
     use crate::base::Timestamp;
-    use crate::store::{Assembly, Attributes, ETag, ObjectControls};
+    use crate::store::{Assembly, Attributes, ETag, ObjectControls, StorageClass};
 
     fn record(delete_marker: bool, upload: Option<UploadId>) -> Box<VersionRecord> {
         Box::new(VersionRecord {
+            storage_class: StorageClass::Standard,
             id: VersionId(9),
             null: true,
             delete_marker,

@@ -30,7 +30,7 @@ use siltstone::format::{
 use siltstone::fs::{Fs, OsFs};
 use siltstone::index::{Cursor, Index};
 use siltstone::log::{CheckpointPlan, CheckpointWriter, create_file, list_numbers, open_file};
-use siltstone::store::{Attributes, ETag, ListQuery, Selector, Store, StoreOptions};
+use siltstone::store::{Attributes, ETag, ListQuery, Selector, StorageClass, Store, StoreOptions};
 
 use measure::median;
 use objects::put;
@@ -132,6 +132,7 @@ fn record(nth: u64, stamp: u64, draw: &SeededEntropy) -> VersionRecord {
     let mut attributes = Attributes::new();
     attributes.push("content-type", "image/jpeg");
     VersionRecord {
+        storage_class: StorageClass::Standard,
         id: VersionId(stamp),
         null: true,
         delete_marker: false,

@@ -16,7 +16,9 @@ use siltstone::ops::{Context, EntityTags, PaddingTimes};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{Body, Dialect, Handler as _, Headers, Method, QueryParams, Request, Response};
 use siltstone::service::{MetricsAccess, Service, ServiceSettings};
-use siltstone::store::{Attributes, BucketConfigurationKind, ObjectControls, Selector, Store, StoreOptions};
+use siltstone::store::{
+    Attributes, BucketConfigurationKind, ObjectControls, Selector, StorageClass, Store, StoreOptions,
+};
 use tempfile::TempDir;
 
 use super::objects::put;
@@ -167,6 +169,7 @@ fn commit() -> Walk {
 
 fn version(id: u64) -> Entry {
     let record = VersionRecord {
+        storage_class: StorageClass::Standard,
         id: VersionId(id),
         null: true,
         delete_marker: false,

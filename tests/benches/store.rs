@@ -15,7 +15,7 @@ use siltstone::base::limits::{KIB, MIB, RECLAIM_RATE_BYTES_PER_SEC};
 use siltstone::format::{BucketRecord, ETag, Entry, ObjectControls, VersionId, VersionRecord, Versioning};
 use siltstone::fs::{Fs, OsFs};
 use siltstone::index::{Index, ListQuery};
-use siltstone::store::{Attributes, DeleteCondition, Deletion, Selector, Store, StoreOptions};
+use siltstone::store::{Attributes, DeleteCondition, Deletion, Selector, StorageClass, Store, StoreOptions};
 
 use measure::median;
 use objects::put;
@@ -241,6 +241,7 @@ fn index_of(keys: u64) -> Index {
     index.apply(&Entry::BucketPut(bucket)).expect("a bucket can always be put");
     for id in 0..keys {
         let record = VersionRecord {
+            storage_class: StorageClass::Standard,
             id: VersionId(id + 2),
             null: true,
             delete_marker: false,

@@ -12,8 +12,8 @@ use siltstone::format::{
 };
 use siltstone::fs::sim::SimFs;
 use siltstone::store::{
-    Attributes, Commit, DeleteCondition, Deletion, ETag, ListQuery, ObjectControls, Selector, Store,
-    StoreOptions, WriteCondition,
+    Attributes, Commit, DeleteCondition, Deletion, ETag, ListQuery, ObjectControls, Selector, StorageClass,
+    Store, StoreOptions, WriteCondition,
 };
 
 const STORE: StoreId = StoreId([7; 16]);
@@ -41,6 +41,7 @@ fn small_store() -> SimFs {
         let condition = WriteCondition::None;
         writer
             .commit(Commit {
+                storage_class: StorageClass::Standard,
                 etag,
                 attributes,
                 checksums: vec![],

@@ -20,7 +20,7 @@ use siltstone::store::rebuild::{RebuildOptions, rebuild};
 use siltstone::store::{
     AclGrants, Checksum, ChecksumAlgorithm, ChecksumType, Commit, Completion, CopyRange, DeleteCondition,
     Deletion, ETag, ListQuery, ListedVersion, NewBucket, NewUpload, ObjectControls, Quota, Retention,
-    RetentionMode, Selector, Store, StoreError, StoreOptions, WriteCondition,
+    RetentionMode, Selector, StorageClass, Store, StoreError, StoreOptions, WriteCondition,
 };
 
 /// Names a fixture to be written. Existing fixtures stay as the version of their time wrote them.
@@ -85,6 +85,7 @@ fn the_tables_of_fixed_structures_are_those_of_the_code() {
 
 fn record() -> VersionRecord {
     VersionRecord {
+        storage_class: StorageClass::Standard,
         id: VersionId(1),
         null: true,
         delete_marker: false,
@@ -111,6 +112,7 @@ fn one_of_each_kind() -> Vec<(&'static str, Entry)> {
         versioning: Versioning::Unset,
     };
     let upload = UploadRecord {
+        storage_class: StorageClass::Standard,
         id,
         initiated: Timestamp::from_millis(1),
         initiator: "o".into(),
@@ -191,6 +193,7 @@ fn commit(bytes: &[u8]) -> Commit {
     attributes.push("content-type", "text/plain");
     let etag = ETag::Md5(Md5::of(bytes));
     Commit {
+        storage_class: StorageClass::Standard,
         etag,
         attributes,
         checksums: vec![],
@@ -301,6 +304,7 @@ fn write_copy_and_upload(store: &Store) {
         CopyRange { bucket: found.bucket.id, key: "hello".into(), version: found.version, range: 7..14 };
     store.copy(source, "docs", "copy", commit(b"world!\n")).unwrap();
     let new = NewUpload {
+        storage_class: StorageClass::Standard,
         initiator: "admin".into(),
         checksum: None,
         attributes: Attributes::new(),
@@ -419,6 +423,7 @@ fn make_mixed(dir: &Path) {
     };
     store.copy(source, "plain", "slice", commit(b"")).unwrap();
     let new = NewUpload {
+        storage_class: StorageClass::Standard,
         initiator: "admin".into(),
         checksum: None,
         attributes: Attributes::new(),
@@ -447,6 +452,7 @@ fn make_records(dir: &Path) {
     put(&store, "plain", "large", &pattern(1, 200_000), commit(&pattern(1, 200_000)));
     store.copy(source(&store, 70_000..140_000), "plain", "slice", commit(b"slice")).unwrap();
     let new = NewUpload {
+        storage_class: StorageClass::Standard,
         initiator: "camera".into(),
         checksum: None,
         attributes: commit(b"").attributes,

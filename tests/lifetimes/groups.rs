@@ -7,8 +7,8 @@ use std::time::Duration;
 use siltstone::base::{ManualClock, Timestamp};
 use siltstone::fs::sim::{CrashPolicy, SimFs};
 use siltstone::store::{
-    Attributes, BucketConfigurationKind, Commit, ETag, EXPIRY_GROUP_MAX, ObjectControls, Store, Versioning,
-    WriteCondition,
+    Attributes, BucketConfigurationKind, Commit, ETag, EXPIRY_GROUP_MAX, ObjectControls, StorageClass, Store,
+    Versioning, WriteCondition,
 };
 
 use super::DAY;
@@ -26,6 +26,7 @@ fn put(store: &Store, key: &str, is_held: bool) {
     let mut writer = store.writer(BUCKET, key, Some(1)).unwrap();
     writer.write(b"x").unwrap();
     let commit = Commit {
+        storage_class: StorageClass::Standard,
         etag: ETag::Crc(1),
         attributes: Attributes::new(),
         checksums: vec![],

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use siltstone::base::WriteCondition;
 use siltstone::store::{
     Attributes, Commit, CommittedVersion, Completion, CopyRange, DeleteCondition, Deleted, Deletion, ETag,
-    NewUpload, ObjectControls, PartRecord, Quota, Retention, Selector, Store, StoreError, UploadId,
-    Versioning,
+    NewUpload, ObjectControls, PartRecord, Quota, Retention, Selector, StorageClass, Store, StoreError,
+    UploadId, Versioning,
 };
 
 use super::model::{ModelUpload, ModelVersion};
@@ -26,7 +26,15 @@ fn commit_of(traits: Traits) -> Commit {
     let legal_hold = traits.held.then_some(true);
     let controls = ObjectControls { retention: traits.retention, legal_hold, ..ObjectControls::default() };
     let (attributes, condition) = (Attributes::new(), WriteCondition::None);
-    Commit { etag: ETag::None, attributes, checksums: vec![], tags, controls, condition }
+    Commit {
+        storage_class: StorageClass::Standard,
+        etag: ETag::None,
+        attributes,
+        checksums: vec![],
+        tags,
+        controls,
+        condition,
+    }
 }
 
 pub(super) fn delete(
@@ -153,7 +161,14 @@ impl Run {
         });
         let (initiator, controls) = ("ann".to_owned(), ObjectControls::default());
         let (attributes, tags) = (Attributes::new(), vec![]);
-        let new = NewUpload { initiator, checksum: None, attributes, tags, controls };
+        let new = NewUpload {
+            storage_class: StorageClass::Standard,
+            initiator,
+            checksum: None,
+            attributes,
+            tags,
+            controls,
+        };
         let answered = self.store().create_upload(bucket, &key, new);
         if let Some(begun) = self.agreed(answered, &expected) {
             self.stamp();

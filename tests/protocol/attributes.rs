@@ -2,7 +2,7 @@
 
 use siltstone::store::{
     Attributes, Checksum, ChecksumAlgorithm, ChecksumType, Commit, Completion, ETag, NewUpload,
-    ObjectControls, WriteCondition,
+    ObjectControls, StorageClass, WriteCondition,
 };
 
 use super::*;
@@ -21,6 +21,7 @@ fn put_in_parts(server: &Server, checked: bool) {
     let store = &server.store;
     let (attributes, tags) = (Attributes::new(), Vec::new());
     let new = NewUpload {
+        storage_class: StorageClass::Standard,
         initiator: "owner".into(),
         checksum: None,
         attributes,
@@ -36,6 +37,7 @@ fn put_in_parts(server: &Server, checked: bool) {
     }
     let parts = store.upload("b", "k", upload).unwrap().parts;
     let commit = Commit {
+        storage_class: StorageClass::Standard,
         etag: ETag::Multipart { md5: [1; 16], parts: 3 },
         attributes: Attributes::new(),
         checksums: if checked { vec![crc32(9, ChecksumType::Composite, 3)] } else { Vec::new() },

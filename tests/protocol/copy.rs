@@ -6,8 +6,8 @@ use siltstone::base::digest::Md5;
 use siltstone::ops::PaddingTimes;
 use siltstone::s3::ResponseBody;
 use siltstone::store::{
-    Attributes, Commit, Completion, CopyRange, ETag, NewUpload, ObjectControls, Selector, UploadId,
-    WriteCondition,
+    Attributes, Commit, Completion, CopyRange, ETag, NewUpload, ObjectControls, Selector, StorageClass,
+    UploadId, WriteCondition,
 };
 
 use super::*;
@@ -407,6 +407,7 @@ fn assemble(server: &Server, from: &str, times: u32, to: &str) -> UploadId {
     let store = &server.store;
     let (attributes, tags) = (Attributes::new(), Vec::new());
     let new = NewUpload {
+        storage_class: StorageClass::Standard,
         initiator: "owner".into(),
         checksum: None,
         attributes,
@@ -421,6 +422,7 @@ fn assemble(server: &Server, from: &str, times: u32, to: &str) -> UploadId {
         store.copy_part(source, ("b", to), (upload, number), [7; 16], None).unwrap()
     });
     let commit = Commit {
+        storage_class: StorageClass::Standard,
         etag: ETag::Multipart { md5: [7; 16], parts: times },
         attributes: Attributes::new(),
         checksums: Vec::new(),

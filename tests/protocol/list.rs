@@ -1,7 +1,7 @@
 //! Listings of objects, in both forms.
 
 use super::*;
-use siltstone::format::ObjectControls;
+use siltstone::format::{ObjectControls, StorageClass};
 
 const KEYS: [&str; 9] = ["a", "dir/1", "dir/2", "dir/sub/1", "dir/sub/2", "e", "zoo/1", "zoo/2", "é"];
 
@@ -306,6 +306,7 @@ fn a_page_holds_a_thousand_and_no_more() {
         let mut writer = server.store.writer("b", &format!("{i:04}"), None).unwrap();
         writer.write(b"x").unwrap();
         let commit = siltstone::store::Commit {
+            storage_class: StorageClass::Standard,
             etag: siltstone::store::ETag::Md5([0; 16]),
             attributes: siltstone::store::Attributes::new(),
             tags: vec![],

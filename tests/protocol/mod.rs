@@ -39,6 +39,7 @@ mod quotas;
 mod ranges;
 mod rules;
 mod socket;
+mod storage_class;
 mod tagging;
 mod versioning;
 mod versions_list;

@@ -3,7 +3,7 @@
 use siltstone::base::digest::{Md5, to_hex};
 use siltstone::ops::EntityTags;
 use siltstone::s3::{ErrorCode, S3Error};
-use siltstone::store::{Attributes, Commit, ETag, ObjectControls, WriteCondition};
+use siltstone::store::{Attributes, Commit, ETag, ObjectControls, StorageClass, WriteCondition};
 
 use super::*;
 
@@ -182,6 +182,7 @@ fn objects_with_more_metadata_stay_readable_and_copyable() {
     attributes.push("expires", "v".repeat(10_000));
     let writer = server.store.writer("b", "old", None).unwrap();
     let commit = Commit {
+        storage_class: StorageClass::Standard,
         etag: ETag::Md5([7; 16]),
         attributes,
         checksums: vec![],

@@ -29,8 +29,8 @@ use siltstone::base::{Entropy, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::format::{ETag, ExtentRef, FileKind};
 use siltstone::fs::OsFs;
 use siltstone::store::{
-    Attributes, Commit, DeleteCondition, Deletion, NewUpload, ObjectControls, OpenError, Selector, Store,
-    StoreOptions, Versioning, WriteCondition,
+    Attributes, Commit, DeleteCondition, Deletion, NewUpload, ObjectControls, OpenError, Selector,
+    StorageClass, Store, StoreOptions, Versioning, WriteCondition,
 };
 use tempfile::TempDir;
 
@@ -169,6 +169,7 @@ fn put(store: &Store, key: &str, bytes: &[u8]) -> Vec<ExtentRef> {
     let mut attributes = Attributes::new();
     attributes.push("content-type", "image/png");
     let commit = Commit {
+        storage_class: StorageClass::Standard,
         etag: ETag::Md5(Md5::of(bytes)),
         attributes,
         checksums: vec![],
@@ -182,6 +183,7 @@ fn put(store: &Store, key: &str, bytes: &[u8]) -> Vec<ExtentRef> {
 
 fn begin_upload(store: &Store) {
     let new = NewUpload {
+        storage_class: StorageClass::Standard,
         initiator: "admin".into(),
         checksum: None,
         attributes: Attributes::new(),

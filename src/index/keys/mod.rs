@@ -121,7 +121,9 @@ impl Keys {
     /// Replaces and returns the version with the same id, if it exists.
     pub(super) fn amend(&mut self, key: &[u8], record: &VersionRecord) -> Option<VersionRecord> {
         let (order, old) = self.locate(key, record.id)?;
-        if (old.size, old.delete_marker) != (record.size, record.delete_marker) {
+        if (old.size, old.delete_marker, old.storage_class)
+            != (record.size, record.delete_marker, record.storage_class)
+        {
             let is_newest = self.newest_order(key) == Some(order);
             self.usage.remove_version(&old.summary(), is_newest);
             self.usage.add_version(&record.summary(), is_newest);

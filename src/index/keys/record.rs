@@ -15,7 +15,8 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::format::{
     Attributes, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, ETag, Encode, EncodedPairs,
-    ExtentRef, Features, ObjectControls, PlainVersion, UNIT_BYTES, VersionId, VersionRecord, VersionSummary,
+    ExtentRef, Features, ObjectControls, PlainVersion, StorageClass, UNIT_BYTES, VersionId, VersionRecord,
+    VersionSummary,
 };
 use crate::index::expect_valid;
 use crate::index::keys::dictionary::AttributeDictionary;
@@ -33,6 +34,8 @@ const OTHER_ID: u64 = 1 << 7;
 const AS_ON_DISK: u64 = 1 << 8;
 /// A second extent, with the record and without payload.
 const RECORD_EXTENT: u64 = 1 << 9;
+/// A plain version of the class COLD.
+const COLD: u64 = 1 << 10;
 
 /// Marks a full object checksum with the length of its algorithm.
 const USUAL: u8 = 0x80;
@@ -90,7 +93,7 @@ impl<'a> EncodedVersion<'a> {
     #[inline]
     pub(in crate::index) fn read(on_disk: &'a [u8]) -> Decoded<Self> {
         if let Some(plain) = PlainVersion::decode(on_disk)?.filter(is_plain) {
-            let (summary, features) = (plain.summary, Features::NONE);
+            let (summary, features) = (plain.summary, plain.summary.features());
             return Ok(Self { summary, features, form: RecordForm::Plain(plain) });
         }
         let mut from = ByteDecoder::new(on_disk);
@@ -139,6 +142,7 @@ impl<'a> EncodedVersion<'a> {
                     | flag(plain.record.is_some(), RECORD_EXTENT)
                     | flag(!plain.attributes.is_empty(), ATTRIBUTES)
                     | flag(plain.checksum.is_some(), CHECKSUM)
+                    | flag(summary.storage_class == StorageClass::Cold, COLD)
                     | etag_kind(&summary.etag) << ETAG_SHIFT
             }
             RecordForm::AsOnDisk(..) => AS_ON_DISK,
@@ -330,6 +334,7 @@ fn decode_summary(head: RecordHeader, from: &mut ByteDecoder<'_>) -> Decoded<Ver
             2 => ETag::Multipart { md5: from.array()?, parts: from.varint()? as u32 },
             _ => ETag::Crc(from.u32()?),
         },
+        storage_class: if head.flags & COLD != 0 { StorageClass::Cold } else { StorageClass::Standard },
     })
 }
 
@@ -350,6 +355,7 @@ fn decode_record<'a>(
         modified: summary.modified,
         size: summary.size,
         etag: summary.etag,
+        storage_class: summary.storage_class,
         extents: decode_extents(head, from, summary.size)?,
         attributes: if head.flags & ATTRIBUTES != 0 {
             decode_attributes(from, dictionary)?

@@ -6,7 +6,7 @@ mod walks;
 
 use super::*;
 use crate::base::Timestamp;
-use crate::format::{Attributes, ETag, ExtentRef, ObjectControls, Versioning};
+use crate::format::{Attributes, ETag, ExtentRef, ObjectControls, StorageClass, Versioning};
 
 fn bucket(id: u64, name: &str) -> Entry {
     Entry::BucketPut(BucketRecord {
@@ -29,6 +29,7 @@ fn record(id: u64, null: bool) -> VersionRecord {
         shared: false,
     };
     VersionRecord {
+        storage_class: StorageClass::Standard,
         id: VersionId(id),
         null,
         delete_marker: false,

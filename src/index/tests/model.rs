@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::base::{Entropy, OsEntropy, SeededEntropy};
 use crate::format::{
-    AssembledPart, Assembly, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, RawEntry,
+    AssembledPart, Assembly, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, RawEntry, StorageClass,
 };
 
 /// Steps of each phase: enough for nodes above nodes.
@@ -72,8 +72,13 @@ impl Model {
         let mut usage = Usage::default();
         for versions in self.0.values() {
             for (nth, version) in versions.iter().enumerate().filter(|(_, version)| !version.delete_marker) {
-                let total = if nth == 0 { &mut usage.current } else { &mut usage.noncurrent };
-                *total = ContentTotal { count: total.count + 1, bytes: total.bytes + version.size };
+                let count = |total: &mut ContentTotal| {
+                    *total = ContentTotal { count: total.count + 1, bytes: total.bytes + version.size };
+                };
+                count(if nth == 0 { &mut usage.current } else { &mut usage.noncurrent });
+                if version.storage_class == StorageClass::Cold {
+                    count(&mut usage.cold);
+                }
             }
         }
         usage.delete_markers =
@@ -179,6 +184,7 @@ impl Draw {
 
     fn vary(&self, record: &mut VersionRecord) {
         record.extents[0].shared = self.one_in(5);
+        record.storage_class = if self.one_in(5) { StorageClass::Cold } else { StorageClass::Standard };
         record.etag = match self.below(4) {
             0 => ETag::Multipart { md5: [3; 16], parts: self.below(10_000) as u32 },
             1 => ETag::Crc(self.below(1 << 32) as u32),

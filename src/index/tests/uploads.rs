@@ -1,8 +1,9 @@
 use super::*;
-use crate::format::{ObjectControls, PartRecord, UploadId, UploadRecord};
+use crate::format::{ObjectControls, PartRecord, StorageClass, UploadId, UploadRecord};
 
 pub(super) fn upload(key: &str, id: u64) -> Entry {
     let record = UploadRecord {
+        storage_class: StorageClass::Standard,
         id: UploadId(id),
         initiated: Timestamp::from_millis(id),
         initiator: "admin".into(),

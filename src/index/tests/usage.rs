@@ -1,6 +1,6 @@
 use super::uploads::{part, upload};
 use super::*;
-use crate::format::UploadId;
+use crate::format::{Features, StorageClass, UploadId};
 
 fn owned(id: u64, name: &str, owner: &str) -> Entry {
     let Entry::BucketPut(record) = bucket(id, name) else { unreachable!("it is a bucket put") };
@@ -22,6 +22,7 @@ fn versions_are_counted_by_kind() {
     let usage = Usage {
         current: total(1, 36),
         noncurrent: total(2, 72),
+        cold: ContentTotal::default(),
         delete_markers: 1,
         uploads: ContentTotal::default(),
     };
@@ -42,6 +43,39 @@ fn an_amended_version_stays_of_its_kind() {
     let empty = VersionRecord { size: 0, extents: vec![], ..record(2, false) };
     index.apply(&Entry::VersionAmend { bucket: 1, key: b"k".to_vec(), record: empty }).unwrap();
     assert_eq!((index.usage(1).current, index.usage(1).noncurrent), (total(1, 36), total(1, 0)));
+}
+
+#[test]
+fn versions_of_the_class_cold_are_counted_wherever_they_are() {
+    let cold = |id| VersionRecord { storage_class: StorageClass::Cold, ..record(id, false) };
+    let mut index = index_of(&[put("k", cold(2)), put("k", record(3, false)), put("j", record(4, false))]);
+    let usage =
+        Usage { current: total(2, 72), noncurrent: total(1, 36), cold: total(1, 36), ..Usage::default() };
+    assert_eq!(index.usage(1), usage);
+    assert_eq!(index.owner_usage("admin").content, usage);
+    index.apply(&Entry::VersionAmend { bucket: 1, key: b"j".to_vec(), record: cold(4) }).unwrap();
+    assert_eq!(index.usage(1), Usage { cold: total(2, 72), ..usage });
+    index.apply(&delete("k", 2)).unwrap();
+    assert_eq!(index.usage(1), Usage { current: total(2, 72), cold: total(1, 36), ..Usage::default() });
+    assert!(index.features().contains(Features::STORAGE_CLASSES));
+}
+
+/// An update by which all extents become shared announces another reference. One that changes the class does not.
+#[test]
+fn a_change_of_the_class_of_a_shared_version_counts_no_further_reference() {
+    let shared = |class| {
+        let mut record = VersionRecord { storage_class: class, ..record(2, false) };
+        record.extents.iter_mut().for_each(|extent| extent.shared = true);
+        record
+    };
+    let mut index = index_of(&[put("k", shared(StorageClass::Standard))]);
+    let before = index.liveness().clone();
+    let cold = shared(StorageClass::Cold);
+    index.apply(&Entry::VersionAmend { bucket: 1, key: b"k".to_vec(), record: cold }).unwrap();
+    index.apply(&delete("k", 2)).unwrap();
+    let segment = record(2, false).extents[0].segment;
+    assert!(before.of(segment) > 0);
+    assert_eq!(index.liveness().of(segment), 0);
 }
 
 #[test]

@@ -126,6 +126,7 @@ impl CompletionHeaders {
             checksums: Vec::new(),
             tags: upload.tags.clone(),
             controls: upload.controls,
+            storage_class: upload.storage_class,
             condition: self.condition,
         };
         Ok((commit, checksum))

@@ -22,6 +22,7 @@ pub(in crate::ops) fn create(
         attributes: new_object::attributes(call)?,
         tags: tagging::of_new_object(context, proof, call)?,
         controls: new_object::controls(context, proof, call, None)?,
+        storage_class: new_object::storage_class(call),
     };
     let upload = context.store.create_upload(call.bucket(), call.key(), new).for_client(call)?;
     let mut document = context.document("InitiateMultipartUploadResult");

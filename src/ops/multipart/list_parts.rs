@@ -38,7 +38,7 @@ pub(in crate::ops) fn list_parts(
     page.parts.iter().for_each(|part| write_part(&mut document, part));
     write_user(&mut document, "Initiator", &page.upload.initiator);
     write_user(&mut document, "Owner", &bucket.owner);
-    document.plain("StorageClass", "STANDARD");
+    document.plain("StorageClass", page.upload.storage_class.as_str());
     write_announced(&mut document, &page.upload);
     let response = xml(200, document).holding(held);
     Ok(lifecycle::add_abort_date(context, response, call, page.upload.initiated))

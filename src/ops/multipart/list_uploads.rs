@@ -91,7 +91,7 @@ fn write_upload(document: &mut Writer, (key, id): (&str, ClientId), upload: &Upl
         entry.plain("UploadId", id);
         write_user(entry, "Initiator", &upload.initiator);
         write_user(entry, "Owner", owner);
-        entry.plain("StorageClass", "STANDARD");
+        entry.plain("StorageClass", upload.storage_class.as_str());
         entry.plain("Initiated", upload.initiated);
         write_announced(entry, upload);
     });

@@ -268,7 +268,7 @@ mod tests {
         AssembledPart, Assembly, BucketRecord, ETag, ExtentRef, PartRecord, UploadId, UploadRecord,
         VersionId, Versioning,
     };
-    use crate::store::{CopyRange, ObjectControls, StoreError};
+    use crate::store::{CopyRange, ObjectControls, StorageClass, StoreError};
 
     /// The largest object there may be, of 10,000 parts, each with a last extent of its own and one that brings its record.
     fn largest() -> VersionRecord {
@@ -287,6 +287,7 @@ mod tests {
         extents.extend((0..2 * parts).map(|at| extent(0, at)));
         let part = |number| AssembledPart { number, size: OBJECT_SIZE_MAX_BYTES / 10_000, checksum: None };
         VersionRecord {
+            storage_class: StorageClass::Standard,
             id: VersionId(1),
             null: true,
             delete_marker: false,
@@ -309,6 +310,7 @@ mod tests {
         let mut encoded = Vec::new();
         version.encode(&mut encoded);
         let upload = UploadRecord {
+            storage_class: StorageClass::Standard,
             id: UploadId(2),
             initiated: Timestamp::from_millis(1),
             initiator: "admin".into(),

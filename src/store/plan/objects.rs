@@ -1,8 +1,8 @@
 //! Planning puts, deletions and tags of objects.
 
 use crate::format::{
-    Attributes, BucketRecord, ETag, Entry, ExtentPurpose, RebuildRecord, VersionId, VersionRecord,
-    VersionSummary, Versioning,
+    Attributes, BucketRecord, ETag, Entry, ExtentPurpose, RebuildRecord, StorageClass, VersionId,
+    VersionRecord, VersionSummary, Versioning,
 };
 use crate::log::SpaceClaim;
 use crate::store::index_budget::IndexGrowth;
@@ -101,6 +101,7 @@ impl Planner<'_> {
             modified: self.now,
             size: 0,
             etag: ETag::None,
+            storage_class: StorageClass::Standard,
             extents: Vec::new(),
             attributes: Attributes::new(),
             checksums: Vec::new(),

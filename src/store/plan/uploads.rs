@@ -37,6 +37,7 @@ impl Planner<'_> {
                     attributes: new.attributes,
                     tags: new.tags,
                     controls: new.controls,
+                    storage_class: new.storage_class,
                 };
                 let bucket_id = bucket.id;
                 self.plan.entries.push(Entry::UploadPut { bucket: bucket_id, key, record: record.clone() });

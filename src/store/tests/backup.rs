@@ -69,6 +69,7 @@ fn filled(fs: &SimFs) -> Store {
     store.set_versioning("b", Versioning::Enabled).unwrap();
     fill(&store, 0);
     let new = NewUpload {
+        storage_class: StorageClass::Standard,
         initiator: "admin".into(),
         checksum: None,
         attributes: Attributes::new(),

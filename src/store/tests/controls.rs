@@ -52,6 +52,7 @@ fn put_each_kind(store: &Store) {
     put(store, "b", "large", &bytes(1, 200_000)).unwrap();
     copy_of_large(store, "copy");
     let new = NewUpload {
+        storage_class: StorageClass::Standard,
         initiator: "admin".into(),
         checksum: None,
         attributes: Attributes::new(),

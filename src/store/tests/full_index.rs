@@ -42,6 +42,7 @@ fn fill(store: &Store, bucket: &str) -> usize {
 
 fn new_upload() -> NewUpload {
     NewUpload {
+        storage_class: StorageClass::Standard,
         initiator: "admin".into(),
         checksum: None,
         attributes: costly().attributes,

@@ -93,6 +93,7 @@ pub(super) fn commit_of(bytes: &[u8]) -> Commit {
     let mut attributes = Attributes::new();
     attributes.push("content-type", "text/plain");
     Commit {
+        storage_class: StorageClass::Standard,
         etag: ETag::Md5(Md5::of(bytes)),
         attributes,
         checksums: vec![],

@@ -230,6 +230,7 @@ fn parts_of_uploads_in_progress_are_moved_too() {
     let store = open_with(&fs, small_segments()).unwrap();
     store.create_bucket("b", "admin").unwrap();
     let new = NewUpload {
+        storage_class: StorageClass::Standard,
         initiator: "admin".into(),
         checksum: None,
         attributes: Attributes::new(),

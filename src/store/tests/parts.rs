@@ -5,6 +5,7 @@ use crate::fs::sim::{CrashPolicy, OpKind};
 
 fn new_upload() -> NewUpload {
     NewUpload {
+        storage_class: StorageClass::Standard,
         initiator: "admin".into(),
         checksum: None,
         attributes: Attributes::new(),

@@ -44,6 +44,7 @@ fn put_unannounced(store: &Store, key: &str, len: usize) -> Result<CommittedVers
 
 fn begin(store: &Store, key: &str) -> Result<UploadId, StoreError> {
     let new = NewUpload {
+        storage_class: StorageClass::Standard,
         initiator: "ann".into(),
         checksum: None,
         attributes: Attributes::new(),

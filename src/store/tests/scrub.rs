@@ -33,6 +33,7 @@ impl Scrubbing {
         }
         put(store, "b", "large", &bytes(1, 300_000)).unwrap();
         let new = NewUpload {
+            storage_class: StorageClass::Standard,
             initiator: "admin".into(),
             checksum: None,
             attributes: Attributes::new(),

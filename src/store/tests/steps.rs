@@ -107,6 +107,7 @@ impl Step {
                 }
                 let (checksum, attributes) = (None, Attributes::new());
                 let new = NewUpload {
+                    storage_class: StorageClass::Standard,
                     initiator: "admin".into(),
                     checksum,
                     attributes,

@@ -14,6 +14,7 @@ fn open_at(clock: &Arc<ManualClock>, abort_uploads_after: Option<Duration>) -> S
 
 pub(super) fn begin(store: &Store, bucket: &str, key: &str) -> UploadId {
     let new = NewUpload {
+        storage_class: StorageClass::Standard,
         initiator: "admin".into(),
         checksum: None,
         attributes: Attributes::new(),

@@ -82,6 +82,7 @@ fn parts_of_uploads_in_progress_are_checked() {
     let store = open(&fs);
     store.create_bucket("photos", "admin").unwrap();
     let new = NewUpload {
+        storage_class: StorageClass::Standard,
         initiator: "admin".into(),
         checksum: None,
         attributes: Attributes::new(),

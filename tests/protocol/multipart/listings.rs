@@ -1,7 +1,7 @@
 //! ListParts and ListMultipartUploads.
 
 use super::*;
-use siltstone::format::ObjectControls;
+use siltstone::format::{ObjectControls, StorageClass};
 
 fn texts(answer: &Answer, parent: &str, name: &str) -> Vec<String> {
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -238,6 +238,7 @@ fn a_page_has_from_one_to_a_thousand_uploads() {
 fn a_page_of_uploads_or_parts_holds_a_thousand_and_no_more() {
     let server = Server::new();
     let new = siltstone::store::NewUpload {
+        storage_class: StorageClass::Standard,
         initiator: "owner".to_owned(),
         checksum: None,
         attributes: siltstone::store::Attributes::new(),

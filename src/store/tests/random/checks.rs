@@ -47,6 +47,7 @@ fn usage_of(bucket: &Bucket) -> Usage {
     Usage {
         current: versions(|nth, object| nth == 0 && !object.record.delete_marker),
         noncurrent: versions(|nth, object| nth > 0 && !object.record.delete_marker),
+        cold: versions(|_, object| object.record.storage_class == StorageClass::Cold),
         delete_markers: versions(|_, object| object.record.delete_marker).count,
         uploads: ContentTotal {
             count: bucket.uploads.len() as u64,

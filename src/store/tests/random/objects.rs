@@ -38,6 +38,7 @@ impl Run {
             checksums,
             tags: self.tags(),
             controls: self.controls(),
+            storage_class: self.storage_class(),
             condition,
             ..commit_of(bytes)
         }
@@ -58,6 +59,11 @@ impl Run {
             },
             _ => ObjectControls::default(),
         }
+    }
+
+    /// Mostly the usual one.
+    pub(super) fn storage_class(&self) -> StorageClass {
+        if self.draw.one_in(8) { StorageClass::Cold } else { StorageClass::Standard }
     }
 
     pub(super) fn tags(&self) -> Vec<(String, String)> {

@@ -9,6 +9,7 @@ impl Run {
         println!("create an upload of {bucket}/{key}");
         let checksum = (ChecksumAlgorithm::Crc32c, ChecksumType::Composite);
         let new = NewUpload {
+            storage_class: self.storage_class(),
             initiator: "admin".into(),
             checksum: self.draw.one_in(2).then_some(checksum),
             attributes: commit_of(b"").attributes,
@@ -21,11 +22,20 @@ impl Run {
             return;
         };
         self.fresh(record.id.0);
-        let NewUpload { initiator, checksum, attributes, tags, controls } = new;
+        let NewUpload { initiator, checksum, attributes, tags, controls, storage_class } = new;
         let initiated = self.clock.now();
         assert_eq!(
             record,
-            UploadRecord { id: record.id, initiated, initiator, checksum, attributes, tags, controls }
+            UploadRecord {
+                id: record.id,
+                initiated,
+                initiator,
+                checksum,
+                attributes,
+                tags,
+                controls,
+                storage_class
+            }
         );
         let pending = Pending { record: record.clone(), parts: Default::default() };
         self.world.bucket_mut(bucket).uploads.insert((key.into(), record.id), pending);

@@ -52,6 +52,7 @@ impl Object {
         upload: Option<Assembly>,
     ) -> Self {
         let record = VersionRecord {
+            storage_class: commit.storage_class,
             id: written.id,
             null: written.null,
             delete_marker: false,
@@ -76,6 +77,7 @@ impl Object {
 
     fn marker(id: VersionId, null: bool, modified: Timestamp) -> Self {
         let record = VersionRecord {
+            storage_class: StorageClass::Standard,
             id,
             null,
             delete_marker: true,
