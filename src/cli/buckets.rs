@@ -5,6 +5,7 @@ use std::str::FromStr;
 use log::info;
 use serde_json::{Value, json};
 use siltstone::auth::Users;
+use siltstone::base::OsEntropy;
 use siltstone::s3::BucketName;
 use siltstone::s3::object_lock::LockConfiguration;
 use siltstone::store::{BucketConfigurationKind, NewBucket, Store, Versioning};
@@ -98,7 +99,9 @@ impl BucketSpec {
             }
             return Ok(());
         }
-        let made = store.create_configured_bucket(self.new_bucket(namespace));
+        // A store that ships its log takes writes once its reign has begun.
+        let begun = store.ship_step(&OsEntropy);
+        let made = begun.and_then(|()| store.create_configured_bucket(self.new_bucket(namespace)));
         made.map_err(|e| CliError::start(format!("cannot make the bucket {name}: {e}")))?;
         info!("made the bucket {name}");
         Ok(())

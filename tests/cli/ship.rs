@@ -54,6 +54,22 @@ fn another_host_takes_over_from_the_remote_and_the_old_one_is_refused() {
     assert_eq!(new.end(Signal::TERM).0, Some(0));
 }
 
+#[test]
+fn buckets_of_the_options_are_made_by_a_store_that_ships_its_log() {
+    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let remote = start(there.path(), "127.0.0.1:0", &[]);
+    fs::write(here.path().join("siltstone.toml"), section(remote.address())).unwrap();
+    assert_eq!(start(here.path(), "127.0.0.1:0", &[]).end(Signal::TERM).0, Some(0));
+    init(here.path());
+    for mode in ["async", "sync"] {
+        let bucket = format!("made-{mode}");
+        let shipping = ["--config", "siltstone.toml", "--ship", mode, "--bucket", &bucket];
+        let server = start(here.path(), "127.0.0.1:0", &shipping);
+        assert!(server.said().contains(&format!("made the bucket {bucket}")), "{}", server.said());
+        assert_eq!(server.end(Signal::TERM).0, Some(0));
+    }
+}
+
 fn tool(dir: &Path, command: &str) -> (Option<i32>, String) {
     let mut tool = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
     tool.current_dir(dir).args(["--data-dir", "data", "remote", "--config", "siltstone.toml", command]);
