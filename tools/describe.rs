@@ -208,6 +208,7 @@ fn entry(ids: &ClientIds, entry: &Entry) -> Value {
             "address": cause.address,
             "request": cause.request,
         }),
+        Entry::NullDeletion => json!({ "kind": "null deletion" }),
         Entry::VersionPut { bucket, key, record } => {
             placed("version put", *bucket, key, version(ids, record))
         }

@@ -71,6 +71,7 @@ use service_manager::{SOCKET_VARIABLE, ServiceManager};
 use standby::{StandbyArguments, StandbyEnd};
 use user::UserCommand;
 use users_file::UsersFile;
+use webhook::WebhookCommand;
 
 const MORE_HELP: &str = "\
 Examples:
@@ -149,6 +150,9 @@ enum CliCommand {
     /// Create, show and remove users, and rotate their keys
     #[command(subcommand, after_help = user::EXAMPLES)]
     User(UserCommand),
+    /// Show the webhooks of a running server
+    #[command(subcommand, after_help = webhook::EXAMPLES)]
+    Webhook(WebhookCommand),
 }
 
 impl CommandLine {
@@ -191,7 +195,7 @@ fn without_program_name(arguments: &[OsString]) -> Vec<OsString> {
     arguments.iter().enumerate().filter(|it| !is_name(it)).map(|(_, argument)| argument.clone()).collect()
 }
 
-/// The parser. Options may precede or follow any command; the help of `user`, `quota` and `mirror` shows only the options that concern it.
+/// The parser. Options may precede or follow any command; the help of `user`, `quota`, `mirror` and `webhook` shows only the options that concern it.
 pub(crate) fn command() -> clap::Command {
     let mut command = CommandLine::command();
     // Global options reach subcommands when these are built.
@@ -199,6 +203,7 @@ pub(crate) fn command() -> clap::Command {
     command
         .mut_subcommand("user", |user| with_options(user, &user::OPTIONS))
         .mut_subcommand("mirror", |mirror| with_options(mirror, &mirror::OPTIONS))
+        .mut_subcommand("webhook", |webhook| with_options(webhook, &webhook::OPTIONS))
         .mut_subcommand("quota", |quota| with_options(quota, &quota::OPTIONS))
         .mut_subcommand("server", server::with_defaults)
 }
@@ -244,6 +249,7 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         CliCommand::Mirror(command) => mirror::command(&command, &options, environment, config.as_deref()),
         CliCommand::Quota(command) => quota::run(&command, &options, environment),
         CliCommand::User(command) => user::run(&command, &options, environment),
+        CliCommand::Webhook(command) => webhook::command(&command, &options, environment),
     }
 }
 

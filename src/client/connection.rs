@@ -160,12 +160,12 @@ impl HttpConnection {
         self.run(request, &mut io::sink())
     }
 
-    /// Sends a request, and returns the status of its answer, whose body is skipped. A body that is long or of unknown length ends the
+    /// Sends a request, and returns the head of its answer. Its body is skipped. A body that is long or of unknown length ends the
     /// connection instead, which is not opened again.
     ///
     /// # Errors
     /// Those of the connection; `TimedOut` after the deadline.
-    pub fn exchange_status(&mut self, request: &SignedRequest<'_>, deadline: Instant) -> io::Result<u16> {
+    pub fn exchange_head(&mut self, request: &SignedRequest<'_>, deadline: Instant) -> io::Result<Answer> {
         if self.ended {
             return Err(ErrorKind::NotConnected.into());
         }
@@ -173,8 +173,8 @@ impl HttpConnection {
         self.socket.end_by(deadline, self.endpoint.patience);
         let sent = self.send(request);
         // A server that refuses a body early answers, and then closes.
-        let head = match (sent, self.head()) {
-            (_, Ok((head, _))) => head,
+        let (head, bytes) = match (sent, self.head()) {
+            (_, Ok(received)) => received,
             (Err(error), Err(_)) | (Ok(()), Err(error)) => return Err(error),
         };
         let has_body = !matches!(head.status, 204 | 304);
@@ -184,7 +184,7 @@ impl HttpConnection {
             _ => false,
         };
         self.ended = head.close || !skipped;
-        Ok(head.status)
+        Ok(Answer { status: head.status, len: 0, head: bytes, body: Vec::new() })
     }
 
     fn skip(&mut self, len: u64) -> io::Result<()> {

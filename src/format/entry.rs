@@ -23,6 +23,7 @@ const OWNER_QUOTA: u8 = 11;
 const REMOTE_SEGMENT: u8 = 12;
 const FOLLOWER: u8 = 13;
 const CAUSE: u8 = 129;
+const NULL_DELETION: u8 = 130;
 /// Readers may skip unknown kinds from this number on.
 const IGNORABLE: u8 = 128;
 
@@ -112,6 +113,8 @@ pub enum Entry {
     },
     /// Names the request that made the next entries. It changes nothing.
     Cause(Cause),
+    /// States that the next entry deletes a null version. It changes nothing.
+    NullDeletion,
     /// Adds the newest version of a key.
     VersionPut {
         /// The id of its bucket.
@@ -189,8 +192,14 @@ impl Entry {
             | Self::RemoteSegment { .. }
             | Self::Follower { .. }
             | Self::Cause(_)
+            | Self::NullDeletion
             | Self::CheckpointEnd(_) => None,
         }
+    }
+
+    /// Whether it only states something about the next entries, and changes nothing.
+    pub fn is_note(&self) -> bool {
+        matches!(self, Self::Cause(_) | Self::NullDeletion)
     }
 
     /// The extents of a version or part; none for entries without.
@@ -258,6 +267,7 @@ impl Entry {
                 cause.encode(out);
                 CAUSE
             }
+            Self::NullDeletion => NULL_DELETION,
             Self::VersionPut { bucket, key, record } => {
                 encode_place(*bucket, key, out);
                 record.encode(out);
@@ -448,6 +458,7 @@ impl<'a> RawEntry<'a> {
                 Entry::Follower { name, state: decode_state(&mut body)? }
             }
             CAUSE => Entry::Cause(Cause::decode(&mut body)?),
+            NULL_DELETION => Entry::NullDeletion,
             VERSION_PUT..=VERSION_DELETE | VERSION_AMEND..=PART_PUT => {
                 Entry::decode_placed(self.kind, &mut body)?
             }
@@ -651,6 +662,7 @@ mod tests {
                 address: "::1".into(),
                 request: "4A".into(),
             }),
+            Entry::NullDeletion,
             Entry::VersionPut { bucket: 77, key: b"a/b".to_vec(), record },
             Entry::VersionDelete { bucket: 77, key: b"a/b".to_vec(), version: VersionId(9) },
             Entry::CheckpointEnd(CheckpointEnd { through: 1, last_stamp: 2, buckets: 3, versions: 4 }),

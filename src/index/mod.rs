@@ -161,7 +161,7 @@ impl Index {
                 self.followers.set(name, state.as_ref());
                 Ok(())
             }
-            Entry::Cause(_) => Ok(()),
+            Entry::Cause(_) | Entry::NullDeletion => Ok(()),
             Entry::VersionPut { bucket, key, record } => self.put_version(*bucket, key, record),
             Entry::VersionDelete { bucket, key, version } => self.delete_version(*bucket, key, *version),
             Entry::VersionAmend { bucket, key, record } => self.amend_version(*bucket, key, record),

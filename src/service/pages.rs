@@ -3,7 +3,7 @@
 
 use super::Service;
 use super::metrics::{self, Exposition};
-use crate::ops::Health;
+use crate::ops::{FollowerFigures, Health};
 use crate::s3::{ErrorCode, Method, Request, Response, ResponseBody, S3Error};
 
 /// The clients that may read `/-/metrics`. None needs a signature.
@@ -83,10 +83,12 @@ impl Service {
         }
     }
 
-    /// A follower that starts over is told here, too, since the copy that it makes is not current for a long time.
+    /// A follower that starts over is told here, too, since the copy that it makes is not current for a long time, and one that has lost
+    /// changes, until it goes on after them.
     fn ready_text(&self) -> &'static str {
         let followers = self.context.store.follower_figures();
-        match followers.iter().any(|follower| follower.in_snapshot && follower.starts_over > 0) {
+        let starts_over = |it: &FollowerFigures| it.is_overrun || (it.in_snapshot && it.starts_over > 0);
+        match followers.iter().any(starts_over) {
             true => {
                 "ready\nA follower of the log starts over, since the log was not kept for so long: see the metrics.\n"
             }

@@ -44,8 +44,8 @@ impl EntrySender {
     /// Sends a group; `false` if the receiver has failed.
     pub(super) fn send_group(&mut self, group: Group) -> bool {
         self.chunk.bytes += group.body_len;
-        // Causes change nothing, and would part the changes of keys.
-        let changes = group.entries.into_iter().filter(|entry| !matches!(entry, Entry::Cause(_)));
+        // Notes change nothing, and would part the changes of keys.
+        let changes = group.entries.into_iter().filter(|entry| !entry.is_note());
         self.chunk.entries.extend(changes);
         let full = self.chunk.entries.len() >= CHUNK_ENTRIES || self.chunk.bytes >= CHUNK_BYTES;
         !full || self.send_chunk()

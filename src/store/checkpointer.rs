@@ -294,6 +294,7 @@ fn keep_newest(shared: &SharedStore, kept: usize, follow_max_bytes: u64) -> Resu
     let kept_from = follow::keeps_log_from(shared, &logs, needed_from, follow_max_bytes)?;
     for pair in logs.windows(2).filter(|pair| pair[1] <= kept_from) {
         fs.remove(&log_path(pair[0]))?;
+        shared.followers.set_log_from(pair[1]);
     }
     Ok(fs.sync_dir(FileKind::Log.dir())?)
 }

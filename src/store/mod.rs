@@ -105,8 +105,8 @@ pub use compact::compact;
 pub use error::{OpenError, QuotaHolder, StoreError};
 pub use expiry::{EXPIRY_GROUP_MAX, ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest};
 pub use follow::{
-    Beginning, Change, ChangeBatch, ChangeKind, FollowPosition, FollowedKey, Follower, FollowerFigures,
-    KeyRange, RefusedKey, RefusedKeys,
+    Beginning, Change, ChangeBatch, ChangeKind, DeletedVersion, DepartedBucket, DepartedBuckets,
+    FollowPosition, FollowedKey, Follower, FollowerFigures, KeyRange, LostChanges, RefusedKey, RefusedKeys,
 };
 pub use health::{Health, ReadOnlyReason};
 pub use listings::UploadPages;

@@ -17,7 +17,7 @@ use crate::store::{
     NewBucket, NewUpload, StoreError, VersionChange,
 };
 
-pub(super) use bounds::{EXTENT_BYTES_MAX, marker_index_bytes_max};
+pub(super) use bounds::{EXTENT_BYTES_MAX, RESTATED_MAX_BYTES, marker_index_bytes_max};
 
 /// A change of a bucket. It is the only mutation of its group, so that decisions about objects never depend on it.
 #[derive(Debug, Clone)]

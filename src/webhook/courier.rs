@@ -12,6 +12,8 @@ use crate::base::{Entropy as _, OsEntropy, Timestamp};
 /// The first pause after a failure, which doubles with each, and the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// The pause beyond the one that a target asks for, which is never longer than the longest.
+const PAUSE_BEYOND: Duration = Duration::from_millis(500);
 /// Records beyond this size go with the next request.
 const BODY_MAX_BYTES: usize = 1 << 20;
 
@@ -75,15 +77,20 @@ impl Courier {
         let body = body(messages);
         let (mut pause, mut refused_since) = (PAUSE_MIN, None);
         loop {
-            let now = Timestamp::from_system(SystemTime::now()).as_secs();
+            let now = Timestamp::from_system(SystemTime::now());
+            let mut wait = jittered(pause);
             match self.sender.send(&body, now) {
                 Ok(()) => {
                     self.accepted(messages.len());
                     return Delivered::Done;
                 }
-                Err(DeliveryError::Failed(why)) => self.failed(&why),
+                Err(DeliveryError::Failed(why)) => self.failed(&why, now),
+                Err(DeliveryError::Later(why, after)) => {
+                    self.failed(&why, now);
+                    wait = asked(after);
+                }
                 Err(DeliveryError::Refused(why)) => {
-                    self.failed(&why);
+                    self.failed(&why, now);
                     if messages.len() > 1 {
                         return self.deliver_alone(messages, stopped);
                     }
@@ -94,7 +101,7 @@ impl Courier {
                     }
                 }
             }
-            if stopped.recv_timeout(jittered(pause)) != Err(RecvTimeoutError::Timeout) {
+            if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
                 return Delivered::Stopped;
             }
             pause = (2 * pause).min(PAUSE_MAX);
@@ -108,14 +115,14 @@ impl Courier {
     }
 
     fn accepted(&self, messages: usize) {
-        if self.figures.add_delivered(messages).is_some() {
+        if self.figures.add_delivered(messages) {
             log::info!("the webhook {} accepts events again", self.settings.name);
         }
     }
 
     /// An outage of hours is one line of the log.
-    fn failed(&self, why: &str) {
-        if self.figures.add_failed(why) {
+    fn failed(&self, why: &str, now: Timestamp) {
+        if self.figures.add_failed(why, now) {
             log::warn!(
                 "the webhook {:?} takes no events, which are kept and sent later: {why}",
                 self.settings
@@ -149,6 +156,11 @@ fn body(messages: &[Message]) -> String {
     }
 }
 
+/// The pause before the try that a target asks for after that time.
+fn asked(after: Duration) -> Duration {
+    after.saturating_add(jittered(PAUSE_BEYOND)).min(PAUSE_MAX)
+}
+
 /// A time between half of `pause` and all of it, so that targets which failed together are not tried together.
 fn jittered(pause: Duration) -> Duration {
     let share = OsEntropy.next_u64() % 1024;
@@ -174,6 +186,16 @@ mod tests {
         assert_eq!((first_request(&mixed, 5), first_request(&mixed[1..], 5)), (1, 1));
         assert_eq!(body(&mixed[1..2]), "test");
         assert_eq!(body(&records(&[1, 2])), "{\"Records\":[r,rr]}");
+    }
+
+    #[test]
+    fn targets_choose_a_pause_within_bounds() {
+        for seconds in [0, 3, 59] {
+            let (at_least, pause) = (Duration::from_secs(seconds), asked(Duration::from_secs(seconds)));
+            assert!((at_least..=at_least + PAUSE_BEYOND).contains(&pause), "{seconds}: {pause:?}");
+        }
+        assert_eq!(asked(Duration::from_secs(61)), PAUSE_MAX);
+        assert_eq!(asked(Duration::MAX), PAUSE_MAX);
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! A request to a target, and what its answer means.
+//! A request to a target, and the meaning of its answer.
 
 use std::borrow::Cow;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::WebhookSettings;
+use crate::base::Timestamp;
 use crate::base::digest::{HmacSha256, to_hex};
-use crate::client::{Endpoint, HttpConnection, SignedRequest};
+use crate::client::{Answer, Endpoint, HttpConnection, SignedRequest};
 
 /// The header with the signature of a request.
 pub const SIGNATURE_HEADER: &str = "X-Siltstone-Signature";
@@ -21,6 +22,8 @@ pub enum DeliveryError {
     Refused(String),
     /// The target was not reached, or could not take it now.
     Failed(String),
+    /// The target asks for another try after this time.
+    Later(String, Duration),
 }
 
 /// The sender of requests to one target.
@@ -41,40 +44,43 @@ impl WebhookSender {
         Ok(Self { endpoint, settings: settings.clone(), connection: None })
     }
 
-    /// Sends `body`, at the time `now` in seconds of the epoch.
+    /// Sends `body`, at the time `now`.
     ///
     /// # Errors
     /// Those of the target.
-    pub fn send(&mut self, body: &str, now: u64) -> Result<(), DeliveryError> {
-        let request = self.request(body, now);
+    pub fn send(&mut self, body: &str, now: Timestamp) -> Result<(), DeliveryError> {
+        let request = self.request(body, now.as_secs());
         let deadline = Instant::now() + self.settings.timeout;
         let failed = |error: io::Error| DeliveryError::Failed(error.to_string());
-        let status = self.exchange(&request, deadline).map_err(failed)?;
-        match status {
-            200..=299 => Ok(()),
-            status if REFUSALS.contains(&status) => {
-                Err(DeliveryError::Refused(format!("it answers {status}")))
-            }
-            status => Err(DeliveryError::Failed(format!("it answers {status}"))),
+        let answer = self.exchange(&request, deadline).map_err(failed)?;
+        let why = || format!("it answers {}", answer.status);
+        let later = answer.header("Retry-After").and_then(|value| retry_after(&value, now));
+        match (answer.status, later) {
+            (200..=299, _) => Ok(()),
+            // Too much for now.
+            (413, Some(after)) => Err(DeliveryError::Later(why(), after)),
+            (status, _) if REFUSALS.contains(&status) => Err(DeliveryError::Refused(why())),
+            (_, Some(after)) => Err(DeliveryError::Later(why(), after)),
+            (_, None) => Err(DeliveryError::Failed(why())),
         }
     }
 
     /// Sends the request on the open connection, if there is one, and on another one where that has ended in the meantime.
-    fn exchange(&mut self, request: &SignedRequest<'_>, deadline: Instant) -> io::Result<u16> {
+    fn exchange(&mut self, request: &SignedRequest<'_>, deadline: Instant) -> io::Result<Answer> {
         if let Some(mut connection) = self.connection.take().filter(HttpConnection::is_open) {
-            match connection.exchange_status(request, deadline) {
-                Ok(status) => {
+            match connection.exchange_head(request, deadline) {
+                Ok(answer) => {
                     self.connection = Some(connection);
-                    return Ok(status);
+                    return Ok(answer);
                 }
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
                 Err(_) => {}
             }
         }
         let mut connection = HttpConnection::open_by(&self.endpoint, deadline)?;
-        let status = connection.exchange_status(request, deadline)?;
+        let answer = connection.exchange_head(request, deadline)?;
         self.connection = Some(connection);
-        Ok(status)
+        Ok(answer)
     }
 
     fn request<'b>(&self, body: &'b str, now: u64) -> SignedRequest<'b> {
@@ -91,6 +97,14 @@ impl WebhookSender {
             body.len()
         );
         SignedRequest { head, body: Cow::Borrowed(body.as_bytes()), head_only: false }
+    }
+}
+
+/// The time that a `Retry-After` asks for: seconds, or a date (RFC 9110, section 10.2.3).
+fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
+    match value.parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => Timestamp::parse_http_date(value).map(|at| at.since(now)),
     }
 }
 
@@ -144,6 +158,10 @@ mod tests {
         reader.read_exact(&mut [0; BODY.len()]).unwrap();
     }
 
+    fn now() -> Timestamp {
+        Timestamp::from_millis(784_111_770_000)
+    }
+
     fn sender(url: &str) -> WebhookSender {
         let text = format!("[[webhook]]\nname = 't'\nurl = '{url}'\ntimeout = '2s'\n");
         let sources = SettingSources { read: &|_| Err(String::new()), variable: &|_| None };
@@ -162,9 +180,31 @@ mod tests {
             ("HTTP/1.1 503 Soon\r\nContent-Length: 0\r\n\r\n", false),
         ] {
             let mut sender = sender(&target(vec![vec![answer, OK]]));
-            let refused = matches!(sender.send(BODY, 1), Err(DeliveryError::Refused(_)));
+            let refused = matches!(sender.send(BODY, now()), Err(DeliveryError::Refused(_)));
             assert_eq!(refused, is_refusal, "{answer}");
-            assert_eq!(sender.send(BODY, 1), Ok(()), "the connection is used again after {answer}");
+            assert_eq!(sender.send(BODY, now()), Ok(()), "the connection is used again after {answer}");
+        }
+    }
+
+    #[test]
+    fn a_target_names_the_time_of_the_next_try() {
+        for (status, value, after) in [
+            (503, "7", Some(7)),
+            (429, "Sun, 06 Nov 1994 08:49:37 GMT", Some(7)),
+            (503, "Tue, 06 Nov 1984 08:49:37 GMT", Some(0)),
+            (413, "99999999999999999999", None),
+            (413, "120", Some(120)),
+            (500, "soon", None),
+            (422, "7", None),
+        ] {
+            let answer =
+                format!("HTTP/1.1 {status} Later\r\nretry-after: {value}\r\nContent-Length: 0\r\n\r\n");
+            let told = sender(&target(vec![vec![answer.leak()]])).send(BODY, now()).unwrap_err();
+            let asked = match told {
+                DeliveryError::Later(_, after) => Some(after.as_secs()),
+                _ => None,
+            };
+            assert_eq!(asked, after, "{status} {value}");
         }
     }
 
@@ -178,7 +218,7 @@ mod tests {
         let count = answers.iter().map(Vec::len).sum::<usize>();
         let mut sender = sender(&target(answers));
         for _ in 0..count {
-            assert_eq!(sender.send(BODY, 1), Ok(()));
+            assert_eq!(sender.send(BODY, now()), Ok(()));
         }
     }
 
@@ -186,16 +226,16 @@ mod tests {
     fn a_target_that_ends_idle_connections_gets_the_request_on_another_one() {
         const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
         let mut sender = sender(&target(vec![vec![OK], vec![OK]]));
-        assert_eq!(sender.send(BODY, 1), Ok(()));
+        assert_eq!(sender.send(BODY, now()), Ok(()));
         // Whether the end is seen with this request or before it, the next connection gets it.
-        assert_eq!(sender.send(BODY, 1), Ok(()));
+        assert_eq!(sender.send(BODY, now()), Ok(()));
     }
 
     #[test]
     fn a_target_that_does_not_answer_is_given_up_in_time() {
         let mut sender = sender(&target(vec![vec![""]]));
         let begun = Instant::now();
-        assert!(matches!(sender.send(BODY, 1), Err(DeliveryError::Failed(_))));
+        assert!(matches!(sender.send(BODY, now()), Err(DeliveryError::Failed(_))));
         let taken = begun.elapsed();
         assert!(taken >= Duration::from_secs(1) && taken < Duration::from_secs(60), "{taken:?}");
     }

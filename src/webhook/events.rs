@@ -1,14 +1,12 @@
 //! Events from changes of the log.
 
-use std::collections::HashMap;
-
 use super::record::{ObjectEventFacts, Sequencer, test_message};
 use super::selection::{configuration_id, notifications};
 use super::{Message, WebhookSettings};
-use crate::s3::notification::ObjectEvent;
+use crate::s3::notification::{NotificationConfiguration, ObjectEvent};
 use crate::store::{
-    BucketConfigurationKind, BucketInfo, Cause, Change, ChangeKind, Store, UploadId, VersionId,
-    VersionRecord, VersionRef, Versioning,
+    BucketConfigurationKind, BucketInfo, Cause, Change, ChangeKind, ConfiguredBucket, DepartedBucket,
+    DepartedBuckets, Follower, Store, StoreError, UploadId, VersionId, VersionRecord, VersionRef, Versioning,
 };
 
 /// The operation of lifecycle rules in causes.
@@ -18,52 +16,100 @@ const LIFECYCLE: &str = "LifecycleExpiration";
 pub(super) struct EventSource {
     settings: WebhookSettings,
     region: String,
-    /// The buckets by id, as of the last change that was read: one that is gone by now has a name in the events before.
-    buckets: HashMap<u64, BucketInfo>,
+    departed: DepartedBuckets,
+    /// The last bucket of which nothing is known.
+    unknown: u64,
+}
+
+/// The bucket of an event.
+enum EventBucket {
+    Present(ConfiguredBucket),
+    /// One that is gone, with its last notifications.
+    Departed(BucketInfo, Option<NotificationConfiguration>),
+}
+
+impl EventBucket {
+    fn present(store: &Store, id: u64) -> Option<Self> {
+        let name = &store.followed_bucket(id)?.name;
+        store.configured_bucket(name).ok().filter(|found| found.info.id == id).map(Self::Present)
+    }
+
+    fn departed(bucket: &DepartedBucket) -> Self {
+        let notifications = bucket.notifications.as_deref();
+        let notifications = notifications.and_then(NotificationConfiguration::from_document);
+        Self::Departed(bucket.record.clone(), notifications)
+    }
+
+    fn info(&self) -> &BucketInfo {
+        match self {
+            Self::Present(found) => &found.info,
+            Self::Departed(info, _) => info,
+        }
+    }
+
+    fn notifications(&self) -> Option<&NotificationConfiguration> {
+        match self {
+            Self::Present(found) => notifications(found),
+            Self::Departed(_, notifications) => notifications.as_ref(),
+        }
+    }
 }
 
 impl EventSource {
     pub(super) fn new(settings: &WebhookSettings, region: &str) -> Self {
-        Self { settings: settings.clone(), region: region.to_owned(), buckets: HashMap::new() }
+        Self {
+            settings: settings.clone(),
+            region: region.to_owned(),
+            departed: DepartedBuckets::default(),
+            unknown: 0,
+        }
     }
 
-    /// The message about a change; `None` where the target gets none.
-    pub(super) fn message(&mut self, store: &Store, change: &Change) -> Option<Message> {
+    /// The message about a change that the follower read; `None` where the target gets none.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub(super) fn message(
+        &mut self,
+        store: &Store,
+        follower: &Follower,
+        change: &Change,
+    ) -> Result<Option<Message>, StoreError> {
         match &change.kind {
-            ChangeKind::BucketPut(bucket) => {
-                self.buckets.insert(bucket.id, bucket.clone());
-                None
-            }
             ChangeKind::BucketDeleted => {
-                self.buckets.remove(&change.bucket);
-                None
+                self.departed.forget(change.bucket);
+                Ok(None)
             }
             ChangeKind::BucketConfigured(BucketConfigurationKind::Notification) => {
-                self.test_message(store, change)
+                Ok(self.test_message(store, change))
             }
-            ChangeKind::BucketConfigured(_) => None,
+            ChangeKind::BucketPut(_) | ChangeKind::BucketConfigured(_) => Ok(None),
             ChangeKind::Put(_) | ChangeKind::Deleted(_) | ChangeKind::Amended(_) => {
-                self.record(store, change, event_of(change)?)
+                let Some(event) = event_of(change) else { return Ok(None) };
+                let bucket = self.bucket(store, follower, change.bucket)?;
+                Ok(bucket.and_then(|bucket| self.record(store, &bucket, change, event)))
             }
         }
     }
 
     /// The message for a target that a bucket has named.
-    fn test_message(&mut self, store: &Store, change: &Change) -> Option<Message> {
-        let name = self.bucket(store, change.bucket)?.name.clone();
-        let bucket = store.configured_bucket(&name).ok()?;
-        let mut destinations = notifications(&bucket)?.destinations();
+    fn test_message(&self, store: &Store, change: &Change) -> Option<Message> {
+        let bucket = EventBucket::present(store, change.bucket)?;
+        let mut destinations = bucket.notifications()?.destinations();
         let is_named = destinations.any(|destination| destination.name == self.settings.name);
-        is_named.then(|| Message::Whole(test_message(&name, change.time)))
+        is_named.then(|| Message::Whole(test_message(&bucket.info().name, change.time)))
     }
 
-    fn record(&mut self, store: &Store, change: &Change, event: ObjectEvent) -> Option<Message> {
-        let bucket = self.bucket(store, change.bucket)?.clone();
+    fn record(
+        &self,
+        store: &Store,
+        of: &EventBucket,
+        change: &Change,
+        event: ObjectEvent,
+    ) -> Option<Message> {
+        let bucket = of.info();
         let key = std::str::from_utf8(&change.key).ok()?;
-        let configured = store.configured_bucket(&bucket.name).ok();
-        let configured = configured.filter(|found| found.info.id == bucket.id);
-        let configuration =
-            configuration_id(&self.settings, (&bucket.name, configured.as_ref()), event, key)?;
+        let configuration = configuration_id(&self.settings, (&bucket.name, of.notifications()), event, key)?;
         let cause = change.cause.as_deref();
         let known = |field: fn(&Cause) -> &String| {
             cause.map(|cause| field(cause).as_str()).filter(|text| !text.is_empty())
@@ -85,12 +131,25 @@ impl EventSource {
         Some(Message::Record(facts.to_record(&configuration)))
     }
 
-    /// The bucket with that id; `None` for one that was deleted before this server started.
-    fn bucket(&mut self, store: &Store, id: u64) -> Option<&BucketInfo> {
-        if !self.buckets.contains_key(&id) {
-            self.buckets.extend(store.buckets().into_iter().map(|bucket| (bucket.id, bucket)));
+    /// The bucket with that id; `None` for one that an earlier version of the server deleted, whose log does not tell its name.
+    fn bucket(
+        &mut self,
+        store: &Store,
+        follower: &Follower,
+        id: u64,
+    ) -> Result<Option<EventBucket>, StoreError> {
+        if let Some(present) = EventBucket::present(store, id) {
+            return Ok(Some(present));
         }
-        self.buckets.get(&id)
+        let departed = self.departed.get(store, follower, id)?.map(EventBucket::departed);
+        if departed.is_none() && self.unknown != id {
+            self.unknown = id;
+            log::error!(
+                "the webhook {} does not get events of a bucket that is gone: the log does not tell its name",
+                self.settings.name
+            );
+        }
+        Ok(departed)
     }
 }
 
@@ -145,7 +204,8 @@ fn version(store: &Store, versioning: Versioning, kind: &ChangeKind) -> Option<S
     };
     let named = match kind {
         ChangeKind::Put(version) | ChangeKind::Amended(version) => named(version.null, version.id),
-        ChangeKind::Deleted(id) => named(versioning == Versioning::Unset, *id),
+        // Logs of earlier versions do not tell null versions.
+        ChangeKind::Deleted(gone) => named(gone.null || versioning == Versioning::Unset, gone.id),
         ChangeKind::BucketPut(_) | ChangeKind::BucketDeleted | ChangeKind::BucketConfigured(_) => None,
     };
     named.map(|named| named.text(store.client_ids()))
@@ -157,7 +217,7 @@ mod tests {
 
     use super::*;
     use crate::base::Timestamp;
-    use crate::store::{Assembly, Attributes, ETag, ObjectControls, StorageClass};
+    use crate::store::{Assembly, Attributes, DeletedVersion, ETag, ObjectControls, StorageClass};
 
     fn record(delete_marker: bool, upload: Option<UploadId>) -> Box<VersionRecord> {
         Box::new(VersionRecord {
@@ -196,6 +256,7 @@ mod tests {
     fn operations_and_changes_make_events() {
         let put = |marker, upload| ChangeKind::Put(record(marker, upload));
         let amended = || ChangeKind::Amended(record(false, None));
+        let gone = DeletedVersion { id: VersionId(9), null: false };
         for (operation, kind, event) in [
             ("PutObject", put(false, None), Some(ObjectEvent::CreatedPut)),
             ("PostObject", put(false, None), Some(ObjectEvent::CreatedPost)),
@@ -206,8 +267,8 @@ mod tests {
             ("", put(false, Some(UploadId(7))), Some(ObjectEvent::CreatedMultipart)),
             ("DeleteObject", put(true, None), Some(ObjectEvent::RemovedMarker)),
             ("LifecycleExpiration", put(true, None), Some(ObjectEvent::ExpiredMarker)),
-            ("", ChangeKind::Deleted(VersionId(9)), Some(ObjectEvent::RemovedDelete)),
-            ("LifecycleExpiration", ChangeKind::Deleted(VersionId(9)), Some(ObjectEvent::ExpiredDelete)),
+            ("", ChangeKind::Deleted(gone), Some(ObjectEvent::RemovedDelete)),
+            ("LifecycleExpiration", ChangeKind::Deleted(gone), Some(ObjectEvent::ExpiredDelete)),
             ("PutObjectTagging", amended(), Some(ObjectEvent::TaggingPut)),
             ("DeleteObjectTagging", amended(), Some(ObjectEvent::TaggingDelete)),
             ("PutObjectAcl", amended(), Some(ObjectEvent::AclPut)),
@@ -224,6 +285,7 @@ mod tests {
         let told = content(&ChangeKind::Put(record(false, None)));
         assert_eq!(told.map(|(size, etag)| (size, etag.trim_matches('"').len())), Some((5, 32)));
         assert_eq!(content(&ChangeKind::Put(record(true, None))), None);
-        assert_eq!(content(&ChangeKind::Deleted(VersionId(1))), None);
+        let gone = DeletedVersion { id: VersionId(1), null: true };
+        assert_eq!(content(&ChangeKind::Deleted(gone)), None);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::base::Timestamp;
 use crate::store::FollowerFigures;
 
 /// The name of the follower of the target `name`.
@@ -19,11 +20,13 @@ pub type WebhookFigures = Vec<Arc<TargetFigures>>;
 pub struct TargetFigures {
     /// The name of the target.
     name: String,
+    /// Its server, without the path.
+    endpoint: String,
     delivered: AtomicU64,
     failed: AtomicU64,
     dropped: AtomicU64,
-    /// The last error, until the target accepts again.
-    error: Mutex<Option<String>>,
+    /// The last error and the time of the first one, until the target accepts again.
+    failing: Mutex<Option<(Timestamp, String)>>,
 }
 
 /// The state of a target.
@@ -31,6 +34,8 @@ pub struct TargetFigures {
 pub struct TargetState {
     /// Its name.
     pub name: String,
+    /// Its server, without the path, which may hold a secret.
+    pub endpoint: String,
     /// Records that it accepted.
     pub delivered: u64,
     /// Requests that failed.
@@ -45,12 +50,16 @@ pub struct TargetState {
     pub waiting_groups: u64,
     /// The last error; `None` once the target accepts.
     pub error: Option<String>,
+    /// The time of the first error since the target accepted the last time.
+    pub failing_since: Option<Timestamp>,
+    /// Whether its place in the log is gone, so that it loses events.
+    pub is_overrun: bool,
 }
 
 impl TargetFigures {
     /// Zeros.
-    pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), ..Self::default() }
+    pub fn new(name: &str, endpoint: &str) -> Self {
+        Self { name: name.to_owned(), endpoint: endpoint.to_owned(), ..Self::default() }
     }
 
     /// The name of the target.
@@ -62,36 +71,39 @@ impl TargetFigures {
     pub fn state(&self, followers: &[FollowerFigures]) -> TargetState {
         let name = follower_name(&self.name);
         let follower = followers.iter().find(|follower| follower.name == name);
+        let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (failing_since, error) = failing.unzip();
         TargetState {
             overruns: follower.map_or(0, |follower| follower.starts_over),
             lag: follower.map_or(Duration::ZERO, |follower| follower.lag),
             waiting_groups: follower.map_or(0, |follower| follower.waiting_groups),
             name: self.name.clone(),
+            endpoint: self.endpoint.clone(),
             delivered: self.delivered.load(Relaxed),
             failed: self.failed.load(Relaxed),
             dropped: self.dropped.load(Relaxed),
-            error: self.error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            error,
+            failing_since,
+            is_overrun: follower.is_some_and(|follower| follower.is_overrun),
         }
     }
 
-    /// Counts accepted messages. Returns the error before, if there was one.
-    pub(super) fn add_delivered(&self, messages: usize) -> Option<String> {
+    /// Counts accepted messages. Returns whether requests failed before.
+    pub(super) fn add_delivered(&self, messages: usize) -> bool {
         self.delivered.fetch_add(messages as u64, Relaxed);
-        self.set_error(None)
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }
 
     /// Counts a failed request. Returns whether it is the first after a success.
-    pub(super) fn add_failed(&self, why: &str) -> bool {
+    pub(super) fn add_failed(&self, why: &str, now: Timestamp) -> bool {
         self.failed.fetch_add(1, Relaxed);
-        self.set_error(Some(why.to_owned())).is_none()
+        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = failing.as_ref().map(|(since, _)| *since);
+        *failing = Some((since.unwrap_or(now), why.to_owned()));
+        since.is_none()
     }
 
     pub(super) fn add_dropped(&self) {
         self.dropped.fetch_add(1, Relaxed);
-    }
-
-    fn set_error(&self, error: Option<String>) -> Option<String> {
-        let mut shown = self.error.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *shown, error)
     }
 }

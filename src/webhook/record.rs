@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::base::Timestamp;
 use crate::s3::notification::ObjectEvent;
 use crate::s3::uri;
+use crate::store::LostChanges;
 
 /// The requester of changes by lifecycle rules, and its address.
 const LIFECYCLE: &str = "s3.amazonaws.com";
@@ -103,6 +104,19 @@ impl ObjectEventFacts<'_> {
     }
 }
 
+/// The message for a target that lost events: those whose sequencers are greater than `After`, and not greater than `Through`.
+pub(super) fn lost_message(lost: LostChanges, time: Timestamp) -> String {
+    let last_of = |group| Sequencer { group, place: u32::MAX }.to_text();
+    let message = json!({
+        "Service": "Siltstone",
+        "Event": "siltstone:EventsLost",
+        "Time": time.to_iso8601(),
+        "After": last_of(lost.after),
+        "Through": last_of(lost.through),
+    });
+    message.to_string()
+}
+
 /// The message for a target that a bucket names anew (S3 user guide, "Amazon S3 Event Notifications", test messages).
 pub fn test_message(bucket: &str, time: Timestamp) -> String {
     let message = json!({
@@ -153,6 +167,18 @@ mod tests {
         assert_eq!(record["eventName"], "LifecycleExpiration:DeleteMarkerCreated");
         assert_eq!(record["eventVersion"], "2.3");
         assert_eq!(record["userIdentity"]["principalId"], "s3.amazonaws.com");
+    }
+
+    #[test]
+    fn lost_events_are_between_sequencers() {
+        let message = lost_message(LostChanges { after: 3, through: 0x20 }, Timestamp::from_millis(0));
+        let told: Value = serde_json::from_str(&message).unwrap();
+        let group = put().sequencer.to_text();
+        let place = |name: &str| told[name].as_str().unwrap().to_owned();
+        assert!(place("After") < group && group < place("Through"), "{told}");
+        let next = Sequencer { group: 0x21, place: 0 }.to_text();
+        assert!(place("Through") < next, "{told}");
+        assert_eq!((told["Event"].as_str(), told.get("Records")), (Some("siltstone:EventsLost"), None));
     }
 
     #[test]

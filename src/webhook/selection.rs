@@ -8,12 +8,12 @@ use crate::store::{BucketConfigurationKind, ConfiguredBucket};
 /// id of the notification of the bucket, if that is still there. `None` for an event that it does not get.
 pub(super) fn configuration_id(
     settings: &WebhookSettings,
-    (name, bucket): (&str, Option<&ConfiguredBucket>),
+    (bucket, notifications): (&str, Option<&NotificationConfiguration>),
     event: ObjectEvent,
     key: &str,
 ) -> Option<String> {
     let is_chosen = settings.chosen.as_ref().is_some_and(|chosen| {
-        let of_bucket = chosen.buckets.is_empty() || chosen.buckets.iter().any(|bucket| bucket == name);
+        let of_bucket = chosen.buckets.is_empty() || chosen.buckets.iter().any(|chosen| chosen == bucket);
         of_bucket
             && chosen.filter.includes(key)
             && chosen.patterns.iter().any(|pattern| pattern.events().contains(event))
@@ -21,7 +21,7 @@ pub(super) fn configuration_id(
     if is_chosen {
         return Some(settings.name.clone());
     }
-    Some(notifications(bucket?)?.find(&settings.name, event, key)?.id.clone())
+    Some(notifications?.find(&settings.name, event, key)?.id.clone())
 }
 
 /// The notifications of a bucket. Those that another version of the server stored may be of no use to this one, which then sends none.

@@ -1,13 +1,15 @@
 //! The life of a target: changes are read from the log, and their events delivered.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use super::events::EventSource;
+use super::record::lost_message;
 use super::{Courier, Delivered, Message, TargetFigures, WebhookSettings, follower_name};
-use crate::store::{Beginning, FollowPosition, Follower, Store, StoreError};
+use crate::base::Timestamp;
+use crate::store::{Beginning, ChangeBatch, FollowPosition, Follower, LostChanges, Store, StoreError};
 
 /// The interval of looks for changes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -20,6 +22,8 @@ pub struct Webhook {
     follower: Follower,
     events: EventSource,
     courier: Courier,
+    /// Changes that were read, and are not among the messages.
+    unread: Option<ChangeBatch>,
     /// Messages that are not delivered, and the place after the changes that they are about.
     waiting: Vec<Message>,
     end: Option<FollowPosition>,
@@ -40,17 +44,19 @@ impl Webhook {
     ) -> Result<Self, String> {
         let mut follower = store.follower(&follower_name(&settings.name), Beginning::Now);
         // The position of a new target is taken now rather than by its thread, so that it gets every event from here on.
-        if let Err(error) = follower.next(store, 0) {
+        let unread = follower.next(store, 0).unwrap_or_else(|error| {
             log::error!(
                 "the webhook {} has no position yet, and gets later events alone: {error}",
                 settings.name
             );
-        }
+            None
+        });
         Ok(Self {
             follower,
             events: EventSource::new(settings, region),
             courier: Courier::new(settings, figures)?,
             settings: settings.clone(),
+            unread,
             waiting: Vec::new(),
             end: None,
             since: Instant::now(),
@@ -82,18 +88,13 @@ impl Webhook {
 
     /// Reads changes, and delivers what waits once it is enough or old enough. Returns the pause before the next step.
     fn step(&mut self, store: &Store, stopped: &Receiver<()>) -> Result<Duration, StoreError> {
-        let news = self.follower.next(store, self.settings.batch)?;
+        let news = match self.unread.take() {
+            Some(batch) => Some(batch),
+            None => self.follower.next(store, self.settings.batch)?,
+        };
         let has_news = news.is_some();
         if let Some(batch) = news {
-            for change in &batch.changes {
-                if let Some(message) = self.events.message(store, change) {
-                    if self.waiting.is_empty() {
-                        self.since = Instant::now();
-                    }
-                    self.waiting.push(message);
-                }
-            }
-            self.end = Some(batch.end);
+            self.add(store, batch)?;
         }
         let left = self.settings.delay.saturating_sub(self.since.elapsed());
         let is_due = self.waiting.is_empty() || self.waiting.len() >= self.settings.batch || left.is_zero();
@@ -105,6 +106,36 @@ impl Webhook {
             (false, true) => LOOK_EVERY,
             (false, false) => LOOK_EVERY.min(left),
         })
+    }
+
+    /// Adds the messages of a batch to those that wait. After an error the batch is read again.
+    fn add(&mut self, store: &Store, batch: ChangeBatch) -> Result<(), StoreError> {
+        let (events, follower) = (&mut self.events, &self.follower);
+        let read = batch.changes.iter().map(|change| events.message(store, follower, change));
+        let messages = match read.collect::<Result<Vec<_>, _>>() {
+            Ok(messages) => messages.into_iter().flatten(),
+            Err(error) => {
+                self.unread = Some(batch);
+                return Err(error);
+            }
+        };
+        if self.waiting.is_empty() {
+            self.since = Instant::now();
+        }
+        self.waiting.extend(batch.lost.map(|lost| self.notice_of(lost)));
+        self.waiting.extend(messages);
+        self.end = Some(batch.end);
+        Ok(())
+    }
+
+    fn notice_of(&self, lost: LostChanges) -> Message {
+        let LostChanges { after, through } = lost;
+        log::error!(
+            "the webhook {} does not get the events of the groups {} to {through}: the log was not kept for so long",
+            self.settings.name,
+            after + 1
+        );
+        Message::Whole(lost_message(lost, Timestamp::from_system(SystemTime::now())))
     }
 
     /// Delivers what waits, and states that its changes are done.

@@ -239,6 +239,131 @@ def test_refused_events_alone_are_dropped(own_server, targets, tmp_path):
     assert "refuses an event, which is dropped" in server.log.read_text()
 
 
+def test_lifecycle_rules_acls_and_null_versions_are_told(own_server, targets, tmp_path):
+    target = targets(secret=SECRET)
+    server = configured(
+        tmp_path, own_server, {"audit": target.url}, "--object-ownership", "ObjectWriter",
+        audit="events = ['s3:LifecycleExpiration:*', 's3:ObjectAcl:Put', 's3:ObjectRemoved:Delete']\n",
+    )
+    client = server.client()
+    client.create_bucket(Bucket="plain")
+    client.put_object(Bucket="plain", Key="old/gone", Body=b"x")
+    client.create_bucket(Bucket="kept")
+    client.put_object(Bucket="kept", Key="a/null", Body=b"x")
+    client.put_object_acl(Bucket="kept", Key="a/null", ACL="public-read")
+    client.put_bucket_versioning(Bucket="kept", VersioningConfiguration={"Status": "Enabled"})
+    version = client.put_object(Bucket="kept", Key="a/null", Body=b"y")["VersionId"]
+    client.put_object(Bucket="kept", Key="old/hidden", Body=b"x")
+    client.delete_object(Bucket="kept", Key="a/null", VersionId="null")
+    client.delete_object(Bucket="kept", Key="a/null", VersionId=version)
+    rule = {"ID": "past", "Filter": {"Prefix": "old/"}, "Status": "Enabled", "Expiration": {"Date": "2020-01-01T00:00:00Z"}}
+    for bucket in ["plain", "kept"]:
+        client.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [rule]})
+    # A start sweeps at once.
+    server.stop()
+    server.start()
+    until(lambda: len({record["s3"]["object"]["sequencer"] for record in target.records}) == 5)
+    events = {}
+    for record in target.records:
+        events[record["eventName"], record["s3"]["object"].get("versionId")] = record
+    marker = server.client().list_object_versions(Bucket="kept", Prefix="old/")["DeleteMarkers"][0]["VersionId"]
+    assert set(events) == {
+        ("LifecycleExpiration:Delete", None),
+        ("LifecycleExpiration:DeleteMarkerCreated", marker),
+        ("ObjectAcl:Put", None),
+        ("ObjectRemoved:Delete", "null"),
+        ("ObjectRemoved:Delete", version),
+    } or set(events) == {
+        ("LifecycleExpiration:Delete", None),
+        ("LifecycleExpiration:DeleteMarkerCreated", marker),
+        ("ObjectAcl:Put", "null"),
+        ("ObjectRemoved:Delete", "null"),
+        ("ObjectRemoved:Delete", version),
+    }, events.keys()
+    expired = events["LifecycleExpiration:Delete", None]
+    assert (expired["s3"]["bucket"]["name"], expired["s3"]["object"]["key"]) == ("plain", "old/gone")
+    assert expired["userIdentity"]["principalId"] == "s3.amazonaws.com"
+
+
+def test_a_target_chooses_the_time_of_the_next_try(own_server, targets, tmp_path):
+    target = targets(secret=SECRET)
+    target.behaviour, target.retry_after = "later", "4"
+    server = configured(tmp_path, own_server, {"t": target.url}, t="events = ['s3:ObjectCreated:Put']\n")
+    client = server.client()
+    client.create_bucket(Bucket="box")
+    client.put_object(Bucket="box", Key="k", Body=b"x")
+    until(lambda: target.requests == 2)
+    target.behaviour = "accept"
+    until(lambda: target.keys() == ["k"])
+    pauses = [later - earlier for earlier, later in zip(target.arrivals, target.arrivals[1:])]
+    # Without Retry-After they would be within half a second and one second.
+    assert len(pauses) == 2 and all(pause >= 4 for pause in pauses), pauses
+
+
+def test_a_target_that_is_away_for_too_long_is_told_so(own_server, targets, tmp_path):
+    """The log that it needs is gone: it gets a message of its own, and then everything that is kept."""
+    target = targets(secret=SECRET)
+    server = configured(
+        tmp_path, own_server, {"t": target.url}, "--follow-max", "1MiB", t="events = ['s3:ObjectCreated:*']\ntimeout = '1s'\n"
+    )
+    client = server.client()
+    client.create_bucket(Bucket="box")
+    client.put_object(Bucket="box", Key="first", Body=b"x")
+    until(lambda: metric(server, "waiting_groups", "t") == 0)
+    target.behaviour = "fail"
+    client.put_object(Bucket="box", Key="lost", Body=b"x")
+    # Null markers that replace one another fill the log, and nothing else.
+    client.put_bucket_versioning(Bucket="box", VersioningConfiguration={"Status": "Suspended"})
+    keys = {"Objects": [{"Key": f"{at:04}" + "k" * 1000} for at in range(1000)], "Quiet": True}
+    for _ in range(80):
+        client.delete_objects(Bucket="box", Delete=keys)
+    for key in ["kept", "kept too"]:
+        server.stop()
+        server.start()
+        client = server.client()
+        client.put_object(Bucket="box", Key=key, Body=b"x")
+    with urllib.request.urlopen(f"{server.url}/-/ready") as answer:
+        assert b"the log was not kept for so long" in answer.read()
+    assert metric(server, "waiting_groups", "t") > 0
+    target.behaviour = "accept"
+    until(lambda: {"kept", "kept+too"} <= set(target.keys()))
+    assert "lost" not in target.keys()
+    notice = next(message for message in target.tests if message["Event"] == "siltstone:EventsLost")
+    sequencers = {r["s3"]["object"]["key"]: r["s3"]["object"]["sequencer"] for r in target.records}
+    assert notice["Service"] == "Siltstone" and "Records" not in notice
+    assert sequencers["first"] <= notice["After"] < notice["Through"] < sequencers["kept"] < sequencers["kept+too"]
+    assert metric(server, "overruns_total", "t") == 1
+    until(lambda: metric(server, "waiting_groups", "t") == 0)
+    with urllib.request.urlopen(f"{server.url}/-/ready") as answer:
+        assert answer.read() == b"ready\n"
+    assert "the log was not kept for so long" in server.log.read_text()
+
+
+def test_events_of_a_bucket_that_is_gone_survive_a_restart(own_server, targets, tmp_path):
+    target = targets(secret=SECRET)
+    server = configured(tmp_path, own_server, {"t": target.url}, t="timeout = '1s'\n")
+    client = server.client()
+    client.create_bucket(Bucket="box")
+    notify(client, "box", queue("t", "s3:ObjectCreated:*", "s3:ObjectRemoved:*", prefix="in/", identity="mine"))
+    until(lambda: target.tests)
+    target.behaviour = "fail"
+    for key in ["in/a", "out/b"]:
+        client.put_object(Bucket="box", Key=key, Body=b"x")
+        client.delete_object(Bucket="box", Key=key)
+    client.delete_bucket(Bucket="box")
+    # Its name has another owner of events now.
+    client.create_bucket(Bucket="box")
+    server.kill()
+    server.start()
+    target.behaviour = "accept"
+    until(lambda: len(target.keys()) >= 2)
+    until(lambda: metric(server, "waiting_groups", "t") == 0)
+    told = [(r["eventName"], r["s3"]["bucket"]["name"], r["s3"]["object"]["key"]) for r in target.records]
+    assert told == [("ObjectCreated:Put", "box", "in/a"), ("ObjectRemoved:Delete", "box", "in/a")]
+    assert {record["s3"]["configurationId"] for record in target.records} == {"mine"}
+    assert [message["Event"] for message in target.tests] == ["s3:TestEvent"]
+
+
 def test_nothing_is_lost_over_kills_of_server_and_target(own_server, tmp_path):
     """Both processes are killed at random under load: every acknowledged put reaches the target, in order by key."""
     kept = tmp_path / "kept"

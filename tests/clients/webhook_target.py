@@ -16,13 +16,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Target:
-    """Answers as `behaviour` says: accept, fail (500), refuse (422 for keys with "poison"), hang, reset or slow."""
+    """Answers as `behaviour` says: accept, fail (500), later (503 with `retry_after`), refuse (422 for keys with "poison"), hang, reset or
+    slow. `tests` has the messages that are no records."""
 
     def __init__(self, port=0, secret=None, file=None):
         self.behaviour = "accept"
         self.secret = secret
         self.records = []
         self.tests = []
+        self.retry_after = None
+        self.arrivals = []
         self.check = lambda header, body: None
         self.requests = 0
         self.largest_batch = 0
@@ -64,6 +67,7 @@ class Target:
         self.check(request.headers["X-Siltstone-Signature"], body)
         with self.lock:
             self.requests += 1
+            self.arrivals.append(time.monotonic())
             behaviour = self.behaviour
         if behaviour == "hang":
             self.released.wait()
@@ -76,11 +80,14 @@ class Target:
             return
         if behaviour == "slow":
             time.sleep(0.3)
-        status = 500 if behaviour == "fail" else self.status(request, body)
+        failures = {"fail": 500, "later": 503}
+        status = failures.get(behaviour) or self.status(request, body)
         if status == 200:
             self.keep(json.loads(body))
         request.send_response(status)
         request.send_header("Content-Length", "2")
+        if behaviour == "later":
+            request.send_header("Retry-After", self.retry_after)
         request.end_headers()
         request.wfile.write(b"ok")
 

@@ -142,6 +142,7 @@ fn one_of_each_kind() -> Vec<(&'static str, Entry)> {
         ("remote segment", Entry::RemoteSegment { segment: 1, copy: None }),
         ("follower", Entry::Follower { name: "f".into(), state: None }),
         ("cause", Entry::Cause(Cause::default())),
+        ("null deletion", Entry::NullDeletion),
         ("version put", Entry::VersionPut { bucket, key: key.clone(), record: record() }),
         ("version delete", Entry::VersionDelete { bucket, key: key.clone(), version: VersionId(1) }),
         ("version amend", Entry::VersionAmend { bucket, key: key.clone(), record: record() }),

@@ -87,7 +87,8 @@ impl InProcess {
         let expiries: Arc<LifecycleFigures> = Arc::default();
         let service = service.with_lifecycle_figures(expiries.clone());
         let service = service.with_certificate_expiry(|| Some(Timestamp::from_millis(5_000)));
-        let service = service.with_webhooks(vec![Arc::new(TargetFigures::new("thumbs"))]);
+        let service =
+            service.with_webhooks(vec![Arc::new(TargetFigures::new("thumbs", "https://hooks.example"))]);
         let service = service.with_mirrors(Arc::new(mirrors(&(clock.clone() as Arc<dyn Clock>))));
         let service = match options.audit_log {
             Some(log) => service.with_audit_log(log),

@@ -1,8 +1,9 @@
-//! The API for programs at `/-/api/1/`: users and their keys, quotas, mirrors, and the state of the server, as JSON. `openapi.json` describes it.
+//! The API for programs at `/-/api/1/`: users and their keys, quotas, mirrors, webhooks, and the state of the server, as JSON. `openapi.json` describes it.
 //! Requests are signed as S3 requests are.
 
 mod mirrors;
 mod quotas;
+mod webhooks;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -13,8 +14,8 @@ use super::users::{GrantEntry, UserChange, UserError, check};
 use crate::auth::{Action, Identity, KeyPair};
 use crate::base::Timestamp;
 use crate::s3::{Dialect, Method, QueryParams, Request, Response, ResponseBody, S3Error, uri};
-use crate::webhook::TargetState;
 use quotas::QuotaHolder;
+use webhooks::webhook_document;
 
 /// The description of the API (OpenAPI 3.1).
 const DESCRIPTION: &str = include_str!("openapi.json");
@@ -97,6 +98,7 @@ enum ApiResource {
     State,
     Mirrors,
     MirrorResync(String),
+    Webhooks,
 }
 
 impl ApiResource {
@@ -114,6 +116,7 @@ impl ApiResource {
             ["quotas"] => Self::Quota(QuotaHolder::All),
             ["state"] => Self::State,
             ["mirrors"] => Self::Mirrors,
+            ["webhooks"] => Self::Webhooks,
             ["mirrors", mirror, "resync"] => Self::MirrorResync(name(mirror)?),
             _ => return None,
         })
@@ -127,7 +130,7 @@ impl ApiResource {
             Self::Keys(_) | Self::MirrorResync(_) => "POST",
             Self::PreviousKeys(_) => "DELETE",
             Self::Quota(QuotaHolder::Bucket(_) | QuotaHolder::Owner(_)) => "GET, PUT, DELETE",
-            Self::Quota(QuotaHolder::All) | Self::State | Self::Mirrors => "GET",
+            Self::Quota(QuotaHolder::All) | Self::State | Self::Mirrors | Self::Webhooks => "GET",
         }
     }
 
@@ -214,6 +217,7 @@ impl Service {
             }
             (ApiResource::State, Method::Get) => self.state(identity),
             (ApiResource::Mirrors, Method::Get) => self.mirrors(identity),
+            (ApiResource::Webhooks, Method::Get) => self.webhooks(identity),
             (ApiResource::MirrorResync(name), Method::Post) => self.resync_mirror(identity, name),
             (resource, _) => Err(ApiError::not_allowed(resource)),
         }
@@ -243,23 +247,11 @@ impl Service {
                     "bytes": health.scrub.bytes,
                     "damaged_extents": health.scrub.bad,
                 },
-                "webhooks": self.webhook_states().iter().map(webhook).collect::<Vec<_>>(),
+                "webhooks": self.webhook_states().iter().map(webhook_document).collect::<Vec<_>>(),
                 "damage": health.damage.iter().map(ToString::to_string).collect::<Vec<_>>(),
             }),
         ))
     }
-}
-
-fn webhook(target: &TargetState) -> Value {
-    json!({
-        "name": target.name,
-        "delivered": target.delivered,
-        "failed_requests": target.failed,
-        "dropped": target.dropped,
-        "overruns": target.overruns,
-        "lag_seconds": target.lag.as_secs(),
-        "error": target.error,
-    })
 }
 
 /// Checks that the request is signed in its headers, and its body with it: neither a link nor a changed body may change users.
@@ -357,6 +349,7 @@ mod tests {
             "mirrors/n/resync",
             "quotas",
             "state",
+            "webhooks",
         ];
         let served = paths.iter().flat_map(|path| {
             let methods = ApiResource::of(path).unwrap().methods();

@@ -188,6 +188,8 @@ pub(in crate::service) fn followers(page: &mut Exposition, figures: &[FollowerFi
     each("follower_in_snapshot", "gauge", help, |follower| follower.in_snapshot.into());
     let help = "Times that the follower started over, since the log was not kept for so long.";
     each("follower_starts_over_total", "counter", help, |follower| follower.starts_over);
+    let help = "Whether the log that the follower needs next is gone: 1 or 0.";
+    each("follower_overrun", "gauge", help, |follower| follower.is_overrun.into());
 }
 
 /// Adds the state of a standby, under the names that a writer has for the same log.

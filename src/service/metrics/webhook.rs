@@ -35,6 +35,7 @@ mod tests {
     fn each_target_has_its_samples() {
         let state = TargetState {
             name: "thumbs".to_owned(),
+            endpoint: "https://hooks.example".to_owned(),
             delivered: 5,
             failed: 4,
             dropped: 3,
@@ -42,6 +43,8 @@ mod tests {
             lag: Duration::from_secs(61),
             waiting_groups: 7,
             error: None,
+            failing_since: None,
+            is_overrun: true,
         };
         let mut page = Exposition::default();
         webhooks(&mut page, &[state]);

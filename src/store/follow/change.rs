@@ -33,7 +33,7 @@ pub enum ChangeKind {
     /// A new version, which may be a delete marker. A null version replaced the one before.
     Put(Box<VersionRecord>),
     /// A version is gone for good.
-    Deleted(VersionId),
+    Deleted(DeletedVersion),
     /// The tags or the controls of a version were changed. Without a cause only its bytes moved, or it was in use as a source of a
     /// copy.
     Amended(Box<VersionRecord>),
@@ -43,6 +43,24 @@ pub enum ChangeKind {
     BucketDeleted,
     /// A configuration of a bucket was set or removed.
     BucketConfigured(BucketConfigurationKind),
+}
+
+/// A version that is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeletedVersion {
+    /// Its id.
+    pub id: VersionId,
+    /// Whether it was a null version. The log of earlier versions of the server does not tell.
+    pub null: bool,
+}
+
+/// Changes that a follower does not get, since the log was not kept for so long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LostChanges {
+    /// The last group that was done before them, or an earlier one.
+    pub after: u64,
+    /// The last group of them.
+    pub through: u64,
 }
 
 /// A place that a consumer hands back when everything before it is done.
@@ -74,6 +92,8 @@ pub struct ChangeBatch {
     pub end: FollowPosition,
     /// In a snapshot, a range that is complete: all of its keys are among the changes of this batch and those before.
     pub range: Option<KeyRange>,
+    /// The changes that were lost before this batch, for a follower that does not walk. They are lost again until the place is saved.
+    pub lost: Option<LostChanges>,
 }
 
 impl FollowPosition {
@@ -84,15 +104,17 @@ impl FollowPosition {
 }
 
 impl Change {
-    /// The change of an entry; `None` for one that concerns no object and no bucket.
+    /// The change of an entry, with `null` of a null version; `None` for one that concerns no object and no bucket.
     pub(super) fn of(
         entry: Entry,
         (sequence, place, time): (u64, u32, Timestamp),
-        cause: Option<Arc<Cause>>,
+        (cause, null): (Option<Arc<Cause>>, bool),
     ) -> Option<Self> {
         let (bucket, key, kind) = match entry {
             Entry::VersionPut { bucket, key, record } => (bucket, key, ChangeKind::Put(Box::new(record))),
-            Entry::VersionDelete { bucket, key, version } => (bucket, key, ChangeKind::Deleted(version)),
+            Entry::VersionDelete { bucket, key, version: id } => {
+                (bucket, key, ChangeKind::Deleted(DeletedVersion { id, null }))
+            }
             Entry::VersionAmend { bucket, key, record } => {
                 (bucket, key, ChangeKind::Amended(Box::new(record)))
             }
@@ -105,6 +127,7 @@ impl Change {
             | Entry::RemoteSegment { .. }
             | Entry::Follower { .. }
             | Entry::Cause(_)
+            | Entry::NullDeletion
             | Entry::UploadPut { .. }
             | Entry::UploadDelete { .. }
             | Entry::PartPut { .. }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::change::{Change, ChangeBatch, FollowPosition, KeyRange};
+use super::change::{Change, ChangeBatch, FollowPosition, KeyRange, LostChanges};
 use super::snapshot::SnapshotWalk;
 use crate::base::Timestamp;
 use crate::base::limits::MIB;
@@ -40,6 +40,8 @@ pub struct Follower {
     /// The keys that are done although they were refused, and whether the saved ones are others.
     refused: RefusedKeys,
     refused_anew: bool,
+    /// Changes that were lost, and that the next batch tells.
+    lost: Option<LostChanges>,
 }
 
 enum FollowStage {
@@ -63,6 +65,7 @@ impl Follower {
             done: None,
             refused,
             refused_anew: false,
+            lost: None,
         }
     }
 
@@ -83,7 +86,13 @@ impl Follower {
         match &mut self.stage {
             FollowStage::Unopened => Ok(None),
             FollowStage::Snapshot(..) => self.next_of_snapshot(store).map(Some),
-            FollowStage::Log(_) => self.next_of_log(store, bound),
+            FollowStage::Log(log) => match self.lost.take() {
+                Some(lost) => {
+                    let position = log.position();
+                    Ok(Some(self.batch_of_loss(store, lost, position)))
+                }
+                None => self.next_of_log(store, bound),
+            },
         }
     }
 
@@ -96,6 +105,7 @@ impl Follower {
         store.shared.followers.update(&self.name, |progress| {
             progress.done = place.state.position.sequence;
             progress.in_snapshot = place.state.snapshot.is_some();
+            progress.is_lost = false;
             let is_current = progress.done >= published && !progress.in_snapshot;
             let time = if is_current { now } else { place.time };
             progress.current_at = progress.current_at.max(time);
@@ -151,28 +161,50 @@ impl Follower {
         let Some(state) = shared.index().follower(&self.name).cloned() else {
             return self.start_over(store);
         };
+        shared.followers.update(&self.name, |progress| {
+            progress.done = state.position.sequence;
+            progress.in_snapshot = state.snapshot.is_some();
+        });
         match open_log(shared, state.position)? {
             Some(log) => {
                 self.done = Some(self.place(state.position, state.snapshot.clone()));
-                self.stage = match state.snapshot.clone() {
+                self.stage = match state.snapshot {
                     Some(cursor) => FollowStage::Snapshot(SnapshotWalk::after(cursor), state.position),
                     None => FollowStage::Log(Box::new(log)),
                 };
-                shared.followers.update(&self.name, |progress| {
-                    progress.done = state.position.sequence;
-                    progress.in_snapshot = state.snapshot.is_some();
-                });
                 Ok(())
             }
-            None => self.lost(store),
+            None => self.lost(store, state.position.sequence),
         }
     }
 
-    /// Starts over, since the place in the log is gone.
-    fn lost(&mut self, store: &Store) -> Result<(), StoreError> {
+    /// Starts over, or goes on after the gap, since the place after group `done` is gone.
+    fn lost(&mut self, store: &Store, done: u64) -> Result<(), StoreError> {
         log::warn!("the follower {} starts over: the log was not kept for so long", self.name);
-        store.shared.followers.update(&self.name, |progress| progress.starts_over += 1);
-        self.start_over(store)
+        store.shared.followers.update(&self.name, |progress| {
+            progress.starts_over += 1;
+            progress.is_lost = true;
+        });
+        match self.beginning {
+            Beginning::Snapshot => self.start_over(store),
+            Beginning::Now => self.skip_gap(store, done),
+        }
+    }
+
+    /// Goes on with the oldest group after the gap. The place is not saved before its consumer knows of the gap.
+    fn skip_gap(&mut self, store: &Store, done: u64) -> Result<(), StoreError> {
+        self.stage = FollowStage::Unopened;
+        let log = open_after_gap(&store.shared, done)?;
+        self.lost = Some(LostChanges { after: done, through: log.position().sequence });
+        self.stage = FollowStage::Log(Box::new(log));
+        Ok(())
+    }
+
+    /// The batch that tells of lost changes, and ends after them.
+    fn batch_of_loss(&mut self, store: &Store, lost: LostChanges, position: LogPosition) -> ChangeBatch {
+        self.news += 1;
+        let end = FollowPosition { time: store.shared.clock.now(), ..self.place(position, None) };
+        ChangeBatch { changes: Vec::new(), end, range: None, lost: Some(lost) }
     }
 
     fn begin_from(&mut self, store: &Store, beginning: Beginning) -> Result<(), StoreError> {
@@ -190,6 +222,7 @@ impl Follower {
         shared.followers.update(&self.name, |progress| {
             progress.done = position.sequence;
             progress.in_snapshot = snapshot.is_some();
+            progress.is_lost = false;
         });
         self.stage = match snapshot {
             Some(cursor) => FollowStage::Snapshot(SnapshotWalk::after(cursor), position),
@@ -207,17 +240,17 @@ impl Follower {
         if let Some(step) = walk.step(&store.shared.index(), position.sequence) {
             let cursor = Some(walk.done().clone());
             let end = self.place(position, cursor);
-            return Ok(ChangeBatch { changes: step.changes, end, range: step.range });
+            return Ok(ChangeBatch { changes: step.changes, end, range: step.range, lost: None });
         }
         let range = Some(KeyRange { after: walk.done().clone(), through: None });
         match open_log(&store.shared, position)? {
             Some(log) => self.stage = FollowStage::Log(Box::new(log)),
             None => {
-                self.lost(store)?;
+                self.lost(store, position.sequence)?;
                 return self.next_of_snapshot(store);
             }
         }
-        Ok(ChangeBatch { changes: Vec::new(), end: self.place(position, None), range })
+        Ok(ChangeBatch { changes: Vec::new(), end: self.place(position, None), range, lost: None })
     }
 
     fn next_of_log(&mut self, store: &Store, bound: usize) -> Result<Option<ChangeBatch>, StoreError> {
@@ -244,7 +277,7 @@ impl Follower {
         self.news += u64::from(has_news);
         let position = log.position();
         let end = FollowPosition { time, ..self.place(position, None) };
-        Ok(Some(ChangeBatch { changes, end, range: None }))
+        Ok(Some(ChangeBatch { changes, end, range: None, lost: None }))
     }
 
     /// A place after all news so far. The log from there on may have changes of any time.
@@ -256,7 +289,8 @@ impl Follower {
     /// Starts over where the log was removed or is damaged. The index has what its groups did.
     fn start_over_after(&mut self, store: &Store, error: LogError) -> Result<(), StoreError> {
         let FollowStage::Log(log) = &self.stage else { unreachable!("the caller looked at the stage") };
-        let is_gone = is_gone(&store.shared, log.position().sequence)?;
+        let done = log.position().sequence;
+        let is_gone = is_gone(&store.shared, done)?;
         if !is_gone {
             let is_damage = matches!(error, LogError::Damaged(_));
             let error = store.shared.failed(error);
@@ -264,12 +298,15 @@ impl Follower {
                 return Err(error);
             }
         }
-        self.lost(store)
+        self.lost(store, done)
     }
 }
 
 /// The log after a position; `None` where it is not there any more, or is another one.
-fn open_log(shared: &SharedStore, position: LogPosition) -> Result<Option<LogFollower>, StoreError> {
+pub(super) fn open_log(
+    shared: &SharedStore,
+    position: LogPosition,
+) -> Result<Option<LogFollower>, StoreError> {
     if position.sequence > shared.published().sequence || is_gone(shared, position.sequence)? {
         return Ok(None);
     }
@@ -284,6 +321,21 @@ fn open_log(shared: &SharedStore, position: LogPosition) -> Result<Option<LogFol
     }
 }
 
+/// The oldest place in the log that begins a file after the group `done` and the next one; the end of the log without one.
+fn open_after_gap(shared: &SharedStore, done: u64) -> Result<LogFollower, StoreError> {
+    let published = shared.published().sequence;
+    let logs =
+        list_numbers(shared.fs.as_ref(), FileKind::Log).map_err(|error| shared.failed(error.into()))?;
+    let later = logs.into_iter().filter(|first| *first > done + 1 && *first <= published + 1);
+    let mut opened =
+        later.filter_map(|first| LogFollower::after(shared.fs.clone(), shared.store, first - 1).ok());
+    match opened.next() {
+        Some(log) => Ok(log),
+        None => LogFollower::after(shared.fs.clone(), shared.store, published)
+            .map_err(|error| shared.failed(error)),
+    }
+}
+
 /// Whether the log does not have the group after that one any more.
 fn is_gone(shared: &SharedStore, sequence: u64) -> Result<bool, StoreError> {
     let logs =
@@ -294,17 +346,22 @@ fn is_gone(shared: &SharedStore, sequence: u64) -> Result<bool, StoreError> {
 /// The changes of a group, with their causes.
 fn changes_of(group: Group) -> Vec<Change> {
     let (sequence, time) = (group.header.sequence, group.header.time);
-    let (mut cause, mut left): (Option<Arc<Cause>>, u64) = (None, 0);
+    let (mut cause, mut left, mut null): (Option<Arc<Cause>>, u64, bool) = (None, 0, false);
     let mut changes = Vec::new();
     for (place, entry) in (0..).zip(group.entries) {
-        if let Entry::Cause(told) = entry {
-            left = told.entries;
-            cause = Some(Arc::new(told));
-            continue;
+        match entry {
+            Entry::Cause(told) => {
+                left = told.entries;
+                cause = Some(Arc::new(told));
+            }
+            Entry::NullDeletion => null = true,
+            entry => {
+                let of_entry = cause.clone().filter(|_| left > 0);
+                left = left.saturating_sub(1);
+                let null = std::mem::take(&mut null);
+                changes.extend(Change::of(entry, (sequence, place, time), (of_entry, null)));
+            }
         }
-        let of_entry = cause.clone().filter(|_| left > 0);
-        left = left.saturating_sub(1);
-        changes.extend(Change::of(entry, (sequence, place, time), of_entry));
     }
     changes
 }

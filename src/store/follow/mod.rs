@@ -6,17 +6,20 @@
 //!
 //! The log is kept for the slowest follower up to [`crate::store::StoreOptions::follow_max_bytes`], and while the disk has space. A
 //! follower whose place is gone starts over, as its [`Beginning`] says: from a walk over the index, in the order of buckets and
-//! keys, which a later start continues, and then the log from where it was when the walk began.
+//! keys, which a later start continues, and then the log from where it was when the walk began; or without a walk, from the oldest
+//! group after the gap, of which its next batch tells.
 //!
 //! | Files | Job |
 //! |---|---|
 //! | `mod` | the interface; the log that is kept |
 //! | `change` | the changes that consumers get |
+//! | `departed` | buckets that are gone, for changes before their end |
 //! | `follower` | one follower: its stage, its batches, its position |
 //! | `registry` | the progress of the followers in use |
 //! | `snapshot` | the walk over the index |
 
 mod change;
+mod departed;
 mod follower;
 pub(super) mod registry;
 mod snapshot;
@@ -24,7 +27,8 @@ mod snapshot;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use change::{Change, ChangeBatch, ChangeKind, FollowPosition, KeyRange};
+pub use change::{Change, ChangeBatch, ChangeKind, DeletedVersion, FollowPosition, KeyRange, LostChanges};
+pub use departed::{DepartedBucket, DepartedBuckets};
 pub use follower::{Beginning, Follower};
 
 use crate::format::{BucketRecord, FollowerState, VersionSummary, log_path};
@@ -48,6 +52,8 @@ pub struct FollowerFigures {
     pub in_snapshot: bool,
     /// How often it started over since the start of the server, because its place in the log was gone.
     pub starts_over: u64,
+    /// Whether its place in the log is gone, and it has not gone on from another one.
+    pub is_overrun: bool,
 }
 
 /// A key with its versions.
@@ -84,6 +90,7 @@ impl Store {
     /// The followers in use, by name.
     pub fn follower_figures(&self) -> Vec<FollowerFigures> {
         let (published, now) = (self.shared.published().sequence, self.shared.clock.now());
+        let log_from = self.shared.followers.log_from();
         let figures = |(name, progress): (&String, &FollowerProgress)| {
             let waiting_groups = published.saturating_sub(progress.done);
             let is_current = waiting_groups == 0 && !progress.in_snapshot;
@@ -93,6 +100,7 @@ impl Store {
                 lag: if is_current { Duration::ZERO } else { now.since(progress.current_at) },
                 in_snapshot: progress.in_snapshot,
                 starts_over: progress.starts_over,
+                is_overrun: progress.is_lost || (progress.done > 0 && progress.done + 1 < log_from),
             }
         };
         self.shared.followers.lock().iter().map(figures).collect()

@@ -68,7 +68,7 @@ impl SnapshotWalk {
 
 /// A bucket or a version of the index.
 fn change(entry: Entry, sequence: u64) -> Option<Change> {
-    let change = Change::of(entry, (sequence, 0, Default::default()), None)?;
+    let change = Change::of(entry, (sequence, 0, Default::default()), (None, false))?;
     let time = match &change.kind {
         ChangeKind::Put(record) => record.modified,
         ChangeKind::BucketPut(record) => record.created,

@@ -1,6 +1,6 @@
 //! Bounds on the bytes that a mutation adds to the log, to a pack and to the index. The committer checks them before it decides.
 
-use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
+use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX, XML_BODY_MAX_BYTES};
 use crate::format::{Attributes, Cause, FollowerState, VersionRecord};
 use crate::index::{BUCKET_BYTES, OWNER_BYTES, configuration_bytes, follower_bytes};
 use crate::store::Completion;
@@ -11,6 +11,8 @@ use crate::store::mutation::{BucketChange, Content, Mutation, Put, PutPart, Refe
 const ENTRY_BYTES_MAX: usize = 1024;
 /// The same for a deletion.
 const DELETION_BYTES_MAX: usize = 128;
+/// The longest document of notifications that is stated again before the end of its bucket. Those of clients are not longer.
+pub(in crate::store) const RESTATED_MAX_BYTES: usize = XML_BODY_MAX_BYTES;
 /// A generous bound on the encoding of one extent.
 pub(in crate::store) const EXTENT_BYTES_MAX: usize = 32;
 /// A bound on the encoding of one source: three varints.
@@ -176,7 +178,10 @@ impl BucketChange {
     }
 
     fn entry_bytes_max(&self) -> usize {
-        ENTRY_BYTES_MAX + self.documents().map(|document| document.len() + ENTRY_BYTES_MAX).sum::<usize>()
+        let restated =
+            if matches!(self, Self::Delete { .. }) { ENTRY_BYTES_MAX + RESTATED_MAX_BYTES } else { 0 };
+        let documents = self.documents().map(|document| document.len() + ENTRY_BYTES_MAX).sum::<usize>();
+        ENTRY_BYTES_MAX + restated + documents
     }
 
     fn index_bytes_max(&self) -> usize {

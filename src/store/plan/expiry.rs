@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::Timestamp;
-use crate::format::{
-    BucketConfigurationKind, BucketRecord, Entry, UploadId, VersionId, VersionSummary, Versioning,
-};
+use crate::format::{BucketConfigurationKind, BucketRecord, UploadId, VersionId, VersionSummary, Versioning};
 use crate::log::SpaceClaim;
 use crate::store::plan::{Holdings, KeyChanges, Planner};
 use crate::store::{ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest, StoreError};
@@ -129,7 +127,7 @@ impl Planner<'_> {
         self.check_unlocked(bucket.id, &key, version, false)?;
         self.changes_mut(bucket.id, &key).remove(version);
         self.count(bucket, Holdings::NONE - Holdings::of_version(&found));
-        self.plan.entries.push(Entry::VersionDelete { bucket: bucket.id, key, version });
+        self.push_deletion(bucket.id, key, &found);
         Ok(ExpiryOutcome::Removed)
     }
 

@@ -21,7 +21,9 @@ use crate::log::{PackBuilder, SpaceClaim};
 use crate::store::extents::slices;
 use crate::store::id_generator::IdGenerator;
 use crate::store::index_budget::{IndexBudget, IndexGrowth};
-use crate::store::mutation::{BucketChange, Content, EXTENT_BYTES_MAX, Mutation, Reply, StoredContent};
+use crate::store::mutation::{
+    BucketChange, Content, EXTENT_BYTES_MAX, Mutation, RESTATED_MAX_BYTES, Reply, StoredContent,
+};
 use crate::store::plan::key_changes::KeyChanges;
 use crate::store::usage_accounts::{Holdings, UsageAccounts};
 use crate::store::{CopyRange, NewBucket, Selector, StoreError, WriteCondition};
@@ -221,7 +223,7 @@ impl<'a> Planner<'a> {
             entries.swap(at, at + 1);
             at += 1;
         }
-        let count = (entries.len() - at - 1) as u64;
+        let count = entries[at + 1..].iter().filter(|entry| !entry.is_note()).count() as u64;
         match &mut entries[at] {
             Entry::Cause(cause) if count > 0 => cause.entries = count,
             _ => drop(entries.pop()),
@@ -230,7 +232,7 @@ impl<'a> Planner<'a> {
 
     /// Whether the group changes anything so far.
     fn has_changes(&self) -> bool {
-        self.plan.entries.iter().any(|entry| !matches!(entry, Entry::Cause(_)))
+        self.plan.entries.iter().any(|entry| !entry.is_note())
     }
 
     pub(super) fn finish(self) -> GroupPlan {
@@ -252,6 +254,7 @@ impl<'a> Planner<'a> {
                 if !self.index.is_empty(record.id) {
                     return Err(StoreError::BucketNotEmpty);
                 }
+                self.state_again(&record);
                 self.plan.entries.push(Entry::BucketDelete { id: record.id });
                 Ok(record)
             }
@@ -335,10 +338,30 @@ impl<'a> Planner<'a> {
     /// Names the operation that makes the next entry, if a follower may read it.
     fn push_cause(&mut self, operation: &str) {
         let is_named = matches!(self.plan.entries.last(), Some(Entry::Cause(_)));
-        if !is_named && self.index.followers().next().is_some() {
+        if !is_named && self.is_followed() {
             let operation = operation.to_owned();
             self.plan.entries.push(Entry::Cause(Cause { entries: 1, operation, ..Cause::default() }));
         }
+    }
+
+    /// States a bucket that the next entry deletes, so that followers which are behind know its name and its notifications.
+    fn state_again(&mut self, record: &BucketRecord) {
+        const KIND: BucketConfigurationKind = BucketConfigurationKind::Notification;
+        if !self.is_followed() {
+            return;
+        }
+        self.plan.entries.push(Entry::BucketPut(record.clone()));
+        let configured = self.index.configured_bucket(&record.name);
+        let stored = configured.and_then(|(_, all)| all.get(KIND).cloned());
+        if let Some(stored) = stored.filter(|stored| stored.document().len() <= RESTATED_MAX_BYTES) {
+            let document = Some(stored.document().to_vec());
+            self.plan.entries.push(Entry::BucketConfiguration { bucket: record.id, kind: KIND, document });
+        }
+    }
+
+    /// Whether a follower reads the log.
+    fn is_followed(&self) -> bool {
+        self.index.followers().next().is_some()
     }
 
     fn bucket(&self, name: &str) -> Result<&'a BucketRecord, StoreError> {

@@ -84,10 +84,18 @@ impl Planner<'_> {
             self.check_unlocked(bucket.id, &key, version.id, bypass_governance)?;
             self.changes_mut(bucket.id, &key).remove(version.id);
             self.count(bucket, Holdings::NONE - Holdings::of_version(&version));
-            self.plan.entries.push(Entry::VersionDelete { bucket: bucket.id, key, version: version.id });
+            self.push_deletion(bucket.id, key, &version);
         }
         let delete_marker = named.is_some() && found.is_some_and(|version| version.delete_marker);
         Ok(Deleted { delete_marker, version: named })
+    }
+
+    /// The entry that deletes a version, after the note that it is a null version, where a follower reads it.
+    pub(super) fn push_deletion(&mut self, bucket: u64, key: Vec<u8>, version: &VersionSummary) {
+        if version.null && self.is_followed() {
+            self.plan.entries.push(Entry::NullDeletion);
+        }
+        self.plan.entries.push(Entry::VersionDelete { bucket, key, version: version.id });
     }
 
     pub(super) fn add_marker(&mut self, bucket: &BucketRecord, key: Vec<u8>) -> Result<Deleted, StoreError> {

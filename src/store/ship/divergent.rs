@@ -169,6 +169,7 @@ impl Changes {
             Entry::RemoteSegment { .. }
             | Entry::Follower { .. }
             | Entry::Cause(_)
+            | Entry::NullDeletion
             | Entry::CheckpointEnd(_) => return None,
         })
     }

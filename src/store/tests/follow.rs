@@ -76,7 +76,7 @@ impl Consumer {
                 versions.retain(|known| now.version(change.bucket, &change.key, *known).is_some());
                 versions.push(record.id);
             }
-            ChangeKind::Deleted(id) => versions.retain(|known| *known != id),
+            ChangeKind::Deleted(gone) => versions.retain(|known| *known != gone.id),
             _ => {}
         }
         self.0.retain(|_, versions| !versions.is_empty());
@@ -143,8 +143,8 @@ fn a_follower_gets_what_there_is_and_then_every_change_in_order() {
     assert!(
         matches!(
             &kinds[..],
-            [(b"k0", ChangeKind::Deleted(id)), (b"k0", ChangeKind::Put(marker)), (b"k1", ChangeKind::Put(_))]
-                if *id == oldest && marker.delete_marker
+            [(b"k0", ChangeKind::Deleted(gone)), (b"k0", ChangeKind::Put(marker)), (b"k1", ChangeKind::Put(_))]
+                if gone.id == oldest && marker.delete_marker
         ),
         "{kinds:?}"
     );
@@ -340,6 +340,136 @@ fn a_change_of_metadata_names_its_operation_and_moved_bytes_do_not() {
     drop(store);
     let store = followed.open().unwrap();
     assert_eq!(store.find("b", "k0", Selector::Current).unwrap().version.tags.len(), 1);
+}
+
+/// The change of each key, without the others.
+fn keys(batch: &ChangeBatch) -> Vec<String> {
+    let keys = batch.changes.iter().filter(|change| !change.key.is_empty());
+    keys.map(|change| String::from_utf8(change.key.clone()).unwrap()).collect()
+}
+
+#[test]
+fn a_follower_without_a_walk_is_told_of_the_gap_until_it_is_past_it() {
+    let small = StoreOptions { log_file_max_bytes: 64 * 1024, follow_max_bytes: 200_000, ..options() };
+    let followed = Followed::new(small);
+    let store = followed.open().unwrap();
+    versioned(&store);
+    let mut follower = store.follower("hook", Beginning::Now);
+    assert_eq!(follower.next(&store, 0).unwrap(), None);
+    let done = store.shared.index().follower("hook").unwrap().position.sequence;
+    assert!(!store.follower_figures()[0].is_overrun);
+    fill_log(&store, 20);
+    assert!(store.follower_figures()[0].is_overrun, "before the follower reads");
+    drop((follower, store));
+    let mut gaps = Vec::new();
+    for _ in 0..2 {
+        let store = followed.open().unwrap();
+        let mut follower = store.follower("hook", Beginning::Now);
+        let batch = follower.next(&store, 0).unwrap().unwrap();
+        let lost = batch.lost.unwrap();
+        assert_eq!((lost.after, batch.changes.len()), (done, 0));
+        let next = follower.next(&store, 1).unwrap().unwrap();
+        assert_eq!((next.changes[0].sequence, next.lost), (lost.through + 1, None));
+        assert!(lost.through + 2 < store.health().sequence, "what is kept is not lost");
+        gaps.push(lost);
+        put(&store, "b", "more", b"x").unwrap();
+    }
+    assert_eq!(gaps[0], gaps[1]);
+    let store = followed.open().unwrap();
+    let mut follower = store.follower("hook", Beginning::Now);
+    while let Some(batch) = follower.next(&store, 100).unwrap() {
+        follower.done_through(&store, batch.end).unwrap();
+    }
+    let figures = &store.follower_figures()[0];
+    assert_eq!((figures.is_overrun, figures.starts_over, figures.waiting_groups), (false, 1, 0));
+    follower.save(&store).unwrap();
+    drop((follower, store));
+    let store = followed.open().unwrap();
+    put(&store, "b", "last", b"x").unwrap();
+    let batch = store.follower("hook", Beginning::Now).next(&store, 100).unwrap().unwrap();
+    assert_eq!((keys(&batch), batch.lost), (vec!["last".to_owned()], None));
+}
+
+#[test]
+fn damage_of_the_log_is_a_gap_too() {
+    let followed = Followed::new(StoreOptions { log_file_max_bytes: 64 * 1024, ..options() });
+    let store = followed.open().unwrap();
+    versioned(&store);
+    let mut follower = store.follower("hook", Beginning::Now);
+    assert_eq!(follower.next(&store, 0).unwrap(), None);
+    fill_log(&store, 3);
+    let files = list_numbers(&followed.fs, FileKind::Log).unwrap();
+    assert!(files.len() > 3, "{files:?}");
+    followed.fs.damage(&log_path(files[1]), 4096 + 8, 1).unwrap();
+    let mut lost = Vec::new();
+    let mut last = 0;
+    while let Some(batch) = follower.next(&store, 10).unwrap() {
+        lost.extend(batch.lost);
+        assert!(batch.changes.iter().all(|change| change.sequence > last || batch.lost.is_some()));
+        last = batch.changes.last().map_or(last, |change| change.sequence);
+        follower.done_through(&store, batch.end).unwrap();
+    }
+    assert_eq!(lost, [LostChanges { after: files[1] - 1, through: files[2] - 1 }]);
+    assert!(last >= files[2] && store.is_followed("hook"));
+}
+
+#[test]
+fn deletions_tell_null_versions() {
+    let followed = Followed::new(options());
+    let store = followed.open().unwrap();
+    store.create_bucket("b", "admin").unwrap();
+    let mut follower = store.follower("hook", Beginning::Now);
+    assert_eq!(follower.next(&store, 0).unwrap(), None);
+    put(&store, "b", "k", b"null").unwrap();
+    store.set_versioning("b", Versioning::Enabled).unwrap();
+    put(&store, "b", "k", b"x").unwrap();
+    let newest = store.find("b", "k", Selector::Current).unwrap().version.id;
+    delete(&store, "b", "k", Selector::Id(newest)).unwrap();
+    delete(&store, "b", "k", Selector::Null).unwrap();
+    let batch = follower.next(&store, 100).unwrap().unwrap();
+    let told = batch.changes.iter().filter_map(|change| match change.kind {
+        ChangeKind::Deleted(gone) => Some((gone.null, gone.id == newest)),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [(false, true), (true, false)]);
+}
+
+#[test]
+fn the_log_tells_a_bucket_that_is_gone() {
+    let followed = Followed::new(options());
+    let store = followed.open().unwrap();
+    let document = |name: &str| format!("<of {name}/>").into_bytes();
+    let notify = |name: &str| {
+        let kind = BucketConfigurationKind::Notification;
+        store.set_bucket_configuration(name, kind, Some(document(name))).unwrap();
+    };
+    for name in ["old", "new", "stays"] {
+        store.create_bucket(name, "admin").unwrap();
+        notify(name);
+    }
+    let mut follower = store.follower("hook", Beginning::Now);
+    assert_eq!(follower.next(&store, 0).unwrap(), None);
+    let ids = ["old", "new", "stays"].map(|name| store.bucket(name).unwrap().id);
+    for name in ["old", "new"] {
+        put(&store, name, "k", b"x").unwrap();
+        delete(&store, name, "k", Selector::Current).unwrap();
+        store.delete_bucket(name).unwrap();
+    }
+    // Another bucket under the name of one that is gone.
+    store.create_bucket("old", "other").unwrap();
+    store.checkpoint().unwrap();
+    drop((follower, store));
+    let store = followed.open().unwrap();
+    let mut follower = store.follower("hook", Beginning::Now);
+    let batch = follower.next(&store, 100).unwrap().unwrap();
+    assert_eq!(keys(&batch), ["k"; 4]);
+    let mut departed = DepartedBuckets::default();
+    for (id, name) in ids.into_iter().zip(["old", "new"]) {
+        let bucket = departed.get(&store, &follower, id).unwrap().unwrap();
+        assert_eq!((&*bucket.record.name, &*bucket.record.owner), (name, "admin"));
+        assert_eq!(bucket.notifications, Some(document(name)));
+    }
+    assert_eq!(departed.get(&store, &follower, ids[2]).unwrap(), None, "it is not gone");
 }
 
 /// Work with a consumer that outlives the power, as another server does.
