@@ -36,7 +36,7 @@ use super::service_manager::ServiceManager;
 use super::signals::Signals;
 use super::tls_files::TlsFiles;
 use super::users_file::UsersFile;
-use super::webhook::WebhookThreads;
+use super::webhook::{WebhookThreads, reload_secrets};
 
 /// The time that closing the store may take beyond the shutdown timeout, for a write or a sync in progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
@@ -106,8 +106,9 @@ pub(crate) fn serve(
     let listeners = Listeners::bind(config, options.console_listen, &clock, service, console)?;
     keep_followers(&store, &webhooks, &mirrors);
     let expiry_log = access_log.clone();
+    let reloaded = webhooks.clone();
     let work = BackgroundWork { webhooks: (webhooks, figures), mirrors, expiry_log, expiries };
-    let reloader = Reloader { users, tls, access_log, audit_log };
+    let reloader = Reloader { users, tls, access_log, audit_log, webhooks: reloaded };
     run_until_stopped(options, listeners, store, (reloader, work), link, manager)
 }
 
@@ -201,6 +202,7 @@ struct Reloader {
     tls: Option<(TlsFiles, Arc<Tls>)>,
     access_log: Option<Arc<AccessLogFile>>,
     audit_log: Option<Arc<AuditLogFile>>,
+    webhooks: Vec<WebhookSettings>,
 }
 
 impl Reloader {
@@ -208,6 +210,7 @@ impl Reloader {
         self.access_log.iter().for_each(|log| log.reopen());
         self.audit_log.iter().for_each(|log| log.reopen());
         self.users.reload();
+        reload_secrets(&self.webhooks);
         if let Some((files, tls)) = &self.tls {
             reload_tls(files, tls);
         }

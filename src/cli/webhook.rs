@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Subcommand;
-use log::info;
+use log::{error, info};
 use serde_json::Value;
 use siltstone::store::Store;
 use siltstone::webhook::{TargetFigures, Webhook, WebhookFigures, WebhookSettings};
@@ -13,7 +13,7 @@ use super::api_client::{self, ApiClient, ServerAddress};
 use super::environment::Environment;
 use super::options::ServerOptions;
 use super::outbound_thread::OutboundThread;
-use super::{CliError, announce};
+use super::{CliError, announce, keys};
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\
@@ -91,6 +91,17 @@ fn line(row: &Value) -> String {
         number("dropped"),
         number("overruns"),
     )
+}
+
+/// Reads the secrets of webhooks again, for the next requests. One that cannot be read stays in effect.
+pub(crate) fn reload_secrets(settings: &[WebhookSettings]) {
+    for target in settings {
+        match target.secret.as_ref().map(|secret| secret.reload(&keys::key_in)) {
+            Some(Ok(true)) => info!("the webhook {} has another secret", target.name),
+            Some(Err(problem)) => error!("the secret of the webhook {} is unchanged: {problem}", target.name),
+            Some(Ok(false)) | None => {}
+        }
+    }
 }
 
 /// The threads, one for each target.

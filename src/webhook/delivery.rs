@@ -84,10 +84,9 @@ impl WebhookSender {
     }
 
     fn request<'b>(&self, body: &'b str, now: u64) -> SignedRequest<'b> {
-        let signature = match self.settings.secret.as_slice() {
-            [] => String::new(),
-            secret => format!("{SIGNATURE_HEADER}: {}\r\n", signature(secret, now, body)),
-        };
+        let signature = self.settings.secret.as_ref().map_or_else(String::new, |secret| {
+            format!("{SIGNATURE_HEADER}: {}\r\n", signature(&secret.key(), now, body))
+        });
         let head = format!(
             "POST {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: siltstone/{}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
              {signature}\r\n",

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::WebhookSecret;
 use crate::client::{CertificateTrust, Endpoint, SettingProblem, SettingSources, certificate_trust};
 use crate::s3::notification::{EventPattern, KeyFilter};
 
@@ -41,8 +42,8 @@ pub struct WebhookSettings {
     pub path: String,
     /// The certificates of the server that are accepted.
     pub trust: CertificateTrust,
-    /// The key of signatures; empty for none.
-    pub secret: Vec<u8>,
+    /// The key of signatures; `None` for requests that are not signed.
+    pub secret: Option<WebhookSecret>,
     /// The most records of a request.
     pub batch: usize,
     /// The longest wait for more records.
@@ -156,11 +157,10 @@ impl WebhookTable {
         Ok((endpoint.to_owned(), path.to_owned()))
     }
 
-    fn secret(&self, sources: &SettingSources<'_>) -> Result<Vec<u8>, SettingProblem> {
-        let Some(file) = &self.secret_file else { return Ok(Vec::new()) };
+    fn secret(&self, sources: &SettingSources<'_>) -> Result<Option<WebhookSecret>, SettingProblem> {
+        let Some(file) = &self.secret_file else { return Ok(None) };
         let wrong = |why: String| (file.span(), format!("`secret_file`: {why}"));
-        let secret = (sources.read)(file.get_ref()).map_err(wrong)?.trim().as_bytes().to_vec();
-        if secret.is_empty() { Err(wrong("the file is empty".to_owned())) } else { Ok(secret) }
+        WebhookSecret::read(file.get_ref(), sources.read).map(Some).map_err(wrong)
     }
 
     fn batch(&self) -> Result<usize, SettingProblem> {
@@ -250,14 +250,15 @@ mod tests {
         let all = parse(WHOLE).unwrap();
         let [thumbs, audit] = all.as_slice() else { panic!("{all:?}") };
         assert_eq!((thumbs.endpoint.as_str(), thumbs.path.as_str()), ("https://h:1", "/in/x?y=z"));
-        assert_eq!((thumbs.batch, thumbs.secret.as_slice()), (7, b"hush".as_slice()));
+        let secret = thumbs.secret.as_ref().unwrap().key();
+        assert_eq!((thumbs.batch, secret.as_slice()), (7, b"hush".as_slice()));
         let seconds = [thumbs.delay, thumbs.timeout, thumbs.drop_refused_after].map(|it| it.as_secs());
         assert_eq!(seconds, [1, 3, 7200]);
         let chosen = thumbs.chosen.as_ref().unwrap();
         assert_eq!((chosen.buckets.as_slice(), chosen.patterns.len()), (["photos".to_owned()].as_slice(), 2));
         assert!(chosen.patterns[0].events().contains(ObjectEvent::CreatedPost));
         assert!(chosen.filter.includes("in/a.jpg") && !chosen.filter.includes("a.jpg"));
-        assert_eq!((audit.path.as_str(), audit.batch, audit.secret.len()), ("/", 100, 0));
+        assert_eq!((audit.path.as_str(), audit.batch, &audit.secret), ("/", 100, &None));
         assert_eq!((audit.delay.as_millis(), audit.timeout.as_secs(), &audit.chosen), (200, 10, &None));
         assert_eq!(format!("{thumbs:?}"), "thumbs at https://h:1");
         assert_eq!(parse("workers = 2\n"), Ok(Vec::new()));

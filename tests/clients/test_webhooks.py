@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -298,6 +299,24 @@ def test_a_target_chooses_the_time_of_the_next_try(own_server, targets, tmp_path
     pauses = [later - earlier for earlier, later in zip(target.arrivals, target.arrivals[1:])]
     # Without Retry-After they would be within half a second and one second.
     assert len(pauses) == 2 and all(pause >= 4 for pause in pauses), pauses
+
+
+def test_a_secret_is_read_again(own_server, targets, tmp_path):
+    target = targets(secret=SECRET)
+    server = configured(tmp_path, own_server, {"t": target.url}, t="events = ['s3:ObjectCreated:Put']\n")
+    client = server.client()
+    client.create_bucket(Bucket="box")
+    for key, secret in [("one", SECRET), ("two", b"another")]:
+        target.secret = secret
+        (tmp_path / "secret").write_bytes(secret)
+        server.process.send_signal(signal.SIGHUP)
+        client.put_object(Bucket="box", Key=key, Body=b"x")
+        until(lambda: key in target.keys())
+    (tmp_path / "secret").write_bytes(b"")
+    server.process.send_signal(signal.SIGHUP)
+    until(lambda: "the secret of the webhook t is unchanged: the file is empty" in server.log.read_text())
+    client.put_object(Bucket="box", Key="three", Body=b"x")
+    until(lambda: "three" in target.keys())
 
 
 def test_a_target_that_is_away_for_too_long_is_told_so(own_server, targets, tmp_path):
