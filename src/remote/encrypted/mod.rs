@@ -54,7 +54,10 @@ impl EncryptedRemote {
     fn cipher(&self, name: &str, head: &EncryptedBlockHead) -> Result<&BlockCipher, RemoteError> {
         let mut all = std::iter::once(&self.current).chain(&self.older);
         all.find(|cipher| cipher.id == head.key).ok_or_else(|| {
-            RemoteError::Refused(format!("{name} is encrypted with the key {}, which is not given", head.key))
+            RemoteError::Refused(format!(
+                "{name} is encrypted with the key {}, which is not in the file that encryption_key_file names",
+                head.key
+            ))
         })
     }
 
@@ -69,7 +72,7 @@ impl EncryptedRemote {
         let BlockPlace { name, number, .. } = place;
         let wrong = |why: &str| RemoteError::Wrong(format!("block {number} of {name}: {why}"));
         let head = EncryptedBlockHead::decode(block)
-            .map_err(|why| wrong(&format!("it is damaged, or not encrypted: {why}")))?;
+            .map_err(|why| wrong(&format!("it is damaged, or not encrypted, and then encryption_key_file has to go: {why}")))?;
         let opened = self.cipher(name, &head)?.open(place, &head, block);
         let plain = opened.ok_or_else(|| wrong("it is damaged, or was not encrypted for this place"))?;
         let start = number * EncryptedBlockHead::PLAIN_BYTES;
@@ -141,7 +144,7 @@ impl Remote for EncryptedRemote {
 fn plain_length(name: &str, encrypted: u64) -> Result<u64, RemoteError> {
     EncryptedBlockHead::plain_length(encrypted).ok_or_else(|| {
         RemoteError::Wrong(format!(
-            "{name} has {encrypted} bytes, as no encrypted object: it is damaged, or not encrypted"
+            "{name} has {encrypted} bytes, as no encrypted object: it is damaged, or not encrypted, and then encryption_key_file has to go"
         ))
     })
 }

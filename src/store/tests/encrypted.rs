@@ -1,6 +1,6 @@
 //! The tests of the tier and of the log on a remote, with a remote whose objects are encrypted.
 
-use super::tier::{ENCRYPTED, NOTHING_LOCAL, Tiered, encrypted, key, work};
+use super::tier::{ENCRYPTED, NOTHING_LOCAL, Tiered, encrypted, key, refuses_cold_reads, work};
 use super::{ship, tier, *};
 use crate::format::RemoteMark;
 
@@ -18,6 +18,7 @@ fn the_tier_holds() {
         tier::a_slow_remote_holds_a_reader_for_some_two_seconds,
         tier::a_cold_range_is_one_request_and_one_more_where_the_tables_are_lost,
         tier::where_the_remote_is_away_writes_go_on_until_the_limit_and_deletes_beyond_it,
+        tier::nothing_is_read_from_the_remote_of_another_store_and_the_own_one_is_asked_again,
     ]);
 }
 
@@ -109,6 +110,38 @@ fn a_remote_without_encryption_takes_no_encrypted_objects() {
     let why = store.check_remote_mark().unwrap_err().to_string();
     ENCRYPTED.set(false);
     assert!(why.contains("not encrypted"), "{why}");
+}
+
+/// Cold reads of a store whose remote was written in one way, and is read in the other.
+fn read_with_the_wrong_key(was_encrypted: bool, what: &str) {
+    ENCRYPTED.set(was_encrypted);
+    let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
+    assert!(work(&store).unwrap().given_back_bytes > 0);
+    store.close();
+    drop(store);
+    ENCRYPTED.set(!was_encrypted);
+    let store = tiered.open_unmarked(&tiered.fs);
+    refuses_cold_reads(&store, what);
+    store.close();
+    drop(store);
+    ENCRYPTED.set(was_encrypted);
+    let store = tiered.open_unmarked(&tiered.fs);
+    assert!(get(&store, "b", "k1").is_ok(), "nothing was lost");
+    store.close();
+    ENCRYPTED.set(false);
+}
+
+#[test]
+fn a_cold_read_without_its_key_is_no_damage_and_names_the_key() {
+    read_with_the_wrong_key(
+        true,
+        &format!("{}: name the file with that key as `encryption_key_file`", key().id()),
+    );
+}
+
+#[test]
+fn a_cold_read_with_a_key_where_none_is_due_is_no_damage_and_says_so() {
+    read_with_the_wrong_key(false, "encryption_key_file has to go");
 }
 
 /// An object in a sealed segment.

@@ -92,12 +92,17 @@ impl Tiered {
     }
 
     pub(super) fn open_on(&self, fs: &SimFs) -> Store {
+        let store = self.open_unmarked(fs);
+        self.mark(&store);
+        store
+    }
+
+    /// As `open_on`, with the remote as it is.
+    pub(super) fn open_unmarked(&self, fs: &SimFs) -> Store {
         let options = StoreOptions { segment_max_bytes: 4 * MIB, ..options() };
         let (fs, entropy) = (Arc::new(fs.clone()), SeededEntropy::new(1));
         let tier = (self.reached(), self.options);
-        let store = Store::open_tiered(fs, self.clock.clone(), &entropy, options, tier).unwrap();
-        self.mark(&store);
-        store
+        Store::open_tiered(fs, self.clock.clone(), &entropy, options, tier).unwrap()
     }
 }
 
@@ -293,7 +298,6 @@ pub(super) fn the_phases_of_copies_survive_a_checkpoint_and_a_crash() {
 pub(super) fn many_readers_of_one_place_are_served_by_one_fetch() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
     work(&store).unwrap();
-    tiered.remote.hold(RemoteCall::Get);
     // There is room for what comes.
     let (fs, remote) = (tiered.fs.clone(), tiered.remote.clone());
     store.close();
@@ -301,6 +305,8 @@ pub(super) fn many_readers_of_one_place_are_served_by_one_fetch() {
     let tiered =
         Tiered { fs, remote, options: TierOptions { local_max_bytes: u64::MAX, ..NOTHING_LOCAL }, ..tiered };
     let store = tiered.open();
+    store.check_remote_mark().unwrap();
+    tiered.remote.hold(RemoteCall::Get);
     let before = tiered.remote.calls(RemoteCall::Get);
     let read = || {
         let found = store.find("b", "k3", Selector::Current).unwrap();
@@ -570,6 +576,45 @@ fn nothing_is_sent_to_the_remote_of_another_store_or_of_none() {
     tiered.remote.remove(RemoteMark::NAME);
     refused("remote init");
     assert_eq!((tiered.copies(), store.shared.index().remote_copies(None).count()), (vec![], 0));
+    check(&store);
+    store.close();
+}
+
+/// Checks that cold reads fail with that reason, and are no damage.
+pub(super) fn refuses_cold_reads(store: &Store, what: &str) {
+    for _ in 0..2 {
+        match get(store, "b", "k1") {
+            Err(StoreError::RemoteUnavailable(why)) => assert!(why.contains(what), "{why}"),
+            read => panic!("{:?}", read.map(|bytes| bytes.len())),
+        }
+    }
+    assert_eq!(store.health().damage, []);
+}
+
+#[test]
+pub(super) fn nothing_is_read_from_the_remote_of_another_store_and_the_own_one_is_asked_again() {
+    let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
+    work(&store).unwrap();
+    store.close();
+    drop(store);
+    let own = tiered.remote.bytes(RemoteMark::NAME).unwrap();
+    let store = tiered.open_unmarked(&tiered.fs);
+    tiered.remote.remove(RemoteMark::NAME);
+    refuses_cold_reads(&store, "remote init");
+    let stranger = Tiered::new(NOTHING_LOCAL);
+    let other =
+        Store::open(Arc::new(SimFs::new()), stranger.clock.clone(), &SeededEntropy::new(77), options());
+    stranger.mark(&other.unwrap());
+    tiered.remote.place(RemoteMark::NAME, &stranger.remote.bytes(RemoteMark::NAME).unwrap());
+    refuses_cold_reads(&store, "another store");
+    tiered.remote.place(RemoteMark::NAME, &own);
+    tiered.remote.set_down(true);
+    refuses_cold_reads(&store, "connection refused");
+    tiered.remote.set_down(false);
+    let before = tiered.remote.calls(RemoteCall::Get);
+    assert!(get(&store, "b", "k1").unwrap() == bytes(1, LEN));
+    assert!(tiered.remote.calls(RemoteCall::Get) > before + 1, "the mark is asked for");
+    tiered.remote.remove(RemoteMark::NAME);
     check(&store);
     store.close();
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::residence::{LocalPieces, READ_AHEAD_MAX_BYTES, Residence, numbers};
 use super::{NOT_POISONED, Tier, data_bytes};
@@ -141,6 +141,9 @@ impl Tier {
     pub(super) fn fetch(&self, name: &str, range: Range<u64>) -> io::Result<Vec<u8>> {
         let len = range.end - range.start;
         let within = PATIENCE + Duration::from_millis(len * 1000 / LEAST_BYTES_PER_SECOND);
+        let began = Instant::now();
+        self.mark.pass(self.remote.as_ref(), PATIENCE)?;
+        let within = within.saturating_sub(began.elapsed());
         let bytes = self.remote.get(name, range, within).map_err(|error| match error {
             RemoteError::Missing | RemoteError::Wrong(_) => {
                 io::Error::new(io::ErrorKind::InvalidData, format!("its copy on the remote, {name}: {error}"))

@@ -25,12 +25,15 @@
 //! a byte range to fetch. Fetched bytes are written into the hole without a sync. A crash may leave zeros there, or a part: every
 //! block is verified before it is served, and a bad one is discarded and fetched again. Only a second failure is damage.
 //!
+//! The first fetch asks for the mark of the remote before: the bytes of another store, or those of a key that is not given, are no damage.
+//!
 //! # Leaving the remote
 //!
 //! When no version refers to a remote segment, its file is removed as that of any other. A group then says that the copy is
 //! *dropped*. A day later the copy is deleted, and then a group forgets it. A restored backup of that day still finds it.
 
 mod cold_file;
+mod mark;
 mod residence;
 mod sieve;
 mod tables;
@@ -38,7 +41,7 @@ mod tiered_fs;
 mod transfer;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
@@ -51,6 +54,7 @@ use crate::remote::{Remote, RemoteCall, RequestFigures};
 use crate::store::mutation::Mutation;
 use crate::store::shared::Published;
 use crate::store::{Store, StoreError, StoreOptions};
+use mark::MarkCheck;
 use residence::{LocalPieces, Residence};
 use sieve::Sieve;
 pub(super) use tiered_fs::TieredFs;
@@ -141,8 +145,7 @@ pub(super) struct Tier {
     sent_bytes: AtomicU64,
     /// Locked while a segment is checked and sent.
     checks: Mutex<SegmentChecks>,
-    /// Whether the remote was seen to belong to this store.
-    is_own: AtomicBool,
+    mark: MarkCheck,
 }
 
 impl Tier {
@@ -161,7 +164,7 @@ impl Tier {
             fetches: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
             checks: Mutex::default(),
-            is_own: AtomicBool::new(false),
+            mark: MarkCheck::default(),
         }
     }
 
@@ -360,6 +363,7 @@ impl Store {
         ));
         let mut store = Self::open(Arc::new(TieredFs::new(fs, tier.clone())), clock, entropy, options)?;
         let Published { index, sequence, .. } = store.shared.published();
+        tier.mark.set_store(store.shared.store);
         tier.learn(&index, sequence);
         store.tier = Some(tier);
         Ok(store)

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use super::{Tier, TierProgress};
 use crate::base::Entropy;
 use crate::base::limits::{BLOCK_BYTES, PAGE_BYTES};
-use crate::format::{CopyPhase, RemoteCopy, RemoteMark, segment_path};
+use crate::format::{CopyPhase, RemoteCopy, segment_path};
 use crate::fs::File;
 use crate::index::Index;
 use crate::log::{LogError, Segment};
@@ -49,7 +49,7 @@ impl Store {
         let mut waiting: Vec<u64> = self.waiting(&index).collect();
         waiting.retain(|id| !checks.is_damaged(*id, &index));
         let Some(&id) = waiting.first() else { return Ok(()) };
-        self.check_mark(tier)?;
+        check_mark(tier)?;
         let file = tier.fs.open_read(&segment_path(id)).map_err(|error| self.shared.failed(error.into()))?;
         let segment = Arc::new(Segment { id, file });
         done.more |= waiting.len() > 1;
@@ -91,32 +91,7 @@ impl Store {
 
     /// Fails unless the remote is marked as that of this store.
     pub(in crate::store) fn check_remote_mark(&self) -> Result<(), StoreError> {
-        self.tier.as_ref().map_or(Ok(()), |tier| self.check_mark(tier))
-    }
-
-    /// Fails unless the remote is marked as that of this store. It is asked once.
-    fn check_mark(&self, tier: &Tier) -> Result<(), StoreError> {
-        if tier.is_own.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let unavailable = |why: String| StoreError::RemoteUnavailable(why);
-        let failed = |error: RemoteError| unavailable(format!("{}: {error}", RemoteMark::NAME));
-        let found = tier.remote.head(RemoteMark::NAME, PATIENCE).map_err(failed)?;
-        let length = found.map_or(0, |found| found.length).min(RemoteMark::MAX_BYTES);
-        if length == 0 {
-            return Err(unavailable("it is marked for no store: run siltstone-tools remote init".to_owned()));
-        }
-        let mark = tier.remote.get(RemoteMark::NAME, 0..length, PATIENCE).map_err(failed)?;
-        match RemoteMark::decode(&mark) {
-            Ok(mark) if mark.store == self.shared.store => {
-                tier.is_own.store(true, Ordering::Relaxed);
-                Ok(())
-            }
-            Ok(_) => {
-                Err(unavailable("it belongs to another store: each needs a prefix of its own".to_owned()))
-            }
-            Err(error) => Err(unavailable(format!("{}: {error}", RemoteMark::NAME))),
-        }
+        self.tier.as_ref().map_or(Ok(()), |tier| check_mark(tier))
     }
 
     /// The copy that a segment leaves for: one intended before, or a new one.
@@ -162,7 +137,7 @@ impl Store {
                 self.set_remote_copy(id, Some(self.in_phase(copy, CopyPhase::Dropped)))?;
                 continue;
             }
-            self.check_mark(tier)?;
+            check_mark(tier)?;
             let deleted = tier.remote.delete(&copy.name(id), PATIENCE);
             deleted.map_err(|error| self.remote_failed(id, error))?;
             self.set_remote_copy(id, None)?;
@@ -181,6 +156,12 @@ impl Store {
             error => StoreError::RemoteUnavailable(format!("{}: {error}", segment_path(id))),
         }
     }
+}
+
+/// Fails unless the remote is marked as that of this store.
+fn check_mark(tier: &Tier) -> Result<(), StoreError> {
+    let passed = tier.mark.pass(tier.remote.as_ref(), PATIENCE);
+    passed.map_err(|error| StoreError::RemoteUnavailable(error.to_string()))
 }
 
 /// The checks of segments before they are sent.
