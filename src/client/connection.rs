@@ -25,6 +25,16 @@ pub struct HttpConnection {
     received: Vec<u8>,
     /// Whether the connection has ended, or is in an unknown state.
     ended: bool,
+    /// The body that was left for [`HttpConnection::read_body`].
+    left: LeftBody,
+}
+
+/// The rest of a body that is read by the caller.
+#[derive(Default)]
+struct LeftBody {
+    len: u64,
+    /// Whether the connection ends after it.
+    close: bool,
 }
 
 /// An answer.
@@ -47,6 +57,8 @@ pub struct StreamedRequest<'r> {
     pub body: &'r mut dyn Read,
     /// Takes the body of a good answer.
     pub sink: &'r mut dyn Write,
+    /// Whether the body of a good answer of known length is left for [`HttpConnection::read_body`].
+    pub leaves_body: bool,
     /// The end of the exchange.
     pub deadline: Instant,
 }
@@ -124,10 +136,15 @@ impl Answer {
 }
 
 impl HttpConnection {
+    fn new(endpoint: &Endpoint, socket: Transport) -> Self {
+        let (endpoint, left) = (endpoint.clone(), LeftBody::default());
+        Self { endpoint, socket, received: Vec::new(), ended: false, left }
+    }
+
     /// Connects.
     pub fn open(endpoint: &Endpoint) -> io::Result<Self> {
         let socket = connect(endpoint)?;
-        Ok(Self { endpoint: endpoint.clone(), socket, received: Vec::new(), ended: false })
+        Ok(Self::new(endpoint, socket))
     }
 
     /// Connects, and makes all exchanges end by `deadline`, the handshake of TLS included.
@@ -137,7 +154,7 @@ impl HttpConnection {
             return Err(ErrorKind::TimedOut.into());
         }
         let socket = connect(&endpoint.clone().with_patience(left))?;
-        Ok(Self { endpoint: endpoint.clone(), socket, received: Vec::new(), ended: false })
+        Ok(Self::new(endpoint, socket))
     }
 
     /// Whether another request can be sent on it.
@@ -207,15 +224,42 @@ impl HttpConnection {
         let received = match sent {
             // A server that refuses a body early answers, and then closes.
             Err(error) if is_of_connection(&error) => {
-                let answer = self.receive(request.head_only, request.sink);
+                let answer = self.receive(request.head_only, false, request.sink);
                 answer.map(|(answer, _)| (answer, true)).map_err(|_| error)
             }
             Err(error) => Err(error),
-            Ok(()) => self.receive(request.head_only, request.sink),
+            Ok(()) => self.receive(request.head_only, request.leaves_body, request.sink),
         };
         let (answer, close) = received?;
-        self.ended = close;
+        self.ended = close || self.left.len > 0;
         Ok(answer)
+    }
+
+    /// Whether a body was left, and not read to its end.
+    pub fn has_left(&self) -> bool {
+        self.left.len > 0
+    }
+
+    /// Reads the next bytes of a body that was left. After the last one the connection can be used again, unless the server ends it.
+    ///
+    /// # Errors
+    /// Those of the connection, which has ended then; `TimedOut` after the deadline; `UnexpectedEof` beyond the end of the body, and where the
+    /// connection ends before.
+    pub fn read_body(&mut self, buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
+        if buffer.len() as u64 > self.left.len {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        self.socket.end_by(deadline, self.endpoint.patience);
+        let had = self.received.len().min(buffer.len());
+        buffer[..had].copy_from_slice(&self.received[..had]);
+        self.received.drain(..had);
+        if let Err(error) = self.socket.read_exact(&mut buffer[had..]) {
+            self.left = LeftBody::default();
+            return Err(error);
+        }
+        self.left.len -= buffer.len() as u64;
+        self.ended = self.left.len > 0 || self.left.close;
+        Ok(())
     }
 
     fn send_streaming(&mut self, request: &mut StreamedRequest<'_>) -> io::Result<()> {
@@ -237,7 +281,7 @@ impl HttpConnection {
         }
         self.ended = true;
         self.send(request)?;
-        let (answer, close) = self.receive(request.head_only, sink)?;
+        let (answer, close) = self.receive(request.head_only, false, sink)?;
         self.ended = close;
         Ok(answer)
     }
@@ -252,13 +296,22 @@ impl HttpConnection {
         self.socket.flush()
     }
 
-    fn receive(&mut self, head_only: bool, sink: &mut dyn Write) -> io::Result<(Answer, bool)> {
+    fn receive(
+        &mut self,
+        head_only: bool,
+        leaves_body: bool,
+        sink: &mut dyn Write,
+    ) -> io::Result<(Answer, bool)> {
         let (head, bytes) = self.head()?;
         let mut answer = Answer { status: head.status, len: 0, head: bytes, body: Vec::new() };
         if head_only || matches!(head.status, 204 | 304) {
             return Ok((answer, head.close));
         }
         match (head.len, head.chunked) {
+            (Some(len), false) if leaves_body && answer.is_good() => {
+                answer.len = len;
+                self.left = LeftBody { len, close: head.close };
+            }
             (Some(len), false) => self.take(len, &mut answer, sink)?,
             (None, true) => self.take_chunks(&mut answer, sink)?,
             _ => return Err(malformed("an answer has no known length")),
@@ -335,7 +388,7 @@ impl HttpConnection {
 
     fn more(&mut self) -> io::Result<()> {
         let len = self.received.len();
-        self.received.resize(len + 256 * 1024, 0);
+        self.received.resize(len + PIECE_BYTES, 0);
         let read = self.socket.read(&mut self.received[len..]);
         self.received.truncate(len + read.as_ref().copied().unwrap_or(0));
         match read {

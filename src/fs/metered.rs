@@ -124,7 +124,7 @@ impl File for MeteredFile {
         self.file.next_hole(range)
     }
 
-    fn will_read(&self, range: Range<u64>) -> io::Result<()> {
+    fn will_read(&self, range: Range<u64>) -> io::Result<super::ReadAhead> {
         self.file.will_read(range)
     }
 

@@ -37,6 +37,7 @@ pub use os::OsFs;
 pub use read_only::ReadOnlyFs;
 pub use subdir::SubdirFs;
 
+use std::any::Any;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,6 +46,9 @@ use crate::base::limits::KIB;
 
 /// Size of the writes of zeros where the file system cannot preallocate.
 const ZERO_STEP_BYTES: u64 = 256 * KIB;
+
+/// A hold on bytes that were asked for elsewhere: they come while one of their readers keeps it.
+pub type ReadAhead = Option<Arc<dyn Any + Send + Sync>>;
 
 /// The space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -217,12 +221,12 @@ pub trait File: Send + Sync {
         Ok(false)
     }
 
-    /// Says that a range will be read soon and in order. A file whose bytes are elsewhere may fetch them at once.
+    /// Says that a range will be read soon and in order. A file whose bytes are elsewhere may ask for them at once.
     ///
     /// # Errors
     /// As of [`File::read_exact_at`].
-    fn will_read(&self, _range: Range<u64>) -> io::Result<()> {
-        Ok(())
+    fn will_read(&self, _range: Range<u64>) -> io::Result<ReadAhead> {
+        Ok(None)
     }
 
     /// The bytes of a range that can be had without asking elsewhere, where a file whose bytes are elsewhere keeps some of them

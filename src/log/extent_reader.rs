@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, KIB};
 use crate::format::{ExtentHeader, ExtentRef, UNIT_BYTES};
+use crate::fs::ReadAhead;
 use crate::log::{LogError, Segment};
 
 /// Bytes beyond the wanted ones that are worth less than another request to another host.
@@ -20,12 +21,14 @@ pub struct ExtentReader {
     /// The number of the block in `scratch`.
     block: Option<u64>,
     scratch: Vec<u8>,
+    /// Keeps bytes coming.
+    _ahead: ReadAhead,
 }
 
 impl ExtentReader {
     /// A reader of the payload of `extent`, which lies in `segment`.
     pub fn new(segment: Arc<Segment>, extent: ExtentRef) -> Self {
-        Self { segment, extent, table: Vec::new(), block: None, scratch: Vec::new() }
+        Self { segment, extent, table: Vec::new(), block: None, scratch: Vec::new(), _ahead: None }
     }
 
     /// Says that the payload from `position` to `end` will be read. The block table comes along if it is elsewhere and near.
@@ -42,7 +45,8 @@ impl ExtentReader {
         let wanted = payload + first..payload + end;
         let is_near = self.table.is_empty() && table_end - wanted.end <= TABLE_NEAR_BYTES;
         let range = wanted.start..if is_near { table_end } else { wanted.end };
-        self.segment.will_read(range)
+        self._ahead = self.segment.will_read(range)?;
+        Ok(())
     }
 
     /// Reads payload bytes from `position` on into `buf`, at most up to `end`, and returns their number: at least one

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::base::limits::{GROUP_BODY_MAX_BYTES, MIB, PAGE_BYTES};
 use crate::format::{DecodeError, Descriptor, ExtentHeader, ExtentRef, Footer, StoreId};
+use crate::fs::ReadAhead;
 use crate::log::{Damage, ExtentReader, LogError, Segment};
 
 /// The longest descriptor: its record must also fit into a group.
@@ -118,7 +119,7 @@ impl Segment {
     ///
     /// # Errors
     /// As of [`Segment::read_at`].
-    pub(super) fn will_read(&self, range: Range<u64>) -> Result<(), LogError> {
+    pub(super) fn will_read(&self, range: Range<u64>) -> Result<ReadAhead, LogError> {
         let start = range.start;
         self.file.will_read(range).map_err(|error| LogError::of_read(error, &self.path(), start))
     }

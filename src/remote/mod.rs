@@ -64,6 +64,13 @@ pub trait Remote: Send + Sync {
         Err(RemoteError::Wrong(format!("{name} has {length} bytes, and {range:?} was asked for")))
     }
 
+    /// As [`Remote::get`], but returns when the bytes begin to come: they are read from the stream.
+    ///
+    /// # Errors
+    /// As of [`Remote::get_part`].
+    fn open_stream(&self, name: &str, range: Range<u64>, within: Duration)
+    -> Result<PartStream, RemoteError>;
+
     /// Compares the object on the remote with its bytes here, by HEAD: its length, its nonce, its MD5.
     ///
     /// # Errors
@@ -159,6 +166,24 @@ pub struct ObjectPart {
     pub bytes: Vec<u8>,
     /// The length of the whole object.
     pub object_length: u64,
+}
+
+/// Bytes of an object that come while they are read.
+pub struct PartStream {
+    /// The length of the whole object.
+    pub object_length: u64,
+    /// The bytes: as many as were asked for, as far as the object has them.
+    pub bytes: Box<dyn PartBytes>,
+}
+
+/// The source of a [`PartStream`]. After an error it has ended.
+pub trait PartBytes: Send {
+    /// Fills `buffer` with the next bytes.
+    ///
+    /// # Errors
+    /// [`RemoteError::Unavailable`] where they do not come within that time; [`RemoteError::Wrong`] beyond the last one, and for bytes that are
+    /// not those of the object.
+    fn read(&mut self, buffer: &mut [u8], within: Duration) -> Result<(), RemoteError>;
 }
 
 /// The result of a comparison of an object with its bytes here.

@@ -81,6 +81,13 @@ impl RequestCounters {
         counters.received_bytes.fetch_add(received, Ordering::Relaxed);
     }
 
+    /// Adds bytes of a good answer, and perhaps that it failed after its head.
+    pub(super) fn add_received(&self, call: RemoteCall, is_failure: bool, received: u64) {
+        let counters = &self.0[call as usize];
+        counters.failures.fetch_add(u64::from(is_failure), Ordering::Relaxed);
+        counters.received_bytes.fetch_add(received, Ordering::Relaxed);
+    }
+
     pub(super) fn figures(&self) -> RequestsByCall {
         self.0.each_ref().map(|counters| RequestFigures {
             requests: counters.requests.load(Ordering::Relaxed),

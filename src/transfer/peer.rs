@@ -105,7 +105,7 @@ impl<'p> PeerLink<'p> {
         let head = self.head(call);
         let deadline = Instant::now() + REQUEST_MAX;
         let head_only = call.method == "HEAD";
-        let mut request = StreamedRequest { head, head_only, body, sink, deadline };
+        let mut request = StreamedRequest { head, head_only, body, sink, leaves_body: false, deadline };
         let answer = self.connected()?.exchange_streaming(&mut request).map_err(passing)?;
         match answer.status {
             200..=299 => Ok(answer),

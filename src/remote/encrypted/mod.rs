@@ -9,6 +9,7 @@
 
 mod body;
 mod cipher;
+mod decrypted;
 mod keys;
 
 #[cfg(test)]
@@ -21,15 +22,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::format::EncryptedBlockHead;
-use crate::remote::{Comparison, NewObject, ObjectPart, Remote, RemoteError, RemoteObject, RequestsByCall};
+use crate::remote::{
+    Comparison, NewObject, ObjectPart, PartStream, Remote, RemoteError, RemoteObject, RequestsByCall,
+};
 use body::EncryptedBody;
 use cipher::{BlockCipher, BlockPlace};
+use decrypted::DecryptedBytes;
 
 /// A remote whose objects are encrypted. All lengths and ranges are those of plaintexts. It tells no MD5, since those of the remote are of
 /// encrypted bytes; [`Remote::compare`] compares them.
 pub struct EncryptedRemote {
     remote: Arc<dyn Remote>,
-    /// The cipher for new objects.
+    ciphers: Arc<BlockCiphers>,
+}
+
+/// The ciphers of all keys.
+struct BlockCiphers {
+    /// That for new objects.
     current: BlockCipher,
     older: Vec<BlockCipher>,
 }
@@ -38,7 +47,8 @@ impl EncryptedRemote {
     /// The objects of `remote`, encrypted with the first one of the keys.
     pub fn new(remote: Arc<dyn Remote>, keys: &EncryptionKeys) -> Self {
         let older = keys.older.iter().map(BlockCipher::new).collect();
-        Self { remote, current: BlockCipher::new(&keys.current), older }
+        let ciphers = Arc::new(BlockCiphers { current: BlockCipher::new(&keys.current), older });
+        Self { remote, ciphers }
     }
 
     /// Does something with the encrypted form of an object.
@@ -47,10 +57,12 @@ impl EncryptedRemote {
         object: &NewObject<'_>,
         act: impl FnOnce(&NewObject<'_>) -> Result<T, RemoteError>,
     ) -> Result<T, RemoteError> {
-        let body = EncryptedBody::new(&self.current, object.name, object.body);
+        let body = EncryptedBody::new(&self.ciphers.current, object.name, object.body);
         act(&NewObject { body: &body, ..*object })
     }
+}
 
+impl BlockCiphers {
     fn cipher(&self, name: &str, head: &EncryptedBlockHead) -> Result<&BlockCipher, RemoteError> {
         let mut all = std::iter::once(&self.current).chain(&self.older);
         all.find(|cipher| cipher.id == head.key).ok_or_else(|| {
@@ -71,8 +83,9 @@ impl EncryptedRemote {
     ) -> Result<(), RemoteError> {
         let BlockPlace { name, number, .. } = place;
         let wrong = |why: &str| RemoteError::Wrong(format!("block {number} of {name}: {why}"));
-        let head = EncryptedBlockHead::decode(block)
-            .map_err(|why| wrong(&format!("it is damaged, or not encrypted, and then encryption_key_file has to go: {why}")))?;
+        let head = EncryptedBlockHead::decode(block).map_err(|why| {
+            wrong(&format!("it is damaged, or not encrypted, and then encryption_key_file has to go: {why}"))
+        })?;
         let opened = self.cipher(name, &head)?.open(place, &head, block);
         let plain = opened.ok_or_else(|| wrong("it is damaged, or was not encrypted for this place"))?;
         let start = number * EncryptedBlockHead::PLAIN_BYTES;
@@ -98,24 +111,33 @@ impl Remote for EncryptedRemote {
             let object_length = self.head(name, within)?.ok_or(RemoteError::Missing)?.length;
             return Ok(ObjectPart { bytes: Vec::new(), object_length });
         }
-        let first = range.start / EncryptedBlockHead::PLAIN_BYTES;
-        let blocks = first..range.end.div_ceil(EncryptedBlockHead::PLAIN_BYTES);
-        let encrypted = blocks.start.saturating_mul(EncryptedBlockHead::BLOCK_BYTES)
-            ..blocks.end.saturating_mul(EncryptedBlockHead::BLOCK_BYTES);
-        let mut part = self.remote.get_part(name, encrypted.clone(), within)?;
-        let object_length = plain_length(name, part.object_length)?;
-        let expected = encrypted.end.min(part.object_length).saturating_sub(encrypted.start);
-        if part.bytes.len() as u64 != expected || range.start >= object_length {
-            let what = format!("{name} has {object_length} bytes, and {range:?} was asked for");
-            return Err(RemoteError::Wrong(what));
+        let blocks = EncryptedBlocks::of(&range);
+        let mut part = self.remote.get_part(name, blocks.range(), within)?;
+        let object_length = blocks.check(name, &range, part.object_length)?;
+        if part.bytes.len() as u64 != blocks.range().end.min(part.object_length) - blocks.range().start {
+            return Err(RemoteError::Wrong(format!("{} bytes of {name} came", part.bytes.len())));
         }
         let mut bytes = Vec::with_capacity(part.bytes.len());
         let size = EncryptedBlockHead::BLOCK_BYTES as usize;
-        for (number, block) in (blocks.start..).zip(part.bytes.chunks_mut(size)) {
+        for (number, block) in (blocks.first..).zip(part.bytes.chunks_mut(size)) {
             let is_last = (number + 1) * EncryptedBlockHead::BLOCK_BYTES >= part.object_length;
-            self.open(BlockPlace { name, number, is_last }, block, &range, &mut bytes)?;
+            self.ciphers.open(BlockPlace { name, number, is_last }, block, &range, &mut bytes)?;
         }
         Ok(ObjectPart { bytes, object_length })
+    }
+
+    fn open_stream(
+        &self,
+        name: &str,
+        range: Range<u64>,
+        within: Duration,
+    ) -> Result<PartStream, RemoteError> {
+        let blocks = EncryptedBlocks::of(&range);
+        let encrypted = self.remote.open_stream(name, blocks.range(), within)?;
+        let object_length = blocks.check(name, &range, encrypted.object_length)?;
+        let ciphers = Arc::clone(&self.ciphers);
+        let bytes = DecryptedBytes::new(ciphers, name, (blocks.first, range), encrypted);
+        Ok(PartStream { object_length, bytes: Box::new(bytes) })
     }
 
     fn compare(&self, object: &NewObject<'_>, within: Duration) -> Result<Comparison, RemoteError> {
@@ -138,6 +160,36 @@ impl Remote for EncryptedRemote {
 
     fn requests(&self) -> RequestsByCall {
         self.remote.requests()
+    }
+}
+
+/// The blocks that a range of a plaintext touches.
+struct EncryptedBlocks {
+    first: u64,
+    end: u64,
+}
+
+impl EncryptedBlocks {
+    fn of(range: &Range<u64>) -> Self {
+        let first = range.start / EncryptedBlockHead::PLAIN_BYTES;
+        Self { first, end: range.end.div_ceil(EncryptedBlockHead::PLAIN_BYTES) }
+    }
+
+    /// Their bytes.
+    fn range(&self) -> Range<u64> {
+        let at = |block: u64| block.saturating_mul(EncryptedBlockHead::BLOCK_BYTES);
+        at(self.first)..at(self.end)
+    }
+
+    /// The length of the plaintext of an object, which has the begin of the range.
+    fn check(&self, name: &str, range: &Range<u64>, encrypted: u64) -> Result<u64, RemoteError> {
+        let length = plain_length(name, encrypted)?;
+        match range.start < length && self.range().start < encrypted {
+            true => Ok(length),
+            false => {
+                Err(RemoteError::Wrong(format!("{name} has {length} bytes, and {range:?} was asked for")))
+            }
+        }
     }
 }
 

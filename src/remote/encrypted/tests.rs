@@ -67,6 +67,16 @@ proptest! {
         let read = remote.get("a", range.clone(), SOON).unwrap();
         prop_assert!(read == plain[range.start as usize..range.end as usize]);
         prop_assert!(sim.calls(RemoteCall::Get) == u64::from(!range.is_empty()));
+        if !range.is_empty() {
+            let mut stream = remote.open_stream("a", range.clone(), SOON).unwrap();
+            prop_assert!(stream.object_length == length);
+            let mut streamed = vec![0; read.len()];
+            let (first, second) = streamed.split_at_mut(read.len() / 3);
+            stream.bytes.read(first, SOON).unwrap();
+            stream.bytes.read(second, SOON).unwrap();
+            prop_assert!(streamed == read);
+            prop_assert!(stream.bytes.read(&mut [0], SOON).is_err(), "nothing comes after the last one");
+        }
         let part = remote.get_part("a", a..a + 10 * PART, SOON);
         if a < length {
             let part = part.unwrap();
@@ -134,6 +144,21 @@ fn cuts_and_exchanges_are_errors() {
     assert!(matches!(remote.get("b", 0..1, SOON), Err(RemoteError::Wrong(_))));
     sim.place("b", &plain[..100]);
     assert!(matches!(remote.get("b", 0..1, SOON), Err(RemoteError::Wrong(_))));
+}
+
+#[test]
+fn a_stream_hands_out_the_blocks_before_damage_and_none_of_it() {
+    let plain = bytes(3 * PART);
+    let (sim, remote) = holding(&plain);
+    assert!(sim.damage("a", BLOCK + 100));
+    let mut stream = remote.open_stream("a", 0..3 * PART, SOON).unwrap();
+    let mut block = vec![0; PART as usize];
+    stream.bytes.read(&mut block, SOON).unwrap();
+    assert!(block == plain[..PART as usize]);
+    assert!(matches!(stream.bytes.read(&mut [0; 10], SOON), Err(RemoteError::Wrong(_))));
+    sim.fail_next(RemoteCall::Get, RemoteFault::Cut);
+    let mut stream = remote.open_stream("a", 2 * PART..3 * PART, SOON).unwrap();
+    assert!(matches!(stream.bytes.read(&mut [0; 10], SOON), Err(RemoteError::Unavailable(_))));
 }
 
 #[test]

@@ -87,7 +87,7 @@ pub(super) fn object_of(name: &str, answer: &Answer) -> Result<RemoteObject, Rem
 
 /// Checks that an answer has the range that was asked for, as far as the object has it (RFC 9110, section 14.4). Returns the length of the
 /// object.
-pub(super) fn check_range(answer: &Answer, range: &Range<u64>, received: usize) -> Result<u64, RemoteError> {
+pub(super) fn check_range(answer: &Answer, range: &Range<u64>, received: u64) -> Result<u64, RemoteError> {
     let told = answer.header("content-range").unwrap_or_default();
     let wrong = |what: String| {
         RemoteError::Wrong(format!("asked for bytes {}-{}, the remote {what}", range.start, range.end - 1))
@@ -98,7 +98,7 @@ pub(super) fn check_range(answer: &Answer, range: &Range<u64>, received: usize) 
     let Some((named, length)) = named else {
         return Err(wrong(format!("answers {} with {told:?}", answer.status)));
     };
-    if received as u64 != named.end - named.start {
+    if received != named.end - named.start {
         return Err(wrong(format!("sends {received} bytes")));
     }
     Ok(length)

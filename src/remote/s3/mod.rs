@@ -1,6 +1,7 @@
 //! The remote on an S3 server: path-style addresses, header signatures with the hash of the body (S3 API reference, "Authenticating
 //! requests: using the Authorization header").
 
+mod answer_bytes;
 mod answers;
 mod transfer;
 mod tries;
@@ -9,21 +10,25 @@ mod tries;
 mod tests;
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::client::{Answer, listed};
 use crate::remote::settings::RemoteSettings;
-use crate::remote::{NewObject, ObjectPart, Remote, RemoteCall, RemoteError, RemoteObject, RequestsByCall};
+use crate::remote::{
+    NewObject, ObjectPart, PartStream, Remote, RemoteCall, RemoteError, RemoteObject, RequestsByCall,
+};
+use answer_bytes::AnswerBytes;
 use answers::{NONCE_HEADER, check_range, error_of, md5_of, md5_of_tag, object_of};
 use transfer::DigestedBody;
-use tries::{RemoteLink, RemoteRequest};
+use tries::{Answered, RemoteLink, RemoteRequest};
 
 /// The longest page of a listing: 1,000 names of 1,024 bytes with their attributes.
 const PAGE_MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A remote on an S3 server. Calls may come from many threads; each uses a connection of its own.
 pub struct S3Remote {
-    link: RemoteLink,
+    link: Arc<RemoteLink>,
     /// The path of the bucket.
     bucket: String,
     /// The prefix of all keys: empty, or with a `/` at its end.
@@ -39,6 +44,7 @@ impl S3Remote {
         let endpoint = settings.server.unresolved()?;
         let signer = settings.server.signer().signing_bodies(None);
         let link = RemoteLink::new(endpoint, signer, settings.upload_rate, settings.download_rate);
+        let link = Arc::new(link);
         let prefix = settings.key_prefix();
         Ok(Self { link, bucket: format!("/{}", settings.bucket), prefix })
     }
@@ -62,8 +68,42 @@ impl S3Remote {
             signed: &[],
             body: None,
             answer_max: PAGE_MAX_BYTES,
+            leaves_body: false,
         };
-        self.link.call(&request, deadline).map(|(answer, _)| answer)
+        self.link.call(&request, deadline).map(|answered| answered.answer)
+    }
+
+    /// The answer with a range of an object, as far as the object has it, and the length of the object.
+    fn range(
+        &self,
+        name: &str,
+        range: &Range<u64>,
+        leaves_body: bool,
+        deadline: Instant,
+    ) -> Result<(Answered, u64), RemoteError> {
+        let path = self.path(name)?;
+        let lines = format!("Range: bytes={}-{}\r\n", range.start, range.end - 1);
+        let request = RemoteRequest {
+            call: RemoteCall::Get,
+            path: &path,
+            query: &[],
+            lines: &lines,
+            signed: &[],
+            body: None,
+            answer_max: range.end - range.start,
+            leaves_body,
+        };
+        let answered = self.link.call(&request, deadline)?;
+        match answered.answer.status {
+            200..=299 => {
+                let object_length = check_range(&answered.answer, range, answered.answer.len)?;
+                Ok((answered, object_length))
+            }
+            416 => {
+                Err(RemoteError::Wrong(format!("{name} has not the bytes {}-{}", range.start, range.end - 1)))
+            }
+            _ => Err(error_of(&answered.answer)),
+        }
     }
 
     fn head_by(&self, name: &str, deadline: Instant) -> Result<Option<RemoteObject>, RemoteError> {
@@ -106,8 +146,9 @@ impl Remote for S3Remote {
             signed: &signed,
             body: Some(&digested),
             answer_max: PAGE_MAX_BYTES,
+            leaves_body: false,
         };
-        let (answer, _) = self.link.call(&request, deadline)?;
+        let answer = self.link.call(&request, deadline)?.answer;
         match answer.status {
             200..=299 => {
                 let md5 = md5_of(&answer);
@@ -132,28 +173,22 @@ impl Remote for S3Remote {
             let found = self.head_by(name, deadline)?.ok_or(RemoteError::Missing)?;
             return Ok(ObjectPart { bytes: Vec::new(), object_length: found.length });
         }
-        let path = self.path(name)?;
-        let lines = format!("Range: bytes={}-{}\r\n", range.start, range.end - 1);
-        let request = RemoteRequest {
-            call: RemoteCall::Get,
-            path: &path,
-            query: &[],
-            lines: &lines,
-            signed: &[],
-            body: None,
-            answer_max: range.end - range.start,
-        };
-        let (answer, bytes) = self.link.call(&request, deadline)?;
-        match answer.status {
-            200..=299 => {
-                let object_length = check_range(&answer, &range, bytes.len())?;
-                Ok(ObjectPart { bytes, object_length })
-            }
-            416 => {
-                Err(RemoteError::Wrong(format!("{name} has not the bytes {}-{}", range.start, range.end - 1)))
-            }
-            _ => Err(error_of(&answer)),
+        let (answered, object_length) = self.range(name, &range, false, deadline)?;
+        Ok(ObjectPart { bytes: answered.bytes, object_length })
+    }
+
+    fn open_stream(
+        &self,
+        name: &str,
+        range: Range<u64>,
+        within: Duration,
+    ) -> Result<PartStream, RemoteError> {
+        if range.is_empty() {
+            return Err(RemoteError::Wrong(format!("no bytes of {name} were asked for")));
         }
+        let (answered, object_length) = self.range(name, &range, true, Instant::now() + within)?;
+        let bytes = AnswerBytes { link: Arc::clone(&self.link), connection: answered.connection };
+        Ok(PartStream { object_length, bytes: Box::new(bytes) })
     }
 
     fn delete(&self, name: &str, within: Duration) -> Result<(), RemoteError> {
@@ -181,8 +216,9 @@ impl Remote for S3Remote {
             signed: &[],
             body: None,
             answer_max: PAGE_MAX_BYTES,
+            leaves_body: false,
         };
-        let (answer, page) = self.link.call(&request, deadline)?;
+        let Answered { answer, bytes: page, .. } = self.link.call(&request, deadline)?;
         if answer.status != 200 {
             return Err(match error_of(&answer) {
                 RemoteError::Missing => RemoteError::Refused("the bucket is missing".to_owned()),

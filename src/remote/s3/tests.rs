@@ -309,6 +309,55 @@ fn a_cut_body_is_fetched_again() {
 }
 
 #[test]
+fn a_stream_is_read_while_it_comes_and_its_connection_serves_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let remote = remote_at(listener.local_addr().unwrap().port());
+    let (go_on, waits) = std::sync::mpsc::channel::<()>();
+    let server = thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        let head = |range: &str| {
+            format!("HTTP/1.1 206 So\r\nContent-Length: 5\r\nContent-Range: bytes {range}/100\r\n\r\n")
+        };
+        let mut request = BufReader::new(stream.try_clone().unwrap());
+        for (range, first, second) in [("10-14", "ab", "cde"), ("20-24", "fg", "hij")] {
+            assert!(request.by_ref().lines().map_while(Result::ok).any(|line| line.is_empty()));
+            write!(stream, "{}{first}", head(range)).unwrap();
+            waits.recv().unwrap();
+            write!(stream, "{second}").unwrap();
+        }
+    });
+    for (start, text) in [(10, b"abcde"), (20, b"fghij")] {
+        let mut stream = remote.open_stream("a", start..start + 5, LONG).unwrap();
+        assert_eq!(stream.object_length, 100);
+        let mut bytes = [0; 5];
+        stream.bytes.read(&mut bytes[..2], LONG).unwrap();
+        assert_eq!(bytes[..2], text[..2], "before the rest was sent");
+        go_on.send(()).unwrap();
+        stream.bytes.read(&mut bytes[2..], LONG).unwrap();
+        assert_eq!(&bytes, text);
+        assert!(stream.bytes.read(&mut [0], LONG).is_err());
+    }
+    server.join().unwrap();
+    let got = remote.requests()[RemoteCall::Get as usize];
+    assert_eq!((got.requests, got.received_bytes, got.failures), (2, 10, 0));
+}
+
+#[test]
+fn a_stream_that_ends_early_is_an_error_and_a_failure() {
+    let lines = "Content-Range: bytes 0-9/10\r\nContent-Length: 10\r\nConnection: close\r\n".to_owned();
+    let server = ScriptedServer::start([(206, lines, "abc"), ranged("0-2/10", "abc"), refused(404, "")]);
+    let remote = server.remote();
+    let mut stream = remote.open_stream("a", 0..10, LONG).unwrap();
+    stream.bytes.read(&mut [0; 3], LONG).unwrap();
+    let cut = stream.bytes.read(&mut [0; 3], LONG);
+    assert!(matches!(cut, Err(RemoteError::Unavailable(_))), "{cut:?}");
+    assert!(matches!(remote.open_stream("a", 0..10, LONG), Err(RemoteError::Wrong(_))));
+    assert!(matches!(remote.open_stream("a", 0..10, LONG), Err(RemoteError::Missing)));
+    let got = remote.requests()[RemoteCall::Get as usize];
+    assert_eq!((got.requests, got.received_bytes, got.failures), (3, 3, 1));
+}
+
+#[test]
 fn attributes_listings_and_deletions_are_read() {
     let page = "<ListBucketResult><Contents><Key>p/a/1</Key><Size>7</Size><ETag>&quot;x-2&quot;</ETag></Contents>\
         <Contents><Key>p/a/2</Key><Size>8</Size><ETag>\"00112233445566778899aabbccddeeff\"</ETag></Contents></ListBucketResult>";

@@ -55,7 +55,7 @@ pub(super) struct Pace<'p> {
 
 impl Pace<'_> {
     /// Waits until `bytes` may be transferred. Returns whether that is in time.
-    fn wait_for(&self, bytes: usize) -> bool {
+    pub(super) fn wait_for(&self, bytes: usize) -> bool {
         let now = Instant::now();
         let wait = self.limit.map_or_else(Default::default, |limit| limit.book(bytes, now));
         if now + wait > self.deadline {

@@ -56,6 +56,17 @@ pub(super) struct RemoteRequest<'r> {
     pub(super) body: Option<&'r DigestedBody<'r>>,
     /// The longest body of a good answer.
     pub(super) answer_max: u64,
+    /// Whether the body of a good answer is left to the caller.
+    pub(super) leaves_body: bool,
+}
+
+/// The answer to a request.
+pub(super) struct Answered {
+    pub(super) answer: Answer,
+    /// The body of a good one.
+    pub(super) bytes: Vec<u8>,
+    /// The connection where the body was left.
+    pub(super) connection: Option<HttpConnection>,
 }
 
 /// The failure of one try.
@@ -98,7 +109,7 @@ impl RemoteLink {
         &self,
         request: &RemoteRequest<'_>,
         deadline: Instant,
-    ) -> Result<(Answer, Vec<u8>), RemoteError> {
+    ) -> Result<Answered, RemoteError> {
         let mut tries = 0;
         loop {
             self.breaker().admit(Instant::now()).map_err(RemoteError::Unavailable)?;
@@ -117,13 +128,10 @@ impl RemoteLink {
     }
 
     /// The answer of a try, or the reason for another one. Tells the circuit breaker.
-    fn judge(
-        &self,
-        tried: Result<(Answer, Vec<u8>), TryError>,
-    ) -> Result<Result<(Answer, Vec<u8>), String>, RemoteError> {
+    fn judge(&self, tried: Result<Answered, TryError>) -> Result<Result<Answered, String>, RemoteError> {
         let mut breaker = self.breaker();
         match tried {
-            Ok((answer, _)) if answers::is_transient(&answer) => {
+            Ok(Answered { answer, .. }) if answers::is_transient(&answer) => {
                 let why = answers::error_of(&answer).to_string();
                 match answers::is_of_overload(&answer) {
                     true => breaker.failed(Instant::now(), &why),
@@ -161,7 +169,7 @@ impl RemoteLink {
         &self,
         request: &RemoteRequest<'_>,
         deadline: Instant,
-    ) -> Result<(Answer, Vec<u8>), TryError> {
+    ) -> Result<Answered, TryError> {
         if let Some(kept) = self.kept_connection() {
             match self.try_once((kept, true), request, deadline) {
                 Err(TryError::Connection(error)) if error.kind() != io::ErrorKind::TimedOut => {}
@@ -177,17 +185,19 @@ impl RemoteLink {
         (mut connection, is_kept): (HttpConnection, bool),
         request: &RemoteRequest<'_>,
         deadline: Instant,
-    ) -> Result<(Answer, Vec<u8>), TryError> {
+    ) -> Result<Answered, TryError> {
         let mut body = BodyReader::new(
             request.body.map(|digested| digested.body),
             Pace { limit: self.upload.as_ref(), deadline },
         );
-        let mut sink = BoundedSink::new(request.answer_max, Pace { limit: self.download.as_ref(), deadline });
+        let expected = if request.leaves_body { 0 } else { request.answer_max };
+        let mut sink = BoundedSink::new(expected, self.pace(deadline));
         let answer = connection.exchange_streaming(&mut StreamedRequest {
             head: self.head(request),
             head_only: request.call == RemoteCall::Head,
             body: &mut body,
             sink: &mut sink,
+            leaves_body: request.leaves_body,
             deadline,
         });
         // A kept connection that the server had ended carried no request.
@@ -206,8 +216,12 @@ impl RemoteLink {
             return Err(TryError::TooSlow);
         }
         let answer = answer.map_err(TryError::Connection)?;
+        let bytes = sink.bytes;
+        if request.leaves_body && answer.status < 300 {
+            return Ok(Answered { answer, bytes, connection: Some(connection) });
+        }
         self.keep(connection);
-        Ok((answer, sink.bytes))
+        Ok(Answered { answer, bytes, connection: None })
     }
 
     /// The head of a request, signed for the present time.
@@ -230,7 +244,8 @@ impl RemoteLink {
         idle.pop().map(|(connection, _)| connection)
     }
 
-    fn keep(&self, connection: HttpConnection) {
+    /// Keeps a connection for another request, if it can be used again.
+    pub(super) fn keep(&self, connection: HttpConnection) {
         let mut idle = self.idle();
         if connection.is_open() && idle.len() < IDLE_MAX {
             idle.push((connection, Instant::now()));
@@ -242,6 +257,18 @@ impl RemoteLink {
         let most = PAUSE_MIN * 2_u32.saturating_pow(tries - 1);
         let drawn = self.jitter.next_u64() % 1000;
         most / 2 + most / 2 * drawn as u32 / 1000
+    }
+
+    /// Tells that a body ended before its end, and what that means.
+    pub(super) fn cut(&self, error: &io::Error) -> RemoteError {
+        let why = format!("{}: {error}", self.endpoint.host);
+        self.breaker().failed(Instant::now(), &why);
+        RemoteError::Unavailable(why)
+    }
+
+    /// The time and the rate of a body that comes.
+    pub(super) fn pace(&self, deadline: Instant) -> Pace<'_> {
+        Pace { limit: self.download.as_ref(), deadline }
     }
 
     fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {

@@ -17,7 +17,10 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{NewObject, ObjectPart, Remote, RemoteError, RemoteObject, RequestFigures, RequestsByCall};
+use super::{
+    NewObject, ObjectPart, PartBytes, PartStream, Remote, RemoteError, RemoteObject, RequestFigures,
+    RequestsByCall,
+};
 use plan::{CALL_KINDS, unavailable};
 use state::{LateWrite, SimState, StoredObject};
 
@@ -190,6 +193,39 @@ impl SimRemote {
         }
     }
 
+    /// The bytes that a GET is answered with, and whether they end early.
+    fn read_part(
+        &self,
+        name: &str,
+        range: Range<u64>,
+        within: Duration,
+    ) -> Result<(ObjectPart, bool), RemoteError> {
+        let (mut state, fault) = self.begin(RemoteCall::Get)?;
+        if fault == Some(RemoteFault::Slow) {
+            state.longest_wait = state.longest_wait.max(within);
+            return Err(unavailable("the answer did not come in time"));
+        }
+        let object = state.objects.get(name).ok_or(RemoteError::Missing)?;
+        let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+        let wrong = || RemoteError::Wrong(format!("{name} has not the range {range:?}"));
+        let (object_length, is_empty) = (object.bytes.len() as u64, range.is_empty());
+        let (start, end) = (at(range.start), at(range.end.min(object_length)));
+        let found = object.bytes.get(start..end).filter(|part| is_empty || !part.is_empty());
+        let mut bytes = found.ok_or_else(wrong)?.to_vec();
+        match fault {
+            Some(RemoteFault::WrongRange) => return Err(wrong()),
+            Some(RemoteFault::WrongBytes) => {
+                let place = state.plan.draw(bytes.len() as u64);
+                bytes.get_mut(at(place)).into_iter().for_each(|byte| *byte ^= 0x20);
+            }
+            Some(RemoteFault::Cut) => bytes.truncate(bytes.len() / 2),
+            Some(_) => return Err(unavailable("the answer was lost")),
+            None => {}
+        }
+        state.bytes_read += bytes.len() as u64;
+        Ok((ObjectPart { bytes, object_length }, fault == Some(RemoteFault::Cut)))
+    }
+
     /// Carries out a write as its fault says.
     fn write(&self, call: RemoteCall, write: LateWrite) -> Result<(), RemoteError> {
         let (mut state, fault) = self.begin(call)?;
@@ -206,6 +242,25 @@ impl SimRemote {
             }
             None => state.apply(write),
         }
+    }
+}
+
+/// Bytes that come while they are read, perhaps not to their end.
+struct SimBytes {
+    bytes: Vec<u8>,
+    at: usize,
+    is_cut: bool,
+}
+
+impl PartBytes for SimBytes {
+    fn read(&mut self, buffer: &mut [u8], _: Duration) -> Result<(), RemoteError> {
+        let Some(bytes) = self.bytes.get(self.at..self.at + buffer.len()) else {
+            let wrong = || RemoteError::Wrong("the bytes have ended".to_owned());
+            return Err(if self.is_cut { unavailable("the connection was cut") } else { wrong() });
+        };
+        buffer.copy_from_slice(bytes);
+        self.at += buffer.len();
+        Ok(())
     }
 }
 
@@ -229,29 +284,21 @@ impl Remote for SimRemote {
     }
 
     fn get_part(&self, name: &str, range: Range<u64>, within: Duration) -> Result<ObjectPart, RemoteError> {
-        let (mut state, fault) = self.begin(RemoteCall::Get)?;
-        if fault == Some(RemoteFault::Slow) {
-            state.longest_wait = state.longest_wait.max(within);
-            return Err(unavailable("the answer did not come in time"));
+        match self.read_part(name, range, within)? {
+            (_, true) => Err(unavailable("the connection was cut")),
+            (part, false) => Ok(part),
         }
-        let object = state.objects.get(name).ok_or(RemoteError::Missing)?;
-        let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
-        let wrong = || RemoteError::Wrong(format!("{name} has not the range {range:?}"));
-        let (object_length, is_empty) = (object.bytes.len() as u64, range.is_empty());
-        let (start, end) = (at(range.start), at(range.end.min(object_length)));
-        let found = object.bytes.get(start..end).filter(|part| is_empty || !part.is_empty());
-        let mut bytes = found.ok_or_else(wrong)?.to_vec();
-        match fault {
-            Some(RemoteFault::WrongRange) => return Err(wrong()),
-            Some(RemoteFault::WrongBytes) => {
-                let place = state.plan.draw(bytes.len() as u64);
-                bytes.get_mut(at(place)).into_iter().for_each(|byte| *byte ^= 0x20);
-            }
-            Some(_) => return Err(unavailable("the connection was cut")),
-            None => {}
-        }
-        state.bytes_read += bytes.len() as u64;
-        Ok(ObjectPart { bytes, object_length })
+    }
+
+    fn open_stream(
+        &self,
+        name: &str,
+        range: Range<u64>,
+        within: Duration,
+    ) -> Result<PartStream, RemoteError> {
+        let (ObjectPart { bytes, object_length }, is_cut) = self.read_part(name, range, within)?;
+        let bytes = Box::new(SimBytes { bytes, at: 0, is_cut });
+        Ok(PartStream { object_length, bytes })
     }
 
     fn delete(&self, name: &str, _: Duration) -> Result<(), RemoteError> {

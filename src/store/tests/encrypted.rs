@@ -15,6 +15,7 @@ fn the_tier_holds() {
         tier::a_page_that_a_crash_left_empty_is_fetched_again_and_a_rotten_one_too,
         tier::the_phases_of_copies_survive_a_checkpoint_and_a_crash,
         tier::many_readers_of_one_place_are_served_by_one_fetch,
+        tier::a_fetch_that_is_cut_in_its_midst_goes_on_with_another,
         tier::a_slow_remote_holds_a_reader_for_some_two_seconds,
         tier::a_cold_range_is_one_request_and_one_more_where_the_tables_are_lost,
         tier::where_the_remote_is_away_writes_go_on_until_the_limit_and_deletes_beyond_it,

@@ -296,16 +296,7 @@ pub(super) fn the_phases_of_copies_survive_a_checkpoint_and_a_crash() {
 
 #[test]
 pub(super) fn many_readers_of_one_place_are_served_by_one_fetch() {
-    let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
-    work(&store).unwrap();
-    // There is room for what comes.
-    let (fs, remote) = (tiered.fs.clone(), tiered.remote.clone());
-    store.close();
-    drop(store);
-    let tiered =
-        Tiered { fs, remote, options: TierOptions { local_max_bytes: u64::MAX, ..NOTHING_LOCAL }, ..tiered };
-    let store = tiered.open();
-    store.check_remote_mark().unwrap();
+    let (tiered, store) = with_room();
     tiered.remote.hold(RemoteCall::Get);
     let before = tiered.remote.calls(RemoteCall::Get);
     let read = || {
@@ -322,6 +313,73 @@ pub(super) fn many_readers_of_one_place_are_served_by_one_fetch() {
     let before = tiered.remote.calls(RemoteCall::Get);
     assert!(get(&store, "b", "k4").unwrap() == bytes(4, LEN));
     assert_eq!(tiered.remote.calls(RemoteCall::Get) - before, 1);
+    store.close();
+}
+
+/// A store with room for what comes, and its mark known.
+fn with_room() -> (Tiered, Store) {
+    let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
+    work(&store).unwrap();
+    store.close();
+    drop(store);
+    let tiered = Tiered { options: TierOptions { local_max_bytes: u64::MAX, ..NOTHING_LOCAL }, ..tiered };
+    let store = tiered.open();
+    store.check_remote_mark().unwrap();
+    (tiered, store)
+}
+
+fn reader(store: &Store, key: &str) -> ObjectReader {
+    let found = store.find("b", key, Selector::Current).unwrap();
+    store.read(&found, 0..found.version.size).unwrap()
+}
+
+#[test]
+pub(super) fn the_first_bytes_are_read_while_the_others_come_and_readers_share_them() {
+    let (tiered, store) = with_room();
+    let fetched = || store.tier_figures().unwrap().fetched_bytes;
+    let (gets, wanted, block) = (tiered.remote.calls(RemoteCall::Get), bytes(3, LEN), 65_536);
+    let mut readers = [reader(&store, "k3"), reader(&store, "k3")];
+    assert_eq!(fetched(), 0, "a reader that is opened takes nothing");
+    let mut buffer = vec![0; block];
+    for (nth, turn) in [0, 1, 1, 1, 0, 0, 0, 1].into_iter().enumerate() {
+        let at = [0, 0, 1, 2, 1, 2, 3, 3][nth] * block;
+        assert_eq!(readers[turn].read(&mut buffer).unwrap(), block);
+        assert!(buffer == wanted[at..at + block], "block at {at}");
+        let taken = [1, 1, 2, 3, 3, 3, 4, 4][nth] * block as u64;
+        assert!((taken..taken + 8192).contains(&fetched()), "{} after {nth} blocks", fetched());
+    }
+    let [one, other] = readers;
+    drop(other);
+    assert!(to_end(one).unwrap() == wanted[4 * block..], "the rest comes for one of them");
+    assert_eq!(tiered.remote.calls(RemoteCall::Get) - gets, 1);
+    // What was kept is that, and a reader that ended early left the rest to be fetched.
+    let mut early = reader(&store, "k4");
+    assert_eq!(early.read(&mut buffer).unwrap(), block);
+    drop(early);
+    let gets = tiered.remote.calls(RemoteCall::Get);
+    assert!(get(&store, "b", "k3").unwrap() == wanted && get(&store, "b", "k4").unwrap() == bytes(4, LEN));
+    assert_eq!(tiered.remote.calls(RemoteCall::Get) - gets, 1);
+    check(&store);
+    store.close();
+}
+
+#[test]
+pub(super) fn a_fetch_that_is_cut_in_its_midst_goes_on_with_another() {
+    let (tiered, store) = with_room();
+    let gets = tiered.remote.calls(RemoteCall::Get);
+    tiered.remote.fail_next(RemoteCall::Get, RemoteFault::Cut);
+    assert!(get(&store, "b", "k1").unwrap() == bytes(1, LEN));
+    assert!(tiered.remote.calls(RemoteCall::Get) - gets >= 2);
+    // Where the remote is gone, a reader fails in the midst, and nothing is damaged.
+    tiered.remote.fail_next(RemoteCall::Get, RemoteFault::Cut);
+    let mut cut = reader(&store, "k2");
+    tiered.remote.set_down(true);
+    let mut buffer = vec![0; 65_536];
+    assert_eq!(cut.read(&mut buffer).unwrap(), buffer.len());
+    assert!(buffer == bytes(2, LEN)[..65_536]);
+    assert!(matches!(to_end(cut), Err(StoreError::RemoteUnavailable(_))));
+    tiered.remote.set_down(false);
+    check(&store);
     store.close();
 }
 

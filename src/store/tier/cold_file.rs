@@ -1,15 +1,17 @@
 //! The file of a segment whose bytes may be on the remote.
 
+use std::any::Any;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::coming::ComingBytes;
 use super::residence::{LocalPieces, READ_AHEAD_MAX_BYTES, Residence, numbers};
 use super::{NOT_POISONED, Tier, data_bytes};
 use crate::base::limits::{MIB, PAGE_BYTES};
-use crate::fs::{File, FileUsage};
+use crate::fs::{File, FileUsage, ReadAhead};
 use crate::remote::RemoteError;
 
 /// The longest wait of a reader for the remote, beside the time that the bytes take.
@@ -27,18 +29,20 @@ pub(super) struct ColdFile {
 }
 
 impl ColdFile {
-    /// Reads what is here. Returns the first hole among the bytes, if there is one and the remote has its bytes.
+    /// Reads what is here. Returns the first hole among the bytes, if there is one and the remote has its bytes: those before it are read.
     fn read_local(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<Range<u64>>> {
         let _here = self.residence.bytes.read().expect(NOT_POISONED);
-        let wanted = offset..offset + buf.len() as u64;
+        let wanted_end = offset + buf.len() as u64;
         let hole = match self.residence.copy() {
-            Some(copy) if wanted.end <= copy.length => {
+            Some(copy) if wanted_end <= copy.length => {
+                let wanted = offset..wanted_end;
                 copy.visit(&wanted);
                 self.file.next_hole(wanted)?
             }
             _ => None,
         };
-        self.file.read_exact_at(buf, offset)?;
+        let here = hole.as_ref().map_or(wanted_end, |hole| hole.start) - offset;
+        self.file.read_exact_at(&mut buf[..here as usize], offset)?;
         Ok(hole)
     }
 
@@ -56,22 +60,53 @@ impl ColdFile {
         if self.is_writable { self.keep(copy, &fetched) } else { Ok(()) }
     }
 
-    /// Fetches what is missing of a range, if there is room to keep it.
-    fn fetch_ahead(&self, copy: &LocalPieces, range: Range<u64>) -> io::Result<()> {
+    /// Asks for what is missing of a range, if there is room to keep it, or joins those who have.
+    fn fetch_ahead(&self, copy: &LocalPieces, range: Range<u64>) -> io::Result<Option<Arc<ComingBytes>>> {
         // A reader of what is here waits for no turn, which may last as long as a fetch.
         if self.file.next_hole(range.clone())?.is_none() {
-            return Ok(());
+            return Ok(None);
         }
         let turn = self.tier.turn(self.residence.segment, range.start);
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(hole) = self.file.next_hole(range.clone())? else { return Ok(()) };
+        let Some(hole) = self.file.next_hole(range.clone())? else { return Ok(None) };
+        let hole = match self.residence.coming(hole.start) {
+            None => hole,
+            Some(coming) if coming.range.end >= range.end => return Ok(Some(coming)),
+            Some(coming) => {
+                self.take_coming(copy, &coming, &(hole.start..coming.range.end))?;
+                let Some(hole) = self.file.next_hole(range.clone())? else { return Ok(None) };
+                hole
+            }
+        };
         let start = hole.start - hole.start % PAGE_BYTES;
         let end = range.end.next_multiple_of(PAGE_BYTES).min(start + READ_AHEAD_MAX_BYTES).min(copy.length);
         if !self.tier.make_room(end - start) {
-            return Ok(());
+            return Ok(None);
         }
-        let bytes = self.tier.fetch(&copy.name, start..end)?;
-        self.keep(copy, &Fetched { range: start..end, bytes })
+        let coming = Arc::new(self.tier.open_stream(&copy.name, start..end)?);
+        self.residence.add_coming(&coming);
+        Ok(Some(coming))
+    }
+
+    /// Takes bytes that are on their way, up to the end of the wanted ones, and keeps them. None of them where another reader has just taken
+    /// the first; `None` if it does not come.
+    fn take_coming(
+        &self,
+        copy: &LocalPieces,
+        coming: &ComingBytes,
+        wanted: &Range<u64>,
+    ) -> io::Result<Option<Fetched>> {
+        let mut rest = coming.lock();
+        if self.file.next_hole(wanted.start..wanted.start + 1)?.is_none() {
+            return Ok(Some(Fetched { range: wanted.start..wanted.start, bytes: Vec::new() }));
+        }
+        let end = wanted.end.next_multiple_of(PAGE_BYTES);
+        let Some((range, bytes)) = rest.take(wanted.start, end, patience) else { return Ok(None) };
+        let fetched = Fetched { range, bytes };
+        self.tier.fetched_bytes.fetch_add(fetched.bytes.len() as u64, Ordering::Relaxed);
+        // Others that wait for the lock look for them in the file.
+        self.keep(copy, &fetched)?;
+        Ok(Some(fetched))
     }
 
     /// Whole pages from the hole to the end, and more for a sequential reader.
@@ -127,8 +162,19 @@ impl Fetched {
     }
 }
 
-fn unreachable(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::HostUnreachable, why.to_owned())
+/// The time that a reader waits for that many bytes.
+fn patience(bytes: u64) -> Duration {
+    PATIENCE + Duration::from_millis(bytes * 1000 / LEAST_BYTES_PER_SECOND)
+}
+
+/// The error of a reader: bytes that the remote has not got are damage.
+fn failure(name: &str, error: RemoteError) -> io::Error {
+    match error {
+        RemoteError::Missing | RemoteError::Wrong(_) => {
+            io::Error::new(io::ErrorKind::InvalidData, format!("its copy on the remote, {name}: {error}"))
+        }
+        error => io::Error::new(io::ErrorKind::HostUnreachable, format!("{name} on the remote: {error}")),
+    }
 }
 
 impl Tier {
@@ -140,25 +186,31 @@ impl Tier {
     /// Bytes of a copy.
     pub(super) fn fetch(&self, name: &str, range: Range<u64>) -> io::Result<Vec<u8>> {
         let len = range.end - range.start;
-        let within = PATIENCE + Duration::from_millis(len * 1000 / LEAST_BYTES_PER_SECOND);
-        let began = Instant::now();
-        self.mark.pass(self.remote.as_ref(), PATIENCE)?;
-        let within = within.saturating_sub(began.elapsed());
-        let bytes = self.remote.get(name, range, within).map_err(|error| match error {
-            RemoteError::Missing | RemoteError::Wrong(_) => {
-                io::Error::new(io::ErrorKind::InvalidData, format!("its copy on the remote, {name}: {error}"))
-            }
-            error => unreachable(&format!("{name} on the remote: {error}")),
-        })?;
-        if bytes.len() as u64 != len {
-            return Err(unreachable(&format!(
-                "{name} on the remote: {} bytes came instead of {len}",
-                bytes.len()
-            )));
-        }
+        let within = self.check_mark_within(patience(len))?;
+        let bytes = self.remote.get(name, range, within).map_err(|error| failure(name, error))?;
         self.fetches.fetch_add(1, Ordering::Relaxed);
         self.fetched_bytes.fetch_add(len, Ordering::Relaxed);
         Ok(bytes)
+    }
+
+    /// Bytes of a copy that come while they are read.
+    fn open_stream(&self, name: &str, range: Range<u64>) -> io::Result<ComingBytes> {
+        let within = self.check_mark_within(PATIENCE)?;
+        let stream =
+            self.remote.open_stream(name, range.clone(), within).map_err(|error| failure(name, error))?;
+        if stream.object_length < range.end {
+            let wrong = format!("it has {} bytes, and {range:?} was asked for", stream.object_length);
+            return Err(failure(name, RemoteError::Wrong(wrong)));
+        }
+        self.fetches.fetch_add(1, Ordering::Relaxed);
+        Ok(ComingBytes::new(range, stream.bytes))
+    }
+
+    /// Fails unless the remote belongs to this store. Returns the time that is left then.
+    fn check_mark_within(&self, within: Duration) -> io::Result<Duration> {
+        let began = Instant::now();
+        self.mark.pass(self.remote.as_ref(), PATIENCE)?;
+        Ok(within.saturating_sub(began.elapsed()))
     }
 }
 
@@ -168,9 +220,24 @@ impl File for ColdFile {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        match (self.read_local(buf, offset)?, self.residence.copy()) {
-            (Some(hole), Some(copy)) => self.fetch(copy, buf, offset, &hole),
-            _ => Ok(()),
+        let end = offset + buf.len() as u64;
+        loop {
+            let (Some(hole), Some(copy)) = (self.read_local(buf, offset)?, self.residence.copy()) else {
+                return Ok(());
+            };
+            let missing = hole.start..end;
+            let taken = match self.residence.coming(hole.start) {
+                Some(coming) => self.take_coming(copy, &coming, &missing)?,
+                None => None,
+            };
+            match taken {
+                None => return self.fetch(copy, buf, offset, &hole),
+                Some(fetched) if fetched.range.end >= end => {
+                    buf[(missing.start - offset) as usize..].copy_from_slice(fetched.of(&missing));
+                    return Ok(());
+                }
+                Some(_) => {}
+            }
         }
     }
 
@@ -200,10 +267,13 @@ impl File for ColdFile {
         self.file.next_hole(range)
     }
 
-    fn will_read(&self, range: Range<u64>) -> io::Result<()> {
+    fn will_read(&self, range: Range<u64>) -> io::Result<ReadAhead> {
         match self.residence.copy().filter(|_| self.is_writable) {
-            Some(copy) if range.end <= copy.length => self.fetch_ahead(copy, range),
-            _ => Ok(()),
+            Some(copy) if range.end <= copy.length => {
+                let coming = self.fetch_ahead(copy, range)?;
+                Ok(coming.map(|coming| coming as Arc<dyn Any + Send + Sync>))
+            }
+            _ => Ok(None),
         }
     }
 

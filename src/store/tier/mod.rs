@@ -25,6 +25,9 @@
 //! a byte range to fetch. Fetched bytes are written into the hole without a sync. A crash may leave zeros there, or a part: every
 //! block is verified before it is served, and a bad one is discarded and fetched again. Only a second failure is damage.
 //!
+//! A range that is read in order is one request, whose bytes are handed out while they come ([`coming`]): the first block waits for none
+//! after it. Readers of one place share the fetch. Where it is cut, its rest is fetched anew.
+//!
 //! The first fetch asks for the mark of the remote before: the bytes of another store, or those of a key that is not given, are no damage.
 //!
 //! # Leaving the remote
@@ -33,6 +36,7 @@
 //! *dropped*. A day later the copy is deleted, and then a group forgets it. A restored backup of that day still finds it.
 
 mod cold_file;
+mod coming;
 mod mark;
 mod residence;
 mod sieve;

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 
+use super::NOT_POISONED;
+use super::coming::ComingBytes;
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::format::RemoteCopy;
 
@@ -27,6 +29,8 @@ pub(super) struct Residence {
     pub(super) is_listed: AtomicBool,
     /// The space of a sealed segment that is not listed; 0 if it is not known.
     pub(super) pinned_bytes: AtomicU64,
+    /// Bytes that come to readers.
+    coming: Mutex<Vec<Weak<ComingBytes>>>,
     /// The end of the last fetch, and its length ahead of what was asked for.
     sequence: Mutex<(u64, u64)>,
 }
@@ -54,6 +58,7 @@ impl Residence {
             bytes: RwLock::default(),
             is_listed: AtomicBool::new(false),
             pinned_bytes: AtomicU64::new(0),
+            coming: Mutex::default(),
             sequence: Mutex::default(),
         }
     }
@@ -76,10 +81,23 @@ impl Residence {
         });
     }
 
+    /// The fetch with the byte at `offset`, if one is read.
+    pub(super) fn coming(&self, offset: u64) -> Option<Arc<ComingBytes>> {
+        let all = self.coming.lock().expect(NOT_POISONED);
+        all.iter().filter_map(Weak::upgrade).find(|coming| coming.range.contains(&offset))
+    }
+
+    /// Adds a fetch, which is there for as long as one of its readers.
+    pub(super) fn add_coming(&self, coming: &Arc<ComingBytes>) {
+        let mut all = self.coming.lock().expect(NOT_POISONED);
+        all.retain(|known| known.strong_count() > 0);
+        all.push(Arc::downgrade(coming));
+    }
+
     /// The bytes to fetch ahead for a reader of `wanted`: none at first, and more with each fetch that begins where the last one
     /// ended.
     pub(super) fn read_ahead(&self, wanted: &Range<u64>) -> u64 {
-        let mut sequence = self.sequence.lock().expect("no code panics while it holds the lock");
+        let mut sequence = self.sequence.lock().expect(NOT_POISONED);
         let (end, last) = *sequence;
         let ahead = match end == wanted.start {
             true => (last * 2).clamp(READ_AHEAD_MIN_BYTES, READ_AHEAD_MAX_BYTES),
