@@ -1,12 +1,12 @@
-//! The thread that sends segments to the remote and gives their local bytes back.
+//! The thread that sends segments to the remote and gives their local bytes back. It also probes the remote every week.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use log::{info, warn};
+use log::{error, info, warn};
 use siltstone::base::OsEntropy;
-use siltstone::store::{Store, StoreError, TierProgress};
+use siltstone::store::{RemoteProbed, Store, StoreError, TierProgress};
 
 use super::CliError;
 use super::outbound_thread::OutboundThread;
@@ -38,6 +38,17 @@ impl TierThread {
     }
 }
 
+/// Logs the outcome of a probe.
+fn tell(probed: &RemoteProbed) {
+    match &probed.problem {
+        None => info!("the remote was probed, and is fit for all modes"),
+        Some(problem) if probed.keeps_objects => {
+            warn!("the remote is not fit for --takeover-after, so that no standby may use it: {problem}");
+        }
+        Some(problem) => error!("the remote does not keep what is sent there: {problem}"),
+    }
+}
+
 struct TierLoop<'s> {
     store: &'s Store,
     stopped: &'s Receiver<()>,
@@ -53,6 +64,7 @@ impl TierLoop<'_> {
                 Ok(done) => self.succeeded(done),
                 Err(problem) => self.failed(&problem),
             };
+            self.store.probe_remote(&OsEntropy).iter().for_each(tell);
         }
     }
 

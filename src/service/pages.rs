@@ -3,7 +3,7 @@
 
 use super::Service;
 use super::metrics::{self, Exposition};
-use crate::ops::{FollowerFigures, Health};
+use crate::ops::{FollowerFigures, Health, RemoteProbed};
 use crate::s3::{ErrorCode, Method, Request, Response, ResponseBody, S3Error};
 
 /// The clients that may read `/-/metrics`. None needs a signature.
@@ -77,23 +77,25 @@ impl Service {
 
     /// Whether a put would succeed now, and every background thread runs.
     fn ready(&self) -> Response {
-        match obstacle(&self.context.health()) {
-            None => text(200, self.ready_text()),
+        let probed = self.context.store.remote_probed();
+        let is_shipped = self.context.store.ship_figures().is_some();
+        let shipped_to = probed.filter(|_| is_shipped);
+        match obstacle(&self.context.health()).or_else(|| unsafe_remote(shipped_to.as_ref())) {
+            None => text(200, &self.ready_text(shipped_to.as_ref())),
             Some(obstacle) => text(503, &obstacle),
         }
     }
 
     /// A follower that starts over is told here, too, since the copy that it makes is not current for a long time, and one that has lost
     /// changes, until it goes on after them.
-    fn ready_text(&self) -> &'static str {
+    fn ready_text(&self, shipped_to: Option<&RemoteProbed>) -> String {
+        let mut told = "ready\n".to_owned();
         let followers = self.context.store.follower_figures();
         let starts_over = |it: &FollowerFigures| it.is_overrun || (it.in_snapshot && it.starts_over > 0);
-        match followers.iter().any(starts_over) {
-            true => {
-                "ready\nA follower of the log starts over, since the log was not kept for so long: see the metrics.\n"
-            }
-            false => "ready\n",
+        if followers.iter().any(starts_over) {
+            told += "A follower of the log starts over, since the log was not kept for so long: see the metrics.\n";
         }
+        told + undecided_remote(shipped_to)
     }
 
     fn exposition(&self) -> Response {
@@ -106,6 +108,7 @@ impl Service {
         }
         metrics::segment_bytes(&mut page, self.context.store.segment_bytes());
         metrics::remote(&mut page, &self.context.store.tier_figures().unwrap_or_default());
+        metrics::remote_probe(&mut page, self.context.store.remote_probed().as_ref());
         metrics::remote_requests(&mut page, &self.context.store.remote_requests());
         metrics::ship(&mut page, &self.context.store.ship_figures().unwrap_or_default());
         metrics::followers(&mut page, &self.context.store.follower_figures());
@@ -154,6 +157,22 @@ fn obstacle(health: &Health) -> Option<String> {
     })
 }
 
+/// The reason why a log that is sent to a remote is not safe there.
+fn unsafe_remote(shipped_to: Option<&RemoteProbed>) -> Option<String> {
+    let reason = "The log is sent to a remote that does not keep it, as its last probe found. The server's log has the details.\n";
+    shipped_to.filter(|probed| !probed.keeps_objects).map(|_| reason.to_owned())
+}
+
+/// The warning about a remote on which two hosts cannot agree.
+fn undecided_remote(shipped_to: Option<&RemoteProbed>) -> &'static str {
+    match shipped_to {
+        Some(probed) if !probed.decides_races => {
+            "The remote does not decide between two hosts, so that --takeover-after is not safe. The server's log has the details.\n"
+        }
+        _ => "",
+    }
+}
+
 /// The refusal in the form that MinIO's clients read.
 fn no_administration() -> Response {
     const REFUSAL: &str = r#"{"Code":"NotImplemented","Message":"This server is not MinIO: it has no administration over HTTP. Users are in its users file."}"#;
@@ -167,4 +186,23 @@ pub(super) fn text(status: u16, text: &str) -> Response {
     Response::new(status)
         .header("Content-Type", "text/plain; charset=utf-8")
         .with_body(ResponseBody::Bytes(text.as_bytes().to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Timestamp;
+
+    #[test]
+    fn a_remote_that_loses_the_log_is_an_obstacle_and_one_that_decides_nothing_a_warning() {
+        let told = |keeps_objects, decides_races| {
+            let at = Timestamp::from_millis(1);
+            let probed = RemoteProbed { at, keeps_objects, decides_races, problem: None };
+            (unsafe_remote(Some(&probed)).is_some(), undecided_remote(Some(&probed)).is_empty())
+        };
+        assert_eq!(told(true, true), (false, true));
+        assert_eq!(told(true, false), (false, false));
+        assert_eq!(told(false, false), (true, false));
+        assert!(unsafe_remote(None).is_none() && undecided_remote(None).is_empty());
+    }
 }

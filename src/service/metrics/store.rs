@@ -6,7 +6,8 @@ use super::Exposition;
 use crate::base::Timestamp;
 use crate::base::memory::MemoryUsage;
 use crate::ops::{
-    BucketUsage, CommitFigures, FollowerFigures, Health, RequestFigures, ShipFigures, TierFigures, Usage,
+    BucketUsage, CommitFigures, FollowerFigures, Health, RemoteProbed, RequestFigures, ShipFigures,
+    TierFigures, Usage,
 };
 use crate::service::standby::StandbyState;
 
@@ -121,6 +122,21 @@ pub(in crate::service) fn remote(page: &mut Exposition, figures: &TierFigures) {
         "Bytes that were sent to the remote.",
         figures.sent_bytes,
     );
+}
+
+/// Adds the outcome of the last probe of the remote; zeros before the first, and without a remote.
+pub(in crate::service) fn remote_probe(page: &mut Exposition, probed: Option<&RemoteProbed>) {
+    let help = "The end of the last probe of the remote; 0 before the first since the start.";
+    let at = probed.map_or(0, |probed| probed.at.as_secs());
+    page.single("remote_probe_timestamp_seconds", "gauge", help, at);
+    let help = "Whether the last probe found the remote unfit for a mode: 1 or 0.";
+    page.family("remote_unfit", "gauge", help);
+    let lacks = |is_there: fn(&RemoteProbed) -> bool| probed.is_some_and(|probed| !is_there(probed));
+    for (mode, is_unfit) in
+        [("tier", lacks(|probed| probed.keeps_objects)), ("takeover", lacks(|probed| probed.decides_races))]
+    {
+        page.sample("remote_unfit", &[("mode", mode)], u64::from(is_unfit));
+    }
 }
 
 /// Adds the requests to the remote, by kind.

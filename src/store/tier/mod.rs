@@ -38,6 +38,7 @@
 mod cold_file;
 mod coming;
 mod mark;
+mod probe;
 mod residence;
 mod sieve;
 mod tables;
@@ -59,6 +60,8 @@ use crate::store::mutation::Mutation;
 use crate::store::shared::Published;
 use crate::store::{Store, StoreError, StoreOptions};
 use mark::MarkCheck;
+pub use probe::RemoteProbed;
+use probe::WeeklyProbe;
 use residence::{LocalPieces, Residence};
 use sieve::Sieve;
 pub(super) use tiered_fs::TieredFs;
@@ -150,6 +153,7 @@ pub(super) struct Tier {
     /// Locked while a segment is checked and sent.
     checks: Mutex<SegmentChecks>,
     mark: MarkCheck,
+    probes: Mutex<WeeklyProbe>,
 }
 
 impl Tier {
@@ -169,6 +173,7 @@ impl Tier {
             sent_bytes: AtomicU64::new(0),
             checks: Mutex::default(),
             mark: MarkCheck::default(),
+            probes: Mutex::default(),
         }
     }
 

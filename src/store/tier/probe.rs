@@ -1,0 +1,85 @@
+//! The weekly probe: a remote that was fit when it was marked may have lost that since, as by an upgrade or a proxy in front of it.
+
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::Tier;
+use crate::base::{Entropy, Timestamp};
+use crate::remote::probe::{ProbeReport, ProbeSize, probe};
+use crate::store::Store;
+use crate::store::remote_request::PATIENCE;
+
+/// The least time from the start to the first probe. As much again is drawn, as after it: several servers with one remote take turns.
+const FIRST_AFTER: Duration = Duration::from_secs(5 * 60);
+/// The time between two probes, to which a seventh at most is added.
+const PROBE_INTERVAL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// The time to the next probe after one that found a fault, or could not be made.
+const AGAIN_AFTER: Duration = Duration::from_secs(60 * 60);
+/// Races that cost some ten requests each.
+const PROBE_SIZE: ProbeSize = ProbeSize { rounds: 4, racers: 4 };
+
+/// The outcome of a probe of the remote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteProbed {
+    /// The time of its end.
+    pub at: Timestamp,
+    /// Whether cold segments and the log are safe there.
+    pub keeps_objects: bool,
+    /// Whether two hosts can agree by it which of them writes.
+    pub decides_races: bool,
+    /// The first thing that it is not able to do.
+    pub problem: Option<String>,
+}
+
+/// The probes since the start.
+#[derive(Default)]
+pub(super) struct WeeklyProbe {
+    /// The time of the next one; unknown before the first look.
+    due: Option<Timestamp>,
+    last: Option<RemoteProbed>,
+}
+
+impl Store {
+    /// Probes the remote, if it is time. Returns the outcome, where there is one. Nothing without a tier.
+    pub fn probe_remote(&self, entropy: &dyn Entropy) -> Option<RemoteProbed> {
+        let tier = self.tier.as_ref()?;
+        let now = self.shared.clock.now();
+        let drawn = |most: Duration| Duration::from_millis(entropy.next_u64() % most.as_millis() as u64);
+        let due = *tier.probes().due.get_or_insert_with(|| now.plus(FIRST_AFTER + drawn(FIRST_AFTER)));
+        if now < due {
+            return None;
+        }
+        let probed = tier.probe_now().map(|report| RemoteProbed {
+            at: self.shared.clock.now(),
+            keeps_objects: report.keeps_objects(),
+            decides_races: report.decides_races(),
+            problem: report.first_problem(),
+        });
+        let is_good = probed.as_ref().is_some_and(|probed| probed.problem.is_none());
+        let pause = if is_good { PROBE_INTERVAL + drawn(PROBE_INTERVAL / 7) } else { AGAIN_AFTER };
+        let mut probes = tier.probes();
+        probes.due = Some(self.shared.clock.now().plus(pause));
+        probes.last = probed.clone().or(probes.last.take());
+        probed
+    }
+
+    /// The outcome of the last probe of the remote; `None` before the first since the start, and without a tier.
+    pub fn remote_probed(&self) -> Option<RemoteProbed> {
+        self.tier.as_ref()?.probes().last.clone()
+    }
+}
+
+impl Tier {
+    fn probes(&self) -> MutexGuard<'_, WeeklyProbe> {
+        self.probes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A probe, if the remote is the own one and answers. A fault counts only if a second probe finds it, too: the remote may have been away
+    /// for a moment.
+    fn probe_now(&self) -> Option<ProbeReport> {
+        self.mark.pass(self.remote.as_ref(), PATIENCE).ok()?;
+        let once = || probe(self.remote.as_ref(), PROBE_SIZE, |_, _, _| ()).ok();
+        let first = once()?;
+        if first.first_problem().is_some() { once() } else { Some(first) }
+    }
+}
