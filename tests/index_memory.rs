@@ -47,6 +47,7 @@ fn version(nth: u64, draw: &SeededEntropy) -> VersionRecord {
         upload: None,
         controls: ObjectControls::default(),
         controls_stamp: None,
+        stated_time: None,
     }
 }
 

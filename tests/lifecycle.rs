@@ -59,6 +59,7 @@ impl Sweeps {
                 tags,
                 controls,
                 condition,
+                stated_time: None,
             })
             .unwrap()
             .id

@@ -181,6 +181,8 @@ actions! {
     PutObject: Object;
     /// The same for keys without a current version: nothing is overwritten. Not an action of S3.
     CreateObject: Object;
+    /// The modification time that comes with a put, by import. Not an action of S3.
+    PutObjectStatedTime: Administration;
     /// AbortMultipartUpload.
     AbortMultipartUpload: Object;
     /// ListParts.

@@ -29,6 +29,8 @@ pub(super) struct ObjectLine {
     pub(super) key: String,
     pub(super) size: u64,
     pub(super) modified: String,
+    /// The time at which a version was stored, where another one is shown.
+    pub(super) stored: Option<String>,
     /// The entity tag; empty for a delete marker.
     pub(super) etag: String,
     /// The version; `None` in a listing of current objects.
@@ -269,6 +271,7 @@ fn object_line(element: Element<'_>) -> Result<ObjectLine, Refusal> {
         key: decoded(&text(element, "Key")?)?,
         size: optional(element, "Size")?.and_then(|size| size.parse().ok()).unwrap_or(0),
         modified: text(element, "LastModified")?,
+        stored: optional(element, "Stored")?,
         etag: text(element, "ETag")?,
         is_current: version.is_none() || optional(element, "IsLatest")?.as_deref() == Some("true"),
         version,

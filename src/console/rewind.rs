@@ -162,9 +162,9 @@ impl RewindChange {
     }
 }
 
-/// The time of a version.
+/// The time at which a version was stored.
 fn modified(line: &ObjectLine) -> Result<Timestamp, Refusal> {
-    let time = Timestamp::parse_iso8601(&line.modified);
+    let time = Timestamp::parse_iso8601(line.stored.as_ref().unwrap_or(&line.modified));
     time.ok_or_else(|| Refusal::new(500, "The time of a version cannot be read."))
 }
 
@@ -193,6 +193,7 @@ mod tests {
             key: key.to_owned(),
             size: 1,
             modified: format!("2026-01-31T12:00:{second:02}.000Z"),
+            stored: None,
             etag: format!("\"{version}\""),
             version: Some(version.to_owned()),
             is_current: false,

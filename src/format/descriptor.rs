@@ -242,6 +242,7 @@ mod tests {
             upload: None,
             controls: ObjectControls::default(),
             controls_stamp: None,
+            stated_time: None,
         }
     }
 

@@ -592,6 +592,7 @@ mod tests {
             upload: None,
             controls: ObjectControls::default(),
             controls_stamp: None,
+            stated_time: None,
         };
         let upload = UploadRecord {
             storage_class: StorageClass::Standard,

@@ -21,6 +21,8 @@ impl Features {
     pub const FOLLOWERS: Self = Self(1 << 5);
     /// Version and upload records with a storage class.
     pub const STORAGE_CLASSES: Self = Self(1 << 6);
+    /// Version records with a stated time.
+    pub const STATED_TIMES: Self = Self(1 << 7);
     /// Entries of the kind *follower* with refused keys.
     pub const REFUSED_KEYS: Self = Self(1 << 8);
     /// All that this version knows.
@@ -31,9 +33,10 @@ impl Features {
         .with(Self::REMOTE_SEGMENTS)
         .with(Self::FOLLOWERS)
         .with(Self::STORAGE_CLASSES)
+        .with(Self::STATED_TIMES)
         .with(Self::REFUSED_KEYS);
     /// The known features, by their bits.
-    pub const NAMES: [(Self, &str); 8] = [
+    pub const NAMES: [(Self, &str); 9] = [
         (Self::BUCKET_CONFIGURATIONS, "bucket configurations"),
         (Self::OBJECT_CONTROLS, "object controls"),
         (Self::OWNER_QUOTAS, "owner quotas"),
@@ -41,6 +44,7 @@ impl Features {
         (Self::REMOTE_SEGMENTS, "remote segments"),
         (Self::FOLLOWERS, "followers"),
         (Self::STORAGE_CLASSES, "storage classes"),
+        (Self::STATED_TIMES, "stated times"),
         (Self::REFUSED_KEYS, "refused keys"),
     ];
 

@@ -23,6 +23,7 @@ pub(super) const UPLOAD: u64 = 32;
 pub(super) const CONTROLS: u64 = 64;
 pub(super) const AMENDED_CONTROLS: u64 = 128;
 const STORAGE_CLASS: u64 = 256;
+const STATED_TIME: u64 = 512;
 const KNOWN_FLAGS: u64 = NULL
     | DELETE_MARKER
     | ATTRIBUTES
@@ -31,7 +32,8 @@ const KNOWN_FLAGS: u64 = NULL
     | UPLOAD
     | CONTROLS
     | AMENDED_CONTROLS
-    | STORAGE_CLASS;
+    | STORAGE_CLASS
+    | STATED_TIME;
 
 /// The smallest encoding of a part.
 const PART_BYTES_MIN: usize = 3;
@@ -47,6 +49,8 @@ pub struct VersionRecord {
     pub delete_marker: bool,
     /// The time of creation.
     pub modified: Timestamp,
+    /// The modification time that the put stated, which clients see.
+    pub stated_time: Option<Timestamp>,
     /// Bytes.
     pub size: u64,
     /// The entity tag.
@@ -101,6 +105,8 @@ pub struct VersionSummary {
     /// As in [`VersionRecord`].
     pub modified: Timestamp,
     /// As in [`VersionRecord`].
+    pub stated_time: Option<Timestamp>,
+    /// As in [`VersionRecord`].
     pub size: u64,
     /// As in [`VersionRecord`].
     pub etag: ETag,
@@ -119,6 +125,7 @@ impl VersionRecord {
             size: self.size,
             etag: self.etag,
             storage_class: self.storage_class,
+            stated_time: self.stated_time,
         }
     }
 
@@ -201,6 +208,7 @@ impl VersionRecord {
             size: summary.size,
             etag: summary.etag,
             storage_class: summary.storage_class,
+            stated_time: summary.stated_time,
             extents: Vec::new(),
             attributes,
             checksums,
@@ -215,6 +223,11 @@ impl VersionRecord {
     pub fn features(&self) -> Features {
         let amended = self.controls_stamp.map_or(Features::NONE, |_| Features::AMENDED_CONTROLS);
         self.controls.features().with(amended).with(self.summary().features())
+    }
+
+    /// The modification time that clients see.
+    pub fn last_modified(&self) -> Timestamp {
+        self.stated_time.unwrap_or(self.modified)
     }
 
     /// Its highest stamp.
@@ -234,9 +247,15 @@ impl VersionRecord {
 }
 
 impl VersionSummary {
+    /// The modification time that clients see.
+    pub fn last_modified(&self) -> Timestamp {
+        self.stated_time.unwrap_or(self.modified)
+    }
+
     /// The critical features that a file with these fields needs.
     pub(crate) fn features(&self) -> Features {
-        storage_class::features(self.storage_class)
+        let stated = self.stated_time.map_or(Features::NONE, |_| Features::STATED_TIMES);
+        storage_class::features(self.storage_class).with(stated)
     }
 
     /// Reads the start of an encoded [`VersionRecord`].
@@ -262,6 +281,10 @@ pub(super) fn decode_summary(from: &mut ByteDecoder<'_>) -> Decoded<(u64, Versio
         size: from.varint()?,
         etag: decode_etag(from)?,
         storage_class: storage_class::decode(flags & STORAGE_CLASS != 0, from)?,
+        stated_time: match flags & STATED_TIME {
+            0 => None,
+            _ => Some(Timestamp::from_millis(from.varint()?)),
+        },
     };
     Ok((flags, summary))
 }
@@ -270,12 +293,17 @@ pub(super) fn decode_summary(from: &mut ByteDecoder<'_>) -> Decoded<(u64, Versio
 pub(super) fn encode_summary(summary: &VersionSummary, optional: u64, out: &mut Vec<u8>) {
     let flag = |set: bool, bit: u64| if set { bit } else { 0 };
     let class = flag(storage_class::is_stated(summary.storage_class), STORAGE_CLASS);
-    out.put_varint(flag(summary.null, NULL) | flag(summary.delete_marker, DELETE_MARKER) | class | optional);
+    let stated = flag(summary.stated_time.is_some(), STATED_TIME);
+    let marks = flag(summary.null, NULL) | flag(summary.delete_marker, DELETE_MARKER);
+    out.put_varint(marks | class | stated | optional);
     out.put_u64(summary.id.0);
     out.put_varint(summary.modified.as_millis());
     out.put_varint(summary.size);
     encode_etag(&summary.etag, out);
     storage_class::encode(summary.storage_class, out);
+    if let Some(time) = summary.stated_time {
+        out.put_varint(time.as_millis());
+    }
 }
 
 fn encode_assembly(assembly: &Assembly, out: &mut Vec<u8>) {
@@ -347,6 +375,7 @@ mod tests {
             }),
             controls: ObjectControls { legal_hold: Some(true), ..ObjectControls::default() },
             controls_stamp: None,
+            stated_time: Some(Timestamp::from_millis(1_500_000_000_000)),
         }
     }
 
@@ -384,8 +413,9 @@ mod tests {
     fn plain() -> VersionRecord {
         let full = full();
         let (extents, controls) = (vec![full.extents[0]], ObjectControls::default());
-        let storage_class = StorageClass::Standard;
-        VersionRecord { size: 100, storage_class, extents, tags: vec![], controls, upload: None, ..full }
+        let (storage_class, stated_time) = (StorageClass::Standard, None);
+        let usual = VersionRecord { storage_class, stated_time, ..full };
+        VersionRecord { size: 100, extents, tags: vec![], controls, upload: None, ..usual }
     }
 
     #[test]
@@ -409,7 +439,9 @@ mod tests {
     fn records_come_back_and_so_do_their_summaries() {
         let crc = VersionRecord { etag: ETag::Crc(9), ..full() };
         let cold = VersionRecord { storage_class: StorageClass::Cold, ..plain() };
-        for record in [full(), marker(), plain(), amended(), crc, cold] {
+        let timed = VersionRecord { stated_time: Some(Timestamp::from_millis(5)), ..plain() };
+        assert_eq!((timed.features(), timed.last_modified().as_millis()), (Features::STATED_TIMES, 5));
+        for record in [full(), marker(), plain(), amended(), crc, cold, timed] {
             let bytes = encoded(&record);
             let mut decoder = ByteDecoder::new(&bytes);
             assert_eq!(VersionRecord::decode(&mut decoder), Ok(record.clone()));
@@ -454,7 +486,8 @@ mod tests {
             let refused = VersionRecord::decode(&mut ByteDecoder::new(&bytes));
             assert_eq!(refused, Err(DecodeError::Value("the extent with the controls")));
         }
-        let features = Features::AMENDED_CONTROLS.with(Features::STORAGE_CLASSES);
+        let features =
+            Features::AMENDED_CONTROLS.with(Features::STORAGE_CLASSES).with(Features::STATED_TIMES);
         assert_eq!(amended().features(), features);
         assert!(amended().is_complete(), "it adds no bytes");
         // One that would otherwise be plain is none.
@@ -466,8 +499,8 @@ mod tests {
     #[test]
     fn unknown_flags_and_slices_beyond_the_payload_are_refused() {
         let mut bytes = encoded(&full());
-        assert_eq!(bytes[1], 2, "the flags from bit 7 on");
-        bytes[1] |= 4;
+        assert_eq!(bytes[1], 6, "the flags from bit 7 on");
+        bytes[1] |= 8;
         assert!(matches!(VersionRecord::decode(&mut ByteDecoder::new(&bytes)), Err(DecodeError::Unknown(_))));
         let mut record = full();
         record.extents[1].take = 91;

@@ -18,7 +18,7 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
     get::check_conditions(version, &version.etag.to_string(), call)?;
     let mut document = context.document("GetObjectAttributesResponse");
     requested.write(&mut document, version, &parts);
-    let response = xml(200, document).header("Last-Modified", version.modified.to_http_date());
+    let response = xml(200, document).header("Last-Modified", version.last_modified().to_http_date());
     Ok(version_id::add_version_id(context, response, &found))
 }
 

@@ -8,7 +8,7 @@ use super::lookup::{self, SourceObject};
 use super::padded_response::{self, CancelToken};
 use super::{Context, body, checksums, lifecycle, new_object, tagging, version_id};
 use crate::auth::{Action, Authorized};
-use crate::base::ChecksumAlgorithm;
+use crate::base::{ChecksumAlgorithm, Timestamp};
 use crate::s3::checksum::ChecksumHasher;
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error, metadata};
@@ -34,6 +34,7 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
         controls: new_object::controls(context, proof, call, None)?,
         storage_class: new_object::storage_class(call),
         condition,
+        stated_time: new_object::stated_time(context, proof, call)?,
     };
     new_object::check_early(context, proof, call, &commit.condition)?;
     let bytes = source.bytes(0..source.found.version.size)?;
@@ -67,7 +68,7 @@ impl CopyTask {
         if let Some(algorithm) = self.unknown {
             commit.checksums = vec![checksums::of_whole((algorithm, self.compute(algorithm, cancel)?))];
         }
-        let (etag, kept) = (commit.etag, commit.checksums.clone());
+        let (etag, kept, stated) = (commit.etag, commit.checksums.clone(), commit.stated_time);
         let place = (self.target.bucket.as_str(), self.target.key.as_str());
         let written = match self.store.copy(bytes, place.0, place.1, commit) {
             // The target of a condition. A source that is gone is reported as `NoSuchVersion`.
@@ -76,7 +77,7 @@ impl CopyTask {
             }
             written => self.source.copied(written, &self.target)?,
         };
-        let response = response(&self.store, self.document, &self.source, (etag, written, &kept));
+        let response = response(&self.store, self.document, &self.source, (etag, written, &kept, stated));
         Ok(lifecycle::add_new_expiration(&self.store, response, place, &written))
     }
 
@@ -201,10 +202,10 @@ fn response(
     store: &Store,
     mut document: Writer,
     source: &SourceObject,
-    (etag, written, kept): (ETag, CommittedVersion, &[Checksum]),
+    (etag, written, kept, stated): (ETag, CommittedVersion, &[Checksum], Option<Timestamp>),
 ) -> Response {
     document.plain("ETag", etag);
-    document.plain("LastModified", written.modified);
+    document.plain("LastModified", stated.map_or(written.modified, |stated| stated.min(written.modified)));
     checksums::write(&mut document, kept);
     version_id::add_new_version_id(store, source.add_version_id(store, xml(200, document)), &written)
 }

@@ -89,7 +89,7 @@ fn head_of(
     let announced = selected.filter(|_| !is_head_of_range(call));
     let mut response = Response::new(if announced.is_some() { 206 } else { 200 })
         .header("Accept-Ranges", "bytes")
-        .header("Last-Modified", version.modified.to_http_date())
+        .header("Last-Modified", version.last_modified().to_http_date())
         .header("ETag", etag);
     response = version_id::add_version_id(context, response, found);
     response = metadata::send(version.attributes.iter(), &call.query, response)?;
@@ -122,7 +122,7 @@ fn is_head_of_range(call: &Call<'_>) -> bool {
 /// # Errors
 /// `PreconditionFailed`; `NotModified`, which is no error to the client.
 pub(super) fn check_conditions(version: &VersionRecord, etag: &str, call: &Call<'_>) -> Result<(), S3Error> {
-    match ReadConditions::from_headers(call.headers()).decide(etag, version.modified) {
+    match ReadConditions::from_headers(call.headers()).decide(etag, version.last_modified()) {
         ConditionOutcome::Proceed => Ok(()),
         ConditionOutcome::Failed(condition) => {
             Err(S3Error::new(ErrorCode::PreconditionFailed).element("Condition", condition))
@@ -135,7 +135,7 @@ pub(super) fn check_conditions(version: &VersionRecord, etag: &str, call: &Call<
 fn not_modified(version: &VersionRecord, etag: &str) -> S3Error {
     let mut response = S3Error::new(ErrorCode::NotModified)
         .header("ETag", etag)
-        .header("Last-Modified", version.modified.to_http_date());
+        .header("Last-Modified", version.last_modified().to_http_date());
     for (kept, sent) in [("cache-control", "Cache-Control"), ("expires", "Expires")] {
         if let Some(value) = version.attributes.get(kept) {
             response = response.header(sent, value);
@@ -176,7 +176,7 @@ fn selected<'v>(
     let number = call.query.number("partNumber", 1..=PART_NUMBER_MAX)?;
     let range = match (number, call.headers().get_str("range")) {
         (None, None) => None,
-        (None, Some(_)) if !range_applies(call.headers(), etag, version.modified) => None,
+        (None, Some(_)) if !range_applies(call.headers(), etag, version.last_modified()) => None,
         (None, Some(header)) => range_of(header, version.size)?,
         (Some(_), Some(_)) => {
             return Err(S3Error::new(ErrorCode::InvalidRequest)

@@ -90,7 +90,7 @@ fn write_items(
 fn write_object(document: &mut Writer, key: &str, version: &VersionSummary, owner: Option<&str>) {
     document.element("Contents", |entry| {
         entry.leaf("Key", key);
-        entry.plain("LastModified", version.modified);
+        entry.plain("LastModified", version.last_modified());
         entry.plain("ETag", version.etag);
         entry.plain("Size", version.size);
         if let Some(name) = owner {

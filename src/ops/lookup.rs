@@ -113,7 +113,7 @@ fn marker(context: &Context, found: &FoundVersion, call: &Call<'_>) -> S3Error {
         .element("Method", call.request.method.as_str())
         .element("ResourceType", "DeleteMarker")
         .header("Allow", "DELETE")
-        .header("Last-Modified", found.version.modified.to_http_date())
+        .header("Last-Modified", found.version.last_modified().to_http_date())
         .header("p-delete-marker", "true");
     with_version_id(context, error, found)
 }
@@ -181,7 +181,7 @@ fn marked_source(named: &CopySourceHeader, which: Selector) -> S3Error {
 
 fn check_conditions(version: &VersionRecord, call: &Call<'_>) -> Result<(), S3Error> {
     let conditions = ReadConditions::of_copy_source(call.vendor());
-    match conditions.decide(&version.etag.to_string(), version.modified) {
+    match conditions.decide(&version.etag.to_string(), version.last_modified()) {
         ConditionOutcome::Proceed => Ok(()),
         ConditionOutcome::Failed(condition) | ConditionOutcome::NotModified(condition) => {
             let name = format!("{}copy-source-{condition}", call.dialect.header_prefix());

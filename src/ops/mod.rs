@@ -107,6 +107,7 @@ impl Context {
     /// Those of the operation; `AccessDenied` for a bucket whose owner is not the one that `call` expects.
     pub fn dispatch(&self, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
         owner::check_target(self, call)?;
+        new_object::check_time_is_of_use(call)?;
         let _scope = CauseScope::enter(self.cause(proof, call));
         match call.operation {
             Operation::ListBuckets => buckets::list(self, proof, call),

@@ -4,8 +4,9 @@ use super::access::{self, Place};
 use super::client_error::ForClient as _;
 use super::{Context, acl, lookup, object_lock};
 use crate::auth::{Action, Authorized};
+use crate::base::Timestamp;
 use crate::s3::integrity::Integrity;
-use crate::s3::{Call, ErrorCode, S3Error, conditions, metadata};
+use crate::s3::{Call, ErrorCode, Operation, S3Error, conditions, metadata};
 use crate::store::{Attributes, ObjectControls, Selector, StorageClass, StoreError, WriteCondition};
 
 /// Headers of unsupported features. Ignoring one would break a promise.
@@ -16,6 +17,9 @@ const UNSERVED: [&str; 5] = [
     "server-side-encryption-customer-algorithm",
     "write-offset-bytes",
 ];
+
+/// The header with the modification time of an object that is imported.
+const STATED_TIME: &str = "siltstone-modified";
 
 /// Refuses requests for unsupported features.
 ///
@@ -46,6 +50,45 @@ pub(super) fn attributes_of(collected: Vec<(String, String)>) -> Attributes {
     let mut attributes = Attributes::new();
     collected.into_iter().for_each(|(name, value)| attributes.push(name, value));
     attributes
+}
+
+/// The modification time that the request states in place of the present.
+///
+/// # Errors
+/// `AccessDenied` without the permission to state one; `InvalidArgument` for another form than that of documents or headers.
+pub(super) fn stated_time(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<Option<Timestamp>, S3Error> {
+    let Some(value) = call.vendor().get(STATED_TIME) else { return Ok(None) };
+    access::check(context, proof, call, Action::PutObjectStatedTime, Place::target(call))?;
+    let text = String::from_utf8_lossy(value);
+    let time = Timestamp::parse_iso8601(&text).or_else(|| Timestamp::parse_http_date(&text));
+    time.map(Some).ok_or_else(|| {
+        let name = format!("{}{STATED_TIME}", call.dialect.header_prefix());
+        S3Error::invalid_argument(&name, &text, "This is no time such as 2026-02-03T04:05:06.007Z.")
+    })
+}
+
+/// Refuses a stated modification time in requests that make no object.
+///
+/// # Errors
+/// `InvalidRequest`.
+pub(super) fn check_time_is_of_use(call: &Call<'_>) -> Result<(), S3Error> {
+    let is_of_use = matches!(
+        call.operation,
+        Operation::PutObject
+            | Operation::PostObject
+            | Operation::CopyObject
+            | Operation::CompleteMultipartUpload
+    );
+    if is_of_use || call.vendor().get(STATED_TIME).is_none() {
+        return Ok(());
+    }
+    let name = format!("{}{STATED_TIME}", call.dialect.header_prefix());
+    Err(S3Error::new(ErrorCode::InvalidRequest)
+        .message(format!("{name} is a header of PutObject, CopyObject and CompleteMultipartUpload.")))
 }
 
 /// The controls of a new object. `integrity` holds the digests that the request declares, if it has the bytes.

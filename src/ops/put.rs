@@ -20,6 +20,7 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     let condition = new_object::condition(context, proof, call)?;
     let controls = new_object::controls(context, proof, call, Some(&integrity))?;
     let storage_class = new_object::storage_class(call);
+    let stated_time = new_object::stated_time(context, proof, call)?;
     let mut writer = context.store.writer(call.bucket(), call.key(), length).for_client(call)?;
     new_object::check_early(context, proof, call, &condition)?;
 
@@ -31,7 +32,8 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     let verified = integrity.verify(call.request.body.reader.trailers())?;
 
     let checksums = verified.checksum.clone().map(checksums::of_whole).into_iter().collect();
-    let commit = |etag| Commit { etag, attributes, checksums, tags, controls, storage_class, condition };
+    let commit =
+        |etag| Commit { etag, attributes, checksums, tags, controls, storage_class, condition, stated_time };
     let written = match (context.entity_tags, verified.md5) {
         (EntityTags::Md5, Some(md5)) => writer.commit(commit(ETag::Md5(md5))),
         (EntityTags::Md5, None) => writer.commit_with_md5(commit(ETag::None)),

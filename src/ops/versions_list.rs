@@ -96,7 +96,10 @@ fn write_version(document: &mut Writer, (key, id): (&str, &str), listed: &Listed
         entry.leaf("Key", key);
         entry.leaf("VersionId", id);
         entry.plain("IsLatest", latest);
-        entry.plain("LastModified", version.modified);
+        entry.plain("LastModified", version.last_modified());
+        if version.stated_time.is_some() {
+            entry.plain("Stored", version.modified);
+        }
         if !version.delete_marker {
             entry.plain("ETag", version.etag);
             entry.plain("Size", version.size);

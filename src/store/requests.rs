@@ -80,6 +80,8 @@ pub struct Commit {
     pub storage_class: StorageClass,
     /// The precondition.
     pub condition: WriteCondition,
+    /// The modification time that clients see in place of the present, unless it is later.
+    pub stated_time: Option<Timestamp>,
 }
 
 /// A change of the metadata of a version.

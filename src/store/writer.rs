@@ -117,6 +117,7 @@ impl Commit {
             controls: self.controls,
             controls_stamp: None,
             upload: None,
+            stated_time: self.stated_time.filter(|stated| *stated < modified),
         }
     }
 }

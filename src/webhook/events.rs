@@ -235,6 +235,7 @@ mod tests {
             upload: upload.map(|upload| Assembly { upload, parts: vec![] }),
             controls: ObjectControls::default(),
             controls_stamp: None,
+            stated_time: None,
         })
     }
 

@@ -14,6 +14,7 @@ pub(super) fn put(store: &Store, bucket: &str, key: &str, bytes: &[u8]) {
         tags: vec![],
         condition: WriteCondition::None,
         controls: ObjectControls::default(),
+        stated_time: None,
     };
     writer.commit(commit).expect("the disk works");
 }

@@ -183,6 +183,7 @@ fn version(id: u64) -> Entry {
         upload: None,
         controls: ObjectControls::default(),
         controls_stamp: None,
+        stated_time: None,
     };
     Entry::VersionPut { bucket: 1, key: key(id), record }
 }

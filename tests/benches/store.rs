@@ -255,6 +255,7 @@ fn index_of(keys: u64) -> Index {
             upload: None,
             controls: ObjectControls::default(),
             controls_stamp: None,
+            stated_time: None,
         };
         let key = format!("one/{id:040}").into_bytes();
         index.apply(&Entry::VersionPut { bucket: 1, key, record }).expect("the bucket is there");

@@ -48,6 +48,7 @@ fn small_store() -> SimFs {
                 tags: vec![],
                 condition,
                 controls: ObjectControls::default(),
+                stated_time: None,
             })
             .unwrap();
     };

@@ -99,6 +99,7 @@ fn record() -> VersionRecord {
         upload: None,
         controls: ObjectControls::default(),
         controls_stamp: None,
+        stated_time: None,
     }
 }
 
@@ -201,6 +202,7 @@ fn commit(bytes: &[u8]) -> Commit {
         tags: vec![],
         condition: WriteCondition::None,
         controls: ObjectControls::default(),
+        stated_time: None,
     }
 }
 

@@ -33,6 +33,7 @@ fn put(store: &Store, key: &str, is_held: bool) {
         tags: vec![],
         condition: WriteCondition::None,
         controls: ObjectControls { legal_hold: is_held.then_some(true), ..ObjectControls::default() },
+        stated_time: None,
     };
     writer.commit(commit).unwrap();
 }

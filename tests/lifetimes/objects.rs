@@ -34,6 +34,7 @@ fn commit_of(traits: Traits) -> Commit {
         tags,
         controls,
         condition,
+        stated_time: None,
     }
 }
 

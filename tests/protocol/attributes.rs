@@ -44,6 +44,7 @@ fn put_in_parts(server: &Server, checked: bool) {
         tags: Vec::new(),
         condition: WriteCondition::None,
         controls: ObjectControls::default(),
+        stated_time: None,
     };
     store.complete_upload("b", "k", Completion { upload, parts, commit }).unwrap();
 }

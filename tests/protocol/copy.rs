@@ -429,6 +429,7 @@ fn assemble(server: &Server, from: &str, times: u32, to: &str) -> UploadId {
         tags: Vec::new(),
         condition: WriteCondition::None,
         controls: ObjectControls::default(),
+        stated_time: None,
     };
     let completion = Completion { upload, parts: parts.collect(), commit };
     store.complete_upload("b", to, completion).unwrap();

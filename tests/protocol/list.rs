@@ -313,6 +313,7 @@ fn a_page_holds_a_thousand_and_no_more() {
             checksums: vec![],
             condition: siltstone::store::WriteCondition::None,
             controls: ObjectControls::default(),
+            stated_time: None,
         };
         writer.commit(commit).unwrap();
     }

@@ -39,6 +39,7 @@ mod quotas;
 mod ranges;
 mod rules;
 mod socket;
+mod stated_time;
 mod storage_class;
 mod tagging;
 mod versioning;

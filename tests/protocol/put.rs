@@ -189,6 +189,7 @@ fn objects_with_more_metadata_stay_readable_and_copyable() {
         tags: vec![],
         condition: WriteCondition::None,
         controls: ObjectControls::default(),
+        stated_time: None,
     };
     writer.commit(commit).unwrap();
     let copied = server.request("PUT", "/b/copy").header("p-copy-source", "b/old").send();

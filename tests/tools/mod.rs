@@ -176,6 +176,7 @@ fn put(store: &Store, key: &str, bytes: &[u8]) -> Vec<ExtentRef> {
         tags: vec![],
         condition: WriteCondition::None,
         controls: ObjectControls::default(),
+        stated_time: None,
     };
     writer.commit(commit).unwrap();
     store.find("photos", key, Selector::Current).unwrap().version.extents

@@ -2,7 +2,7 @@
 //!
 //! It starts with a varint of flags, and the id unless it equals the version order. A plain version continues with:
 //!
-//! - the distance from its id to the time of modification, the size and the ETag;
+//! - the distance from its id to the time of modification, the size and the ETag, and the stated time;
 //! - the extent with the payload, and the extent with the record;
 //! - the attributes: their number, then the dictionary code of each, or 0 and the attribute;
 //! - the checksum.
@@ -36,6 +36,8 @@ const AS_ON_DISK: u64 = 1 << 8;
 const RECORD_EXTENT: u64 = 1 << 9;
 /// A plain version of the class COLD.
 const COLD: u64 = 1 << 10;
+/// A stated time, after the ETag.
+const STATED_TIME: u64 = 1 << 11;
 
 /// Marks a full object checksum with the length of its algorithm.
 const USUAL: u8 = 0x80;
@@ -143,6 +145,7 @@ impl<'a> EncodedVersion<'a> {
                     | flag(!plain.attributes.is_empty(), ATTRIBUTES)
                     | flag(plain.checksum.is_some(), CHECKSUM)
                     | flag(summary.storage_class == StorageClass::Cold, COLD)
+                    | flag(summary.stated_time.is_some(), STATED_TIME)
                     | etag_kind(&summary.etag) << ETAG_SHIFT
             }
             RecordForm::AsOnDisk(..) => AS_ON_DISK,
@@ -175,6 +178,9 @@ fn encode_plain(version: &PlainVersion<'_>, dictionary: &mut Arc<AttributeDictio
             out.put_varint((*parts).into());
         }
         ETag::Crc(crc) => out.put_u32(*crc),
+    }
+    if let Some(time) = summary.stated_time {
+        out.put_varint(time.as_millis());
     }
     if let Some(extent) = &version.extent {
         encode_place(extent, out);
@@ -335,6 +341,10 @@ fn decode_summary(head: RecordHeader, from: &mut ByteDecoder<'_>) -> Decoded<Ver
             _ => ETag::Crc(from.u32()?),
         },
         storage_class: if head.flags & COLD != 0 { StorageClass::Cold } else { StorageClass::Standard },
+        stated_time: match head.flags & STATED_TIME {
+            0 => None,
+            _ => Some(Timestamp::from_millis(from.varint()?)),
+        },
     })
 }
 
@@ -367,6 +377,7 @@ fn decode_record<'a>(
         upload: None,
         controls: ObjectControls::default(),
         controls_stamp: None,
+        stated_time: summary.stated_time,
     })
 }
 

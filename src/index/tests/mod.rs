@@ -43,6 +43,7 @@ fn record(id: u64, null: bool) -> VersionRecord {
         upload: None,
         controls: ObjectControls::default(),
         controls_stamp: None,
+        stated_time: None,
     }
 }
 

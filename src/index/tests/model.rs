@@ -185,6 +185,7 @@ impl Draw {
     fn vary(&self, record: &mut VersionRecord) {
         record.extents[0].shared = self.one_in(5);
         record.storage_class = if self.one_in(5) { StorageClass::Cold } else { StorageClass::Standard };
+        record.stated_time = self.one_in(4).then(|| Timestamp::from_millis(self.below(1 << 42)));
         record.etag = match self.below(4) {
             0 => ETag::Multipart { md5: [3; 16], parts: self.below(10_000) as u32 },
             1 => ETag::Crc(self.below(1 << 32) as u32),

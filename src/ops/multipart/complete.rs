@@ -6,7 +6,7 @@ use super::checksum::{ClaimedChecksum, ObjectChecksum};
 use super::part_list::PartList;
 use super::{etag_of, upload_id};
 use crate::auth::Authorized;
-use crate::base::Reservation;
+use crate::base::{Reservation, Timestamp};
 use crate::ops::client_error::{self, ForClient as _};
 use crate::ops::padded_response::CancelToken;
 use crate::ops::{
@@ -93,6 +93,7 @@ fn reserve(context: &Context, call: &Call<'_>) -> Result<Reservation, S3Error> {
 /// The properties of the object in the headers.
 struct CompletionHeaders {
     condition: WriteCondition,
+    stated_time: Option<Timestamp>,
     size: Option<u64>,
     claimed: ClaimedChecksum,
 }
@@ -100,7 +101,9 @@ struct CompletionHeaders {
 impl CompletionHeaders {
     fn from_headers(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Self, S3Error> {
         let condition = new_object::condition(context, proof, call)?;
-        Ok(Self { condition, size: expected_size(call)?, claimed: ClaimedChecksum::from_headers(call)? })
+        let stated_time = new_object::stated_time(context, proof, call)?;
+        let (size, claimed) = (expected_size(call)?, ClaimedChecksum::from_headers(call)?);
+        Ok(Self { condition, stated_time, size, claimed })
     }
 
     fn into_commit(
@@ -128,6 +131,7 @@ impl CompletionHeaders {
             controls: upload.controls,
             storage_class: upload.storage_class,
             condition: self.condition,
+            stated_time: self.stated_time,
         };
         Ok((commit, checksum))
     }

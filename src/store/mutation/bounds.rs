@@ -306,6 +306,7 @@ mod tests {
             upload: Some(Assembly { upload: UploadId(1), parts: (1..=parts as u32).map(part).collect() }),
             controls: ObjectControls::default(),
             controls_stamp: None,
+            stated_time: None,
         }
     }
 

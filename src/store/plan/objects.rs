@@ -117,6 +117,7 @@ impl Planner<'_> {
             upload: None,
             controls: ObjectControls::default(),
             controls_stamp: None,
+            stated_time: None,
         };
         let change = self.change_by_put(bucket, &key, Holdings::NONE);
         self.put_version(bucket.id, key, record);
@@ -175,5 +176,9 @@ impl Planner<'_> {
 fn check_deletion(condition: &DeleteCondition, version: &VersionSummary) -> Result<(), StoreError> {
     let etag = version.etag.to_string();
     let content = (!version.delete_marker).then_some((etag.as_str(), version.size));
-    if condition.holds(content, version.modified) { Ok(()) } else { Err(StoreError::PreconditionFailed) }
+    if condition.holds(content, version.last_modified()) {
+        Ok(())
+    } else {
+        Err(StoreError::PreconditionFailed)
+    }
 }

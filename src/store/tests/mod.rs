@@ -101,6 +101,7 @@ pub(super) fn commit_of(bytes: &[u8]) -> Commit {
         tags: vec![],
         condition: WriteCondition::None,
         controls: ObjectControls::default(),
+        stated_time: None,
     }
 }
 

@@ -40,6 +40,7 @@ impl Run {
             controls: self.controls(),
             storage_class: self.storage_class(),
             condition,
+            stated_time: draw.one_in(4).then(|| Timestamp::from_millis(draw.below(1 << 40))),
             ..commit_of(bytes)
         }
     }
@@ -180,7 +181,7 @@ impl Run {
             None => (None, None),
             Some(version) => {
                 let (record, off) = (&version.record, self.draw.below(2));
-                let from = Timestamp::from_millis(record.modified.as_millis() + off);
+                let from = Timestamp::from_millis(record.last_modified().as_millis() + off);
                 (Some(record.size), Some(from..from.plus(Duration::from_millis(1))))
             }
         };

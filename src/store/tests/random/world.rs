@@ -66,6 +66,7 @@ impl Object {
             upload,
             controls: commit.controls,
             controls_stamp: None,
+            stated_time: commit.stated_time,
         };
         Self {
             first_tags: record.tags.clone(),
@@ -91,6 +92,7 @@ impl Object {
             upload: None,
             controls: ObjectControls::default(),
             controls_stamp: None,
+            stated_time: None,
         };
         Self {
             record,
@@ -120,6 +122,7 @@ impl Object {
         let ours = &self.record;
         (ours.id, ours.null, ours.delete_marker) == (id, found.null, found.delete_marker)
             && (ours.modified, ours.size, ours.etag) == (found.modified, found.size, found.etag)
+            && ours.stated_time == found.stated_time
     }
 
     /// Whether this is what was found, as far as it is known.
@@ -255,7 +258,7 @@ fn check_deletion(condition: &DeleteCondition, there: &Object) -> Result<(), Sto
     let tag = condition.if_match.as_ref().is_none_or(|tag| check_tag(tag, Some(there)).is_ok());
     let size = condition.size.is_none_or(|size| !record.delete_marker && size == record.size);
     let since = condition.modified.as_ref().map(|time| time.start.as_millis()..time.end.as_millis());
-    let time = since.is_none_or(|since| since.contains(&record.modified.as_millis()));
+    let time = since.is_none_or(|since| since.contains(&record.last_modified().as_millis()));
     if tag && size && time { Ok(()) } else { Err(StoreError::PreconditionFailed) }
 }
 
