@@ -138,7 +138,7 @@ impl MirrorTarget for HttpTarget<'_> {
         let begun = self.begun;
         let link = self.at(place);
         let all = with_tags(headers.to_vec(), tags);
-        let upload = ObjectUpload { key: &place.key, headers: &all, shape, begun };
+        let upload = ObjectUpload { key: &place.key, headers: &all, shape, begun, stated_time: None };
         match upload.send(link, origin) {
             Err(PeerError::Unsupported(_)) if !tags.is_empty() => {
                 ObjectUpload { headers, ..upload }.send(link, origin).map(drop)

@@ -97,6 +97,7 @@ impl MirrorTarget for SimTarget {
             delete_marker: version.object.is_none(),
             length: version.object.as_ref().map_or(0, |it| it.0.len() as u64),
             etag: version.object.as_ref().map_or(String::new(), |it| to_hex(&Md5::of(&it.0))),
+            modified: None,
         };
         self.call(|state| state.keys.get(place).into_iter().flatten().map(listed).collect())
     }
@@ -241,10 +242,14 @@ impl Mirrored {
         Mirror::new(settings, self.clock.clone()).unwrap()
     }
 
-    /// Works until the target is current.
+    /// Works until the target is current. Requests are lost ever more rarely: the copy of a key with many versions takes a hundred of them,
+    /// which all have to succeed.
     fn converge(&self, store: &Store, mirror: &Mirror, feed: &mut MirrorFeed) {
         let mut target = self.target.clone();
-        for _ in 0..100_000 {
+        for turn in 1..100_000 {
+            if turn % 1_000 == 0 {
+                target.0.lock().unwrap().fault_every *= 2;
+            }
             let fed = feed.step(mirror, store, &mut target);
             mirror.work(store, &mut target, Duration::ZERO);
             mirror.retry_now();
@@ -300,6 +305,7 @@ fn put(store: &Store, key: &str, bytes: &[u8], meta: &str) -> bool {
         tags: vec![],
         controls: ObjectControls::default(),
         condition: WriteCondition::None,
+        stated_time: None,
     };
     let Ok(mut writer) = store.writer("b", key, Some(bytes.len() as u64)) else { return false };
     writer.write(bytes).is_ok() && writer.commit(commit).is_ok()

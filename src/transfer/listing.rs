@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use crate::base::Timestamp;
 use crate::xml::{Document, Element};
 
 use super::peer::{PeerCall, PeerLink, decoded};
@@ -17,6 +18,8 @@ pub struct PeerVersion {
     pub length: u64,
     /// The entity tag, without quotes.
     pub etag: String,
+    /// The modification time.
+    pub modified: Option<Timestamp>,
 }
 
 /// A key with its versions, the oldest first.
@@ -175,7 +178,8 @@ fn listed(entry: Element<'_>, encoded: bool) -> Result<(String, PeerVersion), St
     };
     let id = Some(text(entry, "VersionId")?).filter(|id| !id.is_empty());
     let etag = text(entry, "ETag")?.trim_matches('"').to_owned();
-    Ok((key, PeerVersion { id, delete_marker, length, etag }))
+    let modified = Timestamp::parse_iso8601(&text(entry, "LastModified")?);
+    Ok((key, PeerVersion { id, delete_marker, length, etag, modified }))
 }
 
 fn name(given: String, encoded: bool) -> Result<String, String> {

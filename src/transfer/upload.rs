@@ -10,6 +10,9 @@ use crate::xml::{Document, Writer};
 
 use super::peer::{Header, PeerCall, PeerError, PeerLink, attempts};
 
+/// The header by which a Siltstone learns the modification time of an object.
+const STATED_TIME: &str = "x-amz-siltstone-modified";
+
 /// Sends a body, and returns the entity tag.
 pub type SendBody<'s> = dyn FnMut(&mut dyn Read) -> Result<String, PeerError> + 's;
 
@@ -32,6 +35,8 @@ pub struct ObjectUpload<'u> {
     pub shape: &'u UploadShape,
     /// The start of the transfer: older uploads of the key are left from one that was interrupted.
     pub begun: Timestamp,
+    /// The modification time to state, to a server that keeps it.
+    pub stated_time: Option<Timestamp>,
 }
 
 /// The lengths that the entity tag of an object depends on.
@@ -71,12 +76,17 @@ impl ObjectUpload<'_> {
     pub fn send(&self, link: &mut PeerLink<'_>, origin: &mut dyn Origin) -> Result<String, PeerError> {
         match self.shape {
             UploadShape::Whole(length) => {
+                let headers: Vec<_> = self.headers.iter().cloned().chain(self.time_header()).collect();
                 let call =
-                    PeerCall { method: "PUT", key: self.key, headers: self.headers, ..PeerCall::default() };
+                    PeerCall { method: "PUT", key: self.key, headers: &headers, ..PeerCall::default() };
                 put(link, call, 0..*length, origin)
             }
             UploadShape::Parts(lengths) => self.send_parts(link, lengths, origin),
         }
+    }
+
+    fn time_header(&self) -> Option<Header> {
+        self.stated_time.map(|time| (STATED_TIME.to_owned(), time.to_iso8601()))
     }
 
     fn send_parts(
@@ -146,7 +156,14 @@ impl ObjectUpload<'_> {
             });
         }
         let query = [("uploadId", id)];
-        let complete = PeerCall { method: "POST", key: self.key, query: &query, ..PeerCall::default() };
+        let headers: Vec<_> = self.time_header().into_iter().collect();
+        let complete = PeerCall {
+            method: "POST",
+            key: self.key,
+            query: &query,
+            headers: &headers,
+            ..PeerCall::default()
+        };
         let (_, answer) = link.ask_with(complete, &document.finish())?;
         // An error may come with status 200.
         let etag = child(&answer, "ETag").ok_or_else(|| {

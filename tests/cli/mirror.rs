@@ -187,7 +187,7 @@ fn put_parts(peer: &Peer, key: &str, seed: u64, lengths: &[u64]) {
     SeededEntropy::new(seed).fill(&mut bytes);
     let headers = [("x-amz-meta-nth".to_owned(), seed.to_string())];
     let (shape, begun) = (UploadShape::Parts(lengths.to_vec()), Timestamp::default());
-    let upload = ObjectUpload { key, headers: &headers, shape: &shape, begun };
+    let upload = ObjectUpload { key, headers: &headers, shape: &shape, begun, stated_time: None };
     upload.send(&mut PeerLink::new(peer), &mut Bytes(bytes)).unwrap();
 }
 

@@ -13,6 +13,7 @@ use siltstone::client::{
 
 use super::{bytes, status, stderr, stdout, until_unlocked};
 use crate::support::process::{Running, on_a_free_port};
+use crate::support::users::{access_key, secret_key, user, write_users};
 
 const ACCESS_KEY: &str = "AKIMPORTSTHINGS1";
 const SECRET_KEY: &str = "a secret of the import";
@@ -136,6 +137,19 @@ impl Client {
             .collect()
     }
 
+    /// The modification times of all versions but delete markers, as the listing shows them.
+    pub(super) fn times(&mut self) -> Vec<String> {
+        let page = self.ask("GET", "", &[("versions", "")], "", b"").text();
+        let document = roxmltree::Document::parse(&page).unwrap();
+        let versions =
+            document.root_element().children().filter(|entry| entry.tag_name().name() == "Version");
+        let time = |entry: roxmltree::Node<'_, '_>| {
+            let time = entry.children().find(|child| child.tag_name().name() == "LastModified");
+            time.and_then(|time| time.text()).unwrap().to_owned()
+        };
+        versions.map(time).collect()
+    }
+
     /// Stores an object of two parts.
     pub(super) fn put_parts(&mut self, key: &str, parts: [&[u8]; 2]) -> String {
         let begun = self.ask("POST", key, &[("uploads", "")], "x-amz-meta-kind: film\r\n", b"").text();
@@ -176,6 +190,7 @@ fn a_directory_is_imported_with_types_and_times_and_again_without_work() {
     let head = client.ask("HEAD", "in/page.html", &[], "", b"");
     assert_eq!(head.header("content-type").as_deref(), Some("text/html"));
     assert_eq!(head.header("x-amz-meta-mtime").as_deref(), Some("1500000000.250000000"));
+    assert_eq!(head.header("last-modified").as_deref(), Some("Fri, 14 Jul 2017 02:40:00 GMT"));
     assert!(client.body("in/a%20b/%C3%A4/100%25%20%2B%26%3F.bin") == bytes(1, 300_000));
     let large = client.ask("HEAD", "in/large", &[], "", b"");
     assert_eq!(large.header("content-length").unwrap(), ((64 << 20) + 5).to_string());
@@ -217,6 +232,7 @@ fn versions_markers_metadata_tags_and_parts_come_along_in_order() {
     assert_eq!((status(&output), counts(&told)), (0, [3, 0, 0, 0]), "{told}");
     assert_eq!(new.history(), old.history());
     assert_eq!(new.history().len(), 6, "{:?}", new.history());
+    assert_eq!(new.times(), old.times());
     let note = new.ask("HEAD", "note", &[], "", b"");
     let header = |name: &str| note.header(name).unwrap_or_default();
     assert_eq!(
@@ -281,7 +297,7 @@ fn what_cannot_be_imported_is_named() {
     let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
     let told = report(&command(&args).output().unwrap());
     let lost = told["not_kept"].to_string();
-    assert!(lost.contains("noncurrent versions") && lost.contains("modification time"), "{lost}");
+    assert!(lost.contains("noncurrent versions") && !lost.contains("modification time"), "{lost}");
     for (args, why) in [
         (&["s3://old", "new", "--server", &to_url][..], "--endpoint"),
         (&["/nowhere/at/all", "new", "--server", &to_url], "no such directory"),
@@ -313,6 +329,7 @@ fn a_stopped_server_is_filled_and_read_in_its_data_directory() {
     let target = start(to.path());
     let mut new = Client::of_bucket(&target, "new");
     assert_eq!(new.history(), old.history());
+    assert_eq!(new.times(), old.times());
     assert!(new.body("large") == bytes(7, 70_000));
     // Its store is open, and a second process leaves it alone.
     let output = command(&args).output().unwrap();
@@ -329,4 +346,34 @@ fn a_stopped_server_is_filled_and_read_in_its_data_directory() {
     let output =
         command_of("export", &["s3://new", &out, "--offline", "--data-dir", &nowhere]).output().unwrap();
     assert!(status(&output) == 2 && !Path::new(&nowhere).exists(), "{}", stderr(&output));
+}
+
+/// A user without the permission imports all the same, and the report says so.
+#[test]
+fn times_are_told_as_lost_where_they_may_not_be_stated() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let grants = user("mover", &["*"], &["new", "new/*"]);
+    let users = write_users(to.path(), &grants);
+    let mut start_target = on_a_free_port(to.path());
+    start_target.arg("--users").arg(users);
+    start_target.env("SILTSTONE_ACCESS_KEY", ACCESS_KEY).env("SILTSTONE_SECRET_KEY", SECRET_KEY);
+    let (source, target) = (start(from.path()), Running::start(start_target));
+    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    for key in ["a", "b"] {
+        old.ask("PUT", key, &[], "", key.as_bytes());
+    }
+    let (from_url, to_url) = (old.url.clone(), new.url.clone());
+    let keys = [access_key("mover"), secret_key("mover")];
+    let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url, "--keep-times"];
+    let run = |args: &[&str]| {
+        let told = report(
+            &command(args).args(["--access-key", &keys[0], "--secret-key", &keys[1]]).output().unwrap(),
+        );
+        assert_eq!(told["failed"], 0, "{told}");
+        told["not_kept"].to_string()
+    };
+    assert!(run(&args[..6]).contains("modification time"));
+    assert_eq!(new.ask("HEAD", "a", &[], "", b"").header("x-amz-meta-mtime"), None);
+    assert!(!run(&args).contains("modification time"));
+    assert!(new.ask("HEAD", "a", &[], "", b"").header("x-amz-meta-mtime").is_some());
 }

@@ -30,6 +30,8 @@ pub(super) struct BucketCopy<'b> {
     pub(super) target: &'b Place,
     pub(super) all_versions: bool,
     pub(super) keep_times: bool,
+    /// Whether the times of copies are stated, too.
+    pub(super) state_times: bool,
 }
 
 impl Place {
@@ -127,10 +129,14 @@ impl BucketCopy<'_> {
             target,
             key: &format!("{}{name}", self.target.prefix),
             begun: transfer.begun,
+            times: Some(&transfer.times).filter(|_| self.state_times),
             lost: &mut |loss| transfer.report().lose(loss),
         };
-        let outcome =
-            if self.all_versions { copy.copy_versions(&listed.versions) } else { copy.copy_current(None) };
+        let current = listed.versions.last().and_then(|version| version.modified);
+        let outcome = match self.all_versions {
+            true => copy.copy_versions(&listed.versions),
+            false => copy.copy_current(current),
+        };
         transfer.report().add(&listed.key, listed.bytes(), outcome);
     }
 }

@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use siltstone::base::Timestamp;
 
 use super::file_names::SIDE_DIRECTORY;
 
@@ -17,6 +20,8 @@ pub(super) struct FoundFile {
     pub(super) length: u64,
     /// The modification time in seconds, in the form of rclone's metadata.
     pub(super) mtime: String,
+    /// The modification time; `None` before 1970.
+    pub(super) modified: Option<Timestamp>,
 }
 
 /// A walk through a directory. Neither files nor directories are changed.
@@ -86,11 +91,13 @@ impl DirectoryWalk<'_> {
             return self.leave_out(path, "it is no regular file");
         }
         let mtime = mtime_of(&metadata);
+        let modified = metadata.modified().ok().filter(|time| *time >= UNIX_EPOCH);
         (self.found)(FoundFile {
             path: path.to_owned(),
             name: name.to_owned(),
             length: metadata.len(),
             mtime,
+            modified: modified.map(Timestamp::from_system),
         })
     }
 

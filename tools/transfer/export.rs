@@ -161,6 +161,7 @@ fn export_bucket(
         target: &target,
         all_versions: wanted && target_keeps,
         keep_times: arguments.keep_times,
+        state_times: false,
     };
     copy.run(transfer, arguments.parallel, ("exporting", json));
     Ok(())

@@ -1,5 +1,6 @@
 //! A key of an exported directory as the source of a copy.
 
+use siltstone::base::Timestamp;
 use siltstone::transfer::{Header, Origin, PeerError, PeerVersion, StoredAttributes, UploadShape, with_tags};
 use std::path::{Path, PathBuf};
 
@@ -37,6 +38,7 @@ pub(super) fn listed(entries: &[ManifestEntry]) -> Vec<PeerVersion> {
         delete_marker: entry.delete_marker,
         length: entry.length,
         etag: entry.etag.clone(),
+        modified: Timestamp::parse_iso8601(&entry.modified),
     };
     entries.iter().map(version).collect()
 }
@@ -62,7 +64,7 @@ impl CopySource for ExportedKey<'_> {
             etag: entry.etag.clone(),
             kept: Vec::new(),
             losses: Vec::new(),
-            modified: None,
+            modified: Timestamp::parse_iso8601(&entry.modified).map(Timestamp::as_secs),
             encrypted_by_key: false,
         };
         let length = std::fs::metadata(&self.path).map_err(|error| format!("{file}: {error}"))?.len();

@@ -8,11 +8,11 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::Path;
 
-use siltstone::base::Timestamp;
 use siltstone::base::digest::{Md5, to_hex};
 
 use super::directory::FoundFile;
 use super::report::Copied;
+use super::threads::Transfer;
 
 /// The size of a part, as long as this makes no more than `PARTS_MAX`.
 const PART_BYTES: u64 = 16 << 20;
@@ -39,7 +39,7 @@ pub(super) fn import_file(
     target: &mut PeerLink<'_>,
     found: &FoundFile,
     key: &str,
-    begun: Timestamp,
+    transfer: &Transfer,
 ) -> Result<Copied, String> {
     let shape = shape_of(found.length);
     let headers = headers_of(found);
@@ -49,8 +49,11 @@ pub(super) fn import_file(
     {
         return Ok(Copied::Present);
     }
-    let upload = ObjectUpload { key, headers: &headers, shape: &shape, begun };
-    let stored = upload.send(target, &mut FileOrigin(&found.path)).map_err(PeerError::text)?;
+    let (begun, stated_time) = (transfer.begun, found.modified);
+    let upload = ObjectUpload { key, headers: &headers, shape: &shape, begun, stated_time };
+    let sent = transfer.times.send(&upload, target, &mut FileOrigin(&found.path));
+    // The metadata has the time in any case.
+    let (stored, _) = sent.map_err(PeerError::text)?;
     if stored == etag {
         Ok(Copied::Stored)
     } else {

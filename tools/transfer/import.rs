@@ -23,7 +23,8 @@ pub(crate) const HELP: &str = "\
 Copies files, or the objects of another S3 server, into a bucket of a running server, which must exist, or with --offline into the data directory
 of a stopped one, where the bucket is made if it is missing. An import may be interrupted at any time: run it again, and it skips keys that are there with the same bytes and attributes. Where both buckets keep versions, all versions
 and delete markers are copied in order; otherwise the current versions. The prefix of s3://BUCKET/PREFIX is replaced by that of the target.
-Modification times of files become x-amz-meta-mtime. A directory that an export filled is restored with the metadata, tags and versions of its
+Modification times of objects and files are shown as Last-Modified, if the target is a Siltstone and the user has PutObjectStatedTime. Those of files become
+x-amz-meta-mtime, too, and with --keep-times those of objects. A directory that an export filled is restored with the metadata, tags and versions of its
 manifest.
 
 Examples:
@@ -164,6 +165,7 @@ fn import_bucket(
         target: &target,
         all_versions: there && here,
         keep_times: arguments.keep_times,
+        state_times: true,
     };
     copy.run(transfer, arguments.parallel, ("importing", json));
     Ok(())
@@ -256,7 +258,7 @@ impl DirectoryImport<'_> {
         match job {
             Job::File(found) => {
                 let key = format!("{}{}", self.target.prefix, found.name);
-                let outcome = import_file(target, &found, &key, self.transfer.begun);
+                let outcome = import_file(target, &found, &key, self.transfer);
                 self.transfer.report().add(&key, found.length, outcome);
             }
             Job::Exported(entries) => self.restore(target, &entries),
@@ -275,6 +277,7 @@ impl DirectoryImport<'_> {
             target,
             key: &key,
             begun: self.transfer.begun,
+            times: Some(&self.transfer.times),
             lost: &mut |loss| self.transfer.report().lose(loss),
         };
         let outcome =

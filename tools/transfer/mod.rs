@@ -13,4 +13,5 @@ mod object;
 mod own_server;
 mod report;
 mod save;
+mod stated_times;
 mod threads;

@@ -1,6 +1,8 @@
 //! The copy of a key to a bucket, with its versions.
 
 use super::report::Copied;
+use super::stated_times::StatedTimes;
+use siltstone::base::Timestamp;
 use siltstone::transfer::{
     Header, Loss, ObjectUpload, Origin, PeerCall, PeerError, PeerLink, PeerVersion, StoredAttributes,
     UploadShape, attributes_of, has_time, tags_of, versions_of, with_tags, without_tags,
@@ -28,18 +30,20 @@ pub(super) struct ObjectCopy<'c, 'p> {
     /// The key in the target.
     pub(super) key: &'c str,
     /// Whether uploads of the key that were begun before this moment are removed before another begins.
-    pub(super) begun: siltstone::base::Timestamp,
+    pub(super) begun: Timestamp,
+    /// The times of copies in a target that keeps them; `None` where they are not stated.
+    pub(super) times: Option<&'c StatedTimes>,
     /// Is told what a copy loses.
     pub(super) lost: &'c mut dyn FnMut(Loss),
 }
 
 impl ObjectCopy<'_, '_> {
-    /// Copies the current version, unless it is there.
+    /// Copies the current version, unless it is there. `listed` is its time in a listing, which is more exact than that of headers.
     ///
     /// # Errors
     /// A message, if it cannot be read or is not stored.
-    pub(super) fn copy_current(&mut self, id: Option<&str>) -> Result<Copied, String> {
-        let (from, headers) = self.source.wanted(id)?;
+    pub(super) fn copy_current(&mut self, listed: Option<Timestamp>) -> Result<Copied, String> {
+        let (from, headers) = self.source.wanted(None)?;
         let there = attributes_of(self.target, self.key, None).map_err(PeerError::text)?;
         if let Some(there) = there
             && (there.length, &there.etag) == (from.length, &from.etag)
@@ -47,7 +51,7 @@ impl ObjectCopy<'_, '_> {
         {
             return Ok(Copied::Present);
         }
-        self.store(&from, &headers, id).map(|()| Copied::Stored)
+        self.store(&from, &headers, (None, listed)).map(|()| Copied::Stored)
     }
 
     /// Appends the versions that the target does not have, in order.
@@ -102,22 +106,28 @@ impl ObjectCopy<'_, '_> {
         }
         let id = version.id.as_deref();
         let (from, headers) = self.source.wanted(id)?;
-        self.store(&from, &headers, id)
+        self.store(&from, &headers, (id, version.modified))
     }
 
-    fn store(&mut self, from: &StoredAttributes, headers: &[Header], id: Option<&str>) -> Result<(), String> {
+    fn store(
+        &mut self,
+        from: &StoredAttributes,
+        headers: &[Header],
+        (id, listed): (Option<&str>, Option<Timestamp>),
+    ) -> Result<(), String> {
         if headers.iter().any(|(_, value)| value.contains('\u{fffd}')) {
             return Err("its metadata is not UTF-8".to_owned());
-        }
-        if !has_time(headers) {
-            (self.lost)(Loss::Times);
         }
         from.losses.iter().for_each(|loss| (self.lost)(*loss));
         if self.source.has_grants(id) {
             (self.lost)(Loss::Grants);
         }
         let shape = self.source.shape_of(from, id).map_err(PeerError::text)?;
-        let stored = self.send(from, headers, id, &shape)?;
+        let time = self.times.and_then(|_| time_of(from, listed));
+        let (stored, is_time_kept) = self.send(from, headers, (id, time), &shape)?;
+        if !is_time_kept && !has_time(headers) {
+            (self.lost)(Loss::Times);
+        }
         if stored == from.etag {
             return Ok(());
         }
@@ -135,18 +145,20 @@ impl ObjectCopy<'_, '_> {
         &mut self,
         from: &StoredAttributes,
         headers: &[Header],
-        id: Option<&str>,
+        (id, stated_time): (Option<&str>, Option<Timestamp>),
         shape: &UploadShape,
-    ) -> Result<String, String> {
+    ) -> Result<(String, bool), String> {
         let (bare, tags) = without_tags(headers);
-        let upload = ObjectUpload { key: self.key, headers, shape, begun: self.begun };
-        let sent = upload.send(self.target, &mut *self.source.origin(id, &from.etag));
-        let etag = match sent {
+        let upload = ObjectUpload { key: self.key, headers, shape, begun: self.begun, stated_time };
+        let unstated = StatedTimes::default();
+        let times = self.times.unwrap_or(&unstated);
+        let sent = times.send(&upload, self.target, &mut *self.source.origin(id, &from.etag));
+        let stored = match sent {
             Err(PeerError::Unsupported(_)) if !tags.is_empty() => {
                 (self.lost)(Loss::Tags);
                 let upload = ObjectUpload { headers: &bare, ..upload };
-                return upload
-                    .send(self.target, &mut *self.source.origin(id, &from.etag))
+                return times
+                    .send(&upload, self.target, &mut *self.source.origin(id, &from.etag))
                     .map_err(PeerError::text);
             }
             other => other.map_err(PeerError::text)?,
@@ -155,6 +167,12 @@ impl ObjectCopy<'_, '_> {
         if !tags.is_empty() && tags_of(self.target, self.key, None)?.is_none_or(|there| there != tags) {
             (self.lost)(Loss::Tags);
         }
-        Ok(etag)
+        Ok(stored)
     }
+}
+
+/// The time of the version at the source: that of its listing, unless it has changed since.
+fn time_of(from: &StoredAttributes, listed: Option<Timestamp>) -> Option<Timestamp> {
+    let seconds = from.modified?;
+    listed.filter(|time| time.as_secs() == seconds).or(Some(Timestamp::from_millis(seconds * 1_000)))
 }

@@ -46,7 +46,9 @@ fn loss_text(loss: Loss) -> &'static str {
             "ETag, since the source does not tell the lengths of the parts or encrypts with a key"
         }
         Loss::Noncurrent => "noncurrent versions, since the target keeps none",
-        Loss::Times => "modification time; --keep-times stores it as x-amz-meta-mtime",
+        Loss::Times => {
+            "modification time, which takes a Siltstone as target and PutObjectStatedTime; --keep-times stores it as x-amz-meta-mtime"
+        }
         Loss::Tags => "tags, since one of the servers does not keep them",
     }
 }

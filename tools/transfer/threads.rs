@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded};
 use siltstone::base::Timestamp;
 
 use super::report::TransferReport;
+use super::stated_times::StatedTimes;
 use crate::progress::Meter;
 
 /// Keys that wait for a worker.
@@ -21,6 +22,8 @@ const LOOK: Duration = Duration::from_millis(200);
 pub(super) struct Transfer {
     /// The start.
     pub(super) begun: Timestamp,
+    /// Whether the target keeps modification times.
+    pub(super) times: StatedTimes,
     listed_bytes: AtomicU64,
     stopped: Arc<AtomicBool>,
     report: Mutex<TransferReport>,
@@ -39,6 +42,7 @@ impl Transfer {
         signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stopped))?;
         Ok(Self {
             begun: Timestamp::from_system(SystemTime::now()),
+            times: StatedTimes::default(),
             listed_bytes: AtomicU64::new(0),
             stopped,
             report: Mutex::new(TransferReport::default()),
