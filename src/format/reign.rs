@@ -258,7 +258,7 @@ impl Floor {
 }
 
 /// The point at which the log of a restored store ends on purpose: a reign that begins there gives up the log after it. The file
-/// `meta/return` (data-format.md, section 12).
+/// `meta/return` (data-format.md, section 17, *Going back*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReturnPoint {
     /// The store.
