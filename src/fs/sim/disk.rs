@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::crash::Survivors;
 use super::image::{Directory, FileId, FileImage, SECTOR_BYTES};
@@ -12,7 +13,8 @@ use crate::fs::split;
 /// A file, with or without a name.
 #[derive(Debug)]
 struct Inode {
-    image: FileImage,
+    /// Shared with copies of the disk until one of them writes to it.
+    image: Arc<FileImage>,
     /// Ranges that cannot be read.
     unreadable: Vec<Range<u64>>,
     /// Open handles, which keep the bytes of a file without a name.
@@ -64,7 +66,7 @@ impl SimDisk {
             disk.directories.insert(path.clone(), Directory::of(directory.after_crash(&mut survivors)));
         }
         for (&id, inode) in &self.files {
-            let image = inode.image.after_crash(&mut survivors);
+            let image = FileImage::after_crash(&inode.image, &mut survivors);
             disk.files.insert(id, Inode { image, unreadable: inode.unreadable.clone(), handles: 0 });
         }
         disk.files_made = self.files_made;
@@ -72,10 +74,10 @@ impl SimDisk {
         disk
     }
 
-    /// The disk after the end of the process.
+    /// The disk after the end of the process, or as it is now.
     pub(super) fn after_kill(&self) -> Self {
         let closed = |(&id, inode): (&FileId, &Inode)| {
-            let (image, unreadable) = (inode.image.clone(), inode.unreadable.clone());
+            let (image, unreadable) = (Arc::clone(&inode.image), inode.unreadable.clone());
             (id, Inode { image, unreadable, handles: 0 })
         };
         let mut disk = Self {
@@ -133,7 +135,7 @@ impl SimDisk {
         self.begin(OpKind::Create, path, 0, 0)?;
         self.check_free()?;
         self.files_made += 1;
-        let made = Inode { image: FileImage::new(), unreadable: Vec::new(), handles: 0 };
+        let made = Inode { image: Arc::new(FileImage::new()), unreadable: Vec::new(), handles: 0 };
         self.files.insert(self.files_made, made);
         self.change_names(split(path).0, vec![(split(path).1.to_owned(), Some(self.files_made))])?;
         self.answer(self.files_made)
@@ -210,16 +212,20 @@ impl SimDisk {
     }
 
     pub(super) fn image(&mut self, id: FileId) -> &mut FileImage {
-        &mut self.inode(id).image
+        Arc::make_mut(&mut self.inode(id).image)
+    }
+
+    pub(super) fn image_to_read(&self, id: FileId) -> &FileImage {
+        &self.files[&id].image
     }
 
     pub(super) fn make_unreadable(&mut self, id: FileId, range: Range<u64>) {
         self.inode(id).unreadable.push(range);
     }
 
-    pub(super) fn check_readable(&mut self, id: FileId, offset: u64, len: u64) -> io::Result<()> {
+    pub(super) fn check_readable(&self, id: FileId, offset: u64, len: u64) -> io::Result<()> {
         let is_hit = |bad: &Range<u64>| bad.start < offset.saturating_add(len) && offset < bad.end;
-        match self.inode(id).unreadable.iter().any(is_hit) {
+        match self.files[&id].unreadable.iter().any(is_hit) {
             true => Err(io::Error::new(io::ErrorKind::InvalidData, "input/output error")),
             false => Ok(()),
         }
@@ -316,6 +322,7 @@ impl SimDisk {
             self.allocates_at_sync && matches!(what, SyncTarget::File(_)) && self.used() > self.capacity;
         let fails = fails || is_full;
         match (what, fails) {
+            (SyncTarget::File(id), _) if !self.image_to_read(*id).is_in_doubt() => {}
             (SyncTarget::File(id), false) => self.image(*id).confirm(mark),
             (SyncTarget::File(id), true) => self.image(*id).mark_lost(mark),
             (SyncTarget::Directory(dir), false) => self.directory(dir)?.confirm(mark),

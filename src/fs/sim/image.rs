@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::cell::SimCell;
 use super::crash::Survivors;
@@ -90,8 +90,13 @@ impl FileImage {
 
     fn write_sector(&mut self, number: u64, within: usize, bytes: &[u8], at: u64) {
         let cell = self.sectors.entry(number).or_insert_with(|| SimCell::new(zeros()));
-        let mut sector = cell.current().clone();
-        Arc::make_mut(&mut sector)[within..within + bytes.len()].copy_from_slice(bytes);
+        let sector = if bytes.len() == SECTOR_BYTES as usize {
+            if *bytes == *zeros() { zeros() } else { bytes.into() }
+        } else {
+            let mut sector = cell.current().clone();
+            Arc::make_mut(&mut sector)[within..within + bytes.len()].copy_from_slice(bytes);
+            sector
+        };
         cell.write(at, sector);
         self.in_doubt.insert(number);
     }
@@ -155,6 +160,11 @@ impl FileImage {
         self.each_in_doubt(|cell| cell.mark_lost(mark));
     }
 
+    /// Whether a crash may change it.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        !(self.in_doubt.is_empty() && self.len.is_durable() && self.room.is_durable())
+    }
+
     /// Drops the writes that a failed sync lost, so that readers see the disk.
     pub(super) fn evict(&mut self) {
         self.len.evict();
@@ -177,17 +187,24 @@ impl FileImage {
         Self::durable(sectors, len.min(self.len()), self.room().min(len), &self.holes)
     }
 
-    /// The file after a reboot.
-    pub(super) fn after_crash(&self, survivors: &mut Survivors) -> Self {
-        let mut times: Vec<u64> = self
+    /// The file after a reboot. One that a crash does not change is shared.
+    pub(super) fn after_crash(this: &Arc<Self>, survivors: &mut Survivors) -> Arc<Self> {
+        let mut times: Vec<u64> = this
             .in_doubt
             .iter()
-            .flat_map(|number| self.sectors[number].times())
-            .chain(self.len.times())
+            .flat_map(|number| this.sectors[number].times())
+            .chain(this.len.times())
             .collect();
         times.sort_unstable();
         times.dedup();
         survivors.choose_fate(&times);
+        if !this.is_in_doubt() {
+            return Arc::clone(this);
+        }
+        Arc::new(this.changed_by_crash(survivors))
+    }
+
+    fn changed_by_crash(&self, survivors: &mut Survivors) -> Self {
         let told = self.len.after_crash(survivors);
         let len = survivors.length(*self.len.durable(), told);
         let room = self.room.after_crash(survivors);
@@ -228,8 +245,10 @@ impl FileImage {
     }
 }
 
+/// The sector of all places with zeros.
 fn zeros() -> Sector {
-    Arc::new([0; SECTOR_BYTES as usize])
+    static ZEROS: LazyLock<Sector> = LazyLock::new(|| Arc::new([0; SECTOR_BYTES as usize]));
+    Arc::clone(&ZEROS)
 }
 
 /// The identity of a file, independent of its names.

@@ -53,8 +53,20 @@ impl SimCore {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes the planned calls that are due. None is made while the disk is locked.
+    fn make_calls(&self) {
+        loop {
+            let due = self.disk().plan.take_due_call();
+            match due {
+                Some(call) => call(),
+                None => return,
+            }
+        }
+    }
+
     /// A whole sync, held while a gate is closed. It covers the writes before the call.
     fn sync(&self, what: &SyncTarget, path: &str) -> io::Result<()> {
+        self.make_calls();
         let mut disk = self.disk();
         let (mark, fails) = disk.begin_sync(what, path)?;
         while let Some(gate) = disk.plan.gate_before(path) {
@@ -106,6 +118,21 @@ impl SimFs {
         disk.plan.power_lost = true;
         self.shared.changed.notify_all();
         Self::of(disk.after_kill())
+    }
+
+    /// A copy of the disk as it is now, without handles, locks, faults and trace. Both go on apart from each other.
+    pub fn copy(&self) -> Self {
+        Self::of(self.shared.disk().after_kill())
+    }
+
+    /// Calls `then` once, before the `n`-th operation since the disk was created, counted from 1, or before a read that comes before it.
+    pub fn call_before(&self, n: u64, then: impl FnOnce() + Send + 'static) {
+        self.shared.disk().plan.add_call(n, Box::new(then));
+    }
+
+    /// Forgets the calls that are planned.
+    pub fn forget_calls(&self) {
+        self.shared.disk().plan.forget_calls();
     }
 
     /// Cuts the power during the `n`-th operation since the disk was created, counted from 1: that one and all later
@@ -183,9 +210,9 @@ impl SimFs {
     /// # Errors
     /// `NotFound` when there is none.
     pub fn contents(&self, path: &str) -> io::Result<Vec<u8>> {
-        let mut disk = self.shared.disk();
+        let disk = self.shared.disk();
         let id = disk.find(path)?;
-        Ok(disk.image(id).bytes())
+        Ok(disk.image_to_read(id).bytes())
     }
 
     /// Flips the bits of `mask` in the byte at `offset`. This damage survives a crash, is not counted as an
@@ -258,6 +285,7 @@ impl SimFs {
     /// Calls `ask` if the disk has power, and adds the path to its error.
     fn with<T>(&self, path: &str, ask: impl FnOnce(&mut SimDisk) -> io::Result<T>) -> io::Result<T> {
         debug_assert!(is_inside(path), "{path:?} leaves the root");
+        self.shared.make_calls();
         let mut disk = self.shared.disk();
         disk.plan.check_power().and_then(|()| ask(&mut disk)).map_err(|e| with_path(path, &e))
     }
@@ -333,6 +361,7 @@ struct SimFile {
 
 impl SimFile {
     fn with<T>(&self, ask: impl FnOnce(&mut SimDisk) -> io::Result<T>) -> io::Result<T> {
+        self.shared.make_calls();
         let mut disk = self.shared.disk();
         disk.plan.check_power().and_then(|()| ask(&mut disk)).map_err(|e| with_path(&self.path, &e))
     }
@@ -344,7 +373,7 @@ impl SimFile {
 
 impl File for SimFile {
     fn len(&self) -> io::Result<u64> {
-        self.with(|disk| Ok(disk.image(self.id).len()))
+        self.with(|disk| Ok(disk.image_to_read(self.id).len()))
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
@@ -354,7 +383,7 @@ impl File for SimFile {
                 reads.push(Op { kind: OpKind::Read, path, offset, len });
             }
             disk.check_readable(self.id, offset, buf.len() as u64)?;
-            let image = disk.image(self.id);
+            let image = disk.image_to_read(self.id);
             let end = offset.checked_add(buf.len() as u64);
             if !buf.is_empty() && end.is_none_or(|end| end > image.len()) {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -394,7 +423,7 @@ impl File for SimFile {
     }
 
     fn next_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
-        self.with(|disk| Ok(disk.image(self.id).next_hole(range)))
+        self.with(|disk| Ok(disk.image_to_read(self.id).next_hole(range)))
     }
 
     fn lock_shared(&self) -> io::Result<()> {
@@ -412,14 +441,16 @@ impl File for SimFile {
 
     fn usage(&self) -> io::Result<FileUsage> {
         self.with(|disk| {
-            let allocated_bytes = disk.image(self.id).allocated();
+            let allocated_bytes = disk.image_to_read(self.id).allocated();
             Ok(FileUsage { allocated_bytes, links: disk.links(self.id) })
         })
     }
 
     fn evict(&self) -> io::Result<()> {
         self.with(|disk| {
-            disk.image(self.id).evict();
+            if disk.image_to_read(self.id).is_in_doubt() {
+                disk.image(self.id).evict();
+            }
             Ok(())
         })
     }

@@ -1,6 +1,7 @@
 //! The planned faults of the disk, and the trace of its operations.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::ops::Range;
 
@@ -62,8 +63,11 @@ struct HeldSyncs {
     held: usize,
 }
 
-/// The planned faults, counted from 1 over all operations since the disk was created.
-#[derive(Debug, Default)]
+/// A function that a test wants to be called once.
+pub(super) type PlannedCall = Box<dyn FnOnce() + Send>;
+
+/// The planned faults and calls, counted from 1 over all operations since the disk was created.
+#[derive(Default)]
 pub(super) struct FaultPlan {
     pub(super) trace: Vec<Op>,
     /// The recorded reads, if recording is on.
@@ -77,9 +81,32 @@ pub(super) struct FaultPlan {
     pub(super) power_lost: bool,
     gates: BTreeMap<u64, HeldSyncs>,
     gates_made: u64,
+    /// By the number of the operation that each is made before.
+    calls: Vec<(u64, PlannedCall)>,
+}
+
+impl fmt::Debug for FaultPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultPlan").field("operations", &self.operations()).finish_non_exhaustive()
+    }
 }
 
 impl FaultPlan {
+    pub(super) fn add_call(&mut self, before: u64, call: PlannedCall) {
+        self.calls.push((before, call));
+    }
+
+    pub(super) fn forget_calls(&mut self) {
+        self.calls.clear();
+    }
+
+    /// A call that is to be made before the next operation.
+    pub(super) fn take_due_call(&mut self) -> Option<PlannedCall> {
+        let next = self.operations() + 1;
+        let due = self.calls.iter().position(|(before, _)| *before <= next)?;
+        Some(self.calls.swap_remove(due).1)
+    }
+
     /// Starts an operation. The one during which the power is lost is started, too: it may change the disk.
     pub(super) fn begin(&mut self, op: Op) -> io::Result<()> {
         self.check_power()?;

@@ -70,6 +70,22 @@ impl SimRemote {
         self.lock().plan.down_at = Some(n);
     }
 
+    /// A copy of the remote as it is now: its objects, and the writes that have not landed. Both go on apart from each other.
+    pub fn copy(&self) -> Self {
+        let state = Mutex::new(self.lock().copy());
+        Self { shared: Arc::new(SimShared { state, changed: Condvar::new() }) }
+    }
+
+    /// Calls `then` once, before the `n`-th call of all kinds, counted from 1 since the remote was made.
+    pub fn call_before(&self, n: u64, then: impl FnOnce() + Send + 'static) {
+        self.lock().plan.to_do.push((n, Box::new(then)));
+    }
+
+    /// Forgets the functions that were to be called.
+    pub fn forget_calls(&self) {
+        self.lock().plan.to_do.clear();
+    }
+
     /// Makes puts and deletes be refused, or allows them again.
     pub fn set_read_only(&self, read_only: bool) {
         self.lock().plan.read_only = read_only;
@@ -112,13 +128,13 @@ impl SimRemote {
 
     /// The bytes of an object.
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
-        self.lock().objects.get(name).map(|object| object.bytes.to_vec())
+        self.lock().objects.get(name).map(|object| object.bytes.clone())
     }
 
     /// Stores an object as a stranger would: without a nonce.
     pub fn place(&self, name: &str, bytes: &[u8]) {
-        let object = StoredObject::new(bytes.into(), None);
-        self.lock().objects.insert(name.to_owned(), object);
+        let object = StoredObject::new(bytes.to_vec(), None);
+        self.lock().objects.insert(name.to_owned(), Arc::new(object));
     }
 
     /// Removes an object as a stranger would.
@@ -175,6 +191,9 @@ impl SimRemote {
         call: RemoteCall,
     ) -> Result<(MutexGuard<'_, SimState>, Option<RemoteFault>), RemoteError> {
         debug_assert!((call as usize) < CALL_KINDS);
+        while let Some(then) = { self.lock().plan.take_due() } {
+            then();
+        }
         let mut state = self.lock();
         let fault = state.plan.begin(call);
         if state.plan.held[call as usize].holds {
@@ -269,9 +288,11 @@ impl Remote for SimRemote {
         let length = usize::try_from(object.body.length()).unwrap_or(usize::MAX);
         let mut bytes = vec![0; length];
         object.body.read_at(0, &mut bytes).map_err(RemoteError::Body)?;
-        let stored = StoredObject::new(bytes.into(), Some(object.nonce.to_owned()));
-        let attributes = stored.attributes(object.name);
-        let write = LateWrite::Put { name: object.name.to_owned(), stored, create_only: object.create_only };
+        let stored = StoredObject::new(bytes, Some(object.nonce.to_owned()));
+        // The answer to a put need not tell an MD5, and few callers want to know it.
+        let attributes = stored.attributes_without_md5(object.name);
+        let (name, stored) = (object.name.to_owned(), Arc::new(stored));
+        let write = LateWrite::Put { name, stored, create_only: object.create_only };
         self.write(RemoteCall::Put, write).map(|()| attributes)
     }
 
@@ -312,7 +333,8 @@ impl Remote for SimRemote {
         }
         let listed =
             state.objects.iter().filter(|(name, _)| name.starts_with(prefix) && name.as_str() > after);
-        let attributes = listed.map(|(name, object)| RemoteObject { nonce: None, ..object.attributes(name) });
+        let attributes =
+            listed.map(|(name, object)| RemoteObject { nonce: None, ..object.attributes_without_md5(name) });
         Ok(attributes.take(PAGE_LEN).collect())
     }
 

@@ -53,9 +53,18 @@ pub(super) struct RemotePlan {
     planned: VecDeque<(RemoteCall, RemoteFault)>,
     random: Option<SeededEntropy>,
     per_mille: u64,
+    /// Functions to be called once, by the number of the call that each comes before.
+    pub(super) to_do: Vec<(u64, Box<dyn FnOnce() + Send>)>,
 }
 
 impl RemotePlan {
+    /// A function that is to be called before the next call.
+    pub(super) fn take_due(&mut self) -> Option<Box<dyn FnOnce() + Send>> {
+        let next = self.all_calls() + 1;
+        let due = self.to_do.iter().position(|(before, _)| *before <= next)?;
+        Some(self.to_do.swap_remove(due).1)
+    }
+
     pub(super) fn add(&mut self, call: RemoteCall, fault: RemoteFault) {
         self.planned.push_back((call, fault));
     }

@@ -11,7 +11,7 @@ use crate::base::digest::Md5;
 /// All of a simulated remote.
 #[derive(Default)]
 pub(super) struct SimState {
-    pub(super) objects: BTreeMap<String, StoredObject>,
+    pub(super) objects: BTreeMap<String, Arc<StoredObject>>,
     /// Writes with the number of the call before which they land, in the order in which they were sent.
     pub(super) late: Vec<(u64, LateWrite)>,
     pub(super) bytes_read: u64,
@@ -21,34 +21,44 @@ pub(super) struct SimState {
 }
 
 pub(super) struct StoredObject {
-    pub(super) bytes: Arc<[u8]>,
+    pub(super) bytes: Vec<u8>,
     pub(super) nonce: Option<String>,
     /// Their MD5, once it was asked for.
     md5: OnceLock<[u8; 16]>,
 }
 
 /// A write whose answer was failure, and that may still land.
+#[derive(Clone)]
 pub(super) enum LateWrite {
-    Put { name: String, stored: StoredObject, create_only: bool },
+    Put { name: String, stored: Arc<StoredObject>, create_only: bool },
     Delete { name: String },
 }
 
 impl StoredObject {
-    pub(super) fn new(bytes: Arc<[u8]>, nonce: Option<String>) -> Self {
+    pub(super) fn new(bytes: Vec<u8>, nonce: Option<String>) -> Self {
         Self { bytes, nonce, md5: OnceLock::new() }
     }
 
     pub(super) fn attributes(&self, name: &str) -> RemoteObject {
-        RemoteObject {
-            name: name.to_owned(),
-            length: self.bytes.len() as u64,
-            nonce: self.nonce.clone(),
-            md5: Some(*self.md5.get_or_init(|| Md5::of(&self.bytes))),
-        }
+        let md5 = Some(*self.md5.get_or_init(|| Md5::of(&self.bytes)));
+        RemoteObject { md5, ..self.attributes_without_md5(name) }
+    }
+
+    pub(super) fn attributes_without_md5(&self, name: &str) -> RemoteObject {
+        let (length, nonce) = (self.bytes.len() as u64, self.nonce.clone());
+        RemoteObject { name: name.to_owned(), length, nonce, md5: None }
     }
 }
 
 impl SimState {
+    /// The same objects and late writes, without faults.
+    pub(super) fn copy(&self) -> Self {
+        let lands_at =
+            |(at, write): &(u64, LateWrite)| (at.saturating_sub(self.plan.all_calls()), write.clone());
+        let late = self.late.iter().map(lands_at).collect();
+        Self { objects: self.objects.clone(), late, ..Self::default() }
+    }
+
     /// Carries out a write. A create of a taken name succeeds where the object is its own.
     pub(super) fn apply(&mut self, write: LateWrite) -> Result<(), RemoteError> {
         match write {
@@ -78,7 +88,7 @@ impl SimState {
         let Some(object) = self.objects.get_mut(name) else { return false };
         let mut bytes = object.bytes.to_vec();
         bytes.get_mut(offset).into_iter().for_each(|byte| *byte ^= 0x20);
-        *object = StoredObject::new(bytes.into(), object.nonce.take());
+        *object = Arc::new(StoredObject::new(bytes, object.nonce.clone()));
         true
     }
 }

@@ -1,7 +1,7 @@
 //! The tests of the tier and of the log on a remote, with a remote whose objects are encrypted.
 
 use super::tier::{ENCRYPTED, NOTHING_LOCAL, Tiered, encrypted, key, refuses_cold_reads, work};
-use super::{ship, tier, *};
+use super::{ship, ship_crashes, tier, *};
 use crate::format::RemoteMark;
 
 #[test]
@@ -47,7 +47,7 @@ fn the_log_holds() {
 fn the_log_holds_whatever_fails() {
     encrypted(&[
         ship::a_root_makes_a_restore_short_and_every_point_of_a_crash_leads_to_a_store,
-        ship::whatever_fails_what_was_answered_is_on_the_remote,
+        ship_crashes::whatever_fails_what_was_answered_is_on_the_remote,
     ]);
 }
 

@@ -36,6 +36,7 @@ mod replay;
 mod script;
 mod scrub;
 mod ship;
+mod ship_crashes;
 mod ship_window;
 mod steps;
 mod tier;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::ship::{LITTLE_LOCAL, restored, ship, shipping_with};
 use super::tier::{Tiered, work};
 use super::*;
-use crate::base::{Clock as _, Entropy as _};
+use crate::base::Clock as _;
 use crate::format::{Claim, CopyPhase, RETURN, Root};
 use crate::fs::Fs as _;
 use crate::fs::sim::CrashPolicy;
@@ -15,7 +15,7 @@ use crate::remote::sim::RemoteCall;
 const MINUTE: Duration = Duration::from_secs(60);
 /// Roots that may become a base come every two hours.
 const ROOT_EVERY: Duration = Duration::from_secs(5 * 60);
-const WINDOW: Duration = Duration::from_secs(6 * 3600);
+pub(super) const WINDOW: Duration = Duration::from_secs(6 * 3600);
 
 fn begun(tiered: &Tiered, fs: &SimFs) -> Store {
     let store = shipping_with(tiered, fs, ship_options(ShipMode::Async));
@@ -23,7 +23,7 @@ fn begun(tiered: &Tiered, fs: &SimFs) -> Store {
     store
 }
 
-fn ship_options(mode: ShipMode) -> ShipOptions {
+pub(super) fn ship_options(mode: ShipMode) -> ShipOptions {
     ShipOptions { mode, root_every: ROOT_EVERY, window: WINDOW }
 }
 
@@ -321,183 +321,4 @@ fn a_time_that_leaves_the_window_before_the_start_is_refused() {
         matches!(&refused, Err(StoreError::ReadOnly(why)) if why.contains("a later time")),
         "{refused:?}"
     );
-}
-
-/// A host that writes, ships and deletes, crashes, is taken over and goes back, with a remote that fails.
-struct WindowRun {
-    tiered: Tiered,
-    fs: SimFs,
-    store: Store,
-    /// Hosts that were taken over and do not know it.
-    stalled: Vec<Store>,
-    draw: SeededEntropy,
-    /// The last answered value of each key; nothing where a write is in doubt.
-    values: BTreeMap<String, Option<u64>>,
-    /// What was shipped, by its time.
-    points: Vec<(Timestamp, BTreeMap<String, Option<u64>>)>,
-    restores: u64,
-}
-
-impl WindowRun {
-    fn new(seed: u64) -> Self {
-        let tiered = Tiered::new(LITTLE_LOCAL);
-        let fs = tiered.fs.clone();
-        let store = begun(&tiered, &fs);
-        store.create_bucket("b", "admin").unwrap();
-        ship(&store).unwrap();
-        let (values, points) = (BTreeMap::new(), Vec::new());
-        let draw = SeededEntropy::new(seed);
-        Self { tiered, fs, store, stalled: Vec::new(), draw, values, points, restores: 0 }
-    }
-
-    fn below(&self, bound: u64) -> u64 {
-        self.draw.next_u64() % bound
-    }
-
-    fn step(&mut self) {
-        match self.below(48) {
-            0..14 => self.write(),
-            14..24 => self.ship(),
-            24..27 => drop(self.store.tier_step(&self.draw)),
-            27..29 => drop(reclaim_all(&self.store)),
-            29 => self.store.shared.segments.retire(|_| true),
-            30..36 => self.tiered.clock.advance(Duration::from_secs(self.below(7200))),
-            36..41 => drop(self.store.retention_step()),
-            41 => self.stalled_step(),
-            42 => self.tiered.remote.land_late_writes(),
-            43 => self.crash(),
-            44 => self.take_over(None),
-            45 if self.below(3) == 0 => self.go_back(),
-            _ => self.check_a_point(),
-        }
-    }
-
-    fn write(&mut self) {
-        let key = format!("k{}", self.below(8));
-        let value = (self.below(4) > 0).then(|| self.draw.next_u64());
-        let done = match value {
-            Some(seed) => put(&self.store, "b", &key, &value_of(seed)).map(|_| ()),
-            None => delete(&self.store, "b", &key, Selector::Current).map(|_| ()),
-        };
-        match done {
-            Ok(()) => drop(self.values.insert(key, value)),
-            Err(StoreError::RemoteUnavailable(_) | StoreError::InDoubt(_) | StoreError::DiskFull) => {
-                self.values.remove(&key);
-            }
-            Err(error) => panic!("{key}: {error}"),
-        }
-    }
-
-    fn ship(&mut self) {
-        if ship(&self.store).is_ok() {
-            self.tiered.clock.advance(Duration::from_millis(2));
-            self.points.push((self.tiered.clock.now(), self.values.clone()));
-            self.tiered.clock.advance(Duration::from_millis(2));
-        }
-    }
-
-    /// A host that was taken over may be about to delete.
-    fn stalled_step(&mut self) {
-        if let Some(store) = self.stalled.pop() {
-            let _ = store.retention_step();
-            let _ = ship(&store);
-        }
-    }
-
-    fn crash(&mut self) {
-        self.fs = self.fs.crash(CrashPolicy::Random(self.draw.next_u64()));
-        self.store = shipping_with(&self.tiered, &self.fs, ship_options(ShipMode::Async));
-        self.calmly(|run| ship(&run.store).unwrap());
-        self.values.clear();
-    }
-
-    /// Does something while the remote does not fail.
-    fn calmly<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        self.tiered.remote.fail_at_random(0, 0);
-        work(self)
-    }
-
-    fn take_over(&mut self, at: Option<Timestamp>) {
-        self.calmly(|run| {
-            let (fs, new) = loop {
-                let fs = match at {
-                    Some(at) => restored_at(&run.tiered, at).unwrap(),
-                    None => restored(&run.tiered),
-                };
-                let new = shipping_with(&run.tiered, &fs, ship_options(ShipMode::Async));
-                match ship(&new) {
-                    Ok(()) => break (fs, new),
-                    // A late parcel of the old host has landed since the restore.
-                    Err(StoreError::ReadOnly(_)) => {}
-                    Err(error) => panic!("no reign begins: {error}"),
-                }
-            };
-            run.stalled.push(std::mem::replace(&mut run.store, new));
-            run.fs = fs;
-            run.values.clear();
-        });
-    }
-
-    /// Goes on from a point within the window; all after it is given up.
-    fn go_back(&mut self) {
-        if let Some((at, values)) = self.a_point() {
-            self.take_over(Some(at));
-            self.points.retain(|(time, _)| *time <= at);
-            self.compare(&values, &self.store);
-        }
-    }
-
-    fn a_point(&self) -> Option<(Timestamp, BTreeMap<String, Option<u64>>)> {
-        let now = self.tiered.clock.now();
-        let first = self.points.partition_point(|(at, _)| now.since(*at) >= WINDOW);
-        let points = &self.points[first..];
-        let nth = self.below(points.len().max(1) as u64) as usize;
-        points.get(nth).cloned()
-    }
-
-    fn check_a_point(&mut self) {
-        self.calmly(|run| {
-            let Some((at, values)) = run.a_point() else { return };
-            let there = run.tiered.open_on(&restored_at(&run.tiered, at).unwrap());
-            run.compare(&values, &there);
-            run.restores += 1;
-        });
-    }
-
-    fn compare(&self, values: &BTreeMap<String, Option<u64>>, there: &Store) {
-        for (key, value) in values {
-            let found = match get(there, "b", key) {
-                Err(StoreError::NoSuchKey) => None,
-                found => Some(found.unwrap()),
-            };
-            assert!(found == value.map(value_of), "{key}");
-        }
-        assert_eq!(there.health().damage, []);
-    }
-}
-
-fn value_of(seed: u64) -> Vec<u8> {
-    let len = if seed.is_multiple_of(7) { seed % 1_200_000 } else { seed % 3000 };
-    bytes(seed, len as usize)
-}
-
-#[test]
-fn whatever_fails_each_shipped_state_of_the_window_comes_back() {
-    let first = seed();
-    let runs = std::env::var("SILTSTONE_SHIP_RUNS").map_or(4, |runs| runs.parse().unwrap());
-    let (mut restores, mut deletes) = (0, 0);
-    for seed in first..first + runs {
-        println!("seed {seed}");
-        let mut run = WindowRun::new(seed);
-        for step in 0..300 {
-            run.tiered.remote.fail_at_random(seed + step, if step / 40 % 2 == 0 { 60 } else { 0 });
-            run.step();
-        }
-        run.calmly(|run| run.tiered.remote.land_late_writes());
-        run.check_a_point();
-        restores += run.restores;
-        deletes += run.tiered.remote.calls(RemoteCall::Delete);
-    }
-    println!("{restores} restores, {deletes} deletes");
-    assert!(restores > 0 && deletes > 0);
 }

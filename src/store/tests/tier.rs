@@ -99,10 +99,26 @@ impl Tiered {
 
     /// As `open_on`, with the remote as it is.
     pub(super) fn open_unmarked(&self, fs: &SimFs) -> Store {
+        self.try_open_on(fs).unwrap()
+    }
+
+    /// As `open_unmarked`, of a disk that may fail.
+    pub(super) fn try_open_on(&self, fs: &SimFs) -> Result<Store, OpenError> {
         let options = StoreOptions { segment_max_bytes: 4 * MIB, ..options() };
         let (fs, entropy) = (Arc::new(fs.clone()), SeededEntropy::new(1));
         let tier = (self.reached(), self.options);
-        Store::open_tiered(fs, self.clock.clone(), &entropy, options, tier).unwrap()
+        Store::open_tiered(fs, self.clock.clone(), &entropy, options, tier)
+    }
+
+    /// The same remote and clock with another disk.
+    pub(super) fn handle(&self, fs: &SimFs) -> Self {
+        Self { fs: fs.clone(), clock: self.clock.clone(), remote: self.remote.clone(), options: self.options }
+    }
+
+    /// Copies of all, which go on by themselves.
+    pub(super) fn copy(&self) -> Self {
+        let clock = Arc::new(ManualClock::new(self.clock.now()));
+        Self { fs: self.fs.copy(), clock, remote: self.remote.copy(), options: self.options }
     }
 }
 
