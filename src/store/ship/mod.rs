@@ -385,7 +385,7 @@ impl Store {
             }
             begun => begun?,
         }
-        let reign = (claimed.epoch, claimed.nonce.clone());
+        let reign = (&cut, claimed.nonce.clone());
         ship.signing.store(claimed.epoch, Ordering::Release);
         *state = ReignStage::Idle;
         *state = ReignStage::Reigning(Box::new(Reign::new(&self.shared, reign, self.shared.published())?));

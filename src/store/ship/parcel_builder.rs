@@ -9,11 +9,14 @@ use super::shipped_ranges::ShippedRanges;
 use crate::base::digest::Crc32;
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::format::{
-    CopyPhase, Entry, ExtentRef, Features, LogPosition, PIECE_MAX_BYTES, Parcel, ParcelHead, ParcelPiece,
+    CopyPhase, Entry, ExtentRef, Features, Group, LogPosition, PIECE_MAX_BYTES, Parcel, ParcelHead,
+    ParcelPiece, segment_path,
 };
 use crate::fs::File;
-use crate::log::{FollowedGroup, LogError, Segments};
+use crate::index::Index;
+use crate::log::{Damage, FollowedGroup, LogError, LogFollower, Segments};
 use crate::remote::{Body, NewObject, Remote};
+use crate::store::loader::pack_is_good;
 use crate::store::remote_request::{FileBody, patience};
 use crate::store::shared::SharedStore;
 
@@ -35,6 +38,24 @@ pub(super) struct ShippedSegments {
 }
 
 impl ShippedSegments {
+    /// Those of a reign that has shipped nothing: the remote has some segments.
+    pub(super) fn of(index: &Index) -> Self {
+        let remote = index.remote_copies(None).filter(|(_, copy)| copy.phase == CopyPhase::Remote);
+        Self { remote: remote.map(|(id, _)| id).collect(), ..Self::default() }
+    }
+
+    /// Goes back to the place of a follower: the segments whose copies the groups up to `through` tell of are not known to be remote there.
+    pub(super) fn go_back(&mut self, mut follower: LogFollower, through: u64) -> Result<(), LogError> {
+        while let Some(followed) = follower.next(through)? {
+            for entry in &followed.group.entries {
+                if let Entry::RemoteSegment { segment, .. } = entry {
+                    self.remote.remove(segment);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Forgets the first parcels of segments that the remote has.
     pub(super) fn forget_remote(&mut self) {
         let Self { first, remote, .. } = self;
@@ -96,6 +117,23 @@ impl<'a> ParcelBuilder<'a> {
 
     fn is_long(&self) -> bool {
         self.parcel.groups.len() + self.parcel.inline.len() >= PARCEL_TARGET_BYTES
+    }
+
+    /// Fails where bytes that a group names are gone or damaged.
+    pub(super) fn check(&self, group: &Group) -> Result<(), LogError> {
+        let is_here = |segment: u64| !self.shipped.remote.contains(&segment);
+        for extent in group.entries.iter().flat_map(Entry::extents).filter(|it| is_here(it.segment)) {
+            self.shared.segments.get(extent.segment)?.check_payload(extent)?;
+        }
+        match &group.header.pack {
+            Some(pack) if is_here(pack.segment) => {
+                let is_good = pack_is_good(self.shared.fs.as_ref(), self.shared.store, pack)?;
+                let damage =
+                    || Damage::new(segment_path(pack.segment), pack.offset, "bytes of a pack are gone");
+                if is_good { Ok(()) } else { Err(damage().into()) }
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Adds a group, and the bytes that it names.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::parcel_builder::{FrozenParcel, ParcelBuilder, ShippedSegments, put};
 use super::{FENCE_CHECK_INTERVAL, ReignError, Ship};
 use crate::base::Timestamp;
-use crate::format::{CopyPhase, Cut, FileKind, LogPosition, Root, checkpoint_path};
+use crate::format::{Cut, FileKind, LogPosition, Root, checkpoint_path};
 use crate::index::{Cursor, Index};
 use crate::log::{LogError, LogFollower, list_numbers};
 use crate::store::checkpointer;
@@ -17,12 +17,17 @@ use crate::store::shared::{LogShipping as _, Published, SharedStore};
 /// Keys that are looked at in one step.
 const KEYS_AT_ONCE: usize = 256;
 
+/// Parcels of the own tail: to fill a directory again costs less than more of them.
+const TAIL_PARCELS_MAX: u64 = 32;
+
 /// A reign that has begun.
 pub(super) struct Reign {
     epoch: u64,
     nonce: String,
     follower: LogFollower,
     shipped: ShippedSegments,
+    /// The last group that the own log had when the reign began; 0 once the groups up to it were shipped.
+    tail: u64,
     /// The index with bytes to be shipped at the beginning, and how far they are.
     base: Option<(Arc<Index>, Cursor)>,
     /// The parcel that is on its way, and that every try puts.
@@ -42,22 +47,24 @@ pub(super) struct Reign {
 }
 
 impl Reign {
-    /// A reign whose cut is put. Its bytes have to follow.
+    /// A reign whose cut is put. The groups that it does not adopt and its bytes have to follow.
     pub(super) fn new(
         shared: &SharedStore,
-        (epoch, nonce): (u64, String),
+        (cut, nonce): (&Cut, String),
         Published { index, sequence, .. }: Published,
     ) -> Result<Self, ReignError> {
-        let follower = LogFollower::after(shared.fs.clone(), shared.store, sequence);
-        let mut shipped = ShippedSegments::default();
-        let remote = index.remote_copies(None).filter(|(_, copy)| copy.phase == CopyPhase::Remote);
-        shipped.remote = remote.map(|(id, _)| id).collect();
+        let from = if cut.former == 0 { sequence } else { cut.end.sequence };
+        let failed = |error: LogError| ReignError::Store(shared.failed(error));
+        let after = |sequence| LogFollower::after(shared.fs.clone(), shared.store, sequence).map_err(failed);
+        let mut shipped = ShippedSegments::of(&index);
+        shipped.go_back(after(from)?, sequence).map_err(failed)?;
         let now = shared.clock.now();
         Ok(Self {
-            epoch,
+            epoch: cut.epoch,
             nonce,
-            follower: follower.map_err(|error| ReignError::Store(shared.failed(error)))?,
+            follower: after(from)?,
             shipped,
+            tail: sequence,
             base: Some((index, Cursor::Start)),
             pending: None,
             root_first: 1,
@@ -74,6 +81,7 @@ impl Reign {
     /// Ships the bytes of all segments that the remote does not have, and the first root. Nothing is written meanwhile. After an error
     /// of the remote another call goes on.
     pub(super) fn begin(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
+        self.ship_tail(ship, shared)?;
         self.ship_base(ship, shared)?;
         let root = match self.pending_root {
             Some(root) => root,
@@ -180,6 +188,36 @@ impl Reign {
         self.ends.insert(0, (after, root.covered.sequence));
     }
 
+    /// Ships the groups after those that the reign adopts, with their bytes: a standby that has the adopted ones goes on with them. Where
+    /// their bytes are gone, as after a start that did not ship, or where they are many, the first root alone has them.
+    fn ship_tail(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
+        while self.tail > 0 {
+            self.put_pending(ship, shared)?;
+            match self.try_build(shared, self.tail, true) {
+                Ok(Some(parcel)) if self.next_counter <= TAIL_PARCELS_MAX => self.pending = Some(parcel),
+                Ok(None) => self.tail = 0,
+                unfinished => {
+                    let why = unfinished.err().map_or("they are many".to_owned(), |error| error.to_string());
+                    log::info!(
+                        "standbys have to be filled again: not all groups before the start are shipped: {why}"
+                    );
+                    self.give_tail_up(shared)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn give_tail_up(&mut self, shared: &SharedStore) -> Result<(), ReignError> {
+        if let Some((index, _)) = &self.base {
+            self.shipped = ShippedSegments::of(index);
+        }
+        let follower = LogFollower::after(shared.fs.clone(), shared.store, self.tail);
+        self.follower = follower.map_err(|error| ReignError::Store(shared.failed(error)))?;
+        self.tail = 0;
+        Ok(())
+    }
+
     /// Ships the live bytes of the segments that the remote does not have, in parcels without groups.
     fn ship_base(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
         self.put_pending(ship, shared)?;
@@ -202,19 +240,28 @@ impl Reign {
 
     /// The next parcel; `None` if there is no group up to `through`.
     fn build(&mut self, shared: &SharedStore, through: u64) -> Result<Option<FrozenParcel>, ReignError> {
+        self.try_build(shared, through, false).map_err(|error| ReignError::Store(shared.failed(error)))
+    }
+
+    /// As [`Reign::build`]; where the bytes are in doubt, they are read and verified first.
+    fn try_build(
+        &mut self,
+        shared: &SharedStore,
+        through: u64,
+        is_in_doubt: bool,
+    ) -> Result<Option<FrozenParcel>, LogError> {
         let (epoch, counter, before) = (self.epoch, self.next_counter, self.follower.position());
         if before.sequence >= through {
             return Ok(None);
         }
         let mut builder = ParcelBuilder::new(shared, &mut self.shipped, (epoch, counter), before);
-        let mut add_all = || -> Result<(), LogError> {
-            while !builder.is_full() {
-                let Some(group) = self.follower.next(through)? else { break };
-                builder.add(&group)?;
+        while !builder.is_full() {
+            let Some(group) = self.follower.next(through)? else { break };
+            if is_in_doubt {
+                builder.check(&group.group)?;
             }
-            Ok(())
-        };
-        add_all().map_err(|error| ReignError::Store(shared.failed(error)))?;
+            builder.add(&group)?;
+        }
         Ok(Some(builder.finish()))
     }
 

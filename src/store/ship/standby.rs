@@ -285,6 +285,16 @@ impl Standby {
         if last.is_some_and(|last| place.next > last) {
             return Ok(NextParcel::Missing);
         }
+        // The parcels before the first root of a reign: those without groups have bytes that the directory has.
+        if self.root.is_none_or(|root| root.epoch != place.epoch || place.next <= root.after) {
+            let Some(head) = log.head_of_parcel(place.epoch, place.next)? else {
+                return Ok(NextParcel::Missing);
+            };
+            if head.before == head.end && head.end == copy.end {
+                place.next += 1;
+                return Ok(NextParcel::Applied);
+            }
+        }
         let Some(parcel) = log.find_parcel(place.epoch, place.next)? else {
             return Ok(NextParcel::Missing);
         };
@@ -471,15 +481,19 @@ fn onward(log: RemoteLog<'_>, newest: &Cut, place: LogPlace, end: LogPosition) -
     })
 }
 
-/// The place in a reign that has adopted all groups of a directory. The parcels before its first root have bytes alone, which the
-/// directory has. Groups that the writer had not shipped in an earlier reign are in that root alone.
+/// The place in a reign that has adopted all groups of a directory: it begins with the groups that its host had besides, or where there are
+/// none or they are in its first root alone, after that root.
 fn into_reign(log: RemoteLog<'_>, epoch: u64, end: LogPosition) -> Result<Onward, ShipError> {
+    let begin = Onward::There(LogPlace { epoch, next: 1 });
     let first = line(log.remote, &Root::name(epoch, 1), Root::decode)?;
     Ok(match first.filter(|root| root.store == log.store && root.epoch == epoch) {
         Some(root) if root.covered == end => Onward::There(LogPlace { epoch, next: root.after + 1 }),
-        None if log.newest_root(epoch, None, &mut |_| true)?.is_none() => {
-            Onward::There(LogPlace { epoch, next: 1 })
+        Some(_)
+            if log.head_of_parcel(epoch, 1)?.is_some_and(|head| head.before == end && head.end != end) =>
+        {
+            begin
         }
+        None if log.newest_root(epoch, None, &mut |_| true)?.is_none() => begin,
         Some(_) | None => Onward::Gap,
     })
 }

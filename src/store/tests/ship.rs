@@ -4,7 +4,7 @@ use super::tier::{NOTHING_LOCAL, Tiered, work};
 use super::*;
 use crate::base::limits::MIB;
 use crate::format::{Claim, PARCEL_MAX_BYTES, Parcel, Root};
-use crate::fs::sim::CrashPolicy;
+use crate::fs::sim::{CrashPolicy, OpKind};
 use crate::remote::sim::{RemoteCall, RemoteFault};
 use crate::store::verify::verify;
 
@@ -329,12 +329,12 @@ fn a_standby_goes_from_reign_to_reign() {
     follow(&mut two);
     assert_eq!((two.figures().epoch, two.figures().fills), (2, 1));
     assert_eq!(two.figures().sequence, old.health().sequence);
-    // This one adds a group when it opens, which its first root alone has.
+    // This one adds a group when it opens, which is the first of its reign.
     let new = promoted(&tiered, &first, &mut one, ShipMode::Async);
     put(&new, "b", "k", b"2").unwrap();
     ship(&new).unwrap();
     follow(&mut two);
-    assert_eq!((two.figures().epoch, two.figures().fills), (3, 2));
+    assert_eq!((two.figures().epoch, two.figures().fills), (3, 1));
     assert_eq!(two.figures().sequence, new.health().sequence);
     // It starts again, and finds its place.
     let mut two = standby_on(&tiered, &second);
@@ -343,6 +343,73 @@ fn a_standby_goes_from_reign_to_reign() {
     let newest = promoted(&tiered, &second, &mut two, ShipMode::Async);
     assert_eq!(get(&newest, "b", "k").unwrap(), b"2");
     assert_eq!(get(&newest, "b", "l").unwrap(), b"1");
+}
+
+#[test]
+fn a_standby_goes_on_with_what_a_writer_had_not_shipped_before_its_start() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let old = begun(&tiered, &tiered.fs, ShipMode::Async);
+    old.create_bucket("b", "admin").unwrap();
+    ship(&old).unwrap();
+    let fs = SimFs::new();
+    let mut standby = standby_on(&tiered, &fs);
+    follow(&mut standby);
+    for at in 0..4 {
+        put(&old, "b", &format!("k{at}"), &bytes(at, 400_000)).unwrap();
+        put(&old, "b", "s", &bytes(at, 400)).unwrap();
+    }
+    // A segment is remote by a group that is not shipped, and so is its data.
+    reclaim_all(&old).unwrap();
+    old.shared.segments.retire(|_| true);
+    put(&old, "b", "k4", &bytes(4, 400_000)).unwrap();
+    reclaim_all(&old).unwrap();
+    assert!(work(&old).unwrap().sent > 0);
+    drop(old);
+    let host = tiered.fs.crash(CrashPolicy::KeepAll);
+    let old = begun(&tiered, &host, ShipMode::Async);
+    follow(&mut standby);
+    assert_eq!((standby.figures().epoch, standby.figures().fills), (2, 1));
+    assert_eq!(standby.figures().sequence, old.health().sequence);
+    is_whole(&fs);
+    let new = promoted(&tiered, &fs, &mut standby, ShipMode::Async);
+    for at in 0..5 {
+        assert!(get(&new, "b", &format!("k{at}")).unwrap() == bytes(at, 400_000), "k{at}");
+    }
+    assert_eq!(get(&new, "b", "s").unwrap(), bytes(3, 400));
+}
+
+#[test]
+fn groups_whose_bytes_went_in_a_start_that_did_not_ship_are_in_the_root_alone() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let old = begun(&tiered, &tiered.fs, ShipMode::Async);
+    old.create_bucket("b", "admin").unwrap();
+    put(&old, "b", "kept", &bytes(1, 300_000)).unwrap();
+    ship(&old).unwrap();
+    let fs = SimFs::new();
+    let mut standby = standby_on(&tiered, &fs);
+    follow(&mut standby);
+    // The end of the first object is in the page where the second one begins.
+    put(&old, "b", "first", &bytes(2, 2_000_000)).unwrap();
+    put(&old, "b", "gone", &bytes(3, 1_500_000)).unwrap();
+    drop(old);
+    // Without the section [remote] it gives room back as any other store.
+    let unshipped = open(&tiered.fs);
+    unshipped.shared.segments.retire(|_| true);
+    delete(&unshipped, "b", "gone", Selector::Current).unwrap();
+    put(&unshipped, "b", "last", &bytes(4, 300_000)).unwrap();
+    reclaim_all(&unshipped).unwrap();
+    assert!(tiered.fs.trace().iter().any(|op| op.kind == OpKind::Punch));
+    drop(unshipped);
+    let old = begun(&tiered, &tiered.fs, ShipMode::Async);
+    follow(&mut standby);
+    assert_eq!((standby.figures().epoch, standby.figures().fills), (2, 2));
+    is_whole(&fs);
+    let new = promoted(&tiered, &fs, &mut standby, ShipMode::Async);
+    assert_eq!(keys(&new, "b"), ["first", "kept", "last"]);
+    for (key, seed, len) in [("first", 2, 2_000_000), ("kept", 1, 300_000), ("last", 4, 300_000)] {
+        assert!(get(&new, "b", key).unwrap() == bytes(seed, len), "{key}");
+    }
+    drop(old);
 }
 
 #[test]
