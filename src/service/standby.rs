@@ -67,8 +67,8 @@ impl StandbyService {
         if figures.epoch == 0 {
             return "a standby, which is being filled\n".to_owned();
         }
-        let (epoch, groups, secs) = (figures.epoch, figures.waiting_groups, lag.as_secs());
-        format!("a standby of reign {epoch}, {groups} groups and {secs} s behind\n")
+        let StandbyFigures { epoch, waiting_groups: groups, lag_bytes: bytes, .. } = figures;
+        format!("a standby of reign {epoch}, {groups} groups, {bytes} bytes and {} s behind\n", lag.as_secs())
     }
 
     fn refusal(&self, error: S3Error, resource: &str, head: bool) -> Response {

@@ -125,6 +125,7 @@ pub use requests::{
 pub use scrub::{DamagedObject, ScrubPace, Scrubbed};
 pub use ship::audit::{RemoteAudit, RemoteReach, audit_remote, delete_strangers, remote_reach};
 pub use ship::divergent::{Divergence, DivergentChange, DivergentKind, divergent_changes};
+pub use ship::lag::{LogLag, log_lag};
 pub use ship::log_copy::follows;
 pub use ship::restore::{RemoteRestoreReport, restore_from_remote, restore_from_remote_at};
 pub use ship::standby::{Standby, StandbyFigures, StandbyStep, TakenOver};

@@ -17,7 +17,7 @@ use siltstone::log::{list_numbers, open_file};
 use siltstone::remote::probe::{ProbeReport, ProbeSize, nonce, probe};
 use siltstone::remote::{NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote};
 use siltstone::store::{
-    Progress, ShipError, audit_remote, delete_strangers, divergent_changes, remote_reach,
+    Progress, ShipError, audit_remote, delete_strangers, divergent_changes, log_lag, remote_reach,
     restore_from_remote, restore_from_remote_at,
 };
 
@@ -326,7 +326,11 @@ fn status(
     let own = store_in(data_dir).ok().zip(mark).map(|(store, mark)| store == mark.store);
     let reach = mark.map(|_| remote_reach(place.remote)).transpose();
     let reach = reach.map_err(|error| Failure::of(&place.name, error))?.flatten();
-    write_status((mark.as_ref(), own), &contents, reach, &place.name, json, out)?;
+    // A server may be at work in the directory, so that it cannot be read.
+    let disk = OsFs::new(data_dir);
+    let lag =
+        own.filter(|own| *own).and_then(|_| log_lag(place.remote, &ReadOnlyFs::new(&disk)).ok().flatten());
+    write_status((mark.as_ref(), own), &contents, (reach, lag), &place.name, json, out)?;
     Ok(if mark.is_none() || own == Some(false) { Outcome::Findings } else { Outcome::Success })
 }
 

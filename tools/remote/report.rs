@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use siltstone::format::RemoteMark;
 use siltstone::remote::RemoteObject;
 use siltstone::remote::probe::{ProbeCheck, ProbeReport};
-use siltstone::store::{Divergence, DivergentChange, RemoteAudit, RemoteReach, RemoteRestoreReport};
+use siltstone::store::{Divergence, DivergentChange, LogLag, RemoteAudit, RemoteReach, RemoteRestoreReport};
 
 use crate::show;
 
@@ -176,7 +176,7 @@ pub(super) fn write_audit(
 pub(super) fn write_status(
     (mark, own): (Option<&RemoteMark>, Option<bool>),
     contents: &Contents,
-    reach: Option<RemoteReach>,
+    (reach, lag): (Option<RemoteReach>, Option<LogLag>),
     place: &str,
     json: bool,
     out: &mut dyn Write,
@@ -196,6 +196,12 @@ pub(super) fn write_status(
             "decides_races": mark.map(|mark| mark.decides_races),
             "oldest": reach.map(|reach| reach.oldest.to_iso8601()),
             "newest": reach.map(|reach| reach.newest.to_iso8601()),
+            "reign": reach.map(|reach| reach.epoch),
+            "group": reach.map(|reach| reach.sequence),
+            "sign_of_life": reach.and_then(|reach| reach.sign).map(|sign| sign.to_iso8601()),
+            "lag": lag.map(|LogLag { is_here, groups, bytes, time }| {
+                json!({ "of": if is_here { "remote" } else { "directory" }, "groups": groups, "bytes": bytes, "seconds": time.as_secs() })
+            }),
         });
         for (kind, count, bytes) in contents.kinds() {
             described[kind] = json!({ "count": count, "bytes": bytes });
@@ -207,8 +213,14 @@ pub(super) fn write_status(
         let fit = if mark.decides_races { "tier, ship, takeover" } else { "tier, ship" };
         writeln!(out, "marked: {}, fit for {fit}", mark.made.to_iso8601())?;
     }
-    if let Some(RemoteReach { oldest, newest }) = reach {
+    if let Some(RemoteReach { oldest, newest, epoch, sequence, sign }) = reach {
         writeln!(out, "restores reach: {} to {}", oldest.to_iso8601(), newest.to_iso8601())?;
+        let sign = sign.map_or("none".to_owned(), |sign| sign.to_iso8601());
+        writeln!(out, "log: reign {epoch}, up to group {sequence}, last sign of life: {sign}")?;
+    }
+    if let Some(LogLag { is_here, groups, bytes, time }) = lag {
+        let behind = if is_here { "the log on the remote" } else { "the data directory" };
+        writeln!(out, "lag: {behind} lacks {groups} groups, {bytes} bytes, {} s", time.as_secs())?;
     }
     contents
         .kinds()

@@ -172,6 +172,8 @@ pub(in crate::service) fn ship(page: &mut Exposition, figures: &ShipFigures) {
     page.single("ship_waiting_groups", "gauge", help, figures.waiting_groups);
     let help = "Time since the remote had the whole log.";
     page.single("ship_lag_seconds", "gauge", help, figures.lag.as_secs());
+    let help = "Bytes written to the log and to segments since the remote had the whole log.";
+    page.single("ship_lag_bytes", "gauge", help, figures.lag_bytes);
     page.single("ship_parcels_total", "counter", "Pieces of the log that were sent.", figures.parcels);
     page.single("ship_roots_total", "counter", "Checkpoints that were sent.", figures.roots);
     page.single("ship_sent_bytes_total", "counter", "Bytes that were sent for the log.", figures.sent_bytes);
@@ -217,6 +219,8 @@ pub(in crate::service) fn standby(page: &mut Exposition, state: &StandbyState) {
     page.single("ship_waiting_groups", "gauge", help, figures.waiting_groups);
     let help = "Time since this standby had the whole log on the remote.";
     page.single("ship_lag_seconds", "gauge", help, lag.as_secs());
+    let help = "Bytes of the log on the remote that this standby is known to lack.";
+    page.single("ship_lag_bytes", "gauge", help, figures.lag_bytes);
     let help = "Pieces of the log that this standby applied.";
     page.single("ship_parcels_total", "counter", help, figures.parcels);
     let help = "Bytes that were read from the remote.";

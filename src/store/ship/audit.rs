@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::chain::{Chain, RemoteLog, ShipError};
+use super::chain::{Chain, RemoteLog, ShipError, line};
 use super::reign::newest_reign;
 use super::restore::store_of;
 use super::root_copies::copies_at;
 use crate::base::Timestamp;
-use crate::format::{CopyPhase, Cut, Entry, Parcel, RemoteCopy, Root};
+use crate::format::{CopyPhase, Cut, Entry, Parcel, RemoteCopy, Root, SignOfLife};
 use crate::remote::{Remote, RemoteObject};
 use crate::store::remote_request::PATIENCE;
 
@@ -26,6 +26,12 @@ pub struct RemoteReach {
     pub oldest: Timestamp,
     /// That of the newest parcel, or of the newest root.
     pub newest: Timestamp,
+    /// The reign of the newest root.
+    pub epoch: u64,
+    /// The last group.
+    pub sequence: u64,
+    /// The time of the last sign of life of that reign.
+    pub sign: Option<Timestamp>,
 }
 
 /// The findings of a comparison.
@@ -55,8 +61,15 @@ pub fn remote_reach(remote: &dyn Remote) -> Result<Option<RemoteReach>, ShipErro
     let last = log.listed_after(&prefix, &Parcel::name(newest.epoch, newest.after))?;
     let last = last.iter().rev().find_map(|parcel| parcel_of(&parcel.name));
     let head = last.map(|(epoch, counter)| log.head_of_parcel(epoch, counter)).transpose()?.flatten();
-    let newest = head.map_or(newest.made, |head| head.time.max(newest.made));
-    Ok(Some(RemoteReach { oldest: oldest.made, newest }))
+    let sequence = head.map_or(newest.covered.sequence, |head| head.end.sequence);
+    let sign = line(remote, &SignOfLife::name(newest.epoch), SignOfLife::decode)?;
+    Ok(Some(RemoteReach {
+        oldest: oldest.made,
+        newest: head.map_or(newest.made, |head| head.time.max(newest.made)),
+        epoch: newest.epoch,
+        sequence,
+        sign: sign.filter(|sign| sign.store == log.store).map(|sign| sign.made),
+    }))
 }
 
 /// Compares the objects on a remote with those that the log names. It reads the parcels that a restore of the newest state reads, and the
@@ -233,7 +246,7 @@ fn kind_and_epoch(name: &str) -> Option<(&str, u64)> {
 }
 
 /// The epoch and the counter in the name of a parcel or of its data object.
-fn parcel_of(name: &str) -> Option<(u64, u64)> {
+pub(super) fn parcel_of(name: &str) -> Option<(u64, u64)> {
     let ("log", epoch) = kind_and_epoch(name)? else { return None };
     let (_, counter) = name.rsplit_once('/')?;
     let counter = counter.split('-').next()?;

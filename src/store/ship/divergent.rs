@@ -193,7 +193,7 @@ fn anchors(log: &RemoteLog<'_>) -> Result<(u64, BTreeMap<u64, u32>), ShipError> 
 }
 
 /// The log files of a directory.
-struct OwnLog<'f> {
+pub(super) struct OwnLog<'f> {
     fs: &'f dyn Fs,
     store: StoreId,
     /// The first file.
@@ -203,7 +203,7 @@ struct OwnLog<'f> {
 }
 
 impl<'f> OwnLog<'f> {
-    fn open(fs: &'f dyn Fs, store: StoreId) -> Result<Self, ShipError> {
+    pub(super) fn open(fs: &'f dyn Fs, store: StoreId) -> Result<Self, ShipError> {
         let numbers = list_numbers(fs, FileKind::Log).map_err(|error| failed(&error.into()))?;
         let number = *numbers.first().ok_or_else(|| ShipError::Disk("there is no store".to_owned()))?;
         let (_, header) =
@@ -213,7 +213,7 @@ impl<'f> OwnLog<'f> {
     }
 
     /// Gives all groups to `visit`. Returns the last sequence.
-    fn read(&self, visit: &mut dyn FnMut(Group)) -> Result<u64, ShipError> {
+    pub(super) fn read(&self, visit: &mut dyn FnMut(Group)) -> Result<u64, ShipError> {
         let is_good = |pack: &Pack| pack_is_good(self.fs, self.store, pack);
         let start = ReplayStart { covered: self.number - 1, through: 0 };
         let replay = Replay { fs: self.fs, store: self.store, start, pack_is_good: &is_good };

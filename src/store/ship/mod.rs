@@ -14,6 +14,7 @@
 //! | `audit` | the objects there, compared with those that the log names |
 //! | `restore` | a data directory from the log on the remote |
 //! | `standby`, `log_copy` | a data directory that follows the log, and a takeover from there |
+//! | `lag` | how far a directory and the log on the remote are apart |
 //! | `divergent` | the groups in a directory that no later reign has adopted |
 //! | `parcel_applier` | parcels applied to a directory |
 //!
@@ -23,6 +24,7 @@
 pub(super) mod audit;
 mod chain;
 pub(super) mod divergent;
+pub(super) mod lag;
 pub(super) mod log_copy;
 mod parcel_applier;
 mod parcel_builder;
@@ -42,7 +44,7 @@ pub use chain::ShipError;
 pub use retention::RetentionProgress;
 
 use crate::base::{Entropy, Timestamp};
-use crate::format::{self, FileKind, RETURN, ReturnPoint, SignOfLife};
+use crate::format::{self, FileKind, RETURN, ReturnPoint, SignOfLife, WrittenBytes};
 use crate::remote::{NewObject, Remote, RemoteError};
 use crate::store::remote_request::PATIENCE;
 use crate::store::shared::{LogShipping, SharedStore};
@@ -83,7 +85,9 @@ pub struct ShipFigures {
     pub epoch: u64,
     /// Groups that the remote does not have.
     pub waiting_groups: u64,
-    /// The time since the remote had all groups.
+    /// Bytes written to the log and to segments since the remote had all groups; 0 while it has.
+    pub lag_bytes: u64,
+    /// The time since the remote had all groups; 0 while it has.
     pub lag: Duration,
     /// Parcels put since the start.
     pub parcels: u64,
@@ -111,6 +115,8 @@ pub(super) struct Ship {
     epoch: AtomicU64,
     /// When the remote had all groups, in milliseconds since 1970.
     caught_up: AtomicU64,
+    /// Bytes that had been written then.
+    written_then: AtomicU64,
     parcels: AtomicU64,
     roots: AtomicU64,
     sent_bytes: AtomicU64,
@@ -147,6 +153,7 @@ impl Ship {
             shipped: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             caught_up: AtomicU64::new(now.as_millis()),
+            written_then: AtomicU64::new(0),
             parcels: AtomicU64::new(0),
             roots: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
@@ -283,8 +290,10 @@ impl Store {
         let Some(ship) = self.ship.get() else { return Ok(()) };
         self.shared.check_writable()?;
         self.begin_reign(ship, entropy)?;
+        let written = self.shipped_kinds();
         let published = self.shared.published().sequence;
         ship.ship_through(&self.shared, published)?;
+        ship.written_then.store(written, Ordering::Relaxed);
         ship.caught_up.store(self.shared.clock.now().as_millis(), Ordering::Relaxed);
         self.look_for_claim(ship)?;
         self.put_root_if_due(ship)
@@ -318,10 +327,13 @@ impl Store {
         let waiting_groups = self.shared.published().sequence.saturating_sub(shipped);
         let caught_up = Timestamp::from_millis(ship.caught_up.load(Ordering::Relaxed));
         let lag = self.shared.clock.now().since(caught_up);
+        let written = self.shipped_kinds().saturating_sub(ship.written_then.load(Ordering::Relaxed));
+        let (lag, lag_bytes) = if waiting_groups == 0 { (Duration::ZERO, 0) } else { (lag, written) };
         Some(ShipFigures {
             epoch: ship.epoch.load(Ordering::Acquire),
             waiting_groups,
-            lag: if waiting_groups == 0 { Duration::ZERO } else { lag },
+            lag_bytes,
+            lag,
             parcels: ship.parcels.load(Ordering::Relaxed),
             roots: ship.roots.load(Ordering::Relaxed),
             sent_bytes: ship.sent_bytes.load(Ordering::Relaxed),
@@ -330,6 +342,12 @@ impl Store {
             last_root: time_in(&ship.last_root),
             oldest: time_in(&ship.oldest),
         })
+    }
+
+    /// Bytes written since the start of those kinds that are shipped.
+    fn shipped_kinds(&self) -> u64 {
+        let WrittenBytes { objects, moved, log, .. } = self.shared.write_counters.since_start();
+        objects + moved + log
     }
 
     /// Begins the reign, unless it has begun.

@@ -17,11 +17,15 @@ use crate::base::{Clock, Entropy};
 use crate::format::{Cut, FileKind, LogPosition, Parcel, RemoteMark, Root, SignOfLife};
 use crate::fs::Fs;
 use crate::log::LogError;
-use crate::remote::Remote;
+use crate::remote::{Remote, RemoteObject};
 use crate::store::Progress;
 
 /// Steps without a parcel before the next look for a sign of life, and for later reigns and roots.
 const STEPS_PER_LOOK: u32 = 3;
+
+/// Parcels applied without a pause before a look at what is still ahead, and from one such look to the next.
+const PARCELS_PER_LOOK: u64 = 64;
+const PARCELS_BEFORE_LOOK: u64 = 4;
 
 /// The length of the log after the checkpoint from which a directory is filled again, where there is a newer root: an open reads it in
 /// some seconds.
@@ -45,6 +49,8 @@ pub struct StandbyFigures {
     pub sequence: u64,
     /// Groups that are known to be on the remote, and are not in the directory.
     pub waiting_groups: u64,
+    /// Bytes of objects of the log that are known to be on the remote, and were not applied.
+    pub lag_bytes: u64,
     /// Parcels applied since the start.
     pub parcels: u64,
     /// Bytes fetched since the start.
@@ -107,6 +113,8 @@ pub struct Standby {
     /// The newest root that is known of the reign that is followed.
     root: Option<Root>,
     idle_steps: u32,
+    /// Parcels applied since one was missing.
+    busy_steps: u64,
     figures: StandbyFigures,
 }
 
@@ -123,6 +131,7 @@ impl Standby {
             sign: None,
             root: None,
             idle_steps: 0,
+            busy_steps: 0,
             figures: StandbyFigures::default(),
         }
     }
@@ -143,9 +152,15 @@ impl Standby {
         match self.apply_next(log, None)? {
             NextParcel::Applied => {
                 self.idle_steps = 0;
+                self.busy_steps += 1;
+                if self.busy_steps % PARCELS_PER_LOOK == PARCELS_BEFORE_LOOK {
+                    self.look_ahead(log)?;
+                }
                 return Ok(StandbyStep { more: true, sign: true });
             }
             NextParcel::Missing => {
+                self.busy_steps = 0;
+                self.figures.lag_bytes = 0;
                 self.idle_steps += 1;
                 if !self.idle_steps.is_multiple_of(STEPS_PER_LOOK) {
                     return Ok(StandbyStep::default());
@@ -306,6 +321,7 @@ impl Standby {
                 place.next += 1;
                 self.figures.parcels += 1;
                 self.figures.bytes += bytes;
+                self.figures.lag_bytes = self.figures.lag_bytes.saturating_sub(bytes);
                 Ok(NextParcel::Applied)
             }
             Err(error @ ShipError::Remote { .. }) => Err(error),
@@ -315,6 +331,19 @@ impl Standby {
                 Err(error)
             }
         }
+    }
+
+    /// Finds out how far the directory is behind.
+    fn look_ahead(&mut self, log: RemoteLog<'_>) -> Result<(), ShipError> {
+        self.read_sign(log)?;
+        if let Some((_, place)) = &self.copy {
+            let ahead =
+                log.listed_after(&Parcel::prefix(place.epoch), &Parcel::name(place.epoch, place.next - 1))?;
+            // The name of a parcel begins those of its data objects.
+            let is_ahead = |object: &&RemoteObject| object.name >= Parcel::name(place.epoch, place.next);
+            self.figures.lag_bytes = ahead.iter().filter(is_ahead).map(|object| object.length).sum();
+        }
+        Ok(())
     }
 
     /// Reads the sign of life of the reign. Returns whether it is a new one.

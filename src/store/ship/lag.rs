@@ -1,0 +1,95 @@
+//! How far a data directory and the log on the remote are apart.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::audit::parcel_of;
+use super::chain::{RemoteLog, ShipError};
+use super::divergent::OwnLog;
+use super::reign::newest_reign;
+use super::restore::store_of;
+use crate::base::Timestamp;
+use crate::format::{Entry, Group, Parcel};
+use crate::fs::Fs;
+use crate::remote::Remote;
+
+/// The groups that a directory or the log on the remote has, and the other lacks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogLag {
+    /// Whether the directory has them.
+    pub is_here: bool,
+    /// Their number.
+    pub groups: u64,
+    /// Here the bytes of objects that they name, on the remote those of the parcels with them.
+    pub bytes: u64,
+    /// The time from the last group that both have to the last one.
+    pub time: Duration,
+}
+
+/// Compares the log in a directory with that on the remote from its newest root on. Nothing is written, and a server may be at work; `None`
+/// where the remote has no log.
+///
+/// # Errors
+/// Those of the remote, and of the directory.
+pub fn log_lag(remote: &dyn Remote, fs: &dyn Fs) -> Result<Option<LogLag>, ShipError> {
+    let log = RemoteLog { remote, store: store_of(remote)? };
+    let chain = match newest_reign(&log).and_then(|cut| log.chain(&cut)) {
+        Err(ShipError::NoLog) | Ok(None) => return Ok(None),
+        found => found?,
+    };
+    let Some(root) = chain.map(|chain| chain.root) else { return Ok(None) };
+    let mut ahead: BTreeMap<u64, u64> = BTreeMap::new();
+    for object in log.listed_after(&Parcel::prefix(root.epoch), &Parcel::name(root.epoch, root.after))? {
+        if let Some((_, counter)) = parcel_of(&object.name).filter(|(_, counter)| *counter > root.after) {
+            *ahead.entry(counter).or_default() += object.length;
+        }
+    }
+    let head = |counter: u64| log.head_of_parcel(root.epoch, counter);
+    let last = ahead.keys().next_back().map(|counter| head(*counter)).transpose()?.flatten();
+    let (sequence, time) =
+        last.map_or((root.covered.sequence, root.made), |last| (last.end.sequence, last.time));
+    let mut here = OwnEnd { after: sequence, ..OwnEnd::default() };
+    let own = OwnLog::open(fs, log.store)?.read(&mut |group| here.learn(&group))?;
+    if own >= sequence {
+        let lag = LogLag {
+            is_here: true,
+            groups: own - sequence,
+            bytes: here.bytes,
+            time: here.time.since(here.shared),
+        };
+        return Ok(Some(lag));
+    }
+    let mut bytes = 0;
+    for (counter, length) in ahead.iter().rev() {
+        let Some(head) = head(*counter)?.filter(|head| head.end.sequence > own) else { break };
+        bytes += length;
+        if head.before.sequence <= own {
+            break;
+        }
+    }
+    Ok(Some(LogLag { is_here: false, groups: sequence - own, bytes, time: time.since(here.time) }))
+}
+
+/// The end of the log in a directory.
+#[derive(Default)]
+struct OwnEnd {
+    /// The last group of the log on the remote.
+    after: u64,
+    /// The time of the last group up to that one, and of the last one.
+    shared: Timestamp,
+    time: Timestamp,
+    /// Bytes that the later groups name.
+    bytes: u64,
+}
+
+impl OwnEnd {
+    fn learn(&mut self, group: &Group) {
+        self.time = group.header.time;
+        if group.header.sequence <= self.after {
+            self.shared = self.time;
+        } else {
+            let extents = group.entries.iter().flat_map(Entry::extents);
+            self.bytes += extents.map(|extent| u64::from(extent.take)).sum::<u64>();
+        }
+    }
+}
