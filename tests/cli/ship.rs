@@ -4,11 +4,15 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::Signal;
+use siltstone::base::{Clock as _, SystemClock};
+use siltstone::remote::{Remote as _, RemoteError};
 use tempfile::TempDir;
 
-use super::tier::{client, get, init, put, section, start};
+use super::tier::{SOON, client, get, init, put, section, start};
 use crate::support::client::eventually;
 use crate::support::process::{Running, finish, siltstone, stderr_of};
 
@@ -70,11 +74,12 @@ fn buckets_of_the_options_are_made_by_a_store_that_ships_its_log() {
     }
 }
 
-fn tool(dir: &Path, command: &str) -> (Option<i32>, String) {
+fn tool(dir: &Path, command: &[&str]) -> (Option<i32>, String) {
     let mut tool = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
-    tool.current_dir(dir).args(["--data-dir", "data", "remote", "--config", "siltstone.toml", command]);
+    tool.current_dir(dir).args(["--data-dir", "data", "remote", "--config", "siltstone.toml"]).args(command);
     let done = finish(&mut tool);
-    (done.status.code(), String::from_utf8(done.stdout).unwrap())
+    let told = String::from_utf8(done.stdout.clone()).unwrap() + &stderr_of(&done);
+    (done.status.code(), told)
 }
 
 fn promote(dir: &Path, arguments: &[&str]) -> Result<(), String> {
@@ -123,13 +128,82 @@ fn a_standby_follows_and_becomes_the_writer_when_it_is_promoted() {
     }
     old.signal(Signal::CONT);
     eventually("it is fenced", || put(&client(old.address()), 4).is_err());
-    assert!(tool(here.path(), "status").1.contains("claims: 2 objects"));
+    assert!(tool(here.path(), &["status"]).1.contains("claims: 2 objects"));
     drop(old.end(Signal::TERM));
-    let (status, listed) = tool(here.path(), "divergent");
+    let (status, listed) = tool(here.path(), &["divergent"]);
     let is_listed = listed.contains(" put cold/\"box/object-4\" version ");
     assert_eq!(status, Some(i32::from(is_listed)), "{listed}");
     assert_eq!(standby.end(Signal::TERM).0, Some(0));
-    assert_eq!(tool(elsewhere.path(), "divergent").0, Some(0));
+    assert_eq!(tool(elsewhere.path(), &["divergent"]).0, Some(0));
+}
+
+/// Waits until the remote has all that the server has answered.
+fn shipped(server: &Running) {
+    eventually("the pieces are shipped", || {
+        let metrics = server.answer("/-/metrics");
+        metrics.contains("\nsiltstone_ship_waiting_groups 0\n")
+            && metrics.contains("\nsiltstone_ship_lag_bytes 0\n")
+    });
+}
+
+#[test]
+fn a_time_is_restored_and_what_is_given_up_is_found_and_deleted() {
+    let (here, there, back) = (TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap());
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let _remote = start(there.path(), &address, &[]);
+    for dir in [&here, &back] {
+        fs::write(dir.path().join("siltstone.toml"), section(&address)).unwrap();
+    }
+    assert_eq!(start(here.path(), "127.0.0.1:0", &[]).end(Signal::TERM).0, Some(0));
+    let (status, told) = tool(here.path(), &["status"]);
+    assert_eq!((status, told.contains("belongs to: nobody")), (Some(1), true), "{told}");
+    init(here.path());
+    let shipping = ["--config", "siltstone.toml", "--ship", "async", "--ship-every", "100ms"];
+    let server = start(here.path(), "127.0.0.1:0", &shipping);
+    (0..2).for_each(|nth| put_soon(&server, nth));
+    shipped(&server);
+    // The times of groups are whole milliseconds.
+    thread::sleep(Duration::from_millis(5));
+    let then = SystemClock.now().to_iso8601();
+    thread::sleep(Duration::from_millis(5));
+    (2..4).for_each(|nth| put_soon(&server, nth));
+    shipped(&server);
+    let (status, told) = tool(here.path(), &["status"]);
+    let expected =
+        ["belongs to: this store", "fit for tier, ship, takeover", "restores reach: ", "log: reign 1, "];
+    assert!(status == Some(0) && expected.iter().all(|line| told.contains(line)), "{told}");
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    assert!(tool(here.path(), &["audit"]).1.ends_with(" objects, 0 missing, 0 strangers\n"));
+
+    let (status, told) = tool(back.path(), &["restore", "--at", "2001-01-01T00:00:00Z"]);
+    assert_eq!(
+        (status, told.contains("the oldest time that can be restored is ")),
+        (Some(2), true),
+        "{told}"
+    );
+    assert_eq!(tool(back.path(), &["restore", "--at", "yesterday"]).0, Some(2));
+    let (status, told) = tool(back.path(), &["restore", "--at", &then]);
+    assert_eq!(status, Some(0), "{told}");
+    let returned = start(back.path(), "127.0.0.1:0", &shipping);
+    put_soon(&returned, 5);
+    let objects = client(returned.address());
+    assert!([0, 1, 5].iter().all(|nth| get(&objects, *nth).unwrap() == super::tier::bytes(*nth)));
+    assert!((2..4).all(|nth| matches!(get(&objects, nth), Err(RemoteError::Missing))));
+    shipped(&returned);
+
+    // The pieces after that time are given up.
+    let (status, told) = tool(here.path(), &["audit"]);
+    assert_eq!((status, told.contains("\nstranger: log/0000000000000001/")), (Some(1), true), "{told}");
+    let (status, told) = tool(here.path(), &["audit", "--delete"]);
+    assert_eq!((status, told.contains("\ndeleted: log/0000000000000001/")), (Some(0), true), "{told}");
+    assert_eq!(tool(here.path(), &["audit"]).0, Some(0));
+    let remote = client(&address);
+    let bytes = remote.list("log/0000000000000002/", "", SOON).unwrap();
+    let lost = bytes.iter().rfind(|object| object.name.contains('-')).unwrap();
+    remote.delete(&lost.name, SOON).unwrap();
+    let (status, told) = tool(here.path(), &["audit", "--delete"]);
+    assert_eq!((status, told.contains(&format!("missing: {}: ", lost.name))), (Some(1), true), "{told}");
+    assert_eq!(returned.end(Signal::TERM).0, Some(0));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::support::process::{Running, finish, siltstone, stderr_of};
 
 const KEY: &str = "AKTIERTESTTIERTEST00";
 const SECRET: &str = "a-secret-of-both-servers";
-const SOON: Duration = Duration::from_secs(60);
+pub(super) const SOON: Duration = Duration::from_secs(60);
 const MIB: usize = 1 << 20;
 
 /// A server in `dir` with the bucket `cold`, at `address`.
