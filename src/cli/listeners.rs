@@ -4,47 +4,149 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use log::{error, info};
 use rustix::io::Errno;
-use siltstone::base::{Clock, limits};
+use siltstone::base::{Budget, Clock, limits};
 use siltstone::console::Console;
-use siltstone::http::{Config, Handle, Outcome, Server};
+use siltstone::http::{Config, Handle, Outcome, Server, Tls};
 use siltstone::s3::Handler;
-use siltstone::service::Service;
+use siltstone::service::{HandlerSwitch, Service};
 
 use super::CliError;
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use super::options::ServerOptions;
+use super::tls_files::{self, TlsFiles};
+
+/// What a listener of S3 requests has, whoever answers them.
+pub(crate) struct Front {
+    pub(crate) memory: Arc<Budget>,
+    pub(crate) tls: Option<(TlsFiles, Arc<Tls>)>,
+    /// The server, where it runs already.
+    pub(crate) running: Option<RunningServer>,
+}
+
+impl Front {
+    /// Without a server.
+    ///
+    /// # Errors
+    /// The certificate cannot be read.
+    pub(crate) fn new(options: &ServerOptions, plan: &MemoryPlan) -> Result<Self, CliError> {
+        Ok(Self { memory: plan.budget(), tls: tls_files::load(options)?, running: None })
+    }
+}
+
+/// A server that runs in a thread of its own, so that another handler can take the place of the first.
+pub(crate) struct RunningServer {
+    handler: Arc<HandlerSwitch>,
+    handle: Handle,
+    address: SocketAddr,
+    thread: JoinHandle<io::Result<Outcome>>,
+}
+
+impl RunningServer {
+    /// Binds the address, and lets `first` answer.
+    ///
+    /// # Errors
+    /// Names the address that cannot be bound.
+    pub(crate) fn start(
+        config: Config,
+        clock: &Arc<dyn Clock>,
+        first: Arc<dyn Handler>,
+    ) -> Result<Self, CliError> {
+        let handler = Arc::new(HandlerSwitch::new(first));
+        let server = bind(config, clock, &(Arc::clone(&handler) as Arc<dyn Handler>))?;
+        let (handle, address) = (server.handle(), server.local_addr());
+        let thread = thread::Builder::new().name("listener".to_owned()).spawn(|| server.run());
+        let thread = thread.map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
+        Ok(Self { handler, handle, address, thread })
+    }
+
+    /// Its address.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops it.
+    pub(crate) fn end(self) {
+        self.handle.shutdown();
+        if let Err(error) = self.wait() {
+            error!("requests were no longer answered: {error}");
+        }
+    }
+
+    fn wait(self) -> io::Result<Outcome> {
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")))
+    }
+}
+
+/// A server of S3 requests.
+enum S3Server {
+    Bound(Server),
+    Running(RunningServer),
+}
+
+impl S3Server {
+    /// Lets `handler` answer: by the server that runs already, if there is one.
+    fn new(
+        (config, running): (Config, Option<RunningServer>),
+        clock: &Arc<dyn Clock>,
+        handler: Arc<dyn Handler>,
+    ) -> Result<Self, CliError> {
+        let Some(running) = running else { return bind(config, clock, &handler).map(Self::Bound) };
+        running.handler.replace(handler);
+        Ok(Self::Running(running))
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        match self {
+            Self::Bound(server) => server.local_addr(),
+            Self::Running(running) => running.address,
+        }
+    }
+
+    fn handle(&self) -> Handle {
+        match self {
+            Self::Bound(server) => server.handle(),
+            Self::Running(running) => running.handle.clone(),
+        }
+    }
+
+    fn run(self) -> io::Result<Outcome> {
+        match self {
+            Self::Bound(server) => server.run(),
+            Self::Running(running) => running.wait(),
+        }
+    }
+}
 
 /// The servers, bound to their addresses.
 pub(crate) struct Listeners {
-    s3: Server,
+    s3: S3Server,
     /// The server of the console, if that has an address of its own.
     console: Option<Server>,
 }
 
 impl Listeners {
-    /// Binds the address of `config`, and `console_listen` for the console if it has an address of its own.
+    /// Binds the address of `config`, unless a server runs there, and `console_listen` for the console if it has an address of its own.
     ///
     /// # Errors
     /// Names the address that cannot be bound.
     pub(crate) fn bind(
-        config: Config,
+        (config, running): (Config, Option<RunningServer>),
         console_listen: Option<SocketAddr>,
         clock: &Arc<dyn Clock>,
         service: Arc<Service>,
         console: Console,
     ) -> Result<Self, CliError> {
         let Some(listen) = console_listen else {
-            let s3 = bind(config, clock, &(Arc::new(console) as Arc<dyn Handler>))?;
+            let s3 = S3Server::new((config, running), clock, Arc::new(console))?;
             return Ok(Self { s3, console: None });
         };
         let own = console_config(listen, &config);
-        let config = Config { reserve_workers: 0, ..config };
-        let s3 = bind(config, clock, &(service as Arc<dyn Handler>))?;
+        let s3 = S3Server::new((config, running), clock, service)?;
         let console = console.on_own_listener(s3.local_addr().port());
         let console = bind(own, clock, &(Arc::new(console) as Arc<dyn Handler>))?;
         Ok(Self { s3, console: Some(console) })
@@ -57,12 +159,12 @@ impl Listeners {
 
     /// The address of the console.
     pub(crate) fn console_addr(&self) -> SocketAddr {
-        self.console.as_ref().unwrap_or(&self.s3).local_addr()
+        self.console.as_ref().map_or_else(|| self.s3.local_addr(), Server::local_addr)
     }
 
     /// Handles that stop the servers.
     pub(crate) fn handles(&self) -> Vec<Handle> {
-        self.console.iter().chain([&self.s3]).map(Server::handle).collect()
+        self.console.iter().map(Server::handle).chain([self.s3.handle()]).collect()
     }
 
     /// Serves until all servers are stopped, and logs how many requests they have answered. If that of the console fails, S3
@@ -113,7 +215,8 @@ pub(crate) fn config(options: &ServerOptions, plan: &MemoryPlan, files: OpenFile
     Config {
         engine: options.http_engine,
         workers: plan.workers,
-        reserve_workers: plan.reserve_workers,
+        // The reserve is for the pages of a console on the same listener.
+        reserve_workers: if options.console_listen.is_some() { 0 } else { plan.reserve_workers },
         queue_len: options.queue.get(),
         connections_max: files.connections_max,
         connections_per_address_max: options.max_connections_per_address.map(NonZeroUsize::get),
@@ -129,11 +232,7 @@ pub(crate) fn config(options: &ServerOptions, plan: &MemoryPlan, files: OpenFile
 ///
 /// # Errors
 /// Names the address that cannot be bound.
-pub(crate) fn bind(
-    config: Config,
-    clock: &Arc<dyn Clock>,
-    handler: &Arc<dyn Handler>,
-) -> Result<Server, CliError> {
+fn bind(config: Config, clock: &Arc<dyn Clock>, handler: &Arc<dyn Handler>) -> Result<Server, CliError> {
     let listen = config.listen;
     let by_ipv4 = Config { listen: (Ipv4Addr::UNSPECIFIED, listen.port()).into(), ..config.clone() };
     let bound = Server::bind(config, Arc::clone(clock), Arc::clone(handler));

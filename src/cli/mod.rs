@@ -52,7 +52,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use siltstone::store::TakenOver;
 
 pub(crate) use allocator::restart_configured;
 pub(crate) use environment::Environment;
@@ -68,7 +67,7 @@ use quota::QuotaCommand;
 use sections::Sections;
 use server::ServerArguments;
 use service_manager::{SOCKET_VARIABLE, ServiceManager};
-use standby::{StandbyArguments, StandbyEnd};
+use standby::{Promoted, StandbyArguments, StandbyEnd};
 use user::UserCommand;
 use users_file::UsersFile;
 use webhook::WebhookCommand;
@@ -239,9 +238,11 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         CliCommand::Standby(arguments) => {
             let sections = Sections::read(config.as_deref(), environment)?;
             let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
-            match standby::follow(&arguments, &mut options, sections.remote.as_ref(), &manager)? {
+            match standby::follow(&arguments, &options, sections.remote.as_ref(), &manager)? {
                 StandbyEnd::Stopped => Ok(()),
-                StandbyEnd::TakenOver(taken) => serve(&options, sections, environment, notes, Some(taken)),
+                StandbyEnd::TakenOver(promoted) => {
+                    serve(&options, sections, environment, notes, Some(promoted))
+                }
             }
         }
         CliCommand::Promote(arguments) => promote::run(&arguments, &options),
@@ -258,12 +259,12 @@ fn serve(
     sections: Sections,
     environment: &Environment,
     mut notes: Notes,
-    taken: Option<TakenOver>,
+    promoted: Option<Promoted>,
 ) -> Result<(), CliError> {
     let keys = AdministratorKeys::from_environment(environment, &mut notes).map_err(CliError::usage)?;
     keys.iter().try_for_each(|keys| keys.read().map(drop)).map_err(CliError::usage)?;
     old_names::note_unused(environment, &mut notes);
     notes.log();
     let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
-    serve::serve(options, sections, UsersFile::new(options.users_path(), keys), &manager, taken)
+    serve::serve(options, sections, UsersFile::new(options.users_path(), keys), &manager, promoted)
 }

@@ -26,7 +26,7 @@ use super::audit_log::AuditLogFile;
 use super::background::{BackgroundThreads, BackgroundWork};
 use super::buckets;
 use super::data_dir;
-use super::listeners::{self, Listeners};
+use super::listeners::{self, Front, Listeners};
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use super::options::ServerOptions;
@@ -34,6 +34,7 @@ use super::running_users::RunningUsers;
 use super::sections::Sections;
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
+use super::standby::Promoted;
 use super::tls_files::TlsFiles;
 use super::users_file::UsersFile;
 use super::webhook::{WebhookThreads, reload_secrets};
@@ -41,7 +42,7 @@ use super::webhook::{WebhookThreads, reload_secrets};
 /// The time that closing the store may take beyond the shutdown timeout, for a write or a sync in progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
-/// Serves until a signal ends it; in the reign that this host has claimed as a standby, if it has.
+/// Serves until a signal ends it; in the reign that this host has claimed as a standby, and with its listener, if it has.
 ///
 /// # Errors
 /// A message for the operator. The store is opened first: its lock keeps a second server from creating files.
@@ -50,11 +51,15 @@ pub(crate) fn serve(
     sections: Sections,
     users_file: UsersFile,
     manager: &ServiceManager,
-    taken: Option<TakenOver>,
+    promoted: Option<Promoted>,
 ) -> Result<(), CliError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let plan = MemoryPlan::make(options)?;
     let files = OpenFiles::divide(plan.connections_max, plan.workers, listeners::console_files(options));
+    let (taken, front) = match promoted {
+        Some(Promoted { taken, front }) => (Some(taken), front),
+        None => (None, Front::new(options, &plan)?),
+    };
     let Sections { remote, webhooks, mirrors } = sections;
     let store = open_store(options, (remote.as_ref(), taken), &plan, Arc::clone(&clock), files)?;
     log_memory(&plan, &store);
@@ -63,7 +68,7 @@ pub(crate) fn serve(
     store.configure_owner_quotas(users.quotas().clone());
     buckets::make(&store, &options.bucket, &options.xml_namespace)?;
     let authenticator = Arc::new(authenticator(options, users, &clock));
-    let memory = plan.budget();
+    let Front { memory, tls, running } = front;
     let expiries: Arc<LifecycleFigures> = Arc::default();
     let figures = WebhookThreads::figures(&webhooks);
     let service = service(options, &store, &authenticator, &clock, &memory, &figures)?;
@@ -90,7 +95,6 @@ pub(crate) fn serve(
     let users = Arc::new(users);
     let service = service.with_users(users.clone());
     warn_of_plain_http(options)?;
-    let tls = load_tls(options)?;
     let service = match &tls {
         Some((_, tls)) => {
             let tls = Arc::clone(tls);
@@ -103,7 +107,7 @@ pub(crate) fn serve(
     let service = Arc::new(service);
     let console = console(options, &service, &authenticator, &clock)?;
     let link = first_key.map(|key| console.first_link(&key));
-    let listeners = Listeners::bind(config, options.console_listen, &clock, service, console)?;
+    let listeners = Listeners::bind((config, running), options.console_listen, &clock, service, console)?;
     keep_followers(&store, &webhooks, &mirrors);
     let expiry_log = access_log.clone();
     let reloaded = webhooks.clone();
@@ -145,16 +149,6 @@ fn open_access_log(options: &ServerOptions) -> Result<Option<Arc<AccessLogFile>>
 fn open_audit_log(options: &ServerOptions) -> Result<Option<Arc<AuditLogFile>>, CliError> {
     let opened = options.audit_log.as_deref().map(AuditLogFile::open);
     Ok(opened.transpose().map_err(CliError::start)?.map(Arc::new))
-}
-
-/// The certificate of the options, if there is one.
-///
-/// # Errors
-/// It cannot be read.
-pub(crate) fn load_tls(options: &ServerOptions) -> Result<Option<(TlsFiles, Arc<Tls>)>, CliError> {
-    let Some(files) = options.tls_files()? else { return Ok(None) };
-    let tls = files.read().map_err(CliError::start)?;
-    Ok(Some((files, Arc::new(tls))))
 }
 
 /// Serves until a signal, then ends the threads in the background and closes the store.

@@ -2,30 +2,27 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
-use log::{error, info, warn};
-use siltstone::base::{Budget, Clock, OsEntropy, SystemClock};
+use log::{info, warn};
+use siltstone::base::{Clock, OsEntropy, SystemClock};
 use siltstone::format::LOCK;
 use siltstone::fs::{Fs, Lock, OsFs};
-use siltstone::http::{Config, Server};
+use siltstone::http::Config;
 use siltstone::remote::RemoteSettings;
-use siltstone::s3::Handler;
 use siltstone::service::{StandbyService, StandbyState};
 use siltstone::store::{Progress, ShipError, Standby, StandbyStep, TakenOver};
 
 use super::CliError;
 use super::announce;
-use super::listeners;
+use super::listeners::{self, Front, RunningServer};
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use super::option_values::TimeSpan;
 use super::options::ServerOptions;
 use super::promote::{PromoteRequest, Promotion};
-use super::serve::load_tls;
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
 
@@ -49,16 +46,24 @@ pub(crate) enum StandbyEnd {
     /// A signal.
     Stopped,
     /// This host has taken over; the server is to be started.
-    TakenOver(TakenOver),
+    TakenOver(Promoted),
 }
 
-/// Follows the log until a signal ends it, or this host takes over. The options get the address that was bound.
+/// A standby that has taken over.
+pub(crate) struct Promoted {
+    /// Its reign.
+    pub(crate) taken: TakenOver,
+    /// Its listener, which answers until the store is open that it is starting.
+    pub(crate) front: Front,
+}
+
+/// Follows the log until a signal ends it, or this host takes over.
 ///
 /// # Errors
 /// A message for the operator.
 pub(crate) fn follow(
     arguments: &StandbyArguments,
-    options: &mut ServerOptions,
+    options: &ServerOptions,
     remote: Option<&RemoteSettings>,
     manager: &ServiceManager,
 ) -> Result<StandbyEnd, CliError> {
@@ -91,13 +96,12 @@ pub(crate) fn follow(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let service = StandbyService::new(options.metrics, options.dialect, Arc::new(OsEntropy));
     let service = Arc::new(service);
-    let pages = Pages::start(options, &clock, Arc::clone(&service))?;
-    options.listen.set_port(pages.server.1);
+    let front = listen(options, &clock, Arc::clone(&service))?;
     manager.ready();
     let standby = Standby::new(remote, Arc::new(disk), clock);
     let mut following = Following {
         standby,
-        service,
+        service: Arc::clone(&service),
         stopped,
         lock,
         promotion: Promotion::at(&options.data_dir),
@@ -109,47 +113,30 @@ pub(crate) fn follow(
     let end = following.run();
     drop(following);
     signals.end();
-    pages.end();
-    end
+    if let Some(taken) = end? {
+        service.show_opening();
+        return Ok(StandbyEnd::TakenOver(Promoted { taken, front }));
+    }
+    front.running.into_iter().for_each(RunningServer::end);
+    Ok(StandbyEnd::Stopped)
 }
 
-/// The listener with the pages of the standby.
-struct Pages {
-    server: (siltstone::http::Handle, u16),
-    thread: JoinHandle<()>,
-}
-
-impl Pages {
-    fn start(
-        options: &ServerOptions,
-        clock: &Arc<dyn Clock>,
-        service: Arc<StandbyService>,
-    ) -> Result<Self, CliError> {
-        let plan = MemoryPlan::make(options)?;
-        let files = OpenFiles::divide(plan.connections_max, plan.workers, listeners::console_files(options));
-        let tls = load_tls(options)?.map(|(_, tls)| tls);
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        let memory: Arc<Budget> = plan.budget();
-        let config = Config { tls, memory, ..listeners::config(options, &plan, files) };
-        let server = listeners::bind(config, clock, &(service as Arc<dyn Handler>))?;
-        let (handle, address) = (server.handle(), server.local_addr());
-        let run = move |server: Server| {
-            if let Err(error) = server.run() {
-                error!("the pages of the standby are no longer served: {error}");
-            }
-        };
-        let thread = thread::Builder::new().name("standby-pages".to_owned()).spawn(move || run(server));
-        let thread = thread.map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
-        announce::listening(scheme, address);
-        Ok(Self { server: (handle, address.port()), thread })
-    }
-
-    fn end(self) {
-        self.server.0.shutdown();
-        if self.thread.join().is_err() {
-            error!("the thread of the pages panicked");
-        }
-    }
+/// Starts the listener with the pages of the standby.
+fn listen(
+    options: &ServerOptions,
+    clock: &Arc<dyn Clock>,
+    service: Arc<StandbyService>,
+) -> Result<Front, CliError> {
+    let plan = MemoryPlan::make(options)?;
+    let files = OpenFiles::divide(plan.connections_max, plan.workers, listeners::console_files(options));
+    let front = Front::new(options, &plan)?;
+    let tls = front.tls.as_ref().map(|(_, tls)| Arc::clone(tls));
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let memory = Arc::clone(&front.memory);
+    let config = Config { tls, memory, ..listeners::config(options, &plan, files) };
+    let running = RunningServer::start(config, clock, service)?;
+    announce::listening(scheme, running.address());
+    Ok(Front { running: Some(running), ..front })
 }
 
 /// The loop of a standby.
@@ -171,7 +158,8 @@ struct Following {
 }
 
 impl Following {
-    fn run(&mut self) -> Result<StandbyEnd, CliError> {
+    /// Returns the reign that this host has claimed; `None` after a signal.
+    fn run(&mut self) -> Result<Option<TakenOver>, CliError> {
         self.promotion.forget();
         if self.takeover_after.is_some() {
             self.check_fitness()?;
@@ -184,10 +172,10 @@ impl Following {
             if self.is_takeover_due()
                 && let Some(taken) = self.take_over()?
             {
-                return Ok(StandbyEnd::TakenOver(taken));
+                return Ok(Some(taken));
             }
         }
-        Ok(StandbyEnd::Stopped)
+        Ok(None)
     }
 
     /// Fails where a takeover by itself could lead to two writers.
@@ -241,7 +229,7 @@ impl Following {
     fn show(&self) {
         let (figures, lag) = (self.standby.figures(), self.last_whole.elapsed());
         let lag = if lag < 2 * POLL_INTERVAL { Duration::ZERO } else { lag };
-        self.service.show(StandbyState { figures, lag, problem: self.problem.clone() });
+        self.service.show(StandbyState { figures, lag, opens: false, problem: self.problem.clone() });
     }
 
     fn is_takeover_due(&mut self) -> bool {

@@ -1,14 +1,17 @@
-//! What a standby answers until it has taken over: its pages for monitoring, and 503 to everything else.
+//! What a standby answers until it has taken over and opened its store: its pages for monitoring, and 503 to everything else.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::metrics::{self, Exposition};
 use super::pages::{MetricsAccess, by_minio_path, exposition, text};
-use crate::base::Entropy;
+use crate::base::{Entropy, limits};
 use crate::ops::StandbyFigures;
 use crate::s3::render::{ResponseFrame, render};
 use crate::s3::{Dialect, ErrorCode, Handler, Method, Request, RequestId, Response, S3Error};
+
+/// The `Retry-After` of a standby: it may be one for months.
+const STANDBY_RETRY_SECS: u64 = 10;
 
 /// What the pages of a standby show.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +20,8 @@ pub struct StandbyState {
     pub figures: StandbyFigures,
     /// The time since the directory had all that the remote has.
     pub lag: Duration,
+    /// Whether this host has taken over, and opens its store.
+    pub opens: bool,
     /// The reason why the directory gets no further, if it does not.
     pub problem: Option<String>,
 }
@@ -33,6 +38,11 @@ impl StandbyService {
     /// A handler whose request ids come from `entropy`.
     pub fn new(metrics: MetricsAccess, dialect: Dialect, entropy: Arc<dyn Entropy>) -> Self {
         Self { state: Mutex::default(), metrics, dialect, entropy }
+    }
+
+    /// Says from now on that this host opens its store.
+    pub fn show_opening(&self) {
+        self.lock().opens = true;
     }
 
     /// Replaces what the pages show.
@@ -60,7 +70,10 @@ impl StandbyService {
 
     /// Why a put would be refused.
     fn obstacle(&self) -> String {
-        let StandbyState { figures, lag, problem } = self.lock().clone();
+        let StandbyState { figures, lag, opens, problem } = self.lock().clone();
+        if opens {
+            return "starting: this host has taken over, and opens its store\n".to_owned();
+        }
         if let Some(problem) = problem {
             return format!("a standby, which gets no further: {problem}\n");
         }
@@ -87,8 +100,12 @@ impl Handler for StandbyService {
             let frame = ResponseFrame { dialect: self.dialect, id: &id, resource: &request.path, head };
             return render(Ok(answer), frame);
         }
-        let error = S3Error::new(ErrorCode::ServiceUnavailable)
-            .message("This host is a standby: another one serves the objects.");
+        let (message, seconds) = match self.lock().opens {
+            true => ("This host has taken over, and opens its store.", limits::RETRY_AFTER_SECS),
+            false => ("This host is a standby: another one serves the objects.", STANDBY_RETRY_SECS),
+        };
+        let error = S3Error::new(ErrorCode::ServiceUnavailable).message(message);
+        let error = error.header("Retry-After", seconds.to_string());
         self.refusal(error, &request.path, head)
     }
 

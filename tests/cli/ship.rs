@@ -1,10 +1,12 @@
 //! A server whose log goes to another server, from which a second host takes over.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -87,6 +89,34 @@ fn promote(dir: &Path, arguments: &[&str]) -> Result<(), String> {
     if done.status.success() { Ok(()) } else { Err(stderr_of(&done)) }
 }
 
+/// Connects to an address all the time.
+struct ListenerWatch {
+    ends: Arc<AtomicBool>,
+    refused: JoinHandle<u64>,
+}
+
+impl ListenerWatch {
+    fn start(address: &str) -> Self {
+        let (ends, address) = (Arc::new(AtomicBool::new(false)), address.to_owned());
+        let told = Arc::clone(&ends);
+        let refused = thread::spawn(move || {
+            let mut refused = 0;
+            while !told.load(Ordering::Relaxed) {
+                refused += u64::from(TcpStream::connect(&address).is_err());
+                thread::sleep(Duration::from_millis(2));
+            }
+            refused
+        });
+        Self { ends, refused }
+    }
+
+    /// Returns how many times it was refused.
+    fn end(self) -> u64 {
+        self.ends.store(true, Ordering::Relaxed);
+        self.refused.join().unwrap()
+    }
+}
+
 #[test]
 fn a_standby_follows_and_becomes_the_writer_when_it_is_promoted() {
     let (here, there, elsewhere) =
@@ -107,7 +137,12 @@ fn a_standby_follows_and_becomes_the_writer_when_it_is_promoted() {
     eventually("it follows", || standby.answer("/-/metrics").contains("\nsiltstone_ship_epoch 1\n"));
     assert!(standby.get("/-/health").contains(" 200 "));
     assert!(standby.answer("/-/ready").contains("\r\n\r\na standby of reign 1, "));
-    assert!(standby.get("/-/ready").contains(" 503 ") && standby.get("/cold/object-0").contains(" 503 "));
+    let refused = standby.answer("/cold/object-0").to_lowercase();
+    assert!(standby.get("/-/ready").contains(" 503 ") && refused.contains(" 503 "));
+    assert!(
+        refused.contains("retry-after: 10\r\n") && refused.contains("<code>serviceunavailable</code>"),
+        "{refused}"
+    );
     // It ends and starts as it was; a server does not start in its directory.
     assert_eq!(standby.end(Signal::TERM).0, Some(0));
     let mut server = siltstone(elsewhere.path());
@@ -120,9 +155,11 @@ fn a_standby_follows_and_becomes_the_writer_when_it_is_promoted() {
         old.answer("/-/metrics").contains("\nsiltstone_ship_waiting_groups 0\n")
     });
     old.signal(Signal::STOP);
+    let listener = ListenerWatch::start(standby.address());
     eventually("it is promoted", || promote(elsewhere.path(), &[]).is_ok());
     put_soon(&standby, 3);
     assert!(standby.get("/-/ready").contains(" 200 "));
+    assert_eq!(listener.end(), 0, "the port was closed while the store was opened");
     for nth in 0..4 {
         assert!(get(&client(standby.address()), nth).unwrap() == super::tier::bytes(nth));
     }
