@@ -46,7 +46,7 @@ impl Webhook {
         // The position of a new target is taken now rather than by its thread, so that it gets every event from here on.
         let unread = follower.next(store, 0).unwrap_or_else(|error| {
             log::error!(
-                "the webhook {} has no position yet, and gets later events alone: {error}",
+                "the webhook {} cannot save its position, and gets later events alone after a crash: {error}",
                 settings.name
             );
             None

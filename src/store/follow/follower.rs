@@ -216,7 +216,13 @@ impl Follower {
         let position = log.position();
         let snapshot = (beginning == Beginning::Snapshot).then(SnapshotCursor::default);
         let state = FollowerState { position, snapshot: snapshot.clone(), refused: self.refused.clone() };
-        store.set_follower(&self.name, Some(state))?;
+        let saved = store.set_follower(&self.name, Some(state));
+        if beginning == Beginning::Now && saved.is_err() {
+            // It goes on from here all the same, and loses no change until its first place is saved.
+            self.stage = FollowStage::Log(Box::new(log));
+            return saved;
+        }
+        saved?;
         (self.saved_at, self.saved_news) = (shared.clock.now(), self.news);
         (self.done, self.refused_anew) = (Some(self.place(position, snapshot.clone())), false);
         shared.followers.update(&self.name, |progress| {

@@ -414,6 +414,24 @@ fn damage_of_the_log_is_a_gap_too() {
 }
 
 #[test]
+fn a_follower_that_cannot_be_saved_at_first_misses_nothing() {
+    let followed = Followed::on(SimFs::with_capacity(64 * MIB), options());
+    let store = followed.open().unwrap();
+    versioned(&store);
+    for len in [400_000, 20_000, 1_000] {
+        while put(&store, "b", "k0", &bytes(1, len)).is_ok() {}
+    }
+    let mut follower = store.follower("hook", Beginning::Now);
+    assert!(follower.next(&store, 0).is_err(), "the disk is full");
+    followed.fs.set_capacity(128 * MIB);
+    put(&store, "b", "first", b"x").unwrap();
+    let batch = follower.next(&store, 100).unwrap().unwrap();
+    assert_eq!(keys(&batch), ["first"]);
+    follower.done_through(&store, batch.end).unwrap();
+    assert_eq!(states(&store), [("hook".to_owned(), false)]);
+}
+
+#[test]
 fn deletions_tell_null_versions() {
     let followed = Followed::new(options());
     let store = followed.open().unwrap();
