@@ -79,6 +79,8 @@ pub(super) enum PagePath {
     Connect,
     /// The state of the server.
     State,
+    /// Mirrors, webhooks and the remote.
+    Outbound,
     /// The users.
     Users,
     /// A change of a user.
@@ -152,6 +154,7 @@ impl ConsoleRoot {
             "share" => PagePath::Share,
             "connect" => PagePath::Connect,
             "state" => PagePath::State,
+            "outbound" => PagePath::Outbound,
             "users" => PagePath::Users,
             "user" => PagePath::User,
             "s3" => PagePath::S3,
@@ -257,6 +260,7 @@ mod tests {
             "GET /-/console/bucket?name=b",
             "GET /-/console/assets/a/style.css",
             "GET /-/console/state",
+            "GET /-/console/outbound",
             "POST /-/console/sign-in",
             "POST /-/console/sign-out",
         ] {
@@ -265,6 +269,7 @@ mod tests {
         }
         for line in [
             "POST /-/console/delete",
+            "POST /-/console/outbound",
             "POST /-/console/archive",
             "GET /-/console/content?bucket=b&key=k",
             "GET /-/console/s3?bucket=b",

@@ -29,6 +29,7 @@ mod form;
 mod gateway;
 mod guard;
 mod lifecycle_rules;
+mod notification_rules;
 mod objects;
 mod oidc;
 mod pages;

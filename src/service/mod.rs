@@ -10,6 +10,7 @@ mod form;
 mod handler_switch;
 mod html_sandbox;
 mod metrics;
+mod outbound;
 mod pages;
 pub mod permission;
 mod queries;
@@ -25,7 +26,10 @@ use std::time::Duration;
 use crate::auth::{Authenticator, Authorized, Identity};
 use crate::base::{Clock, Entropy, Timestamp};
 use crate::mirror::Mirrors;
-pub use crate::ops::{CommitFigures, DamagedObject, Health, LifecycleEffect, PreviewCount, Usage};
+pub use crate::mirror::{MirrorFigures, MirrorRefusal, MirrorState};
+pub use crate::ops::{
+    CommitFigures, DamagedObject, Health, LifecycleEffect, PreviewCount, ShipFigures, TierFigures, Usage,
+};
 use crate::ops::{Context, LifecycleFigures};
 use crate::s3::cors::CorsHeaders;
 use crate::s3::hoisted;
@@ -35,7 +39,8 @@ use crate::s3::{
     Call, DeferredWork, Dialect, Handler, Method, Operation, QueryParams, Request, RequestId, Response,
     ResponseBody, S3Error, TargetResource, VendorHeaders,
 };
-use crate::webhook::{TargetState, WebhookFigures};
+pub use crate::webhook::TargetState;
+use crate::webhook::WebhookFigures;
 pub use access_log::{AccessLog, AccessRecord, redacted};
 use access_log::{CountingBody, ProcessLog, RequestLogEntry};
 use audit::AuditEntry;
@@ -45,6 +50,7 @@ use failed_signatures::FailedSignatures;
 pub use handler_switch::HandlerSwitch;
 pub use html_sandbox::HtmlSandbox;
 use metrics::Metrics;
+pub use outbound::{MirrorStatus, OutboundStatus};
 pub use pages::MetricsAccess;
 use recent::RecentRequests;
 pub use recent::{NotedRequest, NotedRequests};

@@ -191,9 +191,14 @@ fn strangers_read_nothing() {
     let mut owner = site.signed_in("owner");
     owner.put("b", "k", &[], b"secret bytes");
     let mut stranger = site.browser();
-    for page in
-        ["bucket?name=b", "object?bucket=b&key=k", "content?bucket=b&key=k", "s3?bucket=b&key=k", "state"]
-    {
+    for page in [
+        "bucket?name=b",
+        "object?bucket=b&key=k",
+        "content?bucket=b&key=k",
+        "s3?bucket=b&key=k",
+        "state",
+        "outbound",
+    ] {
         let answer = stranger.get(page);
         assert!(answer.status == 401 && !answer.text().contains("secret bytes"), "{page}: {}", answer.text());
     }
@@ -212,6 +217,7 @@ fn every_response_is_guarded() {
         "object?bucket=b&key=k",
         "connect",
         "state",
+        "outbound",
         "nothing",
         "bucket?name=none",
         "s3?bucket=b",

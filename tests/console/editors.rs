@@ -7,7 +7,7 @@ use super::harness::{Answer, Browser, Site};
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The draft of a page, as a browser sends it.
-fn draft(page: &Answer) -> String {
+pub(super) fn draft(page: &Answer) -> String {
     let (_, rest) = page.text().split_once("<textarea name=\"text\"").unwrap();
     let text = rest.split_once('>').unwrap().1.split("</textarea>").next().unwrap();
     [("&#60;", "<"), ("&#62;", ">"), ("&#34;", "\""), ("&#39;", "'"), ("&#38;", "&")]

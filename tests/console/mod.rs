@@ -7,6 +7,7 @@ mod harness;
 mod home;
 mod listener;
 mod oidc;
+mod outbound;
 mod overload;
 mod pages;
 mod path;

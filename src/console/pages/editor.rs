@@ -3,6 +3,7 @@
 use askama::Template;
 
 use super::super::lifecycle_rules::{self, ListedRule, RuleFields, RuleForm};
+use super::super::notification_rules::{self, FAMILIES, ListedNotification};
 use super::super::rules;
 use super::super::s3_client::Refusal;
 use super::super::text;
@@ -35,13 +36,16 @@ struct EditorForm {
     rule_text: Option<String>,
     /// The index document and the error document.
     website: (String, String),
+    /// The webhooks that notifications may name.
+    targets: Vec<String>,
 }
 
-/// A stored rule of the lifecycle.
+/// A stored rule.
 struct RuleRow {
     id: String,
     name: String,
-    link: String,
+    /// The form that changes it, if there is one.
+    link: Option<String>,
     keys: String,
     actions: Vec<String>,
     is_enabled: bool,
@@ -55,6 +59,7 @@ enum EditorKind {
     Policy,
     ObjectLock,
     Website,
+    Notification,
 }
 
 /// The effect of lifecycle rules, as shown.
@@ -69,7 +74,8 @@ struct EffectRows {
 }
 
 impl EditorKind {
-    const ALL: [Self; 5] = [Self::Lifecycle, Self::Cors, Self::Policy, Self::ObjectLock, Self::Website];
+    const ALL: [Self; 6] =
+        [Self::Lifecycle, Self::Cors, Self::Policy, Self::ObjectLock, Self::Website, Self::Notification];
 
     /// The parameter of S3 for the document.
     fn name(self) -> &'static str {
@@ -79,6 +85,7 @@ impl EditorKind {
             Self::Policy => "policy",
             Self::ObjectLock => "object-lock",
             Self::Website => "website",
+            Self::Notification => "notification",
         }
     }
 
@@ -89,6 +96,7 @@ impl EditorKind {
             Self::Policy => "Policy",
             Self::ObjectLock => "Object lock",
             Self::Website => "Website",
+            Self::Notification => "Notifications",
         }
     }
 
@@ -96,6 +104,7 @@ impl EditorKind {
     fn stored(self, view: &View<'_>, bucket: &str) -> Result<String, Refusal> {
         match view.document(bucket, self.name()) {
             Err(refusal) if refusal.status == 404 => Ok(String::new()),
+            Ok(stored) if self == Self::Notification => Ok(notification_rules::text(stored)),
             stored => stored,
         }
     }
@@ -113,6 +122,10 @@ impl EditorKind {
             Self::Policy => rules::with_statement(&stored, bucket, &view.params),
             Self::ObjectLock => rules::default_retention(&view.params),
             Self::Website => rules::website(&stored, &view.params),
+            Self::Notification => match view.given("remove") {
+                Some(id) => notification_rules::without(&stored, id),
+                None => notification_rules::with(&stored, &view.params),
+            },
         }
     }
 
@@ -124,6 +137,7 @@ impl EditorKind {
                 let stored = self.stored(view, bucket).unwrap_or_default();
                 Ok(EditorForm { website: rules::website_fields(&stored), ..EditorForm::default() })
             }
+            Self::Notification => Ok(EditorForm::notifying(view, &self.stored(view, bucket)?)),
             Self::Lifecycle => {
                 let stored = self.stored(view, bucket).unwrap_or_default();
                 match view.given("rule") {
@@ -142,7 +156,7 @@ impl EditorForm {
             let params = [("name", Some(bucket)), ("kind", Some("lifecycle")), ("rule", Some(&*rule.id))];
             let visible = |text: String| text::visible(&text).into_owned();
             RuleRow {
-                link: view.link("editor", &params),
+                link: Some(view.link("editor", &params)),
                 name: visible(rule.id.clone()),
                 id: rule.id,
                 keys: visible(rule.keys),
@@ -151,6 +165,26 @@ impl EditorForm {
             }
         };
         Self { rules: lifecycle_rules::listed(stored).into_iter().map(row).collect(), ..Self::default() }
+    }
+
+    /// The form of a new notification, beside the stored ones.
+    fn notifying(view: &View<'_>, stored: &str) -> Self {
+        let row = |listed: ListedNotification| {
+            let visible = |text: String| text::visible(&text).into_owned();
+            RuleRow {
+                link: None,
+                name: visible(listed.id.clone()),
+                id: listed.id,
+                keys: visible(listed.keys),
+                actions: listed.actions.into_iter().map(visible).collect(),
+                is_enabled: true,
+            }
+        };
+        Self {
+            rules: notification_rules::listed(stored).into_iter().map(row).collect(),
+            targets: view.console.service.webhook_names().to_vec(),
+            ..Self::default()
+        }
     }
 
     /// The form of a stored rule.

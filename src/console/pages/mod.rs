@@ -8,6 +8,7 @@ mod delete;
 mod editor;
 mod home;
 mod object;
+mod outbound;
 mod rewind;
 mod settings;
 mod share;
@@ -142,6 +143,8 @@ pub(super) fn answer(
         (PagePath::Share, true) => share::answer(&view),
         (PagePath::Connect, false) => connect::show(&view),
         (PagePath::State, false) => state::show(&view),
+        (PagePath::Outbound, false) => outbound::show(&view),
+        (PagePath::Outbound, true) => outbound::resync(&view),
         (PagePath::Users, false) => users::show(&view),
         (PagePath::User, true) => users::change(&view),
         (PagePath::Unknown, _) => Err(Refusal::not_found()),

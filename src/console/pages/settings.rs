@@ -2,19 +2,23 @@
 
 use askama::Template;
 
+use super::super::notification_rules;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::text;
 use super::{Page, View, html, see_other};
 use crate::s3::{Method, Response};
 
+/// The notifications, which are shown where there is a webhook that they could name.
+const NOTIFICATION: &str = "notification";
 /// The sub-resources with a document: title, name of the parameter.
-const DOCUMENTS: [(&str, &str); 6] = [
+const DOCUMENTS: [(&str, &str); 7] = [
     ("Policy (JSON)", "policy"),
     ("Cross-origin rules (XML)", "cors"),
     ("Lifecycle rules (XML)", "lifecycle"),
     ("Object lock (XML)", "object-lock"),
     ("Website (XML)", "website"),
     ("Tags (XML)", "tagging"),
+    ("Notifications (XML)", NOTIFICATION),
 ];
 
 #[derive(Template)]
@@ -63,10 +67,15 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         .iter()
         .filter_map(|(title, name)| {
             let text = match view.document(bucket, name) {
+                Ok(text) if *name == NOTIFICATION => notification_rules::text(text),
                 Ok(text) => text,
                 Err(refusal) if refusal.status == 404 => String::new(),
                 Err(_) => return None,
             };
+            let has_targets = !view.console.service.webhook_names().is_empty();
+            if *name == NOTIFICATION && text.is_empty() && !has_targets {
+                return None;
+            }
             let params = [("name", Some(bucket)), ("kind", Some(*name))];
             let editor = super::editor::is_for(name).then(|| view.link("editor", &params));
             Some(DocumentRow { title, name, text, editor })
@@ -99,6 +108,11 @@ pub(super) fn set(view: &View<'_>) -> Result<Response, Refusal> {
         }
         "public" => change(view, bucket, "policy", None)?,
         "quota" => set_quota(view, bucket)?,
+        // S3 has no other way to remove them.
+        NOTIFICATION => {
+            let text = view.given("text").unwrap_or(notification_rules::NONE);
+            change(view, bucket, NOTIFICATION, Some(text.to_owned()))?;
+        }
         name if DOCUMENTS.iter().any(|(_, known)| *known == name) => {
             change(view, bucket, name, view.given("text").map(str::to_owned))?;
         }

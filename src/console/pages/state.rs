@@ -19,6 +19,8 @@ struct StatePage {
     /// Why writes are refused, if they are.
     problems: Vec<String>,
     rows: Vec<(&'static str, String)>,
+    /// The page of mirrors, webhooks and the remote, where there are some.
+    outbound: Option<String>,
     damage: Vec<String>,
     damaged: Vec<DamagedRow>,
     /// Titles and requests.
@@ -87,6 +89,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         page: view.page(),
         problems,
         rows,
+        outbound: view.console.service.has_outbound().then(|| view.link("outbound", &[])),
         damage,
         damaged: damaged.collect(),
         noted: [

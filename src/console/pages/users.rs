@@ -185,7 +185,7 @@ fn grants(lines: &str) -> Result<Vec<GrantEntry>, Refusal> {
     filled.map(|line| entry(line).ok_or_else(|| wrong(line))).collect()
 }
 
-fn refusal(error: &UserError) -> Refusal {
+pub(super) fn refusal(error: &UserError) -> Refusal {
     let status = match error {
         UserError::Denied(_) => 403,
         UserError::Unknown(_) => 404,

@@ -83,6 +83,11 @@ impl Destination {
         }
     }
 
+    /// The webhook `name` as the destination of a queue.
+    pub(super) fn queue(name: &str) -> Self {
+        Self { kind: DestinationKind::Queue, arn: Self::queue_arn(name), name: name.to_owned() }
+    }
+
     /// The ARN of the webhook `name` as the destination of a queue.
     pub fn queue_arn(name: &str) -> String {
         format!("arn:{}:sqs::{name}:{RESOURCE}", PARTITIONS[0])

@@ -85,6 +85,29 @@ impl NotificationConfiguration {
         self.notifications.is_empty()
     }
 
+    /// The notifications, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Notification> {
+        self.notifications.iter()
+    }
+
+    /// The same with another notification at the end.
+    ///
+    /// # Errors
+    /// Those of [`Self::parse`] for an id that is in use, and for filters that overlap.
+    pub fn with(mut self, notification: Notification) -> Result<Self, S3Error> {
+        self.notifications.push(notification);
+        self.check_ids()?;
+        self.check_overlaps()?;
+        Ok(self)
+    }
+
+    /// The same without the notification with an id; `None` where there is none.
+    pub fn without(mut self, id: &str) -> Option<Self> {
+        let at = self.notifications.iter().position(|notification| notification.id == id)?;
+        self.notifications.remove(at);
+        Some(self)
+    }
+
     /// The destinations, in order; one may occur several times.
     pub fn destinations(&self) -> impl Iterator<Item = &Destination> {
         self.notifications.iter().map(|notification| &notification.destination)
@@ -132,6 +155,26 @@ impl NotificationConfiguration {
 }
 
 impl Notification {
+    /// The notification of a webhook, with an id that its content makes where `id` is empty.
+    pub fn of_webhook(name: &str, id: &str, patterns: Vec<EventPattern>, filter: KeyFilter) -> Self {
+        let destination = Destination::queue(name);
+        let notification = Self { id: id.to_owned(), destination, patterns, filter };
+        match id {
+            "" => Self { id: notification.generated_id(), ..notification },
+            _ => notification,
+        }
+    }
+
+    /// The events, as they were written.
+    pub fn patterns(&self) -> &[EventPattern] {
+        &self.patterns
+    }
+
+    /// The keys.
+    pub fn filter(&self) -> &KeyFilter {
+        &self.filter
+    }
+
     fn parse(element: Element<'_>) -> Result<Self, S3Error> {
         let kind =
             DestinationKind::of_element(element.name()).ok_or_else(|| missing("QueueConfiguration"))?;

@@ -1,0 +1,134 @@
+//! The notifications of a bucket, one by one: shown, added by a form, and removed without a change of the others.
+
+use super::form;
+use super::s3_client::Refusal;
+use crate::s3::QueryParams;
+use crate::s3::notification::{EventPattern, KeyFilter, Notification, NotificationConfiguration};
+
+/// The document of a bucket without notifications.
+pub(super) const NONE: &str = "<NotificationConfiguration/>";
+/// The families of events that the form offers.
+pub(super) const FAMILIES: [&str; 5] = [
+    "s3:ObjectCreated:*",
+    "s3:ObjectRemoved:*",
+    "s3:LifecycleExpiration:*",
+    "s3:ObjectTagging:*",
+    "s3:ObjectAcl:Put",
+];
+
+/// A notification, for people.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ListedNotification {
+    pub(super) id: String,
+    /// The keys that it is about.
+    pub(super) keys: String,
+    /// Its target, and its events.
+    pub(super) actions: Vec<String>,
+}
+
+/// The document as a bucket has it; empty for one without notifications.
+pub(super) fn text(stored: String) -> String {
+    match NotificationConfiguration::from_document(stored.as_bytes()) {
+        Some(none) if none.is_empty() => String::new(),
+        _ => stored,
+    }
+}
+
+/// The notifications of a document.
+pub(super) fn listed(stored: &str) -> Vec<ListedNotification> {
+    let configuration = NotificationConfiguration::from_document(stored.as_bytes()).unwrap_or_default();
+    let listed = |notification: &Notification| {
+        let events = notification.patterns().iter().map(|pattern| pattern.as_str().to_owned());
+        let target = format!("to {}", notification.destination.name);
+        ListedNotification {
+            id: notification.id.clone(),
+            keys: keys(notification.filter()),
+            actions: std::iter::once(target).chain(events).collect(),
+        }
+    };
+    configuration.iter().map(listed).collect()
+}
+
+fn keys(filter: &KeyFilter) -> String {
+    let part = |words: &str, text: &Option<String>| {
+        text.as_ref().filter(|text| !text.is_empty()).map(|text| format!("{words} {text}"))
+    };
+    let parts = [part("that begin with", &filter.prefix), part("that end with", &filter.suffix)];
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "all keys".to_owned() } else { format!("keys {}", parts.join(" and ")) }
+}
+
+/// The document without the notification with an id; empty if none is left.
+///
+/// # Errors
+/// There is none, or the document is of no use to this server.
+pub(super) fn without(stored: &str, id: &str) -> Result<String, Refusal> {
+    let rest = parsed(stored)?.without(id);
+    let rest =
+        rest.ok_or_else(|| Refusal::new(409, "The bucket has no notification of this name any more."))?;
+    Ok(document(&rest))
+}
+
+/// The document with the notification of a form: target, events, beginning and end of keys.
+///
+/// # Errors
+/// A field is missing, or the notification overlaps with another one.
+pub(super) fn with(stored: &str, fields: &QueryParams) -> Result<String, Refusal> {
+    let refused = |error| Refusal::of_error(&error);
+    let patterns = form::all(fields, "event").map(EventPattern::parse).collect::<Result<Vec<_>, _>>();
+    let patterns = patterns.map_err(refused)?;
+    if patterns.is_empty() {
+        return Err(Refusal::new(400, "Choose at least one kind of event."));
+    }
+    let given = |name| fields.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
+    let filter = KeyFilter { prefix: given("prefix"), suffix: given("suffix") };
+    let (target, id) = (form::required(fields, "target")?, given("id").unwrap_or_default());
+    let added = Notification::of_webhook(target, &id, patterns, filter);
+    Ok(document(&parsed(stored)?.with(added).map_err(refused)?))
+}
+
+/// The stored configuration. One that cannot be read must not be replaced.
+fn parsed(stored: &str) -> Result<NotificationConfiguration, Refusal> {
+    if stored.is_empty() {
+        return Ok(NotificationConfiguration::default());
+    }
+    let parsed = NotificationConfiguration::from_document(stored.as_bytes());
+    parsed.ok_or_else(|| Refusal::new(409, "The notifications cannot be read here. Edit them as text."))
+}
+
+fn document(configuration: &NotificationConfiguration) -> String {
+    match configuration.is_empty() {
+        true => String::new(),
+        false => String::from_utf8_lossy(&configuration.to_document()).into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notifications_are_added_listed_and_removed_one_by_one() {
+        let fields = |text: &str| QueryParams::parse(text).unwrap();
+        let one = fields("target=thumbs&id=new&event=s3:ObjectCreated:*&prefix=in/&suffix=.jpg");
+        let first = with("", &one).unwrap();
+        let other = fields("target=audit&event=s3:ObjectRemoved:*&event=s3:ObjectAcl:Put&prefix=&suffix=");
+        let both = with(&first, &other).unwrap();
+        let told = listed(&both);
+        assert_eq!(
+            (told[0].id.as_str(), told[0].keys.as_str()),
+            ("new", "keys that begin with in/ and that end with .jpg")
+        );
+        assert_eq!(told[0].actions, ["to thumbs", "s3:ObjectCreated:*"]);
+        assert_eq!((told[1].keys.as_str(), told[1].actions[0].as_str()), ("all keys", "to audit"));
+        assert_eq!(with(&both, &other).unwrap_err().status, 400, "it overlaps");
+        assert_eq!(without(&both, &told[1].id).unwrap(), first);
+        assert_eq!(without(&first, "new").unwrap(), "");
+        assert_eq!(without(&first, "old").unwrap_err().status, 409);
+        for lacking in ["target=t", "event=s3:ObjectCreated:*", "target=t&event=s3:Unknown"] {
+            assert_eq!(with("", &fields(lacking)).unwrap_err().status, 400, "{lacking}");
+        }
+        assert_eq!(with("<Other/>", &one).unwrap_err().status, 409);
+        assert_eq!((text(NONE.to_owned()), text(first.clone())), (String::new(), first));
+    }
+}

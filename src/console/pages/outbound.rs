@@ -1,0 +1,223 @@
+//! Mirrors, webhooks and the remote, for administrators.
+
+use askama::Template;
+
+use super::super::s3_client::Refusal;
+use super::super::text::{self, visible};
+use super::users::refusal;
+use super::{Page, View, html, see_other};
+use crate::base::Timestamp;
+use crate::s3::Response;
+use crate::service::{
+    MirrorRefusal, MirrorState, MirrorStatus, OutboundStatus, ShipFigures, TargetState, TierFigures,
+};
+
+#[derive(Template)]
+#[template(path = "outbound.html", config = "src/console/askama.toml")]
+struct OutboundPage {
+    page: Page,
+    message: Option<String>,
+    sections: Vec<OutboundSection>,
+}
+
+/// A target, or a use of the remote.
+#[derive(Debug, PartialEq, Eq)]
+struct OutboundSection {
+    title: String,
+    state: String,
+    error: Option<String>,
+    rows: Vec<(&'static str, String)>,
+    /// Keys that a target refused.
+    refused: Vec<String>,
+    /// The name of the mirror that may start over.
+    mirror: Option<String>,
+}
+
+/// The page.
+///
+/// # Errors
+/// The user may not see the state.
+pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
+    respond(view, 200, None)
+}
+
+/// Lets the mirror that the field `mirror` names start over.
+///
+/// # Errors
+/// The user may not do so, or there is no such mirror.
+pub(super) fn resync(view: &View<'_>) -> Result<Response, Refusal> {
+    let name = view.required("mirror")?;
+    if view.given("sure").is_none() {
+        return respond(view, 400, Some("Tick the box to let the mirror start over.".to_owned()));
+    }
+    view.console.service.start_mirror_over(&view.visitor.identity, name).map_err(|error| refusal(&error))?;
+    Ok(see_other(&view.link("outbound", &[])))
+}
+
+fn respond(view: &View<'_>, status: u16, message: Option<String>) -> Result<Response, Refusal> {
+    let outbound = view.console.service.outbound(&view.visitor.identity).map_err(|error| refusal(&error))?;
+    Ok(html(status, &OutboundPage { page: view.page(), message, sections: sections(&outbound) }))
+}
+
+fn sections(outbound: &OutboundStatus) -> Vec<OutboundSection> {
+    let tier = outbound.tier.as_ref().map(of_tier);
+    let ship = outbound.ship.as_ref().map(of_ship);
+    let mirrors = outbound.mirrors.iter().map(of_mirror);
+    mirrors.chain(outbound.webhooks.iter().map(of_webhook)).chain(tier).chain(ship).collect()
+}
+
+fn of_mirror(MirrorStatus { figures, follower }: &MirrorStatus) -> OutboundSection {
+    let walks = follower.as_ref().is_some_and(|follower| follower.in_snapshot);
+    let state = match figures.state {
+        MirrorState::Running if walks => "compares every key",
+        MirrorState::Running => "follows",
+        MirrorState::Paused => "pauses at this hour",
+        MirrorState::Occupied => "waits: the target has objects that it did not send",
+    };
+    let lag = follower.as_ref().map_or_else(|| "unknown".to_owned(), |it| seconds(it.lag.as_secs()));
+    let mut rows = vec![
+        ("Target", visible(&figures.target).into_owned()),
+        ("Behind", lag),
+        ("Keys to send", figures.due_keys.to_string()),
+        ("Keys that failed, and are tried again", figures.failing_keys.to_string()),
+        ("Keys that the target refused", figures.refused_keys.to_string()),
+        ("Sent since the start", format!("{} objects, {}", figures.objects, text::size(figures.bytes))),
+        ("Removed at the target since the start", figures.removed.to_string()),
+    ];
+    rows.extend(follower.as_ref().map(|it| ("Times that it lost its place", it.starts_over.to_string())));
+    let told = |(time, error): &(Timestamp, String)| {
+        format!("{}: {}", text::time(&time.to_iso8601()), visible(error))
+    };
+    let (error, fails) = (figures.last_error.as_ref().map(told), figures.failing_keys > 0);
+    rows.extend(error.clone().filter(|_| !fails).map(|error| ("Last error", error)));
+    OutboundSection {
+        title: format!("Mirror {}", figures.name),
+        state: state.to_owned(),
+        error: error.filter(|_| fails),
+        rows,
+        refused: figures.refused.iter().map(refusal_line).collect(),
+        mirror: Some(figures.name.clone()),
+    }
+}
+
+fn refusal_line(refusal: &MirrorRefusal) -> String {
+    let MirrorRefusal { bucket, key, time, reason } = refusal;
+    format!("{bucket}/{}: {}, {}", visible(key), text::time(&time.to_iso8601()), visible(reason))
+}
+
+fn of_webhook(target: &TargetState) -> OutboundSection {
+    let state = match (&target.error, target.is_overrun) {
+        (_, true) => "loses events",
+        (Some(_), false) => "fails",
+        (None, false) => "accepts",
+    };
+    let since = target.failing_since.map(|since| text::time(&since.to_iso8601())).unwrap_or_default();
+    let told = |error: &String| format!("Failing since {since}: {}", visible(error));
+    OutboundSection {
+        title: format!("Webhook {}", target.name),
+        state: state.to_owned(),
+        error: target.error.as_ref().map(told),
+        rows: vec![
+            ("Server", visible(&target.endpoint).into_owned()),
+            ("Behind", seconds(target.lag.as_secs())),
+            ("Groups of the log to deliver", target.waiting_groups.to_string()),
+            ("Events accepted since the start", target.delivered.to_string()),
+            ("Requests that failed", target.failed.to_string()),
+            ("Events that it refused, and that were dropped", target.dropped.to_string()),
+            ("Times that it lost events", target.overruns.to_string()),
+        ],
+        refused: Vec::new(),
+        mirror: None,
+    }
+}
+
+fn of_tier(figures: &TierFigures) -> OutboundSection {
+    OutboundSection {
+        title: "Objects on the remote".to_owned(),
+        state: format!("{} segments", figures.remote_segments),
+        error: None,
+        rows: vec![
+            ("Bytes on the remote", text::size(figures.remote_bytes)),
+            ("Of these also on this disk", text::size(figures.cached_bytes)),
+            ("Bytes on this disk alone", text::size(figures.pinned_bytes)),
+            ("Segments not yet sent", figures.waiting_segments.to_string()),
+            ("Segments to be deleted there", figures.dropped_segments.to_string()),
+            ("Sent since the start", text::size(figures.sent_bytes)),
+            (
+                "Read from the remote since the start",
+                format!("{}, in {} reads", text::size(figures.fetched_bytes), figures.fetches),
+            ),
+        ],
+        refused: Vec::new(),
+        mirror: None,
+    }
+}
+
+fn of_ship(figures: &ShipFigures) -> OutboundSection {
+    let time = |time: Option<Timestamp>, none: &str| {
+        time.map_or_else(|| none.to_owned(), |time| text::time(&time.to_iso8601()))
+    };
+    let state = match (figures.epoch, figures.waiting_groups) {
+        (0, _) => "has not begun",
+        (_, 0) => "is complete",
+        _ => "is behind",
+    };
+    OutboundSection {
+        title: "Log on the remote".to_owned(),
+        state: state.to_owned(),
+        error: None,
+        rows: vec![
+            ("Reign", figures.epoch.to_string()),
+            ("Groups not yet sent", figures.waiting_groups.to_string()),
+            ("Behind", seconds(figures.lag.as_secs())),
+            ("Last checkpoint sent (UTC)", time(figures.last_root, "none in this reign")),
+            ("A restore reaches back to (UTC)", time(figures.oldest, "not known yet")),
+            (
+                "Sent since the start",
+                format!("{}, {} pieces", text::size(figures.sent_bytes), figures.parcels),
+            ),
+            (
+                "Deleted there since the start",
+                format!("{} objects, {}", figures.deleted_objects, text::size(figures.deleted_bytes)),
+            ),
+        ],
+        refused: Vec::new(),
+        mirror: None,
+    }
+}
+
+fn seconds(seconds: u64) -> String {
+    format!("{seconds} s")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_remote_is_shown_with_its_figures() {
+        let tier =
+            TierFigures { remote_segments: 3, remote_bytes: 5 << 20, fetches: 7, ..TierFigures::default() };
+        let shown = of_tier(&tier);
+        assert_eq!((shown.state.as_str(), shown.rows[0].1.as_str()), ("3 segments", "5.0 MiB"));
+        assert!(shown.rows.iter().any(|(_, value)| value.ends_with("in 7 reads")), "{shown:?}");
+        let late = ShipFigures {
+            epoch: 2,
+            waiting_groups: 9,
+            lag: Duration::from_secs(61),
+            ..ShipFigures::default()
+        };
+        for (figures, state) in [
+            (ShipFigures::default(), "has not begun"),
+            (ShipFigures { epoch: 2, ..ShipFigures::default() }, "is complete"),
+            (late, "is behind"),
+        ] {
+            assert_eq!(of_ship(&figures).state, state);
+        }
+        let rows = of_ship(&late).rows;
+        assert_eq!(rows[..3].iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>(), ["2", "9", "61 s"]);
+        assert_eq!(rows[4].1, "not known yet");
+    }
+}

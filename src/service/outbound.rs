@@ -1,0 +1,79 @@
+//! Mirrors, webhooks and the remote, for administrators.
+
+use super::Service;
+use super::users::{UserError, check};
+use crate::auth::{Action, Identity};
+use crate::mirror::MirrorFigures;
+use crate::ops::{FollowerFigures, ShipFigures, TierFigures};
+use crate::webhook::TargetState;
+
+/// The state of everything that leaves the server by itself.
+#[derive(Debug)]
+pub struct OutboundStatus {
+    /// The mirrors.
+    pub mirrors: Vec<MirrorStatus>,
+    /// The webhooks.
+    pub webhooks: Vec<TargetState>,
+    /// The segments on the remote; `None` without one.
+    pub tier: Option<TierFigures>,
+    /// The log on the remote; `None` where it stays here.
+    pub ship: Option<ShipFigures>,
+}
+
+/// A mirror, and its place in the log once it has one.
+#[derive(Debug)]
+pub struct MirrorStatus {
+    /// The figures of the mirror.
+    pub figures: MirrorFigures,
+    /// Those of its follower.
+    pub follower: Option<FollowerFigures>,
+}
+
+impl Service {
+    /// Whether there are mirrors, webhooks or a remote.
+    pub fn has_outbound(&self) -> bool {
+        let store = &self.context.store;
+        let has_targets = self.mirrors.iter().next().is_some() || !self.webhooks.is_empty();
+        has_targets || store.tier_figures().is_some() || store.ship_figures().is_some()
+    }
+
+    /// The names of the webhooks, which notifications of buckets may name.
+    pub fn webhook_names(&self) -> &[String] {
+        &self.context.webhooks
+    }
+
+    /// The state of mirrors, webhooks and the remote.
+    ///
+    /// # Errors
+    /// [`UserError::Denied`].
+    pub fn outbound(&self, identity: &Identity) -> Result<OutboundStatus, UserError> {
+        check(identity, Action::AdminGetState)?;
+        let store = &self.context.store;
+        let followers = store.follower_figures();
+        let status = |figures: MirrorFigures| {
+            let follower = followers.iter().find(|follower| follower.name == figures.name).cloned();
+            MirrorStatus { figures, follower }
+        };
+        Ok(OutboundStatus {
+            mirrors: self.mirrors.iter().map(|mirror| status(mirror.figures())).collect(),
+            webhooks: self.webhook_states(),
+            tier: store.tier_figures(),
+            ship: store.ship_figures(),
+        })
+    }
+
+    /// Lets a mirror start over.
+    ///
+    /// # Errors
+    /// [`UserError::Denied`]; [`UserError::Invalid`] for a name that no mirror has.
+    pub fn start_mirror_over(&self, identity: &Identity, name: &str) -> Result<(), UserError> {
+        check(identity, Action::AdminResyncMirror)?;
+        let mirror = self
+            .mirrors
+            .get(name)
+            .ok_or_else(|| UserError::Invalid(format!("there is no mirror `{name}`")))?;
+        log::info!("the mirror {name} starts over, as {:?} asks", identity.name());
+        mirror.resync();
+        Ok(())
+    }
+}
