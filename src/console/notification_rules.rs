@@ -128,7 +128,8 @@ mod tests {
         for lacking in ["target=t", "event=s3:ObjectCreated:*", "target=t&event=s3:Unknown"] {
             assert_eq!(with("", &fields(lacking)).unwrap_err().status, 400, "{lacking}");
         }
-        assert_eq!(with("<Other/>", &one).unwrap_err().status, 409);
+        let newer = "<NotificationConfiguration><Newer/></NotificationConfiguration>";
+        assert_eq!(with(newer, &one).unwrap_err().status, 409);
         assert_eq!((text(NONE.to_owned()), text(first.clone())), (String::new(), first));
     }
 }

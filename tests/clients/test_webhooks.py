@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from siltstone import ROOT, clean_environment
+from siltstone import ACCESS_KEY, BINARY, ROOT, SECRET_KEY, clean_environment
 from webhook_target import Target
 
 SECRET = b"hush"
@@ -90,6 +90,15 @@ def notify(client, bucket, *queues):
     client.put_bucket_notification_configuration(
         Bucket=bucket, NotificationConfiguration={"QueueConfigurations": list(queues)}
     )
+
+
+def status(server, tmp_path, *arguments):
+    """The lines of `siltstone webhook status`."""
+    command = [str(BINARY), "webhook", "status", *arguments, "--listen", f"127.0.0.1:{server.port}"]
+    keys = clean_environment(tmp_path, SILTSTONE_ACCESS_KEY=ACCESS_KEY, SILTSTONE_SECRET_KEY=SECRET_KEY)
+    done = subprocess.run(command, env=keys, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 def in_order(records):
@@ -322,7 +331,7 @@ def test_a_secret_is_read_again(own_server, targets, tmp_path):
         until(lambda: key in target.keys())
     (tmp_path / "secret").write_bytes(b"")
     server.process.send_signal(signal.SIGHUP)
-    until(lambda: "the secret of the webhook t is unchanged: the file is empty" in server.log.read_text())
+    until(lambda: "the secret of the webhook t is unchanged" in server.log.read_text())
     client.put_object(Bucket="box", Key="three", Body=b"x")
     until(lambda: "three" in target.keys())
 
@@ -352,6 +361,8 @@ def test_a_target_that_is_away_for_too_long_is_told_so(own_server, targets, tmp_
     with urllib.request.urlopen(f"{server.url}/-/ready") as answer:
         assert b"the log was not kept for so long" in answer.read()
     assert metric(server, "waiting_groups", "t") > 0
+    until(lambda: "failing since" in status(server, tmp_path, "t")[0])
+    assert "losing events" in status(server, tmp_path)[0] and "it answers 500" in status(server, tmp_path)[0]
     target.behaviour = "accept"
     until(lambda: {"kept", "kept+too"} <= set(target.keys()))
     assert "lost" not in target.keys()
@@ -360,6 +371,7 @@ def test_a_target_that_is_away_for_too_long_is_told_so(own_server, targets, tmp_
     assert notice["Service"] == "Siltstone" and "Records" not in notice
     assert sequencers["first"] <= notice["After"] < notice["Through"] < sequencers["kept"] < sequencers["kept+too"]
     assert metric(server, "overruns_total", "t") == 1
+    assert "1 times lost" in status(server, tmp_path)[0]
     until(lambda: metric(server, "waiting_groups", "t") == 0)
     with urllib.request.urlopen(f"{server.url}/-/ready") as answer:
         assert answer.read() == b"ready\n"
