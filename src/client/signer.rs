@@ -37,6 +37,11 @@ pub struct RequestToSign<'r> {
 }
 
 impl RequestSigner {
+    /// The region.
+    pub fn region(&self) -> &str {
+        &self.region
+    }
+
     /// A signer for that region, which leaves bodies unsigned.
     pub fn new(access_key: &str, secret_key: &str, region: &str) -> Self {
         let (access_key, secret_key) = (access_key.to_owned(), secret_key.to_owned());

@@ -27,6 +27,7 @@ mod runner;
 mod settings;
 mod source;
 mod target;
+mod target_buckets;
 #[cfg(test)]
 mod tests;
 mod version_plan;

@@ -11,6 +11,7 @@ use super::key_copy::{KeyCopied, KeyCopy};
 use super::refusals::{MirrorRefusal, Refusals};
 use super::settings::MirrorSettings;
 use super::target::{HttpTarget, MirrorTarget};
+use super::target_buckets::TargetBuckets;
 use crate::base::{Clock, Entropy as _, OsEntropy, SeededEntropy, Timestamp};
 use crate::client::{CircuitBreaker, RateLimit};
 use crate::store::{
@@ -95,6 +96,16 @@ pub(super) struct MirrorFeed {
     search: Option<FollowPosition>,
     /// The beginning was allowed.
     begun: bool,
+    buckets: TargetBuckets,
+    /// The keys of a batch, which become due when the target has the buckets before them.
+    read: Option<ReadKeys>,
+}
+
+/// The keys of a batch.
+struct ReadKeys {
+    due: Vec<(DueKey, DueWork)>,
+    end: FollowPosition,
+    is_end_of_walk: bool,
 }
 
 /// Why a feed could not go on.
@@ -259,7 +270,9 @@ impl Mirror {
         let follower = store.follower(&self.settings.name, Beginning::Snapshot);
         self.refusals.restore(store, follower.refused());
         self.try_refused();
-        MirrorFeed { follower, names: HashMap::new(), search: None, begun: false }
+        let mut buckets = TargetBuckets::default();
+        buckets.want_all(store);
+        MirrorFeed { follower, names: HashMap::new(), search: None, begun: false, buckets, read: None }
     }
 
     /// Makes the refused keys of the list due again. One more refusal sets them aside.
@@ -383,12 +396,20 @@ impl MirrorFeed {
             self.follower.walk_again(store)?;
             mirror.try_refused();
             mirror.resync.store(false, Ordering::Release);
-            (self.begun, self.search) = (true, None);
+            (self.begun, self.search, self.read) = (true, None, None);
             mirror.set_state(MirrorState::Running);
             mirror.keys.retry_now();
         }
+        self.make_buckets(mirror, store, target)?;
         if !self.may_begin(mirror, store, target)? || mirror.keys.len() >= DUE_MAX {
             return Ok(false);
+        }
+        if let Some(ReadKeys { due, end, is_end_of_walk }) = self.read.take() {
+            match is_end_of_walk {
+                true => self.search = Some(end),
+                false => mirror.keys.add(due, Some(end)),
+            }
+            return Ok(true);
         }
         if self.search.is_some() {
             return self.search_target(mirror, store, target);
@@ -396,10 +417,7 @@ impl MirrorFeed {
         let Some(batch) = self.follower.next(store, BATCH)? else { return Ok(false) };
         let is_end_of_walk = batch.range.as_ref().is_some_and(|range| range.through.is_none());
         let (due, end) = self.due_keys(mirror, store, batch);
-        match is_end_of_walk {
-            true => self.search = Some(end),
-            false => mirror.keys.add(due, Some(end)),
-        }
+        self.read = Some(ReadKeys { due, end, is_end_of_walk });
         Ok(true)
     }
 
@@ -411,6 +429,24 @@ impl MirrorFeed {
         if let Err(error) = done.and_then(|()| self.follower.save(store)) {
             log::info!("mirror {}: its position is not saved: {error}", mirror.name());
         }
+    }
+
+    /// Makes the buckets that the target lacks. One that was lost there is filled again by comparing everything.
+    fn make_buckets(
+        &mut self,
+        mirror: &Mirror,
+        store: &Store,
+        target: &mut dyn MirrorTarget,
+    ) -> Result<(), FeedError> {
+        let done = self.buckets.make(&mirror.settings, store, target)?;
+        for (bucket, was_there) in &done.made {
+            log::info!("mirror {}: made the bucket {bucket} at the target", mirror.name());
+            if *was_there && store.has_follower(mirror.name()) {
+                mirror.resync();
+            }
+        }
+        done.refusal.into_iter().for_each(|why| mirror.note(why));
+        Ok(())
     }
 
     /// A new mirror begins only where the target has nothing that would be taken for its own.
@@ -465,6 +501,7 @@ impl MirrorFeed {
         let work = match &change.kind {
             ChangeKind::BucketPut(record) => {
                 self.names.insert(change.bucket, record.name.clone());
+                self.buckets.want(change.bucket);
                 return None;
             }
             ChangeKind::Put(_) | ChangeKind::Deleted(_) => DueWork { versions: true, ..DueWork::default() },

@@ -7,7 +7,8 @@ use super::settings::MirrorPlace;
 use crate::base::Timestamp;
 use crate::transfer::{
     Header, ObjectUpload, Origin, Peer, PeerCall, PeerError, PeerLink, PeerVersion, StoredAttributes, Tags,
-    UploadShape, attributes_of, put_tags, tags_of, versions_of, versions_state, visit_keys, with_tags,
+    UploadShape, attributes_of, enable_versions, has_bucket, make_bucket, put_tags, tags_of, versions_of,
+    versions_state, visit_keys, with_tags,
 };
 
 /// The time for which the versioning of a bucket is remembered.
@@ -20,6 +21,24 @@ pub trait MirrorTarget: Send {
     /// # Errors
     /// As of [`PeerLink::send`].
     fn keeps_versions(&mut self, bucket: &str) -> Result<bool, PeerError>;
+
+    /// Whether a bucket is there.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    fn has_bucket(&mut self, bucket: &str) -> Result<bool, PeerError>;
+
+    /// Makes a bucket.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`]; it may be there then.
+    fn make_bucket(&mut self, bucket: &str) -> Result<(), PeerError>;
+
+    /// Lets a bucket keep versions.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    fn enable_versions(&mut self, bucket: &str) -> Result<(), PeerError>;
 
     /// The versions of a key, oldest first.
     ///
@@ -110,6 +129,23 @@ impl MirrorTarget for HttpTarget<'_> {
         let keeps = versions_state(&mut self.link)?;
         self.versioned.insert(bucket.to_owned(), (keeps, Instant::now()));
         Ok(keeps)
+    }
+
+    fn has_bucket(&mut self, bucket: &str) -> Result<bool, PeerError> {
+        self.link.enter(bucket);
+        has_bucket(&mut self.link)
+    }
+
+    fn make_bucket(&mut self, bucket: &str) -> Result<(), PeerError> {
+        self.link.enter(bucket);
+        make_bucket(&mut self.link)
+    }
+
+    fn enable_versions(&mut self, bucket: &str) -> Result<(), PeerError> {
+        self.link.enter(bucket);
+        enable_versions(&mut self.link)?;
+        self.versioned.remove(bucket);
+        Ok(())
     }
 
     fn versions(&mut self, place: &MirrorPlace) -> Result<Vec<PeerVersion>, PeerError> {

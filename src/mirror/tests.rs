@@ -38,6 +38,8 @@ struct SimState {
     fault_every: u64,
     /// The keys that are never taken; with an empty one, none is.
     refused: BTreeSet<String>,
+    /// The buckets that are not there.
+    missing: BTreeSet<String>,
     puts: u64,
 }
 
@@ -87,8 +89,26 @@ impl SimState {
 }
 
 impl MirrorTarget for SimTarget {
-    fn keeps_versions(&mut self, _: &str) -> Result<bool, PeerError> {
-        self.call(|state| state.versioned)
+    fn keeps_versions(&mut self, bucket: &str) -> Result<bool, PeerError> {
+        self.call(|state| match state.missing.contains(bucket) {
+            true => Err(PeerError::Absent),
+            false => Ok(state.versioned),
+        })?
+    }
+
+    fn has_bucket(&mut self, bucket: &str) -> Result<bool, PeerError> {
+        self.call(|state| !state.missing.contains(bucket))
+    }
+
+    fn make_bucket(&mut self, bucket: &str) -> Result<(), PeerError> {
+        self.call(|state| assert!(state.missing.remove(bucket)))
+    }
+
+    fn enable_versions(&mut self, bucket: &str) -> Result<(), PeerError> {
+        self.call(|state| {
+            assert!(!state.missing.contains(bucket));
+            state.versioned = true;
+        })
     }
 
     fn versions(&mut self, place: &MirrorPlace) -> Result<Vec<PeerVersion>, PeerError> {
@@ -397,6 +417,52 @@ fn a_new_mirror_takes_no_target_over_that_has_objects() {
     assert_eq!(mirror.figures().state, MirrorState::Running);
 }
 
+/// Loses the bucket at the target with its objects.
+fn lose_bucket(mirrored: &Mirrored) {
+    let mut state = mirrored.target.0.lock().unwrap();
+    state.missing.insert("b".to_owned());
+    state.keys.clear();
+}
+
+#[test]
+fn a_bucket_that_the_target_lacks_is_made_and_keeps_versions_as_here() {
+    let mirrored = Mirrored::new(false, 3);
+    lose_bucket(&mirrored);
+    let store = mirrored.open().unwrap();
+    let mirror = mirrored.mirror();
+    let mut feed = mirror.feed(&store);
+    mirrored.converge(&store, &mirror, &mut feed);
+    assert!(mirrored.target.0.lock().unwrap().missing.contains("b"), "there is no such bucket here");
+    // The versions come after the bucket.
+    bucket(&store, false);
+    mirrored.target.set_faults(3);
+    mirrored.converge(&store, &mirror, &mut feed);
+    bucket(&store, true);
+    store.set_versioning("b", Versioning::Enabled).unwrap();
+    put(&store, "k0", b"one", "1");
+    put(&store, "k0", b"two", "1");
+    mirrored.converge(&store, &mirror, &mut feed);
+    mirrored.check(&store, "b", true);
+    assert_eq!(mirror.figures().removed, 0);
+}
+
+#[test]
+fn a_bucket_that_the_target_lost_is_filled_again_after_the_next_start() {
+    let mirrored = Mirrored::new(true, 4);
+    let store = mirrored.open().unwrap();
+    bucket(&store, true);
+    put(&store, "k0", b"one", "1");
+    put(&store, "k1", b"two", "1");
+    let mirror = mirrored.mirror();
+    let mut feed = mirror.feed(&store);
+    mirrored.converge(&store, &mirror, &mut feed);
+    lose_bucket(&mirrored);
+    let again = mirrored.mirror();
+    let mut feed = again.feed(&store);
+    mirrored.converge(&store, &again, &mut feed);
+    mirrored.check(&store, "b", true);
+}
+
 /// Makes the target refuse these keys, and no others.
 fn refuse(mirrored: &Mirrored, keys: &[&str]) {
     let refused = keys.iter().map(|key| if key.is_empty() { String::new() } else { format!("copy/{key}") });
@@ -562,6 +628,8 @@ fn a_target_converges_whenever_the_power_goes_and_requests_are_lost() {
         }
         let store = mirrored.open().expect("the store opens");
         bucket(&store, of_source);
+        // A comparison of many versions alike takes many requests in a row.
+        mirrored.target.set_faults(40);
         let mirror = mirrored.mirror();
         let mut feed = mirror.feed(&store);
         mirrored.converge(&store, &mirror, &mut feed);

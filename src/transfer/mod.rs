@@ -2,6 +2,7 @@
 //! compared with the digests that the server answers. The tools import and export with it, and mirrors follow with it.
 
 mod attributes;
+mod bucket;
 mod listing;
 mod peer;
 mod upload;
@@ -10,6 +11,7 @@ pub use attributes::{
     Loss, MTIME, StoredAttributes, Tags, attributes_of, has_time, put_tags, tags_of, versions_state,
     with_tags, without_tags,
 };
+pub use bucket::{enable_versions, has_bucket, make_bucket};
 pub use listing::{PeerKey, PeerVersion, bucket_names, versions_of, visit_keys};
 pub use peer::{Header, Peer, PeerCall, PeerError, PeerLink, attempts, passing};
 pub use upload::{ObjectUpload, Origin, SendBody, UploadShape, bare};

@@ -92,6 +92,11 @@ impl<'p> PeerLink<'p> {
         bucket.clone_into(&mut self.bucket);
     }
 
+    /// The region that requests are signed for.
+    pub(super) fn region(&self) -> &str {
+        self.peer.signer.region()
+    }
+
     /// Sends a request, and writes the body of a good answer to `sink`.
     ///
     /// # Errors

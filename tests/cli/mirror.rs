@@ -207,11 +207,12 @@ fn an_object_in_parts_arrives_in_the_same_parts_and_a_refused_one_is_named() {
          buckets = ['films']\nrate = '1GiB'\n"
     );
     fs::write(here.path().join("siltstone.toml"), table).unwrap();
-    let target = start(there.path(), &far, &["--bucket", "films"]);
+    let target = start(there.path(), &far, &[]);
     let source = start(here.path(), &near, &["--bucket", "films", "--config", "siltstone.toml"]);
     let (near_peer, far_peer) = (peer(&near, "films"), peer(&far, "films"));
     let deny = PeerCall { method: "PUT", query: &[("policy", "")], ..PeerCall::default() };
-    PeerLink::new(&far_peer).ask_with(deny, policy.as_bytes()).unwrap();
+    let is_denied = || PeerLink::new(&far_peer).ask_with(deny, policy.as_bytes()).is_ok();
+    eventually("the mirror makes the bucket", is_denied);
     put_parts(&near_peer, "long", 1, &[6 << 20, 5 << 20, 100]);
     put_parts(&near_peer, "short", 2, &[1_000]);
     put_parts(&near_peer, "closed", 3, &[1_000]);

@@ -1,14 +1,14 @@
 //! Copies between the buckets of two servers.
 
 use siltstone::client::{Endpoint, RequestSigner};
-use siltstone::transfer::{Peer, PeerCall, PeerError, PeerKey, PeerLink, visit_keys};
+use siltstone::transfer::{
+    Peer, PeerCall, PeerError, PeerKey, PeerLink, enable_versions, has_bucket, make_bucket, visit_keys,
+};
 use siltstone::xml::Document;
 
 use super::bucket_source::BucketSource;
 use super::object::ObjectCopy;
 use super::threads::Transfer;
-
-const ENABLED: &[u8] = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
 
 /// A bucket and a prefix of names.
 pub(super) struct Place {
@@ -66,14 +66,12 @@ impl Place {
     pub(super) fn make_bucket(&self, versions: bool) -> Result<(), String> {
         let failed = |error: PeerError| format!("{}: {}", self.peer.bucket, error.text());
         let mut link = PeerLink::new(&self.peer);
-        match link.ask(PeerCall { method: "HEAD", ..PeerCall::default() }) {
-            Err(PeerError::Absent) => {}
-            found => return found.map(drop).map_err(failed),
+        if has_bucket(&mut link).map_err(failed)? {
+            return Ok(());
         }
-        link.ask(PeerCall { method: "PUT", ..PeerCall::default() }).map_err(failed)?;
+        make_bucket(&mut link).map_err(failed)?;
         if versions {
-            let enable = PeerCall { method: "PUT", query: &[("versioning", "")], ..PeerCall::default() };
-            link.ask_with(enable, ENABLED).map_err(failed)?;
+            enable_versions(&mut link).map_err(failed)?;
         }
         Ok(())
     }

@@ -1,0 +1,47 @@
+//! Buckets of the other server.
+
+use crate::transfer::{PeerCall, PeerError, PeerLink};
+use crate::xml::Writer;
+
+/// The region whose buckets name no location (S3, "CreateBucket").
+const UNNAMED_REGION: &str = "us-east-1";
+
+/// Whether the bucket of the link is there.
+///
+/// # Errors
+/// As of [`PeerLink::send`].
+pub fn has_bucket(link: &mut PeerLink<'_>) -> Result<bool, PeerError> {
+    match link.ask(PeerCall { method: "HEAD", ..PeerCall::default() }) {
+        Err(PeerError::Absent) => Ok(false),
+        found => found.map(|_| true),
+    }
+}
+
+/// Makes the bucket of the link, in the region of the signer.
+///
+/// # Errors
+/// As of [`PeerLink::send`]; it may be there then.
+pub fn make_bucket(link: &mut PeerLink<'_>) -> Result<(), PeerError> {
+    let body = location(link.region());
+    link.ask_with(PeerCall { method: "PUT", ..PeerCall::default() }, &body).map(drop)
+}
+
+/// Lets the bucket of the link keep versions.
+///
+/// # Errors
+/// As of [`PeerLink::send`].
+pub fn enable_versions(link: &mut PeerLink<'_>) -> Result<(), PeerError> {
+    let mut document = Writer::new("VersioningConfiguration", None);
+    document.leaf("Status", "Enabled");
+    let call = PeerCall { method: "PUT", query: &[("versioning", "")], ..PeerCall::default() };
+    link.ask_with(call, &document.finish()).map(drop)
+}
+
+fn location(region: &str) -> Vec<u8> {
+    if region == UNNAMED_REGION {
+        return Vec::new();
+    }
+    let mut document = Writer::new("CreateBucketConfiguration", None);
+    document.leaf("LocationConstraint", region);
+    document.finish()
+}
