@@ -171,7 +171,10 @@ fn main() -> ExitCode {
         }
         Command::Import(arguments) => import::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Export(arguments) => export::run(&line.data_dir, &arguments, line.json, &mut out),
-        Command::Doctor(arguments) => doctor::run(&line.data_dir, &arguments, line.json, &mut out),
+        Command::Doctor(arguments) => {
+            let variable = |name: &str| std::env::var(name).ok();
+            doctor::run(&line.data_dir, &arguments, line.json, &variable, &mut out)
+        }
         Command::Compact(arguments) => compact::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Dump { files } => dump::run(&files, line.json, &mut out),
     };

@@ -271,3 +271,66 @@ fn a_data_directory_is_examined_beside_and_without_a_server() {
     drop(running);
     assert_eq!(status(&run(&["doctor", "/nowhere/at/all"])), 2);
 }
+
+/// The section takes no key with blanks.
+const REMOTE_SECRET: &str = "a-secret-of-the-remote";
+
+/// A file with a section `[remote]`.
+fn section(dir: &Path, name: &str, endpoint: &str, more: &str) -> String {
+    let file = dir.join(name);
+    let keys = format!("access_key = '{ACCESS_KEY}'\nprefix = 'box'\n");
+    fs::write(&file, format!("[remote]\nendpoint = '{endpoint}'\n{keys}{more}")).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+/// The checks of the remote with findings.
+fn examine_remote(store: &Fixture, config: &str) -> (BTreeSet<String>, Value) {
+    let (named, report) = examine(&[store.dir.path().to_str().unwrap(), "--remote", config]);
+    (named.into_iter().filter(|check| check.starts_with("remote-")).collect(), report)
+}
+
+#[test]
+fn faults_of_a_remote_are_named_alone() {
+    let (dir, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut command = on_a_free_port(dir.path());
+    command.env("SILTSTONE_ACCESS_KEY", ACCESS_KEY).env("SILTSTONE_SECRET_KEY", REMOTE_SECRET);
+    command.args(["--bucket", "cold", "--bucket", "kept:versioned"]);
+    let server = Running::start(command);
+    let (store, other) = (Fixture::new(), Fixture::new());
+    let url = format!("http://{}", server.address());
+    let secret = format!("secret_key = '{REMOTE_SECRET}'\n");
+    let on = |name: &str, bucket: &str, more: &str| {
+        section(files.path(), name, &url, &format!("bucket = '{bucket}'\n{more}"))
+    };
+    let expect = |config: &str, checks: &[&str]| {
+        let (named, report) = examine_remote(&store, config);
+        assert_eq!(named, checks.iter().map(|&check| check.to_owned()).collect(), "{config}: {report:#}");
+    };
+    let init = |of: &Fixture, config: &str| {
+        let done = of.tool(&["remote", "--config", config, "init", "--rounds", "1", "--racers", "2"]);
+        assert_eq!(status(&done), 0, "{done:?}");
+    };
+    let cold = on("cold.toml", "cold", &secret);
+    expect(&cold, &["remote-mark"]);
+    init(&store, &cold);
+    expect(&cold, &[]);
+    let (named, report) = examine_remote(&other, &cold);
+    assert!(named == BTreeSet::from(["remote-mark".to_owned()]), "of another store: {report:#}");
+    let key = files.path().join("key");
+    assert_eq!(status(&run(&["remote", "key", key.to_str().unwrap()])), 0);
+    let keyed = format!("{secret}encryption_key_file = '{}'\n", key.display());
+    expect(&on("keyed.toml", "cold", &keyed), &["remote-mark"]);
+    let kept = on("kept.toml", "kept", &secret);
+    init(&store, &kept);
+    expect(&kept, &["remote-versions"]);
+    expect(&on("none.toml", "none", &secret), &["remote-bucket"]);
+    expect(&on("secret.toml", "cold", "secret_key = 'another'\n"), &["remote-keys"]);
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = section(
+        files.path(),
+        "closed.toml",
+        &format!("http://{closed}"),
+        &format!("bucket = 'cold'\n{secret}"),
+    );
+    expect(&closed, &["remote-reach"]);
+}

@@ -29,6 +29,18 @@ pub(super) fn connect(
     authorities: Option<&Path>,
     findings: &mut Vec<Finding>,
 ) -> Result<Option<Target>, String> {
+    connect_trusting(url, &CertificateTrust::authorities(authorities), findings)
+}
+
+/// As `connect`, with the certificates that `trust` accepts.
+///
+/// # Errors
+/// As of `connect`.
+pub(super) fn connect_trusting(
+    url: &str,
+    trust: &CertificateTrust,
+    findings: &mut Vec<Finding>,
+) -> Result<Option<Target>, String> {
     let (rest, port, encrypted) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
         (Some(rest), _) => (rest, 80, false),
         (_, Some(rest)) => (rest, 443, true),
@@ -45,7 +57,7 @@ pub(super) fn connect(
     let tls = match encrypted {
         false => None,
         true => {
-            let config = CertificateTrust::authorities(authorities).client_config()?;
+            let config = trust.client_config()?;
             let name = ServerName::try_from(name.to_owned()).map_err(|error| format!("{url}: {error}"))?;
             Some((Arc::new(config), name))
         }

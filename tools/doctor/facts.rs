@@ -90,6 +90,10 @@ pub(super) struct ServerFigures {
     pub(super) damaged_places: Option<f64>,
     pub(super) read_only: Option<f64>,
     pub(super) ship_lag: Option<f64>,
+    /// The end of the last probe of the remote, and whether it found it unfit.
+    pub(super) remote_probed: Option<f64>,
+    pub(super) remote_unfit_for_tier: Option<f64>,
+    pub(super) remote_unfit_for_takeover: Option<f64>,
     pub(super) clock_behind: Option<f64>,
     pub(super) memory_refused: Option<f64>,
     pub(super) index_bytes: Option<f64>,

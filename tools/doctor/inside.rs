@@ -30,6 +30,8 @@ const SCRUB_OLD: Duration = Duration::from_secs(45 * 24 * 60 * 60);
 /// A log that a start reads in seconds.
 const LOG_LONG_BYTES: u64 = 2 << 30;
 const CHECKPOINT_OLD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// The age of a probe of the remote that the interval of a week does not explain.
+const PROBE_OLD: Duration = Duration::from_secs(15 * 24 * 60 * 60);
 /// A lag of the log on the remote that an interruption does not explain.
 const SHIP_LAG_SECS: f64 = 600.0;
 
@@ -51,8 +53,8 @@ pub(super) const HOST_CHECKS: [&str; 14] = [
     "store",
 ];
 /// The names of the checks of a server's metrics.
-pub(super) const FIGURE_CHECKS: [&str; 6] =
-    ["scrub", "damage", "read-only", "remote", "clock-behind", "memory-refused"];
+pub(super) const FIGURE_CHECKS: [&str; 7] =
+    ["scrub", "damage", "read-only", "remote", "remote-probe", "clock-behind", "memory-refused"];
 
 /// The findings of a host.
 pub(super) fn examine(facts: &HostFacts) -> Vec<Finding> {
@@ -291,6 +293,7 @@ pub(super) fn examine_figures(figures: &ServerFigures, now: Timestamp) -> Vec<Fi
             "siltstone-tools remote probe; see the section [remote] and upload_rate",
         ));
     }
+    findings.extend(remote_probe(figures, now));
     if above(figures.clock_behind, 60.0) {
         let what = "the clock is behind the newest entry of the log";
         findings.push(Finding::warning("clock-behind", what, "timedatectl set-ntp true"));
@@ -302,4 +305,23 @@ pub(super) fn examine_figures(figures: &ServerFigures, now: Timestamp) -> Vec<Fi
         findings.push(Finding::warning("memory-refused", what, "raise --memory-max or --index-max"));
     }
     findings
+}
+
+/// The outcome of the last probe of the remote, and its age.
+fn remote_probe(figures: &ServerFigures, now: Timestamp) -> Option<Finding> {
+    let is_unfit = |value: Option<f64>| value.is_some_and(|value| value > 0.0);
+    let change =
+        "siltstone-tools remote probe says why; look for an upgrade of the remote, or a proxy in front of it";
+    if is_unfit(figures.remote_unfit_for_tier) {
+        return Some(Finding::error("remote-probe", "the remote does not keep what is sent there", change));
+    }
+    if is_unfit(figures.remote_unfit_for_takeover) {
+        let what = "the remote does not decide between two hosts, so that --takeover-after is not safe";
+        return Some(Finding::warning("remote-probe", what, change));
+    }
+    let probed = figures.remote_probed.filter(|secs| *secs > 0.0);
+    let probed = probed.map(|secs| Timestamp::from_millis((secs * 1_000.0) as u64))?;
+    let what = format!("the last probe of the remote ended at {probed}");
+    let change = "see the log of the server: the remote may be away, or belong to another store";
+    (now.since(probed) > PROBE_OLD).then(|| Finding::warning("remote-probe", what, change))
 }

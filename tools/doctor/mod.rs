@@ -6,6 +6,7 @@ mod facts;
 mod finding;
 mod gather;
 mod inside;
+mod remote;
 mod requests;
 mod session;
 #[cfg(test)]
@@ -29,10 +30,12 @@ pub(crate) const HELP: &str = "\
 Looks for faults around a server, and names each with the line or option to change. With --endpoint it sends requests as clients do, through
 all proxies on the way: address, TLS, clock, region, paths, headers, bodies, chunked uploads, ranges, conditions, CORS. It works in a bucket of
 its own, which it removes, or below a prefix of --bucket. With a data directory it looks at the file system, syncs, space, limits,
-permissions, backup and checkpoint; the server may run. Without either it examines the directory of --data-dir.
+permissions, backup and checkpoint; the server may run. With --remote it looks at the bucket that a section [remote] names: the way there, keys,
+mark, versions, lifecycle, sign of life. Without any of them it examines the directory of --data-dir.
 
 Examples:
   siltstone-tools doctor /srv/objects --backup /mnt/usb/objects
+  siltstone-tools doctor /srv/objects --remote /etc/siltstone.toml
   siltstone-tools doctor --endpoint https://s3.example.net --access-key KEY --secret-key SECRET
   siltstone-tools --json doctor --endpoint http://127.0.0.1:9000 | jq '.findings[].check'
 
@@ -84,6 +87,9 @@ pub(crate) struct Arguments {
     /// Certificate authorities of an https endpoint, as PEM, instead of those of the system
     #[arg(long, value_name = "FILE", env = "SSL_CERT_FILE")]
     ca_file: Option<PathBuf>,
+    /// Configuration file with the section [remote] to look at
+    #[arg(long, value_name = "FILE")]
+    remote: Option<PathBuf>,
     /// Directory of backups to look at
     #[arg(long, value_name = "DIR")]
     backup: Option<PathBuf>,
@@ -101,18 +107,27 @@ pub(crate) fn run(
     data_dir: &Path,
     arguments: &Arguments,
     json: bool,
+    variable: &dyn Fn(&str) -> Option<String>,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
     let mut examination = Examination::default();
     if let Some(url) = &arguments.endpoint {
         examination.of_server(url, arguments).map_err(Failure::Command)?;
     }
-    let dir = arguments.dir.as_deref().or_else(|| arguments.endpoint.is_none().then_some(data_dir));
+    let is_alone = arguments.endpoint.is_none() && arguments.remote.is_none();
+    let dir = arguments.dir.as_deref().or_else(|| is_alone.then_some(data_dir));
     if let Some(dir) = dir {
         let facts = gather::gather(dir, arguments.backup.as_deref());
         let facts = facts.map_err(|error| Failure::of(dir.display(), error))?;
         examination.findings.extend(inside::examine(&facts));
         examination.checked.extend(inside::HOST_CHECKS);
+    }
+    if let Some(config) = &arguments.remote {
+        let settings = crate::remote::settings(config, variable)?;
+        let store = crate::remote::store_in(dir.unwrap_or(data_dir)).ok();
+        let found = remote::examine(&settings, store).map_err(Failure::Command)?;
+        examination.findings.extend(found);
+        examination.checked.extend(remote::REMOTE_CHECKS);
     }
     let Examination { mut findings, checked } = examination;
     finding::write(&mut findings, &checked, json, out)?;

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use siltstone::base::Timestamp;
+use siltstone::format::{RemoteMark, StoreId};
 
 use super::facts::{BackupFacts, HostFacts, Mount, ServerProcess, Space, StoreFacts};
 use super::gather::{figures_of, mount_of};
 use super::inside::{examine, examine_figures};
+use super::remote::{RemoteFacts, judge};
 
 const GIB: u64 = 1 << 30;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -129,6 +131,15 @@ fn each_fault_in_the_metrics_is_named_alone() {
     assert_eq!(named("siltstone_scrub_bad_extents 1\n"), ["damage"]);
     assert_eq!(named("siltstone_store_read_only 1\n"), ["read-only"]);
     assert_eq!(named("siltstone_ship_lag_seconds 3600\n"), ["remote"]);
+    let probed = |days: u32| {
+        named(&format!("siltstone_remote_probe_timestamp_seconds {}\n", before(days * DAY).as_secs()))
+    };
+    assert_eq!(probed(9), Vec::<&str>::new());
+    assert_eq!(probed(20), ["remote-probe"]);
+    assert_eq!(named("siltstone_remote_unfit{mode=\"tier\"} 1\n"), ["remote-probe"]);
+    assert_eq!(named("siltstone_remote_unfit{mode=\"takeover\"} 1\n"), ["remote-probe"]);
+    let unknown = "siltstone_remote_unfit{mode=\"takeover\"} 0\nsiltstone_remote_probe_timestamp_seconds 0\n";
+    assert_eq!(named(unknown), Vec::<&str>::new());
     assert_eq!(named("siltstone_clock_behind_seconds 90\n"), ["clock-behind"]);
     assert_eq!(
         named("siltstone_memory_index_bytes 95\nsiltstone_memory_index_max_bytes 100\n"),
@@ -146,4 +157,58 @@ fn the_mount_of_a_directory_is_the_closest_above_it() {
     assert!(mount_of(lines, Path::new("/srv/objects")).options.contains(&"nobarrier".to_owned()));
     assert_eq!(mount_of(lines, Path::new("/home")).kind, "ext4");
     assert_eq!(mount_of(lines, Path::new("/my disk/a")).kind, "nfs4");
+}
+
+/// A remote without faults.
+fn good_remote() -> RemoteFacts {
+    let store = StoreId([7; 16]);
+    RemoteFacts {
+        now: now(),
+        name: "cold/box of http://127.0.0.1:9000".to_owned(),
+        listing: (200, String::new(), String::new()),
+        mark: Ok(Some(RemoteMark { store, made: before(400 * DAY), decides_races: true })),
+        store: Some(store),
+        is_versioned: Some(false),
+        lifecycle_rules: Some(0),
+        sign: Some(before(DAY / 1000)),
+        has_log: true,
+    }
+}
+
+/// The checks that find something after a change of the facts.
+fn named_of_remote(change: impl FnOnce(&mut RemoteFacts)) -> Vec<&'static str> {
+    let mut facts = good_remote();
+    change(&mut facts);
+    judge(&facts).iter().map(|finding| finding.check).collect()
+}
+
+#[test]
+fn a_good_remote_has_no_findings() {
+    assert_eq!(named_of_remote(|_| {}), Vec::<&str>::new());
+    assert_eq!(named_of_remote(|facts| facts.store = None), Vec::<&str>::new());
+    let asks_nothing = |facts: &mut RemoteFacts| (facts.is_versioned, facts.lifecycle_rules) = (None, None);
+    assert_eq!(named_of_remote(asks_nothing), Vec::<&str>::new(), "a user who may not ask");
+    let without_log = |facts: &mut RemoteFacts| (facts.has_log, facts.sign) = (false, None);
+    assert_eq!(named_of_remote(without_log), Vec::<&str>::new());
+}
+
+#[test]
+fn each_fault_of_a_remote_is_named_alone() {
+    let refused = |status: u16, code: &str| {
+        named_of_remote(|facts| facts.listing = (status, code.to_owned(), String::new()))
+    };
+    assert_eq!(refused(404, "NoSuchBucket"), ["remote-bucket"]);
+    assert_eq!(refused(403, "InvalidAccessKeyId"), ["remote-keys"]);
+    assert_eq!(refused(403, "SignatureDoesNotMatch"), ["remote-keys"]);
+    assert_eq!(refused(403, "AccessDenied"), ["remote-keys"]);
+    assert_eq!(refused(400, "AuthorizationHeaderMalformed"), ["remote-keys"]);
+    assert_eq!(refused(403, "RequestTimeTooSkewed"), ["remote-clock"]);
+    assert_eq!(refused(502, ""), ["remote-reach"]);
+    assert_eq!(named_of_remote(|facts| facts.store = Some(StoreId([8; 16]))), ["remote-mark"]);
+    assert_eq!(named_of_remote(|facts| facts.mark = Ok(None)), ["remote-mark"]);
+    assert_eq!(named_of_remote(|facts| facts.mark = Err("encrypted".to_owned())), ["remote-mark"]);
+    assert_eq!(named_of_remote(|facts| facts.is_versioned = Some(true)), ["remote-versions"]);
+    assert_eq!(named_of_remote(|facts| facts.lifecycle_rules = Some(1)), ["remote-lifecycle"]);
+    assert_eq!(named_of_remote(|facts| facts.sign = Some(before(DAY))), ["remote-alive"]);
+    assert_eq!(named_of_remote(|facts| facts.sign = None), ["remote-alive"]);
 }

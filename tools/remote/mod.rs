@@ -200,7 +200,11 @@ struct RemotePlace<'r> {
     name: String,
 }
 
-fn settings(config: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Result<RemoteSettings, Failure> {
+/// The section of a configuration file.
+pub(crate) fn settings(
+    config: &Path,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<RemoteSettings, Failure> {
     let text = small_file(config).map_err(|why| Failure::of(config.display(), why))?;
     let sources = SettingSources { read: &small_file, variable };
     let parsed = RemoteSettings::parse(&text, &sources).map_err(|why| Failure::of(config.display(), why))?;
@@ -215,7 +219,7 @@ fn small_file(path: &Path) -> Result<String, String> {
 }
 
 /// The id of the store in a directory. Nothing is locked.
-fn store_in(data_dir: &Path) -> Result<StoreId, Failure> {
+pub(crate) fn store_in(data_dir: &Path) -> Result<StoreId, Failure> {
     let (fs, failed) = (OsFs::new(data_dir), |why: String| Failure::of(data_dir.display(), why));
     let numbers = list_numbers(&fs, FileKind::Log).map_err(|error| failed(error.to_string()))?;
     let newest = numbers.last().ok_or_else(|| failed("there is no store".to_owned()))?;
