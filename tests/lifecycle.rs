@@ -211,3 +211,50 @@ fn current_versions_are_hidden_where_versions_are_kept_and_locked_ones_stay() {
     let (totals, _) = sweeps.sweep_at(NOON + 9 * DAY);
     assert_eq!((totals.versions, totals.locked, sweeps.versions()), (0, 1, 2));
 }
+
+const MOVED: &str = "<Transition><Days>1</Days><StorageClass>COLD</StorageClass></Transition>";
+
+fn class(sweeps: &Sweeps, key: &str) -> StorageClass {
+    sweeps.store.find("b", key, Selector::Current).unwrap().version.storage_class
+}
+
+#[test]
+fn a_transition_moves_what_is_large_enough_once_and_an_expiration_takes_it_later() {
+    let mut sweeps = Sweeps::new(Versioning::Unset);
+    let large = sweeps.put("logs/large", 200_000);
+    sweeps.put("logs/small", 100);
+    sweeps.put("other", 200_000);
+    sweeps.rules(&rule("cold", "logs/", &(days(3) + MOVED)));
+    let (totals, moved) = sweeps.sweep_at(NOON + 2 * DAY);
+    assert_eq!(totals, SweepTotals { buckets: 1, moved: 1, ..SweepTotals::default() });
+    assert_eq!(moved, ["logs/large by cold"]);
+    let found = sweeps.store.find("b", "logs/large", Selector::Current).unwrap().version;
+    assert_eq!((found.id, found.storage_class), (large, StorageClass::Cold));
+    assert_eq!([class(&sweeps, "logs/small"), class(&sweeps, "other")], [StorageClass::Standard; 2]);
+    assert_eq!(sweeps.sweep_at(NOON + 2 * DAY + DAY / 2).0.moved, 0, "it is there already");
+    let (totals, expired) = sweeps.sweep_at(NOON + 5 * DAY);
+    assert_eq!((totals.versions, totals.moved), (2, 0));
+    assert_eq!(expired, ["logs/large by cold", "logs/small by cold"]);
+}
+
+#[test]
+fn locked_and_noncurrent_versions_are_moved_and_the_newest_noncurrent_ones_stay() {
+    let mut sweeps = Sweeps::new(Versioning::Enabled);
+    let ids: Vec<_> = (0..4).map(|_| sweeps.put("k", 200_000)).collect();
+    let version = sweeps.store.find("b", "k", Selector::Id(ids[0])).unwrap().version;
+    sweeps.store.set_legal_hold("b", "k", version, true).unwrap();
+    sweeps.rules(&rule(
+        "cold",
+        "",
+        "<NoncurrentVersionTransition><NoncurrentDays>1</NoncurrentDays>\
+         <NewerNoncurrentVersions>1</NewerNoncurrentVersions><StorageClass>COLD</StorageClass></NoncurrentVersionTransition>",
+    ));
+    assert_eq!(sweeps.sweep_at(NOON + 3 * DAY).0.moved, 2);
+    let class =
+        |id: &VersionId| sweeps.store.find("b", "k", Selector::Id(*id)).unwrap().version.storage_class;
+    let classes: Vec<_> = ids.iter().map(class).collect();
+    let (cold, standard) = (StorageClass::Cold, StorageClass::Standard);
+    assert_eq!(classes, [cold, cold, standard, standard]);
+    let held = sweeps.store.find("b", "k", Selector::Id(ids[0])).unwrap().version;
+    assert!(held.controls.is_held(), "the lock stays");
+}

@@ -160,5 +160,6 @@ fn name_of(kind: ExpiryKind) -> &'static str {
         ExpiryKind::Noncurrent => "noncurrent version",
         ExpiryKind::DeleteMarker => "delete marker",
         ExpiryKind::Upload => "upload",
+        ExpiryKind::Transition => "transition to COLD",
     }
 }

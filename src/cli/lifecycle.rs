@@ -71,8 +71,8 @@ fn run(
         }
         match swept {
             Ok(totals) if totals != SweepTotals::default() => info!(
-                "lifecycle: swept {} buckets; {} versions expired with {} bytes, {} uploads were aborted, {} versions are locked",
-                totals.buckets, totals.versions, totals.bytes, totals.uploads, totals.locked
+                "lifecycle: swept {} buckets; {} versions expired with {} bytes, {} became COLD, {} uploads were aborted, {} versions are locked",
+                totals.buckets, totals.versions, totals.bytes, totals.moved, totals.uploads, totals.locked
             ),
             Ok(_) => {}
             Err(problem) => error!("the lifecycle sweep failed: {problem}"),
@@ -85,9 +85,10 @@ fn run(
 
 /// Records an expiry, by the names of S3 for its operations ("Amazon S3 server access log format", lifecycle).
 fn record(expired: &ExpiredItem<'_>, log: Option<&AccessLogFile>) {
-    let ExpiredItem { bucket, key, version, rule, is_hidden, bytes: _ } = *expired;
+    let ExpiredItem { bucket, key, version, rule, is_hidden, moved_to, bytes: _ } = *expired;
     let operation = match version {
         None => "S3.DELETE.UPLOAD",
+        Some(_) if moved_to.is_some() => "S3.TRANSITION.OBJECT",
         Some(_) if is_hidden => "S3.CREATE.DELETEMARKER",
         Some(_) => "S3.EXPIRE.OBJECT",
     };

@@ -154,8 +154,11 @@ fn keys(rule: Element<'_>) -> String {
 
 fn actions(rule: Element<'_>) -> Vec<String> {
     let of = |action: &str, name: &str| value(part(rule, action)?, name);
-    let kept = of("NoncurrentVersionExpiration", "NewerNoncurrentVersions");
-    let kept = kept.map(|kept| format!(" beyond the newest {kept}")).unwrap_or_default();
+    let beyond = |action: &str| {
+        let kept = of(action, "NewerNoncurrentVersions");
+        kept.map(|kept| format!(" beyond the newest {kept}")).unwrap_or_default()
+    };
+    let (kept, moved_beyond) = (beyond("NoncurrentVersionExpiration"), beyond("NoncurrentVersionTransition"));
     let sentences = [
         of("Expiration", "Days").map(|days| format!("objects expire after {days} days")),
         of("Expiration", "Date").map(|date| format!("objects expire on {date}")),
@@ -163,6 +166,10 @@ fn actions(rule: Element<'_>) -> Vec<String> {
             .map(|_| "delete markers without versions go".to_owned()),
         of("NoncurrentVersionExpiration", "NoncurrentDays")
             .map(|days| format!("older versions{kept} go after {days} days")),
+        of("Transition", "Days").map(|days| format!("objects become COLD after {days} days")),
+        of("Transition", "Date").map(|date| format!("objects become COLD on {date}")),
+        of("NoncurrentVersionTransition", "NoncurrentDays")
+            .map(|days| format!("older versions{moved_beyond} become COLD after {days} days")),
         of("AbortIncompleteMultipartUpload", "DaysAfterInitiation")
             .map(|days| format!("unfinished uploads are aborted after {days} days")),
     ];
@@ -256,6 +263,22 @@ mod tests {
         let dated = PLAIN.replace("<Days>5</Days>", "<Date>2026-01-01T00:00:00Z</Date>");
         assert!(matches!(form(&document(&dated), "a&b"), Ok(RuleForm::Text(_))));
         assert_eq!(form(&stored, "other").unwrap_err().status, 409);
+    }
+
+    #[test]
+    fn a_rule_with_transitions_is_shown_and_changed_as_text() {
+        let moving = "<Rule><ID>cold</ID><Filter></Filter><Status>Enabled</Status><Transition><Days>30</Days>\
+            <StorageClass>COLD</StorageClass></Transition><NoncurrentVersionTransition><NoncurrentDays>7</NoncurrentDays>\
+            <NewerNoncurrentVersions>2</NewerNoncurrentVersions><StorageClass>COLD</StorageClass></NoncurrentVersionTransition></Rule>";
+        let stored = document(&format!("{moving}{PLAIN}"));
+        let expected = [
+            "objects become COLD after 30 days",
+            "older versions beyond the newest 2 become COLD after 7 days",
+        ];
+        assert_eq!(listed(&stored)[0].actions, expected);
+        assert_eq!(form(&stored, "cold").unwrap(), RuleForm::Text(moving.to_owned()));
+        let fields = QueryParams::parse("id=new&days=7&status=Enabled").unwrap();
+        assert!(replaced(&stored, "a&b", &fields).unwrap().contains(moving), "the others stay");
     }
 
     #[test]

@@ -37,6 +37,13 @@ impl PlacedVersion<'_> {
     pub fn tags(&self) -> Vec<(String, String)> {
         self.record.map_or_else(Vec::new, |record| record.outline().tags)
     }
+
+    /// The length of the record in the disk encoding, found by the call.
+    pub fn record_bytes(&self) -> usize {
+        let (mut scratch, mut encoded) = (Vec::new(), Vec::new());
+        self.record.into_iter().for_each(|record| record.encode_for_disk(&mut scratch, &mut encoded));
+        encoded.len()
+    }
 }
 
 /// The position of a walk: the last version that was read. Its memory is that of a key.

@@ -20,6 +20,8 @@ pub struct LifecycleFigures(Mutex<LifecycleTotals>);
 pub struct LifecycleTotals {
     /// By bucket and id of the rule: versions that were removed or hidden, and the bytes of the removed ones.
     pub expired: BTreeMap<(String, String), (u64, u64)>,
+    /// Versions that rules moved to the class COLD, and their bytes.
+    pub moved: (u64, u64),
     /// Uploads that rules aborted.
     pub aborted_uploads: u64,
     /// The end of the last sweep of all buckets that were due.
@@ -32,6 +34,10 @@ impl LifecycleFigures {
         let mut totals = self.totals();
         if item.version.is_none() {
             totals.aborted_uploads += 1;
+            return;
+        }
+        if item.moved_to.is_some() {
+            totals.moved = (totals.moved.0 + 1, totals.moved.1 + item.bytes);
             return;
         }
         let pair = (item.bucket.to_owned(), item.rule.to_owned());
@@ -60,6 +66,7 @@ impl LifecycleFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::StorageClass;
 
     #[test]
     fn expiries_are_counted_by_bucket_and_rule_up_to_a_bound() {
@@ -70,6 +77,7 @@ mod tests {
             version,
             rule,
             is_hidden: bytes == 0,
+            moved_to: None,
             bytes,
         };
         figures.count(&item("r", Some("v"), 5));
@@ -79,7 +87,10 @@ mod tests {
             let rule: &'static str = Box::leak(format!("rule {rule}").into_boxed_str());
             figures.count(&item(rule, Some("v"), 1));
         }
-        let LifecycleTotals { expired, aborted_uploads, swept } = figures.snapshot();
+        let moved = ExpiredItem { moved_to: Some(StorageClass::Cold), ..item("r", Some("v"), 7) };
+        figures.count(&moved);
+        let LifecycleTotals { expired, moved, aborted_uploads, swept } = figures.snapshot();
+        assert_eq!(moved, (1, 7));
         let pair = |rule: &str| expired.get(&("b".to_owned(), rule.to_owned()));
         assert_eq!((pair("r"), aborted_uploads, swept), (Some(&(2, 5)), 1, None));
         assert_eq!((expired.len(), pair("rule 998"), pair("rule 999")), (PAIRS_MAX + 1, Some(&(1, 1)), None));

@@ -1,4 +1,4 @@
-//! The sweep: takes the versions and uploads whose time has come by the lifecycle rules of their buckets.
+//! The sweep: takes or moves the versions, and takes the uploads, whose time has come by the lifecycle rules of their buckets.
 //!
 //! It keeps no position on the disk. After a restart it reads a bucket from the beginning, which costs no disk access, and meets
 //! only what it has not taken before; so it makes progress however often it is cut off.
@@ -10,14 +10,17 @@ use std::time::Duration;
 use crate::base::{Clock, Timestamp};
 use crate::s3::lifecycle::{Expiry, ExpiryFacts, ExpiryState, LifecycleConfiguration};
 use crate::store::{
-    BucketConfiguration, BucketConfigurationKind, BucketInfo, Cause, CauseScope, ConfiguredBucket,
-    EXPIRY_GROUP_MAX, ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest, PlaceCursor, PlacedVersion,
-    Store, StoreError, UploadPages, VersionPlace, VersionRef,
+    BucketConfiguration, BucketConfigurationKind, BucketInfo, Cause, CauseScope, ClassTransition,
+    ConfiguredBucket, EXPIRY_GROUP_MAX, EXPIRY_GROUP_MAX_BYTES, ExpiringItem, ExpiringRole, ExpiryOutcome,
+    ExpiryRequest, PlaceCursor, PlacedVersion, StorageClass, Store, StoreError, UploadPages, VersionPlace,
+    VersionRef,
 };
 
 const KIND: BucketConfigurationKind = BucketConfigurationKind::Lifecycle;
 /// The operation in the causes of expiries.
-const CAUSE: &str = "LifecycleExpiration";
+const EXPIRATION: &str = "LifecycleExpiration";
+/// The same of transitions.
+const TRANSITION: &str = "LifecycleTransition";
 /// The time between two sweeps of a bucket whose rules have not changed.
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// Versions that are read in one step. What is due among them is held in memory.
@@ -38,7 +41,9 @@ pub struct ExpiredItem<'i> {
     pub rule: &'i str,
     /// Whether a delete marker hides the version, which stays.
     pub is_hidden: bool,
-    /// The size of a removed version, in bytes.
+    /// The class that the version got, which stays.
+    pub moved_to: Option<StorageClass>,
+    /// The size of a removed or moved version, in bytes.
     pub bytes: u64,
 }
 
@@ -55,6 +60,8 @@ pub struct SweepTotals {
     pub uploads: u64,
     /// Versions that a lock kept.
     pub locked: u64,
+    /// Versions that got another class.
+    pub moved: u64,
 }
 
 /// The last complete sweep of a bucket.
@@ -137,6 +144,24 @@ pub(super) fn expiry_of(
     placed: &PlacedVersion<'_>,
     place: VersionPlace,
 ) -> Option<Expiry> {
+    rules.expiry(&facts(placed, place, &|| placed.tags()))
+}
+
+/// The earliest transition of a version by the rules, if it is in this place.
+fn transition_of(
+    rules: &LifecycleConfiguration,
+    placed: &PlacedVersion<'_>,
+    place: VersionPlace,
+) -> Option<Expiry> {
+    let stays = placed.version.delete_marker || placed.version.storage_class == StorageClass::Cold;
+    if stays { None } else { rules.transition(&facts(placed, place, &|| placed.tags())) }
+}
+
+fn facts<'f>(
+    placed: &PlacedVersion<'f>,
+    place: VersionPlace,
+    tags: &'f dyn Fn() -> Vec<(String, String)>,
+) -> ExpiryFacts<'f> {
     let state = match place {
         VersionPlace::Current => ExpiryState::Current,
         VersionPlace::LoneDeleteMarker => ExpiryState::LoneDeleteMarker,
@@ -144,13 +169,7 @@ pub(super) fn expiry_of(
             ExpiryState::Noncurrent { since, newer_noncurrent }
         }
     };
-    rules.expiry(&ExpiryFacts {
-        key: placed.key,
-        size: placed.version.size,
-        modified: placed.version.modified,
-        state,
-        tags: &|| placed.tags(),
-    })
+    ExpiryFacts { key: placed.key, size: placed.version.size, modified: placed.version.modified, state, tags }
 }
 
 fn rules_of(by: &BucketConfiguration) -> Option<&LifecycleConfiguration> {
@@ -181,13 +200,18 @@ impl BucketSweep<'_> {
         totals: &mut SweepTotals,
         report: &mut dyn FnMut(&ExpiredItem<'_>),
     ) -> Result<bool, StoreError> {
-        let (mut cursor, mut more) = (PlaceCursor::default(), self.rules.expires_versions());
+        let (mut cursor, mut more) = (PlaceCursor::default(), self.rules.concerns_versions());
         while more {
-            let mut due = Vec::new();
-            more = self.store.visit_places(self.bucket, &mut cursor, STEP_VERSIONS, &mut |placed| {
-                due.extend(self.due_version(placed));
+            let (mut due, mut moved) = (Vec::new(), Vec::new());
+            more = self.store.visit_places(self.bucket, &mut cursor, STEP_VERSIONS, &mut |placed| match self
+                .due_expiry(placed)
+            {
+                None => moved.extend(self.due_transition(placed)),
+                expired => due.extend(expired),
             });
-            if !self.expire(&due, totals, report)? {
+            let goes_on = self.expire(&due, EXPIRATION, totals, report)?
+                && self.expire(&moved, TRANSITION, totals, report)?;
+            if !goes_on {
                 return Ok(false);
             }
         }
@@ -209,55 +233,68 @@ impl BucketSweep<'_> {
             for (key, upload) in page.keys() {
                 let abort = self.rules.abort_at(key.as_bytes(), upload.initiated);
                 if let Some(abort) = abort.filter(|abort| abort.at <= self.now) {
-                    let item =
-                        ExpiringItem { key: key.as_bytes().to_vec(), role: ExpiringRole::Upload(upload.id) };
+                    let item = ExpiringItem {
+                        key: key.as_bytes().to_vec(),
+                        role: ExpiringRole::Upload(upload.id),
+                        transition: None,
+                    };
                     due.push(DueItem { item, version: None, rule: abort.rule, bytes: 0 });
                 }
             }
-            if !self.expire(&due, totals, report)? {
+            if !self.expire(&due, EXPIRATION, totals, report)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn due_version(&self, placed: &PlacedVersion<'_>) -> Option<DueItem> {
-        let version = &placed.version;
-        let (role, rule) = match placed.place {
-            place @ VersionPlace::Current => {
-                (ExpiringRole::Current(version.id), self.due(placed, place)?.rule)
-            }
-            place @ VersionPlace::LoneDeleteMarker => {
-                (ExpiringRole::LoneDeleteMarker(version.id), self.due(placed, place)?.rule)
-            }
-            place @ VersionPlace::Noncurrent { since, newer_noncurrent } => {
+    fn due_expiry(&self, placed: &PlacedVersion<'_>) -> Option<DueItem> {
+        self.due_item(placed, |place| expiry_of(self.rules, placed, place))
+    }
+
+    fn due_transition(&self, placed: &PlacedVersion<'_>) -> Option<DueItem> {
+        let mut due = self.due_item(placed, |place| transition_of(self.rules, placed, place))?;
+        let (class, record_bytes) = (StorageClass::Cold, placed.record_bytes());
+        due.item.transition = Some(ClassTransition { class, record_bytes });
+        Some(due)
+    }
+
+    /// A version, if an action on it is due in its place.
+    fn due_item(
+        &self,
+        placed: &PlacedVersion<'_>,
+        action: impl Fn(VersionPlace) -> Option<Expiry>,
+    ) -> Option<DueItem> {
+        let due = |place| action(place).filter(|found| found.at <= self.now);
+        let (version, found) = (&placed.version, due(placed.place)?);
+        let role = match placed.place {
+            VersionPlace::Current => ExpiringRole::Current(version.id),
+            VersionPlace::LoneDeleteMarker => ExpiringRole::LoneDeleteMarker(version.id),
+            VersionPlace::Noncurrent { since, newer_noncurrent } => {
                 let with = |newer_noncurrent| VersionPlace::Noncurrent { since, newer_noncurrent };
-                let expiry = self.due(placed, place)?;
-                let newer_noncurrent_min = least(newer_noncurrent.min(NEWER_KEPT_MAX), |newer| {
-                    self.due(placed, with(newer)).is_some()
-                });
-                (ExpiringRole::Noncurrent { version: version.id, newer_noncurrent_min }, expiry.rule)
+                let newer_noncurrent_min =
+                    least(newer_noncurrent.min(NEWER_KEPT_MAX), |newer| due(with(newer)).is_some());
+                ExpiringRole::Noncurrent { version: version.id, newer_noncurrent_min }
             }
         };
         let named = if version.null { VersionRef::Null } else { VersionRef::Id(version.id) };
-        let item = ExpiringItem { key: placed.key.to_vec(), role };
-        Some(DueItem { item, version: Some(named), rule, bytes: version.size })
-    }
-
-    fn due(&self, placed: &PlacedVersion<'_>, place: VersionPlace) -> Option<Expiry> {
-        expiry_of(self.rules, placed, place).filter(|expiry| expiry.at <= self.now)
+        let item = ExpiringItem { key: placed.key.to_vec(), role, transition: None };
+        Some(DueItem { item, version: Some(named), rule: found.rule, bytes: version.size })
     }
 
     /// Submits items in groups. Returns whether the sweep goes on: not when it was stopped, or the rules were changed.
     fn expire(
         &self,
-        due: &[DueItem],
+        mut due: &[DueItem],
+        operation: &str,
         totals: &mut SweepTotals,
         report: &mut dyn FnMut(&ExpiredItem<'_>),
     ) -> Result<bool, StoreError> {
-        let cause = Cause { operation: CAUSE.to_owned(), ..Cause::default() };
+        let cause = Cause { operation: operation.to_owned(), ..Cause::default() };
         let _scope = CauseScope::enter(self.store.has_followers().then(|| Arc::new(cause)));
-        for group in due.chunks(EXPIRY_GROUP_MAX) {
+        while !due.is_empty() {
+            let (group, later) = due.split_at(group_len(due));
+            due = later;
             if (self.is_stopped)() {
                 return Ok(false);
             }
@@ -281,8 +318,9 @@ impl BucketSweep<'_> {
         report: &mut dyn FnMut(&ExpiredItem<'_>),
     ) {
         let is_hidden = outcome == ExpiryOutcome::MarkerAdded;
+        let moved_to = due.item.transition.map(|transition| transition.class);
         match outcome {
-            ExpiryOutcome::Removed | ExpiryOutcome::MarkerAdded => {}
+            ExpiryOutcome::Removed | ExpiryOutcome::MarkerAdded | ExpiryOutcome::Moved => {}
             ExpiryOutcome::Locked => {
                 totals.locked += 1;
                 return;
@@ -291,6 +329,7 @@ impl BucketSweep<'_> {
         }
         let bytes = if is_hidden { 0 } else { due.bytes };
         match due.version {
+            _ if moved_to.is_some() => totals.moved += 1,
             Some(_) => (totals.versions, totals.bytes) = (totals.versions + 1, totals.bytes + bytes),
             None => totals.uploads += 1,
         }
@@ -301,9 +340,20 @@ impl BucketSweep<'_> {
             version: version.as_deref(),
             rule: self.rules.rule_id(due.rule),
             is_hidden,
+            moved_to,
             bytes,
         });
     }
+}
+
+/// The number of the first items that become durable together.
+fn group_len(due: &[DueItem]) -> usize {
+    let mut bytes = 0;
+    let fits = |due: &&DueItem| {
+        bytes += due.item.entry_bytes_max();
+        bytes <= EXPIRY_GROUP_MAX_BYTES
+    };
+    due.iter().take(EXPIRY_GROUP_MAX).take_while(fits).count().max(1)
 }
 
 /// The least number up to `max` for which a predicate holds that holds for `max`, and for every greater number than one for which it

@@ -4,13 +4,17 @@
 use std::sync::Arc;
 
 use crate::base::Timestamp;
-use crate::format::{UploadId, VersionId};
+use crate::format::{StorageClass, UploadId, VersionId};
 use crate::index::{BucketConfiguration, PlaceCursor, PlacedVersion};
 use crate::store::mutation::Mutation;
 use crate::store::{BucketInfo, Store, StoreError};
 
 /// Versions and uploads that expire in one commit, so that no other commit waits for long.
 pub const EXPIRY_GROUP_MAX: usize = 500;
+/// The bytes of their entries, at most. The entry of the largest record is smaller.
+pub const EXPIRY_GROUP_MAX_BYTES: usize = 4 << 20;
+/// A bound on the bytes of the entry of an expiry beside its key and record.
+const ENTRY_BYTES_MAX: usize = 128;
 
 /// The reason for which a version or an upload expires. It must hold at the commit, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +43,24 @@ pub struct ExpiringItem {
     pub key: Vec<u8>,
     /// The version or upload, and the reason.
     pub role: ExpiringRole,
+    /// The class that the version gets instead of being removed or hidden.
+    pub transition: Option<ClassTransition>,
+}
+
+/// A transition of a version to a storage class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClassTransition {
+    /// The class.
+    pub class: StorageClass,
+    /// The length of the record. One that has grown by the commit waits for another request.
+    pub record_bytes: usize,
+}
+
+impl ExpiringItem {
+    /// A bound on the bytes of its entries.
+    pub fn entry_bytes_max(&self) -> usize {
+        self.key.len() + ENTRY_BYTES_MAX + self.transition.map_or(0, |transition| transition.record_bytes)
+    }
 }
 
 /// Expiries in a bucket that become durable together.
@@ -60,6 +82,8 @@ pub enum ExpiryOutcome {
     Removed,
     /// A delete marker was added.
     MarkerAdded,
+    /// The version has the class of the transition.
+    Moved,
     /// A lock keeps the version.
     Locked,
     /// The reason is gone: the version was deleted or is in another place, or the configuration was changed.
@@ -91,9 +115,10 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`] if the bucket is gone; [`StoreError::TooLarge`] for too many items; [`StoreError::DiskFull`]
-    /// without space for delete markers; otherwise as of every commit.
+    /// without space for delete markers and transitions; otherwise as of every commit.
     pub fn expire(&self, request: ExpiryRequest) -> Result<Vec<ExpiryOutcome>, StoreError> {
-        if request.items.len() > EXPIRY_GROUP_MAX {
+        let entry_bytes: usize = request.items.iter().map(ExpiringItem::entry_bytes_max).sum();
+        if request.items.len() > EXPIRY_GROUP_MAX || entry_bytes > EXPIRY_GROUP_MAX_BYTES {
             return Err(StoreError::TooLarge);
         }
         self.committer.submit(|reply| Mutation::Expire(Box::new(request), reply))

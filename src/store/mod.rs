@@ -103,7 +103,10 @@ pub use cause::CauseScope;
 pub use commit_counters::CommitFigures;
 pub use compact::compact;
 pub use error::{OpenError, QuotaHolder, StoreError};
-pub use expiry::{EXPIRY_GROUP_MAX, ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest};
+pub use expiry::{
+    ClassTransition, EXPIRY_GROUP_MAX, EXPIRY_GROUP_MAX_BYTES, ExpiringItem, ExpiringRole, ExpiryOutcome,
+    ExpiryRequest,
+};
 pub use follow::{
     Beginning, Change, ChangeBatch, ChangeKind, DeletedVersion, DepartedBucket, DepartedBuckets,
     FollowPosition, FollowedKey, Follower, FollowerFigures, KeyRange, LostChanges, RefusedKey, RefusedKeys,

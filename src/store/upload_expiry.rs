@@ -48,7 +48,7 @@ impl Store {
             for (key, upload) in page.keys() {
                 if upload.initiated < limit && !is_ruled(&configured, &key, upload.initiated) {
                     let role = ExpiringRole::IdleUpload(upload.id, limit);
-                    items.push(ExpiringItem { key: key.as_bytes().to_vec(), role });
+                    items.push(ExpiringItem { key: key.as_bytes().to_vec(), role, transition: None });
                 }
             }
             aborted += self.abort_in_groups(bucket, &items)?;

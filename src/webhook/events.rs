@@ -11,6 +11,8 @@ use crate::store::{
 
 /// The operation of lifecycle rules in causes.
 const LIFECYCLE: &str = "LifecycleExpiration";
+/// The same of transitions to another storage class.
+const TRANSITION: &str = "LifecycleTransition";
 
 /// Turns changes into the messages of one target.
 pub(super) struct EventSource {
@@ -167,6 +169,7 @@ fn event_of(change: &Change) -> Option<ObjectEvent> {
             "PutObjectTagging" => Some(ObjectEvent::TaggingPut),
             "DeleteObjectTagging" => Some(ObjectEvent::TaggingDelete),
             "PutObjectAcl" => Some(ObjectEvent::AclPut),
+            TRANSITION => Some(ObjectEvent::Transition),
             _ => None,
         },
         ChangeKind::BucketPut(_) | ChangeKind::BucketDeleted | ChangeKind::BucketConfigured(_) => None,
@@ -273,6 +276,7 @@ mod tests {
             ("PutObjectTagging", amended(), Some(ObjectEvent::TaggingPut)),
             ("DeleteObjectTagging", amended(), Some(ObjectEvent::TaggingDelete)),
             ("PutObjectAcl", amended(), Some(ObjectEvent::AclPut)),
+            ("LifecycleTransition", amended(), Some(ObjectEvent::Transition)),
             ("PutObjectRetention", amended(), None),
             ("", amended(), None),
             ("PutBucketNotificationConfiguration", ChangeKind::BucketDeleted, None),

@@ -57,6 +57,25 @@ def test_rules_come_back_as_they_were_set(s3, bucket):
     assert refusal(s3.put_bucket_lifecycle_configuration, Bucket=bucket, LifecycleConfiguration=wrong) == (
         "InvalidStorageClass", 400,
     )
+    moving = [
+        {
+            "ID": "cold",
+            "Filter": {"Prefix": "logs/"},
+            "Status": "Enabled",
+            "Expiration": {"Days": 90},
+            "Transitions": [{"Days": 30, "StorageClass": "COLD"}],
+            "NoncurrentVersionTransitions": [
+                {"NoncurrentDays": 0, "StorageClass": "COLD", "NewerNoncurrentVersions": 2}
+            ],
+        }
+    ]
+    set_rules(s3, bucket, moving)
+    assert s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"] == moving
+    moving[0]["Expiration"] = {"Days": 30}
+    wrong = {"Rules": moving}
+    assert refusal(s3.put_bucket_lifecycle_configuration, Bucket=bucket, LifecycleConfiguration=wrong) == (
+        "InvalidArgument", 400,
+    )
     s3.delete_bucket_lifecycle(Bucket=bucket)
     assert refusal(s3.get_bucket_lifecycle_configuration, Bucket=bucket) == ("NoSuchLifecycleConfiguration", 404)
 

@@ -252,6 +252,7 @@ fn rows(effect: LifecycleEffect) -> EffectRows {
             ExpiryKind::Noncurrent => "older version",
             ExpiryKind::DeleteMarker => "delete marker",
             ExpiryKind::Upload => "upload",
+            ExpiryKind::Transition => "transition to COLD",
         };
         (text::visible(&item.key).into_owned(), action, text::size(item.bytes))
     });

@@ -1,7 +1,9 @@
 //! The actions of a rule.
 
-use super::elements::{check_children, child, flag, invalid, midnight, missing, positive};
-use crate::base::Timestamp;
+use super::elements::{
+    check_children, child, flag, invalid, midnight, missing, not_negative, positive, text,
+};
+use crate::base::{StorageClass, Timestamp};
 use crate::s3::{ErrorCode, S3Error};
 use crate::xml::{Element, Writer};
 
@@ -9,6 +11,9 @@ use crate::xml::{Element, Writer};
 const DAYS_MAX: u32 = i32::MAX as u32;
 /// The most noncurrent versions that may be kept (S3 API reference, NoncurrentVersionExpiration).
 const NEWER_VERSIONS_MAX: u32 = 100;
+
+/// The element of a transition with its class.
+const CLASS: &str = "StorageClass";
 
 /// The expiration of current versions, or of delete markers without other versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,12 +26,21 @@ pub(super) enum Expiration {
     DeleteMarker(bool),
 }
 
-/// The expiration of noncurrent versions.
+/// The moment of a transition of current versions to the class COLD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NoncurrentExpiration {
+pub(super) enum Transition {
+    /// Days after the creation.
+    Days(u32),
+    /// A date, from which on everything is moved.
+    Date(Timestamp),
+}
+
+/// The noncurrent versions that an action takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoncurrentAge {
     /// Days after the version became noncurrent.
     pub(super) days: u32,
-    /// Noncurrent versions of a key that are kept, the newest.
+    /// Noncurrent versions of a key that are left alone, the newest.
     pub(super) newer: Option<u32>,
 }
 
@@ -34,7 +48,9 @@ pub(super) struct NoncurrentExpiration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LifecycleActions {
     pub(super) expiration: Option<Expiration>,
-    pub(super) noncurrent: Option<NoncurrentExpiration>,
+    pub(super) noncurrent: Option<NoncurrentAge>,
+    pub(super) transition: Option<Transition>,
+    pub(super) noncurrent_transition: Option<NoncurrentAge>,
     /// Days after the initiation of an upload.
     pub(super) abort_days: Option<u32>,
 }
@@ -51,24 +67,69 @@ impl LifecycleActions {
     /// Reads the actions of an element `Rule`.
     ///
     /// # Errors
-    /// `MalformedXML`; `InvalidArgument` for a number or date that S3 refuses; `InvalidRequest` without an action, and for a
-    /// transition, since there are no other storage classes.
+    /// `MalformedXML`; `InvalidArgument` for a number or date that S3 refuses; `InvalidRequest` without an action, and for two
+    /// transitions to one class; `InvalidStorageClass` for a transition to another class than COLD.
     pub(super) fn parse(rule: Element<'_>) -> Result<Self, S3Error> {
-        for name in ["Transition", "NoncurrentVersionTransition"] {
-            rule.all(name).try_for_each(|transition| refuse_transition(transition, name))?;
-        }
         let actions = Self {
             expiration: child(rule, "Expiration")?.map(Expiration::parse).transpose()?,
             noncurrent: child(rule, "NoncurrentVersionExpiration")?
-                .map(NoncurrentExpiration::parse)
+                .map(NoncurrentAge::parse_expiration)
+                .transpose()?,
+            transition: transition(rule, "Transition")?.map(Transition::parse).transpose()?,
+            noncurrent_transition: transition(rule, NoncurrentAge::TRANSITION)?
+                .map(NoncurrentAge::parse_transition)
                 .transpose()?,
             abort_days: child(rule, "AbortIncompleteMultipartUpload")?.map(abort_days).transpose()?,
         };
-        match actions {
-            Self { expiration: None, noncurrent: None, abort_days: None } => {
-                Err(invalid("At least one action needs to be specified in a rule."))
+        let takes_versions = actions.expires_versions() || actions.moves_versions();
+        if !takes_versions && actions.abort_days.is_none() {
+            return Err(invalid("At least one action needs to be specified in a rule."));
+        }
+        Ok(actions)
+    }
+
+    /// Whether an action removes or hides versions.
+    pub(super) fn expires_versions(&self) -> bool {
+        self.expiration.is_some() || self.noncurrent.is_some()
+    }
+
+    /// Whether an action moves versions to another class.
+    pub(super) fn moves_versions(&self) -> bool {
+        self.transition.is_some() || self.noncurrent_transition.is_some()
+    }
+
+    /// Checks that versions are moved before they expire (S3 API reference, PutBucketLifecycleConfiguration).
+    ///
+    /// # Errors
+    /// `InvalidArgument`; `InvalidRequest` for a date beside days.
+    pub(super) fn check_order(&self, prefix: &str) -> Result<(), S3Error> {
+        let order = |name: &str, [later, earlier]: [&str; 2]| {
+            let message = format!(
+                "'{name}' in the {later} action for prefix '{prefix}' must be greater than '{name}' in the {earlier} action"
+            );
+            S3Error::invalid_argument(name, "", message)
+        };
+        let current = ["Expiration", "Transition"];
+        match (self.expiration, self.transition) {
+            (Some(Expiration::Days(days)), Some(Transition::Days(moved))) if days <= moved => {
+                return Err(order("Days", current));
             }
-            actions => Ok(actions),
+            (Some(Expiration::Date(date)), Some(Transition::Date(moved))) if date <= moved => {
+                return Err(order("Date", current));
+            }
+            (Some(Expiration::Days(_)), Some(Transition::Date(_)))
+            | (Some(Expiration::Date(_)), Some(Transition::Days(_))) => {
+                return Err(invalid(format!(
+                    "Found mixed 'Date' and 'Days' based Expiration and Transition actions in lifecycle rule for prefix '{prefix}'"
+                )));
+            }
+            _ => {}
+        }
+        match (self.noncurrent, self.noncurrent_transition) {
+            (Some(expiration), Some(moved)) if expiration.days <= moved.days => {
+                Err(order("NoncurrentDays", [NoncurrentAge::EXPIRATION, NoncurrentAge::TRANSITION]))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -81,12 +142,21 @@ impl LifecycleActions {
             });
         }
         if let Some(noncurrent) = self.noncurrent {
-            rule.element("NoncurrentVersionExpiration", |element| {
-                element.plain("NoncurrentDays", noncurrent.days);
-                noncurrent
-                    .newer
-                    .into_iter()
-                    .for_each(|newer| element.plain("NewerNoncurrentVersions", newer));
+            rule.element(NoncurrentAge::EXPIRATION, |element| noncurrent.render(element));
+        }
+        if let Some(transition) = self.transition {
+            rule.element("Transition", |element| {
+                match transition {
+                    Transition::Days(days) => element.plain("Days", days),
+                    Transition::Date(date) => element.plain("Date", date),
+                }
+                element.leaf(CLASS, StorageClass::Cold.as_str());
+            });
+        }
+        if let Some(transition) = self.noncurrent_transition {
+            rule.element(NoncurrentAge::TRANSITION, |element| {
+                transition.render(element);
+                element.leaf(CLASS, StorageClass::Cold.as_str());
             });
         }
         if let Some(days) = self.abort_days {
@@ -113,14 +183,42 @@ impl Expiration {
     }
 }
 
-impl NoncurrentExpiration {
-    const NAME: &str = "NoncurrentVersionExpiration";
-
+impl Transition {
     fn parse(element: Element<'_>) -> Result<Self, S3Error> {
-        check_children(element, &["NoncurrentDays", "NewerNoncurrentVersions"])?;
-        let days = positive(element, "NoncurrentDays", Self::NAME, DAYS_MAX)?;
-        let newer = positive(element, "NewerNoncurrentVersions", Self::NAME, NEWER_VERSIONS_MAX)?;
-        Ok(Self { days: days.ok_or_else(|| missing("NoncurrentDays"))?, newer })
+        check_children(element, &["Days", "Date", CLASS])?;
+        let days = not_negative(element, "Days", "Transition", DAYS_MAX)?;
+        match (days, midnight(element, "Date")?) {
+            (Some(days), None) => Ok(Self::Days(days)),
+            (None, Some(date)) => Ok(Self::Date(date)),
+            _ => Err(S3Error::malformed_xml("a <Transition> has one of <Days> and <Date>")),
+        }
+    }
+}
+
+impl NoncurrentAge {
+    const EXPIRATION: &str = "NoncurrentVersionExpiration";
+    const TRANSITION: &str = "NoncurrentVersionTransition";
+    const DAYS: &str = "NoncurrentDays";
+    const NEWER: &str = "NewerNoncurrentVersions";
+
+    fn parse_expiration(element: Element<'_>) -> Result<Self, S3Error> {
+        check_children(element, &[Self::DAYS, Self::NEWER])?;
+        Self::of(element, Self::EXPIRATION, positive(element, Self::DAYS, Self::EXPIRATION, DAYS_MAX)?)
+    }
+
+    fn parse_transition(element: Element<'_>) -> Result<Self, S3Error> {
+        check_children(element, &[Self::DAYS, Self::NEWER, CLASS])?;
+        Self::of(element, Self::TRANSITION, not_negative(element, Self::DAYS, Self::TRANSITION, DAYS_MAX)?)
+    }
+
+    fn of(element: Element<'_>, action: &str, days: Option<u32>) -> Result<Self, S3Error> {
+        let newer = positive(element, Self::NEWER, action, NEWER_VERSIONS_MAX)?;
+        Ok(Self { days: days.ok_or_else(|| missing(Self::DAYS))?, newer })
+    }
+
+    fn render(&self, element: &mut Writer) {
+        element.plain(Self::DAYS, self.days);
+        self.newer.into_iter().for_each(|newer| element.plain(Self::NEWER, newer));
     }
 }
 
@@ -130,13 +228,28 @@ fn abort_days(element: Element<'_>) -> Result<u32, S3Error> {
     days.ok_or_else(|| missing("DaysAfterInitiation"))
 }
 
-/// Refuses a transition, by the name of the storage class.
-fn refuse_transition(element: Element<'_>, name: &str) -> Result<(), S3Error> {
-    let class = super::elements::text(element, "StorageClass")?.ok_or_else(|| missing("StorageClass"))?;
-    Err(S3Error::new(ErrorCode::InvalidStorageClass)
+/// The transition of a rule to the class COLD, which is the only one besides the usual class.
+///
+/// # Errors
+/// `MalformedXML` without a class; `InvalidStorageClass` for another one; `InvalidRequest` for two transitions.
+fn transition<'d>(rule: Element<'d>, name: &str) -> Result<Option<Element<'d>>, S3Error> {
+    let mut found = None;
+    for element in rule.all(name) {
+        let class = text(element, CLASS)?.ok_or_else(|| missing(CLASS))?;
+        if StorageClass::named(class.trim()) != Some(StorageClass::Cold) {
+            return Err(unknown_class(class.trim(), name));
+        }
+        if found.replace(element).is_some() {
+            return Err(invalid(format!("'{CLASS}' must be different for '{name}' actions in same 'Rule'")));
+        }
+    }
+    Ok(found)
+}
+
+fn unknown_class(class: &str, action: &str) -> S3Error {
+    S3Error::new(ErrorCode::InvalidStorageClass)
         .message(format!(
-            "The storage class '{}' of a {name} does not exist. Objects have the storage class STANDARD only.",
-            class.trim()
+            "The storage class '{class}' of a {action} does not exist. Objects are moved to the storage class COLD only."
         ))
-        .element("StorageClassRequested", class.trim()))
+        .element("StorageClassRequested", class)
 }

@@ -14,14 +14,13 @@ use crate::xml::{Document, Element, Writer};
 /// The element of the stored document with the minimum size, which clients send as a header.
 const MINIMUM: &str = "TransitionDefaultMinimumObjectSize";
 
-/// The size below which objects are not moved to another storage class by default. It is kept for clients that compare it; no object
-/// is ever moved.
+/// The size below which objects are not moved to another storage class by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TransitionMinimumSize {
     /// 128 KiB.
     #[default]
     AllStorageClasses128K,
-    /// Another size for each storage class.
+    /// Another size for each storage class: none for COLD.
     VariesByStorageClass,
 }
 
@@ -31,8 +30,10 @@ pub struct LifecycleConfiguration {
     rules: Vec<LifecycleRule>,
     /// The minimum size for transitions.
     pub minimum: TransitionMinimumSize,
-    /// Enabled rules that take versions.
+    /// Enabled rules by which versions expire.
     of_versions: PrefixIndex,
+    /// Enabled rules that move versions.
+    of_transitions: PrefixIndex,
     /// Enabled rules that abort uploads.
     of_uploads: PrefixIndex,
 }
@@ -67,7 +68,7 @@ impl LifecycleConfiguration {
     /// # Errors
     /// `MalformedXML` for a missing, repeated or unknown element; `InvalidRequest` for more than 1,000 rules and for combinations
     /// that S3 refuses; `InvalidArgument` for a number, date or id that it refuses; `InvalidTag`; `InvalidStorageClass` for a
-    /// transition.
+    /// transition to another class than COLD.
     pub fn parse(root: Element<'_>, minimum: TransitionMinimumSize) -> Result<Self, S3Error> {
         check_children(root, &["Rule"])?;
         Self::parse_rules(root, minimum)
@@ -104,10 +105,10 @@ impl LifecycleConfiguration {
             let wanted = rules.iter().enumerate().filter(|(_, rule)| rule.enabled && is_wanted(rule));
             PrefixIndex::new(wanted.map(|(number, rule)| (rule.filter.prefix(), number)))
         };
-        let of_versions =
-            index(|rule| rule.actions.expiration.is_some() || rule.actions.noncurrent.is_some());
+        let of_versions = index(|rule| rule.actions.expires_versions());
+        let of_transitions = index(|rule| rule.actions.moves_versions());
         let of_uploads = index(|rule| rule.actions.abort_days.is_some());
-        Self { rules, minimum, of_versions, of_uploads }
+        Self { rules, minimum, of_versions, of_transitions, of_uploads }
     }
 
     /// Writes the rules below the root element.
@@ -125,9 +126,9 @@ impl LifecycleConfiguration {
         document.finish()
     }
 
-    /// Whether a rule that is in force may take a version.
-    pub fn expires_versions(&self) -> bool {
-        !self.of_versions.is_empty()
+    /// Whether a rule that is in force may take or move a version.
+    pub fn concerns_versions(&self) -> bool {
+        !self.of_versions.is_empty() || !self.of_transitions.is_empty()
     }
 
     /// Whether a rule that is in force aborts uploads.
@@ -147,6 +148,11 @@ impl LifecycleConfiguration {
     /// allocates nothing, unless tags are loaded.
     pub fn expiry(&self, facts: &ExpiryFacts<'_>) -> Option<Expiry> {
         evaluation::expiry(&self.rules, self.of_versions.rules_of(facts.key), facts)
+    }
+
+    /// The earliest transition of a version to the class COLD; `None` if no rule ever moves it. Otherwise as [`Self::expiry`].
+    pub fn transition(&self, facts: &ExpiryFacts<'_>) -> Option<Expiry> {
+        evaluation::transition(&self.rules, self.of_transitions.rules_of(facts.key), self.minimum, facts)
     }
 
     /// The earliest abort of an upload that was initiated at this time; `None` if no rule aborts it. Later parts do not defer it.

@@ -1,5 +1,7 @@
 //! The elements of lifecycle documents, by name and by type.
 
+use std::ops::RangeInclusive;
+
 use crate::base::Timestamp;
 use crate::s3::S3Error;
 pub(super) use crate::s3::elements::{check_children, child, invalid, missing, text};
@@ -23,14 +25,36 @@ pub(super) fn positive(
     action: &str,
     max: u32,
 ) -> Result<Option<u32>, S3Error> {
+    bounded(element, name, (action, "positive"), 1..=max)
+}
+
+/// As [`positive`], with 0.
+///
+/// # Errors
+/// As of [`positive`].
+pub(super) fn not_negative(
+    element: Element<'_>,
+    name: &str,
+    action: &str,
+    max: u32,
+) -> Result<Option<u32>, S3Error> {
+    bounded(element, name, (action, "nonnegative"), 0..=max)
+}
+
+fn bounded(
+    element: Element<'_>,
+    name: &str,
+    (action, kind): (&str, &str),
+    range: RangeInclusive<u32>,
+) -> Result<Option<u32>, S3Error> {
     let Some(number) = number(element, name)? else { return Ok(None) };
-    let refused = |range: String| {
-        let message = format!("'{name}' for {action} action must be a positive integer{range}");
+    let refused = |bound: String| {
+        let message = format!("'{name}' for {action} action must be a {kind} integer{bound}");
         S3Error::invalid_argument(name, &number.to_string(), message)
     };
     match u32::try_from(number) {
-        Ok(number) if (1..=max).contains(&number) => Ok(Some(number)),
-        _ if number > i64::from(max) => Err(refused(format!(" of at most {max}"))),
+        Ok(number) if range.contains(&number) => Ok(Some(number)),
+        _ if number > i64::from(*range.end()) => Err(refused(format!(" of at most {}", range.end()))),
         _ => Err(refused(String::new())),
     }
 }

@@ -3,10 +3,14 @@
 use std::cell::OnceCell;
 use std::time::Duration;
 
-use super::actions::Expiration;
+use super::actions::{Expiration, NoncurrentAge, Transition};
+use super::configuration::TransitionMinimumSize;
 use super::rule::LifecycleRule;
 use crate::base::Timestamp;
+use crate::base::limits::KIB;
 
+/// The size below which objects stay in their class, where neither the rule nor the bucket has another one.
+const TRANSITION_MIN_BYTES: u64 = 128 * KIB;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The properties of a version that decide about its expiry.
@@ -52,6 +56,8 @@ pub enum ExpiryKind {
     DeleteMarker,
     /// An upload is aborted.
     Upload,
+    /// A version is moved to the class COLD.
+    Transition,
 }
 
 /// The earliest action of the rules.
@@ -81,10 +87,35 @@ pub(super) fn expiry(
     numbers: impl Iterator<Item = usize>,
     facts: &ExpiryFacts<'_>,
 ) -> Option<Expiry> {
+    earliest_action(rules, numbers, facts, |rule| expiration(rule, facts))
+}
+
+/// The earliest transition of a version by the rules with these numbers.
+pub(super) fn transition(
+    rules: &[LifecycleRule],
+    numbers: impl Iterator<Item = usize>,
+    minimum: TransitionMinimumSize,
+    facts: &ExpiryFacts<'_>,
+) -> Option<Expiry> {
+    let is_small =
+        minimum == TransitionMinimumSize::AllStorageClasses128K && facts.size < TRANSITION_MIN_BYTES;
+    earliest_action(rules, numbers, facts, |rule| {
+        // A rule with a size of its own is for small objects, too (S3 user guide, "Transitioning objects").
+        let at = transition_at(rule, facts).filter(|_| !is_small || rule.filter.has_sizes())?;
+        Some((at, ExpiryKind::Transition))
+    })
+}
+
+fn earliest_action(
+    rules: &[LifecycleRule],
+    numbers: impl Iterator<Item = usize>,
+    facts: &ExpiryFacts<'_>,
+    action: impl Fn(&LifecycleRule) -> Option<(Timestamp, ExpiryKind)>,
+) -> Option<Expiry> {
     let tags = OnceCell::new();
     let of_rule = |number: usize| {
         let rule = &rules[number];
-        let (at, kind) = action(rule, facts)?;
+        let (at, kind) = action(rule)?;
         let filter = &rule.filter;
         let taken = filter.includes_size(facts.size)
             && (!filter.has_tags() || filter.includes_tags(tags.get_or_init(facts.tags)));
@@ -109,8 +140,8 @@ fn earliest(found: impl Iterator<Item = Expiry>) -> Option<Expiry> {
     found.min_by_key(|expiry| (expiry.at, expiry.rule))
 }
 
-/// The action of a rule on a version that its filter includes.
-fn action(rule: &LifecycleRule, facts: &ExpiryFacts<'_>) -> Option<(Timestamp, ExpiryKind)> {
+/// The expiration by a rule of a version that its filter includes.
+fn expiration(rule: &LifecycleRule, facts: &ExpiryFacts<'_>) -> Option<(Timestamp, ExpiryKind)> {
     let expiration = rule.actions.expiration;
     match facts.state {
         ExpiryState::Current => match expiration? {
@@ -127,9 +158,27 @@ fn action(rule: &LifecycleRule, facts: &ExpiryFacts<'_>) -> Option<(Timestamp, E
             Expiration::DeleteMarker(false) => None,
         },
         ExpiryState::Noncurrent { since, newer_noncurrent } => {
-            let noncurrent = rule.actions.noncurrent?;
-            let is_beyond_kept = noncurrent.newer.is_none_or(|kept| newer_noncurrent >= kept);
-            is_beyond_kept.then(|| (days_after(since, noncurrent.days), ExpiryKind::Noncurrent))
+            let at = noncurrent_at(rule.actions.noncurrent?, since, newer_noncurrent)?;
+            Some((at, ExpiryKind::Noncurrent))
         }
     }
+}
+
+/// The moment at which a rule moves a version that its filter includes.
+fn transition_at(rule: &LifecycleRule, facts: &ExpiryFacts<'_>) -> Option<Timestamp> {
+    match facts.state {
+        ExpiryState::Current => match rule.actions.transition? {
+            Transition::Days(days) => Some(days_after(facts.modified, days)),
+            Transition::Date(date) => Some(date),
+        },
+        ExpiryState::LoneDeleteMarker => None,
+        ExpiryState::Noncurrent { since, newer_noncurrent } => {
+            noncurrent_at(rule.actions.noncurrent_transition?, since, newer_noncurrent)
+        }
+    }
+}
+
+fn noncurrent_at(taken: NoncurrentAge, since: Timestamp, newer_noncurrent: u32) -> Option<Timestamp> {
+    let is_beyond_kept = taken.newer.is_none_or(|kept| newer_noncurrent >= kept);
+    is_beyond_kept.then(|| days_after(since, taken.days))
 }

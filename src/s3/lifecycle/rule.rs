@@ -53,11 +53,12 @@ impl LifecycleRule {
         if actions.abort_days.is_some() && filter.has_sizes() {
             return Err(invalid("AbortIncompleteMultipartUpload cannot be specified with Object Size"));
         }
-        let keeps_some = actions.noncurrent.is_some_and(|noncurrent| noncurrent.newer.is_some());
+        let mut of_noncurrent = [actions.noncurrent, actions.noncurrent_transition].into_iter().flatten();
+        let keeps_some = of_noncurrent.any(|noncurrent| noncurrent.newer.is_some());
         if keeps_some && filter.is_plain_prefix() {
             return Err(invalid("NewerNoncurrentVersions can only be specified in a rule with a Filter"));
         }
-        Ok(())
+        actions.check_order(filter.prefix())
     }
 
     /// Writes the content of an element `Rule`.

@@ -271,7 +271,7 @@ fn the_earliest_rule_takes_and_of_equal_ones_the_first() {
     let off = rules.replacen("Enabled", "Disabled", 2);
     assert_eq!(taken(&off, &facts("logs/a", ExpiryState::Current)), pair("same", "2014-01-17"));
     assert_eq!(taken(&off, &facts("log", ExpiryState::Current)), None);
-    assert!(!parse(&rules.replace("Enabled", "Disabled")).unwrap().expires_versions());
+    assert!(!parse(&rules.replace("Enabled", "Disabled")).unwrap().concerns_versions());
 }
 
 #[test]
@@ -390,4 +390,97 @@ proptest! {
             prop_assert_eq!(LifecycleConfiguration::from_document(&configuration.to_document()), Some(configuration));
         }
     }
+}
+
+fn moved_after(days: u32) -> String {
+    format!("<Transition><Days>{days}</Days><StorageClass>COLD</StorageClass></Transition>")
+}
+
+fn noncurrent_moved_after(days: u32) -> String {
+    format!(
+        "<NoncurrentVersionTransition><NoncurrentDays>{days}</NoncurrentDays>\
+         <NewerNoncurrentVersions>2</NewerNoncurrentVersions><StorageClass>COLD</StorageClass></NoncurrentVersionTransition>"
+    )
+}
+
+/// The moment at which a large version is moved.
+fn moved(rules: &str, facts: &ExpiryFacts<'_>) -> Option<String> {
+    let large = ExpiryFacts { size: 128 << 10, ..*facts };
+    parse(rules).unwrap().transition(&large).map(|found| found.at.to_iso8601())
+}
+
+fn midnight(day: &str) -> Option<String> {
+    Some(format!("{day}T00:00:00.000Z"))
+}
+
+#[test]
+fn transitions_to_cold_are_read_back_and_have_moments_of_their_own() {
+    let dated =
+        "<Transition><Date>2014-02-01T00:00:00.000Z</Date><StorageClass>COLD</StorageClass></Transition>";
+    for actions in [
+        moved_after(0),
+        dated.to_owned(),
+        noncurrent_moved_after(0),
+        moved_after(5) + &noncurrent_moved_after(5),
+    ] {
+        let rules = rule("a", "<Filter><Prefix>p</Prefix></Filter>", &actions);
+        assert_eq!(shown(&parse(&rules).unwrap()), rules);
+    }
+    let current = facts("k", ExpiryState::Current);
+    assert_eq!(moved(&rule("a", "<Filter/>", &moved_after(2)), &current), midnight("2014-01-18"));
+    assert_eq!(moved(&rule("a", "<Filter/>", &moved_after(0)), &current), midnight("2014-01-16"));
+    assert_eq!(moved(&rule("a", "<Filter/>", dated), &current), midnight("2014-02-01"));
+    assert_eq!(moved(&rule("a", "<Filter/>", &noncurrent_moved_after(1)), &current), None);
+    let noncurrent = |newer_noncurrent| {
+        facts("k", ExpiryState::Noncurrent { since: time("2014-01-20T01:00:00Z"), newer_noncurrent })
+    };
+    let rules = rule("a", "<Filter/>", &noncurrent_moved_after(1));
+    assert_eq!(moved(&rules, &noncurrent(2)), midnight("2014-01-22"));
+    assert_eq!(moved(&rules, &noncurrent(1)), None, "one of the newest");
+    assert_eq!(moved(&rules, &facts("k", ExpiryState::LoneDeleteMarker)), None);
+    let off = rule("a", "<Filter/>", &moved_after(2)).replace("Enabled", "Disabled");
+    assert_eq!(moved(&off, &current), None);
+    assert!(parse(&rule("a", "<Filter/>", &moved_after(2))).unwrap().expiry(&current).is_none());
+}
+
+/// S3 user guide, "Transitioning objects using Amazon S3 Lifecycle", on objects smaller than 128 KB.
+#[test]
+fn small_objects_are_moved_where_the_rule_or_the_bucket_says_so() {
+    let small = |size| ExpiryFacts { size, ..facts("k", ExpiryState::Current) };
+    let transition = |rules: &str, minimum, size| {
+        let mut configuration = parse(rules).unwrap();
+        configuration.minimum = minimum;
+        configuration.transition(&small(size)).is_some()
+    };
+    let usual = TransitionMinimumSize::AllStorageClasses128K;
+    let plain = rule("a", "<Filter/>", &moved_after(1));
+    assert!(!transition(&plain, usual, (128 << 10) - 1) && transition(&plain, usual, 128 << 10));
+    assert!(transition(&plain, TransitionMinimumSize::VariesByStorageClass, 0));
+    let sized = "<Filter><ObjectSizeGreaterThan>10</ObjectSizeGreaterThan></Filter>";
+    let sized = rule("a", sized, &moved_after(1));
+    assert!(transition(&sized, usual, 11) && !transition(&sized, usual, 10));
+}
+
+#[test]
+fn transitions_that_s3_refuses_are_refused() {
+    let refusal = |actions: &str| parse(&rule("a", "<Filter/>", actions)).unwrap_err();
+    let days = |days: u32| format!("<Expiration><Days>{days}</Days></Expiration>");
+    let noncurrent =
+        "<NoncurrentVersionExpiration><NoncurrentDays>3</NoncurrentDays></NoncurrentVersionExpiration>";
+    for (actions, code) in [
+        (days(3) + &moved_after(3), ErrorCode::InvalidArgument),
+        (noncurrent.to_owned() + &noncurrent_moved_after(3), ErrorCode::InvalidArgument),
+        (moved_after(1) + &moved_after(2), ErrorCode::InvalidRequest),
+        (moved_after(1).replace("COLD", "STANDARD"), ErrorCode::InvalidStorageClass),
+        (moved_after(1).replace("<StorageClass>COLD</StorageClass>", ""), ErrorCode::MalformedXML),
+        (moved_after(1).replace("<Days>1</Days>", ""), ErrorCode::MalformedXML),
+        (moved_after(1).replace("<Days>1</Days>", "<Days>-1</Days>"), ErrorCode::InvalidArgument),
+    ] {
+        assert_eq!(refusal(&actions).code, code, "{actions}");
+    }
+    let dated = "<Expiration><Date>2030-01-01T00:00:00Z</Date></Expiration>".to_owned();
+    assert_eq!(refusal(&(dated + &moved_after(1))).code, ErrorCode::InvalidRequest);
+    assert!(parse(&rule("a", "<Filter/>", &(days(3) + &moved_after(2)))).is_ok());
+    let newer = noncurrent_moved_after(1);
+    assert_eq!(parse(&rule("a", "<Prefix>p</Prefix>", &newer)).unwrap_err().code, ErrorCode::InvalidRequest);
 }

@@ -22,6 +22,8 @@ pub enum ObjectEvent {
     ExpiredDelete,
     /// A lifecycle rule creates a delete marker.
     ExpiredMarker,
+    /// A lifecycle rule moves a version to another storage class.
+    Transition,
     /// Tags are set.
     TaggingPut,
     /// Tags are deleted.
@@ -32,7 +34,7 @@ pub enum ObjectEvent {
 
 impl ObjectEvent {
     /// All events with their names in records.
-    pub const TABLE: [(Self, &str); 11] = [
+    pub const TABLE: [(Self, &str); 12] = [
         (Self::CreatedPut, "ObjectCreated:Put"),
         (Self::CreatedPost, "ObjectCreated:Post"),
         (Self::CreatedCopy, "ObjectCreated:Copy"),
@@ -41,6 +43,7 @@ impl ObjectEvent {
         (Self::RemovedMarker, "ObjectRemoved:DeleteMarkerCreated"),
         (Self::ExpiredDelete, "LifecycleExpiration:Delete"),
         (Self::ExpiredMarker, "LifecycleExpiration:DeleteMarkerCreated"),
+        (Self::Transition, "LifecycleTransition"),
         (Self::TaggingPut, "ObjectTagging:Put"),
         (Self::TaggingDelete, "ObjectTagging:Delete"),
         (Self::AclPut, "ObjectAcl:Put"),
@@ -62,6 +65,7 @@ impl ObjectEvent {
             | Self::RemovedMarker => "2.1",
             Self::ExpiredDelete
             | Self::ExpiredMarker
+            | Self::Transition
             | Self::TaggingPut
             | Self::TaggingDelete
             | Self::AclPut => "2.3",

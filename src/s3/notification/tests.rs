@@ -64,7 +64,8 @@ fn every_event_is_in_its_family_alone() {
             let is_one = EventPattern::parse(&format!("s3:{name}")).unwrap().events().contains(other);
             assert_eq!(is_one, other == event);
             let is_family = other_name.split(':').next() == name.split(':').next();
-            if !name.starts_with("ObjectAcl") {
+            // S3 has no family of transitions.
+            if !name.starts_with("ObjectAcl") && name.contains(':') {
                 assert_eq!(EventPattern::parse(&family).unwrap().events().contains(other), is_family);
             }
         }

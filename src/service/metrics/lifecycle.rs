@@ -16,6 +16,8 @@ pub(in crate::service) fn lifecycle(page: &mut Exposition, totals: &LifecycleTot
     for ((bucket, rule), (_, bytes)) in &totals.expired {
         page.sample("lifecycle_expired_bytes_total", &[("bucket", bucket), ("rule", rule)], bytes);
     }
+    let help = "Versions that rules moved to the class COLD.";
+    page.single("lifecycle_moved_total", "counter", help, totals.moved.0);
     let help = "Uploads that rules aborted.";
     page.single("lifecycle_aborted_uploads_total", "counter", help, totals.aborted_uploads);
     let help = "The end of the last sweep; 0 before the first.";
@@ -29,7 +31,7 @@ mod tests {
 
     #[test]
     fn expiries_are_shown_by_bucket_and_rule() {
-        let mut totals = LifecycleTotals { aborted_uploads: 2, ..LifecycleTotals::default() };
+        let mut totals = LifecycleTotals { aborted_uploads: 2, moved: (4, 9), ..LifecycleTotals::default() };
         totals.expired.insert(("b".to_owned(), "a \"rule\"".to_owned()), (3, 70));
         totals.swept = Some(Timestamp::from_millis(5_000));
         let mut page = Exposition::default();
@@ -38,6 +40,7 @@ mod tests {
         for line in [
             r#"siltstone_lifecycle_expired_total{bucket="b",rule="a \"rule\""} 3"#,
             r#"siltstone_lifecycle_expired_bytes_total{bucket="b",rule="a \"rule\""} 70"#,
+            "siltstone_lifecycle_moved_total 4",
             "siltstone_lifecycle_aborted_uploads_total 2",
             "siltstone_lifecycle_swept_timestamp_seconds 5",
         ] {

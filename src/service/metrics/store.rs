@@ -269,6 +269,10 @@ pub(in crate::service) fn usage(page: &mut Exposition, mut usages: Vec<BucketUsa
             page.sample("bucket_bytes", &[("bucket", bucket), ("kind", kind)], bytes);
         }
     }
+    page.family("bucket_cold_bytes", "gauge", "Bytes of versions of the class COLD, by bucket.");
+    for (bucket, content) in &shown {
+        page.sample("bucket_cold_bytes", &[("bucket", bucket)], content.cold.bytes);
+    }
     page.family("bucket_objects", "gauge", "Versions, delete markers and uploads, by bucket and kind.");
     for (bucket, content) in &shown {
         for (kind, count) in [
@@ -290,7 +294,7 @@ mod tests {
     fn the_largest_buckets_are_shown_and_the_others_summed() {
         let bucket = |n: u64| {
             let mut content = Usage::default();
-            (content.current.bytes, content.current.count) = (n, 1);
+            (content.current.bytes, content.current.count, content.cold.bytes) = (n, 1, n / 2);
             BucketUsage { bucket: format!("b{n}"), owner: String::new(), content }
         };
         let mut page = Exposition::default();
@@ -300,10 +304,11 @@ mod tests {
             "siltstone_bucket_bytes{bucket=\"b103\",kind=\"current\"} 103",
             "siltstone_bucket_bytes{bucket=\"b4\",kind=\"current\"} 4",
             "siltstone_bucket_bytes{bucket=\"(other)\",kind=\"current\"} 6",
+            "siltstone_bucket_cold_bytes{bucket=\"b4\"} 2",
             "siltstone_bucket_objects{bucket=\"(other)\",kind=\"current\"} 3",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is missing");
         }
-        assert!(!text.contains("\"b3\"") && text.lines().count() == 4 + 101 * 7);
+        assert!(!text.contains("\"b3\"") && text.lines().count() == 6 + 101 * 8);
     }
 }

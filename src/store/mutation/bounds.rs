@@ -3,9 +3,9 @@
 use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX, XML_BODY_MAX_BYTES};
 use crate::format::{Attributes, Cause, FollowerState, VersionRecord};
 use crate::index::{BUCKET_BYTES, OWNER_BYTES, configuration_bytes, follower_bytes};
-use crate::store::Completion;
 use crate::store::extents::slices;
 use crate::store::mutation::{BucketChange, Content, Mutation, Put, PutPart, ReferringRecord, UploadChange};
+use crate::store::{Completion, ExpiringItem};
 
 /// A generous bound on the bytes of an entry without keys, extents, parts and attributes.
 const ENTRY_BYTES_MAX: usize = 1024;
@@ -87,9 +87,7 @@ impl Mutation {
             Self::Delete { deletions, .. } => {
                 deletions.iter().map(|d| d.key.len() + DELETION_BYTES_MAX).sum()
             }
-            Self::Expire(request, _) => {
-                request.items.iter().map(|item| item.key.len() + DELETION_BYTES_MAX).sum()
-            }
+            Self::Expire(request, _) => request.items.iter().map(ExpiringItem::entry_bytes_max).sum(),
             Self::Upload { key, change: UploadChange::Create(new), .. } => {
                 ENTRY_BYTES_MAX + key.len() + bytes_of(&new.attributes, &new.tags)
             }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use crate::base::Timestamp;
-use crate::format::{BucketConfigurationKind, BucketRecord, UploadId, VersionId, VersionSummary, Versioning};
+use crate::format::{
+    BucketConfigurationKind, BucketRecord, UploadId, VersionId, VersionRecord, VersionSummary, Versioning,
+};
 use crate::log::SpaceClaim;
 use crate::store::plan::{Holdings, KeyChanges, Planner};
-use crate::store::{ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest, StoreError};
+use crate::store::{ClassTransition, ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest, StoreError};
 
 impl Planner<'_> {
     /// Decides the expiries of a request, which is the only mutation of its group.
@@ -15,8 +17,11 @@ impl Planner<'_> {
         if !self.is_in_force(&request) {
             return Ok(vec![ExpiryOutcome::Obsolete; request.items.len()]);
         }
-        let adds_marker = |item: &ExpiringItem| matches!(item.role, ExpiringRole::Current(_));
-        if bucket.versioning != Versioning::Unset && request.items.iter().any(adds_marker) {
+        let adds = |item: &ExpiringItem| match item.transition {
+            None => bucket.versioning != Versioning::Unset && matches!(item.role, ExpiringRole::Current(_)),
+            Some(_) => true,
+        };
+        if request.items.iter().any(adds) {
             self.check_room(SpaceClaim::Upkeep)?;
         }
         request.items.into_iter().map(|item| self.expire_one(bucket, item)).collect()
@@ -34,8 +39,11 @@ impl Planner<'_> {
     fn expire_one(
         &mut self,
         bucket: &BucketRecord,
-        ExpiringItem { key, role }: ExpiringItem,
+        ExpiringItem { key, role, transition }: ExpiringItem,
     ) -> Result<ExpiryOutcome, StoreError> {
+        if let Some(transition) = transition {
+            return Ok(self.change_class(bucket, key, role, transition));
+        }
         let expired = match role {
             ExpiringRole::Current(version) if self.is_current_object(bucket, &key, version) => {
                 self.expire_current(bucket, key, version)
@@ -59,6 +67,36 @@ impl Planner<'_> {
             Err(StoreError::IndexFull { .. }) => Ok(ExpiryOutcome::IndexFull),
             expired => expired,
         }
+    }
+
+    /// Moves a version that still is what the rule took.
+    fn change_class(
+        &mut self,
+        bucket: &BucketRecord,
+        key: Vec<u8>,
+        role: ExpiringRole,
+        transition: ClassTransition,
+    ) -> ExpiryOutcome {
+        let version = match role {
+            ExpiringRole::Current(version) if self.is_current_object(bucket, &key, version) => version,
+            ExpiringRole::Noncurrent { version, newer_noncurrent_min }
+                if self.is_noncurrent(bucket, &key, version, newer_noncurrent_min) =>
+            {
+                version
+            }
+            _ => return ExpiryOutcome::Obsolete,
+        };
+        let is_another = |found: &VersionRecord| {
+            !found.delete_marker
+                && found.storage_class != transition.class
+                && encoded_len(found) <= transition.record_bytes
+        };
+        let Some(found) = self.version(bucket.id, &key, version).filter(is_another) else {
+            return ExpiryOutcome::Obsolete;
+        };
+        let record = VersionRecord { storage_class: transition.class, ..found };
+        self.update_version(bucket.id, key, record);
+        ExpiryOutcome::Moved
     }
 
     fn is_current_object(&self, bucket: &BucketRecord, key: &[u8], version: VersionId) -> bool {
@@ -145,4 +183,10 @@ impl Planner<'_> {
         self.count(bucket, Holdings::NONE - gone);
         Ok(ExpiryOutcome::Removed)
     }
+}
+
+fn encoded_len(record: &VersionRecord) -> usize {
+    let mut encoded = Vec::new();
+    record.encode(&mut encoded);
+    encoded.len()
 }

@@ -25,8 +25,11 @@ fn expire(
     by: &Arc<BucketConfiguration>,
     items: &[(&str, ExpiringRole)],
 ) -> Result<Vec<ExpiryOutcome>, StoreError> {
-    let item =
-        |(key, role): &(&str, ExpiringRole)| ExpiringItem { key: key.as_bytes().to_vec(), role: *role };
+    let item = |(key, role): &(&str, ExpiringRole)| ExpiringItem {
+        key: key.as_bytes().to_vec(),
+        role: *role,
+        transition: None,
+    };
     store.expire(ExpiryRequest {
         bucket: store.bucket("b")?,
         configuration: Some(by.clone()),
@@ -218,7 +221,10 @@ fn sweep(store: &Store, gone: &mut Vec<VersionId>) -> Result<(), StoreError> {
             VersionPlace::LoneDeleteMarker => ExpiringRole::LoneDeleteMarker(*id),
             VersionPlace::Noncurrent { .. } => noncurrent(*id, 0),
         };
-        let items = group.iter().map(|it| ExpiringItem { key: it.0.clone(), role: role(it) }).collect();
+        let items = group
+            .iter()
+            .map(|it| ExpiringItem { key: it.0.clone(), role: role(it), transition: None })
+            .collect();
         let request = ExpiryRequest { bucket: store.bucket("b")?, configuration: Some(by.clone()), items };
         let outcomes = store.expire(request)?;
         let removed = group.iter().zip(outcomes).filter(|(_, outcome)| *outcome == ExpiryOutcome::Removed);

@@ -304,6 +304,31 @@ impl Run {
         }
     }
 
+    /// A rule moves a version to COLD or back.
+    pub(super) fn change_class(&mut self, bucket: &str) {
+        let Some((key, object)) = self.any_version(bucket) else {
+            return println!("there is no version");
+        };
+        let class = self.storage_class();
+        println!("{bucket}/{key} {:?} becomes {class:?}", object.named());
+        let (version, record_bytes) = (object.record.id, 1 << 20);
+        let newest = self.world.bucket(bucket).expect("it is there").versions(&key)[0].record.id;
+        let role = match newest == version {
+            true => ExpiringRole::Current(version),
+            false => ExpiringRole::Noncurrent { version, newer_noncurrent_min: 0 },
+        };
+        let transition = Some(ClassTransition { class, record_bytes });
+        let item = ExpiringItem { key: key.clone().into_bytes(), role, transition };
+        let info = self.store().bucket(bucket).expect("it is there");
+        let request = ExpiryRequest { bucket: info, configuration: None, items: vec![item] };
+        if let Some(outcomes) = self.written(self.store().expire(request), Ok(())) {
+            let changes = object.record.storage_class != class;
+            let expected = if changes { ExpiryOutcome::Moved } else { ExpiryOutcome::Obsolete };
+            assert_eq!(outcomes, [expected]);
+            self.object_mut(bucket, &key, &object).record.storage_class = class;
+        }
+    }
+
     fn object_mut(&mut self, bucket: &str, key: &str, object: &Object) -> &mut Object {
         let versions = self.world.bucket_mut(bucket).keys.get_mut(key).expect("it is there");
         let found = versions.iter_mut().find(|version| version.record.id == object.record.id);

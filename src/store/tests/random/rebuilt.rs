@@ -67,7 +67,8 @@ impl Run {
         for (key, object) in objects() {
             let found = store.find(name, key, object.selector()).expect("it is there").version;
             let (tags, controls) = (object.first_tags.clone(), object.recorded_controls);
-            let expected = VersionRecord { tags, controls, ..object.record.clone() };
+            let storage_class = object.first_class;
+            let expected = VersionRecord { tags, controls, storage_class, ..object.record.clone() };
             assert_eq!(
                 VersionRecord { extents: vec![], controls_stamp: None, ..found.clone() },
                 expected,

@@ -15,6 +15,8 @@ pub(super) struct Object {
     pub(super) bytes: Arc<Vec<u8>>,
     /// The tags that it was put with.
     pub(super) first_tags: Vec<(String, String)>,
+    /// The class that it was put with.
+    pub(super) first_class: StorageClass,
     /// The controls that the segments know.
     pub(super) recorded_controls: ObjectControls,
 }
@@ -70,6 +72,7 @@ impl Object {
         };
         Self {
             first_tags: record.tags.clone(),
+            first_class: record.storage_class,
             recorded_controls: record.controls,
             record,
             bytes: Arc::new(bytes),
@@ -98,6 +101,7 @@ impl Object {
             record,
             bytes: Arc::default(),
             first_tags: vec![],
+            first_class: StorageClass::Standard,
             recorded_controls: ObjectControls::default(),
         }
     }
