@@ -137,7 +137,7 @@ pub use stats::stats;
 pub use stored_bucket::{StoredBucket, stored_bucket};
 pub use thread_watch::ThreadWatch;
 use tier::Tier;
-pub use tier::{RemoteProbed, TierFigures, TierOptions, TierProgress};
+pub use tier::{BucketPlacement, RemoteProbed, TierFigures, TierOptions, TierProgress};
 pub use uploads::{PartSummary, PartsPage, PartsTotal};
 pub use usage::BucketUsage;
 pub use usage_accounts::OwnerQuotas;

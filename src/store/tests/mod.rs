@@ -26,6 +26,7 @@ mod model;
 mod moving;
 mod newer;
 mod parts;
+mod placement;
 mod probe;
 mod quotas;
 mod random;

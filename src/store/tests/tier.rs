@@ -74,7 +74,12 @@ impl Tiered {
         self.remote.place(name, &marked.remote.bytes(name).unwrap());
     }
 
-    fn open(&self) -> Store {
+    /// The same with other options.
+    pub(super) fn with(self, options: TierOptions) -> Self {
+        Self { options, ..self }
+    }
+
+    pub(super) fn open(&self) -> Store {
         self.open_on(&self.fs)
     }
 
@@ -145,7 +150,7 @@ fn fill(store: &Store) {
     seal(store);
 }
 
-fn seal(store: &Store) {
+pub(super) fn seal(store: &Store) {
     store.shared.segments.retire(|_| true);
     put(store, "b", "last", b"x").unwrap();
     reclaim_all(store).unwrap();

@@ -30,6 +30,12 @@
 //!
 //! The first fetch asks for the mark of the remote before: the bytes of another store, or those of a key that is not given, are no damage.
 //!
+//! # Pins and classes
+//!
+//! Buckets may be pinned to the disk or to the remote, and versions of the class COLD belong on the remote (`placement`). A piece that
+//! should stay is in no queue, and counts as pinned. One that should leave is punched once its segment is listed; what readers fetch of it
+//! later is the first to go.
+//!
 //! # Leaving the remote
 //!
 //! When no version refers to a remote segment, its file is removed as that of any other. A group then says that the copy is
@@ -38,6 +44,7 @@
 mod cold_file;
 mod coming;
 mod mark;
+mod placement;
 mod probe;
 mod residence;
 mod sieve;
@@ -45,7 +52,7 @@ mod tables;
 mod tiered_fs;
 mod transfer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
@@ -60,9 +67,11 @@ use crate::store::mutation::Mutation;
 use crate::store::shared::Published;
 use crate::store::{Store, StoreError, StoreOptions};
 use mark::MarkCheck;
+pub use placement::BucketPlacement;
+use placement::LastWalk;
 pub use probe::RemoteProbed;
 use probe::WeeklyProbe;
-use residence::{LocalPieces, Residence};
+use residence::{LocalPieces, PieceWish, Residence};
 use sieve::Sieve;
 pub(super) use tiered_fs::TieredFs;
 use transfer::SegmentChecks;
@@ -142,11 +151,17 @@ pub(super) struct Tier {
     /// The segments that were opened or are remote.
     residences: RwLock<BTreeMap<u64, Arc<Residence>>>,
     sieve: Mutex<Sieve>,
+    /// Pieces that should be on the remote alone, and were fetched: the first to go.
+    departing: Mutex<BTreeSet<sieve::PieceId>>,
+    /// The last walk that found wishes; `None` while there are none.
+    last_walk: Mutex<Option<LastWalk>>,
     /// A reader that finds a hole takes the turn of its piece, so that others with the same wish find its bytes.
     turns: Vec<Mutex<()>>,
     /// Bytes that may not be given back, as of the last call.
     pinned_bytes: AtomicU64,
     cached_pages: AtomicU64,
+    /// Pages of listed segments that stay here in any case.
+    held_pages: AtomicU64,
     fetched_bytes: AtomicU64,
     fetches: AtomicU64,
     sent_bytes: AtomicU64,
@@ -165,9 +180,12 @@ impl Tier {
             keep_free_bytes,
             residences: RwLock::default(),
             sieve: Mutex::default(),
+            departing: Mutex::default(),
+            last_walk: Mutex::default(),
             turns: (0..FETCHES_AT_ONCE_MAX).map(|_| Mutex::default()).collect(),
             pinned_bytes: AtomicU64::new(0),
             cached_pages: AtomicU64::new(0),
+            held_pages: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
             fetches: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
@@ -207,8 +225,11 @@ impl Tier {
     /// Forgets a segment whose file is gone.
     fn forget(&self, segment: u64) {
         let gone = self.residences.write().expect(NOT_POISONED).remove(&segment);
-        let pages = gone.and_then(|gone| gone.copy().map(LocalPieces::pages));
-        self.cached_pages.fetch_sub(pages.unwrap_or(0), Ordering::AcqRel);
+        if let Some(copy) = gone.as_ref().and_then(|gone| gone.copy()) {
+            for wish in [PieceWish::None, PieceWish::Local, PieceWish::Remote] {
+                self.count_of(wish).fetch_sub(copy.pages(wish), Ordering::AcqRel);
+            }
+        }
     }
 
     /// Percent of the bytes on the remote that the scrub reads in 30 days.
@@ -229,7 +250,21 @@ impl Tier {
 
     /// Bytes that may still be written.
     fn available_bytes(&self) -> u64 {
-        self.options.local_max_bytes.saturating_sub(self.pinned_bytes.load(Ordering::Acquire))
+        self.options.local_max_bytes.saturating_sub(self.pinned_bytes())
+    }
+
+    /// Bytes that may not be given back.
+    fn pinned_bytes(&self) -> u64 {
+        let held = self.held_pages.load(Ordering::Acquire) * PAGE_BYTES;
+        self.pinned_bytes.load(Ordering::Acquire) + held
+    }
+
+    /// The count that the pages of a piece with that wish belong to.
+    fn count_of(&self, wish: PieceWish) -> &AtomicU64 {
+        match wish {
+            PieceWish::Local => &self.held_pages,
+            PieceWish::None | PieceWish::Remote => &self.cached_pages,
+        }
     }
 
     fn cached_bytes(&self) -> u64 {
@@ -241,9 +276,21 @@ impl Tier {
         let Some(copy) = residence.copy().filter(|_| residence.is_listed.load(Ordering::Acquire)) else {
             return;
         };
-        self.cached_pages.fetch_add(u64::from(pages), Ordering::AcqRel);
-        if copy.add_pages(number, pages) {
-            self.sieve.lock().expect(NOT_POISONED).insert((residence.segment, number));
+        self.count_of(copy.wish(number)).fetch_add(u64::from(pages), Ordering::AcqRel);
+        copy.add_pages(number, pages);
+        self.enqueue(residence, copy, number);
+    }
+
+    /// Queues a piece with local pages, unless it is queued or stays in any case.
+    fn enqueue(&self, residence: &Residence, copy: &LocalPieces, number: u32) {
+        let piece = (residence.segment, number);
+        match copy.wish(number) {
+            PieceWish::Local => {}
+            PieceWish::Remote => drop(self.departing.lock().expect(NOT_POISONED).insert(piece)),
+            PieceWish::None if copy.enter_sieve(number) => {
+                self.sieve.lock().expect(NOT_POISONED).insert(piece);
+            }
+            PieceWish::None => {}
         }
     }
 
@@ -269,7 +316,8 @@ impl Tier {
         let Some(copy) = residence.copy().filter(|_| residence.is_listed.load(Ordering::Acquire)) else {
             return;
         };
-        self.cached_pages.fetch_sub(copy.lose_pages(number, pages).into(), Ordering::AcqRel);
+        let lost = copy.lose_pages(number, pages).into();
+        self.count_of(copy.wish(number)).fetch_sub(lost, Ordering::AcqRel);
     }
 
     /// Gives local pieces back until `bytes` more fit. Returns whether they do.
@@ -294,50 +342,61 @@ impl Tier {
     /// Gives the next piece back. Returns its bytes; `None` if there is no piece.
     fn give_back_one(&self) -> Option<u64> {
         loop {
-            let (segment, number) = {
-                let residences = self.residences.read().expect(NOT_POISONED);
-                let spare = |(segment, number): sieve::PieceId| {
-                    let copy = residences.get(&segment).and_then(|known| known.copy());
-                    copy.is_some_and(|copy| copy.take_visit(number))
-                };
-                self.sieve.lock().expect(NOT_POISONED).evict(spare)?
-            };
-            // The segment may have died.
+            let (segment, number) = self.next_piece()?;
+            // The segment may have died, and the piece may have left by itself.
             let known = self.residences.read().expect(NOT_POISONED).get(&segment).cloned();
-            if let Some(residence) = known {
+            let has_pages =
+                |copy: &LocalPieces| copy.wish(number) != PieceWish::Local && copy.pages_of(number) > 0;
+            if let Some(residence) = known.filter(|known| known.copy().is_some_and(has_pages)) {
                 return Some(self.give_back(&residence, number));
             }
         }
     }
 
-    /// Punches a piece that was taken from the sieve. Returns the bytes; 0 if it has to stay, and is in the sieve again.
+    /// Takes the next piece from its queue.
+    fn next_piece(&self) -> Option<sieve::PieceId> {
+        if let Some(piece) = self.departing.lock().expect(NOT_POISONED).pop_first() {
+            return Some(piece);
+        }
+        let residences = self.residences.read().expect(NOT_POISONED);
+        let copy = |segment: u64| residences.get(&segment).and_then(|known| known.copy());
+        let spare =
+            |(segment, number): sieve::PieceId| copy(segment).is_some_and(|copy| copy.take_visit(number));
+        let (segment, number) = self.sieve.lock().expect(NOT_POISONED).evict(spare)?;
+        if let Some(copy) = copy(segment) {
+            copy.leave_sieve(number);
+        }
+        Some((segment, number))
+    }
+
+    /// Punches a piece that was taken from its queue. Returns the bytes; 0 if it has to stay, and is queued again.
     fn give_back(&self, residence: &Residence, number: u32) -> u64 {
         let Some(copy) = residence.copy() else { return 0 };
         match self.punch(residence, copy, number) {
-            Ok(Some(pages)) => {
-                self.cached_pages.fetch_sub(pages.into(), Ordering::AcqRel);
-                u64::from(pages) * PAGE_BYTES
-            }
+            Ok(Some(bytes)) => bytes,
             stays => {
                 if let Err(error) = stays {
                     log::warn!("{}: no room could be given back: {error}", segment_path(residence.segment));
                 }
-                self.sieve.lock().expect(NOT_POISONED).insert((residence.segment, number));
+                self.enqueue(residence, copy, number);
                 0
             }
         }
     }
 
-    /// Punches a piece. Returns its pages; `None` if a backup holds the file, since it may outlive the copy.
-    fn punch(&self, residence: &Residence, copy: &LocalPieces, number: u32) -> std::io::Result<Option<u16>> {
+    /// Punches a piece. Returns its bytes; `None` if it stays in any case, or a backup holds the file, since it may outlive the copy.
+    fn punch(&self, residence: &Residence, copy: &LocalPieces, number: u32) -> std::io::Result<Option<u64>> {
         let file = self.fs.open(&segment_path(residence.segment))?;
         let piece = copy.piece(number);
         let _alone = residence.bytes.write().expect(NOT_POISONED);
-        if file.usage()?.links > 1 || file.has_shared_lock()? {
+        if copy.wish(number) == PieceWish::Local || file.usage()?.links > 1 || file.has_shared_lock()? {
             return Ok(None);
         }
         file.punch(piece.start, piece.end - piece.start)?;
-        Ok(Some(copy.take_pages(number)))
+        let pages = u64::from(copy.take_pages(number));
+        self.cached_pages.fetch_sub(pages, Ordering::AcqRel);
+        self.departing.lock().expect(NOT_POISONED).remove(&(residence.segment, number));
+        Ok(Some(pages * PAGE_BYTES))
     }
 }
 
@@ -390,10 +449,10 @@ impl Store {
         let deleted = self.delete_dropped(tier, &mut done);
         let sent = self.send_next(tier, entropy, &mut done);
         // Room is made also where the remote does not answer.
-        self.list_aged(tier)?;
+        let left = self.list_aged(tier)?;
         let cached = tier.cached_bytes();
         tier.make_room(0);
-        done.given_back_bytes = cached.saturating_sub(tier.cached_bytes());
+        done.given_back_bytes = left + cached.saturating_sub(tier.cached_bytes());
         deleted.and(sent)?;
         Ok(done)
     }
@@ -404,7 +463,7 @@ impl Store {
         let index = self.shared.index();
         let mut figures = TierFigures {
             cached_bytes: tier.cached_bytes(),
-            pinned_bytes: tier.pinned_bytes.load(Ordering::Acquire),
+            pinned_bytes: tier.pinned_bytes(),
             waiting_segments: self.waiting(&index).count() as u64,
             fetched_bytes: tier.fetched_bytes.load(Ordering::Relaxed),
             fetches: tier.fetches.load(Ordering::Relaxed),
@@ -436,10 +495,38 @@ impl Store {
         index.remote_copies(None).filter(|(_, copy)| copy.phase == CopyPhase::Remote).count() as u64
     }
 
-    /// Lists the segments that have been remote for long enough, and counts the bytes of all others.
-    fn list_aged(&self, tier: &Tier) -> Result<(), StoreError> {
+    /// The local bytes of segments, at most; `None` without a remote, which others could go to.
+    pub fn local_max_bytes(&self) -> Option<u64> {
+        self.tier.as_ref().map(|tier| tier.options.local_max_bytes)
+    }
+
+    /// Lists the segments that have been remote for long enough, and counts the bytes of all others. Returns the bytes that left.
+    fn list_aged(&self, tier: &Tier) -> Result<u64, StoreError> {
+        let failed = |error: std::io::Error| self.shared.failed(error.into());
+        let (aged, mut pinned) = self.aged_segments(tier);
+        let about: Vec<u64> = aged.iter().map(|residence| residence.segment).collect();
+        let mut left = 0;
+        match self.place_pieces(tier, &about).map_err(failed)? {
+            Some(bytes) => {
+                left += bytes;
+                for residence in &aged {
+                    left += tier.list_and_leave(residence).map_err(failed)?;
+                }
+            }
+            None => {
+                let bytes = aged.iter().map(|residence| self.unlisted_bytes(tier, residence, false));
+                pinned += bytes.sum::<u64>();
+            }
+        }
+        tier.pinned_bytes.store(pinned, Ordering::Release);
+        self.shared.segments.reserve().set_growth_left(tier.available_bytes());
+        Ok(left)
+    }
+
+    /// The segments that are to be listed, and the bytes of those that may not be.
+    fn aged_segments(&self, tier: &Tier) -> (Vec<Arc<Residence>>, u64) {
         let (index, now) = (self.shared.index(), self.shared.clock.now());
-        let mut pinned = 0;
+        let (mut aged, mut pinned) = (Vec::new(), 0);
         let active = self.shared.segments.active_segments();
         for id in self.shared.segments.ids() {
             let residence = tier.residence(id);
@@ -451,19 +538,15 @@ impl Store {
             };
             let is_told = self.shared.is_shipped(residence.known_by.load(Ordering::Relaxed));
             match index.remote_copy(id) {
-                Some(copy) if is_told && is_aged(copy) => {
-                    tier.list(&residence).map_err(|error| self.shared.failed(error.into()))?;
-                }
-                _ => pinned += self.pinned_bytes(tier, &residence, active.contains(&id)),
+                Some(copy) if is_told && is_aged(copy) => aged.push(residence),
+                _ => pinned += self.unlisted_bytes(tier, &residence, active.contains(&id)),
             }
         }
-        tier.pinned_bytes.store(pinned, Ordering::Release);
-        self.shared.segments.reserve().set_growth_left(tier.available_bytes());
-        Ok(())
+        (aged, pinned)
     }
 
     /// The space of a segment that is not listed. That of a sealed one is asked for once.
-    fn pinned_bytes(&self, tier: &Tier, residence: &Residence, is_active: bool) -> u64 {
+    fn unlisted_bytes(&self, tier: &Tier, residence: &Residence, is_active: bool) -> u64 {
         match residence.pinned_bytes.load(Ordering::Relaxed) {
             0 => {}
             known => return known,

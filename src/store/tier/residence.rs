@@ -1,7 +1,7 @@
 //! Which bytes of a segment are here.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 
 use super::NOT_POISONED;
@@ -47,6 +47,19 @@ pub(super) struct LocalPieces {
     visited: Box<[AtomicBool]>,
     /// Whether each is in the sieve.
     queued: Box<[AtomicBool]>,
+    /// The wish of each, as soon as one has any.
+    wishes: OnceLock<Box<[AtomicU8]>>,
+}
+
+/// The place where a piece should lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PieceWish {
+    /// Here, as long as there is room.
+    None,
+    /// Here in any case.
+    Local,
+    /// On the remote. What a reader fetched is the first to go.
+    Remote,
 }
 
 impl Residence {
@@ -78,6 +91,7 @@ impl Residence {
             pages: (0..pieces).map(|_| AtomicU16::new(0)).collect(),
             visited: (0..pieces).map(|_| AtomicBool::new(false)).collect(),
             queued: (0..pieces).map(|_| AtomicBool::new(false)).collect(),
+            wishes: OnceLock::new(),
         });
     }
 
@@ -142,28 +156,58 @@ impl LocalPieces {
         self.visited.get(number as usize).is_some_and(|visited| visited.swap(false, Ordering::Relaxed))
     }
 
-    /// Counts pages that a piece has got. Returns whether it is to be added to the sieve.
-    pub(super) fn add_pages(&self, number: u32, pages: u16) -> bool {
+    /// The wish of a piece.
+    pub(super) fn wish(&self, number: u32) -> PieceWish {
+        let wish = self.wishes.get().map_or(0, |wishes| wishes[number as usize].load(Ordering::Acquire));
+        match wish {
+            0 => PieceWish::None,
+            1 => PieceWish::Local,
+            _ => PieceWish::Remote,
+        }
+    }
+
+    /// Sets the wish of a piece.
+    pub(super) fn set_wish(&self, number: u32, wish: PieceWish) {
+        let wishes = self.wishes.get_or_init(|| (0..self.pages.len()).map(|_| AtomicU8::new(0)).collect());
+        wishes[number as usize].store(wish as u8, Ordering::Release);
+    }
+
+    /// The pages that a piece has here.
+    pub(super) fn pages_of(&self, number: u32) -> u16 {
+        self.pages[number as usize].load(Ordering::Acquire)
+    }
+
+    /// Counts pages that a piece has got.
+    pub(super) fn add_pages(&self, number: u32, pages: u16) {
         self.pages[number as usize].fetch_add(pages, Ordering::AcqRel);
+    }
+
+    /// Marks a piece as one in the sieve. Returns whether it is to be added there.
+    pub(super) fn enter_sieve(&self, number: u32) -> bool {
         !self.queued[number as usize].swap(true, Ordering::AcqRel)
     }
 
-    /// Forgets up to `pages` pages of a piece that stays in the sieve. Returns their number.
+    /// Notes that a piece was taken from the sieve.
+    pub(super) fn leave_sieve(&self, number: u32) {
+        self.queued[number as usize].store(false, Ordering::Release);
+    }
+
+    /// Forgets up to `pages` pages of a piece that stays where it is queued. Returns their number.
     pub(super) fn lose_pages(&self, number: u32, pages: u16) -> u16 {
         let lose = |now: u16| Some(now.saturating_sub(pages));
         let before = self.pages[number as usize].fetch_update(Ordering::AcqRel, Ordering::Acquire, lose);
         before.map_or(0, |before| before.min(pages))
     }
 
-    /// Forgets all pages of a piece that was taken from the sieve. Returns their number.
+    /// Forgets all pages of a piece. Returns their number.
     pub(super) fn take_pages(&self, number: u32) -> u16 {
-        self.queued[number as usize].store(false, Ordering::Release);
         self.pages[number as usize].swap(0, Ordering::AcqRel)
     }
 
-    /// The listed pages of all pieces.
-    pub(super) fn pages(&self) -> u64 {
-        self.pages.iter().map(|pages| u64::from(pages.load(Ordering::Acquire))).sum()
+    /// The listed pages of the pieces with that wish.
+    pub(super) fn pages(&self, wish: PieceWish) -> u64 {
+        let wanted = (0..self.count()).filter(|number| self.wish(*number) == wish);
+        wanted.map(|number| u64::from(self.pages_of(number))).sum()
     }
 }
 

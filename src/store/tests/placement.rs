@@ -1,0 +1,192 @@
+//! Pins of buckets and classes of versions: where the bytes of segments lie that the remote has.
+
+use super::tier::{NOTHING_LOCAL, Tiered, seal, work};
+use super::*;
+use crate::base::limits::MIB;
+use crate::remote::sim::RemoteCall;
+
+const LEN: usize = 700_000;
+const OBJECTS: u64 = 6;
+
+/// Six objects of each bucket, those of one bucket in segments of their own.
+fn fill(store: &Store, buckets: &[&str], class: StorageClass) {
+    for (nth, bucket) in (0..).zip(buckets) {
+        store.create_bucket(bucket, "admin").unwrap();
+        for at in 0..OBJECTS {
+            let content = bytes(nth * OBJECTS + at, LEN);
+            let mut writer = store.writer(bucket, &format!("k{at}"), Some(LEN as u64)).unwrap();
+            writer.write(content.clone()).unwrap();
+            writer.commit(Commit { storage_class: class, ..commit_of(&content) }).unwrap();
+        }
+        store.shared.segments.retire(|_| true);
+    }
+    store.create_bucket("b", "admin").unwrap();
+    seal(store);
+}
+
+/// The objects of a bucket that can be read, each with its bytes.
+fn readable(store: &Store, nth: u64, bucket: &str) -> u64 {
+    let is_readable = |at: &u64| match get(store, bucket, &format!("k{at}")) {
+        Ok(found) => {
+            assert!(found == bytes(nth * OBJECTS + at, LEN), "{bucket}/k{at}");
+            true
+        }
+        Err(error) => {
+            assert!(matches!(error, StoreError::RemoteUnavailable(_)), "{error:?}");
+            false
+        }
+    };
+    (0..OBJECTS).filter(is_readable).count() as u64
+}
+
+/// The same while the remote does not answer.
+fn here(tiered: &Tiered, store: &Store, nth: u64, bucket: &str) -> u64 {
+    tiered.remote.set_down(true);
+    let here = readable(store, nth, bucket);
+    tiered.remote.set_down(false);
+    here
+}
+
+fn pin(store: &Store, bucket: &str, placement: Option<BucketPlacement>) {
+    let document = placement.map(BucketPlacement::document);
+    store.set_bucket_configuration(bucket, BucketConfigurationKind::Placement, document).unwrap();
+}
+
+fn reopened(tiered: &Tiered, store: Store) -> Store {
+    store.close();
+    drop(store);
+    let store = tiered.open();
+    work(&store).unwrap();
+    store
+}
+
+#[test]
+fn a_bucket_pinned_to_the_disk_stays_there_under_pressure_and_a_restart_keeps_it() {
+    let tiered = Tiered::new(TierOptions::default());
+    let store = tiered.open();
+    fill(&store, &["here", "there"], StorageClass::Standard);
+    pin(&store, "here", Some(BucketPlacement::Local));
+    store.close();
+    drop(store);
+    let tiered = tiered.with(NOTHING_LOCAL);
+    let mut store = tiered.open();
+    seal(&store);
+    for _ in 0..2 {
+        work(&store).unwrap();
+        assert_eq!((here(&tiered, &store, 0, "here"), here(&tiered, &store, 1, "there")), (OBJECTS, 0));
+        let figures = store.tier_figures().unwrap();
+        assert!(figures.pinned_bytes >= OBJECTS * LEN as u64, "its bytes cannot be given back: {figures:?}");
+        assert!(figures.cached_bytes < MIB, "{figures:?}");
+        store = reopened(&tiered, store);
+    }
+    // Without its pin it goes as all others.
+    pin(&store, "here", None);
+    work(&store).unwrap();
+    assert!(here(&tiered, &store, 0, "here") < OBJECTS - 2, "no more than there is room for");
+    assert_eq!((readable(&store, 0, "here"), readable(&store, 1, "there")), (OBJECTS, OBJECTS));
+    assert_eq!(store.health().damage, []);
+    store.close();
+}
+
+#[test]
+fn cold_versions_leave_without_pressure_come_back_on_a_read_and_stay_cold_after_a_restart() {
+    let tiered = Tiered::new(TierOptions::default());
+    let store = tiered.open();
+    fill(&store, &["cold"], StorageClass::Cold);
+    let done = work(&store).unwrap();
+    assert!(done.given_back_bytes > (OBJECTS - 2) * LEN as u64, "{done:?}");
+    assert_eq!(here(&tiered, &store, 0, "cold"), 0);
+    assert_eq!(get(&store, "b", "last").unwrap(), b"x");
+    assert_eq!(readable(&store, 0, "cold"), OBJECTS);
+    let fetched = tiered.remote.calls(RemoteCall::Get);
+    work(&store).unwrap();
+    assert_eq!(readable(&store, 0, "cold"), OBJECTS);
+    assert_eq!(tiered.remote.calls(RemoteCall::Get), fetched, "they are kept as long as there is room");
+    let store = reopened(&tiered, store);
+    let found = store.find("cold", "k0", Selector::Current).unwrap().version;
+    assert_eq!(found.storage_class, StorageClass::Cold);
+    assert_eq!(here(&tiered, &store, 0, "cold"), 0);
+    assert_eq!(readable(&store, 0, "cold"), OBJECTS);
+    store.close();
+}
+
+fn transition(store: &Store, bucket: &str, key: &str) -> ExpiryOutcome {
+    let version = store.find(bucket, key, Selector::Current).unwrap().version.id;
+    let transition = ClassTransition { class: StorageClass::Cold, record_bytes: 4096 };
+    let (key, role) = (key.as_bytes().to_vec(), ExpiringRole::Current(version));
+    let items = vec![ExpiringItem { key, role, transition: Some(transition) }];
+    let request = ExpiryRequest { bucket: store.bucket(bucket).unwrap(), configuration: None, items };
+    store.expire(request).unwrap()[0]
+}
+
+#[test]
+fn a_transition_has_bytes_leave_and_a_warm_copy_of_them_keeps_them_here() {
+    let tiered = Tiered::new(TierOptions::default());
+    let store = tiered.open();
+    fill(&store, &["b1", "b2"], StorageClass::Standard);
+    work(&store).unwrap();
+    assert_eq!((here(&tiered, &store, 0, "b1"), here(&tiered, &store, 1, "b2")), (OBJECTS, OBJECTS));
+    for at in 0..OBJECTS {
+        assert_eq!(transition(&store, "b1", &format!("k{at}")), ExpiryOutcome::Moved);
+        assert_eq!(transition(&store, "b1", &format!("k{at}")), ExpiryOutcome::Obsolete, "it is there");
+    }
+    work(&store).unwrap();
+    assert_eq!((here(&tiered, &store, 0, "b1"), here(&tiered, &store, 1, "b2")), (0, OBJECTS));
+    // A copy shares the bytes, and wants them here.
+    for at in 0..OBJECTS {
+        let key = format!("k{at}");
+        let found = store.find("b1", &key, Selector::Current).unwrap();
+        let source = CopyRange {
+            bucket: found.bucket.id,
+            key: key.clone(),
+            version: found.version,
+            range: 0..LEN as u64,
+        };
+        store.copy(source, "b1", &key, commit_of(&bytes(at, LEN))).unwrap();
+    }
+    assert_eq!(readable(&store, 0, "b1"), OBJECTS);
+    let store = reopened(&tiered, store);
+    assert_eq!(here(&tiered, &store, 0, "b1"), OBJECTS, "what was fetched stays");
+    store.close();
+}
+
+#[test]
+fn a_bucket_pinned_to_the_remote_leaves_and_a_class_wins_over_a_pin() {
+    let tiered = Tiered::new(TierOptions::default());
+    let store = tiered.open();
+    fill(&store, &["gone", "here"], StorageClass::Standard);
+    pin(&store, "gone", Some(BucketPlacement::Remote));
+    pin(&store, "here", Some(BucketPlacement::Local));
+    work(&store).unwrap();
+    assert_eq!((here(&tiered, &store, 0, "gone"), here(&tiered, &store, 1, "here")), (0, OBJECTS));
+    for at in 0..OBJECTS {
+        assert_eq!(transition(&store, "here", &format!("k{at}")), ExpiryOutcome::Moved);
+    }
+    work(&store).unwrap();
+    assert_eq!(here(&tiered, &store, 1, "here"), 0);
+    pin(&store, "gone", None);
+    assert_eq!(readable(&store, 0, "gone"), OBJECTS);
+    let store = reopened(&tiered, store);
+    assert_eq!(here(&tiered, &store, 0, "gone"), OBJECTS);
+    store.close();
+}
+
+/// Live versions are moved together when most of a segment is dead; they keep their class, and leave again.
+#[test]
+fn relocated_versions_keep_their_class() {
+    let tiered = Tiered::new(TierOptions::default());
+    let store = tiered.open();
+    fill(&store, &["cold"], StorageClass::Cold);
+    let deletions = (1..OBJECTS).map(|at| Deletion {
+        key: format!("k{at}"),
+        which: Selector::Current,
+        condition: DeleteCondition::default(),
+    });
+    store.delete("cold", deletions.collect()).unwrap();
+    reclaim_all(&store).unwrap();
+    let found = store.find("cold", "k0", Selector::Current).unwrap().version;
+    assert_eq!(found.storage_class, StorageClass::Cold);
+    assert!(get(&store, "cold", "k0").unwrap() == bytes(0, LEN));
+    assert_eq!(store.usage("cold").unwrap().cold.count, 1);
+    store.close();
+}

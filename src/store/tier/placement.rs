@@ -1,0 +1,284 @@
+//! Where the pieces of segments should lie: by the pin of their bucket, and by the storage class of the versions in them.
+//!
+//! A version of the class COLD wishes to be on the remote alone. Any other one wishes what its bucket is pinned to. A piece follows the
+//! warmest of the versions whose bytes it has. The wishes are found by a walk over the index, before a segment is listed and when a pin or
+//! the amount of COLD bytes has changed; one that nothing tells of, such as a copy, is found within an hour. A walk takes at most a
+//! twentieth of the time. Without pins and COLD versions there is no walk, and nothing is kept.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::residence::{LocalPieces, PieceWish, Residence, numbers};
+use super::{NOT_POISONED, Tier};
+use crate::base::Timestamp;
+use crate::format::{
+    BucketConfigurationKind, Entry, ExtentHeader, ExtentRef, StorageClass, UNIT_BYTES, segment_path,
+};
+use crate::index::{BucketConfiguration, ContentTotal, Cursor, Index};
+use crate::store::Store;
+
+/// Keys in one step of a walk.
+const KEYS_PER_WALK: usize = 256;
+/// The longest time without a walk.
+const WALK_INTERVAL: Duration = Duration::from_secs(60 * 60);
+/// The time between two walks, in multiples of the time that the last one took.
+const REST: u32 = 20;
+
+/// The place that the bytes of a bucket are pinned to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BucketPlacement {
+    /// The disk: its bytes are copied to the remote, and stay here.
+    Local,
+    /// The remote: its bytes leave the disk as soon as they may.
+    Remote,
+}
+
+impl BucketPlacement {
+    const MEMBER: &str = "placement";
+
+    /// The name in documents and commands.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Remote => "remote",
+        }
+    }
+
+    /// The placement with that name.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Local, Self::Remote].into_iter().find(|placement| placement.as_str() == name)
+    }
+
+    /// The document to be stored.
+    pub fn document(self) -> Vec<u8> {
+        json!({ Self::MEMBER: self.as_str() }).to_string().into_bytes()
+    }
+
+    /// Reads a document as [`Self::document`] writes it; `None` if it is not one.
+    pub fn from_document(bytes: &[u8]) -> Option<Self> {
+        let document: Value = serde_json::from_slice(bytes).ok()?;
+        Self::named(document.get(Self::MEMBER)?.as_str()?)
+    }
+
+    /// The pin of a stored configuration.
+    pub fn of(stored: &BucketConfiguration) -> Option<Self> {
+        *stored.parsed(Self::from_document)
+    }
+
+    fn wish(self) -> PieceWish {
+        match self {
+            Self::Local => PieceWish::Local,
+            Self::Remote => PieceWish::Remote,
+        }
+    }
+}
+
+/// The state of an index that wishes depend on.
+#[derive(PartialEq, Eq)]
+struct WishBasis {
+    /// By the ids of buckets.
+    pins: BTreeMap<u64, BucketPlacement>,
+    cold: ContentTotal,
+}
+
+/// The last walk.
+pub(super) struct LastWalk {
+    basis: WishBasis,
+    end: Timestamp,
+    took: Duration,
+}
+
+impl WishBasis {
+    fn of(index: &Index) -> Self {
+        let pin = |id| index.configuration(id, BucketConfigurationKind::Placement);
+        let pins =
+            index.buckets().filter_map(|bucket| Some((bucket.id, BucketPlacement::of(pin(bucket.id)?)?)));
+        let cold = index.usages().fold(ContentTotal::default(), |sum, (_, usage)| ContentTotal {
+            count: sum.count + usage.cold.count,
+            bytes: sum.bytes + usage.cold.bytes,
+        });
+        Self { pins: pins.collect(), cold }
+    }
+
+    fn wishes_nothing(&self) -> bool {
+        self.pins.is_empty() && self.cold.count == 0
+    }
+
+    fn wish(&self, bucket: u64, class: StorageClass) -> PieceWish {
+        match class {
+            StorageClass::Cold => PieceWish::Remote,
+            StorageClass::Standard => self.pins.get(&bucket).map_or(PieceWish::None, |pin| pin.wish()),
+        }
+    }
+}
+
+/// The wishes for each piece of some segments, as sets of bits.
+struct WishSets(BTreeMap<u64, Vec<u8>>);
+
+impl WishSets {
+    fn add(&mut self, extent: &ExtentRef, wish: PieceWish) {
+        let Some(pieces) = self.0.get_mut(&extent.segment) else { return };
+        let len = u64::from(extent.payload_len);
+        let end = extent.offset + UNIT_BYTES + len + ExtentHeader::table_len(len);
+        for number in numbers(&(extent.offset..end)) {
+            if let Some(piece) = pieces.get_mut(number as usize) {
+                *piece |= 1 << wish as u8;
+            }
+        }
+    }
+
+    /// The wish of the warmest bytes; none for a piece without.
+    fn warmest(set: u8) -> PieceWish {
+        let by_warmth = [PieceWish::Local, PieceWish::None, PieceWish::Remote];
+        by_warmth.into_iter().find(|wish| set & 1 << *wish as u8 != 0).unwrap_or(PieceWish::None)
+    }
+}
+
+impl Store {
+    /// Sees to it that the pieces of all listed segments, and of those that are `about` to be, lie where they should. Returns the bytes that
+    /// left; `None` if another walk is too early, so that `about` may not be listed yet.
+    pub(super) fn place_pieces(&self, tier: &Tier, about: &[u64]) -> io::Result<Option<u64>> {
+        let index = self.shared.index();
+        let basis = WishBasis::of(&index);
+        let mut last = tier.last_walk.lock().expect(NOT_POISONED);
+        if basis.wishes_nothing() && last.is_none() {
+            return Ok(Some(0));
+        }
+        let begun = self.shared.clock.now();
+        let since = last.as_ref().map(|last| begun.distance(last.end));
+        let is_known = last.as_ref().is_some_and(|last| last.basis == basis) && about.is_empty();
+        if is_known && since.is_some_and(|since| since < WALK_INTERVAL) {
+            return Ok(Some(0));
+        }
+        if last.as_ref().zip(since).is_some_and(|(last, since)| since < last.took * REST) {
+            return Ok(about.is_empty().then_some(0));
+        }
+        let wishes = wishes(&index, &basis, tier, about);
+        let mut left = 0;
+        for (segment, sets) in &wishes.0 {
+            left += tier.place(&tier.residence(*segment), sets)?;
+        }
+        let end = self.shared.clock.now();
+        *last = (!basis.wishes_nothing()).then(|| LastWalk { basis, end, took: end.distance(begun) });
+        Ok(Some(left))
+    }
+}
+
+/// The wishes for the pieces of the listed segments and of those that are about to be.
+fn wishes(index: &Index, basis: &WishBasis, tier: &Tier, about: &[u64]) -> WishSets {
+    let residences = tier.residences.read().expect(NOT_POISONED);
+    let is_wanted =
+        |known: &Residence| known.is_listed.load(Ordering::Acquire) || about.contains(&known.segment);
+    let wanted = residences.values().filter(|known| is_wanted(known));
+    let pieces = wanted.filter_map(|known| Some((known.segment, vec![0; known.copy()?.count() as usize])));
+    let mut sets = WishSets(pieces.collect());
+    drop(residences);
+    let mut cursor = Cursor::Start;
+    while !basis.wishes_nothing() {
+        let entries = index.walk(&mut cursor, KEYS_PER_WALK);
+        if entries.is_empty() {
+            break;
+        }
+        for entry in &entries {
+            let wish = match entry {
+                Entry::VersionPut { bucket, record, .. } => basis.wish(*bucket, record.storage_class),
+                Entry::PartPut { bucket, .. } => basis.wish(*bucket, StorageClass::Standard),
+                _ => continue,
+            };
+            entry.extents().iter().for_each(|extent| sets.add(extent, wish));
+        }
+    }
+    sets
+}
+
+impl Tier {
+    /// Takes over the wishes for the pieces of a segment. Returns the bytes of those that left at once.
+    fn place(&self, residence: &Residence, sets: &[u8]) -> io::Result<u64> {
+        let Some(copy) = residence.copy() else { return Ok(0) };
+        let mut leaving = Vec::new();
+        {
+            // No reader may count pages meanwhile.
+            let _alone = residence.bytes.write().expect(NOT_POISONED);
+            for (number, set) in (0..copy.count()).zip(sets) {
+                let wish = WishSets::warmest(*set);
+                if copy.wish(number) != wish {
+                    self.set_wish(residence, copy, number, wish);
+                    leaving.extend((wish == PieceWish::Remote).then_some(number));
+                }
+            }
+        }
+        // The pieces of a segment that is not listed leave once it is.
+        leaving.into_iter().map(|number| self.leave(residence, copy, number)).sum()
+    }
+
+    /// Lists the pieces of a segment, and has those leave that wish to be on the remote alone.
+    pub(super) fn list_and_leave(&self, residence: &Residence) -> io::Result<u64> {
+        self.list(residence)?;
+        let Some(copy) = residence.copy() else { return Ok(0) };
+        let leaving = (0..copy.count()).filter(|number| copy.wish(*number) == PieceWish::Remote);
+        leaving.map(|number| self.leave(residence, copy, number)).sum()
+    }
+
+    /// Gives a piece back at once. One that a backup holds has no wish until the next walk.
+    fn leave(&self, residence: &Residence, copy: &LocalPieces, number: u32) -> io::Result<u64> {
+        if copy.pages_of(number) == 0 {
+            return Ok(0);
+        }
+        if let Some(bytes) = self.punch(residence, copy, number)? {
+            return Ok(bytes);
+        }
+        log::info!(
+            "{}: a backup keeps bytes that should be on the remote alone",
+            segment_path(residence.segment)
+        );
+        let _alone = residence.bytes.write().expect(NOT_POISONED);
+        self.set_wish(residence, copy, number, PieceWish::None);
+        Ok(0)
+    }
+
+    /// Sets the wish of a piece, by which its pages are counted and queued. The caller holds the bytes exclusively.
+    fn set_wish(&self, residence: &Residence, copy: &LocalPieces, number: u32, wish: PieceWish) {
+        let pages = u64::from(copy.pages_of(number));
+        self.count_of(copy.wish(number)).fetch_sub(pages, Ordering::AcqRel);
+        self.count_of(wish).fetch_add(pages, Ordering::AcqRel);
+        copy.set_wish(number, wish);
+        if pages > 0 {
+            self.enqueue(residence, copy, number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_follows_the_warmest_of_its_bytes() {
+        let set = |wishes: &[PieceWish]| wishes.iter().fold(0, |set, wish| set | 1 << *wish as u8);
+        let (none, local, remote) = (PieceWish::None, PieceWish::Local, PieceWish::Remote);
+        for (wishes, warmest) in [
+            (&[][..], none),
+            (&[remote], remote),
+            (&[remote, none], none),
+            (&[remote, local], local),
+            (&[none, local], local),
+        ] {
+            assert_eq!(WishSets::warmest(set(wishes)), warmest, "{wishes:?}");
+        }
+    }
+
+    #[test]
+    fn placements_are_stored_by_their_names() {
+        for placement in [BucketPlacement::Local, BucketPlacement::Remote] {
+            assert_eq!(BucketPlacement::from_document(&placement.document()), Some(placement));
+        }
+        assert_eq!(BucketPlacement::Local.document(), br#"{"placement":"local"}"#);
+        for other in ["", "{}", r#"{"placement":"there"}"#, r#"{"placement":1}"#, "[]"] {
+            assert_eq!(BucketPlacement::from_document(other.as_bytes()), None, "{other}");
+        }
+    }
+}
