@@ -139,6 +139,10 @@ actions! {
     PutOwnerQuota: Administration;
     /// GetOwnerQuota.
     GetOwnerQuota: Administration;
+    /// PutBucketPlacement and DeleteBucketPlacement, also by the API of the server.
+    PutBucketPlacement: Administration;
+    /// GetBucketPlacement, also by the API of the server.
+    GetBucketPlacement: Administration;
     /// The users of the server, by its API and its console.
     AdminListUsers: Administration;
     /// New users. As a new user may have every grant, this includes all permissions.

@@ -27,6 +27,7 @@ mod open_files;
 mod option_values;
 mod options;
 mod outbound_thread;
+mod placement;
 mod promote;
 mod quota;
 mod retention;
@@ -62,6 +63,7 @@ use layers::{is_set, with_layers};
 use mirror::MirrorCommand;
 use notes::Notes;
 use options::ServerOptions;
+use placement::PlacementArguments;
 use promote::PromoteArguments;
 use quota::QuotaCommand;
 use sections::Sections;
@@ -143,6 +145,9 @@ enum CliCommand {
     /// Show, compare and restart the mirrors of a running server
     #[command(subcommand, after_help = mirror::EXAMPLES)]
     Mirror(MirrorCommand),
+    /// Pin the bytes of a bucket to the disk or to the remote, on a running server
+    #[command(after_help = placement::EXAMPLES)]
+    Placement(PlacementArguments),
     /// Set, show and remove quotas of buckets and owners, on a running server
     #[command(subcommand, after_help = quota::EXAMPLES)]
     Quota(QuotaCommand),
@@ -202,6 +207,7 @@ pub(crate) fn command() -> clap::Command {
     command
         .mut_subcommand("user", |user| with_options(user, &user::OPTIONS))
         .mut_subcommand("mirror", |mirror| with_options(mirror, &mirror::OPTIONS))
+        .mut_subcommand("placement", |placement| with_options(placement, &placement::OPTIONS))
         .mut_subcommand("webhook", |webhook| with_options(webhook, &webhook::OPTIONS))
         .mut_subcommand("quota", |quota| with_options(quota, &quota::OPTIONS))
         .mut_subcommand("server", server::with_defaults)
@@ -248,6 +254,7 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         CliCommand::Promote(arguments) => promote::run(&arguments, &options),
         CliCommand::Health(arguments) => health::run(&arguments, &options),
         CliCommand::Mirror(command) => mirror::command(&command, &options, environment, config.as_deref()),
+        CliCommand::Placement(arguments) => placement::run(&arguments, &options, environment),
         CliCommand::Quota(command) => quota::run(&command, &options, environment),
         CliCommand::User(command) => user::run(&command, &options, environment),
         CliCommand::Webhook(command) => webhook::command(&command, &options, environment),

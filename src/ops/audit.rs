@@ -122,6 +122,7 @@ fn kind_of(operation: Operation) -> Option<BucketConfigurationKind> {
         Operation::PutBucketTagging | Operation::DeleteBucketTagging => Kind::Tags,
         Operation::PutBucketLifecycleConfiguration | Operation::DeleteBucketLifecycle => Kind::Lifecycle,
         Operation::PutBucketQuota | Operation::DeleteBucketQuota => Kind::Quota,
+        Operation::PutBucketPlacement | Operation::DeleteBucketPlacement => Kind::Placement,
         Operation::PutBucketWebsite | Operation::DeleteBucketWebsite => Kind::Website,
         Operation::PutObjectLockConfiguration => Kind::ObjectLock,
         Operation::PutBucketNotificationConfiguration => Kind::Notification,
@@ -144,6 +145,7 @@ fn kind_of(operation: Operation) -> Option<BucketConfigurationKind> {
         | Operation::GetBucketPolicyStatus
         | Operation::GetPublicAccessBlock
         | Operation::GetBucketQuota
+        | Operation::GetBucketPlacement
         | Operation::GetBucketReplication
         | Operation::GetBucketTagging
         | Operation::GetBucketNotificationConfiguration

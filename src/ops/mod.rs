@@ -33,6 +33,7 @@ mod object_lock;
 mod owner;
 mod ownership;
 mod padded_response;
+mod placement;
 mod post;
 mod put;
 mod quota;
@@ -175,6 +176,9 @@ impl Context {
             Operation::PutBucketQuota => quota::put_of_bucket(self, proof, call),
             Operation::GetBucketQuota => quota::get_of_bucket(self, proof, call),
             Operation::DeleteBucketQuota => quota::delete_of_bucket(self, proof, call),
+            Operation::PutBucketPlacement => placement::put(self, proof, call),
+            Operation::GetBucketPlacement => placement::get(self, proof, call),
+            Operation::DeleteBucketPlacement => placement::delete(self, proof, call),
             Operation::PutOwnerQuota => quota::put_of_owner(self, proof, call),
             Operation::GetOwnerQuota => quota::get_of_owner(self, proof, call),
             Operation::DeleteOwnerQuota => quota::delete_of_owner(self, proof, call),

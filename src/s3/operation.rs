@@ -150,6 +150,12 @@ operations! {
     GetBucketQuota = Get Bucket "quota" RouteCondition::None;
     /// Removes the quota of a bucket.
     DeleteBucketQuota = Delete Bucket "quota" RouteCondition::None;
+    /// Pins the bytes of a bucket to the disk or to the remote; an extension, as all operations of placements.
+    PutBucketPlacement = Put Bucket "placement" RouteCondition::None;
+    /// Returns the pin of a bucket.
+    GetBucketPlacement = Get Bucket "placement" RouteCondition::None;
+    /// Removes the pin of a bucket.
+    DeleteBucketPlacement = Delete Bucket "placement" RouteCondition::None;
     /// A configuration that is never set here.
     GetBucketReplication = Get Bucket "replication" RouteCondition::None;
     /// Sets the event notifications of a bucket.

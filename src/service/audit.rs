@@ -113,6 +113,8 @@ fn scope(operation: Operation) -> AuditScope {
         | O::DeleteBucketLifecycle
         | O::PutBucketQuota
         | O::DeleteBucketQuota
+        | O::PutBucketPlacement
+        | O::DeleteBucketPlacement
         | O::PutOwnerQuota
         | O::DeleteOwnerQuota
         | O::PutBucketNotificationConfiguration
@@ -151,6 +153,7 @@ fn scope(operation: Operation) -> AuditScope {
         | O::GetBucketTagging
         | O::GetBucketQuota
         | O::GetOwnerQuota
+        | O::GetBucketPlacement
         | O::GetBucketNotificationConfiguration
         | O::GetBucketWebsite
         | O::GetObjectLockConfiguration

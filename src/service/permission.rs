@@ -45,6 +45,8 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
         Operation::GetBucketQuota => &[Action::GetBucketQuota],
         Operation::PutOwnerQuota | Operation::DeleteOwnerQuota => &[Action::PutOwnerQuota],
         Operation::GetOwnerQuota => &[Action::GetOwnerQuota],
+        Operation::PutBucketPlacement | Operation::DeleteBucketPlacement => &[Action::PutBucketPlacement],
+        Operation::GetBucketPlacement => &[Action::GetBucketPlacement],
         Operation::GetBucketReplication => &[Action::GetReplicationConfiguration],
         Operation::PutBucketTagging | Operation::DeleteBucketTagging => &[Action::PutBucketTagging],
         Operation::GetBucketTagging => &[Action::GetBucketTagging],

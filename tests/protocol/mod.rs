@@ -30,6 +30,7 @@ mod object_lock;
 mod ownership;
 mod pages;
 mod permissions;
+mod placement;
 mod post;
 mod post_refusals;
 mod presigned;

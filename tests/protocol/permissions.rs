@@ -10,7 +10,7 @@ use siltstone::service::permission::actions;
 use super::*;
 
 /// Requests, each with the one action that suffices for it and the narrowest resource to hold it on.
-const REQUESTS: [(&str, &str, &str, &str); 81] = [
+const REQUESTS: [(&str, &str, &str, &str); 84] = [
     ("GET", "/", "ListAllMyBuckets", "b"),
     ("PUT", "/new-bucket", "CreateBucket", "new-bucket"),
     ("HEAD", "/b", "ListBucket", "b"),
@@ -49,6 +49,9 @@ const REQUESTS: [(&str, &str, &str, &str); 81] = [
     ("PUT", "/b?quota", "PutBucketQuota", "*"),
     ("GET", "/b?quota", "GetBucketQuota", "b"),
     ("DELETE", "/b?quota", "PutBucketQuota", "*"),
+    ("PUT", "/b?placement", "PutBucketPlacement", "*"),
+    ("GET", "/b?placement", "GetBucketPlacement", "*"),
+    ("DELETE", "/b?placement", "PutBucketPlacement", "*"),
     ("PUT", "/?quota&owner=ann", "PutOwnerQuota", "*"),
     ("GET", "/?quota&owner=ann", "GetOwnerQuota", "*"),
     ("DELETE", "/?quota&owner=ann", "PutOwnerQuota", "*"),

@@ -1,7 +1,9 @@
-//! The API for programs at `/-/api/1/`: users and their keys, quotas, mirrors, webhooks, and the state of the server, as JSON. `openapi.json` describes it.
+//! The API for programs at `/-/api/1/`: users and their keys, quotas, pins of buckets, mirrors, webhooks, and the state of the server, as JSON.
+//! `openapi.json` describes it.
 //! Requests are signed as S3 requests are.
 
 mod mirrors;
+mod placements;
 mod quotas;
 mod webhooks;
 
@@ -95,6 +97,7 @@ enum ApiResource {
     Keys(String),
     PreviousKeys(String),
     Quota(QuotaHolder),
+    Placement(String),
     State,
     Mirrors,
     MirrorResync(String),
@@ -113,6 +116,7 @@ impl ApiResource {
             ["users", user, "keys", "previous"] => Self::PreviousKeys(name(user)?),
             ["users", user, "quota"] => Self::Quota(QuotaHolder::Owner(name(user)?)),
             ["buckets", bucket, "quota"] => Self::Quota(QuotaHolder::Bucket(name(bucket)?)),
+            ["buckets", bucket, "placement"] => Self::Placement(name(bucket)?),
             ["quotas"] => Self::Quota(QuotaHolder::All),
             ["state"] => Self::State,
             ["mirrors"] => Self::Mirrors,
@@ -129,7 +133,9 @@ impl ApiResource {
             Self::Grants(_) => "PUT",
             Self::Keys(_) | Self::MirrorResync(_) => "POST",
             Self::PreviousKeys(_) => "DELETE",
-            Self::Quota(QuotaHolder::Bucket(_) | QuotaHolder::Owner(_)) => "GET, PUT, DELETE",
+            Self::Quota(QuotaHolder::Bucket(_) | QuotaHolder::Owner(_)) | Self::Placement(_) => {
+                "GET, PUT, DELETE"
+            }
             Self::Quota(QuotaHolder::All) | Self::State | Self::Mirrors | Self::Webhooks => "GET",
         }
     }
@@ -169,6 +175,7 @@ impl Service {
         match &resource {
             resource if !resource.allows(&request.method) => Err(ApiError::not_allowed(resource)),
             ApiResource::Quota(holder) => Ok(self.quota(holder, &identity, request, entry)?),
+            ApiResource::Placement(bucket) => Ok(self.placement(bucket, &identity, request, entry)?),
             resource => {
                 let body = read(&mut request)?;
                 self.at_resource(resource, &identity, &request, &body)
@@ -345,6 +352,7 @@ mod tests {
             "users/n/keys/previous",
             "users/n/quota",
             "buckets/n/quota",
+            "buckets/n/placement",
             "mirrors",
             "mirrors/n/resync",
             "quotas",

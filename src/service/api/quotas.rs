@@ -39,6 +39,14 @@ impl QuotaHolder {
     }
 }
 
+/// An operation beside S3, with the action that permits it at the API.
+pub(super) struct Extension {
+    pub(super) operation: Operation,
+    pub(super) target: TargetResource,
+    pub(super) query: QueryParams,
+    pub(super) action: Action,
+}
+
 /// The operations on the quotas of owners.
 const OF_OWNERS: [Operation; 3] =
     [Operation::GetOwnerQuota, Operation::PutOwnerQuota, Operation::DeleteOwnerQuota];
@@ -60,9 +68,24 @@ impl Service {
         entry: &mut RequestLogEntry,
     ) -> Result<Response, S3Error> {
         let (operation, target, query) = holder.operation(&request.method)?;
-        self.begin_audit(entry, operation, &target, &query);
         let reads = request.method == Method::Get;
         let action = if reads { Action::AdminGetQuota } else { Action::AdminSetQuota };
+        self.run_extension(Extension { operation, target, query, action }, identity, request, entry)
+    }
+
+    /// Runs an operation beside S3 for a user with the permission for an action of the API.
+    ///
+    /// # Errors
+    /// `AccessDenied`; those of the operation.
+    pub(super) fn run_extension(
+        &self,
+        Extension { operation, target, query, action }: Extension,
+        identity: &Identity,
+        request: Request<'_>,
+        entry: &mut RequestLogEntry,
+    ) -> Result<Response, S3Error> {
+        self.begin_audit(entry, operation, &target, &query);
+        let reads = request.method == Method::Get;
         let (id, received) = (entry.id.clone(), entry.begun);
         let (dialect, body_tags, deletions, form) = (Dialect::Aws, None, None, None);
         let mut call =
