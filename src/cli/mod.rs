@@ -69,7 +69,7 @@ use quota::QuotaCommand;
 use sections::Sections;
 use server::ServerArguments;
 use service_manager::{SOCKET_VARIABLE, ServiceManager};
-use standby::{Promoted, StandbyArguments, StandbyEnd};
+use standby::{Promoted, StandbyArguments};
 use user::UserCommand;
 use users_file::UsersFile;
 use webhook::WebhookCommand;
@@ -245,10 +245,8 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
             let sections = Sections::read(config.as_deref(), environment)?;
             let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
             match standby::follow(&arguments, &options, sections.remote.as_ref(), &manager)? {
-                StandbyEnd::Stopped => Ok(()),
-                StandbyEnd::TakenOver(promoted) => {
-                    serve(&options, sections, environment, notes, Some(promoted))
-                }
+                None => Ok(()),
+                promoted => serve(&options, sections, environment, notes, promoted),
             }
         }
         CliCommand::Promote(arguments) => promote::run(&arguments, &options),

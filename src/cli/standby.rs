@@ -41,14 +41,6 @@ pub(crate) struct StandbyArguments {
     takeover_after: Option<TimeSpan>,
 }
 
-/// What ends the following.
-pub(crate) enum StandbyEnd {
-    /// A signal.
-    Stopped,
-    /// This host has taken over; the server is to be started.
-    TakenOver(Promoted),
-}
-
 /// A standby that has taken over.
 pub(crate) struct Promoted {
     /// Its reign.
@@ -57,7 +49,7 @@ pub(crate) struct Promoted {
     pub(crate) front: Front,
 }
 
-/// Follows the log until a signal ends it, or this host takes over.
+/// Follows the log until a signal ends it, or this host takes over and the server is to be started.
 ///
 /// # Errors
 /// A message for the operator.
@@ -66,7 +58,7 @@ pub(crate) fn follow(
     options: &ServerOptions,
     remote: Option<&RemoteSettings>,
     manager: &ServiceManager,
-) -> Result<StandbyEnd, CliError> {
+) -> Result<Option<Promoted>, CliError> {
     if arguments.takeover_after.is_some_and(|time| time.0 < TAKEOVER_AFTER_MIN) {
         return Err(CliError::usage("--takeover-after: at least 15s"));
     }
@@ -115,10 +107,10 @@ pub(crate) fn follow(
     signals.end();
     if let Some(taken) = end? {
         service.show_opening();
-        return Ok(StandbyEnd::TakenOver(Promoted { taken, front }));
+        return Ok(Some(Promoted { taken, front }));
     }
     front.running.into_iter().for_each(RunningServer::end);
-    Ok(StandbyEnd::Stopped)
+    Ok(None)
 }
 
 /// Starts the listener with the pages of the standby.

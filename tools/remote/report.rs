@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
+use siltstone::base::Timestamp;
 use siltstone::format::RemoteMark;
 use siltstone::remote::RemoteObject;
 use siltstone::remote::probe::{ProbeCheck, ProbeReport};
@@ -198,7 +199,7 @@ pub(super) fn write_status(
             "newest": reach.map(|reach| reach.newest.to_iso8601()),
             "reign": reach.map(|reach| reach.epoch),
             "group": reach.map(|reach| reach.sequence),
-            "sign_of_life": reach.and_then(|reach| reach.sign).map(|sign| sign.to_iso8601()),
+            "sign_of_life": reach.and_then(|reach| reach.sign).map(Timestamp::to_iso8601),
             "lag": lag.map(|LogLag { is_here, groups, bytes, time }| {
                 json!({ "of": if is_here { "remote" } else { "directory" }, "groups": groups, "bytes": bytes, "seconds": time.as_secs() })
             }),
@@ -215,7 +216,7 @@ pub(super) fn write_status(
     }
     if let Some(RemoteReach { oldest, newest, epoch, sequence, sign }) = reach {
         writeln!(out, "restores reach: {} to {}", oldest.to_iso8601(), newest.to_iso8601())?;
-        let sign = sign.map_or("none".to_owned(), |sign| sign.to_iso8601());
+        let sign = sign.map_or("none".to_owned(), Timestamp::to_iso8601);
         writeln!(out, "log: reign {epoch}, up to group {sequence}, last sign of life: {sign}")?;
     }
     if let Some(LogLag { is_here, groups, bytes, time }) = lag {
