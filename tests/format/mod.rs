@@ -18,9 +18,10 @@ use siltstone::format::{
 use siltstone::fs::{Fs, OsFs};
 use siltstone::store::rebuild::{RebuildOptions, rebuild};
 use siltstone::store::{
-    AclGrants, Checksum, ChecksumAlgorithm, ChecksumType, Commit, Completion, CopyRange, DeleteCondition,
-    Deletion, ETag, ListQuery, ListedVersion, NewBucket, NewUpload, ObjectControls, Quota, Retention,
-    RetentionMode, Selector, StorageClass, Store, StoreError, StoreOptions, WriteCondition,
+    AclGrants, Beginning, ChangeKind, Checksum, ChecksumAlgorithm, ChecksumType, Commit, Completion,
+    CopyRange, DeleteCondition, Deletion, ETag, ListQuery, ListedVersion, NewBucket, NewUpload,
+    ObjectControls, Quota, RefusedKey, RefusedKeys, Retention, RetentionMode, Selector, StorageClass, Store,
+    StoreError, StoreOptions, WriteCondition,
 };
 
 /// Names a fixture to be written. Existing fixtures stay as the version of their time wrote them.
@@ -647,6 +648,50 @@ fn a_store_with_quotas_of_owners_still_opens_and_keeps_to_them() {
     assert!(matches!(refused, Err(StoreError::QuotaExceeded { limit: "bytes", allowed: 100, used: 60, .. })));
     put(&store, "footage", "more", &[7; 40], commit(&[7; 40]));
     assert_eq!(store.create_bucket("b", "without buckets"), Err(StoreError::TooManyBuckets { allowed: 0 }));
+}
+
+fn stated_time() -> Timestamp {
+    Timestamp::parse_iso8601("2019-05-06T07:08:09.123Z").unwrap()
+}
+
+/// A follower with a refused key, which has a change of tags before it; a version with a stated time and a storage class.
+fn make_followed(dir: &Path) {
+    let store = open(dir);
+    store.create_bucket("b", "admin").unwrap();
+    let mut follower = store.follower("away", Beginning::Now);
+    follower.next(&store, 100).unwrap();
+    let (stated_time, storage_class) = (Some(stated_time()), StorageClass::Cold);
+    put(&store, "b", "timed", b"timed", Commit { stated_time, storage_class, ..commit(b"timed") });
+    let bucket = store.bucket("b").unwrap().id;
+    let refused =
+        RefusedKey { bucket, key: b"timed".to_vec(), time: Timestamp::from_millis(7), reason: "400".into() };
+    follower.set_refused(RefusedKeys { unlisted: 2, keys: vec![refused] });
+    let read = follower.next(&store, 100).unwrap().unwrap();
+    follower.done_through(&store, read.end).unwrap();
+    follower.save(&store).unwrap();
+    let found = store.find("b", "timed", Selector::Current).unwrap();
+    store.set_tags("b", "timed", found.version, vec![("colour".into(), "red".into())]).unwrap();
+    store.close();
+}
+
+#[test]
+fn a_store_with_followers_still_opens_and_they_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    copy_tree(&fixture("v1-followed", make_followed), dir.path());
+    let store = open(dir.path());
+    assert_eq!((store.health().damage, store.health().read_only), (vec![], None));
+    let version = store.find("b", "timed", Selector::Current).unwrap().version;
+    assert_eq!((version.last_modified(), version.storage_class), (stated_time(), StorageClass::Cold));
+    assert!(version.modified > stated_time());
+    let mut follower = store.follower("away", Beginning::Snapshot);
+    let refused = follower.refused();
+    assert_eq!((refused.unlisted, refused.keys[0].key.as_slice()), (2, &b"timed"[..]));
+    assert_eq!((refused.keys[0].time.as_millis(), refused.keys[0].reason.as_str()), (7, "400"));
+    let read = follower.next(&store, 100).unwrap().unwrap();
+    let [change] = &read.changes[..] else { panic!("{:?}", read.changes) };
+    let ChangeKind::Amended(tagged) = &change.kind else { panic!("{change:?}") };
+    assert_eq!(tagged.tags, [("colour".to_owned(), "red".to_owned())]);
+    assert_eq!(change.cause.as_ref().unwrap().operation, "PutObjectTagging");
 }
 
 #[test]
