@@ -134,12 +134,18 @@ impl<'p> PeerLink<'p> {
     /// # Errors
     /// As of [`PeerLink::send`].
     pub fn ask_with(&mut self, call: PeerCall<'_>, body: &[u8]) -> Result<(Answer, Vec<u8>), PeerError> {
+        attempts(|| self.ask_once(call, body))
+    }
+
+    /// As [`PeerLink::ask_with`], for a request that may not be repeated where its answer is lost.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    pub fn ask_once(&mut self, call: PeerCall<'_>, mut body: &[u8]) -> Result<(Answer, Vec<u8>), PeerError> {
         let call = PeerCall { length: body.len() as u64, ..call };
-        attempts(|| {
-            let (mut kept, mut body) = (KeptDocument(Vec::new()), body);
-            let answer = self.send(call, &mut body, &mut kept)?;
-            Ok((answer, kept.0))
-        })
+        let mut kept = KeptDocument(Vec::new());
+        let answer = self.send(call, &mut body, &mut kept)?;
+        Ok((answer, kept.0))
     }
 
     fn connected(&mut self) -> Result<&mut HttpConnection, PeerError> {

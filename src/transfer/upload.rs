@@ -37,6 +37,8 @@ pub struct ObjectUpload<'u> {
     pub begun: Timestamp,
     /// The modification time to state, to a server that keeps it.
     pub stated_time: Option<Timestamp>,
+    /// Whether the request that stores the object is sent again where its answer is lost. It could store a second version then.
+    pub repeated: bool,
 }
 
 /// The lengths that the entity tag of an object depends on.
@@ -79,7 +81,10 @@ impl ObjectUpload<'_> {
                 let headers: Vec<_> = self.headers.iter().cloned().chain(self.time_header()).collect();
                 let call =
                     PeerCall { method: "PUT", key: self.key, headers: &headers, ..PeerCall::default() };
-                put(link, call, 0..*length, origin)
+                match self.repeated {
+                    true => attempts(|| put(link, call, 0..*length, origin)),
+                    false => put(link, call, 0..*length, origin),
+                }
             }
             UploadShape::Parts(lengths) => self.send_parts(link, lengths, origin),
         }
@@ -148,7 +153,7 @@ impl ObjectUpload<'_> {
             let number = (at + 1).to_string();
             let query = [("partNumber", &*number), ("uploadId", id)];
             let call = PeerCall { method: "PUT", key: self.key, query: &query, ..PeerCall::default() };
-            let etag = put(link, call, start..start + length, origin)?;
+            let etag = attempts(|| put(link, call, start..start + length, origin))?;
             start += length;
             document.element("Part", |part| {
                 part.leaf("PartNumber", &number);
@@ -164,7 +169,10 @@ impl ObjectUpload<'_> {
             headers: &headers,
             ..PeerCall::default()
         };
-        let (_, answer) = link.ask_with(complete, &document.finish())?;
+        let body = document.finish();
+        let answered =
+            if self.repeated { link.ask_with(complete, &body) } else { link.ask_once(complete, &body) };
+        let (_, answer) = answered?;
         // An error may come with status 200.
         let etag = child(&answer, "ETag").ok_or_else(|| {
             let said = child(&answer, "Message").unwrap_or_default();
@@ -181,12 +189,10 @@ fn put(
     origin: &mut dyn Origin,
 ) -> Result<String, PeerError> {
     let length = range.end - range.start;
-    attempts(|| {
-        origin.with_range(range.clone(), &mut |body| {
-            let mut measured = Measured { body, left: length, md5: Md5::new() };
-            let answer = link.send(PeerCall { length, ..call }, &mut measured, &mut io::sink())?;
-            compared(&answer, &to_hex(&measured.md5.finish()))
-        })
+    origin.with_range(range, &mut |body| {
+        let mut measured = Measured { body, left: length, md5: Md5::new() };
+        let answer = link.send(PeerCall { length, ..call }, &mut measured, &mut io::sink())?;
+        compared(&answer, &to_hex(&measured.md5.finish()))
     })
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::net::TcpListener;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::Signal;
 use siltstone::base::{Entropy as _, SeededEntropy, Timestamp};
@@ -16,6 +17,7 @@ use tempfile::TempDir;
 
 use crate::support::client::eventually;
 use crate::support::process::{Running, finish, siltstone, stderr_of};
+use crate::support::proxy::{self, Fault};
 
 /// Times that a server is killed.
 const ROUNDS: &str = "SILTSTONE_MIRROR_ROUNDS";
@@ -187,7 +189,8 @@ fn put_parts(peer: &Peer, key: &str, seed: u64, lengths: &[u64]) {
     SeededEntropy::new(seed).fill(&mut bytes);
     let headers = [("x-amz-meta-nth".to_owned(), seed.to_string())];
     let (shape, begun) = (UploadShape::Parts(lengths.to_vec()), Timestamp::default());
-    let upload = ObjectUpload { key, headers: &headers, shape: &shape, begun, stated_time: None };
+    let upload =
+        ObjectUpload { key, headers: &headers, shape: &shape, begun, stated_time: None, repeated: true };
     upload.send(&mut PeerLink::new(peer), &mut Bytes(bytes)).unwrap();
 }
 
@@ -235,4 +238,32 @@ fn an_object_in_parts_arrives_in_the_same_parts_and_a_refused_one_is_named() {
     assert!(stdout_of(&verified).contains("missing\tfilms/closed"), "{}", stdout_of(&verified));
     assert_eq!(source.end(Signal::TERM).0, Some(0));
     assert_eq!(target.end(Signal::TERM).0, Some(0));
+}
+
+/// Loses every other answer to a request that stores or deletes an object of the bucket.
+fn lose_answers(head: &str, answer: Vec<u8>) -> Vec<u8> {
+    static STORED: AtomicU64 = AtomicU64::new(0);
+    let is_of_object = head.starts_with("PUT /films/") || head.starts_with("DELETE /films/");
+    let is_lost = is_of_object && STORED.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
+    if is_lost { Vec::new() } else { answer }
+}
+
+#[test]
+fn a_version_whose_answer_is_lost_is_not_stored_twice() {
+    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let near = address();
+    let target = start(there.path(), "127.0.0.1:0", &[]);
+    let fault = Fault { answer: lose_answers, ..Fault::default() };
+    let proxy = proxy::start(target.address().parse().unwrap(), fault);
+    let table = format!(
+        "[[mirror]]\nname = 'away'\nendpoint = 'http://{proxy}'\naccess_key = '{KEY}'\nsecret_key = '{SECRET}'\n"
+    );
+    fs::write(here.path().join("siltstone.toml"), table).unwrap();
+    let arguments = ["--bucket", "films:versioned", "--config", "siltstone.toml"];
+    let source = start(here.path(), &near, &arguments);
+    let (near_peer, far_peer) = (peer(&near, "films"), peer(target.address(), "films"));
+    work(&near_peer, &SeededEntropy::new(5), 0, 12);
+    eventually("everything is there", || is_current(&source));
+    assert!(content(&near_peer, "") == content(&far_peer, ""), "the target differs");
+    assert_eq!(source.end(Signal::TERM).0, Some(0));
 }

@@ -1,11 +1,13 @@
 //! The copy of a key to a bucket, with its versions.
 
+use std::mem;
+
 use super::report::Copied;
 use super::stated_times::StatedTimes;
 use siltstone::base::Timestamp;
 use siltstone::transfer::{
-    Header, Loss, ObjectUpload, Origin, PeerCall, PeerError, PeerLink, PeerVersion, StoredAttributes,
-    UploadShape, attributes_of, has_time, tags_of, versions_of, with_tags, without_tags,
+    Header, Loss, ObjectUpload, Origin, PeerCall, PeerError, PeerLink, PeerVersion, StoredAttributes, Tags,
+    UploadShape, attempts, attributes_of, has_time, tags_of, versions_of, with_tags, without_tags,
 };
 
 /// The versions of one key at the source of a copy. A version without an id is the current one.
@@ -51,7 +53,7 @@ impl ObjectCopy<'_, '_> {
         {
             return Ok(Copied::Present);
         }
-        self.store(&from, &headers, (None, listed)).map(|()| Copied::Stored)
+        self.store(&from, &headers, (None, listed)).map(|()| Copied::Stored).map_err(PeerError::text)
     }
 
     /// Appends the versions that the target does not have, in order.
@@ -68,8 +70,9 @@ impl ObjectCopy<'_, '_> {
                 return Err(format!("version {} in the target is another one than in the source", at + 1));
             }
         }
-        for version in &versions[there.len()..] {
-            self.append(version)?;
+        for (at, version) in versions.iter().enumerate().skip(there.len()) {
+            let mut tried = false;
+            attempts(|| self.append_at(at, version, &mut tried)).map_err(PeerError::text)?;
         }
         Ok(if there.len() == versions.len() { Copied::Present } else { Copied::Stored })
     }
@@ -99,13 +102,19 @@ impl ObjectCopy<'_, '_> {
         }
     }
 
-    fn append(&mut self, version: &PeerVersion) -> Result<(), String> {
+    /// Appends the version with this number, unless a former try whose answer was lost has stored it.
+    fn append_at(&mut self, at: usize, version: &PeerVersion, tried: &mut bool) -> Result<(), PeerError> {
+        if mem::replace(tried, true)
+            && versions_of(self.target, self.key).map_err(PeerError::Passing)?.len() > at
+        {
+            return Ok(());
+        }
         if version.delete_marker {
             let call = PeerCall { method: "DELETE", key: self.key, ..PeerCall::default() };
-            return self.target.ask(call).map(drop).map_err(PeerError::text);
+            return self.target.ask_once(call, b"").map(drop);
         }
         let id = version.id.as_deref();
-        let (from, headers) = self.source.wanted(id)?;
+        let (from, headers) = self.source.wanted(id).map_err(PeerError::Lasting)?;
         self.store(&from, &headers, (id, version.modified))
     }
 
@@ -114,15 +123,15 @@ impl ObjectCopy<'_, '_> {
         from: &StoredAttributes,
         headers: &[Header],
         (id, listed): (Option<&str>, Option<Timestamp>),
-    ) -> Result<(), String> {
+    ) -> Result<(), PeerError> {
         if headers.iter().any(|(_, value)| value.contains('\u{fffd}')) {
-            return Err("its metadata is not UTF-8".to_owned());
+            return Err(PeerError::Lasting("its metadata is not UTF-8".to_owned()));
         }
         from.losses.iter().for_each(|loss| (self.lost)(*loss));
         if self.source.has_grants(id) {
             (self.lost)(Loss::Grants);
         }
-        let shape = self.source.shape_of(from, id).map_err(PeerError::text)?;
+        let shape = self.source.shape_of(from, id)?;
         let time = self.times.and_then(|_| time_of(from, listed));
         let (stored, is_time_kept) = self.send(from, headers, (id, time), &shape)?;
         if !is_time_kept && !has_time(headers) {
@@ -137,7 +146,11 @@ impl ObjectCopy<'_, '_> {
             (self.lost)(Loss::EntityTag);
             return Ok(());
         }
-        Err(format!("the ETag of the copy is {stored}, that of the source {}", from.etag))
+        Err(PeerError::Lasting(format!("the ETag of the copy is {stored}, that of the source {}", from.etag)))
+    }
+
+    fn kept_tags(&mut self) -> Result<Option<Tags>, PeerError> {
+        tags_of(self.target, self.key, None).map_err(PeerError::Lasting)
     }
 
     /// Uploads the version; without tags to a server that keeps none.
@@ -147,9 +160,11 @@ impl ObjectCopy<'_, '_> {
         headers: &[Header],
         (id, stated_time): (Option<&str>, Option<Timestamp>),
         shape: &UploadShape,
-    ) -> Result<(String, bool), String> {
+    ) -> Result<(String, bool), PeerError> {
         let (bare, tags) = without_tags(headers);
-        let upload = ObjectUpload { key: self.key, headers, shape, begun: self.begun, stated_time };
+        // A copy of the current version alone may leave several in a target that keeps them.
+        let repeated = id.is_none();
+        let upload = ObjectUpload { key: self.key, headers, shape, begun: self.begun, stated_time, repeated };
         let unstated = StatedTimes::default();
         let times = self.times.unwrap_or(&unstated);
         let sent = times.send(&upload, self.target, &mut *self.source.origin(id, &from.etag));
@@ -157,14 +172,12 @@ impl ObjectCopy<'_, '_> {
             Err(PeerError::Unsupported(_)) if !tags.is_empty() => {
                 (self.lost)(Loss::Tags);
                 let upload = ObjectUpload { headers: &bare, ..upload };
-                return times
-                    .send(&upload, self.target, &mut *self.source.origin(id, &from.etag))
-                    .map_err(PeerError::text);
+                return times.send(&upload, self.target, &mut *self.source.origin(id, &from.etag));
             }
-            other => other.map_err(PeerError::text)?,
+            other => other?,
         };
         // Some servers ignore the header.
-        if !tags.is_empty() && tags_of(self.target, self.key, None)?.is_none_or(|there| there != tags) {
+        if !tags.is_empty() && self.kept_tags()?.is_none_or(|there| there != tags) {
             (self.lost)(Loss::Tags);
         }
         Ok(stored)
