@@ -38,6 +38,22 @@ impl Front {
     }
 }
 
+/// An address that only the console has.
+#[derive(Clone, Copy)]
+pub(crate) struct ConsoleListen {
+    address: SocketAddr,
+    /// The workers that answer pages alone.
+    reserve_workers: usize,
+}
+
+impl ConsoleListen {
+    /// That of the options, if they have one.
+    pub(crate) fn of(options: &ServerOptions, plan: &MemoryPlan) -> Option<Self> {
+        let own = |address| Self { address, reserve_workers: plan.reserve_workers };
+        options.console_listen.map(own)
+    }
+}
+
 /// A server that runs in a thread of its own, so that another handler can take the place of the first.
 pub(crate) struct RunningServer {
     handler: Arc<HandlerSwitch>,
@@ -130,22 +146,22 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Binds the address of `config`, unless a server runs there, and `console_listen` for the console if it has an address of its own.
+    /// Binds the address of `config`, unless a server runs there, and that of `own` for the console if it has one of its own.
     ///
     /// # Errors
     /// Names the address that cannot be bound.
     pub(crate) fn bind(
         (config, running): (Config, Option<RunningServer>),
-        console_listen: Option<SocketAddr>,
+        own: Option<ConsoleListen>,
         clock: &Arc<dyn Clock>,
         service: Arc<Service>,
         console: Console,
     ) -> Result<Self, CliError> {
-        let Some(listen) = console_listen else {
+        let Some(own) = own else {
             let s3 = S3Server::new((config, running), clock, Arc::new(console))?;
             return Ok(Self { s3, console: None });
         };
-        let own = console_config(listen, &config);
+        let own = console_config(own, &config);
         let s3 = S3Server::new((config, running), clock, service)?;
         let console = console.on_own_listener(s3.local_addr().port());
         let console = bind(own, clock, &(Arc::new(console) as Arc<dyn Handler>))?;
@@ -198,10 +214,11 @@ pub(crate) fn console_files(options: &ServerOptions) -> usize {
 }
 
 /// The settings of the listener of the console. It shares the memory and the certificate of S3 requests.
-fn console_config(listen: SocketAddr, s3: &Config) -> Config {
+fn console_config(own: ConsoleListen, s3: &Config) -> Config {
     Config {
-        listen,
+        listen: own.address,
         workers: limits::CONSOLE_WORKERS,
+        reserve_workers: own.reserve_workers,
         queue_len: limits::CONSOLE_QUEUE_LEN,
         connections_max: limits::CONSOLE_CONNECTIONS_MAX,
         connections_per_address_max: None,
@@ -215,7 +232,7 @@ pub(crate) fn config(options: &ServerOptions, plan: &MemoryPlan, files: OpenFile
     Config {
         engine: options.http_engine,
         workers: plan.workers,
-        // The reserve is for the pages of a console on the same listener.
+        // The reserve is for the pages of the console, wherever these are.
         reserve_workers: if options.console_listen.is_some() { 0 } else { plan.reserve_workers },
         queue_len: options.queue.get(),
         connections_max: files.connections_max,

@@ -26,7 +26,7 @@ use super::audit_log::AuditLogFile;
 use super::background::{BackgroundThreads, BackgroundWork};
 use super::buckets;
 use super::data_dir;
-use super::listeners::{self, Front, Listeners};
+use super::listeners::{self, ConsoleListen, Front, Listeners};
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use super::options::ServerOptions;
@@ -107,7 +107,8 @@ pub(crate) fn serve(
     let service = Arc::new(service);
     let console = console(options, &service, &authenticator, &clock)?;
     let link = first_key.map(|key| console.first_link(&key));
-    let listeners = Listeners::bind((config, running), options.console_listen, &clock, service, console)?;
+    let listeners =
+        Listeners::bind((config, running), ConsoleListen::of(options, &plan), &clock, service, console)?;
     keep_followers(&store, &webhooks, &mirrors);
     let expiry_log = access_log.clone();
     let reloaded = webhooks.clone();

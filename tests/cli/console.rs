@@ -6,6 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::support::client::eventually;
 use crate::support::process::{Running, finish, on_a_free_port, siltstone, stderr_of};
 
 /// The address of the console, as the log tells it.
@@ -134,20 +135,21 @@ fn an_upload_by_the_console_is_completed_before_the_store_is_closed() {
 
 #[test]
 fn only_a_server_with_a_console_has_threads_for_it() {
-    let threads = |arguments: &[&str]| {
-        let dir = TempDir::new().unwrap();
+    let dir = TempDir::new().unwrap();
+    let start = |arguments: &[&str]| {
         let mut command = on_a_free_port(dir.path());
         command.args(["--workers", "3"]).args(arguments);
-        let running = Running::start(command);
-        assert!(running.get("/-/health").contains(" 200 "));
-        if arguments.contains(&"--console-listen") {
-            ask(&console_of(&running), "/-/console/");
-        }
-        running.threads()
+        Running::start(command)
     };
-    let without = threads(&["--console", "off"]);
-    assert_eq!(threads(&[]), without + 2);
-    assert_eq!(threads(&["--console-listen", "127.0.0.1:0"]), without + 2 + 4 + 1);
+    let off = start(&["--console", "off"]);
+    eventually("its workers run", || off.threads_named("http-") == 3);
+    let without = off.threads();
+    assert_eq!(off.end(Signal::TERM).0, Some(0));
+    for (arguments, more) in [(&[][..], 2), (&["--console-listen", "127.0.0.1:0"], 2 + 4 + 1)] {
+        let running = start(arguments);
+        eventually("the threads run", || running.threads() == without + more);
+        assert_eq!(running.end(Signal::TERM).0, Some(0));
+    }
 }
 
 #[test]

@@ -106,6 +106,13 @@ impl Running {
         fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()
     }
 
+    /// Threads whose name begins so.
+    pub(crate) fn threads_named(&self, beginning: &str) -> usize {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let names = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("comm")).ok());
+        names.filter(|name| name.starts_with(beginning)).count()
+    }
+
     /// The most resident memory so far, in MiB.
     pub(crate) fn peak_mib(&self) -> usize {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
