@@ -1,17 +1,23 @@
 //! The buckets at the target, which a mirror makes where they are missing.
 
 use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
 
 use super::settings::MirrorSettings;
 use super::target::MirrorTarget;
 use crate::store::{BucketInfo, Store, Versioning};
 use crate::transfer::PeerError;
 
+/// The time after which a refused bucket is tried again: the operator may have mended the keys there, or made it by hand.
+const REFUSED_AGAIN: Duration = Duration::from_secs(60);
+
 /// The buckets that have to be there.
 #[derive(Default)]
 pub(super) struct TargetBuckets {
     /// The buckets of the store whose counterparts were not looked for yet.
     wanted: VecDeque<WantedBucket>,
+    /// Those that the target refused to make, and the time of the next try.
+    refused: (Vec<WantedBucket>, Option<Instant>),
     /// The buckets that were made here. They keep versions as soon as their sources do.
     made: HashSet<String>,
 }
@@ -57,6 +63,9 @@ impl TargetBuckets {
         target: &mut dyn MirrorTarget,
     ) -> Result<BucketsMade, PeerError> {
         let mut done = BucketsMade::default();
+        if self.refused.1.take_if(|at| *at <= Instant::now()).is_some() {
+            self.wanted.extend(self.refused.0.drain(..));
+        }
         while let Some(mut wanted) = self.wanted.pop_front() {
             match self.make_one(&mut wanted, settings, store, target) {
                 Ok(made) => done.made.extend(made.map(|name| (name, !wanted.is_new))),
@@ -64,7 +73,11 @@ impl TargetBuckets {
                     self.wanted.push_front(wanted);
                     return Err(error);
                 }
-                Err(error) => done.refusal = Some(format!("a bucket is not made: {}", error.text())),
+                Err(error) => {
+                    done.refusal = Some(format!("a bucket is not made: {}", error.text()));
+                    self.refused.0.push(wanted);
+                    self.refused.1 = Some(Instant::now() + REFUSED_AGAIN);
+                }
             }
         }
         Ok(done)

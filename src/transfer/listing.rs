@@ -107,7 +107,10 @@ fn ordered(root: Element<'_>, encoded: bool) -> Result<Vec<Element<'_>>, String>
     }
     let mut keyed = Vec::new();
     for entry in entries {
-        let newest_first = (Reverse(text(entry, "IsLatest")?), Reverse(text(entry, "LastModified")?));
+        // The time of arrival tells the order, where the server shows it beside a stated one.
+        let arrived = Some(text(entry, "Stored")?).filter(|time| !time.is_empty());
+        let arrived = arrived.map_or_else(|| text(entry, "LastModified"), Ok)?;
+        let newest_first = (Reverse(text(entry, "IsLatest")?), Reverse(arrived));
         keyed.push(((name(text(entry, "Key")?, encoded)?, newest_first), entry));
     }
     keyed.sort_by(|(one, _), (other, _)| one.cmp(other));
