@@ -16,6 +16,9 @@ use super::options::ServerOptions;
 use super::users_file::UsersFile;
 use super::{CliError, announce};
 
+/// The server options that also apply to commands which ask a running server.
+pub(crate) const OPTIONS: [&str; 6] = ["config", "data_dir", "users", "listen", "region", "log_level"];
+
 /// The longest silence of the server at the address of `--listen`.
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -33,9 +33,6 @@ Examples:
 The commands ask the running server, at the address of --listen without --endpoint, and sign with the keys of an administrator:
 SILTSTONE_ACCESS_KEY and SILTSTONE_SECRET_KEY, or else those in the users file.";
 
-/// The server options that also apply to these commands.
-pub(crate) const OPTIONS: [&str; 6] = ["config", "data_dir", "users", "listen", "region", "log_level"];
-
 /// The longest wait for the end of a mirror.
 const END_MAX: Duration = Duration::from_secs(5);
 /// Keys that the listing of the target may be ahead.

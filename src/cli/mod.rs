@@ -206,10 +206,10 @@ pub(crate) fn command() -> clap::Command {
     command.build();
     command
         .mut_subcommand("user", |user| with_options(user, &user::OPTIONS))
-        .mut_subcommand("mirror", |mirror| with_options(mirror, &mirror::OPTIONS))
-        .mut_subcommand("placement", |placement| with_options(placement, &placement::OPTIONS))
-        .mut_subcommand("webhook", |webhook| with_options(webhook, &webhook::OPTIONS))
-        .mut_subcommand("quota", |quota| with_options(quota, &quota::OPTIONS))
+        .mut_subcommand("mirror", |mirror| with_options(mirror, &api_client::OPTIONS))
+        .mut_subcommand("placement", |placement| with_options(placement, &api_client::OPTIONS))
+        .mut_subcommand("webhook", |webhook| with_options(webhook, &api_client::OPTIONS))
+        .mut_subcommand("quota", |quota| with_options(quota, &api_client::OPTIONS))
         .mut_subcommand("server", server::with_defaults)
 }
 

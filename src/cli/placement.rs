@@ -22,9 +22,6 @@ Examples:
 The command asks the running server, at the address of --listen without --endpoint, and signs with the keys of an administrator:
 SILTSTONE_ACCESS_KEY and SILTSTONE_SECRET_KEY, or else those in the users file.";
 
-/// The server options that also apply to this command.
-pub(crate) use super::quota::OPTIONS;
-
 /// The arguments of the command.
 #[derive(Debug, Args)]
 pub(crate) struct PlacementArguments {

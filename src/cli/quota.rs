@@ -26,9 +26,6 @@ Examples:
 The commands ask the running server, at the address of --listen without --endpoint, and sign with the keys of an administrator:
 SILTSTONE_ACCESS_KEY and SILTSTONE_SECRET_KEY, or else those in the users file.";
 
-/// The server options that also apply to these commands.
-pub(crate) const OPTIONS: [&str; 6] = ["config", "data_dir", "users", "listen", "region", "log_level"];
-
 /// A `quota` command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QuotaCommand {

@@ -25,9 +25,6 @@ Examples:
 The command asks the running server, at the address of --listen without --endpoint, and signs with the keys of an administrator:
 SILTSTONE_ACCESS_KEY and SILTSTONE_SECRET_KEY, or else those in the users file.";
 
-/// The server options that also apply to the command.
-pub(crate) const OPTIONS: [&str; 6] = ["config", "data_dir", "users", "listen", "region", "log_level"];
-
 /// The longest wait for the end of all threads.
 const END_MAX: Duration = Duration::from_secs(3);
 
