@@ -68,6 +68,13 @@ pub struct Cause {
     pub request: String,
 }
 
+impl Cause {
+    /// The operation of lifecycle rules that take versions.
+    pub const LIFECYCLE_EXPIRATION: &str = "LifecycleExpiration";
+    /// The operation of lifecycle rules that give versions another storage class.
+    pub const LIFECYCLE_TRANSITION: &str = "LifecycleTransition";
+}
+
 impl FollowerState {
     /// The critical features that a file with this progress needs, beside followers.
     pub fn features(&self) -> Features {

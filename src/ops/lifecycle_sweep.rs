@@ -17,10 +17,6 @@ use crate::store::{
 };
 
 const KIND: BucketConfigurationKind = BucketConfigurationKind::Lifecycle;
-/// The operation in the causes of expiries.
-const EXPIRATION: &str = "LifecycleExpiration";
-/// The same of transitions.
-const TRANSITION: &str = "LifecycleTransition";
 /// The time between two sweeps of a bucket whose rules have not changed.
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// Versions that are read in one step. What is due among them is held in memory.
@@ -209,8 +205,8 @@ impl BucketSweep<'_> {
                 None => moved.extend(self.due_transition(placed)),
                 expired => due.extend(expired),
             });
-            let goes_on = self.expire(&due, EXPIRATION, totals, report)?
-                && self.expire(&moved, TRANSITION, totals, report)?;
+            let goes_on = self.expire(&due, Cause::LIFECYCLE_EXPIRATION, totals, report)?
+                && self.expire(&moved, Cause::LIFECYCLE_TRANSITION, totals, report)?;
             if !goes_on {
                 return Ok(false);
             }
@@ -241,7 +237,7 @@ impl BucketSweep<'_> {
                     due.push(DueItem { item, version: None, rule: abort.rule, bytes: 0 });
                 }
             }
-            if !self.expire(&due, EXPIRATION, totals, report)? {
+            if !self.expire(&due, Cause::LIFECYCLE_EXPIRATION, totals, report)? {
                 return Ok(false);
             }
         }

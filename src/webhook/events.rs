@@ -9,11 +9,6 @@ use crate::store::{
     DepartedBuckets, Follower, Store, StoreError, UploadId, VersionId, VersionRecord, VersionRef, Versioning,
 };
 
-/// The operation of lifecycle rules in causes.
-const LIFECYCLE: &str = "LifecycleExpiration";
-/// The same of transitions to another storage class.
-const TRANSITION: &str = "LifecycleTransition";
-
 /// Turns changes into the messages of one target.
 pub(super) struct EventSource {
     settings: WebhookSettings,
@@ -158,7 +153,7 @@ impl EventSource {
 /// The event that a change of an object is. An amendment without a cause only moved bytes.
 fn event_of(change: &Change) -> Option<ObjectEvent> {
     let operation = change.cause.as_deref().map_or("", |cause| cause.operation.as_str());
-    let is_expiry = operation == LIFECYCLE;
+    let is_expiry = operation == Cause::LIFECYCLE_EXPIRATION;
     match &change.kind {
         ChangeKind::Put(version) if version.delete_marker && is_expiry => Some(ObjectEvent::ExpiredMarker),
         ChangeKind::Put(version) if version.delete_marker => Some(ObjectEvent::RemovedMarker),
@@ -169,7 +164,7 @@ fn event_of(change: &Change) -> Option<ObjectEvent> {
             "PutObjectTagging" => Some(ObjectEvent::TaggingPut),
             "DeleteObjectTagging" => Some(ObjectEvent::TaggingDelete),
             "PutObjectAcl" => Some(ObjectEvent::AclPut),
-            TRANSITION => Some(ObjectEvent::Transition),
+            Cause::LIFECYCLE_TRANSITION => Some(ObjectEvent::Transition),
             _ => None,
         },
         ChangeKind::BucketPut(_) | ChangeKind::BucketDeleted | ChangeKind::BucketConfigured(_) => None,
