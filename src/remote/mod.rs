@@ -4,6 +4,7 @@
 //! This module sees neither segments nor the log; `store` decides which objects there are, and when they go.
 
 mod encrypted;
+mod mark;
 pub mod probe;
 mod requests;
 mod s3;
@@ -11,6 +12,7 @@ mod settings;
 pub mod sim;
 
 pub use encrypted::{EncryptedRemote, EncryptionKey, EncryptionKeys};
+pub use mark::read_mark;
 pub use requests::{RemoteCall, RequestFigures, RequestsByCall};
 pub use s3::S3Remote;
 pub use settings::RemoteSettings;

@@ -4,9 +4,8 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use siltstone::base::Timestamp;
-use siltstone::client::RequestSigner;
 use siltstone::format::{RemoteMark, SignOfLife, StoreId};
-use siltstone::remote::{Remote, RemoteError, RemoteSettings};
+use siltstone::remote::{Remote, RemoteSettings, read_mark};
 
 use super::connection;
 use super::finding::{Finding, Severity};
@@ -63,7 +62,7 @@ pub(super) fn examine(settings: &RemoteSettings, store: Option<StoreId>) -> Resu
     let server = &settings.server;
     let target = connection::connect_trusting(&server.endpoint, &server.trust, &mut findings)?;
     if let Some(target) = target {
-        let signer = RequestSigner::new(&server.access_key, &server.secret_key, &server.region);
+        let signer = server.signer();
         let session = Session { target, signer, bucket: settings.bucket.clone() };
         let gathered = gather(&session, settings, store).map_err(|error| error.to_string());
         match gathered {
@@ -117,21 +116,13 @@ fn gather(
     };
     if reply.is_good() {
         let remote = settings.remote().map_err(io::Error::other)?;
-        facts.mark = mark_of(remote.as_ref());
+        facts.mark = read_mark(remote.as_ref(), WITHIN);
         facts.is_versioned = is_versioned(session)?;
         facts.lifecycle_rules = lifecycle_rules(session)?;
         facts.has_log = remote.list("claim/", "", WITHIN).is_ok_and(|page| !page.is_empty());
         facts.sign = sign_of(remote.as_ref());
     }
     Ok((reply, facts))
-}
-
-fn mark_of(remote: &dyn Remote) -> Result<Option<RemoteMark>, String> {
-    match remote.get_part(RemoteMark::NAME, 0..RemoteMark::MAX_BYTES, WITHIN) {
-        Ok(part) => RemoteMark::decode(&part.bytes).map(Some).map_err(|why| why.to_string()),
-        Err(RemoteError::Missing) => Ok(None),
-        Err(why) => Err(why.to_string()),
-    }
 }
 
 fn sign_of(remote: &dyn Remote) -> Option<Timestamp> {

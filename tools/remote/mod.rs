@@ -15,7 +15,7 @@ use siltstone::format::{FileKind, RemoteMark, StoreId};
 use siltstone::fs::{OsFs, ReadOnlyFs};
 use siltstone::log::{list_numbers, open_file};
 use siltstone::remote::probe::{ProbeReport, ProbeSize, nonce, probe};
-use siltstone::remote::{NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote};
+use siltstone::remote::{NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote, read_mark};
 use siltstone::store::{
     Progress, ShipError, audit_remote, delete_strangers, divergent_changes, log_lag, remote_reach,
     restore_from_remote, restore_from_remote_at,
@@ -342,14 +342,7 @@ impl RemotePlace<'_> {
     /// The mark on the remote.
     fn mark(&self) -> Result<Option<RemoteMark>, Failure> {
         let failed = |why: String| Failure::of(&self.name, format!("{}: {why}", RemoteMark::NAME));
-        let found = self.remote.head(RemoteMark::NAME, WITHIN).map_err(|why| failed(why.to_string()))?;
-        let Some(RemoteObject { length, .. }) = found else { return Ok(None) };
-        if length > RemoteMark::MAX_BYTES {
-            return Err(failed("the object is longer than a mark".to_owned()));
-        }
-        let bytes =
-            self.remote.get(RemoteMark::NAME, 0..length, WITHIN).map_err(|why| failed(why.to_string()))?;
-        RemoteMark::decode(&bytes).map(Some).map_err(|why| failed(why.to_string()))
+        read_mark(self.remote, WITHIN).map_err(failed)
     }
 
     fn judge_owner(&self, mark: &RemoteMark, store: &StoreId) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::format::{RemoteMark, StoreId};
-use crate::remote::{Remote, RemoteError};
+use crate::remote::{Remote, read_mark};
 
 /// Whether the remote belongs to this store. It is asked until it has said so once.
 #[derive(Default)]
@@ -40,13 +40,7 @@ impl MarkCheck {
     }
 }
 
-/// The mark, by one request.
 fn read(remote: &dyn Remote, within: Duration) -> Result<RemoteMark, String> {
-    match remote.get_part(RemoteMark::NAME, 0..RemoteMark::MAX_BYTES, within) {
-        Ok(part) => RemoteMark::decode(&part.bytes).map_err(|error| format!("{}: {error}", RemoteMark::NAME)),
-        Err(RemoteError::Missing) => {
-            Err("it is marked for no store: run siltstone-tools remote init".to_owned())
-        }
-        Err(error) => Err(format!("{}: {error}", RemoteMark::NAME)),
-    }
+    let mark = read_mark(remote, within).map_err(|why| format!("{}: {why}", RemoteMark::NAME))?;
+    mark.ok_or_else(|| "it is marked for no store: run siltstone-tools remote init".to_owned())
 }
