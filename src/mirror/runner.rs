@@ -415,9 +415,7 @@ impl MirrorFeed {
             return self.search_target(mirror, store, target);
         }
         let Some(batch) = self.follower.next(store, BATCH)? else { return Ok(false) };
-        let is_end_of_walk = batch.range.as_ref().is_some_and(|range| range.through.is_none());
-        let (due, end) = self.due_keys(mirror, store, batch);
-        self.read = Some(ReadKeys { due, end, is_end_of_walk });
+        self.read = Some(self.due_keys(mirror, store, batch));
         Ok(true)
     }
 
@@ -480,15 +478,11 @@ impl MirrorFeed {
     }
 
     /// The keys that a batch makes due.
-    fn due_keys(
-        &mut self,
-        mirror: &Mirror,
-        store: &Store,
-        batch: ChangeBatch,
-    ) -> (Vec<(DueKey, DueWork)>, FollowPosition) {
+    fn due_keys(&mut self, mirror: &Mirror, store: &Store, batch: ChangeBatch) -> ReadKeys {
+        let is_end_of_walk = batch.range.as_ref().is_some_and(|range| range.through.is_none());
         let compare = batch.end.is_in_snapshot();
         let due = |change| self.due_key(mirror, store, change, compare);
-        (batch.changes.into_iter().filter_map(due).collect(), batch.end)
+        ReadKeys { due: batch.changes.into_iter().filter_map(due).collect(), end: batch.end, is_end_of_walk }
     }
 
     fn due_key(

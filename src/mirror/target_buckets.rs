@@ -16,8 +16,10 @@ const REFUSED_AGAIN: Duration = Duration::from_secs(60);
 pub(super) struct TargetBuckets {
     /// The buckets of the store whose counterparts were not looked for yet.
     wanted: VecDeque<WantedBucket>,
-    /// Those that the target refused to make, and the time of the next try.
-    refused: (Vec<WantedBucket>, Option<Instant>),
+    /// Those that the target refused to make.
+    refused: Vec<WantedBucket>,
+    /// The time of the next try of these.
+    next_try: Option<Instant>,
     /// The buckets that were made here. They keep versions as soon as their sources do.
     made: HashSet<String>,
 }
@@ -63,8 +65,8 @@ impl TargetBuckets {
         target: &mut dyn MirrorTarget,
     ) -> Result<BucketsMade, PeerError> {
         let mut done = BucketsMade::default();
-        if self.refused.1.take_if(|at| *at <= Instant::now()).is_some() {
-            self.wanted.extend(self.refused.0.drain(..));
+        if self.next_try.take_if(|at| *at <= Instant::now()).is_some() {
+            self.wanted.extend(self.refused.drain(..));
         }
         while let Some(mut wanted) = self.wanted.pop_front() {
             match self.make_one(&mut wanted, settings, store, target) {
@@ -75,8 +77,8 @@ impl TargetBuckets {
                 }
                 Err(error) => {
                     done.refusal = Some(format!("a bucket is not made: {}", error.text()));
-                    self.refused.0.push(wanted);
-                    self.refused.1 = Some(Instant::now() + REFUSED_AGAIN);
+                    self.refused.push(wanted);
+                    self.next_try = Some(Instant::now() + REFUSED_AGAIN);
                 }
             }
         }
