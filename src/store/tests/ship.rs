@@ -250,6 +250,17 @@ fn follow(standby: &mut Standby) {
     }
 }
 
+/// A writer with a bucket, and a standby with its directory that has followed so far.
+fn followed(tiered: &Tiered) -> (Store, SimFs, Standby) {
+    let old = begun(tiered, &tiered.fs, ShipMode::Async);
+    old.create_bucket("b", "admin").unwrap();
+    ship(&old).unwrap();
+    let fs = SimFs::new();
+    let mut standby = standby_on(tiered, &fs);
+    follow(&mut standby);
+    (old, fs, standby)
+}
+
 fn promoted(tiered: &Tiered, fs: &SimFs, standby: &mut Standby, mode: ShipMode) -> Store {
     let taken = standby.take_over(&SeededEntropy::new(9), &mut |_| ()).unwrap().unwrap();
     let store = tiered.open_on(fs);
@@ -348,12 +359,7 @@ fn a_standby_goes_from_reign_to_reign() {
 #[test]
 fn a_standby_goes_on_with_what_a_writer_had_not_shipped_before_its_start() {
     let tiered = Tiered::new(LITTLE_LOCAL);
-    let old = begun(&tiered, &tiered.fs, ShipMode::Async);
-    old.create_bucket("b", "admin").unwrap();
-    ship(&old).unwrap();
-    let fs = SimFs::new();
-    let mut standby = standby_on(&tiered, &fs);
-    follow(&mut standby);
+    let (old, fs, mut standby) = followed(&tiered);
     for at in 0..4 {
         put(&old, "b", &format!("k{at}"), &bytes(at, 400_000)).unwrap();
         put(&old, "b", "s", &bytes(at, 400)).unwrap();
@@ -415,12 +421,7 @@ fn groups_whose_bytes_went_in_a_start_that_did_not_ship_are_in_the_root_alone() 
 #[test]
 fn a_takeover_has_what_only_a_root_has() {
     let tiered = Tiered::new(LITTLE_LOCAL);
-    let old = begun(&tiered, &tiered.fs, ShipMode::Async);
-    old.create_bucket("b", "admin").unwrap();
-    ship(&old).unwrap();
-    let fs = SimFs::new();
-    let mut standby = standby_on(&tiered, &fs);
-    follow(&mut standby);
+    let (old, fs, mut standby) = followed(&tiered);
     // The host starts again with a tail that it has not shipped, and fails before its root, so that the standby follows its parcels.
     put(&old, "b", "tail", b"v").unwrap();
     drop(old);
