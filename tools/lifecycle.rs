@@ -18,8 +18,8 @@ use crate::outcome::{Failure, Outcome};
 use crate::show;
 
 pub(crate) const HELP: &str = "\
-Tells what the lifecycle rules of a bucket would take: which versions and uploads, by which rule, when, and how many bytes. Nothing is
-changed, written or locked. While a server runs, the result is its state a moment ago.
+Tells what the lifecycle rules of a bucket would take, and what they would move to the class COLD: which versions and uploads, by which
+rule, when, and how many bytes. Nothing is changed, written or locked. While a server runs, the result is its state a moment ago.
 
 Examples:
   siltstone-tools lifecycle photos --dry-run
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// The bucket
     bucket: String,
 
-    /// Tell what would go; the server does the rest
+    /// Tell what would go or move; the server does the rest
     #[arg(long, required = true)]
     dry_run: bool,
 
@@ -112,6 +112,7 @@ fn describe(preview: &LifecyclePreview<'_>, bucket: &StoredBucket) -> Value {
         .map(|(rule, total)| {
             json!({
                 "rule": rule,
+                "action": if total.moves { "transition to COLD" } else { "expiration" },
                 "due": count(total.due),
                 "later": count(total.later),
                 "next": total.next.map(|next| next.to_string()),
@@ -142,16 +143,23 @@ fn write_text(preview: &LifecyclePreview<'_>, bucket: &StoredBucket, out: &mut d
         writeln!(out, "{key:?}: {} of {bytes} bytes, due since {at} by the rule {rule:?}", name_of(*kind))?;
     }
     for (rule, total) in preview.rules() {
-        let RulePreview { due, later, next } = total;
+        let RulePreview { moves, due, later, next } = total;
+        let what = if *moves { "to become COLD" } else { "due" };
         let next = next.map(|next| format!(", the first at {next}")).unwrap_or_default();
         writeln!(
             out,
-            "rule {rule:?}: {} due now with {} bytes, {} later with {} bytes{next}",
+            "rule {rule:?}: {} {what} now with {} bytes, {} later with {} bytes{next}",
             due.count, due.bytes, later.count, later.bytes
         )?;
     }
     let PreviewCount { count, bytes } = preview.total_due();
-    writeln!(out, "in all: {count} due now with {bytes} bytes; locked versions among them stay")
+    writeln!(out, "in all: {count} due now with {bytes} bytes; locked versions among them stay")?;
+    match preview.total_moves() {
+        PreviewCount { count: 0, .. } => Ok(()),
+        PreviewCount { count, bytes } => {
+            writeln!(out, "in all: {count} to become COLD now with {bytes} bytes")
+        }
+    }
 }
 
 fn name_of(kind: ExpiryKind) -> &'static str {

@@ -1,8 +1,8 @@
-//! A preview of lifecycle rules: the versions and uploads that they take, now and later. Nothing is changed.
+//! A preview of lifecycle rules: the versions and uploads that they take, and the versions that they move, now and later. Nothing is changed.
 
 use std::collections::BTreeMap;
 
-use super::lifecycle_sweep::expiry_of;
+use super::lifecycle_sweep::{expiry_of, transition_of};
 use super::{Context, body, client_error};
 use crate::base::Timestamp;
 use crate::s3::lifecycle::{Expiry, ExpiryKind, LifecycleConfiguration, TransitionMinimumSize};
@@ -25,12 +25,14 @@ pub struct PreviewCount {
     pub bytes: u64,
 }
 
-/// The effect of one rule.
+/// The effect of one rule: of its expirations, or of its transitions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RulePreview {
-    /// What it takes now.
+    /// Whether versions move to the class COLD. Otherwise they and uploads are taken.
+    pub moves: bool,
+    /// Those that are due now.
     pub due: PreviewCount,
-    /// What it takes later.
+    /// Those that are due later.
     pub later: PreviewCount,
     /// The earliest moment of both.
     pub next: Option<Timestamp>,
@@ -56,7 +58,8 @@ pub struct LifecyclePreview<'r> {
     rules: &'r LifecycleConfiguration,
     now: Timestamp,
     items_max: usize,
-    totals: BTreeMap<usize, RulePreview>,
+    /// By rules, and for each by whether versions move.
+    totals: BTreeMap<(usize, bool), RulePreview>,
     items: Vec<DueExpiry>,
 }
 
@@ -66,10 +69,13 @@ impl<'r> LifecyclePreview<'r> {
         Self { rules, now, items_max, totals: BTreeMap::new(), items: Vec::new() }
     }
 
-    /// Adds a version.
+    /// Adds a version. It moves only if it does not expire before.
     pub fn add_version(&mut self, placed: &PlacedVersion<'_>) {
-        if let Some(expiry) = expiry_of(self.rules, placed, placed.place) {
-            self.add(placed.key, expiry, placed.version.size);
+        let expiry = expiry_of(self.rules, placed, placed.place);
+        let is_before = |moved: &Expiry| expiry.is_none_or(|end| moved.at < end.at && end.at > self.now);
+        let moved = transition_of(self.rules, placed, placed.place).filter(is_before);
+        for action in moved.into_iter().chain(expiry) {
+            self.add(placed.key, action, placed.version.size);
         }
     }
 
@@ -81,7 +87,9 @@ impl<'r> LifecyclePreview<'r> {
     }
 
     fn add(&mut self, key: &[u8], expiry: Expiry, bytes: u64) {
-        let total = self.totals.entry(expiry.rule).or_default();
+        let moves = expiry.kind == ExpiryKind::Transition;
+        let total = self.totals.entry((expiry.rule, moves)).or_default();
+        total.moves = moves;
         total.next = Some(total.next.map_or(expiry.at, |next| next.min(expiry.at)));
         let is_due = expiry.at <= self.now;
         let sum = if is_due { &mut total.due } else { &mut total.later };
@@ -98,14 +106,23 @@ impl<'r> LifecyclePreview<'r> {
         &self.items
     }
 
-    /// The rules that take something, by their ids, in their order.
+    /// The rules that take or move something, by their ids, in their order. One that does both comes twice.
     pub fn rules(&self) -> impl Iterator<Item = (&str, &RulePreview)> {
-        self.totals.iter().map(|(rule, total)| (self.rules.rule_id(*rule), total))
+        self.totals.iter().map(|((rule, _), total)| (self.rules.rule_id(*rule), total))
     }
 
-    /// All that is due.
+    /// All that is to be taken now.
     pub fn total_due(&self) -> PreviewCount {
-        let sums = self.totals.values().map(|total| total.due);
+        self.total(false)
+    }
+
+    /// All that is to be moved now.
+    pub fn total_moves(&self) -> PreviewCount {
+        self.total(true)
+    }
+
+    fn total(&self, moves: bool) -> PreviewCount {
+        let sums = self.totals.values().filter(|total| total.moves == moves).map(|total| total.due);
         sums.fold(PreviewCount::default(), |sum, due| PreviewCount {
             count: sum.count + due.count,
             bytes: sum.bytes + due.bytes,
@@ -116,12 +133,14 @@ impl<'r> LifecyclePreview<'r> {
 /// The effect of rules on a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LifecycleEffect {
-    /// The rules that take something, by their ids.
+    /// The rules that take or move something, by their ids.
     pub rules: Vec<(String, RulePreview)>,
     /// The first items that are due.
     pub due: Vec<DueExpiry>,
-    /// All that is due.
+    /// All that is to be taken now.
     pub total: PreviewCount,
+    /// All that is to be moved now.
+    pub moves: PreviewCount,
     /// Whether the bucket has more versions or uploads than were read.
     pub is_cut: bool,
 }
@@ -146,7 +165,8 @@ impl Context {
         let is_cut = add_versions(&self.store, &info, &mut preview)
             | add_uploads(&self.store, &info, &mut preview).map_err(missing)?;
         let shown = preview.rules().map(|(rule, total)| (rule.to_owned(), *total)).collect();
-        Ok(LifecycleEffect { rules: shown, due: preview.due().to_vec(), total: preview.total_due(), is_cut })
+        let (total, moves) = (preview.total_due(), preview.total_moves());
+        Ok(LifecycleEffect { rules: shown, due: preview.due().to_vec(), total, moves, is_cut })
     }
 }
 

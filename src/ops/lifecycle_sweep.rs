@@ -144,7 +144,7 @@ pub(super) fn expiry_of(
 }
 
 /// The earliest transition of a version by the rules, if it is in this place.
-fn transition_of(
+pub(super) fn transition_of(
     rules: &LifecycleConfiguration,
     placed: &PlacedVersion<'_>,
     place: VersionPlace,

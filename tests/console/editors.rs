@@ -47,7 +47,7 @@ fn lifecycle_rules_show_their_effect_before_they_are_saved() {
     let page = preview(&mut browser, "lifecycle", &asked);
     for shown in [
         "Due at once: 3 (9 B)",
-        "<td>tidy</td><td class=\"number\">3 (9 B)</td><td class=\"number\">2 (5 B)</td>",
+        "<td>tidy</td><td>expiration</td><td class=\"number\">3 (9 B)</td><td class=\"number\">2 (5 B)</td>",
         "<li>logs/old&#60;1&#62;: current version, 5 B</li>",
         "<li>logs/twice: current version, 4 B</li>",
         "<li>logs/up: upload, 0 B</li>",
@@ -58,6 +58,22 @@ fn lifecycle_rules_show_their_effect_before_they_are_saved() {
     let edited = draft(&page).replace("<Days>5</Days>", "<Days>50</Days>");
     let again = preview(&mut browser, "lifecycle", &[("text", &edited)]);
     assert!(again.text().contains("Due at once: 1 (0 B)"), "{}", again.text());
+    assert!(!again.text().contains("become COLD at once"), "{}", again.text());
+    let moving = "<Expiration><Days>50</Days></Expiration><Transition><Days>2</Days><StorageClass>COLD</StorageClass></Transition>";
+    let sized =
+        "<Filter><And><Prefix>logs/</Prefix><ObjectSizeGreaterThan>4</ObjectSizeGreaterThan></And></Filter>";
+    let moving = format!(
+        "<LifecycleConfiguration><Rule><ID>cold</ID><Status>Enabled</Status>{sized}{moving}</Rule></LifecycleConfiguration>"
+    );
+    let moved = preview(&mut browser, "lifecycle", &[("text", &moving)]);
+    for shown in [
+        "Due at once: 0 (0 B)",
+        "To become COLD at once: 1 (5 B)",
+        "<td>cold</td><td>transition to COLD</td><td class=\"number\">1 (5 B)</td>",
+        "<li>logs/old&#60;1&#62;: transition to COLD, 5 B</li>",
+    ] {
+        assert!(moved.text().contains(shown), "{shown} is missing from\n{}", moved.text());
+    }
     save(&mut browser, "lifecycle", &page);
     assert!(browser.get("settings?name=b").text().contains("&#60;ID&#62;tidy&#60;/ID&#62;"));
     let second = preview(&mut browser, "lifecycle", &[("abort_days", "9"), ("id", "second")]);

@@ -42,6 +42,52 @@ fn a_dry_run_tells_what_each_rule_takes_and_changes_nothing() {
     assert_eq!(text.matches("due since").count(), 1);
 }
 
+/// Of the two current versions, one is too small to move. Older versions are moved before they are taken, and those that are to be taken
+/// now are not moved.
+#[test]
+fn a_dry_run_tells_what_becomes_cold_apart_from_what_is_taken() {
+    let fixture = Fixture::new();
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("rules.xml");
+    let rule = |id: &str, actions: &str| {
+        format!("<Rule><ID>{id}</ID><Filter/><Status>Enabled</Status>{actions}</Rule>")
+    };
+    let cold = "<StorageClass>COLD</StorageClass>";
+    let current = format!("<Transition><Date>2020-01-01T00:00:00Z</Date>{cold}</Transition>");
+    let ended = "<Expiration><Date>2019-01-01T00:00:00Z</Date></Expiration>";
+    let older = format!(
+        "<NoncurrentVersionTransition><NoncurrentDays>9000</NoncurrentDays>{cold}</NoncurrentVersionTransition>\
+         <NoncurrentVersionExpiration><NoncurrentDays>9001</NoncurrentDays></NoncurrentVersionExpiration>"
+    );
+    let run = |rules: &[String], form: &[&str]| {
+        fs::write(&path, format!("<LifecycleConfiguration>{}</LifecycleConfiguration>", rules.concat()))
+            .unwrap();
+        let arguments = ["lifecycle", "photos", "--dry-run", "--rules", path.to_str().unwrap()];
+        stdout(&fixture.tool(&[form, &arguments[..]].concat()))
+    };
+    let rules = [rule("now", &current), rule("older", &older)];
+    let told: Value = serde_json::from_str(&run(&rules, &["--json"])).unwrap();
+    let rows: Vec<_> =
+        told["rules"].as_array().unwrap().iter().map(|row| (&row["rule"], &row["action"])).collect();
+    let (moves, takes) = (json!("transition to COLD"), json!("expiration"));
+    assert_eq!(
+        rows,
+        [(&json!("now"), &moves), (&json!("older"), &takes), (&json!("older"), &moves)],
+        "{told:#}"
+    );
+    assert_eq!(told["rules"][0]["due"], json!({ "count": 1, "bytes": 300_000 }));
+    assert!(told["rules"][2]["later"]["count"].as_u64() > Some(0), "{told:#}");
+    let text = run(&rules, &[]);
+    assert!(text.contains("in all: 0 due now with 0 bytes"), "{text}");
+    assert!(
+        text.contains("rule \"now\": 1 to become COLD now with 300000 bytes, 0 later with 0 bytes"),
+        "{text}"
+    );
+    assert!(text.contains("in all: 1 to become COLD now with 300000 bytes"), "{text}");
+    let text = run(&[rule("now", &current), rule("gone", ended)], &[]);
+    assert!(text.contains("in all: 2 due now") && !text.contains("COLD"), "{text}");
+}
+
 #[test]
 fn the_rules_of_the_bucket_are_used_also_beside_a_server() {
     let fixture = Fixture::new();

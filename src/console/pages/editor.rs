@@ -64,12 +64,14 @@ enum EditorKind {
 
 /// The effect of lifecycle rules, as shown.
 struct EffectRows {
-    /// Rule, due now, due later, next moment.
-    rules: Vec<(String, String, String, String)>,
+    /// Rule, action, due now, due later, next moment.
+    rules: Vec<(String, &'static str, String, String, String)>,
     /// Key, action, bytes.
     due: Vec<(String, &'static str, String)>,
     count: u64,
     bytes: String,
+    /// The versions that move at once, with their bytes; `None` without any.
+    moves: Option<String>,
     is_cut: bool,
 }
 
@@ -244,7 +246,8 @@ fn rows(effect: LifecycleEffect) -> EffectRows {
     let count = |sum: PreviewCount| format!("{} ({})", sum.count, text::size(sum.bytes));
     let rules = effect.rules.into_iter().map(|(rule, total)| {
         let next = total.next.map(|next| text::time(&next.to_iso8601())).unwrap_or_default();
-        (text::visible(&rule).into_owned(), count(total.due), count(total.later), next)
+        let action = if total.moves { "transition to COLD" } else { "expiration" };
+        (text::visible(&rule).into_owned(), action, count(total.due), count(total.later), next)
     });
     let due = effect.due.into_iter().map(|item| {
         let action = match item.kind {
@@ -261,6 +264,7 @@ fn rows(effect: LifecycleEffect) -> EffectRows {
         due: due.collect(),
         count: effect.total.count,
         bytes: text::size(effect.total.bytes),
+        moves: (effect.moves.count > 0).then(|| count(effect.moves)),
         is_cut: effect.is_cut,
     }
 }
