@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
 
 /// The facts that segments do not hold.
 const NOT_KNOWN: &str = "segments do not record deletions: deleted objects come back unless their space was reused. Delete \
-                         markers, buckets without objects, and changes of tags or versioning since the last put are lost";
+                         markers, buckets without objects, and changes of tags, storage classes or versioning since the last put are lost";
 
 /// Rebuilds the log from the segments, and prints what could not be restored.
 pub(crate) fn run(
