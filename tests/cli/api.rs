@@ -101,6 +101,7 @@ fn users_come_change_and_go_without_a_signal() {
     assert_eq!(admin.ask("PUT", "users/cam%20%26%20co/grants", &everything).0, 204);
     let (status, state) = second.get("state");
     assert_eq!((status, &state["writable"], &state["buckets"]), (200, &json!(true), &json!(0)));
+    assert_eq!(state["remote_probe"], Value::Null, "there is no remote");
     assert_eq!(second.send("DELETE", "/-/api/1/users/admin", "").0, 204, "another administrator is left");
     assert_eq!(admin.get("users").1["code"], "InvalidAccessKeyId");
     let (status, refusal) = second.send("DELETE", "/-/api/1/users/cam%20%26%20co", "");

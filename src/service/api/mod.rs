@@ -15,6 +15,7 @@ use super::access_log::RequestLogEntry;
 use super::users::{GrantEntry, UserChange, UserError, check};
 use crate::auth::{Action, Identity, KeyPair};
 use crate::base::Timestamp;
+use crate::ops::RemoteProbed;
 use crate::s3::{Dialect, Method, QueryParams, Request, Response, ResponseBody, S3Error, uri};
 use quotas::QuotaHolder;
 use webhooks::webhook_document;
@@ -254,11 +255,22 @@ impl Service {
                     "bytes": health.scrub.bytes,
                     "damaged_extents": health.scrub.bad,
                 },
+                "remote_probe": self.context.store.remote_probed().as_ref().map(probe_document),
                 "webhooks": self.webhook_states().iter().map(webhook_document).collect::<Vec<_>>(),
                 "damage": health.damage.iter().map(ToString::to_string).collect::<Vec<_>>(),
             }),
         ))
     }
+}
+
+/// The outcome of the last probe of the remote.
+fn probe_document(probed: &RemoteProbed) -> Value {
+    json!({
+        "finished": probed.at.to_iso8601(),
+        "keeps_objects": probed.keeps_objects,
+        "decides_races": probed.decides_races,
+        "problem": probed.problem,
+    })
 }
 
 /// Checks that the request is signed in its headers, and its body with it: neither a link nor a changed body may change users.
@@ -364,6 +376,19 @@ mod tests {
             methods.split(", ").map(move |method| (format!("/{path}"), method.to_owned()))
         });
         assert_eq!(told, served.collect());
+    }
+
+    #[test]
+    fn a_probe_is_told_with_its_first_problem() {
+        let (at, problem) = (Timestamp::from_millis(0), Some("it ignores conditions".to_owned()));
+        let probed = RemoteProbed { at, keeps_objects: true, decides_races: false, problem };
+        let told = json!({
+            "finished": "1970-01-01T00:00:00.000Z",
+            "keeps_objects": true,
+            "decides_races": false,
+            "problem": "it ignores conditions",
+        });
+        assert_eq!(probe_document(&probed), told);
     }
 
     #[test]
