@@ -78,18 +78,17 @@ pub trait Remote: Send + Sync {
     /// # Errors
     /// [`RemoteError::Missing`], and [`RemoteError::Wrong`] where they differ.
     fn compare(&self, object: &NewObject<'_>, within: Duration) -> Result<Comparison, RemoteError> {
-        let NewObject { name, body, nonce, .. } = object;
-        let found = self.head(name, within)?.ok_or(RemoteError::Missing)?;
-        if found.length != body.length() || found.nonce.as_deref() != Some(nonce) {
-            let (length, found) = (found.length, found.nonce);
-            let why = format!("{name} has {length} bytes and nonce {found:?} after it was put");
-            return Err(RemoteError::Wrong(why));
-        }
-        match found.md5 {
-            None => Ok(Comparison::NoDigest),
-            Some(md5) if md5 == md5_of_body(*body).map_err(RemoteError::Body)? => Ok(Comparison::Equal),
-            Some(_) => Err(RemoteError::Wrong(format!("{name} has another MD5 than the bytes here"))),
-        }
+        let found = self.head(object.name, within)?;
+        object.compare(found, || md5_of_body(object.body).map_err(RemoteError::Body))
+    }
+
+    /// As [`Remote::put`] and then [`Remote::compare`]. The bytes may be read once for the digests of both.
+    ///
+    /// # Errors
+    /// Those of both.
+    fn put_and_compare(&self, object: &NewObject<'_>, within: Duration) -> Result<Comparison, RemoteError> {
+        self.put(object, within)?;
+        self.compare(object, within)
     }
 
     /// Deletes the object `name`. An object that is not there counts as deleted.
@@ -118,6 +117,29 @@ pub struct NewObject<'b> {
     pub nonce: &'b str,
     /// Whether the put fails where the name is taken (`If-None-Match: *`).
     pub create_only: bool,
+}
+
+impl NewObject<'_> {
+    /// Compares the object with the attributes that the remote tells of it. `md5` is asked for the MD5 of the bytes here, where the remote tells
+    /// one.
+    fn compare(
+        &self,
+        found: Option<RemoteObject>,
+        md5: impl FnOnce() -> Result<[u8; 16], RemoteError>,
+    ) -> Result<Comparison, RemoteError> {
+        let Self { name, body, nonce, .. } = self;
+        let found = found.ok_or(RemoteError::Missing)?;
+        if found.length != body.length() || found.nonce.as_deref() != Some(nonce) {
+            let (length, found) = (found.length, found.nonce);
+            let why = format!("{name} has {length} bytes and nonce {found:?} after it was put");
+            return Err(RemoteError::Wrong(why));
+        }
+        match found.md5 {
+            None => Ok(Comparison::NoDigest),
+            Some(found) if found == md5()? => Ok(Comparison::Equal),
+            Some(_) => Err(RemoteError::Wrong(format!("{name} has another MD5 than the bytes here"))),
+        }
+    }
 }
 
 /// Bytes that can be read more than once: for their digests, and for each try.

@@ -144,6 +144,10 @@ impl Remote for EncryptedRemote {
         self.with_encrypted(object, |encrypted| self.remote.compare(encrypted, within))
     }
 
+    fn put_and_compare(&self, object: &NewObject<'_>, within: Duration) -> Result<Comparison, RemoteError> {
+        self.with_encrypted(object, |encrypted| self.remote.put_and_compare(encrypted, within))
+    }
+
     fn delete(&self, name: &str, within: Duration) -> Result<(), RemoteError> {
         self.remote.delete(name, within)
     }

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use crate::client::{Answer, listed};
 use crate::remote::settings::RemoteSettings;
 use crate::remote::{
-    NewObject, ObjectPart, PartStream, Remote, RemoteCall, RemoteError, RemoteObject, RequestsByCall,
+    Comparison, NewObject, ObjectPart, PartStream, Remote, RemoteCall, RemoteError, RemoteObject,
+    RequestsByCall,
 };
 use answer_bytes::AnswerBytes;
 use answers::{NONCE_HEADER, check_range, error_of, md5_of, md5_of_tag, object_of};
@@ -106,6 +107,44 @@ impl S3Remote {
         }
     }
 
+    /// Stores an object. Returns the MD5 of the bytes that were sent, too.
+    fn put_by(
+        &self,
+        object: &NewObject<'_>,
+        deadline: Instant,
+    ) -> Result<(RemoteObject, [u8; 16]), RemoteError> {
+        let path = self.path(object.name)?;
+        self.link.check()?;
+        let digested = DigestedBody::new(object.body).map_err(RemoteError::Body)?;
+        let condition = if object.create_only { "If-None-Match: *\r\n" } else { "" };
+        let lines = format!("Content-MD5: {}\r\n{condition}", digested.content_md5());
+        let signed = [(NONCE_HEADER, object.nonce)];
+        let request = RemoteRequest {
+            call: RemoteCall::Put,
+            path: &path,
+            query: &[],
+            lines: &lines,
+            signed: &signed,
+            body: Some(&digested),
+            answer_max: PAGE_MAX_BYTES,
+            leaves_body: false,
+        };
+        let answer = self.link.call(&request, deadline)?.answer;
+        let put = match answer.status {
+            200..=299 => {
+                let md5 = md5_of(&answer);
+                if md5.is_some_and(|md5| md5 != digested.md5) {
+                    return Err(RemoteError::Wrong(format!("the remote has other bytes of {}", object.name)));
+                }
+                let (name, nonce) = (object.name.to_owned(), Some(object.nonce.to_owned()));
+                Ok(RemoteObject { name, length: object.body.length(), nonce, md5 })
+            }
+            412 if object.create_only => self.taken(object, deadline),
+            _ => Err(error_of(&answer)),
+        };
+        put.map(|put| (put, digested.md5))
+    }
+
     fn head_by(&self, name: &str, deadline: Instant) -> Result<Option<RemoteObject>, RemoteError> {
         let answer = self.bare(RemoteCall::Head, name, deadline)?;
         match answer.status {
@@ -131,36 +170,13 @@ impl S3Remote {
 
 impl Remote for S3Remote {
     fn put(&self, object: &NewObject<'_>, within: Duration) -> Result<RemoteObject, RemoteError> {
+        self.put_by(object, Instant::now() + within).map(|(put, _)| put)
+    }
+
+    fn put_and_compare(&self, object: &NewObject<'_>, within: Duration) -> Result<Comparison, RemoteError> {
         let deadline = Instant::now() + within;
-        let path = self.path(object.name)?;
-        self.link.check()?;
-        let digested = DigestedBody::new(object.body).map_err(RemoteError::Body)?;
-        let condition = if object.create_only { "If-None-Match: *\r\n" } else { "" };
-        let lines = format!("Content-MD5: {}\r\n{condition}", digested.content_md5());
-        let signed = [(NONCE_HEADER, object.nonce)];
-        let request = RemoteRequest {
-            call: RemoteCall::Put,
-            path: &path,
-            query: &[],
-            lines: &lines,
-            signed: &signed,
-            body: Some(&digested),
-            answer_max: PAGE_MAX_BYTES,
-            leaves_body: false,
-        };
-        let answer = self.link.call(&request, deadline)?.answer;
-        match answer.status {
-            200..=299 => {
-                let md5 = md5_of(&answer);
-                if md5.is_some_and(|md5| md5 != digested.md5) {
-                    return Err(RemoteError::Wrong(format!("the remote has other bytes of {}", object.name)));
-                }
-                let (name, nonce) = (object.name.to_owned(), Some(object.nonce.to_owned()));
-                Ok(RemoteObject { name, length: object.body.length(), nonce, md5 })
-            }
-            412 if object.create_only => self.taken(object, deadline),
-            _ => Err(error_of(&answer)),
-        }
+        let (_, md5) = self.put_by(object, deadline)?;
+        object.compare(self.head_by(object.name, deadline)?, || Ok(md5))
     }
 
     fn head(&self, name: &str, within: Duration) -> Result<Option<RemoteObject>, RemoteError> {

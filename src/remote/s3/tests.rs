@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -416,4 +417,33 @@ fn an_unreadable_own_copy_is_no_failure_of_the_remote() {
     let server = ScriptedServer::start([]);
     let object = NewObject { name: "a", body: &TornBody, nonce: "n", create_only: false };
     assert!(matches!(server.remote().put(&object, LONG), Err(RemoteError::Body(_))));
+}
+
+/// A body that counts the bytes that are read of it.
+struct CountedBody(AtomicU64);
+
+impl crate::remote::Body for CountedBody {
+    fn length(&self) -> u64 {
+        5
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
+        self.0.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+        b"bytes".as_slice().read_at(offset, buffer)
+    }
+}
+
+#[test]
+fn a_body_is_read_for_its_digests_once_and_once_to_be_sent() {
+    let tag = tag_of(b"bytes");
+    let nonce = |tag: &str| with_nonce("n").1 + tag;
+    for (told, equal) in [(tag.clone(), true), (tag_of(b"other"), false)] {
+        let server = ScriptedServer::start([(200, tag.clone(), ""), (200, nonce(&told), "")]);
+        let body = CountedBody(AtomicU64::new(0));
+        let object = NewObject { name: "a", body: &body, nonce: "n", create_only: false };
+        let compared = server.remote().put_and_compare(&object, LONG);
+        assert_eq!(matches!(compared, Ok(Comparison::Equal)), equal, "{compared:?}");
+        assert_eq!(body.0.into_inner(), 10);
+        assert_eq!(server.lines(), ["PUT /cold/p/a", "HEAD /cold/p/a"]);
+    }
 }

@@ -187,9 +187,9 @@ fn send(tier: &Tier, id: u64, copy: &RemoteCopy, file: &dyn File) -> Result<(), 
     let nonce = format!("{:08x}", copy.nonce);
     let body = FileBody { file, range: 0..copy.length };
     let object = NewObject { name: &name, body: &body, nonce: &nonce, create_only: false };
-    tier.remote.put(&object, patience(copy.length))?;
+    let compared = tier.remote.put_and_compare(&object, patience(copy.length))?;
     tier.count_sent(copy.length);
-    match tier.remote.compare(&object, PATIENCE)? {
+    match compared {
         Comparison::Equal => Ok(()),
         Comparison::NoDigest => compare_samples(tier, &name, &body),
     }
