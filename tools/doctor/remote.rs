@@ -116,7 +116,7 @@ fn gather(
     };
     if reply.is_good() {
         let remote = settings.remote().map_err(io::Error::other)?;
-        facts.mark = read_mark(remote.as_ref(), WITHIN);
+        facts.mark = read_mark(remote.as_ref(), WITHIN).map_err(|why| why.to_string());
         facts.is_versioned = is_versioned(session)?;
         facts.lifecycle_rules = lifecycle_rules(session)?;
         facts.has_log = remote.list("claim/", "", WITHIN).is_ok_and(|page| !page.is_empty());

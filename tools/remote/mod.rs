@@ -341,7 +341,7 @@ fn status(
 impl RemotePlace<'_> {
     /// The mark on the remote.
     fn mark(&self) -> Result<Option<RemoteMark>, Failure> {
-        let failed = |why: String| Failure::of(&self.name, format!("{}: {why}", RemoteMark::NAME));
+        let failed = |why: RemoteError| Failure::of(&self.name, format!("{}: {why}", RemoteMark::NAME));
         read_mark(self.remote, WITHIN).map_err(failed)
     }
 

@@ -52,6 +52,14 @@ pub enum ShipError {
 }
 
 impl ShipError {
+    /// The failure to read an object: where the remote has other bytes than it should, the object is damaged.
+    pub(super) fn of_object(name: &str, error: RemoteError) -> Self {
+        match error {
+            RemoteError::Wrong(why) => Self::damaged(name, &why),
+            error => Self::Remote { name: name.to_owned(), error },
+        }
+    }
+
     pub(super) fn damaged(name: impl Into<String>, why: &dyn std::fmt::Display) -> Self {
         Self::Damaged { name: name.into(), why: why.to_string() }
     }
@@ -325,15 +333,20 @@ impl RemoteLog<'_> {
     }
 }
 
-/// An object that is one line.
+/// An object that is one line, by one request.
 pub(super) fn line<T>(
     remote: &dyn Remote,
     name: &str,
     decode: impl Fn(&[u8]) -> Decoded<T>,
 ) -> Result<Option<T>, ShipError> {
-    let bytes = object(remote, name, SEALED_LINE_MAX_BYTES)?;
-    let found = bytes.map(|bytes| decode(&bytes)).transpose();
-    found.map_err(|error| ShipError::damaged(name, &error))
+    let part = match remote.get_part(name, 0..SEALED_LINE_MAX_BYTES, PATIENCE) {
+        Err(RemoteError::Missing) => return Ok(None),
+        read => read.map_err(|error| ShipError::of_object(name, error))?,
+    };
+    if part.object_length > SEALED_LINE_MAX_BYTES {
+        return Err(ShipError::damaged(name, &format!("it has {} bytes", part.object_length)));
+    }
+    decode(&part.bytes).map(Some).map_err(|error| ShipError::damaged(name, &error))
 }
 
 /// A whole object of at most `most` bytes.

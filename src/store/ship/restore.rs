@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::chain::{Chain, RemoteLog, ShipError, disk, get, line, missing};
+use super::chain::{Chain, RemoteLog, ShipError, disk, get, missing};
 use super::parcel_applier::{ParcelApplier, learn_copy};
 use super::reign::{NewestReign, RETURN_FILE, chain_at};
 use crate::base::limits::{MIB, PAGE_BYTES};
@@ -13,7 +13,8 @@ use crate::format::{
 };
 use crate::fs::{File, Fs};
 use crate::log::{LogError, create_file, list_numbers, read_checkpoint, remove_unfinished, write_atomically};
-use crate::remote::Remote;
+use crate::remote::{Remote, read_mark};
+use crate::store::remote_request::PATIENCE;
 use crate::store::{Progress, ProgressStep};
 
 /// Bytes of a checkpoint that are fetched at once.
@@ -132,7 +133,9 @@ pub(super) fn store_of(remote: &dyn Remote) -> Result<StoreId, ShipError> {
 
 /// The mark of the remote, which names its store.
 pub(super) fn mark_of(remote: &dyn Remote) -> Result<RemoteMark, ShipError> {
-    line(remote, RemoteMark::NAME, RemoteMark::decode)?.ok_or_else(|| missing(RemoteMark::NAME))
+    let name = RemoteMark::NAME;
+    let mark = read_mark(remote, PATIENCE).map_err(|error| ShipError::of_object(name, error))?;
+    mark.ok_or_else(|| missing(name))
 }
 
 /// A restore in progress.
