@@ -699,6 +699,33 @@ pub(super) fn nothing_is_read_from_the_remote_of_another_store_and_the_own_one_i
 }
 
 #[test]
+fn the_first_readers_of_cold_bytes_share_one_question_for_the_mark() {
+    const READERS: u64 = 6;
+    let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
+    work(&store).unwrap();
+    store.close();
+    drop(store);
+    let store = tiered.open_unmarked(&tiered.fs);
+    let before = tiered.remote.calls(RemoteCall::Get);
+    tiered.remote.hold(RemoteCall::Get);
+    let read = |nth: u64| {
+        let found = store.find("b", &format!("k{nth}"), Selector::Current).unwrap();
+        assert!(to_end(store.read(&found, 0..65_536).unwrap()).unwrap() == bytes(nth, LEN)[..65_536]);
+    };
+    std::thread::scope(|scope| {
+        for nth in 0..READERS {
+            scope.spawn(move || read(nth));
+        }
+        tiered.remote.wait_for_held(RemoteCall::Get, 1);
+        // Each of them would ask within this time.
+        std::thread::sleep(Duration::from_millis(100));
+        tiered.remote.release(RemoteCall::Get);
+    });
+    assert_eq!(tiered.remote.calls(RemoteCall::Get) - before, 1 + READERS);
+    store.close();
+}
+
+#[test]
 fn tools_without_the_remote_change_nothing_and_say_what_they_did_not_check() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
     work(&store).unwrap();

@@ -1,8 +1,8 @@
 //! The mark of the remote, which says whose objects are there.
 
 use std::io;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::format::{RemoteMark, StoreId};
@@ -14,6 +14,10 @@ pub(super) struct MarkCheck {
     /// The store; unknown until it is open. No byte of a remote is read before.
     store: OnceLock<StoreId>,
     has_passed: AtomicBool,
+    /// The questions that were answered.
+    answered: AtomicU64,
+    /// What the last one told against the remote; locked while it is asked.
+    problem: Mutex<Option<String>>,
 }
 
 impl MarkCheck {
@@ -22,7 +26,7 @@ impl MarkCheck {
         self.store.get_or_init(|| store);
     }
 
-    /// Fails unless the remote is marked as that of the store.
+    /// Fails unless the remote is marked as that of the store. Callers that come while it is asked share the answer.
     ///
     /// # Errors
     /// `HostUnreachable`, with the reason for an operator: objects of another store, or of another key, would be taken for damage.
@@ -30,17 +34,26 @@ impl MarkCheck {
         if self.has_passed.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let judged = read(remote, within).and_then(|mark| match self.store.get() == Some(&mark.store) {
+        let before = self.answered.load(Ordering::Acquire);
+        let mut problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.answered.load(Ordering::Acquire) == before {
+            *problem = self.ask(remote, within).err();
+            self.has_passed.store(problem.is_none(), Ordering::Relaxed);
+            self.answered.fetch_add(1, Ordering::Release);
+        }
+        match problem.as_ref() {
+            None => Ok(()),
+            Some(why) => Err(io::Error::new(io::ErrorKind::HostUnreachable, format!("the remote: {why}"))),
+        }
+    }
+
+    fn ask(&self, remote: &dyn Remote, within: Duration) -> Result<(), String> {
+        let mark = read_mark(remote, within).map_err(|why| format!("{}: {why}", RemoteMark::NAME))?;
+        let mark =
+            mark.ok_or_else(|| "it is marked for no store: run siltstone-tools remote init".to_owned())?;
+        match self.store.get() == Some(&mark.store) {
             true => Ok(()),
             false => Err("it belongs to another store: each needs a prefix of its own".to_owned()),
-        });
-        judged.map_err(|why| io::Error::new(io::ErrorKind::HostUnreachable, format!("the remote: {why}")))?;
-        self.has_passed.store(true, Ordering::Relaxed);
-        Ok(())
+        }
     }
-}
-
-fn read(remote: &dyn Remote, within: Duration) -> Result<RemoteMark, String> {
-    let mark = read_mark(remote, within).map_err(|why| format!("{}: {why}", RemoteMark::NAME))?;
-    mark.ok_or_else(|| "it is marked for no store: run siltstone-tools remote init".to_owned())
 }
