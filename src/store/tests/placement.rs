@@ -1,5 +1,6 @@
 //! Pins of buckets and classes of versions: where the bytes of segments lie that the remote has.
 
+use super::ship::{begun, follow, is_whole, promoted, restored, ship, standby_on};
 use super::tier::{NOTHING_LOCAL, Tiered, seal, work};
 use super::*;
 use crate::base::limits::MIB;
@@ -188,5 +189,113 @@ fn relocated_versions_keep_their_class() {
     assert_eq!(found.storage_class, StorageClass::Cold);
     assert!(get(&store, "cold", "k0").unwrap() == bytes(0, LEN));
     assert_eq!(store.usage("cold").unwrap().cold.count, 1);
+    store.close();
+}
+
+const PLACES: [&str; 3] = ["here", "gone", "cold"];
+
+/// A writer that ships its log, with a bucket pinned to the disk, one pinned to the remote, and one of COLD versions; and a standby that
+/// has followed.
+fn placed_and_followed(tiered: &Tiered) -> (Store, SimFs, Standby) {
+    let old = begun(tiered, &tiered.fs, ShipMode::Async);
+    let fs = SimFs::new();
+    let mut standby = standby_on(tiered, &fs);
+    fill(&old, &PLACES, StorageClass::Standard);
+    ship(&old).unwrap();
+    follow(&mut standby);
+    pin(&old, "here", Some(BucketPlacement::Local));
+    pin(&old, "gone", Some(BucketPlacement::Remote));
+    for at in 0..OBJECTS {
+        assert_eq!(transition(&old, "cold", &format!("k{at}")), ExpiryOutcome::Moved);
+    }
+    settle(&old);
+    follow(&mut standby);
+    (old, fs, standby)
+}
+
+/// Sends segments, and ships the groups that say so: only then may bytes leave.
+fn settle(store: &Store) {
+    for _ in 0..2 {
+        work(store).unwrap();
+        ship(store).unwrap();
+    }
+    work(store).unwrap();
+}
+
+fn check_placed(store: &Store) {
+    let pin = |bucket: &str| {
+        let bucket = store.configured_bucket(bucket).unwrap();
+        bucket
+            .configuration(BucketConfigurationKind::Placement)
+            .and_then(|stored| BucketPlacement::of(stored))
+    };
+    let (local, remote) = (Some(BucketPlacement::Local), Some(BucketPlacement::Remote));
+    assert_eq!(PLACES.map(pin), [local, remote, None]);
+    for (bucket, class) in
+        PLACES.into_iter().zip([StorageClass::Standard, StorageClass::Standard, StorageClass::Cold])
+    {
+        for at in 0..OBJECTS {
+            let found = store.find(bucket, &format!("k{at}"), Selector::Current).unwrap();
+            assert_eq!(found.version.storage_class, class, "{bucket}/k{at}");
+        }
+    }
+    assert_eq!(PLACES.map(|bucket| store.usage(bucket).unwrap().cold.count), [0, 0, OBJECTS]);
+}
+
+fn all_here(tiered: &Tiered, store: &Store) -> [u64; 3] {
+    [0, 1, 2].map(|nth| here(tiered, store, nth, PLACES[nth as usize]))
+}
+
+/// Room for one of the buckets, and for the segments that are written to.
+const TIGHT: TierOptions = TierOptions { local_max_bytes: 11 * MIB, ..NOTHING_LOCAL };
+
+/// Reads all objects. The bytes of a bucket that is pinned to the disk stay then, though another host had them before.
+fn read_and_keep(tiered: &Tiered, store: &Store) {
+    settle(store);
+    for _ in 0..2 {
+        (0..)
+            .zip(PLACES)
+            .for_each(|(nth, bucket)| assert_eq!(readable(store, nth, bucket), OBJECTS, "{bucket}"));
+    }
+    settle(store);
+    let [here, gone, cold] = all_here(tiered, store);
+    assert_eq!(here, OBJECTS);
+    assert!(gone + cold < 2 * OBJECTS, "there is no room for all: {gone} and {cold}");
+    assert_eq!(store.health().damage, []);
+}
+
+#[test]
+fn pins_and_classes_survive_takeovers_and_what_is_pinned_here_stays_once_it_was_read() {
+    let tiered = Tiered::new(TierOptions::default());
+    let (old, fs, mut standby) = placed_and_followed(&tiered);
+    check_placed(&old);
+    assert_eq!(all_here(&tiered, &old), [OBJECTS, 0, 0]);
+    is_whole(&fs);
+    drop(old);
+    let tiered = tiered.with(TIGHT);
+    let new = promoted(&tiered, &fs, &mut standby, ShipMode::Async);
+    check_placed(&new);
+    assert_eq!(all_here(&tiered, &new), [0, 0, 0], "a standby leaves to the remote what that has");
+    read_and_keep(&tiered, &new);
+    // The next host takes over from this one.
+    let third = SimFs::new();
+    let mut standby = standby_on(&tiered, &third);
+    follow(&mut standby);
+    is_whole(&third);
+    drop(new);
+    check_placed(&promoted(&tiered, &third, &mut standby, ShipMode::Async));
+}
+
+#[test]
+fn pins_and_classes_survive_a_restore_and_what_is_pinned_here_stays_once_it_was_read() {
+    let tiered = Tiered::new(TierOptions::default());
+    let (old, _, standby) = placed_and_followed(&tiered);
+    drop((old, standby));
+    let fs = restored(&tiered);
+    is_whole(&fs);
+    let tiered = tiered.with(TIGHT);
+    let store = begun(&tiered, &fs, ShipMode::Async);
+    check_placed(&store);
+    read_and_keep(&tiered, &store);
     store.close();
 }

@@ -3,7 +3,7 @@
 use super::tier::{NOTHING_LOCAL, Tiered, work};
 use super::*;
 use crate::base::limits::MIB;
-use crate::format::{Claim, PARCEL_MAX_BYTES, Parcel, Root};
+use crate::format::{Claim, PARCEL_MAX_BYTES, Parcel, Root, UNIT_BYTES, segment_path};
 use crate::fs::sim::{CrashPolicy, OpKind};
 use crate::remote::sim::{RemoteCall, RemoteFault};
 use crate::store::verify::verify;
@@ -22,7 +22,7 @@ pub(super) fn shipping_with(tiered: &Tiered, fs: &SimFs, options: ShipOptions) -
     store
 }
 
-fn begun(tiered: &Tiered, fs: &SimFs, mode: ShipMode) -> Store {
+pub(super) fn begun(tiered: &Tiered, fs: &SimFs, mode: ShipMode) -> Store {
     let store = shipping(tiered, fs, mode);
     ship(&store).unwrap();
     store
@@ -243,7 +243,7 @@ pub(super) fn standby_on(tiered: &Tiered, fs: &SimFs) -> Standby {
 }
 
 /// Applies all parcels that are there, whatever fails on the way.
-fn follow(standby: &mut Standby) {
+pub(super) fn follow(standby: &mut Standby) {
     let mut idle = 0;
     while idle < 6 {
         idle = if standby.step(&mut |_| ()).unwrap().more { 0 } else { idle + 1 };
@@ -261,7 +261,7 @@ fn followed(tiered: &Tiered) -> (Store, SimFs, Standby) {
     (old, fs, standby)
 }
 
-fn promoted(tiered: &Tiered, fs: &SimFs, standby: &mut Standby, mode: ShipMode) -> Store {
+pub(super) fn promoted(tiered: &Tiered, fs: &SimFs, standby: &mut Standby, mode: ShipMode) -> Store {
     let taken = standby.take_over(&SeededEntropy::new(9), &mut |_| ()).unwrap().unwrap();
     let store = tiered.open_on(fs);
     store.ship_log_from(ShipOptions { mode, root_every: HOUR, window: 7 * 24 * HOUR }, Some(taken));
@@ -269,7 +269,7 @@ fn promoted(tiered: &Tiered, fs: &SimFs, standby: &mut Standby, mode: ShipMode) 
     store
 }
 
-fn is_whole(fs: &SimFs) {
+pub(super) fn is_whole(fs: &SimFs) {
     let report = verify(fs, &mut |_| ()).unwrap();
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }
@@ -416,6 +416,28 @@ fn groups_whose_bytes_went_in_a_start_that_did_not_ship_are_in_the_root_alone() 
         assert!(get(&new, "b", key).unwrap() == bytes(seed, len), "{key}");
     }
     drop(old);
+}
+
+#[test]
+fn groups_whose_bytes_were_damaged_before_a_start_are_in_the_root_alone() {
+    for key in ["small", "large"] {
+        let tiered = Tiered::new(LITTLE_LOCAL);
+        let (old, fs, mut standby) = followed(&tiered);
+        put(&old, "b", "small", &bytes(1, 300)).unwrap();
+        put(&old, "b", "large", &bytes(2, 400_000)).unwrap();
+        put(&old, "b", "last", b"v").unwrap();
+        let extent = old.find("b", key, Selector::Current).unwrap().version.extents[0];
+        drop(old);
+        let place = extent.offset + UNIT_BYTES + u64::from(extent.skip) + 10;
+        tiered.fs.damage(&segment_path(extent.segment), place, 1).unwrap();
+        let old = begun(&tiered, &tiered.fs, ShipMode::Async);
+        follow(&mut standby);
+        assert_eq!((standby.figures().epoch, standby.figures().fills), (2, 2), "{key}");
+        let new = promoted(&tiered, &fs, &mut standby, ShipMode::Async);
+        assert_eq!(get(&new, "b", "last").unwrap(), b"v");
+        assert!(matches!(get(&new, "b", key), Err(StoreError::Corrupt(_))), "{key}");
+        drop(old);
+    }
 }
 
 #[test]

@@ -70,10 +70,14 @@ impl Run {
             BucketConfigurationKind::ObjectLock | BucketConfigurationKind::Quota => {
                 BucketConfigurationKind::Policy
             }
+            _ if self.remote.is_some() && self.draw.one_in(2) => BucketConfigurationKind::Placement,
             kind => kind,
         };
         let document = match self.draw.below(4) {
             0 => None,
+            _ if self.remote.is_some() && kind == BucketConfigurationKind::Placement => {
+                Some(self.draw.of(&[BucketPlacement::Local, BucketPlacement::Remote]).document())
+            }
             1 => Some(bytes(self.draw.below(100), self.draw.below(30_000) as usize)),
             _ => Some(bytes(self.draw.below(100), self.draw.below(300) as usize)),
         };

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use super::*;
 use crate::base::limits::MIB;
 use crate::fs::sim::CrashPolicy;
+use crate::remote::sim::{RemoteCall, SimRemote};
 pub(super) use rebuilt::{rebuild_log, segments_of};
 use steps::Run;
 
@@ -27,7 +28,7 @@ const KEYS: &[&str] =
 /// Steps of each sequence.
 const STEPS: u64 = 1_200;
 /// Sequences, each with a seed of its own.
-const SEQUENCES: u64 = 4;
+const SEQUENCES: u64 = 6;
 /// Steps between two comparisons of everything.
 const CHECK_EVERY: u64 = 40;
 /// Steps between two rebuilds of the log from the segments.
@@ -81,17 +82,23 @@ fn options_for(seed: u64) -> StoreOptions {
     }
 }
 
+/// The remote of a sequence: the first four of eight have none.
+fn remote_for(seed: u64) -> Option<SimRemote> {
+    ((seed + 3) % 8 < 4).then(SimRemote::new)
+}
+
 /// Does a sequence, and says how much was refused because the disk was full.
 fn sequence(seed: u64, steps: u64) -> u64 {
     println!("SILTSTONE_TEST_SEED={seed}");
-    let mut run = Run::start(seed, options_for(seed));
+    let mut run = Run::start(seed, options_for(seed), remote_for(seed));
     for step in 1..=steps {
         print!("step {step}: ");
         run.step();
         if step % CHECK_EVERY == 0 {
             run.check();
         }
-        if step % REBUILD_EVERY == 0 {
+        // A rebuild needs all bytes in the segments here.
+        if step % REBUILD_EVERY == 0 && run.remote.is_none() {
             run.check_rebuilt();
         }
     }
@@ -102,6 +109,11 @@ fn sequence(seed: u64, steps: u64) -> u64 {
     assert_eq!(run.store().health().live_bytes, 0);
     run.restart(Restart::Drop);
     assert_eq!((run.store().health().buckets, run.store().health().live_bytes), (0, 0));
+    if let Some(remote) = run.remote.as_ref().filter(|_| steps >= STEPS) {
+        let [puts, gets] = [RemoteCall::Put, RemoteCall::Get].map(|call| remote.calls(call));
+        println!("{puts} segments went to the remote, and bytes came back {gets} times");
+        assert!(puts > 0 && gets > 20, "{puts} and {gets}");
+    }
     run.refused.get()
 }
 

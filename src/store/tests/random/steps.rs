@@ -6,7 +6,17 @@ use std::collections::HashSet;
 use super::checks::check;
 use super::world::World;
 use super::*;
+use crate::format::RemoteMark;
 use crate::fs::Fs as _;
+use crate::remote::sim::SimRemote;
+
+/// Copies go soon after they were dropped.
+const TIER: TierOptions = TierOptions {
+    local_max_bytes: u64::MAX,
+    keep_local: Duration::ZERO,
+    keep_dropped: Duration::from_secs(1),
+    scrub_percent: 0,
+};
 
 /// A version as it was once: its bucket's id, its key, its record.
 pub(super) type Known = (u64, String, VersionRecord);
@@ -16,6 +26,8 @@ pub(super) struct Run {
     pub(super) clock: Arc<ManualClock>,
     pub(super) options: StoreOptions,
     pub(super) fs: SimFs,
+    /// The remote of a store with a tier.
+    pub(super) remote: Option<SimRemote>,
     pub(super) store: Option<Store>,
     pub(super) world: World,
     /// The highest stamp that was told.
@@ -43,9 +55,19 @@ pub(super) enum Room {
     None,
 }
 
-fn open_at(fs: &SimFs, clock: &Arc<ManualClock>, options: StoreOptions) -> Store {
-    Store::open(Arc::new(fs.clone()), clock.clone(), &SeededEntropy::new(1), options)
-        .expect("the store opens")
+fn open_at(fs: &SimFs, clock: &Arc<ManualClock>, options: StoreOptions, remote: Option<&SimRemote>) -> Store {
+    let (fs, clock, entropy) = (Arc::new(fs.clone()), clock.clone(), SeededEntropy::new(1));
+    let store = match remote {
+        None => Store::open(fs, clock, &entropy, options),
+        Some(remote) => Store::open_tiered(fs, clock, &entropy, options, (Arc::new(remote.clone()), TIER)),
+    };
+    let store = store.expect("the store opens");
+    if let Some(remote) = remote {
+        let mark =
+            RemoteMark { store: store.shared.store, made: Timestamp::from_millis(0), decides_races: true };
+        remote.place(RemoteMark::NAME, &mark.encode());
+    }
+    store
 }
 
 /// A part as it is compared: without what tells where it lies.
@@ -54,10 +76,10 @@ pub(super) fn bare(part: &PartRecord) -> PartRecord {
 }
 
 impl Run {
-    pub(super) fn start(seed: u64, options: StoreOptions) -> Self {
+    pub(super) fn start(seed: u64, options: StoreOptions, remote: Option<SimRemote>) -> Self {
         let (fs, clock) =
             (SimFs::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000))));
-        let store = Some(open_at(&fs, &clock, options));
+        let store = Some(open_at(&fs, &clock, options, remote.as_ref()));
         let (draw, world) = (Draw(SeededEntropy::new(seed)), World::default());
         let (known, ended, replaced) = (vec![], vec![], vec![]);
         let (acknowledged, room, refused) = (HashSet::new(), Room::Plenty, Cell::new(0));
@@ -66,6 +88,7 @@ impl Run {
             clock,
             options,
             fs,
+            remote,
             store,
             world,
             last: 0,
@@ -137,7 +160,7 @@ impl Run {
             Restart::Crash(policy) => self.fs = self.fs.crash(policy),
         }
         self.store = None;
-        self.store = Some(open_at(&self.fs, &self.clock, self.options));
+        self.store = Some(open_at(&self.fs, &self.clock, self.options, self.remote.as_ref()));
         let health = self.store().health();
         assert_eq!((health.read_only, health.damage, health.torn_groups), (None, vec![], 0));
         assert_eq!(everything(self.store(), &self.world), before);
@@ -172,6 +195,12 @@ impl Run {
     fn reclaim(&self) {
         println!("reclaim");
         self.written(reclaim_all(self.store()), Ok(()));
+        if self.remote.is_some() {
+            // Small segments become full seldom.
+            self.store().shared.segments.retire(|_| true);
+            self.written(reclaim_all(self.store()), Ok(()));
+            self.written(tier::work(self.store()).map(drop), Ok(()));
+        }
     }
 
     /// Goes on for some steps on a disk that has no room left, or no more than is kept; then there is room again.
