@@ -41,6 +41,7 @@ mod ship_crashes;
 mod ship_window;
 mod steps;
 mod tier;
+mod tier_space;
 mod undelete;
 mod unreadable;
 mod upload_expiry;
