@@ -79,15 +79,15 @@ impl Transport {
 }
 
 impl TimedSocket {
-    /// Shortens the timeouts of the socket to the time that is left. They stay where they are longer by a little alone: setting them takes
-    /// two system calls, for each piece of a body.
+    /// Sets the timeouts of the socket to the time that is left. They stay where they differ by a little alone: setting them takes two system
+    /// calls, for each piece of a body.
     fn prepare(&mut self) -> io::Result<()> {
         let Some(deadline) = self.deadline else { return Ok(()) };
         let left = deadline.saturating_duration_since(Instant::now()).min(self.silence_max);
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        if left > self.timeout || left < self.timeout - self.timeout / TIMEOUT_STEPS {
+        if left.abs_diff(self.timeout) > self.timeout / TIMEOUT_STEPS {
             self.socket.set_read_timeout(Some(left))?;
             self.socket.set_write_timeout(Some(left))?;
             self.timeout = left;

@@ -130,8 +130,8 @@ fn send_counted(
 ) -> Result<(), SendFailure> {
     let mut remaining = length;
     loop {
-        let count =
-            piece.len().min(sink.piece_len_max()).min(usize::try_from(remaining).unwrap_or(usize::MAX));
+        let most = piece.len().min(sink.piece_len_max()).min(source.piece_len_max());
+        let count = most.min(usize::try_from(remaining).unwrap_or(usize::MAX));
         fill(&mut *source, &mut piece[..count])?;
         remaining -= count as u64;
         if remaining == 0 && read(&mut *source, &mut [0])? > 0 {
@@ -207,4 +207,46 @@ fn client_gone(_: io::Error) -> SendFailure {
 
 fn broken(reason: &str) -> SendFailure {
     SendFailure::BrokenSource(io::Error::other(reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A source whose bytes come from another host: some are here.
+    struct ComingBody {
+        at_hand: usize,
+        left: usize,
+    }
+
+    impl BodySource for ComingBody {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let count = buf.len().min(self.left);
+            (self.at_hand, self.left) = (self.at_hand.saturating_sub(count), self.left - count);
+            Ok(count)
+        }
+
+        fn piece_len_max(&self) -> usize {
+            if self.at_hand > 0 { self.at_hand } else { usize::MAX }
+        }
+    }
+
+    /// The lengths of the writes.
+    #[derive(Default)]
+    struct WriteLengths(Vec<usize>);
+
+    impl ResponseSink for WriteLengths {
+        fn write_all<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()> {
+            self.0.push(parts.iter().map(|part| part.len()).sum());
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_here_are_sent_before_others_are_waited_for() {
+        let (mut piece, mut sink) = (Vec::new(), WriteLengths::default());
+        let body = ComingBody { at_hand: 65_536, left: 400_000 };
+        send_counted(&mut sink, b"head", allocated(&mut piece), Box::new(body), 400_000).unwrap();
+        assert_eq!(sink.0, [4 + 65_536, limits::RESPONSE_BUFFER_BYTES, 400_000 - 65_536 - 262_144]);
+    }
 }

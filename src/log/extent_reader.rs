@@ -22,13 +22,13 @@ pub struct ExtentReader {
     block: Option<u64>,
     scratch: Vec<u8>,
     /// Keeps bytes coming.
-    _ahead: ReadAhead,
+    ahead: ReadAhead,
 }
 
 impl ExtentReader {
     /// A reader of the payload of `extent`, which lies in `segment`.
     pub fn new(segment: Arc<Segment>, extent: ExtentRef) -> Self {
-        Self { segment, extent, table: Vec::new(), block: None, scratch: Vec::new(), _ahead: None }
+        Self { segment, extent, table: Vec::new(), block: None, scratch: Vec::new(), ahead: None }
     }
 
     /// Says that the payload from `position` to `end` will be read. The block table comes along if it is elsewhere and near.
@@ -45,8 +45,13 @@ impl ExtentReader {
         let wanted = payload + first..payload + end;
         let is_near = self.table.is_empty() && table_end - wanted.end <= TABLE_NEAR_BYTES;
         let range = wanted.start..if is_near { table_end } else { wanted.end };
-        self._ahead = self.segment.will_read(range)?;
+        self.ahead = self.segment.will_read(range)?;
         Ok(())
+    }
+
+    /// Whether bytes were asked for elsewhere.
+    pub fn is_coming(&self) -> bool {
+        self.ahead.is_some()
     }
 
     /// Reads payload bytes from `position` on into `buf`, at most up to `end`, and returns their number: at least one

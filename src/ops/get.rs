@@ -38,13 +38,15 @@ pub(super) fn with_body(
     if length == 0 {
         return Ok(response);
     }
-    if length <= WHOLE_MAX_BYTES {
+    if length > WHOLE_MAX_BYTES {
+        let held = memory::for_stream(context, &found.version)?;
         let reader = context.store.read(found, bytes).for_client(call)?;
-        return Ok(response.with_body(whole(reader, length, call)?));
+        return Ok(response.with_body(stream(reader, length, call)?).holding(held));
     }
-    let held = memory::for_stream(context, &found.version)?;
     let reader = context.store.read(found, bytes).for_client(call)?;
-    Ok(response.with_body(stream(reader, length, call)?).holding(held))
+    // Bytes that come from another host are handed out before they are kept.
+    let body = if reader.is_coming() { stream(reader, length, call) } else { whole(reader, length, call) };
+    Ok(response.with_body(body?))
 }
 
 /// HeadObject.
@@ -238,7 +240,7 @@ fn whole(mut reader: ObjectReader, length: u64, call: &Call<'_>) -> Result<Respo
 /// A large body. Its first block is read before the status is sent, so that damage there is still reported as an
 /// error.
 fn stream(mut reader: ObjectReader, length: u64, call: &Call<'_>) -> Result<ResponseBody, S3Error> {
-    let mut first = vec![0; BLOCK_BYTES as usize];
+    let mut first = vec![0; BLOCK_BYTES.min(length) as usize];
     fill(&mut reader, &mut first, call)?;
     let source = Box::new(ObjectBody { first, sent: 0, reader, id: call.id.clone() });
     Ok(ResponseBody::Stream { length: Some(length), source })
@@ -281,5 +283,12 @@ impl BodySource for ObjectBody {
         buf[..count].copy_from_slice(&rest[..count]);
         self.sent += count;
         Ok(count)
+    }
+
+    fn piece_len_max(&self) -> usize {
+        match self.first.len() - self.sent {
+            at_hand @ 1.. if self.reader.is_coming() => at_hand,
+            _ => usize::MAX,
+        }
     }
 }

@@ -219,6 +219,11 @@ pub trait BodySource: Send {
     /// The rest cannot be read or verified. The connection must be cut, so that the client does not take its part for
     /// the whole. `BrokenPipe` means that the client has left.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// The longest piece that should be sent next. Where bytes come from another host, the first ones do not wait for many others.
+    fn piece_len_max(&self) -> usize {
+        usize::MAX
+    }
 }
 
 /// Long work, and its outcome.

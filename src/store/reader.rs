@@ -22,7 +22,7 @@ struct ExtentRange {
 pub struct ObjectReader {
     shared: Arc<SharedStore>,
     ranges: VecDeque<ExtentRange>,
-    /// The reader of the first range.
+    /// The reader of the first range; at the end that of the last one, which may hold bytes that are still to be kept.
     current: Option<ExtentReader>,
     /// Keeps all segments until the end, since they are opened one after the other.
     _pins: SegmentPins,
@@ -69,6 +69,11 @@ impl ObjectReader {
         Ok(filled)
     }
 
+    /// Whether the next bytes come from another host.
+    pub fn is_coming(&self) -> bool {
+        self.current.as_ref().is_some_and(ExtentReader::is_coming)
+    }
+
     fn read_some(&mut self, buf: &mut [u8]) -> Result<usize, StoreError> {
         let (Some(range), Some(reader)) = (self.ranges.front_mut(), self.current.as_mut()) else {
             return Ok(0);
@@ -83,17 +88,13 @@ impl ObjectReader {
     }
 
     fn open_first(&mut self) -> Result<(), StoreError> {
-        self.current = match self.ranges.front() {
-            Some(range) => {
-                let segment = self.shared.segments.get(range.extent.segment);
-                let segment = segment.map_err(|error| self.shared.failed(error))?;
-                let mut reader = ExtentReader::new(segment, range.extent);
-                let told = reader.will_read(range.position, range.end);
-                told.map_err(|error| self.shared.failed(error))?;
-                Some(reader)
-            }
-            None => None,
-        };
+        let Some(range) = self.ranges.front() else { return Ok(()) };
+        let segment = self.shared.segments.get(range.extent.segment);
+        let segment = segment.map_err(|error| self.shared.failed(error))?;
+        let mut reader = ExtentReader::new(segment, range.extent);
+        let told = reader.will_read(range.position, range.end);
+        told.map_err(|error| self.shared.failed(error))?;
+        self.current = Some(reader);
         Ok(())
     }
 }

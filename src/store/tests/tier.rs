@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::*;
 use crate::base::limits::MIB;
 use crate::base::{Clock as _, Entropy as _};
-use crate::format::{CopyPhase, RemoteMark, segment_path, tables_path};
+use crate::format::{CopyPhase, RemoteMark, UNIT_BYTES, segment_path, tables_path};
 use crate::fs::Fs;
 use crate::fs::sim::CrashPolicy;
 use crate::remote::sim::{RemoteCall, RemoteFault, SimRemote};
@@ -401,6 +401,50 @@ pub(super) fn a_fetch_that_is_cut_in_its_midst_goes_on_with_another() {
     assert!(matches!(to_end(cut), Err(StoreError::RemoteUnavailable(_))));
     tiered.remote.set_down(false);
     check(&store);
+    store.close();
+}
+
+#[test]
+fn bytes_are_handed_out_before_they_are_kept_and_are_kept_with_the_last_reader() {
+    let (tiered, store) = with_room();
+    let cached = || {
+        work(&store).unwrap();
+        store.tier_figures().unwrap().cached_bytes
+    };
+    let (before, mut one, mut other) = (cached(), reader(&store, "k3"), reader(&store, "k3"));
+    let mut buffer = vec![0; 65_536];
+    assert_eq!(one.read(&mut buffer).unwrap(), buffer.len());
+    assert_eq!(cached(), before);
+    drop(one);
+    assert_eq!(other.read(&mut buffer).unwrap(), buffer.len());
+    assert!(buffer == bytes(3, LEN)[..65_536]);
+    assert_eq!(cached(), before, "another reader may still take more");
+    drop(other);
+    assert_eq!(cached(), before + 65_536 + 4096);
+    let gets = tiered.remote.calls(RemoteCall::Get);
+    let found = store.find("b", "k3", Selector::Current).unwrap();
+    assert!(to_end(store.read(&found, 0..65_536).unwrap()).unwrap() == bytes(3, LEN)[..65_536]);
+    assert_eq!(tiered.remote.calls(RemoteCall::Get), gets);
+    store.close();
+}
+
+#[test]
+fn bytes_that_come_wrong_are_fetched_again_and_are_neither_handed_out_nor_kept() {
+    let (tiered, store) = with_room();
+    for at in 0..10 {
+        let extent = store.find("b", &format!("k{at}"), Selector::Current).unwrap().version.extents[0];
+        let name = store.shared.index().remote_copy(extent.segment).unwrap().name(extent.segment);
+        let place = (extent.offset + UNIT_BYTES + at * 70_000) as usize;
+        assert!(tiered.remote.damage(&name, place));
+        let (remote, calls) = (tiered.remote.clone(), tiered.remote.all_calls());
+        // The same change again makes it good.
+        tiered.remote.call_before(calls + 2, move || assert!(remote.damage(&name, place)));
+        assert!(get(&store, "b", &format!("k{at}")).unwrap() == bytes(at, LEN), "k{at}");
+        assert!(tiered.remote.all_calls() - calls >= 2, "k{at}");
+    }
+    tiered.remote.set_down(true);
+    (0..10).for_each(|at| assert!(get(&store, "b", &format!("k{at}")).unwrap() == bytes(at, LEN), "k{at}"));
+    assert_eq!(store.health().damage, []);
     store.close();
 }
 

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::coming::ComingBytes;
+use super::coming::{ComingBytes, ComingRest};
 use super::residence::{LocalPieces, READ_AHEAD_MAX_BYTES, Residence, numbers};
 use super::{NOT_POISONED, Tier, data_bytes};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::fs::{File, FileUsage, ReadAhead};
-use crate::remote::RemoteError;
+use crate::remote::{PartBytes, RemoteError};
 
 /// The longest wait of a reader for the remote, beside the time that the bytes take.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LEAST_BYTES_PER_SECOND: u64 = MIB;
 
 /// The file of a segment.
+#[derive(Clone)]
 pub(super) struct ColdFile {
     pub(super) file: Arc<dyn File>,
     /// Whether fetched bytes are kept. Readers of large amounts open files for reading only, and leave the cache alone.
@@ -54,10 +55,10 @@ impl ColdFile {
         let Some(hole) = self.read_local(buf, offset)? else { return Ok(()) };
         let range = self.range_to_fetch(copy, hole.start..offset + buf.len() as u64);
         let bytes = self.tier.fetch(&copy.name, range.clone())?;
-        let fetched = Fetched { range, bytes };
+        let fetched = FetchedBytes { range, bytes };
         let missing = hole.start..offset + buf.len() as u64;
         buf[(missing.start - offset) as usize..].copy_from_slice(fetched.of(&missing));
-        if self.is_writable { self.keep(copy, &fetched) } else { Ok(()) }
+        if self.is_writable { self.keep(&fetched) } else { Ok(()) }
     }
 
     /// Asks for what is missing of a range, if there is room to keep it, or joins those who have.
@@ -73,40 +74,53 @@ impl ColdFile {
             None => hole,
             Some(coming) if coming.range.end >= range.end => return Ok(Some(coming)),
             Some(coming) => {
-                self.take_coming(copy, &coming, &(hole.start..coming.range.end))?;
+                self.keep_coming(&coming, hole.start)?;
                 let Some(hole) = self.file.next_hole(range.clone())? else { return Ok(None) };
                 hole
             }
         };
         let start = hole.start - hole.start % PAGE_BYTES;
         let end = range.end.next_multiple_of(PAGE_BYTES).min(start + READ_AHEAD_MAX_BYTES).min(copy.length);
-        if !self.tier.make_room(end - start) {
+        if !self.tier.may_make_room(end - start) {
             return Ok(None);
         }
-        let coming = Arc::new(self.tier.open_stream(&copy.name, start..end)?);
+        let source = self.tier.open_stream(&copy.name, &(start..end))?;
+        let coming = Arc::new(ComingBytes::new(start..end, source, self.clone()));
         self.residence.add_coming(&coming);
         Ok(Some(coming))
     }
 
-    /// Takes bytes that are on their way, up to the end of the wanted ones, and keeps them. None of them where another reader has just taken
-    /// the first; `None` if it does not come.
-    fn take_coming(
-        &self,
-        copy: &LocalPieces,
-        coming: &ComingBytes,
-        wanted: &Range<u64>,
-    ) -> io::Result<Option<Fetched>> {
+    /// Takes bytes that are on their way from `offset` on. Returns the end of those in `buf`: `offset` where the file has got the first of them
+    /// meanwhile; `None` if it does not come.
+    fn take_coming(&self, coming: &ComingBytes, buf: &mut [u8], offset: u64) -> io::Result<Option<u64>> {
         let mut rest = coming.lock();
-        if self.file.next_hole(wanted.start..wanted.start + 1)?.is_none() {
-            return Ok(Some(Fetched { range: wanted.start..wanted.start, bytes: Vec::new() }));
+        if let Some(end) = rest.copy_last(buf, offset) {
+            return Ok(Some(end));
         }
-        let end = wanted.end.next_multiple_of(PAGE_BYTES);
-        let Some((range, bytes)) = rest.take(wanted.start, end, patience) else { return Ok(None) };
-        let fetched = Fetched { range, bytes };
-        self.tier.fetched_bytes.fetch_add(fetched.bytes.len() as u64, Ordering::Relaxed);
-        // Others that wait for the lock look for them in the file.
-        self.keep(copy, &fetched)?;
-        Ok(Some(fetched))
+        self.keep_last(&mut rest)?;
+        // It may have been kept meanwhile.
+        if rest.has_passed(offset) && self.file.next_hole(offset..offset + 1)?.is_none() {
+            return Ok(Some(offset));
+        }
+        let end = (offset + buf.len() as u64).next_multiple_of(PAGE_BYTES);
+        rest.last = rest.take(offset, end, patience);
+        let Some(last) = &rest.last else { return Ok(None) };
+        self.tier.fetched_bytes.fetch_add(last.bytes.len() as u64, Ordering::Relaxed);
+        Ok(rest.copy_last(buf, offset))
+    }
+
+    /// Takes all bytes that are on their way, from `offset` on, and keeps them.
+    fn keep_coming(&self, coming: &ComingBytes, offset: u64) -> io::Result<()> {
+        let mut rest = coming.lock();
+        self.keep_last(&mut rest)?;
+        let Some(taken) = rest.take(offset, coming.range.end, patience) else { return Ok(()) };
+        self.tier.fetched_bytes.fetch_add(taken.bytes.len() as u64, Ordering::Relaxed);
+        self.keep(&taken)
+    }
+
+    /// Keeps the last bytes that were taken. Others that wait for the lock look for them in the file.
+    fn keep_last(&self, rest: &mut ComingRest) -> io::Result<()> {
+        rest.last.take().map_or(Ok(()), |last| self.keep(&last))
     }
 
     /// Whole pages from the hole to the end, and more for a sequential reader.
@@ -118,7 +132,8 @@ impl ColdFile {
     }
 
     /// Keeps fetched bytes where they are missing, as far as there is room.
-    fn keep(&self, copy: &LocalPieces, fetched: &Fetched) -> io::Result<()> {
+    pub(super) fn keep(&self, fetched: &FetchedBytes) -> io::Result<()> {
+        let Some(copy) = self.residence.copy() else { return Ok(()) };
         if !self.tier.make_room(fetched.bytes.len() as u64) {
             return Ok(());
         }
@@ -132,7 +147,7 @@ impl ColdFile {
     }
 
     /// Writes fetched bytes into the holes of a piece.
-    fn keep_piece(&self, copy: &LocalPieces, number: u32, fetched: &Fetched) -> io::Result<()> {
+    fn keep_piece(&self, copy: &LocalPieces, number: u32, fetched: &FetchedBytes) -> io::Result<()> {
         let piece = copy.piece(number);
         let (mut at, end) = (piece.start.max(fetched.range.start), piece.end.min(fetched.range.end));
         let mut pages = 0;
@@ -151,13 +166,14 @@ impl ColdFile {
 }
 
 /// Bytes of the remote segment.
-struct Fetched {
-    range: Range<u64>,
-    bytes: Vec<u8>,
+pub(super) struct FetchedBytes {
+    pub(super) range: Range<u64>,
+    pub(super) bytes: Vec<u8>,
 }
 
-impl Fetched {
-    fn of(&self, range: &Range<u64>) -> &[u8] {
+impl FetchedBytes {
+    /// Those of a range, which is a part of theirs.
+    pub(super) fn of(&self, range: &Range<u64>) -> &[u8] {
         &self.bytes[(range.start - self.range.start) as usize..(range.end - self.range.start) as usize]
     }
 }
@@ -194,7 +210,7 @@ impl Tier {
     }
 
     /// Bytes of a copy that come while they are read.
-    fn open_stream(&self, name: &str, range: Range<u64>) -> io::Result<ComingBytes> {
+    fn open_stream(&self, name: &str, range: &Range<u64>) -> io::Result<Box<dyn PartBytes>> {
         let within = self.check_mark_within(PATIENCE)?;
         let stream =
             self.remote.open_stream(name, range.clone(), within).map_err(|error| failure(name, error))?;
@@ -203,7 +219,7 @@ impl Tier {
             return Err(failure(name, RemoteError::Wrong(wrong)));
         }
         self.fetches.fetch_add(1, Ordering::Relaxed);
-        Ok(ComingBytes::new(range, stream.bytes))
+        Ok(stream.bytes)
     }
 
     /// Fails unless the remote belongs to this store. Returns the time that is left then.
@@ -220,25 +236,24 @@ impl File for ColdFile {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        let end = offset + buf.len() as u64;
-        loop {
-            let (Some(hole), Some(copy)) = (self.read_local(buf, offset)?, self.residence.copy()) else {
+        let (mut at, end) = (offset, offset + buf.len() as u64);
+        while at < end {
+            let missing = &mut buf[(at - offset) as usize..];
+            let (Some(hole), Some(copy)) = (self.read_local(missing, at)?, self.residence.copy()) else {
                 return Ok(());
             };
-            let missing = hole.start..end;
             let taken = match self.residence.coming(hole.start) {
-                Some(coming) => self.take_coming(copy, &coming, &missing)?,
+                Some(coming) => {
+                    self.take_coming(&coming, &mut missing[(hole.start - at) as usize..], hole.start)?
+                }
                 None => None,
             };
             match taken {
-                None => return self.fetch(copy, buf, offset, &hole),
-                Some(fetched) if fetched.range.end >= end => {
-                    buf[(missing.start - offset) as usize..].copy_from_slice(fetched.of(&missing));
-                    return Ok(());
-                }
-                Some(_) => {}
+                None => return self.fetch(copy, missing, at, &hole),
+                Some(end) => at = end,
             }
         }
+        Ok(())
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -283,6 +298,9 @@ impl File for ColdFile {
         let start = (range.start - range.start % PAGE_BYTES).max(movable.start);
         let end = range.end.next_multiple_of(PAGE_BYTES).min(movable.end);
         if start < end {
+            if let Some(coming) = self.residence.coming(range.start) {
+                coming.lock().last = None;
+            }
             let _alone = self.residence.bytes.write().expect(NOT_POISONED);
             let known = numbers(&(start..end)).try_for_each(|number| {
                 let piece = copy.piece(number);

@@ -4,27 +4,33 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::cold_file::{ColdFile, FetchedBytes};
 use crate::remote::PartBytes;
 
 /// A fetch with one or many readers. The reader whose bytes are missing takes them from the connection; where none reads, it waits.
 pub(super) struct ComingBytes {
     pub(super) range: Range<u64>,
     rest: Mutex<ComingRest>,
+    /// The file that keeps the bytes.
+    file: ColdFile,
 }
 
-/// The bytes that no reader has taken.
+/// The bytes that no reader has taken, and the last ones that one has.
 pub(super) struct ComingRest {
     start: u64,
     end: u64,
     /// `None` after the last byte, and after an error.
     source: Option<Box<dyn PartBytes>>,
+    /// The last bytes that were taken. The file gets them before the next ones are taken, or after the last reader: their reader hands them
+    /// out first.
+    pub(super) last: Option<FetchedBytes>,
 }
 
 impl ComingBytes {
-    /// The bytes of `range` of a copy, which come from `source`.
-    pub(super) fn new(range: Range<u64>, source: Box<dyn PartBytes>) -> Self {
-        let rest = ComingRest { start: range.start, end: range.end, source: Some(source) };
-        Self { range, rest: Mutex::new(rest) }
+    /// The bytes of `range` of a copy, which come from `source`, for a file.
+    pub(super) fn new(range: Range<u64>, source: Box<dyn PartBytes>, file: ColdFile) -> Self {
+        let rest = ComingRest { start: range.start, end: range.end, source: Some(source), last: None };
+        Self { range, rest: Mutex::new(rest), file }
     }
 
     /// Waits until no other reader takes bytes.
@@ -33,7 +39,29 @@ impl ComingBytes {
     }
 }
 
+impl Drop for ComingBytes {
+    fn drop(&mut self) {
+        let last = self.rest.get_mut().unwrap_or_else(PoisonError::into_inner).last.take();
+        if let Some(Err(error)) = last.map(|last| self.file.keep(&last)) {
+            log::warn!("fetched bytes are not kept: {error}");
+        }
+    }
+}
+
 impl ComingRest {
+    /// Whether a reader has taken the byte at `offset`.
+    pub(super) fn has_passed(&self, offset: u64) -> bool {
+        offset < self.start
+    }
+
+    /// Copies the bytes from `offset` on that are among the last ones. Returns the end of those that it copied.
+    pub(super) fn copy_last(&self, buf: &mut [u8], offset: u64) -> Option<u64> {
+        let last = self.last.as_ref().filter(|last| last.range.contains(&offset))?;
+        let end = last.range.end.min(offset + buf.len() as u64);
+        buf[..(end - offset) as usize].copy_from_slice(last.of(&(offset..end)));
+        Some(end)
+    }
+
     /// Takes the bytes up to `end`, if that at `needed` is among them. `None` if it is not, or if the connection has ended: it can be fetched
     /// anew.
     pub(super) fn take(
@@ -41,7 +69,7 @@ impl ComingRest {
         needed: u64,
         end: u64,
         within: impl Fn(u64) -> Duration,
-    ) -> Option<(Range<u64>, Vec<u8>)> {
+    ) -> Option<FetchedBytes> {
         let range = self.start..end.min(self.end);
         let mut source = self.source.take_if(|_| range.contains(&needed))?;
         let mut bytes = vec![0; (range.end - range.start) as usize];
@@ -49,6 +77,6 @@ impl ComingRest {
         read.inspect_err(|why| log::debug!("bytes {range:?} of a segment are fetched anew: {why}")).ok()?;
         self.start = range.end;
         self.source = Some(source).filter(|_| self.start < self.end);
-        Some((range, bytes))
+        Some(FetchedBytes { range, bytes })
     }
 }

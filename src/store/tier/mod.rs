@@ -331,6 +331,11 @@ impl Tier {
         true
     }
 
+    /// Whether there will be room for `bytes` of fetched bytes, once other pieces are given back. No reader waits for that.
+    fn may_make_room(&self, bytes: u64) -> bool {
+        bytes <= self.available_bytes()
+    }
+
     /// Whether there is no room for `bytes` more of fetched bytes: the limit would be passed, or the disk is nearly full.
     fn lacks_room(&self, bytes: u64) -> bool {
         let is_full = || {
