@@ -1,22 +1,23 @@
 //! A read-only view of a file system.
 
 use std::io;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{File, Fs, Lock, Space};
 
-/// A read-only view of another file system: files are opened read-only, and every change is refused. For tools that
-/// must not modify the store.
-pub struct ReadOnlyFs<'a>(&'a dyn Fs);
+/// A read-only view of another file system, which it owns or borrows: files are opened read-only, and every change is refused. For
+/// those that must not modify the store.
+pub struct ReadOnlyFs<F>(F);
 
-impl<'a> ReadOnlyFs<'a> {
+impl<F> ReadOnlyFs<F> {
     /// A view of `fs`.
-    pub fn new(fs: &'a dyn Fs) -> Self {
+    pub fn new(fs: F) -> Self {
         Self(fs)
     }
 }
 
-impl Fs for ReadOnlyFs<'_> {
+impl<F: Deref<Target: Fs> + Send + Sync> Fs for ReadOnlyFs<F> {
     fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
         refused(path)
     }

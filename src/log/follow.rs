@@ -7,7 +7,7 @@ use crate::base::limits::PAGE_BYTES;
 use crate::format::{FileKind, Group, GroupKind, LogPosition, StoreId, log_path};
 use crate::fs::{File, Fs};
 use crate::log::groups::{GroupError, GroupFile, GroupReader};
-use crate::log::{Damage, LogError, list_numbers, open_file};
+use crate::log::{Damage, LogError, LogTail, list_numbers, open_file};
 
 /// A group, and its bytes in the log.
 pub struct FollowedGroup {
@@ -48,6 +48,12 @@ impl LogFollower {
             follower.read()?;
         }
         Ok(follower)
+    }
+
+    /// The place after the last group of a log that was read.
+    pub fn at_end(fs: Arc<dyn Fs>, store: StoreId, tail: &LogTail) -> Self {
+        let at = LogPosition { sequence: tail.sequence - 1, crc: tail.previous_crc };
+        Self { fs, store, file: tail.file.clone(), number: tail.number, position: tail.position, at }
     }
 
     /// The group before the place.

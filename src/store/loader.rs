@@ -145,7 +145,7 @@ impl<'a> StoreLoader<'a> {
         let Self { fs, segments, store, start, ref mut index, .. } = *self;
         let pack_is_good = |pack: &Pack| pack_is_good(segments, store, pack);
         let replay = Replay { fs, store, start, pack_is_good: &pack_is_good };
-        replay.run(&mut |group| apply(index, &group, start.through))
+        replay.run(&mut |group| apply_group(index, &group, start.through))
     }
 
     /// The segments that have live bytes but no file.
@@ -160,7 +160,8 @@ impl<'a> StoreLoader<'a> {
     }
 }
 
-fn apply(index: &mut Index, group: &Group, through: u64) -> Result<(), String> {
+/// Applies a group after the checkpoint, which proves that the groups up to `through` were durable while it was written.
+pub(super) fn apply_group(index: &mut Index, group: &Group, through: u64) -> Result<(), String> {
     for entry in &group.entries {
         match index.apply(entry) {
             // Deleted by a later group, while the checkpoint was written.

@@ -130,6 +130,7 @@ pub use ship::audit::{RemoteAudit, RemoteReach, audit_remote, delete_strangers, 
 pub use ship::divergent::{Divergence, DivergentChange, DivergentKind, divergent_changes};
 pub use ship::lag::{LogLag, log_lag};
 pub use ship::log_copy::follows;
+pub use ship::readers::StandbyReaders;
 pub use ship::restore::{RemoteRestoreReport, restore_from_remote, restore_from_remote_at};
 pub use ship::standby::{Standby, StandbyFigures, StandbyStep, TakenOver};
 pub use ship::{RetentionProgress, ShipError, ShipFigures, ShipMode, ShipOptions};
@@ -163,7 +164,8 @@ pub struct Store {
     tier: Option<Arc<Tier>>,
     /// The log on the remote; not set where the log stays here.
     ship: OnceLock<Arc<Ship>>,
-    _lock: Box<dyn Lock>,
+    /// None where another part of the process owns the directory.
+    _lock: Option<Box<dyn Lock>>,
 }
 
 impl Store {
@@ -182,9 +184,13 @@ impl Store {
         let recovered = recovery::open(fs, clock, entropy, options)?;
         let shared = recovered.shared;
         let committer = Committer::start(shared.clone(), recovered.log_writer)?;
+        Ok(Self::new(shared, committer, Some(lock)))
+    }
+
+    fn new(shared: Arc<SharedStore>, committer: Committer, lock: Option<Box<dyn Lock>>) -> Self {
         let scrubber = Scrubber::open(&shared);
         let reclaimer = Mutex::new(Reclaimer::open(&shared));
-        Ok(Self { shared, committer, reclaimer, scrubber, tier: None, ship: OnceLock::new(), _lock: lock })
+        Self { shared, committer, reclaimer, scrubber, tier: None, ship: OnceLock::new(), _lock: lock }
     }
 
     /// Finishes all submitted mutations and stops the threads. Writes a checkpoint unless the next start needs less than

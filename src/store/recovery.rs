@@ -10,8 +10,8 @@ use crate::format::{FileKind, LOCK, StoreId, log_path};
 use crate::fs::{Fs, Lock};
 use crate::index::Index;
 use crate::log::{
-    Damage, LogError, LogTail, LogWriter, SegmentOptions, Segments, SpaceClaim, list_numbers, open_file,
-    remove_unfinished,
+    Damage, LogError, LogFollower, LogTail, LogWriter, SegmentOptions, Segments, SpaceClaim, list_numbers,
+    open_file, remove_unfinished,
 };
 use crate::store::loader::{StoreLoader, store_id, sync_and_evict};
 use crate::store::shared::{Published, SharedStore};
@@ -81,6 +81,30 @@ fn open_segments(
     let StoreOptions { segment_max_bytes, keep_free_bytes, segments_open_max: open_max, .. } = options;
     let sizes = SegmentOptions { segment_max_bytes, keep_free_bytes, open_max };
     Segments::open(disk.fs.clone(), disk.relocation_fs.clone(), clock.clone(), store, sizes)
+}
+
+/// Reads the directory of a store that another thread extends, for reads alone, and the place after its last group. Nothing is written.
+pub(super) fn read(
+    fs: Arc<dyn Fs>,
+    clock: Arc<dyn Clock>,
+    options: StoreOptions,
+) -> Result<(Arc<SharedStore>, LogFollower), OpenError> {
+    let missing = || Damage::new(FileKind::Log.dir(), 0, "there is no store");
+    let store = store_id(fs.as_ref())?.ok_or_else(missing).map_err(LogError::from)?;
+    let disk = MeteredDisk::new(fs);
+    let segments = open_segments(&disk, &clock, store, options)?;
+    let mut damage = segments.damage().to_vec();
+    let fs = disk.fs.clone();
+    let mut reading = StoreLoader::from_newest(fs.as_ref(), store, &mut damage)?;
+    let tail = reading.replay()?;
+    if let Some(damage) = tail.damage {
+        return Err(LogError::from(damage).into());
+    }
+    let log = LogFollower::at_end(fs.clone(), store, &tail);
+    let (index, sequence) = (reading.index, log.position().sequence);
+    let shared = SharedStore::new(disk, clock, store, options, segments, index, sequence);
+    damage.iter().for_each(|damage| shared.report(damage));
+    Ok((Arc::new(shared), log))
 }
 
 struct Recovery {

@@ -136,7 +136,7 @@ pub fn stats(fs: &dyn Fs, clock: &dyn Clock, top: usize) -> Result<Stats, StatsE
 ///
 /// # Errors
 /// As [`stats`].
-pub(super) fn load(fs: &ReadOnlyFs<'_>) -> Result<(Index, Vec<Damage>), StatsError> {
+pub(super) fn load(fs: &ReadOnlyFs<&dyn Fs>) -> Result<(Index, Vec<Damage>), StatsError> {
     let load = |fs: &dyn Fs| {
         let store = store_id(fs)?.ok_or(StatsError::NotAStore)?;
         let mut damage = Vec::new();
@@ -150,7 +150,7 @@ pub(super) fn load(fs: &ReadOnlyFs<'_>) -> Result<(Index, Vec<Damage>), StatsErr
 /// Reads until the result is whole, or too often. While a server writes, the end of the log may look damaged and files may go; the
 /// next attempt may find another state.
 fn attempt<T>(
-    fs: &ReadOnlyFs<'_>,
+    fs: &ReadOnlyFs<&dyn Fs>,
     read: impl Fn(&dyn Fs) -> Result<T, StatsError>,
     is_whole: impl Fn(&T) -> bool,
 ) -> Result<T, StatsError> {

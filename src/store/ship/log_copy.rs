@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::chain::{RemoteLog, ShipError, disk};
-use super::parcel_applier::{ParcelApplier, learn_copy};
+use super::parcel_applier::{ParcelApplier, ends_of_copy, learn_copy};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{Clock, Timestamp};
 use crate::format::{
@@ -18,6 +18,7 @@ use crate::format::{
 use crate::fs::{File, Fs};
 use crate::log::{
     LogError, Replay, ReplayStart, create_file, list_numbers, read_checkpoint, remove_unfinished,
+    write_atomically,
 };
 use crate::store::loader::{pack_is_good, store_id, sync_and_evict};
 
@@ -151,18 +152,16 @@ impl LogCopy {
         Ok(applier.bytes + parcel.groups.len() as u64)
     }
 
-    /// Replaces the bytes of segments that the remote has by its copies, which are read on demand.
+    /// Replaces the files of segments that the remote has by ones without bytes, which are read on demand. Readers of the old files read on.
     pub(super) fn place_copies(&mut self, log: RemoteLog<'_>, fs: &dyn Fs) -> Result<(), ShipError> {
         while let Some(segment) = self.unplaced.last().copied() {
             if let Some(copy) = self.remote_copy(segment) {
-                match fs.open(&segment_path(segment)) {
-                    Ok(file) => file.truncate(0).map_err(disk)?,
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(disk(error)),
-                }
-                let mut applier = ParcelApplier::new(log, fs, self.end);
-                applier.place_copy(segment, copy)?;
-                applier.sync()?;
+                let [first, last] = ends_of_copy(log, segment, copy)?;
+                let placed = write_atomically(fs, &segment_path(segment), FileKind::Segment.dir(), |file| {
+                    file.write_all_at(&first, 0)?;
+                    Ok(file.write_all_at(&last, copy.length - PAGE_BYTES)?)
+                });
+                placed.map_err(|error| ShipError::Disk(format!("{}: {error}", segment_path(segment))))?;
             }
             self.unplaced.pop();
         }

@@ -14,6 +14,7 @@
 //! | `audit` | the objects there, compared with those that the log names |
 //! | `restore` | a data directory from the log on the remote |
 //! | `standby`, `log_copy` | a data directory that follows the log, and a takeover from there |
+//! | `readers` | the store that is read from such a directory |
 //! | `lag` | how far a directory and the log on the remote are apart |
 //! | `divergent` | the groups in a directory that no later reign has adopted |
 //! | `parcel_applier` | parcels applied to a directory |
@@ -28,6 +29,7 @@ pub(super) mod lag;
 pub(super) mod log_copy;
 mod parcel_applier;
 mod parcel_builder;
+pub(super) mod readers;
 mod reign;
 pub(super) mod restore;
 mod retention;

@@ -114,18 +114,9 @@ impl<'a> ParcelApplier<'a> {
 
     /// Writes the first and the last page of a segment that the remote has.
     pub(super) fn place_copy(&mut self, id: u64, copy: RemoteCopy) -> Result<(), ShipError> {
-        let name = copy.name(id);
-        if copy.length < 2 * PAGE_BYTES || !copy.length.is_multiple_of(PAGE_BYTES) {
-            return Err(ShipError::damaged(name, &"its length is that of no segment"));
-        }
-        let page = |at| get(self.log.remote, &name, at..at + PAGE_BYTES);
-        let (first, last_at) = (page(0)?, copy.length - PAGE_BYTES);
-        let last = page(last_at)?;
-        FileHeader::decode(&first).map_err(|error| ShipError::damaged(&name, &error))?;
-        Footer::decode(&self.log.store, &last).map_err(|error| ShipError::damaged(&name, &error))?;
+        let [first, last] = ends_of_copy(self.log, id, copy)?;
         self.write(id, 0, &first)?;
-        self.write(id, last_at, &last)?;
-        Ok(())
+        self.write(id, copy.length - PAGE_BYTES, &last)
     }
 
     /// Makes the bytes of all segments durable that were written.
@@ -139,6 +130,23 @@ impl<'a> ParcelApplier<'a> {
         self.files.clear();
         Ok(())
     }
+}
+
+/// The first and the last page of a segment that the remote has, checked.
+pub(super) fn ends_of_copy(
+    log: RemoteLog<'_>,
+    segment: u64,
+    copy: RemoteCopy,
+) -> Result<[Vec<u8>; 2], ShipError> {
+    let name = copy.name(segment);
+    if copy.length < 2 * PAGE_BYTES || !copy.length.is_multiple_of(PAGE_BYTES) {
+        return Err(ShipError::damaged(name, &"its length is that of no segment"));
+    }
+    let page = |at| get(log.remote, &name, at..at + PAGE_BYTES);
+    let (first, last) = (page(0)?, page(copy.length - PAGE_BYTES)?);
+    FileHeader::decode(&first).map_err(|error| ShipError::damaged(&name, &error))?;
+    Footer::decode(&log.store, &last).map_err(|error| ShipError::damaged(&name, &error))?;
+    Ok([first, last])
 }
 
 /// Learns of the copy of a segment that an entry tells of.

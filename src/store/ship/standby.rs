@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::chain::{Chain, RemoteLog, ShipError, disk, line};
 use super::log_copy::{LogCopy, clear, follows, is_used, mark, unmark};
 use super::parcel_applier::ParcelApplier;
+use super::readers::{ReaderStore, StandbyReaders};
 use super::reign::{ClaimedReign, newest_reign};
 use super::restore::{mark_of, restore_chain};
 use crate::base::limits::MIB;
@@ -18,7 +19,7 @@ use crate::format::{Cut, FileKind, LogPosition, Parcel, RemoteMark, Root, SignOf
 use crate::fs::Fs;
 use crate::log::LogError;
 use crate::remote::{Remote, RemoteObject};
-use crate::store::Progress;
+use crate::store::{Progress, StoreOptions};
 
 /// Steps without a parcel before the next look for a sign of life, and for later reigns and roots.
 const STEPS_PER_LOOK: u32 = 3;
@@ -116,6 +117,8 @@ pub struct Standby {
     /// Parcels applied since one was missing.
     busy_steps: u64,
     figures: StandbyFigures,
+    /// The store of the readers; `None` without any.
+    readers: Option<ReaderStore>,
 }
 
 impl Standby {
@@ -133,7 +136,15 @@ impl Standby {
             idle_steps: 0,
             busy_steps: 0,
             figures: StandbyFigures::default(),
+            readers: None,
         }
+    }
+
+    /// The same standby, whose directory `readers` read.
+    #[must_use]
+    pub fn with_readers(mut self, options: StoreOptions, readers: Box<dyn StandbyReaders>) -> Self {
+        self.readers = Some(ReaderStore::new(options, readers));
+        self
     }
 
     /// Applies the next parcel; without one, looks for a sign of life and later reigns at times. The first step reads the directory, or
@@ -170,6 +181,7 @@ impl Standby {
         }
         let is_alive = self.read_sign(log)?;
         let moved = self.follow_reigns(log, progress)?;
+        self.show_readers(log)?;
         Ok(StandbyStep { more: moved, sign: is_alive || moved })
     }
 
@@ -203,6 +215,7 @@ impl Standby {
             self.claimed = None;
             return Ok(None);
         }
+        self.close_readers();
         unmark(self.fs.as_ref())?;
         self.copy = None;
         Ok(self.claimed.take().map(TakenOver))
@@ -262,7 +275,7 @@ impl Standby {
             mark(fs.as_ref())?;
             copy.erase_tail()?;
             self.copy = Some((copy, place));
-            return Ok(());
+            return self.show_readers(log);
         }
         if !is_own && is_used(fs.as_ref())? {
             return Err(ShipError::OtherLog);
@@ -279,6 +292,7 @@ impl Standby {
     ) -> Result<(), ShipError> {
         let fs = Arc::clone(&self.fs);
         self.copy = None;
+        self.close_readers();
         mark(fs.as_ref())?;
         clear(fs.as_ref())?;
         let (heads, _) = log.heads(chain, None)?;
@@ -291,7 +305,7 @@ impl Standby {
         self.figures.bytes += report.bytes;
         self.root = Some(chain.root);
         self.copy = Some((copy, LogPlace { epoch: last.0, next: last.1 + 1 }));
-        Ok(())
+        self.show_readers(log)
     }
 
     /// Applies the next parcel of the reign, if it is there and not after `last`.
@@ -322,6 +336,7 @@ impl Standby {
                 self.figures.parcels += 1;
                 self.figures.bytes += bytes;
                 self.figures.lag_bytes = self.figures.lag_bytes.saturating_sub(bytes);
+                self.show_readers(log)?;
                 Ok(NextParcel::Applied)
             }
             Err(error @ ShipError::Remote { .. }) => Err(error),
@@ -331,6 +346,22 @@ impl Standby {
                 Err(error)
             }
         }
+    }
+
+    /// Shows the readers the groups of the directory. They learn which segments are remote, before the bytes of these go; and see the
+    /// groups after that, since some bytes are in a remote segment alone.
+    fn show_readers(&mut self, log: RemoteLog<'_>) -> Result<(), ShipError> {
+        if let (Some(readers), Some((copy, _))) = (&mut self.readers, &mut self.copy) {
+            readers.read_through(copy.end.sequence);
+            copy.place_copies(log, self.fs.as_ref())?;
+            readers.show(&self.fs, &self.clock, &self.remote);
+        }
+        Ok(())
+    }
+
+    /// Takes the directory from the readers, before it becomes another one.
+    fn close_readers(&mut self) {
+        self.readers.iter_mut().for_each(ReaderStore::close);
     }
 
     /// Finds out how far the directory is behind.

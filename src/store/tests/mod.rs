@@ -39,6 +39,7 @@ mod scrub;
 mod ship;
 mod ship_crashes;
 mod ship_window;
+mod standby_readers;
 mod steps;
 mod tier;
 mod tier_space;

@@ -461,7 +461,7 @@ fn a_takeover_has_what_only_a_root_has() {
 }
 
 /// Deletes the parcels that a root of the first reign covers, as retention does.
-fn delete_covered(tiered: &Tiered) -> usize {
+pub(super) fn delete_covered(tiered: &Tiered) -> usize {
     let names = tiered.remote.names();
     let newest = names.iter().rfind(|name| name.starts_with("root/")).unwrap();
     let root = Root::decode(&tiered.remote.bytes(newest).unwrap()).unwrap();

@@ -60,10 +60,13 @@ use std::time::Duration;
 use crate::base::limits::{KEEP_DROPPED_SECS, PAGE_BYTES, SCRUB_REMOTE_PERCENT};
 use crate::base::{Clock, Entropy};
 use crate::format::{CopyPhase, RemoteCopy, segment_path};
-use crate::fs::{File, Fs};
+use crate::fs::{File, Fs, ReadOnlyFs};
 use crate::index::Index;
+use crate::log::LogFollower;
 use crate::remote::{Remote, RemoteCall, RequestFigures};
+use crate::store::committer::Committer;
 use crate::store::mutation::Mutation;
+use crate::store::recovery;
 use crate::store::shared::Published;
 use crate::store::{Store, StoreError, StoreOptions};
 use mark::MarkCheck;
@@ -148,6 +151,8 @@ pub(super) struct Tier {
     options: TierOptions,
     /// Bytes of the disk that fetched bytes leave free.
     keep_free_bytes: u64,
+    /// Whether the files are those of another thread: bad bytes of remote segments cannot be discarded there, so that none are read.
+    leaves_files_alone: bool,
     /// The segments that were opened or are remote.
     residences: RwLock<BTreeMap<u64, Arc<Residence>>>,
     sieve: Mutex<Sieve>,
@@ -178,6 +183,7 @@ impl Tier {
             fs,
             options,
             keep_free_bytes,
+            leaves_files_alone: false,
             residences: RwLock::default(),
             sieve: Mutex::default(),
             departing: Mutex::default(),
@@ -206,7 +212,7 @@ impl Tier {
     }
 
     /// Learns of the complete copies, as of the group `sequence`. Reads of remote segments find their bytes after it.
-    fn learn(&self, index: &Index, sequence: u64) {
+    pub(in crate::store) fn learn(&self, index: &Index, sequence: u64) {
         for (segment, copy) in index.remote_copies(None).filter(|(_, copy)| copy.phase != CopyPhase::Leaving)
         {
             self.residence(segment).set_copy(copy, sequence);
@@ -440,6 +446,28 @@ impl Store {
         tier.learn(&index, sequence);
         store.tier = Some(tier);
         Ok(store)
+    }
+
+    /// The store of a directory that another thread extends, for reads alone, and the place after its last group. Cold bytes come from
+    /// `remote`, and are not kept. Nothing is written, and every change is refused.
+    pub(in crate::store) fn open_for_reads(
+        fs: Arc<dyn Fs>,
+        clock: Arc<dyn Clock>,
+        options: StoreOptions,
+        remote: Arc<dyn Remote>,
+    ) -> Result<(Self, LogFollower), crate::store::OpenError> {
+        let tier = Tier::new(remote, fs.clone(), TierOptions::default(), options.keep_free_bytes);
+        let tier = Arc::new(Tier { leaves_files_alone: true, ..tier });
+        // Below it segments are opened for reading, so that the tier keeps nothing.
+        let tiered: Arc<dyn Fs> = Arc::new(TieredFs::new(fs, tier.clone()));
+        let (shared, log) = recovery::read(Arc::new(ReadOnlyFs::new(tiered)), clock, options)?;
+        let committer = Committer::start(shared.clone(), None)?;
+        let mut store = Self::new(shared, committer, None);
+        let Published { index, sequence, .. } = store.shared.published();
+        tier.mark.set_store(store.shared.store);
+        tier.learn(&index, sequence);
+        store.tier = Some(tier);
+        Ok((store, log))
     }
 
     /// Works for the tier: sends a sealed segment to the remote, gives local bytes back, deletes copies that are not needed any more.
