@@ -13,7 +13,7 @@ use siltstone::base::{Clock, SystemClock};
 use siltstone::client::encoded;
 use siltstone::mirror::{Mirror, MirrorSettings, Mirrors};
 use siltstone::store::Store;
-use siltstone::transfer::{PeerKey, PeerLink, bucket_names, versions_state, visit_keys};
+use siltstone::transfer::{PeerKey, PeerLink, PeerVersion, bucket_names, versions_state, visit_keys};
 
 use super::api_client::{self, ApiClient, ServerAddress};
 use super::environment::Environment;
@@ -198,6 +198,8 @@ struct MirrorDifferences {
     missing: u64,
     different: u64,
     extra: u64,
+    /// Keys that only differ in how many delete markers are in a row.
+    marker_runs: u64,
     lines: Vec<String>,
 }
 
@@ -210,7 +212,12 @@ impl MirrorDifferences {
     }
 
     fn outcome(mut self) -> Result<(), CliError> {
-        let Self { compared, missing, different, extra, .. } = self;
+        let Self { compared, missing, different, extra, marker_runs, .. } = self;
+        if marker_runs > 0 {
+            self.lines.push(format!(
+                "{marker_runs} keys are the same but for the number of delete markers in a row, of which some servers keep one"
+            ));
+        }
         self.lines.push(format!(
             "{compared} keys compared: {missing} missing, {different} different, {extra} only at the target"
         ));
@@ -253,8 +260,11 @@ fn verify(
 }
 
 /// A key of one or both sides, and whether both are alike.
+#[derive(Debug, PartialEq, Eq)]
 enum ComparedKey {
     Alike,
+    /// Alike but for the number of delete markers in a row.
+    MarkerRuns,
     Missing(String),
     Different(String),
     Extra(String),
@@ -265,6 +275,7 @@ impl MirrorDifferences {
         self.compared += 1;
         match compared {
             ComparedKey::Alike => {}
+            ComparedKey::MarkerRuns => self.marker_runs += 1,
             ComparedKey::Missing(key) => self.note(|it| &mut it.missing, "missing", bucket, &key),
             ComparedKey::Different(key) => self.note(|it| &mut it.different, "different", bucket, &key),
             ComparedKey::Extra(key) => self.note(|it| &mut it.extra, "extra", bucket, &key),
@@ -296,11 +307,7 @@ fn compare(
             match same {
                 Some(same) => {
                     next = there.recv().ok();
-                    found(if are_alike(&here, &same) {
-                        ComparedKey::Alike
-                    } else {
-                        ComparedKey::Different(here.key)
-                    });
+                    found(compared(here, &same));
                 }
                 None => found(ComparedKey::Missing(here.key)),
             }
@@ -316,13 +323,72 @@ fn compare(
     })
 }
 
+/// The comparison of two keys. Delete markers in a row carry no data, and some servers keep one of them.
+fn compared(here: PeerKey, there: &PeerKey) -> ComparedKey {
+    if are_alike(&here.versions, &there.versions) {
+        return ComparedKey::Alike;
+    }
+    match are_alike(without_repeated_markers(&here), without_repeated_markers(there)) {
+        true => ComparedKey::MarkerRuns,
+        false => ComparedKey::Different(here.key),
+    }
+}
+
+/// The versions without delete markers after another one.
+fn without_repeated_markers(key: &PeerKey) -> impl Iterator<Item = &PeerVersion> {
+    let mut follows_marker = false;
+    key.versions.iter().filter(move |version| {
+        !(std::mem::replace(&mut follows_marker, version.delete_marker) && version.delete_marker)
+    })
+}
+
 /// Whether both have the same versions, by length, and by entity tag where both tell the same kind of digest.
-fn are_alike(here: &PeerKey, there: &PeerKey) -> bool {
+fn are_alike<'v>(
+    here: impl IntoIterator<Item = &'v PeerVersion>,
+    there: impl IntoIterator<Item = &'v PeerVersion>,
+) -> bool {
     let form = |etag: &str| (etag.len(), etag.rsplit_once('-').map(|(_, parts)| parts.to_owned()));
-    here.versions.len() == there.versions.len()
-        && here.versions.iter().zip(&there.versions).all(|(one, other)| {
-            one.delete_marker == other.delete_marker
-                && one.length == other.length
-                && (one.etag == other.etag || form(&one.etag) != form(&other.etag))
-        })
+    let is_alike = |one: &PeerVersion, other: &PeerVersion| {
+        one.delete_marker == other.delete_marker
+            && one.length == other.length
+            && (one.etag == other.etag || form(&one.etag) != form(&other.etag))
+    };
+    let (mut here, mut there) = (here.into_iter(), there.into_iter());
+    loop {
+        match (here.next(), there.next()) {
+            (Some(one), Some(other)) if is_alike(one, other) => {}
+            (one, other) => return one.is_none() && other.is_none(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key with versions of these bytes, where `-` is a delete marker.
+    fn key(versions: &str) -> PeerKey {
+        let version = |byte: char| PeerVersion {
+            id: None,
+            delete_marker: byte == '-',
+            length: 1,
+            etag: byte.to_string(),
+            modified: None,
+        };
+        PeerKey { key: "k".to_owned(), versions: versions.chars().map(version).collect() }
+    }
+
+    #[test]
+    fn delete_markers_in_a_row_count_once() {
+        let compare = |here: &str, there: &str| compared(key(here), &key(there));
+        assert_eq!(compare("a--b", "a--b"), ComparedKey::Alike);
+        for (here, there) in [("a--b", "a-b"), ("---", "-"), ("a-b", "a---b"), ("--a-", "-a--")] {
+            assert_eq!(compare(here, there), ComparedKey::MarkerRuns, "{here} {there}");
+        }
+        for (here, there) in
+            [("a-b", "ab"), ("aa", "a"), ("a--", "a"), ("a-b", "b-a"), ("a", "ab"), ("", "-")]
+        {
+            assert_eq!(compare(here, there), ComparedKey::Different("k".to_owned()), "{here} {there}");
+        }
+    }
 }

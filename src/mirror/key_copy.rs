@@ -131,7 +131,9 @@ impl<'c> KeyCopy<'c> {
     fn copy_versions(&mut self, versions: &[VersionSummary], work: &DueWork) -> Result<(), PeerError> {
         let there = self.target.versions(self.place)?;
         let twins = VersionTwins::among(versions, &there);
-        let plan = VersionPlan::of(versions.len(), there.len(), |wanted, at| {
+        let of_source: Vec<_> = versions.iter().map(|version| version.delete_marker).collect();
+        let of_target: Vec<_> = there.iter().map(|version| version.delete_marker).collect();
+        let plan = VersionPlan::of((&of_source, &of_target), |wanted, at| {
             let is_alike = self.is_alike(&versions[wanted], &there[at])?;
             match is_alike && twins.are_among(&versions[wanted], &there[at]) {
                 true => self.has_attributes(&versions[wanted], &there[at]),
