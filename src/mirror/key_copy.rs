@@ -85,7 +85,11 @@ impl<'c> KeyCopy<'c> {
     /// The target does not take it, or a version went away meanwhile: a later try begins from the versions of its time.
     pub(super) fn run(mut self, bucket: u64, work: &DueWork) -> Result<KeyCopied, PeerError> {
         let followed = self.store.followed_key(bucket, self.key.as_bytes());
-        let keeps = self.target.keeps_versions(&self.place.bucket)?;
+        let keeps = match self.target.keeps_versions(&self.place.bucket) {
+            // Gone on both sides.
+            Err(PeerError::Absent) if followed.is_none() => return Ok(self.done),
+            keeps => keeps?,
+        };
         // The versions of a bucket that is gone stay at the target.
         let (versioning, versions) =
             followed.map_or((Versioning::Unset, Vec::new()), |it| (it.bucket.versioning, it.versions));

@@ -15,7 +15,8 @@ use super::target_buckets::TargetBuckets;
 use crate::base::{Clock, Entropy as _, OsEntropy, SeededEntropy, Timestamp};
 use crate::client::{CircuitBreaker, RateLimit};
 use crate::store::{
-    Beginning, Change, ChangeBatch, ChangeKind, FollowPosition, Follower, Store, StoreError, Versioning,
+    Beginning, Change, ChangeBatch, ChangeKind, DepartedBuckets, FollowPosition, Follower, Store, StoreError,
+    Versioning,
 };
 use crate::transfer::{Peer, PeerError};
 
@@ -92,11 +93,12 @@ pub struct Mirrors(Vec<Arc<Mirror>>);
 pub(super) struct MirrorFeed {
     pub(super) follower: Follower,
     names: HashMap<u64, String>,
+    departed: DepartedBuckets,
     /// The end of a walk, after which the target is searched for keys that the store does not have.
     search: Option<FollowPosition>,
     /// The beginning was allowed.
     begun: bool,
-    buckets: TargetBuckets,
+    pub(super) buckets: TargetBuckets,
     /// The keys of a batch, which become due when the target has the buckets before them.
     read: Option<ReadKeys>,
 }
@@ -272,7 +274,15 @@ impl Mirror {
         self.try_refused();
         let mut buckets = TargetBuckets::default();
         buckets.want_all(store);
-        MirrorFeed { follower, names: HashMap::new(), search: None, begun: false, buckets, read: None }
+        MirrorFeed {
+            follower,
+            names: HashMap::new(),
+            departed: DepartedBuckets::default(),
+            search: None,
+            begun: false,
+            buckets,
+            read: None,
+        }
     }
 
     /// Makes the refused keys of the list due again. One more refusal sets them aside.
@@ -415,7 +425,7 @@ impl MirrorFeed {
             return self.search_target(mirror, store, target);
         }
         let Some(batch) = self.follower.next(store, BATCH)? else { return Ok(false) };
-        self.read = Some(self.due_keys(mirror, store, batch));
+        self.read = Some(self.due_keys(mirror, store, batch)?);
         Ok(true)
     }
 
@@ -478,11 +488,17 @@ impl MirrorFeed {
     }
 
     /// The keys that a batch makes due.
-    fn due_keys(&mut self, mirror: &Mirror, store: &Store, batch: ChangeBatch) -> ReadKeys {
+    fn due_keys(
+        &mut self,
+        mirror: &Mirror,
+        store: &Store,
+        batch: ChangeBatch,
+    ) -> Result<ReadKeys, StoreError> {
         let is_end_of_walk = batch.range.as_ref().is_some_and(|range| range.through.is_none());
         let compare = batch.end.is_in_snapshot();
-        let due = |change| self.due_key(mirror, store, change, compare);
-        ReadKeys { due: batch.changes.into_iter().filter_map(due).collect(), end: batch.end, is_end_of_walk }
+        let due = |change| self.due_key(mirror, store, change, compare).transpose();
+        let due = batch.changes.into_iter().filter_map(due).collect::<Result<_, _>>()?;
+        Ok(ReadKeys { due, end: batch.end, is_end_of_walk })
     }
 
     fn due_key(
@@ -491,28 +507,42 @@ impl MirrorFeed {
         store: &Store,
         change: Change,
         compare: bool,
-    ) -> Option<(DueKey, DueWork)> {
+    ) -> Result<Option<(DueKey, DueWork)>, StoreError> {
         let work = match &change.kind {
             ChangeKind::BucketPut(record) => {
                 self.names.insert(change.bucket, record.name.clone());
                 self.buckets.want(change.bucket);
-                return None;
+                return Ok(None);
+            }
+            ChangeKind::BucketDeleted => {
+                self.names.remove(&change.bucket);
+                self.departed.forget(change.bucket);
+                return Ok(None);
             }
             ChangeKind::Put(_) | ChangeKind::Deleted(_) => DueWork { versions: true, ..DueWork::default() },
             ChangeKind::Amended(record) if is_of_tags(&change) => {
                 DueWork { retagged: vec![record.id], ..DueWork::default() }
             }
-            _ => return None,
+            _ => return Ok(None),
         };
-        let name = match self.names.get(&change.bucket) {
-            Some(name) => name.clone(),
-            // A bucket that is gone had no objects at its end.
-            None => store.followed_bucket(change.bucket)?.name.clone(),
+        let Some(name) = self.name_of(store, change.bucket)? else { return Ok(None) };
+        let Ok(key) = String::from_utf8(change.key) else { return Ok(None) };
+        let due = DueKey { bucket: (change.bucket, name), key };
+        let is_mirrored = mirror.settings.place(&due.bucket.1, &due.key).is_some();
+        Ok(is_mirrored.then_some((due, DueWork { compare, ..work })))
+    }
+
+    /// The name of a bucket, which may be gone; `None` where the log does not tell it, as that of an earlier version of the server.
+    fn name_of(&mut self, store: &Store, id: u64) -> Result<Option<String>, StoreError> {
+        if let Some(name) = self.names.get(&id) {
+            return Ok(Some(name.clone()));
+        }
+        let name = match store.followed_bucket(id) {
+            Some(present) => Some(present.name.clone()),
+            None => self.departed.get(store, &self.follower, id)?.map(|gone| gone.record.name.clone()),
         };
-        self.names.entry(change.bucket).or_insert_with(|| name.clone());
-        let key = String::from_utf8(change.key).ok()?;
-        mirror.settings.place(&name, &key)?;
-        Some((DueKey { bucket: (change.bucket, name), key }, DueWork { compare, ..work }))
+        self.names.extend(name.clone().map(|name| (id, name)));
+        Ok(name)
     }
 
     /// Makes the keys due that only the target has. The walk is done after them.

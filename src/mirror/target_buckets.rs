@@ -54,6 +54,12 @@ impl TargetBuckets {
         self.wanted.push_back(WantedBucket { id: bucket, is_new: true, asked: false });
     }
 
+    /// Lets those that the target refused be tried again now.
+    #[cfg(test)]
+    pub(super) fn retry_now(&mut self) {
+        self.next_try = self.next_try.map(|_| Instant::now());
+    }
+
     /// Makes the wanted buckets that are missing.
     ///
     /// # Errors

@@ -40,6 +40,12 @@ struct SimState {
     refused: BTreeSet<String>,
     /// The buckets that are not there.
     missing: BTreeSet<String>,
+    /// Whether it makes no buckets.
+    refuses_buckets: bool,
+    /// The buckets that it was asked to make.
+    asked_buckets: u64,
+    /// Whether a marker that follows another is not kept, as by Ceph.
+    keeps_one_marker: bool,
     puts: u64,
 }
 
@@ -78,6 +84,10 @@ impl SimState {
     }
 
     fn add(&mut self, place: &MirrorPlace, object: Option<(Vec<u8>, Vec<Header>, Tags)>) {
+        let follows_marker = || self.find(place, None).is_some_and(|version| version.object.is_none());
+        if object.is_none() && self.keeps_one_marker && follows_marker() {
+            return;
+        }
         self.next_id += 1;
         let version = SimVersion { id: self.next_id, object };
         let versions = self.keys.entry(place.clone()).or_default();
@@ -101,7 +111,14 @@ impl MirrorTarget for SimTarget {
     }
 
     fn make_bucket(&mut self, bucket: &str) -> Result<(), PeerError> {
-        self.call(|state| assert!(state.missing.remove(bucket)))
+        self.call(|state| {
+            state.asked_buckets += 1;
+            if state.refuses_buckets {
+                return Err(PeerError::Lasting("403 AccessDenied".to_owned()));
+            }
+            assert!(state.missing.remove(bucket));
+            Ok(())
+        })?
     }
 
     fn enable_versions(&mut self, bucket: &str) -> Result<(), PeerError> {
@@ -281,6 +298,7 @@ impl Mirrored {
     }
 
     /// The target has the versions of the store, with their bytes and attributes, in order; without versions the current ones.
+    /// Markers in a row count once.
     fn check(&self, store: &Store, bucket: &str, versioned: bool) {
         let id = store.bucket(bucket).unwrap().id;
         let mut wanted = BTreeMap::new();
@@ -297,6 +315,7 @@ impl Mirrored {
             if !versioned {
                 versions = versions.pop().filter(Option::is_some).into_iter().collect();
             }
+            versions.dedup_by(|one, other| one.is_none() && other.is_none());
             if !versions.is_empty() {
                 wanted.insert(format!("copy/{key}"), versions);
             }
@@ -306,7 +325,9 @@ impl Mirrored {
         let objects = |versions: &Vec<SimVersion>| {
             let first = if versioned { 0 } else { versions.len() - 1 };
             let objects = versions[first..].iter().map(|it| it.object.clone());
-            objects.filter(|object| versioned || object.is_some()).collect::<Vec<_>>()
+            let mut objects: Vec<_> = objects.filter(|object| versioned || object.is_some()).collect();
+            objects.dedup_by(|one, other| one.is_none() && other.is_none());
+            objects
         };
         let there = there.map(|(place, all)| (place.key.clone(), objects(all)));
         let there: BTreeMap<_, _> = there.filter(|(_, objects)| !objects.is_empty()).collect();
@@ -461,6 +482,102 @@ fn a_bucket_that_the_target_lost_is_filled_again_after_the_next_start() {
     let mut feed = again.feed(&store);
     mirrored.converge(&store, &again, &mut feed);
     mirrored.check(&store, "b", true);
+}
+
+#[test]
+fn a_target_that_refused_a_bucket_is_asked_again_after_a_while() {
+    let mirrored = Mirrored::new(true, 1);
+    lose_bucket(&mirrored);
+    mirrored.target.0.lock().unwrap().refuses_buckets = true;
+    let store = mirrored.open().unwrap();
+    bucket(&store, true);
+    put(&store, "k0", b"one", "1");
+    let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+    let mut feed = mirror.feed(&store);
+    let mut asked_after = |steps: u32| {
+        for _ in 0..steps {
+            drop(feed.step(&mirror, &store, &mut target));
+        }
+        mirrored.target.0.lock().unwrap().asked_buckets
+    };
+    let asked = asked_after(20);
+    assert!(asked > 0 && asked == asked_after(20), "each step asks");
+    let (_, why) = mirror.figures().last_error.unwrap();
+    assert!(why.contains("a bucket is not made") && why.contains("AccessDenied"), "{why}");
+    mirrored.target.0.lock().unwrap().refuses_buckets = false;
+    feed.buckets.retry_now();
+    mirrored.converge(&store, &mirror, &mut feed);
+    assert!(!mirrored.target.0.lock().unwrap().missing.contains("b"));
+    mirrored.check(&store, "b", true);
+}
+
+#[test]
+fn a_bucket_that_was_emptied_and_deleted_before_a_restart_is_emptied_at_the_target() {
+    let mirrored = Mirrored::new(false, 1);
+    let store = mirrored.open().unwrap();
+    bucket(&store, false);
+    put(&store, "k0", b"one", "1");
+    put(&store, "k1", b"two", "1");
+    let mirror = mirrored.mirror();
+    let mut feed = mirror.feed(&store);
+    mirrored.converge(&store, &mirror, &mut feed);
+    feed.end(&mirror, &store);
+    delete(&store, "k0", Selector::Current);
+    delete(&store, "k1", Selector::Current);
+    store.delete_bucket("b").unwrap();
+    let mirror = mirrored.mirror();
+    let mut feed = mirror.feed(&store);
+    mirrored.converge(&store, &mirror, &mut feed);
+    assert_eq!(mirrored.target.0.lock().unwrap().keys, BTreeMap::new());
+    assert_eq!(mirror.figures().removed, 2);
+}
+
+#[test]
+fn a_bucket_that_is_gone_on_both_sides_holds_nothing_back() {
+    let mirrored = Mirrored::new(false, 1);
+    let store = mirrored.open().unwrap();
+    bucket(&store, false);
+    put(&store, "k0", b"one", "1");
+    let mirror = mirrored.mirror();
+    let mut feed = mirror.feed(&store);
+    mirrored.converge(&store, &mirror, &mut feed);
+    delete(&store, "k0", Selector::Current);
+    store.delete_bucket("b").unwrap();
+    lose_bucket(&mirrored);
+    mirrored.converge(&store, &mirror, &mut feed);
+    assert_eq!(mirror.figures().failing_keys, 0);
+}
+
+#[test]
+fn a_target_that_keeps_one_of_several_markers_in_a_row_has_the_versions_in_order() {
+    for at_once in [true, false] {
+        let mirrored = Mirrored::new(true, 1);
+        mirrored.target.0.lock().unwrap().keeps_one_marker = true;
+        let store = mirrored.open().unwrap();
+        bucket(&store, true);
+        let mirror = mirrored.mirror();
+        let mut feed = mirror.feed(&store);
+        // The same bytes twice in a row are two versions.
+        for change in ["x", "x", "", "", "x", "y", "", "", ""] {
+            match change.is_empty() {
+                true => delete(&store, "k0", Selector::Current),
+                false => assert!(put(&store, "k0", change.as_bytes(), "1")),
+            }
+            if !at_once {
+                mirrored.converge(&store, &mirror, &mut feed);
+            }
+        }
+        mirrored.converge(&store, &mirror, &mut feed);
+        // Nothing is sent again.
+        mirror.resync();
+        mirrored.converge(&store, &mirror, &mut feed);
+        let state = mirrored.target.0.lock().unwrap();
+        let place = MirrorPlace { bucket: "b".into(), key: "copy/k0".into() };
+        let bodies = state.keys[&place].iter().map(|it| it.object.as_ref().map_or(&b""[..], |it| &it.0));
+        let wanted: [&[u8]; 6] = [b"x", b"x", b"", b"x", b"y", b""];
+        assert_eq!(bodies.collect::<Vec<_>>(), wanted);
+        assert_eq!((state.puts, mirror.figures().removed), (4, 0), "at once: {at_once}");
+    }
 }
 
 /// Makes the target refuse these keys, and no others.
