@@ -172,10 +172,7 @@ impl Mirror {
         let signer = settings.server.signer();
         let figures = MirrorFigures {
             name: settings.name.clone(),
-            target: format!(
-                "{} {}/{}",
-                settings.server.endpoint, settings.target_bucket, settings.target_prefix
-            ),
+            target: settings.target(),
             ..MirrorFigures::default()
         };
         Ok(Self {

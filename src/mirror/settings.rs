@@ -1,5 +1,6 @@
 //! The tables `[[mirror]]` of the configuration file.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ pub struct MirrorSettings {
     pub sources: Vec<(String, String)>,
     /// The bucket at the target, where `{bucket}` stands for the name of the source.
     pub target_bucket: String,
+    /// The buckets at the target that have other names, by those of their sources.
+    pub target_buckets: BTreeMap<String, String>,
     /// The beginning of all keys at the target: empty, or with a `/` at its end.
     pub target_prefix: String,
     /// The most bytes a second; zero for no limit.
@@ -78,6 +81,7 @@ struct MirrorTable {
     fingerprint: Option<Spanned<String>>,
     buckets: Option<Vec<Spanned<String>>>,
     target_bucket: Option<Spanned<String>>,
+    target_buckets: Option<Spanned<BTreeMap<String, String>>>,
     target_prefix: Option<Spanned<String>>,
     rate: Option<Spanned<String>>,
     hours: Option<Spanned<String>>,
@@ -137,6 +141,13 @@ impl MirrorSettings {
         Ok(mirrors)
     }
 
+    /// The server and the buckets of the target, for operators.
+    pub fn target(&self) -> String {
+        let named = self.target_buckets.iter().map(|(bucket, there)| format!(", {bucket} as {there}"));
+        let Self { server, target_bucket, target_prefix, .. } = self;
+        format!("{} {target_bucket}/{target_prefix}{}", server.endpoint, named.collect::<String>())
+    }
+
     /// The place of a key at the target; `None` for one that is not mirrored.
     pub fn place(&self, bucket: &str, key: &str) -> Option<MirrorPlace> {
         let is_named = |(name, prefix): &(String, String)| name == bucket && key.starts_with(&**prefix);
@@ -149,7 +160,8 @@ impl MirrorSettings {
 
     /// The bucket at the target.
     pub fn bucket_for(&self, bucket: &str) -> String {
-        self.target_bucket.replace(BUCKET_MARK, bucket)
+        let named = self.target_buckets.get(bucket).cloned();
+        named.unwrap_or_else(|| self.target_bucket.replace(BUCKET_MARK, bucket))
     }
 
     /// The beginnings of keys of a bucket that are mirrored; none where the bucket is not.
@@ -188,23 +200,46 @@ impl MirrorTable {
             }
             None => BUCKET_MARK.to_owned(),
         };
-        let many = sources.is_empty() || sources.iter().any(|(bucket, _)| *bucket != sources[0].0);
-        if let Some(bucket) =
-            self.target_bucket.as_ref().filter(|_| many && !target_bucket.contains(BUCKET_MARK))
-        {
-            return Err((bucket.span(), "several buckets need `{bucket}` in `target_bucket`".to_owned()));
-        }
         let prefix = self.target_prefix.as_ref().map_or(Ok(String::new()), settings::prefix_of)?;
-        Ok(MirrorSettings {
+        let mirror = MirrorSettings {
             server: self.server().settings(&variables, whole, files)?,
             sources,
             target_bucket,
+            target_buckets: self.target_buckets.as_ref().map_or(Ok(BTreeMap::new()), target_buckets_of)?,
             target_prefix: if prefix.is_empty() { prefix } else { format!("{prefix}/") },
             rate: settings::rate_of(self.rate.as_ref())?,
             hours: self.hours.as_ref().map_or(Ok(ActiveHours::default()), hours_of)?,
             workers: self.workers.as_ref().map_or(Ok(WORKERS), workers_of)?,
             name,
-        })
+        };
+        self.check_target_buckets(&mirror)?;
+        Ok(mirror)
+    }
+
+    /// Two buckets in one of the target would remove each other's objects there.
+    fn check_target_buckets(&self, mirror: &MirrorSettings) -> Result<(), SettingProblem> {
+        let named: BTreeSet<_> = mirror.sources.iter().map(|(bucket, _)| bucket).collect();
+        if let Some(given) = &self.target_buckets
+            && let Some(unknown) = mirror.target_buckets.keys().find(|bucket| !named.contains(bucket))
+        {
+            return Err((given.span(), format!("{unknown:?} is not one of `buckets`")));
+        }
+        let targets: BTreeSet<_> = named.iter().map(|bucket| mirror.bucket_for(bucket)).collect();
+        let is_shared = match named.is_empty() {
+            true => !mirror.target_bucket.contains(BUCKET_MARK),
+            false => targets.len() < named.len(),
+        };
+        if !is_shared {
+            return Ok(());
+        }
+        let spans =
+            [self.target_bucket.as_ref().map(Spanned::span), self.target_buckets.as_ref().map(Spanned::span)];
+        let at = spans.into_iter().flatten().next().unwrap_or_default();
+        Err((
+            at,
+            "several buckets need `{bucket}` in `target_bucket`, or names of their own in `target_buckets`"
+                .to_owned(),
+        ))
     }
 }
 
@@ -219,6 +254,16 @@ fn source_of(value: &Spanned<String>) -> Result<(String, String), SettingProblem
         return Err((value.span(), format!("{bucket:?} is not the name of a bucket")));
     }
     Ok((bucket.to_owned(), prefix.to_owned()))
+}
+
+fn target_buckets_of(
+    value: &Spanned<BTreeMap<String, String>>,
+) -> Result<BTreeMap<String, String>, SettingProblem> {
+    let names = value.get_ref();
+    match names.values().find(|name| !settings::is_bucket(name)) {
+        Some(name) => Err((value.span(), format!("{name:?} is not the name of a bucket"))),
+        None => Ok(names.clone()),
+    }
 }
 
 fn hours_of(value: &Spanned<String>) -> Result<ActiveHours, SettingProblem> {
@@ -278,6 +323,28 @@ mod tests {
         }
         let twice = parse(&format!("{WHOLE}{WHOLE}")).unwrap_err();
         assert!(twice.contains("line 13") && twice.contains("name"), "{twice}");
+    }
+
+    #[test]
+    fn buckets_may_have_names_of_their_own_at_the_target() {
+        let with = |names: &str| parse(&format!("{WHOLE}target_buckets = {{ {names} }}\n"));
+        let mirror = with("photos = 'films'").unwrap().remove(0);
+        assert_eq!((&*mirror.bucket_for("photos"), &*mirror.bucket_for("logs")), ("films", "copy-logs"));
+        assert_eq!(mirror.place("photos", "x").unwrap().bucket, "films");
+        assert_eq!(mirror.target(), "http://h:1 copy-{bucket}/a/b/, photos as films");
+        // All of them have one, so that one name of `target_bucket` is enough for the others.
+        let one = WHOLE.replace("copy-{bucket}", "copy");
+        assert!(parse(&format!("{one}target_buckets = {{ photos = 'films' }}\n")).is_ok());
+        for (names, word) in [
+            ("photos = 'copy-logs'", "several buckets"),
+            ("photos = 'abc', logs = 'abc'", "several buckets"),
+            ("photos = 'a b'", "\"a b\" is not the name of a bucket"),
+            ("other = 'theirs'", "\"other\" is not one of `buckets`"),
+        ] {
+            let problem = with(names).unwrap_err();
+            assert!(problem.contains("line 7:") || problem.contains("line 12:"), "{problem}");
+            assert!(problem.contains(word), "{names}: {problem}");
+        }
     }
 
     #[test]

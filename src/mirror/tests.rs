@@ -271,6 +271,7 @@ impl Mirrored {
             },
             sources: vec![],
             target_bucket: "{bucket}".into(),
+            target_buckets: BTreeMap::new(),
             target_prefix: "copy/".into(),
             rate: self.rate,
             hours: self.hours,
