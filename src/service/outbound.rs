@@ -1,10 +1,12 @@
 //! Mirrors, webhooks and the remote, for administrators.
 
 use super::Service;
+use super::audit::AuditRecord;
 use super::users::{UserError, check};
 use crate::auth::{Action, Identity};
 use crate::mirror::MirrorFigures;
 use crate::ops::{FollowerFigures, ShipFigures, TierFigures};
+use crate::s3::Request;
 use crate::webhook::TargetState;
 
 /// The state of everything that leaves the server by itself.
@@ -62,18 +64,47 @@ impl Service {
         })
     }
 
-    /// Lets a mirror start over.
+    /// Lets a mirror start over, on behalf of `identity`, who sent `request`. The attempt is in the audit log on return, if there is one.
     ///
     /// # Errors
-    /// [`UserError::Denied`]; [`UserError::Invalid`] for a name that no mirror has.
-    pub fn start_mirror_over(&self, identity: &Identity, name: &str) -> Result<(), UserError> {
-        check(identity, Action::AdminResyncMirror)?;
-        let mirror = self
-            .mirrors
-            .get(name)
-            .ok_or_else(|| UserError::Invalid(format!("there is no mirror `{name}`")))?;
-        log::info!("the mirror {name} starts over, as {:?} asks", identity.name());
-        mirror.resync();
-        Ok(())
+    /// [`UserError::Denied`]; [`UserError::Invalid`] for a name that no mirror has; [`UserError::Failed`] while the audit log cannot be
+    /// written.
+    pub fn start_mirror_over(
+        &self,
+        identity: &Identity,
+        request: &Request<'_>,
+        name: &str,
+    ) -> Result<(), UserError> {
+        let log = self.recorder.audit_log.as_deref();
+        if log.is_some_and(|log| !log.is_writable()) {
+            return Err(UserError::Failed("the audit log cannot be written".to_owned()));
+        }
+        let mirror = check(identity, Action::AdminResyncMirror).and_then(|()| {
+            let unknown = || UserError::Invalid(format!("there is no mirror `{name}`"));
+            self.mirrors.get(name).ok_or_else(unknown)
+        });
+        let (status, error) = match &mirror {
+            Ok(_) => (204, None),
+            Err(UserError::Denied(_)) => (403, Some("AccessDenied")),
+            Err(_) => (404, Some("NoSuchMirror")),
+        };
+        if let Ok(mirror) = &mirror {
+            log::info!("the mirror {name} starts over, as {:?} asks", identity.name());
+            mirror.resync();
+        }
+        let peer = request.peer.map(|peer| peer.ip().to_string());
+        let record = AuditRecord {
+            time: self.recorder.clock.now(),
+            user: Some(identity.name()),
+            person: identity.person().map(|person| &**person),
+            peer: peer.as_deref(),
+            action: "ResyncMirror",
+            subject: Some(name),
+            status: Some(status),
+            error,
+            ..AuditRecord::default()
+        };
+        log.into_iter().for_each(|log| log.record(std::slice::from_ref(&record)));
+        mirror.map(drop)
     }
 }

@@ -125,7 +125,13 @@ fn a_mirror_converges_whichever_server_is_killed() {
          buckets = ['photos']\ntarget_bucket = 'copy-{{bucket}}'\ntarget_prefix = 'box'\n"
     );
     fs::write(here.path().join("siltstone.toml"), table).unwrap();
-    let start_source = || start(here.path(), &near, &["--bucket", "photos", "--config", "siltstone.toml"]);
+    let start_source = || {
+        start(
+            here.path(),
+            &near,
+            &["--bucket", "photos", "--config", "siltstone.toml", "--audit-log", "audit.jsonl"],
+        )
+    };
     let start_target = || start(there.path(), &far, &["--bucket", "copy-photos"]);
     let (mut source, mut target) = (Some(start_source()), Some(start_target()));
     let (near_peer, far_peer) = (peer(&near, "photos"), peer(&far, "copy-photos"));
@@ -154,6 +160,8 @@ fn a_mirror_converges_whichever_server_is_killed() {
         }
     }
     let (source, target) = (source.unwrap(), target.unwrap());
+    let last = PeerCall { method: "PUT", key: "dir/key 1", ..PeerCall::default() };
+    PeerLink::new(&near_peer).ask_with(last, b"last").unwrap();
     eventually("the mirror is current", || is_current(&source));
     assert!(content(&near_peer, "") == content(&far_peer, "box/"), "the target differs");
     assert!(!content(&near_peer, "").is_empty());
@@ -170,6 +178,13 @@ fn a_mirror_converges_whichever_server_is_killed() {
     assert_eq!(verified.status.code(), Some(1));
     let resync = mirror(here.path(), &near, &["resync", "away"]);
     assert!(resync.status.success(), "{}", stderr_of(&resync));
+    let unknown = mirror(here.path(), &near, &["resync", "other"]);
+    assert!(stderr_of(&unknown).contains("No mirror has this name"), "{}", stderr_of(&unknown));
+    let audited = fs::read_to_string(here.path().join("audit.jsonl")).unwrap();
+    let attempts: Vec<_> = audited.lines().filter(|line| line.contains("\"ResyncMirror\"")).collect();
+    let [made, refused] = attempts[..] else { panic!("{audited}") };
+    assert!(made.contains("\"away\"") && made.contains("204"), "{made}");
+    assert!(refused.contains("\"other\"") && refused.contains("NoSuchMirror"), "{refused}");
     eventually("the target is mended", || content(&near_peer, "") == content(&far_peer, "box/"));
     assert_eq!(source.end(Signal::TERM).0, Some(0));
     assert_eq!(target.end(Signal::TERM).0, Some(0));

@@ -50,7 +50,8 @@ pub(super) fn resync(view: &View<'_>) -> Result<Response, Refusal> {
     if view.given("sure").is_none() {
         return respond(view, 400, Some("Tick the box to let the mirror start over.".to_owned()));
     }
-    view.console.service.start_mirror_over(&view.visitor.identity, name).map_err(|error| refusal(&error))?;
+    let service = &view.console.service;
+    service.start_mirror_over(&view.visitor.identity, view.request, name).map_err(|error| refusal(&error))?;
     Ok(see_other(&view.link("outbound", &[])))
 }
 

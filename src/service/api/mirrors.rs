@@ -7,9 +7,9 @@ use crate::auth::{Action, Identity};
 use crate::base::Timestamp;
 use crate::mirror::{MirrorFigures, MirrorRefusal, MirrorState};
 use crate::ops::FollowerFigures;
-use crate::s3::Response;
+use crate::s3::{Request, Response};
 use crate::service::Service;
-use crate::service::users::check;
+use crate::service::users::{UserError, check};
 
 impl Service {
     /// The mirrors with their figures.
@@ -24,12 +24,17 @@ impl Service {
     }
 
     /// Lets a mirror start over.
-    pub(super) fn resync_mirror(&self, identity: &Identity, name: &str) -> Result<Response, ApiError> {
-        check(identity, Action::AdminResyncMirror)?;
-        let mirror = self.mirrors.get(name);
-        let mirror = mirror.ok_or_else(|| ApiError::new(404, "NoSuchMirror", "No mirror has this name."))?;
-        mirror.resync();
-        Ok(done())
+    pub(super) fn resync_mirror(
+        &self,
+        identity: &Identity,
+        request: &Request<'_>,
+        name: &str,
+    ) -> Result<Response, ApiError> {
+        match self.start_mirror_over(identity, request, name) {
+            Ok(()) => Ok(done()),
+            Err(UserError::Invalid(_)) => Err(ApiError::new(404, "NoSuchMirror", "No mirror has this name.")),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

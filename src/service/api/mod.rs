@@ -226,7 +226,7 @@ impl Service {
             (ApiResource::State, Method::Get) => self.state(identity),
             (ApiResource::Mirrors, Method::Get) => self.mirrors(identity),
             (ApiResource::Webhooks, Method::Get) => self.webhooks(identity),
-            (ApiResource::MirrorResync(name), Method::Post) => self.resync_mirror(identity, name),
+            (ApiResource::MirrorResync(name), Method::Post) => self.resync_mirror(identity, request, name),
             (resource, _) => Err(ApiError::not_allowed(resource)),
         }
     }
