@@ -15,6 +15,7 @@ mod pages;
 mod progress;
 mod rebuild;
 mod remote;
+mod server_keys;
 mod show;
 mod stats;
 mod top;

@@ -22,6 +22,7 @@ use siltstone::base::{Entropy as _, OsEntropy, Timestamp};
 use siltstone::client::RequestSigner;
 
 use crate::outcome::{Failure, Outcome};
+use crate::server_keys::ServerKeys;
 use finding::{Finding, Severity};
 use session::Session;
 use wire::Target;
@@ -59,25 +60,8 @@ pub(crate) struct Arguments {
     /// URL of the server, as clients name it
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
-    /// Access key
-    #[arg(
-        long,
-        value_name = "KEY",
-        env = "SILTSTONE_ACCESS_KEY",
-        default_value = "",
-        hide_default_value = true
-    )]
-    access_key: String,
-    /// Secret key
-    #[arg(
-        long,
-        value_name = "SECRET",
-        env = "SILTSTONE_SECRET_KEY",
-        hide_env_values = true,
-        default_value = "",
-        hide_default_value = true
-    )]
-    secret_key: String,
+    #[command(flatten)]
+    keys: ServerKeys,
     /// Region that requests are signed for
     #[arg(long, value_name = "NAME", default_value = "us-east-1")]
     region: String,
@@ -144,7 +128,7 @@ impl Examination {
             return Ok(());
         }
         self.of_figures(&target);
-        if arguments.access_key.is_empty() {
+        if arguments.keys.access_key.is_empty() {
             let what = "requests with signatures are not examined";
             self.findings.push(Finding::note("keys", what, "name keys by --access-key and --secret-key"));
             return Ok(());
@@ -153,7 +137,8 @@ impl Examination {
         OsEntropy.fill(&mut random);
         let prefix = format!("siltstone-doctor-{}", siltstone::base::digest::to_hex(&random));
         let bucket = arguments.bucket.clone().unwrap_or_else(|| prefix.clone());
-        let signer = RequestSigner::new(&arguments.access_key, &arguments.secret_key, &arguments.region);
+        let signer =
+            RequestSigner::new(&arguments.keys.access_key, &arguments.keys.secret_key, &arguments.region);
         let session = Session { target, signer, bucket };
         self.of_requests(&session, &prefix, arguments.bucket.is_none());
         Ok(())

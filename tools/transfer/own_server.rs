@@ -17,6 +17,7 @@ use siltstone::service::{Service, ServiceSettings};
 use siltstone::store::{Store, StoreOptions};
 
 use super::buckets::{Credentials, Place};
+use crate::server_keys::ServerKeys;
 
 /// Memory that the requests of a transfer may reserve.
 const MEMORY_BYTES: u64 = 256 * MIB;
@@ -31,25 +32,8 @@ pub(crate) struct OwnServerArguments {
     /// URL of the server
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9000")]
     server: String,
-    /// Access key of this server
-    #[arg(
-        long,
-        value_name = "KEY",
-        env = "SILTSTONE_ACCESS_KEY",
-        default_value = "",
-        hide_default_value = true
-    )]
-    access_key: String,
-    /// Its secret key
-    #[arg(
-        long,
-        value_name = "SECRET",
-        env = "SILTSTONE_SECRET_KEY",
-        hide_env_values = true,
-        default_value = "",
-        hide_default_value = true
-    )]
-    secret_key: String,
+    #[command(flatten)]
+    keys: ServerKeys,
     /// Use the data directory (--data-dir) of a server that does not run
     #[arg(long, conflicts_with = "server")]
     offline: bool,
@@ -101,7 +85,7 @@ impl OwnServer<'_> {
     /// A message, if the URL is none.
     pub(super) fn place(&self, name: &str, region: &str, ca_file: Option<&Path>) -> Result<Place, String> {
         let (url, access_key, secret_key) = match self {
-            Self::Running(own) => (&own.server, &*own.access_key, &*own.secret_key),
+            Self::Running(own) => (&own.server, &*own.keys.access_key, &*own.keys.secret_key),
             Self::Offline(own) => (&own.url, &*own.keys.access_key, own.keys.secret_key.reveal()),
         };
         Place::open(name, url, &Credentials { access_key, secret_key, token: "" }, region, ca_file)
