@@ -12,7 +12,9 @@ use crate::base::{ChecksumAlgorithm, Timestamp};
 use crate::s3::checksum::ChecksumHasher;
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error, metadata};
-use crate::store::{Attributes, Checksum, Commit, CommittedVersion, CopyRange, ETag, Store, StoreError};
+use crate::store::{
+    Attributes, Checksum, Commit, CommittedVersion, CopyRange, ETag, Store, StoreError, stated_before,
+};
 use crate::xml::Writer;
 
 /// CopyObject. Durable when the response reports success. The copy keeps the entity tag and the parts of its source. The
@@ -205,7 +207,7 @@ fn response(
     (etag, written, kept, stated): (ETag, CommittedVersion, &[Checksum], Option<Timestamp>),
 ) -> Response {
     document.plain("ETag", etag);
-    document.plain("LastModified", stated.map_or(written.modified, |stated| stated.min(written.modified)));
+    document.plain("LastModified", stated_before(stated, written.modified).unwrap_or(written.modified));
     checksums::write(&mut document, kept);
     version_id::add_new_version_id(store, source.add_version_id(store, xml(200, document)), &written)
 }

@@ -123,7 +123,7 @@ pub use reclaim::Reclaimed;
 use requests::VersionChange;
 pub use requests::{
     Commit, CommittedVersion, Completion, ConfiguredBucket, CopyRange, Deleted, Deletion, NewBucket,
-    NewUpload, Selector,
+    NewUpload, Selector, stated_before,
 };
 pub use scrub::{DamagedObject, ScrubPace, Scrubbed};
 pub use ship::audit::{RemoteAudit, RemoteReach, audit_remote, delete_strangers, remote_reach};

@@ -84,6 +84,11 @@ pub struct Commit {
     pub stated_time: Option<Timestamp>,
 }
 
+/// The part of a stated time that a version of that commit has: none of one that is not before the commit.
+pub fn stated_before(stated: Option<Timestamp>, modified: Timestamp) -> Option<Timestamp> {
+    stated.filter(|stated| *stated < modified)
+}
+
 /// A change of the metadata of a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum VersionChange {

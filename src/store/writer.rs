@@ -13,6 +13,7 @@ use crate::format::{
 use crate::log::{Allocation, Segment, StreamExtent, WriteHead};
 use crate::store::committer::Committer;
 use crate::store::mutation::{Content, Mutation, Put, PutPart, StoredContent};
+use crate::store::requests::stated_before;
 use crate::store::shared::SharedStore;
 use crate::store::{Commit, CommittedVersion, ReadOnlyReason, StoreError};
 
@@ -117,7 +118,7 @@ impl Commit {
             controls: self.controls,
             controls_stamp: None,
             upload: None,
-            stated_time: self.stated_time.filter(|stated| *stated < modified),
+            stated_time: stated_before(self.stated_time, modified),
         }
     }
 }
