@@ -35,6 +35,8 @@ SILTSTONE_ACCESS_KEY and SILTSTONE_SECRET_KEY, or else those in the users file."
 
 /// The longest wait for the end of a mirror.
 const END_MAX: Duration = Duration::from_secs(5);
+/// The niceness of the threads of mirrors.
+const NICENESS: i32 = 10;
 /// Keys that the listing of the target may be ahead.
 const KEYS_AHEAD: usize = 4_096;
 /// The most keys that are named for one reason.
@@ -79,6 +81,7 @@ impl MirrorThreads {
         let start = |mirror: &Arc<Mirror>| {
             let mirror = Arc::clone(mirror);
             OutboundThread::start("mirror", Arc::clone(store), move |store, stopped| {
+                yield_to_requests();
                 run(&mirror, store, stopped);
             })
         };
@@ -88,6 +91,16 @@ impl MirrorThreads {
     /// Ends them, and saves their positions.
     pub(crate) fn end(self) {
         self.0.into_iter().for_each(|thread| thread.end(END_MAX, "an object of a mirror"));
+    }
+}
+
+/// Lowers the priority of this thread and of those that it starts: requests go first where there are too few processors for both.
+fn yield_to_requests() {
+    // Elsewhere the call concerns the whole process.
+    if cfg!(target_os = "linux")
+        && let Err(error) = rustix::process::setpriority_process(None, NICENESS)
+    {
+        log::info!("mirrors run at the priority of requests: {error}");
     }
 }
 
