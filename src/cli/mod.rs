@@ -39,6 +39,7 @@ mod service_manager;
 mod ship;
 mod signals;
 mod standby;
+mod standby_reads;
 mod tier;
 mod tls_files;
 mod user;
@@ -244,7 +245,8 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         CliCommand::Standby(arguments) => {
             let sections = Sections::read(config.as_deref(), environment)?;
             let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
-            match standby::follow(&arguments, &options, sections.remote.as_ref(), &manager)? {
+            let users = users_file(&options, environment, &mut Notes::default())?;
+            match standby::follow(&arguments, &options, sections.remote.as_ref(), users, &manager)? {
                 None => Ok(()),
                 promoted => serve(&options, sections, environment, notes, promoted),
             }
@@ -266,10 +268,23 @@ fn serve(
     mut notes: Notes,
     promoted: Option<Promoted>,
 ) -> Result<(), CliError> {
-    let keys = AdministratorKeys::from_environment(environment, &mut notes).map_err(CliError::usage)?;
-    keys.iter().try_for_each(|keys| keys.read().map(drop)).map_err(CliError::usage)?;
+    let users = users_file(options, environment, &mut notes)?;
     old_names::note_unused(environment, &mut notes);
     notes.log();
     let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
-    serve::serve(options, sections, UsersFile::new(options.users_path(), keys), &manager, promoted)
+    serve::serve(options, sections, users, &manager, promoted)
+}
+
+/// The users file, with the administrator of the environment.
+///
+/// # Errors
+/// The keys of the environment are wrong.
+fn users_file(
+    options: &ServerOptions,
+    environment: &Environment,
+    notes: &mut Notes,
+) -> Result<UsersFile, CliError> {
+    let keys = AdministratorKeys::from_environment(environment, notes).map_err(CliError::usage)?;
+    keys.iter().try_for_each(|keys| keys.read().map(drop)).map_err(CliError::usage)?;
+    Ok(UsersFile::new(options.users_path(), keys))
 }

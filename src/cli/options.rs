@@ -276,6 +276,11 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = TimeSpan::from_secs(limits::SHIP_WINDOW_SECS))]
     pub(crate) ship_window: TimeSpan,
 
+    /// Answer reads on a standby from the directory that it fills; the answers may be stale, and say so
+    #[arg(long, value_name = "BOOL", env = "SILTSTONE_STANDBY_READS", global = true)]
+    #[arg(action = ArgAction::Set, default_value_t = false)]
+    pub(crate) standby_reads: bool,
+
     /// Log that is kept for mirrors and other followers alone; one that is further behind starts over
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_FOLLOW_MAX", global = true)]
     #[arg(default_value_t = ByteCount(limits::FOLLOW_MAX_BYTES))]

@@ -142,7 +142,7 @@ fn create_users_file(options: &ServerOptions, users_file: &UsersFile) -> Result<
     Ok(generated.map(|keys| keys.access_key))
 }
 
-fn open_access_log(options: &ServerOptions) -> Result<Option<Arc<AccessLogFile>>, CliError> {
+pub(super) fn open_access_log(options: &ServerOptions) -> Result<Option<Arc<AccessLogFile>>, CliError> {
     let opened = options.access_log_path().map(|path| AccessLogFile::open(path, options.access_log_format));
     Ok(opened.transpose().map_err(CliError::start)?.map(Arc::new))
 }
@@ -236,15 +236,7 @@ fn open_store(
     let (tier, shipping) = (options.tier(), options.shipping());
     let remote = settings.map(RemoteSettings::remote).transpose();
     let remote = remote.map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
-    let options = store::StoreOptions {
-        buckets_max: options.buckets_max,
-        abort_uploads_after: Some(options.abort_uploads_after.0),
-        segment_max_bytes: options.segment_size.0,
-        segments_open_max: files.segments_open_max,
-        index_max_bytes: plan.index_max,
-        follow_max_bytes: options.follow_max.0,
-        ..store::StoreOptions::default()
-    };
+    let options = store_options(options, plan, files);
     let disk = OsFs::new(data_dir);
     if store::follows(&disk).map_err(|e| data_dir::refusal(data_dir, &OpenError::from(e)))? {
         let what = format!(
@@ -283,6 +275,23 @@ fn open_store(
     Ok(Arc::new(store))
 }
 
+/// The settings of the store.
+pub(super) fn store_options(
+    options: &ServerOptions,
+    plan: &MemoryPlan,
+    files: OpenFiles,
+) -> store::StoreOptions {
+    store::StoreOptions {
+        buckets_max: options.buckets_max,
+        abort_uploads_after: Some(options.abort_uploads_after.0),
+        segment_max_bytes: options.segment_size.0,
+        segments_open_max: files.segments_open_max,
+        index_max_bytes: plan.index_max,
+        follow_max_bytes: options.follow_max.0,
+        ..store::StoreOptions::default()
+    }
+}
+
 /// Lets the log be shipped from now on, where the options say so.
 fn begin_shipping(
     shipping: Option<ShipOptions>,
@@ -300,7 +309,8 @@ fn begin_shipping(
     Ok(())
 }
 
-fn service(
+/// The service of a store.
+pub(super) fn service(
     options: &ServerOptions,
     store: &Arc<Store>,
     authenticator: &Arc<Authenticator>,
@@ -351,7 +361,7 @@ fn console(
     })
 }
 
-fn authenticator(options: &ServerOptions, users: Users, clock: &Arc<dyn Clock>) -> Authenticator {
+pub(super) fn authenticator(options: &ServerOptions, users: Users, clock: &Arc<dyn Clock>) -> Authenticator {
     let authenticator = Authenticator::new(users, options.region.0.clone(), Arc::clone(clock));
     if options.sigv2_presigned { authenticator.with_version_2(addressing(options)) } else { authenticator }
 }

@@ -23,8 +23,11 @@ use super::open_files::OpenFiles;
 use super::option_values::TimeSpan;
 use super::options::ServerOptions;
 use super::promote::{PromoteRequest, Promotion};
+use super::serve;
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
+use super::standby_reads::StandbyReads;
+use super::users_file::UsersFile;
 
 /// The pause before the next parcel is looked for.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -57,6 +60,7 @@ pub(crate) fn follow(
     arguments: &StandbyArguments,
     options: &ServerOptions,
     remote: Option<&RemoteSettings>,
+    users_file: UsersFile,
     manager: &ServiceManager,
 ) -> Result<Option<Promoted>, CliError> {
     if arguments.takeover_after.is_some_and(|time| time.0 < TAKEOVER_AFTER_MIN) {
@@ -84,13 +88,23 @@ pub(crate) fn follow(
         // A second signal finds the first one waiting.
         let _ = stop.try_send(());
     };
-    let signals = Signals::watch(stop, || {})?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let reads = options.standby_reads.then(|| StandbyReads::new(options, users_file, &clock)).transpose()?;
+    let reloaded = reads.clone();
+    let signals = Signals::watch(stop, move || reloaded.iter().for_each(StandbyReads::reload))?;
     let service = StandbyService::new(options.metrics, options.dialect, Arc::new(OsEntropy));
     let service = Arc::new(service);
-    let front = listen(options, &clock, Arc::clone(&service))?;
+    let (plan, files) = plans(options)?;
+    let front = listen(options, (&plan, files), &clock, Arc::clone(&service))?;
     manager.ready();
-    let standby = Standby::new(remote, Arc::new(disk), clock);
+    let standby = Standby::new(remote, Arc::new(disk), Arc::clone(&clock));
+    let standby = match reads {
+        None => standby,
+        Some(reads) => {
+            let services = reads.services(options, &clock, &front.memory, &service);
+            standby.with_readers(serve::store_options(options, &plan, files), Box::new(services))
+        }
+    };
     let mut following = Following {
         standby,
         service: Arc::clone(&service),
@@ -113,19 +127,25 @@ pub(crate) fn follow(
     Ok(None)
 }
 
+/// The division of the memory and of the open files.
+fn plans(options: &ServerOptions) -> Result<(MemoryPlan, OpenFiles), CliError> {
+    let plan = MemoryPlan::make(options)?;
+    let files = OpenFiles::divide(plan.connections_max, plan.workers, listeners::console_files(options));
+    Ok((plan, files))
+}
+
 /// Starts the listener with the pages of the standby.
 fn listen(
     options: &ServerOptions,
+    (plan, files): (&MemoryPlan, OpenFiles),
     clock: &Arc<dyn Clock>,
     service: Arc<StandbyService>,
 ) -> Result<Front, CliError> {
-    let plan = MemoryPlan::make(options)?;
-    let files = OpenFiles::divide(plan.connections_max, plan.workers, listeners::console_files(options));
-    let front = Front::new(options, &plan)?;
+    let front = Front::new(options, plan)?;
     let tls = front.tls.as_ref().map(|(_, tls)| Arc::clone(tls));
     let scheme = if tls.is_some() { "https" } else { "http" };
     let memory = Arc::clone(&front.memory);
-    let config = Config { tls, memory, ..listeners::config(options, &plan, files) };
+    let config = Config { tls, memory, ..listeners::config(options, plan, files) };
     let running = RunningServer::start(config, clock, service)?;
     announce::listening(scheme, running.address());
     Ok(Front { running: Some(running), ..front })
@@ -158,7 +178,11 @@ impl Following {
         }
         let mut pause = Duration::ZERO;
         while self.stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            let begun = Instant::now();
             let stepped = self.standby.step(&mut no_progress);
+            if let Ok(StandbyStep { more: false, .. }) = &stepped {
+                self.service.show_whole(begun);
+            }
             pause = self.judge(stepped)?;
             self.show();
             if self.is_takeover_due()

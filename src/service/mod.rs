@@ -15,6 +15,7 @@ mod pages;
 pub mod permission;
 mod queries;
 mod recent;
+mod staleness;
 mod standby;
 mod users;
 mod website;
@@ -54,6 +55,8 @@ pub use outbound::{MirrorStatus, OutboundStatus};
 pub use pages::MetricsAccess;
 use recent::RecentRequests;
 pub use recent::{NotedRequest, NotedRequests};
+pub use staleness::Staleness;
+use standby::refused_write;
 pub use standby::{StandbyService, StandbyState};
 pub use users::{ChangeSender, GrantEntry, UserChange, UserDirectory, UserEntry, UserError};
 
@@ -113,6 +116,8 @@ struct RequestRecorder {
     recent: Arc<RecentRequests>,
     access_log: Arc<dyn AccessLog>,
     audit_log: Option<Arc<dyn AuditLog>>,
+    /// Marks the answers of a standby, which takes no writes.
+    staleness: Option<Arc<Staleness>>,
 }
 
 impl Handler for Service {
@@ -165,6 +170,7 @@ impl Service {
             recent: Arc::default(),
             access_log: Arc::new(ProcessLog),
             audit_log: None,
+            staleness: None,
         };
         let (failed_signatures, lifecycle) = (FailedSignatures::default(), Arc::default());
         let server_cors = ServerCors::new(&settings.cors_allow_origins);
@@ -225,6 +231,13 @@ impl Service {
         self
     }
 
+    /// The same service on the store of a standby: it answers reads alone, and marks all answers.
+    #[must_use]
+    pub fn with_staleness(mut self, staleness: Arc<Staleness>) -> Self {
+        self.recorder.staleness = Some(staleness);
+        self
+    }
+
     /// The same service, whose administrators may change the users of `directory`.
     #[must_use]
     pub fn with_users(self, directory: Arc<dyn UserDirectory>) -> Self {
@@ -263,6 +276,9 @@ impl Service {
         VendorHeaders::new(&request.headers, dialect).check()?;
         let (target, operation) = self.route(&request, &query, dialect)?;
         entry.operation = operation.as_str();
+        if self.recorder.staleness.is_some() && !matches!(request.method, Method::Get | Method::Head) {
+            return Err(refused_write());
+        }
         self.begin_audit(entry, operation, &target, &query);
         CountingBody::wrap(&mut request.body, received);
         let (identity, mut call) = match (operation, target) {
@@ -406,6 +422,10 @@ impl RequestRecorder {
         }
         let head = entry.method == Method::Head.as_str();
         let frame = ResponseFrame { dialect: entry.dialect, id: &entry.id, resource: &entry.path, head };
+        let outcome = match &self.staleness {
+            Some(staleness) => staleness.mark(outcome),
+            None => outcome,
+        };
         let mut response = render(outcome, frame);
         cors::add_headers(&mut response, cors);
         if let Some(log) = &self.audit_log {

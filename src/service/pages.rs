@@ -39,7 +39,8 @@ pub(super) fn by_minio_path(request: &Request<'_>) -> Option<&'static str> {
         return None;
     }
     match name {
-        "live" | "cluster/read" => Some("health"),
+        "live" => Some("health"),
+        "cluster/read" => Some("readable"),
         // A maintenance that takes this host down leaves no other.
         "cluster" if request.query.contains("maintenance=true") => Some("maintenance"),
         "ready" | "cluster" => Some("ready"),
@@ -65,6 +66,7 @@ impl Service {
         match (name, self.settings.metrics) {
             ("maintenance", _) => Ok(text(412, "There is no other server that would go on.\n")),
             ("health", _) => Ok(text(200, "alive\n")),
+            ("readable", _) => Ok(text(200, "readable\n")),
             ("ready", _) => Ok(self.ready()),
             ("metrics", access) if access.allows(request) => Ok(self.exposition()),
             ("metrics", MetricsAccess::Local) => Ok(text(
@@ -98,11 +100,16 @@ impl Service {
         told + undecided_remote(shipped_to)
     }
 
+    /// Shows the requests, the store and the memory.
+    pub(super) fn show_metrics(&self, page: &mut Exposition) {
+        self.recorder.metrics.show(page);
+        let clock_behind = self.context.store.clock_behind();
+        metrics::store(page, &self.context.health(), &self.context.memory.usage(), clock_behind);
+    }
+
     fn exposition(&self) -> Response {
         let mut page = Exposition::default();
-        self.recorder.metrics.show(&mut page);
-        let clock_behind = self.context.store.clock_behind();
-        metrics::store(&mut page, &self.context.health(), &self.context.memory.usage(), clock_behind);
+        self.show_metrics(&mut page);
         if let Some(expires) = self.certificate_expires() {
             metrics::certificate(&mut page, expires);
         }

@@ -1,10 +1,12 @@
-//! What a standby answers until it has taken over and opened its store: its pages for monitoring, and 503 to everything else.
+//! What a standby answers until it has taken over and opened its store: its pages for monitoring, reads if it has a service for them, and
+//! 503 to everything else.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::metrics::{self, Exposition};
 use super::pages::{MetricsAccess, by_minio_path, exposition, text};
+use super::{Service, Staleness};
 use crate::base::{Entropy, limits};
 use crate::ops::StandbyFigures;
 use crate::s3::render::{ResponseFrame, render};
@@ -29,6 +31,9 @@ pub struct StandbyState {
 /// The handler of a standby.
 pub struct StandbyService {
     state: Mutex<StandbyState>,
+    /// Answers the reads, while there is a store for them.
+    reads: Mutex<Option<Arc<Service>>>,
+    staleness: Arc<Staleness>,
     metrics: MetricsAccess,
     dialect: Dialect,
     entropy: Arc<dyn Entropy>,
@@ -37,7 +42,8 @@ pub struct StandbyService {
 impl StandbyService {
     /// A handler whose request ids come from `entropy`.
     pub fn new(metrics: MetricsAccess, dialect: Dialect, entropy: Arc<dyn Entropy>) -> Self {
-        Self { state: Mutex::default(), metrics, dialect, entropy }
+        let (state, reads, staleness) = (Mutex::default(), Mutex::default(), Arc::default());
+        Self { state, reads, staleness, metrics, dialect, entropy }
     }
 
     /// Says from now on that this host opens its store.
@@ -50,6 +56,30 @@ impl StandbyService {
         *self.lock() = state;
     }
 
+    /// Remembers that the directory had at `time` all that the remote had then. Before the first such time no reads are answered.
+    pub fn show_whole(&self, time: Instant) {
+        self.staleness.show_whole(time);
+    }
+
+    /// Lets `service` answer the reads from now on.
+    pub fn open_reads(&self, service: Service) {
+        let service = service.with_staleness(Arc::clone(&self.staleness));
+        *self.reads.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(service));
+    }
+
+    /// Answers no more reads. Those that have begun go on.
+    pub fn close_reads(&self) {
+        let last = self.reads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The memory of its store is freed after the lock is released.
+        drop(last);
+    }
+
+    /// The service that answers reads, if they can be answered.
+    fn reads(&self) -> Option<Arc<Service>> {
+        self.staleness.seconds()?;
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn lock(&self) -> MutexGuard<'_, StandbyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,10 +88,13 @@ impl StandbyService {
         match (name, self.metrics) {
             ("health", _) => text(200, "alive\n"),
             ("ready", _) => text(503, &self.obstacle()),
+            ("readable", _) if self.reads().is_some() => text(200, "readable\n"),
+            ("readable", _) => text(503, &self.obstacle()),
             ("metrics", access) if access.allows(request) => {
                 let state = self.lock().clone();
                 let mut page = Exposition::default();
                 metrics::standby(&mut page, &state);
+                self.reads().iter().for_each(|reads| reads.show_metrics(&mut page));
                 exposition(page)
             }
             _ => text(404, "A standby has no such page.\n"),
@@ -81,7 +114,9 @@ impl StandbyService {
             return "a standby, which is being filled\n".to_owned();
         }
         let StandbyFigures { epoch, waiting_groups: groups, lag_bytes: bytes, .. } = figures;
-        format!("a standby of reign {epoch}, {groups} groups, {bytes} bytes and {} s behind\n", lag.as_secs())
+        let lag = lag.as_secs();
+        let reads = if self.reads().is_some() { ", which answers reads" } else { "" };
+        format!("a standby of reign {epoch}, {groups} groups, {bytes} bytes and {lag} s behind{reads}\n")
     }
 
     fn refusal(&self, error: S3Error, resource: &str, head: bool) -> Response {
@@ -92,7 +127,14 @@ impl StandbyService {
 
 impl Handler for StandbyService {
     fn handle(&self, request: Request<'_>) -> Response {
+        let reads = self.reads();
+        // At the host of a bucket the paths of pages are keys.
+        let is_of_bucket = reads.as_ref().is_some_and(|reads| reads.is_host_of_bucket(&request));
         let name = request.path.strip_prefix("/-/").or_else(|| by_minio_path(&request));
+        let name = name.filter(|_| !is_of_bucket);
+        if let (None, Some(reads)) = (name, reads) {
+            return reads.handle(request);
+        }
         let head = matches!(request.method, Method::Head);
         if let Some(name) = name.filter(|_| head || matches!(request.method, Method::Get)) {
             let answer = self.page(name, &request);
@@ -109,11 +151,28 @@ impl Handler for StandbyService {
         self.refusal(error, &request.path, head)
     }
 
-    fn overloaded(&self, _: Option<&Request<'_>>) -> Response {
-        self.refusal(S3Error::slow_down(), "", false)
+    fn overloaded(&self, request: Option<&Request<'_>>) -> Response {
+        match self.reads() {
+            Some(reads) => reads.overloaded(request),
+            None => self.refusal(S3Error::slow_down(), "", false),
+        }
     }
 
     fn refused(&self, error: S3Error) -> Response {
-        self.refusal(error, "", false)
+        match self.reads() {
+            Some(reads) => reads.refused(error),
+            None => self.refusal(error, "", false),
+        }
     }
+
+    fn note_queue_wait(&self, waited: Duration) {
+        self.reads().iter().for_each(|reads| reads.note_queue_wait(waited));
+    }
+}
+
+/// The refusal of a write by a standby that answers reads.
+pub(super) fn refused_write() -> S3Error {
+    S3Error::new(ErrorCode::ServiceUnavailable)
+        .message("This host is a standby: it answers reads alone, and another one takes the writes.")
+        .header("Retry-After", STANDBY_RETRY_SECS.to_string())
 }

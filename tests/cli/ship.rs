@@ -257,3 +257,84 @@ fn a_standby_says_what_it_lacks() {
     let short = ["--config", "siltstone.toml", "--ship", "async", "--takeover-after", "14s"];
     assert!(refused(&short).contains("--takeover-after: at least 15s"));
 }
+
+/// The seconds that an answer says it may be stale.
+fn stale(answer: &str) -> Option<u64> {
+    let line = answer.lines().find_map(|line| line.strip_prefix("x-svc-siltstone-stale: "))?;
+    assert!(answer.contains(&format!("\r\nAge: {line}\r\n")), "{answer}");
+    Some(line.parse().unwrap())
+}
+
+#[test]
+fn a_standby_answers_reads_and_says_how_stale_they_may_be() {
+    let (here, there, elsewhere) =
+        (TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap());
+    let remote = start(there.path(), "127.0.0.1:0", &[]);
+    fs::write(here.path().join("siltstone.toml"), section(remote.address())).unwrap();
+    let both = section(remote.address());
+    fs::write(elsewhere.path().join("siltstone.toml"), format!("standby_reads = true\n{both}")).unwrap();
+    let anonymous =
+        "[[user]]\nname = 'anonymous'\n[[user.allow]]\nactions = ['GetObject']\nresources = ['*']\n";
+    for dir in [&here, &elsewhere] {
+        fs::write(dir.path().join("users.toml"), anonymous).unwrap();
+    }
+    assert_eq!(start(here.path(), "127.0.0.1:0", &[]).end(Signal::TERM).0, Some(0));
+    init(here.path());
+    let shipping =
+        ["--config", "siltstone.toml", "--users", "users.toml", "--ship", "async", "--ship-every", "100ms"];
+    let writer = start(here.path(), "127.0.0.1:0", &shipping);
+    (0..3).for_each(|nth| put_soon(&writer, nth));
+    let following = [["standby"].as_slice(), &shipping].concat();
+    let standby = start(elsewhere.path(), "127.0.0.1:0", &following);
+    eventually("it answers reads", || standby.get("/-/readable").contains(" 200 "));
+    assert!(standby.get("/minio/health/cluster/read").contains(" 200 "));
+    let objects = client(standby.address());
+    eventually("the objects are there", || get(&objects, 2).is_ok());
+    assert!((0..3).all(|nth| get(&objects, nth).unwrap() == super::tier::bytes(nth)));
+
+    // Writes are refused, and every answer is marked.
+    let refused = put(&objects, 0).unwrap_err().to_string();
+    assert!(refused.contains("503"), "{refused}");
+    assert!(standby.get("/-/ready").contains(" 503 "), "a put would not succeed");
+    assert!(standby.answer("/-/ready").contains(" behind, which answers reads\n"));
+    assert!(standby.get("/-/api/1/users").contains(" 404 "));
+    let answer = standby.answer("/cold/none");
+    assert!(answer.contains(" 403 ") || answer.contains(" 404 "), "{answer}");
+    assert!(stale(&answer).is_some_and(|seconds| seconds < 60), "{answer}");
+    assert_eq!(stale(&writer.answer("/cold/none")), None);
+    let metrics = standby.answer("/-/metrics");
+    for line in
+        ["siltstone_requests_total{operation=\"GetObject\",status=\"2xx\"} ", "siltstone_ship_lag_seconds "]
+    {
+        assert!(metrics.contains(&format!("\n{line}")), "{line} is missing from {metrics}");
+    }
+    let families: Vec<_> = metrics.lines().filter(|line| line.starts_with("# TYPE ")).collect();
+    assert!(families.iter().all(|one| families.iter().filter(|other| one == *other).count() == 1));
+
+    // Later writes follow, and go on following after a restart.
+    put_soon(&writer, 3);
+    eventually("it is seen", || get(&objects, 3).is_ok_and(|found| found == super::tier::bytes(3)));
+    client(writer.address()).delete("object-0", SOON).unwrap();
+    eventually("it is gone", || matches!(get(&objects, 0), Err(RemoteError::Missing)));
+    assert_eq!(standby.end(Signal::TERM).0, Some(0));
+    let standby = start(elsewhere.path(), "127.0.0.1:0", &following);
+    let objects = client(standby.address());
+    eventually("it answers reads again", || get(&objects, 3).is_ok());
+
+    // Without the remote the marks grow, and reads go on.
+    let age = stale(&standby.answer("/cold/none")).unwrap();
+    remote.signal(Signal::STOP);
+    eventually("the marks grow", || stale(&standby.answer("/cold/none")).unwrap() > age + 3);
+    assert!(get(&objects, 3).unwrap() == super::tier::bytes(3));
+    remote.signal(Signal::CONT);
+
+    shipped(&writer);
+    writer.signal(Signal::STOP);
+    eventually("it is promoted", || promote(elsewhere.path(), &[]).is_ok());
+    put_soon(&standby, 4);
+    assert!((1..5).all(|nth| get(&objects, nth).unwrap() == super::tier::bytes(nth)));
+    assert_eq!(stale(&standby.answer("/cold/none")), None);
+    writer.signal(Signal::CONT);
+    drop(writer.end(Signal::TERM));
+    assert_eq!(standby.end(Signal::TERM).0, Some(0));
+}

@@ -13,7 +13,7 @@ fn page(server: &Server, method: &str, target: &str) -> Answer {
 #[test]
 fn health_and_readiness_need_no_signature() {
     let server = Server::new();
-    for (target, text) in [("/-/health", "alive\n"), ("/-/ready", "ready\n")] {
+    for (target, text) in [("/-/health", "alive\n"), ("/-/readable", "readable\n"), ("/-/ready", "ready\n")] {
         let answer = page(&server, "GET", target);
         assert_eq!((answer.status, answer.text()), (200, text));
         page(&server, "HEAD", target).is_bare(200);
@@ -29,7 +29,7 @@ fn the_health_pages_of_minio_answer_as_ours() {
         ("/minio/health/live", "alive\n"),
         ("/minio/health/ready", "ready\n"),
         ("/minio/health/cluster", "ready\n"),
-        ("/minio/health/cluster/read", "alive\n"),
+        ("/minio/health/cluster/read", "readable\n"),
     ] {
         let answer = page(&server, "GET", target);
         assert_eq!((answer.status, answer.text()), (200, text));

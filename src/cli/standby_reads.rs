@@ -1,0 +1,101 @@
+//! The reads of a standby: a service on the store of its directory, with the users of the writer.
+
+use std::sync::Arc;
+
+use log::{error, info};
+use siltstone::auth::Authenticator;
+use siltstone::base::{Budget, Clock};
+use siltstone::service::StandbyService;
+use siltstone::store::{OwnerQuotas, StandbyReaders, Store};
+use siltstone::webhook::WebhookFigures;
+
+use super::CliError;
+use super::access_log::AccessLogFile;
+use super::options::ServerOptions;
+use super::serve;
+use super::users_file::UsersFile;
+
+/// The users of the reads, and the log of these.
+#[derive(Clone)]
+pub(crate) struct StandbyReads {
+    users_file: Arc<UsersFile>,
+    authenticator: Arc<Authenticator>,
+    quotas: OwnerQuotas,
+    access_log: Option<Arc<AccessLogFile>>,
+}
+
+impl StandbyReads {
+    /// Reads the users.
+    ///
+    /// # Errors
+    /// There are none, or the access log cannot be opened.
+    pub(crate) fn new(
+        options: &ServerOptions,
+        users_file: UsersFile,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, CliError> {
+        let (users, _) = users_file.read().map_err(|problem| {
+            CliError::start(format!("--standby-reads needs the users of the writer: {problem}"))
+        })?;
+        let quotas = users.quotas().clone();
+        let authenticator = Arc::new(serve::authenticator(options, users, clock));
+        let access_log = serve::open_access_log(options)?;
+        Ok(Self { users_file: Arc::new(users_file), authenticator, quotas, access_log })
+    }
+
+    /// Lets `listener` answer the reads, as requests that share `memory`.
+    pub(crate) fn services(
+        self,
+        options: &ServerOptions,
+        clock: &Arc<dyn Clock>,
+        memory: &Arc<Budget>,
+        listener: &Arc<StandbyService>,
+    ) -> ReadServices {
+        let (clock, memory, listener) = (Arc::clone(clock), Arc::clone(memory), Arc::clone(listener));
+        ReadServices { reads: self, options: options.clone(), clock, memory, listener }
+    }
+
+    /// Reads the users file again, and opens the access log again. If the file is broken the previous users stay in effect.
+    pub(crate) fn reload(&self) {
+        self.access_log.iter().for_each(|log| log.reopen());
+        match self.users_file.read() {
+            Ok((users, _)) => {
+                self.authenticator.replace(users);
+                info!("the users file was read again");
+            }
+            Err(problem) => error!("the users are unchanged: {problem}"),
+        }
+    }
+}
+
+/// Services on the stores of a standby, one after the other.
+pub(crate) struct ReadServices {
+    reads: StandbyReads,
+    options: ServerOptions,
+    clock: Arc<dyn Clock>,
+    memory: Arc<Budget>,
+    listener: Arc<StandbyService>,
+}
+
+impl StandbyReaders for ReadServices {
+    fn open(&self, store: Arc<Store>) {
+        let StandbyReads { authenticator, quotas, access_log, .. } = &self.reads;
+        store.configure_owner_quotas(quotas.clone());
+        let webhooks = WebhookFigures::new();
+        match serve::service(&self.options, &store, authenticator, &self.clock, &self.memory, &webhooks) {
+            Ok(service) => {
+                info!("reads are answered as soon as the directory has all that the remote has");
+                self.listener.open_reads(match access_log {
+                    Some(log) => service.with_access_log(log.clone()),
+                    None => service,
+                });
+            }
+            Err(problem) => error!("no reads are answered: {problem}"),
+        }
+    }
+
+    fn close(&self) {
+        self.listener.close_reads();
+        info!("no more reads are answered for now");
+    }
+}
