@@ -36,7 +36,7 @@ pub(super) struct ReaderStore {
 
 enum ReaderState {
     Closed,
-    Open(FollowedStore),
+    Open(Box<FollowedStore>),
     /// The directory could not be read. It is tried again after it has been filled again.
     Failed,
 }
@@ -66,7 +66,7 @@ impl ReaderStore {
                     Ok((store, log)) => {
                         let followed = FollowedStore { store: Arc::new(store), log, next: None };
                         self.readers.open(followed.store.clone());
-                        self.state = ReaderState::Open(followed);
+                        self.state = ReaderState::Open(Box::new(followed));
                     }
                     Err(error) => self.fail(&error),
                 }
