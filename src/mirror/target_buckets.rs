@@ -111,7 +111,12 @@ impl TargetBuckets {
             target.make_bucket(&name)?;
         }
         if self.made.contains(&name) && source.versioning == Versioning::Enabled {
-            target.enable_versions(&name)?;
+            match target.enable_versions(&name) {
+                Err(PeerError::Unsupported(why)) => {
+                    log::info!("mirror {}: {name} keeps the current objects alone: {why}", settings.name);
+                }
+                enabled => enabled?,
+            }
         }
         Ok(wanted.asked.then_some(name))
     }

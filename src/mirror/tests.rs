@@ -42,6 +42,8 @@ struct SimState {
     missing: BTreeSet<String>,
     /// Whether it makes no buckets.
     refuses_buckets: bool,
+    /// Whether it refuses to let buckets keep versions, as Garage does.
+    has_no_versions: bool,
     /// The buckets that it was asked to make.
     asked_buckets: u64,
     /// Whether a marker that follows another is not kept, as by Ceph.
@@ -124,8 +126,12 @@ impl MirrorTarget for SimTarget {
     fn enable_versions(&mut self, bucket: &str) -> Result<(), PeerError> {
         self.call(|state| {
             assert!(!state.missing.contains(bucket));
+            if state.has_no_versions {
+                return Err(PeerError::Unsupported("501 NotImplemented".to_owned()));
+            }
             state.versioned = true;
-        })
+            Ok(())
+        })?
     }
 
     fn versions(&mut self, place: &MirrorPlace) -> Result<Vec<PeerVersion>, PeerError> {
@@ -510,6 +516,22 @@ fn a_target_that_refused_a_bucket_is_asked_again_after_a_while() {
     mirrored.converge(&store, &mirror, &mut feed);
     assert!(!mirrored.target.0.lock().unwrap().missing.contains("b"));
     mirrored.check(&store, "b", true);
+}
+
+#[test]
+fn a_bucket_is_made_at_a_target_that_knows_no_versions() {
+    let mirrored = Mirrored::new(false, 1);
+    lose_bucket(&mirrored);
+    mirrored.target.0.lock().unwrap().has_no_versions = true;
+    let store = mirrored.open().unwrap();
+    bucket(&store, true);
+    put(&store, "k0", b"one", "1");
+    put(&store, "k0", b"two", "2");
+    let mirror = mirrored.mirror();
+    let mut feed = mirror.feed(&store);
+    mirrored.converge(&store, &mirror, &mut feed);
+    mirrored.check(&store, "b", false);
+    assert!(mirror.figures().last_error.is_none());
 }
 
 #[test]
