@@ -6,6 +6,7 @@ pub mod checksum;
 pub mod clock;
 pub mod delete_condition;
 pub mod digest;
+pub mod encoded_words;
 pub mod entity_tag;
 pub mod entropy;
 pub mod histogram;

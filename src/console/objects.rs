@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::form::decoded;
 use super::s3_client::{Refusal, Reply, S3Client, S3Request, target};
 use crate::base::digest::Md5;
+use crate::base::encoded_words;
 use crate::s3::{Method, checksum};
 use crate::xml::{Document, Element, legible};
 
@@ -167,7 +168,9 @@ impl S3Client<'_> {
             modified: header("last-modified"),
             etag: header("etag"),
             version: reply.header("x-amz-version-id").map(str::to_owned),
-            metadata: metadata.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            metadata: metadata
+                .map(|(name, value)| (name.to_owned(), encoded_words::decode(value).into_owned()))
+                .collect(),
             retained_until: reply.header("x-amz-object-lock-retain-until-date").map(str::to_owned),
             legal_hold: reply.header("x-amz-object-lock-legal-hold") == Some("ON"),
         })

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use crate::base::encoded_words;
 use crate::base::limits::CORS_RULES_MAX;
 use crate::s3::{Dialect, ErrorCode, Headers, S3Error};
 use crate::xml::{Element, Writer, XmlError};
@@ -125,6 +126,9 @@ impl CorsConfiguration {
     pub fn preflight(&self, request: Preflight<'_>) -> Option<CorsHeaders> {
         let wanted: Vec<_> =
             request.headers.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        if !wanted.iter().all(|name| Headers::is_name(name)) {
+            return None;
+        }
         let (rule, origin) =
             self.find(request.origin, request.method, |rule| rule.allows_headers(&wanted))?;
         let mut headers = rule.response_headers(origin, request.origin);
@@ -147,6 +151,10 @@ impl CorsConfiguration {
         method: &str,
         accepts: impl Fn(&CorsRule) -> bool,
     ) -> Option<(&CorsRule, &str)> {
+        // An origin is ASCII (RFC 6454, section 6.2), and may become a header of the response.
+        if !encoded_words::is_plain(origin.as_bytes()) {
+            return None;
+        }
         let allows = |rule: &&CorsRule| rule.methods.iter().any(|allowed| allowed == method) && accepts(rule);
         self.rules.iter().filter(allows).find_map(|rule| {
             let pattern = rule.origins.iter().find(|pattern| matches(pattern, origin))?;
@@ -325,6 +333,8 @@ mod tests {
         assert_eq!(header(&anyone, "Access-Control-Allow-Origin"), Some("*"));
         assert_eq!(header(&anyone, "Access-Control-Allow-Credentials"), None);
         assert_eq!(preflight("https://other.example", "GET", "x-amz-date"), None, "it allows no header");
+        assert_eq!(preflight("https://www.site.example", "PUT", "x-amz-ü"), None, "no name of a header");
+        assert_eq!(preflight("https://ü.site.example", "PUT", ""), None, "no origin");
     }
 
     #[test]

@@ -22,11 +22,20 @@ const DEFAULT_TYPE: &str = "binary/octet-stream";
 /// prefix (S3 API reference, PutObject, "x-amz-website-redirect-location").
 const REDIRECT_LOCATION: &str = "website-redirect-location";
 
+/// The last character of ISO-8859-1, the text of header values in S3.
+const LATIN_1_MAX: u32 = 0xff;
+
 /// The prefix of the names of user metadata, as stored and as sent.
 const META: &str = "meta-";
 
+/// Whether a stored name, or that of a header after its prefix, is one of user metadata.
+pub fn is_user_metadata(name: &str) -> bool {
+    name.starts_with(META)
+}
+
 /// Collects the metadata of a new object as names and values: standard headers by their lower-case names, the redirect
-/// location, user metadata as `meta-...`. Encoded words (RFC 2047) are not decoded.
+/// location, user metadata as `meta-...`. Encoded words (RFC 2047) are kept as they were sent, so that they are sent back
+/// so; S3 decodes and encodes them, which comes to the same text.
 ///
 /// # Errors
 /// `MetadataTooLarge` if either kind exceeds its limit; `InvalidArgument` for a value that is not UTF-8;
@@ -49,7 +58,7 @@ pub fn of_copy<'a>(
     let (user, mut system): (Vec<_>, Vec<_>) = source
         .filter(|(name, _)| *name != REDIRECT_LOCATION)
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .partition(|(name, _)| name.starts_with(META));
+        .partition(|(name, _)| is_user_metadata(name));
     // Metadata of earlier versions may exceed the limit, and stays copyable.
     if let Some(location) = redirect_location(vendor)? {
         system.push(location);
@@ -114,7 +123,7 @@ fn check_system_size(kept: &[(String, String)]) -> Result<(), S3Error> {
 /// Adds stored metadata to a response. The `response-*` parameters of the query override standard headers.
 ///
 /// # Errors
-/// `InvalidArgument` for an override with a control character.
+/// `InvalidArgument` for an override with a control character, or with one that S3 cannot send.
 pub fn send<'a>(
     kept: impl Iterator<Item = (&'a str, &'a str)>,
     query: &QueryParams,
@@ -128,7 +137,7 @@ pub fn send<'a>(
             response = response.header(sent_name, value);
         }
     }
-    let has_vendor_name = |name: &str| name.starts_with(META) || name == REDIRECT_LOCATION;
+    let has_vendor_name = |name: &str| is_user_metadata(name) || name == REDIRECT_LOCATION;
     for (name, value) in kept.iter().filter(|(name, _)| has_vendor_name(name)) {
         response = response.header(format!("p-{name}"), *value);
     }
@@ -142,8 +151,12 @@ pub fn overrides(query: &QueryParams) -> bool {
 
 fn overriding<'q>(query: &'q QueryParams, parameter: &str) -> Result<Option<&'q str>, S3Error> {
     let Some(value) = query.get(parameter) else { return Ok(None) };
-    if value.chars().any(|c| c.is_ascii_control() && c != '\t') {
+    if value.chars().any(|c| c.is_control() && c != '\t') {
         return Err(S3Error::invalid_argument(parameter, value, "The value cannot be that of a header."));
+    }
+    if value.chars().any(|c| u32::from(c) > LATIN_1_MAX) {
+        let message = "Header value cannot be represented using ISO-8859-1.";
+        return Err(S3Error::invalid_argument(parameter, value, message));
     }
     Ok(Some(value))
 }
@@ -333,7 +346,11 @@ mod tests {
             sent(&kept, "response-content-type=c%2Fd&response-content-language=de").unwrap(),
             ["Content-Language: de", "Content-Type: c/d", "Expires: never"]
         );
-        assert_eq!(sent(&kept, "response-expires=x%0d%0aSet-Cookie:%20y"), Err(ErrorCode::InvalidArgument));
+        for bad in ["x%0d%0aSet-Cookie:%20y", "%c2%85", "%E2%80%99"] {
+            let query = format!("response-expires={bad}");
+            assert_eq!(sent(&kept, &query), Err(ErrorCode::InvalidArgument), "{bad}");
+        }
+        assert_eq!(sent(&[], "response-content-type=%C3%BC").unwrap(), ["Content-Type: ü"]);
         assert!(overrides(&QueryParams::parse("response-expires=x").unwrap()));
         assert!(!overrides(&QueryParams::parse("response-x=x").unwrap()));
     }

@@ -1,8 +1,10 @@
-//! The last step of every response: errors become XML, `p-` names get the prefix of the dialect, the request id is
-//! added, and the response to a HEAD loses its body. No other module writes a vendor name.
+//! The last step of every response: errors become XML, header values become ASCII, `p-` names get the prefix of the
+//! dialect, the request id is added, and the response to a HEAD loses its body. No other module writes a vendor name.
 
 use std::borrow::Cow;
 
+use crate::base::encoded_words;
+use crate::s3::metadata::is_user_metadata;
 use crate::s3::{Dialect, ErrorCode, RequestId, Response, ResponseBody, S3Error};
 use crate::xml::{Writer, legible};
 
@@ -29,7 +31,10 @@ pub fn xml(status: u16, document: Writer) -> Response {
 /// Renders an outcome into a response that is ready to be framed.
 pub fn render(outcome: Result<Response, S3Error>, frame: ResponseFrame<'_>) -> Response {
     let mut response = outcome.unwrap_or_else(|error| error_response(&error, frame));
-    for (name, _) in &mut response.headers {
+    for (name, value) in &mut response.headers {
+        if !encoded_words::is_plain(value) {
+            *value = in_ascii(name, value);
+        }
         if let Some(suffix) = name.strip_prefix("p-") {
             *name = Cow::Owned(format!("{}{suffix}", frame.dialect.header_prefix()));
         }
@@ -39,6 +44,17 @@ pub fn render(outcome: Result<Response, S3Error>, frame: ResponseFrame<'_>) -> R
         response = response.header("x-amz-request-id", frame.id.as_str());
     }
     if frame.head { without_body(response) } else { response }
+}
+
+/// The text of a header value as encoded words. Of headers with a grammar only the parts beyond ASCII become words: a
+/// browser that finds no `attachment` would show the document.
+fn in_ascii(name: &str, value: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(value);
+    let encoded = match name.strip_prefix("p-").is_some_and(is_user_metadata) {
+        true => encoded_words::encode(&text),
+        false => encoded_words::encode_parts(&text),
+    };
+    encoded.into_owned().into_bytes()
 }
 
 /// The response to a HEAD has the headers of the response to the GET, `Content-Length` among them, and no body (RFC
@@ -101,6 +117,24 @@ mod tests {
             assert_eq!(header(&response, name), Some("1"));
             assert_eq!(header(&response, "Pragma"), Some("x"));
         }
+    }
+
+    #[test]
+    fn header_values_go_out_as_ascii() {
+        let answer = Response::new(200)
+            .header("p-meta-a", "x=ü")
+            .header("Content-Disposition", "attachment; filename=\"ü\"")
+            .header("p-error-message", "\u{1}")
+            .header("ETag", vec![0xff]);
+        let error = S3Error::new(ErrorCode::NoSuchKey).header("Cache-Control", "max-age=1, ü");
+        let (_, response) = rendered(Ok(answer), Dialect::Svc, false);
+        assert_eq!(header(&response, "x-svc-meta-a"), Some("=?UTF-8?B?eD3DvA==?="));
+        let named = "attachment; filename=\"=?UTF-8?B?w7w=?=\"";
+        assert_eq!(header(&response, "Content-Disposition"), Some(named));
+        assert_eq!(header(&response, "x-svc-error-message"), Some("=?UTF-8?B?AQ==?="));
+        assert_eq!(header(&response, "ETag"), Some("=?UTF-8?B?77+9?="));
+        let (_, response) = rendered(Err(error), Dialect::Svc, false);
+        assert_eq!(header(&response, "Cache-Control"), Some("max-age=1, =?UTF-8?B?w7w=?="));
     }
 
     #[test]

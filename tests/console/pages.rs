@@ -224,7 +224,7 @@ fn type_metadata_and_tags_are_edited() {
     let mut browser = site.signed_in("owner");
     let lines = [("content-type", "text/plain"), ("x-amz-meta-note", "<a>"), ("cache-control", "max-age=1")];
     browser.put("b", "k", &lines, b"kept");
-    let text = "Note: new & <b>\r\nx-amz-meta-other:1\r\n\r\ncache-control: no-store\r\n";
+    let text = "Note: new & <b>\r\nx-amz-meta-other:1\r\ncity: Zürich\r\n\r\ncache-control: no-store\r\n";
     let fields = [
         ("bucket", "b"),
         ("key", "k"),
@@ -240,6 +240,7 @@ fn type_metadata_and_tags_are_edited() {
         "<dd>text/html</dd>",
         "<dt>x-amz-meta-note</dt><dd>new &#38; &#60;b&#62;</dd>",
         "<dt>x-amz-meta-other</dt><dd>1</dd>",
+        "<dt>x-amz-meta-city</dt><dd>Zürich</dd>",
         "<dt>Cache-Control</dt><dd>no-store</dd>",
         "<dt>Tag year</dt><dd>2026</dd>",
         "<dt>Tag plain</dt><dd></dd>",

@@ -168,3 +168,67 @@ fn a_key_has_one_character_at_least() {
     assert_eq!(server.get("/b//").is_error(404, "NoSuchKey").one("Key").as_deref(), Some("/"));
     assert_eq!(server.get("/b/x").text(), "1");
 }
+
+/// Each header that a sender gives an object, in text beyond ASCII, and the same as it comes back.
+const BEYOND_ASCII: [(&str, &str, &str); 8] = [
+    ("p-meta-city", "Zürich=Ж", "=?UTF-8?B?WsO8cmljaD3Qlg==?="),
+    ("Cache-Control", "max-age=5, ü", "max-age=5, =?UTF-8?B?w7w=?="),
+    (
+        "Content-Disposition",
+        "attachment; filename=\"ü.htm\"",
+        "attachment; filename=\"=?UTF-8?B?w7wuaHRt?=\"",
+    ),
+    ("Content-Encoding", "ü", "=?UTF-8?B?w7w=?="),
+    ("Content-Language", "de, ü", "de, =?UTF-8?B?w7w=?="),
+    ("Content-Type", "text/plain; x=ü", "text/plain; x==?UTF-8?B?w7w=?="),
+    ("Expires", "ü", "=?UTF-8?B?w7w=?="),
+    ("p-website-redirect-location", "/ü", "=?UTF-8?B?L8O8?="),
+];
+
+#[test]
+fn text_beyond_ascii_comes_back_as_encoded_words_and_is_stored_as_text() {
+    let server = Server::new();
+    let put = BEYOND_ASCII
+        .iter()
+        .fold(server.request("PUT", "/b/k"), |request, (name, text, _)| request.header(name, *text));
+    assert_eq!(put.body(b"x").send().status, 200);
+    let copied = server.request("PUT", "/b/copy").header("p-copy-source", "b/k").send();
+    assert_eq!(copied.status, 200, "{copied:?}");
+    for answer in [server.get("/b/k"), server.head("/b/k"), server.get("/b/copy")] {
+        for (name, _, words) in BEYOND_ASCII {
+            // A copy has no redirect location of its source.
+            if name != "p-website-redirect-location" || answer.header(name).is_some() {
+                assert_eq!(answer.header(name), Some(words), "{name}");
+            }
+        }
+    }
+    let kept = server.request("GET", "/b/k").header("If-None-Match", "*").send();
+    assert_eq!((kept.status, kept.header("Cache-Control")), (304, Some("max-age=5, =?UTF-8?B?w7w=?=")));
+}
+
+#[test]
+fn an_override_is_latin_1_as_in_s3_and_goes_out_as_ascii() {
+    let server = Server::new();
+    server.put("/b/k", b"x");
+    for parameter in [
+        "cache-control",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-type",
+        "expires",
+    ] {
+        let latin = server.get(&format!("/b/k?response-{parameter}=a;x=%C3%BC"));
+        assert_eq!((latin.status, latin.header(parameter)), (200, Some("a;x==?UTF-8?B?w7w=?=")));
+        for method in ["GET", "HEAD"] {
+            let target = format!("/b/k?response-{parameter}=%E6%97%A5");
+            let refused = server.request(method, &target).send();
+            assert_eq!(refused.status, 400, "{method} {parameter}");
+        }
+        let refused = server.get(&format!("/b/k?response-{parameter}=%E6%97%A5"));
+        refused.is_error(400, "InvalidArgument");
+        let told = ["Message", "ArgumentName", "ArgumentValue"].map(|name| refused.one(name).unwrap());
+        let message = "Header value cannot be represented using ISO-8859-1.";
+        assert_eq!(told, [message, &format!("response-{parameter}"), "日"]);
+    }
+}
