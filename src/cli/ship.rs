@@ -14,6 +14,9 @@ use super::outbound_thread::OutboundThread;
 /// The longest wait for the end of the thread.
 const END_MAX: Duration = Duration::from_secs(5);
 
+/// The interval of tries to begin a reign.
+const BEGIN_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The interval of signs of life.
 const SIGN_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -57,7 +60,9 @@ fn run(store: &Store, stopped: &Receiver<()>, every: Duration) {
         if is_last {
             return;
         }
-        pause = every;
+        // Before the reign has begun, no writes are taken.
+        let is_writing = store.ship_figures().is_some_and(|figures| figures.epoch > 0);
+        pause = if is_writing { every } else { every.min(BEGIN_INTERVAL) };
     }
 }
 

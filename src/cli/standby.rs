@@ -185,8 +185,8 @@ impl Following {
             }
             pause = self.judge(stepped)?;
             self.show();
-            if self.is_takeover_due()
-                && let Some(taken) = self.take_over()?
+            if let Some(way) = self.takeover_due()
+                && let Some(taken) = self.take_over(way)?
             {
                 return Ok(Some(taken));
             }
@@ -248,11 +248,12 @@ impl Following {
         self.service.show(StandbyState { figures, lag, opens: false, problem: self.problem.clone() });
     }
 
-    fn is_takeover_due(&mut self) -> bool {
+    /// Why this host has to take over now.
+    fn takeover_due(&mut self) -> Option<TakeoverReason> {
         match self.promotion.take() {
-            Some(PromoteRequest { stopped_the_other: true }) => return true,
+            Some(PromoteRequest { stopped_the_other: true }) => return Some(TakeoverReason::Operator),
             Some(PromoteRequest { stopped_the_other: false }) => match self.standby.decides_races() {
-                Ok(true) => return true,
+                Ok(true) => return Some(TakeoverReason::Operator),
                 Ok(false) => self.promotion.refuse(
                     "the probe found that this remote does not decide races: stop the other host, and say so with --i-stopped-the-other",
                 ),
@@ -261,28 +262,39 @@ impl Following {
             None => {}
         }
         let is_silent = self.takeover_after.is_some_and(|after| self.last_sign.elapsed() >= after);
-        if is_silent {
-            warn!("the writer has given no sign of life for {:?}", self.last_sign.elapsed());
+        if !is_silent {
+            return None;
         }
-        is_silent
+        warn!("the writer has given no sign of life for {:?}", self.last_sign.elapsed());
+        Some(TakeoverReason::Silence)
     }
 
     /// Takes over; `None` where yet another host has, or the remote does not answer.
-    fn take_over(&mut self) -> Result<Option<TakenOver>, CliError> {
+    fn take_over(&mut self, why: TakeoverReason) -> Result<Option<TakenOver>, CliError> {
         info!("taking over");
         self.last_sign = Instant::now();
         loop {
-            match self.standby.take_over(&OsEntropy, &mut no_progress) {
+            // An operator means the log as it is now; silence is that after the newest claim that was seen.
+            let looked = match why {
+                TakeoverReason::Operator => self.standby.look_for_claims(),
+                TakeoverReason::Silence => Ok(()),
+            };
+            let taken = looked.and_then(|()| self.standby.take_over(&OsEntropy, &mut no_progress));
+            match taken {
                 Ok(Some(taken)) => {
                     info!("this host has claimed reign {}", taken.epoch());
                     return Ok(Some(taken));
                 }
                 Ok(None) => {
-                    info!("another host has taken over, and is followed");
+                    info!("another host takes over, and is followed");
                     return Ok(None);
                 }
                 Err(error @ (ShipError::Disk(_) | ShipError::OtherLog)) => {
                     return Err(CliError::start(error.to_string()));
+                }
+                Err(error) if why == TakeoverReason::Silence && !self.standby.has_claimed() => {
+                    warn!("no takeover, since the remote does not answer: {error}");
+                    return Ok(None);
                 }
                 // The claim has fenced the old writer: this host goes on until it has taken over.
                 Err(error) => warn!("the takeover is tried again: {error}"),
@@ -292,6 +304,15 @@ impl Following {
             }
         }
     }
+}
+
+/// Why a standby takes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TakeoverReason {
+    /// `siltstone promote`.
+    Operator,
+    /// The writer gives no signs of life.
+    Silence,
 }
 
 fn no_progress(_: Progress) {}

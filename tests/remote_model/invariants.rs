@@ -2,7 +2,7 @@
 
 use super::objects::*;
 use super::protocol::{Safeguard, Scenario};
-use super::state::{HostState, ReturnPoint, WorldState};
+use super::state::{Activity, HostState, ReturnPoint, WorldState};
 
 /// The histories after each parcel of the adopted chain, oldest first, each with the parcel's name. `None` where the chain breaks.
 ///
@@ -66,6 +66,11 @@ pub(super) fn point_after(scenario: &Scenario, world: &WorldState, history: Entr
     chain.get(index + 1).map(|&(_, _, h)| h)
 }
 
+/// The history of the adopted chain.
+pub(super) fn newest_history(scenario: &Scenario, world: &WorldState) -> Entries {
+    adopted(scenario, world).and_then(|chain| chain.last().copied()).map_or(0, |(_, _, history)| history)
+}
+
 /// The first promise that `world` breaks.
 pub(super) fn violated(scenario: &Scenario, world: &WorldState) -> Option<&'static str> {
     let Some(chain) = adopted(scenario, world) else {
@@ -74,6 +79,22 @@ pub(super) fn violated(scenario: &Scenario, world: &WorldState) -> Option<&'stat
     let newest = chain.last().map_or(0, |&(_, _, history)| history);
     if world.promised & !newest != 0 {
         return Some("what was answered as shipped is in the adopted chain");
+    }
+    if world.claimed_behind {
+        return Some("a host whose log is behind when it starts claims nothing");
+    }
+    if world.claimed_unseen {
+        return Some("a host claims after a claim that it has seen");
+    }
+    if world.hosts.iter().any(|host| host.activity == Activity::Serving && host.shipped & !host.log != 0) {
+        return Some("a host that writes has the log that it continues");
+    }
+    let living = || world.hosts.iter().filter(|host| host.activity != Activity::Gone);
+    if scenario.has_starts()
+        && living().next().is_some()
+        && living().all(|host| host.activity == Activity::Fenced)
+    {
+        return Some("one of the hosts that live may come to write");
     }
     let unlisted = |host: &HostState| host.answered & !(newest | host.log | host.divergent) != 0;
     if world.hosts.iter().any(unlisted) {

@@ -68,9 +68,16 @@
 //! - **The floor is up before a delete, and is read after the claim.** Otherwise a base that has moved on, or a stalled deleter, takes the
 //!   bytes that a reign goes back to ([`Safeguard::FloorBeforeDelete`], [`Safeguard::FloorAfterClaim`]).
 //!
+//! - **A directory that goes on as it is has the whole log before it claims**, and after its claim, too. Otherwise an old copy of it ends the
+//!   reign of the living writer, or goes on without a part of the log ([`Safeguard::DescentBeforeClaim`], [`Safeguard::DescentAfterClaim`]).
+//! - **A writer that finds a later claim without a cut claims again**, as soon as it likes: a claimant that failed between the two leaves
+//!   no host that writes otherwise ([`Safeguard::ClaimsAgain`]). It finds a cut that landed meanwhile after its claim, as others do.
+//! - **A host that has lost a claim looks at the log again** before it claims another, and one that was taken over sets its changes aside
+//!   and follows. Otherwise hosts fence one another, until none is left ([`Safeguard::LosersLook`], [`Safeguard::LosersFollow`]).
+//!
 //! # Limits of the model
 //!
-//! Two hosts, up to three reigns, two writes, one unanswered request and one crash in the searches of reigns; two hosts, two reigns,
+//! Up to three hosts where they race, and one start in an old directory. In the other searches two hosts, up to three reigns, two writes, one unanswered request and one crash in the searches of reigns; two hosts, two reigns,
 //! one segment, one root, one delete and stalls in those of the tier. `SILTSTONE_MODEL_DEEP=1` widens the bounds: three hosts or four
 //! reigns, and crashes and unanswered requests beside the deleter. Checkpoint and root are one object.
 //! One object fills a segment: half-dead segments are not rewritten. A restore to an earlier point reads at one instant, and ends with a
@@ -97,6 +104,10 @@ const CONTIGUOUS: &str = "chain is contiguous";
 const RESTORE: &str = "restore to any point";
 const BYTES: &str = "bytes somewhere";
 const LISTED: &str = "listed as divergent";
+const BEHIND: &str = "claims nothing";
+const SEEN: &str = "claim that it has seen";
+const CONTINUES: &str = "has the log that it continues";
+const WRITER: &str = "may come to write";
 
 fn reigns(sync: bool) -> Scenario {
     Scenario {
@@ -108,6 +119,8 @@ fn reigns(sync: bool) -> Scenario {
         deletes: 0,
         root_deletes: false,
         returns: 0,
+        boots: 0,
+        deaths: 0,
         unanswered: 1,
         crashes: 1,
         sync,
@@ -133,6 +146,16 @@ fn roots_go(sync: bool) -> Scenario {
 
 fn returning(sync: bool) -> Scenario {
     Scenario { returns: 1, ..tier(sync) }
+}
+
+/// A host is started in an old directory as if it were that of the writer.
+fn booting(sync: bool) -> Scenario {
+    Scenario { epochs: 4, boots: 1, crashes: 0, ..reigns(sync) }
+}
+
+/// Three hosts that take over from one another, one of which goes for good.
+fn racing(sync: bool) -> Scenario {
+    Scenario { hosts: 3, writes: 1, parcels: 2, deaths: 1, unanswered: 0, crashes: 0, ..reigns(sync) }
 }
 
 /// Searches `scenario`, or `wider` where the environment asks for it, and expects no violation.
@@ -286,4 +309,41 @@ fn a_base_that_is_not_told_takes_what_a_reign_goes_back_to() {
 #[test]
 fn a_floor_that_is_read_before_the_claim_is_passed_by_a_stalled_deleter() {
     breaks_without(Safeguard::FloorAfterClaim, returning(false), RESTORE);
+}
+
+#[test]
+fn a_stale_directory_that_is_opened_as_a_writer_loses_nothing_and_ends_no_reign() {
+    holds(booting(true), Scenario { boots: 2, ..booting(true) });
+    holds(booting(false), Scenario { unanswered: 2, ..booting(false) });
+}
+
+#[test]
+fn a_stale_directory_that_claims_before_it_looks_fences_the_writer() {
+    breaks_without(Safeguard::DescentBeforeClaim, booting(true), BEHIND);
+}
+
+#[test]
+fn a_directory_that_looks_only_before_its_claim_gives_up_what_came_since() {
+    breaks_without(Safeguard::DescentAfterClaim, booting(true), CONTINUES);
+}
+
+#[test]
+fn a_claim_without_a_cut_ends_all_reigns_where_no_writer_claims_again() {
+    breaks_without(Safeguard::ClaimsAgain, booting(true), WRITER);
+}
+
+#[test]
+fn hosts_that_race_lose_nothing_and_one_is_left() {
+    holds(racing(true), Scenario { unanswered: 1, ..racing(true) });
+    holds(racing(false), Scenario { epochs: 4, ..racing(false) });
+}
+
+#[test]
+fn a_loser_that_claims_on_fences_the_winner() {
+    breaks_without(Safeguard::LosersLook, racing(true), SEEN);
+}
+
+#[test]
+fn a_host_that_was_taken_over_and_does_not_follow_is_of_no_use_when_the_other_goes() {
+    breaks_without(Safeguard::LosersFollow, Scenario { hosts: 2, ..racing(true) }, WRITER);
 }

@@ -46,6 +46,16 @@ pub(super) enum Safeguard {
     FloorBeforeDelete,
     /// A host that goes back looks at the floors after it has its claim.
     FloorAfterClaim,
+    /// A directory that is opened as that of a writer has the whole log before it claims.
+    DescentBeforeClaim,
+    /// It has the whole log after its claim, too, before it puts the cut.
+    DescentAfterClaim,
+    /// A writer that finds a later claim without a cut claims again.
+    ClaimsAgain,
+    /// A host that has lost a claim looks at the log again before it claims another.
+    LosersLook,
+    /// A host that was taken over sets its changes aside and follows.
+    LosersFollow,
 }
 
 /// The size of a search.
@@ -62,6 +72,10 @@ pub(super) struct Scenario {
     pub(super) root_deletes: bool,
     /// Restores to an earlier point that go on from there.
     pub(super) returns: u8,
+    /// Directories that are opened as those of writers, whatever they hold.
+    pub(super) boots: u8,
+    /// Hosts that go for good.
+    pub(super) deaths: u8,
     /// Requests without an answer. Each of them lands at any later time, any number of times, or never.
     pub(super) unanswered: usize,
     pub(super) crashes: u8,
@@ -90,6 +104,11 @@ impl Scenario {
     /// The epoch in the names of a reign's parcels.
     pub(super) fn name_epoch(&self, epoch: usize) -> usize {
         if self.keeps(Safeguard::EpochInNames) { epoch } else { 0 }
+    }
+
+    /// Whether hosts are started in directories of writers, or go for good: the searches without them are smaller.
+    pub(super) fn has_starts(&self) -> bool {
+        self.boots > 0 || self.deaths > 0
     }
 
     fn create_is_atomic(&self, request: ChangeRequest) -> bool {
@@ -189,6 +208,12 @@ impl Scenario {
         };
         match host.activity {
             Activity::Standby => {
+                if world.boots < self.boots {
+                    local("is started as a writer", &|next| {
+                        next.boots += 1;
+                        self.open_as_writer(next, h);
+                    });
+                }
                 if let Some(epoch) = (0..self.epochs).find(|&epoch| world.objects.claims[epoch] == 0) {
                     local("probes for the next claim", &|next| {
                         next.nonces += 1;
@@ -200,14 +225,14 @@ impl Scenario {
                     }
                 }
             }
-            Activity::Claiming { epoch } => {
+            Activity::CheckingDescent => local("looks whether it has the whole log", &|next| {
+                let lacks = invariants::newest_history(self, next) & !next.hosts[h].log;
+                if lacks == 0 { self.probe(next, h) } else { next.hosts[h].activity = Activity::Fenced }
+            }),
+            Activity::Claiming { epoch } | Activity::ClaimingOn { epoch } => {
                 let request = ChangeRequest::Claim { epoch, nonce: host.nonce };
                 self.put(world, (HOST_NAMES[h], "puts its claim"), request, found, |next, won| {
-                    next.hosts[h].activity = if won {
-                        Activity::FindingCut { epoch, candidate: epoch - 1 }
-                    } else {
-                        Activity::Standby
-                    };
+                    self.claimed(next, h, (epoch, won));
                 });
             }
             Activity::FindingCut { epoch, candidate } => local("gets a cut", &|next| {
@@ -238,6 +263,11 @@ impl Scenario {
                     };
                 });
             }
+            Activity::Cutting { cut, .. } if self.lacks(host, &cut) => {
+                local("finds that it lacks a part of the log", &|next| {
+                    next.hosts[h].activity = Activity::Fenced;
+                });
+            }
             Activity::Cutting { epoch, cut } => {
                 if !self.keeps(Safeguard::CutIsFrozen) && !cut.gives_up {
                     local("reads the parcels again", &|next| self.find_root(next, h, epoch, cut.former));
@@ -258,11 +288,77 @@ impl Scenario {
             }
             Activity::Serving => self.serving_steps(world, h, found),
             Activity::CheckingClaim => local("asks for the next claim", &|next| self.confirm(next, h)),
-            Activity::Fenced => {}
+            Activity::Overtaken => {
+                let is_cut = world.objects.cuts[host.epoch + 1..].iter().any(Option::is_some);
+                local("looks for the cut of the later claim", &|next| match is_cut {
+                    true => Self::give_up(next, h),
+                    false => self.open_as_writer(next, h),
+                });
+            }
+            Activity::Fenced if self.deaths > 0 && self.keeps(Safeguard::LosersFollow) => {
+                local("sets its changes aside and follows", &|next| {
+                    let host = &mut next.hosts[h];
+                    host.divergent |= host.log & !host.shipped;
+                    host.activity = Activity::Standby;
+                });
+            }
+            Activity::Fenced | Activity::Gone => {}
         }
         if matches!(host.activity, Activity::Serving | Activity::CheckingClaim) && self.tier {
             self.tier_steps(world, h, found);
         }
+    }
+
+    /// Starts a process in a directory that goes on as it is.
+    fn open_as_writer(&self, world: &mut WorldState, h: usize) {
+        let lacks = invariants::newest_history(self, world) & !world.hosts[h].log;
+        let host = &mut world.hosts[h];
+        host.is_writer = true;
+        host.was_behind = lacks != 0;
+        host.activity = Activity::CheckingDescent;
+        if !self.keeps(Safeguard::DescentBeforeClaim) {
+            self.probe(world, h);
+        }
+    }
+
+    /// Looks for the next claim.
+    fn probe(&self, world: &mut WorldState, h: usize) {
+        let free = (0..self.epochs).find(|&epoch| world.objects.claims[epoch] == 0);
+        world.hosts[h].activity = match free {
+            Some(epoch) => Activity::Claiming { epoch },
+            None => Activity::CheckingDescent,
+        };
+        world.nonces += u8::from(free.is_some());
+        world.hosts[h].nonce = world.nonces;
+    }
+
+    /// The answer to a claim.
+    fn claimed(&self, world: &mut WorldState, h: usize, (epoch, won): (usize, bool)) {
+        let host = &world.hosts[h];
+        if won {
+            world.claimed_behind |= host.is_writer && host.was_behind;
+            world.claimed_unseen |= matches!(host.activity, Activity::ClaimingOn { .. });
+        }
+        world.hosts[h].activity = match won {
+            true => Activity::FindingCut { epoch, candidate: epoch - 1 },
+            false if !self.keeps(Safeguard::LosersLook) && epoch + 1 < self.epochs => {
+                Activity::ClaimingOn { epoch: epoch + 1 }
+            }
+            false if host.is_writer => Activity::CheckingDescent,
+            false => Activity::Standby,
+        };
+    }
+
+    /// Whether a directory that goes on as it is lacks a part of the log that a cut adopts.
+    fn lacks(&self, host: &HostState, cut: &CutObject) -> bool {
+        host.is_writer && self.keeps(Safeguard::DescentAfterClaim) && cut.history & !host.log != 0
+    }
+
+    /// Another host has taken over.
+    fn give_up(world: &mut WorldState, h: usize) {
+        let host = &mut world.hosts[h];
+        host.activity = Activity::Fenced;
+        host.divergent |= host.log & !host.shipped;
     }
 
     fn find_root(&self, world: &mut WorldState, h: usize, epoch: usize, former: usize) {
@@ -292,9 +388,11 @@ impl Scenario {
         let fetched = fetched.fold(0, |all, k| all | 1 << k);
         let host = &mut world.hosts[h];
         let tail = host.log & !cut.history;
-        let goes_on = cut.former == host.epoch && self.keeps(Safeguard::TailGoesOn);
-        host.log = cut.history | if goes_on { tail } else { 0 };
-        if cut.former != host.epoch {
+        let is_own = cut.former == host.epoch || host.is_writer;
+        let goes_on = is_own && self.keeps(Safeguard::TailGoesOn);
+        let has = if host.is_writer { host.log & cut.history } else { cut.history };
+        host.log = has | if goes_on { tail } else { 0 };
+        if !is_own {
             host.divergent |= tail;
         }
         host.local |= fetched;
@@ -303,6 +401,7 @@ impl Scenario {
         host.next_parcel = if self.keeps(Safeguard::EpochInNames) { 1 } else { cut.last + 1 };
         host.in_flight = None;
         host.return_point = None;
+        host.is_writer = false;
         host.activity = Activity::Serving;
     }
 
@@ -362,9 +461,10 @@ impl Scenario {
     fn confirm(&self, world: &mut WorldState, h: usize) {
         let epoch = world.hosts[h].epoch;
         if world.objects.claims.get(epoch + 1).is_some_and(|&claim| claim != 0) {
-            let host = &mut world.hosts[h];
-            host.activity = Activity::Fenced;
-            host.divergent |= host.log & !host.shipped;
+            match self.has_starts() && self.keeps(Safeguard::ClaimsAgain) {
+                true => world.hosts[h].activity = Activity::Overtaken,
+                false => Self::give_up(world, h),
+            }
         } else {
             self.promise(world, h);
         }
@@ -402,12 +502,21 @@ impl Scenario {
         }
     }
 
+    fn death_steps(&self, world: &WorldState, found: &mut Successors) {
+        for h in (0..self.hosts).filter(|_| world.deaths < self.deaths) {
+            let mut next = world.clone();
+            next.deaths += 1;
+            next.hosts[h].activity = Activity::Gone;
+            found.push(((HOST_NAMES[h], "is gone for good"), next));
+        }
+    }
+
     fn crash_steps(&self, world: &WorldState, found: &mut Successors) {
         if world.crashes == self.crashes {
             return;
         }
-        for (h, host) in world.hosts.iter().enumerate().filter(|(_, host)| host.activity != Activity::Standby)
-        {
+        let stands = |host: &HostState| matches!(host.activity, Activity::Standby | Activity::Gone);
+        for (h, host) in world.hosts.iter().enumerate().filter(|(_, host)| !stands(host)) {
             let mut next = world.clone();
             next.crashes += 1;
             next.hosts[h] = HostState {
@@ -415,6 +524,7 @@ impl Scenario {
                 in_flight: None,
                 verified: 0,
                 deletion: Deletion::None,
+                is_writer: false,
                 ..host.clone()
             };
             found.push(((HOST_NAMES[h], "crashes and starts again"), next));
@@ -441,6 +551,8 @@ impl StateMachine for Scenario {
             answered: 0,
             deletion: Deletion::None,
             return_point: None,
+            is_writer: false,
+            was_behind: false,
         };
         let mut hosts = vec![standby; self.hosts];
         hosts[0] = HostState { activity: Activity::Serving, nonce: 1, epoch: 0, ..hosts[0].clone() };
@@ -455,6 +567,10 @@ impl StateMachine for Scenario {
             parcels: 0,
             deletes: 0,
             returns: 0,
+            boots: 0,
+            deaths: 0,
+            claimed_behind: false,
+            claimed_unseen: false,
             window: 0,
         }
     }
@@ -464,6 +580,7 @@ impl StateMachine for Scenario {
             self.host_steps(world, h, found);
         }
         self.crash_steps(world, found);
+        self.death_steps(world, found);
         self.collector_steps(world, found);
         for &request in &world.unanswered {
             let mut next = world.clone();

@@ -8,15 +8,44 @@ use super::objects::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Activity {
     Standby,
-    Claiming { epoch: usize },
-    LookingAtFloors { epoch: usize, candidate: usize },
-    FindingCut { epoch: usize, candidate: usize },
-    FindingRoot { epoch: usize, former: usize },
-    ReadingParcels { epoch: usize, former: usize, counter: usize, history: Entries },
-    Cutting { epoch: usize, cut: CutObject },
+    /// Opened as the directory of a writer: it looks whether it has the whole log before it claims.
+    CheckingDescent,
+    Claiming {
+        epoch: usize,
+    },
+    /// It has lost a claim, and claims the next one without a look at who won.
+    ClaimingOn {
+        epoch: usize,
+    },
+    LookingAtFloors {
+        epoch: usize,
+        candidate: usize,
+    },
+    FindingCut {
+        epoch: usize,
+        candidate: usize,
+    },
+    FindingRoot {
+        epoch: usize,
+        former: usize,
+    },
+    ReadingParcels {
+        epoch: usize,
+        former: usize,
+        counter: usize,
+        history: Entries,
+    },
+    Cutting {
+        epoch: usize,
+        cut: CutObject,
+    },
     Serving,
     CheckingClaim,
+    /// There is a later claim, and it waits for its cut.
+    Overtaken,
     Fenced,
+    /// The host is gone for good.
+    Gone,
 }
 
 /// How far the deleter of a host is with one key.
@@ -61,6 +90,10 @@ pub(super) struct HostState {
     pub(super) deletion: Deletion,
     /// The point at which the log on the disk ends on purpose.
     pub(super) return_point: Option<ReturnPoint>,
+    /// Whether the directory goes on as it is, and is not filled.
+    pub(super) is_writer: bool,
+    /// Whether its log lacked a part of the adopted one when the process started.
+    pub(super) was_behind: bool,
 }
 
 /// All that the model knows.
@@ -77,6 +110,13 @@ pub(super) struct WorldState {
     pub(super) parcels: usize,
     pub(super) deletes: u8,
     pub(super) returns: u8,
+    /// Directories that were opened as those of writers.
+    pub(super) boots: u8,
+    pub(super) deaths: u8,
+    /// Whether a host has claimed whose log was behind when it started.
+    pub(super) claimed_behind: bool,
+    /// Whether a host has claimed that had not seen the claim before its own.
+    pub(super) claimed_unseen: bool,
     /// The oldest history of the window.
     pub(super) window: Entries,
 }

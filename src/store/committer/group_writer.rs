@@ -19,7 +19,7 @@ use crate::store::commit_counters::CommitCounters;
 use crate::store::index_budget::IndexBudget;
 use crate::store::mutation::Mutation;
 use crate::store::plan::{AvailableRoom, GroupPlan, PendingReply, Planner};
-use crate::store::shared::{Published, SharedStore};
+use crate::store::shared::{LogShipping, Published, SharedStore};
 use crate::store::usage_accounts::UsageAccounts;
 use crate::store::{ReadOnlyReason, StoreError};
 
@@ -326,11 +326,11 @@ impl GroupWriter {
     /// Publishes the last group, where that is still to be done. Where each write is answered only after the remote has it, it is
     /// shipped before.
     fn settle_pending(&mut self) -> Result<(), StoreError> {
-        if self.pending.is_none() {
-            return Ok(());
-        }
-        // What was written before the reign began is shipped at its beginning.
-        if self.shared.shipping().is_some_and(|ship| ship.is_sync() && ship.check_reign().is_ok()) {
+        let Some(pending) = &self.pending else { return Ok(()) };
+        // Groups without entries are written before the reign begins, and shipped at its beginning. Others wait for a reign: that in which they
+        // were written may have ended meanwhile.
+        let is_sync = self.shared.shipping().is_some_and(LogShipping::is_sync);
+        if is_sync && (!pending.entries.is_empty() || self.shared.check_reign().is_ok()) {
             self.shared.ensure_shipped(self.log_writer.next_sequence() - 1)?;
         }
         let Some(UnpublishedGroup { entries, pack_segment }) = self.pending.take() else { return Ok(()) };

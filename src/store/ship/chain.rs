@@ -37,6 +37,9 @@ pub enum ShipError {
     /// The own disk failed.
     #[error("the disk failed: {0}")]
     Disk(String),
+    /// Another host is about to take over, or has failed to.
+    #[error("{0}")]
+    Waiting(String),
     /// There is no log.
     #[error("the remote has no log that a store can be restored from")]
     NoLog,
@@ -107,10 +110,20 @@ impl Chain {
 }
 
 impl RemoteLog<'_> {
-    /// The highest epoch that a listing shows a claim of; 0 for none. There may be a higher one.
+    /// The highest epoch with a claim; 0 for none. A listing may lack the newest ones.
     pub(super) fn newest_claim(&self) -> Result<u64, ShipError> {
         let listed = self.listed(Claim::PREFIX)?;
-        Ok(listed.last().and_then(|claim| hexadecimal(&claim.name, Claim::PREFIX)).unwrap_or(0))
+        let listed = listed.last().and_then(|claim| hexadecimal(&claim.name, Claim::PREFIX));
+        self.newest_claim_from(listed.unwrap_or(0))
+    }
+
+    /// The highest epoch with a claim, from one that has a claim on.
+    pub(super) fn newest_claim_from(&self, epoch: u64) -> Result<u64, ShipError> {
+        let mut newest = epoch;
+        while self.is_claimed(newest + 1)? {
+            newest += 1;
+        }
+        Ok(newest)
     }
 
     /// Whether there is a claim of that epoch.

@@ -1,8 +1,9 @@
 //! The log on the remote: another host takes over from there, or a new one restores it.
 //!
-//! A reign begins with a claim, the cut, the bytes of all segments that the remote does not have, a checkpoint and a root. From then on
+//! A reign begins with a look whether the directory has the whole log, a claim, the cut, the bytes of all segments that the remote does not have, a checkpoint and a root. From then on
 //! parcels follow, one at a time: groups as they are in the log, with the bytes that their entries name for the first time. After each
-//! parcel the next claim is looked for: where there is one, another host has taken over, and this store takes no more writes.
+//! parcel the next claim is looked for: where there is one, another host takes over, and this store takes no more writes. It claims again
+//! where the cut of that host does not come.
 //!
 //! | Files | Job |
 //! |---|---|
@@ -59,6 +60,10 @@ use standby::TakenOver;
 
 /// The interval of looks for the next claim while nothing is written: a host that was fenced answers reads for so long.
 const FENCE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The time that a later claim has for its cut. A host that takes over puts it right after its claim; one that fails between the two, or
+/// finds that it lacks a part of the log, leaves nobody that writes.
+const CUT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// When an acknowledged write is on the remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,8 +147,21 @@ enum ReignStage {
     Claimed(ClaimedReign),
     /// Parcels are put.
     Reigning(Box<Reign>),
+    /// Another host has claimed a later reign, and has not begun it: nothing is written.
+    Overtaken(LaterClaim),
     /// Another host has taken over.
     Fenced,
+}
+
+/// A claim of another host, whose cut is not there.
+#[derive(Debug, Clone, Copy)]
+struct LaterClaim {
+    /// The own reign.
+    epoch: u64,
+    /// The newest claim.
+    newest: u64,
+    /// When it was first seen.
+    since: Timestamp,
 }
 
 impl Ship {
@@ -190,6 +208,14 @@ impl Ship {
                 *state = ReignStage::Fenced;
                 shared.latch(ReadOnlyReason::Fenced, why.clone());
                 Err(StoreError::ReadOnly(why))
+            }
+            Err(ReignError::Overtaken(LaterClaim { epoch, newest, since })) => {
+                *state = ReignStage::Overtaken(LaterClaim { epoch, newest, since });
+                self.epoch.store(0, Ordering::Release);
+                log::warn!(
+                    "another host has claimed reign {newest}: nothing is written until it has begun, or fails to"
+                );
+                Err(StoreError::RemoteUnavailable(waits_for_cut(newest)))
             }
             // What of the bytes is shipped is not known any more: the next reign begins with all of them.
             Err(ReignError::Store(error)) => {
@@ -248,8 +274,14 @@ fn time_in(millis: &AtomicU64) -> Option<Timestamp> {
     }
 }
 
+fn waits_for_cut(claim: u64) -> String {
+    format!("another host has claimed reign {claim} and has not begun it")
+}
+
 /// Why a reign could not go on.
 enum ReignError {
+    /// Another host has claimed a later one.
+    Overtaken(LaterClaim),
     /// The remote did not take something; the next try has the same bytes.
     Ship(ShipError),
     /// Another host has taken over.
@@ -366,6 +398,8 @@ impl Store {
             self.committer.write_idle_group()?;
         }
         let mut state = ship.lock();
+        let judged = self.judge_later_claim(ship, &mut state);
+        ship.after(judged, &mut state, &self.shared)?;
         let begun = self.next_state(ship, &mut state, (entropy, point)).and_then(|()| match &mut *state {
             ReignStage::Reigning(reign) => reign.begin(ship, &self.shared).map(|()| reign.epoch()),
             _ => Ok(0),
@@ -382,6 +416,24 @@ impl Store {
         ship.after(begun.map(drop), &mut state, &self.shared)
     }
 
+    /// Finds out what became of a claim that has overtaken the reign. One that stays without a cut ends it no longer: this store claims
+    /// again.
+    fn judge_later_claim(&self, ship: &Ship, state: &mut ReignStage) -> Result<(), ReignError> {
+        let ReignStage::Overtaken(later) = state else { return Ok(()) };
+        let (log, now) = (ship.log(&self.shared), self.shared.clock.now());
+        let newest = log.newest_claim_from(later.newest)?;
+        shipper::check_no_later_cut(&log, later.epoch, newest)?;
+        if newest > later.newest {
+            *later = LaterClaim { newest, since: now, ..*later };
+        }
+        if now.since(later.since) < CUT_PATIENCE {
+            return Err(ReignError::Ship(ShipError::Waiting(waits_for_cut(newest))));
+        }
+        log::warn!("reign {newest} was claimed and has not begun: this host claims the next one");
+        *state = ReignStage::Idle;
+        Ok(())
+    }
+
     fn next_state(
         &self,
         ship: &Ship,
@@ -390,14 +442,17 @@ impl Store {
     ) -> Result<(), ReignError> {
         let log = ship.log(&self.shared);
         if let ReignStage::Idle = state {
-            *state = ReignStage::Claimed(ClaimedReign::claim(&log, self.shared.clock.now(), entropy)?);
+            let mut next = ClaimedReign::unclaimed(log.newest_claim()? + 1, entropy);
+            // A directory that lacks a part of the log claims nothing: the claim would end the reign of a living writer.
+            self.adopt(&log, &mut next, point)?;
+            next.cut = None;
+            if !next.claim(&log, self.shared.clock.now())? {
+                return Ok(());
+            }
+            *state = ReignStage::Claimed(next);
         }
         let ReignStage::Claimed(claimed) = state else { return Ok(()) };
-        let cut = match &point {
-            Some(point) => claimed.adopt_until(&log, point)?,
-            None => claimed.adopt(&log)?,
-        };
-        shipper::check_descent(&self.shared, &cut)?;
+        let cut = self.adopt(&log, claimed, point)?;
         match claimed.begin(&log) {
             Err(ShipError::Remote { error: RemoteError::Exists, .. }) => {
                 *state = ReignStage::Idle;
@@ -410,6 +465,21 @@ impl Store {
         *state = ReignStage::Idle;
         *state = ReignStage::Reigning(Box::new(Reign::new(&self.shared, reign, self.shared.published())?));
         Ok(())
+    }
+
+    /// Finds the log that a reign adopts, all of which has to be here.
+    fn adopt(
+        &self,
+        log: &RemoteLog<'_>,
+        claimed: &mut ClaimedReign,
+        point: Option<ReturnPoint>,
+    ) -> Result<format::Cut, ReignError> {
+        let cut = match point {
+            Some(point) => claimed.adopt_until(log, &point)?,
+            None => claimed.adopt(log)?,
+        };
+        shipper::check_descent(&self.shared, &cut)?;
+        Ok(cut)
     }
 
     /// The point at which the log ends on purpose.

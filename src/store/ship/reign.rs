@@ -1,4 +1,7 @@
-//! Beginning a reign: the claim, the log that it adopts, the cut.
+//! Beginning a reign: the look at the log, the claim, the log that it adopts, the cut.
+//!
+//! A directory that goes on as it is has the whole log before it claims, since a claim ends the reign of a living writer; and after
+//! its claim, too, since that one may have written meanwhile.
 //!
 //! The old writer puts its parcel and then looks for the next claim. The new one creates the claim and then looks for parcels. One of
 //! them sees the other, since requests for one name are linearizable and of several creates one succeeds. The model of the protocol is
@@ -13,9 +16,6 @@ use crate::log::LogError;
 use crate::remote::{NewObject, RemoteError};
 use crate::store::remote_request::PATIENCE;
 use crate::store::state_file::StateFile;
-
-/// Claims that are tried after the newest that a listing showed.
-const CLAIMS_TRIED: u64 = 1000;
 
 const RETURN_IS_LATE: &str = "another host has shipped to the remote since this store was restored to an earlier time: restore it again";
 const RETURN_IS_OLD: &str =
@@ -39,23 +39,19 @@ pub(super) struct ClaimedReign {
 }
 
 impl ClaimedReign {
-    /// Creates the next claim.
-    pub(super) fn claim(
-        log: &RemoteLog<'_>,
-        now: Timestamp,
-        entropy: &dyn Entropy,
-    ) -> Result<Self, ShipError> {
-        let nonce = format!("{:016x}", entropy.next_u64());
-        let newest = log.newest_claim()?;
-        for epoch in newest + 1..=newest + CLAIMS_TRIED {
-            let claim = Claim { store: log.store, epoch, made: now };
-            match put_once(log, &Claim::name(epoch), &claim.encode(), &nonce) {
-                Ok(()) => return Ok(Self { epoch, nonce, cut: None }),
-                Err(ShipError::Remote { error: RemoteError::Exists, .. }) => {}
-                Err(error) => return Err(error),
-            }
+    /// A reign that is not claimed yet.
+    pub(super) fn unclaimed(epoch: u64, entropy: &dyn Entropy) -> Self {
+        Self { epoch, nonce: format!("{:016x}", entropy.next_u64()), cut: None }
+    }
+
+    /// Creates the claim. Returns `false` where another host has: it is to be followed, and what it did looked at, before another claim.
+    pub(super) fn claim(&self, log: &RemoteLog<'_>, now: Timestamp) -> Result<bool, ShipError> {
+        let claim = Claim { store: log.store, epoch: self.epoch, made: now };
+        match put_once(log, &Claim::name(self.epoch), &claim.encode(), &self.nonce) {
+            Ok(()) => Ok(true),
+            Err(ShipError::Remote { error: RemoteError::Exists, .. }) => Ok(false),
+            Err(error) => Err(error),
         }
-        Err(ShipError::damaged(Claim::PREFIX, &"its listing lacks the newest claims"))
     }
 
     /// Finds the log to adopt, and freezes the cut.
@@ -148,10 +144,7 @@ pub(super) fn chain_at(log: &RemoteLog<'_>, at: Timestamp) -> Result<(Chain, New
 
 /// The cut of the newest reign.
 pub(super) fn newest_reign(log: &RemoteLog<'_>) -> Result<Cut, ShipError> {
-    let mut newest = log.newest_claim()?;
-    while log.is_claimed(newest + 1)? {
-        newest += 1;
-    }
+    let newest = log.newest_claim()?;
     log.newest_cut(newest)?.ok_or(ShipError::NoLog)
 }
 

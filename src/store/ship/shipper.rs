@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::chain::RemoteLog;
 use super::parcel_builder::{FrozenParcel, ParcelBuilder, ShippedSegments, put};
-use super::{FENCE_CHECK_INTERVAL, ReignError, Ship};
+use super::{FENCE_CHECK_INTERVAL, LaterClaim, ReignError, Ship};
 use crate::base::Timestamp;
 use crate::format::{Cut, FileKind, LogPosition, Root, checkpoint_path};
 use crate::index::{Cursor, Index};
@@ -279,14 +280,22 @@ impl Reign {
     }
 
     fn look_for_claim(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
-        if ship.log(shared).is_claimed(self.epoch + 1)? {
-            return Err(ReignError::Fenced(format!(
-                "another host has taken over as reign {}",
-                self.epoch + 1
-            )));
+        let (log, now) = (ship.log(shared), shared.clock.now());
+        let newest = log.newest_claim_from(self.epoch)?;
+        if newest == self.epoch {
+            self.last_look = now;
+            return Ok(());
         }
-        self.last_look = shared.clock.now();
-        Ok(())
+        check_no_later_cut(&log, self.epoch, newest)?;
+        Err(ReignError::Overtaken(LaterClaim { epoch: self.epoch, newest, since: now }))
+    }
+}
+
+/// Fails where a claim after the own reign has its cut: another host has taken over.
+pub(super) fn check_no_later_cut(log: &RemoteLog<'_>, epoch: u64, newest: u64) -> Result<(), ReignError> {
+    match log.newest_cut(newest)?.filter(|cut| cut.epoch > epoch) {
+        Some(cut) => Err(ReignError::Fenced(format!("another host has taken over as reign {}", cut.epoch))),
+        None => Ok(()),
     }
 }
 

@@ -3,15 +3,19 @@
 //! A parcel that is missing may be the end of the log, or may have been deleted after a later root covered it. So a standby that finds
 //! none looks for later reigns and roots; where it has missed parcels it fills its directory from the newest root again. A takeover
 //! decides in the same way, and its looks come after its claim: the model in `tests/remote_model` calls it `ReadFromRoot`.
+//!
+//! Several standbys do not fence one another: each claims only the reign after the newest claim that it has seen, and takes a claim that is
+//! new for a sign of life. So of those that miss the writer at a time one wins, and the others follow it.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::chain::{Chain, RemoteLog, ShipError, disk, line};
 use super::log_copy::{LogCopy, clear, follows, is_used, mark, unmark};
 use super::parcel_applier::ParcelApplier;
 use super::readers::{ReaderStore, StandbyReaders};
-use super::reign::{ClaimedReign, newest_reign};
+use super::reign::ClaimedReign;
 use super::restore::{mark_of, restore_chain};
 use crate::base::limits::MIB;
 use crate::base::{Clock, Entropy};
@@ -31,6 +35,9 @@ const PARCELS_BEFORE_LOOK: u64 = 4;
 /// The length of the log after the checkpoint from which a directory is filled again, where there is a newer root: an open reads it in
 /// some seconds.
 const LOG_MAX_BYTES: u64 = 256 * MIB;
+
+/// The longest time that what is there is applied for before a claim, where a writer goes on to write.
+const CATCH_UP_MAX: Duration = Duration::from_secs(60);
 
 /// What a step has found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -109,6 +116,8 @@ pub struct Standby {
     /// The directory; `None` until it has been read or filled.
     copy: Option<(LogCopy, LogPlace)>,
     claimed: Option<ClaimedReign>,
+    /// The newest claim that was seen. Only the next one may be claimed here: another is that of a host that takes over, too.
+    newest_claim: u64,
     /// The last sign of life.
     sign: Option<SignOfLife>,
     /// The newest root that is known of the reign that is followed.
@@ -131,6 +140,7 @@ impl Standby {
             mark: None,
             copy: None,
             claimed: None,
+            newest_claim: 0,
             sign: None,
             root: None,
             idle_steps: 0,
@@ -156,7 +166,7 @@ impl Standby {
         let remote = Arc::clone(&self.remote);
         let log = self.log(remote.as_ref())?;
         if self.copy.is_none() {
-            let newest = newest_reign(&log)?;
+            let newest = self.newest_reign(log)?;
             self.read_or_fill(log, &newest, progress)?;
             return Ok(StandbyStep { more: true, sign: true });
         }
@@ -179,15 +189,16 @@ impl Standby {
             }
             NextParcel::Gap => {}
         }
-        let is_alive = self.read_sign(log)?;
+        let (is_alive, claim) = (self.read_sign(log)?, self.newest_claim);
         let moved = self.follow_reigns(log, progress)?;
         self.show_readers(log)?;
-        Ok(StandbyStep { more: moved, sign: is_alive || moved })
+        // Who claims is about to write. The claimant has as long as a writer to show that it lives.
+        Ok(StandbyStep { more: moved, sign: is_alive || moved || self.newest_claim > claim })
     }
 
-    /// Takes over: claims the next reign, reads on to the end of the log that it adopts, and makes the directory that of a writer, which
-    /// the ordinary open goes on with. `None` where yet another host has claimed a later reign, which is to be followed. After an error
-    /// another call goes on with the same claim.
+    /// Takes over: applies what is there, claims the reign after the newest claim that it has seen, reads on to the end of the log that it
+    /// adopts, puts its cut, and makes the directory that of a writer, which the ordinary open goes on with. `None` where another host was
+    /// faster, which is to be followed. After an error another call goes on with the same claim.
     ///
     /// # Errors
     /// As of [`Standby::step`].
@@ -198,27 +209,66 @@ impl Standby {
     ) -> Result<Option<TakenOver>, ShipError> {
         let remote = Arc::clone(&self.remote);
         let log = self.log(remote.as_ref())?;
-        if self.copy.is_none() && self.claimed.is_none() {
-            // A directory that cannot take over claims nothing.
-            let newest = newest_reign(&log)?;
-            self.read_or_fill(log, &newest, progress)?;
-        }
         let mut claimed = match self.claimed.take() {
             Some(claimed) => claimed,
-            None => ClaimedReign::claim(&log, self.clock.now(), entropy)?,
+            None => {
+                let seen = self.newest_claim;
+                // A directory that cannot take over claims nothing, and after the claim nobody writes until it is whole.
+                self.catch_up(progress)?;
+                if seen > 0 && self.newest_claim > seen {
+                    return Ok(None);
+                }
+                let next = ClaimedReign::unclaimed(self.newest_claim + 1, entropy);
+                if !next.claim(&log, self.clock.now())? {
+                    self.newest_claim = next.epoch;
+                    return Ok(None);
+                }
+                next
+            }
         };
         let reached = self.reach_end(log, &mut claimed, progress);
         let epoch = claimed.epoch;
         self.claimed = Some(claimed);
         reached?;
-        if log.is_claimed(epoch + 1)? {
+        self.newest_claim = log.newest_claim_from(epoch)?;
+        if self.newest_claim > epoch {
             self.claimed = None;
             return Ok(None);
         }
+        // The open may take long: whoever waits for this host sees by its cut that it goes on.
+        self.claimed.as_ref().map_or(Ok(()), |claimed| claimed.begin(&log))?;
         self.close_readers();
         unmark(self.fs.as_ref())?;
         self.copy = None;
         Ok(self.claimed.take().map(TakenOver))
+    }
+
+    /// Whether this host has claimed a reign, so that nobody writes until it has taken over.
+    pub fn has_claimed(&self) -> bool {
+        self.claimed.is_some()
+    }
+
+    /// Looks for the newest claim, so that a takeover claims the next one.
+    ///
+    /// # Errors
+    /// As of [`Standby::step`].
+    pub fn look_for_claims(&mut self) -> Result<(), ShipError> {
+        let remote = Arc::clone(&self.remote);
+        let log = self.log(remote.as_ref())?;
+        self.newest_claim = log.newest_claim()?;
+        Ok(())
+    }
+
+    /// Applies what is there, for a while at most.
+    fn catch_up(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), ShipError> {
+        let begun = self.clock.now();
+        loop {
+            // A step without a parcel looks for later reigns and roots.
+            self.idle_steps = STEPS_PER_LOOK - 1;
+            if !self.step(progress)?.more || self.clock.now().since(begun) >= CATCH_UP_MAX {
+                return Ok(());
+            }
+        }
     }
 
     /// Whether the probe has found that the remote decides races: only then may a host take over by itself.
@@ -245,6 +295,12 @@ impl Standby {
             None => *self.mark.insert(mark_of(remote)?),
         };
         Ok(RemoteLog { remote, store: mark.store })
+    }
+
+    /// The cut of the newest reign.
+    fn newest_reign(&mut self, log: RemoteLog<'_>) -> Result<Cut, ShipError> {
+        self.newest_claim = log.newest_claim()?;
+        log.newest_cut(self.newest_claim)?.ok_or(ShipError::NoLog)
     }
 
     /// Reads the directory where it holds a part of the log of `newest`; fills it otherwise, if it is empty or marked.
@@ -393,9 +449,9 @@ impl Standby {
         log: RemoteLog<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<bool, ShipError> {
+        let newest = self.newest_reign(log)?;
         let Some((copy, place)) = &mut self.copy else { return Ok(false) };
         copy.place_copies(log, self.fs.as_ref())?;
-        let newest = newest_reign(&log)?;
         self.root = log.newest_root(place.epoch, None, &mut |_| true)?.or(self.root);
         let is_long = |root: &Root| {
             let covers_more = root.epoch == newest.epoch && root.covered.sequence > copy.start();

@@ -37,6 +37,7 @@ mod replay;
 mod script;
 mod scrub;
 mod ship;
+mod ship_claims;
 mod ship_crashes;
 mod ship_window;
 mod standby_readers;

@@ -12,7 +12,7 @@ use crate::store::verify::verify;
 pub(super) const LITTLE_LOCAL: TierOptions = TierOptions { local_max_bytes: 24 * MIB, ..NOTHING_LOCAL };
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 
-fn shipping(tiered: &Tiered, fs: &SimFs, mode: ShipMode) -> Store {
+pub(super) fn shipping(tiered: &Tiered, fs: &SimFs, mode: ShipMode) -> Store {
     shipping_with(tiered, fs, ShipOptions { mode, root_every: HOUR, window: 7 * 24 * HOUR })
 }
 
@@ -42,7 +42,7 @@ fn parcels(tiered: &Tiered) -> usize {
     tiered.remote.names().iter().filter(|name| name.starts_with("log/")).count()
 }
 
-fn is_unavailable<T>(result: &Result<T, StoreError>) -> bool {
+pub(super) fn is_unavailable<T>(result: &Result<T, StoreError>) -> bool {
     matches!(result, Err(StoreError::RemoteUnavailable(_) | StoreError::InDoubt(_)))
 }
 
@@ -251,7 +251,7 @@ pub(super) fn follow(standby: &mut Standby) {
 }
 
 /// A writer with a bucket, and a standby with its directory that has followed so far.
-fn followed(tiered: &Tiered) -> (Store, SimFs, Standby) {
+pub(super) fn followed(tiered: &Tiered) -> (Store, SimFs, Standby) {
     let old = begun(tiered, &tiered.fs, ShipMode::Async);
     old.create_bucket("b", "admin").unwrap();
     ship(&old).unwrap();
@@ -262,6 +262,7 @@ fn followed(tiered: &Tiered) -> (Store, SimFs, Standby) {
 }
 
 pub(super) fn promoted(tiered: &Tiered, fs: &SimFs, standby: &mut Standby, mode: ShipMode) -> Store {
+    standby.look_for_claims().unwrap();
     let taken = standby.take_over(&SeededEntropy::new(9), &mut |_| ()).unwrap().unwrap();
     let store = tiered.open_on(fs);
     store.ship_log_from(ShipOptions { mode, root_every: HOUR, window: 7 * 24 * HOUR }, Some(taken));

@@ -743,7 +743,7 @@ fn from_every_crash_point_a_host_comes_up_with_what_was_answered() {
             }
         });
     } else {
-        (first..first + 2).for_each(|seed| drop(run(seed, 50, 2, &figures, &|| true)));
+        (first..first + 2).for_each(|seed| drop(run(seed, 60, 2, &figures, &|| true)));
     }
     let minutes = begun.elapsed().as_secs_f64() / 60.0;
     let points = figures.points.load(Ordering::Relaxed);
