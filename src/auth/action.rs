@@ -161,6 +161,34 @@ actions! {
     AdminGetState: Administration;
     /// A new start of a mirror, by the API of the server.
     AdminResyncMirror: Administration;
+    /// PutBucketAccelerateConfiguration.
+    PutAccelerateConfiguration: Bucket;
+    /// GetBucketAccelerateConfiguration.
+    GetAccelerateConfiguration: Bucket;
+    /// PutBucketLogging.
+    PutBucketLogging: Bucket;
+    /// GetBucketLogging.
+    GetBucketLogging: Bucket;
+    /// PutBucketRequestPayment.
+    PutBucketRequestPayment: Bucket;
+    /// GetBucketRequestPayment.
+    GetBucketRequestPayment: Bucket;
+    /// DeleteBucketAnalyticsConfiguration.
+    PutAnalyticsConfiguration: Bucket;
+    /// GetBucketAnalyticsConfiguration and ListBucketAnalyticsConfigurations.
+    GetAnalyticsConfiguration: Bucket;
+    /// DeleteBucketIntelligentTieringConfiguration.
+    PutIntelligentTieringConfiguration: Bucket;
+    /// GetBucketIntelligentTieringConfiguration and ListBucketIntelligentTieringConfigurations.
+    GetIntelligentTieringConfiguration: Bucket;
+    /// DeleteBucketInventoryConfiguration.
+    PutInventoryConfiguration: Bucket;
+    /// GetBucketInventoryConfiguration and ListBucketInventoryConfigurations.
+    GetInventoryConfiguration: Bucket;
+    /// DeleteBucketMetricsConfiguration.
+    PutMetricsConfiguration: Bucket;
+    /// GetBucketMetricsConfiguration and ListBucketMetricsConfigurations.
+    GetMetricsConfiguration: Bucket;
     /// GetBucketReplication.
     GetReplicationConfiguration: Bucket;
     /// PutBucketTagging and DeleteBucketTagging.

@@ -39,7 +39,8 @@ impl PayloadKind {
             "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" => Self::Chunked { signed: true, trailers: false },
             "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER" => Self::Chunked { signed: true, trailers: true },
             _ if text.starts_with("STREAMING-AWS4-ECDSA-") => {
-                return Err(S3Error::new(ErrorCode::NotImplemented));
+                let name = format!("{}content-sha256", dialect.header_prefix());
+                return Err(S3Error::new(ErrorCode::NotImplemented).element("Header", name));
             }
             _ => {
                 let digest = from_hex(text).and_then(|bytes| bytes.try_into().ok());

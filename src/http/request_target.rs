@@ -2,7 +2,7 @@
 //! bytes as sent.
 
 use super::fields::is_host;
-use crate::s3::{ErrorCode, S3Error};
+use crate::s3::S3Error;
 
 /// The parts of a request target, byte for byte as sent.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl<'a> RequestTarget<'a> {
     /// `InvalidURI` unless it is a path, an `http` or `https` URI, or the `*` of OPTIONS.
     pub(super) fn parse(raw: &'a str, method: &str) -> Result<Self, S3Error> {
         if !raw.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
-            return Err(S3Error::new(ErrorCode::InvalidURI));
+            return Err(S3Error::invalid_uri(raw));
         }
         if raw == "*" && method == "OPTIONS" {
             return Ok(Self { path: raw, query: "", authority: None });
@@ -30,7 +30,7 @@ impl<'a> RequestTarget<'a> {
         if raw.starts_with('/') {
             return Ok(Self::split(raw, None));
         }
-        Self::absolute(raw).ok_or_else(|| S3Error::new(ErrorCode::InvalidURI))
+        Self::absolute(raw).ok_or_else(|| S3Error::invalid_uri(raw))
     }
 
     fn absolute(raw: &'a str) -> Option<Self> {
@@ -54,6 +54,7 @@ impl<'a> RequestTarget<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::s3::ErrorCode;
 
     #[test]
     fn the_path_is_kept_byte_for_byte_and_ends_at_the_first_question_mark() {

@@ -146,6 +146,24 @@ fn kind_of(operation: Operation) -> Option<BucketConfigurationKind> {
         | Operation::GetPublicAccessBlock
         | Operation::GetBucketQuota
         | Operation::GetBucketPlacement
+        | Operation::GetBucketAccelerateConfiguration
+        | Operation::GetBucketLogging
+        | Operation::GetBucketRequestPayment
+        | Operation::ListBucketAnalyticsConfigurations
+        | Operation::GetBucketAnalyticsConfiguration
+        | Operation::ListBucketIntelligentTieringConfigurations
+        | Operation::GetBucketIntelligentTieringConfiguration
+        | Operation::ListBucketInventoryConfigurations
+        | Operation::GetBucketInventoryConfiguration
+        | Operation::ListBucketMetricsConfigurations
+        | Operation::GetBucketMetricsConfiguration
+        | Operation::PutBucketAccelerateConfiguration
+        | Operation::PutBucketLogging
+        | Operation::PutBucketRequestPayment
+        | Operation::DeleteBucketAnalyticsConfiguration
+        | Operation::DeleteBucketIntelligentTieringConfiguration
+        | Operation::DeleteBucketInventoryConfiguration
+        | Operation::DeleteBucketMetricsConfiguration
         | Operation::GetBucketReplication
         | Operation::GetBucketTagging
         | Operation::GetBucketNotificationConfiguration

@@ -202,7 +202,7 @@ impl DocumentReader<'_> {
     fn read(self, body: &mut Body<'_>) -> Result<ReservedBytes, S3Error> {
         let announced = body.content_length.unwrap_or(self.max as u64);
         if announced > self.max as u64 {
-            return Err(S3Error::new(ErrorCode::MaxMessageLengthExceeded));
+            return Err(too_long(self.max));
         }
         let text = memory::reserve(self.context, announced * Self::GROWTH_HALVES / 2)?;
         let bytes = read_bounded(body, announced as usize)?;
@@ -214,6 +214,10 @@ impl DocumentReader<'_> {
     }
 }
 
+fn too_long(max: usize) -> S3Error {
+    S3Error::new(ErrorCode::MaxMessageLengthExceeded).element("MaxMessageLengthBytes", max.to_string())
+}
+
 /// Reads a body of at most `max` bytes into a buffer that grows with the received bytes.
 fn read_bounded(body: &mut Body<'_>, max: usize) -> Result<Vec<u8>, S3Error> {
     let mut bytes = Vec::new();
@@ -222,7 +226,7 @@ fn read_bounded(body: &mut Body<'_>, max: usize) -> Result<Vec<u8>, S3Error> {
         match body.reader.read(&mut buffer)? {
             0 => return Ok(bytes),
             read if bytes.len() + read > max => {
-                return Err(S3Error::new(ErrorCode::MaxMessageLengthExceeded));
+                return Err(too_long(max));
             }
             read => {
                 if bytes.len() + read > bytes.capacity() {

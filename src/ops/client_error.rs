@@ -1,5 +1,6 @@
 //! Conversion of the store's errors to S3 errors. Details for the operator go to the log, under the request id.
 
+use crate::base::limits::PUT_SIZE_MAX_BYTES;
 use crate::s3::{Call, ErrorCode, RequestId, S3Error};
 use crate::store::StoreError;
 
@@ -31,24 +32,51 @@ pub(super) struct RequestNames {
     pub(super) key: String,
     version: String,
     upload: String,
+    conditions: String,
 }
 
 impl RequestNames {
     /// The names in `call`.
     pub(super) fn of(call: &Call<'_>) -> Self {
         let parameter = |name| call.query.get(name).unwrap_or_default().to_owned();
-        let (id, bucket, key) = (call.id.clone(), call.bucket().to_owned(), call.key().to_owned());
-        Self { id, bucket, key, version: parameter("versionId"), upload: parameter("uploadId") }
+        Self {
+            id: call.id.clone(),
+            bucket: call.bucket().to_owned(),
+            key: call.key().to_owned(),
+            version: parameter("versionId"),
+            upload: parameter("uploadId"),
+            conditions: conditions_of(call),
+        }
     }
 
     /// Converts `error`, with the name that was not found.
     pub(super) fn to_client_error(&self, error: &StoreError) -> S3Error {
         let what = (self.bucket.as_str(), self.key.as_str(), self.version.as_str());
-        match client_error_naming(error, &self.id, what) {
-            error if error.code == ErrorCode::NoSuchUpload => error.element("UploadId", self.upload.as_str()),
-            error => error,
+        let converted = client_error_naming(error, &self.id, what);
+        match (converted.code, error) {
+            (ErrorCode::InvalidPart, StoreError::PartReplaced(number)) => {
+                converted.element("UploadId", self.upload.as_str()).element("PartNumber", number.to_string())
+            }
+            (ErrorCode::NoSuchUpload | ErrorCode::InvalidPartOrder, _) => {
+                converted.element("UploadId", self.upload.as_str())
+            }
+            (ErrorCode::PreconditionFailed, _) => converted.element("Condition", self.conditions.as_str()),
+            _ => converted,
         }
     }
+}
+
+/// The conditions that `call` states on the object that it writes or deletes, as errors name them. A sender who may only create
+/// states none, and is held to one.
+fn conditions_of(call: &Call<'_>) -> String {
+    let standard = [("if-match", "If-Match"), ("if-none-match", "If-None-Match")];
+    let standard = standard.into_iter().filter(|(name, _)| call.headers().get(name).is_some());
+    let of_deletions = ["if-match-size", "if-match-last-modified-time"];
+    let of_deletions = of_deletions.into_iter().filter(|name| call.vendor().get(name).is_some());
+    let prefix = call.dialect.header_prefix();
+    let of_deletions = of_deletions.map(|name| format!("{prefix}{name}"));
+    let named: Vec<_> = standard.map(|(_, name)| name.to_owned()).chain(of_deletions).collect();
+    if named.is_empty() { "If-None-Match".to_owned() } else { named.join(", ") }
 }
 
 /// Converts `error`, with the bucket, the key or the version that was not found.
@@ -59,7 +87,10 @@ pub(super) fn client_error_naming(
 ) -> S3Error {
     let converted = to_client_error(error, id);
     match converted.code {
-        ErrorCode::NoSuchBucket => converted.element("BucketName", bucket),
+        ErrorCode::NoSuchBucket
+        | ErrorCode::BucketAlreadyExists
+        | ErrorCode::BucketNotEmpty
+        | ErrorCode::InvalidBucketState => converted.element("BucketName", bucket),
         ErrorCode::NoSuchKey => converted.element("Key", key),
         ErrorCode::NoSuchVersion => converted.element("Key", key).element("VersionId", version),
         _ => converted,
@@ -102,6 +133,7 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
         StoreError::Exhausted(_) | StoreError::RemoteUnavailable(_) | StoreError::InDoubt(_) => {
             S3Error::slow_down()
         }
+        StoreError::TooLarge => S3Error::new(code).element("MaxSizeAllowed", PUT_SIZE_MAX_BYTES.to_string()),
         StoreError::Locked => S3Error::new(code).message(LOCKED),
         StoreError::InvalidBucketState => S3Error::new(code).message(LOCK_NEEDS_VERSIONS),
         _ => S3Error::new(code),

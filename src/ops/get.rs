@@ -193,7 +193,7 @@ fn selected<'v>(
 fn part_of(version: &VersionRecord, number: u32) -> Result<Option<SelectedRange<'_>>, S3Error> {
     let Some(assembly) = &version.upload else {
         let whole = (version.size > 0).then_some(SelectedRange { bytes: 0..version.size, part: None });
-        return if number == 1 { Ok(whole) } else { Err(S3Error::new(ErrorCode::InvalidPartNumber)) };
+        return if number == 1 { Ok(whole) } else { Err(no_such_part(number, 1)) };
     };
     let mut start = 0;
     for part in &assembly.parts {
@@ -203,7 +203,13 @@ fn part_of(version: &VersionRecord, number: u32) -> Result<Option<SelectedRange<
         }
         start += part.size;
     }
-    Err(S3Error::new(ErrorCode::InvalidPartNumber))
+    Err(no_such_part(number, assembly.parts.len()))
+}
+
+fn no_such_part(number: u32, count: usize) -> S3Error {
+    S3Error::new(ErrorCode::InvalidPartNumber)
+        .element("ActualPartCount", count.to_string())
+        .element("PartNumberRequested", number.to_string())
 }
 
 fn range_of(header: &str, size: u64) -> Result<Option<Range<u64>>, S3Error> {

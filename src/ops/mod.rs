@@ -40,6 +40,7 @@ mod quota;
 mod stored_configuration;
 mod tagging;
 mod token;
+mod unset;
 mod version_id;
 mod versioning;
 mod versions_list;
@@ -182,6 +183,32 @@ impl Context {
             Operation::PutOwnerQuota => quota::put_of_owner(self, proof, call),
             Operation::GetOwnerQuota => quota::get_of_owner(self, proof, call),
             Operation::DeleteOwnerQuota => quota::delete_of_owner(self, proof, call),
+            Operation::PutBucketAccelerateConfiguration => unset::put_acceleration(self, proof, call),
+            Operation::GetBucketAccelerateConfiguration => unset::get_acceleration(self, proof, call),
+            Operation::PutBucketLogging => unset::put_logging(self, proof, call),
+            Operation::GetBucketLogging => unset::get_logging(self, proof, call),
+            Operation::PutBucketRequestPayment => unset::put_request_payment(self, proof, call),
+            Operation::GetBucketRequestPayment => unset::get_request_payment(self, proof, call),
+            Operation::ListBucketAnalyticsConfigurations => {
+                unset::list(self, proof, call, "ListBucketAnalyticsConfigurationResult")
+            }
+            Operation::ListBucketIntelligentTieringConfigurations => {
+                unset::list(self, proof, call, "ListBucketIntelligentTieringConfigurationsOutput")
+            }
+            Operation::ListBucketInventoryConfigurations => {
+                unset::list(self, proof, call, "ListInventoryConfigurationsResult")
+            }
+            Operation::ListBucketMetricsConfigurations => {
+                unset::list(self, proof, call, "ListMetricsConfigurationsResult")
+            }
+            Operation::GetBucketAnalyticsConfiguration
+            | Operation::DeleteBucketAnalyticsConfiguration
+            | Operation::GetBucketIntelligentTieringConfiguration
+            | Operation::DeleteBucketIntelligentTieringConfiguration
+            | Operation::GetBucketInventoryConfiguration
+            | Operation::DeleteBucketInventoryConfiguration
+            | Operation::GetBucketMetricsConfiguration
+            | Operation::DeleteBucketMetricsConfiguration => unset::absent(self, proof, call),
             Operation::GetBucketEncryption | Operation::GetBucketReplication | Operation::NotServed => {
                 not_configured::respond(self, proof, call)
             }

@@ -32,7 +32,10 @@ pub(super) fn check_served(call: &Call<'_>) -> Result<(), S3Error> {
     }
     let vendor = call.vendor();
     match vendor.iter().map(|(name, _)| name).find(|name| UNSERVED.contains(name)) {
-        Some(name) => Err(S3Error::new(ErrorCode::NotImplemented).element("Header", format!("p-{name}"))),
+        Some(name) => {
+            let header = format!("{}{name}", call.dialect.header_prefix());
+            Err(S3Error::new(ErrorCode::NotImplemented).element("Header", header))
+        }
         None => Ok(()),
     }
 }

@@ -92,7 +92,7 @@ pub(super) fn get_retention(
     check_enabled(context, call)?;
     let found = lookup::outline(context, proof, call)?;
     let retention = found.version.controls.retention;
-    let retention = retention.ok_or_else(|| S3Error::new(ErrorCode::NoSuchObjectLockConfiguration))?;
+    let retention = retention.ok_or_else(|| not_locked(call))?;
     let mut document = context.document(LockRetention::ROOT);
     shown(retention).render(&mut document);
     Ok(xml(200, document))
@@ -135,7 +135,7 @@ pub(super) fn get_legal_hold(
     check_enabled(context, call)?;
     let found = lookup::outline(context, proof, call)?;
     let held = found.version.controls.legal_hold;
-    let held = held.ok_or_else(|| S3Error::new(ErrorCode::NoSuchObjectLockConfiguration))?;
+    let held = held.ok_or_else(|| not_locked(call))?;
     let mut document = context.document(LEGAL_HOLD_ROOT);
     document.leaf("Status", legal_hold_name(held));
     Ok(xml(200, document))
@@ -245,6 +245,11 @@ fn check_enabled(context: &Context, call: &Call<'_>) -> Result<(), S3Error> {
     configuration(&bucket).map(|_| ()).ok_or_else(not_enabled)
 }
 
+/// The error for a version without a retention, or without a legal hold.
+fn not_locked(call: &Call<'_>) -> S3Error {
+    S3Error::new(ErrorCode::NoSuchObjectLockConfiguration).element("Key", call.key())
+}
+
 fn not_enabled() -> S3Error {
     S3Error::new(ErrorCode::InvalidRequest).message("Bucket is missing Object Lock Configuration")
 }
@@ -256,7 +261,7 @@ fn not_enabled() -> S3Error {
 fn stored(retention: LockRetention, context: &Context) -> Result<Retention, S3Error> {
     if retention.until <= context.store.lock_time() {
         let message = "The retain until date must be in the future!";
-        return Err(S3Error::new(ErrorCode::InvalidArgument).message(message));
+        return Err(S3Error::invalid_argument("RetainUntilDate", &retention.until.to_iso8601(), message));
     }
     Ok(Retention { mode: stored_mode(retention.mode), until: retention.until })
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::client_error::ForClient as _;
 use super::{Context, body, stored_configuration};
 use crate::auth::Authorized;
-use crate::s3::{Call, ErrorCode, Response, ResponseBody, S3Error};
+use crate::s3::{Call, Response, ResponseBody, S3Error};
 use crate::store::{BucketConfigurationKind, BucketPlacement};
 
 const KIND: BucketConfigurationKind = BucketConfigurationKind::Placement;
@@ -16,7 +16,8 @@ pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Res
     context.store.bucket(call.bucket()).for_client(call)?;
     let text = body::read_text(context, call)?;
     let placement = BucketPlacement::from_document(&text).ok_or_else(|| {
-        invalid("The placement is not valid: it is {\"placement\": \"local\"} or \"remote\".")
+        let message = "The placement is not valid: it is {\"placement\": \"local\"} or \"remote\".";
+        S3Error::invalid_argument("placement", &String::from_utf8_lossy(&text), message)
     })?;
     if placement == BucketPlacement::Local {
         check_fits(context, call)?;
@@ -28,9 +29,12 @@ pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Res
 fn check_fits(context: &Context, call: &Call<'_>) -> Result<(), S3Error> {
     let bytes = context.store.usage(call.bucket()).for_client(call)?.bytes();
     match context.store.local_max_bytes() {
-        Some(max) if bytes > max => Err(invalid(&format!(
-            "The bucket has {bytes} bytes, and --local-max permits {max} bytes on the disk. Raise --local-max, or do not pin the bucket."
-        ))),
+        Some(max) if bytes > max => {
+            let message = format!(
+                "The bucket has {bytes} bytes, and --local-max permits {max} bytes on the disk. Raise --local-max, or do not pin the bucket."
+            );
+            Err(S3Error::invalid_argument("placement", "local", message))
+        }
         _ => Ok(()),
     }
 }
@@ -47,8 +51,4 @@ pub(super) fn get(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<
 /// DeleteBucketPlacement. Durable on return.
 pub(super) fn delete(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     stored_configuration::delete(context, call, KIND)
-}
-
-fn invalid(reason: &str) -> S3Error {
-    S3Error::new(ErrorCode::InvalidArgument).message(reason)
 }

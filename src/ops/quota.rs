@@ -7,7 +7,7 @@ use super::{Context, body, memory};
 use crate::auth::Authorized;
 use crate::base::Quota;
 use crate::base::limits::CREDENTIAL_LEN_MAX_BYTES;
-use crate::s3::{Call, ErrorCode, Response, ResponseBody, S3Error};
+use crate::s3::{Call, Response, ResponseBody, S3Error};
 use crate::store::{LimitedBucket, LimitedOwner, OwnerUsage, Usage};
 
 /// The memory of one bucket or owner in the report of all quotas.
@@ -66,8 +66,9 @@ pub(super) fn put_of_bucket(
     body::announced_length(&call.request.body)?;
     context.store.bucket(call.bucket()).for_client(call)?;
     let quota = read(context, call)?;
-    if quota.buckets.is_some() {
-        return Err(invalid("A bucket has no buckets: only owners have this limit."));
+    if let Some(buckets) = quota.buckets {
+        let message = "A bucket has no buckets: only owners have this limit.";
+        return Err(S3Error::invalid_argument("buckets", &buckets.to_string(), message));
     }
     context.store.set_bucket_quota(call.bucket(), set(&quota)).for_client(call)?;
     Ok(Response::new(200))
@@ -140,7 +141,10 @@ pub(super) fn add_headers(response: Response, limited: &LimitedBucket) -> Respon
 
 fn read(context: &Context, call: &mut Call<'_>) -> Result<Quota, S3Error> {
     let text = body::read_text(context, call)?;
-    Quota::parse(&text).map_err(|reason| invalid(&format!("The quota is not valid: {reason}")))
+    Quota::parse(&text).map_err(|reason| {
+        let given = String::from_utf8_lossy(&text);
+        S3Error::invalid_argument("quota", &given, format!("The quota is not valid: {reason}"))
+    })
 }
 
 fn set(quota: &Quota) -> Option<&Quota> {
@@ -151,15 +155,16 @@ fn set(quota: &Quota) -> Option<&Quota> {
 fn owner<'c>(call: &'c Call<'_>) -> Result<Option<&'c str>, S3Error> {
     let Some(owner) = call.query.get("owner") else { return Ok(None) };
     let fits = (1..=CREDENTIAL_LEN_MAX_BYTES).contains(&owner.len()) && !owner.chars().any(char::is_control);
-    fits.then_some(Some(owner)).ok_or_else(|| invalid("The parameter owner is not the name of a user."))
+    fits.then_some(Some(owner))
+        .ok_or_else(|| invalid_owner(owner, "The parameter owner is not the name of a user."))
 }
 
 fn without_owner() -> S3Error {
-    invalid("The parameter owner is missing.")
+    invalid_owner("", "The parameter owner is missing.")
 }
 
-fn invalid(reason: &str) -> S3Error {
-    S3Error::new(ErrorCode::InvalidArgument).message(reason)
+fn invalid_owner(owner: &str, reason: &str) -> S3Error {
+    S3Error::invalid_argument("owner", owner, reason)
 }
 
 fn used(usage: &Usage) -> Value {

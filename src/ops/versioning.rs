@@ -21,7 +21,10 @@ fn parse(configuration: &[u8]) -> Result<Versioning, S3Error> {
     let document = body::parse(configuration, "VersioningConfiguration")?;
     let text = |name| document.root().child_text(name).map_err(body::malformed);
     if text("MfaDelete")?.is_some_and(|value| value.trim() == "Enabled") {
-        return Err(S3Error::new(ErrorCode::NotImplemented));
+        return Err(S3Error::new(ErrorCode::NotImplemented)
+            .message("Deletions that need a second factor are not supported.")
+            .element("ArgumentName", "MfaDelete")
+            .element("ArgumentValue", "Enabled"));
     }
     match text("Status")?.as_deref().map(str::trim) {
         Some("Enabled") => Ok(Versioning::Enabled),

@@ -131,6 +131,8 @@ error_codes! {
     NoSuchBucketPolicy = 404, "The bucket policy does not exist.";
     /// S3 API reference, GetBucketCors.
     NoSuchCORSConfiguration = 404, "The CORS configuration does not exist.";
+    /// S3 user guide, "Troubleshooting" of inventories; botocore's waiters and Terraform's provider name it, too.
+    NoSuchConfiguration = 404, "The specified configuration does not exist.";
     /// S3 API reference, GetObject and "Error responses".
     NoSuchKey = 404, "The specified key does not exist.";
     /// S3 API reference, GetBucketLifecycleConfiguration.
@@ -238,6 +240,12 @@ impl S3Error {
             .message(message)
             .element("ArgumentName", name)
             .element("ArgumentValue", shown)
+    }
+
+    /// An `InvalidURI` with the URI, or the part of it that cannot be read.
+    pub fn invalid_uri(text: &str) -> Self {
+        let shown: String = text.chars().take(limits::KEY_LEN_MAX_BYTES).collect();
+        Self::new(ErrorCode::InvalidURI).element("URI", shown)
     }
 
     /// A `SlowDown` with the time after which to try again.

@@ -137,9 +137,20 @@ impl Integrity {
     }
 }
 
+/// The error for a checksum that differs from the computed one, both as headers show them.
+pub fn wrong_checksum(algorithm: ChecksumAlgorithm, expected: &str, computed: &str) -> S3Error {
+    let message = format!("The {} you specified did not match the calculated checksum.", algorithm.as_str());
+    S3Error::new(ErrorCode::BadDigest)
+        .message(message)
+        .element("ExpectedDigest", expected)
+        .element("CalculatedDigest", computed)
+}
+
 fn parse_md5(text: &[u8]) -> Result<[u8; 16], S3Error> {
     let digest = BASE64.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
-    digest.ok_or_else(|| S3Error::new(ErrorCode::InvalidDigest))
+    digest.ok_or_else(|| {
+        S3Error::new(ErrorCode::InvalidDigest).element("Content-MD5", String::from_utf8_lossy(text))
+    })
 }
 
 fn verify_md5(expected: [u8; 16], computed: [u8; 16]) -> Result<(), S3Error> {
@@ -168,8 +179,7 @@ fn verify_claim(
     if computed == expected {
         return Ok(());
     }
-    let message = format!("The {} you specified did not match the calculated checksum.", algorithm.as_str());
-    Err(S3Error::new(ErrorCode::BadDigest).message(message))
+    Err(wrong_checksum(algorithm, &checksum::encode(&expected), &checksum::encode(computed)))
 }
 
 #[cfg(test)]

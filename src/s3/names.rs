@@ -53,7 +53,7 @@ impl ObjectKey {
     /// `KeyTooLongError`; `InvalidURI` for the empty key.
     pub fn new(key: String) -> Result<Self, S3Error> {
         match key.len() {
-            0 => Err(S3Error::new(ErrorCode::InvalidURI).message("The object key is empty.")),
+            0 => Err(S3Error::invalid_uri("").message("The object key is empty.")),
             1..=KEY_LEN_MAX_BYTES => Ok(Self(key)),
             size => Err(S3Error::new(ErrorCode::KeyTooLongError)
                 .element("Size", size.to_string())

@@ -79,16 +79,16 @@ impl LockPeriod {
             let malformed = || S3Error::malformed_xml("a period is a whole number");
             text.trim().parse::<i64>().map_err(|_| malformed())
         };
-        let period = match (days, years) {
-            (Some(days), None) => (number(days)?, Self::Days as fn(u64) -> Self),
-            (None, Some(years)) => (number(years)?, Self::Years as fn(u64) -> Self),
+        let (name, given) = match (days, years) {
+            (Some(days), None) => ("Days", number(days)?),
+            (None, Some(years)) => ("Years", number(years)?),
             _ => return Err(S3Error::malformed_xml("a default retention has either Days or Years")),
         };
-        let length = u64::try_from(period.0).ok().filter(|length| *length > 0).ok_or_else(|| {
-            S3Error::new(ErrorCode::InvalidArgument)
-                .message("Default retention period must be a positive integer value.")
+        let length = u64::try_from(given).ok().filter(|length| *length > 0).ok_or_else(|| {
+            let message = "Default retention period must be a positive integer value.";
+            S3Error::invalid_argument(name, &given.to_string(), message)
         })?;
-        let period = period.1(length);
+        let period = if name == "Days" { Self::Days(length) } else { Self::Years(length) };
         match period.days() {
             ..=DAYS_MAX => Ok(period),
             _ => Err(S3Error::new(ErrorCode::InvalidRetentionPeriod)),
@@ -186,29 +186,43 @@ fn held(name: &str) -> Option<bool> {
     [true, false].into_iter().find(|held| legal_hold_name(*held) == name)
 }
 
+/// The headers of a retention and of a legal hold, without their prefix.
+const MODE_HEADER: &str = "object-lock-mode";
+const DATE_HEADER: &str = "object-lock-retain-until-date";
+const HOLD_HEADER: &str = "object-lock-legal-hold";
+
 impl LockHeaders {
     /// Reads the headers `p-object-lock-mode`, `p-object-lock-retain-until-date` and `p-object-lock-legal-hold`.
     ///
     /// # Errors
     /// `InvalidArgument`.
     pub fn parse(headers: VendorHeaders<'_>) -> Result<Self, S3Error> {
-        let invalid = |message: &str| S3Error::new(ErrorCode::InvalidArgument).message(message);
+        let invalid = |name: &str, value: &str, message: &str| {
+            let header = format!("{}{name}", headers.dialect().header_prefix());
+            S3Error::invalid_argument(&header, value, message)
+        };
         let text = |name| headers.get(name).map(|value| str::from_utf8(value).unwrap_or_default());
-        let retention = match (text("object-lock-mode"), text("object-lock-retain-until-date")) {
+        let retention = match (text(MODE_HEADER), text(DATE_HEADER)) {
             (None, None) => None,
             (Some(mode), Some(date)) => Some(LockRetention {
-                mode: LockMode::named(mode).ok_or_else(|| invalid("Unknown wormMode directive."))?,
-                until: Timestamp::parse_iso8601(date)
-                    .ok_or_else(|| invalid("The retain until date must be provided in ISO 8601 format."))?,
+                mode: LockMode::named(mode)
+                    .ok_or_else(|| invalid(MODE_HEADER, mode, "Unknown wormMode directive."))?,
+                until: Timestamp::parse_iso8601(date).ok_or_else(|| {
+                    let message = "The retain until date must be provided in ISO 8601 format.";
+                    invalid(DATE_HEADER, date, message)
+                })?,
             }),
-            _ => {
-                return Err(invalid(
-                    "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied.",
-                ));
+            (mode, _) => {
+                let missing = if mode.is_some() { DATE_HEADER } else { MODE_HEADER };
+                let message =
+                    "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied.";
+                return Err(invalid(missing, "", message));
             }
         };
-        let hold = text("object-lock-legal-hold")
-            .map(|name| held(name).ok_or_else(|| invalid("Legal Hold must be either of 'ON' or 'OFF'.")));
+        let hold = text(HOLD_HEADER).map(|name| {
+            let message = "Legal Hold must be either of 'ON' or 'OFF'.";
+            held(name).ok_or_else(|| invalid(HOLD_HEADER, name, message))
+        });
         Ok(Self { retention, legal_hold: hold.transpose()? })
     }
 

@@ -16,6 +16,15 @@ pub enum ResourceLevel {
 }
 
 impl ResourceLevel {
+    /// The name of the kind in errors.
+    pub fn name_in_errors(self) -> &'static str {
+        match self {
+            Self::Service => "SERVICE",
+            Self::Bucket => "BUCKET",
+            Self::Object => "OBJECT",
+        }
+    }
+
     /// The shape of the path.
     pub fn path(self) -> &'static str {
         match self {
@@ -33,6 +42,8 @@ pub enum RouteCondition {
     None,
     /// A query parameter has this value.
     Parameter(&'static str, &'static str),
+    /// A query parameter is present.
+    Present(&'static str),
     /// The header `p-copy-source` is present.
     CopySource,
 }
@@ -158,6 +169,42 @@ operations! {
     DeleteBucketPlacement = Delete Bucket "placement" RouteCondition::None;
     /// A configuration that is never set here.
     GetBucketReplication = Get Bucket "replication" RouteCondition::None;
+    /// Accepts that transfer acceleration is off, as it always is.
+    PutBucketAccelerateConfiguration = Put Bucket "accelerate" RouteCondition::None;
+    /// Returns the default: no transfer acceleration.
+    GetBucketAccelerateConfiguration = Get Bucket "accelerate" RouteCondition::None;
+    /// Accepts that no access log is written to a bucket.
+    PutBucketLogging = Put Bucket "logging" RouteCondition::None;
+    /// Returns the default: no access log in a bucket.
+    GetBucketLogging = Get Bucket "logging" RouteCondition::None;
+    /// Accepts that the owner of a bucket pays for requests.
+    PutBucketRequestPayment = Put Bucket "requestPayment" RouteCondition::None;
+    /// Returns the default: the owner of a bucket pays.
+    GetBucketRequestPayment = Get Bucket "requestPayment" RouteCondition::None;
+    /// Returns an empty list.
+    ListBucketAnalyticsConfigurations = Get Bucket "analytics" RouteCondition::None;
+    /// A configuration that is never set here.
+    GetBucketAnalyticsConfiguration = Get Bucket "analytics" RouteCondition::Present("id");
+    /// The same.
+    DeleteBucketAnalyticsConfiguration = Delete Bucket "analytics" RouteCondition::None;
+    /// Returns an empty list.
+    ListBucketIntelligentTieringConfigurations = Get Bucket "intelligent-tiering" RouteCondition::None;
+    /// A configuration that is never set here.
+    GetBucketIntelligentTieringConfiguration = Get Bucket "intelligent-tiering" RouteCondition::Present("id");
+    /// The same.
+    DeleteBucketIntelligentTieringConfiguration = Delete Bucket "intelligent-tiering" RouteCondition::None;
+    /// Returns an empty list.
+    ListBucketInventoryConfigurations = Get Bucket "inventory" RouteCondition::None;
+    /// A configuration that is never set here.
+    GetBucketInventoryConfiguration = Get Bucket "inventory" RouteCondition::Present("id");
+    /// The same.
+    DeleteBucketInventoryConfiguration = Delete Bucket "inventory" RouteCondition::None;
+    /// Returns an empty list.
+    ListBucketMetricsConfigurations = Get Bucket "metrics" RouteCondition::None;
+    /// A configuration that is never set here.
+    GetBucketMetricsConfiguration = Get Bucket "metrics" RouteCondition::Present("id");
+    /// The same.
+    DeleteBucketMetricsConfiguration = Delete Bucket "metrics" RouteCondition::None;
     /// Sets the event notifications of a bucket.
     PutBucketNotificationConfiguration = Put Bucket "notification" RouteCondition::None;
     /// Returns the event notifications of a bucket.
@@ -281,6 +328,7 @@ impl Route {
     pub fn query(&self) -> String {
         match self.condition {
             RouteCondition::Parameter(name, value) => format!("{name}={value}"),
+            RouteCondition::Present(name) => format!("{}&{name}", self.subresource),
             RouteCondition::None | RouteCondition::CopySource => self.subresource.to_owned(),
         }
     }

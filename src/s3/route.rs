@@ -66,7 +66,7 @@ impl Addressing {
     /// # Errors
     /// `InvalidURI` for a path that does not decode; `KeyTooLongError`.
     pub fn target(&self, path: &str, host: &str) -> Result<TargetResource, S3Error> {
-        let path = path.strip_prefix('/').ok_or_else(|| S3Error::new(ErrorCode::InvalidURI))?;
+        let path = path.strip_prefix('/').ok_or_else(|| S3Error::invalid_uri(path))?;
         if let Some(bucket) = self.bucket_of_host(host) {
             return target(bucket, path);
         }
@@ -135,12 +135,12 @@ pub fn operation(
     match routes().rfind(fits) {
         Some(route) => Ok(route.operation),
         None if unserved(level).contains(&subresource) => Ok(Operation::NotServed),
-        None => Err(method_not_allowed(method, routes())),
+        None => Err(method_not_allowed(method, level, routes())),
     }
 }
 
 /// The first sub-resource of `level` that the query names; empty for none.
-fn subresource(level: ResourceLevel, query: &QueryParams) -> &'static str {
+pub fn subresource(level: ResourceLevel, query: &QueryParams) -> &'static str {
     let of_rows = Operation::TABLE.iter().filter(|route| route.level == level).map(|route| route.subresource);
     let mut known = of_rows.filter(|name| !name.is_empty()).chain(unserved(level).iter().copied());
     known.find(|name| query.has(name)).unwrap_or("")
@@ -165,16 +165,22 @@ fn holds(route: &Route, query: &QueryParams, has_copy_source: bool) -> bool {
     match route.condition {
         RouteCondition::None => true,
         RouteCondition::Parameter(name, value) => query.get(name) == Some(value),
+        RouteCondition::Present(name) => query.has(name),
         RouteCondition::CopySource => has_copy_source,
     }
 }
 
-fn method_not_allowed(method: &Method, routes: impl Iterator<Item = &'static Route>) -> S3Error {
+fn method_not_allowed(
+    method: &Method,
+    level: ResourceLevel,
+    routes: impl Iterator<Item = &'static Route>,
+) -> S3Error {
     let mut allowed: Vec<_> = routes.map(|route| route.method.as_str()).collect();
     allowed.sort_unstable();
     allowed.dedup();
     S3Error::new(ErrorCode::MethodNotAllowed)
         .element("Method", method.as_str())
+        .element("ResourceType", level.name_in_errors())
         .header("Allow", allowed.join(", "))
 }
 
@@ -282,7 +288,7 @@ mod tests {
         for (method, path, query) in [
             ("POST", "/b", "acl"),
             ("POST", "/b", "policy"),
-            ("DELETE", "/b", "inventory"),
+            ("POST", "/b", "inventory"),
             ("GET", "/b/k", "torrent="),
             ("POST", "/b/k", "restore&versionId=1"),
             ("POST", "/b/k", "select&select-type=2"),

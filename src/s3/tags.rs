@@ -40,7 +40,7 @@ pub fn from_header(vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S
     let text = std::str::from_utf8(value).map_err(|_| malformed())?;
     let query = QueryParams::parse(text).map_err(|_| malformed())?;
     let tags: Vec<_> = query.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-    if has_duplicates(&tags) {
+    if duplicate(&tags).is_some() {
         return Err(malformed());
     }
     check(&tags, TagHolder::Object)?;
@@ -107,9 +107,9 @@ pub fn check(tags: &[(String, String)], holder: TagHolder) -> Result<(), S3Error
             return Err(S3Error::new(ErrorCode::InvalidTag).message(message).element("TagKey", key));
         }
     }
-    if has_duplicates(tags) {
+    if let Some(key) = duplicate(tags) {
         let message = "Cannot provide multiple Tags with the same key";
-        return Err(S3Error::new(ErrorCode::InvalidTag).message(message));
+        return Err(S3Error::new(ErrorCode::InvalidTag).message(message).element("TagKey", key));
     }
     Ok(())
 }
@@ -128,11 +128,11 @@ fn check_text(
     Err(S3Error::new(ErrorCode::InvalidTag).message(message).element(element, text))
 }
 
-/// Called for few tags only; more are refused by [`check`].
-fn has_duplicates(tags: &[(String, String)]) -> bool {
-    let mut keys: Vec<_> = tags.iter().map(|(key, _)| key).collect();
+/// A key that is there more than once. Called for few tags only; more are refused by [`check`].
+fn duplicate(tags: &[(String, String)]) -> Option<&str> {
+    let mut keys: Vec<_> = tags.iter().map(|(key, _)| key.as_str()).collect();
     keys.sort_unstable();
-    keys.windows(2).any(|pair| pair[0] == pair[1])
+    keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 #[cfg(test)]

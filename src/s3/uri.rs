@@ -2,7 +2,7 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use crate::s3::{ErrorCode, S3Error};
+use crate::s3::S3Error;
 
 /// All but the unreserved characters and `/`: the set that `encoding-type=url` encodes in listings (S3 API reference,
 /// ListObjectsV2). A space becomes `%20` and a plus `%2B`, so that decoders of forms and of paths read the same.
@@ -45,7 +45,7 @@ const OUTSIDE: &AsciiSet = &percent_encoding::CONTROLS
 /// # Errors
 /// `InvalidURI` for a `%` without two hexadecimal digits, and for text that is not UTF-8.
 pub fn decode_path(text: &str) -> Result<String, S3Error> {
-    let malformed = || S3Error::new(ErrorCode::InvalidURI);
+    let malformed = || S3Error::invalid_uri(text);
     if !escapes_are_whole(text.as_bytes()) {
         return Err(malformed());
     }
@@ -95,6 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::s3::ErrorCode;
 
     #[test]
     fn a_plus_is_a_plus_in_a_path_and_a_blank_in_a_query() {

@@ -58,7 +58,9 @@ impl Service {
         self.begin_audit(entry, operation, &target, &query);
         if operation == Operation::PostObject {
             // A form proves who sends it in its fields.
-            return Err(S3Error::new(ErrorCode::MethodNotAllowed));
+            return Err(S3Error::new(ErrorCode::MethodNotAllowed)
+                .element("Method", "POST")
+                .element("ResourceType", target.level().name_in_errors()));
         }
         CountingBody::wrap(&mut request.body, received);
         let (id, received) = (entry.id.clone(), entry.begun);

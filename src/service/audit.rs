@@ -107,6 +107,13 @@ fn scope(operation: Operation) -> AuditScope {
         | O::DeleteBucketPolicy
         | O::PutPublicAccessBlock
         | O::DeletePublicAccessBlock
+        | O::PutBucketAccelerateConfiguration
+        | O::PutBucketLogging
+        | O::PutBucketRequestPayment
+        | O::DeleteBucketAnalyticsConfiguration
+        | O::DeleteBucketIntelligentTieringConfiguration
+        | O::DeleteBucketInventoryConfiguration
+        | O::DeleteBucketMetricsConfiguration
         | O::PutBucketTagging
         | O::DeleteBucketTagging
         | O::PutBucketLifecycleConfiguration
@@ -149,6 +156,17 @@ fn scope(operation: Operation) -> AuditScope {
         | O::GetBucketPolicy
         | O::GetBucketPolicyStatus
         | O::GetPublicAccessBlock
+        | O::GetBucketAccelerateConfiguration
+        | O::GetBucketLogging
+        | O::GetBucketRequestPayment
+        | O::ListBucketAnalyticsConfigurations
+        | O::GetBucketAnalyticsConfiguration
+        | O::ListBucketIntelligentTieringConfigurations
+        | O::GetBucketIntelligentTieringConfiguration
+        | O::ListBucketInventoryConfigurations
+        | O::GetBucketInventoryConfiguration
+        | O::ListBucketMetricsConfigurations
+        | O::GetBucketMetricsConfiguration
         | O::GetBucketReplication
         | O::GetBucketTagging
         | O::GetBucketQuota

@@ -6,6 +6,7 @@ use std::str::from_utf8;
 use super::Service;
 use crate::ops::BucketCors;
 use crate::s3::cors::{CorsConfiguration, CorsHeaders, Preflight};
+use crate::s3::operation::ResourceLevel;
 use crate::s3::{Dialect, ErrorCode, Method, Request, Response, S3Error, TargetResource};
 
 /// Paths that MinIO keeps for itself. The rules of the server do not hold there.
@@ -125,10 +126,6 @@ impl Service {
 
     /// The kind of the requested resource, as errors name it.
     fn resource_type(&self, request: &Request<'_>) -> &'static str {
-        match self.target(request) {
-            Ok(TargetResource::Object { .. }) => "OBJECT",
-            Ok(TargetResource::Bucket(_)) => "BUCKET",
-            Ok(TargetResource::Service) | Err(_) => "SERVICE",
-        }
+        self.target(request).map_or(ResourceLevel::Service, |target| target.level()).name_in_errors()
     }
 }

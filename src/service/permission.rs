@@ -47,6 +47,28 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
         Operation::GetOwnerQuota => &[Action::GetOwnerQuota],
         Operation::PutBucketPlacement | Operation::DeleteBucketPlacement => &[Action::PutBucketPlacement],
         Operation::GetBucketPlacement => &[Action::GetBucketPlacement],
+        Operation::PutBucketAccelerateConfiguration => &[Action::PutAccelerateConfiguration],
+        Operation::GetBucketAccelerateConfiguration => &[Action::GetAccelerateConfiguration],
+        Operation::PutBucketLogging => &[Action::PutBucketLogging],
+        Operation::GetBucketLogging => &[Action::GetBucketLogging],
+        Operation::PutBucketRequestPayment => &[Action::PutBucketRequestPayment],
+        Operation::GetBucketRequestPayment => &[Action::GetBucketRequestPayment],
+        Operation::ListBucketAnalyticsConfigurations | Operation::GetBucketAnalyticsConfiguration => {
+            &[Action::GetAnalyticsConfiguration]
+        }
+        Operation::DeleteBucketAnalyticsConfiguration => &[Action::PutAnalyticsConfiguration],
+        Operation::ListBucketIntelligentTieringConfigurations | Operation::GetBucketIntelligentTieringConfiguration => {
+            &[Action::GetIntelligentTieringConfiguration]
+        }
+        Operation::DeleteBucketIntelligentTieringConfiguration => &[Action::PutIntelligentTieringConfiguration],
+        Operation::ListBucketInventoryConfigurations | Operation::GetBucketInventoryConfiguration => {
+            &[Action::GetInventoryConfiguration]
+        }
+        Operation::DeleteBucketInventoryConfiguration => &[Action::PutInventoryConfiguration],
+        Operation::ListBucketMetricsConfigurations | Operation::GetBucketMetricsConfiguration => {
+            &[Action::GetMetricsConfiguration]
+        }
+        Operation::DeleteBucketMetricsConfiguration => &[Action::PutMetricsConfiguration],
         Operation::GetBucketReplication => &[Action::GetReplicationConfiguration],
         Operation::PutBucketTagging | Operation::DeleteBucketTagging => &[Action::PutBucketTagging],
         Operation::GetBucketTagging => &[Action::GetBucketTagging],

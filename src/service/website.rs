@@ -113,7 +113,8 @@ impl Service {
         pages: &WebsitePages,
         entry: &mut RequestLogEntry,
     ) -> Result<Response, S3Error> {
-        let path = visit.request.path.strip_prefix('/').ok_or(S3Error::new(ErrorCode::InvalidURI))?;
+        let path =
+            visit.request.path.strip_prefix('/').ok_or_else(|| S3Error::invalid_uri(&visit.request.path))?;
         let key = uri::decode_path(path)?;
         if let Some(rule) = pages.rule_before(&key) {
             return Ok(redirect(rule.status(), &rule.location(visit.address, &key)));

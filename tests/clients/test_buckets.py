@@ -66,9 +66,27 @@ def test_configurations_that_were_never_set_say_so(s3, bucket):
     assert refusal(s3.get_bucket_website, Bucket=bucket) == ("NoSuchWebsiteConfiguration", 404)
 
 
+def test_configurations_that_were_never_set_have_the_defaults_of_s3(s3, bucket):
+    def answer(call, **more):
+        told = call(Bucket=bucket, **more)
+        return {name: value for name, value in told.items() if name != "ResponseMetadata"}
+
+    assert answer(s3.get_bucket_accelerate_configuration) == {}
+    assert answer(s3.get_bucket_logging) == {}
+    assert answer(s3.get_bucket_request_payment) == {"Payer": "BucketOwner"}
+    for kind in ("analytics", "intelligent_tiering", "inventory", "metrics"):
+        assert answer(getattr(s3, f"list_bucket_{kind}_configurations")) == {"IsTruncated": False}
+        absent = refusal(getattr(s3, f"get_bucket_{kind}_configuration"), Bucket=bucket, Id="x")
+        assert absent == ("NoSuchConfiguration", 404)
+    payer = {"Payer": "BucketOwner"}
+    answer(s3.put_bucket_request_payment, RequestPaymentConfiguration=payer)
+    answer(s3.put_bucket_logging, BucketLoggingStatus={})
+
+
 def test_operations_that_are_not_served_say_so(s3, bucket):
-    once = {"Bucket": bucket}
-    assert refusal(s3.get_bucket_accelerate_configuration, **once) == ("NotImplemented", 501)
+    requester = {"Payer": "Requester"}
+    once = {"Bucket": bucket, "RequestPaymentConfiguration": requester}
+    assert refusal(s3.put_bucket_request_payment, **once) == ("NotImplemented", 501)
 
 
 def test_an_error_names_its_request(s3):

@@ -251,6 +251,7 @@ fn request(row: &Route) -> String {
     match row.condition {
         RouteCondition::None => format!("`{line}`"),
         RouteCondition::Parameter(name, value) => format!("`{line}?{name}={value}`"),
+        RouteCondition::Present(name) => format!("`{line}&{name}`"),
         RouteCondition::CopySource => format!("`{line}` with `x-amz-copy-source`"),
     }
 }

@@ -104,7 +104,7 @@ fn of_requests(server: &Server) -> Vec<&'static str> {
         provoke("MetadataTooLarge", put("/b/new").header("p-meta-a", "v".repeat(2048))),
         provoke("MethodNotAllowed", server.request("POST", "/")),
         provoke("MissingContentLength", put("/b/new").unframed()),
-        provoke("NotImplemented", get("/b?accelerate")),
+        provoke("NotImplemented", get("/b?session")),
     ]
 }
 
@@ -119,6 +119,7 @@ fn of_states(server: &Server) -> Vec<&'static str> {
         provoke("NoSuchBucket", get("/absent")),
         provoke("NoSuchBucketPolicy", get("/b?policy")),
         provoke("NoSuchCORSConfiguration", get("/b?cors")),
+        provoke("NoSuchConfiguration", get("/b?inventory&id=x")),
         provoke("NoSuchKey", get("/b/absent")),
         provoke("NoSuchLifecycleConfiguration", get("/b?lifecycle")),
         provoke("NoSuchPublicAccessBlockConfiguration", get("/b?publicAccessBlock")),

@@ -489,6 +489,52 @@ impl Asked<'_> {
     }
 }
 
+/// The elements with which errors name what they refuse (S3 API reference, "Error responses", and answers of S3 in public
+/// reports). The others have nothing to name, or not in all their cases.
+const NAMED: [(&str, &[&str]); 41] = [
+    ("AccessForbidden", &["Method", "ResourceType"]),
+    ("BadDigest", &["ExpectedDigest", "CalculatedDigest"]),
+    ("BucketAlreadyExists", &["BucketName"]),
+    ("BucketAlreadyOwnedByYou", &["BucketName"]),
+    ("BucketNotEmpty", &["BucketName"]),
+    ("EntityTooLarge", &["MaxSizeAllowed"]),
+    ("EntityTooSmall", &["ProposedSize", "MinSizeAllowed"]),
+    ("InvalidAccessKeyId", &["AWSAccessKeyId"]),
+    ("InvalidArgument", &["ArgumentName", "ArgumentValue"]),
+    ("InvalidBucketName", &["BucketName"]),
+    ("InvalidBucketState", &["BucketName"]),
+    ("InvalidChunkSizeError", &["BadChunkSizeInBytes"]),
+    ("InvalidDigest", &["Content-MD5"]),
+    ("InvalidLocationConstraint", &["LocationConstraint"]),
+    ("InvalidPart", &["UploadId", "PartNumber"]),
+    ("InvalidPartNumber", &["ActualPartCount", "PartNumberRequested"]),
+    ("InvalidPartOrder", &["UploadId"]),
+    ("InvalidRange", &["RangeRequested", "ActualObjectSize"]),
+    ("InvalidStorageClass", &["StorageClassRequested"]),
+    ("InvalidURI", &["URI"]),
+    ("KeyTooLongError", &["Size", "MaxSizeAllowed"]),
+    ("MaxMessageLengthExceeded", &["MaxMessageLengthBytes"]),
+    ("MetadataTooLarge", &["Size", "MaxSizeAllowed"]),
+    ("MethodNotAllowed", &["Method", "ResourceType"]),
+    ("NoSuchBucket", &["BucketName"]),
+    ("NoSuchBucketPolicy", &["BucketName"]),
+    ("NoSuchCORSConfiguration", &["BucketName"]),
+    ("NoSuchConfiguration", &["BucketName", "Id"]),
+    ("NoSuchKey", &["Key"]),
+    ("NoSuchLifecycleConfiguration", &["BucketName"]),
+    ("NoSuchObjectLockConfiguration", &["Key"]),
+    ("NoSuchPublicAccessBlockConfiguration", &["BucketName"]),
+    ("NoSuchUpload", &["UploadId"]),
+    ("NoSuchVersion", &["Key", "VersionId"]),
+    ("NoSuchWebsiteConfiguration", &["BucketName"]),
+    ("ObjectLockConfigurationNotFoundError", &["BucketName"]),
+    ("PreconditionFailed", &["Condition"]),
+    ("ReplicationConfigurationNotFoundError", &["BucketName"]),
+    ("RequestTimeTooSkewed", &["RequestTime", "ServerTime", "MaxAllowedSkewMilliseconds"]),
+    ("ServerSideEncryptionConfigurationNotFoundError", &["BucketName"]),
+    ("XAmzContentSHA256Mismatch", &["ClientComputedContentSHA256", "S3ComputedContentSHA256"]),
+];
+
 pub(super) fn signer(user: &str) -> Signer {
     Signer {
         access_key: access_key(user),
@@ -619,6 +665,15 @@ impl Answer {
         assert_eq!(self.one("RequestId").as_deref(), self.header("x-request-id"));
         assert!(self.one("Message").is_some_and(|message| !message.is_empty()));
         assert!(self.one("Resource").is_some());
+        for (_, elements) in NAMED.iter().filter(|(named, _)| *named == code) {
+            for element in *elements {
+                assert!(self.one(element).is_some(), "{element} of {self:?}");
+            }
+        }
+        if code == "NotImplemented" {
+            let what = ["Header", "ResourceType", "ArgumentName", "Grantee"];
+            assert!(what.iter().any(|element| self.one(element).is_some()), "{self:?}");
+        }
         self
     }
 

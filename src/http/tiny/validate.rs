@@ -25,7 +25,9 @@ pub(super) fn validate(request: &tiny_http::Request, config: &Config) -> Result<
     let head = RequestHead::from_parts(line, lines, len)?;
     match head.body {
         BodyFraming::Length(length) if length > limits::PUT_SIZE_MAX_BYTES => {
-            Err(S3Error::new(ErrorCode::EntityTooLarge))
+            Err(S3Error::new(ErrorCode::EntityTooLarge)
+                .element("ProposedSize", length.to_string())
+                .element("MaxSizeAllowed", limits::PUT_SIZE_MAX_BYTES.to_string()))
         }
         _ => Ok(head),
     }

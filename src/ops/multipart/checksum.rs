@@ -5,7 +5,7 @@ use crate::base::ChecksumAlgorithm;
 use crate::ops::padded_response::CancelToken;
 use crate::ops::{body, checksums, client_error};
 use crate::s3::checksum::{self, ChecksumHasher};
-use crate::s3::integrity::Integrity;
+use crate::s3::integrity::{Integrity, wrong_checksum};
 use crate::s3::{Call, ErrorCode, RequestId, S3Error};
 use crate::store::{Checksum, ChecksumType, ObjectReader, PartRecord, StoreError};
 
@@ -179,9 +179,7 @@ impl ObjectChecksum {
 fn verify(claimed: Option<&ClaimedValue>, checksum: &Checksum, parts: &[PartRecord]) -> Result<(), S3Error> {
     match claimed {
         Some(value) if !value.proves(checksum, parts) => {
-            let name = value.algorithm.as_str();
-            let message = format!("The {name} you specified did not match the calculated checksum.");
-            Err(S3Error::new(ErrorCode::BadDigest).message(message))
+            Err(wrong_checksum(value.algorithm, &value.text(), &checksums::text(checksum)))
         }
         _ => Ok(()),
     }
@@ -197,6 +195,15 @@ impl ClaimedValue {
         let malformed = || invalid(format!("Value for the {} header is invalid.", algorithm.suffix()));
         let parts = parts.map(|digits| count(digits).ok_or_else(malformed)).transpose()?;
         Ok(Self { algorithm, bytes: checksum::parse_value(algorithm, value)?, parts })
+    }
+
+    /// The value as a header shows it.
+    fn text(&self) -> String {
+        let value = checksum::encode(&self.bytes);
+        match self.parts {
+            Some(parts) => format!("{value}-{parts}"),
+            None => value,
+        }
     }
 
     /// Whether the declared value matches the object. A value without a number of parts may also be the full-object

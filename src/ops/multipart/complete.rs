@@ -37,7 +37,11 @@ pub(in crate::ops) fn complete(
         UploadStatus::Completed(_) => Err(StoreError::NoSuchUpload).for_client(call),
         UploadStatus::InProgress(upload) => {
             let Upload { record, parts } = upload;
-            let parts = list.choose(parts)?;
+            let upload = call.query.get("uploadId").unwrap_or_default();
+            let parts = list.choose(parts).map_err(|error| match error.code {
+                ErrorCode::InvalidPart | ErrorCode::InvalidPartOrder => error.element("UploadId", upload),
+                _ => error,
+            })?;
             let (commit, checksum) = headers.into_commit((context, proof), call, &record, &parts)?;
             let completion = Completion { upload: record.id, parts, commit };
             commit_parts((context, proof), call, completion, checksum, held)

@@ -48,7 +48,8 @@ impl NotificationConfiguration {
     pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
         if root.all("EventBridgeConfiguration").next().is_some() {
             return Err(S3Error::new(ErrorCode::NotImplemented)
-                .message("There is no EventBridge here. Name a webhook as the destination of a queue."));
+                .message("There is no EventBridge here. Name a webhook as the destination of a queue.")
+                .element("ArgumentName", "EventBridgeConfiguration"));
         }
         let kinds = DestinationKind::ALL.map(DestinationKind::element);
         check_children(root, &kinds)?;
