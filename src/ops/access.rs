@@ -244,8 +244,13 @@ impl AccessFacts for StoredFacts<'_> {
         self.bucket().map(configurations::bucket_acl).unwrap_or_default()
     }
 
+    /// Who may list the bucket may learn that there is no object, so its absence may be read like an object (S3 API
+    /// reference, GetObject, "Permissions"). A denial of the policy still wins.
     fn object_acl(&self) -> GroupGrants {
-        self.object().map(configurations::object_acl).unwrap_or_default()
+        match self.object() {
+            Some(version) => configurations::object_acl(version),
+            None => self.bucket_acl().readable(),
+        }
     }
 
     fn uses_object(&self) -> bool {

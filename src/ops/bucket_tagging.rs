@@ -18,12 +18,12 @@ pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Res
     let request = body::read_document(context, call)?;
     let tags = tags::parse(body::parse(&request, tags::ROOT)?.root(), TagHolder::Bucket)?;
     if tags.is_empty() {
-        return stored_configuration::delete(context, call, KIND);
+        stored_configuration::delete(context, call, KIND)?;
+        return Ok(Response::new(200));
     }
     let mut document = Writer::new(tags::ROOT, None);
     tags::render(&tags, &mut document);
-    stored_configuration::set(context, call, KIND, document.finish())?;
-    Ok(Response::new(204))
+    stored_configuration::set(context, call, KIND, document.finish())
 }
 
 /// GetBucketTagging.

@@ -18,6 +18,7 @@ pub(super) fn one(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
         new_object::check_may_compare(context, proof, call, Place::target(call))?;
     }
     let deletion = Deletion { key: call.key().to_owned(), which, condition };
+    object_lock::check_bypass_is_of_use(context, call)?;
     object_lock::bypasses_governance(context, proof, call, Place::target(call))?;
     let results = delete_from(context, call, vec![deletion])?;
     let deleted = results.into_iter().next().expect("one result for one deletion");
@@ -46,6 +47,7 @@ struct ObjectIdentifier {
 pub(super) fn many(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     body::announced_length(&call.request.body)?;
     context.store.bucket(call.bucket()).for_client(call)?;
+    object_lock::check_bypass_is_of_use(context, call)?;
     let request = body::read_claimed_document(context, call)?;
     let (object, quiet) = parse(&request)?;
     note_named_versions(context, call, &object);

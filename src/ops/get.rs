@@ -124,7 +124,7 @@ fn is_head_of_range(call: &Call<'_>) -> bool {
 /// # Errors
 /// `PreconditionFailed`; `NotModified`, which is no error to the client.
 pub(super) fn check_conditions(version: &VersionRecord, etag: &str, call: &Call<'_>) -> Result<(), S3Error> {
-    match ReadConditions::from_headers(call.headers()).decide(etag, version.last_modified()) {
+    match ReadConditions::from_headers(call.headers()).decide(etag, version.last_modified(), call.received) {
         ConditionOutcome::Proceed => Ok(()),
         ConditionOutcome::Failed(condition) => {
             Err(S3Error::new(ErrorCode::PreconditionFailed).element("Condition", condition))

@@ -181,7 +181,7 @@ fn marked_source(named: &CopySourceHeader, which: Selector) -> S3Error {
 
 fn check_conditions(version: &VersionRecord, call: &Call<'_>) -> Result<(), S3Error> {
     let conditions = ReadConditions::of_copy_source(call.vendor());
-    match conditions.decide(&version.etag.to_string(), version.last_modified()) {
+    match conditions.decide(&version.etag.to_string(), version.last_modified(), call.received) {
         ConditionOutcome::Proceed => Ok(()),
         ConditionOutcome::Failed(condition) | ConditionOutcome::NotModified(condition) => {
             let name = format!("{}copy-source-{condition}", call.dialect.header_prefix());

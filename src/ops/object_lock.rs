@@ -209,6 +209,22 @@ pub(super) fn bypasses_governance(
     Ok(asked)
 }
 
+/// Refuses the header of deletions from a bucket without object lock, as S3 does: its sender expects locks that are not
+/// there.
+///
+/// # Errors
+/// `InvalidArgument`; `NoSuchBucket`.
+pub(super) fn check_bypass_is_of_use(context: &Context, call: &Call<'_>) -> Result<(), S3Error> {
+    let Some(value) = call.vendor_header(BYPASS) else { return Ok(()) };
+    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
+    if configuration(&bucket).is_some() {
+        return Ok(());
+    }
+    let name = format!("{}{BYPASS}", call.dialect.header_prefix());
+    let message = format!("{name} is only applicable to Object Lock enabled buckets.");
+    Err(S3Error::invalid_argument(&name, value, message))
+}
+
 /// Whether the header asks to disregard governance mode.
 pub(super) fn asks_to_bypass(call: &Call<'_>) -> bool {
     call.vendor_header(BYPASS).is_some_and(|value| value.eq_ignore_ascii_case("true"))

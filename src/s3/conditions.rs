@@ -59,8 +59,8 @@ impl ReadConditions {
     }
 
     /// Evaluates the conditions in the order of RFC 9110, section 13.2.2: a condition on tags overrides the one on
-    /// dates.
-    pub fn decide(&self, etag: &str, modified: Timestamp) -> ConditionOutcome {
+    /// dates. An `If-Modified-Since` after `now` is invalid, and ignored (RFC 2616, section 14.25, as S3 does).
+    pub fn decide(&self, etag: &str, modified: Timestamp, now: Timestamp) -> ConditionOutcome {
         let modified = modified.as_secs();
         match (&self.if_match, self.if_unmodified_since) {
             (Some(tags), _) if !matches_strongly(tags, etag) => return ConditionOutcome::Failed("If-Match"),
@@ -69,7 +69,8 @@ impl ReadConditions {
             }
             _ => {}
         }
-        match (&self.if_none_match, self.if_modified_since) {
+        let since = self.if_modified_since.filter(|date| date.as_secs() <= now.as_secs());
+        match (&self.if_none_match, since) {
             (Some(tags), _) if matches_weakly(tags, etag) => ConditionOutcome::NotModified("If-None-Match"),
             (None, Some(date)) if modified <= date.as_secs() => {
                 ConditionOutcome::NotModified("If-Modified-Since")
@@ -176,6 +177,7 @@ mod tests {
     const MODIFIED: &str = "Fri, 24 May 2013 00:00:00 GMT";
     const EARLIER: &str = "Thu, 23 May 2013 00:00:00 GMT";
     const LATER: &str = "Sat, 25 May 2013 00:00:00 GMT";
+    const FUTURE: &str = "Sat, 25 May 2013 00:00:01 GMT";
     const NONE_MATCH: ConditionOutcome = ConditionOutcome::NotModified("If-None-Match");
     const MODIFIED_SINCE: ConditionOutcome = ConditionOutcome::NotModified("If-Modified-Since");
 
@@ -190,7 +192,8 @@ mod tests {
     fn decide(lines: &[(&str, &str)]) -> ConditionOutcome {
         // Half a second later than the header can express: dates are compared in whole seconds.
         let modified = Timestamp::parse_iso8601("2013-05-24T00:00:00.500Z").unwrap();
-        ReadConditions::from_headers(&headers(lines)).decide(TAG, modified)
+        let now = Timestamp::parse_http_date(LATER).unwrap();
+        ReadConditions::from_headers(&headers(lines)).decide(TAG, modified, now)
     }
 
     #[test]
@@ -231,6 +234,13 @@ mod tests {
     }
 
     #[test]
+    fn a_date_in_the_future_is_no_date_of_a_copy() {
+        assert_eq!(decide(&[("if-modified-since", FUTURE)]), ConditionOutcome::Proceed);
+        assert_eq!(decide(&[("if-unmodified-since", FUTURE)]), ConditionOutcome::Proceed);
+        assert_eq!(decide(&[("if-none-match", TAG), ("if-modified-since", FUTURE)]), NONE_MATCH);
+    }
+
+    #[test]
     fn a_tag_makes_the_date_beside_it_moot() {
         assert_eq!(decide(&[("if-match", TAG), ("if-unmodified-since", EARLIER)]), ConditionOutcome::Proceed);
         assert_eq!(
@@ -250,7 +260,8 @@ mod tests {
         let lines = headers(&[("if-match", "\"x\""), ("x-amz-copy-source-if-none-match", TAG)]);
         let modified = Timestamp::parse_http_date(MODIFIED).unwrap();
         let decide = |dialect| {
-            ReadConditions::of_copy_source(VendorHeaders::new(&lines, dialect)).decide(TAG, modified)
+            ReadConditions::of_copy_source(VendorHeaders::new(&lines, dialect))
+                .decide(TAG, modified, modified)
         };
         assert_eq!(decide(Dialect::Aws), NONE_MATCH);
         assert_eq!(decide(Dialect::Svc), ConditionOutcome::Proceed);

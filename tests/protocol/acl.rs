@@ -215,7 +215,7 @@ fn a_bucket_is_listed_and_written_by_the_groups_that_its_acl_names() {
     let set = |acl: &str| assert_eq!(server.request("PUT", "/b?acl").header("p-acl", acl).send().status, 200);
     set("public-read");
     assert_eq!([anonymous(&server, "GET", "/b"), anonymous(&server, "GET", "/b?versions")], [200, 200]);
-    assert_eq!([anonymous(&server, "GET", "/b/k"), anonymous(&server, "GET", "/b/absent")], [403, 403]);
+    assert_eq!([anonymous(&server, "GET", "/b/k"), anonymous(&server, "GET", "/b/absent")], [403, 404]);
     assert_eq!([anonymous(&server, "PUT", "/b/new"), anonymous(&server, "GET", "/b?acl")], [403, 403]);
     set("public-read-write");
     assert_eq!([anonymous(&server, "PUT", "/b/new"), anonymous(&server, "DELETE", "/b/new")], [200, 403]);
@@ -337,4 +337,73 @@ fn a_policy_denies_what_an_acl_grants_and_may_demand_a_canned_acl() {
         [put_as(&server, "/b/k", "private").status, server.request("PUT", "/b/k").send().status],
         [403, 403]
     );
+}
+
+#[test]
+fn a_missing_key_is_404_for_those_whom_the_acl_lets_list() {
+    let server = server_with_acls("ObjectWriter");
+    server.put("/b/k", b"x");
+    server.put("/b/source", b"x");
+    for target in ["/b/absent", "/b/absent?versionId=null"] {
+        assert_eq!(anonymous(&server, "GET", target), 403, "{target}");
+    }
+    for (acl, of_all) in [("public-read", 404), ("public-read-write", 404), ("authenticated-read", 403)] {
+        assert_eq!(server.request("PUT", "/b?acl").header("p-acl", acl).send().status, 200);
+        for method in ["GET", "HEAD"] {
+            assert_eq!(anonymous(&server, method, "/b/absent"), of_all, "{acl}");
+            assert_eq!(by_guest(&server, method, "/b/absent"), 404, "{acl}");
+            assert_eq!(anonymous(&server, method, "/b/k"), 403, "an object without a grant, {acl}");
+            assert_eq!(by_guest(&server, method, "/b/k"), 403, "{acl}");
+        }
+        assert_eq!(anonymous(&server, "GET", "/b/absent?acl"), 403, "its ACL is not its content");
+        assert_eq!(anonymous(&server, "GET", "/b/absent?tagging"), 403);
+    }
+    server.request("GET", "/b/absent").by("guest").send().is_error(404, "NoSuchKey");
+    server.set_versioning("Enabled");
+    server.delete("/b/k");
+    let gone = server.request("GET", "/b/k").by("guest").send();
+    gone.is_error(404, "NoSuchKey");
+    assert_eq!(gone.header("p-delete-marker"), Some("true"));
+    let copy =
+        |source: &str| server.request("PUT", "/b/copy").by("writer").header("p-copy-source", source).send();
+    copy("b/absent").is_error(404, "NoSuchKey");
+    copy("b/source").is_error(403, "AccessDenied");
+
+    let deny = r#"{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::b/*"}}"#;
+    assert_eq!(server.request("PUT", "/b?policy").body(deny.as_bytes()).send().status, 204);
+    assert_eq!(by_guest(&server, "GET", "/b/absent"), 403, "a denial wins");
+    server.delete("/b?policy");
+    let block = "<PublicAccessBlockConfiguration><IgnorePublicAcls>true</IgnorePublicAcls></PublicAccessBlockConfiguration>";
+    assert_eq!(server.request("PUT", "/b?publicAccessBlock").body(block.as_bytes()).send().status, 200);
+    assert_eq!(by_guest(&server, "GET", "/b/absent"), 403, "ACLs are ignored");
+    server.delete("/b?publicAccessBlock");
+    assert_eq!(by_guest(&server, "GET", "/b/absent"), 404);
+    assert_eq!(set_ownership(&server, "b", "BucketOwnerEnforced").status, 400, "the ACL is public");
+}
+
+#[test]
+fn the_owner_keeps_all_permissions_whatever_an_acl_grants_him() {
+    let server = server_with_acls("ObjectWriter");
+    server.put("/b/k", b"x");
+    let grantee = format!(
+        "<Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" xsi:type=\"Group\"><URI>{ALL_USERS}</URI></Grantee>"
+    );
+    let to_all = format!("<Grant>{grantee}<Permission>READ</Permission></Grant>");
+    let to_owner = "<Grant><Grantee><ID>owner</ID></Grantee><Permission>READ_ACP</Permission></Grant>";
+    for (grants_of, shown) in [
+        (to_all.clone(), granted(&[(ALL_USERS, "READ")])),
+        (format!("{to_owner}{to_all}"), granted(&[(ALL_USERS, "READ")])),
+        (to_owner.to_owned(), granted(&[])),
+        (String::new(), granted(&[])),
+    ] {
+        let document = format!(
+            "<AccessControlPolicy><Owner><ID>owner</ID></Owner><AccessControlList>{grants_of}</AccessControlList></AccessControlPolicy>"
+        );
+        for target in ["/b?acl", "/b/k?acl"] {
+            let put = server.request("PUT", target).body(document.as_bytes()).send();
+            assert_eq!(put.status, 200, "{target} {document}: {put:?}");
+            assert_eq!(grants(&server, target), shown, "{target} {document}");
+        }
+        assert_eq!(server.get("/b/k").status, 200);
+    }
 }

@@ -82,6 +82,9 @@ fn dates_are_held_against_the_last_modification() {
     assert_eq!(read(&server, &[("If-Modified-Since", EARLIER)]), 200);
     assert_eq!(read(&server, &[("If-Unmodified-Since", NOW_HTTP)]), 200);
     assert_eq!(read(&server, &[("If-Unmodified-Since", EARLIER)]), 412);
+    // A date in the future is no date of a copy, so it is ignored.
+    assert_eq!(read(&server, &[("If-Modified-Since", LATER)]), 200);
+    assert_eq!(read(&server, &[("If-Unmodified-Since", LATER)]), 200);
 }
 
 #[test]

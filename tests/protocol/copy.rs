@@ -241,6 +241,7 @@ fn conditions_on_the_source_that_do_not_hold_are_412() {
         (&[("if-unmodified-since", EARLIER)], 412),
         (&[("if-modified-since", EARLIER)], 200),
         (&[("if-modified-since", NOW_HTTP)], 412),
+        (&[("if-modified-since", LATER)], 200),
         (&[("if-match", &etag), ("if-unmodified-since", EARLIER)], 200),
         (&[("if-none-match", "\"x\""), ("if-modified-since", LATER)], 200),
         (&[("if-none-match", &etag), ("if-modified-since", EARLIER)], 412),

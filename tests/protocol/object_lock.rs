@@ -252,3 +252,28 @@ fn buckets_without_object_lock_say_so() {
     server.get("/locked/absent?retention").is_error(404, "NoSuchKey");
     server.get("/absent/k?legal-hold").is_error(404, "NoSuchBucket");
 }
+
+#[test]
+fn a_deletion_that_bypasses_locks_needs_a_bucket_with_locks() {
+    let server = server();
+    server.put("/b/k", b"x");
+    let document = "<Delete><Object><Key>k</Key></Object></Delete>";
+    for dialect in Dialect::ALL {
+        for value in ["true", "false"] {
+            let one = server.request("DELETE", "/b/k");
+            let many = server.request("POST", "/b?delete").body(document.as_bytes());
+            let many = many.header("Content-MD5", delete::content_md5(document));
+            for asked in [one, many] {
+                let refused = asked.dialect(dialect).header("p-bypass-governance-retention", value).send();
+                refused.is_error(400, "InvalidArgument");
+                let name = format!("{}bypass-governance-retention", dialect.header_prefix());
+                assert_eq!(refused.one("ArgumentName"), Some(name));
+            }
+        }
+    }
+    assert_eq!(server.get("/b/k").status, 200);
+    let absent = server.request("DELETE", "/absent/k").header("p-bypass-governance-retention", "true");
+    absent.send().is_error(404, "NoSuchBucket");
+    let locked = server.request("DELETE", "/locked/k").header("p-bypass-governance-retention", "true");
+    assert_eq!(locked.send().status, 204, "nothing is locked yet");
+}

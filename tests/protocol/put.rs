@@ -358,3 +358,14 @@ fn where_puts_are_tagged_with_their_crc_a_content_md5_is_still_verified_and_part
     let part = server.request("PUT", &format!("/b/m?partNumber=1&uploadId={id}")).body(b"123456789").send();
     assert_eq!(part.header("ETag"), Some("\"25f9e794323b453885f5181f1b624d0b\""));
 }
+
+#[test]
+fn a_body_in_chunks_needs_no_length_but_one_in_signed_chunks_does() {
+    let server = Server::new();
+    assert_eq!(server.request("PUT", "/b/k").body(b"chunked").chunked().send().status, 200);
+    assert_eq!(server.get("/b/k").text(), "chunked");
+    let signed =
+        server.request("PUT", "/b/k").header("p-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER");
+    signed.body(b"1\r\nx\r\n0\r\n\r\n").chunked().send().is_error(411, "MissingContentLength");
+    assert_eq!(server.get("/b/k").text(), "chunked");
+}

@@ -36,7 +36,7 @@ pub trait AccessFacts {
     /// The ACL of the bucket.
     fn bucket_acl(&self) -> GroupGrants;
 
-    /// The ACL of the object; nothing without the object.
+    /// The ACL of the object. Without the object, those may read that the ACL of the bucket lets list.
     fn object_acl(&self) -> GroupGrants;
 
     /// Whether a fact about the object was asked for. A decision then holds for that version of the object alone.

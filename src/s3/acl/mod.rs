@@ -100,6 +100,13 @@ impl GroupGrants {
         self.0 & Self::bit(group, permission) != 0
     }
 
+    /// The permissions to read alone.
+    #[must_use]
+    pub fn readable(self) -> Self {
+        let of = |group| Self::bit(group, AclPermission::Read);
+        Self(self.0 & (of(AclGroup::AllUsers) | of(AclGroup::AuthenticatedUsers)))
+    }
+
     /// Whether anybody but the owner has a permission. S3 calls such ACLs public, since everybody can get keys.
     pub fn is_public(self) -> bool {
         self != Self::NONE
@@ -121,6 +128,10 @@ mod tests {
             }
         }
         assert_eq!(all.bits(), u8::MAX);
+        let read = GroupGrants::NONE.with(AclGroup::AllUsers, AclPermission::Read);
+        assert_eq!(all.readable(), read.with(AclGroup::AuthenticatedUsers, AclPermission::Read));
+        let write = GroupGrants::NONE.with(AclGroup::AllUsers, AclPermission::Write);
+        assert_eq!(write.readable(), GroupGrants::NONE);
         assert_eq!(GroupGrants::from_bits(all.bits()), all);
     }
 }

@@ -342,3 +342,25 @@ fn a_completion_names_the_reason_of_its_refusal() {
     }
     assert_eq!(complete(&[("p-checksum-crc32", &crc), ("p-checksum-type", "FULL_OBJECT")]).status, 200);
 }
+
+#[test]
+fn a_composite_completion_may_leave_out_the_checksums_of_the_parts() {
+    let server = Server::new();
+    for dialect in Dialect::ALL {
+        let id = server.begin(&[("p-checksum-algorithm", "CRC32"), ("p-checksum-type", "COMPOSITE")]);
+        let part = format!("/b/k?partNumber=1&uploadId={id}");
+        let put =
+            server.request("PUT", &part).header("p-checksum-crc32", "y/Q5Jg==").body(b"123456789").send();
+        let tag = put.header("ETag").unwrap().to_owned();
+        let complete = |checksum: &str| {
+            let document = format!(
+                "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{tag}</ETag>{checksum}</Part></CompleteMultipartUpload>"
+            );
+            let target = format!("/b/k?uploadId={id}");
+            server.request("POST", &target).dialect(dialect).body(document.as_bytes()).send()
+        };
+        complete("<ChecksumCRC32>AAAAAA==</ChecksumCRC32>").is_error(400, "InvalidPart");
+        let made = complete("");
+        assert_eq!((made.status, made.one("ChecksumCRC32")), (200, Some(composite(&[b"123456789"]))));
+    }
+}
