@@ -34,13 +34,14 @@ impl CopySourceHeader {
     }
 
     /// The slash between bucket and key may be encoded, as some clients encode the whole value. A `?` that belongs to
-    /// the key is always encoded, so the separator is searched before decoding.
+    /// the key is always encoded, so the separator is searched before decoding. The value is encoded as forms are: a `+`
+    /// is a space, and a plus is `%2B`.
     fn parse(text: &str) -> Result<Self, S3Error> {
         let (path, version) = match text.split_once(VERSION_MARK) {
-            Some((path, version)) => (path, Some(uri::decode_path(version)?)),
+            Some((path, version)) => (path, Some(uri::decode_query(version)?)),
             None => (text, None),
         };
-        let path = uri::decode_path(path)?;
+        let path = uri::decode_query(path)?;
         let path = path.strip_prefix('/').unwrap_or(&path);
         let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
         if bucket.is_empty() {
@@ -78,8 +79,13 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_decoded_and_a_plus_stays_one() {
-        assert_eq!(read("b/a+b%20%C3%BC%3F%25").unwrap(), names("b", "a+b ü?%", None));
+    fn keys_are_decoded_as_forms_are() {
+        assert_eq!(read("b/a+b%20%C3%BC%3F%25").unwrap(), names("b", "a b ü?%", None));
+        assert_eq!(read("b/a%2Bb%2b?versionId=a+%2B").unwrap(), names("b", "a+b+", Some("a +")));
+        assert_eq!(
+            read(&format!("b/{}", uri::encode_listed("a+b c/ü"))).unwrap(),
+            names("b", "a+b c/ü", None)
+        );
         assert_eq!(read("b/grün").unwrap(), names("b", "grün", None));
     }
 

@@ -73,11 +73,29 @@ fn a_copy_has_all_that_its_source_has() {
 fn a_source_is_named_with_or_without_a_slash_and_encoded_in_part_or_whole() {
     let server = Server::new();
     server.put("/b/a%20b%2Bc/%C3%BC", b"odd");
-    for source in ["b/a%20b+c/%C3%BC", "/b/a%20b%2Bc/%c3%bc", "b%2Fa%20b%2Bc%2F%C3%BC"] {
+    for source in ["b/a%20b%2Bc/%C3%BC", "/b/a+b%2Bc/%c3%bc", "b%2Fa%20b%2Bc%2F%C3%BC"] {
         assert_eq!(copy(&server, source, "/b/copy").send().status, 200, "{source}");
         assert_eq!(server.get("/b/copy").text(), "odd");
         server.delete("/b/copy");
     }
+}
+
+#[test]
+fn a_plus_in_the_name_of_a_source_is_a_space() {
+    let server = Server::new();
+    server.put("/b/a%20b", b"space");
+    server.put("/b/a%2Bb", b"plus");
+    for (source, body) in
+        [("b/a+b", "space"), ("b/a%20b", "space"), ("b/a%2Bb", "plus"), ("/b/a%2bb", "plus")]
+    {
+        for dialect in Dialect::ALL {
+            assert_eq!(copy(&server, source, "/b/copy").dialect(dialect).send().status, 200, "{source}");
+            assert_eq!(server.get("/b/copy").text(), body, "{source}");
+        }
+    }
+    server.delete("/b/a%20b");
+    copy(&server, "b/a+b", "/b/copy").send().is_error(404, "NoSuchKey");
+    assert_eq!(server.get("/b/a+b").text(), "plus", "in a path it is a plus");
 }
 
 #[test]

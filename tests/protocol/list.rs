@@ -347,3 +347,27 @@ fn keys_that_delete_markers_hide_cut_no_page_short() {
         assert!(listed(&server.get(&format!("/b?{form}prefix=h"))).0.is_empty());
     }
 }
+
+#[test]
+fn a_plus_in_a_query_is_a_space_and_is_signed_as_it_is_sent() {
+    let server = Server::new();
+    server.put("/b/a%20b", b"");
+    server.put("/b/a%2Bb", b"");
+    for dialect in Dialect::ALL {
+        let keys = |query: &str| {
+            let answer = server.request("GET", &format!("/b?{query}")).dialect(dialect).send();
+            assert_eq!(answer.status, 200, "{query}");
+            answer.all("Key")
+        };
+        for (query, found) in [("prefix=a+", "a b"), ("prefix=a%20", "a b"), ("prefix=a%2B", "a+b")] {
+            assert_eq!(keys(query), [found], "{query}");
+            assert_eq!(keys(&format!("list-type=2&{query}")), [found], "{query}");
+        }
+        assert_eq!(keys("marker=a+b"), ["a+b"]);
+        assert_eq!(keys("list-type=2&start-after=a+b"), ["a+b"]);
+        let grouped = server.request("GET", "/b?delimiter=+").dialect(dialect).send();
+        assert_eq!(grouped.all("Prefix").last().map(String::as_str), Some("a "));
+        let typed = server.request("GET", "/b/a%2Bb?response-content-type=a%2Fb+c").dialect(dialect).send();
+        assert_eq!(typed.header("Content-Type"), Some("a/b c"));
+    }
+}

@@ -76,6 +76,19 @@ fn a_copied_part_has_the_checksum_that_was_announced() {
 }
 
 #[test]
+fn a_plus_in_the_name_of_a_source_is_a_space() {
+    let server = Server::new();
+    server.put("/b/a%20b", b"space");
+    server.put("/b/a%2Bb", b"plus");
+    for (source, body) in [("b/a+b", "space"), ("b/a%2Bb", "plus")] {
+        let id = server.begin(&[]);
+        let part = copy(&server, &id, 1, source).send();
+        assert_eq!(server.complete(&id, &[(1, &part.one("ETag").unwrap())]).status, 200);
+        assert_eq!(server.get("/b/k").text(), body, "{source}");
+    }
+}
+
+#[test]
 fn a_range_must_lie_in_the_source() {
     let server = Server::new();
     server.put("/b/source", b"12345");
