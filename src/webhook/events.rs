@@ -94,7 +94,8 @@ impl EventSource {
         let bucket = EventBucket::present(store, change.bucket)?;
         let mut destinations = bucket.notifications()?.destinations();
         let is_named = destinations.any(|destination| destination.name == self.settings.name);
-        is_named.then(|| Message::Whole(test_message(&bucket.info().name, change.time)))
+        let request = change.cause.as_deref().map(|cause| cause.request.as_str());
+        is_named.then(|| Message::Whole(test_message(&bucket.info().name, change.time, request)))
     }
 
     fn record(

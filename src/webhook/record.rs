@@ -117,13 +117,16 @@ pub(super) fn lost_message(lost: LostChanges, time: Timestamp) -> String {
     message.to_string()
 }
 
-/// The message for a target that a bucket names anew (S3 user guide, "Amazon S3 Event Notifications", test messages).
-pub fn test_message(bucket: &str, time: Timestamp) -> String {
+/// The message for a target that a bucket names anew (S3 user guide, "Event notification types and destinations"): the time of the
+/// configuration, and the id of the request that put it. Without a known id both ids are empty, as in records.
+pub fn test_message(bucket: &str, time: Timestamp, request: Option<&str>) -> String {
     let message = json!({
         "Service": "Amazon S3",
         "Event": "s3:TestEvent",
         "Time": time.to_iso8601(),
         "Bucket": bucket,
+        "RequestId": request.unwrap_or_default(),
+        "HostId": request.unwrap_or_default(),
     });
     message.to_string()
 }
@@ -167,6 +170,15 @@ mod tests {
         assert_eq!(record["eventName"], "LifecycleExpiration:DeleteMarkerCreated");
         assert_eq!(record["eventVersion"], "2.3");
         assert_eq!(record["userIdentity"]["principalId"], "s3.amazonaws.com");
+    }
+
+    #[test]
+    fn a_test_message_has_the_fields_of_s3_in_their_order() {
+        let time = Timestamp::from_millis(1_700_000_000_123);
+        let expected = r#"{"Service":"Amazon S3","Event":"s3:TestEvent","Time":"2023-11-14T22:13:20.123Z","Bucket":"photos","RequestId":"00FF","HostId":"00FF"}"#;
+        assert_eq!(test_message("photos", time, Some("00FF")), expected);
+        let unknown: Value = serde_json::from_str(&test_message("photos", time, None)).unwrap();
+        assert_eq!((unknown["RequestId"].as_str(), unknown["HostId"].as_str()), (Some(""), Some("")));
     }
 
     #[test]

@@ -130,7 +130,9 @@ def test_buckets_choose_the_events_of_a_target(own_server, targets, tmp_path):
     stored = client.get_bucket_notification_configuration(Bucket="photos")["QueueConfigurations"]
     assert stored == chosen
     until(lambda: target.tests)
-    assert (target.tests[0]["Event"], target.tests[0]["Bucket"]) == ("s3:TestEvent", "photos")
+    told = target.tests[0]
+    assert (told["Service"], told["Event"], told["Bucket"]) == ("Amazon S3", "s3:TestEvent", "photos")
+    assert told["RequestId"] and told["HostId"] == told["RequestId"]
 
     key = "in/red flower ü+.jpg"
     etag = client.put_object(Bucket="photos", Key=key, Body=b"picture")["ETag"]
