@@ -3,11 +3,17 @@
 use super::{read, rows};
 
 /// The names under which packages of Python or Node.js install clients.
-const PACKAGES: [(&str, &str); 6] = [
+const PACKAGES: [(&str, &str); 12] = [
     ("boto3", "boto3"),
     ("aws cli", "awscli"),
     ("minio-py", "minio"),
     ("pyarrow", "pyarrow"),
+    ("s5cmd", "s5cmd"),
+    ("polars", "polars"),
+    ("deltalake", "deltalake"),
+    ("tensorstore", "tensorstore"),
+    ("TileDB", "tiledb"),
+    ("GDAL", "rasterio"),
     ("minio-js", "minio"),
     ("AWS SDK for JavaScript", "@aws-sdk/client-s3"),
 ];
