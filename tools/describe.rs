@@ -200,6 +200,12 @@ fn entry(ids: &ClientIds, entry: &Entry) -> Value {
                 "key": text(&cursor.key),
             })),
         }),
+        Entry::FollowerNote { name, note } => json!({
+            "kind": "follower note",
+            "name": name,
+            "key": text(&note.key),
+            "value": note.value.as_deref().map(text),
+        }),
         Entry::Cause(cause) => json!({
             "kind": "cause",
             "entries": cause.entries,
@@ -209,6 +215,7 @@ fn entry(ids: &ClientIds, entry: &Entry) -> Value {
             "request": cause.request,
         }),
         Entry::NullDeletion => json!({ "kind": "null deletion" }),
+        Entry::Origin(origins) => json!({ "kind": "origin", "stores": origins }),
         Entry::VersionPut { bucket, key, record } => {
             placed("version put", *bucket, key, version(ids, record))
         }

@@ -13,6 +13,7 @@ const HALF_DIGITS: usize = 16;
 /// The labels of the tags, which are computed over label and stamp.
 const VERSION: &[u8] = b"version";
 const UPLOAD: &[u8] = b"upload";
+const STORE: &[u8] = b"store";
 
 /// An id as clients see it: 32 hexadecimal digits, which sort as the stamp does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,11 @@ impl ClientIds {
     /// The id of a multipart upload.
     pub fn of_upload(&self, id: UploadId) -> ClientId {
         self.tagged(UPLOAD, id.0)
+    }
+
+    /// The public id of the store, which mirrors tell each other: 32 hexadecimal digits.
+    pub fn of_store(&self) -> String {
+        [0, 1].map(|half| self.tagged(STORE, half).to_string().split_off(HALF_DIGITS)).concat()
     }
 
     /// The version that `text` names: [`VersionId::NONE`] for a wrong tag; `None` for text that is not an id.

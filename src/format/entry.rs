@@ -2,11 +2,12 @@
 //! nothing.
 
 use crate::base::Timestamp;
-use crate::format::follower::{decode_state, encode_state};
+use crate::format::follower::{decode_origins, decode_state, encode_origins, encode_state};
 use crate::format::remote_copy::{decode_copy, encode_copy};
 use crate::format::{
     BucketConfigurationKind, ByteDecoder, Cause, DecodeError, Decoded, Encode, ExtentRef, Features,
-    FollowerState, PartRecord, RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord, WrittenBytes,
+    FollowerNote, FollowerState, PartRecord, RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord,
+    WrittenBytes,
 };
 
 const BUCKET_PUT: u8 = 1;
@@ -22,8 +23,10 @@ const BUCKET_CONFIGURATION: u8 = 10;
 const OWNER_QUOTA: u8 = 11;
 const REMOTE_SEGMENT: u8 = 12;
 const FOLLOWER: u8 = 13;
+const FOLLOWER_NOTE: u8 = 14;
 const CAUSE: u8 = 129;
 const NULL_DELETION: u8 = 130;
+const ORIGIN: u8 = 131;
 /// Readers may skip unknown kinds from this number on.
 const IGNORABLE: u8 = 128;
 
@@ -111,10 +114,19 @@ pub enum Entry {
         /// Its progress; `None` removes the follower.
         state: Option<FollowerState>,
     },
+    /// Sets or removes a note of the consumer of a follower.
+    FollowerNote {
+        /// The name of the follower.
+        name: String,
+        /// The note.
+        note: FollowerNote,
+    },
     /// Names the request that made the next entries. It changes nothing.
     Cause(Cause),
     /// States that the next entry deletes a null version. It changes nothing.
     NullDeletion,
+    /// Names the stores whose mirrors brought the changes of the next cause. It changes nothing.
+    Origin(Vec<String>),
     /// Adds the newest version of a key.
     VersionPut {
         /// The id of its bucket.
@@ -191,15 +203,17 @@ impl Entry {
             | Self::OwnerQuota { .. }
             | Self::RemoteSegment { .. }
             | Self::Follower { .. }
+            | Self::FollowerNote { .. }
             | Self::Cause(_)
             | Self::NullDeletion
+            | Self::Origin(_)
             | Self::CheckpointEnd(_) => None,
         }
     }
 
     /// Whether it only states something about the next entries, and changes nothing.
     pub fn is_note(&self) -> bool {
-        matches!(self, Self::Cause(_) | Self::NullDeletion)
+        matches!(self, Self::Cause(_) | Self::NullDeletion | Self::Origin(_))
     }
 
     /// The extents of a version or part; none for entries without.
@@ -220,6 +234,7 @@ impl Entry {
             Self::Follower { state, .. } => {
                 Features::FOLLOWERS.with(state.as_ref().map_or(Features::NONE, FollowerState::features))
             }
+            Self::FollowerNote { .. } => Features::FOLLOWER_NOTES,
             Self::VersionPut { record, .. } | Self::VersionAmend { record, .. } => record.features(),
             Self::UploadPut { record, .. } => record.features(),
             _ => Features::NONE,
@@ -263,11 +278,21 @@ impl Entry {
                 encode_state(state.as_ref(), out);
                 FOLLOWER
             }
+            Self::FollowerNote { name, note } => {
+                out.put_bytes(name.as_bytes());
+                out.put_bytes(&note.key);
+                encode_document(note.value.as_deref(), out);
+                FOLLOWER_NOTE
+            }
             Self::Cause(cause) => {
                 cause.encode(out);
                 CAUSE
             }
             Self::NullDeletion => NULL_DELETION,
+            Self::Origin(origins) => {
+                encode_origins(origins, out);
+                ORIGIN
+            }
             Self::VersionPut { bucket, key, record } => {
                 encode_place(*bucket, key, out);
                 record.encode(out);
@@ -457,8 +482,15 @@ impl<'a> RawEntry<'a> {
                 let name = body.string()?.to_owned();
                 Entry::Follower { name, state: decode_state(&mut body)? }
             }
+            FOLLOWER_NOTE => {
+                let name = body.string()?.to_owned();
+                let key = body.bytes()?.to_vec();
+                let value = decode_document(&mut body, "a note of a follower")?;
+                Entry::FollowerNote { name, note: FollowerNote { key, value } }
+            }
             CAUSE => Entry::Cause(Cause::decode(&mut body)?),
             NULL_DELETION => Entry::NullDeletion,
+            ORIGIN => Entry::Origin(decode_origins(&mut body)?),
             VERSION_PUT..=VERSION_DELETE | VERSION_AMEND..=PART_PUT => {
                 Entry::decode_placed(self.kind, &mut body)?
             }
@@ -563,6 +595,10 @@ mod tests {
         Entry::Follower { name: "away".into(), state }
     }
 
+    fn note(value: Option<Vec<u8>>) -> Entry {
+        Entry::FollowerNote { name: "away".into(), note: FollowerNote { key: b"a/b".to_vec(), value } }
+    }
+
     fn refused() -> RefusedKeys {
         let time = Timestamp::from_millis(9);
         let key = RefusedKey { bucket: 77, key: b"a/b".to_vec(), time, reason: "400".into() };
@@ -656,14 +692,18 @@ mod tests {
                 refused: refused(),
             })),
             follower(None),
+            note(Some(vec![1, 2])),
+            note(None),
             Entry::Cause(Cause {
                 entries: 2,
                 operation: "PutObject".into(),
                 user: "ann".into(),
                 address: "::1".into(),
                 request: "4A".into(),
+                origins: vec![],
             }),
             Entry::NullDeletion,
+            Entry::Origin(vec!["0a".into(), "0b".into()]),
             Entry::VersionPut { bucket: 77, key: b"a/b".to_vec(), record },
             Entry::VersionDelete { bucket: 77, key: b"a/b".to_vec(), version: VersionId(9) },
             Entry::CheckpointEnd(CheckpointEnd { through: 1, last_stamp: 2, buckets: 3, versions: 4 }),

@@ -25,6 +25,8 @@ impl Features {
     pub const STATED_TIMES: Self = Self(1 << 7);
     /// Entries of the kind *follower* with refused keys.
     pub const REFUSED_KEYS: Self = Self(1 << 8);
+    /// Entries of the kind *follower note*.
+    pub const FOLLOWER_NOTES: Self = Self(1 << 9);
     /// All that this version knows.
     const KNOWN: Self = Self::BUCKET_CONFIGURATIONS
         .with(Self::OBJECT_CONTROLS)
@@ -34,9 +36,10 @@ impl Features {
         .with(Self::FOLLOWERS)
         .with(Self::STORAGE_CLASSES)
         .with(Self::STATED_TIMES)
-        .with(Self::REFUSED_KEYS);
+        .with(Self::REFUSED_KEYS)
+        .with(Self::FOLLOWER_NOTES);
     /// The known features, by their bits.
-    pub const NAMES: [(Self, &str); 9] = [
+    pub const NAMES: [(Self, &str); 10] = [
         (Self::BUCKET_CONFIGURATIONS, "bucket configurations"),
         (Self::OBJECT_CONTROLS, "object controls"),
         (Self::OWNER_QUOTAS, "owner quotas"),
@@ -46,6 +49,7 @@ impl Features {
         (Self::STORAGE_CLASSES, "storage classes"),
         (Self::STATED_TIMES, "stated times"),
         (Self::REFUSED_KEYS, "refused keys"),
+        (Self::FOLLOWER_NOTES, "follower notes"),
     ];
 
     /// The features of a header field. The error holds the unknown bits.

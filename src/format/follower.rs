@@ -44,6 +44,15 @@ pub struct RefusedKey {
     pub reason: String,
 }
 
+/// Something that a consumer has to know after a restart. The store does not interpret it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FollowerNote {
+    /// The name of the note.
+    pub key: Vec<u8>,
+    /// Its value; `None` removes the note.
+    pub value: Option<Vec<u8>>,
+}
+
 /// A place between two keys of all buckets. The default is before all.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct SnapshotCursor {
@@ -66,6 +75,8 @@ pub struct Cause {
     pub address: String,
     /// The id of the request; empty where there is none.
     pub request: String,
+    /// The public ids of the stores whose mirrors brought the change, the last one first. They have an entry of their own.
+    pub origins: Vec<String>,
 }
 
 impl Cause {
@@ -140,8 +151,23 @@ impl Cause {
             user: from.string()?.to_owned(),
             address: from.string()?.to_owned(),
             request: from.string()?.to_owned(),
+            origins: Vec::new(),
         })
     }
+}
+
+/// Appends the fields of the entry *origin*.
+pub(super) fn encode_origins(origins: &[String], out: &mut Vec<u8>) {
+    out.put_varint(origins.len() as u64);
+    for origin in origins {
+        out.put_bytes(origin.as_bytes());
+    }
+}
+
+/// Reads the fields of the entry *origin*.
+pub(super) fn decode_origins(from: &mut ByteDecoder<'_>) -> Decoded<Vec<String>> {
+    let count = from.count(1)?;
+    (0..count).map(|_| Ok(from.string()?.to_owned())).collect()
 }
 
 /// Appends the fields of the entry *follower* after the name.

@@ -22,6 +22,7 @@ mod footer;
 mod group;
 mod ids;
 mod layout;
+mod mirror_note;
 mod names;
 mod parcel;
 mod plain_version;
@@ -52,11 +53,12 @@ pub use extent::{EXTENT_LAYOUT, ExtentHeader};
 pub use extent_ref::ExtentRef;
 pub use features::Features;
 pub use file_header::{FILE_LAYOUT, FileHeader, FileKind, StoreId};
-pub use follower::{Cause, FollowerState, RefusedKey, RefusedKeys, SnapshotCursor};
+pub use follower::{Cause, FollowerNote, FollowerState, RefusedKey, RefusedKeys, SnapshotCursor};
 pub use footer::{FOOTER_LAYOUT, Footer};
 pub use group::{GROUP_LAYOUT, Group, GroupHeader, GroupKind, Pack, UncheckedGroup};
 pub use ids::{UploadId, VersionId};
 pub use layout::Field;
+pub use mirror_note::{MirrorNote, MirrorUpload, MirroredPlace, TargetOrigin};
 pub use names::{
     LOCK, RECLAIM, RETURN, SCRUB, STANDBY, checkpoint_path, log_path, number_of, segment_path, tables_path,
     unfinished,

@@ -25,7 +25,7 @@ use rpds::RedBlackTreeMapSync;
 use thiserror::Error;
 
 pub use bucket_configurations::{BucketConfiguration, BucketConfigurations, configuration_bytes};
-pub use followers::follower_bytes;
+pub use followers::{follower_bytes, follower_note_bytes};
 pub use listing::{ListItem, ListPage, ListQuery};
 pub use liveness::Liveness;
 pub use loader::{LoadError, Loader};
@@ -161,7 +161,11 @@ impl Index {
                 self.followers.set(name, state.as_ref());
                 Ok(())
             }
-            Entry::Cause(_) | Entry::NullDeletion => Ok(()),
+            Entry::FollowerNote { name, note } => {
+                self.followers.set_note(name, note);
+                Ok(())
+            }
+            Entry::Cause(_) | Entry::NullDeletion | Entry::Origin(_) => Ok(()),
             Entry::VersionPut { bucket, key, record } => self.put_version(*bucket, key, record),
             Entry::VersionDelete { bucket, key, version } => self.delete_version(*bucket, key, *version),
             Entry::VersionAmend { bucket, key, record } => self.amend_version(*bucket, key, record),
@@ -238,6 +242,16 @@ impl Index {
     /// The followers of the log, by name.
     pub fn followers(&self) -> impl Iterator<Item = (&str, &FollowerState)> {
         self.followers.after(None)
+    }
+
+    /// The notes of a follower: their keys and values.
+    pub fn follower_notes(&self, name: &str) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.followers.notes_of(name)
+    }
+
+    /// The names of the followers with notes, once for each note.
+    pub fn noted_followers(&self) -> impl Iterator<Item = &str> {
+        self.followers.notes_after(None).map(|(place, _)| place.0.as_str())
     }
 
     /// The owners with a quota, by name.

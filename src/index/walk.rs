@@ -4,7 +4,7 @@
 use std::ops::Bound;
 
 use crate::base::limits::KIB;
-use crate::format::{BucketRecord, Entry, PartRecord, RawVersionPut, UploadId};
+use crate::format::{BucketRecord, Entry, FollowerNote, PartRecord, RawVersionPut, UploadId};
 use crate::index::keys::Version;
 use crate::index::uploads::record_bytes;
 use crate::index::{BucketIndex, Index};
@@ -18,8 +18,10 @@ pub enum Cursor {
     RemoteCopies(u64),
     /// After the quota of an owner, before the followers.
     OwnerQuotas(String),
-    /// After a follower, before the first bucket.
+    /// After a follower, before the notes of all.
     Followers(String),
+    /// After a note of a follower, before the first bucket.
+    FollowerNotes((String, Vec<u8>)),
     /// In a bucket, after a key or before all keys.
     Keys(u64, Option<Vec<u8>>),
     /// In a bucket, among the versions of a key, after the one with a version order or before the oldest.
@@ -124,6 +126,7 @@ impl Index {
             }
             Cursor::OwnerQuotas(owner) => return self.owner_quotas_after(Some(owner), cursor, limits, out),
             Cursor::Followers(name) => return self.followers_after(Some(name), cursor, limits, out),
+            Cursor::FollowerNotes(place) => return self.notes_after(Some(place), cursor, limits, out),
             Cursor::AfterBucket(id) => return self.enter(Bound::Excluded(id), cursor, out),
             Cursor::Keys(id, after) => within(id).map(|it| it.keys(after.as_deref(), out)).ok_or(id),
             Cursor::Versions(id, key, above) => within(id).map(|it| it.versions(key, above, out)).ok_or(id),
@@ -179,7 +182,7 @@ impl Index {
         there_is_more
     }
 
-    /// Advances within the followers, or to the first bucket after them; `false` at the end.
+    /// Advances within the followers, or to what comes after them; `false` at the end.
     fn followers_after(
         &self,
         after: Option<String>,
@@ -194,9 +197,32 @@ impl Index {
         if take_some(found, cursor, limits, out) {
             return true;
         }
-        let there_is_more = self.enter(Bound::Unbounded, cursor, out);
+        let there_is_more = self.notes_after(None, cursor, limits, out);
         if let (false, Some(name)) = (there_is_more, after) {
             *cursor = Cursor::Followers(name);
+        }
+        there_is_more
+    }
+
+    /// Advances within the notes of followers, or to the first bucket after them; `false` at the end.
+    fn notes_after(
+        &self,
+        after: Option<(String, Vec<u8>)>,
+        cursor: &mut Cursor,
+        limits: &StepLimits,
+        out: &mut impl EntrySink,
+    ) -> bool {
+        let found = self.followers.notes_after(after.as_ref()).map(|(place, value)| {
+            let note = FollowerNote { key: place.1.clone(), value: Some(value.to_vec()) };
+            let bytes = size_of::<Entry>() + note.key.len() + value.len();
+            (Cursor::FollowerNotes(place.clone()), Entry::FollowerNote { name: place.0.clone(), note }, bytes)
+        });
+        if take_some(found, cursor, limits, out) {
+            return true;
+        }
+        let there_is_more = self.enter(Bound::Unbounded, cursor, out);
+        if let (false, Some(place)) = (there_is_more, after) {
+            *cursor = Cursor::FollowerNotes(place);
         }
         there_is_more
     }

@@ -109,7 +109,8 @@ pub use expiry::{
 };
 pub use follow::{
     Beginning, Change, ChangeBatch, ChangeKind, DeletedVersion, DepartedBucket, DepartedBuckets,
-    FollowPosition, FollowedKey, Follower, FollowerFigures, KeyRange, LostChanges, RefusedKey, RefusedKeys,
+    FollowPosition, FollowedKey, Follower, FollowerFigures, FollowerNote, KeyRange, LostChanges, MirrorNote,
+    MirrorUpload, MirroredPlace, RefusedKey, RefusedKeys, TargetOrigin,
 };
 pub use health::{Health, ReadOnlyReason};
 pub use listings::UploadPages;
@@ -210,6 +211,11 @@ impl Store {
     /// The mapping between internal ids and the ids that clients see.
     pub fn client_ids(&self) -> &ClientIds {
         &self.shared.client_ids
+    }
+
+    /// The id by which mirrors tell this store from others.
+    pub fn public_id(&self) -> String {
+        self.shared.client_ids.of_store()
     }
 
     /// The memory of the index in bytes: all keys with their versions, uploads and buckets. O(1).

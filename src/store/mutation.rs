@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use crate::base::Timestamp;
 use crate::format::{
-    Assembly, BucketConfigurationKind, BucketRecord, Cause, Checksum, ETag, ExtentRef, FollowerState,
-    PartRecord, PayloadSource, RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
+    Assembly, BucketConfigurationKind, BucketRecord, Cause, Checksum, ETag, ExtentRef, FollowerNote,
+    FollowerState, PartRecord, PayloadSource, RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord,
+    Versioning,
 };
 use crate::index::Liveness;
 use crate::log::{ExtentLocation, SpaceClaim};
@@ -182,6 +183,12 @@ pub(super) enum Mutation {
         state: Option<FollowerState>,
         reply: Reply<()>,
     },
+    /// Sets or removes notes of a follower. It is the only mutation of its group.
+    FollowerNotes {
+        name: String,
+        notes: Vec<FollowerNote>,
+        reply: Reply<()>,
+    },
     /// The version that the caller found, and the change of its metadata.
     Amend {
         bucket: String,
@@ -213,9 +220,10 @@ impl Mutation {
             | Self::OwnerQuota { document: Some(_), .. }
             | Self::Complete { .. } => SpaceClaim::Growth,
             Self::Amend { change, .. } if change.adds() => SpaceClaim::Growth,
-            Self::Relocate(..) | Self::RemoteSegment { .. } | Self::Follower { state: Some(_), .. } => {
-                SpaceClaim::Upkeep
-            }
+            Self::Relocate(..)
+            | Self::RemoteSegment { .. }
+            | Self::FollowerNotes { .. }
+            | Self::Follower { state: Some(_), .. } => SpaceClaim::Upkeep,
             Self::Bucket(..)
             | Self::Delete { .. }
             | Self::Expire(..)
@@ -255,6 +263,7 @@ impl Mutation {
             | Self::Relocate(_, reply)
             | Self::OwnerQuota { reply, .. }
             | Self::RemoteSegment { reply, .. }
+            | Self::FollowerNotes { reply, .. }
             | Self::Follower { reply, .. } => reply.send(Err(error)).is_ok(),
             Self::Caused(mutation, _) => {
                 mutation.reject(error);

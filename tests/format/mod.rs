@@ -11,9 +11,9 @@ use siltstone::base::digest::Md5;
 use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
 use siltstone::format::{
     Attributes, BackupCurrent, BackupSlot, BucketConfigurationKind, BucketRecord, Cause, CheckpointEnd,
-    ENCRYPTED_BLOCK_LAYOUT, EXTENT_LAYOUT, Entry, FILE_LAYOUT, FOOTER_LAYOUT, Features, Field, GROUP_LAYOUT,
-    PARCEL_LAYOUT, PIECE_LAYOUT, PartRecord, STATE_FILE_LAYOUT, UploadId, UploadRecord, VersionId,
-    VersionRecord, Versioning, WrittenBytes,
+    ENCRYPTED_BLOCK_LAYOUT, EXTENT_LAYOUT, Entry, FILE_LAYOUT, FOOTER_LAYOUT, Features, Field, FollowerNote,
+    GROUP_LAYOUT, PARCEL_LAYOUT, PIECE_LAYOUT, PartRecord, STATE_FILE_LAYOUT, UploadId, UploadRecord,
+    VersionId, VersionRecord, Versioning, WrittenBytes,
 };
 use siltstone::fs::{Fs, OsFs};
 use siltstone::store::rebuild::{RebuildOptions, rebuild};
@@ -143,8 +143,13 @@ fn one_of_each_kind() -> Vec<(&'static str, Entry)> {
         ("owner quota", Entry::OwnerQuota { owner: "o".into(), document: None }),
         ("remote segment", Entry::RemoteSegment { segment: 1, copy: None }),
         ("follower", Entry::Follower { name: "f".into(), state: None }),
+        (
+            "follower note",
+            Entry::FollowerNote { name: "f".into(), note: FollowerNote { key: vec![1], value: None } },
+        ),
         ("cause", Entry::Cause(Cause::default())),
         ("null deletion", Entry::NullDeletion),
+        ("origin", Entry::Origin(vec!["a".into()])),
         ("version put", Entry::VersionPut { bucket, key: key.clone(), record: record() }),
         ("version delete", Entry::VersionDelete { bucket, key: key.clone(), version: VersionId(1) }),
         ("version amend", Entry::VersionAmend { bucket, key: key.clone(), record: record() }),

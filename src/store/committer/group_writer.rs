@@ -98,6 +98,7 @@ impl MutationBatch {
                     | Mutation::OwnerQuota { .. }
                     | Mutation::RemoteSegment { .. }
                     | Mutation::Follower { .. }
+                    | Mutation::FollowerNotes { .. }
                     | Mutation::Expire(..)
             )
         };

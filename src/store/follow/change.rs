@@ -126,8 +126,10 @@ impl Change {
             Entry::OwnerQuota { .. }
             | Entry::RemoteSegment { .. }
             | Entry::Follower { .. }
+            | Entry::FollowerNote { .. }
             | Entry::Cause(_)
             | Entry::NullDeletion
+            | Entry::Origin(_)
             | Entry::UploadPut { .. }
             | Entry::UploadDelete { .. }
             | Entry::PartPut { .. }

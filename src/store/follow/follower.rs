@@ -276,7 +276,7 @@ impl Follower {
             };
             bytes += group.body_len;
             time = Some(group.header.time);
-            has_news |= group.entries.iter().any(|entry| !matches!(entry, Entry::Follower { .. }));
+            has_news |= group.entries.iter().any(is_news);
             changes.extend(changes_of(group));
         }
         let Some(time) = time else { return Ok(None) };
@@ -349,16 +349,23 @@ fn is_gone(shared: &SharedStore, sequence: u64) -> Result<bool, StoreError> {
     Ok(logs.first().is_none_or(|first| *first > sequence + 1))
 }
 
+/// Whether an entry is of interest to any follower: what they save themselves is not.
+fn is_news(entry: &Entry) -> bool {
+    !matches!(entry, Entry::Follower { .. } | Entry::FollowerNote { .. })
+}
+
 /// The changes of a group, with their causes.
 fn changes_of(group: Group) -> Vec<Change> {
     let (sequence, time) = (group.header.sequence, group.header.time);
     let (mut cause, mut left, mut null): (Option<Arc<Cause>>, u64, bool) = (None, 0, false);
     let mut changes = Vec::new();
+    let mut origins = Vec::new();
     for (place, entry) in (0..).zip(group.entries) {
         match entry {
+            Entry::Origin(told) => origins = told,
             Entry::Cause(told) => {
                 left = told.entries;
-                cause = Some(Arc::new(told));
+                cause = Some(Arc::new(Cause { origins: std::mem::take(&mut origins), ..told }));
             }
             Entry::NullDeletion => null = true,
             entry => {

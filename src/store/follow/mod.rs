@@ -24,6 +24,7 @@ mod follower;
 pub(super) mod registry;
 mod snapshot;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +33,9 @@ pub use departed::{DepartedBucket, DepartedBuckets};
 pub use follower::{Beginning, Follower};
 
 use crate::format::{BucketRecord, FollowerState, VersionSummary, log_path};
-pub use crate::format::{RefusedKey, RefusedKeys};
+pub use crate::format::{
+    FollowerNote, MirrorNote, MirrorUpload, MirroredPlace, RefusedKey, RefusedKeys, TargetOrigin,
+};
 use crate::log::LogError;
 use crate::store::mutation::Mutation;
 use crate::store::shared::SharedStore;
@@ -80,7 +83,9 @@ impl Store {
     /// Those of the commit.
     pub fn keep_followers(&self, names: &[&str]) -> Result<(), StoreError> {
         let index = self.shared.index();
-        for (name, _) in index.followers().filter(|(name, _)| !names.contains(name)) {
+        let known: BTreeSet<_> =
+            index.followers().map(|(name, _)| name).chain(index.noted_followers()).collect();
+        for name in known.into_iter().filter(|name| !names.contains(name)) {
             log::info!("the follower {name} is not configured any more: the log is not kept for it");
             self.set_follower(name, None)?;
         }
@@ -129,6 +134,21 @@ impl Store {
     pub fn is_followed(&self, name: &str) -> bool {
         let is_current = |it: &FollowerFigures| it.waiting_groups == 0 && !it.in_snapshot;
         self.follower_figures().iter().any(|it| it.name == name && is_current(it))
+    }
+
+    /// The notes of a follower: their keys and values.
+    pub fn follower_notes(&self, name: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let index = self.shared.index();
+        index.follower_notes(name).map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
+    }
+
+    /// Sets or removes notes of a follower. Durable on return.
+    ///
+    /// # Errors
+    /// Those of the commit.
+    pub fn note_for_follower(&self, name: &str, notes: Vec<FollowerNote>) -> Result<(), StoreError> {
+        let name = name.to_owned();
+        self.committer.submit(|reply| Mutation::FollowerNotes { name, notes, reply })
     }
 
     fn set_follower(&self, name: &str, state: Option<FollowerState>) -> Result<(), StoreError> {

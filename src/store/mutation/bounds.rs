@@ -1,8 +1,8 @@
 //! Bounds on the bytes that a mutation adds to the log, to a pack and to the index. The committer checks them before it decides.
 
 use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX, XML_BODY_MAX_BYTES};
-use crate::format::{Attributes, Cause, FollowerState, VersionRecord};
-use crate::index::{BUCKET_BYTES, OWNER_BYTES, configuration_bytes, follower_bytes};
+use crate::format::{Attributes, Cause, FollowerNote, FollowerState, VersionRecord};
+use crate::index::{BUCKET_BYTES, OWNER_BYTES, configuration_bytes, follower_bytes, follower_note_bytes};
 use crate::store::extents::slices;
 use crate::store::mutation::{BucketChange, Content, Mutation, Put, PutPart, ReferringRecord, UploadChange};
 use crate::store::{Completion, ExpiringItem};
@@ -54,6 +54,10 @@ fn follower_bytes_max(state: &FollowerState) -> usize {
     cursor + state.refused.keys.len() * ENTRY_BYTES_MAX + state.refused.text_bytes()
 }
 
+fn note_bytes_max(name: &str, note: &FollowerNote) -> usize {
+    ENTRY_BYTES_MAX + name.len() + note.key.len() + note.value.as_ref().map_or(0, Vec::len)
+}
+
 fn version_bytes_max(version: &VersionRecord) -> usize {
     let parts = version.upload.as_ref().map_or(0, |assembly| assembly.parts.len());
     ENTRY_BYTES_MAX
@@ -67,7 +71,8 @@ const CAUSE_BYTES_MAX: usize = 64;
 
 fn cause_bytes_max(cause: &Cause) -> usize {
     let texts = [&cause.operation, &cause.user, &cause.address, &cause.request];
-    CAUSE_BYTES_MAX + texts.iter().map(|text| text.len()).sum::<usize>()
+    let origins = cause.origins.iter().map(|origin| CAUSE_BYTES_MAX + origin.len()).sum::<usize>();
+    2 * CAUSE_BYTES_MAX + origins + texts.iter().map(|text| text.len()).sum::<usize>()
 }
 
 impl Mutation {
@@ -81,6 +86,9 @@ impl Mutation {
             Self::RemoteSegment { .. } => ENTRY_BYTES_MAX,
             Self::Follower { name, state, .. } => {
                 ENTRY_BYTES_MAX + name.len() + state.as_ref().map_or(0, follower_bytes_max)
+            }
+            Self::FollowerNotes { name, notes, .. } => {
+                notes.iter().map(|note| note_bytes_max(name, note)).sum()
             }
             Self::Caused(mutation, cause) => mutation.entry_bytes_max() + cause_bytes_max(cause),
             Self::Put(put, _) => put.record_bytes_max() + put.content.extent_bytes_max(),
@@ -128,6 +136,7 @@ impl Mutation {
             | Self::OwnerQuota { .. }
             | Self::RemoteSegment { .. }
             | Self::Follower { .. }
+            | Self::FollowerNotes { .. }
             | Self::Relocate(..) => 0,
         }
     }
@@ -142,6 +151,9 @@ impl Mutation {
                 owner.len() + ENTRY_BYTES_MAX + configuration_bytes(document.len()) as usize
             }
             Self::Follower { name, state: Some(state), .. } => follower_bytes(name, state) as usize,
+            Self::FollowerNotes { name, notes, .. } => {
+                notes.iter().map(|note| follower_note_bytes(name, note) as usize).sum()
+            }
             Self::Put(put, _) => put.index_bytes_max(),
             Self::PutPart(put, _) => UPLOAD_INDEX_BYTES_MAX + put.content.index_bytes_max(),
             Self::Upload { key, change: UploadChange::Create(new), .. } => {

@@ -176,6 +176,14 @@ impl<'a> Planner<'a> {
                 let decided = self.set_follower(name, state);
                 self.reply_when_durable(decided, reply);
             }
+            Mutation::FollowerNotes { name, notes, reply } => {
+                let decided = self.check_room(SpaceClaim::Upkeep);
+                if decided.is_ok() {
+                    let entry = |note| Entry::FollowerNote { name: name.clone(), note };
+                    self.plan.entries.extend(notes.into_iter().map(entry));
+                }
+                self.reply_when_durable(decided, reply);
+            }
             Mutation::Caused(..) => unreachable!("its mutation is decided in its place"),
             Mutation::Put(put, reply) => {
                 let decided = self.put(*put);
@@ -214,6 +222,10 @@ impl<'a> Planner<'a> {
 
     /// Decides a mutation, and names its cause before its entries, if there are any.
     fn add_caused(&mut self, mutation: Mutation, cause: &Cause) {
+        let begun = self.plan.entries.len();
+        if !cause.origins.is_empty() {
+            self.plan.entries.push(Entry::Origin(cause.origins.clone()));
+        }
         let mut at = self.plan.entries.len();
         self.plan.entries.push(Entry::Cause(cause.clone()));
         self.add(mutation);
@@ -226,7 +238,7 @@ impl<'a> Planner<'a> {
         let count = entries[at + 1..].iter().filter(|entry| !entry.is_note()).count() as u64;
         match &mut entries[at] {
             Entry::Cause(cause) if count > 0 => cause.entries = count,
-            _ => drop(entries.pop()),
+            _ => entries.truncate(begun),
         }
     }
 
@@ -329,7 +341,9 @@ impl<'a> Planner<'a> {
         if state.is_some() {
             self.check_room(SpaceClaim::Upkeep)?;
         }
-        if state.is_some() || self.index.follower(&name).is_some() {
+        let is_known =
+            self.index.follower(&name).is_some() || self.index.follower_notes(&name).next().is_some();
+        if state.is_some() || is_known {
             self.plan.entries.push(Entry::Follower { name, state });
         }
         Ok(())

@@ -168,8 +168,10 @@ impl Changes {
             Entry::OwnerQuota { .. } => (DivergentKind::OwnerQuota, None, 0),
             Entry::RemoteSegment { .. }
             | Entry::Follower { .. }
+            | Entry::FollowerNote { .. }
             | Entry::Cause(_)
             | Entry::NullDeletion
+            | Entry::Origin(_)
             | Entry::CheckpointEnd(_) => return None,
         })
     }

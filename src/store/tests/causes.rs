@@ -10,6 +10,7 @@ fn cause(operation: &str) -> Arc<Cause> {
         user: text("ann"),
         address: text("::1"),
         request: text("4A"),
+        origins: vec![text("0a"), text("0b")],
     })
 }
 
