@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode};
 
 use crate::base::digest::Sha256;
+use crate::base::signed_words;
 use crate::s3::{Headers, QueryParams, uri};
 
 /// All but the unreserved characters of RFC 3986, section 2.3.
@@ -165,8 +166,7 @@ impl CanonicalRequest<'_> {
 
 /// Writes a header value without surrounding whitespace, and with one space for each run of whitespace inside.
 fn write_folded(value: &[u8], sink: &mut impl CanonicalSink) {
-    let words = value.split(|&b| b == b' ' || b == b'\t').filter(|word| !word.is_empty());
-    for (at, word) in words.enumerate() {
+    for (at, word) in signed_words(value).enumerate() {
         sink.put(if at == 0 { b"" } else { b" " });
         sink.put(word);
     }

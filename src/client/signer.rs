@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use crate::base::Timestamp;
+use crate::base::{Timestamp, signed_words};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
@@ -69,7 +69,8 @@ impl RequestSigner {
         signed.extend(more);
         signed.sort_unstable();
         let names = signed.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
-        let lines: String = signed.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+        let lines: String =
+            signed.iter().map(|(name, value)| format!("{name}:{}\n", folded(value))).collect();
         let canonical = format!("{method}\n{path}\n{query}\n{lines}\n{names}\n{hash}");
         let scope = format!("{}/{}/s3/aws4_request", &date[..8], self.region);
         let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex(&Sha256::digest(canonical)));
@@ -90,6 +91,12 @@ impl RequestSigner {
     }
 }
 
+/// A header value as it is signed. It is sent as it is.
+fn folded(value: &str) -> String {
+    let words = signed_words(value.as_bytes());
+    words.map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ")
+}
+
 fn hmac(key: &[u8], text: &str) -> Vec<u8> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
     mac.update(text.as_bytes());
@@ -98,4 +105,21 @@ fn hmac(key: &[u8], text: &str) -> Vec<u8> {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_value_is_signed_with_single_spaces_between_its_words(value in "[ \t]{0,3}([a-zü\"=?]{1,3}[ \t]{0,3}){0,5}") {
+            let folded = folded(&value);
+            prop_assert!(!folded.contains("  ") && !folded.contains('\t'), "{folded:?}");
+            prop_assert_eq!(folded.trim(), &*folded);
+            let words: Vec<_> = value.split([' ', '\t']).filter(|word| !word.is_empty()).collect();
+            prop_assert_eq!(folded.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>(), words);
+        }
+    }
 }
