@@ -215,6 +215,8 @@ actions! {
     CreateObject: Object;
     /// The modification time that comes with a put, by import. Not an action of S3.
     PutObjectStatedTime: Administration;
+    /// The stores that a change by a mirror comes from, which mirrors do not send it back to. Not an action of S3.
+    PutObjectStatedOrigin: Administration;
     /// AbortMultipartUpload.
     AbortMultipartUpload: Object;
     /// ListParts.

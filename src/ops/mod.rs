@@ -57,7 +57,7 @@ pub use lifecycle_figures::{LifecycleFigures, LifecycleTotals};
 pub use lifecycle_preview::{DueExpiry, LifecycleEffect, LifecyclePreview, PreviewCount, RulePreview};
 pub use lifecycle_sweep::{ExpiredItem, LifecycleSweeper, SweepTotals, abort_idle_uploads};
 
-use crate::auth::Authorized;
+use crate::auth::{Action, Authorized};
 use crate::base::{Budget, Md5Pool, Reservation};
 use crate::s3::{Call, ObjectOwnership, Operation, RequestId, Response, S3Error};
 pub use crate::store::{
@@ -66,6 +66,12 @@ pub use crate::store::{
 };
 use crate::store::{Cause, CauseScope, Store};
 use crate::xml::Writer;
+
+/// The header with the stores that a change by a mirror comes from.
+const STATED_ORIGIN: &str = "siltstone-origin";
+/// The most of them, and the length of each.
+const ORIGINS_MAX: usize = 16;
+const ORIGIN_DIGITS: usize = 32;
 
 /// The entity tags of objects put in one piece. Parts, and so multipart objects, always have MD5s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -218,6 +224,7 @@ impl Context {
     /// The request as the cause of its commits, where a follower of the log reads it.
     fn cause(&self, proof: &Authorized, call: &Call<'_>) -> Option<Arc<Cause>> {
         let cause = || Cause {
+            origins: self.origins(proof, call),
             operation: call.operation.as_str().to_owned(),
             user: proof.user().to_owned(),
             address: call.request.peer.map_or_else(String::new, |peer| peer.ip().to_string()),
@@ -225,6 +232,22 @@ impl Context {
             ..Cause::default()
         };
         self.store.has_followers().then(|| Arc::new(cause()))
+    }
+
+    /// The stores that a mirror states its change to come from. Without the permission it is a change like any other.
+    fn origins(&self, proof: &Authorized, call: &Call<'_>) -> Vec<String> {
+        let is_id = |id: &&str| id.len() == ORIGIN_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let vendor = call.vendor();
+        let Some(stated) = vendor.get(STATED_ORIGIN).and_then(|value| std::str::from_utf8(value).ok()) else {
+            return Vec::new();
+        };
+        let ids: Vec<_> = stated.split(',').map(str::trim).filter(is_id).map(str::to_owned).collect();
+        let place = access::Place::target(call);
+        let may = !ids.is_empty() && ids.len() <= ORIGINS_MAX;
+        match may && access::may(self, proof, call, Action::PutObjectStatedOrigin, place) {
+            true => ids,
+            false => Vec::new(),
+        }
     }
 
     /// The website of a bucket.

@@ -111,6 +111,8 @@ pub(super) struct RequestLogEntry {
     pub(super) error: Option<&'static str>,
     /// The attempt, if it is audited.
     pub(super) audit: Option<Box<AuditEntry>>,
+    /// The public id of the store, for a mirror that asks which one it is.
+    pub(super) store: Option<String>,
     query: String,
     agent: String,
     secure: bool,
@@ -143,6 +145,7 @@ impl RequestLogEntry {
             person: None,
             error: None,
             audit: None,
+            store: None,
             query: String::new(),
             agent: String::new(),
             secure: false,

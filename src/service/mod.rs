@@ -27,7 +27,7 @@ use std::time::Duration;
 use crate::auth::{Authenticator, Authorized, Identity};
 use crate::base::{Clock, Entropy, Timestamp};
 use crate::mirror::Mirrors;
-pub use crate::mirror::{MirrorFigures, MirrorRefusal, MirrorState};
+pub use crate::mirror::{MirrorFigures, MirrorRefusal, MirrorState, OccupiedBucket};
 pub use crate::ops::{
     CommitFigures, DamagedObject, Health, LifecycleEffect, PreviewCount, ShipFigures, TierFigures, Usage,
 };
@@ -291,6 +291,9 @@ impl Service {
                     .authenticate(&mut request, &query, dialect)
                     .inspect_err(|error| self.log_failed_signature(error, &request, entry))?;
                 entry.user = Some(identity.name().to_owned());
+                if operation == Operation::GetBucketVersioning && !identity.is_anonymous() {
+                    entry.store = Some(self.context.store.public_id());
+                }
                 hoisted::restore_headers(&mut request.headers, &query, dialect)?;
                 let (id, received) = (entry.id.clone(), entry.begun);
                 let (body_tags, deletions, form) = (None, None, None);
@@ -408,6 +411,21 @@ impl Service {
     }
 }
 
+/// Names the store in the answer to GetBucketVersioning, by which a mirror knows where it is.
+const STORE_MARK: &str = "p-siltstone-store";
+
+/// The outcome with another header.
+fn marked(
+    outcome: Result<Response, S3Error>,
+    name: &'static str,
+    value: String,
+) -> Result<Response, S3Error> {
+    match outcome {
+        Ok(response) => Ok(response.header(name, value)),
+        Err(error) => Err(error.header(name, value)),
+    }
+}
+
 impl RequestRecorder {
     /// Renders, audits, counts and logs an outcome. The response gets the headers of `cors`.
     fn conclude(
@@ -424,6 +442,10 @@ impl RequestRecorder {
         let frame = ResponseFrame { dialect: entry.dialect, id: &entry.id, resource: &entry.path, head };
         let outcome = match &self.staleness {
             Some(staleness) => staleness.mark(outcome),
+            None => outcome,
+        };
+        let outcome = match entry.store.take() {
+            Some(id) => marked(outcome, STORE_MARK, id),
             None => outcome,
         };
         let mut response = render(outcome, frame);

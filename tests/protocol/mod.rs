@@ -40,6 +40,7 @@ mod quotas;
 mod ranges;
 mod rules;
 mod socket;
+mod stated_origin;
 mod stated_time;
 mod storage_class;
 mod tagging;
