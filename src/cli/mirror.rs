@@ -13,7 +13,9 @@ use siltstone::base::{Clock, SystemClock};
 use siltstone::client::encoded;
 use siltstone::mirror::{Mirror, MirrorSettings, Mirrors};
 use siltstone::store::Store;
-use siltstone::transfer::{PeerKey, PeerLink, PeerVersion, bucket_names, versions_state, visit_keys};
+use siltstone::transfer::{
+    PeerKey, PeerLink, PeerVersion, PeerVersioning, bucket_names, versions_state, visit_keys,
+};
 
 use super::api_client::{self, ApiClient, ServerAddress};
 use super::environment::Environment;
@@ -57,6 +59,9 @@ pub(crate) enum MirrorCommand {
     Verify {
         /// Name of the mirror in the configuration file
         name: String,
+        /// Compare the current objects alone, for a target that is meant to keep no versions
+        #[arg(long)]
+        current: bool,
         #[command(flatten)]
         server: ServerAddress,
     },
@@ -134,7 +139,7 @@ pub(crate) fn command(
             let path = format!("mirrors/{}/resync", encoded(name));
             ApiClient::open(server, options, environment)?.ask("POST", &path, b"").map(drop)
         }
-        MirrorCommand::Verify { name, server } => {
+        MirrorCommand::Verify { name, current, server } => {
             let known = config_file::section(config, environment, MirrorSettings::parse)?
                 .into_iter()
                 .find(|mirror| mirror.name == *name);
@@ -143,7 +148,7 @@ pub(crate) fn command(
                     "{name}: no table [[mirror]] of the configuration file has this name"
                 ))
             })?;
-            verify(&mirror, server, options, environment)
+            verify((&mirror, *current), server, options, environment)
         }
     }
 }
@@ -176,8 +181,21 @@ fn table(text: &str) -> Result<Vec<String>, CliError> {
             number("removed"),
         )
     };
-    let lines = |row| [line(row)].into_iter().chain(refused_lines(row));
+    let lines = |row| [line(row)].into_iter().chain(occupied_lines(row)).chain(refused_lines(row));
     Ok(answer["mirrors"].as_array().into_iter().flatten().flat_map(lines).collect())
+}
+
+/// A line for each bucket of a mirror that waits for a resync.
+fn occupied_lines(row: &Value) -> impl Iterator<Item = String> {
+    let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
+    row["occupied"].as_array().into_iter().flatten().map(move |it| {
+        let there = format!("{}/{}", text(it, "target_bucket"), text(it, "target_prefix"));
+        format!(
+            "{}\toccupied\t{}\t{there} has objects that the mirror did not send: `siltstone mirror resync` takes them over",
+            text(row, "name"),
+            text(it, "bucket"),
+        )
+    })
 }
 
 /// A line for each key of a mirror that the target refused.
@@ -213,6 +231,8 @@ struct MirrorDifferences {
     extra: u64,
     /// Keys that only differ in how many delete markers are in a row.
     marker_runs: u64,
+    /// Buckets that keep versions here, and not at the target.
+    unversioned: u64,
     lines: Vec<String>,
 }
 
@@ -225,7 +245,7 @@ impl MirrorDifferences {
     }
 
     fn outcome(mut self) -> Result<(), CliError> {
-        let Self { compared, missing, different, extra, marker_runs, .. } = self;
+        let Self { compared, missing, different, extra, marker_runs, unversioned, .. } = self;
         if marker_runs > 0 {
             self.lines.push(format!(
                 "{marker_runs} keys are the same but for the number of delete markers in a row, of which some servers keep one"
@@ -236,7 +256,7 @@ impl MirrorDifferences {
         ));
         announce::lines(self.lines)
             .map_err(|e| CliError::refused(format!("cannot show the differences: {e}")))?;
-        match missing + different + extra {
+        match missing + different + extra + unversioned {
             0 => Ok(()),
             _ => Err(CliError::refused(
                 "the target differs: if the mirror is current, `siltstone mirror resync` mends it",
@@ -246,7 +266,7 @@ impl MirrorDifferences {
 }
 
 fn verify(
-    mirror: &MirrorSettings,
+    (mirror, current): (&MirrorSettings, bool),
     server: &ServerAddress,
     options: &ServerOptions,
     environment: &Environment,
@@ -262,7 +282,11 @@ fn verify(
             source.enter(&bucket);
             target.enter(&mirror.bucket_for(&bucket));
             let state = |link: &mut PeerLink<'_>| versions_state(link).map_err(|error| refused(error.text()));
-            let versions = state(&mut source)? && state(&mut target)?;
+            let states = (state(&mut source)?, state(&mut target)?);
+            if !current {
+                found.compare_versioning(&bucket, states);
+            }
+            let versions = !current && states.0.may_have_versions() && states.1.may_have_versions();
             compare(&mut source, &mut target, (mirror, &prefix, versions), &mut |found_key| {
                 found.add(&bucket, found_key);
             })
@@ -284,6 +308,20 @@ enum ComparedKey {
 }
 
 impl MirrorDifferences {
+    /// Names a bucket of which the target cannot have every version.
+    fn compare_versioning(&mut self, bucket: &str, (here, there): (PeerVersioning, PeerVersioning)) {
+        let there = match there {
+            PeerVersioning::Enabled => return,
+            PeerVersioning::Suspended => "suspended",
+            PeerVersioning::Unset => "not enabled",
+            PeerVersioning::Unsupported => "not known",
+        };
+        if here.may_have_versions() {
+            self.unversioned += 1;
+            self.lines.push(format!("versions\t{bucket}: kept here, and {there} at the target"));
+        }
+    }
+
     fn add(&mut self, bucket: &str, compared: ComparedKey) {
         self.compared += 1;
         match compared {
@@ -338,6 +376,9 @@ fn compare(
 
 /// The comparison of two keys. Delete markers in a row carry no data, and some servers keep one of them.
 fn compared(here: PeerKey, there: &PeerKey) -> ComparedKey {
+    if here.fault.is_some() || there.fault.is_some() {
+        return ComparedKey::Different(here.key);
+    }
     if are_alike(&here.versions, &there.versions) {
         return ComparedKey::Alike;
     }
@@ -388,7 +429,7 @@ mod tests {
             etag: byte.to_string(),
             modified: None,
         };
-        PeerKey { key: "k".to_owned(), versions: versions.chars().map(version).collect() }
+        PeerKey { key: "k".to_owned(), versions: versions.chars().map(version).collect(), fault: None }
     }
 
     #[test]

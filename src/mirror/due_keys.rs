@@ -27,8 +27,21 @@ pub(super) struct DueWork {
     pub(super) versions: bool,
     /// Whether the target may have more or less than is known: everything is compared.
     pub(super) compare: bool,
+    /// Whether an object that came from the target is sent there nevertheless, if the target lacks it.
+    pub(super) refill: bool,
     /// The versions whose tags have changed.
     pub(super) retagged: Vec<VersionId>,
+    /// The last change of the versions that was read.
+    pub(super) latest: Option<LatestChange>,
+}
+
+/// The last change of a key that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LatestChange {
+    /// The version that it made; `None` where it removed one.
+    pub(super) version: Option<VersionId>,
+    /// The stores whose mirrors brought it.
+    pub(super) origins: Vec<String>,
 }
 
 /// A key that a worker has.
@@ -87,6 +100,8 @@ impl DueWork {
     fn merge(&mut self, other: Self) {
         self.versions |= other.versions;
         self.compare |= other.compare;
+        self.refill |= other.refill;
+        self.latest = other.latest.or(self.latest.take());
         for id in other.retagged {
             if !self.retagged.contains(&id) {
                 self.retagged.push(id);
@@ -127,6 +142,11 @@ impl DueKeys {
     /// The keys that are due, those of workers included.
     pub(super) fn len(&self) -> usize {
         self.lock().keys.len()
+    }
+
+    /// Whether a key of a bucket with such an id and name is due.
+    pub(super) fn has_any(&self, is_meant: impl Fn(u64, &str) -> bool) -> bool {
+        self.lock().keys.keys().any(|due| is_meant(due.bucket.0, &due.bucket.1))
     }
 
     /// The keys that the target did not refuse yet.
@@ -234,7 +254,10 @@ impl DueKeys {
 impl DueState {
     fn give_back(&mut self, due: &DueKey, work: DueWork, mut batches: Vec<u64>) -> &mut KeyState {
         let known = self.keys.get_mut(due).expect("a taken key is known");
+        // What was read meanwhile is later.
+        let latest = known.work.latest.take();
         known.work.merge(work);
+        known.work.latest = latest.or(known.work.latest.take());
         batches.append(&mut known.batches);
         known.batches = batches;
         known

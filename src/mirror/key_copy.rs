@@ -2,14 +2,18 @@
 
 use std::collections::HashSet;
 
-use super::due_keys::{DueWork, TakenKey};
+use super::due_keys::{DueKey, DueWork};
+use super::members::Members;
 use super::settings::MirrorPlace;
 use super::source::{VersionBytes, headers_of, known_entity_tag, shape_of, tags_of};
-use super::target::MirrorTarget;
+use super::target::{MirrorBody, MirrorTarget};
 use super::version_plan::VersionPlan;
 use crate::client::RateLimit;
-use crate::store::{FoundVersion, Selector, Store, StoreError, VersionSummary, Versioning};
-use crate::transfer::{PeerError, PeerVersion, StoredAttributes, bare};
+use crate::store::{FoundVersion, MirrorUpload, Selector, Store, StoreError, VersionSummary, Versioning};
+use crate::transfer::{PeerError, PeerVersion, StoredAttributes, UploadShape, bare};
+
+/// The most stores that a change names.
+const ORIGINS_MAX: usize = 16;
 
 /// What a copy did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,11 +29,11 @@ pub(super) struct KeyCopied {
 pub(super) struct KeyCopy<'c> {
     pub(super) store: &'c Store,
     pub(super) target: &'c mut dyn MirrorTarget,
+    pub(super) members: &'c Members,
     pub(super) rate: Option<&'c RateLimit>,
-    bucket: &'c str,
-    key: &'c str,
-    place: &'c MirrorPlace,
-    done: KeyCopied,
+    pub(super) place: &'c MirrorPlace,
+    pub(super) due: &'c DueKey,
+    pub(super) done: KeyCopied,
 }
 
 /// How a version of the target differs from one of the store.
@@ -70,44 +74,78 @@ impl VersionTwins {
 }
 
 impl<'c> KeyCopy<'c> {
-    pub(super) fn new(
-        (store, target, rate): (&'c Store, &'c mut dyn MirrorTarget, Option<&'c RateLimit>),
-        taken: &'c TakenKey,
-        place: &'c MirrorPlace,
-    ) -> Self {
-        let (bucket, key) = (&*taken.due.bucket.1, &*taken.due.key);
-        Self { store, target, rate, bucket, key, place, done: KeyCopied::default() }
-    }
-
     /// Copies the key.
     ///
     /// # Errors
     /// The target does not take it, or a version went away meanwhile: a later try begins from the versions of its time.
-    pub(super) fn run(mut self, bucket: u64, work: &DueWork) -> Result<KeyCopied, PeerError> {
-        let followed = self.store.followed_key(bucket, self.key.as_bytes());
-        let keeps = match self.target.keeps_versions(&self.place.bucket) {
-            // Gone on both sides.
-            Err(PeerError::Absent) if followed.is_none() => return Ok(self.done),
-            keeps => keeps?,
-        };
+    pub(super) fn run(mut self, work: &DueWork) -> Result<KeyCopied, PeerError> {
+        let (bucket, key) = (self.due.bucket.0, &self.due.key);
+        let followed = self.store.followed_key(bucket, key.as_bytes());
         // The versions of a bucket that is gone stay at the target.
+        let is_gone = followed.is_none();
         let (versioning, versions) =
             followed.map_or((Versioning::Unset, Vec::new()), |it| (it.bucket.versioning, it.versions));
+        if self.is_of_target(versions.last(), work) {
+            return Ok(self.done);
+        }
+        self.state_origin(work);
+        let keeps = match self.keeps_versions(versioning) {
+            // Gone on both sides.
+            Err(PeerError::Absent) if is_gone => return Ok(self.done),
+            keeps => keeps?,
+        };
         match keeps && versioning != Versioning::Unset {
-            true => self.copy_versions(&versions, work)?,
-            false => self.copy_current(versions.last(), keeps, work)?,
+            true => {
+                self.copy_versions(&versions, work)?;
+                self.members.tell_versions(bucket);
+            }
+            false => self.copy_current(versions.last(), keeps)?,
+        }
+        if !keeps && versions.len() > 1 {
+            // Before the key is done: they are sent as soon as the target keeps versions.
+            self.members.set_partial(self.store, bucket)?;
         }
         let is_there = versions.last().is_some_and(|current| !current.delete_marker);
         Ok(KeyCopied { is_there, ..self.done })
     }
 
+    /// Whether the newest change of the key came from the target, or may have: one that was not read yet makes the key due again.
+    fn is_of_target(&self, current: Option<&VersionSummary>, work: &DueWork) -> bool {
+        let Some(latest) = work.latest.as_ref().filter(|_| !work.refill) else { return false };
+        let is_newest = match latest.version {
+            Some(version) => current.is_some_and(|current| current.id == version),
+            None => true,
+        };
+        match is_newest {
+            true => self.members.is_from_target(&latest.origins),
+            false => self.members.is_in_cycle(),
+        }
+    }
+
+    /// Names the stores that the change comes from: this one, and those that it had it from.
+    fn state_origin(&mut self, work: &DueWork) {
+        let mut stores = Vec::new();
+        if self.members.target_store().is_some() {
+            stores.push(self.store.public_id());
+            let before = work.latest.iter().flat_map(|latest| &latest.origins);
+            stores.extend(before.take(ORIGINS_MAX - 1).cloned());
+            stores.dedup();
+        }
+        self.target.state_origin(&stores);
+    }
+
+    /// Whether the target keeps versions. An answer of before that it does not is not relied on where there are some: it would be the
+    /// reason to leave them out.
+    fn keeps_versions(&mut self, versioning: Versioning) -> Result<bool, PeerError> {
+        let keeps = self.target.keeps_versions(&self.place.bucket, false)?;
+        match keeps || versioning == Versioning::Unset {
+            true => Ok(keeps),
+            false => self.target.keeps_versions(&self.place.bucket, true),
+        }
+    }
+
     /// Makes the current version of the target that of the store.
-    fn copy_current(
-        &mut self,
-        current: Option<&VersionSummary>,
-        keeps: bool,
-        work: &DueWork,
-    ) -> Result<(), PeerError> {
+    fn copy_current(&mut self, current: Option<&VersionSummary>, keeps: bool) -> Result<(), PeerError> {
         let Some(current) = current.filter(|version| !version.delete_marker) else {
             // A target with versions would get a delete marker each time.
             if !keeps || self.target.attributes(self.place, None)?.is_some() {
@@ -116,10 +154,6 @@ impl<'c> KeyCopy<'c> {
             return Ok(());
         };
         let found = self.find(current)?;
-        let only_tags = !work.versions && !work.compare;
-        if !keeps && !work.compare && !only_tags {
-            return self.append(&found);
-        }
         let there = self.target.attributes(self.place, None)?;
         match there {
             Some(there) => match self.difference(&found, None, &there)? {
@@ -151,6 +185,10 @@ impl<'c> KeyCopy<'c> {
                 true => self.target.delete(self.place, None)?,
                 false => self.append(&self.find(version)?)?,
             }
+        }
+        // The version without an id would be the new one at a target that keeps none any more.
+        if !plan.remove.is_empty() && !self.target.keeps_versions(&self.place.bucket, true)? {
+            return Err(PeerError::Passing("the bucket there keeps no versions any more".to_owned()));
         }
         for at in plan.remove {
             self.remove(there[at].id.as_deref())?;
@@ -251,12 +289,40 @@ impl<'c> KeyCopy<'c> {
 
     fn append(&mut self, found: &FoundVersion) -> Result<(), PeerError> {
         let version = &found.version;
+        let shape = shape_of(version);
+        let expected = match known_entity_tag(version, &shape) {
+            None if matches!(shape, UploadShape::Whole(_)) => self.entity_tag(found, true)?,
+            known => known,
+        };
         let (headers, tags) = (headers_of(version), tags_of(version));
         let mut bytes = VersionBytes { store: self.store, found, rate: self.rate };
-        self.target.put(self.place, (&headers, &tags), &shape_of(version), &mut bytes)?;
+        let body = MirrorBody { shape: &shape, expected: expected.as_deref(), origin: &mut bytes };
+        match shape {
+            UploadShape::Whole(_) => self.target.put(self.place, (&headers, &tags), body)?,
+            UploadShape::Parts(_) => {
+                let upload = self.upload();
+                self.members.begin_upload(self.store, &upload)?;
+                let put = self.target.put(self.place, (&headers, &tags), body);
+                if put.is_err() {
+                    self.members.leave_upload(&upload);
+                }
+                put?;
+                self.members.end_upload(self.store, &upload)?;
+            }
+        }
         self.done.objects += 1;
         self.done.bytes += version.size;
         Ok(())
+    }
+
+    fn upload(&self) -> MirrorUpload {
+        MirrorUpload {
+            id: self.due.bucket.0,
+            source: self.due.bucket.1.clone(),
+            key: self.due.key.clone(),
+            bucket: self.place.bucket.clone(),
+            target_key: self.place.key.clone(),
+        }
     }
 
     fn remove(&mut self, id: Option<&str>) -> Result<(), PeerError> {
@@ -271,7 +337,7 @@ impl<'c> KeyCopy<'c> {
 
     fn find(&self, version: &VersionSummary) -> Result<FoundVersion, PeerError> {
         let which = if version.null { Selector::Null } else { Selector::Id(version.id) };
-        match self.store.find(self.bucket, self.key, which) {
+        match self.store.find(&self.due.bucket.1, &self.due.key, which) {
             Ok(found) if found.version.id == version.id => Ok(found),
             Ok(_) | Err(StoreError::NoSuchBucket | StoreError::NoSuchKey | StoreError::NoSuchVersion) => {
                 Err(gone())

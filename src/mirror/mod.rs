@@ -7,7 +7,8 @@
 //!
 //! The position in the log is saved once all keys that were due before it are copied. A key that fails stays due, with growing pauses,
 //! for as long as it takes while the target is away or refuses everything. One that the target refuses while it accepts others is set aside
-//! after some tries; the list is saved with the position. Nothing is added to the metadata of users: versions are compared by length, entity tag and attributes.
+//! after some tries; the list is saved with the position. A bucket whose counterpart the mirror did not make joins only if that is empty, or
+//! the operator says so: whoever may make a bucket here must not reach one of the same name there. Nothing is added to the metadata of users: versions are compared by length, entity tag and attributes.
 //!
 //! | Files | Job |
 //! |---|---|
@@ -15,13 +16,18 @@
 //! | `due_keys` | the keys that are due, their order, their pauses, and the position that is done |
 //! | `version_plan` | the versions to append and to remove |
 //! | `key_copy` | the copy of one key |
+//! | `members` | the buckets that have joined, and the uploads that were begun, across restarts |
 //! | `source` | the bytes and headers of a version |
 //! | `refusals` | the keys that the target refuses, which are set aside |
 //! | `target` | the requests to the target |
+//! | `target_buckets` | the buckets at the target: which of them are the mirror's, and those that it makes |
 //! | `runner` | the threads of a mirror, and its figures |
 
+#[cfg(test)]
+mod cycle_tests;
 mod due_keys;
 mod key_copy;
+mod members;
 mod refusals;
 mod runner;
 mod settings;
@@ -32,6 +38,7 @@ mod target_buckets;
 mod tests;
 mod version_plan;
 
+pub use members::OccupiedBucket;
 pub use refusals::MirrorRefusal;
 pub use runner::{Mirror, MirrorFigures, MirrorState, Mirrors};
 pub use settings::{ActiveHours, MirrorPlace, MirrorSettings};

@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::due_keys::{DueKey, DueKeys, DueWork, TakenKey};
+use super::due_keys::{DueKey, DueKeys, DueWork, LatestChange, TakenKey};
 use super::key_copy::{KeyCopied, KeyCopy};
+use super::members::{Members, OccupiedBucket};
 use super::refusals::{MirrorRefusal, Refusals};
-use super::settings::MirrorSettings;
+use super::settings::{MirrorPlace, MirrorSettings};
 use super::target::{HttpTarget, MirrorTarget};
-use super::target_buckets::TargetBuckets;
+use super::target_buckets::{BucketContext, TargetBuckets};
 use crate::base::{Clock, Entropy as _, OsEntropy, SeededEntropy, Timestamp};
 use crate::client::{CircuitBreaker, RateLimit};
 use crate::store::{
-    Beginning, Change, ChangeBatch, ChangeKind, DepartedBuckets, FollowPosition, Follower, Store, StoreError,
-    Versioning,
+    Beginning, Change, ChangeBatch, ChangeKind, DepartedBuckets, FollowPosition, Follower, MirrorUpload,
+    MirroredPlace, Store, StoreError, TargetOrigin, VersionId, Versioning,
 };
 use crate::transfer::{Peer, PeerError};
 
@@ -28,6 +29,8 @@ const DUE_MAX: usize = 20_000;
 const EXTRA_MAX: usize = 5_000;
 /// The interval of looks for changes, and of looks at the end of a pause.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// The interval of looks after what the target could not take before.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// The longest silence of the target.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
@@ -39,7 +42,7 @@ pub enum MirrorState {
     Running,
     /// It is not an hour at which it copies.
     Paused,
-    /// It is new, and the target has objects: a resync takes them over.
+    /// The target has objects in all of its buckets that it did not send: a resync takes them over.
     Occupied,
 }
 
@@ -60,6 +63,8 @@ pub struct MirrorFigures {
     pub refused_keys: u64,
     /// The refused keys, as far as they are listed.
     pub refused: Vec<MirrorRefusal>,
+    /// The buckets whose counterparts have objects that it did not send. They wait for a resync.
+    pub occupied: Vec<OccupiedBucket>,
     /// Objects that were sent.
     pub objects: u64,
     /// Their bytes.
@@ -77,11 +82,15 @@ pub struct Mirror {
     clock: Arc<dyn Clock>,
     keys: DueKeys,
     refusals: Refusals,
+    pub(super) members: Members,
     pub(super) rate: Option<RateLimit>,
     breaker: Mutex<CircuitBreaker>,
     jitter: SeededEntropy,
     figures: Mutex<MirrorFigures>,
+    /// Whether the operator asked to start over.
     resync: AtomicBool,
+    /// Whether a bucket joined whose keys may have been passed over.
+    walk: AtomicBool,
     stopped: AtomicBool,
 }
 
@@ -96,11 +105,15 @@ pub(super) struct MirrorFeed {
     departed: DepartedBuckets,
     /// The end of a walk, after which the target is searched for keys that the store does not have.
     search: Option<FollowPosition>,
+    /// Whether the walk sends what the target lacks, wherever it came from.
+    refills: bool,
     /// The beginning was allowed.
     begun: bool,
     pub(super) buckets: TargetBuckets,
-    /// The keys of a batch, which become due when the target has the buckets before them.
+    /// The keys of a batch, which become due when it is known what the buckets before them are to the mirror.
     read: Option<ReadKeys>,
+    /// The time of the next look after what the target could not take before.
+    next_look: Instant,
 }
 
 /// The keys of a batch.
@@ -180,11 +193,13 @@ impl Mirror {
             clock,
             keys: DueKeys::default(),
             refusals: Refusals::default(),
+            members: Members::new(&settings.name),
             rate: RateLimit::new(settings.rate),
             breaker: Mutex::default(),
             jitter: SeededEntropy::new(OsEntropy.next_u64()),
             figures: Mutex::new(figures),
             resync: AtomicBool::new(false),
+            walk: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             settings,
         })
@@ -200,7 +215,8 @@ impl Mirror {
         let (due_keys, failing_keys) = (self.keys.len() as u64, self.keys.failing() as u64);
         let (refused, unlisted) = self.refusals.shown();
         let refused_keys = refused.len() as u64 + unlisted;
-        MirrorFigures { due_keys, failing_keys, refused_keys, refused, ..self.counted().clone() }
+        let occupied = self.members.occupied();
+        MirrorFigures { due_keys, failing_keys, refused_keys, refused, occupied, ..self.counted().clone() }
     }
 
     /// The server of the target.
@@ -215,7 +231,7 @@ impl Mirror {
         self.keys.retry_now();
     }
 
-    /// Lets it start over: every key is compared, and what only the target has is removed there.
+    /// Lets it start over: every key is compared, what only the target has is removed there, and occupied buckets are taken over.
     pub fn resync(&self) {
         self.resync.store(true, Ordering::Release);
     }
@@ -237,9 +253,6 @@ impl Mirror {
             while !self.is_stopped() {
                 match feed.step(self, store, &mut target) {
                     Ok(true) => {}
-                    Ok(false) if self.counted().state == MirrorState::Occupied => {
-                        thread::sleep(LOOK_EVERY * 10);
-                    }
                     Ok(false) => thread::sleep(LOOK_EVERY),
                     Err(error) => {
                         self.note(error.text());
@@ -268,7 +281,9 @@ impl Mirror {
     pub(super) fn feed(&self, store: &Store) -> MirrorFeed {
         let follower = store.follower(&self.settings.name, Beginning::Snapshot);
         self.refusals.restore(store, follower.refused());
+        self.members.load(store);
         self.try_refused();
+        self.try_uploads(store);
         let mut buckets = TargetBuckets::default();
         buckets.want_all(store);
         MirrorFeed {
@@ -276,10 +291,21 @@ impl Mirror {
             names: HashMap::new(),
             departed: DepartedBuckets::default(),
             search: None,
+            refills: false,
             begun: false,
             buckets,
             read: None,
+            next_look: Instant::now(),
         }
+    }
+
+    /// Makes the keys due whose uploads in parts an earlier run left at the target.
+    fn try_uploads(&self, store: &Store) {
+        let due = |left: MirrorUpload| {
+            let live = store.bucket(&left.source).map_or(left.id, |bucket| bucket.id);
+            (DueKey { bucket: (live, left.source), key: left.key }, DueWork::of_comparison())
+        };
+        self.keys.add(self.members.left_uploads().into_iter().map(due).collect(), None);
     }
 
     /// Makes the refused keys of the list due again. One more refusal sets them aside.
@@ -294,6 +320,10 @@ impl Mirror {
             return false;
         }
         let Some(taken) = self.keys.take(wait) else { return false };
+        if self.awaits_bucket(store, &taken) {
+            self.keys.failed(taken, self.jitter.next_u64());
+            return true;
+        }
         if self.breaker().admit(Instant::now()).is_err() {
             self.keys.not_tried(taken);
             return false;
@@ -335,9 +365,34 @@ impl Mirror {
         target: &mut dyn MirrorTarget,
         taken: &TakenKey,
     ) -> Result<KeyCopied, PeerError> {
-        let (bucket, name) = &taken.due.bucket;
-        let Some(place) = self.settings.place(name, &taken.due.key) else { return Ok(KeyCopied::default()) };
-        KeyCopy::new((store, target, self.rate.as_ref()), taken, &place).run(*bucket, &taken.work)
+        let due = &taken.due;
+        let (id, name) = &due.bucket;
+        for left in self.members.left_of(name, &due.key) {
+            let place = MirrorPlace { bucket: left.bucket.clone(), key: left.target_key.clone() };
+            match target.abort_uploads(&place) {
+                Ok(()) => self.members.end_upload(store, &left)?,
+                // Its user may not do so. The key itself is copied all the same.
+                Err(PeerError::Lasting(why)) => self.note(format!("an upload is left at the target: {why}")),
+                Err(error) => return Err(error),
+            }
+        }
+        let done = KeyCopied::default();
+        let Some(place) = self.settings.place(name, &due.key) else { return Ok(done) };
+        let is_gone = store.followed_bucket(*id).is_none();
+        if self.members.is_occupied(*id) || (is_gone && !self.members.had_joined(*id, &place.bucket)) {
+            return Ok(done);
+        }
+        let (members, rate) = (&self.members, self.rate.as_ref());
+        KeyCopy { store, target, members, rate, place: &place, due, done }.run(&taken.work)
+    }
+
+    /// Whether the bucket of a key has not joined yet. Those that are gone had joined, or their keys were not due.
+    fn awaits_bucket(&self, store: &Store, taken: &TakenKey) -> bool {
+        let (id, name) = &taken.due.bucket;
+        let places = self.settings.places_of(*id, name);
+        store.followed_bucket(*id).is_some()
+            && !self.members.is_occupied(*id)
+            && !self.members.have_joined(&places)
     }
 
     fn is_stopped(&self) -> bool {
@@ -355,8 +410,13 @@ impl Mirror {
         is_active
     }
 
-    fn set_state(&self, state: MirrorState) {
-        self.counted().state = state;
+    fn set_occupied(&self, is_occupied: bool) {
+        let mut figures = self.counted();
+        match (is_occupied, figures.state) {
+            (true, _) => figures.state = MirrorState::Occupied,
+            (false, MirrorState::Occupied) => figures.state = MirrorState::Running,
+            _ => {}
+        }
     }
 
     fn count(&self, copied: KeyCopied) {
@@ -397,33 +457,122 @@ impl MirrorFeed {
             self.follower.set_refused(mirror.refusals.saved());
             self.follower.done_through(store, end)?;
         }
-        if mirror.resync.load(Ordering::Acquire) {
-            mirror.refusals.count_again();
-            self.follower.set_refused(mirror.refusals.saved());
-            self.follower.walk_again(store)?;
-            mirror.try_refused();
-            mirror.resync.store(false, Ordering::Release);
-            (self.begun, self.search, self.read) = (true, None, None);
-            mirror.set_state(MirrorState::Running);
-            mirror.keys.retry_now();
+        self.begin_notes(mirror, store)?;
+        // A bucket that takes the place of another one is looked for when the keys of that are done.
+        if let Some(read) = self.read.take_if(|_| self.buckets.wants_any()) {
+            self.read = Some(self.held_back(mirror, store, read));
         }
         self.make_buckets(mirror, store, target)?;
-        if !self.may_begin(mirror, store, target)? || mirror.keys.len() >= DUE_MAX {
+        self.start_over(mirror, store)?;
+        if !self.may_begin(mirror, store) || mirror.keys.len() >= DUE_MAX {
             return Ok(false);
         }
-        if let Some(ReadKeys { due, end, is_end_of_walk }) = self.read.take() {
-            match is_end_of_walk {
-                true => self.search = Some(end),
-                false => mirror.keys.add(due, Some(end)),
-            }
-            return Ok(true);
+        if let Some(read) = self.read.take() {
+            return Ok(self.hand_out(mirror, read));
         }
         if self.search.is_some() {
             return self.search_target(mirror, store, target);
         }
-        let Some(batch) = self.follower.next(store, BATCH)? else { return Ok(false) };
+        let Some(batch) = self.follower.next(store, BATCH)? else {
+            self.look_after(mirror, store, target)?;
+            return Ok(false);
+        };
         self.read = Some(self.due_keys(mirror, store, batch)?);
         Ok(true)
+    }
+
+    /// Notes the buckets of a mirror that earlier versions of the server began: they stay as they are.
+    fn begin_notes(&self, mirror: &Mirror, store: &Store) -> Result<(), StoreError> {
+        if mirror.members.is_begun() {
+            return Ok(());
+        }
+        if !store.has_follower(mirror.name()) {
+            return mirror.members.begin(store, 0, Vec::new());
+        }
+        let buckets = store.buckets().into_iter();
+        let joined = buckets.flat_map(|bucket| mirror.settings.places_of(bucket.id, &bucket.name));
+        mirror.members.begin(store, store.health().sequence, joined.collect())
+    }
+
+    /// Starts over, as the operator or a bucket with unknown keys asks. The operator confirms the buckets that are occupied.
+    fn start_over(&mut self, mirror: &Mirror, store: &Store) -> Result<(), FeedError> {
+        let is_confirmed = mirror.resync.load(Ordering::Acquire);
+        if !is_confirmed && !mirror.walk.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if is_confirmed {
+            for id in mirror.members.occupied_ids() {
+                let Some(bucket) = store.followed_bucket(id) else { continue };
+                log::info!("mirror {}: {} is taken over at the target", mirror.name(), bucket.name);
+                let places = mirror.settings.places_of(id, &bucket.name);
+                mirror.members.join(store, &places, TargetOrigin::Found)?;
+            }
+        }
+        mirror.refusals.count_again();
+        self.follower.set_refused(mirror.refusals.saved());
+        self.follower.walk_again(store)?;
+        mirror.try_refused();
+        mirror.walk.store(false, Ordering::Release);
+        if is_confirmed {
+            mirror.resync.store(false, Ordering::Release);
+        }
+        (self.search, self.read, self.refills) = (None, None, true);
+        mirror.keys.retry_now();
+        Ok(())
+    }
+
+    /// Makes keys due, but for those of buckets that are still looked for, which are returned. Nobody looks for one that is gone.
+    fn held_back(&self, mirror: &Mirror, store: &Store, read: ReadKeys) -> ReadKeys {
+        let is_held = |id: u64| self.buckets.wants(id) && store.followed_bucket(id).is_some();
+        let (held, ready): (Vec<_>, Vec<_>) =
+            read.due.into_iter().partition(|(due, _)| is_held(due.bucket.0));
+        mirror.keys.add(ready, None);
+        ReadKeys { due: held, ..read }
+    }
+
+    /// Makes all keys due; `false` if some of their buckets are still looked for.
+    fn hand_out(&mut self, mirror: &Mirror, read: ReadKeys) -> bool {
+        if read.due.iter().any(|(due, _)| self.buckets.wants(due.bucket.0)) {
+            self.read = Some(read);
+            return false;
+        }
+        match read.is_end_of_walk {
+            true => self.search = Some(read.end),
+            false => mirror.keys.add(read.due, Some(read.end)),
+        }
+        true
+    }
+
+    /// What there is to do while nothing changes.
+    fn look_after(
+        &mut self,
+        mirror: &Mirror,
+        store: &Store,
+        target: &mut dyn MirrorTarget,
+    ) -> Result<(), FeedError> {
+        let is_due = Instant::now() >= self.next_look;
+        if !mirror.members.take_richer() && !is_due {
+            return Ok(());
+        }
+        self.next_look = Instant::now() + LOOK_AGAIN;
+        let mut richer = Vec::new();
+        for id in mirror.members.partial() {
+            let Some(bucket) = store.followed_bucket(id) else { continue };
+            if target.keeps_versions(&mirror.settings.bucket_for(&bucket.name), true)? {
+                richer.push(id);
+            }
+        }
+        if !richer.is_empty() {
+            // The walk is durable before the reason for it is forgotten.
+            mirror.walk.store(true, Ordering::Release);
+            self.start_over(mirror, store)?;
+            mirror.members.clear_partial(store, &richer)?;
+        }
+        if mirror.keys.len() == 0 && store.is_followed(mirror.name()) {
+            self.follower.save(store)?;
+            mirror.members.forget_departed(store)?;
+        }
+        Ok(())
     }
 
     /// Saves the position that is done.
@@ -436,52 +585,35 @@ impl MirrorFeed {
         }
     }
 
-    /// Makes the buckets that the target lacks. One that was lost there is filled again by comparing everything.
+    /// Looks for the buckets at the target, and makes those that it lacks. One that was lost there is filled again by comparing everything.
     fn make_buckets(
         &mut self,
         mirror: &Mirror,
         store: &Store,
         target: &mut dyn MirrorTarget,
     ) -> Result<(), FeedError> {
-        let done = self.buckets.make(&mirror.settings, store, target)?;
-        for (bucket, was_there) in &done.made {
-            log::info!("mirror {}: made the bucket {bucket} at the target", mirror.name());
-            if *was_there && store.has_follower(mirror.name()) {
-                mirror.resync();
+        let Mirror { settings, members, keys, .. } = mirror;
+        let context = BucketContext { settings, members, keys, store };
+        let done = self.buckets.make(&context, target)?;
+        for (bucket, has_keys) in &done.joined {
+            log::info!("mirror {}: the bucket {bucket} at the target has joined", mirror.name());
+            if *has_keys && store.has_follower(mirror.name()) {
+                mirror.walk.store(true, Ordering::Release);
             }
+        }
+        if !done.joined.is_empty() {
+            mirror.keys.retry_now();
         }
         done.refusal.into_iter().for_each(|why| mirror.note(why));
         Ok(())
     }
 
-    /// A new mirror begins only where the target has nothing that would be taken for its own.
-    fn may_begin(
-        &mut self,
-        mirror: &Mirror,
-        store: &Store,
-        target: &mut dyn MirrorTarget,
-    ) -> Result<bool, FeedError> {
-        if self.begun || store.has_follower(mirror.name()) {
-            self.begun = true;
-            return Ok(true);
-        }
-        for (_, bucket, prefix) in places(mirror, store) {
-            let mut is_empty = true;
-            let prefix = format!("{}{prefix}", mirror.settings.target_prefix);
-            target.visit(&bucket, (&prefix, false), &mut |_| {
-                is_empty = false;
-                false
-            })?;
-            if !is_empty {
-                mirror.set_state(MirrorState::Occupied);
-                let what = "it is new, and the target has objects: `siltstone mirror resync` takes them over";
-                mirror.note(format!("{what} ({bucket}/{prefix})"));
-                return Ok(false);
-            }
-        }
-        mirror.set_state(MirrorState::Running);
-        self.begun = true;
-        Ok(true)
+    /// A new mirror whose buckets are all occupied does not begin.
+    fn may_begin(&mut self, mirror: &Mirror, store: &Store) -> bool {
+        let is_occupied = mirror.members.is_empty() && !mirror.members.occupied_ids().is_empty();
+        mirror.set_occupied(is_occupied);
+        self.begun = self.begun || store.has_follower(mirror.name()) || !is_occupied;
+        self.begun
     }
 
     /// The keys that a batch makes due.
@@ -508,25 +640,36 @@ impl MirrorFeed {
         let work = match &change.kind {
             ChangeKind::BucketPut(record) => {
                 self.names.insert(change.bucket, record.name.clone());
-                self.buckets.want(change.bucket);
+                let is_new = !compare && !mirror.members.is_occupied(change.bucket);
+                self.buckets.want(change.bucket, is_new);
+                // The bucket may keep versions now, and so may its counterpart.
+                self.next_look = Instant::now();
                 return Ok(None);
             }
             ChangeKind::BucketDeleted => {
                 self.names.remove(&change.bucket);
                 self.departed.forget(change.bucket);
+                mirror.members.release(change.bucket);
                 return Ok(None);
             }
-            ChangeKind::Put(_) | ChangeKind::Deleted(_) => DueWork { versions: true, ..DueWork::default() },
+            ChangeKind::Put(record) => of_versions(mirror, &change, Some(record.id)),
+            ChangeKind::Deleted(_) => of_versions(mirror, &change, None),
             ChangeKind::Amended(record) if is_of_tags(&change) => {
+                if mirror.members.is_from_target(origins_of(&change)) {
+                    return Ok(None);
+                }
                 DueWork { retagged: vec![record.id], ..DueWork::default() }
             }
             _ => return Ok(None),
         };
         let Some(name) = self.name_of(store, change.bucket)? else { return Ok(None) };
+        let Some(id) = member_of(mirror, store, &name, &change) else { return Ok(None) };
         let Ok(key) = String::from_utf8(change.key) else { return Ok(None) };
-        let due = DueKey { bucket: (change.bucket, name), key };
+        let due = DueKey { bucket: (id, name), key };
         let is_mirrored = mirror.settings.place(&due.bucket.1, &due.key).is_some();
-        Ok(is_mirrored.then_some((due, DueWork { compare, ..work })))
+        let refill = compare && self.refills;
+        let latest = work.latest.clone().filter(|_| !compare);
+        Ok(is_mirrored.then_some((due, DueWork { compare, refill, latest, ..work })))
     }
 
     /// The name of a bucket, which may be gone; `None` where the log does not tell it, as that of an earlier version of the server.
@@ -554,11 +697,11 @@ impl MirrorFeed {
             return Ok(false);
         }
         let mut extra = Vec::new();
-        for (id, bucket, prefix) in places(mirror, store) {
+        for place in joined_places(mirror, store) {
+            let id = place.id;
             let Some(source) = store.followed_bucket(id) else { continue };
             let (name, all_versions) = (source.name.clone(), source.versioning != Versioning::Unset);
-            let there = format!("{}{prefix}", mirror.settings.target_prefix);
-            target.visit(&bucket, (&there, all_versions), &mut |found| {
+            target.visit(&place.bucket, (&place.prefix, all_versions), &mut |found| {
                 let key = found.strip_prefix(&*mirror.settings.target_prefix).unwrap_or(found);
                 let is_known =
                     store.followed_key(id, key.as_bytes()).is_some_and(|it| !it.versions.is_empty());
@@ -581,13 +724,36 @@ fn is_of_tags(change: &Change) -> bool {
     change.cause.as_ref().is_some_and(|cause| cause.operation.ends_with("ObjectTagging"))
 }
 
-/// The id of each bucket, its bucket at the target, and the beginning of its keys.
-fn places(mirror: &Mirror, store: &Store) -> Vec<(u64, String, String)> {
-    let settings = &mirror.settings;
-    let of_bucket = |bucket: crate::store::BucketInfo| {
-        let target = settings.bucket_for(&bucket.name);
-        let prefixes = settings.prefixes_of(&bucket.name).into_iter();
-        prefixes.map(|prefix| (bucket.id, target.clone(), prefix)).collect::<Vec<_>>()
-    };
-    store.buckets().into_iter().flat_map(of_bucket).collect()
+/// The work that a change of versions makes.
+fn of_versions(mirror: &Mirror, change: &Change, version: Option<VersionId>) -> DueWork {
+    let origins = origins_of(change).to_vec();
+    // It is remembered that the target's changes come here.
+    mirror.members.is_from_target(&origins);
+    let latest = Some(LatestChange { version, origins });
+    DueWork { versions: true, latest, ..DueWork::default() }
+}
+
+fn origins_of(change: &Change) -> &[String] {
+    change.cause.as_ref().map_or(&[], |cause| &cause.origins)
+}
+
+/// The bucket that a change concerns at the target; `None` for one that has not joined.
+fn member_of(mirror: &Mirror, store: &Store, name: &str, change: &Change) -> Option<u64> {
+    let id = change.bucket;
+    let members = &mirror.members;
+    if store.followed_bucket(id).is_some() {
+        return Some(id).filter(|id| !members.is_occupied(*id));
+    }
+    // A bucket with the same counterpart has taken the place of one that is gone: two keys must not be copied to one place.
+    let has_joined = |id: &u64| members.have_joined(&mirror.settings.places_of(*id, name));
+    let live = store.bucket(name).ok().map(|bucket| bucket.id).filter(has_joined);
+    members.trust_former(id, change.sequence);
+    live.or_else(|| Some(id).filter(|id| members.had_joined(*id, &mirror.settings.bucket_for(name))))
+}
+
+/// The places at the target of the buckets that have joined.
+fn joined_places(mirror: &Mirror, store: &Store) -> Vec<MirroredPlace> {
+    let buckets = store.buckets().into_iter();
+    let places = buckets.map(|bucket| mirror.settings.places_of(bucket.id, &bucket.name));
+    places.filter(|places| mirror.members.have_joined(places)).flatten().collect()
 }

@@ -11,6 +11,7 @@ use toml::Spanned;
 use crate::base::Timestamp;
 use crate::client::settings::{self, KeyFields, ServerFields};
 use crate::client::{ServerSettings, SettingProblem, SettingSources};
+use crate::store::MirroredPlace;
 
 /// The most mirrors.
 const MIRRORS_MAX: usize = 16;
@@ -170,6 +171,16 @@ impl MirrorSettings {
             return vec![String::new()];
         }
         self.sources.iter().filter(|(name, _)| name == bucket).map(|(_, prefix)| prefix.clone()).collect()
+    }
+
+    /// The beginnings of keys that a bucket has at the target; none where the bucket is not mirrored.
+    pub fn places_of(&self, id: u64, bucket: &str) -> Vec<MirroredPlace> {
+        let place = |prefix: String| MirroredPlace {
+            id,
+            bucket: self.bucket_for(bucket),
+            prefix: format!("{}{prefix}", self.target_prefix),
+        };
+        self.prefixes_of(bucket).into_iter().map(place).collect()
     }
 }
 

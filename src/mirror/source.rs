@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Instant;
 
 use crate::base::digest::{Md5, to_hex};
+use crate::base::encoded_words;
 use crate::base::limits::{GIB, MIB};
 use crate::client::RateLimit;
 use crate::store::{ETag, FoundVersion, ObjectReader, Store, VersionRecord};
@@ -111,7 +112,8 @@ pub(super) fn headers_of(version: &VersionRecord) -> Vec<Header> {
     let named = |(name, value): (&str, &str)| {
         let is_extension = name.starts_with("meta-") || name == "website-redirect-location";
         let name = if is_extension { format!("x-amz-{name}") } else { name.to_owned() };
-        (name, value.to_owned())
+        // A client may have stored the words in which the target shows the text.
+        (name, encoded_words::decode(value).into_owned())
     };
     let mut headers: Vec<_> = version.attributes.iter().map(named).collect();
     if version.attributes.get("content-type").is_none() {

@@ -6,21 +6,30 @@ use std::time::{Duration, Instant};
 use super::settings::MirrorPlace;
 use crate::base::Timestamp;
 use crate::transfer::{
-    Header, ObjectUpload, Origin, Peer, PeerCall, PeerError, PeerLink, PeerVersion, StoredAttributes, Tags,
-    UploadShape, attributes_of, enable_versions, has_bucket, make_bucket, put_tags, tags_of, versions_of,
-    versions_state, visit_keys, with_tags,
+    Header, ObjectUpload, Origin, Peer, PeerError, PeerLink, PeerVersion, PeerVersioning, StoredAttributes,
+    Tags, UploadShape, abort_uploads, attributes_of, enable_versions, has_bucket, make_bucket, put_tags,
+    store_of, tags_of, versions_of, versions_state, visit_keys, with_tags,
 };
 
 /// The time for which the versioning of a bucket is remembered.
 const REMEMBERED: Duration = Duration::from_secs(300);
 
 /// The target of a mirror, as one worker uses it.
-pub trait MirrorTarget: Send {
-    /// Whether a bucket keeps versions.
+pub trait MirrorTarget {
+    /// Whether a bucket keeps versions. The target is asked, unless it has said so within some minutes, or `is_asked` is not set.
     ///
     /// # Errors
     /// As of [`PeerLink::send`].
-    fn keeps_versions(&mut self, bucket: &str) -> Result<bool, PeerError>;
+    fn keeps_versions(&mut self, bucket: &str, is_asked: bool) -> Result<bool, PeerError>;
+
+    /// The id of the store behind the target, if that is a Siltstone. `bucket` may be missing there.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    fn store(&mut self, bucket: &str) -> Result<Option<String>, PeerError>;
+
+    /// Names the stores that further changes come from.
+    fn state_origin(&mut self, stores: &[String]);
 
     /// Whether a bucket is there.
     ///
@@ -70,9 +79,14 @@ pub trait MirrorTarget: Send {
         &mut self,
         place: &MirrorPlace,
         attributes: (&[Header], &Tags),
-        shape: &UploadShape,
-        origin: &mut dyn Origin,
+        body: MirrorBody<'_>,
     ) -> Result<(), PeerError>;
+
+    /// Removes all uploads in parts of a key.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    fn abort_uploads(&mut self, place: &MirrorPlace) -> Result<(), PeerError>;
 
     /// Replaces the tags of a version.
     ///
@@ -99,6 +113,16 @@ pub trait MirrorTarget: Send {
     ) -> Result<(), PeerError>;
 }
 
+/// The bytes of an object that is sent.
+pub struct MirrorBody<'b> {
+    /// The lengths of its parts.
+    pub shape: &'b UploadShape,
+    /// The entity tag that the target has to show then, where it is known.
+    pub expected: Option<&'b str>,
+    /// Its bytes.
+    pub origin: &'b mut dyn Origin,
+}
+
 /// A target over HTTP.
 pub(super) struct HttpTarget<'p> {
     link: PeerLink<'p>,
@@ -119,16 +143,26 @@ impl<'p> HttpTarget<'p> {
 }
 
 impl MirrorTarget for HttpTarget<'_> {
-    fn keeps_versions(&mut self, bucket: &str) -> Result<bool, PeerError> {
+    fn keeps_versions(&mut self, bucket: &str, is_asked: bool) -> Result<bool, PeerError> {
         if let Some((keeps, asked)) = self.versioned.get(bucket)
             && asked.elapsed() < REMEMBERED
+            && !is_asked
         {
             return Ok(*keeps);
         }
         self.link.enter(bucket);
-        let keeps = versions_state(&mut self.link)?;
+        let keeps = versions_state(&mut self.link)? == PeerVersioning::Enabled;
         self.versioned.insert(bucket.to_owned(), (keeps, Instant::now()));
         Ok(keeps)
+    }
+
+    fn store(&mut self, bucket: &str) -> Result<Option<String>, PeerError> {
+        self.link.enter(bucket);
+        store_of(&mut self.link)
+    }
+
+    fn state_origin(&mut self, stores: &[String]) {
+        self.link.state_origin(stores);
     }
 
     fn has_bucket(&mut self, bucket: &str) -> Result<bool, PeerError> {
@@ -168,14 +202,20 @@ impl MirrorTarget for HttpTarget<'_> {
         &mut self,
         place: &MirrorPlace,
         (headers, tags): (&[Header], &Tags),
-        shape: &UploadShape,
-        origin: &mut dyn Origin,
+        MirrorBody { shape, expected, origin }: MirrorBody<'_>,
     ) -> Result<(), PeerError> {
         let begun = self.begun;
         let link = self.at(place);
         let all = with_tags(headers.to_vec(), tags);
-        let upload =
-            ObjectUpload { key: &place.key, headers: &all, shape, begun, stated_time: None, repeated: false };
+        let upload = ObjectUpload {
+            key: &place.key,
+            headers: &all,
+            shape,
+            begun,
+            stated_time: None,
+            repeated: false,
+            expected,
+        };
         match upload.send(link, origin) {
             Err(PeerError::Unsupported(_)) if !tags.is_empty() => {
                 ObjectUpload { headers, ..upload }.send(link, origin).map(drop)
@@ -193,12 +233,18 @@ impl MirrorTarget for HttpTarget<'_> {
     }
 
     fn delete(&mut self, place: &MirrorPlace, id: Option<&str>) -> Result<(), PeerError> {
-        let query: Vec<_> = id.map(|id| ("versionId", id)).into_iter().collect();
-        let call = PeerCall { method: "DELETE", key: &place.key, query: &query, ..PeerCall::default() };
         // A repeated delete would add a second marker. After a lost answer the key is compared.
-        match self.at(place).ask_once(call, b"") {
+        match self.at(place).delete(&place.key, id) {
             Err(PeerError::Absent) => Ok(()),
-            asked => asked.map(drop),
+            deleted => deleted,
+        }
+    }
+
+    fn abort_uploads(&mut self, place: &MirrorPlace) -> Result<(), PeerError> {
+        match abort_uploads(self.at(place), &place.key) {
+            // Neither without the bucket, nor at a server that does not tell them.
+            Err(PeerError::Absent | PeerError::Unsupported(_)) => Ok(()),
+            aborted => aborted,
         }
     }
 
@@ -208,8 +254,9 @@ impl MirrorTarget for HttpTarget<'_> {
         (prefix, all_versions): (&str, bool),
         visit: &mut dyn FnMut(&str) -> bool,
     ) -> Result<(), PeerError> {
-        let all_versions = all_versions && self.keeps_versions(bucket)?;
         self.link.enter(bucket);
+        // A bucket that keeps versions no longer may have some.
+        let all_versions = all_versions && versions_state(&mut self.link)?.may_have_versions();
         let visited = visit_keys(&mut self.link, prefix, all_versions, &mut |found| visit(&found.key));
         visited.map_err(PeerError::Passing)
     }

@@ -1,27 +1,28 @@
-//! The buckets at the target, which a mirror makes where they are missing.
+//! The buckets at the target: which of them are the mirror's, and those that it makes.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::due_keys::DueKeys;
+use super::members::{Members, OccupiedBucket};
 use super::settings::MirrorSettings;
 use super::target::MirrorTarget;
-use crate::store::{BucketInfo, Store, Versioning};
+use crate::store::{BucketInfo, MirroredPlace, Store, TargetOrigin, Versioning};
 use crate::transfer::PeerError;
 
-/// The time after which a refused bucket is tried again: the operator may have mended the keys there, or made it by hand.
-const REFUSED_AGAIN: Duration = Duration::from_secs(60);
+/// The time after which a refused bucket is tried again; it doubles. One refusal may be a mistake of something on the way, many are not.
+const AGAIN_MIN: Duration = Duration::from_secs(1);
+const AGAIN_MAX: Duration = Duration::from_secs(60);
 
-/// The buckets that have to be there.
+/// The buckets whose counterparts have to be looked for.
 #[derive(Default)]
 pub(super) struct TargetBuckets {
-    /// The buckets of the store whose counterparts were not looked for yet.
     wanted: VecDeque<WantedBucket>,
-    /// Those that the target refused to make.
+    /// Those that the target refused to show or to make.
     refused: Vec<WantedBucket>,
-    /// The time of the next try of these.
+    /// The time of the next try of these, and the pause after it.
     next_try: Option<Instant>,
-    /// The buckets that were made here. They keep versions as soon as their sources do.
-    made: HashSet<String>,
+    pause: Duration,
 }
 
 #[derive(Clone, Copy)]
@@ -29,29 +30,55 @@ struct WantedBucket {
     id: u64,
     /// Whether all of its keys are still to come from the log.
     is_new: bool,
-    /// Whether the target was asked to make it.
-    asked: bool,
+}
+
+/// What a look at the target needs.
+pub(super) struct BucketContext<'c> {
+    pub(super) settings: &'c MirrorSettings,
+    pub(super) members: &'c Members,
+    pub(super) keys: &'c DueKeys,
+    pub(super) store: &'c Store,
 }
 
 /// The outcome of a look at the target.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct BucketsMade {
-    /// The buckets that were missing, and are there now; `true` for those that were there once, unless the mirror is new.
-    pub(super) made: Vec<(String, bool)>,
-    /// The reason of the target for not making one. Its keys fail until the bucket is there.
+    /// The buckets that joined or were made again; `true` for those with keys that may have been passed over, so that all are compared.
+    pub(super) joined: Vec<(String, bool)>,
+    /// The buckets that were not made or looked at, or are occupied, with the reason.
     pub(super) refusal: Option<String>,
+}
+
+/// What a bucket of the store is to the mirror.
+struct SourceBucket {
+    id: u64,
+    /// Its name here, and that of its counterpart.
+    source: String,
+    name: String,
+    versioning: Versioning,
+    places: Vec<MirroredPlace>,
 }
 
 impl TargetBuckets {
     /// Looks for the counterparts of all buckets of the store.
     pub(super) fn want_all(&mut self, store: &Store) {
-        let wanted = |bucket: BucketInfo| WantedBucket { id: bucket.id, is_new: false, asked: false };
+        let wanted = |bucket: BucketInfo| WantedBucket { id: bucket.id, is_new: false };
         self.wanted = store.buckets().into_iter().map(wanted).collect();
     }
 
     /// Looks for the counterpart of this bucket of the store, which is new or keeps versions now.
-    pub(super) fn want(&mut self, bucket: u64) {
-        self.wanted.push_back(WantedBucket { id: bucket, is_new: true, asked: false });
+    pub(super) fn want(&mut self, bucket: u64, is_new: bool) {
+        self.wanted.push_back(WantedBucket { id: bucket, is_new });
+    }
+
+    /// Whether it is not known yet what a bucket is to the mirror, and nothing has refused to tell.
+    pub(super) fn wants(&self, bucket: u64) -> bool {
+        self.wanted.iter().any(|wanted| wanted.id == bucket)
+    }
+
+    /// Whether there are such buckets.
+    pub(super) fn wants_any(&self) -> bool {
+        !self.wanted.is_empty()
     }
 
     /// Lets those that the target refused be tried again now.
@@ -60,64 +87,193 @@ impl TargetBuckets {
         self.next_try = self.next_try.map(|_| Instant::now());
     }
 
-    /// Makes the wanted buckets that are missing.
+    /// Looks for the counterparts of the wanted buckets, and makes those that are missing.
     ///
     /// # Errors
     /// The target is down: a later call goes on.
     pub(super) fn make(
         &mut self,
-        settings: &MirrorSettings,
-        store: &Store,
+        context: &BucketContext<'_>,
         target: &mut dyn MirrorTarget,
     ) -> Result<BucketsMade, PeerError> {
         let mut done = BucketsMade::default();
         if self.next_try.take_if(|at| *at <= Instant::now()).is_some() {
             self.wanted.extend(self.refused.drain(..));
         }
+        let mut waiting = VecDeque::new();
         while let Some(mut wanted) = self.wanted.pop_front() {
-            match self.make_one(&mut wanted, settings, store, target) {
-                Ok(made) => done.made.extend(made.map(|name| (name, !wanted.is_new))),
+            match look(&mut wanted, context, target) {
+                Ok(Look::Waits) => waiting.push_back(wanted),
+                Ok(Look::Known) => {}
+                Ok(Look::Joined(name)) => done.joined.push((name, !wanted.is_new)),
+                Ok(Look::MadeAgain(name)) => done.joined.push((name, true)),
+                Ok(Look::Occupied(why)) => done.refusal = Some(why),
                 Err(error @ PeerError::Passing(_)) => {
                     self.wanted.push_front(wanted);
+                    self.wanted.append(&mut waiting);
                     return Err(error);
                 }
                 Err(error) => {
                     done.refusal = Some(format!("a bucket is not made: {}", error.text()));
                     self.refused.push(wanted);
-                    self.next_try = Some(Instant::now() + REFUSED_AGAIN);
                 }
             }
+        }
+        self.wanted = waiting;
+        if self.refused.is_empty() {
+            self.pause = AGAIN_MIN;
+        } else if self.next_try.is_none() {
+            self.next_try = Some(Instant::now() + self.pause.max(AGAIN_MIN));
+            self.pause = (self.pause.max(AGAIN_MIN) * 2).min(AGAIN_MAX);
         }
         Ok(done)
     }
+}
 
-    /// The name of the bucket, if the target lacked it.
-    fn make_one(
-        &mut self,
-        wanted: &mut WantedBucket,
-        settings: &MirrorSettings,
-        store: &Store,
-        target: &mut dyn MirrorTarget,
-    ) -> Result<Option<String>, PeerError> {
-        let source = store.followed_bucket(wanted.id);
-        let Some(source) = source.filter(|it| !settings.prefixes_of(&it.name).is_empty()) else {
-            return Ok(None);
-        };
-        let name = settings.bucket_for(&source.name);
-        if !target.has_bucket(&name)? {
-            // It is made, too, where the answer is lost.
-            self.made.insert(name.clone());
-            wanted.asked = true;
-            target.make_bucket(&name)?;
+/// What a look at the counterpart of a bucket found.
+enum Look {
+    /// Keys of a bucket before it, which had the same counterpart, are still due.
+    Waits,
+    /// There is nothing to do.
+    Known,
+    /// The bucket has joined.
+    Joined(String),
+    /// The target had lost it.
+    MadeAgain(String),
+    /// It does not join.
+    Occupied(String),
+}
+
+fn look(
+    wanted: &mut WantedBucket,
+    context: &BucketContext<'_>,
+    target: &mut dyn MirrorTarget,
+) -> Result<Look, PeerError> {
+    let BucketContext { settings, members, keys, store } = *context;
+    let Some(record) = store.followed_bucket(wanted.id) else {
+        members.release(wanted.id);
+        return Ok(Look::Known);
+    };
+    let places = settings.places_of(record.id, &record.name);
+    let Some(first) = places.first() else { return Ok(Look::Known) };
+    let source = SourceBucket {
+        id: record.id,
+        source: record.name.clone(),
+        name: first.bucket.clone(),
+        versioning: record.versioning,
+        places: places.clone(),
+    };
+    let there = target.store(&source.name)?;
+    if there.as_deref() == Some(&*store.public_id()) {
+        let why = "the target is this store itself: nothing is mirrored";
+        return Err(PeerError::Passing(why.to_owned()));
+    }
+    members.learn_store(there);
+    if members.have_joined(&places) {
+        // Keys that were copied before are sent again if the target has lost the bucket.
+        wanted.is_new = false;
+        return keep(&source, context, target);
+    }
+    let is_before = |id: u64, name: &str| id != record.id && settings.bucket_for(name) == source.name;
+    if keys.has_any(is_before) {
+        return Ok(Look::Waits);
+    }
+    join(&source, context, target)
+}
+
+/// Looks after the counterpart of a bucket that has joined.
+fn keep(
+    source: &SourceBucket,
+    context: &BucketContext<'_>,
+    target: &mut dyn MirrorTarget,
+) -> Result<Look, PeerError> {
+    let is_there = target.has_bucket(&source.name)?;
+    if !is_there {
+        make(source, context, target)?;
+    }
+    if context.members.has_made(&source.name) {
+        keep_versions(source, context.settings, target)?;
+    }
+    Ok(if is_there { Look::Known } else { Look::MadeAgain(source.name.clone()) })
+}
+
+/// Lets a bucket join whose counterpart is missing, or has nothing that the mirror would take for its own.
+fn join(
+    source: &SourceBucket,
+    context: &BucketContext<'_>,
+    target: &mut dyn MirrorTarget,
+) -> Result<Look, PeerError> {
+    let BucketContext { members, store, .. } = *context;
+    if !target.has_bucket(&source.name)? {
+        make(source, context, target)?;
+        return Ok(Look::Joined(source.name.clone()));
+    }
+    // Versions of a bucket that is gone stay at the target, where the mirror made their bucket.
+    let is_own = members.has_made(&source.name);
+    for place in &source.places {
+        let mut is_empty = true;
+        target.visit(&source.name, (&place.prefix, !is_own), &mut |_| {
+            is_empty = false;
+            false
+        })?;
+        if !is_empty {
+            members.occupy(
+                source.id,
+                OccupiedBucket {
+                    bucket: source.source.clone(),
+                    target_bucket: source.name.clone(),
+                    target_prefix: place.prefix.clone(),
+                },
+            );
+            let what = "the target has objects that the mirror did not send: `siltstone mirror resync` takes them over";
+            return Ok(Look::Occupied(format!("{what} ({}/{})", source.name, place.prefix)));
         }
-        if self.made.contains(&name) && source.versioning == Versioning::Enabled {
-            match target.enable_versions(&name) {
-                Err(PeerError::Unsupported(why)) => {
-                    log::info!("mirror {}: {name} keeps the current objects alone: {why}", settings.name);
-                }
-                enabled => enabled?,
-            }
+    }
+    let is_made = is_own || members.was_making(&source.places);
+    if is_made {
+        keep_versions(source, context.settings, target)?;
+    }
+    let origin = if is_made { TargetOrigin::Made } else { TargetOrigin::Found };
+    members.join(store, &source.places, origin)?;
+    Ok(Look::Joined(source.name.clone()))
+}
+
+/// Makes the counterpart. That it is the mirror's own is known before it is there, and that it may be filled only after it was seen.
+fn make(
+    source: &SourceBucket,
+    context: &BucketContext<'_>,
+    target: &mut dyn MirrorTarget,
+) -> Result<(), PeerError> {
+    let BucketContext { members, store, .. } = *context;
+    members.join(store, &source.places, TargetOrigin::Making)?;
+    target.make_bucket(&source.name)?;
+    if !target.has_bucket(&source.name)? {
+        return Err(PeerError::Passing(format!("{} is not there after it was made", source.name)));
+    }
+    keep_versions(source, context.settings, target)?;
+    members.join(store, &source.places, TargetOrigin::Made)
+}
+
+/// Lets a counterpart that the mirror made keep versions, if the bucket here does.
+fn keep_versions(
+    source: &SourceBucket,
+    settings: &MirrorSettings,
+    target: &mut dyn MirrorTarget,
+) -> Result<(), PeerError> {
+    if source.versioning != Versioning::Enabled || target.keeps_versions(&source.name, true)? {
+        return Ok(());
+    }
+    match target.enable_versions(&source.name) {
+        Err(PeerError::Unsupported(why)) => {
+            log::info!("mirror {}: {} keeps the current objects alone: {why}", settings.name, source.name);
+            return Ok(());
         }
-        Ok(wanted.asked.then_some(name))
+        enabled => enabled?,
+    }
+    match target.keeps_versions(&source.name, true)? {
+        true => Ok(()),
+        false => {
+            Err(PeerError::Passing(format!("{} keeps no versions although it was told to", source.name)))
+        }
     }
 }

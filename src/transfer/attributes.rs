@@ -1,15 +1,20 @@
 //! The attributes of a version: headers, metadata and tags.
 
+use std::io;
+
 use crate::base::Timestamp;
 use crate::base::digest::Md5;
+use crate::base::encoded_words;
 use crate::xml::{Document, Element, Writer};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::peer::{Header, PeerCall, PeerError, PeerLink};
+use super::peer::{Header, PeerCall, PeerError, PeerLink, attempts, passing};
 use super::upload::bare;
 
+/// The header by which a Siltstone names its store.
+const STORE_MARK: &str = "x-amz-siltstone-store";
 /// The header with the tags of a new object.
 const TAGGING: &str = "x-amz-tagging";
 /// The headers that are kept beside the user's metadata.
@@ -119,7 +124,9 @@ pub fn attributes_of(
         |(name, value): &Header| name == "x-amz-server-side-encryption" && value.starts_with("aws:kms");
     let encrypted_by_key = headers.iter().any(by_key);
     let is_kept = |(name, _): &Header| KEPT.contains(&&**name) || name.starts_with("x-amz-meta-");
-    let mut kept: Vec<_> = headers.into_iter().filter(is_kept).collect();
+    // Text beyond ASCII may come as encoded words. A copy has the text itself.
+    let text = |(name, value): Header| (name, encoded_words::decode(&value).into_owned());
+    let mut kept: Vec<_> = headers.into_iter().filter(is_kept).map(text).collect();
     kept.sort();
     Ok(Some(StoredAttributes { length, etag, kept, losses, modified, encrypted_by_key }))
 }
@@ -166,20 +173,70 @@ pub fn put_tags(link: &mut PeerLink<'_>, key: &str, id: Option<&str>, tags: &Tag
     link.ask_with(call, &body).map(drop)
 }
 
-/// Whether the bucket keeps versions.
+/// The versioning of a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerVersioning {
+    /// The server knows no versions.
+    Unsupported,
+    /// It was never enabled.
+    Unset,
+    /// It keeps those that there are.
+    Suspended,
+    /// It keeps versions.
+    Enabled,
+}
+
+impl PeerVersioning {
+    /// Whether a key may have several versions.
+    pub fn may_have_versions(self) -> bool {
+        matches!(self, Self::Suspended | Self::Enabled)
+    }
+}
+
+/// The versioning of the bucket.
 ///
 /// # Errors
-/// As of [`PeerLink::send`].
-pub fn versions_state(link: &mut PeerLink<'_>) -> Result<bool, PeerError> {
+/// As of [`PeerLink::send`]. Another document than that of versioning is one, since anything on the way may have answered.
+pub fn versions_state(link: &mut PeerLink<'_>) -> Result<PeerVersioning, PeerError> {
     let call = PeerCall { method: "GET", query: &[("versioning", "")], ..PeerCall::default() };
     match link.ask(call) {
-        Ok((_, body)) => {
-            let state = Document::parse(&body).map_err(|error| PeerError::Lasting(error.to_string()))?;
-            let state = state.root().child_text("Status").ok().flatten().unwrap_or_default().into_owned();
-            Ok(state == "Enabled")
-        }
-        Err(PeerError::Unsupported(_)) => Ok(false),
+        Ok((_, body)) => versioning_in(&body),
+        Err(PeerError::Unsupported(_)) => Ok(PeerVersioning::Unsupported),
         Err(error) => Err(error),
+    }
+}
+
+/// The id of the store behind the server, if that is a Siltstone.
+///
+/// # Errors
+/// No answer came, or one of a server that is not able to answer.
+pub fn store_of(link: &mut PeerLink<'_>) -> Result<Option<String>, PeerError> {
+    attempts(|| {
+        let call = PeerCall { method: "GET", query: &[("versioning", "")], ..PeerCall::default() };
+        let answer = link.exchange(call, &mut io::empty(), &mut io::sink())?;
+        match answer.status {
+            429 | 500.. => Err(PeerError::Passing(answer.refusal())),
+            _ => Ok(answer.header(STORE_MARK)),
+        }
+    })
+}
+
+fn versioning_in(body: &[u8]) -> Result<PeerVersioning, PeerError> {
+    let odd =
+        |what: &dyn std::fmt::Display| passing(format!("the answer does not tell the versioning: {what}"));
+    let document = Document::parse(body).map_err(|error| odd(&error))?;
+    match document.root().name() {
+        "VersioningConfiguration" => {}
+        // A server that does not know the parameter lists the bucket.
+        "ListBucketResult" => return Ok(PeerVersioning::Unsupported),
+        root => return Err(odd(&root)),
+    }
+    let state = document.root().child_text("Status").map_err(|error| odd(&error))?.unwrap_or_default();
+    match state.trim() {
+        "" => Ok(PeerVersioning::Unset),
+        "Suspended" => Ok(PeerVersioning::Suspended),
+        "Enabled" => Ok(PeerVersioning::Enabled),
+        other => Err(odd(&other)),
     }
 }
 

@@ -6,17 +6,6 @@ use crate::xml::Writer;
 /// The region whose buckets name no location (S3, "CreateBucket").
 const UNNAMED_REGION: &str = "us-east-1";
 
-/// Whether the bucket of the link is there.
-///
-/// # Errors
-/// As of [`PeerLink::send`].
-pub fn has_bucket(link: &mut PeerLink<'_>) -> Result<bool, PeerError> {
-    match link.ask(PeerCall { method: "HEAD", ..PeerCall::default() }) {
-        Err(PeerError::Absent) => Ok(false),
-        found => found.map(|_| true),
-    }
-}
-
 /// Makes the bucket of the link, in the region of the signer.
 ///
 /// # Errors

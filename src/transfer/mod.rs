@@ -3,15 +3,16 @@
 
 mod attributes;
 mod bucket;
+mod lenient;
 mod listing;
 mod peer;
 mod upload;
 
 pub use attributes::{
-    Loss, MTIME, StoredAttributes, Tags, attributes_of, has_time, put_tags, tags_of, versions_state,
-    with_tags, without_tags,
+    Loss, MTIME, PeerVersioning, StoredAttributes, Tags, attributes_of, has_time, put_tags, store_of,
+    tags_of, versions_state, with_tags, without_tags,
 };
-pub use bucket::{enable_versions, has_bucket, make_bucket};
-pub use listing::{PeerKey, PeerVersion, bucket_names, versions_of, visit_keys};
+pub use bucket::{enable_versions, make_bucket};
+pub use listing::{PeerKey, PeerVersion, bucket_names, has_bucket, versions_of, visit_keys};
 pub use peer::{Header, Peer, PeerCall, PeerError, PeerLink, attempts, passing};
-pub use upload::{ObjectUpload, Origin, SendBody, UploadShape, bare};
+pub use upload::{ObjectUpload, Origin, SendBody, UploadShape, abort_uploads, bare};

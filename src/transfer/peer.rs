@@ -20,6 +20,9 @@ const DOCUMENT_MAX_BYTES: usize = 32 << 20;
 /// The characters of a path that stay as they are.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
+/// The header by which a Siltstone learns which stores a change comes from.
+const STATED_ORIGIN: &str = "x-amz-siltstone-origin";
+
 /// A header: its name in lower case, and its value.
 pub type Header = (String, String);
 
@@ -38,6 +41,8 @@ pub struct PeerLink<'p> {
     peer: &'p Peer,
     bucket: String,
     connection: Option<HttpConnection>,
+    /// What each request that changes something states about where the change comes from.
+    origin: Option<Header>,
 }
 
 /// The body of an answer that is kept in memory.
@@ -84,12 +89,17 @@ impl PeerError {
 impl<'p> PeerLink<'p> {
     /// The bucket without a connection.
     pub fn new(peer: &'p Peer) -> Self {
-        Self { peer, bucket: peer.bucket.clone(), connection: None }
+        Self { peer, bucket: peer.bucket.clone(), connection: None, origin: None }
     }
 
     /// Sends all further requests to another bucket of the server.
     pub fn enter(&mut self, bucket: &str) {
         bucket.clone_into(&mut self.bucket);
+    }
+
+    /// Lets all further requests that change something state which stores the change comes from.
+    pub fn state_origin(&mut self, stores: &[String]) {
+        self.origin = (!stores.is_empty()).then(|| (STATED_ORIGIN.to_owned(), stores.join(",")));
     }
 
     /// The region that requests are signed for.
@@ -107,11 +117,7 @@ impl<'p> PeerLink<'p> {
         body: &mut dyn Read,
         sink: &mut dyn Write,
     ) -> Result<Answer, PeerError> {
-        let head = self.head(call);
-        let deadline = Instant::now() + REQUEST_MAX;
-        let head_only = call.method == "HEAD";
-        let mut request = StreamedRequest { head, head_only, body, sink, leaves_body: false, deadline };
-        let answer = self.connected()?.exchange_streaming(&mut request).map_err(passing)?;
+        let answer = self.exchange(call, body, sink)?;
         match answer.status {
             200..=299 => Ok(answer),
             404 => Err(PeerError::Absent),
@@ -119,6 +125,20 @@ impl<'p> PeerLink<'p> {
             429 | 500..=599 => Err(PeerError::Passing(answer.refusal())),
             _ => Err(PeerError::Lasting(answer.refusal())),
         }
+    }
+
+    /// Sends a request, and returns whatever is answered.
+    pub(super) fn exchange(
+        &mut self,
+        call: PeerCall<'_>,
+        body: &mut dyn Read,
+        sink: &mut dyn Write,
+    ) -> Result<Answer, PeerError> {
+        let head = self.head(call);
+        let deadline = Instant::now() + REQUEST_MAX;
+        let head_only = call.method == "HEAD";
+        let mut request = StreamedRequest { head, head_only, body, sink, leaves_body: false, deadline };
+        self.connected()?.exchange_streaming(&mut request).map_err(passing)
     }
 
     /// The answer to a request without a body, and its body, after several attempts if need be.
@@ -148,6 +168,19 @@ impl<'p> PeerLink<'p> {
         Ok((answer, kept.0))
     }
 
+    /// Deletes an object, or a version for good, by one request.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`]; an answer with a document, which S3 does not send, tells nothing.
+    pub fn delete(&mut self, key: &str, id: Option<&str>) -> Result<(), PeerError> {
+        let query: Vec<_> = id.map(|id| ("versionId", id)).into_iter().collect();
+        let call = PeerCall { method: "DELETE", key, query: &query, ..PeerCall::default() };
+        match self.ask_once(call, b"")? {
+            (_, body) if body.is_empty() => Ok(()),
+            _ => Err(passing("the answer to DELETE is a document, and not that of an S3 server")),
+        }
+    }
+
     fn connected(&mut self) -> Result<&mut HttpConnection, PeerError> {
         if !self.connection.as_ref().is_some_and(HttpConnection::is_open) {
             self.connection = Some(HttpConnection::open(&self.peer.endpoint).map_err(passing)?);
@@ -164,7 +197,9 @@ impl<'p> PeerLink<'p> {
         let query = encoded_query(call.query);
         let (signed, plain): (Vec<_>, Vec<_>) =
             call.headers.iter().partition(|(name, _)| name.starts_with("x-amz-"));
-        let more: Vec<(&str, &str)> = signed.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let origin = self.origin.as_ref().filter(|_| !matches!(call.method, "GET" | "HEAD"));
+        let signed = signed.into_iter().chain(origin);
+        let more: Vec<(&str, &str)> = signed.map(|(name, value)| (&**name, &**value)).collect();
         let (method, host) = (call.method, &*endpoint.host);
         let to_sign =
             RequestToSign { method, path: &path, query: &query, host, hash: "UNSIGNED-PAYLOAD", more: &more };

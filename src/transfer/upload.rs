@@ -4,12 +4,26 @@ use std::io::{self, Read};
 use std::ops::Range;
 
 use crate::base::Timestamp;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::base::digest::{Md5, to_hex};
+use crate::base::limits::MIB;
 use crate::client::Answer;
 use crate::xml::{Document, Writer};
 
-use super::peer::{Header, PeerCall, PeerError, PeerLink, attempts};
+use super::peer::{Header, PeerCall, PeerError, PeerLink, attempts, passing};
 
+/// The longest body that is kept in memory where its digest is not known before.
+const SPOOLED_MAX_BYTES: u64 = 8 * MIB;
+/// The length of a part of a longer one, as long as this makes no more than `PARTS_MAX`.
+const PART_BYTES: u64 = 64 * MIB;
+const PARTS_MAX: u64 = 10_000;
+/// The root of a list of uploads.
+const UPLOADS_ROOT: &str = "ListMultipartUploadsResult";
+const CONTENT_MD5: &str = "content-md5";
+/// The code of a body whose digest is another than announced.
+const BAD_DIGEST: &str = "BadDigest";
 /// The header by which a Siltstone learns the modification time of an object.
 const STATED_TIME: &str = "x-amz-siltstone-modified";
 
@@ -39,6 +53,8 @@ pub struct ObjectUpload<'u> {
     pub stated_time: Option<Timestamp>,
     /// Whether the request that stores the object is sent again where its answer is lost. It could store a second version then.
     pub repeated: bool,
+    /// The entity tag of the source, where it is a digest that an upload of this shape has. It is compared before anything is stored.
+    pub expected: Option<&'u str>,
 }
 
 /// The lengths that the entity tag of an object depends on.
@@ -77,17 +93,34 @@ impl ObjectUpload<'_> {
     /// It is not stored, or its digest is another. Parts that are left are removed as far as the server answers.
     pub fn send(&self, link: &mut PeerLink<'_>, origin: &mut dyn Origin) -> Result<String, PeerError> {
         match self.shape {
-            UploadShape::Whole(length) => {
-                let headers: Vec<_> = self.headers.iter().cloned().chain(self.time_header()).collect();
-                let call =
-                    PeerCall { method: "PUT", key: self.key, headers: &headers, ..PeerCall::default() };
-                match self.repeated {
-                    true => attempts(|| put(link, call, 0..*length, origin)),
-                    false => put(link, call, 0..*length, origin),
+            UploadShape::Whole(length) => match self.expected.and_then(md5_in) {
+                Some(md5) => self.send_whole(link, *length, &md5, origin),
+                None if *length <= SPOOLED_MAX_BYTES => {
+                    let bytes = spooled(*length, origin)?;
+                    let md5 = Md5::of(&bytes);
+                    self.send_whole(link, *length, &md5, &mut SpooledBytes(bytes))
                 }
-            }
+                // Each part is compared before the object is stored.
+                None => self.send_parts(link, &parts_of(*length), origin),
+            },
             UploadShape::Parts(lengths) => self.send_parts(link, lengths, origin),
         }
+    }
+
+    /// Sends one body with its digest. A server that receives another one stores nothing.
+    fn send_whole(
+        &self,
+        link: &mut PeerLink<'_>,
+        length: u64,
+        md5: &[u8; 16],
+        origin: &mut dyn Origin,
+    ) -> Result<String, PeerError> {
+        let digest = (CONTENT_MD5.to_owned(), STANDARD.encode(md5));
+        let headers: Vec<_> =
+            self.headers.iter().cloned().chain(self.time_header()).chain([digest]).collect();
+        let call = PeerCall { method: "PUT", key: self.key, headers: &headers, ..PeerCall::default() };
+        let mut send = || put(link, call, 0..length, Some(md5), origin);
+        if self.repeated { attempts(send) } else { send() }
     }
 
     fn time_header(&self) -> Option<Header> {
@@ -126,17 +159,21 @@ impl ObjectUpload<'_> {
 
     /// Removes uploads of this key that were begun before this transfer.
     fn abort_former(&self, link: &mut PeerLink<'_>) {
-        let query = [("prefix", self.key), ("uploads", "")];
-        let Ok((_, page)) = link.ask(PeerCall { method: "GET", query: &query, ..PeerCall::default() }) else {
-            return;
-        };
-        let Ok(document) = Document::parse(&page) else { return };
-        for upload in document.root().children().filter(|child| child.name() == "Upload") {
-            let text = |name| upload.child_text(name).ok().flatten().unwrap_or_default();
-            let begun = Timestamp::parse_iso8601(&text("Initiated"));
-            if text("Key") == self.key && begun.is_some_and(|begun| begun < self.begun) {
-                self.abort(link, &text("UploadId"));
+        for (id, begun) in uploads_of(link, self.key).unwrap_or_default() {
+            if begun.is_some_and(|begun| begun < self.begun) {
+                self.abort(link, &id);
             }
+        }
+    }
+
+    /// Compares the parts that the server has with the source, before they become an object.
+    fn check_parts(&self, of_parts: &str, count: usize) -> Result<(), PeerError> {
+        let sent = format!("{of_parts}-{count}");
+        match self.expected {
+            Some(expected) if expected.contains('-') && expected != sent => Err(PeerError::Passing(format!(
+                "the bytes that came are not those of the source: their ETag is {sent}, not {expected}"
+            ))),
+            _ => Ok(()),
         }
     }
 
@@ -149,17 +186,21 @@ impl ObjectUpload<'_> {
     ) -> Result<String, PeerError> {
         let mut document = Writer::new("CompleteMultipartUpload", None);
         let mut start = 0;
+        let mut of_parts = Md5::new();
         for (at, length) in lengths.iter().enumerate() {
             let number = (at + 1).to_string();
             let query = [("partNumber", &*number), ("uploadId", id)];
             let call = PeerCall { method: "PUT", key: self.key, query: &query, ..PeerCall::default() };
-            let etag = attempts(|| put(link, call, start..start + length, origin))?;
+            let mut sent = [0; 16];
+            let etag = attempts(|| put_part(link, call, start..start + length, origin, &mut sent))?;
             start += length;
+            of_parts.update(&sent);
             document.element("Part", |part| {
                 part.leaf("PartNumber", &number);
                 part.leaf("ETag", &format!("\"{etag}\""));
             });
         }
+        self.check_parts(&to_hex(&of_parts.finish()), lengths.len())?;
         let query = [("uploadId", id)];
         let headers: Vec<_> = self.time_header().into_iter().collect();
         let complete = PeerCall {
@@ -182,18 +223,137 @@ impl ObjectUpload<'_> {
     }
 }
 
+/// Removes all uploads of a key.
+///
+/// # Errors
+/// As of [`PeerLink::send`].
+pub fn abort_uploads(link: &mut PeerLink<'_>, key: &str) -> Result<(), PeerError> {
+    for (id, _) in uploads_of(link, key)? {
+        let query = [("uploadId", &*id)];
+        match link.ask(PeerCall { method: "DELETE", key, query: &query, ..PeerCall::default() }) {
+            // It ended meanwhile.
+            Err(PeerError::Absent) => {}
+            aborted => drop(aborted?),
+        }
+    }
+    Ok(())
+}
+
+/// The uploads of a key: the id and the beginning of each.
+fn uploads_of(link: &mut PeerLink<'_>, key: &str) -> Result<Vec<(String, Option<Timestamp>)>, PeerError> {
+    let query = [("prefix", key), ("uploads", "")];
+    let (_, page) = link.ask(PeerCall { method: "GET", query: &query, ..PeerCall::default() })?;
+    let document = Document::parse(&page).map_err(|error| passing(format!("no list of uploads: {error}")))?;
+    if document.root().name() != UPLOADS_ROOT {
+        return Err(passing("the answer is no list of uploads"));
+    }
+    let mut uploads = Vec::new();
+    for upload in document.root().children().filter(|child| child.name() == "Upload") {
+        let text = |name| upload.child_text(name).ok().flatten().unwrap_or_default();
+        if text("Key") == key {
+            uploads.push((text("UploadId").into_owned(), Timestamp::parse_iso8601(&text("Initiated"))));
+        }
+    }
+    Ok(uploads)
+}
+
+/// Sends one body, and compares what the server answers with it. A version that turns out to be another one is deleted.
 fn put(
     link: &mut PeerLink<'_>,
     call: PeerCall<'_>,
     range: Range<u64>,
+    expected: Option<&[u8; 16]>,
     origin: &mut dyn Origin,
+) -> Result<String, PeerError> {
+    let length = range.end - range.start;
+    let mut wrong = None;
+    let sent = origin.with_range(range, &mut |body| {
+        let mut measured = Measured { body, left: length, md5: Md5::new() };
+        let answer = link.send(PeerCall { length, ..call }, &mut measured, &mut io::sink());
+        let answer = answer.map_err(digest_refused)?;
+        let md5 = measured.md5.finish();
+        let etag = compared(&answer, &to_hex(&md5));
+        let is_other = expected.is_some_and(|expected| *expected != md5);
+        if etag.is_err() || is_other {
+            wrong = answer.header("x-amz-version-id").filter(|id| id != "null");
+        }
+        match is_other {
+            true => Err(PeerError::Passing("the bytes that came are not those of the source".to_owned())),
+            false => etag,
+        }
+    });
+    if let Some(id) = wrong {
+        let query = [("versionId", &*id)];
+        link.ask(PeerCall { method: "DELETE", key: call.key, query: &query, ..PeerCall::default() })?;
+    }
+    sent
+}
+
+/// Sends a part. One that arrives as another is sent again.
+fn put_part(
+    link: &mut PeerLink<'_>,
+    call: PeerCall<'_>,
+    range: Range<u64>,
+    origin: &mut dyn Origin,
+    sent: &mut [u8; 16],
 ) -> Result<String, PeerError> {
     let length = range.end - range.start;
     origin.with_range(range, &mut |body| {
         let mut measured = Measured { body, left: length, md5: Md5::new() };
         let answer = link.send(PeerCall { length, ..call }, &mut measured, &mut io::sink())?;
-        compared(&answer, &to_hex(&measured.md5.finish()))
+        *sent = measured.md5.finish();
+        compared(&answer, &to_hex(sent)).map_err(|error| PeerError::Passing(error.text()))
     })
+}
+
+/// The bytes of a short object.
+fn spooled(length: u64, origin: &mut dyn Origin) -> Result<Vec<u8>, PeerError> {
+    let mut bytes = Vec::new();
+    attempts(|| {
+        bytes.clear();
+        origin.with_range(0..length, &mut |body| {
+            let mut measured = Measured { body, left: length, md5: Md5::new() };
+            measured.read_to_end(&mut bytes).map_err(passing)?;
+            Ok(String::new())
+        })
+    })?;
+    Ok(bytes)
+}
+
+/// Bytes that are in memory.
+struct SpooledBytes(Vec<u8>);
+
+impl Origin for SpooledBytes {
+    fn with_range(&mut self, range: Range<u64>, send: &mut SendBody<'_>) -> Result<String, PeerError> {
+        let within = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+        let bytes = within.and_then(|(from, to)| self.0.get(from..to));
+        send(&mut bytes.ok_or_else(|| PeerError::Lasting("a range beyond the object".to_owned()))?)
+    }
+}
+
+/// The lengths of the parts of an object whose digest is not known.
+fn parts_of(length: u64) -> Vec<u64> {
+    let part = PART_BYTES.max(length.div_ceil(PARTS_MAX));
+    let starts = (0..length).step_by(usize::try_from(part).unwrap_or(usize::MAX));
+    starts.map(|start| part.min(length - start)).collect()
+}
+
+/// A body whose digest the server did not receive: another attempt may bring the right one.
+fn digest_refused(error: PeerError) -> PeerError {
+    match error {
+        PeerError::Lasting(why) if why.contains(BAD_DIGEST) => PeerError::Passing(why),
+        other => other,
+    }
+}
+
+/// The digest in an entity tag; `None` for one of several parts, or of another form.
+fn md5_in(etag: &str) -> Option<[u8; 16]> {
+    let byte = |at: usize| u8::from_str_radix(etag.get(2 * at..2 * at + 2)?, 16).ok();
+    if etag.len() != 32 || !etag.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let bytes: Vec<_> = (0..16).map(byte).collect::<Option<_>>()?;
+    bytes.try_into().ok()
 }
 
 /// The entity tag of the answer, which must be the digest of the bytes unless the server encrypts with keys of its own.

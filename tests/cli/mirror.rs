@@ -11,13 +11,14 @@ use rustix::process::Signal;
 use siltstone::base::{Entropy as _, SeededEntropy, Timestamp};
 use siltstone::client::{Endpoint, RequestSigner};
 use siltstone::transfer::{
-    ObjectUpload, Origin, Peer, PeerCall, PeerError, PeerLink, SendBody, UploadShape, visit_keys,
+    ObjectUpload, Origin, Peer, PeerCall, PeerError, PeerLink, PeerVersioning, SendBody, UploadShape,
+    bucket_names, has_bucket, versions_state, visit_keys,
 };
 use tempfile::TempDir;
 
 use crate::support::client::eventually;
 use crate::support::process::{Running, finish, siltstone, stderr_of};
-use crate::support::proxy::{self, Fault};
+use crate::support::proxy::{self, Fault, Verdict};
 
 /// Times that a server is killed.
 const ROUNDS: &str = "SILTSTONE_MIRROR_ROUNDS";
@@ -204,8 +205,9 @@ fn put_parts(peer: &Peer, key: &str, seed: u64, lengths: &[u64]) {
     SeededEntropy::new(seed).fill(&mut bytes);
     let headers = [("x-amz-meta-nth".to_owned(), seed.to_string())];
     let (shape, begun) = (UploadShape::Parts(lengths.to_vec()), Timestamp::default());
+    let (headers, shape) = (&headers, &shape);
     let upload =
-        ObjectUpload { key, headers: &headers, shape: &shape, begun, stated_time: None, repeated: true };
+        ObjectUpload { key, headers, shape, begun, stated_time: None, repeated: true, expected: None };
     upload.send(&mut PeerLink::new(peer), &mut Bytes(bytes)).unwrap();
 }
 
@@ -281,4 +283,176 @@ fn a_version_whose_answer_is_lost_is_not_stored_twice() {
     eventually("everything is there", || is_current(&source));
     assert!(content(&near_peer, "") == content(&far_peer, ""), "the target differs");
     assert_eq!(source.end(Signal::TERM).0, Some(0));
+}
+
+fn put(peer: &Peer, key: &str, nth: u64, bytes: &[u8]) {
+    let headers = [("x-amz-meta-nth".to_owned(), nth.to_string())];
+    let call = PeerCall { method: "PUT", key, headers: &headers, ..PeerCall::default() };
+    PeerLink::new(peer).ask_with(call, bytes).unwrap();
+}
+
+fn make_bucket(peer: &Peer) {
+    PeerLink::new(peer).ask(PeerCall { method: "PUT", ..PeerCall::default() }).unwrap();
+}
+
+/// A table of a mirror to that server.
+fn table(address: &str, more: &str) -> String {
+    format!(
+        "[[mirror]]\nname = 'away'\nendpoint = 'http://{address}'\naccess_key = '{KEY}'\nsecret_key = '{SECRET}'\n{more}"
+    )
+}
+
+#[test]
+fn versions_that_are_enabled_while_the_mirror_runs_are_all_copied() {
+    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (near, far) = (address(), address());
+    fs::write(here.path().join("siltstone.toml"), table(&far, "")).unwrap();
+    let target = start(there.path(), &far, &[]);
+    let source = start(here.path(), &near, &["--bucket", "films", "--config", "siltstone.toml"]);
+    let (near_peer, far_peer) = (peer(&near, "films"), peer(&far, "films"));
+    put(&near_peer, "k", 0, b"none");
+    eventually("the mirror is current", || is_current(&source));
+    // Somebody takes the versions of the target away, which the mirror does not notice.
+    let suspend = b"<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>";
+    let call = PeerCall { method: "PUT", query: &[("versioning", "")], ..PeerCall::default() };
+    keep_versions(&near_peer);
+    eventually("the target keeps versions", || {
+        versions_state(&mut PeerLink::new(&far_peer)).unwrap() == PeerVersioning::Enabled
+    });
+    eventually("the mirror is current", || is_current(&source));
+    PeerLink::new(&far_peer).ask_with(call, suspend).unwrap();
+    for nth in 1..6 {
+        put(&near_peer, "k", nth, b"one of several");
+        put(&near_peer, "other", nth, b"one of several");
+    }
+    eventually("the mirror is current", || is_current(&source));
+    let verified = mirror(here.path(), &near, &["verify", "away"]);
+    let told = stdout_of(&verified);
+    assert!(!verified.status.success() && told.contains("films: kept here, and suspended"), "{told}");
+    assert!(mirror(here.path(), &near, &["verify", "away", "--current"]).status.success());
+    keep_versions(&far_peer);
+    put(&near_peer, "third", 9, b"x");
+    eventually("every version is there", || content(&near_peer, "") == content(&far_peer, ""));
+    let verified = mirror(here.path(), &near, &["verify", "away"]);
+    assert!(verified.status.success(), "{}{}", stdout_of(&verified), stderr_of(&verified));
+    assert_eq!(source.end(Signal::TERM).0, Some(0));
+    assert_eq!(target.end(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn a_bucket_named_as_a_foreign_one_is_occupied_until_a_resync() {
+    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (near, far) = (address(), address());
+    fs::write(here.path().join("siltstone.toml"), table(&far, "")).unwrap();
+    let target = start(there.path(), &far, &["--bucket", "theirs:versioned"]);
+    put(&peer(&far, "theirs"), "k", 1, b"theirs");
+    let source = start(here.path(), &near, &["--bucket", "films", "--config", "siltstone.toml"]);
+    put(&peer(&near, "films"), "k", 1, b"ours");
+    eventually("the mirror is current", || is_current(&source));
+    let before = content(&peer(&far, "theirs"), "");
+    make_bucket(&peer(&near, "theirs"));
+    put(&peer(&near, "theirs"), "k", 2, b"ours");
+    put(&peer(&near, "films"), "other", 2, b"ours");
+    let occupied = "siltstone_mirror_occupied_buckets{mirror=\"away\"}";
+    eventually("the bucket is occupied", || figure(&source.answer("/-/metrics"), occupied) == 1.0);
+    eventually("the mirror is current", || is_current(&source));
+    assert!(content(&peer(&far, "theirs"), "") == before, "the foreign bucket was changed");
+    assert_eq!(content(&peer(&far, "films"), "").len(), 2);
+    let status = stdout_of(&mirror(here.path(), &near, &["status"]));
+    assert!(status.contains("away\toccupied\ttheirs\ttheirs/ has objects"), "{status}");
+    assert!(mirror(here.path(), &near, &["resync", "away"]).status.success());
+    let is_taken_over = || content(&peer(&far, "theirs"), "").iter().any(|(_, all)| *all != before[0].1);
+    eventually("the bucket is taken over", is_taken_over);
+    eventually("it is told so", || figure(&source.answer("/-/metrics"), occupied) == 0.0);
+    assert_eq!(source.end(Signal::TERM).0, Some(0));
+    assert_eq!(target.end(Signal::TERM).0, Some(0));
+}
+
+/// Something on the way answers the first requests in place of the server, and later one of them with a refusal.
+fn answer_in_its_place(head: String) -> Verdict {
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    let page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 22\r\nConnection: close\r\n\r\n<html>Log in!  </html>";
+    let refusal = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    match ASKED.fetch_add(1, Ordering::Relaxed) {
+        0..20 => Verdict::Answer(page),
+        22 | 25 => Verdict::Answer(refusal),
+        _ => Verdict::Forward(head),
+    }
+}
+
+#[test]
+fn an_odd_answer_is_not_remembered() {
+    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let near = address();
+    let target = start(there.path(), "127.0.0.1:0", &[]);
+    let fault = Fault { request: answer_in_its_place, ..Fault::default() };
+    let proxy = proxy::start(target.address().parse().unwrap(), fault);
+    fs::write(here.path().join("siltstone.toml"), table(&proxy.to_string(), "")).unwrap();
+    let arguments = ["--bucket", "films:versioned", "--config", "siltstone.toml"];
+    let source = start(here.path(), &near, &arguments);
+    let (near_peer, far_peer) = (peer(&near, "films"), peer(target.address(), "films"));
+    for nth in 0..5 {
+        put(&near_peer, "k", nth, b"one of several");
+    }
+    let is_copied = || is_current(&source) && has_bucket(&mut PeerLink::new(&far_peer)).unwrap();
+    eventually("everything is there", is_copied);
+    assert!(content(&near_peer, "") == content(&far_peer, ""), "the target differs");
+    assert_eq!(source.end(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn two_servers_that_mirror_each_other_come_to_rest() {
+    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (near, far) = (address(), address());
+    fs::write(here.path().join("siltstone.toml"), table(&far, "")).unwrap();
+    fs::write(there.path().join("siltstone.toml"), table(&near, "")).unwrap();
+    let arguments = ["--bucket", "films", "--config", "siltstone.toml"];
+    let one = start(here.path(), &near, &arguments);
+    let other = start(there.path(), &far, &arguments);
+    let (near_peer, far_peer) = (peer(&near, "films"), peer(&far, "films"));
+    let are_current = || is_current(&one) && is_current(&other);
+    eventually("both have begun", are_current);
+    let keys = |peer: &Peer| {
+        let (mut link, mut keys) = (PeerLink::new(peer), Vec::new());
+        visit_keys(&mut link, "", false, &mut |key| {
+            keys.push(format!("{} {}", key.key, key.versions[0].etag));
+            true
+        })
+        .unwrap();
+        keys
+    };
+    for nth in 0..20_u64 {
+        put(&near_peer, &format!("near {}", nth % 4), nth, &nth.to_le_bytes());
+        put(&far_peer, &format!("far {}", nth % 4), nth, &nth.to_le_bytes());
+    }
+    for key in ["near 1", "near 2"] {
+        PeerLink::new(&near_peer).ask(PeerCall { method: "DELETE", key, ..PeerCall::default() }).unwrap();
+    }
+    eventually("both are the same", || are_current() && keys(&near_peer) == keys(&far_peer));
+    let sent = "siltstone_mirror_objects_total{mirror=\"away\"}";
+    let counts = || [&one, &other].map(|server| figure(&server.answer("/-/metrics"), sent));
+    let before = counts();
+    assert_eq!(keys(&near_peer).len(), 6);
+    // Each object goes over once: the ones of here from here, and the ones of there from there.
+    put(&near_peer, "near 1", 100, b"the last");
+    eventually("both are the same", || are_current() && keys(&near_peer) == keys(&far_peer));
+    assert_eq!(counts(), [before[0] + 1.0, before[1]]);
+    assert_eq!(one.end(Signal::TERM).0, Some(0));
+    assert_eq!(other.end(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn a_mirror_to_its_own_server_says_so_and_copies_nothing() {
+    let here = TempDir::new().unwrap();
+    let near = address();
+    let by_another_name = near.replace("127.0.0.1", "localhost");
+    let config = table(&by_another_name, "target_bucket = 'copy-{bucket}'\n");
+    fs::write(here.path().join("siltstone.toml"), config).unwrap();
+    let server = start(here.path(), &near, &["--bucket", "films", "--config", "siltstone.toml"]);
+    put(&peer(&near, "films"), "k", 1, b"x");
+    let status = || stdout_of(&mirror(here.path(), &near, &["status"]));
+    eventually("it is refused", || status().contains("the target is this store itself"));
+    let own = peer(&near, "films");
+    assert_eq!(bucket_names(&mut PeerLink::new(&own)).unwrap(), ["films"]);
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::process::Signal;
@@ -12,7 +13,7 @@ use siltstone::base::digest::Md5;
 
 use super::import::{Client, command_of, counts, report, start};
 use super::{bytes, status, stderr};
-use crate::support::proxy::{self, Fault, Verdict};
+use crate::support::proxy::{self, Fault, Verdict, with_head, without};
 
 /// The keys of the round trip: as in URLs, and whether each is a file of its name.
 const KEYS: [(&str, bool); 13] = [
@@ -231,5 +232,246 @@ fn a_source_without_tags_is_copied_and_named() {
     assert_eq!((status(&output), counts(&told)), (0, [1, 0, 0, 0]), "{told}");
     assert!(told["not_kept"].to_string().contains("tags"), "{told}");
     assert_eq!(new.ask("HEAD", "a", &[], "", b"").header("x-amz-meta-who").as_deref(), Some("me"));
+    assert_eq!(counts(&report(&command_of("import", &args).output().unwrap())), [0, 1, 0, 0]);
+}
+
+/// An answer with this body and no other headers.
+fn answered(body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+fn body_of(answer: &[u8]) -> String {
+    let text = String::from_utf8_lossy(answer);
+    text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default()
+}
+
+fn is_listing(head: &str) -> bool {
+    head.starts_with("GET /old?") && head.contains("list-type=2")
+}
+
+/// Changes one byte of the first body of an object that passes.
+fn change_once(head: &str, mut answer: Vec<u8>) -> Vec<u8> {
+    static CHANGED: AtomicU64 = AtomicU64::new(0);
+    let is_object = head.starts_with("GET /old/film HTTP") || head.starts_with("GET /old/film?versionId");
+    if is_object && CHANGED.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
+        *answer.last_mut().unwrap() ^= 1;
+    }
+    answer
+}
+
+#[test]
+fn a_byte_that_changes_on_the_way_replaces_no_good_copy() {
+    for versioned in [false, true] {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (source, target) = (start(from.path()), start(to.path()));
+        let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+        if versioned {
+            old.enable_versions();
+            new.enable_versions();
+        } else {
+            new.ask("PUT", "film", &[], "", b"the good copy of before");
+        }
+        old.ask("PUT", "film", &[], "", b"the film");
+        let fault = Fault { answer: change_once, ..Fault::default() };
+        let proxy = proxy::start(source.address().parse().unwrap(), fault);
+        let (from_url, to_url) = (format!("http://{proxy}"), new.url.clone());
+        let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
+        let output = command_of("import", &args).output().unwrap();
+        assert_eq!(counts(&report(&output)), [1, 0, 0, 0], "{}", report(&output));
+        assert_eq!(new.body("film"), b"the film");
+        assert_eq!(new.history(), old.history());
+        let again = command_of("import", &args).output().unwrap();
+        assert_eq!(counts(&report(&again)), [0, 1, 0, 0], "{}", report(&again));
+    }
+}
+
+/// Changes a byte of each body of an object that passes.
+fn change_always(head: &str, mut answer: Vec<u8>) -> Vec<u8> {
+    if head.starts_with("GET /old/film HTTP") {
+        *answer.last_mut().unwrap() ^= 1;
+    }
+    answer
+}
+
+#[test]
+fn bytes_that_are_never_those_of_the_source_are_a_failure_and_replace_nothing() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (source, target) = (start(from.path()), start(to.path()));
+    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    let fault = Fault { answer: change_always, ..Fault::default() };
+    let proxy = proxy::start(source.address().parse().unwrap(), fault);
+    let (from_url, to_url) = (format!("http://{proxy}"), new.url.clone());
+    let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
+    new.ask("PUT", "film", &[], "", b"the good copy of before");
+    old.ask("PUT", "film", &[], "", b"the film");
+    let output = command_of("import", &args).output().unwrap();
+    assert_eq!((status(&output), counts(&report(&output))), (1, [0, 0, 1, 0]), "{}", report(&output));
+    assert_eq!(new.body("film"), b"the good copy of before");
+    // In parts, too, which are compared before they are put together.
+    old.put_parts("film", [&vec![1; 5 << 20], b"end"]);
+    let output = command_of("import", &args).output().unwrap();
+    assert_eq!((status(&output), counts(&report(&output))), (1, [0, 0, 1, 0]), "{}", report(&output));
+    assert_eq!(new.body("film"), b"the good copy of before");
+    let uploads = new.ask("GET", "", &[("uploads", "")], "", b"").text();
+    assert!(!uploads.contains("<Upload>"), "{uploads}");
+}
+
+/// A server that answers the length of the whole object where that of a part is asked for.
+fn hide_parts(head: &str, answer: Vec<u8>) -> Vec<u8> {
+    match head.contains("partNumber=") {
+        true => with_head(&answer, |head| {
+            let others = without(head, "content-length");
+            others.replacen("\r\n", "\r\nContent-Length: 5242883\r\n", 1)
+        }),
+        false => answer,
+    }
+}
+
+#[test]
+fn an_object_whose_parts_the_source_does_not_tell_is_copied_once() {
+    for versioned in [false, true] {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (source, target) = (start(from.path()), start(to.path()));
+        let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+        if versioned {
+            old.enable_versions();
+            new.enable_versions();
+        }
+        let etag = old.put_parts("film", [&vec![1; 5 << 20], b"end"]);
+        let proxy =
+            proxy::start(source.address().parse().unwrap(), Fault { answer: hide_parts, ..Fault::default() });
+        let (from_url, to_url) = (format!("http://{proxy}"), new.url.clone());
+        let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
+        let told = report(&command_of("import", &args).output().unwrap());
+        assert_eq!(counts(&told), [1, 0, 0, 0], "{told}");
+        assert!(told["not_kept"].to_string().contains("ETag"), "{told}");
+        let head = new.ask("HEAD", "film", &[], "", b"");
+        assert_eq!(head.header("x-amz-meta-siltstone-source-etag").unwrap(), etag.trim_matches('"'));
+        let told = report(&command_of("import", &args).output().unwrap());
+        assert_eq!(counts(&told), [0, 1, 0, 0], "{told}");
+        // Another object of the same length is noticed.
+        if !versioned {
+            old.put_parts("film", [&vec![2; 5 << 20], b"end"]);
+            let told = report(&command_of("import", &args).output().unwrap());
+            assert_eq!(counts(&told), [1, 0, 0, 0], "{told}");
+        }
+    }
+}
+
+/// A listing that names a key which XML cannot carry, without encoding names.
+fn add_odd_key(head: &str, answer: Vec<u8>) -> Vec<u8> {
+    if !is_listing(head) {
+        return answer;
+    }
+    let body = body_of(&answer).replace("<EncodingType>url</EncodingType>", "");
+    let odd = ["one\u{1}key", "other&#x1f;key"]
+        .map(|key| format!("<Contents><Key>{key}</Key><Size>3</Size><ETag>e</ETag></Contents>"));
+    answered(&body.replace("</ListBucketResult>", &format!("{}</ListBucketResult>", odd.concat())))
+}
+
+#[test]
+fn a_key_that_a_listing_cannot_tell_is_a_failure_of_its_own() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (source, target) = (start(from.path()), start(to.path()));
+    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    old.ask("PUT", "a", &[], "", b"a");
+    old.ask("PUT", "z", &[], "", b"z");
+    let proxy =
+        proxy::start(source.address().parse().unwrap(), Fault { answer: add_odd_key, ..Fault::default() });
+    let (from_url, to_url) = (format!("http://{proxy}"), new.url.clone());
+    let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
+    let output = command_of("import", &args).output().unwrap();
+    let told = report(&output);
+    assert_eq!((status(&output), counts(&told)), (1, [2, 0, 2, 0]), "{told}");
+    let failures = told["failures"].to_string();
+    assert!(failures.contains("one\\u0001key") && failures.contains("other\\u001fkey"), "{failures}");
+    assert_eq!((new.body("a"), new.body("z")), (b"a".to_vec(), b"z".to_vec()));
+}
+
+/// A page after which another one follows at that place.
+fn page_before(place: &str) -> Vec<u8> {
+    answered(&format!(
+        "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{place}</NextContinuationToken>\
+         <Contents><Key>a</Key><Size>1</Size></Contents></ListBucketResult>"
+    ))
+}
+
+/// Every page says that another one follows it, at the same place.
+fn repeat_pages(head: &str, answer: Vec<u8>) -> Vec<u8> {
+    if is_listing(head) { page_before("once-more") } else { answer }
+}
+
+/// Every page is the same, and names a place that no page named before.
+fn repeat_keys(head: &str, answer: Vec<u8>) -> Vec<u8> {
+    static PAGE: AtomicU64 = AtomicU64::new(0);
+    let place = format!("once-more-{}", PAGE.fetch_add(1, Ordering::Relaxed));
+    if is_listing(head) { page_before(&place) } else { answer }
+}
+
+#[test]
+fn a_listing_whose_pages_repeat_ends_with_an_error_that_names_the_place() {
+    for answer in [repeat_pages as fn(&str, Vec<u8>) -> Vec<u8>, repeat_keys] {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (source, target) = (start(from.path()), start(to.path()));
+        let (mut old, new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+        old.ask("PUT", "a", &[], "", b"a");
+        let proxy = proxy::start(source.address().parse().unwrap(), Fault { answer, ..Fault::default() });
+        let (from_url, to_url) = (format!("http://{proxy}"), new.url.clone());
+        let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
+        let output = command_of("import", &args).output().unwrap();
+        let told = report(&output);
+        assert_eq!(status(&output), 1, "{told}");
+        assert!(told["unfinished"].to_string().contains("once-more"), "{told}");
+    }
+}
+
+#[test]
+fn metadata_beyond_ascii_are_the_same_in_a_copy() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (source, target) = (start(from.path()), start(to.path()));
+    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    let lines = "x-amz-meta-who: M\u{fc}ller  und \u{65e5}\u{672c}\r\nx-amz-meta-word: =?UTF-8?B?w7w=?=\r\n\
+        Content-Disposition: attachment; filename=\"\u{fc}.txt\"\r\nx-amz-meta-plain: =?UTF-8?Q?a?=\r\n";
+    old.ask("PUT", "a", &[], lines, b"a");
+    let (from_url, to_url) = (old.url.clone(), new.url.clone());
+    let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
+    let told = report(&command_of("import", &args).output().unwrap());
+    assert_eq!(counts(&told), [1, 0, 0, 0], "{told}");
+    let names = ["x-amz-meta-who", "x-amz-meta-word", "content-disposition", "x-amz-meta-plain"];
+    let kept = |client: &mut Client| {
+        let head = client.ask("HEAD", "a", &[], "", b"");
+        names.map(|name| head.header(name).unwrap())
+    };
+    let of_copy = kept(&mut new);
+    assert_eq!(of_copy, kept(&mut old));
+    assert!(of_copy[0].starts_with("=?UTF-8?B?") && of_copy[3] == "=?UTF-8?Q?a?=", "{of_copy:?}");
+    assert_eq!(counts(&report(&command_of("import", &args).output().unwrap())), [0, 1, 0, 0]);
+    // Through a directory, too.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let out = ["s3://old", path, "--server", &from_url];
+    assert_eq!(status(&command_of("export", &out).output().unwrap()), 0);
+    new.ask("DELETE", "a", &[], "", b"");
+    let back = [path, "new", "--server", &to_url];
+    assert_eq!(counts(&report(&command_of("import", &back).output().unwrap())), [1, 0, 0, 0]);
+    assert_eq!(kept(&mut new), kept(&mut old));
+}
+
+#[test]
+fn metadata_with_spaces_in_a_row_are_copied() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (source, target) = (start(from.path()), start(to.path()));
+    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    old.ask("PUT", "a", &[], "x-amz-meta-who: me  and \t you\r\n", b"a");
+    let (from_url, to_url) = (old.url.clone(), new.url.clone());
+    let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
+    let told = report(&command_of("import", &args).output().unwrap());
+    assert_eq!(counts(&told), [1, 0, 0, 0], "{told}");
+    let kept = |client: &mut Client| client.ask("HEAD", "a", &[], "", b"").header("x-amz-meta-who");
+    assert_eq!(kept(&mut new), kept(&mut old));
     assert_eq!(counts(&report(&command_of("import", &args).output().unwrap())), [0, 1, 0, 0]);
 }

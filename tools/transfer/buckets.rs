@@ -131,9 +131,10 @@ impl BucketCopy<'_> {
             lost: &mut |loss| transfer.report().lose(loss),
         };
         let current = listed.versions.last().and_then(|version| version.modified);
-        let outcome = match self.all_versions {
-            true => copy.copy_versions(&listed.versions),
-            false => copy.copy_current(current),
+        let outcome = match (&listed.fault, self.all_versions) {
+            (Some(why), _) => Err(why.clone()),
+            (None, true) => copy.copy_versions(&listed.versions),
+            (None, false) => copy.copy_current(current),
         };
         transfer.report().add(&listed.key, listed.bytes(), outcome);
     }

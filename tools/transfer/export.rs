@@ -198,6 +198,10 @@ impl DirectoryExport<'_> {
     fn list(&self, queue: &JobQueue<'_, Job>) -> Result<(), String> {
         let (mut link, mut places) = (PeerLink::new(&self.source.peer), Places::default());
         visit_keys(&mut link, &self.source.prefix, self.versions, &mut |listed| {
+            if let Some(why) = listed.fault {
+                self.transfer.report().add(&listed.key, 0, Err(why));
+                return true;
+            }
             let name = listed.key.strip_prefix(&self.source.prefix).unwrap_or(&listed.key).to_owned();
             let has_current = listed.versions.last().is_some_and(|version| !version.delete_marker);
             let file = if has_current { self.place(&mut places, &name) } else { String::new() };

@@ -50,7 +50,15 @@ pub(super) fn import_file(
         return Ok(Copied::Present);
     }
     let (begun, stated_time) = (transfer.begun, found.modified);
-    let upload = ObjectUpload { key, headers: &headers, shape: &shape, begun, stated_time, repeated: true };
+    let upload = ObjectUpload {
+        key,
+        headers: &headers,
+        shape: &shape,
+        begun,
+        stated_time,
+        repeated: true,
+        expected: Some(&etag),
+    };
     let sent = transfer.times.send(&upload, target, &mut FileOrigin(&found.path));
     // The metadata has the time in any case.
     let (stored, _) = sent.map_err(PeerError::text)?;

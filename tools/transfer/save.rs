@@ -113,6 +113,13 @@ impl ExportDirectory {
                 let mut file = BufWriter::new(File::create(&incoming).map_err(lasting)?);
                 let etag = copy_measured(body, shape, &mut file)
                     .map_err(|error| PeerError::Passing(error.to_string()))?;
+                if etag != from.etag && is_told(from, shape) {
+                    // Another attempt may bring the right bytes.
+                    return Err(PeerError::Passing(format!(
+                        "the ETag of the bytes received is {etag}, that of the source {}",
+                        from.etag
+                    )));
+                }
                 let file = file.into_inner().map_err(lasting)?;
                 file.set_modified(time).and_then(|()| file.sync_all()).map_err(lasting)?;
                 Ok(etag)
@@ -120,9 +127,6 @@ impl ExportDirectory {
         });
         drop(origin);
         let done = match etag.map_err(PeerError::text) {
-            Ok(etag) if etag != from.etag && is_told(from, shape) => {
-                Err(format!("the ETag of the bytes received is {etag}, that of the source {}", from.etag))
-            }
             Ok(etag) => {
                 if etag != from.etag {
                     (version.lost)(Loss::EntityTag);

@@ -9,7 +9,8 @@ use super::{Page, View, html, see_other};
 use crate::base::Timestamp;
 use crate::s3::Response;
 use crate::service::{
-    MirrorRefusal, MirrorState, MirrorStatus, OutboundStatus, ShipFigures, TargetState, TierFigures,
+    MirrorRefusal, MirrorState, MirrorStatus, OccupiedBucket, OutboundStatus, ShipFigures, TargetState,
+    TierFigures,
 };
 
 #[derive(Template)]
@@ -29,6 +30,8 @@ struct OutboundSection {
     rows: Vec<(&'static str, String)>,
     /// Keys that a target refused.
     refused: Vec<String>,
+    /// Buckets that wait until a mirror starts over.
+    occupied: Vec<String>,
     /// The name of the mirror that may start over.
     mirror: Option<String>,
 }
@@ -82,6 +85,7 @@ fn of_mirror(MirrorStatus { figures, follower }: &MirrorStatus) -> OutboundSecti
         ("Keys to send", figures.due_keys.to_string()),
         ("Keys that failed, and are tried again", figures.failing_keys.to_string()),
         ("Keys that the target refused", figures.refused_keys.to_string()),
+        ("Buckets that wait for a new start", figures.occupied.len().to_string()),
         ("Sent since the start", format!("{} objects, {}", figures.objects, text::size(figures.bytes))),
         ("Removed at the target since the start", figures.removed.to_string()),
     ];
@@ -97,8 +101,17 @@ fn of_mirror(MirrorStatus { figures, follower }: &MirrorStatus) -> OutboundSecti
         error: error.filter(|_| fails),
         rows,
         refused: figures.refused.iter().map(refusal_line).collect(),
+        occupied: figures.occupied.iter().map(occupied_line).collect(),
         mirror: Some(figures.name.clone()),
     }
+}
+
+fn occupied_line(occupied: &OccupiedBucket) -> String {
+    let OccupiedBucket { bucket, target_bucket, target_prefix } = occupied;
+    format!(
+        "{bucket} waits: {target_bucket}/{} has objects that the mirror did not send",
+        visible(target_prefix)
+    )
 }
 
 fn refusal_line(refusal: &MirrorRefusal) -> String {
@@ -128,6 +141,7 @@ fn of_webhook(target: &TargetState) -> OutboundSection {
             ("Times that it lost events", target.overruns.to_string()),
         ],
         refused: Vec::new(),
+        occupied: Vec::new(),
         mirror: None,
     }
 }
@@ -150,6 +164,7 @@ fn of_tier(figures: &TierFigures) -> OutboundSection {
             ),
         ],
         refused: Vec::new(),
+        occupied: Vec::new(),
         mirror: None,
     }
 }
@@ -183,6 +198,7 @@ fn of_ship(figures: &ShipFigures) -> OutboundSection {
             ),
         ],
         refused: Vec::new(),
+        occupied: Vec::new(),
         mirror: None,
     }
 }

@@ -52,6 +52,9 @@ fn mirror_document(figures: &MirrorFigures, follower: Option<&FollowerFigures>) 
         let MirrorRefusal { bucket, key, time, reason } = refusal;
         json!({ "bucket": bucket, "key": key, "time": time.to_iso8601(), "text": reason })
     });
+    let occupied = figures.occupied.iter().map(|it| {
+        json!({ "bucket": it.bucket, "target_bucket": it.target_bucket, "target_prefix": it.target_prefix })
+    });
     json!({
         "name": name,
         "target": target,
@@ -63,6 +66,7 @@ fn mirror_document(figures: &MirrorFigures, follower: Option<&FollowerFigures>) 
         "failing_keys": failing_keys,
         "refused_keys": figures.refused_keys,
         "refused": refused.collect::<Vec<_>>(),
+        "occupied": occupied.collect::<Vec<_>>(),
         "objects": objects,
         "bytes": bytes,
         "removed": removed,

@@ -15,6 +15,8 @@ pub(in crate::service) fn mirrors(page: &mut Exposition, mirrors: &Mirrors) {
     each("mirror_failing_keys", "gauge", help, |it| it.failing_keys);
     let help = "Keys that the target refused, and that wait for a change, a start or a resync.";
     each("mirror_refused_keys", "gauge", help, |it| it.refused_keys);
+    let help = "Buckets that wait for a resync, since the target has objects that the mirror did not send.";
+    each("mirror_occupied_buckets", "gauge", help, |it| it.occupied.len() as u64);
     each("mirror_objects_total", "counter", "Objects that were sent.", |it| it.objects);
     each("mirror_bytes_total", "counter", "Bytes of the objects that were sent.", |it| it.bytes);
     let help = "Objects, versions and delete markers that were removed at the target.";
