@@ -1,19 +1,24 @@
 //! The probe: finds out by trying for which modes a remote is fit. It writes below `probe/` and removes its objects afterwards.
 
+use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::base::digest::{Md5, to_hex};
 use crate::base::{Entropy, OsEntropy};
 use crate::remote::{Body, NewObject, Remote, RemoteError, RemoteObject};
 
 /// The longest time of one call.
-const WITHIN: Duration = Duration::from_secs(30);
+const WITHIN: Duration = Duration::from_secs(60);
 /// The length of the object of the first checks.
 const OBJECT_BYTES: usize = 256 * 1024;
+/// The length of the objects of every second pair of races: a remote that checks and then puts takes longer between the two.
+const LONG_BYTES: usize = 128 * 1024;
+/// The chance that a remote is worse than its verdict says.
+const DOUBT: f64 = 0.05;
 /// The longest wait of a create for the others.
 const COMPANY_MAX: Duration = Duration::from_secs(5);
 /// The most pages of a listing that are looked at when the probe is over.
@@ -26,6 +31,13 @@ pub struct ProbeSize {
     pub rounds: u32,
     /// The number of creates in each.
     pub racers: u16,
+    /// The time after which the winner of each is read back: a put that was refused may land late.
+    pub settle: Duration,
+}
+
+impl ProbeSize {
+    /// The usual time after which winners are read back.
+    pub const SETTLE: Duration = Duration::from_secs(2);
 }
 
 /// The property of a remote that a check is about.
@@ -41,7 +53,7 @@ pub enum RemoteProperty {
     List,
     /// A second create of a name is refused, and changes nothing.
     Create,
-    /// Of creates at the same time one wins, and its bytes stay.
+    /// Of creates at the same time one wins, and its bytes stay. One race that is decided badly is enough against it.
     Race,
     /// A deleted object is gone.
     Delete,
@@ -76,6 +88,10 @@ pub struct ProbeReport {
     pub checks: Vec<ProbeCheck>,
     /// Why objects of the probe may be left, below which prefix.
     pub left: Option<String>,
+    /// The races that were decided well.
+    pub good_races: u32,
+    /// Whether one was decided badly, which is no matter of a moment: another probe that sees none was lucky.
+    pub is_proven_unfit: bool,
 }
 
 impl ProbeReport {
@@ -88,6 +104,12 @@ impl ProbeReport {
     /// Whether two hosts can agree by it which of them writes.
     pub fn decides_races(&self) -> bool {
         self.keeps_objects() && self.holds(RemoteProperty::Create) && self.holds(RemoteProperty::Race)
+    }
+
+    /// The races of which at most one is decided badly, unless the probe was as lucky as one in twenty; `None` where one was.
+    pub fn one_bad_race_in(&self) -> Option<u32> {
+        let is_good = self.decides_races() && self.good_races > 0;
+        is_good.then(|| one_bad_race_in(self.good_races))
     }
 
     /// The first reason against [`ProbeReport::keeps_objects`], else against [`ProbeReport::decides_races`].
@@ -115,7 +137,12 @@ pub fn probe(
     size: ProbeSize,
     mut progress: impl FnMut(&str, u64, u64),
 ) -> Result<ProbeReport, RemoteError> {
-    let probe = RemoteProbe { remote, prefix: format!("probe/{}/", nonce()) };
+    let probe = RemoteProbe {
+        remote,
+        prefix: format!("probe/{}/", nonce()),
+        good_races: AtomicU32::new(0),
+        is_proven_unfit: AtomicBool::new(false),
+    };
     let all = u64::from(size.rounds) + 6;
     progress("put", 0, all);
     let first = probe.put_first()?;
@@ -135,7 +162,15 @@ pub fn probe(
     progress("delete", all - 1, all);
     checks.push(ProbeCheck { property: RemoteProperty::Delete, outcome: probe.delete() });
     let left = probe.remove_all().err().map(|why| format!("{}: {why}", probe.prefix));
-    Ok(ProbeReport { checks, left })
+    let good_races = probe.good_races.into_inner();
+    let is_proven_unfit = probe.is_proven_unfit.into_inner();
+    Ok(ProbeReport { checks, left, good_races, is_proven_unfit })
+}
+
+/// The largest share of bad races that a run of good ones leaves likely enough, as the number of races with one of them.
+fn one_bad_race_in(good: u32) -> u32 {
+    let share = 1.0 - DOUBT.powf(1.0 / f64::from(good));
+    (1.0 / share) as u32
 }
 
 type Finding = Result<String, String>;
@@ -146,6 +181,16 @@ struct RemoteProbe<'r> {
     remote: &'r dyn Remote,
     /// The beginning of the names of this probe.
     prefix: String,
+    good_races: AtomicU32,
+    is_proven_unfit: AtomicBool,
+}
+
+/// A race whose winner is read back later.
+struct DecidedRace {
+    name: String,
+    winner: String,
+    round: u32,
+    decided: Instant,
 }
 
 impl RemoteProbe<'_> {
@@ -261,24 +306,37 @@ impl RemoteProbe<'_> {
 
     fn races(&self, size: ProbeSize, told: &mut dyn FnMut(u32)) -> Finding {
         let mut others = 0;
+        let mut decided: VecDeque<DecidedRace> = VecDeque::new();
         for round in 0..size.rounds {
             told(round);
-            others += self.race(round, size.racers)?;
+            let (race, unclear) = self.race(round, size.racers)?;
+            others += unclear;
+            decided.push_back(race);
+            while decided.front().is_some_and(|race| race.decided.elapsed() >= size.settle) {
+                decided.pop_front().map_or(Ok(()), |race| self.read_back(&race))?;
+            }
+        }
+        for race in decided {
+            thread::sleep(size.settle.saturating_sub(race.decided.elapsed()));
+            self.read_back(&race)?;
         }
         let remark =
             if others > 0 { format!("; {others} creates got no clear answer") } else { String::new() };
-        Ok(format!("{} rounds of {} creates{remark}", size.rounds, size.racers))
+        let bound = one_bad_race_in(self.good_races.load(Ordering::Relaxed));
+        Ok(format!(
+            "{} rounds of {} creates, and each winner is still there after {:?}; with a confidence of 95 %, at most one race in {bound} is \
+             decided badly{remark}",
+            size.rounds, size.racers, size.settle
+        ))
     }
 
-    /// One race. Returns the number of creates without a clear answer.
-    fn race(&self, round: u32, racers: u16) -> Result<u32, String> {
+    /// One race. Returns it with the number of creates without a clear answer.
+    fn race(&self, round: u32, racers: u16) -> Result<(DecidedRace, u32), String> {
         let name = format!("create-race/{round}");
         let meeting = Meeting::new(racers);
         let run = || {
             let nonce = nonce();
-            // In every second round the heads of all creates are sent before the first body: a remote that checks the condition by the
-            // head, and puts after the body, lets all of them pass.
-            let body = RacingBody::new(&nonce, &meeting, !round.is_multiple_of(2));
+            let body = RacingBody::new(&nonce, &meeting, round);
             let name = &self.name(&name);
             let object = NewObject { name, body: &body, nonce: &nonce, create_only: true };
             let outcome = self.remote.put(&object, WITHIN);
@@ -297,15 +355,32 @@ impl RemoteProbe<'_> {
             entries.iter().filter(|(_, outcome)| !matches!(outcome, Ok(_) | Err(RemoteError::Exists)));
         let unclear = unclear.count() as u32;
         let [(winner, _)] = winners[..] else {
+            self.is_proven_unfit.fetch_or(winners.len() > 1, Ordering::Relaxed);
             return Err(format!(
                 "in round {round}, {} of {racers} creates of one name succeeded",
                 winners.len()
             ));
         };
-        match self.get(&name, 0..winner.len())? == winner.as_bytes() {
-            true => Ok(unclear),
-            false => Err(format!("in round {round}, the object is not that of the create that succeeded")),
+        if self.get(&name, 0..winner.len())? != winner.as_bytes() {
+            self.is_proven_unfit.store(true, Ordering::Relaxed);
+            return Err(format!("in round {round}, the object is not that of the create that succeeded"));
         }
+        let (winner, decided) = (winner.clone(), Instant::now());
+        Ok((DecidedRace { name, winner, round, decided }, unclear))
+    }
+
+    /// Fails unless the winner of a race is still there.
+    fn read_back(&self, race: &DecidedRace) -> Result<(), String> {
+        let DecidedRace { name, winner, round, .. } = race;
+        let nonce = self.head(name)?.and_then(|found| found.nonce);
+        let is_kept =
+            nonce.as_deref() == Some(winner) && self.get(name, 0..winner.len())? == winner.as_bytes();
+        if !is_kept {
+            self.is_proven_unfit.store(true, Ordering::Relaxed);
+            return Err(format!("in round {round}, the create that succeeded was replaced later"));
+        }
+        self.good_races.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     fn delete(&self) -> Finding {
@@ -353,32 +428,46 @@ impl Meeting {
     }
 }
 
-/// A body that waits for the others when it is read: for its digests, or when it is sent.
+/// A body that waits for the others when it is read: for its digests, when it is sent, or in the midst of that.
 struct RacingBody<'r> {
-    bytes: &'r [u8],
+    nonce: &'r str,
+    length: usize,
     meeting: &'r Meeting,
-    /// The number of the read that waits.
-    waits_at: u32,
-    reads: AtomicU32,
+    /// The pass over the body, and the place in it, before which it waits.
+    waits_in: u32,
+    waits_at: u64,
+    passes: AtomicU32,
 }
 
 impl<'r> RacingBody<'r> {
-    fn new(nonce: &'r str, meeting: &'r Meeting, when_sent: bool) -> Self {
-        let waits_at = u32::from(when_sent);
-        Self { bytes: nonce.as_bytes(), meeting, waits_at, reads: AtomicU32::new(0) }
+    /// In every second round the heads of all creates are sent before the first body ends: a remote that checks the condition by the head,
+    /// and puts after the body, lets all of them pass. In the others all begin at once. Two rounds of four have long bodies.
+    fn new(nonce: &'r str, meeting: &'r Meeting, round: u32) -> Self {
+        let is_long = round % 4 >= 2;
+        let length = if is_long { LONG_BYTES } else { nonce.len() };
+        let waits_in = 1 + round % 2;
+        let waits_at = if is_long && waits_in == 2 { LONG_BYTES as u64 / 2 } else { 0 };
+        Self { nonce, length, meeting, waits_in, waits_at, passes: AtomicU32::new(0) }
     }
 }
 
 impl Body for RacingBody<'_> {
     fn length(&self) -> u64 {
-        self.bytes.len() as u64
+        self.length as u64
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        if self.reads.fetch_add(1, Ordering::Relaxed) == self.waits_at {
+        let pass = self.passes.fetch_add(u32::from(offset == 0), Ordering::Relaxed) + u32::from(offset == 0);
+        // Pieces may be of any length: the first one that ends behind the place waits.
+        let is_there = (offset..offset + buffer.len().max(1) as u64).contains(&self.waits_at);
+        if pass == self.waits_in && is_there {
             self.meeting.wait();
         }
-        self.bytes.read_at(offset, buffer)
+        let text = self.nonce.as_bytes();
+        for (at, byte) in (offset as usize..).zip(buffer) {
+            *byte = text[at % text.len()];
+        }
+        Ok(())
     }
 }
 
@@ -399,7 +488,7 @@ mod tests {
     use super::*;
     use crate::remote::sim::{RemoteCall, RemoteFault, SimRemote};
 
-    const SMALL: ProbeSize = ProbeSize { rounds: 3, racers: 4 };
+    const SMALL: ProbeSize = ProbeSize { rounds: 3, racers: 4, settle: Duration::ZERO };
 
     fn run(remote: &SimRemote) -> ProbeReport {
         probe(remote, SMALL, |_, _, _| {}).unwrap()
@@ -425,6 +514,49 @@ mod tests {
         assert!(report.first_problem().unwrap().contains("second create"), "{:?}", report.first_problem());
         let race = report.checks.iter().find(|check| check.property == RemoteProperty::Race).unwrap();
         assert!(race.outcome.as_ref().unwrap_err().contains("4 of 4 creates"));
+    }
+
+    #[test]
+    fn a_remote_that_checks_and_then_puts_is_refused_whatever_its_schedule() {
+        for seed in 0..12 {
+            let remote = SimRemote::new();
+            remote.set_checks_then_puts(seed);
+            let report = probe(&remote, ProbeSize { rounds: 60, racers: 8, ..SMALL }, |_, _, _| {}).unwrap();
+            assert!(
+                report.keeps_objects() && !report.decides_races() && report.is_proven_unfit,
+                "seed {seed}"
+            );
+            let problem = report.first_problem().unwrap();
+            assert!(
+                problem.starts_with("race: ") || problem.starts_with("create: "),
+                "seed {seed}: {problem}"
+            );
+            assert_eq!(report.one_bad_race_in(), None);
+        }
+    }
+
+    #[test]
+    fn a_create_that_lands_late_over_the_winner_is_found_when_it_is_read_back() {
+        let remote = SimRemote::new();
+        // Those of the first check, three of the listing and three of the creates come before.
+        (0..7).for_each(|_| remote.fail_next(RemoteCall::Put, RemoteFault::None));
+        remote.fail_next(RemoteCall::Put, RemoteFault::LateOver);
+        let report = probe(&remote, ProbeSize { settle: Duration::from_millis(200), ..SMALL }, |_, _, _| {
+            remote.land_late_writes();
+        });
+        let report = report.unwrap();
+        let race = report.checks.iter().find(|check| check.property == RemoteProperty::Race).unwrap();
+        assert!(race.outcome.as_ref().unwrap_err().contains("replaced later"), "{:?}", race.outcome);
+        assert!(report.is_proven_unfit);
+    }
+
+    #[test]
+    fn a_verdict_tells_its_confidence() {
+        let report = run(&SimRemote::new());
+        assert_eq!((report.good_races, report.one_bad_race_in()), (3, Some(1)));
+        assert_eq!([20, 200, 1000].map(one_bad_race_in), [7, 67, 334]);
+        let race = report.checks.iter().find(|check| check.property == RemoteProperty::Race).unwrap();
+        assert!(race.outcome.as_ref().unwrap().contains("95 %"), "{:?}", race.outcome);
     }
 
     #[test]

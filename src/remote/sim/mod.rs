@@ -21,6 +21,8 @@ use super::{
     NewObject, ObjectPart, PartBytes, PartStream, Remote, RemoteError, RemoteObject, RequestFigures,
     RequestsByCall,
 };
+use crate::base::digest::Md5;
+use crate::base::{Entropy as _, SeededEntropy};
 use plan::{CALL_KINDS, unavailable};
 use state::{LateWrite, SimState, StoredObject};
 
@@ -99,6 +101,19 @@ impl SimRemote {
     /// Makes puts ignore `If-None-Match`, as some remotes do: they replace the object.
     pub fn set_ignores_conditions(&self, ignores: bool) {
         self.lock().plan.ignores_conditions = ignores;
+    }
+
+    /// Hides objects that are there: GET and HEAD answer 404, as behind a cache, and listings lack them or not. No names show all again.
+    pub fn hide<'n>(&self, names: impl IntoIterator<Item = &'n str>, in_listings: bool) {
+        let mut state = self.lock();
+        state.plan.hidden = names.into_iter().map(str::to_owned).collect();
+        state.plan.hides_in_listings = in_listings;
+    }
+
+    /// Makes creates be checked and then put without a lock, as some remotes do: by the sequence of `seed` the check comes before the body
+    /// or after it, and more or less time passes between the two.
+    pub fn set_checks_then_puts(&self, seed: u64) {
+        self.lock().plan.checks_then_puts = Some(SeededEntropy::new(seed));
     }
 
     /// The number of calls of a kind since the remote was made, also of failed ones.
@@ -224,7 +239,7 @@ impl SimRemote {
             state.longest_wait = state.longest_wait.max(within);
             return Err(unavailable("the answer did not come in time"));
         }
-        let object = state.objects.get(name).ok_or(RemoteError::Missing)?;
+        let object = state.shown(name).ok_or(RemoteError::Missing)?;
         let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
         let wrong = || RemoteError::Wrong(format!("{name} has not the range {range:?}"));
         let (object_length, is_empty) = (object.bytes.len() as u64, range.is_empty());
@@ -255,12 +270,50 @@ impl SimRemote {
                 state.late.push((lands_at, write));
                 Err(unavailable("the answer did not come"))
             }
+            Some(RemoteFault::LateOver) => {
+                let LateWrite::Put { name, stored, .. } = write else {
+                    return Err(unavailable("the answer was lost"));
+                };
+                state.late.push((u64::MAX, LateWrite::Put { name, stored, create_only: false }));
+                Err(unavailable("the answer did not come"))
+            }
             Some(_) => {
                 state.apply(write).ok();
                 Err(unavailable("the answer was lost"))
             }
             None => state.apply(write),
         }
+    }
+}
+
+impl SimRemote {
+    /// A create on a remote that checks its condition, and puts without looking again.
+    fn create_without_lock(&self, object: &NewObject<'_>, bytes: &mut [u8]) -> Result<(), RemoteError> {
+        let checks_by_head = self.draw_of_schedule(2) == 0;
+        if !checks_by_head {
+            object.body.read_at(0, bytes).map_err(RemoteError::Body)?;
+        }
+        {
+            let (state, _) = self.begin(RemoteCall::Put)?;
+            let taken = state.objects.get(object.name);
+            if taken.is_some_and(|taken| taken.nonce.as_deref() != Some(object.nonce)) {
+                return Err(RemoteError::Exists);
+            }
+        }
+        if checks_by_head {
+            object.body.read_at(0, bytes).map_err(RemoteError::Body)?;
+        }
+        // The digest takes its time, and so do others.
+        Md5::of(bytes);
+        (0..self.draw_of_schedule(4)).for_each(|_| std::thread::yield_now());
+        let stored = Arc::new(StoredObject::new(bytes.to_vec(), Some(object.nonce.to_owned())));
+        let name = object.name.to_owned();
+        self.lock().apply(LateWrite::Put { name, stored, create_only: false })
+    }
+
+    fn draw_of_schedule(&self, bound: u64) -> u64 {
+        let state = self.lock();
+        state.plan.checks_then_puts.as_ref().map_or(0, |schedule| schedule.next_u64() % bound)
     }
 }
 
@@ -288,6 +341,12 @@ impl Remote for SimRemote {
         let length = usize::try_from(object.body.length()).unwrap_or(usize::MAX);
         let mut bytes = vec![0; length];
         object.body.read_at(0, &mut bytes).map_err(RemoteError::Body)?;
+        let is_unlocked = object.create_only && self.lock().plan.checks_then_puts.is_some();
+        if is_unlocked {
+            self.create_without_lock(object, &mut bytes)?;
+            let stored = StoredObject::new(bytes, Some(object.nonce.to_owned()));
+            return Ok(stored.attributes_without_md5(object.name));
+        }
         let stored = StoredObject::new(bytes, Some(object.nonce.to_owned()));
         // The answer to a put need not tell an MD5, and few callers want to know it.
         let attributes = stored.attributes_without_md5(object.name);
@@ -300,7 +359,7 @@ impl Remote for SimRemote {
         let (state, fault) = self.begin(RemoteCall::Head)?;
         match fault {
             Some(_) => Err(unavailable("the answer was lost")),
-            None => Ok(state.objects.get(name).map(|object| object.attributes(name))),
+            None => Ok(state.shown(name).map(|object| object.attributes(name))),
         }
     }
 
@@ -331,8 +390,9 @@ impl Remote for SimRemote {
         if fault.is_some() {
             return Err(unavailable("the answer was lost"));
         }
-        let listed =
-            state.objects.iter().filter(|(name, _)| name.starts_with(prefix) && name.as_str() > after);
+        let is_shown = |name: &str| !state.plan.hides_in_listings || !state.plan.hidden.contains(name);
+        let is_listed = |name: &str| name.starts_with(prefix) && name > after && is_shown(name);
+        let listed = state.objects.iter().filter(|(name, _)| is_listed(name));
         let attributes =
             listed.map(|(name, object)| RemoteObject { nonce: None, ..object.attributes_without_md5(name) });
         Ok(attributes.take(PAGE_LEN).collect())

@@ -1,6 +1,6 @@
 //! The faults of a simulated remote: planned ones, random ones, and states that last.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::base::{Entropy as _, SeededEntropy};
 use crate::remote::{RemoteCall, RemoteError};
@@ -22,6 +22,8 @@ pub enum RemoteFault {
     Lost,
     /// A put or a delete is answered as failed, and lands before one of the next calls.
     Late,
+    /// As [`RemoteFault::Late`], and a create replaces what is there then, as on a remote that has checked its condition before.
+    LateOver,
     /// The answer comes after the time that the call may take, or its bytes drip until then: the call fails at its deadline, and a write has
     /// its effect.
     Slow,
@@ -48,6 +50,11 @@ pub(super) struct RemotePlan {
     pub(super) read_only: bool,
     pub(super) full: bool,
     pub(super) ignores_conditions: bool,
+    /// Names that GET and HEAD answer 404 for, and whether listings lack them, too.
+    pub(super) hidden: BTreeSet<String>,
+    pub(super) hides_in_listings: bool,
+    /// Where creates are checked and then put without a lock: what draws the time between.
+    pub(super) checks_then_puts: Option<SeededEntropy>,
     pub(super) calls: [u64; CALL_KINDS],
     pub(super) held: [HeldCalls; CALL_KINDS],
     planned: VecDeque<(RemoteCall, RemoteFault)>,

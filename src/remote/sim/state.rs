@@ -59,6 +59,11 @@ impl SimState {
         Self { objects: self.objects.clone(), late, ..Self::default() }
     }
 
+    /// The object that GET and HEAD find.
+    pub(super) fn shown(&self, name: &str) -> Option<&Arc<StoredObject>> {
+        self.objects.get(name).filter(|_| !self.plan.hidden.contains(name))
+    }
+
     /// Carries out a write. A create of a taken name succeeds where the object is its own.
     pub(super) fn apply(&mut self, write: LateWrite) -> Result<(), RemoteError> {
         match write {

@@ -16,7 +16,11 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// The time to the next probe after one that found a fault, or could not be made.
 const AGAIN_AFTER: Duration = Duration::from_secs(60 * 60);
 /// Races that cost some ten requests each.
-const PROBE_SIZE: ProbeSize = ProbeSize { rounds: 4, racers: 4 };
+const PROBE_SIZE: ProbeSize = ProbeSize { rounds: 16, racers: 8, settle: SETTLE };
+#[cfg(not(test))]
+const SETTLE: Duration = ProbeSize::SETTLE;
+#[cfg(test)]
+const SETTLE: Duration = Duration::ZERO;
 
 /// The outcome of a probe of the remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +41,8 @@ pub(super) struct WeeklyProbe {
     /// The time of the next one; unknown before the first look.
     due: Option<Timestamp>,
     last: Option<RemoteProbed>,
+    /// The first race that was decided badly since the start. Later probes that see none change nothing.
+    badly_decided: Option<String>,
 }
 
 impl Store {
@@ -49,12 +55,7 @@ impl Store {
         if now < due {
             return None;
         }
-        let probed = tier.probe_now().map(|report| RemoteProbed {
-            at: self.shared.clock.now(),
-            keeps_objects: report.keeps_objects(),
-            decides_races: report.decides_races(),
-            problem: report.first_problem(),
-        });
+        let probed = tier.probe_now().map(|report| tier.verdict(&report));
         let is_good = probed.as_ref().is_some_and(|probed| probed.problem.is_none());
         let pause = if is_good { PROBE_INTERVAL + drawn(PROBE_INTERVAL / 7) } else { AGAIN_AFTER };
         let mut probes = tier.probes();
@@ -74,12 +75,27 @@ impl Tier {
         self.probes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What a probe says, together with what earlier ones have proven.
+    fn verdict(&self, report: &ProbeReport) -> RemoteProbed {
+        let mut probes = self.probes();
+        if report.is_proven_unfit && probes.badly_decided.is_none() {
+            probes.badly_decided = report.first_problem();
+        }
+        RemoteProbed {
+            at: self.clock.now(),
+            keeps_objects: report.keeps_objects(),
+            decides_races: report.decides_races() && probes.badly_decided.is_none(),
+            problem: report.first_problem().or_else(|| probes.badly_decided.clone()),
+        }
+    }
+
     /// A probe, if the remote is the own one and answers. A fault counts only if a second probe finds it, too: the remote may have been away
-    /// for a moment.
+    /// for a moment. A race that was decided badly counts at once.
     fn probe_now(&self) -> Option<ProbeReport> {
         self.mark.pass(self.remote.as_ref(), PATIENCE).ok()?;
         let once = || probe(self.remote.as_ref(), PROBE_SIZE, |_, _, _| ()).ok();
         let first = once()?;
-        if first.first_problem().is_some() { once() } else { Some(first) }
+        let is_doubtful = first.first_problem().is_some() && !first.is_proven_unfit;
+        if is_doubtful { once() } else { Some(first) }
     }
 }
