@@ -200,7 +200,7 @@ fn write_backup(
 }
 
 fn write_restored(report: &RestoreReport, json: bool, out: &mut dyn Write) -> io::Result<()> {
-    let RestoreReport { taken, sequence, files: copied, with_users, findings } = report;
+    let RestoreReport { taken, sequence, files: copied, with_users, findings, unchecked_bytes } = report;
     if json {
         let described = json!({
             "taken": taken.to_string(),
@@ -208,6 +208,7 @@ fn write_restored(report: &RestoreReport, json: bool, out: &mut dyn Write) -> io
             "files": files(copied),
             "with_users": with_users,
             "findings": findings.iter().map(verify::finding).collect::<Value>(),
+            "unchecked_bytes": unchecked_bytes,
         });
         return show::json(out, &described);
     }
@@ -215,6 +216,10 @@ fn write_restored(report: &RestoreReport, json: bool, out: &mut dyn Write) -> io
     let FileTotals { count, bytes } = copied;
     writeln!(out, "restored: files {count}, bytes {bytes}, up to group {sequence} of {taken}")?;
     match findings.len() {
+        0 if *unchecked_bytes > 0 => writeln!(
+            out,
+            "nothing is wrong with what was checked; {unchecked_bytes} bytes are on a remote, and were not"
+        ),
         0 => writeln!(out, "nothing is wrong"),
         many => writeln!(out, "findings: {many}"),
     }

@@ -33,12 +33,33 @@ fn write_text(report: &VerifyReport, out: &mut dyn Write) -> io::Result<()> {
         let state = if *sealed { "sealed" } else { "in use" };
         writeln!(out, "{}: {live} of {len} bytes are live, {state}", segment.path())?;
     }
-    let VerifyCounts { segments, log_files, checkpoints, buckets, versions, uploads, extents, payload_bytes } =
-        report.counts;
+    let VerifyCounts {
+        segments,
+        log_files,
+        checkpoints,
+        buckets,
+        versions,
+        uploads,
+        extents,
+        payload_bytes,
+        ..
+    } = report.counts;
+    let VerifyCounts { unchecked_extents, unchecked_bytes, .. } = report.counts;
     writeln!(out, "files: segments {segments}, log files {log_files}, checkpoints {checkpoints}")?;
     writeln!(out, "contents: buckets {buckets}, versions {versions}, uploads in progress {uploads}")?;
     writeln!(out, "checked: extents {extents}, bytes {payload_bytes}")?;
+    if unchecked_extents > 0 {
+        writeln!(
+            out,
+            "not checked, since they are on a remote: extents {unchecked_extents}, bytes {unchecked_bytes}"
+        )?;
+    }
     match report.findings.len() {
+        0 if unchecked_extents > 0 => writeln!(
+            out,
+            "nothing is wrong with what was checked; siltstone-tools remote audit looks for the copies of the rest, and the scrub of the \
+             server reads samples of it"
+        ),
         0 => writeln!(out, "nothing is wrong"),
         1 => writeln!(out, "1 finding"),
         many => writeln!(out, "{many} findings"),
@@ -46,8 +67,18 @@ fn write_text(report: &VerifyReport, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn describe(report: &VerifyReport) -> Value {
-    let VerifyCounts { segments, log_files, checkpoints, buckets, versions, uploads, extents, payload_bytes } =
-        report.counts;
+    let VerifyCounts {
+        segments,
+        log_files,
+        checkpoints,
+        buckets,
+        versions,
+        uploads,
+        extents,
+        payload_bytes,
+        ..
+    } = report.counts;
+    let VerifyCounts { unchecked_extents, unchecked_bytes, .. } = report.counts;
     json!({
         "findings": report.findings.iter().map(finding).collect::<Value>(),
         "notes": report.notes.iter().map(note).collect::<Value>(),
@@ -61,6 +92,8 @@ fn describe(report: &VerifyReport) -> Value {
             "uploads": uploads,
             "extents": extents,
             "payload_bytes": payload_bytes,
+            "unchecked_extents": unchecked_extents,
+            "unchecked_bytes": unchecked_bytes,
         },
     })
 }

@@ -23,7 +23,7 @@ use crate::fs::{File, Fs, ReadOnlyFs, SubdirFs};
 use crate::index::Index;
 use crate::log::{Damage, LogError, Segment};
 use crate::store::loader::{StoreLoader, store_id};
-use crate::store::verify::{Finding, verify};
+use crate::store::verify::{VerifyReport, verify};
 use crate::store::{Progress, ProgressStep};
 use backup_pins::{BackupPins, slot_pin};
 use expected_extents::{ExpectedExtents, findings_with_owners};
@@ -317,7 +317,7 @@ impl<'a> BackupRun<'a> {
     fn check(&mut self, metadata: &CopiedMetadata) -> Result<(), BackupError> {
         self.step(ProgressStep::CheckCopy, 0, 0);
         if self.options.verify {
-            let found = verify_copy(&self.to, self.progress)?;
+            let found = verify_copy(&self.to, self.progress)?.findings;
             return if found.is_empty() { Ok(()) } else { Err(BackupError::Findings(found)) };
         }
         let found = self.read_copy(&self.to)?;
@@ -337,9 +337,9 @@ impl<'a> BackupRun<'a> {
     }
 }
 
-/// The findings of a check of every checksum in `fs`.
-fn verify_copy(fs: &dyn Fs, progress: &mut dyn FnMut(Progress)) -> Result<Vec<Finding>, BackupError> {
+/// A check of every checksum in `fs`.
+fn verify_copy(fs: &dyn Fs, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport, BackupError> {
     let mut pass =
         |p: Progress| progress(Progress { step: ProgressStep::CheckCopy, done: p.done, total: p.total });
-    Ok(verify(fs, &mut pass)?.findings)
+    Ok(verify(fs, &mut pass)?)
 }

@@ -55,6 +55,8 @@ pub struct RestoreReport {
     pub with_users: bool,
     /// Findings of the check of the restored store.
     pub findings: Vec<Finding>,
+    /// Bytes of objects that are on a remote, and were not checked.
+    pub unchecked_bytes: u64,
 }
 
 /// A failed backup or restore.

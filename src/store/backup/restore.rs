@@ -41,8 +41,15 @@ pub fn restore(
     let files = copy_all(&from, target, with_users, progress)?;
     // The check takes the lock itself.
     drop(lock);
-    let findings = verify_copy(target, progress)?;
-    Ok(RestoreReport { taken: current.taken, sequence: current.sequence, files, with_users, findings })
+    let report = verify_copy(target, progress)?;
+    Ok(RestoreReport {
+        taken: current.taken,
+        sequence: current.sequence,
+        files,
+        with_users,
+        findings: report.findings,
+        unchecked_bytes: report.counts.unchecked_bytes,
+    })
 }
 
 fn lock(target: &dyn Fs) -> Result<Box<dyn Lock>, BackupError> {

@@ -101,10 +101,10 @@ impl<'a> ObjectVerifier<'a> {
 
     fn check_owned(&mut self, owned: &OwnedExtent<'_>) {
         self.overlap_check.add(&owned.extent);
-        if self.remote.contains(&owned.extent.segment) {
-            return;
-        }
         let whole = ExtentRef { skip: 0, take: owned.extent.payload_len, ..owned.extent };
+        if self.remote.contains(&owned.extent.segment) {
+            return self.count_unchecked(whole);
+        }
         let damage = match self.shared.get(&whole) {
             Some(known) => known.clone(),
             None => self.check_extent(owned),
@@ -115,6 +115,15 @@ impl<'a> ObjectVerifier<'a> {
         let owner = || NamedOwner::new(&self.store, &self.bucket.name, owned.key, owned.which);
         let findings = damage.into_iter().map(|damage| Finding { damage, owner: Some(owner()) });
         self.report.findings.extend(findings);
+    }
+
+    /// Counts an extent whose bytes may be on a remote alone.
+    fn count_unchecked(&mut self, whole: ExtentRef) {
+        let is_counted = whole.shared && self.shared.insert(whole, Vec::new()).is_some();
+        if !is_counted {
+            self.report.counts.unchecked_extents += 1;
+            self.report.counts.unchecked_bytes += u64::from(whole.payload_len);
+        }
     }
 
     fn check_extent(&mut self, owned: &OwnedExtent<'_>) -> Vec<Damage> {

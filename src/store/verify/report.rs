@@ -127,6 +127,10 @@ pub struct VerifyCounts {
     pub extents: u64,
     /// Bytes of their payloads.
     pub payload_bytes: u64,
+    /// Extents whose bytes may be on a remote alone, and were not checked; a shared one counts once.
+    pub unchecked_extents: u64,
+    /// Bytes of their payloads.
+    pub unchecked_bytes: u64,
 }
 
 /// The reason why a check is impossible.
