@@ -17,13 +17,15 @@ use siltstone::log::{list_numbers, open_file};
 use siltstone::remote::probe::{ProbeReport, ProbeSize, nonce, probe};
 use siltstone::remote::{NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote, read_mark};
 use siltstone::store::{
-    Progress, ShipError, audit_remote, delete_strangers, divergent_changes, log_lag, remote_reach,
-    restore_from_remote, restore_from_remote_at,
+    Progress, ShipError, audit_copies, audit_remote, delete_strangers, divergent_changes, log_lag,
+    remote_reach, restore_from_remote, restore_from_remote_at,
 };
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
-use report::{Contents, write_audit, write_divergent, write_probe, write_restored, write_status};
+use report::{
+    Contents, write_audit, write_divergent, write_marked, write_probe, write_restored, write_status,
+};
 
 pub(crate) const HELP: &str = "\
 A remote is a bucket and a prefix on another S3 server. The section [remote] of the configuration file names it:
@@ -41,7 +43,7 @@ Examples:
   siltstone-tools remote --config siltstone.toml probe
       Find out by trying for which modes the remote is fit.
   siltstone-tools --data-dir /srv/objects remote --config /etc/siltstone.toml init
-      Probe it, and mark it as that of the store in /srv/objects.
+      Probe it, and mark it as that of the store in /srv/objects. The server may run; it has run once, so that there is a store.
   siltstone-tools --json remote --config siltstone.toml status | jq .segments
 
   siltstone-tools --data-dir /srv/objects remote --config /etc/siltstone.toml restore
@@ -51,19 +53,24 @@ Examples:
   siltstone-tools --data-dir /srv/objects remote --config /etc/siltstone.toml divergent
       List what this host took after the last piece of the log that another host has adopted. The server may not run.
 
-  siltstone-tools remote --config siltstone.toml audit
-      List objects that are missing, and those that nothing needs; a server may be at work.
+  siltstone-tools --data-dir /srv/objects remote --config siltstone.toml audit
+      List objects that are missing, and those that nothing needs; a server may be at work. Without a log on the remote the data directory
+      names the copies.
 
   siltstone-tools remote key /etc/siltstone/remote-encryption.key
       Make a key. The section names its file as encryption_key_file; init comes after it.
 
 Exit status:
-  0  success; for probe: fit for all modes; for audit: no findings are left; for divergent: nothing is divergent
-  1  the remote is unfit for a mode, or belongs to another store, or to none, or something is found or divergent
+  0  success; for probe and init: fit for all modes; for audit: no findings are left; for divergent: nothing is divergent
+  1  the remote is unfit for a mode (init marks it nevertheless, unless it is unfit for all), or belongs to another store, or to none, or
+     something is found or divergent
   2  the remote or the store could not be asked, or wrong arguments";
 
 /// The longest time of one call.
 const WITHIN: Duration = Duration::from_secs(30);
+/// The answer where the data directory is empty.
+const NO_STORE: &str = "there is no store: start the server once with this data directory, which makes one, and then run init; the server may go on \
+                        running";
 /// The longest configuration or key file.
 const FILE_MAX_BYTES: u64 = 1024 * 1024;
 
@@ -179,7 +186,7 @@ pub(crate) fn run(
         RemoteCommand::Restore(arguments) => {
             restore(&place, data_dir, arguments.at.map(Moment::time), json, out)
         }
-        RemoteCommand::Audit(arguments) => audit(&place, arguments.delete, json, out),
+        RemoteCommand::Audit(arguments) => audit(&place, data_dir, arguments.delete, json, out),
         RemoteCommand::Probe(size) => {
             let report = place.probe(size, json)?;
             write_probe(&report, &place.name, json, out)?;
@@ -222,7 +229,7 @@ fn small_file(path: &Path) -> Result<String, String> {
 pub(crate) fn store_in(data_dir: &Path) -> Result<StoreId, Failure> {
     let (fs, failed) = (OsFs::new(data_dir), |why: String| Failure::of(data_dir.display(), why));
     let numbers = list_numbers(&fs, FileKind::Log).map_err(|error| failed(error.to_string()))?;
-    let newest = numbers.last().ok_or_else(|| failed("there is no store".to_owned()))?;
+    let newest = numbers.last().ok_or_else(|| failed(NO_STORE.to_owned()))?;
     let opened = open_file(&fs, FileKind::Log, *newest, None).map_err(|error| failed(error.to_string()))?;
     Ok(opened.1.store)
 }
@@ -235,7 +242,7 @@ fn init(
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
     if let Some(mark) = place.mark()? {
-        return place.judge_owner(&mark, store).map(|()| Outcome::Success);
+        return place.judge_mark(&mark, store, json, out);
     }
     let report = place.probe(size, json)?;
     write_probe(&report, &place.name, json, out)?;
@@ -253,7 +260,10 @@ fn init(
     }
     // A remote that ignores conditions may have taken two.
     let mark = place.mark()?.ok_or_else(|| Failure::of(&place.name, "the mark that was put is missing"))?;
-    place.judge_owner(&mark, store).map(|()| Outcome::Success)
+    if mark.store != *store {
+        return place.judge_mark(&mark, store, json, out);
+    }
+    Ok(if mark.decides_races { Outcome::Success } else { Outcome::Findings })
 }
 
 /// Makes a store from the log on the remote.
@@ -279,15 +289,27 @@ fn restore(
     Ok(Outcome::Success)
 }
 
-/// Compares the objects with those that the log names, and deletes strangers where it is told to.
+/// Compares the objects with those that the log names, and deletes strangers where it is told to. Without a log the data directory names the
+/// copies.
 fn audit(
     place: &RemotePlace<'_>,
+    data_dir: &Path,
     deletes: bool,
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
     let failed = |error: ShipError| Failure::of(&place.name, error);
-    let found = audit_remote(place.remote).map_err(failed)?;
+    let found = match audit_remote(place.remote) {
+        Err(ShipError::NoLog) if deletes => {
+            let why = "--delete needs a log on the remote, which tells what nothing needs: the data directory may be an old copy";
+            return Err(Failure::of(&place.name, why));
+        }
+        Err(ShipError::NoLog) => {
+            let copies = audit_copies(place.remote, &OsFs::new(data_dir));
+            copies.map_err(|error| Failure::of(data_dir.display(), error))?
+        }
+        found => found.map_err(failed)?,
+    };
     if deletes {
         delete_strangers(place.remote, &found).map_err(failed)?;
     }
@@ -345,16 +367,22 @@ impl RemotePlace<'_> {
         read_mark(self.remote, WITHIN).map_err(failed)
     }
 
-    fn judge_owner(&self, mark: &RemoteMark, store: &StoreId) -> Result<(), Failure> {
-        if mark.store == *store {
-            return Ok(());
-        }
-        Err(Failure::of(&self.name, "it belongs to another store: choose another prefix"))
+    /// Tells whose the remote is, and for which modes its mark says that it is fit.
+    fn judge_mark(
+        &self,
+        mark: &RemoteMark,
+        store: &StoreId,
+        json: bool,
+        out: &mut dyn Write,
+    ) -> Result<Outcome, Failure> {
+        write_marked(mark, mark.store == *store, &self.name, json, out)?;
+        let is_good = mark.store == *store && mark.decides_races;
+        Ok(if is_good { Outcome::Success } else { Outcome::Findings })
     }
 
     fn probe(&self, size: &ProbeArguments, json: bool) -> Result<ProbeReport, Failure> {
         let mut meter = Meter::of_steps(json);
-        let size = ProbeSize { rounds: size.rounds, racers: size.racers };
+        let size = ProbeSize { rounds: size.rounds, racers: size.racers, settle: ProbeSize::SETTLE };
         let report = probe(self.bare, size, |step, done, all| meter.update(step, done, all));
         meter.finish();
         report.map_err(|why| Failure::of(&self.name, why))

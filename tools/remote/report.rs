@@ -145,8 +145,31 @@ fn describe_probe(report: &ProbeReport, place: &str) -> Value {
         "checks": report.checks.iter().map(check).collect::<Vec<_>>(),
         "fit": modes,
         "why": report.first_problem(),
+        "confidence": report.one_bad_race_in().map(|races| json!({ "level": 0.95, "one_bad_race_in": races })),
         "left": report.left,
     })
+}
+
+/// Tells whose a remote is that is marked already.
+pub(super) fn write_marked(
+    mark: &RemoteMark,
+    is_own: bool,
+    place: &str,
+    json: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if json {
+        let told = json!({
+            "remote": place, "own": is_own, "made": mark.made.to_iso8601(), "decides_races": mark.decides_races,
+        });
+        return show::json(out, &told);
+    }
+    writeln!(out, "remote: {place}")?;
+    if !is_own {
+        return writeln!(out, "it belongs to another store: choose another prefix");
+    }
+    let fit = if mark.decides_races { "tier, ship, takeover" } else { "tier and ship, and not for takeover" };
+    writeln!(out, "it was marked for this store at {}, as fit for {fit}", mark.made.to_iso8601())
 }
 
 pub(super) fn write_audit(
