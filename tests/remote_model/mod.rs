@@ -74,6 +74,8 @@
 //!   no host that writes otherwise ([`Safeguard::ClaimsAgain`]). It finds a cut that landed meanwhile after its claim, as others do.
 //! - **A host that has lost a claim looks at the log again** before it claims another, and one that was taken over sets its changes aside
 //!   and follows. Otherwise hosts fence one another, until none is left ([`Safeguard::LosersLook`], [`Safeguard::LosersFollow`]).
+//! - **A 404 is no end where a witness speaks for more.** A remote that hides parcels for a while ends the log of a takeover early; the sign
+//!   of life and a listing tell ([`hidden`]).
 //!
 //! # Limits of the model
 //!
@@ -87,6 +89,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 mod explorer;
+mod hidden;
 mod invariants;
 mod objects;
 mod protocol;

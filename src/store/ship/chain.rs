@@ -34,6 +34,14 @@ pub enum ShipError {
         /// Its fault.
         why: String,
     },
+    /// Something speaks for an object that the remote does not show.
+    #[error("the remote does not show {name}, which would be given up: {why}")]
+    Hidden {
+        /// The name of the object.
+        name: String,
+        /// What speaks for it.
+        why: String,
+    },
     /// The own disk failed.
     #[error("the disk failed: {0}")]
     Disk(String),
@@ -100,6 +108,13 @@ impl Chain {
         let reign = self.reigns.iter().find(|(reign, _)| *reign == epoch);
         let is_adopted = |(_, cut): &(u64, Option<Cut>)| cut.is_none_or(|cut| counter <= cut.last);
         epoch < self.root.epoch || reign.is_some_and(is_adopted)
+    }
+
+    /// The reign and the number of the last parcel of the log, and its end, by the heads after the root.
+    pub(super) fn end_of(&self, heads: &[ParcelHead], end: LogPosition) -> (u64, u64, LogPosition) {
+        let found = heads.last().filter(|head| head.end.sequence > self.root.covered.sequence);
+        let found = found.map(|head| (head.epoch, head.counter, end));
+        found.unwrap_or((self.root.epoch, self.root.after, self.root.covered))
     }
 
     /// The last group of a reign that counts: a cut may adopt a parcel in part.
@@ -215,14 +230,6 @@ impl RemoteLog<'_> {
         let groups =
             groups.map_err(|error| ShipError::damaged(Parcel::name(head.epoch, head.counter), &error))?;
         Ok(groups.iter().any(|(group, _)| at.is_some_and(|at| group.header().time > at)))
-    }
-
-    /// The end of the log of a chain.
-    pub(super) fn end(&self, chain: &Chain) -> Result<(u64, u64, LogPosition), ShipError> {
-        let (heads, end) = self.heads(chain, None)?;
-        let found = heads.last().filter(|head| head.end.sequence > chain.root.covered.sequence);
-        let found = found.map(|head| (head.epoch, head.counter, end));
-        Ok(found.unwrap_or((chain.root.epoch, chain.root.after, chain.root.covered)))
     }
 
     /// A whole parcel.

@@ -9,6 +9,7 @@
 
 use super::ReignError;
 use super::chain::{Chain, RemoteLog, ShipError};
+use super::witness::{FoundEnd, check_end};
 use crate::base::{Entropy, Timestamp};
 use crate::format::{Claim, Cut, LogPosition, RETURN, ReturnPoint, SEALED_LINE_MAX_BYTES};
 use crate::fs::Fs;
@@ -63,7 +64,7 @@ impl ClaimedReign {
         let cut = match log.newest_cut(epoch - 1)? {
             None => Cut { store, epoch, former: 0, last: 0, end: LogPosition::default() },
             Some(former) => {
-                let (last, end) = adopted(log, &former)?;
+                let (last, end) = adopted(log, epoch, &former)?;
                 Cut { store, epoch, former: former.epoch, last, end }
             }
         };
@@ -108,10 +109,19 @@ impl ClaimedReign {
     }
 }
 
-/// The last parcel of a reign, and the end of the log that it has adopted and continued.
-fn adopted(log: &RemoteLog<'_>, reign: &Cut) -> Result<(u64, LogPosition), ShipError> {
-    let Some(chain) = log.chain(reign)? else { return Ok((0, reign.end)) };
-    let (epoch, counter, end) = log.end(&chain)?;
+/// The last parcel of a reign, and the end of the log that it has adopted and continued, for a reign with that claim.
+///
+/// # Errors
+/// [`ShipError::Hidden`] where something speaks for a longer log.
+fn adopted(log: &RemoteLog<'_>, claim: u64, reign: &Cut) -> Result<(u64, LogPosition), ShipError> {
+    let found = FoundEnd { epoch: reign.epoch, last: 0, end: reign.end, has_root: false };
+    let Some(chain) = log.chain(reign)? else {
+        check_end(log, claim, found, None)?;
+        return Ok((0, reign.end));
+    };
+    let (heads, end) = log.heads(&chain, None)?;
+    check_end(log, claim, FoundEnd::of(reign.epoch, &chain, &heads, end), None)?;
+    let (epoch, counter, end) = chain.end_of(&heads, end);
     // What an earlier reign ends with is all that this one has.
     Ok((if epoch == reign.epoch { counter } else { 0 }, end))
 }

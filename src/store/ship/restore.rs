@@ -5,6 +5,7 @@ use std::io;
 use super::chain::{Chain, RemoteLog, ShipError, disk, get, missing};
 use super::parcel_applier::{ParcelApplier, learn_copy};
 use super::reign::{NewestReign, RETURN_FILE, chain_at};
+use super::witness::{FoundEnd, check_end};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{Clock, Timestamp};
 use crate::format::{
@@ -86,8 +87,17 @@ fn restore(
     }
     let log = RemoteLog { remote, store: store_of(remote)? };
     let (chain, newest) = chain_at(&log, at.unwrap_or(Timestamp::from_millis(u64::MAX)))?;
-    let (heads, _) = log.heads(&chain, at)?;
-    restore_up_to((log, fs), (&chain, &heads), (at, newest), clock, progress)
+    let (heads, end) = log.heads(&chain, at)?;
+    let found = FoundEnd::of(newest.epoch, &chain, &heads, end);
+    let is_cut_short = match check_end(&log, log.newest_claim()? + 1, found, None) {
+        // Who asks for a time goes without what came after it.
+        Err(ShipError::Hidden { name, why }) if at.is_some() => {
+            log::warn!("{name} is given up, which the remote does not show: {why}");
+            true
+        }
+        checked => checked.map(|()| false)?,
+    };
+    restore_up_to((log, fs), (&chain, &heads), (at, newest, is_cut_short), clock, progress)
 }
 
 /// Makes the store that a chain with the heads of its parcels describes, in a directory without files of a store.
@@ -98,13 +108,13 @@ pub(super) fn restore_chain(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RemoteRestoreReport, ShipError> {
     let newest = NewestReign { epoch: chain.root.epoch, covered: chain.root.covered.sequence };
-    restore_up_to((log, fs), (chain, heads), (None, newest), clock, progress)
+    restore_up_to((log, fs), (chain, heads), (None, newest, false), clock, progress)
 }
 
 fn restore_up_to(
     (log, fs): (RemoteLog<'_>, &dyn Fs),
     (chain, heads): (&Chain, &[ParcelHead]),
-    (at, newest): (Option<Timestamp>, NewestReign),
+    (at, newest, is_cut_short): (Option<Timestamp>, NewestReign, bool),
     clock: &dyn Clock,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RemoteRestoreReport, ShipError> {
@@ -116,6 +126,7 @@ fn restore_up_to(
         at,
         newest,
         gives_up: false,
+        is_cut_short,
         last: (chain.root.epoch, chain.root.after),
         applier: ParcelApplier::new(log, fs, chain.root.covered),
         report: RemoteRestoreReport { time: chain.root.made, ..RemoteRestoreReport::default() },
@@ -148,6 +159,8 @@ struct Restore<'a> {
     newest: NewestReign,
     /// Whether a group was left out that is younger than the time.
     gives_up: bool,
+    /// Whether something speaks for a longer log than the remote shows.
+    is_cut_short: bool,
     /// The reign and the number of the parcel with the last group.
     last: (u64, u64),
     applier: ParcelApplier<'a>,
@@ -227,7 +240,7 @@ impl Restore<'_> {
             }
         }
         // Not all that the newest root covers is in parcels after an older one.
-        if self.gives_up || self.newest.covered > self.applier.end.sequence {
+        if self.gives_up || self.is_cut_short || self.newest.covered > self.applier.end.sequence {
             self.note_return_point()?;
         }
         // The groups say how long their file was.
