@@ -1,4 +1,5 @@
-//! The thread that sends segments to the remote and gives their local bytes back. It also probes the remote every week.
+//! The thread that sends segments to the remote and gives their local bytes back. It also lists their copies every day, and probes the
+//! remote every week.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use log::{error, info, warn};
 use siltstone::base::OsEntropy;
-use siltstone::store::{RemoteProbed, Store, StoreError, TierProgress};
+use siltstone::store::{RemoteProbed, Store, StoreError};
 
 use super::CliError;
 use super::outbound_thread::OutboundThread;
@@ -60,19 +61,21 @@ impl TierLoop<'_> {
     fn run(&mut self) {
         let mut pause = Duration::ZERO;
         while self.stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-            pause = match self.store.tier_step(&OsEntropy) {
-                Ok(done) => self.succeeded(done),
+            // Copies that are gone come first: what is given back needs them.
+            let inspected = self.store.inspect_copies();
+            pause = match self.store.tier_step(&OsEntropy).and_then(|done| Ok((done, inspected?))) {
+                Ok((done, more)) => self.succeeded(done.more || more),
                 Err(problem) => self.failed(&problem),
             };
             self.store.probe_remote(&OsEntropy).iter().for_each(tell);
         }
     }
 
-    fn succeeded(&mut self, done: TierProgress) -> Duration {
+    fn succeeded(&mut self, more: bool) -> Duration {
         if self.failing.take().is_some() {
             info!("the remote answers again");
         }
-        if done.more { Duration::ZERO } else { STEP_INTERVAL }
+        if more { Duration::ZERO } else { STEP_INTERVAL }
     }
 
     /// An outage of hours is one line of the log.

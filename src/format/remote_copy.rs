@@ -49,9 +49,17 @@ pub struct RemoteCopy {
 }
 
 impl RemoteCopy {
+    /// The beginning of the names of all copies.
+    pub const PREFIX: &str = "segment/";
+
     /// Its name below the prefix of the remote.
     pub fn name(&self, segment: u64) -> String {
         format!("segment/{:016x}/{segment:016x}-{:08x}", self.epoch, self.nonce)
+    }
+
+    /// The nonce that its put has.
+    pub fn put_nonce(&self) -> String {
+        format!("{:08x}", self.nonce)
     }
 }
 

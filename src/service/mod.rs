@@ -29,7 +29,8 @@ use crate::base::{Clock, Entropy, Timestamp};
 use crate::mirror::Mirrors;
 pub use crate::mirror::{MirrorFigures, MirrorRefusal, MirrorState, OccupiedBucket};
 pub use crate::ops::{
-    CommitFigures, DamagedObject, Health, LifecycleEffect, PreviewCount, ShipFigures, TierFigures, Usage,
+    CommitFigures, CopyFindings, DamagedObject, Health, LifecycleEffect, PreviewCount, ShipFigures,
+    TierFigures, Usage,
 };
 use crate::ops::{Context, LifecycleFigures};
 use crate::s3::cors::CorsHeaders;

@@ -5,7 +5,7 @@ use super::audit::AuditRecord;
 use super::users::{UserError, check};
 use crate::auth::{Action, Identity};
 use crate::mirror::MirrorFigures;
-use crate::ops::{FollowerFigures, ShipFigures, TierFigures};
+use crate::ops::{CopyFindings, FollowerFigures, ShipFigures, TierFigures};
 use crate::s3::Request;
 use crate::webhook::TargetState;
 
@@ -18,6 +18,8 @@ pub struct OutboundStatus {
     pub webhooks: Vec<TargetState>,
     /// The segments on the remote; `None` without one.
     pub tier: Option<TierFigures>,
+    /// What the comparisons of their copies have found.
+    pub copies: CopyFindings,
     /// The log on the remote; `None` where it stays here.
     pub ship: Option<ShipFigures>,
 }
@@ -60,6 +62,7 @@ impl Service {
             mirrors: self.mirrors.iter().map(|mirror| status(mirror.figures())).collect(),
             webhooks: self.webhook_states(),
             tier: store.tier_figures(),
+            copies: store.copy_findings().unwrap_or_default(),
             ship: store.ship_figures(),
         })
     }

@@ -97,6 +97,14 @@ impl Service {
         if followers.iter().any(starts_over) {
             told += "A follower of the log starts over, since the log was not kept for so long: see the metrics.\n";
         }
+        if let Some(lost) =
+            self.context.store.copy_findings().map(|found| found.lost.len()).filter(|lost| *lost > 0)
+        {
+            told += &format!(
+                "{lost} copies of segments on the remote are gone or changed, and their bytes are not all on this disk, so that reads of \
+                 their objects fail. The server's log names them.\n"
+            );
+        }
         told + undecided_remote(shipped_to)
     }
 
@@ -115,6 +123,7 @@ impl Service {
         }
         metrics::segment_bytes(&mut page, self.context.store.segment_bytes());
         metrics::remote(&mut page, &self.context.store.tier_figures().unwrap_or_default());
+        metrics::remote_copies(&mut page, &self.context.store.copy_findings().unwrap_or_default());
         metrics::remote_probe(&mut page, self.context.store.remote_probed().as_ref());
         metrics::remote_requests(&mut page, &self.context.store.remote_requests());
         metrics::ship(&mut page, &self.context.store.ship_figures().unwrap_or_default());

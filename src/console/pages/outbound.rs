@@ -9,8 +9,8 @@ use super::{Page, View, html, see_other};
 use crate::base::Timestamp;
 use crate::s3::Response;
 use crate::service::{
-    MirrorRefusal, MirrorState, MirrorStatus, OccupiedBucket, OutboundStatus, ShipFigures, TargetState,
-    TierFigures,
+    CopyFindings, MirrorRefusal, MirrorState, MirrorStatus, OccupiedBucket, OutboundStatus, ShipFigures,
+    TargetState, TierFigures,
 };
 
 #[derive(Template)]
@@ -64,7 +64,7 @@ fn respond(view: &View<'_>, status: u16, message: Option<String>) -> Result<Resp
 }
 
 fn sections(outbound: &OutboundStatus) -> Vec<OutboundSection> {
-    let tier = outbound.tier.as_ref().map(of_tier);
+    let tier = outbound.tier.as_ref().map(|figures| of_tier(figures, &outbound.copies));
     let ship = outbound.ship.as_ref().map(of_ship);
     let mirrors = outbound.mirrors.iter().map(of_mirror);
     mirrors.chain(outbound.webhooks.iter().map(of_webhook)).chain(tier).chain(ship).collect()
@@ -146,11 +146,15 @@ fn of_webhook(target: &TargetState) -> OutboundSection {
     }
 }
 
-fn of_tier(figures: &TierFigures) -> OutboundSection {
+fn of_tier(figures: &TierFigures, copies: &CopyFindings) -> OutboundSection {
+    let lost = copies.lost.len();
+    let error = (lost > 0).then(|| {
+        format!("{lost} copies there are gone or changed, and their bytes are not all on this disk")
+    });
     OutboundSection {
         title: "Objects on the remote".to_owned(),
         state: format!("{} segments", figures.remote_segments),
-        error: None,
+        error,
         rows: vec![
             ("Bytes on the remote", text::size(figures.remote_bytes)),
             ("Of these also on this disk", text::size(figures.cached_bytes)),
@@ -158,6 +162,7 @@ fn of_tier(figures: &TierFigures) -> OutboundSection {
             ("Segments not yet sent", figures.waiting_segments.to_string()),
             ("Segments to be deleted there", figures.dropped_segments.to_string()),
             ("Sent since the start", text::size(figures.sent_bytes)),
+            ("Sent again, since they were gone there", copies.resent.to_string()),
             (
                 "Read from the remote since the start",
                 format!("{}, in {} reads", text::size(figures.fetched_bytes), figures.fetches),
@@ -217,9 +222,14 @@ mod tests {
     fn the_remote_is_shown_with_its_figures() {
         let tier =
             TierFigures { remote_segments: 3, remote_bytes: 5 << 20, fetches: 7, ..TierFigures::default() };
-        let shown = of_tier(&tier);
+        let shown = of_tier(&tier, &CopyFindings::default());
         assert_eq!((shown.state.as_str(), shown.rows[0].1.as_str()), ("3 segments", "5.0 MiB"));
         assert!(shown.rows.iter().any(|(_, value)| value.ends_with("in 7 reads")), "{shown:?}");
+        let copies = CopyFindings {
+            lost: vec![("segment/1".to_owned(), "gone".to_owned())],
+            ..CopyFindings::default()
+        };
+        assert!(of_tier(&tier, &copies).error.is_some_and(|error| error.starts_with("1 copies")));
         let late = ShipFigures {
             epoch: 2,
             waiting_groups: 9,

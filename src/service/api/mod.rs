@@ -15,7 +15,7 @@ use super::access_log::RequestLogEntry;
 use super::users::{GrantEntry, UserChange, UserError, check};
 use crate::auth::{Action, Identity, KeyPair};
 use crate::base::Timestamp;
-use crate::ops::RemoteProbed;
+use crate::ops::{CopyFindings, RemoteProbed};
 use crate::s3::{Dialect, Method, QueryParams, Request, Response, ResponseBody, S3Error, uri};
 use quotas::QuotaHolder;
 use webhooks::webhook_document;
@@ -24,6 +24,8 @@ use webhooks::webhook_document;
 const DESCRIPTION: &str = include_str!("openapi.json");
 /// Bytes of a request body.
 const BODY_MAX_BYTES: usize = 64 << 10;
+/// The most lost copies that the state names.
+const LOST_SHOWN_MAX: usize = 100;
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -256,11 +258,23 @@ impl Service {
                     "damaged_extents": health.scrub.bad,
                 },
                 "remote_probe": self.context.store.remote_probed().as_ref().map(probe_document),
+                "remote_copies": self.context.store.copy_findings().as_ref().map(copies_document),
                 "webhooks": self.webhook_states().iter().map(webhook_document).collect::<Vec<_>>(),
                 "damage": health.damage.iter().map(ToString::to_string).collect::<Vec<_>>(),
             }),
         ))
     }
+}
+
+/// What the comparisons of the copies on the remote have found.
+fn copies_document(found: &CopyFindings) -> Value {
+    let lost = |(name, why): &(String, String)| json!({ "name": name, "problem": why });
+    json!({
+        "listed": found.listed.map(Timestamp::to_iso8601),
+        "lost": found.lost.iter().take(LOST_SHOWN_MAX).map(lost).collect::<Vec<_>>(),
+        "lost_count": found.lost.len(),
+        "resent": found.resent,
+    })
 }
 
 /// The outcome of the last probe of the remote.

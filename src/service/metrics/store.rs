@@ -6,8 +6,8 @@ use super::Exposition;
 use crate::base::Timestamp;
 use crate::base::memory::MemoryUsage;
 use crate::ops::{
-    BucketUsage, CommitFigures, FollowerFigures, Health, RemoteProbed, RequestFigures, ShipFigures,
-    TierFigures, Usage,
+    BucketUsage, CommitFigures, CopyFindings, FollowerFigures, Health, RemoteProbed, RequestFigures,
+    ShipFigures, TierFigures, Usage,
 };
 use crate::service::standby::StandbyState;
 
@@ -122,6 +122,17 @@ pub(in crate::service) fn remote(page: &mut Exposition, figures: &TierFigures) {
         "Bytes that were sent to the remote.",
         figures.sent_bytes,
     );
+}
+
+/// Adds what the comparisons of the copies on the remote have found; zeros without a remote.
+pub(in crate::service) fn remote_copies(page: &mut Exposition, found: &CopyFindings) {
+    let help = "The end of the last listing of the copies on the remote; 0 before the first since the start.";
+    let listed = found.listed.map_or(0, Timestamp::as_secs);
+    page.single("remote_listing_timestamp_seconds", "gauge", help, listed);
+    let help = "Copies on the remote that are gone or changed, and whose bytes are not all on this disk.";
+    page.single("remote_lost_segments", "gauge", help, found.lost.len() as u64);
+    let help = "Copies on the remote that were gone or changed, and were sent again.";
+    page.single("remote_resent_segments_total", "counter", help, found.resent);
 }
 
 /// Adds the outcome of the last probe of the remote; zeros before the first, and without a remote.

@@ -89,6 +89,28 @@ impl Store {
         segment: &Arc<Segment>,
         extents: &SealedExtents,
     ) -> Result<u64, StoreError> {
+        let suspects = self.suspects(segment, extents)?;
+        if suspects.is_empty() { Ok(0) } else { self.list_suspects(segment, &suspects) }
+    }
+
+    /// Whether all these extents that lie in an immutable segment are in its file, and good. Nothing is listed.
+    ///
+    /// # Errors
+    /// Of the disk, if the segment cannot be read at all.
+    pub(in crate::store) fn has_all(
+        &self,
+        segment: &Arc<Segment>,
+        extents: &SealedExtents,
+    ) -> Result<bool, StoreError> {
+        Ok(self.suspects(segment, extents)?.is_empty())
+    }
+
+    /// The extents of a segment that are not as they were written.
+    fn suspects(
+        &self,
+        segment: &Arc<Segment>,
+        extents: &SealedExtents,
+    ) -> Result<HashSet<ExtentLocation>, StoreError> {
         let extents = extents.of(segment.id);
         let failed = |error: LogError| self.shared.failed(error);
         let mut sweep = Sweep::new(segment.clone(), self.shared.store).map_err(failed)?;
@@ -98,7 +120,7 @@ impl Store {
                 suspects.insert(extent.location());
             }
         }
-        if suspects.is_empty() { Ok(0) } else { self.list_suspects(segment, &suspects) }
+        Ok(suspects)
     }
 
     /// Checks suspects closely, for each record that refers to them. Returns the number of bad ones.

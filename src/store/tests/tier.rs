@@ -11,7 +11,10 @@ use crate::format::{CopyPhase, RemoteMark, UNIT_BYTES, segment_path, tables_path
 use crate::fs::Fs;
 use crate::fs::sim::CrashPolicy;
 use crate::remote::sim::{RemoteCall, RemoteFault, SimRemote};
-use crate::remote::{EncryptedRemote, EncryptionKey, EncryptionKeys, NewObject, Remote};
+use crate::remote::{
+    EncryptedRemote, EncryptionKey, EncryptionKeys, NewObject, ObjectPart, PartStream, Remote, RemoteError,
+    RemoteObject, RequestsByCall,
+};
 use crate::store::verify::NoteKind;
 
 const LEN: usize = 700_000;
@@ -463,6 +466,83 @@ pub(super) fn a_slow_remote_holds_a_reader_for_some_two_seconds() {
     store.close();
 }
 
+/// A remote that accepts each request for bytes, and answers none.
+struct SilentRemote(SimRemote);
+
+impl Remote for SilentRemote {
+    fn put(&self, object: &NewObject<'_>, within: Duration) -> Result<RemoteObject, RemoteError> {
+        self.0.put(object, within)
+    }
+
+    fn head(&self, name: &str, within: Duration) -> Result<Option<RemoteObject>, RemoteError> {
+        self.0.head(name, within)
+    }
+
+    fn get_part(&self, name: &str, range: Range<u64>, within: Duration) -> Result<ObjectPart, RemoteError> {
+        if name == RemoteMark::NAME {
+            return self.0.get_part(name, range, within);
+        }
+        std::thread::sleep(within);
+        self.0.fail_next(RemoteCall::Get, RemoteFault::Slow);
+        self.0.get_part(name, range, within)
+    }
+
+    fn open_stream(
+        &self,
+        name: &str,
+        range: Range<u64>,
+        within: Duration,
+    ) -> Result<PartStream, RemoteError> {
+        std::thread::sleep(within);
+        self.0.fail_next(RemoteCall::Get, RemoteFault::Slow);
+        self.0.open_stream(name, range, within)
+    }
+
+    fn delete(&self, name: &str, within: Duration) -> Result<(), RemoteError> {
+        self.0.delete(name, within)
+    }
+
+    fn list(&self, prefix: &str, after: &str, within: Duration) -> Result<Vec<RemoteObject>, RemoteError> {
+        self.0.list(prefix, after, within)
+    }
+
+    fn requests(&self) -> RequestsByCall {
+        self.0.requests()
+    }
+}
+
+#[test]
+fn the_readers_of_a_silent_remote_fail_together() {
+    let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
+    work(&store).unwrap();
+    store.close();
+    drop(store);
+    let options = StoreOptions { segment_max_bytes: 4 * MIB, ..options() };
+    let tier: (Arc<dyn Remote>, TierOptions) = (Arc::new(SilentRemote(tiered.remote.clone())), NOTHING_LOCAL);
+    let (fs, entropy) = (Arc::new(tiered.fs.clone()), SeededEntropy::new(1));
+    let store = Store::open_tiered(fs, tiered.clock.clone(), &entropy, options, tier).unwrap();
+    store.check_remote_mark().unwrap();
+    let begun = Instant::now();
+    // A range, and a whole object, which is read ahead.
+    let read = |nth: u64| match nth % 2 {
+        0 => {
+            let found = store.find("b", "k3", Selector::Current).unwrap();
+            to_end(store.read(&found, 0..1000)?).map(drop)
+        }
+        _ => get(&store, "b", "k3").map(drop),
+    };
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..16).map(|nth| scope.spawn(move || read(nth))).collect();
+        for reader in readers {
+            assert!(matches!(reader.join().unwrap(), Err(StoreError::RemoteUnavailable(_))));
+        }
+    });
+    // One after the other they would take half a minute; together two seconds, twice where some come late.
+    assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
+    assert_eq!(store.health().damage, []);
+    store.close();
+}
+
 #[test]
 pub(super) fn a_cold_range_is_one_request_and_one_more_where_the_tables_are_lost() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
@@ -779,6 +859,9 @@ fn tools_without_the_remote_change_nothing_and_say_what_they_did_not_check() {
     assert_eq!(report.findings, []);
     let remote = report.notes.iter().filter(|note| note.kind == NoteKind::Remote).count();
     assert_eq!(remote, tiered.copies().len());
+    let counts = report.counts;
+    assert_eq!(counts.unchecked_bytes + counts.payload_bytes, 10 * (LEN as u64 + 300) + 1, "{counts:?}");
+    assert!(counts.unchecked_bytes >= 10 * LEN as u64 && counts.unchecked_extents >= 10, "{counts:?}");
     let fs: Arc<dyn Fs> = Arc::new(tiered.fs.clone());
     let compacted = compact(&fs, tiered.clock.clone(), &SeededEntropy::new(1), 4 * MIB, &mut |_| true);
     assert!(compacted.is_err_and(|error| error.to_string().contains("on a remote")));

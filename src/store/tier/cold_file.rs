@@ -4,13 +4,14 @@ use std::any::Any;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::coming::{ComingBytes, ComingRest};
 use super::residence::{LocalPieces, READ_AHEAD_MAX_BYTES, Residence, numbers};
+use super::turn::FetchTurn;
 use super::{NOT_POISONED, Tier, data_bytes};
-use crate::base::limits::{MIB, PAGE_BYTES};
+use crate::base::limits::{KIB, MIB, PAGE_BYTES};
 use crate::fs::{File, FileUsage, ReadAhead};
 use crate::remote::{PartBytes, RemoteError};
 
@@ -18,6 +19,8 @@ use crate::remote::{PartBytes, RemoteError};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The least rate at which bytes are expected, a second.
 const LEAST_BYTES_PER_SECOND: u64 = MIB;
+/// Bytes that are waited for at a time: a remote that falls silent is noticed before the time for all bytes has passed.
+const WAITED_FOR_BYTES: u64 = 64 * KIB;
 
 /// The file of a segment.
 #[derive(Clone)]
@@ -47,14 +50,24 @@ impl ColdFile {
         Ok(hole)
     }
 
-    /// Fills the holes among the bytes from the remote.
-    fn fetch(&self, copy: &LocalPieces, buf: &mut [u8], offset: u64, hole: &Range<u64>) -> io::Result<()> {
-        let turn = self.tier.turn(self.residence.segment, hole.start);
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another reader may have fetched it meanwhile.
+    /// Fills the holes among the bytes from the remote, for a reader that has arrived then.
+    fn fetch(
+        &self,
+        copy: &LocalPieces,
+        buf: &mut [u8],
+        offset: u64,
+        hole: &Range<u64>,
+        arrived: Instant,
+    ) -> io::Result<()> {
+        let mut turn = self.tier.turn(self.residence.segment, hole.start);
+        // Another reader may have fetched it meanwhile, or failed to.
         let Some(hole) = self.read_local(buf, offset)? else { return Ok(()) };
+        turn.check(self.residence.segment, arrived)?;
         let range = self.range_to_fetch(copy, hole.start..offset + buf.len() as u64);
-        let bytes = self.tier.fetch(&copy.name, range.clone())?;
+        let since = turn.waits_since(arrived);
+        let bytes = self.tier.fetch_since(self.residence.segment, &copy.name, range.clone(), since);
+        let bytes = turn.note(self.residence.segment, bytes)?;
+        drop(turn);
         let fetched = FetchedBytes { range, bytes };
         let missing = hole.start..offset + buf.len() as u64;
         buf[(missing.start - offset) as usize..].copy_from_slice(fetched.of(&missing));
@@ -67,8 +80,8 @@ impl ColdFile {
         if self.file.next_hole(range.clone())?.is_none() {
             return Ok(None);
         }
-        let turn = self.tier.turn(self.residence.segment, range.start);
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrived = Instant::now();
+        let mut turn = self.tier.turn(self.residence.segment, range.start);
         let Some(hole) = self.file.next_hole(range.clone())? else { return Ok(None) };
         let hole = match self.residence.coming(hole.start) {
             None => hole,
@@ -84,7 +97,10 @@ impl ColdFile {
         if !self.tier.may_make_room(end - start) {
             return Ok(None);
         }
-        let source = self.tier.open_stream(&copy.name, &(start..end))?;
+        turn.check(self.residence.segment, arrived)?;
+        let since = turn.waits_since(arrived);
+        let source = self.tier.open_stream(self.residence.segment, &copy.name, &(start..end), since);
+        let source = turn.note(self.residence.segment, source)?;
         let coming = Arc::new(ComingBytes::new(start..end, source, self.clone()));
         self.residence.add_coming(&coming);
         Ok(Some(coming))
@@ -184,7 +200,7 @@ fn patience(bytes: u64) -> Duration {
 }
 
 /// The error of a reader: bytes that the remote has not got are damage.
-fn failure(name: &str, error: RemoteError) -> io::Error {
+pub(super) fn failure(name: &str, error: RemoteError) -> io::Error {
     match error {
         RemoteError::Missing | RemoteError::Wrong(_) => {
             io::Error::new(io::ErrorKind::InvalidData, format!("its copy on the remote, {name}: {error}"))
@@ -194,32 +210,91 @@ fn failure(name: &str, error: RemoteError) -> io::Error {
 }
 
 impl Tier {
-    fn turn(&self, segment: u64, offset: u64) -> &Mutex<()> {
+    /// The turn of a reader at a place, once others that fetch there have ended.
+    fn turn(&self, segment: u64, offset: u64) -> MutexGuard<'_, FetchTurn> {
         let piece = segment.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (offset / super::residence::PIECE_BYTES);
-        &self.turns[(piece % self.turns.len() as u64) as usize]
+        let turn = &self.turns[(piece % self.turns.len() as u64) as usize];
+        turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes of a copy.
-    pub(super) fn fetch(&self, name: &str, range: Range<u64>) -> io::Result<Vec<u8>> {
+    pub(super) fn fetch(&self, segment: u64, name: &str, range: Range<u64>) -> io::Result<Vec<u8>> {
         let len = range.end - range.start;
         let within = self.check_mark_within(patience(len))?;
-        let bytes = self.remote.get(name, range, within).map_err(|error| failure(name, error))?;
+        let bytes =
+            self.remote.get(name, range, within).map_err(|error| self.failed(segment, name, error))?;
         self.fetches.fetch_add(1, Ordering::Relaxed);
         self.fetched_bytes.fetch_add(len, Ordering::Relaxed);
         Ok(bytes)
     }
 
-    /// Bytes of a copy that come while they are read.
-    fn open_stream(&self, name: &str, range: &Range<u64>) -> io::Result<Box<dyn PartBytes>> {
-        let within = self.check_mark_within(PATIENCE)?;
-        let stream =
-            self.remote.open_stream(name, range.clone(), within).map_err(|error| failure(name, error))?;
+    /// Bytes of a copy for a reader that waits since then. A remote that falls silent is given up after [`PATIENCE`], however many bytes are
+    /// missing; one that ends in the midst is asked for the rest.
+    fn fetch_since(
+        &self,
+        segment: u64,
+        name: &str,
+        range: Range<u64>,
+        since: Instant,
+    ) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        let whole_by = since + patience(bytes.len() as u64);
+        let mut at = 0;
+        let mut progress = since;
+        loop {
+            let begun = at;
+            let rest = range.start + at as u64..range.end;
+            let mut source = self.open_stream(segment, name, &rest, progress)?;
+            let ended = loop {
+                let piece = (bytes.len() - at).min(WAITED_FOR_BYTES as usize);
+                if piece == 0 {
+                    self.fetched_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                    return Ok(bytes);
+                }
+                let within = patience(piece as u64).min(whole_by.saturating_duration_since(Instant::now()));
+                match source.read(&mut bytes[at..at + piece], within) {
+                    Ok(()) => at += piece,
+                    Err(error) => break error,
+                }
+                progress = Instant::now();
+            };
+            let may_go_on = matches!(ended, RemoteError::Unavailable(_)) && at > begun;
+            if !may_go_on || progress + PATIENCE <= Instant::now() || whole_by <= Instant::now() {
+                return Err(self.failed(segment, name, ended));
+            }
+        }
+    }
+
+    /// Bytes of a copy that come while they are read, for a reader that waits since then.
+    fn open_stream(
+        &self,
+        segment: u64,
+        name: &str,
+        range: &Range<u64>,
+        since: Instant,
+    ) -> io::Result<Box<dyn PartBytes>> {
+        self.mark.pass(self.remote.as_ref(), PATIENCE.saturating_sub(since.elapsed()))?;
+        let within = PATIENCE.saturating_sub(since.elapsed());
+        if within.is_zero() {
+            let why = "others waited for it so long that no time is left".to_owned();
+            return Err(failure(name, RemoteError::Unavailable(why)));
+        }
+        let stream = self.remote.open_stream(name, range.clone(), within);
+        let stream = stream.map_err(|error| self.failed(segment, name, error))?;
         if stream.object_length < range.end {
             let wrong = format!("it has {} bytes, and {range:?} was asked for", stream.object_length);
-            return Err(failure(name, RemoteError::Wrong(wrong)));
+            return Err(self.failed(segment, name, RemoteError::Wrong(wrong)));
         }
         self.fetches.fetch_add(1, Ordering::Relaxed);
         Ok(stream.bytes)
+    }
+
+    /// The error of a reader. A copy that is gone or changed is looked at soon.
+    fn failed(&self, segment: u64, name: &str, error: RemoteError) -> io::Error {
+        if let RemoteError::Missing | RemoteError::Wrong(_) = error {
+            self.suspect(segment);
+        }
+        failure(name, error)
     }
 
     /// Fails unless the remote belongs to this store. Returns the time that is left then.
@@ -236,6 +311,7 @@ impl File for ColdFile {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let arrived = Instant::now();
         let (mut at, end) = (offset, offset + buf.len() as u64);
         while at < end {
             let missing = &mut buf[(at - offset) as usize..];
@@ -249,7 +325,7 @@ impl File for ColdFile {
                 None => None,
             };
             match taken {
-                None => return self.fetch(copy, missing, at, &hole),
+                None => return self.fetch(copy, missing, at, &hole, arrived),
                 Some(end) => at = end,
             }
         }
@@ -294,6 +370,12 @@ impl File for ColdFile {
 
     fn discard(&self, range: Range<u64>) -> io::Result<bool> {
         let Some(copy) = self.residence.copy().filter(|_| self.is_writable) else { return Ok(false) };
+        match self.tier.check_copy(&self.residence, copy) {
+            Ok(()) => {}
+            // Bytes beside the bad ones may be the last.
+            Err(RemoteError::Missing | RemoteError::Wrong(_)) => return Ok(false),
+            Err(error) => return Err(failure(&copy.name, error)),
+        }
         let movable = copy.movable();
         let start = (range.start - range.start % PAGE_BYTES).max(movable.start);
         let end = range.end.next_multiple_of(PAGE_BYTES).min(movable.end);

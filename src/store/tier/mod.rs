@@ -36,6 +36,11 @@
 //! should stay is in no queue, and counts as pinned. One that should leave is punched once its segment is listed; what readers fetch of it
 //! later is the first to go.
 //!
+//! # Copies that somebody deletes
+//!
+//! Local bytes go after their copy was asked for a moment ago. All copies are listed once a day; one that is gone or changed is sent again,
+//! or told as lost ([`inspection`]).
+//!
 //! # Leaving the remote
 //!
 //! When no version refers to a remote segment, its file is removed as that of any other. A group then says that the copy is
@@ -43,6 +48,7 @@
 
 mod cold_file;
 mod coming;
+mod inspection;
 mod mark;
 mod placement;
 mod probe;
@@ -51,6 +57,7 @@ mod sieve;
 mod tables;
 mod tiered_fs;
 mod transfer;
+mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,6 +76,8 @@ use crate::store::mutation::Mutation;
 use crate::store::recovery;
 use crate::store::shared::Published;
 use crate::store::{Store, StoreError, StoreOptions};
+pub use inspection::CopyFindings;
+use inspection::Inspection;
 use mark::MarkCheck;
 pub use placement::BucketPlacement;
 use placement::LastWalk;
@@ -78,6 +87,7 @@ use residence::{LocalPieces, PieceWish, Residence};
 use sieve::Sieve;
 pub(super) use tiered_fs::TieredFs;
 use transfer::SegmentChecks;
+use turn::FetchTurn;
 
 const NOT_POISONED: &str = "no code panics while it holds the lock";
 /// Readers that fetch at the same time from different places.
@@ -148,6 +158,7 @@ pub(super) struct Tier {
     remote: Arc<dyn Remote>,
     /// The file system below [`TieredFs`].
     fs: Arc<dyn Fs>,
+    clock: Arc<dyn Clock>,
     options: TierOptions,
     /// Bytes of the disk that fetched bytes leave free.
     keep_free_bytes: u64,
@@ -161,7 +172,7 @@ pub(super) struct Tier {
     /// The last walk that found wishes; `None` while there are none.
     last_walk: Mutex<Option<LastWalk>>,
     /// A reader that finds a hole takes the turn of its piece, so that others with the same wish find its bytes.
-    turns: Vec<Mutex<()>>,
+    turns: Vec<Mutex<FetchTurn>>,
     /// Bytes that may not be given back, as of the last call.
     pinned_bytes: AtomicU64,
     cached_pages: AtomicU64,
@@ -174,13 +185,21 @@ pub(super) struct Tier {
     checks: Mutex<SegmentChecks>,
     mark: MarkCheck,
     probes: Mutex<WeeklyProbe>,
+    inspection: Mutex<Inspection>,
 }
 
 impl Tier {
-    fn new(remote: Arc<dyn Remote>, fs: Arc<dyn Fs>, options: TierOptions, keep_free_bytes: u64) -> Self {
+    fn new(
+        remote: Arc<dyn Remote>,
+        fs: Arc<dyn Fs>,
+        clock: Arc<dyn Clock>,
+        options: TierOptions,
+        keep_free_bytes: u64,
+    ) -> Self {
         Self {
             remote,
             fs,
+            clock,
             options,
             keep_free_bytes,
             leaves_files_alone: false,
@@ -198,6 +217,7 @@ impl Tier {
             checks: Mutex::default(),
             mark: MarkCheck::default(),
             probes: Mutex::default(),
+            inspection: Mutex::default(),
         }
     }
 
@@ -249,7 +269,7 @@ impl Tier {
     /// `InvalidData` where the remote has not got them; others where it does not answer.
     pub(super) fn read_copy(&self, segment: u64, range: std::ops::Range<u64>) -> std::io::Result<Vec<u8>> {
         match self.residence(segment).copy() {
-            Some(copy) => self.fetch(&copy.name, range),
+            Some(copy) => self.fetch(segment, &copy.name, range),
             None => Err(std::io::ErrorKind::NotFound.into()),
         }
     }
@@ -358,7 +378,10 @@ impl Tier {
             let known = self.residences.read().expect(NOT_POISONED).get(&segment).cloned();
             let has_pages =
                 |copy: &LocalPieces| copy.wish(number) != PieceWish::Local && copy.pages_of(number) > 0;
-            if let Some(residence) = known.filter(|known| known.copy().is_some_and(has_pages)) {
+            // The pieces of a suspect stay, and are queued again once its copy is there.
+            let may_go =
+                |known: &Arc<Residence>| known.copy().is_some_and(has_pages) && !self.is_suspect(segment);
+            if let Some(residence) = known.filter(may_go) {
                 return Some(self.give_back(&residence, number));
             }
         }
@@ -395,12 +418,18 @@ impl Tier {
         }
     }
 
-    /// Punches a piece. Returns its bytes; `None` if it stays in any case, or a backup holds the file, since it may outlive the copy.
+    /// Punches a piece. Returns its bytes; `None` if it stays in any case, its copy is not there, or a backup holds the file, since it may
+    /// outlive the copy.
     fn punch(&self, residence: &Residence, copy: &LocalPieces, number: u32) -> std::io::Result<Option<u64>> {
+        self.check_copy(residence, copy).map_err(|error| cold_file::failure(&copy.name, error))?;
         let file = self.fs.open(&segment_path(residence.segment))?;
         let piece = copy.piece(number);
         let _alone = residence.bytes.write().expect(NOT_POISONED);
         if copy.wish(number) == PieceWish::Local || file.usage()?.links > 1 || file.has_shared_lock()? {
+            return Ok(None);
+        }
+        // It may be sent again since.
+        if !self.is_compared(residence) {
             return Ok(None);
         }
         file.punch(piece.start, piece.end - piece.start)?;
@@ -437,6 +466,7 @@ impl Store {
         let tier = Arc::new(Tier::new(
             remote,
             fs.clone(),
+            clock.clone(),
             tier_options,
             options.keep_free_bytes + options.segment_max_bytes,
         ));
@@ -456,7 +486,8 @@ impl Store {
         options: StoreOptions,
         remote: Arc<dyn Remote>,
     ) -> Result<(Self, LogFollower), crate::store::OpenError> {
-        let tier = Tier::new(remote, fs.clone(), TierOptions::default(), options.keep_free_bytes);
+        let tier =
+            Tier::new(remote, fs.clone(), clock.clone(), TierOptions::default(), options.keep_free_bytes);
         let tier = Arc::new(Tier { leaves_files_alone: true, ..tier });
         // Below it segments are opened for reading, so that the tier keeps nothing.
         let tiered: Arc<dyn Fs> = Arc::new(TieredFs::new(fs, tier.clone()));
@@ -543,7 +574,10 @@ impl Store {
             Some(bytes) => {
                 left += bytes;
                 for residence in &aged {
-                    left += tier.list_and_leave(residence).map_err(failed)?;
+                    match tier.list_and_leave(residence).map_err(failed)? {
+                        Some(bytes) => left += bytes,
+                        None => pinned += self.unlisted_bytes(tier, residence, false),
+                    }
                 }
             }
             None => {

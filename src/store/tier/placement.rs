@@ -200,12 +200,14 @@ impl Tier {
     fn place(&self, residence: &Residence, sets: &[u8]) -> io::Result<u64> {
         let Some(copy) = residence.copy() else { return Ok(0) };
         let mut leaving = Vec::new();
+        // Where the copy is not there, its pieces stay as they are until a later walk.
+        let may_leave = !self.has_to_leave(copy, sets) || self.check_copy(residence, copy).is_ok();
         {
             // No reader may count pages meanwhile.
             let _alone = residence.bytes.write().expect(NOT_POISONED);
             for (number, set) in (0..copy.count()).zip(sets) {
                 let wish = WishSets::warmest(*set);
-                if copy.wish(number) != wish {
+                if copy.wish(number) != wish && (may_leave || wish != PieceWish::Remote) {
                     self.set_wish(residence, copy, number, wish);
                     leaving.extend((wish == PieceWish::Remote).then_some(number));
                 }
@@ -215,17 +217,35 @@ impl Tier {
         leaving.into_iter().map(|number| self.leave(residence, copy, number)).sum()
     }
 
-    /// Lists the pieces of a segment, and has those leave that wish to be on the remote alone.
-    pub(super) fn list_and_leave(&self, residence: &Residence) -> io::Result<u64> {
+    /// Whether pieces would leave by these wishes that do not wish to yet.
+    fn has_to_leave(&self, copy: &LocalPieces, sets: &[u8]) -> bool {
+        (0..copy.count()).zip(sets).any(|(number, set)| {
+            let is_new = copy.wish(number) != PieceWish::Remote && copy.pages_of(number) > 0;
+            is_new && WishSets::warmest(*set) == PieceWish::Remote
+        })
+    }
+
+    /// Lists the pieces of a segment, and has those leave that wish to be on the remote alone. `None` where the copy of such a segment is
+    /// not there: it is not listed for now.
+    pub(super) fn list_and_leave(&self, residence: &Residence) -> io::Result<Option<u64>> {
+        let Some(copy) = residence.copy() else { return self.list(residence).map(|()| Some(0)) };
+        let leaving = || (0..copy.count()).filter(|number| copy.wish(*number) == PieceWish::Remote);
+        let is_there = leaving().next().is_none()
+            || (!self.is_suspect(residence.segment) && self.check_copy(residence, copy).is_ok());
+        if !is_there {
+            return Ok(None);
+        }
         self.list(residence)?;
-        let Some(copy) = residence.copy() else { return Ok(0) };
-        let leaving = (0..copy.count()).filter(|number| copy.wish(*number) == PieceWish::Remote);
-        leaving.map(|number| self.leave(residence, copy, number)).sum()
+        leaving().map(|number| self.leave(residence, copy, number)).sum::<io::Result<u64>>().map(Some)
     }
 
     /// Gives a piece back at once. One that a backup holds has no wish until the next walk.
     fn leave(&self, residence: &Residence, copy: &LocalPieces, number: u32) -> io::Result<u64> {
         if copy.pages_of(number) == 0 {
+            return Ok(0);
+        }
+        // Where the copy is not there any more, the piece is queued.
+        if self.check_copy(residence, copy).is_err() {
             return Ok(0);
         }
         if let Some(bytes) = self.punch(residence, copy, number)? {

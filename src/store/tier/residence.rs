@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 
 use super::NOT_POISONED;
 use super::coming::ComingBytes;
+use crate::base::Timestamp;
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::format::RemoteCopy;
 
@@ -33,12 +34,26 @@ pub(super) struct Residence {
     coming: Mutex<Vec<Weak<ComingBytes>>>,
     /// The end of the last fetch, and its length ahead of what was asked for.
     sequence: Mutex<(u64, u64)>,
+    /// The last comparison of the copy; locked while it is made.
+    pub(super) compared: Mutex<LastComparison>,
+}
+
+/// The last time that a copy was found as it should be.
+#[derive(Default)]
+pub(super) struct LastComparison {
+    pub(super) at: Option<Timestamp>,
+    /// The MD5 of the copy, if the remote has told one since the start.
+    pub(super) md5: Option<[u8; 16]>,
+    /// Whether it is sent again: the copy counts for nothing meanwhile.
+    pub(super) is_resent: bool,
 }
 
 /// The remote copy of a segment, and its local pieces.
 pub(super) struct LocalPieces {
     /// The name of the copy.
     pub(super) name: String,
+    /// The nonce that its put had.
+    pub(super) nonce: String,
     /// Bytes of the segment.
     pub(super) length: u64,
     /// The pages that each piece has here, as far as it is listed.
@@ -73,6 +88,7 @@ impl Residence {
             pinned_bytes: AtomicU64::new(0),
             coming: Mutex::default(),
             sequence: Mutex::default(),
+            compared: Mutex::default(),
         }
     }
 
@@ -87,6 +103,7 @@ impl Residence {
         let pieces = copy.length.div_ceil(PIECE_BYTES) as usize;
         self.copy.get_or_init(|| LocalPieces {
             name: copy.name(self.segment),
+            nonce: copy.put_nonce(),
             length: copy.length,
             pages: (0..pieces).map(|_| AtomicU16::new(0)).collect(),
             visited: (0..pieces).map(|_| AtomicBool::new(false)).collect(),
@@ -238,7 +255,7 @@ mod tests {
     #[test]
     fn the_first_and_the_last_page_of_a_segment_stay() {
         let residence = Residence::new(1);
-        let since = crate::base::Timestamp::from_millis(0);
+        let since = Timestamp::from_millis(0);
         let phase = crate::format::CopyPhase::Remote;
         residence.set_copy(&RemoteCopy { phase, epoch: 1, nonce: 2, length: 2 * MIB + 8192, since }, 1);
         let copy = residence.copy().unwrap();

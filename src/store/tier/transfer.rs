@@ -57,7 +57,7 @@ impl Store {
             return Ok(());
         }
         let copy = self.intend(&index, id, segment.file.as_ref(), entropy)?;
-        send(tier, id, &copy, segment.file.as_ref()).map_err(|error| self.remote_failed(id, error))?;
+        send(tier, id, &copy, segment.file.as_ref(), false).map_err(|error| self.remote_failed(id, error))?;
         let tables = checks.extents.tables(&segment);
         tier.keep_tables(id, tables.iter().map(|(offset, bytes)| (*offset, bytes.as_slice())));
         self.set_remote_copy(id, Some(self.in_phase(copy, CopyPhase::Remote)))?;
@@ -150,7 +150,7 @@ impl Store {
         RemoteCopy { phase, since: self.shared.clock.now(), ..copy }
     }
 
-    fn remote_failed(&self, id: u64, error: RemoteError) -> StoreError {
+    pub(super) fn remote_failed(&self, id: u64, error: RemoteError) -> StoreError {
         match error {
             RemoteError::Body(error) => self.shared.failed(LogError::from(error)),
             error => StoreError::RemoteUnavailable(format!("{}: {error}", segment_path(id))),
@@ -181,18 +181,26 @@ impl SegmentChecks {
     }
 }
 
-/// Puts a segment, and compares the copy with it.
-fn send(tier: &Tier, id: u64, copy: &RemoteCopy, file: &dyn File) -> Result<(), RemoteError> {
+/// Puts a segment, and compares the copy with it. One that `is_missing` may be there in fact, and then stays as it is.
+pub(super) fn send(
+    tier: &Tier,
+    id: u64,
+    copy: &RemoteCopy,
+    file: &dyn File,
+    is_missing: bool,
+) -> Result<(), RemoteError> {
     let name = copy.name(id);
-    let nonce = format!("{:08x}", copy.nonce);
+    let nonce = copy.put_nonce();
     let body = FileBody { file, range: 0..copy.length };
-    let object = NewObject { name: &name, body: &body, nonce: &nonce, create_only: false };
+    let object = NewObject { name: &name, body: &body, nonce: &nonce, create_only: is_missing };
     let compared = tier.remote.put_and_compare(&object, patience(copy.length))?;
     tier.count_sent(copy.length);
     match compared {
-        Comparison::Equal => Ok(()),
-        Comparison::NoDigest => compare_samples(tier, &name, &body),
+        Comparison::Equal => {}
+        Comparison::NoDigest => compare_samples(tier, &name, &body)?,
     }
+    tier.note_sent(id);
+    Ok(())
 }
 
 /// Reads some places back, the first and the last page among them.

@@ -1,0 +1,75 @@
+//! The turns of readers that fetch: one at a time at a place, and those who wait share what it finds.
+
+use std::io;
+use std::time::Instant;
+
+/// What the readers at a place have found.
+#[derive(Default)]
+pub(super) struct FetchTurn {
+    /// The end of the last fetch that brought bytes.
+    served: Option<Instant>,
+    failed: Option<FailedFetch>,
+}
+
+/// A fetch that failed.
+struct FailedFetch {
+    at: Instant,
+    segment: u64,
+    kind: io::ErrorKind,
+    why: String,
+}
+
+impl FetchTurn {
+    /// Fails as the last fetch did, if that was after the reader had arrived: it has waited for it. What is wrong with one copy says nothing
+    /// of another.
+    pub(super) fn check(&self, segment: u64, arrived: Instant) -> io::Result<()> {
+        let shares = |failed: &&FailedFetch| {
+            let concerns = failed.segment == segment || failed.kind == io::ErrorKind::HostUnreachable;
+            concerns && failed.at >= arrived
+        };
+        match self.failed.as_ref().filter(shares) {
+            Some(failed) => Err(io::Error::new(failed.kind, failed.why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// The time from which a reader waits for the remote: its arrival, or a later fetch that the remote has answered.
+    pub(super) fn waits_since(&self, arrived: Instant) -> Instant {
+        self.served.map_or(arrived, |served| served.max(arrived))
+    }
+
+    /// Notes the outcome of a fetch for those who wait.
+    pub(super) fn note<T>(&mut self, segment: u64, fetched: io::Result<T>) -> io::Result<T> {
+        let at = Instant::now();
+        match &fetched {
+            Ok(_) => {
+                self.served = Some(at);
+                self.failed = None;
+            }
+            Err(error) => {
+                self.failed = Some(FailedFetch { at, segment, kind: error.kind(), why: error.to_string() });
+            }
+        }
+        fetched
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_who_wait_share_a_failure_and_later_ones_do_not() {
+        let (before, mut turn) = (Instant::now(), FetchTurn::default());
+        let silent = || io::Error::new(io::ErrorKind::HostUnreachable, "silent");
+        assert!(turn.note::<()>(1, Err(silent())).is_err());
+        assert_eq!(turn.check(1, before).unwrap_err().to_string(), "silent");
+        assert!(turn.check(2, before).is_err(), "the remote is away for all");
+        let after = turn.failed.as_ref().unwrap().at + std::time::Duration::from_nanos(1);
+        assert!(turn.check(1, after).is_ok());
+        assert!(turn.note::<()>(1, Err(io::Error::new(io::ErrorKind::InvalidData, "gone"))).is_err());
+        assert!(turn.check(1, before).is_err() && turn.check(2, before).is_ok());
+        assert!(turn.note(2, Ok(())).is_ok() && turn.check(1, before).is_ok());
+        assert!(turn.waits_since(before) > before);
+    }
+}
