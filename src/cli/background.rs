@@ -83,6 +83,8 @@ impl BackgroundThreads {
 
 impl ShippingThreads {
     fn start(options: &ServerOptions, store: &Arc<Store>) -> Result<Self, CliError> {
+        // Standbys say what they need beyond that.
+        store.promise_takeover(None);
         Ok(Self {
             ship: ShipThread::start(Arc::clone(store), options.ship_every.0)?,
             retention: RetentionThread::start(Arc::clone(store))?,

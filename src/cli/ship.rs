@@ -17,8 +17,8 @@ const END_MAX: Duration = Duration::from_secs(5);
 /// The interval of tries to begin a reign.
 const BEGIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The interval of signs of life.
-const SIGN_INTERVAL: Duration = Duration::from_secs(5);
+/// The interval of looks whether a sign of life is due.
+const SIGN_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The thread.
 pub(crate) struct ShipThread(OutboundThread);
@@ -85,9 +85,9 @@ impl SignThread {
 }
 
 fn give_signs(store: &Store, stopped: &Receiver<()>) {
-    while stopped.recv_timeout(SIGN_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+    while stopped.recv_timeout(SIGN_LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         // A store that takes no writes any more gives none. The ship thread tells of outages.
-        if let Err(StoreError::ReadOnly(_)) = store.give_sign_of_life() {
+        if let Err(StoreError::ReadOnly(_)) = store.give_sign_of_life_if_due() {
             return;
         }
     }

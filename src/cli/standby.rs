@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
-use log::{info, warn};
+use log::{error, info, warn};
 use siltstone::base::{Clock, OsEntropy, SystemClock};
 use siltstone::format::LOCK;
 use siltstone::fs::{Fs, Lock, OsFs};
@@ -29,11 +29,11 @@ use super::signals::Signals;
 use super::standby_reads::StandbyReads;
 use super::users_file::UsersFile;
 
-/// The pause before the next parcel is looked for.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The longest wait of a takeover for objects that the remote hides.
+const HIDDEN_MAX: Duration = Duration::from_secs(60);
 /// The pause after an error of the remote.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
-/// The shortest time without a sign of life: a writer gives one every 5 s, and it is looked for every 3 s.
+/// The shortest time without a sign of life: a writer gives one every 5 s then, and it is looked for every 3 s.
 const TAKEOVER_AFTER_MIN: Duration = Duration::from_secs(15);
 
 /// The arguments of `standby`.
@@ -98,6 +98,10 @@ pub(crate) fn follow(
     let front = listen(options, (&plan, files), &clock, Arc::clone(&service))?;
     manager.ready();
     let standby = Standby::new(remote, Arc::new(disk), Arc::clone(&clock));
+    let standby = match &arguments.takeover_after {
+        Some(after) => standby.with_takeover_after(after.0),
+        None => standby,
+    };
     let standby = match reads {
         None => standby,
         Some(reads) => {
@@ -115,6 +119,7 @@ pub(crate) fn follow(
         last_sign: Instant::now(),
         last_whole: Instant::now(),
         problem: None,
+        refusal: None,
     };
     let end = following.run();
     drop(following);
@@ -167,6 +172,8 @@ struct Following {
     last_whole: Instant,
     /// The error that was logged last, while it lasts.
     problem: Option<String>,
+    /// What stood against the last takeover.
+    refusal: Option<String>,
 }
 
 impl Following {
@@ -179,7 +186,7 @@ impl Following {
         let mut pause = Duration::ZERO;
         while self.stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
             let begun = Instant::now();
-            let stepped = self.standby.step(&mut no_progress);
+            let stepped = self.standby.poll(&mut no_progress);
             if let Ok(StandbyStep { more: false, .. }) = &stepped {
                 self.service.show_whole(begun);
             }
@@ -218,11 +225,12 @@ impl Following {
                 }
                 if sign {
                     self.last_sign = now;
+                    self.refusal = None;
                 }
                 if !more {
                     self.last_whole = now;
                 }
-                Ok(if more { Duration::ZERO } else { POLL_INTERVAL })
+                Ok(if more { Duration::ZERO } else { self.standby.pause() })
             }
             Err(error @ (ShipError::Disk(_) | ShipError::OtherLog)) => {
                 Err(CliError::start(error.to_string()))
@@ -244,8 +252,13 @@ impl Following {
 
     fn show(&self) {
         let (figures, lag) = (self.standby.figures(), self.last_whole.elapsed());
-        let lag = if lag < 2 * POLL_INTERVAL { Duration::ZERO } else { lag };
-        self.service.show(StandbyState { figures, lag, opens: false, problem: self.problem.clone() });
+        let lag = if lag < 2 * self.standby.pause() { Duration::ZERO } else { lag };
+        self.service.show(StandbyState {
+            figures,
+            lag,
+            opens: false,
+            problem: self.problem.clone().or_else(|| self.refusal.clone()),
+        });
     }
 
     /// Why this host has to take over now.
@@ -261,7 +274,8 @@ impl Following {
             },
             None => {}
         }
-        let is_silent = self.takeover_after.is_some_and(|after| self.last_sign.elapsed() >= after);
+        let least = self.standby.least_silence();
+        let is_silent = self.takeover_after.is_some_and(|after| self.last_sign.elapsed() >= after.max(least));
         if !is_silent {
             return None;
         }
@@ -269,10 +283,28 @@ impl Following {
         Some(TakeoverReason::Silence)
     }
 
-    /// Takes over; `None` where yet another host has, or the remote does not answer.
+    /// Whether a takeover waits no longer for objects that the remote hides. One that was not asked for waits until the next silence.
+    fn gives_up(&self, why: TakeoverReason, begun: Instant) -> bool {
+        let is_early = why == TakeoverReason::Silence && !self.standby.has_claimed();
+        is_early || begun.elapsed() >= HIDDEN_MAX
+    }
+
+    /// Tells what stands against a takeover, until the next one is tried.
+    fn refuse(&mut self, why: TakeoverReason, error: &ShipError) {
+        let told = format!("no takeover: {error}");
+        error!("{told}");
+        if why == TakeoverReason::Operator {
+            self.promotion.refuse(&told);
+        }
+        self.refusal = Some(told);
+    }
+
+    /// Takes over; `None` where yet another host has, the remote does not answer, or it hides a part of the log.
     fn take_over(&mut self, why: TakeoverReason) -> Result<Option<TakenOver>, CliError> {
         info!("taking over");
         self.last_sign = Instant::now();
+        self.refusal = None;
+        let begun = Instant::now();
         loop {
             // An operator means the log as it is now; silence is that after the newest claim that was seen.
             let looked = match why {
@@ -291,6 +323,10 @@ impl Following {
                 }
                 Err(error @ (ShipError::Disk(_) | ShipError::OtherLog)) => {
                     return Err(CliError::start(error.to_string()));
+                }
+                Err(error @ ShipError::Hidden { .. }) if self.gives_up(why, begun) => {
+                    self.refuse(why, &error);
+                    return Ok(None);
                 }
                 Err(error) if why == TakeoverReason::Silence && !self.standby.has_claimed() => {
                     warn!("no takeover, since the remote does not answer: {error}");

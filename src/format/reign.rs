@@ -1,5 +1,7 @@
 //! Objects that order the reigns over a log on a remote (data-format.md, section 17).
 
+use std::time::Duration;
+
 use crate::base::Timestamp;
 use crate::format::{DecodeError, Decoded, StoreId, sealed_line};
 
@@ -68,10 +70,12 @@ pub struct Cut {
 
 impl Cut {
     const KIND: &str = "cut";
+    /// The beginning of the names of all cuts.
+    pub const PREFIX: &str = "cut/";
 
     /// The name of the cut of a reign.
     pub fn name(epoch: u64) -> String {
-        format!("cut/{epoch:016x}")
+        format!("{}{epoch:016x}", Self::PREFIX)
     }
 
     /// The object.
@@ -323,10 +327,15 @@ pub struct SignOfLife {
     pub sequence: u64,
     /// The time when it was made.
     pub made: Timestamp,
+    /// The longest time until the next sign or parcel, as its writer promises.
+    pub every: Duration,
 }
 
 impl SignOfLife {
     const KIND: &str = "alive";
+    const VERSION: &str = "2";
+    /// The interval of signs of the first version, which do not tell it.
+    const FIRST_EVERY: Duration = Duration::from_secs(5);
 
     /// The name of the object of a reign.
     pub fn name(epoch: u64) -> String {
@@ -335,8 +344,64 @@ impl SignOfLife {
 
     /// The object.
     pub fn encode(&self) -> Vec<u8> {
-        let values: [(&str, &dyn std::fmt::Display); 3] =
-            [("epoch", &self.epoch), ("sequence", &self.sequence), ("made", &self.made.as_millis())];
+        let values: [(&str, &dyn std::fmt::Display); 4] = [
+            ("epoch", &self.epoch),
+            ("sequence", &self.sequence),
+            ("made", &self.made.as_millis()),
+            ("every", &self.every.as_millis()),
+        ];
+        sealed_line::encode_version(Self::KIND, Self::VERSION, &self.store, &values)
+    }
+
+    /// Reads the object.
+    ///
+    /// # Errors
+    /// As of [`Claim::decode`].
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        let names = ["epoch", "sequence", "made", "every"];
+        let (store, [epoch, sequence, made], every) =
+            match sealed_line::decode_version(Self::KIND, Self::VERSION, names, bytes) {
+                Ok((store, [epoch, sequence, made, every])) => {
+                    let every = sealed_line::number(every, "the interval")?;
+                    (store, [epoch, sequence, made], Duration::from_millis(every))
+                }
+                Err(DecodeError::Unknown(_)) => {
+                    let (store, values) =
+                        sealed_line::decode(Self::KIND, ["epoch", "sequence", "made"], bytes)?;
+                    (store, values, Self::FIRST_EVERY)
+                }
+                Err(error) => return Err(error),
+            };
+        Ok(Self {
+            store,
+            epoch: sealed_line::number(epoch, "the epoch")?,
+            sequence: sealed_line::number(sequence, "the sequence")?,
+            made: Timestamp::from_millis(sealed_line::number(made, "the time")?),
+            every,
+        })
+    }
+}
+
+/// The wish of a standby that takes over by itself: its writer gives signs of life as often as that needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TakeoverWish {
+    /// The store.
+    pub store: StoreId,
+    /// The time without a sign of life after which the standby takes over.
+    pub after: Duration,
+    /// The time when it was made.
+    pub made: Timestamp,
+}
+
+impl TakeoverWish {
+    const KIND: &str = "watch";
+    /// The name of the only object.
+    pub const NAME: &str = "watch";
+
+    /// The object.
+    pub fn encode(&self) -> Vec<u8> {
+        let values: [(&str, &dyn std::fmt::Display); 2] =
+            [("takeover-after", &self.after.as_millis()), ("made", &self.made.as_millis())];
         sealed_line::encode(Self::KIND, &self.store, &values)
     }
 
@@ -345,12 +410,10 @@ impl SignOfLife {
     /// # Errors
     /// As of [`Claim::decode`].
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
-        let names = ["epoch", "sequence", "made"];
-        let (store, [epoch, sequence, made]) = sealed_line::decode(Self::KIND, names, bytes)?;
+        let (store, [after, made]) = sealed_line::decode(Self::KIND, ["takeover-after", "made"], bytes)?;
         Ok(Self {
             store,
-            epoch: sealed_line::number(epoch, "the epoch")?,
-            sequence: sealed_line::number(sequence, "the sequence")?,
+            after: Duration::from_millis(sealed_line::number(after, "the time until a takeover")?),
             made: Timestamp::from_millis(sealed_line::number(made, "the time")?),
         })
     }
@@ -373,7 +436,7 @@ mod tests {
     const STORE: StoreId = StoreId(*b"0123456789abcdef");
     const END: LogPosition = LogPosition { sequence: 42, crc: 0x0bad_cafe };
 
-    fn examples() -> [Vec<u8>; 6] {
+    fn examples() -> [Vec<u8>; 7] {
         let made = Timestamp::from_millis(1_763_766_000_000);
         let root = Root {
             store: STORE,
@@ -391,11 +454,13 @@ mod tests {
             root.encode(),
             Floor { store: STORE, epoch: 7, number: 1, base: RootId { epoch: 6, number: 25 } }.encode(),
             ReturnPoint { store: STORE, newest: 7, root: root.id(), former: 7, last: 9, end: END }.encode(),
-            SignOfLife { store: STORE, epoch: 7, sequence: 42, made }.encode(),
+            SignOfLife { store: STORE, epoch: 7, sequence: 42, made, every: Duration::from_secs(60) }
+                .encode(),
+            TakeoverWish { store: STORE, after: Duration::from_secs(15), made }.encode(),
         ]
     }
 
-    fn decoded(bytes: &[u8]) -> [Decoded<Vec<u8>>; 6] {
+    fn decoded(bytes: &[u8]) -> [Decoded<Vec<u8>>; 7] {
         [
             Claim::decode(bytes).map(|claim| claim.encode()),
             Cut::decode(bytes).map(|cut| cut.encode()),
@@ -403,7 +468,15 @@ mod tests {
             Floor::decode(bytes).map(|floor| floor.encode()),
             ReturnPoint::decode(bytes).map(|point| point.encode()),
             SignOfLife::decode(bytes).map(|sign| sign.encode()),
+            TakeoverWish::decode(bytes).map(|wish| wish.encode()),
         ]
+    }
+
+    #[test]
+    fn a_sign_of_life_of_the_first_version_is_read() {
+        let line = b"siltstone alive 1 store 30313233343536373839616263646566 epoch 7 sequence 42 made 1763766000000 crc a32ee195\n";
+        let sign = SignOfLife::decode(line).unwrap();
+        assert_eq!((sign.epoch, sign.sequence, sign.every), (7, 42, Duration::from_secs(5)));
     }
 
     #[test]

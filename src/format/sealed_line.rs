@@ -9,9 +9,22 @@ pub const SEALED_LINE_MAX_BYTES: u64 = 512;
 /// The length of the CRC with its line feed.
 const CRC_BYTES: usize = 9;
 
+/// The version of most lines.
+const FIRST_VERSION: &str = "1";
+
 /// The line of an object of that kind, of that store, with its values by name.
 pub(super) fn encode(kind: &str, store: &StoreId, values: &[(&str, &dyn std::fmt::Display)]) -> Vec<u8> {
-    let mut line = format!("siltstone {kind} 1 store {}", to_hex(&store.0));
+    encode_version(kind, FIRST_VERSION, store, values)
+}
+
+/// As [`encode`], of a later version.
+pub(super) fn encode_version(
+    kind: &str,
+    version: &str,
+    store: &StoreId,
+    values: &[(&str, &dyn std::fmt::Display)],
+) -> Vec<u8> {
+    let mut line = format!("siltstone {kind} {version} store {}", to_hex(&store.0));
     for (name, value) in values {
         line += &format!(" {name} {value}");
     }
@@ -29,6 +42,16 @@ pub(super) fn decode<'l, const N: usize>(
     names: [&str; N],
     bytes: &'l [u8],
 ) -> Decoded<(StoreId, [&'l str; N])> {
+    decode_version(kind, FIRST_VERSION, names, bytes)
+}
+
+/// As [`decode`], of a later version.
+pub(super) fn decode_version<'l, const N: usize>(
+    kind: &str,
+    wanted: &str,
+    names: [&str; N],
+    bytes: &'l [u8],
+) -> Decoded<(StoreId, [&'l str; N])> {
     if let Ok(head) = EncryptedBlockHead::decode(bytes) {
         return Err(DecodeError::Encrypted(head.key));
     }
@@ -40,7 +63,7 @@ pub(super) fn decode<'l, const N: usize>(
     if *found != kind {
         return Err(DecodeError::Magic);
     }
-    if *version != "1" {
+    if *version != wanted {
         return Err(DecodeError::Unknown("the version of an object of the remote"));
     }
     let store = u128::from_str_radix(store, 16).map_err(|_| DecodeError::Value("the store id"))?;

@@ -128,6 +128,7 @@ pub use requests::{
 };
 pub use scrub::{DamagedObject, ScrubPace, Scrubbed};
 pub use ship::audit::{RemoteAudit, RemoteReach, audit_remote, delete_strangers, remote_reach};
+pub use ship::copy_audit::audit_copies;
 pub use ship::divergent::{Divergence, DivergentChange, DivergentKind, divergent_changes};
 pub use ship::lag::{LogLag, log_lag};
 pub use ship::log_copy::follows;
@@ -139,7 +140,7 @@ pub use stats::stats;
 pub use stored_bucket::{StoredBucket, stored_bucket};
 pub use thread_watch::ThreadWatch;
 use tier::Tier;
-pub use tier::{BucketPlacement, RemoteProbed, TierFigures, TierOptions, TierProgress};
+pub use tier::{BucketPlacement, CopyFindings, RemoteProbed, TierFigures, TierOptions, TierProgress};
 pub use uploads::{PartSummary, PartsPage, PartsTotal};
 pub use usage::BucketUsage;
 pub use usage_accounts::OwnerQuotas;

@@ -9,10 +9,13 @@
 //! |---|---|
 //! | `chain` | reading the log on the remote |
 //! | `reign` | the claim, the log that it adopts, the cut |
+//! | `pace`, `wishes` | how often a standby looks, and how often its writer gives signs of life |
+//! | `witness` | what speaks for a longer log than the remote shows |
 //! | `parcel_builder`, `shipped_ranges` | parcels from the own log; the bytes that were shipped |
 //! | `shipper` | one reign: parcels, roots, the look for the next claim |
 //! | `retention`, `root_copies` | deletes on the remote, the copies of segments as of a root |
 //! | `audit` | the objects there, compared with those that the log names |
+//! | `copy_audit` | the copies there, compared with those that a directory names |
 //! | `restore` | a data directory from the log on the remote |
 //! | `standby`, `log_copy` | a data directory that follows the log, and a takeover from there |
 //! | `readers` | the store that is read from such a directory |
@@ -25,9 +28,11 @@
 
 pub(super) mod audit;
 mod chain;
+pub(super) mod copy_audit;
 pub(super) mod divergent;
 pub(super) mod lag;
 pub(super) mod log_copy;
+mod pace;
 mod parcel_applier;
 mod parcel_builder;
 pub(super) mod readers;
@@ -38,6 +43,8 @@ mod root_copies;
 mod shipped_ranges;
 mod shipper;
 pub(super) mod standby;
+mod wishes;
+mod witness;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,23 +54,32 @@ pub use chain::ShipError;
 pub use retention::RetentionProgress;
 
 use crate::base::{Entropy, Timestamp};
-use crate::format::{self, FileKind, RETURN, ReturnPoint, SignOfLife, WrittenBytes};
+use crate::format::{self, FileKind, RETURN, ReturnPoint, SignOfLife, TakeoverWish, WrittenBytes};
 use crate::remote::{NewObject, Remote, RemoteError};
 use crate::store::remote_request::PATIENCE;
 use crate::store::shared::{LogShipping, SharedStore};
 use crate::store::{ReadOnlyReason, Store, StoreError};
-use chain::RemoteLog;
+use chain::{RemoteLog, line};
 use reign::ClaimedReign;
 use retention::Retention;
 use shipper::Reign;
 use standby::TakenOver;
+use wishes::KnownWishes;
 
-/// The interval of looks for the next claim while nothing is written: a host that was fenced answers reads for so long.
+/// The interval of looks for the next claim while nothing is written, where a takeover is promised: a host that was fenced answers reads for
+/// so long. Without a promise it is that of the signs of life.
 const FENCE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The time that a later claim has for its cut. A host that takes over puts it right after its claim; one that fails between the two, or
 /// finds that it lacks a part of the log, leaves nobody that writes.
 const CUT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest interval of signs of life: that without a promised takeover.
+const SIGN_EVERY_MAX: Duration = Duration::from_secs(60);
+/// The shortest one.
+const SIGN_EVERY_MIN: Duration = Duration::from_secs(5);
+/// The signs of life within the time after which another host takes over.
+const SIGNS_PER_TAKEOVER: u32 = 3;
 
 /// When an acknowledged write is on the remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +151,13 @@ pub(super) struct Ship {
     oldest: AtomicU64,
     /// The reign whose cut is put, and that signs of life are given for; 0 without one.
     signing: AtomicU64,
+    /// The interval of signs of life that the own configuration promises, in milliseconds.
+    sign_every: AtomicU64,
+    /// What standbys wish.
+    wishes: Mutex<KnownWishes>,
+    /// The times of the last sign of life and of the last parcel, in milliseconds since 1970; 0 for none.
+    last_sign: AtomicU64,
+    last_parcel: AtomicU64,
 }
 
 /// The way into a reign.
@@ -183,6 +206,10 @@ impl Ship {
             last_root: AtomicU64::new(0),
             oldest: AtomicU64::new(0),
             signing: AtomicU64::new(0),
+            sign_every: AtomicU64::new(SIGN_EVERY_MIN.as_millis() as u64),
+            wishes: Mutex::default(),
+            last_sign: AtomicU64::new(0),
+            last_parcel: AtomicU64::new(0),
         }
     }
 
@@ -192,6 +219,27 @@ impl Ship {
 
     fn log<'r>(&'r self, shared: &SharedStore) -> RemoteLog<'r> {
         RemoteLog { remote: self.remote.as_ref(), store: shared.store }
+    }
+
+    /// The interval of signs of life: that of the own configuration, or a shorter one that a standby wishes.
+    fn sign_every(&self, now: Timestamp) -> Duration {
+        let own = Duration::from_millis(self.sign_every.load(Ordering::Relaxed));
+        let wished = self.wishes().after(now).map_or(own, signs_within);
+        own.min(wished)
+    }
+
+    fn wishes(&self) -> MutexGuard<'_, KnownWishes> {
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a sign of life is due. Parcels are signs, too; then one in a minute names the last group.
+    fn is_sign_due(&self, now: Timestamp) -> bool {
+        let is_past = |millis: &AtomicU64, time: Duration| {
+            time_in(millis).is_none_or(|last| now.distance(last) >= time)
+        };
+        let every = self.sign_every(now);
+        let is_idle = is_past(&self.last_sign, every) && is_past(&self.last_parcel, every);
+        is_idle || is_past(&self.last_sign, SIGN_EVERY_MAX)
     }
 
     /// Draws the conclusion from what a reign did.
@@ -266,6 +314,11 @@ impl LogShipping for Ship {
     }
 }
 
+/// The interval of signs of life of which enough fit into that time.
+fn signs_within(takeover_after: Duration) -> Duration {
+    (takeover_after / SIGNS_PER_TAKEOVER).clamp(SIGN_EVERY_MIN, SIGN_EVERY_MAX)
+}
+
 /// The time in milliseconds that is stored there; `None` for 0.
 fn time_in(millis: &AtomicU64) -> Option<Timestamp> {
     match millis.load(Ordering::Relaxed) {
@@ -333,6 +386,30 @@ impl Store {
         self.put_root_if_due(ship)
     }
 
+    /// Promises that other hosts may take over after that time without a sign of life; where none does, signs are seldom. Until it is told,
+    /// they are as often as for the shortest time. Nothing without shipping.
+    pub fn promise_takeover(&self, after: Option<Duration>) {
+        let Some(ship) = self.ship.get() else { return };
+        let every = after.map_or(SIGN_EVERY_MAX, signs_within);
+        ship.sign_every.store(every.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// As [`Store::give_sign_of_life`], if one is due.
+    ///
+    /// # Errors
+    /// As of [`Store::give_sign_of_life`].
+    pub fn give_sign_of_life_if_due(&self) -> Result<(), StoreError> {
+        let Some(ship) = self.ship.get() else { return Ok(()) };
+        let now = self.shared.clock.now();
+        if ship.signing.load(Ordering::Acquire) > 0 && ship.wishes().is_due(now) {
+            // Without an answer signs stay as seldom as they are.
+            let read = line(ship.remote.as_ref(), TakeoverWish::NAME, TakeoverWish::decode);
+            let wish = read.ok().flatten().filter(|wish| wish.store == self.shared.store);
+            ship.wishes().learn(wish, now);
+        }
+        if ship.is_sign_due(now) { self.give_sign_of_life() } else { Ok(()) }
+    }
+
     /// Puts a sign of life, by which a standby tells an idle writer from one that is gone. It waits for no parcel. Without a reign it does
     /// nothing.
     ///
@@ -346,12 +423,16 @@ impl Store {
             return Ok(());
         }
         let sequence = ship.shipped.load(Ordering::Acquire);
-        let sign = SignOfLife { store: self.shared.store, epoch, sequence, made: self.shared.clock.now() };
+        let made = self.shared.clock.now();
+        let every = ship.sign_every(made);
+        let sign = SignOfLife { store: self.shared.store, epoch, sequence, made, every };
         let (name, bytes, nonce) =
             (SignOfLife::name(epoch), sign.encode(), sign.made.as_millis().to_string());
         let object = NewObject { name: &name, body: &bytes.as_slice(), nonce: &nonce, create_only: false };
         let put = ship.remote.put(&object, PATIENCE);
-        put.map(drop).map_err(|error| StoreError::RemoteUnavailable(format!("{name}: {error}")))
+        put.map_err(|error| StoreError::RemoteUnavailable(format!("{name}: {error}")))?;
+        ship.last_sign.store(made.as_millis(), Ordering::Relaxed);
+        Ok(())
     }
 
     /// The state of shipping; `None` without it.

@@ -115,6 +115,7 @@ impl Reign {
             // Without a new parcel this is the look that failed after the last one.
             self.look_for_claim(ship, shared)?;
             ship.shipped.store(self.follower.position().sequence, Ordering::Release);
+            ship.last_parcel.store(shared.clock.now().as_millis(), Ordering::Relaxed);
         }
         Ok(())
     }
@@ -125,7 +126,8 @@ impl Reign {
         ship: &Ship,
         shared: &SharedStore,
     ) -> Result<(), ReignError> {
-        let is_due = shared.clock.now().since(self.last_look) >= FENCE_CHECK_INTERVAL;
+        let now = shared.clock.now();
+        let is_due = now.distance(self.last_look) >= ship.sign_every(now).max(FENCE_CHECK_INTERVAL);
         if is_due { self.look_for_claim(ship, shared) } else { Ok(()) }
     }
 

@@ -13,16 +13,20 @@ use std::time::Duration;
 
 use super::chain::{Chain, RemoteLog, ShipError, disk, line};
 use super::log_copy::{LogCopy, clear, follows, is_used, mark, unmark};
+use super::pace::FollowPace;
 use super::parcel_applier::ParcelApplier;
 use super::readers::{ReaderStore, StandbyReaders};
 use super::reign::ClaimedReign;
 use super::restore::{mark_of, restore_chain};
+use super::wishes::OwnWish;
+use super::witness::{FoundEnd, check_end};
 use crate::base::limits::MIB;
-use crate::base::{Clock, Entropy};
-use crate::format::{Cut, FileKind, LogPosition, Parcel, RemoteMark, Root, SignOfLife};
+use crate::base::{Clock, Entropy, Timestamp};
+use crate::format::{Cut, FileKind, LogPosition, Parcel, RemoteMark, Root, SignOfLife, TakeoverWish};
 use crate::fs::Fs;
 use crate::log::LogError;
-use crate::remote::{Remote, RemoteObject};
+use crate::remote::{NewObject, Remote, RemoteObject};
+use crate::store::remote_request::PATIENCE;
 use crate::store::{Progress, StoreOptions};
 
 /// Steps without a parcel before the next look for a sign of life, and for later reigns and roots.
@@ -128,6 +132,9 @@ pub struct Standby {
     figures: StandbyFigures,
     /// The store of the readers; `None` without any.
     readers: Option<ReaderStore>,
+    pace: FollowPace,
+    /// What the writer is told; `None` without a takeover by itself.
+    wish: Option<OwnWish>,
 }
 
 impl Standby {
@@ -147,7 +154,16 @@ impl Standby {
             busy_steps: 0,
             figures: StandbyFigures::default(),
             readers: None,
+            pace: FollowPace::default(),
+            wish: None,
         }
+    }
+
+    /// The same standby, whose writer is told to give signs of life as often as a takeover after that time needs.
+    #[must_use]
+    pub fn with_takeover_after(mut self, after: Duration) -> Self {
+        self.wish = Some(OwnWish::new(after));
+        self
     }
 
     /// The same standby, whose directory `readers` read.
@@ -171,14 +187,7 @@ impl Standby {
             return Ok(StandbyStep { more: true, sign: true });
         }
         match self.apply_next(log, None)? {
-            NextParcel::Applied => {
-                self.idle_steps = 0;
-                self.busy_steps += 1;
-                if self.busy_steps % PARCELS_PER_LOOK == PARCELS_BEFORE_LOOK {
-                    self.look_ahead(log)?;
-                }
-                return Ok(StandbyStep { more: true, sign: true });
-            }
+            NextParcel::Applied => return self.parcel_was_applied(log),
             NextParcel::Missing => {
                 self.busy_steps = 0;
                 self.figures.lag_bytes = 0;
@@ -194,6 +203,110 @@ impl Standby {
         self.show_readers(log)?;
         // Who claims is about to write. The claimant has as long as a writer to show that it lives.
         Ok(StandbyStep { more: moved, sign: is_alive || moved || self.newest_claim > claim })
+    }
+
+    /// As [`Standby::step`], by as few requests as the writer's promise allows: where nothing is written, one for the next parcel.
+    ///
+    /// # Errors
+    /// As of [`Standby::step`].
+    pub fn poll(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<StandbyStep, ShipError> {
+        let remote = Arc::clone(&self.remote);
+        let log = self.log(remote.as_ref())?;
+        if self.copy.is_none() {
+            return self.step(progress);
+        }
+        let now = self.clock.now();
+        match self.apply_next(log, None)? {
+            NextParcel::Applied => {
+                self.pace.applied(now);
+                return self.parcel_was_applied(log);
+            }
+            NextParcel::Gap => return self.look_fully(log, false, progress),
+            NextParcel::Missing => {}
+        }
+        self.busy_steps = 0;
+        self.figures.lag_bytes = 0;
+        self.pace.missed(now);
+        let is_look_due = self.pace.is_full_look_due(now);
+        if !is_look_due && !self.pace.is_sign_due(now) {
+            return Ok(StandbyStep::default());
+        }
+        let is_alive = self.read_sign(log)?;
+        self.pace.looked_for_sign(now, self.sign.map(|sign| sign.every), is_alive);
+        self.tell_wish(now);
+        let is_moved = is_look_due || self.lacks_groups() || (!is_alive && self.is_succeeded(log)?);
+        if is_moved {
+            self.look_fully(log, is_alive, progress)
+        } else {
+            Ok(StandbyStep { more: false, sign: is_alive })
+        }
+    }
+
+    /// The pause before the next poll.
+    pub fn pause(&self) -> Duration {
+        self.pace.pause(self.clock.now())
+    }
+
+    /// The shortest silence after which the writer may be taken for gone, as it promises.
+    pub fn least_silence(&self) -> Duration {
+        self.pace.least_silence()
+    }
+
+    /// Whether the last sign of life names groups that the directory lacks.
+    fn lacks_groups(&self) -> bool {
+        self.figures().waiting_groups > 0
+    }
+
+    /// Whether another host has claimed a reign after those that are known.
+    fn is_succeeded(&self, log: RemoteLog<'_>) -> Result<bool, ShipError> {
+        let Some((_, place)) = &self.copy else { return Ok(false) };
+        log.is_claimed(place.epoch.max(self.newest_claim) + 1)
+    }
+
+    /// Looks for later reigns and roots.
+    fn look_fully(
+        &mut self,
+        log: RemoteLog<'_>,
+        is_alive: bool,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<StandbyStep, ShipError> {
+        let claim = self.newest_claim;
+        let moved = self.follow_reigns(log, progress)?;
+        let now = self.clock.now();
+        self.pace.looked_fully(now);
+        if moved {
+            self.pace.applied(now);
+        }
+        self.show_readers(log)?;
+        // Who claims is about to write. The claimant has as long as a writer to show that it lives.
+        Ok(StandbyStep { more: moved, sign: is_alive || moved || self.newest_claim > claim })
+    }
+
+    fn parcel_was_applied(&mut self, log: RemoteLog<'_>) -> Result<StandbyStep, ShipError> {
+        self.idle_steps = 0;
+        self.busy_steps += 1;
+        if self.busy_steps % PARCELS_PER_LOOK == PARCELS_BEFORE_LOOK {
+            self.look_ahead(log)?;
+        }
+        Ok(StandbyStep { more: true, sign: true })
+    }
+
+    /// Puts the wish for signs of life, where it is due. Without it a takeover waits for as long as the writer's promise needs.
+    fn tell_wish(&mut self, now: Timestamp) {
+        let (Some(own), Some(mark)) = (&mut self.wish, self.mark) else { return };
+        let every = self.sign.map_or(Duration::ZERO, |sign| sign.every);
+        if !own.is_due(now, every) {
+            return;
+        }
+        let wish = TakeoverWish { store: mark.store, after: own.after, made: now };
+        let (name, bytes, nonce) = (TakeoverWish::NAME, wish.encode(), now.as_millis().to_string());
+        let object = NewObject { name, body: &bytes.as_slice(), nonce: &nonce, create_only: false };
+        match self.remote.put(&object, PATIENCE) {
+            Ok(_) => own.was_put(now),
+            Err(error) => log::warn!(
+                "the writer is not told how often this standby needs signs of life: {name}: {error}"
+            ),
+        }
     }
 
     /// Takes over: applies what is there, claims the reign after the newest claim that it has seen, reads on to the end of the log that it
@@ -265,10 +378,25 @@ impl Standby {
         loop {
             // A step without a parcel looks for later reigns and roots.
             self.idle_steps = STEPS_PER_LOOK - 1;
-            if !self.step(progress)?.more || self.clock.now().since(begun) >= CATCH_UP_MAX {
+            if !self.step(progress)?.more {
+                // A claim before pieces that the remote hides would end the reign of a living writer for nothing.
+                return self.check_seen();
+            }
+            if self.clock.now().since(begun) >= CATCH_UP_MAX {
                 return Ok(());
             }
         }
+    }
+
+    /// Fails where the last sign of life names groups that a directory lacks which has all that the remote shows.
+    fn check_seen(&self) -> Result<(), ShipError> {
+        let (Some((_, place)), StandbyFigures { waiting_groups: waiting @ 1.., .. }) =
+            (&self.copy, self.figures())
+        else {
+            return Ok(());
+        };
+        let why = format!("the writer has told that the remote has {waiting} groups more");
+        Err(ShipError::Hidden { name: Parcel::name(place.epoch, place.next), why })
     }
 
     /// Whether the probe has found that the remote decides races: only then may a host take over by itself.
@@ -508,6 +636,7 @@ impl Standby {
         if claimed.cut.is_none() && self.copy.is_some() {
             let former = log.newest_cut(claimed.epoch - 1)?.ok_or(ShipError::NoLog)?;
             if self.follow(log, &former)? {
+                self.check_end(log, claimed.epoch, former.epoch)?;
                 claimed.cut = self.cut_here(log, claimed.epoch);
             }
         }
@@ -523,6 +652,14 @@ impl Standby {
         } else {
             Err(ShipError::damaged(Cut::name(cut.former), &"the log does not lead to its end"))
         }
+    }
+
+    /// Fails where something speaks for a longer log than the directory has.
+    fn check_end(&self, log: RemoteLog<'_>, claim: u64, newest: u64) -> Result<(), ShipError> {
+        let Some((copy, place)) = &self.copy else { return Ok(()) };
+        let last = if place.epoch == newest { place.next - 1 } else { 0 };
+        let found = FoundEnd { epoch: newest, last, end: copy.end, has_root: true };
+        check_end(&log, claim, found, self.sign)
     }
 
     /// The cut that adopts the log up to the place of the directory.

@@ -1,5 +1,6 @@
 //! The requests that a remote costs, counted on the simulated one, and the table of the guide that names them.
 
+use super::standby_pace::Pair;
 use super::tier::{NOTHING_LOCAL, Tiered, work};
 use super::*;
 use crate::remote::sim::RemoteCall;
@@ -46,19 +47,45 @@ fn ship(store: &Store) {
     store.ship_step(&SeededEntropy::new(5)).unwrap();
 }
 
-/// An hour of intervals, each of which begins with a write or with none.
-fn hour(every: u64, writes: bool) -> Requests {
+/// An hour of intervals, each of which begins with a write or with none. `takeover_after` is what the configuration promises.
+fn hour(every: u64, writes: bool, takeover_after: Option<u64>) -> Requests {
     let tiered = Tiered::new(TierOptions::default());
     let store = shipping(&tiered, ShipMode::Async);
+    store.promise_takeover(takeover_after.map(Duration::from_secs));
     during(&store, || {
-        for nth in 0..3600 / every {
-            if writes {
-                put(&store, "b", &format!("k{}", nth % 50), b"v").unwrap();
+        for second in 1..=3600 {
+            tiered.clock.advance(Duration::from_secs(1));
+            store.give_sign_of_life_if_due().unwrap();
+            if second % every > 0 {
+                continue;
             }
-            tiered.clock.advance(Duration::from_secs(every));
+            if writes {
+                put(&store, "b", &format!("k{}", second % 50), b"v").unwrap();
+            }
             ship(&store);
         }
     })
+}
+
+/// An hour of a standby, whose writer writes at that interval, if at all.
+fn standby_hour(every: Option<u64>, takeover_after: Option<u64>) -> Requests {
+    let mut pair = Pair::new(takeover_after);
+    pair.seconds(130);
+    let mut all = Requests { puts: 0, gets: 0 };
+    for second in 1..=3600 {
+        pair.tiered.clock.advance(Duration::from_secs(1));
+        pair.writer.give_sign_of_life_if_due().unwrap();
+        if every.is_some_and(|every| second % every == 0) {
+            put(&pair.writer, "b", &format!("k{}", second % 50), b"v").unwrap();
+            ship(&pair.writer);
+        }
+        let before = requests(&pair.writer);
+        pair.poll();
+        let after = requests(&pair.writer);
+        all.puts += after.puts - before.puts;
+        all.gets += after.gets - before.gets;
+    }
+    all
 }
 
 /// A write that is answered after its piece is there.
@@ -85,27 +112,79 @@ fn segment_and_read() -> [Requests; 2] {
     [sent, read]
 }
 
+/// Local bytes of a segment leave.
+fn leaving() -> Requests {
+    let (tiered, store) = Tiered::filled(TierOptions { local_max_bytes: u64::MAX, ..NOTHING_LOCAL });
+    let segments = work(&store).unwrap().sent;
+    store.close();
+    drop(store);
+    let store = tiered.with(NOTHING_LOCAL).open();
+    store.check_remote_mark().unwrap();
+    let left = during(&store, || assert!(work(&store).unwrap().given_back_bytes > 0));
+    assert!(left.puts == 0 && left.gets % segments == 0, "{left:?}");
+    Requests { puts: 0, gets: left.gets / segments }
+}
+
+/// The listing of all copies, which are fewer than a thousand.
+fn listing() -> Requests {
+    let (_tiered, store) = Tiered::filled(NOTHING_LOCAL);
+    work(&store).unwrap();
+    during(&store, || assert!(!store.inspect_copies().unwrap()))
+}
+
+/// The probe that a server makes by itself.
+fn weekly_probe() -> Requests {
+    let tiered = Tiered::new(NOTHING_LOCAL);
+    let store = tiered.open_on(&tiered.fs);
+    store.check_remote_mark().unwrap();
+    assert!(store.probe_remote(&SeededEntropy::new(9)).is_none());
+    tiered.clock.advance(Duration::from_secs(600));
+    during(&store, || assert!(store.probe_remote(&SeededEntropy::new(9)).is_some()))
+}
+
+/// The price of a month of such hours, by the list price that the guide states.
+fn price_of_a_month(Requests { puts, gets }: Requests) -> String {
+    format!("{:.2} $", (puts as f64 * 5.0 + gets as f64 * 0.4) * 720.0 / 1e6)
+}
+
 #[test]
 fn the_guide_has_the_requests_that_were_counted() {
     let [segment, read] = segment_and_read();
     let counted = [
         ("a segment", segment),
         ("a cold read of up to 64 KiB", read),
-        ("`async`, `2s`, an hour of writes", hour(2, true)),
-        ("`async`, `10s`, an hour of writes", hour(10, true)),
-        ("`async`, `60s`, an hour of writes", hour(60, true)),
-        ("`async`, an hour without a write", hour(2, false)),
+        ("local bytes of a segment leave", leaving()),
+        ("the listing of a day, for 1,000 segments", listing()),
+        ("the probe of a week", weekly_probe()),
+        ("`async`, `2s`, an hour of writes", hour(2, true, None)),
+        ("`async`, `10s`, an hour of writes", hour(10, true, None)),
+        ("`async`, `60s`, an hour of writes", hour(60, true, None)),
+        ("`async`, `60s`, an hour of writes, `--takeover-after 15s`", hour(60, true, Some(15))),
+        ("`async`, an hour without a write", hour(2, false, None)),
+        ("`async`, an hour without a write, `--takeover-after 60s`", hour(2, false, Some(60))),
+        ("`async`, an hour without a write, `--takeover-after 15s`", hour(2, false, Some(15))),
+        ("a standby, an hour without a write", standby_hour(None, None)),
+        ("a standby, an hour without a write, `--takeover-after 15s`", standby_hour(None, Some(15))),
+        ("a standby, an hour of writes at `2s`", standby_hour(Some(2), None)),
         ("`sync`, a group of writes", synchronous_group()),
     ];
     let page = include_str!("../../guide/remote.md");
     for (work, Requests { puts, gets }) in counted {
-        println!("| {work} | {puts} | {gets} |");
+        println!("| {work} | {puts} | {gets} | {} |", price_of_a_month(Requests { puts, gets }));
     }
     for (work, counted) in counted {
         let row = page.lines().find(|line| line.starts_with(&format!("| {work} |")));
         let row = row.unwrap_or_else(|| panic!("no row for {work}"));
-        let mut cells = row.split('|').skip(2).map(|cell| cell.trim().parse::<u64>().unwrap());
-        let told = Requests { puts: cells.next().unwrap(), gets: cells.next().unwrap() };
+        let cells: Vec<&str> = row.split('|').skip(2).map(str::trim).collect();
+        let told = Requests { puts: cells[0].parse().unwrap(), gets: cells[1].parse().unwrap() };
+        if work.contains("an hour") {
+            assert!(
+                cells[2].starts_with(&price_of_a_month(told)),
+                "{work}: {} is not {}",
+                cells[2],
+                price_of_a_month(told)
+            );
+        }
         // A request more in an hour makes no other price.
         let is_near = |counted: u64, told: u64| counted.abs_diff(told) * 50 <= told;
         assert!(
