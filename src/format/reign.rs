@@ -516,6 +516,6 @@ mod tests {
         let page = include_str!("../../data-format.md");
         let examples =
             page.lines().filter(|line| decoded(format!("{line}\n").as_bytes()).iter().any(Result::is_ok));
-        assert_eq!(examples.count(), 6);
+        assert_eq!(examples.count(), 7);
     }
 }

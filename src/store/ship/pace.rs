@@ -51,8 +51,7 @@ impl FollowPace {
 
     /// Whether a look for a sign of life is due.
     pub(super) fn is_sign_due(&self, now: Timestamp) -> bool {
-        let interval = (self.every() / 2).clamp(SIGN_LOOK_MIN, SIGN_LOOK_MAX);
-        self.sign_look.is_none_or(|last| now.distance(last) >= interval)
+        self.sign_look.is_none_or(|last| now.distance(last) >= self.sign_look_interval())
     }
 
     /// Notes a look for a sign of life, which promises the next one after `every`, and may be a new one.
@@ -83,7 +82,11 @@ impl FollowPace {
     /// The pause before the next step.
     pub(super) fn pause(&self, now: Timestamp) -> Duration {
         let is_idle = self.applied.is_some_and(|applied| now.distance(applied) >= IDLE_AFTER);
-        if is_idle { IDLE_PAUSE } else { PAUSE }
+        if is_idle { IDLE_PAUSE.min(self.sign_look_interval()) } else { PAUSE }
+    }
+
+    fn sign_look_interval(&self) -> Duration {
+        (self.every() / 2).clamp(SIGN_LOOK_MIN, SIGN_LOOK_MAX)
     }
 
     /// The shortest silence after which the writer may be taken for gone, as it promises.
@@ -109,6 +112,8 @@ mod tests {
         let mut pace = FollowPace::default();
         pace.missed(at(0));
         assert_eq!(pace.pause(at(59)), PAUSE);
+        assert_eq!(pace.pause(at(60)), SIGN_LOOK_MIN, "as often as signs are looked for");
+        pace.looked_for_sign(at(60), Some(Duration::from_secs(60)), true);
         assert_eq!(pace.pause(at(60)), IDLE_PAUSE);
         pace.applied(at(61));
         assert_eq!(pace.pause(at(62)), PAUSE);
