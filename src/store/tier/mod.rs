@@ -60,6 +60,7 @@ mod transfer;
 mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
@@ -409,7 +410,13 @@ impl Tier {
         match self.punch(residence, copy, number) {
             Ok(Some(bytes)) => bytes,
             stays => {
-                if let Err(error) = stays {
+                // The thread of the tier tells of an outage, and of a copy that is gone.
+                let is_told = |error: &std::io::Error| {
+                    matches!(error.kind(), ErrorKind::HostUnreachable | ErrorKind::InvalidData)
+                };
+                if let Err(error) = stays
+                    && !is_told(&error)
+                {
                     log::warn!("{}: no room could be given back: {error}", segment_path(residence.segment));
                 }
                 self.enqueue(residence, copy, number);
