@@ -17,10 +17,14 @@ const WITHIN: Duration = Duration::from_secs(60);
 const OBJECT_BYTES: usize = 256 * 1024;
 /// The length of the objects of every second pair of races: a remote that checks and then puts takes longer between the two.
 const LONG_BYTES: usize = 128 * 1024;
+/// The longest objects of races: every 25th race has them, or shorter ones where these would take longer than [`HUGE_TIME`].
+const HUGE_BYTES: usize = 9 * 1024 * 1024;
+const HUGE_EVERY: u32 = 25;
+const HUGE_TIME: Duration = Duration::from_secs(20);
 /// The chance that a remote is worse than its verdict says.
 const DOUBT: f64 = 0.05;
 /// The longest wait of a create for the others.
-const COMPANY_MAX: Duration = Duration::from_secs(5);
+const COMPANY_MAX: Duration = Duration::from_secs(10);
 /// The most pages of a listing that are looked at when the probe is over.
 const PAGES_MAX: usize = 64;
 
@@ -306,10 +310,16 @@ impl RemoteProbe<'_> {
 
     fn races(&self, size: ProbeSize, told: &mut dyn FnMut(u32)) -> Finding {
         let mut others = 0;
+        let mut longest = 0;
         let mut decided: VecDeque<DecidedRace> = VecDeque::new();
         for round in 0..size.rounds {
             told(round);
-            let (race, unclear) = self.race(round, size.racers)?;
+            let length = race_length(round, longest);
+            let begun = Instant::now();
+            let (race, unclear) = self.race(round, size.racers, length)?;
+            if length == LONG_BYTES {
+                longest = longest.max(sent_within(HUGE_TIME, length, begun.elapsed()));
+            }
             others += unclear;
             decided.push_back(race);
             while decided.front().is_some_and(|race| race.decided.elapsed() >= size.settle) {
@@ -331,12 +341,12 @@ impl RemoteProbe<'_> {
     }
 
     /// One race. Returns it with the number of creates without a clear answer.
-    fn race(&self, round: u32, racers: u16) -> Result<(DecidedRace, u32), String> {
+    fn race(&self, round: u32, racers: u16, length: usize) -> Result<(DecidedRace, u32), String> {
         let name = format!("create-race/{round}");
         let meeting = Meeting::new(racers);
         let run = || {
             let nonce = nonce();
-            let body = RacingBody::new(&nonce, &meeting, round);
+            let body = RacingBody::new(&nonce, &meeting, round, length);
             let name = &self.name(&name);
             let object = NewObject { name, body: &body, nonce: &nonce, create_only: true };
             let outcome = self.remote.put(&object, WITHIN);
@@ -407,6 +417,21 @@ impl RemoteProbe<'_> {
     }
 }
 
+/// The length of the bodies of a race: two of four are long, and some are huge, as far as the remote takes them.
+fn race_length(round: u32, longest: usize) -> usize {
+    match (round % HUGE_EVERY == HUGE_EVERY - 1, round % 4 >= 2) {
+        (true, _) => longest.clamp(LONG_BYTES, HUGE_BYTES),
+        (false, true) => LONG_BYTES,
+        (false, false) => 0,
+    }
+}
+
+/// The length of bodies that take that time where bodies of `length` took `elapsed`.
+fn sent_within(time: Duration, length: usize, elapsed: Duration) -> usize {
+    let times = time.as_secs_f64() / elapsed.as_secs_f64().max(0.001);
+    (length as f64 * times) as usize
+}
+
 /// The point at which the creates of a race wait for each other.
 struct Meeting {
     missing: Mutex<u16>,
@@ -441,12 +466,12 @@ struct RacingBody<'r> {
 
 impl<'r> RacingBody<'r> {
     /// In every second round the heads of all creates are sent before the first body ends: a remote that checks the condition by the head,
-    /// and puts after the body, lets all of them pass. In the others all begin at once. Two rounds of four have long bodies.
-    fn new(nonce: &'r str, meeting: &'r Meeting, round: u32) -> Self {
-        let is_long = round % 4 >= 2;
-        let length = if is_long { LONG_BYTES } else { nonce.len() };
+    /// and puts after the body, lets all of them pass. In the others all begin at once.
+    fn new(nonce: &'r str, meeting: &'r Meeting, round: u32, length: usize) -> Self {
+        let length = length.max(nonce.len());
         let waits_in = 1 + round % 2;
-        let waits_at = if is_long && waits_in == 2 { LONG_BYTES as u64 / 2 } else { 0 };
+        // The last bytes of all come at once.
+        let waits_at = if length > nonce.len() && waits_in == 2 { length as u64 - 1 } else { 0 };
         Self { nonce, length, meeting, waits_in, waits_at, passes: AtomicU32::new(0) }
     }
 }

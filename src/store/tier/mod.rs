@@ -271,7 +271,7 @@ impl Tier {
     pub(super) fn read_copy(&self, segment: u64, range: std::ops::Range<u64>) -> std::io::Result<Vec<u8>> {
         match self.residence(segment).copy() {
             Some(copy) => self.fetch(segment, &copy.name, range),
-            None => Err(std::io::ErrorKind::NotFound.into()),
+            None => Err(ErrorKind::NotFound.into()),
         }
     }
 
