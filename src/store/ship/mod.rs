@@ -78,6 +78,8 @@ const CUT_PATIENCE: Duration = Duration::from_secs(10);
 const SIGN_EVERY_MAX: Duration = Duration::from_secs(60);
 /// The shortest one.
 const SIGN_EVERY_MIN: Duration = Duration::from_secs(5);
+/// The time from the begin of a reign on in which signs come as often as for the shortest time: standbys have told nothing yet.
+const EARLY: Duration = Duration::from_secs(10 * 60);
 /// The signs of life within the time after which another host takes over.
 const SIGNS_PER_TAKEOVER: u32 = 3;
 
@@ -153,6 +155,8 @@ pub(super) struct Ship {
     signing: AtomicU64,
     /// The interval of signs of life that the own configuration promises, in milliseconds.
     sign_every: AtomicU64,
+    /// When signs of life began, in milliseconds since 1970; 0 before.
+    signing_since: AtomicU64,
     /// What standbys wish.
     wishes: Mutex<KnownWishes>,
     /// The times of the last sign of life and of the last parcel, in milliseconds since 1970; 0 for none.
@@ -207,6 +211,7 @@ impl Ship {
             oldest: AtomicU64::new(0),
             signing: AtomicU64::new(0),
             sign_every: AtomicU64::new(SIGN_EVERY_MIN.as_millis() as u64),
+            signing_since: AtomicU64::new(0),
             wishes: Mutex::default(),
             last_sign: AtomicU64::new(0),
             last_parcel: AtomicU64::new(0),
@@ -221,8 +226,11 @@ impl Ship {
         RemoteLog { remote: self.remote.as_ref(), store: shared.store }
     }
 
-    /// The interval of signs of life: that of the own configuration, or a shorter one that a standby wishes.
+    /// The interval of signs of life: that of the own configuration, or a shorter one that a standby wishes, or the shortest early in a reign.
     fn sign_every(&self, now: Timestamp) -> Duration {
+        if time_in(&self.signing_since).is_none_or(|since| now.distance(since) < EARLY) {
+            return SIGN_EVERY_MIN;
+        }
         let own = Duration::from_millis(self.sign_every.load(Ordering::Relaxed));
         let wished = self.wishes().after(now).map_or(own, signs_within);
         own.min(wished)
@@ -543,6 +551,7 @@ impl Store {
         }
         let reign = (&cut, claimed.nonce.clone());
         ship.signing.store(claimed.epoch, Ordering::Release);
+        ship.signing_since.store(self.shared.clock.now().as_millis(), Ordering::Relaxed);
         *state = ReignStage::Idle;
         *state = ReignStage::Reigning(Box::new(Reign::new(&self.shared, reign, self.shared.published())?));
         Ok(())

@@ -7,7 +7,7 @@ use crate::base::Timestamp;
 use crate::format::TakeoverWish;
 
 /// The interval of looks for a wish.
-const LOOK_INTERVAL: Duration = Duration::from_secs(60);
+const LOOK_INTERVAL: Duration = Duration::from_secs(20);
 /// The time for which a wish counts after it was first read. A standby that is there puts another before.
 const COUNTS_FOR: Duration = Duration::from_secs(60 * 60);
 /// The time after which a standby puts its wish again.
@@ -85,7 +85,7 @@ mod tests {
         let mut known = KnownWishes::default();
         assert!(known.is_due(at(0)) && known.after(at(0)).is_none());
         known.learn(None, at(0));
-        assert!(!known.is_due(at(59)) && known.is_due(at(60)));
+        assert!(!known.is_due(at(19)) && known.is_due(at(20)));
         known.learn(wish(1), at(60));
         assert_eq!(known.after(at(3659)), Some(Duration::from_secs(15)));
         known.learn(wish(1), at(3600));

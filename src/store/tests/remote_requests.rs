@@ -52,6 +52,11 @@ fn hour(every: u64, writes: bool, takeover_after: Option<u64>) -> Requests {
     let tiered = Tiered::new(TierOptions::default());
     let store = shipping(&tiered, ShipMode::Async);
     store.promise_takeover(takeover_after.map(Duration::from_secs));
+    // Early in a reign signs come often.
+    for _ in 0..600 {
+        tiered.clock.advance(Duration::from_secs(1));
+        store.give_sign_of_life_if_due().unwrap();
+    }
     during(&store, || {
         for second in 1..=3600 {
             tiered.clock.advance(Duration::from_secs(1));
@@ -70,7 +75,7 @@ fn hour(every: u64, writes: bool, takeover_after: Option<u64>) -> Requests {
 /// An hour of a standby, whose writer writes at that interval, if at all.
 fn standby_hour(every: Option<u64>, takeover_after: Option<u64>) -> Requests {
     let mut pair = Pair::new(takeover_after);
-    pair.seconds(130);
+    pair.seconds(730);
     let mut all = Requests { puts: 0, gets: 0 };
     for second in 1..=3600 {
         pair.tiered.clock.advance(Duration::from_secs(1));

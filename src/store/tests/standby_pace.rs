@@ -92,7 +92,7 @@ fn what_is_written_is_seen_a_second_later_and_five_after_a_quiet_minute() {
 #[test]
 fn a_writer_gives_signs_as_often_as_its_standby_wishes_while_that_is_there() {
     let mut pair = Pair::new(Some(15));
-    pair.seconds(130);
+    pair.seconds(730);
     assert_eq!(pair.standby.least_silence(), Duration::from_secs(15));
     // Hours later still, and never is the writer silent for long.
     let mut silent = 0;
@@ -121,14 +121,14 @@ fn a_writer_that_gives_few_signs_is_not_taken_for_gone() {
         silent = if pair.second() { 0 } else { silent + 1 };
         assert!(Duration::from_secs(silent) < pair.standby.least_silence(), "silent for {silent} s");
     }
-    assert!(silent > 0 && pair.standby.least_silence() > Duration::from_secs(60));
+    assert!(pair.standby.least_silence() > Duration::from_secs(60));
 }
 
 #[test]
 fn a_takeover_by_another_host_is_noticed_and_followed() {
     for takeover_after in [None, Some(15)] {
         let mut pair = Pair::new(takeover_after);
-        pair.seconds(130);
+        pair.seconds(730);
         let other = SimFs::new();
         let mut second = standby_on(&pair.tiered, &other);
         follow(&mut second);
@@ -154,7 +154,7 @@ fn a_takeover_by_another_host_is_noticed_and_followed() {
 #[test]
 fn a_standby_whose_writer_is_gone_asks_less_and_less_often() {
     let mut pair = Pair::new(None);
-    pair.seconds(130);
+    pair.seconds(730);
     let before = pair.calls;
     for _ in 0..3600 {
         pair.tiered.clock.advance(Duration::from_secs(1));
