@@ -155,6 +155,8 @@ pub(super) struct Ship {
     signing: AtomicU64,
     /// The interval of signs of life that the own configuration promises, in milliseconds.
     sign_every: AtomicU64,
+    /// The interval that the last sign of life promises, in milliseconds.
+    promised: AtomicU64,
     /// When signs of life began, in milliseconds since 1970; 0 before.
     signing_since: AtomicU64,
     /// What standbys wish.
@@ -211,6 +213,7 @@ impl Ship {
             oldest: AtomicU64::new(0),
             signing: AtomicU64::new(0),
             sign_every: AtomicU64::new(SIGN_EVERY_MIN.as_millis() as u64),
+            promised: AtomicU64::new(SIGN_EVERY_MIN.as_millis() as u64),
             signing_since: AtomicU64::new(0),
             wishes: Mutex::default(),
             last_sign: AtomicU64::new(0),
@@ -245,7 +248,9 @@ impl Ship {
         let is_past = |millis: &AtomicU64, time: Duration| {
             time_in(millis).is_none_or(|last| now.distance(last) >= time)
         };
-        let every = self.sign_every(now);
+        // The last sign promised this one.
+        let promised = Duration::from_millis(self.promised.load(Ordering::Relaxed));
+        let every = self.sign_every(now).min(promised);
         let is_idle = is_past(&self.last_sign, every) && is_past(&self.last_parcel, every);
         is_idle || is_past(&self.last_sign, SIGN_EVERY_MAX)
     }
@@ -440,6 +445,7 @@ impl Store {
         let put = ship.remote.put(&object, PATIENCE);
         put.map_err(|error| StoreError::RemoteUnavailable(format!("{name}: {error}")))?;
         ship.last_sign.store(made.as_millis(), Ordering::Relaxed);
+        ship.promised.store(every.as_millis() as u64, Ordering::Relaxed);
         Ok(())
     }
 
