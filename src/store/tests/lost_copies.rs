@@ -2,7 +2,9 @@
 
 use super::tier::{NOTHING_LOCAL, Tiered, work};
 use super::*;
+use crate::base::Clock as _;
 use crate::base::limits::MIB;
+use crate::format::{RemoteMark, StoreId};
 use crate::remote::sim::RemoteCall;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -146,6 +148,23 @@ fn while_the_remote_is_away_no_copy_is_taken_for_lost_and_nothing_goes() {
     inspect(&store);
     assert!(work(&store).unwrap().given_back_bytes > 3 * MIB);
     assert_eq!(readable(&store), 10);
+    store.close();
+}
+
+#[test]
+fn a_mark_that_somebody_deleted_is_put_again_and_that_of_another_store_ends_all() {
+    let (tiered, store) = sent();
+    let mark = tiered.remote.bytes(RemoteMark::NAME).unwrap();
+    tiered.remote.remove(RemoteMark::NAME);
+    tiered.clock.advance(DAY);
+    inspect(&store);
+    assert_eq!((tiered.remote.bytes(RemoteMark::NAME), found(&store)), (Some(mark), (0, 1)));
+    let other = RemoteMark { store: StoreId([9; 16]), made: tiered.clock.now(), decides_races: true };
+    tiered.remote.place(RemoteMark::NAME, &other.encode());
+    tiered.clock.advance(DAY);
+    assert!(matches!(store.inspect_copies(), Err(StoreError::RemoteUnavailable(_))));
+    assert!(store.check_remote_mark().is_err());
+    assert_eq!(readable(&store), 10, "what is here is read");
     store.close();
 }
 

@@ -13,9 +13,9 @@ use super::residence::{LocalPieces, Residence};
 use super::transfer::send;
 use super::{NOT_POISONED, Tier};
 use crate::base::Timestamp;
-use crate::format::{CopyPhase, RemoteCopy, segment_path};
+use crate::format::{CopyPhase, RemoteCopy, RemoteMark, segment_path};
 use crate::log::Segment;
-use crate::remote::{RemoteError, RemoteObject};
+use crate::remote::{NewObject, RemoteError, RemoteObject, read_mark};
 use crate::store::remote_request::PATIENCE;
 use crate::store::scrub::SealedExtents;
 use crate::store::{Store, StoreError};
@@ -40,7 +40,7 @@ pub struct CopyFindings {
     pub listed: Option<Timestamp>,
     /// The copies that are gone or changed, and whose live bytes are not all on this disk, each with its fault.
     pub lost: Vec<(String, String)>,
-    /// The copies that were gone or changed and were sent again since the start.
+    /// The copies that were gone or changed and were sent again since the start, the mark among them.
     pub resent: u64,
 }
 
@@ -50,6 +50,8 @@ pub(super) struct Inspection {
     /// The time of the next listing; unknown before the first look.
     due: Option<Timestamp>,
     listed: Option<Timestamp>,
+    /// The mark, as it was found last.
+    mark: Option<RemoteMark>,
     /// Segments whose copy was not found as it should be by someone.
     suspects: BTreeSet<u64>,
     lost: BTreeMap<u64, LostCopy>,
@@ -76,6 +78,7 @@ impl Store {
         if tier.inspection().due.is_none_or(|due| now >= due) {
             tier.inspection().due = Some(now.plus(AGAIN_AFTER));
             self.check_remote_mark()?;
+            self.keep_mark(tier)?;
             self.list_copies(tier)?;
             let mut inspection = tier.inspection();
             inspection.listed = Some(self.shared.clock.now());
@@ -92,6 +95,29 @@ impl Store {
         let inspection = self.tier.as_ref()?.inspection();
         let lost = inspection.lost.values().map(|lost| (lost.name.clone(), lost.why.clone()));
         Some(CopyFindings { listed: inspection.listed, lost: lost.collect(), resent: inspection.resent })
+    }
+
+    /// Reads the mark again, which passed before. One that somebody deleted is put again; that of another store ends all use of the remote.
+    fn keep_mark(&self, tier: &Tier) -> Result<(), StoreError> {
+        let unavailable =
+            |error: RemoteError| StoreError::RemoteUnavailable(format!("{}: {error}", RemoteMark::NAME));
+        let found = read_mark(tier.remote.as_ref(), PATIENCE).map_err(unavailable)?;
+        if let Some(found) = found {
+            if found.store == self.shared.store {
+                tier.inspection().mark = Some(found);
+                return Ok(());
+            }
+            tier.mark.forget();
+            return self.check_remote_mark();
+        }
+        let Some(known) = tier.inspection().mark else { return Ok(()) };
+        log::warn!("somebody deleted the mark of the remote, {}: it is put again", RemoteMark::NAME);
+        let bytes = known.encode();
+        let (name, nonce) = (RemoteMark::NAME, known.made.as_millis().to_string());
+        let object = NewObject { name, body: &bytes.as_slice(), nonce: &nonce, create_only: true };
+        tier.remote.put(&object, PATIENCE).map_err(unavailable)?;
+        tier.inspection().resent += 1;
+        Ok(())
     }
 
     /// Compares the copies with a listing.

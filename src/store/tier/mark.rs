@@ -47,6 +47,11 @@ impl MarkCheck {
         }
     }
 
+    /// Has the remote asked again, since another mark was found there.
+    pub(super) fn forget(&self) {
+        self.has_passed.store(false, Ordering::Relaxed);
+    }
+
     fn ask(&self, remote: &dyn Remote, within: Duration) -> Result<(), String> {
         let mark = read_mark(remote, within).map_err(|why| format!("{}: {why}", RemoteMark::NAME))?;
         let mark =
