@@ -276,8 +276,9 @@ pub const EXTENT_PAYLOAD_MAX_BYTES: u64 = 16 * MIB;
 pub const PACKED_PAYLOAD_MAX_BYTES: u64 = 64 * KIB;
 /// Payloads that one commit group may pack.
 pub const PACK_MAX_BYTES: u64 = 4 * MIB;
-/// Mutations that one commit group may hold.
-pub const GROUP_MUTATIONS_MAX: usize = 1024;
+/// Mutations that one commit group may hold, as a bound on the time that later ones wait for it. One with several lookups in the index
+/// counts as so many: the deletion of 1,000 keys as 1,000.
+pub const GROUP_LOOKUPS_MAX: usize = 1024;
 /// Bytes of the entries of one group; a decoder refuses more (data-format.md, "Groups").
 pub const GROUP_BODY_MAX_BYTES: u64 = 16 * MIB;
 /// A file of the metadata log is closed when it has reached this size.

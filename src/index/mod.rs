@@ -26,6 +26,8 @@ use thiserror::Error;
 
 pub use bucket_configurations::{BucketConfiguration, BucketConfigurations, configuration_bytes};
 pub use followers::{follower_bytes, follower_note_bytes};
+#[cfg(test)]
+pub(crate) use keys::versions_visited;
 pub use listing::{ListItem, ListPage, ListQuery};
 pub use liveness::Liveness;
 pub use loader::{LoadError, Loader};
@@ -288,35 +290,50 @@ impl Index {
         self.versions(bucket, key).map(|version| version.summary())
     }
 
-    /// The newest version of a key that `wanted` accepts.
-    pub fn find(
-        &self,
-        bucket: u64,
-        key: &[u8],
-        mut wanted: impl FnMut(&VersionSummary) -> bool,
-    ) -> Option<VersionRecord> {
-        self.versions(bucket, key).find(|version| wanted(&version.summary())).map(|version| version.record())
+    /// The newest version of a key.
+    pub fn newest(&self, bucket: u64, key: &[u8]) -> Option<VersionRecord> {
+        self.versions(bucket, key).next().map(|version| version.record())
+    }
+
+    /// As [`Index::newest`], without extents and parts. The cost does not depend on the number of parts; extents are skipped.
+    pub fn newest_outline(&self, bucket: u64, key: &[u8]) -> Option<VersionRecord> {
+        self.versions(bucket, key).next().map(|version| version.outline())
+    }
+
+    /// The newest version of a key with a version order of at most `order`, and its order.
+    pub fn newest_up_to(&self, bucket: u64, key: &[u8], order: u64) -> Option<(u64, VersionSummary)> {
+        let found = self.buckets.get(&bucket)?.keys.newest_up_to(key, order)?;
+        Some((found.order(), found.summary()))
     }
 
     /// The version of a key that has this id, null or not, in O(log n), whatever the number of versions.
     pub fn version(&self, bucket: u64, key: &[u8], id: VersionId) -> Option<VersionRecord> {
-        self.buckets.get(&bucket)?.keys.locate(key, id).map(|(_, record)| record)
-    }
-
-    /// As [`Index::find`], without extents and parts. The cost does not depend on the number of parts; extents are
-    /// skipped.
-    pub fn find_outline(
-        &self,
-        bucket: u64,
-        key: &[u8],
-        mut wanted: impl FnMut(&VersionSummary) -> bool,
-    ) -> Option<VersionRecord> {
-        self.versions(bucket, key).find(|version| wanted(&version.summary())).map(|version| version.outline())
+        self.buckets.get(&bucket)?.keys.version_of(key, id).map(|version| version.record())
     }
 
     /// As [`Index::version`], without extents and parts.
     pub fn version_outline(&self, bucket: u64, key: &[u8], id: VersionId) -> Option<VersionRecord> {
-        self.buckets.get(&bucket)?.keys.locate_outline(key, id)
+        self.buckets.get(&bucket)?.keys.version_of(key, id).map(|version| version.outline())
+    }
+
+    /// The summary of the version that has this id.
+    pub fn version_summary(&self, bucket: u64, key: &[u8], id: VersionId) -> Option<VersionSummary> {
+        self.buckets.get(&bucket)?.keys.version_of(key, id).map(|version| version.summary())
+    }
+
+    /// The null version of a key, in O(log n), whatever the number of versions.
+    pub fn null_version(&self, bucket: u64, key: &[u8]) -> Option<VersionRecord> {
+        self.buckets.get(&bucket)?.keys.null_version(key).map(|version| version.record())
+    }
+
+    /// As [`Index::null_version`], without extents and parts.
+    pub fn null_outline(&self, bucket: u64, key: &[u8]) -> Option<VersionRecord> {
+        self.buckets.get(&bucket)?.keys.null_version(key).map(|version| version.outline())
+    }
+
+    /// The summary of the null version of a key.
+    pub fn null_summary(&self, bucket: u64, key: &[u8]) -> Option<VersionSummary> {
+        self.buckets.get(&bucket)?.keys.null_version(key).map(|version| version.summary())
     }
 
     /// All versions of a key, newest first. They are decoded lazily.

@@ -33,7 +33,7 @@ pub(super) fn copy_content(shared: &SharedStore, source: CopyRange) -> Result<Co
 
 fn current_version(shared: &SharedStore, source: &CopyRange) -> Result<VersionRecord, StoreError> {
     let index = shared.index();
-    let found = index.find(source.bucket, source.key.as_bytes(), |version| version.id == source.version.id);
+    let found = index.version(source.bucket, source.key.as_bytes(), source.version.id);
     found.ok_or(StoreError::NoSuchVersion)
 }
 

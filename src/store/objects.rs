@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::Timestamp;
-use crate::format::{AclGrants, BucketRecord, Retention, VersionRecord, VersionSummary};
+use crate::format::{AclGrants, BucketRecord, Retention, VersionRecord};
 use crate::index::Index;
 use crate::log::SegmentPins;
 use crate::store::mutation::{Mutation, Put};
@@ -243,14 +243,15 @@ fn look_up<'i>(
 ) -> Result<(&'i BucketRecord, VersionRecord), StoreError> {
     let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
     let (id, key) = (bucket.id, key.as_bytes());
-    let accepts = |version: &VersionSummary| which.accepts(version);
     let found = match (which, detail) {
         (Selector::Id(named), RecordDetail::Full) => index.version(id, key, named).filter(|v| !v.null),
         (Selector::Id(named), RecordDetail::Outline) => {
             index.version_outline(id, key, named).filter(|v| !v.null)
         }
-        (_, RecordDetail::Full) => index.find(id, key, accepts),
-        (_, RecordDetail::Outline) => index.find_outline(id, key, accepts),
+        (Selector::Null, RecordDetail::Full) => index.null_version(id, key),
+        (Selector::Null, RecordDetail::Outline) => index.null_outline(id, key),
+        (Selector::Current, RecordDetail::Full) => index.newest(id, key),
+        (Selector::Current, RecordDetail::Outline) => index.newest_outline(id, key),
     };
     match found {
         Some(version) => Ok((bucket, version)),

@@ -121,7 +121,7 @@ pub(super) fn check_put(
         if bucket.versioning == Versioning::Enabled {
             return added;
         }
-        let replaced = index.summaries(bucket.id, key.as_bytes()).find(|version| version.null);
+        let replaced = index.null_summary(bucket.id, key.as_bytes());
         added - replaced.as_ref().map(Holdings::of_version).unwrap_or_default()
     })
 }

@@ -8,6 +8,10 @@ use crate::store::{
     StoreError, Upload, UploadSummary, copy, quotas,
 };
 
+/// The newest versions of a key among which the result of a repeated completion is looked for. A client repeats at once, and a key
+/// may have very many versions.
+const RETRIED_VERSIONS_MAX: usize = 1000;
+
 /// A part in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartSummary {
@@ -223,7 +227,8 @@ impl Store {
         self.committer.submit(|reply| Mutation::Complete { bucket, key, completion, reply })
     }
 
-    /// The version of a key that was made by completing `upload`, if it still exists.
+    /// The version of a key that was made by completing `upload`, if it still exists and is one of the newest
+    /// [`RETRIED_VERSIONS_MAX`].
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`].
@@ -237,6 +242,10 @@ impl Store {
         let made_by = |record: &VersionRecord| {
             record.upload.as_ref().is_some_and(|made| made.upload == upload && upload != UploadId::NONE)
         };
-        Ok(index.records(bucket, key.as_bytes()).find(made_by))
+        let newest = index.summaries(bucket, key.as_bytes()).take(RETRIED_VERSIONS_MAX);
+        // A version has a later stamp than the upload that it was made of.
+        let later = newest.filter(|version| version.id.0 > upload.0 && !version.delete_marker);
+        let mut records = later.filter_map(|version| index.version(bucket, key.as_bytes(), version.id));
+        Ok(records.find(made_by))
     }
 }

@@ -1,14 +1,21 @@
 //! The keys of a bucket and their versions, newest first: a tree with one entry for each version.
 //!
 //! Versions of a key are sorted by their *version order*, a number, descending. A new version gets its id as its
-//! order; if the newest version has that order or a higher one, it gets the next above. So no order is below the id,
-//! and a version is never found after the position of its id.
+//! order; if the newest version has that order or a higher one, it gets the next above, and is *displaced*. A map knows
+//! the orders of displaced versions, so every version is found by its id without a walk over the others.
+//!
+//! A version that comes above the null version of its key tells the order of that one. It is still right when the
+//! version is the newest: the next null version would be above it. So the null version is found by the newest one, and
+//! a key without an older null version pays no byte for it.
 
 mod background_builder;
 mod dictionary;
+mod displaced;
 mod leaf;
 mod record;
 mod tree;
+#[cfg(test)]
+mod visits;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -17,10 +24,13 @@ use crate::format::{VersionId, VersionRecord, VersionSummary};
 use crate::index::Usage;
 use background_builder::BackgroundBuilder;
 use dictionary::AttributeDictionary;
+use displaced::DisplacedVersions;
 use leaf::EntryPos;
 pub(super) use record::EncodedVersion;
-use record::RecordHeader;
+use record::{RecordHeader, RecordPlace};
 use tree::{LeafChange, Tree, TreeScan};
+#[cfg(test)]
+pub(crate) use visits::versions_visited;
 
 /// After this number of older versions, a scan seeks the next key.
 const VERSIONS_PASSED_MAX: usize = 64;
@@ -30,6 +40,8 @@ const VERSIONS_PASSED_MAX: usize = 64;
 pub(super) struct Keys {
     tree: Tree,
     dictionary: Arc<AttributeDictionary>,
+    /// The orders of the versions that do not have their id as their order.
+    displaced: DisplacedVersions,
     /// The content of the tree.
     usage: Usage,
 }
@@ -45,7 +57,7 @@ impl Keys {
 
     /// The memory that they take up, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.tree.memory_bytes() + self.dictionary.memory_bytes()
+        self.tree.memory_bytes() + self.dictionary.memory_bytes() + self.displaced.memory_bytes()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -64,26 +76,22 @@ impl Keys {
         key: &[u8],
         record: &VersionRecord,
     ) -> Result<Vec<VersionRecord>, VersionOrderExhausted> {
-        let (id, null) = (record.id, record.null);
-        let mut newest = None;
-        let mut out = Vec::new();
-        for version in self.versions(key) {
-            newest.get_or_insert_with(|| (version.order, version.summary()));
-            let head = version.head();
-            if head.id == id || null && head.null() {
-                out.push((version.order, version.record()));
-            }
-            let null_found = out.iter().any(|(_, record)| record.null);
-            if version.order <= id.0 && (!null || null_found) {
-                break;
-            }
-        }
+        let newest = self.versions(key).next().map(|newest| (newest.order, newest.summary()));
         let order = match newest {
-            Some((newest, _)) => id.0.max(newest.checked_add(1).ok_or(VersionOrderExhausted)?),
-            None => id.0,
+            Some((newest, _)) => record.id.0.max(newest.checked_add(1).ok_or(VersionOrderExhausted)?),
+            None => record.id.0,
         };
+        let same = self.version_of(key, record.id).map(|version| (version.order, version.record()));
+        let same_order = same.as_ref().map(|(order, _)| *order);
+        let null = self.null_version(key).filter(|null| Some(null.order) != same_order);
+        let null_below = null.map(|null| null.order);
+        let replaced_null = null.filter(|_| record.null).map(|null| (null.order, null.record()));
+        let out: Vec<_> = same.into_iter().chain(replaced_null).collect();
         self.count_put(record, newest, &out);
-        let gone = self.write(key, order, record, out.first().map(|(order, _)| *order));
+        out.iter().for_each(|(order, old)| self.displaced.remove(key, old.id, *order));
+        self.displaced.add(key, record.id, order);
+        let remove = out.first().map(|(order, _)| *order);
+        let gone = self.write(key, RecordPlace { order, null_below }, record, remove);
         out.iter().skip(usize::from(gone)).for_each(|(order, _)| self.delete_entry(key, *order));
         Ok(out.into_iter().map(|(_, record)| record).collect())
     }
@@ -114,51 +122,61 @@ impl Keys {
         if let Some(next) = next {
             self.usage.promote(&next);
         }
+        self.displaced.remove(key, id, order);
         self.delete_entry(key, order);
         Some(record)
     }
 
     /// Replaces and returns the version with the same id, if it exists.
     pub(super) fn amend(&mut self, key: &[u8], record: &VersionRecord) -> Option<VersionRecord> {
-        let (order, old) = self.locate(key, record.id)?;
+        let found = self.version_of(key, record.id)?;
+        let (place, old) = (found.place(), found.record());
         if (old.size, old.delete_marker, old.storage_class)
             != (record.size, record.delete_marker, record.storage_class)
         {
-            let is_newest = self.newest_order(key) == Some(order);
+            let is_newest = self.newest_order(key) == Some(place.order);
             self.usage.remove_version(&old.summary(), is_newest);
             self.usage.add_version(&record.summary(), is_newest);
         }
-        self.write(key, order, record, None);
+        self.write(key, place, record, None);
         Some(old)
     }
 
     /// Writes an entry and removes the one with the order `remove`, if both are in the same leaf. Returns whether it
     /// was removed.
-    fn write(&mut self, key: &[u8], order: u64, record: &VersionRecord, remove: Option<u64>) -> bool {
+    fn write(&mut self, key: &[u8], place: RecordPlace, record: &VersionRecord, remove: Option<u64>) -> bool {
         let (mut on_disk, mut value) = (Vec::with_capacity(128), Vec::with_capacity(64));
         record.encode(&mut on_disk);
-        EncodedVersion::of(record, &on_disk).encode(order, &mut self.dictionary, &mut value);
-        self.tree.change(&LeafChange { key, remove, insert: Some((order, &value)) })
+        EncodedVersion::of(record, &on_disk).encode(place, &mut self.dictionary, &mut value);
+        self.tree.change(&LeafChange { key, remove, insert: Some((place.order, &value)) })
     }
 
     fn delete_entry(&mut self, key: &[u8], order: u64) {
         self.tree.change(&LeafChange { key, remove: Some(order), insert: None });
     }
 
-    /// The version of a key with this id, and its order.
-    pub(super) fn locate(&self, key: &[u8], id: VersionId) -> Option<(u64, VersionRecord)> {
-        self.version_of(key, id).map(|version| (version.order, version.record()))
+    /// The version of a key with this id, null or not, in O(log n).
+    pub(super) fn version_of<'k>(&'k self, key: &'k [u8], id: VersionId) -> Option<Version<'k>> {
+        let order = self.displaced.order_of(key, id).unwrap_or(id.0);
+        self.version_at(key, order).filter(|version| version.head().id == id)
     }
 
-    /// As `locate`, without order, extents and parts.
-    pub(super) fn locate_outline(&self, key: &[u8], id: VersionId) -> Option<VersionRecord> {
-        self.version_of(key, id).map(|version| version.outline())
+    /// The null version of a key, in O(log n).
+    pub(super) fn null_version<'k>(&'k self, key: &'k [u8]) -> Option<Version<'k>> {
+        let newest = self.versions(key).next()?;
+        if newest.head().null() {
+            return Some(newest);
+        }
+        self.version_at(key, newest.head().null_below?).filter(|version| version.head().null())
     }
 
-    fn version_of<'k>(&'k self, key: &'k [u8], id: VersionId) -> Option<Version<'k>> {
-        let is_it = |version: &Version<'_>| version.head().id == id;
-        let there = self.versions_from(EntryPos { key, order: id.0 }).next().filter(is_it);
-        there.or_else(|| self.versions(key).take_while(|version| version.order > id.0).find(is_it))
+    /// The newest version of a key with an order of at most `order`.
+    pub(super) fn newest_up_to<'k>(&'k self, key: &'k [u8], order: u64) -> Option<Version<'k>> {
+        self.versions_from(EntryPos { key, order }).next()
+    }
+
+    fn version_at<'k>(&'k self, key: &'k [u8], order: u64) -> Option<Version<'k>> {
+        self.newest_up_to(key, order).filter(|version| version.order == order)
     }
 
     /// The order of the newest version of a key.
@@ -173,7 +191,7 @@ impl Keys {
 
     /// The order of the null version of a key.
     pub(super) fn order_of_null(&self, key: &[u8]) -> Option<u64> {
-        self.versions(key).find(|version| version.head().null()).map(|version| version.order)
+        self.null_version(key).map(|version| version.order)
     }
 
     /// The versions of a key, newest first.
@@ -238,6 +256,10 @@ impl Version<'_> {
         RecordHeader::of(self.value, self.order)
     }
 
+    fn place(&self) -> RecordPlace {
+        RecordPlace { order: self.order, null_below: self.head().null_below }
+    }
+
     #[inline]
     pub(super) fn summary(&self) -> VersionSummary {
         record::summary(self.value, self.order)
@@ -299,6 +321,8 @@ impl<'k> KeyScan<'k> {
 
     /// Advances to the next version; `false` at the end.
     pub(super) fn next(&mut self) -> bool {
+        #[cfg(test)]
+        visits::count();
         self.scan.next()
     }
 
@@ -306,6 +330,8 @@ impl<'k> KeyScan<'k> {
     pub(super) fn next_visible(&mut self) -> bool {
         let mut passed = 0;
         while self.scan.next_in_visible_leaves() {
+            #[cfg(test)]
+            visits::count();
             match (self.is_same_key(), record::is_hidden(self.scan.value())) {
                 (false, false) => return true,
                 (false, true) => passed = 0,
@@ -342,14 +368,15 @@ impl<'k> KeyScan<'k> {
 pub(super) struct KeysBuilder {
     tree: BackgroundBuilder,
     dictionary: Arc<AttributeDictionary>,
+    displaced: DisplacedVersions,
     /// The current key.
     key: Vec<u8>,
     /// The encoded versions of the key.
     values: Vec<u8>,
     /// The order of each version, and the end of its encoding.
     versions: Vec<(u64, usize)>,
-    /// Whether one of them is a null version.
-    null: bool,
+    /// The order of the null version among them.
+    null: Option<u64>,
     /// The newest of them.
     newest: Option<VersionSummary>,
     /// The content of all keys so far.
@@ -372,9 +399,11 @@ impl KeysBuilder {
         let Some(order) = self.next_order(&version.summary) else {
             return false;
         };
-        version.encode(order, &mut self.dictionary, &mut self.values);
+        let place = RecordPlace { order, null_below: self.null };
+        version.encode(place, &mut self.dictionary, &mut self.values);
         self.versions.push((order, self.values.len()));
-        self.null |= version.summary.null;
+        self.displaced.add(key, version.summary.id, order);
+        self.null = self.null.or(version.summary.null.then_some(order));
         if let Some(older) = self.newest.replace(version.summary) {
             self.usage.demote(&older);
         }
@@ -388,7 +417,7 @@ impl KeysBuilder {
         let Some((newest, _)) = self.versions.last() else {
             return Some(id);
         };
-        if version.null && self.null || *newest >= id && self.has_version(version.id) {
+        if version.null && self.null.is_some() || *newest >= id && self.has_version(version.id) {
             return None;
         }
         Some(id.max(newest.checked_add(1)?))
@@ -396,7 +425,9 @@ impl KeysBuilder {
 
     /// Whether the key has a version with this id.
     fn has_version(&self, id: VersionId) -> bool {
-        (0..self.versions.len()).any(|nth| RecordHeader::of(self.value(nth), self.versions[nth].0).id == id)
+        let order = self.displaced.order_of(&self.key, id).unwrap_or(id.0);
+        let there = self.versions.binary_search_by_key(&order, |(order, _)| *order);
+        there.is_ok_and(|nth| RecordHeader::of(self.value(nth), order).id == id)
     }
 
     fn value(&self, nth: usize) -> &[u8] {
@@ -410,7 +441,7 @@ impl KeysBuilder {
             let (order, end) = self.versions[nth];
             self.tree.push(EntryPos { key: &self.key, order }, &self.values[start..end]);
         }
-        self.null = false;
+        self.null = None;
         self.newest = None;
         self.versions.clear();
         self.values.clear();
@@ -418,6 +449,11 @@ impl KeysBuilder {
 
     pub(super) fn finish(mut self) -> Keys {
         self.flush();
-        Keys { tree: self.tree.finish(), dictionary: self.dictionary, usage: self.usage }
+        Keys {
+            tree: self.tree.finish(),
+            dictionary: self.dictionary,
+            displaced: self.displaced,
+            usage: self.usage,
+        }
     }
 }

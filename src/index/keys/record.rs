@@ -1,6 +1,7 @@
 //! The encoding of versions in leaves, which is never written to disk.
 //!
-//! It starts with a varint of flags, and the id unless it equals the version order. A plain version continues with:
+//! It starts with a varint of flags, and the id unless it equals the version order. If the key had a null version when
+//! this one came above it, the distance to that version's order follows. A plain version continues with:
 //!
 //! - the distance from its id to the time of modification, the size and the ETag, and the stated time;
 //! - the extent with the payload, and the extent with the record;
@@ -38,6 +39,8 @@ const RECORD_EXTENT: u64 = 1 << 9;
 const COLD: u64 = 1 << 10;
 /// A stated time, after the ETag.
 const STATED_TIME: u64 = 1 << 11;
+/// The null version of the key was below this one. The distance between their orders follows the id.
+const ABOVE_NULL: u64 = 1 << 12;
 
 /// Marks a full object checksum with the length of its algorithm.
 const USUAL: u8 = 0x80;
@@ -47,6 +50,8 @@ const USUAL: u8 = 0x80;
 pub(super) struct RecordHeader {
     flags: u64,
     pub(super) id: VersionId,
+    /// The order of the null version that was below this one when it was put. That version may be gone.
+    pub(super) null_below: Option<u64>,
 }
 
 impl RecordHeader {
@@ -54,7 +59,9 @@ impl RecordHeader {
     fn read(from: &mut ByteDecoder<'_>, order: u64) -> Decoded<Self> {
         let flags = from.varint()?;
         let id = if flags & OTHER_ID != 0 { from.u64()? } else { order };
-        Ok(Self { flags, id: VersionId(id) })
+        let null_below =
+            if flags & ABOVE_NULL != 0 { Some(order.wrapping_sub(from.varint()?)) } else { None };
+        Ok(Self { flags, id: VersionId(id), null_below })
     }
 
     pub(super) fn of(value: &[u8], order: u64) -> Self {
@@ -73,6 +80,14 @@ impl RecordHeader {
 /// Whether a version hides its key from object listings, as delete markers do. The first byte suffices.
 pub(super) fn is_hidden(value: &[u8]) -> bool {
     u64::from(value[0]) & DELETE_MARKER != 0
+}
+
+/// The place of a version among those of its key.
+#[derive(Clone, Copy)]
+pub(super) struct RecordPlace {
+    pub(super) order: u64,
+    /// The order of the null version of the key, if it is below.
+    pub(super) null_below: Option<u64>,
 }
 
 /// A validated version record, to be encoded for a leaf.
@@ -122,12 +137,22 @@ impl<'a> EncodedVersion<'a> {
         plain.into_iter().flat_map(PlainVersion::extents).chain(all)
     }
 
-    /// Appends the encoding for the version order `order`.
-    pub(super) fn encode(&self, order: u64, dictionary: &mut Arc<AttributeDictionary>, out: &mut Vec<u8>) {
-        let other_id = self.summary.id.0 != order;
-        out.put_varint(self.flags() | if other_id { OTHER_ID } else { 0 });
+    /// Appends the encoding for a place among the versions of the key.
+    pub(super) fn encode(
+        &self,
+        place: RecordPlace,
+        dictionary: &mut Arc<AttributeDictionary>,
+        out: &mut Vec<u8>,
+    ) {
+        let other_id = self.summary.id.0 != place.order;
+        let null_below = place.null_below.filter(|_| !self.summary.null);
+        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+        out.put_varint(self.flags() | flag(other_id, OTHER_ID) | flag(null_below.is_some(), ABOVE_NULL));
         if other_id {
             out.put_u64(self.summary.id.0);
+        }
+        if let Some(null) = null_below {
+            out.put_varint(place.order - null);
         }
         match &self.form {
             RecordForm::Plain(plain) => encode_plain(plain, dictionary, out),

@@ -2,6 +2,7 @@ mod model;
 mod uploads;
 mod usage;
 mod versions;
+mod visits;
 mod walks;
 
 use super::*;

@@ -286,9 +286,21 @@ fn check(index: &Index, model: &Model, draw: &Draw) {
         for version in versions {
             assert_eq!(index.version(1, &key, version.id).as_ref(), Some(version));
             let outline = VersionRecord { extents: Vec::new(), upload: None, ..version.clone() };
-            assert_eq!(index.find_outline(1, &key, |v| v.id == version.id).as_ref(), Some(&outline));
             assert_eq!(index.version_outline(1, &key, version.id), Some(outline));
+            assert_eq!(index.version_summary(1, &key, version.id), Some(version.summary()));
+            let absent = VersionId(version.id.0 + 1);
+            let found = versions.iter().find(|version| version.id == absent);
+            assert_eq!(index.version(1, &key, absent).as_ref(), found);
         }
+        let null = versions.iter().find(|version| version.null);
+        assert_eq!(index.null_version(1, &key).as_ref(), null);
+        assert_eq!(index.null_summary(1, &key), null.map(VersionRecord::summary));
+        assert_eq!(index.newest(1, &key).as_ref(), versions.first());
+        let summaries = versions.iter().map(VersionRecord::summary);
+        let walked = std::iter::successors(index.newest_up_to(1, &key, u64::MAX), |(order, _)| {
+            index.newest_up_to(1, &key, order.checked_sub(1)?)
+        });
+        assert!(walked.map(|(_, summary)| summary).eq(summaries), "{key:?}");
         assert_eq!(index.version(1, &key, VersionId(u64::MAX)), None);
     }
 }

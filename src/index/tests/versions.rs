@@ -73,7 +73,7 @@ fn an_amended_version_keeps_its_place() {
     let amended = VersionRecord { tags: vec![("a".into(), "b".into())], ..record(2, false) };
     index.apply(&Entry::VersionAmend { bucket: 1, key: b"k".to_vec(), record: amended.clone() }).unwrap();
     assert_eq!(ids(&index, "k"), [3, 2]);
-    assert_eq!(index.find(1, b"k", |version| version.id == VersionId(2)), Some(amended.clone()));
+    assert_eq!(index.version(1, b"k", VersionId(2)), Some(amended.clone()));
     assert_eq!(index.liveness().of(1), 200);
     let stranger = VersionRecord { id: VersionId(9), ..amended };
     index.apply(&Entry::VersionAmend { bucket: 1, key: b"k".to_vec(), record: stranger }).unwrap();

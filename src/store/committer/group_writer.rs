@@ -8,7 +8,7 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::base::channel::receive;
-use crate::base::limits::{GROUP_BODY_MAX_BYTES, GROUP_MUTATIONS_MAX, MIB, PACK_MAX_BYTES};
+use crate::base::limits::{GROUP_BODY_MAX_BYTES, GROUP_LOOKUPS_MAX, MIB, PACK_MAX_BYTES};
 use crate::base::md5_of_each;
 use crate::format::{ETag, Entry, Features, Pack};
 use crate::fs::File;
@@ -72,6 +72,8 @@ pub(super) struct MutationBatch {
     mutations: Vec<Mutation>,
     entry_bytes: usize,
     packed_bytes: usize,
+    /// A bound on the planner's work, in lookups in the index.
+    lookups: usize,
 }
 
 impl MutationBatch {
@@ -104,15 +106,18 @@ impl MutationBatch {
         };
         let entry_bytes = self.entry_bytes + mutation.entry_bytes_max();
         let packed_bytes = self.packed_bytes + mutation.packed_bytes_max();
+        let lookups = self.lookups + mutation.lookups_max();
         let full = entry_bytes > GROUP_BODY_TARGET_BYTES
             || packed_bytes as u64 > PACK_MAX_BYTES
-            || self.mutations.len() >= GROUP_MUTATIONS_MAX
+            || lookups > GROUP_LOOKUPS_MAX
             || alone(&mutation)
             || self.mutations.last().is_some_and(alone);
         if full && !self.mutations.is_empty() {
             return Some(mutation);
         }
-        (self.entry_bytes, self.packed_bytes) = (entry_bytes, packed_bytes);
+        self.entry_bytes = entry_bytes;
+        self.packed_bytes = packed_bytes;
+        self.lookups = lookups;
         self.mutations.push(mutation);
         None
     }
@@ -520,5 +525,31 @@ fn set_md5_tags(mutations: &mut [Mutation]) {
 fn send_replies(replies: Vec<PendingReply>, done: &Result<(), StoreError>) {
     for answer in replies {
         answer(done.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{DeleteCondition, Deletion, Selector};
+
+    fn deletion_of(keys: usize) -> Mutation {
+        let condition = DeleteCondition::default();
+        let deletion = Deletion { key: "k".into(), which: Selector::Null, condition };
+        let (reply, _answer) = oneshot::channel();
+        let (bucket, deletions) = ("b".to_owned(), vec![deletion; keys]);
+        Mutation::Delete { bucket, deletions, bypass_governance: false, reply }
+    }
+
+    #[test]
+    fn a_deletion_of_many_keys_counts_as_many_mutations() {
+        let mut batch = MutationBatch::of(deletion_of(1_000));
+        assert!(batch.add(deletion_of(1_000)).is_some(), "the next group");
+        for _ in 0..GROUP_LOOKUPS_MAX - 1_000 {
+            assert!(batch.add(deletion_of(1)).is_none());
+        }
+        assert!(batch.add(deletion_of(1)).is_some());
+        let larger = MutationBatch::of(deletion_of(2 * GROUP_LOOKUPS_MAX));
+        assert_eq!(larger.len(), 1, "the first one always fits");
     }
 }

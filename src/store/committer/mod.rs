@@ -13,7 +13,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use crate::base::channel::{receive, receive_within};
-use crate::base::limits::GROUP_MUTATIONS_MAX;
+use crate::base::limits::GROUP_LOOKUPS_MAX;
 use crate::log::LogWriter;
 use crate::store::cause::CauseScope;
 use crate::store::mutation::{Mutation, Reply};
@@ -23,7 +23,7 @@ use group_writer::{GroupWriter, MutationBatch};
 
 /// The capacity of the queue. Each mutation belongs to a thread that waits for its reply, so the queue is never full in
 /// practice.
-const QUEUE_LEN: usize = 4 * GROUP_MUTATIONS_MAX;
+const QUEUE_LEN: usize = 4 * GROUP_LOOKUPS_MAX;
 const NO_PANIC: &str = "no code panics while it holds the lock";
 
 /// A command to the committer thread.

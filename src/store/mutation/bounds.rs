@@ -22,6 +22,9 @@ const TAGS_BYTES_MAX: usize = TAGS_MAX * 4 * (TAG_KEY_LEN_MAX_CHARS + TAG_VALUE_
 /// A generous bound on the bytes of one part in the record of a version.
 const PART_BYTES_MAX: usize = 80;
 
+/// Parts that are read in about the time of a lookup in the index.
+const PARTS_PER_LOOKUP: usize = 16;
+
 /// A generous bound on the memory of a version in the index without the above: its share of a leaf, and of the overhead of a
 /// split. The key is stored in a leaf, and may be stored in a parent, too.
 const VERSION_INDEX_BYTES_MAX: usize = 512;
@@ -115,6 +118,27 @@ impl Mutation {
             Self::Amend { key, version, change, .. } => {
                 key.len() + version_bytes_max(version) + bytes_of(&Attributes::new(), change.tags())
             }
+        }
+    }
+
+    /// A bound on the keys, versions and parts that are looked up in the index to decide it.
+    pub(in crate::store) fn lookups_max(&self) -> usize {
+        match self {
+            Self::Caused(mutation, _) => mutation.lookups_max(),
+            Self::Delete { deletions, .. } => deletions.len().max(1),
+            Self::Expire(request, _) => request.items.len().max(1),
+            Self::Relocate(relocation, _) => relocation.referrers.len().max(1),
+            // The parts are read one after another.
+            Self::Complete { completion, .. } => 1 + completion.parts.len() / PARTS_PER_LOOKUP,
+            Self::Bucket(..)
+            | Self::Put(..)
+            | Self::PutPart(..)
+            | Self::Upload { .. }
+            | Self::Amend { .. }
+            | Self::OwnerQuota { .. }
+            | Self::RemoteSegment { .. }
+            | Self::Follower { .. }
+            | Self::FollowerNotes { .. } => 1,
         }
     }
 

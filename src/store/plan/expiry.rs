@@ -135,7 +135,7 @@ impl Planner<'_> {
     }
 
     fn summary_now(&self, bucket: u64, key: &[u8], version: VersionId) -> Option<VersionSummary> {
-        let found = self.index.version_outline(bucket, key, version)?.summary();
+        let found = self.index.version_summary(bucket, key, version)?;
         self.changes(bucket, key).is_none_or(|changes| changes.keeps(&found)).then_some(found)
     }
 

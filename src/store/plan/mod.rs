@@ -484,19 +484,24 @@ impl<'a> Planner<'a> {
         self.plan.entries.push(Entry::VersionPut { bucket, key, record });
     }
 
-    /// The selected version after the earlier mutations of the group.
+    /// The selected version after the earlier mutations of the group. The cost does not depend on the number of versions of the key.
     fn find(&self, bucket: u64, key: &[u8], which: Selector) -> Option<VersionSummary> {
-        let changes = self.changes(bucket, key);
-        let mut added = changes.into_iter().flat_map(KeyChanges::added);
-        added.find(|version| which.accepts(version)).or_else(|| {
-            let is_it = |version: &VersionSummary| {
-                which.accepts(version) && changes.is_none_or(|changes| changes.keeps(version))
-            };
-            match which {
-                Selector::Id(id) => self.index.version(bucket, key, id).map(|it| it.summary()).filter(is_it),
-                _ => self.index.summaries(bucket, key).find(is_it),
-            }
+        let Some(changes) = self.changes(bucket, key) else { return self.find_before(bucket, key, which) };
+        let newest_up_to = |order| self.index.newest_up_to(bucket, key, order);
+        changes.added().find(|version| which.accepts(version)).or_else(|| match which {
+            Selector::Current => changes.newest_kept(newest_up_to),
+            _ => self.find_before(bucket, key, which).filter(|version| changes.keeps(version)),
         })
+    }
+
+    /// The selected version before the group.
+    fn find_before(&self, bucket: u64, key: &[u8], which: Selector) -> Option<VersionSummary> {
+        let found = match which {
+            Selector::Current => self.index.newest_up_to(bucket, key, u64::MAX).map(|(_, newest)| newest),
+            Selector::Null => self.index.null_summary(bucket, key),
+            Selector::Id(id) => self.index.version_summary(bucket, key, id),
+        };
+        found.filter(|version| which.accepts(version))
     }
 
     fn newest(&self, bucket: u64, key: &[u8]) -> Option<VersionSummary> {

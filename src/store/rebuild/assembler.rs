@@ -156,8 +156,8 @@ impl<'a> Assembler<'a> {
         for (bucket, lost) in std::mem::take(&mut self.incomplete) {
             let replaced = match lost.owner.record {
                 RecordRef::Version { id, null: true } => {
-                    let mut there = self.index.summaries(bucket, lost.owner.key.as_bytes());
-                    there.any(|version| version.null && version.id > id)
+                    let there = self.index.null_summary(bucket, lost.owner.key.as_bytes());
+                    there.is_some_and(|version| version.id > id)
                 }
                 RecordRef::Version { null: false, .. } => false,
                 RecordRef::Part { upload, number } => {

@@ -88,7 +88,7 @@ impl Store {
             let ExtentOwner { bucket, key, which } = &bad.owner;
             let version = match which {
                 ExtentOwnerKind::Version(id) => {
-                    let found = index.find(*bucket, key, |version| version.id == *id)?;
+                    let found = index.version_summary(*bucket, key, *id)?;
                     let named = if found.null { VersionRef::Null } else { VersionRef::Id(*id) };
                     Some(named.text(self.client_ids()))
                 }

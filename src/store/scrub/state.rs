@@ -158,7 +158,7 @@ pub(in crate::store) fn is_referenced(index: &Index, bad: &BadExtent) -> bool {
     };
     match which {
         ExtentOwnerKind::Version(id) => {
-            let version = index.find(*bucket, key, |version| version.id == *id);
+            let version = index.version(*bucket, key, *id);
             version.is_some_and(|record| has_it(&record.extents))
         }
         ExtentOwnerKind::Part(upload, number) => {

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::fs::sim::{CrashPolicy, OpKind};
 
-fn new_upload() -> NewUpload {
+pub(super) fn new_upload() -> NewUpload {
     NewUpload {
         storage_class: StorageClass::Standard,
         initiator: "admin".into(),

@@ -209,7 +209,7 @@ fn a_version_is_null_or_not_as_it_was_committed() {
 fn stream_segment(store: &Store) -> String {
     let index = store.shared.index();
     let bucket = index.bucket("b").unwrap().id;
-    let found = ["other", "k"].iter().find_map(|key| index.find(bucket, key.as_bytes(), |_| true));
+    let found = ["other", "k"].iter().find_map(|key| index.newest(bucket, key.as_bytes()));
     segment_path(found.expect("a large object was put").extents[0].segment)
 }
 
