@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::auth::users::User;
-use crate::auth::{AccessFacts, Action, OidcPerson, Resource, access};
+use crate::auth::{AccessFacts, Action, ConditionMemo, OidcPerson, Resource, access};
 use crate::s3::{ErrorCode, S3Error};
 
 /// The authenticated sender of a request. Its permissions are those of the users file that it was authenticated against,
@@ -59,7 +59,8 @@ impl Identity {
         facts: &dyn AccessFacts,
     ) -> Result<Authorized, S3Error> {
         if access::decide(&self.user, action, resource, facts) {
-            Ok(Authorized { identity: self.clone(), action, by_object: facts.uses_object() })
+            let memo = ConditionMemo::default();
+            Ok(Authorized { identity: self.clone(), action, by_object: facts.uses_object(), memo })
         } else {
             Err(S3Error::new(ErrorCode::AccessDenied))
         }
@@ -72,6 +73,7 @@ pub struct Authorized {
     identity: Identity,
     action: Action,
     by_object: bool,
+    memo: ConditionMemo,
 }
 
 impl Authorized {
@@ -88,6 +90,11 @@ impl Authorized {
     /// The permitted action.
     pub fn action(&self) -> Action {
         self.action
+    }
+
+    /// What the request found about the conditions of a policy. It holds for this request alone.
+    pub fn memo(&self) -> &ConditionMemo {
+        &self.memo
     }
 
     /// Whether the decision depended on the object, and so holds for that version of it alone.

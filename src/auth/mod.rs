@@ -44,7 +44,7 @@ pub use access::AccessFacts;
 pub use action::Action;
 pub use admission::OidcPerson;
 pub use authenticator::Authenticator;
-pub use bucket_policy::{BucketPolicy, ExistingTags, PolicyContext, PolicyDecision};
+pub use bucket_policy::{BucketPolicy, ConditionMemo, ExistingTags, PolicyContext, PolicyDecision};
 pub use entered_key::{EnteredKey, SharedObject};
 pub use identity::{Authorized, Identity};
 pub use keys::{KeyPair, Secret};

@@ -14,6 +14,13 @@ pub const TIB: u64 = 1024 * GIB;
 
 /// The longest bucket policy, in bytes (S3 user guide, "Bucket policies").
 pub const BUCKET_POLICY_MAX_BYTES: usize = 20 * 1024;
+/// The wildcards of one pattern of a bucket policy that is put.
+pub const POLICY_WILDCARDS_MAX: usize = 64;
+/// The longest value of a request that a condition of a bucket policy is compared with. With a longer one, `Allow` does not apply and
+/// `Deny` does.
+pub const POLICY_VALUE_MAX_BYTES: usize = 4 * 1024;
+/// The names that are compared with CORS rules, of those in one preflight.
+pub const CORS_REQUEST_HEADERS_MAX: usize = 100;
 
 /// Buckets of an owner without another limit.
 pub const BUCKETS_MAX_DEFAULT: u64 = 1000;

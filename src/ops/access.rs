@@ -5,7 +5,8 @@ use std::cell::{Cell, OnceCell};
 
 use super::{Context, configurations, version_id};
 use crate::auth::{
-    AccessFacts, Action, Authorized, BucketPolicy, ExistingTags, Identity, PolicyContext, Resource,
+    AccessFacts, Action, Authorized, BucketPolicy, ConditionMemo, ExistingTags, Identity, PolicyContext,
+    Resource,
 };
 use crate::s3::acl::GroupGrants;
 use crate::s3::{Call, ErrorCode, PublicAccessBlock, S3Error, tags};
@@ -97,7 +98,8 @@ pub(super) fn may(
     action: Action,
     place: Place<'_>,
 ) -> bool {
-    proof.may(action, place.resource, &StoredFacts::new(context, call, proof.identity(), action, place))
+    let facts = StoredFacts::new(context, call, proof.identity(), action, place);
+    proof.may(action, place.resource, &StoredFacts { memo: Some(proof.memo()), ..facts })
 }
 
 /// Checks a further permission of the sender of a call.
@@ -151,6 +153,7 @@ struct StoredFacts<'a> {
     object: OnceCell<Option<VersionRecord>>,
     request_tags: OnceCell<Vec<(String, String)>>,
     uses_object: Cell<bool>,
+    memo: Option<&'a ConditionMemo>,
 }
 
 impl<'a> StoredFacts<'a> {
@@ -172,6 +175,7 @@ impl<'a> StoredFacts<'a> {
             object,
             request_tags,
             uses_object: Cell::new(false),
+            memo: None,
         }
     }
 
@@ -229,6 +233,7 @@ impl AccessFacts for StoredFacts<'_> {
             version_id: self.place.version,
             request_tags: self.request_tags(),
             existing_tags: self,
+            memo: self.memo,
         }
     }
 

@@ -13,6 +13,7 @@ pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Res
     let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
     let text = body::read_text(context, call)?;
     let policy = BucketPolicy::parse(&text, call.bucket()).map_err(|reason| malformed(&reason))?;
+    policy.check_wildcards().map_err(|reason| malformed(&reason))?;
     if policy.is_public() && configurations::block(&bucket).refuses_policy {
         return Err(S3Error::new(ErrorCode::AccessDenied).message(
             "The policy is public, which the public access block of the bucket refuses (BlockPublicPolicy).",

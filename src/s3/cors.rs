@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::base::encoded_words;
-use crate::base::limits::CORS_RULES_MAX;
+use crate::base::limits::{CORS_REQUEST_HEADERS_MAX, CORS_RULES_MAX};
 use crate::s3::{Dialect, ErrorCode, Headers, S3Error};
 use crate::xml::{Element, Writer, XmlError};
 
@@ -126,7 +126,7 @@ impl CorsConfiguration {
     pub fn preflight(&self, request: Preflight<'_>) -> Option<CorsHeaders> {
         let wanted: Vec<_> =
             request.headers.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-        if !wanted.iter().all(|name| Headers::is_name(name)) {
+        if wanted.len() > CORS_REQUEST_HEADERS_MAX || !wanted.iter().all(|name| Headers::is_name(name)) {
             return None;
         }
         let (rule, origin) =

@@ -123,6 +123,21 @@ fn the_limits_are_those_of_the_code() {
             ("routing rules of a website", number(limits::ROUTING_RULES_MAX as u64), "400 InvalidRequest"),
             ("bucket policy", size(limits::BUCKET_POLICY_MAX_BYTES as u64), "400 MalformedPolicy"),
             (
+                "`*` and `?` in one pattern of a bucket policy",
+                limits::POLICY_WILDCARDS_MAX.to_string(),
+                "400 MalformedPolicy; one that was put before is evaluated",
+            ),
+            (
+                "value of a header or parameter that a condition of a bucket policy compares",
+                size(limits::POLICY_VALUE_MAX_BYTES as u64),
+                "an `Allow` with the condition does not apply, a `Deny` does",
+            ),
+            (
+                "names in `Access-Control-Request-Headers`",
+                limits::CORS_REQUEST_HEADERS_MAX.to_string(),
+                "no CORS rule allows the preflight",
+            ),
+            (
                 "CORS configuration of a bucket",
                 size(limits::CORS_MAX_BYTES as u64),
                 "400 MaxMessageLengthExceeded",

@@ -10,6 +10,7 @@ use super::context::PolicyContext;
 use super::json::StrictJson;
 use super::pattern::{GlobPattern, GlobSyntax};
 use crate::base::Timestamp;
+use crate::base::limits::POLICY_VALUE_MAX_BYTES;
 
 /// The relation that a number or a date must have to the value of the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +143,8 @@ pub(super) struct Condition {
     operator: ConditionOperator,
     key: ConditionKey,
     values: Vec<PolicyValue>,
+    /// The keys whose values it compares, each once: its own, and those of variables.
+    compared: Vec<ConditionKey>,
 }
 
 impl Condition {
@@ -189,7 +192,29 @@ impl Condition {
         if values.is_empty() {
             return Err(format!("`{key_name}` has no value"));
         }
-        Ok(Self { operator, key, values })
+        let mut compared = vec![key.clone()];
+        for variable in values.iter().flat_map(PolicyValue::variables) {
+            if !compared.contains(variable) {
+                compared.push(variable.clone());
+            }
+        }
+        Ok(Self { operator, key, values, compared })
+    }
+
+    /// Whether it depends on the object, and not on the request alone.
+    pub(super) fn is_of_object(&self) -> bool {
+        self.compared.iter().any(ConditionKey::is_of_object)
+    }
+
+    /// Whether it would compare a value that is too long for it.
+    pub(super) fn is_beyond(&self, context: &PolicyContext<'_>) -> bool {
+        let value = |key: &ConditionKey| if key.is_of_object() { None } else { key.single_value(context) };
+        self.compared.iter().filter_map(value).any(|value| value.len() > POLICY_VALUE_MAX_BYTES)
+    }
+
+    /// The most wildcards that one of its values has.
+    pub(super) fn wildcards(&self) -> usize {
+        self.values.iter().filter_map(PolicyValue::pattern).map(GlobPattern::wildcards).max().unwrap_or(0)
     }
 
     /// The key that it refers to.
@@ -200,10 +225,7 @@ impl Condition {
     /// Whether it refers to the tags that a request gives an object.
     pub(super) fn reads_request_tags(&self) -> bool {
         self.key.is_of_request_tags()
-            || self
-                .values
-                .iter()
-                .any(|value| matches!(value, PolicyValue::Pattern(pattern) if pattern.reads_request_tags()))
+            || self.values.iter().any(|value| value.pattern().is_some_and(GlobPattern::reads_request_tags))
     }
 
     /// Whether the request satisfies it.
@@ -268,7 +290,7 @@ impl PolicyValue {
     fn compares(&self, comparison: Comparison, requested: &str, context: &PolicyContext<'_>) -> bool {
         match (self, comparison) {
             (Self::Pattern(pattern), Comparison::Text { ignore_case: true, .. }) => {
-                pattern.matches_ignoring_case(requested, context)
+                pattern.equals_ignoring_case(requested, context)
             }
             (Self::Pattern(pattern), _) => pattern.matches(requested, context),
             (Self::Number(value), Comparison::Number(relation)) => {
@@ -283,6 +305,17 @@ impl PolicyValue {
             }
             _ => false,
         }
+    }
+
+    fn pattern(&self) -> Option<&GlobPattern> {
+        match self {
+            Self::Pattern(pattern) => Some(pattern),
+            Self::Number(_) | Self::Date(_) | Self::Bool(_) | Self::Network(_) => None,
+        }
+    }
+
+    fn variables(&self) -> impl Iterator<Item = &ConditionKey> {
+        self.pattern().into_iter().flat_map(GlobPattern::variables)
     }
 
     /// As S3 counts a source address as restricted: an IPv4 network of /8 or smaller, an IPv6 network of /32 or smaller.

@@ -108,6 +108,11 @@ impl ConditionKey {
         matches!(self, Self::RequestTag(_) | Self::RequestTagKeys)
     }
 
+    /// Whether its value depends on the object, and not on the request alone.
+    pub(super) fn is_of_object(&self) -> bool {
+        matches!(self, Self::ExistingTag(_) | Self::VersionId)
+    }
+
     /// Whether a request has at most one value for it.
     pub(super) fn has_single_value(&self) -> bool {
         *self != Self::RequestTagKeys

@@ -1,5 +1,6 @@
 //! The facts about a request that conditions and variables may refer to.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 
 use crate::base::Timestamp;
@@ -13,6 +14,33 @@ pub trait ExistingTags {
 impl<F: Fn(&str) -> Option<String>> ExistingTags for F {
     fn value(&self, key: &str) -> Option<String> {
         self(key)
+    }
+}
+
+/// What was found about the conditions of a policy that depend on the request alone. A request that asks for a thousand objects
+/// evaluates them once.
+#[derive(Debug, Clone, Default)]
+pub struct ConditionMemo(RefCell<MemoOfPolicy>);
+
+#[derive(Debug, Clone, Default)]
+struct MemoOfPolicy {
+    /// The serial number of the policy; 0 for none.
+    policy: u64,
+    /// By the number of the statement.
+    held: Vec<Option<bool>>,
+}
+
+impl ConditionMemo {
+    /// Whether those conditions of a statement hold: as it was found before, or else as `evaluate` finds.
+    pub(super) fn recall(&self, policy: u64, statement: usize, evaluate: impl FnOnce() -> bool) -> bool {
+        let mut memo = self.0.borrow_mut();
+        if memo.policy != policy {
+            *memo = MemoOfPolicy { policy, held: Vec::new() };
+        }
+        if memo.held.len() <= statement {
+            memo.held.resize(statement + 1, None);
+        }
+        *memo.held[statement].get_or_insert_with(evaluate)
     }
 }
 
@@ -45,6 +73,8 @@ pub struct PolicyContext<'a> {
     pub request_tags: &'a [(String, String)],
     /// The tags of the object that is there. (`s3:ExistingObjectTag/KEY`)
     pub existing_tags: &'a dyn ExistingTags,
+    /// What the request found about conditions before.
+    pub memo: Option<&'a ConditionMemo>,
 }
 
 impl Default for PolicyContext<'_> {
@@ -63,6 +93,7 @@ impl Default for PolicyContext<'_> {
             version_id: None,
             request_tags: &[],
             existing_tags: &|_: &str| None,
+            memo: None,
         }
     }
 }

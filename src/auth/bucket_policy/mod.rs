@@ -17,21 +17,25 @@ mod statement;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) use condition_key::has_existing_tags;
-pub use context::{ExistingTags, PolicyContext};
+pub use context::{ConditionMemo, ExistingTags, PolicyContext};
 use json::{StrictJson, StrictMembers};
 use pattern::VERSION_WITH_VARIABLES;
-use statement::{PolicyEffect, PolicyScope, PolicyStatement};
+use statement::{PolicyEffect, PolicyScope, PolicyStatement, StatementPlace};
 
 use crate::auth::{Action, Resource};
-use crate::base::limits::BUCKET_POLICY_MAX_BYTES;
+use crate::base::limits::{BUCKET_POLICY_MAX_BYTES, POLICY_WILDCARDS_MAX};
 
 /// The first version of the policy language, which holds where a policy names none.
 const FIRST_VERSION: &str = "2008-10-17";
 
+/// The serial number of the next policy that is parsed, by which what was found about one is never taken for another.
+static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
+
 /// The policy of a bucket, parsed.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct BucketPolicy {
     bucket: String,
     statements: Vec<PolicyStatement>,
@@ -66,10 +70,9 @@ impl BucketPolicy {
         if statements.is_empty() {
             return Err("`Statement` is empty".to_owned());
         }
-        let statements = statements
-            .iter()
-            .map(|json| PolicyStatement::parse(json, scope))
-            .collect::<Result<Vec<_>, _>>()?;
+        let policy = NEXT_SERIAL.fetch_add(1, Ordering::Relaxed);
+        let parse = |(nth, json)| PolicyStatement::parse(json, scope, StatementPlace { policy, nth });
+        let statements = statements.iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
         let mut sids = HashSet::new();
         // Some clients write an empty `Sid` in each statement.
         let mut named = statements.iter().filter_map(|one| one.sid.as_deref()).filter(|sid| !sid.is_empty());
@@ -79,6 +82,17 @@ impl BucketPolicy {
         let public = statements.iter().any(PolicyStatement::is_public);
         let request_tags = statements.iter().any(PolicyStatement::reads_request_tags);
         Ok(Self { bucket: bucket.to_owned(), statements, public, request_tags })
+    }
+
+    /// Whether it may be put: its patterns have few wildcards. One that was stored before is evaluated all the same.
+    ///
+    /// # Errors
+    /// The reason for a `MalformedPolicy`.
+    pub fn check_wildcards(&self) -> Result<(), String> {
+        match self.statements.iter().any(|statement| statement.wildcards() > POLICY_WILDCARDS_MAX) {
+            true => Err(format!("a pattern has more than {POLICY_WILDCARDS_MAX} wildcards")),
+            false => Ok(()),
+        }
     }
 
     /// The policy in place of one that was stored and cannot be read: it denies everything to everyone.
@@ -149,6 +163,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::base::limits::POLICY_VALUE_MAX_BYTES;
 
     const PUBLIC_READ: &str = r#"{"Version": "2012-10-17", "Statement": [{"Sid": "PublicRead", "Effect": "Allow",
         "Principal": "*", "Action": ["s3:GetObject"], "Resource": ["arn:aws:s3:::site/*"]}]}"#;
@@ -273,6 +288,81 @@ mod tests {
         ] {
             assert!(public(condition), "{condition}");
         }
+    }
+
+    #[test]
+    fn a_value_that_is_too_long_to_compare_allows_nothing_and_denies() {
+        let agents =
+            [("x".repeat(POLICY_VALUE_MAX_BYTES), true), ("x".repeat(POLICY_VALUE_MAX_BYTES + 1), false)];
+        for (agent, is_compared) in agents {
+            let context = PolicyContext { user_agent: Some(&agent), ..PolicyContext::default() };
+            for (condition, holds) in [
+                (r#"{"StringLike": {"aws:UserAgent": "x*"}}"#, true),
+                (r#"{"StringNotLike": {"aws:UserAgent": "x*"}}"#, false),
+                (r#"{"StringNotLike": {"aws:Referer": "*${aws:UserAgent}"}}"#, true),
+            ] {
+                for (effect, beyond) in [("Allow", false), ("Deny", true)] {
+                    let text = format!(
+                        r#"{{"Version": "2012-10-17", "Statement": {{"Effect": "{effect}", "Principal": "*",
+                            "Action": "s3:GetObject", "Resource": "arn:aws:s3:::site/a*", "Condition": {condition}}}}}"#
+                    );
+                    let policy = BucketPolicy::parse(text.as_bytes(), "site").unwrap();
+                    let decide = |key| policy.decide(Action::GetObject, object(key), &context);
+                    let applies = if is_compared { holds } else { beyond };
+                    assert_eq!(decide("a1") != PolicyDecision::NoMatch, applies, "{effect} {condition}");
+                    assert_eq!(decide("b1"), PolicyDecision::NoMatch, "another object");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn conditions_of_the_request_are_evaluated_once_and_those_of_objects_each_time() {
+        let text = statement(
+            r#""Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::site/*", "Condition":
+               {"StringLike": {"aws:UserAgent": "good*", "s3:ExistingObjectTag/state": "open"}}"#,
+        );
+        let policy = BucketPolicy::parse(text.as_bytes(), "site").unwrap();
+        let memo = ConditionMemo::default();
+        let decide = |agent, state: &str| {
+            let tags = |_: &str| Some(state.to_owned());
+            let context = PolicyContext {
+                user_agent: Some(agent),
+                existing_tags: &tags,
+                memo: Some(&memo),
+                ..PolicyContext::default()
+            };
+            policy.decide(Action::GetObject, object("k"), &context) == PolicyDecision::Allow
+        };
+        assert!(decide("good one", "open"));
+        assert!(!decide("good one", "closed"), "a condition of the object");
+        assert!(decide("bad one", "open"), "the request is the same, so its header is not looked at again");
+        // Another policy, or the same one parsed again, is evaluated anew.
+        let again = BucketPolicy::parse(text.as_bytes(), "site").unwrap();
+        let context =
+            PolicyContext { user_agent: Some("bad one"), memo: Some(&memo), ..PolicyContext::default() };
+        assert_eq!(again.decide(Action::GetObject, object("k"), &context), PolicyDecision::NoMatch);
+    }
+
+    #[test]
+    fn a_policy_with_many_wildcards_cannot_be_put_and_is_evaluated() {
+        let with = |key: &str| {
+            let resource = format!(r#""Resource": "arn:aws:s3:::site/{key}""#);
+            let text = statement(&format!(r#""Principal": "*", "Action": "s3:GetObject", {resource}"#));
+            BucketPolicy::parse(text.as_bytes(), "site").unwrap()
+        };
+        let (few, many) = (with(&"a*".repeat(64)), with(&"a*".repeat(65)));
+        assert_eq!(few.check_wildcards(), Ok(()));
+        assert_eq!(many.check_wildcards(), Err("a pattern has more than 64 wildcards".to_owned()));
+        let decide = |key: &str| many.decide(Action::GetObject, object(key), &PolicyContext::default());
+        assert_eq!(decide(&"a".repeat(65)), PolicyDecision::Allow);
+        assert_eq!(decide(&"a".repeat(64)), PolicyDecision::NoMatch);
+        let condition = statement(&format!(
+            r#""Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::site/*",
+               "Condition": {{"StringLike": {{"aws:Referer": "{}"}}}}"#,
+            "?".repeat(65)
+        ));
+        assert!(BucketPolicy::parse(condition.as_bytes(), "site").unwrap().check_wildcards().is_err());
     }
 
     #[test]

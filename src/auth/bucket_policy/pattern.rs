@@ -2,32 +2,38 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem;
+
 use super::condition_key::ConditionKey;
 use super::context::PolicyContext;
+use crate::base::limits::POLICY_VALUE_MAX_BYTES;
 
 /// The version of the policy language from which on `${` begins a variable.
 pub(super) const VERSION_WITH_VARIABLES: &str = "2012-10-17";
 
-/// One piece of a pattern.
+/// One token of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum GlobToken {
-    /// This character.
-    Literal(char),
+    /// These characters.
+    Text(String),
     /// Any one character.
     AnyChar,
-    /// Any run of characters, also an empty one.
-    AnyRun,
     /// The value of a key in the request.
     Variable(ConditionKey),
 }
 
-/// A pattern, parsed. Most differ late from the texts that they are compared with, since all resources of a policy begin with
-/// the name of the bucket. The literal start is therefore compared as a whole.
+/// A pattern, parsed: the pieces between its `*`. The first is at the start of the text, the last at its end, and each of the others
+/// where it first fits after the one before it. So no `*` is ever tried again, and the time does not depend on their number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GlobPattern {
-    start: String,
-    rest: Vec<GlobToken>,
+    first: GlobPiece,
+    /// Without empty ones, except that the last may be empty.
+    others: Vec<GlobPiece>,
 }
+
+/// What is between two `*`. No two texts are neighbours.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct GlobPiece(Vec<GlobToken>);
 
 /// How a pattern is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,95 +50,268 @@ impl GlobPattern {
     /// # Errors
     /// A variable that is unknown, has a default or does not end; the text names it.
     pub(super) fn parse(text: &str, syntax: GlobSyntax) -> Result<Self, String> {
-        let (mut tokens, mut rest) = (Vec::new(), text);
+        let (mut pieces, mut rest) = (vec![GlobPiece::default()], text);
         while let Some(first) = rest.chars().next() {
+            let last = pieces.last_mut().expect("there is a first piece");
             rest = match rest.strip_prefix("${").filter(|_| syntax.variables) {
                 Some(inside) => {
                     let (name, after) =
                         inside.split_once('}').ok_or_else(|| format!("`{text}` has a `${{` without `}}`"))?;
-                    tokens.push(variable(name)?);
+                    last.push(variable(name)?);
                     after
                 }
                 None => {
-                    tokens.push(match first {
-                        '*' if syntax.wildcards => GlobToken::AnyRun,
-                        '?' if syntax.wildcards => GlobToken::AnyChar,
-                        literal => GlobToken::Literal(literal),
-                    });
+                    match first {
+                        '*' if syntax.wildcards => pieces.push(GlobPiece::default()),
+                        '?' if syntax.wildcards => last.push(GlobToken::AnyChar),
+                        literal => last.push(GlobToken::Text(literal.into())),
+                    }
                     &rest[first.len_utf8()..]
                 }
             };
         }
-        Ok(Self::of(&tokens))
+        let last = pieces.len() - 1;
+        let mut others = pieces.split_off(1);
+        let mut nth = 0;
+        others.retain(|piece| {
+            nth += 1;
+            nth == last || !piece.0.is_empty()
+        });
+        Ok(Self { first: pieces.remove(0), others })
     }
 
-    fn of(tokens: &[GlobToken]) -> Self {
-        let literal = |token: &GlobToken| match token {
-            GlobToken::Literal(character) => Some(*character),
-            _ => None,
-        };
-        let start: String = tokens.iter().map_while(literal).collect();
-        let rest = tokens[start.chars().count()..].to_vec();
-        Self { start, rest }
+    /// The number of its `*` and `?`.
+    pub(super) fn wildcards(&self) -> usize {
+        let any_chars =
+            |piece: &GlobPiece| piece.0.iter().filter(|token| **token == GlobToken::AnyChar).count();
+        self.others.len() + self.pieces().map(any_chars).sum::<usize>()
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = &GlobPiece> {
+        [&self.first].into_iter().chain(&self.others)
     }
 
     /// Whether the whole `text` matches. A variable without a single value in the request matches nothing.
     pub(super) fn matches(&self, text: &str, context: &PolicyContext<'_>) -> bool {
-        let Some(text) = text.strip_prefix(self.start.as_str()) else { return false };
-        self.resolved(context).is_some_and(|tokens| glob(&tokens, text))
+        // Most patterns differ from a text in their first one: all resources of a policy begin with the name of the bucket.
+        if let Some(GlobToken::Text(start)) = self.first.0.first()
+            && !text.starts_with(start.as_str())
+        {
+            return false;
+        }
+        self.matches_rest(text, context).is_some()
     }
 
-    /// The same without regard to the case of ASCII letters.
-    pub(super) fn matches_ignoring_case(&self, text: &str, context: &PolicyContext<'_>) -> bool {
-        let fold = |token: &GlobToken| match token {
-            GlobToken::Literal(character) => GlobToken::Literal(character.to_ascii_lowercase()),
-            other => other.clone(),
-        };
-        let start = self.start.to_ascii_lowercase();
-        let folded = self.resolved(context).map(|tokens| tokens.iter().map(fold).collect::<Vec<_>>());
-        let text = text.to_ascii_lowercase();
-        text.strip_prefix(&start).zip(folded).is_some_and(|(text, tokens)| glob(&tokens, text))
+    fn matches_rest(&self, text: &str, context: &PolicyContext<'_>) -> Option<()> {
+        let text = self.first.resolved(context)?.strip_from_start(text)?;
+        let Some((last, middle)) = self.others.split_last() else { return text.is_empty().then_some(()) };
+        let mut text = last.resolved(context)?.strip_from_end(text)?;
+        for piece in middle {
+            text = piece.resolved(context)?.find_in(text)?;
+        }
+        Some(())
+    }
+
+    /// Whether the whole `text` matches a pattern without wildcards, without regard to the case of ASCII letters.
+    pub(super) fn equals_ignoring_case(&self, text: &str, context: &PolicyContext<'_>) -> bool {
+        let Some(piece) = self.first.resolved(context) else { return false };
+        match piece.0.as_slice() {
+            [] => text.is_empty(),
+            [GlobToken::Text(all)] => all.eq_ignore_ascii_case(text),
+            _ => false,
+        }
     }
 
     /// Whether an object's path can match a pattern of a bucket's resources: it goes on after the name of the bucket.
     pub(super) fn reaches_objects(&self) -> bool {
-        self.start.contains('/') || !self.rest.is_empty()
+        match self.first.0.as_slice() {
+            [] => !self.others.is_empty(),
+            [GlobToken::Text(start)] => start.contains('/') || !self.others.is_empty(),
+            _ => true,
+        }
     }
 
     /// Whether a variable stands for a tag that a request gives an object.
     pub(super) fn reads_request_tags(&self) -> bool {
         let is_tag =
             |token: &GlobToken| matches!(token, GlobToken::Variable(key) if key.is_of_request_tags());
-        self.rest.iter().any(is_tag)
+        self.pieces().any(|piece| piece.0.iter().any(is_tag))
+    }
+
+    /// The keys that its variables stand for.
+    pub(super) fn variables(&self) -> impl Iterator<Item = &ConditionKey> {
+        self.pieces().flat_map(|piece| &piece.0).filter_map(|token| match token {
+            GlobToken::Variable(key) => Some(key),
+            GlobToken::Text(_) | GlobToken::AnyChar => None,
+        })
     }
 
     /// Whether every path that begins with `start` matches: the pattern is `start` or less of it, then `*`.
     pub(super) fn covers_all_after(&self, start: &str) -> bool {
-        self.rest == [GlobToken::AnyRun] && start.starts_with(&self.start)
+        let is_open = matches!(self.others.as_slice(), [last] if last.0.is_empty());
+        let first = match self.first.0.as_slice() {
+            [] => Some(""),
+            [GlobToken::Text(first)] => Some(first.as_str()),
+            _ => None,
+        };
+        is_open && first.is_some_and(|first| start.starts_with(first))
+    }
+}
+
+impl GlobPiece {
+    fn push(&mut self, token: GlobToken) {
+        match (self.0.last_mut(), token) {
+            (Some(GlobToken::Text(last)), GlobToken::Text(more)) => last.push_str(&more),
+            (_, token) => self.0.push(token),
+        }
     }
 
-    /// What follows the start, with the values of its variables; `None` where a value is missing.
-    fn resolved(&self, context: &PolicyContext<'_>) -> Option<Cow<'_, [GlobToken]>> {
-        if !self.rest.iter().any(|token| matches!(token, GlobToken::Variable(_))) {
-            return Some(Cow::Borrowed(&self.rest));
+    /// The piece with the values of its variables; `None` where a value is missing or longer than what is compared.
+    fn resolved(&self, context: &PolicyContext<'_>) -> Option<Cow<'_, Self>> {
+        if !self.0.iter().any(|token| matches!(token, GlobToken::Variable(_))) {
+            return Some(Cow::Borrowed(self));
         }
-        let mut tokens = Vec::with_capacity(self.rest.len());
-        for token in &self.rest {
+        let mut resolved = Self::default();
+        for token in &self.0 {
             match token {
                 GlobToken::Variable(key) => {
-                    tokens.extend(key.single_value(context)?.chars().map(GlobToken::Literal));
+                    let value = key.single_value(context)?;
+                    if value.len() > POLICY_VALUE_MAX_BYTES {
+                        return None;
+                    }
+                    if !value.is_empty() {
+                        resolved.push(GlobToken::Text(value.into_owned()));
+                    }
                 }
-                other => tokens.push(other.clone()),
+                other => resolved.push(other.clone()),
             }
         }
-        Some(Cow::Owned(tokens))
+        Some(Cow::Owned(resolved))
+    }
+
+    /// What is left of a text that begins with the piece.
+    fn strip_from_start<'t>(&self, mut text: &'t str) -> Option<&'t str> {
+        for token in &self.0 {
+            text = match token {
+                GlobToken::Text(literal) => text.strip_prefix(literal.as_str())?,
+                GlobToken::AnyChar => after_first(text)?,
+                GlobToken::Variable(_) => return None,
+            };
+        }
+        Some(text)
+    }
+
+    /// What is left of a text that ends with the piece.
+    fn strip_from_end<'t>(&self, mut text: &'t str) -> Option<&'t str> {
+        for token in self.0.iter().rev() {
+            text = match token {
+                GlobToken::Text(literal) => text.strip_suffix(literal.as_str())?,
+                GlobToken::AnyChar => {
+                    let mut characters = text.chars();
+                    characters.next_back()?;
+                    characters.as_str()
+                }
+                GlobToken::Variable(_) => return None,
+            };
+        }
+        Some(text)
+    }
+
+    /// What follows the first place in a text that the piece fits.
+    fn find_in<'t>(&self, text: &'t str) -> Option<&'t str> {
+        if let [GlobToken::Text(literal)] = self.0.as_slice() {
+            let end = memmem::find(text.as_bytes(), literal.as_bytes()).map(|at| at + literal.len());
+            work::count(end.unwrap_or(text.len()));
+            return Some(&text[end?..]);
+        }
+        if self.0.iter().all(|token| *token == GlobToken::AnyChar) {
+            return self.strip_from_start(text);
+        }
+        PieceSearch::of(self).find_in(text)
+    }
+}
+
+/// A search for a piece with `?`: all places at once that the piece may begin at, one bit each (Baeza-Yates and Gonnet, "A new
+/// approach to text searching", 1992). The time is the length of the text for every 64 characters of the piece.
+struct PieceSearch {
+    /// The places of each character in the piece, those of `?` included, by character.
+    places: Vec<(char, Vec<u64>)>,
+    /// The places of `?`.
+    any: Vec<u64>,
+    len: usize,
+}
+
+impl PieceSearch {
+    fn of(piece: &GlobPiece) -> Self {
+        let mut characters = Vec::new();
+        for token in &piece.0 {
+            match token {
+                GlobToken::Text(literal) => characters.extend(literal.chars().map(Some)),
+                GlobToken::AnyChar | GlobToken::Variable(_) => characters.push(None),
+            }
+        }
+        let len = characters.len();
+        let mut any = vec![0; len.div_ceil(64)];
+        for at in (0..len).filter(|at| characters[*at].is_none()) {
+            any[at / 64] |= 1 << (at % 64);
+        }
+        let mut distinct: Vec<char> = characters.iter().flatten().copied().collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let mut places: Vec<_> = distinct.into_iter().map(|character| (character, any.clone())).collect();
+        for (at, character) in characters.iter().enumerate() {
+            let found =
+                character.map(|character| places.binary_search_by_key(&character, |(known, _)| *known));
+            if let Some(Ok(nth)) = found {
+                places[nth].1[at / 64] |= 1 << (at % 64);
+            }
+        }
+        Self { places, any, len }
+    }
+
+    fn find_in<'t>(&self, text: &'t str) -> Option<&'t str> {
+        // A longer piece fits nowhere, whatever its characters.
+        if self.len > text.len() {
+            return None;
+        }
+        let mut begun = vec![0_u64; self.any.len()];
+        for (at, character) in text.char_indices() {
+            work::count(begun.len());
+            let known = self.places.binary_search_by_key(&character, |(known, _)| *known);
+            let places = known.map_or(&self.any, |nth| &self.places[nth].1);
+            let mut carry = 1;
+            for (word, places) in begun.iter_mut().zip(places) {
+                let next = *word >> 63;
+                *word = (*word << 1 | carry) & places;
+                carry = next;
+            }
+            let last = self.len - 1;
+            if begun[last / 64] >> (last % 64) & 1 == 1 {
+                return Some(&text[at + character.len_utf8()..]);
+            }
+        }
+        None
+    }
+}
+
+/// What matching costs, in bytes and words that are compared, for tests.
+mod work {
+    #[cfg(test)]
+    thread_local! {
+        pub(super) static DONE: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    #[inline]
+    pub(super) fn count(_units: usize) {
+        #[cfg(test)]
+        DONE.set(DONE.get() + _units);
     }
 }
 
 /// `*`, `?` and `$` stand for themselves; others name a key of the request.
 fn variable(name: &str) -> Result<GlobToken, String> {
     match name {
-        "*" | "?" | "$" => Ok(GlobToken::Literal(name.chars().next().unwrap_or('$'))),
+        "*" | "?" | "$" => Ok(GlobToken::Text(name.to_owned())),
         name if name.contains(',') => {
             Err(format!("the variable `${{{name}}}` has a default, which is not supported"))
         }
@@ -143,43 +322,10 @@ fn variable(name: &str) -> Result<GlobToken, String> {
     }
 }
 
-/// Matches with one point of return, the latest `*`: time is at most the product of both lengths.
-fn glob(pattern: &[GlobToken], text: &str) -> bool {
-    let (mut pattern, mut text, mut retry) = (pattern, text, None);
-    loop {
-        let next = text.chars().next();
-        match (pattern.split_first(), next) {
-            (Some((GlobToken::AnyRun, rest)), _) => {
-                retry = Some((rest, text));
-                pattern = rest;
-            }
-            (Some((token, rest)), Some(character)) if is_one(token, character) => {
-                (pattern, text) = (rest, after_first(text));
-            }
-            (None, None) => return true,
-            _ => match &mut retry {
-                Some((rest, from)) if !from.is_empty() => {
-                    *from = after_first(from);
-                    (pattern, text) = (rest, from);
-                }
-                _ => return false,
-            },
-        }
-    }
-}
-
-fn after_first(text: &str) -> &str {
+fn after_first(text: &str) -> Option<&str> {
     let mut characters = text.chars();
-    characters.next();
-    characters.as_str()
-}
-
-fn is_one(token: &GlobToken, character: char) -> bool {
-    match token {
-        GlobToken::Literal(literal) => *literal == character,
-        GlobToken::AnyChar => true,
-        GlobToken::AnyRun | GlobToken::Variable(_) => false,
-    }
+    characters.next()?;
+    Some(characters.as_str())
 }
 
 #[cfg(test)]
@@ -237,11 +383,79 @@ mod tests {
         assert!(GlobPattern::parse("${b", old).unwrap().matches("${b", &PolicyContext::default()));
     }
 
+    proptest! {
+        #[test]
+        fn long_pieces_agree_with_the_definition(
+            piece in "[ab?]{60,140}",
+            before in "[ab]{0,40}",
+            inside in "[ab]{140}",
+            after in "[abé]{0,40}",
+            fits in any::<bool>(),
+        ) {
+            let fill = inside.chars().cycle();
+            let fitting: String =
+                piece.chars().zip(fill).map(|(c, other)| if c == '?' && fits { other } else { c }).collect();
+            let text = [before, fitting, after].concat();
+            let pattern = format!("*{piece}*");
+            let chars = |text: &str| text.chars().collect::<Vec<_>>();
+            let expected = naive(&chars(&piece), &chars(&text));
+            prop_assert_eq!(matches(&pattern, &text), expected);
+        }
+
+        #[test]
+        fn a_pattern_with_characters_of_several_bytes_agrees(pattern in "[aé*?]{0,7}", text in "[aéü]{0,8}") {
+            let chars = |text: &str| text.chars().collect::<Vec<_>>();
+            prop_assert_eq!(matches(&pattern, &text), model(&chars(&pattern), &chars(&text)));
+        }
+    }
+
+    /// Whether a piece fits somewhere, tried at every place.
+    fn naive(piece: &[char], text: &[char]) -> bool {
+        let fits = |there: &[char]| piece.iter().zip(there).all(|(wanted, c)| *wanted == '?' || wanted == c);
+        text.windows(piece.len()).any(fits)
+    }
+
+    fn work_of(pattern: &str, text: &str) -> usize {
+        let before = work::DONE.get();
+        matches(pattern, text);
+        work::DONE.get() - before
+    }
+
     #[test]
-    fn many_stars_take_no_more_than_the_product_of_the_lengths() {
+    fn no_pattern_costs_the_product_of_the_lengths() {
+        let text = "a".repeat(16 * 1024);
+        let long = "a".repeat(1000);
+        let dots = "a?".repeat(500);
+        for pattern in [
+            "*a".repeat(1000) + "b",
+            format!("*{long}b*"),
+            format!("*{long}b*").repeat(9),
+            "*a*b".repeat(1000),
+            "?*".repeat(5_000) + "b",
+        ] {
+            let work = work_of(&pattern, &text);
+            assert!(work <= text.len(), "{}: {work}", &pattern[..7]);
+        }
+        let words = 1001_usize.div_ceil(64);
+        assert!(work_of(&format!("*{dots}b*"), &text) <= words * text.len());
+        assert!(
+            work_of(&format!("*{dots}b*").repeat(10), &text) <= words * text.len(),
+            "the first fits nowhere"
+        );
+    }
+
+    #[test]
+    fn many_stars_match_as_few_do() {
         let pattern = "*a".repeat(1000);
         assert!(!matches(&pattern, &"b".repeat(1000)));
         assert!(!matches(&pattern, &"a".repeat(999)));
         assert!(matches(&pattern, &"a".repeat(1000)));
+    }
+
+    #[test]
+    fn wildcards_are_counted() {
+        for (pattern, count) in [("", 0), ("a", 0), ("*", 1), ("a*b?c*", 3), ("${*}?", 1), ("**", 1)] {
+            assert_eq!(GlobPattern::parse(pattern, ALL).unwrap().wildcards(), count, "{pattern}");
+        }
     }
 }

@@ -41,6 +41,17 @@ pub(super) struct PolicyStatement {
     actions: ActionSet,
     resources: Vec<GlobPattern>,
     conditions: Vec<Condition>,
+    /// Its policy, and its number there.
+    place: StatementPlace,
+}
+
+/// The place of a statement, by which what was found about its conditions is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StatementPlace {
+    /// The serial number of the policy.
+    pub(super) policy: u64,
+    /// The number of the statement in it.
+    pub(super) nth: usize,
 }
 
 /// The bucket of a policy, and how its texts are read.
@@ -57,7 +68,11 @@ impl PolicyStatement {
     ///
     /// # Errors
     /// The first element that is missing, wrong or not supported, by name.
-    pub(super) fn parse(json: &StrictJson, scope: PolicyScope<'_>) -> Result<Self, String> {
+    pub(super) fn parse(
+        json: &StrictJson,
+        scope: PolicyScope<'_>,
+        place: StatementPlace,
+    ) -> Result<Self, String> {
         let known = ["Sid", "Effect", "Principal", "Action", "Resource", "Condition"];
         let members = StrictMembers::of(json, "a statement", &known)?;
         let mut statement = Self {
@@ -72,6 +87,7 @@ impl PolicyStatement {
             conditions: members
                 .get("Condition")
                 .map_or(Ok(Vec::new()), |conditions| Condition::parse_all(conditions, scope.variables))?,
+            place,
         };
         statement.add_actions(&texts(members.required("Action")?, "Action")?, scope.bucket)?;
         Ok(statement)
@@ -143,7 +159,34 @@ impl PolicyStatement {
     }
 
     fn conditions_hold(&self, context: &PolicyContext<'_>) -> bool {
-        self.conditions.iter().all(|condition| condition.holds(context))
+        let of_request = || self.request_conditions_hold(context);
+        let hold = match context.memo {
+            Some(memo) => memo.recall(self.place.policy, self.place.nth, of_request),
+            None => of_request(),
+        };
+        // Where a value is too long to be compared, this holds for a denial, whatever the object.
+        hold && self
+            .conditions
+            .iter()
+            .filter(|condition| condition.is_of_object())
+            .all(|condition| condition.is_beyond(context) || condition.holds(context))
+    }
+
+    /// Whether the conditions hold that depend on the request alone.
+    fn request_conditions_hold(&self, context: &PolicyContext<'_>) -> bool {
+        if self.conditions.iter().any(|condition| condition.is_beyond(context)) {
+            return self.effect == PolicyEffect::Deny;
+        }
+        self.conditions
+            .iter()
+            .filter(|condition| !condition.is_of_object())
+            .all(|condition| condition.holds(context))
+    }
+
+    /// The most wildcards that one of its patterns has.
+    pub(super) fn wildcards(&self) -> usize {
+        let of_resources = self.resources.iter().map(GlobPattern::wildcards);
+        of_resources.chain(self.conditions.iter().map(Condition::wildcards)).max().unwrap_or(0)
     }
 
     /// Whether a condition or a variable refers to the tags that a request gives an object.
