@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use siltstone::base::{ManualClock, SeededEntropy, Timestamp, WriteCondition};
+use siltstone::fs::Fs as _;
 use siltstone::fs::sim::SimFs;
 use siltstone::ops::{ExpiredItem, LifecycleSweeper, SweepTotals};
 use siltstone::s3::lifecycle::LifecycleConfiguration;
 use siltstone::store::{
     Attributes, BucketConfigurationKind, Commit, DeleteCondition, Deletion, ETag, EXPIRY_GROUP_MAX,
-    ListQuery, ObjectControls, Selector, StorageClass, Store, StoreOptions, VersionId, Versioning,
+    ListQuery, ObjectControls, Selector, StorageClass, Store, StoreError, StoreOptions, VersionId,
+    Versioning,
 };
 
 const KIND: BucketConfigurationKind = BucketConfigurationKind::Lifecycle;
@@ -25,44 +27,58 @@ struct Sweeps {
 
 impl Sweeps {
     fn new(versioning: Versioning) -> Self {
+        Self::on(SimFs::new(), versioning)
+    }
+
+    fn on(fs: SimFs, versioning: Versioning) -> Self {
+        let sweeps = Self::open(fs);
+        sweeps.store.create_bucket("b", "admin").unwrap();
+        if versioning != Versioning::Unset {
+            sweeps.store.set_versioning("b", versioning).unwrap();
+        }
+        sweeps
+    }
+
+    fn open(fs: SimFs) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(NOON)));
         let options = StoreOptions { keep_free_bytes: 0, idle_group_after: None, ..StoreOptions::default() };
-        let fs = Arc::new(SimFs::new());
-        let store = Store::open(fs, clock.clone(), &SeededEntropy::new(1), options).unwrap();
-        store.create_bucket("b", "admin").unwrap();
-        if versioning != Versioning::Unset {
-            store.set_versioning("b", versioning).unwrap();
-        }
+        let store = Store::open(Arc::new(fs), clock.clone(), &SeededEntropy::new(1), options).unwrap();
         let store = Arc::new(store);
         let sweeper = LifecycleSweeper::new(store.clone(), clock.clone());
         Self { store, clock, sweeper }
     }
 
     fn rules(&self, rules: &str) {
+        self.rules_of("b", rules);
+    }
+
+    fn rules_of(&self, bucket: &str, rules: &str) {
         let document = format!("<LifecycleConfiguration>{rules}</LifecycleConfiguration>").into_bytes();
         assert!(LifecycleConfiguration::from_document(&document).is_some(), "{rules}");
-        self.store.set_bucket_configuration("b", KIND, Some(document)).unwrap();
+        self.store.set_bucket_configuration(bucket, KIND, Some(document)).unwrap();
     }
 
     fn put(&self, key: &str, len: usize) -> VersionId {
-        let mut writer = self.store.writer("b", key, None).unwrap();
-        writer.write(vec![7; len]).unwrap();
+        self.try_put("b", key, len).unwrap()
+    }
+
+    fn try_put(&self, bucket: &str, key: &str, len: usize) -> Result<VersionId, StoreError> {
+        let mut writer = self.store.writer(bucket, key, None)?;
+        writer.write(vec![7; len])?;
         let (attributes, controls) = (Attributes::new(), ObjectControls::default());
         let condition = WriteCondition::None;
         let (etag, checksums, tags) = (ETag::None, vec![], vec![]);
-        writer
-            .commit(Commit {
-                storage_class: StorageClass::Standard,
-                etag,
-                attributes,
-                checksums,
-                tags,
-                controls,
-                condition,
-                stated_time: None,
-            })
-            .unwrap()
-            .id
+        let written = writer.commit(Commit {
+            storage_class: StorageClass::Standard,
+            etag,
+            attributes,
+            checksums,
+            tags,
+            controls,
+            condition,
+            stated_time: None,
+        });
+        Ok(written?.id)
     }
 
     fn delete(&self, key: &str) {
@@ -97,6 +113,38 @@ fn rule(id: &str, prefix: &str, actions: &str) -> String {
 
 fn days(days: u32) -> String {
     format!("<Expiration><Days>{days}</Days></Expiration>")
+}
+
+#[test]
+fn on_a_full_disk_removals_go_on_and_only_markers_and_transitions_wait() {
+    let fs = SimFs::with_capacity(8 << 20);
+    let sweeps = Sweeps::on(fs.clone(), Versioning::Enabled);
+    sweeps.store.create_bucket("c", "admin").unwrap();
+    let noncurrent =
+        "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration>";
+    let all = days(1) + noncurrent;
+    sweeps.rules_of("b", &rule("one day", "", &all));
+    sweeps.rules_of("c", &rule("one day", "", &all));
+    for _ in 0..3 {
+        sweeps.put("versions", 1000);
+    }
+    let is_full = |at: &u32| sweeps.try_put("c", &format!("k{at}"), 20_000) == Err(StoreError::DiskFull);
+    let count = (0_u32..).find(is_full).unwrap();
+    assert!(count > 100, "one object after another filled the disk");
+    drop(sweeps);
+    fs.set_capacity(fs.space().unwrap().total_bytes - fs.space().unwrap().free_bytes);
+    let mut sweeps = Sweeps::open(fs.clone());
+    let (totals, expired) = sweeps.sweep_at(NOON + 9 * DAY);
+    assert_eq!(totals.without_room, 1, "the marker over the current version");
+    assert_eq!(totals.versions, 2 + u64::from(count), "noncurrent versions, and the bucket after that one");
+    assert_eq!(totals.buckets, 2);
+    assert_eq!(expired.iter().filter(|one| one.starts_with("versions ")).count(), 2);
+    assert_eq!((sweeps.keys().len(), sweeps.versions()), (1, 1));
+    // With space again, the next sweep does the rest, although the rules are the same.
+    fs.set_capacity(16 << 20);
+    let (totals, expired) = sweeps.sweep_at(NOON + 9 * DAY + 1);
+    assert_eq!((totals.without_room, expired), (0, vec!["versions by one day".to_owned()]));
+    assert_eq!((sweeps.keys().len(), sweeps.versions()), (0, 2));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
-use log::{error, info};
+use log::{error, info, warn};
 use siltstone::base::{Clock as _, SystemClock};
 use siltstone::ops::{ExpiredItem, LifecycleFigures, LifecycleSweeper, SweepTotals};
 use siltstone::service::{AccessLog as _, AccessRecord};
@@ -68,6 +68,11 @@ fn run(
         let swept = sweeper.sweep_due(&is_stopped, &mut report);
         if swept.is_ok() {
             figures.swept(SystemClock.now());
+        }
+        if let Ok(SweepTotals { without_room: waiting @ 1.., .. }) = swept {
+            warn!(
+                "lifecycle: the disk is full: {waiting} expiries and transitions wait for space, the others go on"
+            );
         }
         match swept {
             Ok(totals) if totals != SweepTotals::default() => info!(

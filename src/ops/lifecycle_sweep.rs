@@ -13,7 +13,7 @@ use crate::store::{
     BucketConfiguration, BucketConfigurationKind, BucketInfo, Cause, CauseScope, ClassTransition,
     ConfiguredBucket, EXPIRY_GROUP_MAX, EXPIRY_GROUP_MAX_BYTES, ExpiringItem, ExpiringRole, ExpiryOutcome,
     ExpiryRequest, PlaceCursor, PlacedVersion, StorageClass, Store, StoreError, UploadPages, VersionPlace,
-    VersionRef,
+    VersionRef, Versioning,
 };
 
 const KIND: BucketConfigurationKind = BucketConfigurationKind::Lifecycle;
@@ -58,6 +58,8 @@ pub struct SweepTotals {
     pub locked: u64,
     /// Versions that got another class.
     pub moved: u64,
+    /// Versions and uploads that stay for want of disk space. Their buckets stay due.
+    pub without_room: u64,
 }
 
 /// The last complete sweep of a bucket.
@@ -83,6 +85,8 @@ impl LifecycleSweeper {
     /// Sweeps the buckets that are due, and reports each expiry once it is durable. Ends early when `is_stopped`, which is asked
     /// after each group.
     ///
+    /// A full disk keeps no bucket from its turn: what removes goes on, since it frees space.
+    ///
     /// # Errors
     /// Those of a commit. What expired before stays expired, and the bucket stays due.
     pub fn sweep_due(
@@ -102,7 +106,9 @@ impl LifecycleSweeper {
                 continue;
             };
             let sweep = BucketSweep { store: &self.store, bucket: &bucket, by: &by, rules, now, is_stopped };
+            let before = totals.without_room;
             match sweep.run(&mut totals, report) {
+                Ok(true) if totals.without_room > before => {}
                 Ok(true) => drop(self.swept.insert(bucket.id, LastSweep { by, at: now })),
                 Ok(false) | Err(StoreError::NoSuchBucket) => {}
                 Err(error) => return Err(error),
@@ -198,14 +204,19 @@ impl BucketSweep<'_> {
     ) -> Result<bool, StoreError> {
         let (mut cursor, mut more) = (PlaceCursor::default(), self.rules.concerns_versions());
         while more {
-            let (mut due, mut moved) = (Vec::new(), Vec::new());
+            let mut due = Vec::new();
+            let mut hidden = Vec::new();
+            let mut moved = Vec::new();
             more = self.store.visit_places(self.bucket, &mut cursor, STEP_VERSIONS, &mut |placed| match self
                 .due_expiry(placed)
             {
                 None => moved.extend(self.due_transition(placed)),
-                expired => due.extend(expired),
+                Some(item) if self.adds_marker(&item) => hidden.push(item),
+                Some(item) => due.push(item),
             });
+            // What removes comes first: on a full disk it makes room for the rest.
             let goes_on = self.expire(&due, Cause::LIFECYCLE_EXPIRATION, totals, report)?
+                && self.expire(&hidden, Cause::LIFECYCLE_EXPIRATION, totals, report)?
                 && self.expire(&moved, Cause::LIFECYCLE_TRANSITION, totals, report)?;
             if !goes_on {
                 return Ok(false);
@@ -216,6 +227,11 @@ impl BucketSweep<'_> {
         }
         totals.buckets += 1;
         Ok(true)
+    }
+
+    /// Whether an expiry hides its version by a delete marker.
+    fn adds_marker(&self, due: &DueItem) -> bool {
+        self.bucket.versioning != Versioning::Unset && matches!(due.item.role, ExpiringRole::Current(_))
     }
 
     fn run_uploads(
@@ -296,7 +312,11 @@ impl BucketSweep<'_> {
             }
             let items = group.iter().map(|due| due.item.clone()).collect();
             let (bucket, configuration) = (self.bucket.clone(), Some(self.by.clone()));
-            let outcomes = self.store.expire(ExpiryRequest { bucket, configuration, items })?;
+            let outcomes = match self.store.expire(ExpiryRequest { bucket, configuration, items }) {
+                // Not even the log has space. The next bucket may have what frees some.
+                Err(StoreError::DiskFull) => vec![ExpiryOutcome::DiskFull; group.len()],
+                outcomes => outcomes?,
+            };
             for (due, outcome) in group.iter().zip(outcomes) {
                 self.conclude(due, outcome, totals, report);
             }
@@ -319,6 +339,10 @@ impl BucketSweep<'_> {
             ExpiryOutcome::Removed | ExpiryOutcome::MarkerAdded | ExpiryOutcome::Moved => {}
             ExpiryOutcome::Locked => {
                 totals.locked += 1;
+                return;
+            }
+            ExpiryOutcome::DiskFull => {
+                totals.without_room += 1;
                 return;
             }
             ExpiryOutcome::Obsolete | ExpiryOutcome::IndexFull => return,

@@ -90,6 +90,8 @@ pub enum ExpiryOutcome {
     Obsolete,
     /// The index is full, so that a delete marker has no place.
     IndexFull,
+    /// The disk is full, so that a delete marker or a transition has no place. Removals of the same request are done.
+    DiskFull,
 }
 
 impl Store {
@@ -114,8 +116,7 @@ impl Store {
     /// nothing bypasses them. Durable on return.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`] if the bucket is gone; [`StoreError::TooLarge`] for too many items; [`StoreError::DiskFull`]
-    /// without space for delete markers and transitions; otherwise as of every commit.
+    /// [`StoreError::NoSuchBucket`] if the bucket is gone; [`StoreError::TooLarge`] for too many items; otherwise as of every commit.
     pub fn expire(&self, request: ExpiryRequest) -> Result<Vec<ExpiryOutcome>, StoreError> {
         let entry_bytes: usize = request.items.iter().map(ExpiringItem::entry_bytes_max).sum();
         if request.items.len() > EXPIRY_GROUP_MAX || entry_bytes > EXPIRY_GROUP_MAX_BYTES {

@@ -17,13 +17,6 @@ impl Planner<'_> {
         if !self.is_in_force(&request) {
             return Ok(vec![ExpiryOutcome::Obsolete; request.items.len()]);
         }
-        let adds = |item: &ExpiringItem| match item.transition {
-            None => bucket.versioning != Versioning::Unset && matches!(item.role, ExpiringRole::Current(_)),
-            Some(_) => true,
-        };
-        if request.items.iter().any(adds) {
-            self.check_room(SpaceClaim::Upkeep)?;
-        }
         request.items.into_iter().map(|item| self.expire_one(bucket, item)).collect()
     }
 
@@ -42,7 +35,10 @@ impl Planner<'_> {
         ExpiringItem { key, role, transition }: ExpiringItem,
     ) -> Result<ExpiryOutcome, StoreError> {
         if let Some(transition) = transition {
-            return Ok(self.change_class(bucket, key, role, transition));
+            return Ok(match self.check_room(SpaceClaim::Upkeep) {
+                Ok(()) => self.change_class(bucket, key, role, transition),
+                Err(_) => ExpiryOutcome::DiskFull,
+            });
         }
         let expired = match role {
             ExpiringRole::Current(version) if self.is_current_object(bucket, &key, version) => {
@@ -65,6 +61,7 @@ impl Planner<'_> {
         match expired {
             Err(StoreError::Locked) => Ok(ExpiryOutcome::Locked),
             Err(StoreError::IndexFull { .. }) => Ok(ExpiryOutcome::IndexFull),
+            Err(StoreError::DiskFull) => Ok(ExpiryOutcome::DiskFull),
             expired => expired,
         }
     }
@@ -149,6 +146,7 @@ impl Planner<'_> {
             return self.remove_version(bucket, key, version);
         }
         self.check_null_unlocked(bucket, &key)?;
+        self.check_room(SpaceClaim::Upkeep)?;
         self.add_marker(bucket, key)?;
         Ok(ExpiryOutcome::MarkerAdded)
     }
