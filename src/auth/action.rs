@@ -189,6 +189,10 @@ actions! {
     PutMetricsConfiguration: Bucket;
     /// GetBucketMetricsConfiguration and ListBucketMetricsConfigurations.
     GetMetricsConfiguration: Bucket;
+    /// DeleteBucketEncryption.
+    PutEncryptionConfiguration: Bucket;
+    /// DeleteBucketReplication.
+    PutReplicationConfiguration: Bucket;
     /// GetBucketReplication.
     GetReplicationConfiguration: Bucket;
     /// PutBucketTagging and DeleteBucketTagging.

@@ -164,6 +164,8 @@ fn kind_of(operation: Operation) -> Option<BucketConfigurationKind> {
         | Operation::DeleteBucketIntelligentTieringConfiguration
         | Operation::DeleteBucketInventoryConfiguration
         | Operation::DeleteBucketMetricsConfiguration
+        | Operation::DeleteBucketEncryption
+        | Operation::DeleteBucketReplication
         | Operation::GetBucketReplication
         | Operation::GetBucketTagging
         | Operation::GetBucketNotificationConfiguration

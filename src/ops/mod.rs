@@ -215,6 +215,9 @@ impl Context {
             | Operation::DeleteBucketInventoryConfiguration
             | Operation::GetBucketMetricsConfiguration
             | Operation::DeleteBucketMetricsConfiguration => unset::absent(self, proof, call),
+            Operation::DeleteBucketEncryption | Operation::DeleteBucketReplication => {
+                unset::delete(self, proof, call)
+            }
             Operation::GetBucketEncryption | Operation::GetBucketReplication | Operation::NotServed => {
                 not_configured::respond(self, proof, call)
             }

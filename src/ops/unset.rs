@@ -98,6 +98,12 @@ pub(super) fn absent(context: &Context, _: &Authorized, call: &Call<'_>) -> Resu
     Err(S3Error::new(ErrorCode::NoSuchConfiguration).element("BucketName", call.bucket()).element("Id", id))
 }
 
+/// A deletion of the only configuration of a kind, which is not there.
+pub(super) fn delete(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    context.store.bucket(call.bucket()).for_client(call)?;
+    Ok(Response::new(204))
+}
+
 /// The text of an element below the root of the body.
 fn read_leaf(context: &Context, call: &mut Call<'_>, root: &str, name: &str) -> Result<String, S3Error> {
     body::announced_length(&call.request.body)?;

@@ -125,6 +125,8 @@ operations! {
     DeleteBucketCors = Delete Bucket "cors" RouteCondition::None;
     /// A configuration that is never set here.
     GetBucketEncryption = Get Bucket "encryption" RouteCondition::None;
+    /// Deletes nothing, as from every bucket without the configuration.
+    DeleteBucketEncryption = Delete Bucket "encryption" RouteCondition::None;
     /// Sets the lifecycle rules of a bucket.
     PutBucketLifecycleConfiguration = Put Bucket "lifecycle" RouteCondition::None;
     /// Returns the lifecycle rules of a bucket.
@@ -169,6 +171,8 @@ operations! {
     DeleteBucketPlacement = Delete Bucket "placement" RouteCondition::None;
     /// A configuration that is never set here.
     GetBucketReplication = Get Bucket "replication" RouteCondition::None;
+    /// Deletes nothing.
+    DeleteBucketReplication = Delete Bucket "replication" RouteCondition::None;
     /// Accepts that transfer acceleration is off, as it always is.
     PutBucketAccelerateConfiguration = Put Bucket "accelerate" RouteCondition::None;
     /// Returns the default: no transfer acceleration.

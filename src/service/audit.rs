@@ -109,6 +109,8 @@ fn scope(operation: Operation) -> AuditScope {
         | O::DeletePublicAccessBlock
         | O::PutBucketAccelerateConfiguration
         | O::PutBucketLogging
+        | O::DeleteBucketEncryption
+        | O::DeleteBucketReplication
         | O::PutBucketRequestPayment
         | O::DeleteBucketAnalyticsConfiguration
         | O::DeleteBucketIntelligentTieringConfiguration

@@ -69,6 +69,8 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
             &[Action::GetMetricsConfiguration]
         }
         Operation::DeleteBucketMetricsConfiguration => &[Action::PutMetricsConfiguration],
+        Operation::DeleteBucketEncryption => &[Action::PutEncryptionConfiguration],
+        Operation::DeleteBucketReplication => &[Action::PutReplicationConfiguration],
         Operation::GetBucketReplication => &[Action::GetReplicationConfiguration],
         Operation::PutBucketTagging | Operation::DeleteBucketTagging => &[Action::PutBucketTagging],
         Operation::GetBucketTagging => &[Action::GetBucketTagging],

@@ -2,10 +2,12 @@
 
 import base64
 import datetime
+import email.header
 import hashlib
 import io
 
 import pytest
+import requests
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
@@ -211,6 +213,29 @@ def test_a_thousand_objects_go_in_one_request(s3, bucket):
     assert "Deleted" not in quiet and "Errors" not in quiet
     too_many = {"Objects": [*objects, {"Key": "one more"}]}
     assert refusal(s3.delete_objects, Bucket=bucket, Delete=too_many) == ("MalformedXML", 400)
+
+
+def test_text_beyond_ascii_comes_back_as_encoded_words(s3, bucket):
+    """boto3 sends no such text itself; forms do."""
+    texts = {"city": "Zürich", "sign": "日本 ☂ " * 40 + "end", "plain": "plain", "word": "=?UTF-8?B?w7w=?="}
+    fields = {f"x-amz-meta-{name}": text for name, text in texts.items()}
+    fields["Content-Disposition"] = 'attachment; filename="ü b.txt"'
+    form = s3.generate_presigned_post(bucket, "k", fields, [{name: text} for name, text in fields.items()])
+    assert requests.post(form["url"], data=form["fields"], files={"file": b"x"}).status_code == 204
+
+    def read(value):
+        return str(email.header.make_header(email.header.decode_header(value)))
+
+    for answer in (s3.get_object(Bucket=bucket, Key="k"), s3.head_object(Bucket=bucket, Key="k")):
+        assert {name: read(value) for name, value in answer["Metadata"].items()} == {**texts, "word": "ü"}
+        assert answer["Metadata"]["plain"] == "plain" and answer["Metadata"]["word"] == texts["word"]
+        assert answer["ContentDisposition"] == 'attachment; filename="=?UTF-8?B?w7wgYi50eHQ=?="'
+    named = {"Bucket": bucket, "Key": "k", "ResponseContentDisposition": 'attachment; filename="ü"'}
+    with requests.get(s3.generate_presigned_url("get_object", Params=named)) as answer:
+        assert answer.status_code == 200 and all(value.isascii() for value in answer.headers.values())
+        assert answer.headers["Content-Disposition"] == 'attachment; filename="=?UTF-8?B?w7w=?="'
+    named["ResponseContentDisposition"] = "attachment; filename=日"
+    assert requests.get(s3.generate_presigned_url("get_object", Params=named)).status_code == 400
 
 
 def test_metadata_over_two_kibibytes_is_refused(s3, bucket):

@@ -138,6 +138,13 @@ def test_s3cmd_puts_gets_and_removes(s3cmd, s3, bucket, tree, tmp_path):
     s3cmd("mv", f"s3://{bucket}-2/copy", f"s3://{bucket}-2/moved")
     s3cmd("del", f"s3://{bucket}-2/some where/large")
     assert keys(s3, f"{bucket}-2") == ["moved", "some where/and+plus & more.txt"]
+    s3.put_object(Bucket=f"{bucket}-2", Key="a b", Body=b"space")
+    s3.put_object(Bucket=f"{bucket}-2", Key="a+b", Body=b"plus")
+    for key, body in (("a b", b"space"), ("a+b", b"plus")):
+        s3cmd("cp", f"s3://{bucket}-2/{key}", f"s3://{bucket}-2/copied")
+        assert s3.get_object(Bucket=f"{bucket}-2", Key="copied")["Body"].read() == body
+    told = s3cmd("info", f"s3://{bucket}-2").stdout
+    assert "Payer:     BucketOwner" in told and "Location:  eu" in told, told
     s3cmd("rb", "--recursive", f"s3://{bucket}-2")
     assert f"{bucket}-2" not in s3cmd("ls").stdout
 

@@ -120,6 +120,22 @@ fn a_truncated_body_is_seen_as_such() {
     }
 }
 
+/// Says which elements the error of a body has.
+fn describe(mut request: Request<'_>) -> Response {
+    match read_all(&mut request) {
+        Ok(_) => text(200, "whole"),
+        Err(error) => text(error.status(), &format!("{:?}", error.elements)),
+    }
+}
+
+#[test]
+fn a_truncated_body_is_told_with_both_lengths() {
+    let server = start(describe);
+    let mut client = server.client();
+    let answer = client.send(put(10)).send("abc").finish().answer();
+    assert_eq!(answer.text(), r#"[("NumberBytesExpected", "10"), ("NumberBytesProvided", "3")]"#);
+}
+
 #[test]
 fn a_length_beyond_all_memory_costs_nothing() {
     let server = start(measure);

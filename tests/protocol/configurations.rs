@@ -14,6 +14,8 @@ fn configurations_that_are_never_set_have_their_own_errors() {
         server.get(&format!("/b?{name}")).is_error(404, code);
         server.get(&format!("/absent?{name}")).is_error(404, "NoSuchBucket");
         server.request("PUT", &format!("/b?{name}")).body(b"<x/>").send().is_error(501, "NotImplemented");
+        assert_eq!(server.delete(&format!("/b?{name}")).status, 204);
+        server.delete(&format!("/absent?{name}")).is_error(404, "NoSuchBucket");
     }
 }
 

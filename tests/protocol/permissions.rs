@@ -10,7 +10,7 @@ use siltstone::service::permission::actions;
 use super::*;
 
 /// Requests, each with the one action that suffices for it and the narrowest resource to hold it on.
-const REQUESTS: [(&str, &str, &str, &str); 102] = [
+const REQUESTS: [(&str, &str, &str, &str); 104] = [
     ("GET", "/", "ListAllMyBuckets", "b"),
     ("PUT", "/new-bucket", "CreateBucket", "new-bucket"),
     ("HEAD", "/b", "ListBucket", "b"),
@@ -112,6 +112,8 @@ const REQUESTS: [(&str, &str, &str, &str); 102] = [
     ("GET", "/b?metrics", "GetMetricsConfiguration", "b"),
     ("GET", "/b?metrics&id=x", "GetMetricsConfiguration", "b"),
     ("DELETE", "/b?metrics&id=x", "PutMetricsConfiguration", "b"),
+    ("DELETE", "/b?encryption", "PutEncryptionConfiguration", "b"),
+    ("DELETE", "/b?replication", "PutReplicationConfiguration", "b"),
     ("GET", "/b?session", "ListBucket", "b"),
 ];
 

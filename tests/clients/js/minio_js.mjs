@@ -40,6 +40,16 @@ assert.equal((await fetch(get.replace("/signed?", "/large?"))).status, 403);
 
 assert.deepEqual(await keys(false), ["large", "signed", "a small/"]);
 assert.deepEqual(await keys(true), ["a small/+", "large", "signed"]);
+await minio.putObject(bucket, "a b", "space");
+await minio.putObject(bucket, "a+b", "plus");
+for (const [key, text] of [["a b", "space"], ["a+b", "plus"]]) {
+  await minio.copyObject(bucket, "copied", `/${bucket}/${key}`);
+  assert.equal((await buffer(await minio.getObject(bucket, "copied"))).toString(), text);
+}
+await minio.setBucketTagging(bucket, { team: "red" });
+assert.deepEqual(await minio.getBucketTagging(bucket), [{ Key: "team", Value: "red" }]);
+await minio.removeBucketTagging(bucket);
+
 await minio.removeObjects(bucket, await keys(true));
 assert.deepEqual(await keys(true), []);
 await assert.rejects(minio.statObject(bucket, "large"), { code: "NotFound" });

@@ -112,11 +112,22 @@ impl<'w> RequestBody<'w> {
             return Err(failure.clone());
         }
         let outcome = self.send_continue().and_then(|()| self.read_data(buf));
+        let outcome = outcome.map_err(|error| self.with_counts(error));
         match &outcome {
             Ok(count) => self.read_len += *count as u64,
             Err(error) => self.failure = Some(error.clone()),
         }
         outcome
+    }
+
+    /// Adds the announced and the received length to the error for a body that ends early.
+    fn with_counts(&self, error: S3Error) -> S3Error {
+        match (error.code, &self.unread) {
+            (ErrorCode::IncompleteBody, UnreadBody::Length(missing)) => error
+                .element("NumberBytesExpected", (self.read_len + missing).to_string())
+                .element("NumberBytesProvided", self.read_len.to_string()),
+            _ => error,
+        }
     }
 
     /// Sends `100 Continue`, once, if the client waits for it.
