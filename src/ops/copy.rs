@@ -122,19 +122,16 @@ fn replaces(call: &Call<'_>, name: &str, message: &str) -> Result<bool, S3Error>
     }
 }
 
-/// Refuses to copy an object onto itself unchanged (S3 API reference, CopyObject). A named version may be copied onto its
-/// key, to become the current one again.
+/// Refuses to copy an object onto itself unchanged (S3 API reference, CopyObject). A checksum alone is no change; S3 wants
+/// another one beside it. A named version may be copied onto its key, to become the current one again.
 ///
 /// # Errors
 /// `InvalidRequest`.
 fn check_changes(source: &SourceObject, directives: &Directives, call: &Call<'_>) -> Result<(), S3Error> {
     let named = &source.named;
     let onto_itself = named.bucket == call.bucket() && named.key.as_str() == call.key();
-    let kept = &source.found.version.checksums;
-    let new_checksum = directives.algorithm.is_some_and(|algorithm| checksums::by(algorithm, kept).is_none());
     let changes = directives.replace_metadata
         || directives.replace_tags
-        || new_checksum
         || metadata::gives_redirect_location(call.vendor())
         || call.vendor().get("storage-class").is_some();
     if !onto_itself || named.version.is_some() || changes {

@@ -303,8 +303,11 @@ fn an_object_is_copied_onto_itself_only_to_change_something() {
     copy(&server, "b/k", "/b/k").send().is_error(400, "InvalidRequest");
     onto("p-metadata-directive", "COPY").is_error(400, "InvalidRequest");
     onto("p-checksum-algorithm", "CRC32").is_error(400, "InvalidRequest");
+    onto("p-checksum-algorithm", "SHA256").is_error(400, "InvalidRequest");
     assert_eq!(onto("p-storage-class", "STANDARD").status, 200);
-    assert_eq!(onto("p-checksum-algorithm", "SHA256").status, 200);
+    let checked = copy(&server, "b/k", "/b/k").header("p-checksum-algorithm", "SHA256");
+    let checked = checked.header("p-metadata-directive", "REPLACE").header("p-meta-colour", "red").send();
+    assert!(checked.status == 200 && checked.one("ChecksumSHA256").is_some(), "{checked:?}");
     assert_eq!(onto("p-metadata-directive", "REPLACE").status, 200);
     assert_eq!(server.head("/b/k").header("p-meta-colour"), None);
     assert_eq!(onto("p-tagging-directive", "REPLACE").status, 200);
