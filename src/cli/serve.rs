@@ -8,14 +8,14 @@ use crossbeam_channel::{RecvTimeoutError, bounded};
 use log::{error, info, warn};
 use siltstone::auth::{ANY_REGION, Authenticator, Users};
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy, SystemClock};
-use siltstone::console::Console;
+use siltstone::console::{Console, ConsoleAccess};
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, Handle, Tls};
 use siltstone::mirror::{MirrorSettings, Mirrors};
 use siltstone::ops::{Context, LifecycleFigures, PaddingTimes};
 use siltstone::remote::RemoteSettings;
 use siltstone::s3::route::Addressing;
-use siltstone::service::{Service, ServiceSettings};
+use siltstone::service::{HtmlSandbox, Service, ServiceSettings};
 use siltstone::store::{self, OpenError, ShipOptions, Store, TakenOver};
 use siltstone::webhook::{self, WebhookFigures, WebhookSettings};
 
@@ -95,6 +95,7 @@ pub(crate) fn serve(
     let users = Arc::new(users);
     let service = service.with_users(users.clone());
     warn_of_plain_http(options)?;
+    warn_of_sandbox(options);
     let service = match &tls {
         Some((_, tls)) => {
             let tls = Arc::clone(tls);
@@ -390,6 +391,17 @@ fn warn_of_plain_http(options: &ServerOptions) -> Result<(), CliError> {
         );
     }
     Ok(())
+}
+
+/// Warns of an option that is without effect.
+fn warn_of_sandbox(options: &ServerOptions) {
+    let has_console = options.console_access() != ConsoleAccess::Off && options.console_listen.is_none();
+    if options.html_sandbox == HtmlSandbox::Off && has_console {
+        warn!(
+            "--html-sandbox off has no effect beside the console, where scripts of stored documents could act for its users: give the \
+             console another address (--console-listen), or turn it off (--console off)"
+        );
+    }
 }
 
 /// Reads the certificate again for new connections. If it is broken the previous one stays in effect.

@@ -1,14 +1,18 @@
 //! The checks that come before every page, and the headers of every response.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64_URL;
+
 use super::ConsoleAccess;
 use super::s3_client::Refusal;
+use crate::base::Entropy;
 use crate::s3::{Headers, Method, Request, Response};
 
 /// Headers of every response: it runs and loads nothing from elsewhere, is in no frame, is not stored, and gives its address to no other site.
 const HEADERS: [(&str, &str); 7] = [
     (
         "Content-Security-Policy",
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self'; connect-src 'self'; \
+        "default-src 'none'; style-src 'self'; img-src 'self' blob:; media-src 'self'; connect-src 'self'; \
          form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
     ),
     ("X-Content-Type-Options", "nosniff"),
@@ -19,9 +23,30 @@ const HEADERS: [(&str, &str); 7] = [
     ("Cache-Control", "no-store"),
 ];
 
-/// The policy of a page with a frame of this origin.
-pub(super) fn policy_with_frames() -> String {
-    format!("{}; frame-src 'self'", HEADERS[0].1)
+/// Bytes of a nonce.
+const NONCE_BYTES: usize = 16;
+
+/// A value that no one outside of a page can know.
+pub(super) fn nonce(entropy: &dyn Entropy) -> String {
+    let mut bytes = [0; NONCE_BYTES];
+    entropy.fill(&mut bytes);
+    BASE64_URL.encode(bytes)
+}
+
+/// The policy of a page: of all scripts, those run that the page names with its nonce, and what they import. The origin alone
+/// would let every stored object be one.
+pub(super) fn page_policy(nonce: &str) -> String {
+    format!("{}; script-src 'nonce-{nonce}'", HEADERS[0].1)
+}
+
+/// The response, a page, with a frame of this origin.
+pub(super) fn with_frames(mut response: Response) -> Response {
+    for (name, value) in &mut response.headers {
+        if name == HEADERS[0].0 {
+            value.extend_from_slice(b"; frame-src 'self'");
+        }
+    }
+    response
 }
 
 /// Checks that nobody on the way can read the session, and that a change was asked for by a page of the console.

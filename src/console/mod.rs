@@ -102,16 +102,17 @@ impl Handler for Console {
                 guard::protect(self.answer(&page, request))
             }
             _ if self.s3_port.is_some() => guard::protect(pages::elsewhere(&self.root, &request)),
+            _ if self.access != ConsoleAccess::Off => self.service.handle_beside_console(request),
             _ => self.service.handle(request),
         }
     }
 
     fn overloaded(&self, request: Option<&Request<'_>>) -> Response {
-        self.service.overloaded(request)
+        Service::confined(self.service.overloaded(request))
     }
 
     fn refused(&self, error: S3Error) -> Response {
-        self.service.refused(error)
+        Service::confined(self.service.refused(error))
     }
 
     fn uses_reserve(&self, method: &[u8], target: &[u8]) -> bool {
@@ -176,7 +177,7 @@ impl Console {
     fn answer(&self, page: &PagePath, mut request: Request<'_>) -> Response {
         proxies::restate(&mut request, &self.is_trusted_proxy);
         if let Err(refusal) = guard::check(&request, self.access) {
-            return pages::refusal(&Page::of_stranger(&self.root), &refusal);
+            return pages::refusal(&Page::of_stranger(self), &refusal);
         }
         if let PagePath::Asset(name) = page {
             return assets::response(name);
@@ -190,7 +191,7 @@ impl Console {
             PagePath::Content => gateway::content(self, &visitor, request),
             page => {
                 let outcome = pages::answer(self, &visitor, page, &mut request);
-                outcome.unwrap_or_else(|refusal| pages::refusal(&Page::of(&self.root, &visitor), &refusal))
+                outcome.unwrap_or_else(|refusal| pages::refusal(&Page::of(self, &visitor), &refusal))
             }
         }
     }
@@ -216,6 +217,6 @@ impl Console {
             (_, Method::Get) => Ok(self.sign_in_form(401, &address::of_request(request), None)),
             _ => Err(Refusal::signed_out()),
         };
-        outcome.unwrap_or_else(|refusal| pages::refusal(&Page::of_stranger(&self.root), &refusal))
+        outcome.unwrap_or_else(|refusal| pages::refusal(&Page::of_stranger(self), &refusal))
     }
 }

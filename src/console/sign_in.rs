@@ -22,7 +22,7 @@ impl Console {
 
     /// The form to sign in, which leads on to `next`.
     pub(super) fn sign_in_form(&self, status: u16, next: &str, message: Option<&str>) -> Response {
-        pages::sign_in(&self.root, status, next, message, self.oidc.is_some())
+        pages::sign_in(self, status, next, message, self.oidc.is_some())
     }
 
     /// The form to sign in. A token in the address signs in at once.
@@ -67,7 +67,7 @@ impl Console {
     pub(super) fn sign_out(&self, visitor: &Visitor, request: &Request<'_>) -> Response {
         self.sessions.end(&visitor.session);
         let response = match self.sign_out_address(&visitor.identity) {
-            Some(address) => pages::signed_out(&self.root, &address),
+            Some(address) => pages::signed_out(self, &address),
             None => pages::see_other(self.root.as_str()),
         };
         cookie::clear(&self.root, response, request)
@@ -77,6 +77,6 @@ impl Console {
     /// way began at this site, which a redirect from a link elsewhere did not.
     pub(super) fn start_session(&self, request: &Request<'_>, key: EnteredKey, next: &str) -> Response {
         let secret = self.sessions.start(key, self.clock.now(), &*self.entropy);
-        cookie::set(&self.root, pages::signed_in(&self.root, next), request, &secret)
+        cookie::set(&self.root, pages::signed_in(self, next), request, &secret)
     }
 }

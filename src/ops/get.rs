@@ -129,15 +129,17 @@ pub(super) fn check_conditions(version: &VersionRecord, etag: &str, call: &Call<
         ConditionOutcome::Failed(condition) => {
             Err(S3Error::new(ErrorCode::PreconditionFailed).element("Condition", condition))
         }
-        ConditionOutcome::NotModified(_) => Err(not_modified(version, etag)),
+        ConditionOutcome::NotModified(_) => Err(not_modified(version, etag, call)),
     }
 }
 
-/// The response to a client with a valid cached copy, with the headers for its cache (RFC 9110, section 15.4.5).
-fn not_modified(version: &VersionRecord, etag: &str) -> S3Error {
+/// The response to a client with a valid cached copy, with the headers for its cache (RFC 9110, section 15.4.5) and the type, by which
+/// the service decides what a browser may do with that copy.
+fn not_modified(version: &VersionRecord, etag: &str, call: &Call<'_>) -> S3Error {
     let mut response = S3Error::new(ErrorCode::NotModified)
         .header("ETag", etag)
-        .header("Last-Modified", version.last_modified().to_http_date());
+        .header("Last-Modified", version.last_modified().to_http_date())
+        .header("Content-Type", metadata::sent_type(version.attributes.get("content-type"), &call.query));
     for (kept, sent) in [("cache-control", "Cache-Control"), ("expires", "Expires")] {
         if let Some(value) = version.attributes.get(kept) {
             response = response.header(sent, value);

@@ -144,6 +144,11 @@ pub fn send<'a>(
     Ok(response)
 }
 
+/// The content type with which an object is sent that has `stored`, or none.
+pub fn sent_type<'a>(stored: Option<&'a str>, query: &'a QueryParams) -> &'a str {
+    query.get("response-content-type").or(stored).unwrap_or(DEFAULT_TYPE)
+}
+
 /// Whether the query overrides a header of the response.
 pub fn overrides(query: &QueryParams) -> bool {
     STANDARD.iter().any(|(_, _, parameter)| query.has(parameter))

@@ -113,6 +113,8 @@ pub(super) struct RequestLogEntry {
     pub(super) audit: Option<Box<AuditEntry>>,
     /// The public id of the store, for a mirror that asks which one it is.
     pub(super) store: Option<String>,
+    /// Whether the answer must not run as a page of the server's origin.
+    pub(super) is_confined: bool,
     query: String,
     agent: String,
     secure: bool,
@@ -146,6 +148,7 @@ impl RequestLogEntry {
             error: None,
             audit: None,
             store: None,
+            is_confined: false,
             query: String::new(),
             agent: String::new(),
             secure: false,

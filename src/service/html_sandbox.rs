@@ -1,68 +1,244 @@
-//! Stored documents that browsers open at the origin of the server. A user who may put objects could otherwise run scripts there,
-//! with access to everything that a page of that origin may reach.
+//! Answers that browsers open at the origin of the server. A user who may put objects could otherwise run scripts there, with access to
+//! everything that a page of that origin may reach.
 
-use crate::s3::{Operation, Response};
+use crate::s3::Response;
 
 /// Whether browsers run scripts of stored documents that they read without a signature. Websites have hosts of their own and are
 /// not affected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HtmlSandbox {
-    /// No: HTML, SVG and XML get an origin of their own and run nothing (Content Security Policy, "sandbox").
+    /// No: every document but those of passive types gets an origin of its own and runs nothing (Content Security Policy, "sandbox").
     On,
-    /// Yes.
+    /// Yes, unless the console has the same origin.
     Off,
 }
 
-/// Adds the headers that keep the object in a response from running scripts, and its type from being guessed.
-pub(super) fn confine(response: Response, operation: Operation) -> Response {
-    if !matches!(operation, Operation::GetObject | Operation::HeadObject) {
-        return response;
+/// The types of which browsers run nothing, in lower case. All others are confined, so that a type that some browser takes for a
+/// document is no hole. PDF is here since some browsers show none in a sandbox, and their viewers have an origin of their own.
+const PASSIVE: [&str; 44] = [
+    "application/json",
+    "application/octet-stream",
+    "application/pdf",
+    "audio/aac",
+    "audio/flac",
+    "audio/mp4",
+    "audio/mpeg",
+    "audio/ogg",
+    "audio/opus",
+    "audio/wav",
+    "audio/wave",
+    "audio/webm",
+    "audio/x-flac",
+    "audio/x-m4a",
+    "audio/x-wav",
+    "binary/octet-stream",
+    "font/collection",
+    "font/otf",
+    "font/ttf",
+    "font/woff",
+    "font/woff2",
+    "image/apng",
+    "image/avif",
+    "image/bmp",
+    "image/gif",
+    "image/heic",
+    "image/heif",
+    "image/jpeg",
+    "image/jpg",
+    "image/jxl",
+    "image/png",
+    "image/tiff",
+    "image/vnd.microsoft.icon",
+    "image/webp",
+    "image/x-icon",
+    "text/csv",
+    "text/plain",
+    "video/mp4",
+    "video/mpeg",
+    "video/ogg",
+    "video/quicktime",
+    "video/webm",
+    "video/x-m4v",
+    "video/x-matroska",
+];
+
+/// The headers that [`confine`] decides.
+const NOSNIFF: &str = "X-Content-Type-Options";
+const POLICY: &str = "Content-Security-Policy";
+const DISPOSITION: &str = "Content-Disposition";
+
+/// Adds the headers that keep an answer from running scripts, and its type from being guessed. A body whose type is no single one, or
+/// that has several bodies, comes as a download, too: browsers disagree about what it is.
+pub(super) fn confine(mut response: Response) -> Response {
+    let kind = DocumentKind::of(&response);
+    remove(&mut response, NOSNIFF);
+    remove(&mut response, POLICY);
+    if kind == DocumentKind::Doubtful {
+        remove(&mut response, DISPOSITION);
+        response = response.header(DISPOSITION, "attachment");
     }
-    let is_active = response.get_header("Content-Type").is_none_or(is_active);
-    let response = response.header("X-Content-Type-Options", "nosniff");
-    if is_active { response.header("Content-Security-Policy", "sandbox") } else { response }
+    let response = response.header(NOSNIFF, "nosniff");
+    if kind == DocumentKind::Passive { response } else { response.header(POLICY, "sandbox") }
 }
 
-/// Whether a browser may run scripts in a document of this type. A value that is no type counts too. Images and PDF documents do
-/// not: some browsers show no PDF in a sandbox.
-fn is_active(content_type: &[u8]) -> bool {
-    let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default();
-    let essence = essence.trim_ascii().to_ascii_lowercase();
-    let is_type = essence.iter().filter(|byte| **byte == b'/').count() == 1;
-    let is_xml = essence.ends_with(b"/xml") || essence.ends_with(b"+xml") || essence.ends_with(b"/xsl");
-    !is_type || is_xml || essence == b"text/html" || essence.starts_with(b"multipart/")
+fn remove(response: &mut Response, header: &str) {
+    response.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(header));
+}
+
+/// What browsers may do with an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DocumentKind {
+    /// They show it or save it.
+    Passive,
+    /// They may run scripts of it, or follow where it leads.
+    Active,
+    /// It depends on the browser.
+    Doubtful,
+}
+
+impl DocumentKind {
+    fn of(response: &Response) -> Self {
+        let is_type = |name: &str| name.eq_ignore_ascii_case("content-type");
+        let mut types = response.headers.iter().filter(|(name, _)| is_type(name)).map(|(_, value)| value);
+        match (types.next(), types.next()) {
+            (None, _) => Self::Active,
+            (Some(value), None) => Self::of_type(value),
+            (Some(_), Some(_)) => Self::Doubtful,
+        }
+    }
+
+    fn of_type(content_type: &[u8]) -> Self {
+        let Some(essence) = essence(content_type) else { return Self::Doubtful };
+        let essence = essence.to_ascii_lowercase();
+        if essence.starts_with("multipart/") {
+            return Self::Doubtful;
+        }
+        if PASSIVE.contains(&essence.as_str()) { Self::Passive } else { Self::Active }
+    }
+}
+
+/// Type and subtype of a value that is one media type with well-formed parameters (RFC 9110, section 8.3.1). Browsers take the last one of
+/// several types with commas between them, also within what quotes seem to enclose, so a comma is none here.
+fn essence(content_type: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(content_type).ok()?;
+    if text.contains(',') || !text.is_ascii() {
+        return None;
+    }
+    let (essence, parameters) = text.split_once(';').map_or((text, None), |(it, rest)| (it, Some(rest)));
+    let essence = essence.trim_matches(WHITESPACE);
+    let (kind, subtype) = essence.split_once('/')?;
+    let has_names = is_token(kind) && is_token(subtype);
+    (has_names && parameters.is_none_or(are_parameters)).then_some(essence)
+}
+
+/// What may stand around types and parameters.
+const WHITESPACE: [char; 2] = [' ', '\t'];
+
+/// Whether `text` is a list of parameters. A semicolon within quotes would end one, and so makes it none.
+fn are_parameters(text: &str) -> bool {
+    text.split(';').all(|parameter| {
+        let pair = parameter.trim_matches(WHITESPACE).split_once('=');
+        pair.is_some_and(|(name, value)| is_token(name) && (is_token(value) || is_quoted(value)))
+    })
+}
+
+fn is_token(text: &str) -> bool {
+    let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_of_token)
+}
+
+/// Whether `text` is a quoted string without escapes.
+fn is_quoted(text: &str) -> bool {
+    let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inner.is_some_and(|inner| {
+        inner.bytes().all(|byte| matches!(byte, b' '..=b'~') && !b"\"\\".contains(&byte))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn kind(content_type: &str) -> DocumentKind {
+        DocumentKind::of_type(content_type.as_bytes())
+    }
+
     #[test]
-    fn types_with_scripts_are_active_however_they_are_written() {
+    fn types_that_browsers_may_run_are_active_however_they_are_written() {
         for active in [
             "text/html",
             " Text/HTML ; charset=utf-8",
             "image/svg+xml",
-            "application/xhtml+xml;x",
+            "application/xhtml+xml;x=y",
             "text/xml",
             "application/xml",
             "text/xsl",
-            "multipart/x-mixed-replace",
-            "html",
-            "",
-            "text/html, text/plain/x",
+            "image/anything+xml",
+            "text/javascript",
+            "application/x-shockwave-flash",
+            "model/unheard-of",
         ] {
-            assert!(is_active(active.as_bytes()), "{active}");
+            assert_eq!(kind(active), DocumentKind::Active, "{active}");
         }
+    }
+
+    #[test]
+    fn passive_types_are_passive_with_proper_parameters_alone() {
         for passive in [
             "image/png",
+            "IMAGE/PNG",
             "application/pdf",
-            "text/plain",
-            "text/css",
-            "binary/octet-stream",
-            "text/javascript",
+            "text/plain; charset=utf-8",
+            "text/plain;a=b; c=\"d e\"",
         ] {
-            assert!(!is_active(passive.as_bytes()), "{passive}");
+            assert_eq!(kind(passive), DocumentKind::Passive, "{passive}");
         }
+        for doubtful in [
+            "",
+            "html",
+            "/",
+            "image/",
+            "image/png;",
+            "image/png;x",
+            "image/png;=y",
+            "image/png;x=",
+            "image/png;x=\"y",
+            "image/png;x=\"\\\"\"",
+            "image/png, text/html",
+            "image/png;x=y, text/html",
+            "image/png;x=\"y, text/html\"",
+            "image/png;x=y;q=\";, text/html",
+            "image/png text/html",
+            "image/png\u{b}",
+            "image/png/x",
+            "image/pn\u{e9}",
+            "multipart/x-mixed-replace",
+            "multipart/mixed; boundary=b",
+        ] {
+            assert_eq!(kind(doubtful), DocumentKind::Doubtful, "{doubtful}");
+        }
+    }
+
+    #[test]
+    fn confinement_replaces_what_stands_in_its_place() {
+        let stored = Response::new(200)
+            .header("content-type", "a/b, text/html")
+            .header("content-disposition", "inline")
+            .header("content-security-policy", "script-src *");
+        for response in [confine(stored), confine(confine(Response::new(200).header("Content-Type", "x")))] {
+            for (name, value) in [(NOSNIFF, "nosniff"), (POLICY, "sandbox"), (DISPOSITION, "attachment")] {
+                let is_it = |(header, _): &&(_, _)| AsRef::<str>::as_ref(header).eq_ignore_ascii_case(name);
+                let found: Vec<_> = response.headers.iter().filter(is_it).collect();
+                assert_eq!(found.len(), 1, "{name}");
+                assert_eq!(found[0].1, value.as_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn two_types_are_none() {
+        let two = Response::new(200).header("Content-Type", "image/png").header("content-type", "text/plain");
+        assert_eq!(DocumentKind::of(&two), DocumentKind::Doubtful);
+        assert_eq!(DocumentKind::of(&Response::new(204)), DocumentKind::Active);
     }
 }

@@ -106,6 +106,15 @@ pub struct Service {
     users: Option<Arc<dyn UserDirectory>>,
 }
 
+/// What else has the origin at which browsers open the answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// Nothing.
+    Own,
+    /// The console.
+    OfConsole,
+}
+
 /// Tells when the certificate of the server expires, if that is known.
 type CertificateExpiry = dyn Fn() -> Option<Timestamp> + Send + Sync;
 
@@ -123,17 +132,7 @@ struct RequestRecorder {
 
 impl Handler for Service {
     fn handle(&self, request: Request<'_>) -> Response {
-        let received = AtomicU64::new(0);
-        let mut entry =
-            RequestLogEntry::begin(&request, RequestId::new(&*self.entropy), self.recorder.clock.now());
-        entry.dialect = self.settings.default_dialect;
-        let cors = self.cors_headers(&request);
-        match self.run(request, &mut entry, &received) {
-            Ok(Response { body: ResponseBody::Deferred(work), .. }) => {
-                self.defer(work, cors, entry, received)
-            }
-            outcome => self.recorder.conclude(outcome, cors, &mut entry, &received),
-        }
+        self.answer_at(Origin::Own, request)
     }
 
     fn overloaded(&self, request: Option<&Request<'_>>) -> Response {
@@ -245,6 +244,45 @@ impl Service {
         Self { users: Some(directory), ..self }
     }
 
+    /// Handles a request to a listener that also has the console. No answer that a browser may open there can act as a page of the
+    /// console: all are confined but those to requests that are signed in their headers, as no browser does by itself, and those
+    /// of websites, which have hosts of their own.
+    pub fn handle_beside_console(&self, request: Request<'_>) -> Response {
+        self.answer_at(Origin::OfConsole, request)
+    }
+
+    /// The answer to a request that never was one, such as [`Handler::refused`], beside the console.
+    pub fn confined(response: Response) -> Response {
+        html_sandbox::confine(response)
+    }
+
+    fn answer_at(&self, origin: Origin, request: Request<'_>) -> Response {
+        let received = AtomicU64::new(0);
+        let mut entry =
+            RequestLogEntry::begin(&request, RequestId::new(&*self.entropy), self.recorder.clock.now());
+        entry.dialect = self.settings.default_dialect;
+        entry.is_confined = origin == Origin::OfConsole && self.website_bucket(&request).is_none();
+        let cors = self.cors_headers(&request);
+        match self.run(request, &mut entry, &received) {
+            Ok(Response { body: ResponseBody::Deferred(work), .. }) => {
+                self.defer(work, cors, entry, received)
+            }
+            outcome => self.recorder.conclude(outcome, cors, &mut entry, &received),
+        }
+    }
+
+    /// Decides whether the answer to an authenticated request is confined. Only here is it known that a signature in the headers is one:
+    /// browsers send credentials of other schemes by themselves.
+    fn decide_confinement(&self, entry: &mut RequestLogEntry, identity: &Identity, call: &Call<'_>) {
+        if call.form.is_none() && call.request.headers.get("authorization").is_some() {
+            entry.is_confined = false;
+            return;
+        }
+        let is_read = matches!(call.operation, Operation::GetObject | Operation::HeadObject);
+        entry.is_confined |=
+            self.settings.html_sandbox == HtmlSandbox::On && identity.is_anonymous() && is_read;
+    }
+
     /// The states of the webhooks.
     fn webhook_states(&self) -> Vec<TargetState> {
         let followers = self.context.store.follower_figures();
@@ -313,12 +351,8 @@ impl Service {
                 (identity, call)
             }
         };
-        let operation = call.operation;
-        let response = self.perform(&identity, &mut call, entry)?;
-        Ok(match self.settings.html_sandbox {
-            HtmlSandbox::On if identity.is_anonymous() => html_sandbox::confine(response, operation),
-            _ => response,
-        })
+        self.decide_confinement(entry, &identity, &call);
+        self.perform(&identity, &mut call, entry)
     }
 
     /// Has the attempt of a request audited, if there is an audit log.
@@ -450,6 +484,10 @@ impl RequestRecorder {
             None => outcome,
         };
         let mut response = render(outcome, frame);
+        if entry.is_confined {
+            response = html_sandbox::confine(response);
+        }
+        response = without_type_of_nothing(response);
         cors::add_headers(&mut response, cors);
         if let Some(log) = &self.audit_log {
             entry.audit(&**log, response.status);
@@ -457,4 +495,13 @@ impl RequestRecorder {
         entry.conclude(&response, received, self, self.clock.now());
         response
     }
+}
+
+/// The response; a 304 without its type, which decides what a browser may do with its cached copy and is of no use to others (RFC 9110,
+/// section 15.4.5).
+fn without_type_of_nothing(mut response: Response) -> Response {
+    if response.status == 304 {
+        response.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
+    }
+    response
 }

@@ -7,6 +7,7 @@ mod harness;
 mod home;
 mod listener;
 mod oidc;
+mod origin;
 mod outbound;
 mod overload;
 mod pages;

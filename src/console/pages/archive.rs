@@ -60,7 +60,8 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let at = view.given("at").map(decoded).transpose()?.unwrap_or_default();
     let content = ArchiveContent::select(view, bucket)?;
     if view.given("confirmed").is_none() {
-        return Ok(html(200, &question(view, bucket, &at, content)));
+        let page = question(view, bucket, &at, content);
+        return Ok(html(200, &page.page, &page));
     }
     if content.objects.is_empty() {
         return Err(Refusal::new(404, "There is nothing to download."));

@@ -94,7 +94,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         ),
         other_view: link("versions", (!shows_versions).then_some("1")),
     };
-    Ok(html(200, &page))
+    Ok(html(200, &page.page, &page))
 }
 
 fn listing(view: &View<'_>, folder: Folder<'_>, versions: bool) -> Result<ListingPage, Refusal> {

@@ -22,5 +22,5 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         access_key: view.visitor.key.access_key(),
         region: view.console.service.region(),
     };
-    Ok(html(200, &page))
+    Ok(html(200, &page.page, &page))
 }

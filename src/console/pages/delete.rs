@@ -68,13 +68,17 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
         return Ok(see_other(&back));
     }
     if !is_confirmed {
-        return Ok(html(200, &question(view, bucket, back, &selection)));
+        let page = question(view, bucket, back, &selection);
+        return Ok(html(200, &page.page, &page));
     }
     let objects: Vec<_> = selection.objects.into_iter().collect();
     let errors = view.s3().delete(bucket, &objects)?;
     match errors.is_empty() {
         true => Ok(see_other(&back)),
-        false => Ok(html(409, &NotDeletedPage { page: view.page(), back, errors })),
+        false => {
+            let page = NotDeletedPage { page: view.page(), back, errors };
+            Ok(html(409, &page.page, &page))
+        }
     }
 }
 

@@ -227,7 +227,8 @@ fn respond(view: &View<'_>, form: EditorForm, draft: Option<String>) -> Result<R
         _ => None,
     };
     let back = view.link("settings", &[("name", Some(bucket))]);
-    Ok(html(200, &EditorPage { page: view.page(), bucket, back, kind, form, draft, effect }))
+    let page = EditorPage { page: view.page(), bucket, back, kind, form, draft, effect };
+    Ok(html(200, &page.page, &page))
 }
 
 fn kind(view: &View<'_>) -> Result<EditorKind, Refusal> {

@@ -59,7 +59,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         refusal,
         disk: disk(view),
     };
-    Ok(html(200, &page))
+    Ok(html(200, &page.page, &page))
 }
 
 fn row(view: &View<'_>, bucket: &BucketLine, usage: Option<&Usage>) -> BucketRow {

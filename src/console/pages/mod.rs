@@ -19,6 +19,7 @@ use askama::Template;
 
 use super::address::{self, ConsoleRoot, PagePath};
 use super::assets;
+use super::guard;
 use super::s3_client::{Refusal, S3Client, S3Request, target};
 use super::{Console, Visitor, form};
 use crate::s3::{Method, QueryParams, Request, Response, ResponseBody};
@@ -32,18 +33,21 @@ pub(super) struct Page {
     style: String,
     script: String,
     icon: String,
+    /// Tells the browser which scripts are of this page. No script that was stored, or brought into the page, knows it.
+    nonce: String,
 }
 
 impl Page {
     /// The frame for a signed-in user.
-    pub(super) fn of(root: &ConsoleRoot, visitor: &Visitor) -> Self {
-        let (user, is_administrator) =
-            (visitor.identity.name().to_owned(), visitor.identity.is_administrator());
-        Self { user, is_administrator, ..Self::of_stranger(root) }
+    pub(super) fn of(console: &Console, visitor: &Visitor) -> Self {
+        let user = visitor.identity.name().to_owned();
+        let is_administrator = visitor.identity.is_administrator();
+        Self { user, is_administrator, ..Self::of_stranger(console) }
     }
 
     /// The frame for a browser that has not signed in.
-    pub(super) fn of_stranger(root: &ConsoleRoot) -> Self {
+    pub(super) fn of_stranger(console: &Console) -> Self {
+        let root = &console.root;
         Self {
             root: root.clone(),
             user: String::new(),
@@ -51,6 +55,7 @@ impl Page {
             style: assets::STYLE.address(root),
             script: assets::SCRIPT.address(root),
             icon: assets::ICON.address(root),
+            nonce: guard::nonce(&*console.entropy),
         }
     }
 
@@ -71,7 +76,7 @@ struct View<'a> {
 
 impl<'a> View<'a> {
     fn page(&self) -> Page {
-        Page::of(&self.console.root, self.visitor)
+        Page::of(self.console, self.visitor)
     }
 
     fn s3(&self) -> S3Client<'a> {
@@ -159,20 +164,23 @@ pub(super) fn see_other(location: &str) -> Response {
 
 /// The form to sign in, leading on to `next`, with a message. `by_provider` adds the way by an OpenID provider.
 pub(super) fn sign_in(
-    root: &ConsoleRoot,
+    console: &Console,
     status: u16,
     next: &str,
     message: Option<&str>,
     by_provider: bool,
 ) -> Response {
+    let root = &console.root;
     let next = if root.is_local(next) { next } else { root.as_str() };
     let provider = by_provider.then(|| root.with_params("oidc", &[("next", Some(next))]));
-    html(status, &SignInPage { page: Page::of_stranger(root), next, message, provider })
+    let page = SignInPage { page: Page::of_stranger(console), next, message, provider };
+    html(status, &page.page, &page)
 }
 
 /// The page after signing in, which leads on to `next`.
-pub(super) fn signed_in(root: &ConsoleRoot, next: &str) -> Response {
-    html(200, &SignedInPage { page: Page::of_stranger(root), next })
+pub(super) fn signed_in(console: &Console, next: &str) -> Response {
+    let page = SignedInPage { page: Page::of_stranger(console), next };
+    html(200, &page.page, &page)
 }
 
 /// The response to a path outside of the console, on a listener without S3 requests: the way to the console, or 404.
@@ -187,13 +195,14 @@ pub(super) fn elsewhere(root: &ConsoleRoot, request: &Request<'_>) -> Response {
 }
 
 /// The page after signing out, which leads on to the OpenID provider.
-pub(super) fn signed_out(root: &ConsoleRoot, provider: &str) -> Response {
-    html(200, &SignedOutPage { page: Page::of_stranger(root), provider })
+pub(super) fn signed_out(console: &Console, provider: &str) -> Response {
+    let page = SignedOutPage { page: Page::of_stranger(console), provider };
+    html(200, &page.page, &page)
 }
 
 /// A refusal as a page.
 pub(super) fn refusal(page: &Page, refusal: &Refusal) -> Response {
-    html(refusal.status, &RefusalPage { page, refusal })
+    html(refusal.status, page, &RefusalPage { page, refusal })
 }
 
 /// A refusal for a script, or in place of the bytes of an object.
@@ -203,10 +212,12 @@ pub(super) fn plain_refusal(refusal: &Refusal) -> Response {
         .with_body(ResponseBody::Bytes(format!("{}\n", refusal.message).into_bytes()))
 }
 
-fn html(status: u16, template: &impl Template) -> Response {
+/// A page with `frame`, whose scripts run.
+fn html(status: u16, frame: &Page, template: &impl Template) -> Response {
     match template.render() {
         Ok(text) => Response::new(status)
             .header("Content-Type", "text/html; charset=utf-8")
+            .header("Content-Security-Policy", guard::page_policy(&frame.nonce))
             .with_body(ResponseBody::Bytes(text.into_bytes())),
         // Writing to memory does not fail.
         Err(_) => Response::new(500),

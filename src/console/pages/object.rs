@@ -102,9 +102,9 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         preview,
         versions,
     };
-    let response = html(200, &page);
+    let response = html(200, &page.page, &page);
     Ok(match page.preview {
-        Preview::Pdf => response.header("Content-Security-Policy", guard::policy_with_frames()),
+        Preview::Pdf => guard::with_frames(response),
         _ => response,
     })
 }

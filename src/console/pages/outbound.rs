@@ -60,7 +60,8 @@ pub(super) fn resync(view: &View<'_>) -> Result<Response, Refusal> {
 
 fn respond(view: &View<'_>, status: u16, message: Option<String>) -> Result<Response, Refusal> {
     let outbound = view.console.service.outbound(&view.visitor.identity).map_err(|error| refusal(&error))?;
-    Ok(html(status, &OutboundPage { page: view.page(), message, sections: sections(&outbound) }))
+    let page = OutboundPage { page: view.page(), message, sections: sections(&outbound) };
+    Ok(html(status, &page.page, &page))
 }
 
 fn sections(outbound: &OutboundStatus) -> Vec<OutboundSection> {

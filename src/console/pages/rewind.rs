@@ -83,7 +83,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         time_value: preview.as_ref().map(|preview| preview.time[..19].to_owned()).unwrap_or_default(),
         preview,
     };
-    Ok(html(200, &page))
+    Ok(html(200, &page.page, &page))
 }
 
 fn back(view: &View<'_>, bucket: &str, prefix: &str) -> String {
@@ -160,7 +160,7 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
         after: step.next.as_deref().map(uri::encode_query),
     };
     page.make(view, bucket, &step.changes, rewind::time(seen)?);
-    Ok(html(if page.failed.is_empty() { 200 } else { 409 }, &page))
+    Ok(html(if page.failed.is_empty() { 200 } else { 409 }, &page.page, &page))
 }
 
 impl RewoundPage<'_> {

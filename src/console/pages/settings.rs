@@ -90,7 +90,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         is_public: is_public(&documents, bucket),
         documents,
     };
-    Ok(html(200, &page))
+    Ok(html(200, &page.page, &page))
 }
 
 /// Changes the setting that the field `setting` names, and leads back.

@@ -46,5 +46,5 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
         hours: expires_secs / 3_600,
         names_version: version.is_some(),
     };
-    Ok(html(200, &page))
+    Ok(html(200, &page.page, &page))
 }

@@ -97,7 +97,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
             ("The last slow requests", noted.slow.into_iter().map(request_row).collect()),
         ],
     };
-    Ok(html(200, &page))
+    Ok(html(200, &page.page, &page))
 }
 
 fn disk_rows(health: &Health) -> Vec<(&'static str, String)> {

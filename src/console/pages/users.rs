@@ -101,7 +101,8 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
 fn render(view: &View<'_>, status: u16, message: Option<String>) -> Result<Response, Refusal> {
     let users = view.console.service.users(&view.visitor.identity).map_err(|error| refusal(&error))?;
     let users = users.into_iter().map(row).collect();
-    Ok(html(status, &UsersPage { page: view.page(), users, roles: &ROLES, message }))
+    let page = UsersPage { page: view.page(), users, roles: &ROLES, message };
+    Ok(html(status, &page.page, &page))
 }
 
 fn row(user: UserEntry) -> Row {
@@ -126,7 +127,8 @@ pub(super) fn change(view: &View<'_>) -> Result<Response, Refusal> {
         Ok(Some(keys)) => {
             let has_previous = matches!(change, UserChange::RotateKeys { .. });
             let name = visible(change.name()).into_owned();
-            Ok(html(200, &NewKeysPage { page: view.page(), name, keys: &keys, has_previous }))
+            let page = NewKeysPage { page: view.page(), name, keys: &keys, has_previous };
+            Ok(html(200, &page.page, &page))
         }
         Ok(None) => Ok(see_other(&view.link("users", &[]))),
         Err(error @ (UserError::Invalid(_) | UserError::Unknown(_))) => {
