@@ -83,12 +83,13 @@ impl Authenticator {
         };
         let verifier = PayloadVerifier::new(&kind, &request.headers, dialect, signer)?;
         verifier.wrap(&mut request.body);
-        Ok(Identity::new(Arc::clone(user)))
+        Ok(Identity::new(Arc::clone(user), Arc::clone(&users)))
     }
 
     /// The sender of requests that are not signed.
     pub fn anonymous(&self) -> Identity {
-        Identity::new(Arc::clone(self.users().anonymous()))
+        let users = self.users();
+        Identity::new(Arc::clone(users.anonymous()), users)
     }
 
     /// Checks that a form, which is signed in its fields, is signed nowhere else.

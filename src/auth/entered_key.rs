@@ -80,7 +80,8 @@ impl Authenticator {
     /// The user of a key. `None` after the user or the key was removed or rotated away.
     pub fn identity_of(&self, key: &EnteredKey) -> Option<Identity> {
         let users = self.users();
-        find(&users, key).map(|signer| Identity::of_person(signer.user().clone(), key.person.clone()))
+        let user = find(&users, key)?.user().clone();
+        Some(Identity::of_person(user, users, key.person.clone()))
     }
 
     /// A URL that allows everyone who has it to read an object (S3 API reference, "Authenticating requests: using query parameters").

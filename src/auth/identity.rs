@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::auth::users::User;
-use crate::auth::{AccessFacts, Action, ConditionMemo, OidcPerson, Resource, access};
+use crate::auth::{AccessFacts, Action, ConditionMemo, OidcPerson, Resource, Users, access};
 use crate::s3::{ErrorCode, S3Error};
 
 /// The authenticated sender of a request. Its permissions are those of the users file that it was authenticated against,
@@ -11,16 +11,23 @@ use crate::s3::{ErrorCode, S3Error};
 #[derive(Debug, Clone)]
 pub struct Identity {
     user: Arc<User>,
+    /// The users among whom it was found.
+    users: Arc<Users>,
     person: Option<Arc<OidcPerson>>,
 }
 
 impl Identity {
-    pub(super) fn new(user: Arc<User>) -> Self {
-        Self { user, person: None }
+    pub(super) fn new(user: Arc<User>, users: Arc<Users>) -> Self {
+        Self { user, users, person: None }
     }
 
-    pub(super) fn of_person(user: Arc<User>, person: Option<Arc<OidcPerson>>) -> Self {
-        Self { user, person }
+    pub(super) fn of_person(user: Arc<User>, users: Arc<Users>, person: Option<Arc<OidcPerson>>) -> Self {
+        Self { user, users, person }
+    }
+
+    /// Whether the users file has a user of that name, who can sign requests.
+    pub fn knows_user(&self, name: &str) -> bool {
+        self.users.has_signer(name)
     }
 
     /// The person who acts as the user, where an OpenID provider vouched for it.
@@ -112,7 +119,7 @@ impl Authorized {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::{BucketPolicy, PolicyContext, Users};
+    use crate::auth::{BucketPolicy, PolicyContext};
     use crate::s3::PublicAccessBlock;
     use crate::s3::acl::GroupGrants;
 
@@ -120,7 +127,9 @@ mod tests {
         let text = "[[user]]\nname = \"eve\"\naccess_key = \"AK\"\nsecret_key = \"s\"\n\
                     allow = [{ actions = [\"GetObject\", \"ListBucket\"], resources = [\"b\", \"b/p*\"] },
                     { actions = [\"*\"], resources = [\"@owned\"] }]";
-        Identity::new(Arc::clone(Users::parse(text).unwrap().find("AK").unwrap().user()))
+        let users = Arc::new(Users::parse(text).unwrap());
+        let eve = Arc::clone(users.find("AK").unwrap().user());
+        Identity::new(eve, users)
     }
 
     /// A bucket `b` of `owner`, without a policy and ACLs.

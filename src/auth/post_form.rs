@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::auth::post_policy::PostPolicy;
 use crate::auth::signature::is_same;
-use crate::auth::signature_params::{ALGORITHM, Credential};
+use crate::auth::signature_params::{ALGORITHM, Credential, is_served};
 use crate::auth::users::{Signer, User};
 use crate::auth::{Identity, Users, header};
 use crate::base::Timestamp;
@@ -26,7 +26,7 @@ pub struct FormGrant {
 
 /// The circumstances of a form.
 pub(super) struct FormContext<'s> {
-    pub(super) users: &'s Users,
+    pub(super) users: &'s Arc<Users>,
     /// The accepted regions; the first is named in errors.
     pub(super) regions: &'s [String],
     /// Whether version 2 is accepted.
@@ -48,7 +48,7 @@ impl FormContext<'_> {
         let signed_by_2 = [V2_ACCESS_KEY, "signature"].iter().any(|name| form.get(name).is_some());
         let (user, exempt) = match (signed_by_4, signed_by_2) {
             (false, false) => {
-                let identity = Identity::new(Arc::clone(self.users.anonymous()));
+                let identity = self.identity(self.users.anonymous());
                 return Ok(FormGrant { identity, lengths: 0..=u64::MAX });
             }
             (true, _) => (self.verify_4(form, &names)?, vec!["policy", &names[0]]),
@@ -56,7 +56,11 @@ impl FormContext<'_> {
         };
         let policy = PostPolicy::parse(required(form, "policy", "Policy")?)?;
         let lengths = policy.check(form, self.bucket, &exempt, self.now)?;
-        Ok(FormGrant { identity: Identity::new(Arc::clone(user)), lengths })
+        Ok(FormGrant { identity: self.identity(user), lengths })
+    }
+
+    fn identity(&self, user: &Arc<User>) -> Identity {
+        Identity::new(Arc::clone(user), Arc::clone(self.users))
     }
 
     /// The fields of version 4, the signature first, as clients spell them.
@@ -92,7 +96,7 @@ impl FormContext<'_> {
                 "the Credential is mal-formed; expecting \"<YOUR-AKID>/YYYYMMDD/REGION/s3/aws4_request\".";
             return Err(S3Error::invalid_argument(name, text, message));
         };
-        if self.regions.iter().any(|region| region == credential.region) {
+        if is_served(credential.region, self.regions) {
             return Ok(credential);
         }
         let expected = self.regions.first().map_or("", String::as_str);

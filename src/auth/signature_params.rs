@@ -121,7 +121,7 @@ impl<'a> SignatureParams<'a> {
     /// # Errors
     /// The malformed error of the location; it names the first region.
     pub(super) fn check_region(&self, regions: &[String]) -> Result<(), S3Error> {
-        if regions.iter().any(|region| region == self.region || region == ANY_REGION) {
+        if is_served(self.region, regions) {
             return Ok(());
         }
         let expected = regions.first().map_or("", String::as_str);
@@ -198,6 +198,11 @@ fn is_header_list(names: &str) -> bool {
         previous = name;
         ascends
     })
+}
+
+/// Whether the scope of a signature may name `region`: one of `regions`, or any with [`ANY_REGION`] among them.
+pub(super) fn is_served(region: &str, regions: &[String]) -> bool {
+    regions.iter().any(|served| served == region || served == ANY_REGION)
 }
 
 #[cfg(test)]

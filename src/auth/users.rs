@@ -172,6 +172,11 @@ impl Users {
         self.by_access_key.get(access_key)
     }
 
+    /// Whether there is a user of that name with a key.
+    pub(super) fn has_signer(&self, name: &str) -> bool {
+        self.by_access_key.values().any(|signer| signer.user.name == name)
+    }
+
     /// The user of unsigned requests; a user without grants if the file has none.
     pub(super) fn anonymous(&self) -> &Arc<User> {
         &self.anonymous

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
+use crate::base::parse_network;
+
 /// A list of networks. Its text form is addresses (`192.0.2.1`), networks (`192.0.2.0/24`) and the word `loopback`, separated
 /// by commas. `none` is the empty list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,9 +30,11 @@ impl Networks {
         if name == "loopback" {
             return Ok(Self::loopback());
         }
-        let network = name.parse::<IpNet>().or_else(|_| name.parse::<IpAddr>().map(IpNet::from));
-        network.map(|network| Self(vec![network])).map_err(|_| {
-            format!("{name:?} is no address, no network such as 192.0.2.0/24, and not the word loopback")
+        let network = parse_network(name);
+        network.map(|network| Self(vec![network])).map_err(|why| {
+            format!(
+                "{name:?} is no address, no network such as 192.0.2.0/24, and not the word loopback ({why})"
+            )
         })
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Place<'a> {
     found: Option<&'a VersionRecord>,
     /// The future owner of a bucket that is to be created.
     creator: Option<&'a str>,
+    /// The tags that the request gives the object, where they are those of another object.
+    tags: Option<&'a [(String, String)]>,
 }
 
 impl<'a> Place<'a> {
@@ -47,12 +49,17 @@ impl<'a> Place<'a> {
     }
 
     fn of(resource: Resource<'a>) -> Self {
-        Self { resource, version: None, found: None, creator: None }
+        Self { resource, version: None, found: None, creator: None, tags: None }
     }
 
     /// The same object, of which the request names this version.
     pub(super) fn version(self, version: Option<&'a str>) -> Self {
         Self { version, ..self }
+    }
+
+    /// The same object, which gets these tags instead of those in the headers.
+    pub(super) fn tags(self, tags: &'a [(String, String)]) -> Self {
+        Self { tags: Some(tags), ..self }
     }
 
     /// Whether the request names a version.
@@ -203,7 +210,8 @@ impl<'a> StoredFacts<'a> {
     /// The tags that the request gives an object. Malformed ones are refused later.
     fn request_tags(&self) -> &[(String, String)] {
         let from_header = || tags::from_header(self.call.vendor()).unwrap_or_default();
-        self.call.body_tags.as_deref().unwrap_or_else(|| self.request_tags.get_or_init(from_header))
+        let known = self.place.tags.or(self.call.body_tags.as_deref());
+        known.unwrap_or_else(|| self.request_tags.get_or_init(from_header))
     }
 }
 

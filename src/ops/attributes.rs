@@ -1,7 +1,8 @@
 //! GetObjectAttributes: the metadata of an object as a document.
 
+use super::access::{self, Place};
 use super::{Context, checksums, get, lookup, version_id};
-use crate::auth::Authorized;
+use crate::auth::{Action, Authorized};
 use crate::base::entity_tag;
 use crate::base::limits::PAGE_LEN_MAX;
 use crate::s3::render::xml;
@@ -9,12 +10,15 @@ use crate::s3::{Call, Response, S3Error};
 use crate::store::{AssembledPart, VersionRecord};
 use crate::xml::Writer;
 
-/// GetObjectAttributes.
+/// GetObjectAttributes. It takes the permission to read the object, too (S3 API reference, GetObjectAttributes, "Permissions").
 pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let requested = RequestedAttributes::from_headers(call)?;
     let parts = RequestedParts::from_headers(call)?;
     let found = lookup::target(context, proof, call)?;
     let version = &found.version;
+    let place = Place::target(call).found(version);
+    let action = if place.names_version() { Action::GetObjectVersion } else { Action::GetObject };
+    access::check(context, proof, call, action, place)?;
     get::check_conditions(version, &version.etag.to_string(), call)?;
     let mut document = context.document("GetObjectAttributesResponse");
     requested.write(&mut document, version, &parts);

@@ -8,12 +8,17 @@ use crate::s3::{Call, ErrorCode, Response, ResponseBody, S3Error};
 use crate::store::{BucketConfigurationKind, ConfiguredBucket};
 
 /// PutBucketPolicy. Durable on return.
-pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
+pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     body::announced_length(&call.request.body)?;
     let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
     let text = body::read_text(context, call)?;
     let policy = BucketPolicy::parse(&text, call.bucket()).map_err(|reason| malformed(&reason))?;
     policy.check_wildcards().map_err(|reason| malformed(&reason))?;
+    // A policy that is stored already may name users who were removed since: what it says of them is without effect.
+    if let Some(unknown) = policy.principals().find(|name| !proof.identity().knows_user(name)) {
+        return Err(S3Error::new(ErrorCode::MalformedPolicy)
+            .message(format!("Invalid principal in policy (there is no user `{unknown}`)")));
+    }
     if policy.is_public() && configurations::block(&bucket).refuses_policy {
         return Err(S3Error::new(ErrorCode::AccessDenied).message(
             "The policy is public, which the public access block of the bucket refuses (BlockPublicPolicy).",

@@ -105,10 +105,18 @@ impl Directives {
     fn from_headers(call: &Call<'_>) -> Result<Self, S3Error> {
         Ok(Self {
             replace_metadata: replaces(call, "metadata-directive", "Unknown metadata directive.")?,
-            replace_tags: replaces(call, "tagging-directive", "Unknown tagging directive.")?,
+            replace_tags: !keeps_tags(call)?,
             algorithm: checksums::wanted(call)?,
         })
     }
+}
+
+/// Whether the copy gets the tags of its source.
+///
+/// # Errors
+/// `InvalidArgument` for an unknown directive.
+pub(super) fn keeps_tags(call: &Call<'_>) -> Result<bool, S3Error> {
+    Ok(!replaces(call, "tagging-directive", "Unknown tagging directive.")?)
 }
 
 fn replaces(call: &Call<'_>, name: &str, message: &str) -> Result<bool, S3Error> {
@@ -180,7 +188,12 @@ fn tags(
         let place = Place::object((&named.bucket, named.key.as_str())).version(named.version.as_deref());
         access::check(context, proof, call, reading, place.found(&source.found.version))?;
     }
-    tagging::check_may_set(tags, context, proof, call)?;
+    // The policy was asked about the tags that the source had then; another version may have come since.
+    let place = Place::target(call).tags(tags);
+    access::check(context, proof, call, proof.action(), place)?;
+    if !tags.is_empty() {
+        access::check(context, proof, call, Action::PutObjectTagging, place)?;
+    }
     Ok(tags.clone())
 }
 

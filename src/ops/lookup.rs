@@ -163,6 +163,15 @@ pub(super) fn source(
     Ok(SourceObject { found, named, _held: held })
 }
 
+/// The tags of the source of a copy, for a decision alone: whether the sender may know the source, or that there is none, is checked
+/// later.
+pub(super) fn tags_of_source(context: &Context, call: &Call<'_>) -> Vec<(String, String)> {
+    let Ok(named) = CopySourceHeader::from_headers(call.vendor()) else { return Vec::new() };
+    let Ok(which) = version_id::named(context, named.version.as_deref()) else { return Vec::new() };
+    let found = context.store.find_outline(&named.bucket, named.key.as_str(), which);
+    found.map(|found| found.version.tags).unwrap_or_default()
+}
+
 /// Converts a store error about a copy source.
 fn source_error(error: &StoreError, named: &CopySourceHeader, id: &RequestId) -> S3Error {
     let version = named.version.as_deref().unwrap_or_default();

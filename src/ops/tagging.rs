@@ -2,7 +2,7 @@
 
 use super::access::{self, Place};
 use super::amend::amend;
-use super::{Context, body, lookup, version_id};
+use super::{Context, body, copy, lookup, version_id};
 use crate::auth::{Action, Authorized};
 use crate::s3::render::xml;
 use crate::s3::tags::TagHolder;
@@ -56,14 +56,20 @@ fn read_tags(context: &Context, call: &mut Call<'_>) -> Result<Vec<(String, Stri
 }
 
 impl Context {
-    /// Reads the tags of a PutObjectTagging before its permission is checked, if the policy of the bucket depends on them.
+    /// Finds the tags of a PutObjectTagging or of a copy before its permission is checked, if the policy of the bucket depends on them.
     ///
     /// # Errors
-    /// Those of PutObjectTagging for its body.
+    /// Those of PutObjectTagging for its body; `InvalidArgument` for an unknown directive of a copy.
     pub fn read_tags_for_policy(&self, call: &mut Call<'_>) -> Result<(), S3Error> {
-        if call.operation == Operation::PutObjectTagging && access::policy_reads_tags(self, call.bucket()) {
+        let is_concerned = matches!(call.operation, Operation::PutObjectTagging | Operation::CopyObject);
+        if !is_concerned || !access::policy_reads_tags(self, call.bucket()) {
+            return Ok(());
+        }
+        if call.operation == Operation::PutObjectTagging {
             body::announced_length(&call.request.body)?;
             call.body_tags = Some(read_tags(self, call)?);
+        } else if copy::keeps_tags(call)? {
+            call.body_tags = Some(lookup::tags_of_source(self, call));
         }
         Ok(())
     }

@@ -176,3 +176,30 @@ fn conditions_are_those_of_a_read() {
     with("If-Match", "\"x\"").is_error(412, "PreconditionFailed");
     assert_eq!(with("If-None-Match", &etag).status, 304);
 }
+
+#[test]
+fn attributes_take_the_permission_to_read_the_object_too() {
+    let server = Server::with_grants(&[
+        ("attributes", &["GetObjectAttributes", "GetObjectVersionAttributes", "ListBucket"], &["b", "b/*"]),
+        ("current", &["GetObjectAttributes", "GetObject", "GetObjectVersionAttributes"], &["b/*"]),
+        ("versions", &["GetObjectAttributes", "GetObjectVersionAttributes", "GetObjectVersion"], &["b/*"]),
+        ("reader", &["GetObject", "GetObjectVersion"], &["b/*"]),
+    ]);
+    server.put("/b/k", b"x");
+    let ask = |user: &str, target: &str| {
+        server.request("GET", target).by(user).header("p-object-attributes", "ETag").send().status
+    };
+    for (user, expected) in [
+        ("attributes", [403, 403]),
+        ("current", [200, 403]),
+        ("versions", [403, 200]),
+        ("reader", [403, 403]),
+    ] {
+        assert_eq!(
+            [ask(user, "/b/k?attributes"), ask(user, "/b/k?attributes&versionId=null")],
+            expected,
+            "{user}"
+        );
+    }
+    assert_eq!(ask("attributes", "/b/absent?attributes"), 404);
+}

@@ -30,13 +30,18 @@ fn set(server: &Server, statements: &[String]) {
     assert_eq!((answer.status, answer.text()), (204, ""), "{statements:?}");
 }
 
+/// A server with a user `bob`, who may do nothing of use here.
+fn with_bob() -> Server {
+    Server::with_grants(&[("bob", &["GetObject"], &["elsewhere/*"])])
+}
+
 fn anonymous(server: &Server, method: &str, target: &str) -> Answer {
     server.request(method, target).anonymous().send()
 }
 
 #[test]
 fn a_policy_comes_back_as_it_was_written() {
-    let server = Server::new();
+    let server = with_bob();
     let text = format!(" {}\n", policy(&[statement("Allow", "*", "GetObject", "b/*", "")]));
     server.get("/b?policy").is_error(404, "NoSuchBucketPolicy");
     server.get("/b?policyStatus").is_error(404, "NoSuchBucketPolicy");
@@ -64,7 +69,7 @@ fn a_policy_comes_back_as_it_was_written() {
 
 #[test]
 fn a_policy_that_is_not_understood_is_refused_by_name_and_changes_nothing() {
-    let server = Server::new();
+    let server = with_bob();
     let good = policy(&[statement("Allow", "bob", "GetObject", "b/*", "")]);
     assert_eq!(server.request("PUT", "/b?policy").body(good.as_bytes()).send().status, 204);
     for (text, named) in [
@@ -387,6 +392,141 @@ fn tags_of_the_request_decide_wherever_they_come_from() {
     set(&server, &[statement("Allow", "*", "PutObjectTagging", "b/*", &allowed)]);
     let body = b"<Tagging><TagSet><Tag><Key>size</Key><Value>1</Value></Tag></TagSet></Tagging>";
     server.request("PUT", "/b/k?tagging").anonymous().body(body).send().is_error(403, "AccessDenied");
+}
+
+#[test]
+fn tags_that_a_copy_keeps_are_those_of_the_request() {
+    let server = Server::with_grants(&[
+        ("ann", &["*"], &["b", "b/*"]),
+        ("bob", &["GetObject", "GetObjectTagging"], &["b/*"]),
+    ]);
+    server.set_versioning("Enabled");
+    for color in ["blue", "red"] {
+        let put =
+            server.request("PUT", "/b/k").header("p-tagging", format!("color={color}")).body(b"x").send();
+        assert_eq!(put.status, 200);
+    }
+    server.put("/b/untagged", b"x");
+    let blue = format!("/b/k?versionId={}", server.get("/b?versions&prefix=k").all("VersionId")[1]);
+    let copy = |user: &str, source: &str, lines: &[(&str, &str)]| {
+        let asked = server.request("PUT", "/b/copy").by(user).header("p-copy-source", source);
+        lines.iter().fold(asked, |asked, (name, value)| asked.header(name, value)).send().status
+    };
+    let red = condition(r#""StringEquals": {"s3:RequestObjectTag/color": "red"}"#);
+    for action in ["PutObject", "PutObjectTagging", "PutObject PutObjectTagging"] {
+        set(&server, &[statement("Deny", "ann", action, "b/*", &red)]);
+        assert_eq!(copy("ann", "/b/k", &[]), 403, "{action}");
+        assert_eq!(
+            copy("ann", "/b/k", &[("p-tagging", "color=blue")]),
+            403,
+            "{action}: the header is without effect"
+        );
+        assert_eq!([copy("ann", &blue, &[]), copy("ann", "/b/untagged", &[])], [200, 200]);
+        let replaced = [("p-tagging-directive", "REPLACE"), ("p-tagging", "color=blue")];
+        assert_eq!(copy("ann", "/b/k", &replaced), 200);
+        let replaced = [("p-tagging-directive", "REPLACE"), ("p-tagging", "color=red")];
+        assert_eq!(copy("ann", &blue, &replaced), 403);
+    }
+    // What allows a put with a tag allows a copy with it, and no other.
+    set(&server, &[statement("Allow", "bob", "PutObject PutObjectTagging", "b/*", &red)]);
+    assert_eq!(copy("bob", "/b/k", &[]), 200);
+    assert_eq!(copy("bob", "/b/untagged", &[]), 403);
+    assert_eq!(copy("bob", "/b/untagged", &[("p-tagging", "color=red")]), 403);
+    assert_eq!(copy("bob", "/b/absent", &[]), 403);
+}
+
+#[test]
+fn principals_are_users_of_the_server() {
+    let server =
+        Server::with_grants(&[("ann", &["GetObject"], &["b/*"]), ("anonymous", &["GetObject"], &["b/*"])]);
+    let put = |principal: &str, effect: &str| {
+        let text = policy(&[statement(effect, principal, "GetObject", "b/*", "")]);
+        server.request("PUT", "/b?policy").body(text.as_bytes()).send()
+    };
+    for effect in ["Allow", "Deny"] {
+        for known in ["ann", "arn:aws:iam::123456789012:user/ann", "*"] {
+            assert_eq!(put(known, effect).status, 204, "{known}");
+        }
+        for unknown in ["nobody", "arn:aws:iam::123456789012:user/nobody", "Ann", "anonymous"] {
+            let refused = put(unknown, effect);
+            refused.is_error(400, "MalformedPolicy");
+            assert!(refused.text().contains("Invalid principal in policy"), "{}", refused.text());
+        }
+    }
+    let mixed = [
+        statement("Allow", "ann", "GetObject", "b/*", ""),
+        statement("Deny", "nobody", "GetObject", "b/*", ""),
+    ];
+    let refused = server.request("PUT", "/b?policy").body(policy(&mixed).as_bytes()).send();
+    refused.is_error(400, "MalformedPolicy");
+}
+
+#[test]
+fn a_block_of_public_policies_counts_all_networks_together() {
+    let server = Server::new();
+    let block = "<PublicAccessBlockConfiguration><BlockPublicPolicy>true</BlockPublicPolicy></PublicAccessBlockConfiguration>";
+    assert_eq!(server.request("PUT", "/b?publicAccessBlock").body(block.as_bytes()).send().status, 200);
+    let from = |networks: &[&str]| {
+        let list = networks.iter().map(|network| format!("{network:?}")).collect::<Vec<_>>().join(",");
+        statement(
+            "Allow",
+            "*",
+            "GetObject",
+            "b/*",
+            &condition(&format!(r#""IpAddress": {{"aws:SourceIp": [{list}]}}"#)),
+        )
+    };
+    let put = |statements: &[String]| {
+        server.request("PUT", "/b?policy").body(policy(statements).as_bytes()).send().status
+    };
+    let eights: Vec<_> = (0..=255).map(|first| format!("{first}.0.0.0/8")).collect();
+    let eights: Vec<_> = eights.iter().map(String::as_str).collect();
+    assert_eq!(put(&[from(&["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "2001:db8::/32"])]), 204);
+    for public in [
+        vec![from(&["0.0.0.0/1", "128.0.0.0/1"])],
+        vec![from(&eights)],
+        vec![from(&eights[..128]), from(&eights[128..])],
+        vec![from(&["::ffff:0:0/96"])],
+        vec![from(&["::/0"])],
+        vec![from(&["10.0.0.0/8"]), from(&["11.0.0.0/8"])],
+        vec![statement(
+            "Allow",
+            "*",
+            "GetObject",
+            "b/*",
+            &condition(r#""StringEquals": {"aws:username": "${aws:username}"}"#),
+        )],
+        vec![statement(
+            "Allow",
+            "*",
+            "GetObject",
+            "b/*",
+            &condition(r#""NotIpAddress": {"aws:SourceIp": "192.0.2.0/24"}"#),
+        )],
+    ] {
+        assert_eq!(put(&public), 403, "{public:?}");
+    }
+}
+
+#[test]
+fn networks_of_ipv4_in_the_form_of_ipv6_are_those_of_ipv4() {
+    let server = Server::new();
+    server.put("/b/k", b"x");
+    let allow = |network: &str| {
+        let from = condition(&format!(r#""IpAddress": {{"aws:SourceIp": "{network}"}}"#));
+        policy(&[statement("Allow", "*", "GetObject", "b/*", &from)])
+    };
+    let put = |network: &str| server.request("PUT", "/b?policy").body(allow(network).as_bytes()).send();
+    for (network, expected) in [
+        ("::ffff:127.0.0.0/104", 200),
+        ("::ffff:127.0.0.1", 200),
+        ("::ffff:7f00:0/104", 200),
+        ("::ffff:192.0.2.0/120", 403),
+    ] {
+        assert_eq!(put(network).status, 204, "{network}");
+        assert_eq!(anonymous(&server, "GET", "/b/k").status, expected, "{network}");
+    }
+    put("::ffff:127.0.0.0/8").is_error(400, "MalformedPolicy");
 }
 
 #[test]

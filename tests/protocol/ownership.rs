@@ -57,7 +57,7 @@ fn configurations_that_are_not_understood_change_nothing() {
 
 #[test]
 fn a_block_refuses_public_policies_and_no_others() {
-    let server = Server::new();
+    let server = Server::with_grants(&[("bob", &["GetObject"], &["elsewhere/*"])]);
     let put = |policy: &str| server.request("PUT", "/b?policy").body(policy.as_bytes()).send();
     block(&server, &["BlockPublicPolicy"]);
     put(OPEN).is_error(403, "AccessDenied");

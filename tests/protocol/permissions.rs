@@ -180,8 +180,14 @@ fn one_action_on_one_resource_suffices_and_all_others_together_do_not() {
             "*" => (["GetBucketQuota"], &["b"][..]),
             _ => ([action], elsewhere(action, resource)),
         };
+        // The attributes of an object are part of what it is to read it.
+        let granted = match action {
+            "GetObjectAttributes" => vec![action, "GetObject"],
+            "GetObjectVersionAttributes" => vec![action, "GetObjectVersion"],
+            _ => vec![action],
+        };
         let server = Server::with_grants(&[
-            ("holder", &[action], &[resource]),
+            ("holder", &granted, &[resource]),
             ("lacking", &others, &["*"]),
             ("elsewhere", &held, narrower),
         ]);

@@ -9,8 +9,8 @@ use super::condition_key::{ConditionKey, ValueType};
 use super::context::PolicyContext;
 use super::json::StrictJson;
 use super::pattern::{GlobPattern, GlobSyntax};
-use crate::base::Timestamp;
 use crate::base::limits::POLICY_VALUE_MAX_BYTES;
+use crate::base::{Timestamp, parse_network};
 
 /// The relation that a number or a date must have to the value of the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,6 +137,17 @@ enum PolicyValue {
     Network(IpNet),
 }
 
+/// The clients to which a condition limits a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ClientLimit {
+    /// To none.
+    Everyone,
+    /// Users by name.
+    Users,
+    /// Clients in these networks.
+    Networks(Vec<IpNet>),
+}
+
 /// One test: an operator, a key, and the values of the policy.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Condition {
@@ -253,18 +264,21 @@ impl Condition {
         self.values.iter().any(|value| value.compares(self.operator.comparison, requested, context))
     }
 
-    /// Whether it limits a statement to a known set of clients: to networks smaller than the Internet, or to users by name.
-    pub(super) fn restricts_clients(&self) -> bool {
+    /// The clients to which it limits a statement.
+    pub(super) fn clients(&self) -> ClientLimit {
         let operator = &self.operator;
         if operator.negated || operator.if_exists || operator.quantifier == Quantifier::All {
-            return false;
+            return ClientLimit::Everyone;
         }
         match (&self.key, operator.comparison) {
             (ConditionKey::SourceIp, Comparison::Network) => {
-                self.values.iter().all(PolicyValue::is_small_network)
+                ClientLimit::Networks(self.values.iter().filter_map(PolicyValue::network).collect())
             }
-            (ConditionKey::UserName, Comparison::Text { wildcards: false, .. }) => true,
-            _ => false,
+            (ConditionKey::UserName, Comparison::Text { wildcards: false, .. }) => {
+                let are_names = self.values.iter().all(PolicyValue::is_literal);
+                if are_names { ClientLimit::Users } else { ClientLimit::Everyone }
+            }
+            _ => ClientLimit::Everyone,
         }
     }
 }
@@ -280,10 +294,7 @@ impl PolicyValue {
             Comparison::Bool | Comparison::Null => {
                 boolean(text).map(Self::Bool).ok_or_else(|| "neither true nor false".to_owned())
             }
-            Comparison::Network => {
-                let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-                network.map(Self::Network).map_err(|_| "neither an address nor a network".to_owned())
-            }
+            Comparison::Network => parse_network(text).map(Self::Network),
         }
     }
 
@@ -301,7 +312,7 @@ impl PolicyValue {
             }
             (Self::Bool(value), _) => boolean(requested) == Some(*value),
             (Self::Network(network), _) => {
-                requested.parse::<IpAddr>().is_ok_and(|address| network.contains(&address))
+                requested.parse::<IpAddr>().is_ok_and(|address| network.contains(&address.to_canonical()))
             }
             _ => false,
         }
@@ -318,13 +329,16 @@ impl PolicyValue {
         self.pattern().into_iter().flat_map(GlobPattern::variables)
     }
 
-    /// As S3 counts a source address as restricted: an IPv4 network of /8 or smaller, an IPv6 network of /32 or smaller.
-    fn is_small_network(&self) -> bool {
+    fn network(&self) -> Option<IpNet> {
         match self {
-            Self::Network(IpNet::V4(network)) => network.prefix_len() >= 8,
-            Self::Network(IpNet::V6(network)) => network.prefix_len() >= 32,
-            _ => false,
+            Self::Network(network) => Some(*network),
+            _ => None,
         }
+    }
+
+    /// Whether it is a text without a variable, which could stand for the name of every user.
+    fn is_literal(&self) -> bool {
+        matches!(self, Self::Pattern(pattern) if pattern.is_literal())
     }
 }
 

@@ -4,6 +4,7 @@
 //! - `statement`: principals, actions, resources, effects.
 //! - `condition`, `condition_key`: operators and values; the keys that they refer to.
 //! - `pattern`: wildcards and variables.
+//! - `publicity`: how much of the Internet networks are.
 //! - `context`: the facts about a request.
 //!
 //! A policy is understood whole or refused: an ignored condition would allow more than its author wrote.
@@ -13,12 +14,14 @@ mod condition_key;
 mod context;
 pub(super) mod json;
 mod pattern;
+mod publicity;
 mod statement;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use condition::ClientLimit;
 pub(super) use condition_key::has_existing_tags;
 pub use context::{ConditionMemo, ExistingTags, PolicyContext};
 use json::{StrictJson, StrictMembers};
@@ -79,7 +82,7 @@ impl BucketPolicy {
         if let Some(sid) = named.find(|sid| !sids.insert(*sid)) {
             return Err(format!("two statements have the `Sid` `{sid}`"));
         }
-        let public = statements.iter().any(PolicyStatement::is_public);
+        let public = are_public(&statements);
         let request_tags = statements.iter().any(PolicyStatement::reads_request_tags);
         Ok(Self { bucket: bucket.to_owned(), statements, public, request_tags })
     }
@@ -137,8 +140,13 @@ impl BucketPolicy {
         decision
     }
 
+    /// The users that it names, in the order of the text.
+    pub fn principals(&self) -> impl Iterator<Item = &str> {
+        self.statements.iter().flat_map(PolicyStatement::principals)
+    }
+
     /// Whether it allows something to everyone without restricting clients to small networks or named users
-    /// (GetBucketPolicyStatus, `BlockPublicPolicy`).
+    /// (GetBucketPolicyStatus, `BlockPublicPolicy`). The networks of all its statements count together.
     pub fn is_public(&self) -> bool {
         self.public
     }
@@ -147,6 +155,19 @@ impl BucketPolicy {
     pub fn reads_request_tags(&self) -> bool {
         self.request_tags
     }
+}
+
+/// Whether statements let in everyone, or clients in networks that together are as good as the Internet.
+fn are_public(statements: &[PolicyStatement]) -> bool {
+    let mut networks = Vec::new();
+    for statement in statements {
+        match statement.clients() {
+            ClientLimit::Everyone => return true,
+            ClientLimit::Users => {}
+            ClientLimit::Networks(of_statement) => networks.extend(of_statement),
+        }
+    }
+    publicity::are_public(&networks)
 }
 
 /// The version of the policy language.

@@ -131,6 +131,11 @@ impl GlobPattern {
         }
     }
 
+    /// Whether it has neither wildcards nor variables.
+    pub(super) fn is_literal(&self) -> bool {
+        self.others.is_empty() && self.first.0.iter().all(|token| matches!(token, GlobToken::Text(_)))
+    }
+
     /// Whether a variable stands for a tag that a request gives an object.
     pub(super) fn reads_request_tags(&self) -> bool {
         let is_tag =

@@ -1,9 +1,10 @@
 //! Statements of a policy (IAM reference, "IAM JSON policy elements").
 
-use super::condition::Condition;
+use super::condition::{ClientLimit, Condition};
 use super::context::PolicyContext;
 use super::json::{StrictJson, StrictMembers};
 use super::pattern::{GlobPattern, GlobSyntax};
+use super::publicity;
 use crate::auth::action::{Action, ActionSet};
 
 const ACTION_PREFIX: &str = "s3:";
@@ -195,11 +196,31 @@ impl PolicyStatement {
             || self.resources.iter().any(GlobPattern::reads_request_tags)
     }
 
-    /// Whether it allows something to clients that it does not restrict.
-    pub(super) fn is_public(&self) -> bool {
-        self.effect == PolicyEffect::Allow
-            && self.principals == PrincipalSet::Everyone
-            && !self.conditions.iter().any(Condition::restricts_clients)
+    /// The clients that it lets in: no others than the narrowest of its conditions does. A denial lets in nobody.
+    pub(super) fn clients(&self) -> ClientLimit {
+        if self.effect == PolicyEffect::Deny || self.principals != PrincipalSet::Everyone {
+            return ClientLimit::Users;
+        }
+        let mut narrowest = ClientLimit::Everyone;
+        for condition in &self.conditions {
+            match condition.clients() {
+                ClientLimit::Users => return ClientLimit::Users,
+                ClientLimit::Networks(networks) if !publicity::are_public(&networks) => {
+                    narrowest = ClientLimit::Networks(networks);
+                }
+                ClientLimit::Networks(_) | ClientLimit::Everyone => {}
+            }
+        }
+        narrowest
+    }
+
+    /// The users that it names.
+    pub(super) fn principals(&self) -> impl Iterator<Item = &str> {
+        let names = match &self.principals {
+            PrincipalSet::Everyone => &[][..],
+            PrincipalSet::Users(names) => names,
+        };
+        names.iter().map(String::as_str)
     }
 }
 
