@@ -2,7 +2,7 @@
 //! request. The names are parameters, because browsers change paths such as `a/../b`.
 
 use super::s3_client::{Refusal, target};
-use super::{Console, Visitor, form, pages};
+use super::{Console, Visitor, form, pages, summed_body};
 use crate::s3::{Headers, Method, Request, Response, uri};
 
 /// Headers of a browser that S3 requests must not have, since they speak of the page.
@@ -45,6 +45,9 @@ fn send(console: &Console, visitor: &Visitor, mut request: Request<'_>) -> Resul
         .collect::<Vec<_>>()
         .join("&");
     request.headers = without_page(&request.headers);
+    if query.has("key") {
+        summed_body::declare_checksum(&mut request);
+    }
     Ok(console.service.handle_as(&visitor.identity, target, request))
 }
 

@@ -10,7 +10,7 @@
 //! | `proxies` | what a trusted proxy tells about the browser |
 //! | `guard` | the checks before anything else: plain HTTP, requests from other origins; the headers of all responses |
 //! | `sessions`, `cookie`, `sign_in`, `oidc`, `attempts` | who the browser acts for |
-//! | `gateway`, `s3_client`, `objects` | S3 requests of scripts, of pages; listings and objects as values |
+//! | `gateway`, `summed_body`, `s3_client`, `objects` | S3 requests of scripts, of pages; listings and objects as values |
 //! | `pages`, `templates`, `text` | the pages |
 //! | `archive`, `tar` | several objects as one download |
 //! | `rewind` | the changes by which a prefix returns to a time |
@@ -39,6 +39,7 @@ mod rules;
 mod s3_client;
 mod sessions;
 mod sign_in;
+mod summed_body;
 mod tar;
 mod text;
 

@@ -89,10 +89,8 @@ pub(super) fn get_retention(
     proof: &Authorized,
     call: &Call<'_>,
 ) -> Result<Response, S3Error> {
-    check_enabled(context, call)?;
     let found = lookup::outline(context, proof, call)?;
-    let retention = found.version.controls.retention;
-    let retention = retention.ok_or_else(|| not_locked(call))?;
+    let Some(retention) = found.version.controls.retention else { return Err(not_locked(context, call)) };
     let mut document = context.document(LockRetention::ROOT);
     shown(retention).render(&mut document);
     Ok(xml(200, document))
@@ -132,17 +130,15 @@ pub(super) fn get_legal_hold(
     proof: &Authorized,
     call: &Call<'_>,
 ) -> Result<Response, S3Error> {
-    check_enabled(context, call)?;
     let found = lookup::outline(context, proof, call)?;
-    let held = found.version.controls.legal_hold;
-    let held = held.ok_or_else(|| not_locked(call))?;
+    let Some(held) = found.version.controls.legal_hold else { return Err(not_locked(context, call)) };
     let mut document = context.document(LEGAL_HOLD_ROOT);
     document.leaf("Status", legal_hold_name(held));
     Ok(xml(200, document))
 }
 
-/// The retention and the legal hold of a new object: those of its headers, else the default of the bucket. A declared digest
-/// of the body is required beside such headers.
+/// The retention and the legal hold of a new object: those of its headers, else the default of the bucket. Either takes a declared
+/// digest of the body, in a header or a trailer: what cannot be replaced must not be stored damaged.
 ///
 /// # Errors
 /// `InvalidArgument`; `InvalidRequest` for a bucket without object lock or a body without a digest; `AccessDenied`.
@@ -157,7 +153,10 @@ pub(super) fn of_new_object(
     let Some(lock) = configuration(&bucket) else {
         return if headers.is_empty() { Ok(ObjectControls::default()) } else { Err(not_enabled()) };
     };
-    check_headers(&headers, context, proof, call, integrity)?;
+    if let Some(integrity) = integrity.filter(|_| !headers.is_empty() || lock.default.is_some()) {
+        check_digest(integrity, "Put Object")?;
+    }
+    check_headers(&headers, context, proof, call)?;
     let stated = headers.retention.map(|retention| stored(retention, context)).transpose()?;
     let default = || {
         let (mode, period) = lock.default?;
@@ -171,18 +170,34 @@ pub(super) fn of_new_object(
     })
 }
 
+/// Checks that a request with the bytes of an object under object lock declares a digest of them.
+///
+/// # Errors
+/// `InvalidRequest`.
+fn check_digest(integrity: &Integrity, requests: &str) -> Result<(), S3Error> {
+    if integrity.is_claimed() {
+        return Ok(());
+    }
+    Err(S3Error::new(ErrorCode::InvalidRequest).message(format!(
+        "Content-MD5 OR x-amz-checksum- HTTP header is required for {requests} requests with Object Lock parameters"
+    )))
+}
+
+/// Checks that a part of an object that will be under object lock declares a digest of its bytes.
+///
+/// # Errors
+/// `InvalidRequest`.
+pub(super) fn check_part(controls: &ObjectControls, integrity: &Integrity) -> Result<(), S3Error> {
+    let is_locked = controls.retention.is_some() || controls.legal_hold.is_some();
+    if is_locked { check_digest(integrity, "Put Part") } else { Ok(()) }
+}
+
 fn check_headers(
     headers: &LockHeaders,
     context: &Context,
     proof: &Authorized,
     call: &Call<'_>,
-    integrity: Option<&Integrity>,
 ) -> Result<(), S3Error> {
-    if !headers.is_empty() && integrity.is_some_and(|integrity| !integrity.is_claimed()) {
-        return Err(S3Error::new(ErrorCode::InvalidRequest).message(
-            "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters",
-        ));
-    }
     if headers.retention.is_some() {
         access::check(context, proof, call, Action::PutObjectRetention, Place::target(call))?;
     }
@@ -261,9 +276,13 @@ fn check_enabled(context: &Context, call: &Call<'_>) -> Result<(), S3Error> {
     configuration(&bucket).map(|_| ()).ok_or_else(not_enabled)
 }
 
-/// The error for a version without a retention, or without a legal hold.
-fn not_locked(call: &Call<'_>) -> S3Error {
-    S3Error::new(ErrorCode::NoSuchObjectLockConfiguration).element("Key", call.key())
+/// The error of a read of what a version does not have. A version that has it is shown in any bucket: after a rebuild from the segments the
+/// configuration of the bucket is missing, and the version locked as before.
+fn not_locked(context: &Context, call: &Call<'_>) -> S3Error {
+    match check_enabled(context, call) {
+        Ok(()) => S3Error::new(ErrorCode::NoSuchObjectLockConfiguration).element("Key", call.key()),
+        Err(error) => error,
+    }
 }
 
 fn not_enabled() -> S3Error {

@@ -1,8 +1,11 @@
 //! Object lock: configurations, retentions, legal holds, and the deletions that they refuse.
 
 use super::*;
+use crate::support::form::{Form, FormVersion};
 
 const UNTIL: &str = "2026-03-01T00:00:00.000Z";
+/// Of the body `abc`.
+const MD5: &str = "kAFQmDzST7DWlj99KOF/cg==";
 
 /// A server with the bucket `locked`, which has object lock.
 fn server() -> Server {
@@ -40,7 +43,7 @@ fn put_retained(server: &Server, mode: &str) -> String {
         .request("PUT", "/locked/k")
         .header("p-object-lock-mode", mode)
         .header("p-object-lock-retain-until-date", UNTIL)
-        .header("Content-MD5", "kAFQmDzST7DWlj99KOF/cg==")
+        .header("Content-MD5", MD5)
         .body(b"abc")
         .send();
     assert_eq!(put.status, 200, "{}", put.text());
@@ -180,15 +183,18 @@ fn the_default_retention_is_for_every_new_object_without_one() {
     let until = |target: &str| {
         server.get(target).header("p-object-lock-retain-until-date").map(|date| date[..16].to_owned())
     };
-    server.put("/locked/plain", b"abc");
+    let put = server.request("PUT", "/locked/plain").header("Content-MD5", MD5).body(b"abc").send();
+    assert_eq!(put.status, 200, "{put:?}");
     assert_eq!(until("/locked/plain"), Some("2026-02-02T12:00".into()));
     let copied = server.request("PUT", "/locked/copy").header("p-copy-source", "/locked/plain").send();
     assert_eq!((copied.status, until("/locked/copy")), (200, Some("2026-02-02T12:00".into())));
     put_retained(&server, "GOVERNANCE");
     assert_eq!(until("/locked/k"), Some(UNTIL[..16].into()), "its own takes precedence");
     let upload = server.request("POST", "/locked/parts?uploads").send().one("UploadId").unwrap();
-    let part =
-        server.request("PUT", &format!("/locked/parts?partNumber=1&uploadId={upload}")).body(b"abc").send();
+    let put_part =
+        || server.request("PUT", &format!("/locked/parts?partNumber=1&uploadId={upload}")).body(b"abc");
+    put_part().send().is_error(400, "InvalidRequest");
+    let part = put_part().header("Content-MD5", MD5).send();
     let list = format!(
         "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{}</ETag></Part></CompleteMultipartUpload>",
         part.header("ETag").unwrap()
@@ -200,11 +206,46 @@ fn the_default_retention_is_for_every_new_object_without_one() {
 }
 
 #[test]
+fn an_object_with_the_default_retention_needs_a_digest() {
+    for dialect in Dialect::ALL {
+        let server = server();
+        let put = || server.request("PUT", "/locked/k").dialect(dialect).body(b"abc");
+        assert_eq!(put().send().status, 200, "the bucket has no default");
+        let rule = default_retention("<Mode>GOVERNANCE</Mode><Days>2</Days>");
+        assert_eq!(set(&server, "/locked?object-lock", &rule).status, 200);
+        let refused = put().send();
+        refused.is_error(400, "InvalidRequest");
+        assert!(refused.text().contains("Content-MD5 OR x-amz-checksum-"), "{}", refused.text());
+        for (name, value) in [("Content-MD5", MD5), ("p-checksum-crc32", "NSRBwg==")] {
+            assert_eq!(put().header(name, value).send().status, 200, "{name}");
+        }
+        put().header("Content-MD5", "1B2M2Y8AsgTpgAmY7PhCfg==").send().is_error(400, "BadDigest");
+        let copied =
+            server.request("PUT", "/locked/copy").dialect(dialect).header("p-copy-source", "/locked/k");
+        assert_eq!(copied.send().status, 200, "the bytes of a copy are not sent");
+    }
+}
+
+#[test]
+fn a_form_for_an_object_with_the_default_retention_needs_a_digest() {
+    let server = server();
+    let rule = default_retention("<Mode>GOVERNANCE</Mode><Days>2</Days>");
+    assert_eq!(set(&server, "/locked?object-lock", &rule).status, 200);
+    let post = |fields: &[(&str, &str)]| {
+        let version = FormVersion::V4 { prefix: usual_dialect().header_prefix() };
+        let form = Form::new(fields, b"abc");
+        server.request("POST", "/locked").form(&form.signed(&signer("owner"), version)).send()
+    };
+    post(&[("key", "k")]).is_error(400, "InvalidRequest");
+    let checksum = format!("{}checksum-crc32", usual_dialect().header_prefix());
+    assert_eq!(post(&[("key", "k"), (&checksum, "NSRBwg==")]).status, 204);
+}
+
+#[test]
 fn headers_of_new_objects_are_checked() {
     let server = server();
     let put = |bucket: &str, headers: &[(&str, &str)]| {
-        let request =
-            server.request("PUT", &format!("/{bucket}/k")).header("Content-MD5", "kAFQmDzST7DWlj99KOF/cg==");
+        let request = server.request("PUT", &format!("/{bucket}/k")).header("Content-MD5", MD5);
         headers.iter().fold(request, |request, (name, value)| request.header(name, value))
     };
     let both = [("p-object-lock-mode", "COMPLIANCE"), ("p-object-lock-retain-until-date", UNTIL)];

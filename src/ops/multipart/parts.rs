@@ -10,7 +10,7 @@ use crate::base::{ChecksumAlgorithm, Md5Purpose};
 use crate::ops::client_error::{ForClient as _, RequestNames};
 use crate::ops::lookup::{self, SourceObject};
 use crate::ops::padded_response::{self, CancelToken};
-use crate::ops::{Context, body, checksums, new_object};
+use crate::ops::{Context, body, checksums, new_object, object_lock};
 use crate::s3::integrity::{Integrity, Verified};
 use crate::s3::range::ByteRange;
 use crate::s3::render::xml;
@@ -31,6 +31,7 @@ pub(in crate::ops) fn upload_part(
     let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
     let id = upload_id(context, call)?;
     let upload = context.store.upload_record(call.bucket(), call.key(), id).for_client(call)?;
+    object_lock::check_part(&upload.controls, &integrity)?;
     let mut integrity = checksum::for_part(integrity, upload.checksum)?;
     let writer = context.store.part_writer(call.bucket(), call.key(), id, number, length);
     let mut writer = writer.for_client(call)?;
