@@ -26,6 +26,7 @@ pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Res
     context.store.bucket(call.bucket()).for_client(call)?;
     let request = body::read_document_up_to(context, call, WEBSITE_MAX_BYTES)?;
     let configuration = WebsiteConfiguration::parse(body::parse(&request, ROOT)?.root())?;
+    configuration.check_new()?;
     set(context, call, Some(configuration.to_document()))?;
     Ok(Response::new(200))
 }

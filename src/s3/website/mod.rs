@@ -97,6 +97,23 @@ impl WebsiteConfiguration {
     }
 }
 
+impl WebsiteConfiguration {
+    /// Checks what is refused of a new configuration alone, since an earlier one may have it.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for a redirect that changes nothing.
+    pub fn check_new(&self) -> Result<(), S3Error> {
+        let Self::Pages(pages) = self else { return Ok(()) };
+        match pages.rules.iter().all(RoutingRule::leads_elsewhere) {
+            true => Ok(()),
+            false => Err(invalid(
+                "The Redirect of a RoutingRule must change the address: a Protocol, a HostName, or another key. Browsers would ask \
+                 for the same address again and again.",
+            )),
+        }
+    }
+}
+
 impl WebsitePages {
     fn parse(root: Element<'_>) -> Result<Self, S3Error> {
         Ok(Self { index_suffix: index_suffix(root)?, error_key: error_key(root)?, rules: rules(root)? })

@@ -62,6 +62,17 @@ impl RoutingRule {
         })
     }
 
+    /// Whether it can lead to another address than the one that was asked for.
+    pub(super) fn leads_elsewhere(&self) -> bool {
+        let replaced = self.condition.as_ref().and_then(|condition| condition.key_prefix.as_deref());
+        let changes_key = match &self.key {
+            KeyReplacement::None => false,
+            KeyReplacement::Whole(_) => true,
+            KeyReplacement::Prefix(text) => text != replaced.unwrap_or_default(),
+        };
+        self.scheme.is_some() || self.host.is_some() || changes_key
+    }
+
     pub(super) fn render(&self, rules: &mut Writer) {
         let number = |status: u16| status.to_string();
         rules.element("RoutingRule", |rule| {

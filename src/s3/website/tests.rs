@@ -58,6 +58,35 @@ fn a_configuration_is_written_as_it_was_read() {
 }
 
 #[test]
+fn a_new_redirect_must_change_something() {
+    let docs = "<KeyPrefixEquals>docs/</KeyPrefixEquals>";
+    let missing = "<HttpErrorCodeReturnedEquals>404</HttpErrorCodeReturnedEquals>";
+    let check = |condition: &str, redirect: &str| {
+        let good = rule("", "<HostName>other.example</HostName>");
+        let rules = format!("<RoutingRules>{good}{}</RoutingRules>", rule(condition, redirect));
+        parse(&format!("{INDEX}{rules}")).unwrap().check_new().map_err(|error| error.code)
+    };
+    for (condition, redirect) in [
+        ("", ""),
+        (docs, ""),
+        (missing, ""),
+        (missing, "<HttpRedirectCode>302</HttpRedirectCode>"),
+        (docs, "<ReplaceKeyPrefixWith>docs/</ReplaceKeyPrefixWith>"),
+        (missing, "<ReplaceKeyPrefixWith></ReplaceKeyPrefixWith>"),
+    ] {
+        assert_eq!(check(condition, redirect), Err(ErrorCode::InvalidRequest), "{condition} {redirect}");
+    }
+    for (condition, redirect) in [
+        ("", "<Protocol>https</Protocol>"),
+        (docs, "<ReplaceKeyPrefixWith></ReplaceKeyPrefixWith>"),
+        (docs, "<ReplaceKeyPrefixWith>docs</ReplaceKeyPrefixWith>"),
+        (missing, "<ReplaceKeyWith>missing.html</ReplaceKeyWith>"),
+    ] {
+        assert_eq!(check(condition, redirect), Ok(()), "{condition} {redirect}");
+    }
+}
+
+#[test]
 fn configurations_that_s3_refuses_are_refused() {
     let rules = |rules: &str| format!("{INDEX}<RoutingRules>{rules}</RoutingRules>");
     let of_redirect = |redirect: &str| rules(&rule("", redirect));
