@@ -69,9 +69,32 @@ fn check_location(context: &Context, configuration: &[u8]) -> Result<(), S3Error
 }
 
 /// DeleteBucket. Durable on return.
-pub(super) fn delete(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+pub(super) fn delete(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    check_sheds_nothing(context, proof, call)?;
     context.store.delete_bucket(call.bucket()).for_client(call)?;
     Ok(Response::new(204))
+}
+
+/// Checks that the sender of a call may remove what administrators have set for its bucket: an owner could make the bucket anew
+/// without it.
+///
+/// # Errors
+/// `AccessDenied`; `NoSuchBucket`.
+fn check_sheds_nothing(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<(), S3Error> {
+    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
+    let has_quota = context.store.limited_bucket(call.bucket()).for_client(call)?.is_some();
+    let is_placed = bucket.configuration(BucketConfigurationKind::Placement).is_some();
+    let place = Place::bucket(call.bucket());
+    for (is_set, action, name) in
+        [(has_quota, Action::PutBucketQuota, "quota"), (is_placed, Action::PutBucketPlacement, "placement")]
+    {
+        if is_set && !access::may(context, proof, call, action, place) {
+            return Err(S3Error::new(ErrorCode::AccessDenied).message(format!(
+                "An administrator has set a {name} for this bucket, so only an administrator may delete it."
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// HeadBucket.

@@ -167,6 +167,26 @@ fn neither_an_owner_nor_a_policy_can_lift_a_quota() {
 }
 
 #[test]
+fn an_owner_cannot_shed_what_administrators_set_by_making_the_bucket_anew() {
+    let server = Server::with_grants(&[("ann", &["*"], &["@owned", "anns-*", "anns-*/*"])]);
+    let ask = |user: &str, method: &str, target: &str| server.request(method, target).by(user).send();
+    for (setting, document) in [("quota", r#"{"objects": 0}"#), ("placement", r#"{"placement": "remote"}"#)] {
+        assert_eq!(ask("ann", "PUT", "/anns-photos").status, 200);
+        assert_eq!(set(&server, &format!("/anns-photos?{setting}"), document).status, 200);
+        let refused = ask("ann", "DELETE", "/anns-photos");
+        refused.is_error(403, "AccessDenied");
+        assert!(refused.text().contains(setting), "{}", refused.text());
+        assert_eq!(ask("ann", "HEAD", "/anns-photos").status, 200);
+        assert_eq!(ask("owner", "DELETE", &format!("/anns-photos?{setting}")).status, 204);
+        assert_eq!(ask("ann", "DELETE", "/anns-photos").status, 204);
+    }
+    assert_eq!(ask("ann", "PUT", "/anns-photos").status, 200);
+    set(&server, "/anns-photos?quota", r#"{"objects": 0}"#);
+    assert_eq!(ask("owner", "DELETE", "/anns-photos").status, 204);
+    ask("ann", "DELETE", "/anns-photos").is_error(404, "NoSuchBucket");
+}
+
+#[test]
 fn the_users_file_limits_an_owner_too() {
     let server = Server::new();
     let (access, secret) = (access_key("owner"), secret_key("owner"));
