@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::s3::{Dialect, Headers, Method, QueryParams, Request, S3Error, uri};
+use crate::auth::signature_params::ALGORITHM;
+use crate::s3::{Dialect, ErrorCode, Headers, Method, QueryParams, Request, S3Error, hoisted, uri};
 
 /// The query parameters that are signed: the sub-resources of the user guide and those that AWS's SDKs sign, in ascending order.
 /// All others, such as `prefix`, are not covered.
@@ -46,6 +47,9 @@ const SIGNED_PARAMETERS: [&str; 35] = [
     "website",
 ];
 
+/// The standard headers that are signed, sent or moved to the query.
+const STANDARD_HEADERS: [&str; 2] = ["content-md5", "content-type"];
+
 /// Whether the signature covers the query parameter `name`.
 pub(super) fn is_signed_parameter(name: &str) -> bool {
     SIGNED_PARAMETERS.binary_search(&name).is_ok()
@@ -60,13 +64,15 @@ impl StringToSign {
     /// presigned URL.
     ///
     /// # Errors
-    /// `InvalidURI` for a parameter that does not decode.
+    /// `InvalidURI` for a parameter that does not decode; `AccessDenied` or `InvalidArgument` for a request whose text is that of another
+    /// one, too.
     pub(super) fn of(
         request: &Request<'_>,
         query: &QueryParams,
         resource: &str,
         date: &str,
     ) -> Result<Self, S3Error> {
+        check_lines(query)?;
         let mut text = Vec::new();
         write_standard_headers(&mut text, &request.method, &request.headers, query, date);
         write_vendor_headers(&mut text, &request.headers, query);
@@ -105,7 +111,7 @@ fn write_standard_headers(
 ) {
     text.extend_from_slice(method.as_str().as_bytes());
     text.push(b'\n');
-    for name in ["content-md5", "content-type"] {
+    for name in STANDARD_HEADERS {
         text.extend_from_slice(standard_header(name, headers, query));
         text.push(b'\n');
     }
@@ -147,6 +153,9 @@ fn write_parameters(text: &mut Vec<u8>, sent: &str) -> Result<(), S3Error> {
             signed.push((name, value.map(uri::decode_query).transpose()?));
         }
     }
+    if signed.iter().filter_map(|(_, value)| value.as_deref()).any(hides_parameter) {
+        return Err(ambiguous("A parameter that signature version 2 covers contains another one."));
+    }
     signed.sort_by(|(a, _), (b, _)| a.cmp(b));
     for (at, (name, value)) in signed.iter().enumerate() {
         text.push(if at == 0 { b'?' } else { b'&' });
@@ -157,6 +166,33 @@ fn write_parameters(text: &mut Vec<u8>, sent: &str) -> Result<(), S3Error> {
         }
     }
     Ok(())
+}
+
+/// Whether a signed value would be read as several parameters where it stands in the text, which is decoded: `1&versionId=2`.
+fn hides_parameter(value: &str) -> bool {
+    let mut further =
+        value.split('&').skip(1).map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
+    further.any(is_signed_parameter)
+}
+
+/// Checks that no parameter that is signed as a header would be read as several lines of the text, or as another header.
+///
+/// # Errors
+/// `InvalidArgument`.
+fn check_lines(query: &QueryParams) -> Result<(), S3Error> {
+    let prefix = Dialect::Aws.header_prefix();
+    for (name, value) in query.iter() {
+        let name = name.to_ascii_lowercase();
+        let is_header = name.starts_with(prefix) || STANDARD_HEADERS.contains(&name.as_str());
+        if is_header {
+            hoisted::check_header(&name, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn ambiguous(message: &str) -> S3Error {
+    S3Error::new(ErrorCode::AccessDenied).message(format!("{message} Please use {ALGORITHM}."))
 }
 
 #[cfg(test)]
@@ -267,6 +303,49 @@ mod tests {
         assert_eq!(sent.to_string(), "PUT\n\na/b\n1\nx-amz-acl:private\nx-amz-meta-a:1\n/b/k");
         let both = text(("PUT", "/b/k", "x-amz-meta-a=2&content-type=c"), &lines, None, "1");
         assert_eq!(both.to_string(), "PUT\n\nc\n1\nx-amz-acl:private\nx-amz-meta-a:1,2\n/b/k");
+    }
+
+    #[test]
+    fn a_query_whose_text_is_that_of_another_one_is_refused() {
+        let of = |query: &str| {
+            let request = Request {
+                method: Method::Get,
+                path: "/b/k".to_owned(),
+                query: query.to_owned(),
+                headers: Headers::default(),
+                body: Body::none(),
+                secure: false,
+                peer: None,
+                client: None,
+            };
+            StringToSign::of(&request, &QueryParams::parse(query).unwrap(), "/b/k", "1")
+                .map_err(|error| error.code)
+        };
+        for query in [
+            "uploadId=1%26versionId%3D2",
+            "uploadId=1%26versionId",
+            "response-expires=1%26x%26tagging%3D",
+            "acl=%26acl",
+        ] {
+            assert_eq!(of(query), Err(ErrorCode::AccessDenied), "{query}");
+        }
+        for query in [
+            "content-type=a%0Ab",
+            "Content-MD5=a%0D",
+            "x-amz-meta-a=1%0Ax-amz-acl%3Apublic-read",
+            "x-amz-meta-a%3A1=2",
+            "x-amz-meta-a%0Ab=2",
+        ] {
+            assert_eq!(of(query), Err(ErrorCode::InvalidArgument), "{query}");
+        }
+        for query in [
+            "response-content-disposition=a%26b%3Dc%26VersionId",
+            "prefix=%26acl",
+            "uploadId=a%3Db%3D",
+            "uploadId=a&versionId=b",
+        ] {
+            assert!(of(query).is_ok(), "{query}");
+        }
     }
 
     #[test]
