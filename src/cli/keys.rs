@@ -8,6 +8,7 @@ use siltstone::auth::{KeyPair, Secret, Users};
 
 use super::environment::Environment;
 use super::notes::Notes;
+use super::secret_files::{SECRETS_DIR, warn_of_world};
 
 /// The variables of the access key and of the secret key: ours, then those of other servers, in order of precedence. With `_FILE`
 /// appended they name files that hold the keys.
@@ -17,9 +18,6 @@ const VARIABLES: [[&str; 2]; 4] = [
     ["MINIO_ACCESS_KEY", "MINIO_SECRET_KEY"],
     ["RUSTFS_ACCESS_KEY", "RUSTFS_SECRET_KEY"],
 ];
-/// The folder in which other servers look for key files without a path.
-const SECRETS_DIR: &str = "/run/secrets";
-
 /// The longest key file. Reading is bounded, since a device may never end.
 const KEY_FILE_MAX_BYTES: u64 = 4096;
 
@@ -137,8 +135,9 @@ fn secret_file(path: &Path, secrets: &Path) -> PathBuf {
     if secret.is_file() { secret } else { path.to_owned() }
 }
 
-/// The key in a file, without the line end that editors and `echo` append.
+/// The key in a file, without the line end that editors and `echo` append. Warns if all accounts of the host may read it.
 pub(super) fn key_in(path: &Path) -> Result<String, String> {
+    warn_of_world(path);
     let mut text = String::new();
     let file = File::open(path).map_err(|e| e.to_string())?;
     file.take(KEY_FILE_MAX_BYTES + 1).read_to_string(&mut text).map_err(|e| e.to_string())?;

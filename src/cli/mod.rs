@@ -32,6 +32,7 @@ mod promote;
 mod quota;
 mod retention;
 mod running_users;
+mod secret_files;
 mod sections;
 mod serve;
 mod server;

@@ -26,6 +26,7 @@ use super::logging::{LogFormat, LogLevel};
 use super::option_values::{
     ByteCount, RegionNames, ScrubRate, ShipWhen, TimeSpan, WebOrigins, metrics_access,
 };
+use super::secret_files::warn_of_world;
 use super::tls_files::TlsFiles;
 
 /// The segments that have to fit into the limit of local bytes: one for each kind of write, and one on its way to the remote.
@@ -373,6 +374,7 @@ impl ServerOptions {
             _ => return Err(CliError::usage("--oidc-issuer and --oidc-client-id are given together")),
         };
         let read = |path: &PathBuf| {
+            warn_of_world(path);
             let text = std::fs::read_to_string(path);
             let text = text.map_err(|error| CliError::usage(format!("{}: {error}", path.display())))?;
             Ok(Secret::new(text.trim()))

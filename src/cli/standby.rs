@@ -1,8 +1,10 @@
 //! The command `standby`: the directory follows the log on the remote until this host takes over; then the server starts in it.
 
+use std::fs;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
@@ -115,6 +117,7 @@ pub(crate) fn follow(
         stopped,
         lock,
         promotion: Promotion::at(&options.data_dir),
+        users: options.users_path(),
         takeover_after: arguments.takeover_after.map(|time| time.0),
         last_sign: Instant::now(),
         last_whole: Instant::now(),
@@ -130,6 +133,11 @@ pub(crate) fn follow(
     }
     front.running.into_iter().for_each(RunningServer::end);
     Ok(None)
+}
+
+/// When a file was changed last; `None` if there is none.
+fn changed_at(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
 /// The division of the memory and of the open files.
@@ -165,6 +173,8 @@ struct Following {
     #[expect(dead_code, reason = "dropping it releases the directory")]
     lock: Box<dyn Lock>,
     promotion: Promotion,
+    /// The path of the users file.
+    users: PathBuf,
     takeover_after: Option<Duration>,
     /// When the writer last showed that it lives, or the remote did not answer.
     last_sign: Instant,
@@ -253,6 +263,7 @@ impl Following {
     fn show(&self) {
         let (figures, lag) = (self.standby.figures(), self.last_whole.elapsed());
         let lag = if lag < 2 * self.standby.pause() { Duration::ZERO } else { lag };
+        self.service.show_users_file(changed_at(&self.users));
         self.service.show(StandbyState {
             figures,
             lag,

@@ -10,7 +10,7 @@ use toml::{Table, Value as TomlValue};
 use super::audit_log::AuditLogFile;
 
 /// The parts of a user that the audit log shows. An allow list, so that no secret can appear.
-const SHOWN: [&str; 3] = ["name", "allow", "quota"];
+const SHOWN: [&str; 4] = ["name", "allow", "quota", "oidc"];
 /// The parts that sign.
 const KEYS: [&str; 3] = ["access_key", "secret_key", "previous"];
 
@@ -21,8 +21,10 @@ pub(crate) struct UserList(Vec<UserOutline>);
 #[derive(Debug, Clone, PartialEq)]
 struct UserOutline {
     name: String,
-    /// Its name, its grants and its quota, as JSON.
+    /// Its name, its grants, its quota and the people who act as it, as JSON.
     shown: String,
+    /// The digest of all but its keys: no part is changed without a record, whether it is shown or not.
+    rest: [u8; 32],
     /// The digest of its keys.
     keys: [u8; 32],
 }
@@ -59,7 +61,7 @@ impl<'o> ChangeOrigin<'o> {
 pub(crate) struct UserDifference {
     pub(crate) action: &'static str,
     pub(crate) name: String,
-    /// Name, grants and quota, as JSON.
+    /// Name, grants, quota and people, as JSON.
     pub(crate) before: Option<String>,
     pub(crate) after: Option<String>,
 }
@@ -119,15 +121,18 @@ impl UserOutline {
             held.collect()
         };
         let shown = serde_json::to_value(part(&SHOWN)).unwrap_or(Value::Null).to_string();
-        Self { name, shown, keys: Sha256::of(part(&KEYS).to_string().as_bytes()) }
+        let mut rest = table.clone();
+        rest.retain(|name, _| KEYS.iter().all(|key| *key != name));
+        let digest = |table: &Table| Sha256::of(table.to_string().as_bytes());
+        Self { name, shown, rest: digest(&rest), keys: digest(&part(&KEYS)) }
     }
 }
 
 fn changes_of(old: Option<&UserOutline>, user: &UserOutline) -> Vec<UserDifference> {
     let Some(old) = old else { return vec![change("CreateUser", None, Some(user))] };
-    let grants = (old.shown != user.shown).then(|| change("ChangeUser", Some(old), Some(user)));
+    let rest = (old.rest != user.rest).then(|| change("ChangeUser", Some(old), Some(user)));
     let keys = (old.keys != user.keys).then(|| change("RotateKeys", Some(user), Some(user)));
-    grants.into_iter().chain(keys).collect()
+    rest.into_iter().chain(keys).collect()
 }
 
 fn change(action: &'static str, before: Option<&UserOutline>, after: Option<&UserOutline>) -> UserDifference {
@@ -163,6 +168,32 @@ mod tests {
         let told = format!("{changes:?}");
         assert!(!told.contains("s3cr3t") && !told.contains("AK"), "{told}");
         assert_eq!(UserList::of(OLD).changes_since(&UserList::of(OLD)), []);
+    }
+
+    #[test]
+    fn every_part_of_a_user_but_its_keys_is_compared() {
+        for part in
+            ["oidc = { groups = [\"ops\"] }", "quota = { bytes = \"1GiB\" }", "allow = []", "unheard_of = 1"]
+        {
+            let new = OLD.replacen("secret_key = \"s3cr3t\"", &format!("secret_key = \"s3cr3t\"\n{part}"), 1);
+            for (before, after) in [(OLD, &*new), (&*new, OLD)] {
+                let changes = UserList::of(after).changes_since(&UserList::of(before));
+                assert_eq!(
+                    (changes.len(), changes[0].action, &*changes[0].name),
+                    (1, "ChangeUser", "a"),
+                    "{part}"
+                );
+            }
+        }
+        let with = |people: &str| {
+            OLD.replacen("secret_key = \"s3cr3t\"", &format!("secret_key = \"s3cr3t\"\noidc = {people}"), 1)
+        };
+        let changes = UserList::of(&with("{ subjects = [\"eve\"] }"))
+            .changes_since(&UserList::of(&with("{ groups = [\"ops\"] }")));
+        assert!(
+            changes[0].before.as_ref().unwrap().contains("ops")
+                && changes[0].after.as_ref().unwrap().contains("eve")
+        );
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl UsersFile {
             return Ok(None);
         }
         let keys = KeyPair::generate(entropy);
-        write(&self.path, &Users::first_file(&keys), None)
+        write(&self.path, &Users::first_file(&keys), None, SECRET_MODE)
             .map_err(|e| format!("cannot create {}: {e}", self.path.display()))?;
         Ok(Some(keys))
     }
@@ -85,7 +85,7 @@ impl UsersFile {
         self.text().map(|text| UserList::of(&text)).unwrap_or_default()
     }
 
-    /// Replaces the text by the result of `change`, durably, and keeps the owner of the file. The new text is
+    /// Replaces the text by the result of `change`, durably, and keeps the owner, the group and the mode of the file. The new text is
     /// validated first. Concurrent edits by several processes are serialised.
     ///
     /// # Errors
@@ -114,14 +114,17 @@ impl UsersFile {
         // The directory is locked, since each edit replaces the file.
         let dir = fs::File::open(parent_of(path)).map_err(failed)?;
         dir.lock().map_err(failed)?;
-        let (text, owner) = match fs::metadata(path) {
-            Ok(owner) => (self.text()?, owner),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => (String::new(), dir.metadata().map_err(failed)?),
+        let (text, owner, mode) = match fs::metadata(path) {
+            Ok(file) => (self.text()?, (file.uid(), file.gid()), kept_mode(file.mode())),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                let above = dir.metadata().map_err(failed)?;
+                (String::new(), (above.uid(), above.gid()), SECRET_MODE)
+            }
             Err(e) => return Err(failed(e)),
         };
         let text = change(&text)?;
         Users::parse(&text).map_err(|e| e.problem)?;
-        write(path, &text, Some((owner.uid(), owner.gid()))).map_err(failed)
+        write(path, &text, Some(owner), mode).map_err(failed)
     }
 
     fn load(&self) -> Result<(String, Users), String> {
@@ -153,13 +156,22 @@ impl UsersFile {
     }
 }
 
+/// The mode of a new file.
+const SECRET_MODE: u32 = 0o600;
+
+/// The mode of a file after an edit: that before, unless all accounts of the host could read the secrets.
+fn kept_mode(mode: u32) -> u32 {
+    let mode = mode & 0o777;
+    if mode & 0o007 == 0 { mode } else { SECRET_MODE }
+}
+
 fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Replaces a file atomically: writes a temporary file, syncs it, renames it and syncs the directory. `owner` is a
 /// user id and a group id.
-fn write(path: &Path, text: &str, owner: Option<(u32, u32)>) -> io::Result<()> {
+fn write(path: &Path, text: &str, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()> {
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its name is not UTF-8"))?;
     let dir = OsFs::new(parent_of(path));
@@ -170,7 +182,10 @@ fn write(path: &Path, text: &str, owner: Option<(u32, u32)>) -> io::Result<()> {
         _ => (),
     }
     let file = dir.create(&unfinished)?;
-    give_to(&path.with_file_name(&unfinished), owner)?;
+    let unfinished_path = path.with_file_name(&unfinished);
+    // Its group may read it only once that is the right one.
+    give_to(&unfinished_path, owner)?;
+    fs::set_permissions(&unfinished_path, fs::Permissions::from_mode(mode))?;
     file.write_all_at(text.as_bytes(), 0)?;
     file.sync_data()?;
     dir.rename(&unfinished, name)?;
@@ -264,6 +279,25 @@ mod tests {
         assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o7777, 0o600);
         let nowhere = UsersFile::new(dir.path().join("absent/users.toml"), None);
         assert!(nowhere.edit_or_make(|_| Ok(String::new())).is_err());
+    }
+
+    #[test]
+    fn a_change_keeps_the_mode_and_the_group() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = UsersFile::new(dir.path().join("users.toml"), None);
+        fs::write(&file.path, "").unwrap();
+        let group = fs::metadata(&file.path).unwrap().gid();
+        // A test that may choose a group chooses another one.
+        let other = if rustix::process::geteuid().is_root() { group + 1 } else { group };
+        chown(&file.path, None, Some(other)).unwrap();
+        for mode in [0o640, 0o600, 0o440] {
+            fs::set_permissions(&file.path, fs::Permissions::from_mode(mode)).unwrap();
+            file.edit(|text| Ok(format!("{text}#\n"))).unwrap();
+            let after = fs::metadata(&file.path).unwrap();
+            assert_eq!((after.mode() & 0o7777, after.gid()), (mode, other));
+        }
+        assert_eq!(fs::read_to_string(&file.path).unwrap(), "#\n#\n#\n");
+        assert_eq!([0o100_644, 0o100_604, 0o100_660].map(kept_mode), [0o600, 0o600, 0o660]);
     }
 
     #[test]

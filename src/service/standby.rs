@@ -2,7 +2,7 @@
 //! 503 to everything else.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::metrics::{self, Exposition};
 use super::pages::{MetricsAccess, by_minio_path, exposition, text};
@@ -31,6 +31,8 @@ pub struct StandbyState {
 /// The handler of a standby.
 pub struct StandbyService {
     state: Mutex<StandbyState>,
+    /// When the users file was changed last, if there is one.
+    users_changed: Mutex<Option<SystemTime>>,
     /// Answers the reads, while there is a store for them.
     reads: Mutex<Option<Arc<Service>>>,
     staleness: Arc<Staleness>,
@@ -42,8 +44,15 @@ pub struct StandbyService {
 impl StandbyService {
     /// A handler whose request ids come from `entropy`.
     pub fn new(metrics: MetricsAccess, dialect: Dialect, entropy: Arc<dyn Entropy>) -> Self {
-        let (state, reads, staleness) = (Mutex::default(), Mutex::default(), Arc::default());
-        Self { state, reads, staleness, metrics, dialect, entropy }
+        Self {
+            state: Mutex::default(),
+            users_changed: Mutex::default(),
+            reads: Mutex::default(),
+            staleness: Arc::default(),
+            metrics,
+            dialect,
+            entropy,
+        }
     }
 
     /// Says from now on that this host opens its store.
@@ -54,6 +63,23 @@ impl StandbyService {
     /// Replaces what the pages show.
     pub fn show(&self, state: StandbyState) {
         *self.lock() = state;
+    }
+
+    /// Remembers when the users file, a copy of the writer's, was changed last; `None` without one.
+    pub fn show_users_file(&self, changed: Option<SystemTime>) {
+        *self.users_changed.lock().unwrap_or_else(PoisonError::into_inner) = changed;
+    }
+
+    /// How old the users file is. It is not followed as the log is, so its operator has to keep it alike.
+    fn users_text(&self) -> String {
+        let changed = *self.users_changed.lock().unwrap_or_else(PoisonError::into_inner);
+        match changed {
+            None => "It has no users file.\n".to_owned(),
+            Some(changed) => {
+                let age = changed.elapsed().unwrap_or_default().as_secs();
+                format!("Its users file was changed {age} s ago.\n")
+            }
+        }
     }
 
     /// Remembers that the directory had at `time` all that the remote had then. Before the first such time no reads are answered.
@@ -116,7 +142,10 @@ impl StandbyService {
         let StandbyFigures { epoch, waiting_groups: groups, lag_bytes: bytes, .. } = figures;
         let lag = lag.as_secs();
         let reads = if self.reads().is_some() { ", which answers reads" } else { "" };
-        format!("a standby of reign {epoch}, {groups} groups, {bytes} bytes and {lag} s behind{reads}\n")
+        let users = self.users_text();
+        format!(
+            "a standby of reign {epoch}, {groups} groups, {bytes} bytes and {lag} s behind{reads}\n{users}"
+        )
     }
 
     fn refusal(&self, error: S3Error, resource: &str, head: bool) -> Response {
