@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,7 +64,11 @@ fn described(client: &mut Client, key: &str) -> (Vec<Option<String>>, String, [u
 
 fn manifest(dir: &Path) -> Vec<Value> {
     let text = fs::read_to_string(dir.join(".siltstone-export/manifest.jsonl")).unwrap();
-    text.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
+    let mut lines: Vec<Value> =
+        text.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
+    let end = lines.pop().unwrap();
+    assert_eq!(end["end_of_versions"], lines.len());
+    lines
 }
 
 #[test]
@@ -474,4 +479,62 @@ fn metadata_with_spaces_in_a_row_are_copied() {
     let kept = |client: &mut Client| client.ask("HEAD", "a", &[], "", b"").header("x-amz-meta-who");
     assert_eq!(kept(&mut new), kept(&mut old));
     assert_eq!(counts(&report(&command_of("import", &args).output().unwrap())), [0, 1, 0, 0]);
+}
+
+#[test]
+fn no_link_leads_an_export_or_an_import_out_of_its_directory() {
+    let (store, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = start(store.path());
+    let (mut old, mut new) = (Client::new(&server, "old"), Client::new(&server, "new"));
+    for key in ["plain", "linked", "sub/within", "away/one"] {
+        old.ask("PUT", key, &[], "", key.as_bytes());
+    }
+    let (dir, outside) = (files.path().join("out"), files.path().join("outside"));
+    fs::create_dir_all(dir.join("real")).unwrap();
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("secret"), "secret").unwrap();
+    symlink("real", dir.join("sub")).unwrap();
+    symlink(&outside, dir.join("away")).unwrap();
+    symlink(outside.join("secret"), dir.join("linked")).unwrap();
+    let (url, dir_name) = (old.url.clone(), dir.to_str().unwrap());
+    let out = command_of("export", &["s3://old", dir_name, "--server", &url]).output().unwrap();
+    let told = report(&out);
+    assert_eq!((status(&out), counts(&told)), (1, [3, 0, 1, 0]), "{told}");
+    assert!(told["failures"][0]["why"].as_str().unwrap().contains("leads out of the directory"), "{told}");
+    assert_eq!(fs::read(outside.join("secret")).unwrap(), b"secret");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    assert_eq!(fs::read(dir.join("linked")).unwrap(), b"linked");
+    assert_eq!(fs::read(dir.join("real/within")).unwrap(), b"sub/within");
+
+    // Somebody who may write in the directory puts links in the place of files.
+    for name in ["plain", "linked"] {
+        fs::remove_file(dir.join(name)).unwrap();
+    }
+    fs::write(outside.join("plain"), "plain").unwrap();
+    symlink(outside.join("plain"), dir.join("plain")).unwrap();
+    symlink("../outside/secret", dir.join("linked")).unwrap();
+    fs::create_dir_all(dir.join("nothing/in")).unwrap();
+    let back = [dir_name, "new", "--server", &url];
+    let out = command_of("import", &back).output().unwrap();
+    let told = report(&out);
+    assert_eq!(status(&out), 1, "{told}");
+    assert!(told["failures"].to_string().contains("leads out of the directory"), "{told}");
+    let keys: BTreeSet<_> = new.history().into_iter().map(|line| format!("{line:?}")).collect();
+    assert!(keys.iter().all(|line| !line.contains("plain") && !line.contains("linked")), "{keys:?}");
+    assert!(new.body("sub/within") == b"sub/within");
+    assert_eq!(told["empty_directories_count"], 1, "{told}");
+    assert!(told["empty_directories"][0].as_str().unwrap().ends_with("nothing/in"), "{told}");
+
+    // A manifest that lost its end is none.
+    let path = dir.join(".siltstone-export/manifest.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let cut = text.trim_end().rfind('\n').unwrap() + 1;
+    fs::write(&path, &text[..cut]).unwrap();
+    let out = command_of("import", &back).output().unwrap();
+    assert!(status(&out) == 2 && stderr(&out).contains("last line is missing"), "{}", stderr(&out));
+    fs::write(&path, text.replacen("\"siltstone_export\":2", "\"siltstone_export\":1", 1)).unwrap();
+    assert!(status(&command_of("import", &back).output().unwrap()) != 0);
+    fs::write(&path, text[..cut].replacen("\"siltstone_export\":2", "\"siltstone_export\":1", 1)).unwrap();
+    let told = report(&command_of("import", &back).output().unwrap());
+    assert!(told["unfinished"].is_null(), "{told}");
 }

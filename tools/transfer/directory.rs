@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use siltstone::base::Timestamp;
@@ -15,7 +15,6 @@ const DEPTH_MAX: usize = 200;
 
 /// A file, and its name below the directory.
 pub(super) struct FoundFile {
-    pub(super) path: PathBuf,
     pub(super) name: String,
     pub(super) length: u64,
     /// The modification time in seconds, in the form of rclone's metadata.
@@ -31,6 +30,8 @@ pub(super) struct DirectoryWalk<'w> {
     pub(super) found: &'w mut dyn FnMut(FoundFile) -> bool,
     /// Is told each name that is left out, and why.
     pub(super) left_out: &'w mut dyn FnMut(&Path, &str),
+    /// Is told each directory without entries: a bucket has no place for it.
+    pub(super) empty: &'w mut dyn FnMut(&Path),
     /// The directories above, to notice loops of links.
     pub(super) above: BTreeSet<(u64, u64)>,
 }
@@ -53,6 +54,9 @@ impl DirectoryWalk<'_> {
             Ok(names) => names,
             Err(error) => return self.leave_out(dir, &error.to_string()),
         };
+        if names.is_empty() && !prefix.is_empty() {
+            (self.empty)(dir);
+        }
         names.sort();
         for name in names {
             if prefix.is_empty() && name == SIDE_DIRECTORY {
@@ -93,7 +97,6 @@ impl DirectoryWalk<'_> {
         let mtime = mtime_of(&metadata);
         let modified = metadata.modified().ok().filter(|time| *time >= UNIX_EPOCH);
         (self.found)(FoundFile {
-            path: path.to_owned(),
             name: name.to_owned(),
             length: metadata.len(),
             mtime,

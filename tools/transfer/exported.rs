@@ -2,24 +2,23 @@
 
 use siltstone::base::Timestamp;
 use siltstone::transfer::{Header, Origin, PeerError, PeerVersion, StoredAttributes, UploadShape, with_tags};
-use std::path::{Path, PathBuf};
 
-use super::file::{FileOrigin, etag_of};
+use super::file::{FileOrigin, SourceDirectory, etag_of};
 use super::file_names::is_below;
 use super::manifest::ManifestEntry;
 use super::object::CopySource;
 
 /// A key of an exported directory, with its versions by the manifest.
 pub(super) struct ExportedKey<'e> {
-    dir: &'e Path,
+    directory: &'e SourceDirectory,
     entries: &'e [ManifestEntry],
     /// The file of the version that is being copied.
-    path: PathBuf,
+    file: String,
 }
 
 impl<'e> ExportedKey<'e> {
-    pub(super) fn new(dir: &'e Path, entries: &'e [ManifestEntry]) -> Self {
-        Self { dir, entries, path: PathBuf::new() }
+    pub(super) fn new(directory: &'e SourceDirectory, entries: &'e [ManifestEntry]) -> Self {
+        Self { directory, entries, file: String::new() }
     }
 
     fn entry(&self, id: Option<&str>) -> Result<&'e ManifestEntry, String> {
@@ -57,7 +56,7 @@ impl CopySource for ExportedKey<'_> {
         let entry = self.entry(id)?;
         let file = entry.file.as_deref().filter(|file| is_below(file));
         let file = file.ok_or("the manifest names no file below the directory")?;
-        self.path = self.dir.join(file);
+        file.clone_into(&mut self.file);
         let shape = shape_of(entry);
         let from = StoredAttributes {
             length: entry.length,
@@ -67,8 +66,10 @@ impl CopySource for ExportedKey<'_> {
             modified: Timestamp::parse_iso8601(&entry.modified).map(Timestamp::as_secs),
             encrypted_by_key: false,
         };
-        let length = std::fs::metadata(&self.path).map_err(|error| format!("{file}: {error}"))?.len();
-        let etag = etag_of(&self.path, &shape).map_err(|error| format!("{file}: {error}"))?;
+        let failed = |error: std::io::Error| format!("{file}: {error}");
+        let mut opened = self.directory.open(file).map_err(failed)?;
+        let length = opened.metadata().map_err(failed)?.len();
+        let etag = etag_of(&mut opened, &shape).map_err(failed)?;
         let is_told =
             from.has_digest() && (from.part_count().is_none() || matches!(shape, UploadShape::Parts(_)));
         if length != entry.length || (is_told && etag != entry.etag) {
@@ -88,6 +89,6 @@ impl CopySource for ExportedKey<'_> {
     }
 
     fn origin<'o>(&'o mut self, _: Option<&'o str>, _: &'o str) -> Box<dyn Origin + 'o> {
-        Box::new(FileOrigin(&self.path))
+        Box::new(FileOrigin { directory: self.directory, name: &self.file })
     }
 }

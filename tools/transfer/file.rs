@@ -6,10 +6,10 @@ use siltstone::transfer::{
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
-use std::path::Path;
 
 use siltstone::base::digest::{Md5, to_hex};
 
+use super::contained::ContainedDirectory;
 use super::directory::FoundFile;
 use super::report::Copied;
 use super::threads::Transfer;
@@ -20,12 +20,32 @@ const PART_BYTES: u64 = 16 << 20;
 const WHOLE_MAX_BYTES: u64 = 64 << 20;
 const PARTS_MAX: u64 = 10_000;
 
+/// The directory that an import reads.
+pub(super) struct SourceDirectory {
+    pub(super) contained: ContainedDirectory,
+    /// Whether links may lead out of it, as its operator has asked.
+    pub(super) follow_links: bool,
+}
+
+impl SourceDirectory {
+    /// Opens a file of the directory.
+    pub(super) fn open(&self, name: &str) -> io::Result<File> {
+        match self.follow_links {
+            true => File::open(self.contained.path().join(name)),
+            false => self.contained.read(name),
+        }
+    }
+}
+
 /// The bytes of a file.
-pub(super) struct FileOrigin<'f>(pub(super) &'f Path);
+pub(super) struct FileOrigin<'f> {
+    pub(super) directory: &'f SourceDirectory,
+    pub(super) name: &'f str,
+}
 
 impl Origin for FileOrigin<'_> {
     fn with_range(&mut self, range: Range<u64>, send: &mut SendBody<'_>) -> Result<String, PeerError> {
-        let mut file = File::open(self.0).map_err(lasting)?;
+        let mut file = self.directory.open(self.name).map_err(lasting)?;
         file.seek(SeekFrom::Start(range.start)).map_err(lasting)?;
         send(&mut file.take(range.end - range.start))
     }
@@ -37,13 +57,15 @@ impl Origin for FileOrigin<'_> {
 /// A message, if it cannot be read or is not stored.
 pub(super) fn import_file(
     target: &mut PeerLink<'_>,
+    directory: &SourceDirectory,
     found: &FoundFile,
     key: &str,
     transfer: &Transfer,
 ) -> Result<Copied, String> {
     let shape = shape_of(found.length);
     let headers = headers_of(found);
-    let etag = etag_of(&found.path, &shape).map_err(|error| error.to_string())?;
+    let mut file = directory.open(&found.name).map_err(|error| error.to_string())?;
+    let etag = etag_of(&mut file, &shape).map_err(|error| error.to_string())?;
     let there = attributes_of(target, key, None).map_err(PeerError::text)?;
     if there.is_some_and(|there| there.length == found.length && there.etag == etag && there.kept == headers)
     {
@@ -59,7 +81,7 @@ pub(super) fn import_file(
         repeated: true,
         expected: Some(&etag),
     };
-    let sent = transfer.times.send(&upload, target, &mut FileOrigin(&found.path));
+    let sent = transfer.times.send(&upload, target, &mut FileOrigin { directory, name: &found.name });
     // The metadata has the time in any case.
     let (stored, _) = sent.map_err(PeerError::text)?;
     if stored == etag {
@@ -70,7 +92,7 @@ pub(super) fn import_file(
 }
 
 fn headers_of(found: &FoundFile) -> Vec<Header> {
-    let kind = mime_guess::from_path(&found.path).first_raw().unwrap_or("application/octet-stream");
+    let kind = mime_guess::from_path(&found.name).first_raw().unwrap_or("application/octet-stream");
     vec![("content-type".to_owned(), kind.to_owned()), (MTIME.to_owned(), found.mtime.clone())]
 }
 
@@ -84,8 +106,8 @@ fn shape_of(length: u64) -> UploadShape {
 }
 
 /// The entity tag that the file has after an upload of this shape.
-pub(super) fn etag_of(path: &Path, shape: &UploadShape) -> io::Result<String> {
-    copy_measured(&mut File::open(path)?, shape, &mut io::sink())
+pub(super) fn etag_of(file: &mut File, shape: &UploadShape) -> io::Result<String> {
+    copy_measured(file, shape, &mut io::sink())
 }
 
 /// Copies the bytes, and returns the entity tag that they have after an upload of this shape.

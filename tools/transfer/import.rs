@@ -9,9 +9,10 @@ use clap::Args;
 use ring::digest::{SHA256, digest};
 
 use super::buckets::{BucketCopy, Credentials, Place};
+use super::contained::ContainedDirectory;
 use super::directory::{DirectoryWalk, FoundFile};
 use super::exported::{ExportedKey, listed};
-use super::file::import_file;
+use super::file::{SourceDirectory, import_file};
 use super::file_names::SIDE_DIRECTORY;
 use super::manifest::{MANIFEST, ManifestEntry, ManifestReader};
 use super::object::ObjectCopy;
@@ -107,8 +108,7 @@ enum Job {
 
 /// An import of a directory.
 struct DirectoryImport<'i> {
-    root: &'i Path,
-    follow_links: bool,
+    directory: &'i SourceDirectory,
     target: &'i Place,
     all_versions: bool,
     transfer: &'i Transfer,
@@ -181,7 +181,9 @@ fn import_directory(
     if !root.is_dir() {
         return Err(format!("{}: there is no such directory", arguments.source));
     }
-    let manifest = manifest_of(root)?;
+    let contained = ContainedDirectory::open(root).map_err(|error| format!("{}: {error}", root.display()))?;
+    let directory = SourceDirectory { contained, follow_links: arguments.follow_links };
+    let manifest = manifest_of(&directory)?;
     let versions = manifest.as_ref().is_some_and(|manifest| manifest.head.versions);
     let (mut target, mut keeps_versions) = target_of(arguments, own, versions)?;
     target.close_prefix();
@@ -191,13 +193,8 @@ fn import_directory(
         }
         keeps_versions &= versions;
     }
-    let import = DirectoryImport {
-        root,
-        follow_links: arguments.follow_links,
-        target: &target,
-        all_versions: keeps_versions,
-        transfer,
-    };
+    let import =
+        DirectoryImport { directory: &directory, target: &target, all_versions: keeps_versions, transfer };
     transfer.run(
         arguments.parallel,
         ("importing", json),
@@ -211,14 +208,15 @@ fn import_directory(
 }
 
 /// The manifest, if the directory was exported.
-fn manifest_of(root: &Path) -> Result<Option<ManifestReader>, String> {
-    let path = root.join(MANIFEST);
-    if path.exists() {
-        let manifest = ManifestReader::open(&path).map_err(|why| format!("{}: {why}", path.display()))?;
-        return Ok(Some(manifest));
+fn manifest_of(directory: &SourceDirectory) -> Result<Option<ManifestReader>, String> {
+    let root = directory.contained.path().display();
+    let failed = |why: String| format!("{root}/{MANIFEST}: {why}");
+    if directory.contained.has(MANIFEST) {
+        let file = directory.open(MANIFEST).map_err(|error| failed(error.to_string()))?;
+        return ManifestReader::open(file).map(Some).map_err(failed);
     }
-    if root.join(SIDE_DIRECTORY).exists() {
-        return Err(format!("{}: its export is not complete; run the export again", root.display()));
+    if directory.contained.has(SIDE_DIRECTORY) {
+        return Err(format!("{root}: its export is not complete; run the export again"));
     }
     Ok(None)
 }
@@ -243,22 +241,23 @@ impl DirectoryImport<'_> {
 
     fn list_files(&self, named: &HashSet<[u8; 16]>, queue: &JobQueue<'_, Job>) {
         let mut walk = DirectoryWalk {
-            follow_links: self.follow_links,
+            follow_links: self.directory.follow_links,
             found: &mut |file| {
                 let bytes = file.length;
                 named.contains(&digest_of(&file.name)) || queue.push(Job::File(file), bytes)
             },
+            empty: &mut |path| self.transfer.report().pass_over_empty(&path.display().to_string()),
             left_out: &mut |path, why| self.transfer.report().leave_out(&path.display().to_string(), why),
             above: BTreeSet::new(),
         };
-        walk.start(self.root);
+        walk.start(self.directory.contained.path());
     }
 
     fn work(&self, target: &mut PeerLink<'_>, job: Job) {
         match job {
             Job::File(found) => {
                 let key = format!("{}{}", self.target.prefix, found.name);
-                let outcome = import_file(target, &found, &key, self.transfer);
+                let outcome = import_file(target, self.directory, &found, &key, self.transfer);
                 self.transfer.report().add(&key, found.length, outcome);
             }
             Job::Exported(entries) => self.restore(target, &entries),
@@ -273,7 +272,7 @@ impl DirectoryImport<'_> {
         }
         let key = format!("{}{}", self.target.prefix, entries[0].key);
         let mut copy = ObjectCopy {
-            source: &mut ExportedKey::new(self.root, entries),
+            source: &mut ExportedKey::new(self.directory, entries),
             target,
             key: &key,
             begun: self.transfer.begun,

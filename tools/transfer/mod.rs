@@ -2,6 +2,7 @@
 
 mod bucket_source;
 mod buckets;
+mod contained;
 mod directory;
 pub(crate) mod export;
 mod exported;

@@ -31,6 +31,8 @@ pub(super) struct TransferReport {
     left_out: Vec<(String, String)>,
     renamed_count: u64,
     renamed: Vec<(String, String)>,
+    empty_count: u64,
+    empty: Vec<(String, String)>,
     /// The reason why the source was not read to its end.
     pub(super) unfinished: Option<String>,
 }
@@ -75,6 +77,12 @@ impl TransferReport {
         name(&mut self.left_out, path, why.to_owned());
     }
 
+    /// Notes that a directory has no entries, and so becomes no key.
+    pub(super) fn pass_over_empty(&mut self, path: &str) {
+        self.empty_count += 1;
+        name(&mut self.empty, path, String::new());
+    }
+
     /// Notes that a key is in a file of another name.
     pub(super) fn rename(&mut self, key: &str, why: &str) {
         self.renamed_count += 1;
@@ -108,6 +116,8 @@ impl TransferReport {
             "left_out": self.left_out.iter().map(named).collect::<Vec<_>>(),
             "renamed_count": self.renamed_count,
             "renamed": self.renamed.iter().map(named).collect::<Vec<_>>(),
+            "empty_directories_count": self.empty_count,
+            "empty_directories": self.empty.iter().map(|(name, _)| name).collect::<Vec<_>>(),
             "unfinished": self.unfinished,
         });
         writeln!(out, "{report}")
@@ -119,6 +129,12 @@ impl TransferReport {
         self.renamed
             .iter()
             .try_for_each(|(name, why)| writeln!(out, "under another name: {name:?}: {why}"))?;
+        for (name, _) in &self.empty {
+            writeln!(out, "empty directory, which a bucket cannot have: {name}")?;
+        }
+        if self.empty_count > self.empty.len() as u64 {
+            writeln!(out, "empty directories in all: {}", self.empty_count)?;
+        }
         for (loss, count) in &self.losses {
             writeln!(out, "not kept for {count}: {}", loss_text(*loss))?;
         }

@@ -5,14 +5,15 @@ use siltstone::transfer::{
 };
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufWriter};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fs2::FileExt as _;
 
+use super::contained::ContainedDirectory;
 use super::file::{copy_measured, etag_of};
 use super::file_names::SIDE_DIRECTORY;
 use super::manifest::{MANIFEST, ManifestEntry, ManifestWriter, UNFINISHED_MANIFEST};
@@ -22,13 +23,17 @@ use super::report::Copied;
 /// Files with names that some file systems take for one.
 const PROBES: [&str; 3] = ["probe-\u{e9}", "PROBE-\u{c9}", "probe-e\u{301}"];
 
+/// The lock, and the directory of incomplete files.
+const LOCK: &str = ".siltstone-export/lock";
+const INCOMING: &str = ".siltstone-export/incoming";
+
 /// A directory that is being filled. Its lock ends with it.
 pub(super) struct ExportDirectory {
-    root: PathBuf,
+    root: ContainedDirectory,
     _lock: File,
     manifest: Mutex<ManifestWriter>,
-    /// Directories with new entries, which are not synced yet.
-    changed: Mutex<BTreeSet<PathBuf>>,
+    /// Directories with new entries, which are not synced yet, by their names below the root; that has an empty one.
+    changed: Mutex<BTreeSet<String>>,
     incoming: AtomicU64,
 }
 
@@ -48,18 +53,17 @@ impl ExportDirectory {
     /// A message: the directory cannot be used, another export uses it, or it takes different names for one.
     pub(super) fn open(root: &Path, source: &str, versions: bool) -> Result<Self, String> {
         let failed = |error: io::Error| format!("{}: {error}", root.display());
-        let side = root.join(SIDE_DIRECTORY);
-        fs::create_dir_all(&side).map_err(failed)?;
-        let lock = File::create(side.join("lock")).map_err(failed)?;
+        fs::create_dir_all(root).map_err(failed)?;
+        let contained = ContainedDirectory::open(root).map_err(failed)?;
+        contained.make_directories(INCOMING).map_err(failed)?;
+        let lock = contained.create(LOCK).map_err(failed)?;
         lock.try_lock_exclusive().map_err(|_| format!("{}: another export uses it", root.display()))?;
-        probe_names(&side).map_err(|why| format!("{}: {why}", root.display()))?;
-        match fs::remove_dir_all(side.join("incoming")) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
-            _ => fs::create_dir(side.join("incoming")).map_err(failed)?,
-        }
-        let manifest = ManifestWriter::create(&root.join(UNFINISHED_MANIFEST), source, versions);
+        probe_names(&contained).map_err(|why| format!("{}: {why}", root.display()))?;
+        contained.remove_files_of(INCOMING).map_err(failed)?;
+        let unfinished = contained.create(UNFINISHED_MANIFEST).map_err(failed)?;
+        let manifest = ManifestWriter::begin(unfinished, source, versions);
         Ok(Self {
-            root: root.to_owned(),
+            root: contained,
             _lock: lock,
             manifest: Mutex::new(manifest.map_err(failed)?),
             changed: Mutex::default(),
@@ -77,13 +81,15 @@ impl ExportDirectory {
             return Err("its metadata is not UTF-8".to_owned());
         }
         let shape = version.source.shape_of(&from, version.id).map_err(PeerError::text)?;
-        let path = self.root.join(&version.file);
+        let file = version.file.clone();
+        let failed = |error: io::Error| format!("{}/{file}: {error}", self.root.path().display());
         let time = time_of(&headers, &from);
-        let copied = if is_there(&path, &from, &shape, time) {
-            set_time(&path, time).map_err(|error| error.to_string())?;
+        let present = self.root.read_plain(&file).filter(|present| is_copy(present, &from, &shape, time));
+        let copied = if let Some(present) = present {
+            set_time(&present, time).map_err(failed)?;
             Copied::Present
         } else {
-            self.receive(version, &from, &shape, &path, time)?;
+            self.receive(version, &from, &shape, time)?;
             from.losses.iter().for_each(|loss| (version.lost)(*loss));
             if version.source.has_grants(version.id) {
                 (version.lost)(Loss::Grants);
@@ -92,7 +98,8 @@ impl ExportDirectory {
         };
         let mut entry = entry_of(version, &from, &headers, &shape);
         if !is_told(&from, &shape) {
-            entry.etag = etag_of(&path, &shape).map_err(|error| error.to_string())?;
+            let mut stored = self.root.read(&file).map_err(failed)?;
+            entry.etag = etag_of(&mut stored, &shape).map_err(failed)?;
         }
         Ok((copied, entry))
     }
@@ -102,15 +109,14 @@ impl ExportDirectory {
         version: &mut SavedVersion<'_>,
         from: &StoredAttributes,
         shape: &UploadShape,
-        path: &Path,
         time: SystemTime,
     ) -> Result<(), String> {
         let number = self.incoming.fetch_add(1, Ordering::Relaxed);
-        let incoming = self.root.join(SIDE_DIRECTORY).join("incoming").join(number.to_string());
+        let incoming = format!("{INCOMING}/{number}");
         let mut origin = version.source.origin(version.id, &from.etag);
         let etag = attempts(|| {
             origin.with_range(0..from.length, &mut |body| {
-                let mut file = BufWriter::new(File::create(&incoming).map_err(lasting)?);
+                let mut file = BufWriter::new(self.root.create(&incoming).map_err(lasting)?);
                 let etag = copy_measured(body, shape, &mut file)
                     .map_err(|error| PeerError::Passing(error.to_string()))?;
                 if etag != from.etag && is_told(from, shape) {
@@ -131,25 +137,31 @@ impl ExportDirectory {
                 if etag != from.etag {
                     (version.lost)(Loss::EntityTag);
                 }
-                self.place(&incoming, path).map_err(|error| format!("{}: {error}", path.display()))
+                let path = self.root.path().join(&version.file);
+                self.place(&incoming, &version.file).map_err(|error| format!("{}: {error}", path.display()))
             }
             Err(why) => Err(why),
         };
         if done.is_err() {
             // The next export removes it, too.
-            let _ = fs::remove_file(&incoming);
+            let _ = self.root.remove(&incoming);
         }
         done
     }
 
     /// Moves a complete file to its place.
-    fn place(&self, incoming: &Path, path: &Path) -> io::Result<()> {
-        let parent = path.parent().unwrap_or(&self.root);
-        fs::create_dir_all(parent)?;
-        fs::rename(incoming, path)?;
-        let above = parent.ancestors().take_while(|above| above.starts_with(&self.root));
+    fn place(&self, incoming: &str, name: &str) -> io::Result<()> {
+        if let Some((parent, _)) = name.rsplit_once('/') {
+            self.root.make_directories(parent)?;
+        }
+        self.root.rename(incoming, name)?;
         let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        changed.extend(above.map(Path::to_owned));
+        let mut below = name;
+        while let Some((parent, _)) = below.rsplit_once('/') {
+            changed.insert(parent.to_owned());
+            below = parent;
+        }
+        changed.insert(String::new());
         Ok(())
     }
 
@@ -161,21 +173,21 @@ impl ExportDirectory {
     /// Syncs all directories, and replaces the manifest. Everything is durable on return.
     pub(super) fn finish(self) -> io::Result<()> {
         for dir in self.changed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            File::open(dir)?.sync_all()?;
+            self.root.sync(&dir)?;
         }
         self.manifest.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
-        fs::rename(self.root.join(UNFINISHED_MANIFEST), self.root.join(MANIFEST))?;
-        File::open(self.root.join(SIDE_DIRECTORY))?.sync_all()?;
-        File::open(&self.root)?.sync_all()
+        self.root.rename(UNFINISHED_MANIFEST, MANIFEST)?;
+        self.root.sync(SIDE_DIRECTORY)?;
+        self.root.sync("")
     }
 }
 
 /// Whether the directory holds files apart whose names differ in case or in their normal form alone.
-fn probe_names(side: &Path) -> Result<(), String> {
-    let [probe, others @ ..] = PROBES.map(|name| side.join(name));
-    File::create(&probe).map_err(|error| error.to_string())?;
-    let same = others.iter().any(|other| other.exists());
-    fs::remove_file(&probe).map_err(|error| error.to_string())?;
+fn probe_names(root: &ContainedDirectory) -> Result<(), String> {
+    let [probe, others @ ..] = PROBES.map(|name| format!("{SIDE_DIRECTORY}/{name}"));
+    root.create(&probe).map_err(|error| error.to_string())?;
+    let same = others.iter().any(|other| root.has(other));
+    root.remove(&probe).map_err(|error| error.to_string())?;
     if same {
         Err("the file system takes names for one that differ in case or form".to_owned())
     } else {
@@ -189,19 +201,18 @@ fn is_told(from: &StoredAttributes, shape: &UploadShape) -> bool {
 }
 
 /// Whether the file has the bytes. Where the entity tag tells nothing, length and time decide.
-fn is_there(path: &Path, from: &StoredAttributes, shape: &UploadShape, time: SystemTime) -> bool {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return false };
-    if !metadata.is_file() || metadata.len() != from.length {
+fn is_copy(file: &File, from: &StoredAttributes, shape: &UploadShape, time: SystemTime) -> bool {
+    let Ok(metadata) = file.metadata() else { return false };
+    if metadata.len() != from.length {
         return false;
     }
     if !is_told(from, shape) {
         return metadata.modified().is_ok_and(|modified| modified == time);
     }
-    etag_of(path, shape).is_ok_and(|etag| etag == from.etag)
+    copy_measured(&mut &*file, shape, &mut io::sink()).is_ok_and(|etag| etag == from.etag)
 }
 
-fn set_time(path: &Path, time: SystemTime) -> io::Result<()> {
-    let file = File::open(path)?;
+fn set_time(file: &File, time: SystemTime) -> io::Result<()> {
     if file.metadata()?.modified()? == time { Ok(()) } else { file.set_modified(time) }
 }
 
