@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use bytesize::ByteSize;
 use clap::Args;
 use serde_json::{Value, json};
 use siltstone::base::SystemClock;
@@ -57,23 +58,23 @@ fn write_text(stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
     let Totals { objects, noncurrent, delete_markers, uploads, parts, .. } = &stats.totals;
     stats.damage.iter().try_for_each(|damage| writeln!(out, "damage: {damage}"))?;
     writeln!(out, "buckets: {}", stats.buckets)?;
-    writeln!(out, "objects: {} with {} bytes", objects.count, objects.bytes)?;
-    writeln!(out, "older versions: {} with {} bytes", noncurrent.count, noncurrent.bytes)?;
+    writeln!(out, "objects: {} with {}", objects.count, size(objects.bytes))?;
+    writeln!(out, "older versions: {} with {}", noncurrent.count, size(noncurrent.bytes))?;
     writeln!(out, "delete markers: {delete_markers}")?;
-    writeln!(out, "uploads in progress: {uploads} with {} parts of {} bytes", parts.count, parts.bytes)?;
+    writeln!(out, "uploads in progress: {uploads} with {} parts of {}", parts.count, size(parts.bytes))?;
     for SizeClass { up_to, of } in stats.totals.sizes.iter().filter(|class| class.of.count > 0) {
-        let bound = up_to.map_or("larger".into(), |up_to| format!("up to {up_to} bytes"));
-        writeln!(out, "size {bound}: {} objects, {} bytes", of.count, of.bytes)?;
+        let bound = up_to.map_or("larger".into(), |up_to| format!("up to {}", size(up_to)));
+        writeln!(out, "size {bound}: {} objects, {}", of.count, size(of.bytes))?;
     }
     for AgeClass { up_to_secs, of } in stats.totals.ages.iter().filter(|class| class.of.count > 0) {
         let bound = up_to_secs.map_or("more".into(), |secs| format!("up to {} hours", secs / 3600));
-        writeln!(out, "age {bound}: {} objects, {} bytes", of.count, of.bytes)?;
+        writeln!(out, "age {bound}: {} objects, {}", of.count, size(of.bytes))?;
     }
     for BucketTotal { bytes, versions, name } in &stats.totals.largest_buckets {
-        writeln!(out, "bucket {name}: {bytes} bytes in {versions} versions")?;
+        writeln!(out, "bucket {name}: {} in {versions} versions", size(*bytes))?;
     }
     for KeySize { bytes, bucket, key } in &stats.totals.largest_keys {
-        writeln!(out, "key {key:?} of bucket {bucket}: {bytes} bytes")?;
+        writeln!(out, "key {key:?} of bucket {bucket}: {}", size(*bytes))?;
     }
     write_space(stats, out)
 }
@@ -83,13 +84,16 @@ fn write_space(stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
         let state = if *sealed { "sealed" } else { "in use" };
         writeln!(
             out,
-            "{}: {live} live of {len} bytes, {on_disk} on disk, {state}",
-            FileKind::Segment.path(*id)
+            "{}: {} live of {}, {} on disk, {state}",
+            FileKind::Segment.path(*id),
+            size(*live),
+            size(*len),
+            size(*on_disk)
         )?;
     }
     for (name, FileStats { files, len, on_disk }) in [("log", stats.log), ("checkpoints", stats.checkpoints)]
     {
-        writeln!(out, "{name}: {files} files with {len} bytes, {on_disk} on disk")?;
+        writeln!(out, "{name}: {files} files with {}, {} on disk", size(len), size(on_disk))?;
     }
     match stats.newest_checkpoint {
         Some(made) => writeln!(out, "newest checkpoint: of {made}, {} groups ago", stats.groups_behind)?,
@@ -97,12 +101,34 @@ fn write_space(stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
     }
     write_written(stats.written, out)?;
     let cost = stats.amplification().map_or("none".into(), |cost| format!("{cost:.2}"));
+    writeln!(out, "live: {}", live_text(stats.content_bytes(), stats.live_bytes()))?;
     writeln!(
         out,
-        "space: {} live bytes, {} on disk, bytes of disk for each live byte {cost}",
-        stats.live_bytes(),
-        stats.on_disk()
+        "space: {} live, {} on disk, bytes of disk for each live byte {cost}",
+        size(stats.live_bytes()),
+        size(stats.on_disk())
     )
+}
+
+/// How the live bytes come about. Those of small objects are mostly what the store keeps beside them.
+fn live_text(content: u64, live: u64) -> String {
+    match live.checked_sub(content) {
+        Some(beside) => format!(
+            "{} of objects, versions and parts, {} beside them (headers, checksums)",
+            size(content),
+            size(beside)
+        ),
+        None => format!(
+            "{} for {} of objects, versions and parts, of which copies share bytes",
+            size(live),
+            size(content)
+        ),
+    }
+}
+
+/// Bytes in the unit that is easy to read.
+fn size(bytes: u64) -> String {
+    ByteSize::b(bytes).to_string()
 }
 
 /// Prints the bytes written by kind, also per byte of payload.
@@ -111,9 +137,9 @@ fn write_written(written: WrittenBytes, out: &mut dyn Write) -> io::Result<()> {
         0 => "none".into(),
         payload => format!("{:.2}", bytes as f64 / payload as f64),
     };
-    writeln!(out, "written until the newest checkpoint, for {} bytes put:", written.payload)?;
+    writeln!(out, "written until the newest checkpoint, for {} put:", size(written.payload))?;
     for (kind, bytes) in written.by_kind().into_iter().chain([("in all", written.total())]) {
-        writeln!(out, "  {kind}: {bytes} bytes, for each byte put {}", for_each(bytes))?;
+        writeln!(out, "  {kind}: {}, for each byte put {}", size(bytes), for_each(bytes))?;
     }
     Ok(())
 }
@@ -145,6 +171,7 @@ fn describe(stats: &Stats) -> Value {
         "largest_buckets": totals.largest_buckets.iter().map(bucket).collect::<Value>(),
         "largest_keys": totals.largest_keys.iter().map(key).collect::<Value>(),
         "space": {
+            "content": stats.content_bytes(),
             "live": stats.live_bytes(),
             "on_disk": stats.on_disk(),
             "amplification": stats.amplification(),

@@ -109,6 +109,13 @@ impl Stats {
         self.segments.iter().map(|segment| segment.live).sum()
     }
 
+    /// Bytes of objects, older versions and parts. The live bytes are these, those of copies once, and the headers and checksums of their
+    /// extents.
+    pub fn content_bytes(&self) -> u64 {
+        let Totals { objects, noncurrent, parts, .. } = &self.totals;
+        objects.bytes + noncurrent.bytes + parts.bytes
+    }
+
     /// Bytes allocated for all files.
     pub fn on_disk(&self) -> u64 {
         let segments: u64 = self.segments.iter().map(|segment| segment.on_disk).sum();

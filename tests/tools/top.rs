@@ -1,9 +1,14 @@
 //! The command `top`, against a server of its own.
 
-use std::io::{BufRead, BufReader};
+use std::fs;
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use rustix::fs::OFlags;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::tcgetattr;
 use serde_json::Value;
 
 use super::{run, status, stderr, stdout};
@@ -78,4 +83,35 @@ fn a_server_that_does_not_answer_or_shows_no_metrics_is_named() {
     assert!(status(&refused) == 2 && stderr(&refused).contains("answers 404"), "{}", stderr(&refused));
     let absent = run(&["top", "--endpoint", "http://127.0.0.1:1", "--once"]);
     assert!(status(&absent) == 2 && stderr(&absent).contains("127.0.0.1:1"), "{}", stderr(&absent));
+}
+
+#[test]
+fn the_key_q_ends_the_view_in_a_terminal_and_leaves_it_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(dir.path(), &[]);
+    let endpoint = format!("http://{}", server.address());
+    for key in [b"xq".as_slice(), b"\x03"] {
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&controller).unwrap();
+        unlockpt(&controller).unwrap();
+        let name = ptsname(&controller, Vec::new()).unwrap().into_string().unwrap();
+        let flags = OFlags::NOCTTY.bits().cast_signed();
+        let device = fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(name).unwrap();
+        let before = tcgetattr(&device).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
+        command.args(["top", "--interval", "20ms", "--endpoint", &endpoint]);
+        command.stdin(device.try_clone().unwrap()).stdout(device.try_clone().unwrap());
+        let mut child = command.spawn().unwrap();
+        let mut controller = fs::File::from(controller);
+        let mut seen = [0; 4096];
+        // The first view shows that the keys are read.
+        while controller.read(&mut seen).unwrap() == 0 {}
+        controller.write_all(key).unwrap();
+        let screen = std::thread::spawn(move || while let Ok(1..) = controller.read(&mut seen) {});
+        assert!(child.wait().unwrap().success());
+        let after = tcgetattr(&device).unwrap();
+        assert_eq!(after.local_modes, before.local_modes);
+        drop((device, command));
+        screen.join().unwrap();
+    }
 }

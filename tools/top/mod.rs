@@ -1,5 +1,6 @@
 //! The command `top`: a live view of a running server, from its metrics alone.
 
+mod keys;
 mod page;
 mod report;
 mod view;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::outcome::{Failure, Outcome};
+use keys::TerminalKeys;
 use page::MetricsPage;
 use siltstone::client::Fetch;
 use view::ServerView;
@@ -23,7 +25,7 @@ metrics to clients on its own host, and with --metrics open to all. The data dir
 
 Examples:
   siltstone-tools top
-      The server at http://127.0.0.1:9000, every two seconds until Ctrl-C.
+      The server at http://127.0.0.1:9000, every two seconds until q or Ctrl-C.
   siltstone-tools top --endpoint https://objects.example --ca-file ca.pem --interval 10s
   siltstone-tools --json top --once | jq '.requests[] | [.operation, .per_second, .latency_ms.p99]'
       One view of an interval, for a script. Without --once every view is one line.
@@ -61,8 +63,12 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let of_endpoint = |why| Failure::of(&arguments.endpoint, why);
     let (mut before, mut read_at) = (read(arguments).map_err(of_endpoint)?, Instant::now());
+    let is_shown = !json && !arguments.once && io::stdout().is_terminal();
+    let keys = if is_shown { TerminalKeys::take() } else { None };
     loop {
-        thread::sleep(arguments.interval);
+        if wait(arguments.interval, keys.as_ref()) {
+            return Ok(Outcome::Success);
+        }
         let (page, now) = (read(arguments), Instant::now());
         match page {
             Ok(page) => {
@@ -76,6 +82,17 @@ pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Res
         }
         if arguments.once {
             return Ok(Outcome::Success);
+        }
+    }
+}
+
+/// Waits, at most until a key ends the view. Returns whether one did.
+fn wait(interval: Duration, keys: Option<&TerminalKeys>) -> bool {
+    match keys {
+        Some(keys) => keys.wait_for_end(interval),
+        None => {
+            thread::sleep(interval);
+            false
         }
     }
 }

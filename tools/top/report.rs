@@ -53,8 +53,28 @@ fn describe_quantiles(LatencyQuantiles { median, p99 }: LatencyQuantiles) -> Val
     json!({ "p50": millis(median), "p99": millis(p99) })
 }
 
-/// Writes the view as a page of text.
+/// The columns of a page.
+const COLUMNS: usize = 80;
+
+/// Writes the view as a page of text, no line of which is longer than that of a usual terminal.
 pub(super) fn write_text(view: &ServerView, endpoint: &str, out: &mut dyn Write) -> io::Result<()> {
+    let mut page = Vec::new();
+    write_page(view, endpoint, &mut page)?;
+    for line in String::from_utf8_lossy(&page).lines() {
+        writeln!(out, "{}", cut(line, COLUMNS))?;
+    }
+    Ok(())
+}
+
+/// The text, cut to so many characters.
+fn cut(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    text.chars().take(columns - 1).chain(['…']).collect()
+}
+
+fn write_page(view: &ServerView, endpoint: &str, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "siltstone {} at {endpoint}", view.version)?;
     write_warnings(view, out)?;
     let (received, sent) = (size(view.received_bytes), size(view.sent_bytes));
@@ -71,19 +91,20 @@ pub(super) fn write_text(view: &ServerView, endpoint: &str, out: &mut dyn Write)
     write_space(view, out)?;
     writeln!(
         out,
-        "\n{:<32} {:>10} {:>8} {:>8} {:>8} {:>10} {:>10}",
+        "\n{:<24} {:>10} {:>7} {:>7} {:>7} {:>9} {:>9}",
         "operation", "requests/s", "4xx/s", "5xx/s", "> 1 s/s", "p50", "p99"
     )?;
     for OperationRate { name, rate, refused, failed, slow, latency } in &view.operations {
         let (median, p99) = (time(latency.median), time(latency.p99));
         writeln!(
             out,
-            "{name:<32} {rate:>10.1} {refused:>8.1} {failed:>8.1} {slow:>8.1} {median:>10} {p99:>10}"
+            "{:<24} {rate:>10.1} {refused:>7.1} {failed:>7.1} {slow:>7.1} {median:>9} {p99:>9}",
+            cut(name, 24)
         )?;
     }
-    writeln!(out, "\n{:<32} {:>10} {:>17}", "bucket", "objects", "bytes")?;
+    writeln!(out, "\n{:<54} {:>12} {:>12}", "bucket", "objects", "bytes")?;
     for (name, bytes, objects) in &view.buckets {
-        writeln!(out, "{name:<32} {objects:>10} {:>17}", size(*bytes))?;
+        writeln!(out, "{:<54} {objects:>12} {:>12}", cut(name, 54), size(*bytes))?;
     }
     Ok(())
 }
@@ -107,12 +128,16 @@ fn write_space(view: &ServerView, out: &mut dyn Write) -> io::Result<()> {
     let amplification = view.space_amplification().map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
     writeln!(
         out,
-        "disk      {} free of {}; {} live, {} in segments ({amplification} times); {}/s written",
+        "disk      {} free of {}; {}/s written",
         gauge("disk_free_bytes"),
         gauge("disk_size_bytes"),
-        gauge("store_live_bytes"),
-        gauge("store_segment_bytes"),
         rate("written_bytes_total")
+    )?;
+    writeln!(
+        out,
+        "data      {} live, {} in segments ({amplification} times)",
+        gauge("store_live_bytes"),
+        gauge("store_segment_bytes")
     )?;
     writeln!(
         out,
@@ -143,7 +168,52 @@ fn quantiles(LatencyQuantiles { median, p99 }: LatencyQuantiles) -> String {
 fn time(seconds: Option<f64>) -> String {
     match seconds {
         None => "-".to_owned(),
-        Some(seconds) if seconds < 1.0 => format!("{:.2} ms", seconds * 1e3),
-        Some(seconds) => format!("{seconds:.2} s"),
+        Some(seconds) if seconds < 0.1 => format!("{:.2} ms", seconds * 1e3),
+        Some(seconds) if seconds < 1.0 => format!("{:.1} ms", seconds * 1e3),
+        Some(seconds) if seconds < 100.0 => format!("{seconds:.2} s"),
+        Some(seconds) => format!("{seconds:.0} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::view::{GAUGES, RATES};
+    use super::*;
+
+    #[test]
+    fn a_page_fits_a_usual_terminal() {
+        let latency = LatencyQuantiles { median: Some(0.123_456), p99: Some(1234.5) };
+        let operation = |name: &str| OperationRate {
+            name: name.to_owned(),
+            rate: 123_456.7,
+            refused: 1234.5,
+            failed: 1234.5,
+            slow: 1234.5,
+            latency,
+        };
+        let view = ServerView {
+            version: "10.20.30".to_owned(),
+            operations: vec![operation("GetObject"), operation("GetBucketNotificationConfiguration")],
+            queue_wait: latency,
+            received_bytes: 1e12,
+            sent_bytes: 1e12,
+            commit_groups: 123_456.7,
+            mutations: 123_456.7,
+            commits: latency,
+            log_syncs: latency,
+            segment_syncs: latency,
+            gauges: GAUGES.into_iter().map(|name| (name, 123_456_789_012_345.0)).collect(),
+            rates: RATES.into_iter().map(|name| (name, 123_456_789_012.0)).collect(),
+            buckets: vec![("b".repeat(63), 1e15, 1e10), ("ü".repeat(40), 1.0, 1.0)],
+        };
+        let mut page = Vec::new();
+        write_text(&view, "https://objects.example.org:9000", &mut page).unwrap();
+        let page = String::from_utf8(page).unwrap();
+        for line in page.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+            // Only long names are cut.
+            assert!(!line.ends_with('…'), "{line}");
+        }
+        assert!(page.contains("\nGetBucketNotificationCo… ") && page.contains("bbb… "), "{page}");
     }
 }

@@ -51,7 +51,7 @@ pub(super) struct LatencyQuantiles {
     pub(super) p99: Option<f64>,
 }
 
-const GAUGES: [&str; 13] = [
+pub(super) const GAUGES: [&str; 13] = [
     "disk_free_bytes",
     "disk_size_bytes",
     "memory_used_bytes",
@@ -66,7 +66,7 @@ const GAUGES: [&str; 13] = [
     "store_damaged_places",
     "scrub_bad_extents",
 ];
-const RATES: [&str; 6] = [
+pub(super) const RATES: [&str; 6] = [
     "written_bytes_total",
     "put_bytes_total",
     "store_reclaimed_bytes_total",
