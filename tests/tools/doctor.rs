@@ -107,6 +107,14 @@ fn faults() -> Vec<(&'static str, Fault)> {
             }),
         ),
         (
+            "length-dropped",
+            // A proxy that does not know the length of its answer ends it by closing.
+            on_answer(|request, answer| match request.starts_with("GET") {
+                true => with_head(&answer, |head| without(head, "content-length")),
+                false => answer,
+            }),
+        ),
+        (
             "body-limit",
             on_request(|head| match value(&head, "content-length").and_then(|length| length.parse().ok()) {
                 Some(1_048_577_u64..) => Verdict::Answer(TOO_LARGE),
@@ -246,6 +254,19 @@ fn requests_over_tls_are_examined_and_an_unknown_authority_is_named() {
     assert_eq!(named, BTreeSet::new(), "{report:#}");
     let (named, report) = examine(&["--endpoint", &url, "--ca-file", &certificate("ca-two.pem")]);
     assert_eq!(named, BTreeSet::from(["tls".to_owned()]), "{report:#}");
+}
+
+#[test]
+fn a_server_with_the_certificate_of_an_authority_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = [
+        ("SILTSTONE_TLS_CERT", certificate("authority.pem")),
+        ("SILTSTONE_TLS_KEY", certificate("authority.key")),
+    ];
+    let server = server(dir.path(), &files.each_ref().map(|(name, file)| (*name, file.as_str())));
+    let url = format!("https://{}", server.address());
+    let (named, report) = examine(&["--endpoint", &url, "--ca-file", &certificate("authority.pem")]);
+    assert_eq!(named, BTreeSet::from(["tls-authority".to_owned()]), "{report:#}");
 }
 
 fn certificate(name: &str) -> String {

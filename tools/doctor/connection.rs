@@ -10,6 +10,8 @@ use siltstone::base::Timestamp;
 use siltstone::client::CertificateTrust;
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
+use x509_cert::der::oid::ObjectIdentifier;
+use x509_cert::ext::pkix::BasicConstraints;
 
 use super::finding::Finding;
 use super::wire::{PATIENCE, Reply, Target, Wire};
@@ -98,9 +100,15 @@ fn check_handshake(target: &Target, findings: &mut Vec<Finding>) -> bool {
     }
     match Wire::open(target) {
         Ok(wire) => {
-            let ends = wire.certificates().iter().filter_map(|der| end_of(der)).min();
+            let certificates = wire.certificates();
+            let ends = certificates.iter().filter_map(|der| end_of(der)).min();
             findings.extend(ends.and_then(|end| check_expiry(end, now())));
+            findings.extend(certificates.first().filter(|der| is_authority(der)).map(|_| of_authority()));
             true
+        }
+        Err(error) if error.to_string().contains(USED_AUTHORITY) => {
+            findings.push(of_authority());
+            false
         }
         Err(error) => {
             findings.push(Finding::error(
@@ -112,6 +120,30 @@ fn check_handshake(target: &Target, findings: &mut Vec<Finding>) -> bool {
             false
         }
     }
+}
+
+/// What rustls says of a server whose certificate is that of an authority.
+const USED_AUTHORITY: &str = "CaUsedAsEndEntity";
+/// The extension BasicConstraints (RFC 5280, section 4.2.1.9).
+const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.19");
+
+/// The finding for a server whose certificate is that of an authority, as `openssl req -x509` makes them.
+fn of_authority() -> Finding {
+    Finding::error(
+        "tls-authority",
+        "the certificate of the server is one of an authority (CA:TRUE): clients built on rustls refuse it, also as --ca-file, and others may",
+        "make one for the server alone: openssl req -x509 -addext basicConstraints=critical,CA:FALSE -addext \
+         subjectAltName=DNS:NAME ..., or sign one with the authority",
+    )
+}
+
+/// Whether a certificate may sign others.
+fn is_authority(der: &[u8]) -> bool {
+    let Ok(certificate) = Certificate::from_der(der) else { return false };
+    let mut extensions = certificate.tbs_certificate().extensions().into_iter().flatten();
+    let constraints = extensions.find(|extension| extension.extn_id == BASIC_CONSTRAINTS);
+    let constraints = constraints.map(|found| BasicConstraints::from_der(found.extn_value.as_bytes()));
+    constraints.is_some_and(|constraints| constraints.is_ok_and(|it| it.ca))
 }
 
 fn end_of(der: &[u8]) -> Option<Timestamp> {

@@ -128,10 +128,21 @@ fn etag_weakened(session: &Session, key: &str) -> Checked {
 fn length_dropped(session: &Session, key: &str) -> Checked {
     put(session, key, &sample())?;
     let reply = session.ask(Ask { method: "HEAD", key, ..Ask::default() })?;
-    let right = reply.header("content-length") == Some(&sample().len().to_string());
-    let what = format!("HEAD tells the length {:?}", reply.header("content-length").unwrap_or("none"));
-    let change = "let the proxy keep Content-Length on answers to HEAD, and send HEAD as HEAD";
-    Ok((!right).then(|| Finding::error("length-dropped", what, change)))
+    let length = sample().len().to_string();
+    if reply.header("content-length") != Some(&length) {
+        let what = format!("HEAD tells the length {:?}", reply.header("content-length").unwrap_or("none"));
+        let change = "let the proxy keep Content-Length on answers to HEAD, and send HEAD as HEAD";
+        return Ok(Some(Finding::error("length-dropped", what, change)));
+    }
+    let reply = get(session, key, &[])?;
+    let what = format!(
+        "GET tells the length {:?}: clients that need it before the bytes (mounts, downloads in parts, progress bars) fail or read all at once",
+        reply.header("content-length").unwrap_or("none")
+    );
+    let change = "let the proxy pass answers with their Content-Length and not in chunks: no filter of bodies, no compression, HTTP/1.1 to \
+                  the server";
+    Ok((reply.header("content-length") != Some(&length))
+        .then(|| Finding::error("length-dropped", what, change)))
 }
 
 fn body_limit(session: &Session, key: &str) -> Checked {
