@@ -1,5 +1,8 @@
 //! Conversion of the store's errors to S3 errors. Details for the operator go to the log, under the request id.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use crate::base::limits::PUT_SIZE_MAX_BYTES;
 use crate::s3::{Call, ErrorCode, RequestId, S3Error};
 use crate::store::StoreError;
@@ -121,8 +124,10 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
         StoreError::ReadOnly(_) | StoreError::Closed => ErrorCode::ServiceUnavailable,
         StoreError::Corrupt(_) | StoreError::Io(_) => ErrorCode::InternalError,
     };
-    if code.status() >= 500 {
-        log::error!("request {id}: {error}");
+    match error {
+        StoreError::DiskFull | StoreError::IndexFull { .. } => warn_of_full(error, id),
+        _ if code.status() >= 500 => log::error!("request {id}: {error}"),
+        _ => {}
     }
     match error {
         StoreError::IndexFull { .. } => S3Error::new(code).message(INDEX_FULL),
@@ -138,6 +143,23 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
         StoreError::InvalidBucketState => S3Error::new(code).message(LOCK_NEEDS_VERSIONS),
         _ => S3Error::new(code),
     }
+}
+
+/// How long refusals for lack of space are not logged after one was.
+const FULL_QUIET: Duration = Duration::from_secs(60);
+
+/// Warns of a refusal for lack of space, if none was logged for a while. Each put is one while the disk is full.
+fn warn_of_full(error: &StoreError, id: &RequestId) {
+    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if is_due(*last, Instant::now()) {
+        *last = Some(Instant::now());
+        log::warn!("request {id}: {error}; further ones are not logged for {} s", FULL_QUIET.as_secs());
+    }
+}
+
+fn is_due(last: Option<Instant>, now: Instant) -> bool {
+    last.is_none_or(|last| now.saturating_duration_since(last) >= FULL_QUIET)
 }
 
 #[cfg(test)]
@@ -161,6 +183,13 @@ mod tests {
         assert_eq!(status(&StoreError::ReadOnly("why".to_owned())), 503);
         assert_eq!(status(&StoreError::Closed), 503);
         assert_eq!(status(&StoreError::Exhausted("why".to_owned())), 503);
+    }
+
+    #[test]
+    fn a_full_disk_is_logged_from_time_to_time() {
+        let now = Instant::now();
+        assert!(is_due(None, now) && is_due(Some(now), now + FULL_QUIET));
+        assert!(!is_due(Some(now), now) && !is_due(Some(now), now + FULL_QUIET / 2));
     }
 
     #[test]

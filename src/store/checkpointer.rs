@@ -154,7 +154,7 @@ fn is_worth_it(shared: &SharedStore, wanted: &RoomRequest) -> Result<bool, LogEr
     let reserve = shared.segments.reserve();
     let checkpoint = reserve.checkpoint_bytes();
     let given_back = obsolete_bytes(shared)?.saturating_sub(checkpoint);
-    let free = shared.fs.space()?.free_bytes + given_back;
+    let free = shared.segments.free_bytes()? + given_back;
     let enough = free >= reserve.bytes_kept_free(wanted.claim).saturating_add(wanted.bytes);
     Ok(enough && (wanted.claim == SpaceClaim::Removal || given_back >= checkpoint / WORTH_SHARE))
 }
@@ -231,10 +231,10 @@ fn feed(index: &Index, writer: &mut CheckpointWriter<'_>) -> Result<(), LogError
 
 /// Fails if there is no space for a checkpoint, even after the older one is removed.
 fn ensure_room(shared: &SharedStore, len: u64) -> Result<(), LogError> {
-    if shared.fs.space()?.free_bytes < len {
+    if shared.segments.free_bytes()? < len {
         drop_older_generation(shared)?;
     }
-    let free = shared.fs.space()?.free_bytes;
+    let free = shared.segments.free_bytes()?;
     if free >= len {
         return Ok(());
     }

@@ -317,14 +317,25 @@ impl SharedStore {
 
     /// The free bytes of the file system that a claim may use.
     pub(super) fn room(&self, claim: SpaceClaim) -> Result<u64, LogError> {
-        Ok(self.segments.reserve().room(self.fs.space()?.free_bytes, claim))
+        Ok(self.segments.reserve().room(self.segments.free_bytes()?, claim))
     }
 
     /// Whether a claim may use less than `bytes` bytes, or not even keep its reserve.
     pub(super) fn lacks_room(&self, claim: SpaceClaim, bytes: u64) -> Result<bool, LogError> {
-        let (reserve, free_bytes) = (self.segments.reserve(), self.fs.space()?.free_bytes);
+        let reserve = self.segments.reserve();
+        let free_bytes = self.segments.free_bytes()?;
         let lacks_reserve = free_bytes < reserve.bytes_kept_free(claim).saturating_add(bytes);
         Ok(lacks_reserve || reserve.room(free_bytes, claim) < bytes)
+    }
+
+    /// Whether a small put would be refused for lack of space, by the same checks, or the file system does not tell.
+    fn refuses_puts(&self) -> bool {
+        if self.lacks_room(SpaceClaim::Growth, SMALL_PUT_BYTES).unwrap_or(true) {
+            return true;
+        }
+        // A store that takes no writes is not tried.
+        self.check_writable().is_ok()
+            && self.segments.refuses_growth().map_err(|error| self.write_failed(error)).unwrap_or(true)
     }
 
     /// Asks the maintenance to reclaim space, after a write was refused for lack of it.
@@ -365,7 +376,7 @@ impl SharedStore {
             disk: self.fs.space().ok().map(|space| (space.free_bytes, space.total_bytes)),
             newest_checkpoint: *self.newest_checkpoint.lock().expect(NOT_POISONED),
             replay_time: self.backlog.replay_time(),
-            disk_full: self.lacks_room(SpaceClaim::Growth, SMALL_PUT_BYTES).unwrap_or(true),
+            disk_full: self.refuses_puts(),
             stopped_thread: self.stopped_thread.get().copied(),
             live_bytes: index.liveness().total(),
             segments: self.segments.count(),

@@ -34,6 +34,8 @@ pub(super) struct SimDisk {
     pub(super) capacity: u64,
     /// Whether space is allocated at a sync, and cannot be preallocated.
     pub(super) allocates_at_sync: bool,
+    /// Whether no file can be created for lack of inodes.
+    pub(super) lacks_inodes: bool,
     directories: BTreeMap<String, Directory>,
     files: BTreeMap<FileId, Inode>,
     files_made: u64,
@@ -50,6 +52,7 @@ impl SimDisk {
             plan: FaultPlan::default(),
             capacity,
             allocates_at_sync: false,
+            lacks_inodes: false,
             directories: BTreeMap::from([(String::new(), Directory::default())]),
             files: BTreeMap::new(),
             files_made: 0,
@@ -86,6 +89,7 @@ impl SimDisk {
             files_made: self.files_made,
             now: self.now,
             allocates_at_sync: self.allocates_at_sync,
+            lacks_inodes: self.lacks_inodes,
             ..Self::new(self.capacity)
         };
         disk.forget_unreachable();
@@ -134,6 +138,9 @@ impl SimDisk {
         self.directory(split(path).0)?;
         self.begin(OpKind::Create, path, 0, 0)?;
         self.check_free()?;
+        if self.lacks_inodes {
+            return Err(full());
+        }
         self.files_made += 1;
         let made = Inode { image: Arc::new(FileImage::new()), unreadable: Vec::new(), handles: 0 };
         self.files.insert(self.files_made, made);

@@ -169,6 +169,16 @@ impl SimFs {
         self.shared.disk().capacity = bytes;
     }
 
+    /// Whether the disk has no inode left: no file can be created.
+    pub fn lack_inodes(&self, lacks: bool) {
+        self.shared.disk().lacks_inodes = lacks;
+    }
+
+    /// Whether asking for the free space fails.
+    pub fn hide_space(&self, hides: bool) {
+        self.shared.disk().plan.hides_space = hides;
+    }
+
     /// The number of operations since the disk was created, without reads, lists, opens and locks.
     pub fn operations(&self) -> u64 {
         self.shared.disk().plan.operations()
@@ -346,6 +356,9 @@ impl Fs for SimFs {
 
     fn space(&self) -> io::Result<Space> {
         self.with("", |disk| {
+            if disk.plan.hides_space {
+                return Err(io::Error::other("the disk does not tell its space"));
+            }
             Ok(Space { free_bytes: disk.capacity.saturating_sub(disk.used()), total_bytes: disk.capacity })
         })
     }

@@ -15,6 +15,31 @@ impl Segments {
     /// # Errors
     /// [`LogError::DiskFull`] when the file system has too little space left.
     pub fn allocate(&self, head: WriteHead, len: u64) -> Result<Allocation, LogError> {
+        let outcome = self.allocate_in(head, len);
+        self.full[head as usize].store(matches!(outcome, Err(LogError::DiskFull(_))), Ordering::Relaxed);
+        outcome
+    }
+
+    /// Whether a head that was refused space would be refused it still. Without such a refusal nothing is tried: a small put knows no
+    /// other way to learn what the file system lacks, such as inodes, or space by a quota of its own.
+    ///
+    /// # Errors
+    /// Those of [`Segments::allocate`] but for a full disk.
+    pub fn refuses_growth(&self) -> Result<bool, LogError> {
+        for head in [WriteHead::Small, WriteHead::Large] {
+            if !self.full[head as usize].load(Ordering::Relaxed) {
+                continue;
+            }
+            match self.allocate(head, PAGE_BYTES) {
+                Ok(allocation) => self.release_unused(head, &allocation, 0),
+                Err(LogError::DiskFull(_)) => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    fn allocate_in(&self, head: WriteHead, len: u64) -> Result<Allocation, LogError> {
         let mut state = self.active.head(head);
         if state.as_ref().is_none_or(|active| active.end + len > self.options.segment_max_bytes) {
             self.check_free(head, PAGE_BYTES)?;
@@ -49,6 +74,25 @@ impl Segments {
     /// Of the disk.
     pub fn roll(&self, head: WriteHead) -> Result<(), LogError> {
         self.roll_to_new(head, &mut self.active.head(head))
+    }
+
+    /// Moves the write heads on from active segments that `is_due` selects by id. A head stays where there is no space for a new segment, not
+    /// even an inode: it can go on in the old one, but not without any.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn replace(&self, is_due: impl Fn(u64) -> bool) -> Result<(), LogError> {
+        for head in WriteHead::ALL {
+            let mut state = self.active.head(head);
+            if !state.as_ref().is_some_and(|active| is_due(active.segment.id)) {
+                continue;
+            }
+            match self.roll_to_new(head, &mut state) {
+                Ok(()) | Err(LogError::DiskFull(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Retires the active segments that `is_due` selects by id; the next allocation is in a new segment.

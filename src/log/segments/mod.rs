@@ -98,6 +98,8 @@ pub struct Segments {
     known: RwLock<BTreeMap<u64, Arc<SegmentEntry>>>,
     cache: SegmentCache,
     active: ActiveSegments,
+    /// The heads whose last allocation was refused for lack of space.
+    full: [AtomicBool; WriteHead::ALL.len()],
     /// Immutable segments that may lack a footer: left by an earlier run, or because the disk was full.
     unsealed: Mutex<BTreeSet<u64>>,
     damage: Vec<Damage>,
@@ -128,6 +130,7 @@ impl Segments {
             known: RwLock::new(ids.iter().map(|id| (*id, Arc::default())).collect()),
             cache: SegmentCache::new(options.open_max),
             active: ActiveSegments::default(),
+            full: Default::default(),
             unsealed: Mutex::new(ids.into_iter().collect()),
             damage: Vec::new(),
         };

@@ -69,7 +69,15 @@ impl Segments {
     /// # Errors
     /// Of the disk.
     pub fn available_bytes(&self, head: WriteHead) -> Result<u64, LogError> {
-        Ok(self.reserve.room(self.fs.space()?.free_bytes, head.claim()))
+        Ok(self.reserve.room(self.free_bytes()?, head.claim()))
+    }
+
+    /// Bytes that are free on the file system.
+    ///
+    /// # Errors
+    /// [`LogError::Exhausted`] if it does not tell. Nothing was written, so that the disk is as it was.
+    pub fn free_bytes(&self) -> Result<u64, LogError> {
+        self.fs.space().map(|space| space.free_bytes).map_err(LogError::Exhausted)
     }
 
     /// Preallocates `len` bytes: a whole step if the disk has the space, else the exact need.
@@ -106,7 +114,7 @@ impl Segments {
     }
 
     pub(super) fn check_free(&self, head: WriteHead, bytes: u64) -> Result<(), LogError> {
-        let free_bytes = self.fs.space()?.free_bytes;
+        let free_bytes = self.free_bytes()?;
         let room = self.reserve.room(free_bytes, head.claim());
         if room < bytes {
             let what = format!("{free_bytes} bytes are free, of which {room} may be taken");

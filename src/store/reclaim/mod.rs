@@ -288,7 +288,8 @@ impl ReclaimRun<'_> {
 
     /// Whether little is free, or less than the dead bytes that half-dead active segments hold.
     fn room_is_short(&self) -> Result<bool, LogError> {
-        let near = self.shared.options.segment_max_bytes.min(self.shared.fs.space()?.total_bytes / 16);
+        let total_bytes = self.shared.fs.space().map_err(LogError::Exhausted)?.total_bytes;
+        let near = self.shared.options.segment_max_bytes.min(total_bytes / 16);
         let active = self.shared.segments.active_segments();
         let held = active.into_iter().filter_map(|id| self.dead_if_half_dead(id)).sum();
         self.shared.lacks_room(SpaceClaim::Growth, near.max(held))
@@ -297,7 +298,10 @@ impl ReclaimRun<'_> {
     /// Lets the write heads leave segments of which half is dead, since the space of an active segment cannot be
     /// reclaimed.
     fn retire_half_dead(&self) {
-        self.shared.segments.retire(|id| self.dead_if_half_dead(id).is_some());
+        let replaced = self.shared.segments.replace(|id| self.dead_if_half_dead(id).is_some());
+        if let Err(error) = replaced {
+            self.shared.write_failed(error);
+        }
     }
 
     /// The dead bytes of a segment of which at least half is dead, unless they are few.

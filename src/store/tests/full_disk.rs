@@ -357,3 +357,66 @@ fn of_two_checkpoints_the_older_one_goes_where_room_is_short_and_the_newer_one_i
         }
     }
 }
+
+#[test]
+fn without_inodes_the_store_says_that_the_disk_is_full_until_there_are_some() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    for len in [1_000, 300_000] {
+        store.shared.segments.retire(|_| true);
+        fs.lack_inodes(true);
+        assert_eq!(put(&store, "b", "k", &bytes(1, len)), Err(StoreError::DiskFull));
+        let health = store.health();
+        assert!(
+            health.disk_full && health.disk.unwrap().0 > MIB,
+            "there are free bytes, and every put of {len} fails"
+        );
+        assert_eq!((health.read_only, store.health().disk_full), (None, true));
+        fs.lack_inodes(false);
+        assert!(!store.health().disk_full);
+        put(&store, "b", "k", &bytes(1, len)).unwrap();
+        assert!(!store.health().disk_full);
+    }
+}
+
+#[test]
+fn a_file_system_that_does_not_tell_its_space_holds_writes_up_and_does_not_end_them() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    for len in [1_000, 300_000] {
+        store.shared.segments.retire(|_| true);
+        fs.hide_space(true);
+        let refused = put(&store, "b", "k", &bytes(1, len));
+        assert!(matches!(refused, Err(StoreError::Exhausted(_))), "{refused:?}");
+        let health = store.health();
+        assert!(health.disk_full && health.disk.is_none());
+        assert_eq!(health.read_only, None);
+        fs.hide_space(false);
+        put(&store, "b", "k", &bytes(2, len)).unwrap();
+        assert_eq!((store.health().disk_full, get(&store, "b", "k").unwrap()), (false, bytes(2, len)));
+    }
+}
+
+#[test]
+fn without_inodes_the_segments_at_hand_are_written_on() {
+    let fs = SimFs::new();
+    let store = open(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    for len in [1_000, 300_000] {
+        put(&store, "b", &format!("{len}"), &bytes(1, len)).unwrap();
+        delete(&store, "b", &format!("{len}"), Selector::Current).unwrap();
+    }
+    fs.lack_inodes(true);
+    let before = store.shared.segments.active_segments();
+    store.shared.segments.replace(|_| true).unwrap();
+    assert_eq!(store.shared.segments.active_segments(), before);
+    for len in [1_000, 300_000] {
+        put(&store, "b", "k", &bytes(2, len)).unwrap();
+        assert_eq!(get(&store, "b", "k").unwrap(), bytes(2, len));
+    }
+    fs.lack_inodes(false);
+    store.shared.segments.replace(|_| true).unwrap();
+    assert!(store.shared.segments.active_segments().iter().all(|id| !before.contains(id)));
+}
