@@ -68,7 +68,9 @@ pub use parcel::{
 };
 pub use plain_version::PlainVersion;
 pub use reclaim::{HoleVerdict, MoveVerdict, ReclaimState, SegmentVerdict};
-pub use reign::{Claim, Cut, Floor, LogPosition, ReturnPoint, Root, RootId, SignOfLife, TakeoverWish};
+pub use reign::{
+    Claim, Cut, Floor, LogPosition, ParcelId, ReturnPoint, Root, RootId, SignOfLife, TakeoverWish,
+};
 pub use remote_copy::{CopyPhase, RemoteCopy};
 pub use remote_mark::RemoteMark;
 pub use scrub::{BadExtent, ExtentOwner, ExtentOwnerKind, ScrubState};

@@ -15,6 +15,7 @@ mod write_head;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -103,6 +104,10 @@ pub struct Segments {
     /// Immutable segments that may lack a footer: left by an earlier run, or because the disk was full.
     unsealed: Mutex<BTreeSet<u64>>,
     damage: Vec<Damage>,
+    /// The first id that was not given at the opening.
+    first_new: u64,
+    /// The segments that are appended to again, and where.
+    resumed: BTreeMap<u64, u64>,
 }
 
 impl Segments {
@@ -119,6 +124,7 @@ impl Segments {
         options: SegmentOptions,
     ) -> Result<Self, LogError> {
         let ids = list_numbers(fs.as_ref(), FileKind::Segment)?;
+        let first_new = ids.last().map_or(1, |id| id + 1);
         let mut segments = Self {
             fs,
             relocation_fs,
@@ -126,13 +132,15 @@ impl Segments {
             store,
             options,
             reserve: Reserve::new(options.keep_free_bytes),
-            next_id: AtomicU64::new(ids.last().map_or(1, |id| id + 1)),
+            next_id: AtomicU64::new(first_new),
             known: RwLock::new(ids.iter().map(|id| (*id, Arc::default())).collect()),
             cache: SegmentCache::new(options.open_max),
             active: ActiveSegments::default(),
             full: Default::default(),
             unsealed: Mutex::new(ids.into_iter().collect()),
             damage: Vec::new(),
+            first_new,
+            resumed: BTreeMap::new(),
         };
         segments.resume()?;
         Ok(segments)
@@ -156,6 +164,12 @@ impl Segments {
     /// The ids of all segments, ascending.
     pub fn ids(&self) -> Vec<u64> {
         self.known.read().expect("no thread panics while it holds the lock").keys().copied().collect()
+    }
+
+    /// The bytes of segments that were there at the opening, as ranges that nothing is written to any more.
+    pub fn found(&self) -> Vec<(u64, Range<u64>)> {
+        let found = self.ids().into_iter().filter(|id| *id < self.first_new);
+        found.map(|id| (id, 0..self.resumed.get(&id).copied().unwrap_or(u64::MAX))).collect()
     }
 
     /// The number of segments.

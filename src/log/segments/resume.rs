@@ -27,6 +27,7 @@ impl Segments {
             }
             let head = heads.next().expect("there are no more segments here than heads");
             let file = self.fs_of(head).open(&segment.path())?;
+            self.resumed.insert(id, page_ceil(len));
             let active = ActiveSegment::new(Arc::new(Segment { id, file }), page_ceil(len));
             *self.active.head(head) = Some(active);
             self.unsealed.lock().expect("no thread panics while it holds the lock").remove(&id);

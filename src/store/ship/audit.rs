@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::chain::{Chain, RemoteLog, ShipError, line};
+use super::chain::{Chain, ParcelRun, RemoteLog, ShipError, line};
 use super::reign::newest_reign;
 use super::restore::store_of;
 use super::root_copies::copies_at;
 use crate::base::Timestamp;
-use crate::format::{CopyPhase, Cut, Entry, Parcel, RemoteCopy, Root, SignOfLife};
+use crate::format::{CopyPhase, Cut, Entry, Parcel, ParcelId, RemoteCopy, Root, SignOfLife};
 use crate::remote::{Remote, RemoteObject};
 use crate::store::remote_request::PATIENCE;
 
@@ -143,10 +143,9 @@ impl<'r> Comparison<'r> {
         named.extend(names(&copies_at(self.log, &self.whole.root)?));
         let newest = Chain::from_root(self.newest, &self.whole);
         let (heads, _) = self.log.heads(&newest, None)?;
-        let Root { epoch, first, after, .. } = self.newest;
-        let base = (first..=after).map(|counter| (epoch, counter));
-        let tail = heads.iter().map(|head| (head.epoch, head.counter));
-        for (epoch, counter) in base.chain(tail) {
+        let tail = heads.iter().map(|head| ParcelId { epoch: head.epoch, counter: head.counter });
+        let base = self.log.parcels_before(&self.newest)?.into_iter().flat_map(ParcelRun::ids);
+        for ParcelId { epoch, counter } in base.chain(tail) {
             let name = Parcel::name(epoch, counter);
             if !self.listed.contains_key(&name) && self.is_gone(&name)? {
                 self.audit.missing.push((name, "it is not there"));

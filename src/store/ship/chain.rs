@@ -1,17 +1,20 @@
 //! Reading the log on a remote (data-format.md, section 17): the newest cut, the newest root that it adopts, and the parcels after it.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use thiserror::Error;
 
 use crate::base::Timestamp;
+use crate::base::limits::MIB;
 use crate::format::{
-    Claim, Cut, Decoded, Floor, LogPosition, PARCEL_MAX_BYTES, Parcel, ParcelHead, ParcelPiece, Root,
-    SEALED_LINE_MAX_BYTES, StoreId,
+    Claim, Cut, Decoded, Floor, LogPosition, PARCEL_MAX_BYTES, Parcel, ParcelHead, ParcelId, ParcelPiece,
+    Root, SEALED_LINE_MAX_BYTES, StoreId,
 };
-use crate::remote::{Remote, RemoteError, RemoteObject};
+use crate::remote::{ObjectPart, Remote, RemoteError, RemoteObject};
 use crate::store::remote_request::{PATIENCE, patience};
 
+/// Bytes that one request fetches of a parcel: the whole of most.
+const START_BYTES: u64 = MIB;
 /// Names on a full page of a listing.
 const PAGE_LEN: usize = 1000;
 
@@ -89,6 +92,24 @@ pub(super) struct Chain {
     reigns: Vec<(u64, Option<Cut>)>,
 }
 
+/// Parcels of one reign.
+#[derive(Debug, Clone)]
+pub(super) struct ParcelRun {
+    epoch: u64,
+    counters: RangeInclusive<u64>,
+}
+
+impl ParcelRun {
+    /// Their number.
+    pub(super) fn count(&self) -> u64 {
+        (self.counters.end() + 1).saturating_sub(*self.counters.start())
+    }
+
+    pub(super) fn ids(self) -> impl Iterator<Item = ParcelId> {
+        self.counters.map(move |counter| ParcelId { epoch: self.epoch, counter })
+    }
+}
+
 /// The log on a remote.
 #[derive(Clone, Copy)]
 pub(super) struct RemoteLog<'r> {
@@ -101,6 +122,15 @@ impl Chain {
     pub(super) fn from_root(root: Root, whole: &Self) -> Self {
         let reigns = whole.reigns.iter().filter(|(epoch, _)| *epoch >= root.epoch);
         Self { root, reigns: reigns.copied().collect() }
+    }
+
+    /// The number of parcels after the root in reigns that a later one has adopted.
+    pub(super) fn adopted_parcels(&self) -> u64 {
+        let last = |(epoch, cut): &(u64, Option<Cut>)| {
+            let before = if *epoch == self.root.epoch { self.root.after } else { 0 };
+            cut.map_or(0, |cut| cut.last.saturating_sub(before))
+        };
+        self.reigns.iter().map(last).fold(0, u64::saturating_add)
     }
 
     /// Whether a parcel belongs to the log of the chain, or comes before it.
@@ -139,6 +169,27 @@ impl RemoteLog<'_> {
             newest += 1;
         }
         Ok(newest)
+    }
+
+    /// The parcels with bytes that the checkpoint of a root needs, in order. They may begin in a reign that its own has adopted.
+    pub(super) fn parcels_before(&self, root: &Root) -> Result<Vec<ParcelRun>, ShipError> {
+        let mut runs = Vec::new();
+        let mut epoch = root.epoch;
+        let mut last = root.after;
+        while epoch > root.first.epoch {
+            runs.push(ParcelRun { epoch, counters: 1..=last });
+            let cut = self.cut(epoch)?;
+            let cut = cut.ok_or_else(|| ShipError::damaged(Cut::name(epoch), &"a root needs it"))?;
+            epoch = cut.former;
+            last = cut.last;
+        }
+        if epoch != root.first.epoch {
+            let name = Root::name(root.epoch, root.number);
+            return Err(ShipError::damaged(name, &"its first parcel is of a reign that was not adopted"));
+        }
+        runs.push(ParcelRun { epoch, counters: root.first.counter..=last });
+        runs.reverse();
+        Ok(runs)
     }
 
     /// Whether there is a claim of that epoch.
@@ -239,15 +290,31 @@ impl RemoteLog<'_> {
 
     /// A whole parcel, if it is there.
     pub(super) fn find_parcel(&self, epoch: u64, counter: u64) -> Result<Option<Parcel>, ShipError> {
+        self.find_parcel_but(epoch, counter, &|_| false).map(|found| found.and_then(|(_, parcel)| parcel))
+    }
+
+    /// The head of a parcel, if it is there, and the parcel, unless `skips` its head. A parcel that is not long takes one request.
+    pub(super) fn find_parcel_but(
+        &self,
+        epoch: u64,
+        counter: u64,
+        skips: &dyn Fn(&ParcelHead) -> bool,
+    ) -> Result<Option<(ParcelHead, Option<Parcel>)>, ShipError> {
         let name = Parcel::name(epoch, counter);
-        let Some(bytes) = object(self.remote, &name, PARCEL_MAX_BYTES)? else { return Ok(None) };
+        let Some(start) = start_of_object(self.remote, &name)? else { return Ok(None) };
+        let head = start.bytes.get(..ParcelHead::BYTES).unwrap_or(&start.bytes);
+        let head =
+            ParcelHead::decode(&self.store, head).map_err(|error| ShipError::damaged(&name, &error))?;
+        if (head.epoch, head.counter) != (epoch, counter) {
+            return Err(ShipError::damaged(name, &"it is another parcel"));
+        }
+        if skips(&head) {
+            return Ok(Some((head, None)));
+        }
+        let bytes = rest_of_object(self.remote, &name, start, PARCEL_MAX_BYTES)?;
         let parcel =
             Parcel::decode(&self.store, &bytes).map_err(|error| ShipError::damaged(&name, &error))?;
-        if (parcel.head.epoch, parcel.head.counter) == (epoch, counter) {
-            Ok(Some(parcel))
-        } else {
-            Err(ShipError::damaged(name, &"it is another parcel"))
-        }
+        Ok(Some((head, Some(parcel))))
     }
 
     /// The bytes of a piece that is an object of its own.
@@ -369,14 +436,29 @@ pub(super) fn line<T>(
     decode(&part.bytes).map(Some).map_err(|error| ShipError::damaged(name, &error))
 }
 
-/// A whole object of at most `most` bytes.
-fn object(remote: &dyn Remote, name: &str, most: u64) -> Result<Option<Vec<u8>>, ShipError> {
-    let failed = |error| ShipError::Remote { name: name.to_owned(), error };
-    let Some(found) = remote.head(name, PATIENCE).map_err(failed)? else { return Ok(None) };
-    if found.length == 0 || found.length > most {
-        return Err(ShipError::damaged(name, &format!("it has {} bytes", found.length)));
+/// The first bytes of an object: all of it, unless it is long.
+fn start_of_object(remote: &dyn Remote, name: &str) -> Result<Option<ObjectPart>, ShipError> {
+    match remote.get_part(name, 0..START_BYTES, PATIENCE) {
+        Err(RemoteError::Missing) => Ok(None),
+        found => found.map(Some).map_err(|error| ShipError::of_object(name, error)),
     }
-    get(remote, name, 0..found.length).map(Some)
+}
+
+/// A whole object of at most `most` bytes, whose first bytes are here.
+fn rest_of_object(
+    remote: &dyn Remote,
+    name: &str,
+    start: ObjectPart,
+    most: u64,
+) -> Result<Vec<u8>, ShipError> {
+    let ObjectPart { mut bytes, object_length } = start;
+    if object_length == 0 || object_length > most {
+        return Err(ShipError::damaged(name, &format!("it has {object_length} bytes")));
+    }
+    if (bytes.len() as u64) < object_length {
+        bytes.extend(get(remote, name, bytes.len() as u64..object_length)?);
+    }
+    Ok(bytes)
 }
 
 /// Bytes of an object.

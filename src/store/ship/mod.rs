@@ -1,6 +1,6 @@
 //! The log on the remote: another host takes over from there, or a new one restores it.
 //!
-//! A reign begins with a look whether the directory has the whole log, a claim, the cut, the bytes of all segments that the remote does not have, a checkpoint and a root. From then on
+//! A reign begins with a look whether the directory has the whole log, a claim, and the cut. From then on
 //! parcels follow, one at a time: groups as they are in the log, with the bytes that their entries name for the first time. After each
 //! parcel the next claim is looked for: where there is one, another host takes over, and this store takes no more writes. It claims again
 //! where the cut of that host does not come.
@@ -60,9 +60,10 @@ use crate::store::remote_request::PATIENCE;
 use crate::store::shared::{LogShipping, SharedStore};
 use crate::store::{ReadOnlyReason, Store, StoreError};
 use chain::{RemoteLog, line};
+use parcel_builder::ShippedSegments;
 use reign::ClaimedReign;
 use retention::Retention;
-use shipper::Reign;
+use shipper::{AdoptedRoot, Reign};
 use standby::TakenOver;
 use wishes::KnownWishes;
 
@@ -135,6 +136,8 @@ pub(super) struct Ship {
     remote: Arc<dyn Remote>,
     options: ShipOptions,
     state: Mutex<ReignStage>,
+    /// What an earlier reign of this process has shipped.
+    kept: Mutex<Option<ShippedSegments>>,
     /// The groups up to this one are on the remote in this reign; 0 before it has begun.
     shipped: AtomicU64,
     epoch: AtomicU64,
@@ -199,6 +202,7 @@ impl Ship {
             remote,
             options,
             state: Mutex::default(),
+            kept: Mutex::default(),
             shipped: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             caught_up: AtomicU64::new(now.as_millis()),
@@ -223,6 +227,15 @@ impl Ship {
 
     fn lock(&self) -> MutexGuard<'_, ReignStage> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the reign has to put a root before anything is written.
+    fn needs_root(&self) -> bool {
+        matches!(&*self.lock(), ReignStage::Reigning(reign) if reign.needs_root())
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<ShippedSegments>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn log<'r>(&'r self, shared: &SharedStore) -> RemoteLog<'r> {
@@ -271,6 +284,10 @@ impl Ship {
                 Err(StoreError::ReadOnly(why))
             }
             Err(ReignError::Overtaken(LaterClaim { epoch, newest, since })) => {
+                // What was shipped is needed again if this store claims again.
+                if let ReignStage::Reigning(reign) = std::mem::take(state) {
+                    *self.kept() = reign.into_shipped();
+                }
                 *state = ReignStage::Overtaken(LaterClaim { epoch, newest, since });
                 self.epoch.store(0, Ordering::Release);
                 log::warn!(
@@ -278,7 +295,13 @@ impl Ship {
                 );
                 Err(StoreError::RemoteUnavailable(waits_for_cut(newest)))
             }
-            // What of the bytes is shipped is not known any more: the next reign begins with all of them.
+            Err(ReignError::NeedsRoot(why)) => {
+                self.epoch.store(0, Ordering::Release);
+                log::warn!(
+                    "nothing is written until a new checkpoint is on the remote, since bytes are gone that it lacks: {why}"
+                );
+                Err(StoreError::RemoteUnavailable(why))
+            }
             Err(ReignError::Store(error)) => {
                 *state = ReignStage::Idle;
                 self.epoch.store(0, Ordering::Release);
@@ -346,6 +369,8 @@ fn waits_for_cut(claim: u64) -> String {
 
 /// Why a reign could not go on.
 enum ReignError {
+    /// Bytes that the remote lacks are gone here, too.
+    NeedsRoot(String),
     /// Another host has claimed a later one.
     Overtaken(LaterClaim),
     /// The remote did not take something; the next try has the same bytes.
@@ -392,7 +417,13 @@ impl Store {
         self.begin_reign(ship, entropy)?;
         let written = self.shipped_kinds();
         let published = self.shared.published().sequence;
-        ship.ship_through(&self.shared, published)?;
+        if let Err(error) = ship.ship_through(&self.shared, published) {
+            if !ship.needs_root() {
+                return Err(error);
+            }
+            self.begin_reign(ship, entropy)?;
+            ship.ship_through(&self.shared, published)?;
+        }
         ship.written_then.store(written, Ordering::Relaxed);
         ship.caught_up.store(self.shared.clock.now().as_millis(), Ordering::Relaxed);
         self.look_for_claim(ship)?;
@@ -558,8 +589,13 @@ impl Store {
         let reign = (&cut, claimed.nonce.clone());
         ship.signing.store(claimed.epoch, Ordering::Release);
         ship.signing_since.store(self.shared.clock.now().as_millis(), Ordering::Relaxed);
+        // The chain of a reign that goes back may have roots after its point.
+        let chain = if point.is_none() { log.chain(&cut)? } else { None };
+        let shipped = ship.kept().take();
+        let adopted =
+            chain.map(|chain| AdoptedRoot { root: chain.root, parcels: chain.adopted_parcels(), shipped });
         *state = ReignStage::Idle;
-        *state = ReignStage::Reigning(Box::new(Reign::new(&self.shared, reign, self.shared.published())?));
+        *state = ReignStage::Reigning(Box::new(Reign::new(&self.shared, reign, adopted)?));
         Ok(())
     }
 

@@ -9,8 +9,8 @@ use super::shipped_ranges::ShippedRanges;
 use crate::base::digest::Crc32;
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::format::{
-    CopyPhase, Entry, ExtentRef, Features, Group, LogPosition, PIECE_MAX_BYTES, Parcel, ParcelHead,
-    ParcelPiece, segment_path,
+    CopyPhase, Entry, ExtentRef, Features, Group, LogPosition, PIECE_MAX_BYTES, Parcel, ParcelHead, ParcelId,
+    ParcelPiece, Root, segment_path,
 };
 use crate::fs::File;
 use crate::index::Index;
@@ -31,8 +31,8 @@ const OBJECTS_MAX: u32 = 64;
 #[derive(Default)]
 pub(super) struct ShippedSegments {
     ranges: ShippedRanges,
-    /// The first parcel with bytes of each segment that is not among `remote`.
-    pub(super) first: BTreeMap<u64, u64>,
+    /// The first parcel with bytes of each segment that is not among `remote`; it may be one of an adopted reign.
+    pub(super) first: BTreeMap<u64, ParcelId>,
     /// The segments whose copies are complete by what was shipped.
     pub(super) remote: BTreeSet<u64>,
 }
@@ -44,16 +44,51 @@ impl ShippedSegments {
         Self { remote: remote.map(|(id, _)| id).collect(), ..Self::default() }
     }
 
-    /// Goes back to the place of a follower: the segments whose copies the groups up to `through` tell of are not known to be remote there.
-    pub(super) fn go_back(&mut self, mut follower: LogFollower, through: u64) -> Result<(), LogError> {
-        while let Some(followed) = follower.next(through)? {
-            for entry in &followed.group.entries {
+    /// Those of a reign that goes on from a root of an adopted one: the parcels after that have all bytes that the adopted groups name. What
+    /// lies in the segments that the opening found was named by these, or by groups after them, or never.
+    pub(super) fn adopted(index: &Index, segments: &Segments, root: &Root) -> Self {
+        let mut shipped = Self::of(index);
+        for (segment, range) in segments.found() {
+            // The header is shipped with the first bytes that a group names, and there may have been none.
+            shipped.ranges.add(segment, PAGE_BYTES..range.end);
+            shipped.first.insert(segment, root.first);
+        }
+        shipped
+    }
+
+    /// Goes back to the place of a follower: the bytes that the groups up to `through` name are not shipped, and the segments whose copies
+    /// they tell of are not known to be remote. Bytes that earlier groups name, too, are shipped once more.
+    pub(super) fn go_back(
+        &mut self,
+        shared: &SharedStore,
+        mut follower: LogFollower,
+        through: u64,
+    ) -> Result<(), LogError> {
+        while let Some(FollowedGroup { group, .. }) = follower.next(through)? {
+            if let Some(pack) = group.header.pack {
+                self.forget_range(pack.segment, pack.offset..pack.offset + u64::from(pack.len));
+            }
+            for entry in &group.entries {
                 if let Entry::RemoteSegment { segment, .. } = entry {
                     self.remote.remove(segment);
+                }
+                for extent in entry.extents() {
+                    match extent_range(shared, extent) {
+                        Ok(range) => self.forget_range(extent.segment, range),
+                        // Its bytes are gone, or damaged.
+                        Err(LogError::Damaged(_)) => self.ranges.forget(extent.segment),
+                        Err(error) => return Err(error),
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Forgets a range, and the header of the file, which comes with the first bytes.
+    fn forget_range(&mut self, segment: u64, range: Range<u64>) {
+        self.ranges.remove(segment, 0..PAGE_BYTES);
+        self.ranges.remove(segment, range);
     }
 
     /// Forgets the first parcels of segments that the remote has.
@@ -170,16 +205,15 @@ impl<'a> ParcelBuilder<'a> {
         if self.shipped.remote.contains(&extent.segment) {
             return Ok(());
         }
-        let segment = self.shared.segments.get(extent.segment)?;
-        let header = segment.extent(&self.shared.store, extent.offset)?;
-        self.add_range(extent.segment, extent.offset..extent.offset + header.extent_len())
+        self.add_range(extent.segment, extent_range(self.shared, extent)?)
     }
 
     fn add_range(&mut self, segment: u64, range: Range<u64>) -> Result<(), LogError> {
         if self.shipped.remote.contains(&segment) {
             return Ok(());
         }
-        self.shipped.first.entry(segment).or_insert(self.parcel.head.counter);
+        let ParcelHead { epoch, counter, .. } = self.parcel.head;
+        self.shipped.first.entry(segment).or_insert(ParcelId { epoch, counter });
         let open = self.shared.segments.get(segment)?;
         // The header of the file comes with its first bytes.
         for range in [0..PAGE_BYTES, range] {
@@ -226,6 +260,12 @@ impl<'a> ParcelBuilder<'a> {
         }
         Ok(())
     }
+}
+
+/// The bytes of an extent in its segment.
+fn extent_range(shared: &SharedStore, extent: &ExtentRef) -> Result<Range<u64>, LogError> {
+    let header = shared.segments.get(extent.segment)?.extent(&shared.store, extent.offset)?;
+    Ok(extent.offset..extent.offset + header.extent_len())
 }
 
 /// A parcel that is put until the remote has it: every try has the same bytes.

@@ -2,15 +2,15 @@
 
 use std::io;
 
-use super::chain::{Chain, RemoteLog, ShipError, disk, get, missing};
+use super::chain::{Chain, ParcelRun, RemoteLog, ShipError, disk, get, missing};
 use super::parcel_applier::{ParcelApplier, learn_copy};
 use super::reign::{NewestReign, RETURN_FILE, chain_at};
 use super::witness::{FoundEnd, check_end};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{Clock, Timestamp};
 use crate::format::{
-    Features, FileHeader, FileKind, Group, LogPosition, Parcel, ParcelHead, RETURN, RemoteMark, ReturnPoint,
-    StoreId, checkpoint_path, log_path,
+    Features, FileHeader, FileKind, Group, LogPosition, Parcel, ParcelHead, ParcelId, RETURN, RemoteMark,
+    ReturnPoint, StoreId, checkpoint_path, log_path,
 };
 use crate::fs::{File, Fs};
 use crate::log::{LogError, create_file, list_numbers, read_checkpoint, remove_unfinished, write_atomically};
@@ -176,9 +176,11 @@ impl Restore<'_> {
     ) -> Result<(), ShipError> {
         let root = self.chain.root;
         self.fetch_checkpoint()?;
-        let total = root.after + 1 - root.first + heads.len() as u64;
-        for counter in root.first..=root.after {
-            let parcel = self.log.parcel(root.epoch, counter)?;
+        let base = self.log.parcels_before(&root)?;
+        let runs = base.iter().map(ParcelRun::count);
+        let total = runs.fold(heads.len() as u64, u64::saturating_add);
+        for ParcelId { epoch, counter } in base.into_iter().flat_map(ParcelRun::ids) {
+            let parcel = self.log.parcel(epoch, counter)?;
             self.applier.write_pieces(&parcel)?;
             self.report.parcels += 1;
             progress(fetched(self.report.parcels, total));

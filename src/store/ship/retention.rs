@@ -64,6 +64,23 @@ struct DeleteBase {
     dropped: BTreeSet<String>,
 }
 
+/// The roots, the newest of which comes first, that go although they are younger than the base: those of more than a day ago, and of the
+/// others those that many parcels made due soon after another one.
+fn spare_roots(roots: &[Root], base: Option<Root>, (every, now): (Duration, Timestamp)) -> Vec<Root> {
+    let (mut spare, mut kept) = (Vec::new(), None);
+    for root in roots.iter().rev() {
+        let age = now.since(root.made);
+        let is_close = kept.is_some_and(|kept| root.made.since(kept) < every);
+        let may_go = !Root::is_lasting(root.number) && Some(*root) != base;
+        if may_go && (age >= SPARE_AFTER || is_close && age >= every) {
+            spare.push(*root);
+        } else {
+            kept = Some(root.made);
+        }
+    }
+    spare
+}
+
 /// An object that goes.
 struct DoomedObject {
     name: String,
@@ -166,10 +183,7 @@ impl Retention {
         ship.oldest.store(oldest.as_millis(), Ordering::Relaxed);
         let base = found.map(|chain| chain.root);
         // The newest root stays, so that a restore is short.
-        let spare = roots.into_iter().skip(1).filter(|root| {
-            !Root::is_lasting(root.number) && now.since(root.made) >= SPARE_AFTER && Some(*root) != base
-        });
-        self.spare = spare.collect();
+        self.spare = spare_roots(&roots[1.min(roots.len())..], base, (ship.options.root_every, now));
         let Some(root) = base.filter(|root| self.base.as_ref().is_none_or(|base| base.root != *root)) else {
             return Ok(());
         };
@@ -197,7 +211,7 @@ impl Retention {
         let passed = [
             ("root/", Root::name(root.epoch, root.number)),
             ("checkpoint/", root.checkpoint_name()),
-            ("log/", Parcel::name(root.epoch, root.first)),
+            ("log/", Parcel::name(root.first.epoch, root.first.counter)),
             ("floor/", Floor::name(self.epoch, self.floors)),
         ];
         let before = doomed.len();

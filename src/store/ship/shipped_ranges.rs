@@ -36,6 +36,26 @@ impl ShippedRanges {
         new
     }
 
+    /// Forgets a range.
+    pub(super) fn remove(&mut self, segment: u64, range: Range<u64>) {
+        let Some(ranges) = self.0.get_mut(&segment) else { return };
+        let touched: Vec<(u64, u64)> = ranges
+            .range(..range.end)
+            .rev()
+            .take_while(|(_, end)| **end > range.start)
+            .map(|(start, end)| (*start, *end))
+            .collect();
+        for (start, end) in touched {
+            ranges.remove(&start);
+            if start < range.start {
+                ranges.insert(start, range.start);
+            }
+            if end > range.end {
+                ranges.insert(range.end, end);
+            }
+        }
+    }
+
     /// Forgets a segment.
     pub(super) fn forget(&mut self, segment: u64) {
         self.0.remove(&segment);
@@ -60,6 +80,10 @@ mod tests {
             let wanted: Vec<u64> = (start..end).filter(|at| !known[*at as usize]).collect();
             assert_eq!(told, wanted);
             (start..end).for_each(|at| known[at as usize] = true);
+            let start = entropy.next_u64() % 180;
+            let end = start + entropy.next_u64() % 10;
+            ranges.remove(7, start..end);
+            (start..end).for_each(|at| known[at as usize] = false);
         }
         ranges.forget(7);
         assert_eq!(ranges.add(7, 1..2).len(), 1);

@@ -8,7 +8,8 @@ use super::chain::RemoteLog;
 use super::parcel_builder::{FrozenParcel, ParcelBuilder, ShippedSegments, put};
 use super::{FENCE_CHECK_INTERVAL, LaterClaim, ReignError, Ship};
 use crate::base::Timestamp;
-use crate::format::{Cut, FileKind, LogPosition, Root, checkpoint_path};
+use crate::base::limits::{KIB, MIB};
+use crate::format::{Cut, FileKind, LogPosition, ParcelId, Root, checkpoint_path};
 use crate::index::{Cursor, Index};
 use crate::log::{LogError, LogFollower, list_numbers};
 use crate::store::checkpointer;
@@ -21,22 +22,54 @@ const KEYS_AT_ONCE: usize = 256;
 /// Parcels of the own tail: to fill a directory again costs less than more of them.
 const TAIL_PARCELS_MAX: u64 = 32;
 
+/// A root is put after so many parcels, or so many bytes of them, unless a checkpoint is longer.
+const ROOT_AFTER_PARCELS: u64 = 256;
+const ROOT_AFTER_BYTES: u64 = 64 * MIB;
+/// A parcel costs a reader a request, which is worth so many bytes of a checkpoint.
+const PARCEL_IS_WORTH: u64 = 64 * KIB;
+
+/// The root of an adopted reign from which the log goes on.
+pub(super) struct AdoptedRoot {
+    pub(super) root: Root,
+    /// Parcels after it.
+    pub(super) parcels: u64,
+    /// What an earlier reign of this process has shipped.
+    pub(super) shipped: Option<ShippedSegments>,
+}
+
+/// Parcels that a reader of the newest root has to read.
+#[derive(Debug, Clone, Copy, Default)]
+struct ParcelVolume {
+    parcels: u64,
+    bytes: u64,
+}
+
+impl ParcelVolume {
+    /// Whether a root with a checkpoint of that length spares a reader more than it costs.
+    fn is_worth(self, checkpoint: u64) -> bool {
+        self.parcels >= ROOT_AFTER_PARCELS.max(checkpoint / PARCEL_IS_WORTH)
+            || self.bytes >= ROOT_AFTER_BYTES.max(checkpoint)
+    }
+}
+
 /// A reign that has begun.
 pub(super) struct Reign {
     epoch: u64,
     nonce: String,
     follower: LogFollower,
     shipped: ShippedSegments,
-    /// The last group that the own log had when the reign began; 0 once the groups up to it were shipped.
+    /// The last group that the own log had when the reign began; 0 once the groups up to it were shipped. Their bytes may be gone.
     tail: u64,
-    /// The index with bytes to be shipped at the beginning, and how far they are.
+    /// The index with bytes to be shipped before the first root, and how far they are.
     base: Option<(Arc<Index>, Cursor)>,
+    /// Whether nothing is written before a root is put: no adopted reign has one, or what the remote lacks is gone here, too.
+    needs_root: bool,
     /// The parcel that is on its way, and that every try puts.
     pending: Option<FrozenParcel>,
     /// The first parcel with bytes of segments that were not remote before the checkpoint of the next root.
-    root_first: u64,
+    root_first: ParcelId,
     /// Segments with bytes in earlier parcels are sealed when the next root is planned that may become a base.
-    sealed_before: u64,
+    sealed_before: ParcelId,
     /// The root that is on its way, likewise.
     pending_root: Option<Root>,
     next_counter: u64,
@@ -44,72 +77,102 @@ pub(super) struct Reign {
     ends: Vec<(u64, u64)>,
     roots: u64,
     last_root: Timestamp,
+    /// Parcels that were put since the last root, and their bytes; those of adopted reigns, too.
+    since_root: ParcelVolume,
     last_look: Timestamp,
 }
 
 impl Reign {
-    /// A reign whose cut is put. The groups that it does not adopt and its bytes have to follow.
+    /// A reign whose cut is put. Where an adopted reign has a root, the groups after the cut are what the remote lacks. Otherwise the bytes
+    /// of all segments have to follow, and a root, before anything is written.
     pub(super) fn new(
         shared: &SharedStore,
         (cut, nonce): (&Cut, String),
-        Published { index, sequence, .. }: Published,
+        adopted: Option<AdoptedRoot>,
     ) -> Result<Self, ReignError> {
+        let Published { index, sequence, .. } = shared.published();
         let from = if cut.former == 0 { sequence } else { cut.end.sequence };
         let failed = |error: LogError| ReignError::Store(shared.failed(error));
         let after = |sequence| LogFollower::after(shared.fs.clone(), shared.store, sequence).map_err(failed);
-        let mut shipped = ShippedSegments::of(&index);
-        shipped.go_back(after(from)?, sequence).map_err(failed)?;
-        let now = shared.clock.now();
+        let (needs_root, now) = (adopted.is_none(), shared.clock.now());
+        let own = ParcelId { epoch: cut.epoch, counter: 1 };
+        let (last_root, since_root, first) = match &adopted {
+            None => (now, ParcelVolume::default(), own),
+            Some(AdoptedRoot { root, parcels, .. }) => {
+                (root.made, ParcelVolume { parcels: *parcels, bytes: 0 }, root.first)
+            }
+        };
+        let mut shipped = match adopted {
+            None => ShippedSegments::of(&index),
+            Some(AdoptedRoot { shipped: Some(shipped), .. }) => shipped,
+            Some(AdoptedRoot { root, .. }) => ShippedSegments::adopted(&index, &shared.segments, &root),
+        };
+        shipped.go_back(shared, after(from)?, sequence).map_err(failed)?;
         Ok(Self {
             epoch: cut.epoch,
             nonce,
             follower: after(from)?,
             shipped,
             tail: sequence,
-            base: Some((index, Cursor::Start)),
+            base: needs_root.then_some((index, Cursor::Start)),
+            needs_root,
             pending: None,
-            root_first: 1,
-            sealed_before: 0,
+            root_first: first,
+            // Segments that were not sealed through the whole reign before hold up the deletes of parcels.
+            sealed_before: ParcelId { epoch: cut.former, counter: 0 },
             pending_root: None,
             next_counter: 1,
             ends: Vec::new(),
             roots: 0,
-            last_root: now,
+            last_root,
+            since_root,
             last_look: now,
         })
     }
 
-    /// Ships the bytes of all segments that the remote does not have, and the first root. Nothing is written meanwhile. After an error
-    /// of the remote another call goes on.
+    /// Begins where the adopted reign ends. Where there is no root to go on from, the bytes of all segments that the remote does not have
+    /// are shipped, and a root, and nothing is written meanwhile. After an error of the remote another call goes on.
     pub(super) fn begin(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
-        self.ship_tail(ship, shared)?;
-        self.ship_base(ship, shared)?;
-        let root = match self.pending_root {
-            Some(root) => root,
-            None => {
-                self.plan_root(shared);
-                checkpointer::write(shared).map_err(ReignError::Store)?;
-                self.freeze_root(shared, self.next_counter - 1)?
-            }
-        };
-        put_root(ship, shared, &root, &self.nonce)?;
-        self.root_was_put(&root);
-        let follower = LogFollower::after(shared.fs.clone(), shared.store, root.covered.sequence);
-        self.follower = follower.map_err(|error| ReignError::Store(shared.failed(error)))?;
+        if self.needs_root {
+            self.ship_tail(ship, shared)?;
+            self.ship_base(ship, shared)?;
+            let root = match self.pending_root {
+                Some(root) => root,
+                None => {
+                    self.plan_root(shared);
+                    checkpointer::write(shared).map_err(ReignError::Store)?;
+                    self.freeze_root(shared, self.next_counter - 1)?
+                }
+            };
+            put_root(ship, shared, &root, &self.nonce)?;
+            self.root_was_put(&root);
+            let follower = LogFollower::after(shared.fs.clone(), shared.store, root.covered.sequence);
+            self.follower = follower.map_err(|error| ReignError::Store(shared.failed(error)))?;
+            self.needs_root = false;
+        }
         self.look_for_claim(ship, shared)?;
-        ship.shipped.store(root.covered.sequence, Ordering::Release);
+        ship.shipped.store(self.follower.position().sequence, Ordering::Release);
         Ok(())
+    }
+
+    /// What was shipped, for a later reign of this process; `None` while bytes are on their way that only the next root makes a part of the log.
+    pub(super) fn into_shipped(self) -> Option<ShippedSegments> {
+        (!self.needs_root).then_some(self.shipped)
     }
 
     pub(super) fn epoch(&self) -> u64 {
         self.epoch
     }
 
+    pub(super) fn needs_root(&self) -> bool {
+        self.needs_root
+    }
+
     /// Ships groups up to `through`, and looks for the next claim after each parcel.
     pub(super) fn ship(&mut self, ship: &Ship, shared: &SharedStore, through: u64) -> Result<(), ReignError> {
         while !ship.has(through) {
             if self.pending.is_none() {
-                self.pending = self.build(shared, through)?;
+                self.pending = self.next_parcel(shared, through)?;
             }
             self.put_pending(ship, shared)?;
             // Without a new parcel this is the look that failed after the last one.
@@ -133,7 +196,10 @@ impl Reign {
 
     pub(super) fn is_root_due(&self, ship: &Ship, shared: &SharedStore) -> bool {
         let moved = self.ends.last().is_some_and(|(counter, _)| *counter + 1 == self.next_counter);
-        moved && shared.clock.now().since(self.last_root) >= ship.options.root_every
+        let is_old = shared.clock.now().since(self.last_root) >= ship.options.root_every;
+        // A checkpoint that is longer than what it spares a reader costs more than it is worth.
+        let checkpoint = shared.segments.reserve().checkpoint_bytes();
+        moved && (is_old || self.since_root.is_worth(checkpoint))
     }
 
     /// Notes the parcels that the next root needs. Its checkpoint is written after it.
@@ -144,9 +210,10 @@ impl Reign {
         // A segment that is written to for weeks would keep the parcels of all that time.
         if Root::is_lasting(self.roots + 1) {
             shared.segments.retire(|id| first.get(&id).is_some_and(|first| *first < self.sealed_before));
-            self.sealed_before = self.next_counter;
+            self.sealed_before = ParcelId { epoch: self.epoch, counter: self.next_counter };
         }
-        self.root_first = first.values().copied().min().unwrap_or(self.next_counter);
+        let next = ParcelId { epoch: self.epoch, counter: self.next_counter };
+        self.root_first = first.values().copied().min().unwrap_or(next);
     }
 
     /// Decides on the next root, which has the newest checkpoint. Every try puts the same one.
@@ -165,10 +232,11 @@ impl Reign {
             number: self.roots + 1,
             covered,
             checkpoint_length: file.map_err(|error| failed(error.into()))?,
-            first: self.root_first.min(after + 1),
+            first: self.root_first.min(ParcelId { epoch: self.epoch, counter: after + 1 }),
             after,
             made: shared.clock.now(),
         };
+        self.since_root = ParcelVolume::default();
         Ok(*self.pending_root.insert(root))
     }
 
@@ -196,6 +264,7 @@ impl Reign {
     fn ship_tail(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
         while self.tail > 0 {
             self.put_pending(ship, shared)?;
+            let before = self.follower.position().sequence;
             match self.try_build(shared, self.tail, true) {
                 Ok(Some(parcel)) if self.next_counter <= TAIL_PARCELS_MAX => self.pending = Some(parcel),
                 Ok(None) => self.tail = 0,
@@ -204,19 +273,19 @@ impl Reign {
                     log::info!(
                         "standbys have to be filled again: not all groups before the start are shipped: {why}"
                     );
-                    self.give_tail_up(shared)?;
+                    self.give_tail_up(shared, before)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn give_tail_up(&mut self, shared: &SharedStore) -> Result<(), ReignError> {
-        if let Some((index, _)) = &self.base {
-            self.shipped = ShippedSegments::of(index);
-        }
-        let follower = LogFollower::after(shared.fs.clone(), shared.store, self.tail);
-        self.follower = follower.map_err(|error| ReignError::Store(shared.failed(error)))?;
+    /// Goes on after the tail. What the groups after `before` name is in no parcel: one that was begun is not put.
+    fn give_tail_up(&mut self, shared: &SharedStore, before: u64) -> Result<(), ReignError> {
+        let failed = |error: LogError| ReignError::Store(shared.failed(error));
+        let after = |sequence| LogFollower::after(shared.fs.clone(), shared.store, sequence).map_err(failed);
+        self.shipped.go_back(shared, after(before)?, self.tail).map_err(failed)?;
+        self.follower = after(self.tail)?;
         self.tail = 0;
         Ok(())
     }
@@ -241,12 +310,32 @@ impl Reign {
         Ok(())
     }
 
-    /// The next parcel; `None` if there is no group up to `through`.
-    fn build(&mut self, shared: &SharedStore, through: u64) -> Result<Option<FrozenParcel>, ReignError> {
-        self.try_build(shared, through, false).map_err(|error| ReignError::Store(shared.failed(error)))
+    /// The next parcel; `None` if there is no group up to `through`. Where bytes of the groups are gone that this directory had before the reign,
+    /// only a root can make up for them.
+    fn next_parcel(
+        &mut self,
+        shared: &SharedStore,
+        through: u64,
+    ) -> Result<Option<FrozenParcel>, ReignError> {
+        if self.follower.position().sequence >= self.tail {
+            let built = self.try_build(shared, through, false);
+            return built.map_err(|error| ReignError::Store(shared.failed(error)));
+        }
+        let before = self.follower.position().sequence;
+        match self.try_build(shared, through.min(self.tail), true) {
+            Ok(parcel) => Ok(parcel),
+            Err(error) => {
+                let Published { index, sequence, .. } = shared.published();
+                self.base = Some((index, Cursor::Start));
+                self.needs_root = true;
+                self.tail = sequence;
+                self.give_tail_up(shared, before)?;
+                Err(ReignError::NeedsRoot(error.to_string()))
+            }
+        }
     }
 
-    /// As [`Reign::build`]; where the bytes are in doubt, they are read and verified first.
+    /// A parcel with the next groups; where their bytes are in doubt, they are read and verified first.
     fn try_build(
         &mut self,
         shared: &SharedStore,
@@ -274,6 +363,8 @@ impl Reign {
         let sent = parcel.put(to, &mut self.shipped, &self.nonce)?;
         ship.sent_bytes.fetch_add(sent, Ordering::Relaxed);
         ship.parcels.fetch_add(1, Ordering::Relaxed);
+        self.since_root.parcels += 1;
+        self.since_root.bytes += sent;
         self.ends.push((self.next_counter, parcel.head().end.sequence));
         self.shipped.forget_remote();
         self.next_counter += 1;

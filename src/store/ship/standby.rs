@@ -22,7 +22,9 @@ use super::wishes::OwnWish;
 use super::witness::{FoundEnd, check_end};
 use crate::base::limits::MIB;
 use crate::base::{Clock, Entropy, Timestamp};
-use crate::format::{Cut, FileKind, LogPosition, Parcel, RemoteMark, Root, SignOfLife, TakeoverWish};
+use crate::format::{
+    Cut, FileKind, LogPosition, Parcel, ParcelHead, RemoteMark, Root, SignOfLife, TakeoverWish,
+};
 use crate::fs::Fs;
 use crate::log::LogError;
 use crate::remote::{NewObject, Remote, RemoteObject};
@@ -499,17 +501,15 @@ impl Standby {
             return Ok(NextParcel::Missing);
         }
         // The parcels before the first root of a reign: those without groups have bytes that the directory has.
-        if self.root.is_none_or(|root| root.epoch != place.epoch || place.next <= root.after) {
-            let Some(head) = log.head_of_parcel(place.epoch, place.next)? else {
-                return Ok(NextParcel::Missing);
-            };
-            if head.before == head.end && head.end == copy.end {
+        let is_before = self.root.is_none_or(|root| root.epoch != place.epoch || place.next <= root.after);
+        let skips = |head: &ParcelHead| is_before && head.before == head.end && head.end == copy.end;
+        let parcel = match log.find_parcel_but(place.epoch, place.next, &skips)? {
+            None => return Ok(NextParcel::Missing),
+            Some((_, None)) => {
                 place.next += 1;
                 return Ok(NextParcel::Applied);
             }
-        }
-        let Some(parcel) = log.find_parcel(place.epoch, place.next)? else {
-            return Ok(NextParcel::Missing);
+            Some((_, Some(parcel))) => parcel,
         };
         if parcel.head.before.sequence > copy.end.sequence && !parcel.groups.is_empty() {
             return Ok(NextParcel::Gap);

@@ -41,6 +41,7 @@ mod scrub;
 mod ship;
 mod ship_claims;
 mod ship_crashes;
+mod ship_restart;
 mod ship_window;
 mod standby_pace;
 mod standby_readers;

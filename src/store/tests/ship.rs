@@ -445,12 +445,12 @@ fn groups_whose_bytes_were_damaged_before_a_start_are_in_the_root_alone() {
 fn a_takeover_has_what_only_a_root_has() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let (old, fs, mut standby) = followed(&tiered);
-    // The host starts again with a tail that it has not shipped, and fails before its root, so that the standby follows its parcels.
+    // The host starts again with a tail that it has not shipped, and the standby follows to its reign before that comes.
     put(&old, "b", "tail", b"v").unwrap();
     drop(old);
     let old = shipping(&tiered, &tiered.fs, ShipMode::Async);
-    let claim_cut_parcel_checkpoint = [RemoteFault::None; 4];
-    for fault in claim_cut_parcel_checkpoint.into_iter().chain([RemoteFault::Status(503)]) {
+    let claim_and_cut = [RemoteFault::None; 2];
+    for fault in claim_and_cut.into_iter().chain([RemoteFault::Status(503)]) {
         tiered.remote.fail_next(RemoteCall::Put, fault);
     }
     assert!(is_unavailable(&ship(&old)));
@@ -466,7 +466,7 @@ pub(super) fn delete_covered(tiered: &Tiered) -> usize {
     let names = tiered.remote.names();
     let newest = names.iter().rfind(|name| name.starts_with("root/")).unwrap();
     let root = Root::decode(&tiered.remote.bytes(newest).unwrap()).unwrap();
-    let needed = Parcel::name(root.epoch, root.first);
+    let needed = Parcel::name(root.first.epoch, root.first.counter);
     let covered = names.iter().filter(|name| name.starts_with("log/") && **name < needed);
     covered.map(|name| tiered.remote.remove(name)).count()
 }
