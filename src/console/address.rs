@@ -93,6 +93,38 @@ pub(super) enum PagePath {
 }
 
 impl PagePath {
+    /// Whether a person can look at it: it answers a GET, and not for a script alone.
+    pub(super) fn is_shown(&self) -> bool {
+        match self {
+            Self::Home
+            | Self::Bucket
+            | Self::Settings
+            | Self::Object
+            | Self::Rewind
+            | Self::Editor
+            | Self::Connect
+            | Self::State
+            | Self::Outbound
+            | Self::Users => true,
+            Self::SignIn
+            | Self::Oidc
+            | Self::OidcCallback
+            | Self::SignOut
+            | Self::CreateBucket
+            | Self::DeleteBucket
+            | Self::Set
+            | Self::Change
+            | Self::Content
+            | Self::Delete
+            | Self::Archive
+            | Self::Share
+            | Self::User
+            | Self::S3
+            | Self::Asset(_)
+            | Self::Unknown => false,
+        }
+    }
+
     /// Whether it is on the way to the OpenID provider, or back.
     pub(super) fn is_of_provider(&self) -> bool {
         matches!(self, Self::Oidc | Self::OidcCallback)
@@ -192,14 +224,14 @@ impl ConsoleRoot {
         if query.is_empty() { self.link(page) } else { format!("{}{page}?{query}", self.0) }
     }
 
-    /// Whether a redirect may lead there: to a page of the console, at this origin.
+    /// Whether a redirect may lead there: to a page of the console that is shown, at this origin. The
+    /// path is that of a page as it stands, without any encoding that a browser could resolve.
     pub(super) fn is_local(&self, address: &str) -> bool {
         let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\\\"<>".contains(&byte);
-        let path = address.split('?').next().unwrap_or_default();
+        let path = address.split(['?', '#']).next().unwrap_or_default();
         address.starts_with(&*self.0)
             && address.bytes().all(is_plain)
-            && !path.contains("..")
-            && !path.contains("//")
+            && self.page(path).is_some_and(|page| page.is_shown())
     }
 }
 
@@ -369,6 +401,17 @@ mod tests {
             "https://evil.example/-/console/",
             "/-/console",
             "/-/console/../../b/page.html",
+            "/-/console/%2e%2e/%2e%2e/b/page.html",
+            "/-/console/%252e%252e/b",
+            "/-/console/state/%2e%2e/../b",
+            "/-/console/bucket;x",
+            "/-/console/b%75cket?name=b",
+            "/-/console/nowhere",
+            "/-/console/assets/console.js",
+            "/-/console/content?bucket=b&key=k",
+            "/-/console/s3?bucket=b",
+            "/-/console/sign-out",
+            "/-/console/delete",
             "/-/console//evil.example",
             "/-/console/\\evil.example",
             "/-/console/ x",

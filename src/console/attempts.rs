@@ -1,60 +1,115 @@
-//! Failed attempts to sign in, which are limited.
+//! Failed attempts to sign in, which are limited for each network.
+//!
+//! Failures count for the network that they come from. So nobody holds up the owner of an access key
+//! from elsewhere, although every link to share shows that key. A key that signed in from a network
+//! has a count of its own there, so that its neighbours hold it up no sooner than an attack on that
+//! very key does.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::base::Timestamp;
 
-/// Failures a minute of one address, and for one access key.
+/// Failures a minute of one network.
 const FAILURES_MAX: u32 = 5;
+/// Failures a minute of one network for an access key that signed in from there before.
+const KNOWN_KEY_FAILURES_MAX: u32 = 60;
 const WINDOW: Duration = Duration::from_secs(60);
-/// Addresses and access keys that are remembered. With more of them no further attempt is allowed until a minute has passed.
-const REMEMBERED_MAX: usize = 4_096;
+/// Counts that are remembered. A further one replaces the oldest.
+const COUNTS_MAX: usize = 4_096;
+/// Access keys that are remembered with the network that they signed in from, likewise.
+const KNOWN_KEYS_MAX: usize = 1_024;
 
-/// One that makes attempts, or that attempts are made for.
+/// The address of an IPv4 host, or an IPv6 /64; `None` where the address is not known.
+type Network = Option<IpAddr>;
+
+/// An access key and the network that it is used from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Party {
-    Address(IpAddr),
-    AccessKey(String),
+struct KeyUse {
+    network: Network,
+    access_key: String,
 }
 
-/// The failures of the last minute.
+/// The attempts of one party within a minute.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Party {
+    Network(Network),
+    KnownKey(KeyUse),
+}
+
+struct Count {
+    since: Timestamp,
+    failures: u32,
+}
+
+/// The failures of the last minute, and the keys that signed in.
 #[derive(Default)]
-pub(super) struct Attempts(Mutex<HashMap<Party, (Timestamp, u32)>>);
+pub(super) struct Attempts(Mutex<AttemptTable>);
+
+#[derive(Default)]
+struct AttemptTable {
+    counts: HashMap<Party, Count>,
+    /// The keys that signed in, and when they last did.
+    known_keys: HashMap<KeyUse, Timestamp>,
+}
 
 impl Attempts {
     /// Counts an attempt before it is made. Returns whether it may be made: a success takes it back.
     pub(super) fn begin(&self, address: Option<IpAddr>, access_key: &str, now: Timestamp) -> bool {
-        let mut failures = self.0.lock().expect("no code panics while it holds the attempts");
-        failures.retain(|_, (since, _)| now.distance(*since) < WINDOW);
-        let parties = parties(address, access_key);
-        let is_known = |party| failures.contains_key(party);
-        if failures.len() + parties.len() > REMEMBERED_MAX && !parties.iter().all(is_known) {
-            return false;
+        let mut table = self.lock();
+        table.counts.retain(|_, count| now.distance(count.since) < WINDOW);
+        let (party, failures_max) = table.party(address, access_key);
+        if !table.counts.contains_key(&party) && table.counts.len() >= COUNTS_MAX {
+            remove_oldest(&mut table.counts, |count| count.since);
         }
-        let counts = parties.into_iter().map(|party| {
-            let (_, count) = failures.entry(party).or_insert((now, 0));
-            *count = count.saturating_add(1);
-            *count
-        });
-        // Every party is counted, also after one of them has failed too often.
-        counts.max().is_none_or(|count| count <= FAILURES_MAX)
+        let count = table.counts.entry(party).or_insert(Count { since: now, failures: 0 });
+        count.failures = count.failures.saturating_add(1);
+        count.failures <= failures_max
     }
 
-    /// Forgets the failures of those who made a successful attempt.
-    pub(super) fn succeeded(&self, address: Option<IpAddr>, access_key: &str) {
-        let mut failures = self.0.lock().expect("no code panics while it holds the attempts");
-        for party in parties(address, access_key) {
-            failures.remove(&party);
+    /// Takes an attempt back that was successful, and remembers that the key signed in from there.
+    /// The failures before it stay: the owner of another key could try without a limit otherwise.
+    pub(super) fn succeeded(&self, address: Option<IpAddr>, access_key: &str, now: Timestamp) {
+        let mut table = self.lock();
+        let (party, _) = table.party(address, access_key);
+        if let Some(count) = table.counts.get_mut(&party) {
+            count.failures = count.failures.saturating_sub(1);
+        }
+        let key_use = key_use(address, access_key);
+        if !table.known_keys.contains_key(&key_use) && table.known_keys.len() >= KNOWN_KEYS_MAX {
+            remove_oldest(&mut table.known_keys, |last_used| *last_used);
+        }
+        table.known_keys.insert(key_use, now);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, AttemptTable> {
+        self.0.lock().expect("no code panics while it holds the attempts")
+    }
+}
+
+impl AttemptTable {
+    /// The party that an attempt counts for, and the failures that it may have.
+    fn party(&self, address: Option<IpAddr>, access_key: &str) -> (Party, u32) {
+        let key_use = key_use(address, access_key);
+        match self.known_keys.contains_key(&key_use) {
+            true => (Party::KnownKey(key_use), KNOWN_KEY_FAILURES_MAX),
+            false => (Party::Network(key_use.network), FAILURES_MAX),
         }
     }
 }
 
-fn parties(address: Option<IpAddr>, access_key: &str) -> Vec<Party> {
-    let of_key = Party::AccessKey(access_key.chars().take(128).collect());
-    address.map(|address| Party::Address(network(address))).into_iter().chain([of_key]).collect()
+fn key_use(address: Option<IpAddr>, access_key: &str) -> KeyUse {
+    KeyUse { network: address.map(network), access_key: access_key.chars().take(128).collect() }
+}
+
+fn remove_oldest<K: Clone + Eq + Hash, V>(map: &mut HashMap<K, V>, time: impl Fn(&V) -> Timestamp) {
+    let oldest = map.iter().min_by_key(|(_, value)| time(value)).map(|(key, _)| key.clone());
+    if let Some(oldest) = oldest {
+        map.remove(&oldest);
+    }
 }
 
 /// The address, or the network of an IPv6 address: its owner has all addresses of a /64.
@@ -81,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn five_failures_a_minute_are_the_most_of_an_address_and_for_a_key() {
+    fn five_failures_a_minute_are_the_most_of_a_network() {
         let attempts = Attempts::default();
         for n in 0..5 {
             assert!(attempts.begin(address(1), &format!("key{n}"), at(0)));
@@ -89,35 +144,71 @@ mod tests {
         assert!(!attempts.begin(address(1), "key9", at(59)));
         assert!(attempts.begin(address(2), "key9", at(59)), "another address");
         assert!(attempts.begin(address(1), "key9", at(60)), "a minute later");
-        let attempts = Attempts::default();
-        for n in 0..5 {
-            assert!(attempts.begin(address(n), "key", at(0)));
-        }
-        assert!(!attempts.begin(address(9), "key", at(0)));
-        assert!(attempts.begin(None, "other", at(0)));
     }
 
     #[test]
-    fn a_success_forgets_the_failures() {
+    fn nobody_holds_up_the_owner_of_a_key_from_elsewhere() {
+        let attempts = Attempts::default();
+        for n in 0..200 {
+            attempts.begin(address(n), "key", at(0));
+        }
+        assert!(attempts.begin(address(201), "key", at(0)));
+    }
+
+    #[test]
+    fn a_success_takes_its_own_attempt_back_alone() {
         let attempts = Attempts::default();
         for _ in 0..20 {
             assert!(attempts.begin(address(1), "key", at(0)));
-            attempts.succeeded(address(1), "key");
+            attempts.succeeded(address(1), "key", at(0));
         }
+        for _ in 0..5 {
+            assert!(attempts.begin(address(1), "guessed", at(0)));
+            assert!(attempts.begin(address(1), "key", at(0)));
+            attempts.succeeded(address(1), "key", at(0));
+        }
+        assert!(!attempts.begin(address(1), "guessed", at(0)));
     }
 
     #[test]
-    fn a_network_counts_as_one_and_the_table_is_bounded() {
+    fn a_key_that_signed_in_before_is_held_up_by_failures_of_its_own_alone() {
+        let attempts = Attempts::default();
+        assert!(attempts.begin(address(1), "key", at(0)));
+        attempts.succeeded(address(1), "key", at(0));
+        for n in 0..100 {
+            attempts.begin(address(1), &format!("other{n}"), at(1));
+        }
+        assert!(!attempts.begin(address(1), "stranger", at(1)));
+        for _ in 0..KNOWN_KEY_FAILURES_MAX {
+            assert!(attempts.begin(address(1), "key", at(1)));
+        }
+        assert!(!attempts.begin(address(1), "key", at(1)));
+        assert!(attempts.begin(address(1), "key", at(61)));
+    }
+
+    #[test]
+    fn a_network_counts_as_one() {
         let of = |text: &str| Some(text.parse::<IpAddr>().unwrap());
         let attempts = Attempts::default();
         for n in 0..5 {
             assert!(attempts.begin(of(&format!("2001:db8::{n}")), &format!("key{n}"), at(0)));
         }
         assert!(!attempts.begin(of("2001:db8::9:9"), "other", at(0)));
-        for n in 0..REMEMBERED_MAX {
-            attempts.begin(None, &format!("name{n}"), at(0));
+    }
+
+    #[test]
+    fn a_full_table_forgets_the_oldest_and_refuses_nobody_else() {
+        let attempts = Attempts::default();
+        for n in 0..COUNTS_MAX as u32 + 100 {
+            let network = Some(IpAddr::from(n.to_be_bytes()));
+            for key in ["a", "b"] {
+                assert!(attempts.begin(network, key, at(u64::from(n > 9))));
+                attempts.succeeded(network, key, at(0));
+            }
         }
-        assert!(attempts.0.lock().unwrap().len() <= REMEMBERED_MAX);
-        assert!(!attempts.begin(address(77), "new", at(0)) && attempts.begin(address(77), "new", at(60)));
+        assert!(attempts.begin(address(77), "new", at(1)));
+        let table = attempts.0.lock().unwrap();
+        assert!(table.counts.len() <= COUNTS_MAX && table.known_keys.len() <= KNOWN_KEYS_MAX);
+        assert!(!table.counts.contains_key(&Party::Network(Some(IpAddr::from([0, 0, 0, 1])))));
     }
 }

@@ -92,6 +92,11 @@ fn is_from_own_origin(headers: &Headers) -> bool {
     origin.split_once("://").is_some_and(|(_, of_origin)| of_origin.eq_ignore_ascii_case(host))
 }
 
+/// Whether a page of another site led to the request.
+pub(super) fn is_from_another_site(headers: &Headers) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|site| site == b"cross-site")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -209,13 +209,21 @@ impl Console {
     }
 
     fn answer_stranger(&self, page: &PagePath, request: &mut Request<'_>) -> Response {
+        // Browsers keep strict cookies back when another site leads here. A page of the console that
+        // leads on to the same address gets them, if there are any.
+        let address = address::of_request(request);
+        let has_token = *page == PagePath::Home && request.query.contains("token=");
+        let is_new = request.method == Method::Get && !has_token && cookie::session(request).is_none();
+        if is_new && guard::is_from_another_site(&request.headers) && self.root.is_local(&address) {
+            return pages::from_elsewhere(self, &address);
+        }
         let outcome = match (page, &request.method) {
             (PagePath::SignIn, Method::Post) => self.sign_in(request),
             (PagePath::Home | PagePath::SignIn, Method::Get) => self.sign_in_page(request),
             (PagePath::S3 | PagePath::Content, _) => Err(Refusal::signed_out()),
             (PagePath::Oidc, Method::Get) => self.begin_oidc(request),
             (PagePath::OidcCallback, Method::Get) => self.end_oidc(request),
-            (_, Method::Get) => Ok(self.sign_in_form(401, &address::of_request(request), None)),
+            (_, Method::Get) => Ok(self.sign_in_form(401, &address, None)),
             _ => Err(Refusal::signed_out()),
         };
         outcome.unwrap_or_else(|refusal| pages::refusal(&Page::of_stranger(self), &refusal))

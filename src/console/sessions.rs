@@ -8,8 +8,11 @@ use crate::auth::EnteredKey;
 use crate::base::digest::Sha256;
 use crate::base::{Entropy, Timestamp};
 
-/// Sessions at a time; a further one ends that which was idle for longest.
+/// Sessions at a time. A further one ends the idlest of the user that has the most.
 const SESSIONS_MAX: usize = 1_024;
+/// Sessions of one key, or of one person who acts by it. A further one ends its idlest, so that
+/// nobody ends the sessions of others by signing in.
+const SESSIONS_OF_KEY_MAX: usize = 32;
 /// How long a session lasts.
 const AGE_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 /// How long a session may be idle.
@@ -55,9 +58,13 @@ impl Sessions {
         let secret = new_secret(entropy);
         let mut open = self.open();
         open.retain(|_, session| !session.has_ended(now));
-        if open.len() >= SESSIONS_MAX {
-            let idle = open.iter().min_by_key(|(_, session)| session.last_used).map(|(id, _)| *id);
-            idle.map(|id| open.remove(&id));
+        if count_of(&open, &key) >= SESSIONS_OF_KEY_MAX {
+            end_idlest_of(&mut open, &key);
+        } else if open.len() >= SESSIONS_MAX {
+            let most = open.values().map(|session| &session.key).max_by_key(|key| count_of(&open, key));
+            if let Some(most) = most.cloned() {
+                end_idlest_of(&mut open, &most);
+            }
         }
         open.insert(SessionId::of_secret(&secret), Session { key, begun: now, last_used: now });
         secret
@@ -102,6 +109,18 @@ impl Sessions {
     }
 }
 
+fn count_of(open: &HashMap<SessionId, Session>, key: &EnteredKey) -> usize {
+    open.values().filter(|session| session.key == *key).count()
+}
+
+fn end_idlest_of(open: &mut HashMap<SessionId, Session>, key: &EnteredKey) {
+    let of_key = open.iter().filter(|(_, session)| session.key == *key);
+    let idlest = of_key.min_by_key(|(_, session)| session.last_used).map(|(id, _)| *id);
+    if let Some(idlest) = idlest {
+        open.remove(&idlest);
+    }
+}
+
 /// 256 random bits in hexadecimal.
 pub(super) fn new_secret(entropy: &dyn Entropy) -> String {
     let mut bytes = [0; SECRET_BYTES];
@@ -117,12 +136,21 @@ mod tests {
     use crate::auth::{Authenticator, Users};
     use crate::base::{ManualClock, SeededEntropy};
 
-    fn key() -> EnteredKey {
+    fn entered(access_key: &str) -> EnteredKey {
         let users =
-            Users::parse("[[user]]\nname = \"u\"\naccess_key = \"AKIAUSER\"\nsecret_key = \"secret-key\"\n");
+            format!("[[user]]\nname = \"u\"\naccess_key = \"{access_key}\"\nsecret_key = \"secret-key\"\n");
+        let users = Users::parse(&users).unwrap();
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(0)));
-        let authenticator = Authenticator::new(users.unwrap(), vec!["eu".to_owned()], clock);
-        authenticator.enter("AKIAUSER", "secret-key").unwrap()
+        let authenticator = Authenticator::new(users, vec!["eu".to_owned()], clock);
+        authenticator.enter(access_key, "secret-key").unwrap()
+    }
+
+    fn key() -> EnteredKey {
+        entered("AKIAUSER")
+    }
+
+    fn other_key() -> EnteredKey {
+        entered("AKIAOTHER")
     }
 
     fn at(minutes: u64) -> Timestamp {
@@ -155,17 +183,36 @@ mod tests {
     }
 
     #[test]
-    fn a_further_session_ends_the_idlest() {
+    fn a_further_session_ends_the_idlest_of_its_own_user() {
         let (sessions, entropy) = (Sessions::default(), SeededEntropy::new(1));
+        let other = SessionId::of_secret(&sessions.start(other_key(), at(0), &entropy));
         let start = |minutes| SessionId::of_secret(&sessions.start(key(), at(minutes), &entropy));
-        let (first, second) = (start(0), start(1));
-        (2..SESSIONS_MAX).for_each(|_| {
-            start(2);
-        });
-        assert!(sessions.key(&first, at(3)).is_some());
-        start(4);
-        assert!(sessions.key(&second, at(4)).is_none() && sessions.key(&first, at(4)).is_some());
-        assert_eq!(sessions.open().len(), SESSIONS_MAX);
+        let first = start(1);
+        let second = start(2);
+        for _ in 2..SESSIONS_OF_KEY_MAX {
+            start(3);
+        }
+        assert!(sessions.key(&first, at(4)).is_some());
+        start(5);
+        assert!(sessions.key(&second, at(5)).is_none() && sessions.key(&first, at(5)).is_some());
+        for _ in 0..SESSIONS_MAX {
+            start(6);
+        }
+        assert!(sessions.key(&other, at(6)).is_some(), "the session of somebody else");
+        assert_eq!(sessions.open().len(), SESSIONS_OF_KEY_MAX + 1);
+    }
+
+    #[test]
+    fn a_full_table_ends_a_session_of_the_user_with_the_most() {
+        let (sessions, entropy) = (Sessions::default(), SeededEntropy::new(1));
+        let keys: Vec<_> = (0..SESSIONS_MAX - 2).map(|n| entered(&format!("AK{n}"))).collect();
+        for key in keys.iter().chain([&key(), &key()]) {
+            sessions.start(key.clone(), at(0), &entropy);
+        }
+        let newest = SessionId::of_secret(&sessions.start(other_key(), at(1), &entropy));
+        assert!(sessions.key(&newest, at(1)).is_some());
+        let open = sessions.open();
+        assert_eq!((open.len(), count_of(&open, &key())), (SESSIONS_MAX, 1));
     }
 
     #[test]

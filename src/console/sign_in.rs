@@ -48,8 +48,8 @@ impl Console {
         let fields = form::read(request, form::SIGN_IN_MAX_BYTES)?;
         let field = |name| fields.get(name).unwrap_or_default();
         let next = fields.get("next").filter(|next| self.root.is_local(next)).unwrap_or(self.root.as_str());
-        let (access_key, address) =
-            (field("access_key").trim(), proxies::browser(request, &self.is_trusted_proxy));
+        let access_key = field("access_key").trim();
+        let address = proxies::browser(request, &self.is_trusted_proxy);
         if !self.attempts.begin(address, access_key, self.clock.now()) {
             return Ok(self.sign_in_form(429, next, Some(TOO_MANY)).header("Retry-After", "60"));
         }
@@ -57,7 +57,7 @@ impl Console {
             warn!("console: failed attempt to sign in from {address:?}");
             return Ok(self.sign_in_form(403, next, Some(WRONG)));
         };
-        self.attempts.succeeded(address, access_key);
+        self.attempts.succeeded(address, access_key, self.clock.now());
         info!("console: {access_key} signed in from {address:?}");
         Ok(self.start_session(request, key, next))
     }

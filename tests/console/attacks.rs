@@ -61,9 +61,14 @@ fn a_session_that_the_browser_was_given_before_is_not_adopted() {
 #[test]
 fn redirects_lead_to_no_other_site() {
     let site = Site::new();
-    for next in
-        ["//evil.example/", "https://evil.example", "/-/console/../../b/page.html", "javascript:alert(1)"]
-    {
+    for next in [
+        "//evil.example/",
+        "https://evil.example",
+        "/-/console/../../b/page.html",
+        "/-/console/%2e%2e/%2e%2e/b/page.html",
+        "/-/console/%252e%252e/%252e%252e/b/evil",
+        "javascript:alert(1)",
+    ] {
         let (key, secret) = (access_key("owner"), secret_key("owner"));
         let fields = [("access_key", &*key), ("secret_key", &*secret), ("next", next)];
         let answer = site.browser().post("sign-in", &fields);

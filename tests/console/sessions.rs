@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use siltstone::console::ConsoleAccess;
+use siltstone::s3::Method;
 
 use super::harness::Site;
 use crate::support::users::{access_key, secret_key};
@@ -112,6 +113,50 @@ fn after_signing_in_the_page_leads_to_where_the_user_wanted() {
     let (key, secret) = (access_key("owner"), secret_key("owner"));
     let fields = [("access_key", &*key), ("secret_key", &*secret), ("next", next)];
     assert!(browser.post("sign-in", &fields).links("/-/console/bucket").contains(&next.to_owned()));
+}
+
+#[test]
+fn a_link_from_another_site_opens_the_page_of_a_signed_in_user() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let cookie = browser.cookie.take();
+    let other_site = [("sec-fetch-site", "cross-site")];
+    // Browsers keep a strict cookie back when another site leads here.
+    let answer = browser.send(Method::Get, "bucket?name=b&prefix=a%2F", &other_site, b"");
+    assert_eq!(answer.status, 200);
+    let next = "/-/console/bucket?name=b&prefix=a%2F";
+    assert_eq!(answer.links("/-/console/bucket"), [next]);
+    assert!(!answer.text().contains("secret_key"), "it is not the form to sign in");
+    // The page leads on, and a request of this site has the cookie, if there is one.
+    let own_site = [("sec-fetch-site", "same-origin")];
+    assert_eq!(browser.send(Method::Get, next, &own_site, b"").status, 401);
+    browser.cookie = cookie;
+    assert_ne!(browser.send(Method::Get, next, &own_site, b"").status, 401);
+    browser.cookie = Some("siltstone-console=ended".to_owned());
+    assert_eq!(browser.send(Method::Get, next, &other_site, b"").status, 401, "only once");
+}
+
+#[test]
+fn made_up_keys_and_wrong_secrets_keep_nobody_else_out() {
+    let site = Site::new();
+    let mut attacker = site.browser();
+    attacker.peer = ([127, 0, 0, 9], 5).into();
+    for n in 0..4_200 {
+        attacker.sign_in(&format!("AK{n}"), "wrong");
+        attacker.sign_in(&access_key("owner"), "wrong");
+    }
+    assert_eq!(attacker.sign_in(&access_key("owner"), &secret_key("owner")).status, 429);
+    assert_eq!(site.browser().sign_in(&access_key("owner"), &secret_key("owner")).status, 200);
+}
+
+#[test]
+fn many_sessions_of_one_user_end_none_of_others() {
+    let site = Site::new();
+    let mut owner = site.signed_in("owner");
+    for _ in 0..1_030 {
+        site.signed_in("reader");
+    }
+    assert_eq!(owner.get("").status, 200);
 }
 
 #[test]

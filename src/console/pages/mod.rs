@@ -179,7 +179,13 @@ pub(super) fn sign_in(
 
 /// The page after signing in, which leads on to `next`.
 pub(super) fn signed_in(console: &Console, next: &str) -> Response {
-    let page = SignedInPage { page: Page::of_stranger(console), next };
+    let page = OnwardPage { page: Page::of_stranger(console), heading: "You are signed in", next };
+    html(200, &page.page, &page)
+}
+
+/// The page for a browser that followed a link of another site, which leads on to `next`.
+pub(super) fn from_elsewhere(console: &Console, next: &str) -> Response {
+    let page = OnwardPage { page: Page::of_stranger(console), heading: "Opening the console", next };
     html(200, &page.page, &page)
 }
 
@@ -235,9 +241,10 @@ struct SignInPage<'a> {
 }
 
 #[derive(Template)]
-#[template(path = "signed_in.html", config = "src/console/askama.toml")]
-struct SignedInPage<'a> {
+#[template(path = "onward.html", config = "src/console/askama.toml")]
+struct OnwardPage<'a> {
     page: Page,
+    heading: &'a str,
     next: &'a str,
 }
 
