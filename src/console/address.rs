@@ -85,6 +85,8 @@ pub(super) enum PagePath {
     Users,
     /// A change of a user.
     User,
+    /// The keys that a change has made, once.
+    NewKeys,
     /// S3 requests of scripts.
     S3,
     /// A file of the pages.
@@ -119,6 +121,7 @@ impl PagePath {
             | Self::Archive
             | Self::Share
             | Self::User
+            | Self::NewKeys
             | Self::S3
             | Self::Asset(_)
             | Self::Unknown => false,
@@ -189,6 +192,7 @@ impl ConsoleRoot {
             "outbound" => PagePath::Outbound,
             "users" => PagePath::Users,
             "user" => PagePath::User,
+            "new-keys" => PagePath::NewKeys,
             "s3" => PagePath::S3,
             name => match name.strip_prefix("assets/") {
                 Some(name) => PagePath::Asset(name.to_owned()),

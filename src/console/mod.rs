@@ -12,10 +12,13 @@
 //! | `sessions`, `cookie`, `sign_in`, `oidc`, `attempts` | who the browser acts for |
 //! | `gateway`, `summed_body`, `s3_client`, `objects` | S3 requests of scripts, of pages; listings and objects as values |
 //! | `pages`, `templates`, `text` | the pages |
+//! | `selection` | the objects, versions and folders that a form selects |
 //! | `archive`, `tar` | several objects as one download |
 //! | `rewind` | the changes by which a prefix returns to a time |
 //! | `rules`, `lifecycle_rules` | rules of forms as parts of documents; the rules of a lifecycle document, one by one |
-//! | `form` | the fields of forms |
+//! | `copy` | a copy of a version that becomes the current one |
+//! | `form`, `pair_rows`, `seen` | the fields of forms; rows of names and values; what a form showed |
+//! | `tickets` | new keys, until they are shown |
 //! | `assets` | the style sheet and the scripts |
 //!
 //! Forms work without scripts. Requests that change something come from forms or scripts of the console's own origin alone.
@@ -25,6 +28,7 @@ mod archive;
 mod assets;
 mod attempts;
 mod cookie;
+mod copy;
 mod form;
 mod gateway;
 mod guard;
@@ -33,15 +37,19 @@ mod notification_rules;
 mod objects;
 mod oidc;
 mod pages;
+mod pair_rows;
 mod proxies;
 mod rewind;
 mod rules;
 mod s3_client;
+mod seen;
+mod selection;
 mod sessions;
 mod sign_in;
 mod summed_body;
 mod tar;
 mod text;
+mod tickets;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -61,6 +69,7 @@ use pages::Page;
 use proxies::TrustedProxy;
 use s3_client::Refusal;
 use sessions::{SessionId, Sessions};
+use tickets::Tickets;
 
 /// The settings of the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +91,7 @@ pub struct Console {
     access: ConsoleAccess,
     sessions: Sessions,
     attempts: Attempts,
+    tickets: Tickets,
     oidc: Option<Oidc>,
     is_trusted_proxy: TrustedProxy,
     /// The port of S3 requests, if the console has a listener of its own.
@@ -134,15 +144,15 @@ impl Console {
         entropy: Arc<dyn Entropy>,
         access: ConsoleAccess,
     ) -> Self {
-        let (sessions, attempts) = (Sessions::default(), Attempts::default());
         Self {
             service,
             authenticator,
             clock,
             entropy,
             access,
-            sessions,
-            attempts,
+            sessions: Sessions::default(),
+            attempts: Attempts::default(),
+            tickets: Tickets::default(),
             oidc: None,
             is_trusted_proxy: Box::new(|_| false),
             s3_port: None,

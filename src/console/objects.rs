@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::form::decoded;
 use super::s3_client::{Refusal, Reply, S3Client, S3Request, target};
+use super::selection::SelectedObject;
 use crate::base::digest::Md5;
 use crate::base::encoded_words;
 use crate::s3::{Method, checksum};
@@ -11,6 +12,8 @@ use crate::xml::{Document, Element, legible};
 
 /// Keys and folders on a page.
 pub(super) const PAGE_LEN: &str = "200";
+/// Keys of a request that lists a whole prefix.
+const WALK_LEN: &str = "1000";
 /// Objects of one DeleteObjects.
 const DELETIONS_MAX: usize = 1_000;
 
@@ -38,6 +41,13 @@ pub(super) struct ObjectLine {
     pub(super) version: Option<String>,
     pub(super) is_current: bool,
     pub(super) is_marker: bool,
+}
+
+impl ObjectLine {
+    /// The line as a form selects it.
+    pub(super) fn selected(&self) -> SelectedObject {
+        SelectedObject { key: self.key.clone(), version: self.version.clone(), etag: Some(self.etag.clone()) }
+    }
 }
 
 /// A page of a listing.
@@ -70,6 +80,14 @@ pub(super) struct ObjectHead {
     pub(super) legal_hold: bool,
 }
 
+/// A deletion of an object or a version.
+pub(super) struct Deletion {
+    pub(super) key: String,
+    pub(super) version: Option<String>,
+    /// The entity tag that the object must have.
+    pub(super) etag: Option<String>,
+}
+
 /// An object that cannot be deleted, and the reason.
 pub(super) struct DeletionError {
     pub(super) key: String,
@@ -86,6 +104,21 @@ pub(super) const SYSTEM_METADATA: [&str; 7] = [
     "x-amz-website-redirect-location",
     "x-amz-storage-class",
 ];
+
+/// An unfinished upload.
+pub(super) struct UploadLine {
+    pub(super) key: String,
+    pub(super) id: String,
+    pub(super) begun: String,
+    /// The name of the user that began it.
+    pub(super) initiator: String,
+}
+
+/// The first unfinished uploads of a bucket.
+pub(super) struct UploadListing {
+    pub(super) uploads: Vec<UploadLine>,
+    pub(super) has_more: bool,
+}
 
 impl S3Client<'_> {
     /// A page of the buckets that the user may list, and the token of the next one.
@@ -110,7 +143,7 @@ impl S3Client<'_> {
         let mut query = vec![
             ("list-type", "2"),
             ("encoding-type", "url"),
-            ("max-keys", PAGE_LEN),
+            ("max-keys", if folder.is_grouped { PAGE_LEN } else { WALK_LEN }),
             ("prefix", folder.prefix),
         ];
         query.extend(folder.is_grouped.then_some(("delimiter", "/")));
@@ -150,6 +183,17 @@ impl S3Client<'_> {
             None => None,
         };
         Ok(ListingPage { folders: folders(root)?, objects, next })
+    }
+
+    /// The first unfinished uploads of a bucket.
+    pub(super) fn uploads(&self, bucket: &str) -> Result<UploadListing, Refusal> {
+        let reply =
+            self.list(bucket, &[("uploads", ""), ("encoding-type", "url"), ("max-uploads", PAGE_LEN)])?;
+        let document = document(&reply)?;
+        let root = document.root();
+        let uploads = root.all("Upload").map(upload_line).collect::<Result<_, _>>()?;
+        let has_more = optional(root, "IsTruncated")?.as_deref() == Some("true");
+        Ok(UploadListing { uploads, has_more })
     }
 
     pub(super) fn head(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<ObjectHead, Refusal> {
@@ -193,45 +237,40 @@ impl S3Client<'_> {
     }
 
     /// Deletes objects or versions, and returns those that could not be deleted.
-    pub(super) fn delete(
-        &self,
-        bucket: &str,
-        objects: &[(String, Option<String>)],
-    ) -> Result<Vec<DeletionError>, Refusal> {
-        let (legible, others): (Vec<_>, Vec<_>) = objects.iter().partition(|(key, _)| is_legible(key));
+    pub(super) fn delete(&self, bucket: &str, deletions: &[Deletion]) -> Result<Vec<DeletionError>, Refusal> {
+        let (legible, others): (Vec<_>, Vec<_>) =
+            deletions.iter().partition(|deletion| is_legible(&deletion.key));
         let mut errors = Vec::new();
-        for objects in legible.chunks(DELETIONS_MAX) {
-            errors.extend(self.delete_some(bucket, objects)?);
+        for some in legible.chunks(DELETIONS_MAX) {
+            errors.extend(self.delete_some(bucket, some)?);
         }
-        for (key, version) in others {
-            errors.extend(self.delete_one(bucket, key, version.as_deref())?);
+        for deletion in others {
+            errors.extend(self.delete_one(bucket, deletion)?);
         }
         Ok(errors)
     }
 
-    fn delete_one(
-        &self,
-        bucket: &str,
-        key: &str,
-        version: Option<&str>,
-    ) -> Result<Option<DeletionError>, Refusal> {
-        let query: Vec<_> = version.map(|version| ("versionId", version)).into_iter().collect();
-        let request = S3Request { query: &query, ..S3Request::default() };
+    fn delete_one(&self, bucket: &str, deletion: &Deletion) -> Result<Option<DeletionError>, Refusal> {
+        let Deletion { key, version, etag } = deletion;
+        let query: Vec<_> = version.iter().map(|version| ("versionId", version.as_str())).collect();
+        let headers: Vec<_> = etag.iter().map(|etag| ("if-match", etag.as_str())).collect();
+        let request = S3Request { query: &query, headers: &headers, ..S3Request::default() };
         let sent = self.send(Method::Delete, target(Some(bucket), Some(key))?, request);
-        Ok(sent.err().map(|refusal| DeletionError { key: key.to_owned(), message: refusal.message }))
+        Ok(sent.err().map(|refusal| DeletionError { key: key.clone(), message: refusal.message }))
     }
 
-    fn delete_some(
-        &self,
-        bucket: &str,
-        objects: &[&(String, Option<String>)],
-    ) -> Result<Vec<DeletionError>, Refusal> {
+    fn delete_some(&self, bucket: &str, deletions: &[&Deletion]) -> Result<Vec<DeletionError>, Refusal> {
         let mut request = crate::xml::Writer::new("Delete", None);
         request.leaf("Quiet", "true");
-        for (key, version) in objects {
+        for deletion in deletions {
             request.element("Object", |object| {
-                object.leaf("Key", key);
-                version.iter().for_each(|version| object.leaf("VersionId", version));
+                object.leaf("Key", &deletion.key);
+                if let Some(version) = &deletion.version {
+                    object.leaf("VersionId", version);
+                }
+                if let Some(etag) = &deletion.etag {
+                    object.leaf("ETag", etag);
+                }
             });
         }
         let body = request.finish();
@@ -264,6 +303,19 @@ fn document(reply: &Reply) -> Result<Document<'_>, Refusal> {
     Document::parse(&reply.body).map_err(malformed)
 }
 
+/// The text of a child of the root of a reply. The reply may be an error, although its status is 200.
+///
+/// # Errors
+/// The error in the reply; there is no such child.
+pub(super) fn text_in(reply: &Reply, name: &str) -> Result<String, Refusal> {
+    let document = document(reply)?;
+    let root = document.root();
+    if root.name() == "Error" {
+        return Err(Refusal::new(409, text(root, "Message")?));
+    }
+    optional(root, name)?.ok_or_else(|| malformed(format!("there is no {name}")))
+}
+
 fn malformed(error: impl std::fmt::Display) -> Refusal {
     Refusal::new(500, format!("The response cannot be read: {error}"))
 }
@@ -279,6 +331,16 @@ fn object_line(element: Element<'_>) -> Result<ObjectLine, Refusal> {
         is_current: version.is_none() || optional(element, "IsLatest")?.as_deref() == Some("true"),
         version,
         is_marker: element.name() == "DeleteMarker",
+    })
+}
+
+fn upload_line(element: Element<'_>) -> Result<UploadLine, Refusal> {
+    let initiator = element.child("Initiator").map_err(malformed)?;
+    Ok(UploadLine {
+        key: decoded(&text(element, "Key")?)?,
+        id: text(element, "UploadId")?,
+        begun: text(element, "Initiated")?,
+        initiator: initiator.map(|initiator| text(initiator, "DisplayName")).transpose()?.unwrap_or_default(),
     })
 }
 

@@ -1,9 +1,10 @@
 //! The way back of a prefix to a time: the changes that it takes, key by key, and each change by a request of S3.
 
+use super::copy::SelfCopy;
 use super::objects::{Folder, ObjectLine};
 use super::s3_client::{Refusal, S3Client, S3Request, target};
 use crate::base::Timestamp;
-use crate::s3::{Method, uri};
+use crate::s3::Method;
 
 /// Changes of one step.
 const CHANGES_MAX: usize = 200;
@@ -145,25 +146,32 @@ impl RewindChange {
             Some(tag) => ("if-match", &**tag),
             None => ("if-none-match", "*"),
         };
-        let object = target(Some(bucket), Some(&self.key))?;
         match &self.target {
             RewindTarget::Absence => {
+                let object = target(Some(bucket), Some(&self.key))?;
                 let request = S3Request { headers: &[condition], ..S3Request::default() };
                 s3.send(Method::Delete, object, request).map(drop)
             }
-            RewindTarget::Version { version, .. } => {
-                let (bucket, key) = (uri::encode_listed(bucket), uri::encode_listed(&self.key));
-                let source = format!("{bucket}/{key}?versionId={}", uri::encode_query(version));
-                let headers = [("x-amz-copy-source", &*source), condition];
-                let request = S3Request { headers: &headers, ..S3Request::default() };
-                s3.send(Method::Put, object, request).map(drop)
+            RewindTarget::Version { version, size } => {
+                let copy = SelfCopy {
+                    bucket,
+                    key: &self.key,
+                    version: Some(version),
+                    size: *size,
+                    metadata: None,
+                    condition: Some(condition),
+                };
+                copy.make(s3)
             }
         }
     }
 }
 
 /// The time at which a version was stored.
-fn modified(line: &ObjectLine) -> Result<Timestamp, Refusal> {
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn modified(line: &ObjectLine) -> Result<Timestamp, Refusal> {
     let time = Timestamp::parse_iso8601(line.stored.as_ref().unwrap_or(&line.modified));
     time.ok_or_else(|| Refusal::new(500, "The time of a version cannot be read."))
 }

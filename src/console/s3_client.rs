@@ -26,6 +26,14 @@ impl Refusal {
         Self { status, code: None, message: message.into() }
     }
 
+    /// The message, with the code of S3 where there is one.
+    pub(super) fn told(&self) -> String {
+        match &self.code {
+            Some(code) => format!("{code}: {}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     /// The refusal for browsers without a session.
     pub(super) fn signed_out() -> Self {
         Self::new(401, "You are not signed in. Open the console again and sign in.")
@@ -118,9 +126,13 @@ impl S3Client<'_> {
         target: TargetResource,
         request: S3Request<'_>,
     ) -> Result<Reply, Refusal> {
+        let is_question = matches!(method, Method::Get | Method::Head);
         let request = self.sender().request(method, &target, request);
-        let response = self.service.handle_as(&self.visitor.identity, target, request);
-        read(response)
+        let identity = &self.visitor.identity;
+        read(match is_question {
+            true => self.service.ask_as(identity, target, request),
+            false => self.service.handle_as(identity, target, request),
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The entries of a tar archive (POSIX.1-2017, pax Interchange Format): headers, and names that are safe to extract.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes of a block: headers and contents fill whole ones.
 pub(super) const TAR_BLOCK_BYTES: u64 = 512;
@@ -80,11 +80,15 @@ fn pax_record(name: &str, value: &str) -> Vec<u8> {
     format!("{length}{rest}").into_bytes()
 }
 
-/// The names of an archive. Each is relative, stays below the directory of extraction, and is that of one entry.
+/// The names of an archive. Each is relative, stays below the directory of extraction, and is that of one entry, also where case does not
+/// count.
 #[derive(Default)]
 pub(super) struct TarNames {
+    /// Names in lower case.
     files: HashSet<String>,
     directories: HashSet<String>,
+    /// The number that the next entry of a name in lower case tries first.
+    numbers: HashMap<String, u32>,
 }
 
 impl TarNames {
@@ -94,7 +98,7 @@ impl TarNames {
         for key in keys {
             let name = safe(key);
             let ends = name.match_indices('/').map(|(at, _)| at);
-            names.directories.extend(ends.map(|end| name[..end].to_owned()));
+            names.directories.extend(ends.map(|end| name[..end].to_lowercase()));
         }
         names
     }
@@ -108,12 +112,15 @@ impl TarNames {
             return (!plain.is_empty()).then(|| name.clone());
         }
         let plain = if plain.is_empty() { "_" } else { plain };
-        let numbered = (2..).map(|number| format!("{plain}~{number}"));
-        let free = std::iter::once(plain.to_owned())
-            .chain(numbered)
-            .find(|name| !self.directories.contains(name) && !self.files.contains(name))?;
-        self.files.insert(free.clone());
-        Some(free)
+        let number = self.numbers.entry(plain.to_lowercase()).or_insert(1);
+        loop {
+            let name = if *number == 1 { plain.to_owned() } else { format!("{plain}~{number}") };
+            *number += 1;
+            let folded = name.to_lowercase();
+            if !self.directories.contains(&folded) && self.files.insert(folded) {
+                return Some(name);
+            }
+        }
     }
 }
 

@@ -109,6 +109,8 @@ pub(super) struct RequestLogEntry {
     pub(super) person: Option<Arc<OidcPerson>>,
     /// The code of the error in the response.
     pub(super) error: Option<&'static str>,
+    /// Whether a page asks what it can show. A refusal is no failure then.
+    pub(super) is_question: bool,
     /// The attempt, if it is audited.
     pub(super) audit: Option<Box<AuditEntry>>,
     /// The public id of the store, for a mirror that asks which one it is.
@@ -146,6 +148,7 @@ impl RequestLogEntry {
             user: None,
             person: None,
             error: None,
+            is_question: false,
             audit: None,
             store: None,
             is_confined: false,
@@ -202,7 +205,7 @@ impl RequestLogEntry {
             secure: self.secure,
             agent: &self.agent,
         };
-        recorder.recent.note(&record);
+        recorder.recent.note(&record, self.is_question);
         recorder.access_log.record(&record);
     }
 }

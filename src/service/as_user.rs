@@ -16,9 +16,27 @@ impl Service {
     /// Handles a request of `identity` for `target`, in the AWS dialect. Its permissions, its records and its response are those of
     /// the same request with a signature. The path of the request counts for records alone.
     pub fn handle_as(&self, identity: &Identity, target: TargetResource, request: Request<'_>) -> Response {
+        let entry =
+            RequestLogEntry::begin(&request, RequestId::new(&*self.entropy), self.recorder.clock.now());
+        self.handle_with(entry, identity, target, request)
+    }
+
+    /// Like [`Service::handle_as`], for a page that asks what it can show: a refusal is not listed among the requests that failed.
+    pub fn ask_as(&self, identity: &Identity, target: TargetResource, request: Request<'_>) -> Response {
+        let mut entry =
+            RequestLogEntry::begin(&request, RequestId::new(&*self.entropy), self.recorder.clock.now());
+        entry.is_question = true;
+        self.handle_with(entry, identity, target, request)
+    }
+
+    fn handle_with(
+        &self,
+        mut entry: RequestLogEntry,
+        identity: &Identity,
+        target: TargetResource,
+        request: Request<'_>,
+    ) -> Response {
         let received = AtomicU64::new(0);
-        let id = RequestId::new(&*self.entropy);
-        let mut entry = RequestLogEntry::begin(&request, id, self.recorder.clock.now());
         entry.dialect = Dialect::Aws;
         entry.user = Some(identity.name().to_owned());
         entry.person = identity.person().cloned();

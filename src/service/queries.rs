@@ -42,6 +42,19 @@ impl Service {
         keys.iter().map(may_read).collect()
     }
 
+    /// Whether `identity` may do this to a bucket or an object, by a request like `request`.
+    pub fn may_do(
+        &self,
+        identity: &Identity,
+        request: &Request<'_>,
+        target: TargetResource,
+        operation: Operation,
+    ) -> bool {
+        let mut call = self.call_like(request);
+        call.target = target;
+        self.may(identity, &mut call, operation).is_ok()
+    }
+
     /// The effect that lifecycle rules would have now, for a user who may set them and list everything that they take.
     ///
     /// # Errors

@@ -55,8 +55,10 @@ pub(super) struct RecentRequests {
 }
 
 impl RecentRequests {
-    pub(super) fn note(&self, record: &AccessRecord<'_>) {
-        if has_failed(record.status) {
+    /// Notes a request. A refusal is no failure where a page only asked what it can show.
+    pub(super) fn note(&self, record: &AccessRecord<'_>, is_question: bool) {
+        let is_refused_question = is_question && record.status < 500;
+        if has_failed(record.status) && !is_refused_question {
             push(&self.failed, record);
         }
         if record.took >= SLOW {
@@ -136,12 +138,13 @@ mod tests {
             ("/broken", 500, SLOW),
             ("/slow", 200, SLOW),
         ] {
-            recent.note(&record(path, status, took));
+            recent.note(&record(path, status, took), false);
         }
+        recent.note(&record("/asked", 403, SLOW), true);
         let noted = recent.snapshot();
         let paths = |list: &[NotedRequest]| list.iter().map(|noted| noted.path.clone()).collect::<Vec<_>>();
         assert_eq!(paths(&noted.failed), ["/broken", "/denied"]);
-        assert_eq!(paths(&noted.slow), ["/slow", "/broken"]);
+        assert_eq!(paths(&noted.slow), ["/asked", "/slow", "/broken"]);
         assert!(!format!("{noted:?}").contains("secret"));
     }
 
@@ -150,7 +153,7 @@ mod tests {
         let recent = RecentRequests::default();
         let long = format!("/{}", "ü".repeat(5_000));
         for n in 0..KEPT_MAX + 7 {
-            recent.note(&record(&format!("/{n}{long}"), 500, Duration::ZERO));
+            recent.note(&record(&format!("/{n}{long}"), 500, Duration::ZERO), true);
         }
         let failed = recent.snapshot().failed;
         assert_eq!((failed.len(), failed[0].path.starts_with("/56/")), (KEPT_MAX, true));

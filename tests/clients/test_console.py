@@ -441,3 +441,78 @@ def test_an_administrator_makes_rotates_and_removes_a_user(visit, server, bucket
     card.get_by_role("button", name="Remove").click()
     card.wait_for(state="detached")
     assert refusal(second.get_object, Bucket=bucket, Key="one")[0] == "InvalidAccessKeyId"
+
+
+def test_forms_work_while_a_file_is_uploaded(visit, own_server, tmp_path):
+    server = own_server().start()
+    s3 = server.client()
+    s3.create_bucket(Bucket="large")
+    for key in ["keep.txt", "notes.txt"]:
+        s3.put_object(Bucket="large", Key=key, Body=b"text", ContentType="text/plain")
+    large = make_large_file(tmp_path / "large.bin")
+    browser = visit(server).sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}bucket?name=large")
+    slow_down(browser, page, 16)
+    page.get_by_label("Upload files").set_input_files(large)
+    wait_for_upload(page, 2)
+    page.get_by_label("Names that begin with").fill("no")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("link", name="keep.txt").wait_for(state="detached")
+    page.get_by_role("link", name="notes.txt").click()
+    page.get_by_text("Edit type, metadata and tags").click()
+    tags = page.get_by_role("group", name="Tags")
+    tags.get_by_label("Name").first.fill("a=b")
+    tags.get_by_label("Value").first.fill("c")
+    page.get_by_role("button", name="Save tags").click()
+    page.get_by_text("Tag a=b").wait_for()
+    assert s3.get_object_tagging(Bucket="large", Key="notes.txt")["TagSet"] == [dict(Key="a=b", Value="c")]
+    page.get_by_text("Share", exact=True).click()
+    page.get_by_role("button", name="Make a link").click()
+    page.get_by_text("X-Amz-Signature").wait_for()
+    page.get_by_role("link", name="Buckets").click()
+    page.get_by_label("Name").fill("another")
+    page.get_by_role("button", name="Create").click()
+    page.get_by_text("There is nothing here.").wait_for()
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_role("button", name="Keep versions").click()
+    page.get_by_role("button", name="Keep no further versions").wait_for()
+    assert s3.get_bucket_versioning(Bucket="another")["Status"] == "Enabled"
+    page.get_by_role("link", name="Buckets").first.click()
+    page.get_by_role("link", name="large").click()
+    page.get_by_label("Select notes.txt").check()
+    page.get_by_role("button", name="Delete the selected").click()
+    page.get_by_role("heading", name="Delete 1 object").wait_for()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("link", name="notes.txt").wait_for(state="detached")
+    page.get_by_role("link", name="keep.txt").wait_for()
+    page.get_by_text("large.bin").wait_for()
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("heading", name="Sign in").wait_for()
+    other = browser.open_page()
+    other.goto(f"{browser.root}state")
+    other.get_by_role("heading", name="Sign in").wait_for()
+
+
+def test_an_upload_replaces_nothing_unasked(visit, s3, bucket, tmp_path):
+    s3.put_object(Bucket=bucket, Key="hello.txt", Body=b"before")
+    (tmp_path / "hello.txt").write_text("after")
+    browser = visit().sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}bucket?name={bucket}")
+    page.get_by_label("Upload files").set_input_files(tmp_path / "hello.txt")
+    page.get_by_text("There is an object of this name.").wait_for()
+    assert s3.get_object(Bucket=bucket, Key="hello.txt")["Body"].read() == b"before"
+    page.get_by_role("button", name="Replace hello.txt").click()
+    uploaded(page, 1)
+    assert s3.get_object(Bucket=bucket, Key="hello.txt")["Body"].read() == b"after"
+
+
+def test_the_skip_link_keeps_the_focus_in_the_content(visit, s3, bucket):
+    browser = visit().sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}bucket?name={bucket}")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(500)
+    assert page.evaluate("document.activeElement.id") == "main"

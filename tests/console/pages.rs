@@ -10,16 +10,17 @@ fn field(answer: &Answer, name: &str) -> String {
     rest.split('"').next().unwrap().to_owned()
 }
 
-/// Submits the confirmation of a page that lists objects to delete.
+/// Submits the form of a page that leads on with a deletion.
 fn confirm(browser: &mut Browser<'_>, page: &Answer) -> Answer {
-    let mut fields =
-        vec![("bucket".to_owned(), field(page, "bucket")), ("confirmed".to_owned(), "1".to_owned())];
-    for name in ["object", "folder", "at"] {
-        for rest in page.text().split(&format!("name=\"{name}\" value=\"")).skip(1) {
-            fields.push((name.to_owned(), rest.split('"').next().unwrap().to_owned()));
-        }
+    let (_, form) = page.text().split_once("<form method=\"post\" action=\"/-/console/delete\"").unwrap();
+    let mut fields = Vec::new();
+    for field in form.split("type=\"hidden\" name=\"").skip(1) {
+        let mut parts = field.split('"');
+        let name = parts.next().unwrap();
+        let value = parts.nth(1).unwrap().replace("&#38;", "&");
+        fields.push((name, value));
     }
-    let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
     browser.post("delete", &fields)
 }
 
@@ -152,6 +153,123 @@ fn selected_objects_and_folders_go_after_they_were_listed() {
 }
 
 #[test]
+fn what_came_or_was_replaced_after_the_list_was_shown_stays() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    for key in ["dir/a", "dir/same", "alone", "replaced", "twin"] {
+        browser.put("b", key, &[], b"1234");
+    }
+    let listing = browser.get("bucket?name=b");
+    let selected: Vec<_> = listing
+        .text()
+        .split("name=\"object\" value=\"")
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap())
+        .collect();
+    let mut fields = vec![("bucket", "b"), ("folder", "dir%2F")];
+    fields.extend(selected.iter().map(|id| ("object", *id)));
+    browser.put("b", "twin", &[], b"another since the listing was shown");
+    let question = browser.post("delete", &fields);
+    assert!(question.text().contains("Delete 5 objects"), "{}", question.text());
+    site.server.clock.advance(std::time::Duration::from_millis(1));
+    browser.put("b", "dir/a", &[], b"replaced");
+    browser.put("b", "dir/new", &[], b"arrived");
+    browser.put("b", "replaced", &[], b"replaced");
+    let answer = confirm(&mut browser, &question);
+    assert_eq!(answer.status, 409, "{}", answer.text());
+    assert!(answer.text().contains("2 deleted.") && answer.text().contains("4 objects were not deleted"));
+    for (key, content) in [("dir/a", "replaced"), ("dir/new", "arrived"), ("replaced", "replaced")] {
+        let found = browser.get(&format!("content?bucket=b&key={key}"));
+        assert_eq!(found.text(), content);
+        assert!(answer.text().contains(&format!("<li>{key}: ")), "{}", answer.text());
+    }
+    assert_eq!(browser.get("content?bucket=b&key=twin").status, 200);
+    for key in ["dir/same", "alone"] {
+        assert_eq!(browser.get(&format!("content?bucket=b&key={key}")).status, 404);
+    }
+}
+
+#[test]
+fn a_user_who_may_delete_and_not_read_deletes() {
+    use crate::support::users::user;
+
+    let site = Site::new();
+    site.replace_users(
+        &(user("owner", &["*"], &["*"]) + &user("some", &["ListBucket", "DeleteObject"], &["b", "b/*"])),
+    );
+    site.signed_in("owner").put("b", "dir/a", &[], b"1");
+    site.signed_in("owner").put("b", "k", &[], b"1");
+    let mut some = site.signed_in("some");
+    let question = some.post("delete", &[("bucket", "b"), ("folder", "dir%2F"), ("object", "k")]);
+    assert_eq!(confirm(&mut some, &question).status, 303);
+    assert!(some.get("bucket?name=b").text().contains("There is nothing here."));
+}
+
+#[test]
+fn a_long_deletion_goes_in_steps_and_counts() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    for n in 0..2_100 {
+        browser.put("b", &format!("dir/{n:0>4}"), &[], b"1");
+    }
+    browser.put("b", "kept", &[], b"1");
+    let mut answer = browser.post("delete", &[("bucket", "b"), ("folder", "dir%2F")]);
+    assert!(answer.text().contains("Delete 2100 objects"), "{}", answer.text());
+    for deleted in ["1000 deleted.", "2000 deleted."] {
+        answer = confirm(&mut browser, &answer);
+        assert!(answer.status == 200 && answer.text().contains(deleted), "{}", answer.text());
+        assert!(answer.text().contains("data-continue"));
+    }
+    assert_eq!(confirm(&mut browser, &answer).status, 303);
+    assert_eq!(browser.get("bucket?name=b").links("/-/console/object?").len(), 1);
+}
+
+#[test]
+fn a_bucket_of_versions_is_emptied() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.post("create-bucket", &[("name", "kept"), ("versions", "1")]);
+    for n in 0..1_203 {
+        browser.put("kept", &format!("dir/{}", n % 601), &[], b"1");
+    }
+    browser.s3(Method::Delete, "bucket=kept&key=dir%2F1", &[], b"");
+    assert!(browser.get("bucket?name=kept").text().contains("name=\"history\" value=\"\""));
+    let folders = browser.get("bucket?name=kept&versions=1");
+    assert!(folders.text().contains("name=\"history\" value=\"dir%2F\""), "{}", folders.text());
+    let mut answer = browser.post("delete", &[("bucket", "kept"), ("history", "")]);
+    assert!(answer.text().contains("Delete 1204 objects") && answer.text().contains("go for good"));
+    while answer.status == 200 {
+        answer = confirm(&mut browser, &answer);
+    }
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    assert_eq!(browser.post("delete-bucket", &[("name", "kept")]).status, 303);
+}
+
+#[test]
+fn a_form_selects_no_object_twice_and_a_thousand_at_most() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    for key in ["dir/a", "k"] {
+        browser.put("b", key, &[], b"1234");
+    }
+    for page in ["delete", "archive"] {
+        let mut fields = vec![("bucket", "b")];
+        for _ in 0..250 {
+            fields.extend([
+                ("object", "k"),
+                ("folder", "dir%2F"),
+                ("folder", "dir%2Fa"),
+                ("object", "dir%2Fa"),
+            ]);
+        }
+        let answer = browser.post(page, &fields);
+        assert!(answer.text().contains("2 objects (8 B)"), "{}", answer.text());
+        fields.push(("folder", ""));
+        assert_eq!(browser.post(page, &fields).status, 400, "{page}");
+    }
+}
+
+#[test]
 fn versions_are_listed_and_deleted_one_by_one() {
     let site = Site::new();
     let mut browser = site.signed_in("owner");
@@ -214,8 +332,251 @@ fn an_older_version_becomes_current_and_a_deleted_object_comes_back() {
     assert!(undelete.contains("Undelete"), "{}", page.text());
     let marker = undelete.split("name=\"object\" value=\"").nth(1).unwrap().split('"').next().unwrap();
     let question = browser.post("delete", &[("bucket", "kept"), ("object", marker)]);
+    assert!(question.text().contains("Bring 1 deleted object back?"), "{}", question.text());
     assert_eq!(confirm(&mut browser, &question).status, 303);
     assert_eq!(browser.get("content?bucket=kept&key=a%2Fk").body, b"one");
+}
+
+/// The fields of the form of a page that has this text.
+fn fields_of(page: &Answer, text: &str) -> Vec<(String, String)> {
+    let form = page.text().split("<form ").find(|form| form.contains(text)).unwrap();
+    let form = form.split("</form>").next().unwrap();
+    let mut fields = Vec::new();
+    for input in form.split("<input ").skip(1) {
+        let attribute = |name: &str| {
+            let (_, rest) = input.split_once(&format!("{name}=\""))?;
+            Some(rest.split('"').next().unwrap().replace("&#38;", "&").replace("&#60;", "<"))
+        };
+        fields.push((attribute("name").unwrap(), attribute("value").unwrap_or_default()));
+    }
+    fields
+}
+
+/// Submits the form of a page that has this text, with a further field.
+fn submit(browser: &mut Browser<'_>, action: &str, page: &Answer, text: &str, more: (&str, &str)) -> Answer {
+    let fields = fields_of(page, text);
+    let mut fields: Vec<_> = fields.iter().map(|(name, value)| (&**name, &**value)).collect();
+    fields.push(more);
+    browser.post(action, &fields)
+}
+
+#[test]
+fn tags_and_metadata_that_are_not_edited_keep_every_byte() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let lines = [("x-amz-tagging", "a%3Db=c&space=%20x%20&plain="), ("x-amz-meta-note", "a: b=c")];
+    browser.put("b", "k", &lines, b"kept");
+    let tags = |browser: &mut Browser<'_>| {
+        browser.s3(Method::Get, "bucket=b&key=k&tagging=", &[], b"").text().to_owned()
+    };
+    let before = tags(&mut browser);
+    for (form, change) in [("<legend>Tags", "tags"), ("<legend>Metadata", "metadata")] {
+        let page = browser.get("object?bucket=b&key=k");
+        let answer = submit(&mut browser, "change", &page, form, ("change", change));
+        assert_eq!(answer.status, 303, "{}", answer.text());
+        assert_eq!(tags(&mut browser), before);
+    }
+    assert!(before.contains("<Key>a=b</Key>"), "{before}");
+    assert!(browser.get("object?bucket=b&key=k").text().contains("<dt>x-amz-meta-note</dt><dd>a: b=c</dd>"));
+}
+
+#[test]
+fn an_edit_overwrites_nothing_that_came_since_its_page_was_shown() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.put("b", "k", &[("x-amz-tagging", "a=1")], b"seen");
+    let page = browser.get("object?bucket=b&key=k");
+    browser.put("b", "k", &[("x-amz-tagging", "a=2")], b"newer");
+    let answer = submit(&mut browser, "change", &page, "<legend>Metadata", ("change", "metadata"));
+    assert_eq!(answer.status, 412, "{}", answer.text());
+    let answer = submit(&mut browser, "change", &page, "<legend>Tags", ("change", "tags"));
+    assert_eq!(answer.status, 409, "{}", answer.text());
+    assert_eq!(browser.get("content?bucket=b&key=k").body, b"newer");
+
+    let page = browser.get("settings?name=b");
+    let other = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::b/secret/*"}]}"#;
+    assert_eq!(browser.post("set", &[("name", "b"), ("setting", "policy"), ("text", other)]).status, 303);
+    let answer = submit(&mut browser, "set", &page, "value=\"public\"", ("x", ""));
+    assert_eq!(answer.status, 409, "{}", answer.text());
+    let mine = "{\"mine\": 1}";
+    let answer = submit(&mut browser, "set", &page, "value=\"policy\"", ("text", mine));
+    assert_eq!(answer.status, 409);
+    assert!(
+        answer.text().contains("{&#34;mine&#34;: 1}") && answer.text().contains("secret/*"),
+        "{}",
+        answer.text()
+    );
+    assert!(browser.get("settings?name=b").text().contains("secret/*"));
+    let answer = submit(&mut browser, "set", &answer, "value=\"policy\"", ("text", ""));
+    assert_eq!(answer.status, 303, "the page of the conflict saves");
+
+    let draft = browser.post("editor", &[("name", "b"), ("kind", "lifecycle"), ("days", "9")]);
+    let rule = "<LifecycleConfiguration><Rule><Filter/><Status>Enabled</Status><Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>";
+    browser.post("set", &[("name", "b"), ("setting", "lifecycle"), ("text", rule)]);
+    let answer = submit(&mut browser, "set", &draft, "name=\"text\"", ("text", "<x/>"));
+    assert_eq!(answer.status, 409, "{}", answer.text());
+}
+
+#[test]
+fn a_refused_document_keeps_its_text() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let answer = browser.post("set", &[("name", "b"), ("setting", "cors"), ("text", "<my long work")]);
+    assert!(
+        answer.status == 400 && answer.text().contains("&#60;my long work</textarea>"),
+        "{}",
+        answer.text()
+    );
+}
+
+#[test]
+fn metadata_of_an_older_version_are_not_edited() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.post("create-bucket", &[("name", "kept"), ("versions", "1")]);
+    for content in [b"old", b"new"] {
+        browser.put("kept", "k", &[], content);
+    }
+    let oldest = browser.get("bucket?name=kept&versions=1").links("/-/console/object?").remove(1);
+    let page = browser.get(&oldest);
+    assert!(!page.text().contains("value=\"metadata\""), "{}", page.text());
+    let version = field(&page, "version");
+    let fields = [
+        ("bucket", "kept"),
+        ("key", "k"),
+        ("version", &*version),
+        ("change", "metadata"),
+        ("content_type", "a/b"),
+    ];
+    assert_eq!(browser.post("change", &fields).status, 409);
+    assert_eq!(browser.get("content?bucket=kept&key=k").body, b"new");
+    let current = browser.get("bucket?name=kept&versions=1").links("/-/console/object?").remove(0);
+    let page = browser.get(&current);
+    let answer = submit(&mut browser, "change", &page, "<legend>Metadata", ("change", "metadata"));
+    assert_eq!(answer.status, 303, "{}", answer.text());
+}
+
+/// Makes an object of copies of another one.
+fn join(browser: &mut Browser<'_>, key: &str, source: &str, copies: usize) {
+    let lines = [("content-type", "a/b"), ("x-amz-tagging", "t=1%20%2B%202"), ("x-amz-meta-note", "kept")];
+    let created = browser.s3(Method::Post, &format!("bucket=kept&key={key}&uploads="), &lines, b"");
+    let id = created.text().split("<UploadId>").nth(1).unwrap().split('<').next().unwrap().to_owned();
+    let source = format!("kept/{source}");
+    let mut parts = String::new();
+    for number in 1..=copies {
+        let query = format!("bucket=kept&key={key}&partNumber={number}&uploadId={id}");
+        let part = browser.s3(Method::Put, &query, &[("x-amz-copy-source", &source)], b"");
+        let etag = part.text().split("<ETag>").nth(1).unwrap().split("</ETag>").next().unwrap().to_owned();
+        parts += &format!("<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>");
+    }
+    let body = format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>");
+    let query = format!("bucket=kept&key={key}&uploadId={id}");
+    let done = browser.s3(Method::Post, &query, &[], body.as_bytes());
+    assert_eq!(done.status, 200, "{}", done.text());
+}
+
+#[test]
+fn an_object_over_the_limit_of_a_copy_is_edited_and_restored() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.post("create-bucket", &[("name", "kept"), ("versions", "1")]);
+    // Copies share their bytes: nothing but the table of extents grows.
+    browser.put("kept", "piece", &[], &vec![7; 5 << 20]);
+    join(&mut browser, "medium", "piece", 64);
+    join(&mut browser, "large", "medium", 17);
+    let oldest = browser.get("bucket?name=kept&versions=1").links("/-/console/object?").remove(0);
+    let page = browser.get(&oldest);
+    let answer = submit(&mut browser, "change", &page, "<legend>Metadata", ("change", "metadata"));
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    let fields =
+        [("bucket", "kept"), ("key", "large"), ("change", "restore"), ("version", &*field(&page, "version"))];
+    assert_eq!(browser.post("change", &fields).status, 303);
+    let page = browser.get("object?bucket=kept&key=large");
+    for shown in ["<dd>5.3 GiB</dd>", "<dd>a/b</dd>", "<dd>kept</dd>", "<dt>Tag t</dt><dd>1 + 2</dd>"] {
+        assert!(page.text().contains(shown), "{shown} is missing from\n{}", page.text());
+    }
+    assert_eq!(page.text().matches("<a href=\"/-/console/object?").count(), 2, "three versions");
+    assert!(!browser.get("settings?name=kept").text().contains("Unfinished uploads"));
+}
+
+#[test]
+fn all_versions_of_an_object_are_reached() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.post("create-bucket", &[("name", "kept"), ("versions", "1")]);
+    for n in 0..450 {
+        browser.put("kept", "k", &[], format!("{n}").as_bytes());
+    }
+    browser.put("kept", "k2", &[], b"another");
+    let mut seen = Vec::new();
+    let mut next = Some("object?bucket=kept&key=k".to_owned());
+    while let Some(address) = next {
+        let page = browser.get(&address);
+        let (_, versions) = page.text().split_once("<h2>Versions</h2>").unwrap();
+        seen.extend(versions.split("<code>").skip(1).map(|rest| rest.split('<').next().unwrap().to_owned()));
+        next = page.links("/-/console/object?bucket=kept&key=k&after=").first().cloned();
+    }
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 450);
+}
+
+#[test]
+fn unfinished_uploads_are_listed_and_aborted() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.s3(Method::Post, "bucket=b&key=a%0Ab&uploads=", &[], b"");
+    let page = browser.get("settings?name=b");
+    assert!(page.text().contains("a⟨U+000A⟩b") && page.text().contains("owner"), "{}", page.text());
+    let answer = submit(&mut browser, "set", &page, "value=\"upload\"", ("x", ""));
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    assert!(!browser.get("settings?name=b").text().contains("Unfinished uploads"));
+}
+
+#[test]
+fn folders_with_line_ends_are_searched_and_rewound() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    browser.put("b", "line\r\nend/found", &[], b"1");
+    let page = browser.get("bucket?name=b&prefix=line%0D%0Aend%2F");
+    assert!(page.text().contains("data-at=\"line%0D%0Aend%2F\""), "{}", page.text());
+    let at = field(&page, "at").replace('%', "%25");
+    let found = browser.get(&format!("bucket?name=b&at={at}&search=fou"));
+    assert_eq!(found.links("/-/console/object?").len(), 1, "{}", found.text());
+    let rewind = browser.get(&format!("rewind?bucket=b&at={at}"));
+    assert!(rewind.text().contains("line⟨U+000D⟩⟨U+000A⟩end/"), "{}", rewind.text());
+}
+
+#[test]
+fn pages_offer_what_the_user_may_do() {
+    use crate::support::users::{allow, user};
+
+    let site = Site::new();
+    site.replace_users(
+        &(user("owner", &["*"], &["*"])
+            + &user("some", &["ListBucket", "ListAllMyBuckets"], &["*"])
+            + &allow(&["GetObject"], &["b/*"])
+            + &allow(&["PutObject", "DeleteObject"], &["b/own/*"])),
+    );
+    for key in ["own/k", "k"] {
+        site.signed_in("owner").put("b", key, &[], b"1");
+    }
+    let mut some = site.signed_in("some");
+    let root = some.get("bucket?name=b");
+    let own = some.get("bucket?name=b&prefix=own%2F");
+    for offered in ["id=\"upload\"", "Delete the selected"] {
+        assert!(!root.text().contains(offered) && own.text().contains(offered), "{offered}");
+    }
+    assert!(!own.text().contains("Delete this bucket"));
+    let object = some.get("object?bucket=b&key=k");
+    let own = some.get("object?bucket=b&key=own%2Fk");
+    for offered in ["<legend>Metadata", "<summary>Delete"] {
+        assert!(!object.text().contains(offered) && own.text().contains(offered), "{offered}");
+    }
+    assert!(object.text().contains("Make a link"));
+    assert!(site.signed_in("owner").get("bucket?name=b").text().contains("Delete this bucket"));
+    let state = site.signed_in("owner").get("state");
+    assert!(!state.text().contains("HeadObject"), "questions of pages are no failures: {}", state.text());
 }
 
 #[test]
@@ -224,16 +585,22 @@ fn type_metadata_and_tags_are_edited() {
     let mut browser = site.signed_in("owner");
     let lines = [("content-type", "text/plain"), ("x-amz-meta-note", "<a>"), ("cache-control", "max-age=1")];
     browser.put("b", "k", &lines, b"kept");
-    let text = "Note: new & <b>\r\nx-amz-meta-other:1\r\ncity: Zürich\r\n\r\ncache-control: no-store\r\n";
-    let fields = [
-        ("bucket", "b"),
-        ("key", "k"),
-        ("change", "metadata"),
-        ("content_type", "text/html"),
-        ("text", text),
-    ];
+    let mut fields =
+        vec![("bucket", "b"), ("key", "k"), ("change", "metadata"), ("content_type", "text/html")];
+    for (name, value) in [
+        ("Note", "new & <b>"),
+        ("x-amz-meta-other", "1"),
+        ("city", "Zürich"),
+        ("", ""),
+        ("cache-control", "no-store"),
+    ] {
+        fields.extend([("name", name), ("value", value), ("was", "")]);
+    }
     assert_eq!(browser.post("change", &fields).status, 303);
-    let tags = [("bucket", "b"), ("key", "k"), ("change", "tags"), ("text", "year=2026\r\nplain\r\n")];
+    let mut tags = vec![("bucket", "b"), ("key", "k"), ("change", "tags")];
+    for (name, value) in [("year", "2026"), ("plain", ""), ("", "")] {
+        tags.extend([("name", name), ("value", value), ("was", "")]);
+    }
     assert_eq!(browser.post("change", &tags).status, 303);
     let page = browser.get("object?bucket=b&key=k");
     for shown in [
@@ -244,7 +611,7 @@ fn type_metadata_and_tags_are_edited() {
         "<dt>Cache-Control</dt><dd>no-store</dd>",
         "<dt>Tag year</dt><dd>2026</dd>",
         "<dt>Tag plain</dt><dd></dd>",
-        "year=2026\nplain=\n</textarea>",
+        "<input name=\"name\" value=\"plain\"",
     ] {
         assert!(page.text().contains(shown), "{shown} is missing from\n{}", page.text());
     }
@@ -254,7 +621,7 @@ fn type_metadata_and_tags_are_edited() {
         ("key", "k"),
         ("change", "metadata"),
         ("content_type", "a/b"),
-        ("text", "no colon"),
+        ("name", "without a value"),
     ];
     assert_eq!(browser.post("change", &bad).status, 400);
     assert_eq!(browser.post("change", &[("bucket", "b"), ("key", "k"), ("change", "colour")]).status, 400);

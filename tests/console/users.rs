@@ -70,16 +70,20 @@ fn administrators_see_users_and_change_them() {
     );
     let answer = browser
         .post("user", &[("change", "create"), ("name", "cam"), ("role", "create"), ("bucket", " photos ")]);
-    assert!(
-        answer.status == 200 && answer.text().contains("the-new-secret") && answer.text().contains("AKNEW")
-    );
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    let address = answer.header("Location").unwrap().to_owned();
+    assert_eq!(site.signed_in("owner").get(&address).status, 404, "another session");
+    let answer = browser.get(&address);
+    assert!(answer.text().contains("the-new-secret") && answer.text().contains("AKNEW"), "{}", answer.text());
     assert_eq!(answer.header("Cache-Control"), Some("no-store"));
+    let again = browser.get(&address);
+    assert!(again.status == 404 && !again.text().contains("the-new-secret"), "{}", again.text());
     assert!(!browser.get("users").text().contains("the-new-secret"), "it is shown once");
     assert_eq!(
         change(&mut browser, "grants", "cam", &[("grants", "GetObject on b/*\r\nListBucket on b")]),
         303
     );
-    assert_eq!(change(&mut browser, "rotate", "cam", &[]), 200);
+    assert_eq!(change(&mut browser, "rotate", "cam", &[]), 303);
     assert_eq!(change(&mut browser, "finish", "cam", &[]), 303);
     assert_eq!(change(&mut browser, "delete", "cam", &[("sure", "yes")]), 303);
     let grant = |actions: &[&str], resources: &[&str]| {
@@ -88,6 +92,7 @@ fn administrators_see_users_and_change_them() {
     };
     let name = || "cam".to_owned();
     let created = vec![
+        grant(&["ListAllMyBuckets"], &["*"]),
         grant(&["ListBucket", "GetBucketLocation"], &["photos"]),
         grant(
             &["GetObject", "CreateObject", "AbortMultipartUpload", "ListMultipartUploadParts"],

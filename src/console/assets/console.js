@@ -1,6 +1,9 @@
 // The entry: what pages can do with scripts. Without them everything but uploads works.
 
-import { addFiles, filesOf, isUploading } from "./upload.js";
+import { addFiles, cancelAll, filesOf, isUploading } from "./upload.js";
+
+// The address of the page that is shown.
+let shown = withoutHash(location.href);
 
 enhance();
 
@@ -26,6 +29,7 @@ document.addEventListener("click", (event) => {
   const isPlain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
   if (!isUploading() || !isPlain || link === null || link.download !== "" || link.hasAttribute("download")) return;
   if (link.origin !== location.origin || !link.pathname.startsWith(document.documentElement.dataset.root)) return;
+  if (link.hash !== "" && withoutHash(link.href) === shown) return;
   event.preventDefault();
   show(link.href);
 });
@@ -38,11 +42,16 @@ document.addEventListener("submit", (event) => {
   }
   event.preventDefault();
   const fields = new URLSearchParams(new FormData(form, event.submitter));
-  const action = event.submitter?.formAction ?? form.action;
+  // The property formAction of a button without the attribute is the address of the page.
+  const action = event.submitter?.getAttribute("formaction") ?? form.getAttribute("action");
   if (form.method === "post") show(action, fields);
   else show(`${action}?${fields}`);
 });
-addEventListener("popstate", () => show(location.href, null, false));
+// A way within the page, such as that to its content, changes the hash alone.
+addEventListener("popstate", () => {
+  if (withoutHash(location.href) !== shown) show(location.href, null, false);
+});
+document.getElementById("cancel-all")?.addEventListener("click", cancelAll);
 addEventListener("beforeunload", (event) => {
   if (isUploading()) event.preventDefault();
 });
@@ -51,10 +60,14 @@ document.addEventListener("uploaded", (event) => {
   if (into?.bucket === event.detail.bucket && into.prefix === event.detail.prefix) show(location.href, null, false);
 });
 
+function withoutHash(address) {
+  return address.split("#")[0];
+}
+
 // The folder that the page shows, where files can be put; null on other pages.
 function folder() {
   const panel = document.getElementById("upload");
-  return panel === null ? null : { bucket: panel.dataset.bucket, prefix: panel.dataset.prefix };
+  return panel === null ? null : { bucket: panel.dataset.bucket, prefix: decodeURIComponent(panel.dataset.at) };
 }
 
 async function show(address, fields = null, isNew = true) {
@@ -63,6 +76,7 @@ async function show(address, fields = null, isNew = true) {
   document.title = page.title;
   for (const part of ["header", "main"]) document.querySelector(part).replaceWith(page.querySelector(part));
   if (isNew) history.pushState(null, "", response.url);
+  shown = withoutHash(location.href);
   enhance();
   if (isNew) document.getElementById("main").focus();
 }

@@ -19,7 +19,7 @@ export function isUploading() {
 // Uploads files into a folder; each has a path below it.
 export function addFiles(folder, files) {
   for (const { file, path } of files) {
-    queue.push({ ...folder, file, key: folder.prefix + path, sent: 0, isCancelled: false, request: null });
+    queue.push({ ...folder, file, key: folder.prefix + path, sent: 0, isCancelled: false, replaces: false, request: null });
     totals.files += 1;
     totals.bytes += file.size;
   }
@@ -65,21 +65,28 @@ async function run(upload) {
     upload.line.remove();
   } catch (error) {
     totals.failed += 1;
-    fail(upload, upload.isCancelled ? "cancelled" : error.message);
+    fail(upload, upload.isCancelled ? "cancelled" : messageOf(error), error.status === 412);
   }
   active.delete(upload);
   if (!isUploading()) document.dispatchEvent(new CustomEvent("uploaded", { detail: upload }));
   startNext();
 }
 
+// Keeps the object that is there, unless its replacement was confirmed.
+function condition(upload) {
+  return upload.replaces ? {} : { "if-none-match": "*" };
+}
+
 async function sendWhole(upload) {
-  const headers = await checksumOf(upload.file);
+  const headers = { ...condition(upload), ...(await checksumOf(upload.file)) };
   if (upload.file.type !== "") headers["content-type"] = upload.file.type;
   await persist(upload, () => send(upload, "PUT", {}, headers, upload.file));
 }
 
 async function sendParts(upload) {
   const { file } = upload;
+  // The condition counts at the end: nobody should wait for that where the object is there already.
+  if (!upload.replaces) await refuseIfThere(upload);
   const partBytes = Math.max(PART_BYTES, Math.ceil(file.size / PARTS_MAX / MIB) * MIB);
   const known = await resume(upload);
   const parts = known ?? new Map();
@@ -98,11 +105,22 @@ async function sendParts(upload) {
     return `<Part><PartNumber>${at + 1}</PartNumber><ETag>${parts.get(at + 1).etag}</ETag></Part>`;
   });
   const body = `<CompleteMultipartUpload>${listed.join("")}</CompleteMultipartUpload>`;
-  const done = await persist(upload, () => send(upload, "POST", { uploadId: upload.id }, {}, body));
+  const done = await persist(upload, () => send(upload, "POST", { uploadId: upload.id }, condition(upload), body));
   // The response may have begun before the outcome was known.
   const refusal = parse(done)?.querySelector("Error > Message") ?? null;
   forget(upload);
   if (refusal !== null) throw new Error(refusal.textContent);
+}
+
+async function refuseIfThere(upload) {
+  try {
+    await persist(upload, () => send(upload, "HEAD", {}, {}, null));
+  } catch (error) {
+    // Without the permission to look, the end of the upload decides.
+    if (error.status === 404 || error.status === 403 || error.status === 405) return;
+    throw error;
+  }
+  throw Object.assign(new Error("There is an object of this name."), { status: 412 });
 }
 
 async function create(upload) {
@@ -217,6 +235,16 @@ function cancel(upload) {
   send({ ...upload }, "DELETE", { uploadId: upload.id }, {}, null).catch(() => {});
 }
 
+// Cancels what is sent and drops what waits.
+export function cancelAll() {
+  for (const upload of queue.splice(0)) {
+    totals.files -= 1;
+    totals.bytes -= upload.file.size;
+  }
+  for (const upload of active) cancel(upload);
+  render();
+}
+
 // The panel of uploads, which outlives pages.
 
 function panel() {
@@ -245,17 +273,21 @@ function note(upload, message) {
   upload.line.querySelector("em").textContent = message;
 }
 
-function fail(upload, message) {
+function messageOf(error) {
+  return error.status === 412 ? "There is an object of this name." : error.message;
+}
+
+function fail(upload, message, isThere) {
   upload.line.querySelector("progress").remove();
   note(upload, message);
   const button = upload.line.querySelector("button");
   const again = button.cloneNode();
-  again.textContent = "Try again";
-  again.setAttribute("aria-label", `Try the upload of ${upload.key} again`);
+  again.textContent = isThere ? "Replace it" : "Try again";
+  again.setAttribute("aria-label", isThere ? `Replace ${upload.key}` : `Try the upload of ${upload.key} again`);
   again.addEventListener("click", () => {
     upload.line.remove();
     totals.failed -= 1;
-    Object.assign(upload, { isCancelled: false, sent: 0, id: undefined });
+    Object.assign(upload, { isCancelled: false, replaces: isThere || upload.replaces, sent: 0, id: undefined });
     queue.push(upload);
     startNext();
   });
@@ -272,5 +304,6 @@ function render() {
   const failed = totals.failed === 0 ? "" : `, ${totals.failed} not uploaded`;
   const percent = totals.bytes === 0 ? 100 : Math.min(100, Math.floor((100 * sent) / totals.bytes));
   panel().hidden = totals.files === 0;
+  panel().querySelector("#cancel-all").hidden = !isUploading();
   panel().querySelector("p").textContent = `Uploaded ${totals.doneFiles} of ${totals.files} files (${percent} %)${failed}`;
 }

@@ -3,9 +3,8 @@
 use askama::Template;
 
 use super::super::archive::{ArchiveSource, ArchivedObject};
-use super::super::form;
-use super::super::objects::Folder;
 use super::super::s3_client::Refusal;
+use super::super::selection::{SelectedObject, Selection, SelectionPlace};
 use super::super::tar::{TarEntry, TarNames};
 use super::super::text;
 use super::{Page, View, html};
@@ -37,8 +36,8 @@ struct ArchiveQuestion<'a> {
     is_cut: bool,
 }
 
-/// An object that was selected.
-struct SelectedObject {
+/// An object that is to be in the archive.
+struct ArchivedSource {
     key: String,
     version: Option<String>,
     etag: String,
@@ -48,7 +47,7 @@ struct SelectedObject {
 
 #[derive(Default)]
 struct ArchiveContent {
-    objects: Vec<SelectedObject>,
+    objects: Vec<ArchivedSource>,
     /// Names of objects that may not be read, as shown.
     unreadable: Vec<String>,
     is_cut: bool,
@@ -58,7 +57,8 @@ struct ArchiveContent {
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("bucket")?;
     let at = view.given("at").map(decoded).transpose()?.unwrap_or_default();
-    let content = ArchiveContent::select(view, bucket)?;
+    let selection = Selection::read(&view.params)?;
+    let content = ArchiveContent::select(view, bucket, &selection)?;
     if view.given("confirmed").is_none() {
         let page = question(view, bucket, &at, content);
         return Ok(html(200, &page.page, &page));
@@ -93,7 +93,7 @@ fn question<'a>(
 }
 
 /// The archive. Names are relative to the folder that the page showed.
-fn send(view: &View<'_>, bucket: &str, at: &str, objects: Vec<SelectedObject>) -> Result<Response, Refusal> {
+fn send(view: &View<'_>, bucket: &str, at: &str, objects: Vec<ArchivedSource>) -> Result<Response, Refusal> {
     let bytes = objects.iter().map(|object| ROW_BYTES + NAME_COPIES * object.key.len() as u64).sum();
     let held = view.console.service.reserve(bytes).map_err(|error| Refusal::of_error(&error))?;
     let relative = |key: &str| key.strip_prefix(at).unwrap_or(key).to_owned();
@@ -118,77 +118,53 @@ fn send(view: &View<'_>, bucket: &str, at: &str, objects: Vec<SelectedObject>) -
 }
 
 impl ArchiveContent {
-    fn select(view: &View<'_>, bucket: &str) -> Result<Self, Refusal> {
-        let mut content = Self::default();
-        for id in form::all(&view.params, "object") {
-            let (key, version) = id.split_once('?').map_or((id, None), |(key, version)| (key, Some(version)));
-            content.add_object(view, bucket, &decoded(key)?, version)?;
+    fn select(view: &View<'_>, bucket: &str, selection: &Selection) -> Result<Self, Refusal> {
+        let mut step = selection.step(&view.s3(), bucket, SelectionPlace::default(), ARCHIVED_MAX)?;
+        let listed_max = ARCHIVED_MAX - step.named.len();
+        let is_cut = step.next.is_some() || step.listed.len() > listed_max;
+        step.listed.truncate(listed_max);
+        let mut content = Self { is_cut, ..Self::default() };
+        for object in step.named {
+            content.add_object(view, bucket, object)?;
         }
-        for prefix in form::all(&view.params, "folder") {
-            let prefix = decoded(prefix)?;
-            content.add_folder(view, Folder { bucket, prefix: &prefix, is_grouped: false })?;
+        let keys: Vec<_> = step.listed.iter().map(|object| object.key.as_str()).collect();
+        let readable = view.console.service.may_read(&view.visitor.identity, view.request, bucket, &keys);
+        let readable = readable.map_err(|error| Refusal::of_error(&error))?;
+        for (object, is_readable) in step.listed.into_iter().zip(readable) {
+            if !is_readable {
+                content.unreadable.push(text::visible(&object.key).into_owned());
+                continue;
+            }
+            let modified = Timestamp::parse_iso8601(&object.modified);
+            content.objects.push(ArchivedSource {
+                key: object.key,
+                version: None,
+                etag: object.etag,
+                size: object.size,
+                modified_secs: modified.map_or(0, Timestamp::as_secs),
+            });
         }
         content.objects.sort_by(|one, other| (&one.key, &one.version).cmp(&(&other.key, &other.version)));
-        content.objects.dedup_by(|one, other| (&one.key, &one.version) == (&other.key, &other.version));
         Ok(content)
     }
 
-    fn add_object(
-        &mut self,
-        view: &View<'_>,
-        bucket: &str,
-        key: &str,
-        version: Option<&str>,
-    ) -> Result<(), Refusal> {
-        let head = match view.s3().head(bucket, key, version) {
+    fn add_object(&mut self, view: &View<'_>, bucket: &str, object: SelectedObject) -> Result<(), Refusal> {
+        let head = match view.s3().head(bucket, &object.key, object.version.as_deref()) {
             Ok(head) => head,
             Err(refusal) if matches!(refusal.status, 403..=405) => {
-                self.unreadable.push(text::visible(key).into_owned());
+                self.unreadable.push(text::visible(&object.key).into_owned());
                 return Ok(());
             }
             Err(refusal) => return Err(refusal),
         };
         let modified = Timestamp::parse_http_date(&head.modified);
-        self.objects.push(SelectedObject {
-            key: key.to_owned(),
-            version: version.map(str::to_owned),
+        self.objects.push(ArchivedSource {
+            key: object.key,
+            version: object.version,
             etag: head.etag,
             size: head.size,
             modified_secs: modified.map_or(0, Timestamp::as_secs),
         });
         Ok(())
-    }
-
-    fn add_folder(&mut self, view: &View<'_>, folder: Folder<'_>) -> Result<(), Refusal> {
-        let mut after = None;
-        loop {
-            let page = view.s3().objects(folder, after.as_deref())?;
-            let keys: Vec<_> = page.objects.iter().map(|object| object.key.as_str()).collect();
-            let readable =
-                view.console.service.may_read(&view.visitor.identity, view.request, folder.bucket, &keys);
-            let readable = readable.map_err(|error| Refusal::of_error(&error))?;
-            for (object, is_readable) in page.objects.into_iter().zip(readable) {
-                if self.objects.len() + self.unreadable.len() >= ARCHIVED_MAX {
-                    self.is_cut = true;
-                    return Ok(());
-                }
-                if !is_readable {
-                    self.unreadable.push(text::visible(&object.key).into_owned());
-                    continue;
-                }
-                let modified = Timestamp::parse_iso8601(&object.modified);
-                self.objects.push(SelectedObject {
-                    key: object.key,
-                    version: None,
-                    etag: object.etag,
-                    size: object.size,
-                    modified_secs: modified.map_or(0, Timestamp::as_secs),
-                });
-            }
-            match page.next {
-                Some((token, _)) => after = Some(token),
-                None => return Ok(()),
-            }
-        }
     }
 }

@@ -7,18 +7,22 @@ use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html};
 use crate::console::address::ConsoleRoot;
-use crate::s3::{Response, uri};
+use crate::s3::{Operation, Response, uri};
 
 #[derive(Template)]
 #[template(path = "bucket.html", config = "src/console/askama.toml")]
 struct BucketPage<'a> {
     page: Page,
     bucket: &'a str,
-    prefix: &'a str,
-    /// The value of the field of the place.
+    /// The value of the field of the place: the prefix, percent-encoded.
     at: String,
     search: &'a str,
     shows_versions: bool,
+    /// What the user may do here.
+    may_write: bool,
+    may_delete: bool,
+    may_delete_bucket: bool,
+    may_delete_versions: bool,
     crumbs: Vec<Crumb>,
     folders: Vec<FolderRow>,
     objects: Vec<ObjectRow>,
@@ -56,7 +60,7 @@ struct ObjectRow {
 
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("name")?;
-    let prefix = view.given("prefix").unwrap_or_default();
+    let prefix = &*view.folder()?;
     let search = view.given("search").unwrap_or_default();
     let shows_versions = view.given("versions").is_some();
     let sought = format!("{prefix}{search}");
@@ -77,13 +81,18 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         let of_version = version.as_ref().map(|version| format!("&version={version}")).unwrap_or_default();
         link("after", Some(after)) + versions + &of_version
     });
+    // Permissions go by prefixes, so that any name stands for those of the folder.
+    let some_key = format!("{prefix}name");
     let page = BucketPage {
         page: view.page(),
         bucket,
-        prefix,
         at: uri::encode_query(prefix),
         search,
         shows_versions,
+        may_write: view.may(Operation::PutObject, bucket, Some(&some_key)),
+        may_delete: view.may(Operation::DeleteObject, bucket, Some(&some_key)),
+        may_delete_versions: view.may(Operation::ListObjectVersions, bucket, None),
+        may_delete_bucket: view.may(Operation::DeleteBucket, bucket, None),
         crumbs: crumbs(&view.console.root, bucket, prefix),
         folders: listing.folders.iter().map(|folder| folder_row(view, bucket, prefix, folder)).collect(),
         objects: listing.objects.into_iter().map(|object| object_row(view, bucket, prefix, object)).collect(),
@@ -127,7 +136,7 @@ fn object_row(view: &View<'_>, bucket: &str, prefix: &str, object: ObjectLine) -
     let link =
         view.link("object", &[("bucket", Some(bucket)), ("key", Some(&object.key)), ("version", version)]);
     ObjectRow {
-        id: super::delete::object_id(&object.key, version),
+        id: object.selected().field(),
         name: name_in(prefix, &object.key),
         link,
         size: if object.is_marker { String::new() } else { text::size(object.size) },
@@ -140,7 +149,12 @@ fn object_row(view: &View<'_>, bucket: &str, prefix: &str, object: ObjectLine) -
 
 /// The part of a key that a folder shows.
 fn name_in(prefix: &str, key: &str) -> String {
-    text::visible(key.strip_prefix(prefix).unwrap_or(key)).into_owned()
+    let name = key.strip_prefix(prefix).unwrap_or(key);
+    match name.trim().is_empty() {
+        // A link of blanks could not be seen.
+        true => name.replace(' ', "␠"),
+        false => text::visible(name).into_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@ use super::super::lifecycle_rules::{self, ListedRule, RuleFields, RuleForm};
 use super::super::notification_rules::{self, FAMILIES, ListedNotification};
 use super::super::rules;
 use super::super::s3_client::Refusal;
+use super::super::seen;
 use super::super::text;
-use super::{Page, View, html};
+use super::{Page, View, html, settings};
 use crate::s3::Response;
 use crate::s3::lifecycle::ExpiryKind;
 use crate::service::{LifecycleEffect, PreviewCount};
@@ -21,8 +22,15 @@ struct EditorPage<'a> {
     kind: EditorKind,
     form: EditorForm,
     /// The document as it would be, to be saved; empty for none.
-    draft: Option<String>,
+    draft: Option<Draft>,
     effect: Option<EffectRows>,
+}
+
+/// A document to be saved.
+struct Draft {
+    text: String,
+    /// The stored document that it was made from, as the field of the form has it.
+    shown: String,
 }
 
 /// The stored values that a form shows.
@@ -104,17 +112,13 @@ impl EditorKind {
 
     /// The stored document; empty for none.
     fn stored(self, view: &View<'_>, bucket: &str) -> Result<String, Refusal> {
-        match view.document(bucket, self.name()) {
-            Err(refusal) if refusal.status == 404 => Ok(String::new()),
-            Ok(stored) if self == Self::Notification => Ok(notification_rules::text(stored)),
-            stored => stored,
-        }
+        settings::stored(view, bucket, self.name())
     }
 
     /// The document with the change of the form.
-    fn draft(self, view: &View<'_>, bucket: &str) -> Result<String, Refusal> {
+    fn draft(self, view: &View<'_>, bucket: &str) -> Result<Draft, Refusal> {
         let stored = self.stored(view, bucket)?;
-        match self {
+        let text = match self {
             Self::Lifecycle => match (view.given("remove"), view.given("rule")) {
                 (Some(id), _) => lifecycle_rules::without(&stored, id),
                 (None, Some(id)) => lifecycle_rules::replaced(&stored, id, &view.params),
@@ -128,7 +132,8 @@ impl EditorKind {
                 Some(id) => notification_rules::without(&stored, id),
                 None => notification_rules::with(&stored, &view.params),
             },
-        }
+        };
+        Ok(Draft { text: text?, shown: seen::digest(&stored) })
     }
 
     /// The form, with the stored values where the user may read them.
@@ -212,18 +217,24 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
 
 /// The document with the change of the form, or as it was edited, and its effect. Nothing is changed.
 pub(super) fn preview(view: &View<'_>) -> Result<Response, Refusal> {
-    let (bucket, kind) = (view.required("name")?, kind(view)?);
+    let bucket = view.required("name")?;
+    let kind = kind(view)?;
     let draft = match view.params.get("text") {
-        Some(text) => text.to_owned(),
+        Some(text) => {
+            Draft { text: text.to_owned(), shown: view.given("shown").unwrap_or_default().to_owned() }
+        }
         None => kind.draft(view, bucket)?,
     };
     respond(view, EditorForm::default(), Some(draft))
 }
 
-fn respond(view: &View<'_>, form: EditorForm, draft: Option<String>) -> Result<Response, Refusal> {
-    let (bucket, kind) = (view.required("name")?, kind(view)?);
+fn respond(view: &View<'_>, form: EditorForm, draft: Option<Draft>) -> Result<Response, Refusal> {
+    let bucket = view.required("name")?;
+    let kind = kind(view)?;
     let effect = match &draft {
-        Some(text) if kind == EditorKind::Lifecycle && !text.is_empty() => Some(effect(view, bucket, text)?),
+        Some(Draft { text, .. }) if kind == EditorKind::Lifecycle && !text.is_empty() => {
+            Some(effect(view, bucket, text)?)
+        }
         _ => None,
     };
     let back = view.link("settings", &[("name", Some(bucket))]);

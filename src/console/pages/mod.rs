@@ -22,7 +22,7 @@ use super::assets;
 use super::guard;
 use super::s3_client::{Refusal, S3Client, S3Request, target};
 use super::{Console, Visitor, form};
-use crate::s3::{Method, QueryParams, Request, Response, ResponseBody};
+use crate::s3::{Method, Operation, QueryParams, Request, Response, ResponseBody};
 
 /// The frame of a page.
 pub(super) struct Page {
@@ -107,6 +107,21 @@ impl<'a> View<'a> {
         self.console.root.with_params(page, params)
     }
 
+    /// The folder that the fields name: `at` percent-encoded, since browsers change line ends in fields, or `prefix`.
+    fn folder(&self) -> Result<String, Refusal> {
+        match self.given("at") {
+            Some(at) => form::decoded(at),
+            None => Ok(self.given("prefix").unwrap_or_default().to_owned()),
+        }
+    }
+
+    /// Whether the user may do this to a bucket or, with a key, to an object. It decides what a page offers, and nothing else.
+    fn may(&self, operation: Operation, bucket: &str, key: Option<&str>) -> bool {
+        target(Some(bucket), key).is_ok_and(|target| {
+            self.console.service.may_do(&self.visitor.identity, self.request, target, operation)
+        })
+    }
+
     /// Scheme, host and port of S3 requests.
     fn s3_origin(&self) -> String {
         address::s3_origin(self.request, self.console.s3_port)
@@ -152,6 +167,7 @@ pub(super) fn answer(
         (PagePath::Outbound, true) => outbound::resync(&view),
         (PagePath::Users, false) => users::show(&view),
         (PagePath::User, true) => users::change(&view),
+        (PagePath::NewKeys, false) => users::show_new_keys(&view),
         (PagePath::Unknown, _) => Err(Refusal::not_found()),
         _ => Err(Refusal::new(405, "This page is not for this kind of request.")),
     }

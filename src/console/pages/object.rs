@@ -4,10 +4,13 @@ use askama::Template;
 
 use super::super::guard;
 use super::super::objects::{Folder, ObjectHead, ObjectLine};
+use super::super::pair_rows::{self, PairRow};
 use super::super::s3_client::{Refusal, S3Request, target};
+use super::super::seen;
+use super::super::selection::SelectedObject;
 use super::super::text;
 use super::{Page, View, html};
-use crate::s3::{Method, Response, uri};
+use crate::s3::{Method, Operation, Response, uri};
 
 /// Bytes of a text that are shown.
 const PREVIEW_BYTES: u64 = 64 * 1024;
@@ -25,12 +28,19 @@ struct ObjectPage<'a> {
     version: Option<&'a str>,
     /// Whether the shown version is the current one.
     is_current: bool,
+    /// What the user may do to the object.
+    may_write: bool,
+    may_tag: bool,
+    may_read: bool,
+    may_delete: bool,
     head: Result<Properties, String>,
     content: String,
     /// The address of the content for a frame.
     frame: String,
     preview: Preview,
     versions: Vec<VersionRow>,
+    /// The page with further versions.
+    more_versions: Option<String>,
 }
 
 struct Properties {
@@ -40,9 +50,13 @@ struct Properties {
     etag: String,
     metadata: Vec<(String, String)>,
     tags: Vec<(String, String)>,
-    /// Both as a form has them: a line for each pair.
-    metadata_text: String,
-    tags_text: String,
+    /// Both as the rows of a form.
+    metadata_rows: Vec<PairRow>,
+    tag_rows: Vec<PairRow>,
+    /// What the form of the tags shows, as its field has it.
+    tags_shown: String,
+    /// The entity tag, percent-encoded.
+    etag_value: String,
     retained_until: Option<String>,
     legal_hold: bool,
 }
@@ -71,9 +85,11 @@ struct VersionRow {
 }
 
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
-    let (bucket, key, version) = (view.required("bucket")?, view.required("key")?, view.given("version"));
+    let bucket = view.required("bucket")?;
+    let key = view.required("key")?;
+    let version = view.given("version");
     let head = view.s3().head(bucket, key, version);
-    let versions = versions(view, bucket, key, version)?;
+    let VersionList { rows: versions, next } = versions(view, bucket, key, version)?;
     if let (Err(refusal), true) = (&head, versions.is_empty()) {
         return Err(refusal.clone());
     }
@@ -85,6 +101,11 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         Ok(head) => Ok(properties(view, bucket, key, version, head)?),
         Err(refusal) => Err(refusal.message),
     };
+    let id = SelectedObject {
+        key: key.to_owned(),
+        version: version.map(str::to_owned),
+        etag: head.as_ref().ok().map(|head| head.etag.clone()),
+    };
     let content =
         view.link("content", &[("bucket", Some(bucket)), ("key", Some(key)), ("versionId", version)]);
     let page = ObjectPage {
@@ -93,19 +114,40 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         bucket_link: view.link("bucket", &[("name", Some(bucket)), ("prefix", folder_of(key))]),
         key: uri::encode_query(key),
         name: text::visible(key).into_owned(),
-        id: super::delete::object_id(key, version),
+        id: id.field(),
         version,
-        is_current: versions.iter().any(|version| version.is_shown && version.is_current),
+        is_current: is_current(view, bucket, key, version),
+        may_write: view.may(Operation::PutObject, bucket, Some(key)),
+        may_tag: view.may(Operation::PutObjectTagging, bucket, Some(key)),
+        may_read: view.may(Operation::GetObject, bucket, Some(key)),
+        may_delete: view.may(Operation::DeleteObject, bucket, Some(key)),
         head,
         frame: format!("{content}&view=1"),
         content,
         preview,
         versions,
+        more_versions: next.map(|after| {
+            let params = [
+                ("bucket", Some(bucket)),
+                ("key", Some(key)),
+                ("version", version),
+                ("after", Some(&*after)),
+            ];
+            view.link("object", &params)
+        }),
     };
     let response = html(200, &page.page, &page);
     Ok(match page.preview {
         Preview::Pdf => guard::with_frames(response),
         _ => response,
+    })
+}
+
+/// Whether a version is the current one, as far as the user may know.
+fn is_current(view: &View<'_>, bucket: &str, key: &str, version: Option<&str>) -> bool {
+    version.is_none_or(|version| {
+        let current = view.s3().head(bucket, key, None);
+        current.is_ok_and(|current| current.version.as_deref() == Some(version))
     })
 }
 
@@ -124,10 +166,9 @@ fn properties(
         Err(refusal) if refusal.status != 403 => return Err(refusal),
         tags => tags.unwrap_or_default(),
     };
-    let lines = |pairs: &[(String, String)], between: &str| {
-        pairs.iter().map(|(name, value)| format!("{name}{between}{value}\n")).collect::<String>()
-    };
-    let (metadata_text, tags_text) = (lines(&head.metadata, ": "), lines(&tags, "="));
+    let metadata_rows = pair_rows::rows(&head.metadata);
+    let tag_rows = pair_rows::rows(&tags);
+    let tags_shown = seen::digest(&seen::pairs(&tags));
     let shown = |text: String| text::visible(&text).into_owned();
     let pairs = |pairs: Vec<(String, String)>| {
         pairs.into_iter().map(|(name, value)| (shown(name), shown(value))).collect::<Vec<_>>()
@@ -136,11 +177,13 @@ fn properties(
         size: text::size(head.size),
         content_type: shown(head.content_type),
         modified: head.modified,
+        etag_value: uri::encode_query(&head.etag),
         etag: head.etag,
         metadata: pairs(head.metadata),
         tags: pairs(tags),
-        metadata_text,
-        tags_text,
+        metadata_rows,
+        tag_rows,
+        tags_shown,
         retained_until: head.retained_until.as_deref().map(text::time),
         legal_hold: head.legal_hold,
     })
@@ -194,28 +237,34 @@ fn beginning(
     }
 }
 
+/// Some versions of a key, and where the list goes on.
+#[derive(Default)]
+struct VersionList {
+    rows: Vec<VersionRow>,
+    next: Option<String>,
+}
+
 /// The versions of the key, if the user may list them.
-fn versions(
-    view: &View<'_>,
-    bucket: &str,
-    key: &str,
-    shown: Option<&str>,
-) -> Result<Vec<VersionRow>, Refusal> {
+fn versions(view: &View<'_>, bucket: &str, key: &str, shown: Option<&str>) -> Result<VersionList, Refusal> {
     let folder = Folder { bucket, prefix: key, is_grouped: false };
-    let listing = match view.s3().versions(folder, None) {
-        Err(refusal) if refusal.status == 403 => return Ok(Vec::new()),
+    let after = view.given("after").map(|version| (key, Some(version)));
+    let listing = match view.s3().versions(folder, after) {
+        Err(refusal) if refusal.status == 403 => return Ok(VersionList::default()),
         listing => listing?,
     };
     let of_key = listing.objects.into_iter().filter(|object| object.key == key);
-    Ok(of_key.map(|object| version_row(view, bucket, object, shown)).collect())
+    // Keys that begin with this one come after its last version.
+    let next = listing.next.filter(|(next, _)| next == key).and_then(|(_, version)| version);
+    Ok(VersionList { rows: of_key.map(|object| version_row(view, bucket, object, shown)).collect(), next })
 }
 
 fn version_row(view: &View<'_>, bucket: &str, object: ObjectLine, shown: Option<&str>) -> VersionRow {
+    let id = object.selected();
     let version = object.version.unwrap_or_default();
     let params = [("bucket", Some(bucket)), ("key", Some(&*object.key)), ("version", Some(&*version))];
     VersionRow {
         link: view.link("object", &params),
-        id: super::delete::object_id(&object.key, Some(&version)),
+        id: id.field(),
         size: if object.is_marker { String::new() } else { text::size(object.size) },
         modified: text::time(&object.modified),
         is_shown: shown.map_or(object.is_current, |shown| shown == version),

@@ -16,10 +16,9 @@ use crate::s3::{Response, uri};
 struct RewindPage<'a> {
     page: Page,
     bucket: &'a str,
-    /// The prefix as shown, and as the field has it.
+    /// The prefix as shown.
     prefix: String,
-    prefix_value: &'a str,
-    /// The prefix, percent-encoded.
+    /// The prefix, percent-encoded, as the field has it.
     at: String,
     back: String,
     has_versions: bool,
@@ -62,7 +61,7 @@ struct RewoundPage<'a> {
 /// The form for the time and, with a time, the changes.
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("bucket")?;
-    let prefix = view.given("prefix").unwrap_or_default();
+    let prefix = &*view.folder()?;
     let time = view.given("time").unwrap_or_default();
     let has_versions = super::settings::versioning(view, bucket).as_deref() == Some("Enabled");
     // A bucket that is not there has nothing to rewind.
@@ -76,7 +75,6 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         page: view.page(),
         bucket,
         prefix: text::visible(prefix).into_owned(),
-        prefix_value: prefix,
         at: uri::encode_query(prefix),
         back: back(view, bucket, prefix),
         has_versions,

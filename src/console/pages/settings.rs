@@ -2,11 +2,14 @@
 
 use askama::Template;
 
+use super::super::form::decoded;
 use super::super::notification_rules;
+use super::super::objects::UploadLine;
 use super::super::s3_client::{Refusal, S3Request, target};
+use super::super::seen;
 use super::super::text;
 use super::{Page, View, html, see_other};
-use crate::s3::{Method, Response};
+use crate::s3::{Method, Response, uri};
 
 /// The notifications, which are shown where there is a webhook that they could name.
 const NOTIFICATION: &str = "notification";
@@ -33,7 +36,42 @@ struct SettingsPage<'a> {
     /// Whether everyone may read the objects, by the statement of this page; `None` where the user may not see the policy, or the
     /// policy is another.
     is_public: Option<bool>,
+    /// What is shown of the policy, as the field of the form for public reading has it.
+    policy_shown: String,
     documents: Vec<DocumentRow>,
+    /// Unfinished uploads; `None` where the user may not see them.
+    uploads: Option<UploadList>,
+}
+
+/// A document that was not saved, with the text of the form.
+#[derive(Template)]
+#[template(path = "document.html", config = "src/console/askama.toml")]
+struct DocumentPage<'a> {
+    page: Page,
+    bucket: &'a str,
+    back: String,
+    title: &'static str,
+    name: &'a str,
+    message: String,
+    text: &'a str,
+    /// The stored text, where it is another one than the form showed.
+    stored: Option<String>,
+    shown: String,
+}
+
+/// The first unfinished uploads of a bucket.
+struct UploadList {
+    rows: Vec<UploadRow>,
+    has_more: bool,
+}
+
+struct UploadRow {
+    /// The key as shown, and as the field has it.
+    name: String,
+    key: String,
+    id: String,
+    begun: String,
+    initiator: String,
 }
 
 struct UsageRow {
@@ -47,6 +85,8 @@ struct DocumentRow {
     title: &'static str,
     name: &'static str,
     text: String,
+    /// What the form shows, as its field has it.
+    shown: String,
     /// The address of the editor, if there is one.
     editor: Option<String>,
 }
@@ -66,25 +106,23 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let documents: Vec<_> = DOCUMENTS
         .iter()
         .filter_map(|(title, name)| {
-            let text = match view.document(bucket, name) {
-                Ok(text) if *name == NOTIFICATION => notification_rules::text(text),
-                Ok(text) => text,
-                Err(refusal) if refusal.status == 404 => String::new(),
-                Err(_) => return None,
-            };
+            let text = stored(view, bucket, name).ok()?;
             let has_targets = !view.console.service.webhook_names().is_empty();
             if *name == NOTIFICATION && text.is_empty() && !has_targets {
                 return None;
             }
             let params = [("name", Some(bucket)), ("kind", Some(*name))];
             let editor = super::editor::is_for(name).then(|| view.link("editor", &params));
-            Some(DocumentRow { title, name, text, editor })
+            Some(DocumentRow { title, name, shown: seen::digest(&text), text, editor })
         })
         .collect();
+    let policy = documents.iter().find(|document| document.name == "policy");
     let page = SettingsPage {
         page: view.page(),
         bucket,
         back: view.link("bucket", &[("name", Some(bucket))]),
+        policy_shown: policy.map(|policy| policy.shown.clone()).unwrap_or_default(),
+        uploads: uploads(view, bucket),
         usage: usage(view, bucket),
         versioning: versioning(view, bucket),
         is_public: is_public(&documents, bucket),
@@ -95,7 +133,8 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
 
 /// Changes the setting that the field `setting` names, and leads back.
 pub(super) fn set(view: &View<'_>) -> Result<Response, Refusal> {
-    let (bucket, setting) = (view.required("name")?, view.required("setting")?);
+    let bucket = view.required("name")?;
+    let setting = view.required("setting")?;
     match setting {
         "versioning" => {
             let status = view.required("status")?;
@@ -103,22 +142,80 @@ pub(super) fn set(view: &View<'_>) -> Result<Response, Refusal> {
                 format!("<VersioningConfiguration><Status>{status}</Status></VersioningConfiguration>");
             change(view, bucket, "versioning", Some(body))?;
         }
-        "public" if view.given("status") == Some("on") => {
-            change(view, bucket, "policy", Some(public_policy(bucket)))?;
+        "public" => {
+            seen::check(view.given("shown"), &stored(view, bucket, "policy")?)?;
+            let is_on = view.given("status") == Some("on");
+            change(view, bucket, "policy", is_on.then(|| public_policy(bucket)))?;
         }
-        "public" => change(view, bucket, "policy", None)?,
         "quota" => set_quota(view, bucket)?,
-        // S3 has no other way to remove them.
-        NOTIFICATION => {
-            let text = view.given("text").unwrap_or(notification_rules::NONE);
-            change(view, bucket, NOTIFICATION, Some(text.to_owned()))?;
-        }
-        name if DOCUMENTS.iter().any(|(_, known)| *known == name) => {
-            change(view, bucket, name, view.given("text").map(str::to_owned))?;
-        }
-        _ => return Err(Refusal::new(400, "There is no such setting.")),
+        "upload" => abort_upload(view, bucket)?,
+        name => return set_document(view, bucket, name),
     }
     Ok(see_other(&view.link("settings", &[("name", Some(bucket))])))
+}
+
+/// Sets or removes a document. Where that is refused, the page keeps the text of the form.
+fn set_document(view: &View<'_>, bucket: &str, name: &str) -> Result<Response, Refusal> {
+    let known = DOCUMENTS.iter().find(|(_, known)| *known == name);
+    let (title, _) = known.ok_or_else(|| Refusal::new(400, "There is no such setting."))?;
+    let text = view.given("text");
+    // S3 has no other way to remove notifications.
+    let removed = (name == NOTIFICATION).then_some(notification_rules::NONE);
+    let body = text.or(removed).map(str::to_owned);
+    let is_unchanged = match view.given("shown") {
+        Some(shown) => seen::check(Some(shown), &stored(view, bucket, name)?),
+        None => Ok(()),
+    };
+    let saved = is_unchanged.and_then(|()| change(view, bucket, name, body));
+    let back = view.link("settings", &[("name", Some(bucket))]);
+    let refusal = match saved {
+        Ok(()) => return Ok(see_other(&back)),
+        Err(refusal) if matches!(refusal.status, 400 | 409) => refusal,
+        Err(refusal) => return Err(refusal),
+    };
+    let stored = stored(view, bucket, name)?;
+    let shown = seen::digest(&stored);
+    let is_conflict = view.given("shown").is_some_and(|before| before != shown);
+    let page = DocumentPage {
+        page: view.page(),
+        bucket,
+        back,
+        title,
+        name,
+        message: refusal.told(),
+        text: text.unwrap_or_default(),
+        stored: is_conflict.then_some(stored),
+        shown,
+    };
+    Ok(html(refusal.status, &page.page, &page))
+}
+
+/// A stored document as its form shows it; empty for none.
+pub(super) fn stored(view: &View<'_>, bucket: &str, name: &str) -> Result<String, Refusal> {
+    match view.document(bucket, name) {
+        Ok(text) if name == NOTIFICATION => Ok(notification_rules::text(text)),
+        Err(refusal) if refusal.status == 404 => Ok(String::new()),
+        stored => stored,
+    }
+}
+
+fn abort_upload(view: &View<'_>, bucket: &str) -> Result<(), Refusal> {
+    let key = decoded(view.required("key")?)?;
+    let query = [("uploadId", view.required("upload")?)];
+    let request = S3Request { query: &query, ..S3Request::default() };
+    view.s3().send(Method::Delete, target(Some(bucket), Some(&key))?, request).map(drop)
+}
+
+fn uploads(view: &View<'_>, bucket: &str) -> Option<UploadList> {
+    let listing = view.s3().uploads(bucket).ok()?;
+    let row = |upload: UploadLine| UploadRow {
+        name: text::visible(&upload.key).into_owned(),
+        key: uri::encode_query(&upload.key),
+        id: upload.id,
+        begun: text::time(&upload.begun),
+        initiator: upload.initiator,
+    };
+    Some(UploadList { rows: listing.uploads.into_iter().map(row).collect(), has_more: listing.has_more })
 }
 
 fn set_quota(view: &View<'_>, bucket: &str) -> Result<(), Refusal> {

@@ -4,6 +4,7 @@ use askama::Template;
 
 use super::super::s3_client::Refusal;
 use super::super::text::visible;
+use super::super::tickets::NewKeys;
 use super::{Page, View, html, see_other};
 use crate::auth::KeyPair;
 use crate::s3::Response;
@@ -20,16 +21,20 @@ struct Role {
 
 const LISTING: &[&str] = &["ListBucket", "GetBucketLocation"];
 
+/// The first page of the console, and that of most clients. It lists the buckets that the user may list.
+const BUCKETS: (&[&str], &[&str]) = (&["ListAllMyBuckets"], &["*"]);
+
 const ROLES: [Role; 5] = [
     Role {
         name: "read",
         label: "Read the bucket",
-        grants: &[(LISTING, &["BUCKET"]), (&["GetObject"], &["BUCKET/*"])],
+        grants: &[BUCKETS, (LISTING, &["BUCKET"]), (&["GetObject"], &["BUCKET/*"])],
     },
     Role {
         name: "write",
         label: "Read, write and delete in the bucket",
         grants: &[
+            BUCKETS,
             (&["ListBucket", "GetBucketLocation", "ListBucketMultipartUploads"], &["BUCKET"]),
             (
                 &[
@@ -47,6 +52,7 @@ const ROLES: [Role; 5] = [
         name: "create",
         label: "Read the bucket and add objects, but replace and delete none (backups)",
         grants: &[
+            BUCKETS,
             (LISTING, &["BUCKET"]),
             (
                 &["GetObject", "CreateObject", "AbortMultipartUpload", "ListMultipartUploadParts"],
@@ -82,10 +88,10 @@ struct Row {
 
 #[derive(Template)]
 #[template(path = "new_keys.html", config = "src/console/askama.toml")]
-struct NewKeysPage<'a> {
+struct NewKeysPage {
     page: Page,
     name: String,
-    keys: &'a KeyPair,
+    keys: KeyPair,
     /// Whether the keys before these are valid still.
     has_previous: bool,
 }
@@ -126,9 +132,11 @@ pub(super) fn change(view: &View<'_>) -> Result<Response, Refusal> {
     match outcome {
         Ok(Some(keys)) => {
             let has_previous = matches!(change, UserChange::RotateKeys { .. });
-            let name = visible(change.name()).into_owned();
-            let page = NewKeysPage { page: view.page(), name, keys: &keys, has_previous };
-            Ok(html(200, &page.page, &page))
+            let new_keys = NewKeys { user: change.name().to_owned(), keys, has_previous };
+            let console = view.console;
+            let session = view.visitor.session;
+            let ticket = console.tickets.offer(session, new_keys, console.clock.now(), &*console.entropy);
+            Ok(see_other(&view.link("new-keys", &[("ticket", Some(&ticket))])))
         }
         Ok(None) => Ok(see_other(&view.link("users", &[]))),
         Err(error @ (UserError::Invalid(_) | UserError::Unknown(_))) => {
@@ -136,6 +144,21 @@ pub(super) fn change(view: &View<'_>) -> Result<Response, Refusal> {
         }
         Err(error) => Err(refusal(&error)),
     }
+}
+
+/// The keys that a change has made. A reload shows them no more, and makes none.
+///
+/// # Errors
+/// They were shown before, or belong to another session.
+pub(super) fn show_new_keys(view: &View<'_>) -> Result<Response, Refusal> {
+    let ticket = view.given("ticket").unwrap_or_default();
+    let new_keys = view.console.tickets.redeem(ticket, view.visitor.session, view.console.clock.now());
+    let new_keys = new_keys.ok_or_else(|| {
+        Refusal::new(404, "These keys were shown once. If they are lost, make new ones on the page of users.")
+    })?;
+    let NewKeys { user, keys, has_previous } = new_keys;
+    let page = NewKeysPage { page: view.page(), name: visible(&user).into_owned(), keys, has_previous };
+    Ok(html(200, &page.page, &page))
 }
 
 fn asked_change(view: &View<'_>, name: String) -> Result<UserChange, Refusal> {

@@ -1,0 +1,124 @@
+//! Copies of an object or a version onto its own key, where the copy becomes the current version.
+
+use super::objects::{base64_md5, text_in};
+use super::s3_client::{Refusal, Reply, S3Client, S3Request, target};
+use crate::s3::{Method, uri};
+use crate::xml::Writer;
+
+/// The largest object that CopyObject takes, and the largest part of UploadPartCopy.
+const COPY_MAX_BYTES: u64 = 5 << 30;
+
+/// A copy onto the key of its source.
+pub(super) struct SelfCopy<'a> {
+    pub(super) bucket: &'a str,
+    pub(super) key: &'a str,
+    /// The version that is copied; `None` for the current one.
+    pub(super) version: Option<&'a str>,
+    /// Its length in bytes.
+    pub(super) size: u64,
+    /// The content type and the metadata of the copy; `None` for those of the source.
+    pub(super) metadata: Option<&'a [(String, String)]>,
+    /// The condition on the current version: the name of a header and its value.
+    pub(super) condition: Option<(&'static str, &'a str)>,
+}
+
+impl SelfCopy<'_> {
+    /// Makes the copy. No bytes are copied in the log. Durable on return.
+    ///
+    /// # Errors
+    /// Those of CopyObject; for objects over 5 GiB, those of an upload in parts, which is aborted.
+    pub(super) fn make(&self, s3: &S3Client<'_>) -> Result<(), Refusal> {
+        if self.size > COPY_MAX_BYTES {
+            return self.make_in_parts(s3);
+        }
+        let source = self.source();
+        let mut lines = vec![("x-amz-copy-source", &*source)];
+        if let Some(metadata) = self.metadata {
+            lines.push(("x-amz-metadata-directive", "REPLACE"));
+            lines.extend(metadata.iter().map(|(name, value)| (&**name, &**value)));
+        }
+        lines.extend(self.condition);
+        let request = S3Request { headers: &lines, ..S3Request::default() };
+        s3.send(Method::Put, target(Some(self.bucket), Some(self.key))?, request).map(drop)
+    }
+
+    fn source(&self) -> String {
+        let bucket = uri::encode_listed(self.bucket);
+        let key = uri::encode_listed(self.key);
+        match self.version {
+            Some(version) => format!("{bucket}/{key}?versionId={}", uri::encode_query(version)),
+            None => format!("{bucket}/{key}"),
+        }
+    }
+
+    /// Makes the copy by an upload whose parts are ranges of the source.
+    fn make_in_parts(&self, s3: &S3Client<'_>) -> Result<(), Refusal> {
+        let id = self.begin_upload(s3)?;
+        let made = self.copy_parts(s3, &id).and_then(|parts| self.complete(s3, &id, &parts));
+        if made.is_err() {
+            let query = [("uploadId", &*id)];
+            let abort = S3Request { query: &query, ..S3Request::default() };
+            // The refusal of the copy is what the page shows. An upload that stays is listed in the settings.
+            let _ = self.send(s3, Method::Delete, abort);
+        }
+        made
+    }
+
+    /// Begins an upload with the properties that CopyObject would take over. Returns its id.
+    fn begin_upload(&self, s3: &S3Client<'_>) -> Result<String, Refusal> {
+        let head = s3.head(self.bucket, self.key, self.version)?;
+        let own = head.metadata.iter().map(|(name, value)| (&**name, &**value));
+        let mut lines: Vec<_> = match self.metadata {
+            Some(metadata) => metadata.iter().map(|(name, value)| (&**name, &**value)).collect(),
+            None => own.chain([("content-type", &*head.content_type)]).collect(),
+        };
+        let tags = s3.tags(self.bucket, self.key, self.version)?;
+        let tags: Vec<_> = tags
+            .iter()
+            .map(|(name, value)| format!("{}={}", uri::encode_query(name), uri::encode_query(value)))
+            .collect();
+        let tags = tags.join("&");
+        if !tags.is_empty() {
+            lines.push(("x-amz-tagging", &tags));
+        }
+        let request = S3Request { query: &[("uploads", "")], headers: &lines, ..S3Request::default() };
+        text_in(&self.send(s3, Method::Post, request)?, "UploadId")
+    }
+
+    /// Copies all parts, and returns their entity tags.
+    fn copy_parts(&self, s3: &S3Client<'_>, id: &str) -> Result<Vec<String>, Refusal> {
+        let source = self.source();
+        let mut tags = Vec::new();
+        for first in (0..self.size).step_by(COPY_MAX_BYTES as usize) {
+            let number = (tags.len() + 1).to_string();
+            let range = format!("bytes={first}-{}", (first + COPY_MAX_BYTES).min(self.size) - 1);
+            let query = [("partNumber", &*number), ("uploadId", id)];
+            let lines = [("x-amz-copy-source", &*source), ("x-amz-copy-source-range", &*range)];
+            let request = S3Request { query: &query, headers: &lines, ..S3Request::default() };
+            tags.push(text_in(&self.send(s3, Method::Put, request)?, "ETag")?);
+        }
+        Ok(tags)
+    }
+
+    fn complete(&self, s3: &S3Client<'_>, id: &str, tags: &[String]) -> Result<(), Refusal> {
+        let mut document = Writer::new("CompleteMultipartUpload", None);
+        for (number, tag) in (1..).zip(tags) {
+            document.element("Part", |part| {
+                part.leaf("PartNumber", &u32::to_string(&number));
+                part.leaf("ETag", tag);
+            });
+        }
+        let body = document.finish();
+        let digest = base64_md5(&body);
+        let mut lines = vec![("content-md5", &*digest)];
+        lines.extend(self.condition);
+        let request = S3Request { query: &[("uploadId", id)], headers: &lines, body };
+        let reply = self.send(s3, Method::Post, request)?;
+        // A completion that takes long answers 200 before its outcome is known.
+        text_in(&reply, "ETag").map(drop)
+    }
+
+    fn send(&self, s3: &S3Client<'_>, method: Method, request: S3Request<'_>) -> Result<Reply, Refusal> {
+        s3.send(method, target(Some(self.bucket), Some(self.key))?, request)
+    }
+}
