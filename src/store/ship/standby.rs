@@ -38,6 +38,9 @@ const STEPS_PER_LOOK: u32 = 3;
 const PARCELS_PER_LOOK: u64 = 64;
 const PARCELS_BEFORE_LOOK: u64 = 4;
 
+/// Times that a takeover reads on before it takes what is missing for hidden.
+const END_TRIES: u32 = 3;
+
 /// The length of the log after the checkpoint from which a directory is filled again, where there is a newer root: an open reads it in
 /// some seconds.
 const LOG_MAX_BYTES: u64 = 256 * MIB;
@@ -635,10 +638,7 @@ impl Standby {
     ) -> Result<(), ShipError> {
         if claimed.cut.is_none() && self.copy.is_some() {
             let former = log.newest_cut(claimed.epoch - 1)?.ok_or(ShipError::NoLog)?;
-            if self.follow(log, &former)? {
-                self.check_end(log, claimed.epoch, former.epoch)?;
-                claimed.cut = self.cut_here(log, claimed.epoch);
-            }
+            claimed.cut = self.follow_to_end(log, claimed.epoch, &former)?;
         }
         let cut = claimed.adopt(&log)?;
         if self.cut_here(log, claimed.epoch) != Some(cut) {
@@ -652,6 +652,26 @@ impl Standby {
         } else {
             Err(ShipError::damaged(Cut::name(cut.former), &"the log does not lead to its end"))
         }
+    }
+
+    /// Follows the log of a reign to its end. Returns the cut there, for a reign with that claim; `None` where the directory is to be filled.
+    fn follow_to_end(
+        &mut self,
+        log: RemoteLog<'_>,
+        claim: u64,
+        former: &Cut,
+    ) -> Result<Option<Cut>, ShipError> {
+        for tries in 1.. {
+            if !self.follow(log, former)? {
+                return Ok(None);
+            }
+            match self.check_end(log, claim, former.epoch) {
+                // The last parcel of the writer that is fenced may come after the look for it.
+                Err(ShipError::Hidden { .. }) if tries < END_TRIES => {}
+                checked => return checked.map(|()| self.cut_here(log, claim)),
+            }
+        }
+        Ok(None)
     }
 
     /// Fails where something speaks for a longer log than the directory has.
