@@ -62,7 +62,8 @@ impl TierLoop<'_> {
         let mut pause = Duration::ZERO;
         while self.stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
             // Copies that are gone come first: what is given back needs them.
-            let inspected = self.store.inspect_copies();
+            let inspected =
+                self.store.inspect_copies().and_then(|more| self.store.inspect_log().map(|()| more));
             pause = match self.store.tier_step(&OsEntropy).and_then(|done| Ok((done, inspected?))) {
                 Ok((done, more)) => self.succeeded(done.more || more),
                 Err(problem) => self.failed(&problem),

@@ -192,6 +192,8 @@ pub(in crate::service) fn ship(page: &mut Exposition, figures: &ShipFigures) {
     page.single("ship_deleted_objects_total", "counter", help, figures.deleted_objects);
     let help = "Bytes of these objects.";
     page.single("ship_deleted_bytes_total", "counter", help, figures.deleted_bytes);
+    let help = "Times that objects of the log were gone from the remote, so that a new checkpoint was sent.";
+    page.single("ship_renewals_total", "counter", help, figures.renewals);
     let seconds = |time: Option<Timestamp>| time.map_or(0, |time| time.as_millis() / 1000);
     let help =
         "Time of the newest checkpoint on the remote of this reign, in seconds since 1970; 0 without one.";

@@ -15,6 +15,7 @@
 //! | `shipper` | one reign: parcels, roots, the look for the next claim |
 //! | `retention`, `root_copies` | deletes on the remote, the copies of segments as of a root |
 //! | `audit` | the objects there, compared with those that the log names |
+//! | `log_inspection` | the objects that a restore needs, listed once a day |
 //! | `copy_audit` | the copies there, compared with those that a directory names |
 //! | `restore` | a data directory from the log on the remote |
 //! | `standby`, `log_copy` | a data directory that follows the log, and a takeover from there |
@@ -32,6 +33,7 @@ pub(super) mod copy_audit;
 pub(super) mod divergent;
 pub(super) mod lag;
 pub(super) mod log_copy;
+mod log_inspection;
 mod pace;
 mod parcel_applier;
 mod parcel_builder;
@@ -125,6 +127,8 @@ pub struct ShipFigures {
     pub deleted_objects: u64,
     /// Their bytes.
     pub deleted_bytes: u64,
+    /// Times since the start that objects of the log were gone from the remote, so that a new base was shipped.
+    pub renewals: u64,
     /// The time of the last root of this reign; `None` before it.
     pub last_root: Option<Timestamp>,
     /// The oldest time that a restore reaches; `None` before it was looked for.
@@ -162,6 +166,10 @@ pub(super) struct Ship {
     promised: AtomicU64,
     /// When signs of life began, in milliseconds since 1970; 0 before.
     signing_since: AtomicU64,
+    /// The time of the next listing of the log, in milliseconds since 1970.
+    next_listing: AtomicU64,
+    /// Times that objects were gone, and a new base was shipped.
+    renewals: AtomicU64,
     /// What standbys wish.
     wishes: Mutex<KnownWishes>,
     /// The times of the last sign of life and of the last parcel, in milliseconds since 1970; 0 for none.
@@ -219,6 +227,8 @@ impl Ship {
             sign_every: AtomicU64::new(SIGN_EVERY_MIN.as_millis() as u64),
             promised: AtomicU64::new(SIGN_EVERY_MIN.as_millis() as u64),
             signing_since: AtomicU64::new(0),
+            next_listing: AtomicU64::new(0),
+            renewals: AtomicU64::new(0),
             wishes: Mutex::default(),
             last_sign: AtomicU64::new(0),
             last_parcel: AtomicU64::new(0),
@@ -499,6 +509,7 @@ impl Store {
             sent_bytes: ship.sent_bytes.load(Ordering::Relaxed),
             deleted_objects: ship.deleted_objects.load(Ordering::Relaxed),
             deleted_bytes: ship.deleted_bytes.load(Ordering::Relaxed),
+            renewals: ship.renewals.load(Ordering::Relaxed),
             last_root: time_in(&ship.last_root),
             oldest: time_in(&ship.oldest),
         })

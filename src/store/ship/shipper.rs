@@ -1,10 +1,11 @@
 //! One reign: parcels, roots, the look for the next claim.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::chain::RemoteLog;
+use super::log_inspection::NeededObjects;
 use super::parcel_builder::{FrozenParcel, ParcelBuilder, ShippedSegments, put};
 use super::{FENCE_CHECK_INTERVAL, LaterClaim, ReignError, Ship};
 use crate::base::Timestamp;
@@ -80,6 +81,10 @@ pub(super) struct Reign {
     /// Parcels that were put since the last root, and their bytes; those of adopted reigns, too.
     since_root: ParcelVolume,
     last_look: Timestamp,
+    /// The newest root that is put.
+    newest_root: Option<Root>,
+    /// The parcels that it or a later one needs, each with its bytes and those of its data objects.
+    parcels: BTreeMap<u64, u64>,
 }
 
 impl Reign {
@@ -102,6 +107,7 @@ impl Reign {
                 (root.made, ParcelVolume { parcels: *parcels, bytes: 0 }, root.first)
             }
         };
+        let newest_root = adopted.as_ref().map(|adopted| adopted.root);
         let mut shipped = match adopted {
             None => ShippedSegments::of(&index),
             Some(AdoptedRoot { shipped: Some(shipped), .. }) => shipped,
@@ -127,6 +133,8 @@ impl Reign {
             last_root,
             since_root,
             last_look: now,
+            newest_root,
+            parcels: BTreeMap::new(),
         })
     }
 
@@ -250,7 +258,35 @@ impl Reign {
         self.roots += u64::from(self.pending_root.take().is_some());
     }
 
+    /// What a restore of the newest state needs; `None` without a root.
+    pub(super) fn needed(&self) -> Option<NeededObjects> {
+        let root = self.newest_root?;
+        let last = ParcelId { epoch: self.epoch, counter: self.next_counter - 1 };
+        Some(NeededObjects { root, last, parcels: self.parcels.clone() })
+    }
+
+    /// Goes on without anything that was put before: the bytes of all segments that the remote does not have follow, and a root, before the
+    /// next write.
+    ///
+    /// # Errors
+    /// [`ReignError::NeedsRoot`] in any case but a failure of the disk.
+    pub(super) fn renew(&mut self, shared: &SharedStore, why: String) -> Result<(), ReignError> {
+        let Published { index, sequence, .. } = shared.published();
+        let follower = LogFollower::after(shared.fs.clone(), shared.store, sequence);
+        self.follower = follower.map_err(|error| ReignError::Store(shared.failed(error)))?;
+        self.shipped = ShippedSegments::of(&index);
+        self.base = Some((index, Cursor::Start));
+        self.tail = 0;
+        self.needs_root = true;
+        self.give_root_up();
+        Err(ReignError::NeedsRoot(why))
+    }
+
     pub(super) fn root_was_put(&mut self, root: &Root) {
+        self.newest_root = Some(*root);
+        if root.first.epoch == self.epoch {
+            self.parcels = self.parcels.split_off(&root.first.counter);
+        }
         self.pending_root = None;
         self.roots = root.number;
         self.last_root = root.made;
@@ -366,6 +402,7 @@ impl Reign {
         self.since_root.parcels += 1;
         self.since_root.bytes += sent;
         self.ends.push((self.next_counter, parcel.head().end.sequence));
+        self.parcels.insert(self.next_counter, sent);
         self.shipped.forget_remote();
         self.next_counter += 1;
         self.pending = None;

@@ -1,5 +1,6 @@
 //! Copies that somebody deletes, cuts or replaces on the remote: no local byte goes after that, and what is here is sent again.
 
+use super::ship::{begun, restored, ship};
 use super::tier::{NOTHING_LOCAL, Tiered, work};
 use super::*;
 use crate::base::Clock as _;
@@ -166,6 +167,47 @@ fn a_mark_that_somebody_deleted_is_put_again_and_that_of_another_store_ends_all(
     assert!(store.check_remote_mark().is_err());
     assert_eq!(readable(&store), 10, "what is here is read");
     store.close();
+}
+
+#[test]
+fn a_log_of_which_somebody_deleted_a_part_is_shipped_anew() {
+    for prefix in ["root/", "checkpoint/", "log/", "cut"] {
+        let tiered = Tiered::new(ALL_LOCAL);
+        let store = begun(&tiered, &tiered.fs, ShipMode::Sync);
+        store.create_bucket("b", "admin").unwrap();
+        for at in 0..10 {
+            put(&store, "b", &format!("k{at}"), &bytes(at, 700_000)).unwrap();
+        }
+        // The log goes on from the root of an earlier reign.
+        store.close();
+        drop(store);
+        let store = begun(&tiered, &tiered.fs, ShipMode::Sync);
+        put(&store, "b", "k10", b"v").unwrap();
+        store.inspect_log().unwrap();
+        assert_eq!(store.ship_figures().unwrap().renewals, 0);
+        let names: Vec<_> =
+            tiered.remote.names().into_iter().filter(|name| name.starts_with(prefix)).collect();
+        match prefix {
+            "cut" => {
+                let last = tiered.remote.names().into_iter().rfind(|name| name.starts_with("log/")).unwrap();
+                tiered.remote.place(&last, b"cut");
+            }
+            _ => names.iter().for_each(|name| tiered.remote.remove(name)),
+        }
+        tiered.clock.advance(DAY);
+        store.inspect_log().unwrap();
+        assert_eq!(store.ship_figures().unwrap().renewals, 1, "{prefix}");
+        assert!(matches!(put(&store, "b", "x", b"x"), Err(StoreError::RemoteUnavailable(_))));
+        ship(&store).unwrap();
+        put(&store, "b", "x", b"x").unwrap();
+        tiered.clock.advance(DAY);
+        store.inspect_log().unwrap();
+        assert_eq!(store.ship_figures().unwrap().renewals, 1);
+        let fs = restored(&tiered);
+        let store = tiered.open_on(&fs);
+        assert_eq!(readable(&store), 10, "{prefix}");
+        assert_eq!(get(&store, "b", "x").unwrap(), b"x");
+    }
 }
 
 #[test]
