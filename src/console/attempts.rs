@@ -40,7 +40,7 @@ enum Party {
     KnownKey(KeyUse),
 }
 
-struct Count {
+struct FailureCount {
     since: Timestamp,
     failures: u32,
 }
@@ -51,7 +51,7 @@ pub(super) struct Attempts(Mutex<AttemptTable>);
 
 #[derive(Default)]
 struct AttemptTable {
-    counts: HashMap<Party, Count>,
+    counts: HashMap<Party, FailureCount>,
     /// The keys that signed in, and when they last did.
     known_keys: HashMap<KeyUse, Timestamp>,
 }
@@ -65,7 +65,7 @@ impl Attempts {
         if !table.counts.contains_key(&party) && table.counts.len() >= COUNTS_MAX {
             remove_oldest(&mut table.counts, |count| count.since);
         }
-        let count = table.counts.entry(party).or_insert(Count { since: now, failures: 0 });
+        let count = table.counts.entry(party).or_insert(FailureCount { since: now, failures: 0 });
         count.failures = count.failures.saturating_add(1);
         count.failures <= failures_max
     }

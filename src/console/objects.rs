@@ -81,7 +81,7 @@ pub(super) struct ObjectHead {
 }
 
 /// A deletion of an object or a version.
-pub(super) struct Deletion {
+pub(super) struct SelectedDeletion {
     pub(super) key: String,
     pub(super) version: Option<String>,
     /// The entity tag that the object must have.
@@ -237,7 +237,11 @@ impl S3Client<'_> {
     }
 
     /// Deletes objects or versions, and returns those that could not be deleted.
-    pub(super) fn delete(&self, bucket: &str, deletions: &[Deletion]) -> Result<Vec<DeletionError>, Refusal> {
+    pub(super) fn delete(
+        &self,
+        bucket: &str,
+        deletions: &[SelectedDeletion],
+    ) -> Result<Vec<DeletionError>, Refusal> {
         let (legible, others): (Vec<_>, Vec<_>) =
             deletions.iter().partition(|deletion| is_legible(&deletion.key));
         let mut errors = Vec::new();
@@ -250,8 +254,12 @@ impl S3Client<'_> {
         Ok(errors)
     }
 
-    fn delete_one(&self, bucket: &str, deletion: &Deletion) -> Result<Option<DeletionError>, Refusal> {
-        let Deletion { key, version, etag } = deletion;
+    fn delete_one(
+        &self,
+        bucket: &str,
+        deletion: &SelectedDeletion,
+    ) -> Result<Option<DeletionError>, Refusal> {
+        let SelectedDeletion { key, version, etag } = deletion;
         let query: Vec<_> = version.iter().map(|version| ("versionId", version.as_str())).collect();
         let headers: Vec<_> = etag.iter().map(|etag| ("if-match", etag.as_str())).collect();
         let request = S3Request { query: &query, headers: &headers, ..S3Request::default() };
@@ -259,7 +267,11 @@ impl S3Client<'_> {
         Ok(sent.err().map(|refusal| DeletionError { key: key.clone(), message: refusal.message }))
     }
 
-    fn delete_some(&self, bucket: &str, deletions: &[&Deletion]) -> Result<Vec<DeletionError>, Refusal> {
+    fn delete_some(
+        &self,
+        bucket: &str,
+        deletions: &[&SelectedDeletion],
+    ) -> Result<Vec<DeletionError>, Refusal> {
         let mut request = crate::xml::Writer::new("Delete", None);
         request.leaf("Quiet", "true");
         for deletion in deletions {

@@ -67,27 +67,33 @@ impl Site {
     }
 
     pub(super) fn with_access(access: ConsoleAccess) -> Self {
-        Self::start(access, None, None)
+        Self::start(access, None, None, EntityTags::Md5)
+    }
+
+    /// Entity tags that are quick to compute, for large objects.
+    pub(super) fn with_quick_tags() -> Self {
+        Self::start(ConsoleAccess::On, None, None, EntityTags::Crc)
     }
 
     pub(super) fn with_directory(directory: Arc<dyn UserDirectory>) -> Self {
-        Self::start(ConsoleAccess::On, Some(directory), None)
+        Self::start(ConsoleAccess::On, Some(directory), None, EntityTags::Md5)
     }
 
     pub(super) fn with_audit_log(log: Arc<dyn AuditLog>) -> Self {
-        Self::start(ConsoleAccess::On, None, Some(log))
+        Self::start(ConsoleAccess::On, None, Some(log), EntityTags::Md5)
     }
 
     fn start(
         access: ConsoleAccess,
         directory: Option<Arc<dyn UserDirectory>>,
         audit_log: Option<Arc<dyn AuditLog>>,
+        entity_tags: EntityTags,
     ) -> Self {
         let server = InProcess::start(ServiceOptions {
             users: &Self::users("secret of owner"),
             settings: ServiceSettings::default(),
             padding: PaddingTimes::default(),
-            entity_tags: EntityTags::Md5,
+            entity_tags,
             store: store_options(),
             audit_log,
             directory,

@@ -477,7 +477,7 @@ fn join(browser: &mut Browser<'_>, key: &str, source: &str, copies: usize) {
 
 #[test]
 fn an_object_over_the_limit_of_a_copy_is_edited_and_restored() {
-    let site = Site::new();
+    let site = Site::with_quick_tags();
     let mut browser = site.signed_in("owner");
     browser.post("create-bucket", &[("name", "kept"), ("versions", "1")]);
     // Copies share their bytes: nothing but the table of extents grows.

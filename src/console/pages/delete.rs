@@ -1,9 +1,9 @@
-//! Deletion of objects, versions and folders, after a page that lists them. What was changed after
+//! SelectedDeletion of objects, versions and folders, after a page that lists them. What was changed after
 //! the list was shown stays.
 
 use askama::Template;
 
-use super::super::objects::{Deletion, DeletionError};
+use super::super::objects::{DeletionError, SelectedDeletion};
 use super::super::s3_client::Refusal;
 use super::super::selection::{SelectedObject, Selection, SelectionPlace, SelectionStep};
 use super::super::text;
@@ -163,13 +163,13 @@ fn delete(view: &View<'_>, bucket: &str, back: String, selection: &Selection) ->
 }
 
 /// The deletions of a step, and the objects of folders that were changed after `seen`.
-fn deletions(step: SelectionStep, seen: Timestamp) -> (Vec<Deletion>, Vec<DeletionError>) {
+fn deletions(step: SelectionStep, seen: Timestamp) -> (Vec<SelectedDeletion>, Vec<DeletionError>) {
     let mut deletions = Vec::new();
     let mut changed = Vec::new();
     for SelectedObject { key, version, etag } in step.named {
         // A version does not change.
         let etag = etag.filter(|_| version.is_none());
-        deletions.push(Deletion { key, version, etag });
+        deletions.push(SelectedDeletion { key, version, etag });
     }
     for object in step.listed {
         let is_changed = rewind::modified(&object).map_or(true, |modified| modified > seen);
@@ -178,7 +178,7 @@ fn deletions(step: SelectionStep, seen: Timestamp) -> (Vec<Deletion>, Vec<Deleti
             false => {
                 // A version does not change.
                 let etag = object.version.is_none().then_some(object.etag);
-                deletions.push(Deletion { key: object.key, version: object.version, etag });
+                deletions.push(SelectedDeletion { key: object.key, version: object.version, etag });
             }
         }
     }
@@ -189,8 +189,8 @@ fn deletions(step: SelectionStep, seen: Timestamp) -> (Vec<Deletion>, Vec<Deleti
 fn with_conditions_that_count(
     view: &View<'_>,
     bucket: &str,
-    mut deletions: Vec<Deletion>,
-) -> Result<Vec<Deletion>, Refusal> {
+    mut deletions: Vec<SelectedDeletion>,
+) -> Result<Vec<SelectedDeletion>, Refusal> {
     let keys: Vec<_> = deletions.iter().map(|deletion| deletion.key.as_str()).collect();
     let readable = view.console.service.may_read(&view.visitor.identity, view.request, bucket, &keys);
     let readable = readable.map_err(|error| Refusal::of_error(&error))?;
