@@ -159,3 +159,30 @@ fn the_architecture_names_files_that_exist() {
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
+
+/// The files of the store that may name the remote as one that can be changed: who claims epochs or hands the remote on. All others see a
+/// view of it, or change it by the epoch that is held.
+const NAME_A_REMOTE: &[&str] = &[
+    "store/remote_epoch.rs",
+    "store/remote_right.rs",
+    "store/ship/audit.rs",
+    "store/ship/reign.rs",
+    "store/ship/standby.rs",
+    "store/tier/mod.rs",
+];
+
+#[test]
+fn the_remote_is_changed_by_an_epoch_alone() {
+    let mut found = BTreeSet::new();
+    for file in sources_of("store") {
+        let path = file.to_string_lossy().replace('\\', "/");
+        let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let code = code_of(&file);
+        let names_it = code.split("dyn Remote").skip(1).any(|rest| !rest.starts_with(is_of_word));
+        if names_it && !path.contains("/tests/") {
+            found.insert(path.split("src/").last().unwrap_or_default().to_owned());
+        }
+    }
+    let allowed: BTreeSet<_> = NAME_A_REMOTE.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(found, allowed, "change the remote by an EpochWriter");
+}

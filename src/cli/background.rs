@@ -86,7 +86,7 @@ impl ShippingThreads {
         // Standbys say what they need beyond that.
         store.promise_takeover(None);
         Ok(Self {
-            ship: ShipThread::start(Arc::clone(store), options.ship_every.0)?,
+            ship: ShipThread::start(Arc::clone(store), options.ship_interval())?,
             retention: RetentionThread::start(Arc::clone(store))?,
             signs: SignThread::start(Arc::clone(store))?,
         })

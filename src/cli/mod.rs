@@ -71,7 +71,7 @@ use quota::QuotaCommand;
 use sections::Sections;
 use server::ServerArguments;
 use service_manager::{SOCKET_VARIABLE, ServiceManager};
-use standby::{Promoted, StandbyArguments};
+use standby::Promoted;
 use user::UserCommand;
 use users_file::UsersFile;
 use webhook::WebhookCommand;
@@ -139,7 +139,7 @@ enum CliCommand {
     #[command(after_help = server::EXAMPLES)]
     Server(ServerArguments),
     /// Follow the log that another host sends to the remote, and take over from it
-    Standby(StandbyArguments),
+    Standby,
     /// Tell the standby that runs in the data directory to take over
     Promote(PromoteArguments),
     /// Ask a server whether a put would succeed now; exit status 0 or 1
@@ -165,7 +165,7 @@ impl CommandLine {
     /// Whether the server is to be started.
     pub(crate) fn serves(&self) -> bool {
         use CliCommand::{Serve, Server, Standby};
-        matches!(self.command, None | Some(Serve | Server(_) | Standby(_)))
+        matches!(self.command, None | Some(Serve | Server(_) | Standby))
     }
 
     /// Parses the arguments of the process, variables of other servers, and the configuration file. Ends the process if the
@@ -243,11 +243,14 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
             let sections = Sections::read(config.as_deref(), environment)?;
             serve(&options, sections, environment, notes, None)
         }
-        CliCommand::Standby(arguments) => {
+        CliCommand::Standby if options.read_only => {
+            Err(CliError::usage("--read-only: a standby writes to its directory; start the server with it"))
+        }
+        CliCommand::Standby => {
             let sections = Sections::read(config.as_deref(), environment)?;
             let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
             let users = users_file(&options, environment, &mut Notes::default())?;
-            match standby::follow(&arguments, &options, sections.remote.as_ref(), users, &manager)? {
+            match standby::follow(&options, sections.remote.as_ref(), users, &manager)? {
                 None => Ok(()),
                 promoted => serve(&options, sections, environment, notes, promoted),
             }

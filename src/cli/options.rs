@@ -32,6 +32,11 @@ use super::tls_files::TlsFiles;
 /// The segments that have to fit into the limit of local bytes: one for each kind of write, and one on its way to the remote.
 const LOCAL_SEGMENTS_MIN: u64 = 4;
 
+/// The shortest time without a sign of life: a writer gives one every 5 s, and it is looked for every 3 s.
+const TAKEOVER_AFTER_MIN: Duration = Duration::from_secs(15);
+/// The least bound of the lag: the remote is looked at three times in it.
+const LAG_MAX_MIN: Duration = Duration::from_secs(3);
+
 /// Every option with its value.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct ServerOptions {
@@ -249,6 +254,12 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = ByteCount(limits::SEGMENT_MAX_BYTES))]
     pub(crate) segment_size: ByteCount,
 
+    /// Only look at the data directory: writes are refused, and nothing is written there or to the remote. As --read-only or --read-only=BOOL
+    #[arg(long, value_name = "BOOL", env = "SILTSTONE_READ_ONLY", global = true)]
+    #[arg(action = ArgAction::Set, num_args = 0..=1, require_equals = true)]
+    #[arg(default_value_t = false, default_missing_value = "true")]
+    pub(crate) read_only: bool,
+
     /// Most bytes that data segments take up on this disk, where a remote has the others; at least 4 times --segment-size [default: none]
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_LOCAL_MAX", global = true)]
     pub(crate) local_max: Option<ByteCount>,
@@ -272,10 +283,25 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = TimeSpan::from_secs(limits::SHIP_EVERY_SECS))]
     pub(crate) ship_every: TimeSpan,
 
+    /// With async: age of the oldest write that the remote lacks, beyond which writes get 503 [default: --takeover-after, where it is
+    /// set; else none]
+    #[arg(long, value_name = "TIME", env = "SILTSTONE_SHIP_LAG_MAX", global = true)]
+    ship_lag_max: Option<TimeSpan>,
+
+    /// Time without a sign of life of the writer after which a standby takes over; at least 15s. Without it only `promote` takes over. The
+    /// writer has the same setting
+    #[arg(long, value_name = "TIME", env = "SILTSTONE_TAKEOVER_AFTER", global = true)]
+    pub(crate) takeover_after: Option<TimeSpan>,
+
     /// Time into the past that a restore from the remote reaches at least
     #[arg(long, value_name = "TIME", env = "SILTSTONE_SHIP_WINDOW", global = true)]
     #[arg(default_value_t = TimeSpan::from_secs(limits::SHIP_WINDOW_SECS))]
     pub(crate) ship_window: TimeSpan,
+
+    /// Write although the remote has a log and this server does not continue it by --ship: that log ends
+    #[arg(long, value_name = "BOOL", env = "SILTSTONE_ABANDON_LOG", global = true)]
+    #[arg(action = ArgAction::Set, default_value_t = false)]
+    pub(crate) abandon_log: bool,
 
     /// Answer reads on a standby from the directory that it fills; the answers may be stale, and say so
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_STANDBY_READS", global = true)]
@@ -408,6 +434,7 @@ impl ServerOptions {
             keep_local: self.keep_local.as_ref().map_or(Duration::ZERO, |time| time.0),
             keep_dropped: self.keep_dropped.0,
             scrub_percent: self.scrub_remote,
+            abandons_log: self.abandon_log,
         }
     }
 
@@ -415,7 +442,18 @@ impl ServerOptions {
     pub(crate) fn shipping(&self) -> Option<ShipOptions> {
         let mode = self.ship.0?;
         let root_every = Duration::from_secs(limits::ROOT_EVERY_SECS);
-        Some(ShipOptions { mode, root_every, window: self.ship_window.0 })
+        Some(ShipOptions { mode, root_every, window: self.ship_window.0, lag_max: self.lag_max() })
+    }
+
+    /// The age of the oldest write that the remote may lack. A second host may write after the time of a takeover, so this one stops by then.
+    fn lag_max(&self) -> Option<Duration> {
+        let most = self.ship_lag_max.as_ref().or(self.takeover_after.as_ref());
+        most.map(|most| most.0)
+    }
+
+    /// The interval at which the log is sent: well within the bound of its lag.
+    pub(crate) fn ship_interval(&self) -> Duration {
+        self.lag_max().map_or(self.ship_every.0, |most| self.ship_every.0.min(most / 3))
     }
 
     /// The pace of the scrub; `None` for no scrub.
@@ -438,6 +476,7 @@ impl ServerOptions {
         self.check_listeners()?;
         buckets::check(&self.bucket)?;
         self.check_local_max()?;
+        self.check_takeover()?;
         self.check_website_domain()?;
         self.tls_files().map(drop)
     }
@@ -482,6 +521,24 @@ impl ServerOptions {
         Err(CliError::usage(format!(
             "--local-max: at least {least}, {LOCAL_SEGMENTS_MIN} times --segment-size"
         )))
+    }
+
+    /// Two hosts answer writes for as long as the bound of the lag at most, so it is no longer than the time of a takeover.
+    fn check_takeover(&self) -> Result<(), CliError> {
+        let takeover_after = self.takeover_after.as_ref().map(|time| time.0);
+        if takeover_after.is_some_and(|time| time < TAKEOVER_AFTER_MIN) {
+            return Err(CliError::usage("--takeover-after: at least 15s"));
+        }
+        let Some(most) = self.ship_lag_max.as_ref().map(|time| time.0) else { return Ok(()) };
+        if most < LAG_MAX_MIN {
+            return Err(CliError::usage("--ship-lag-max: at least 3s"));
+        }
+        match takeover_after {
+            Some(time) if most > time => Err(CliError::usage(
+                "--ship-lag-max: at most --takeover-after, after which another host may write",
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn check_website_domain(&self) -> Result<(), CliError> {
@@ -554,6 +611,27 @@ mod tests {
         assert!(options(&["--segment-size=4MiB", "--local-max=16MiB"], "").check().is_ok());
         let refused = options(&["--segment-size=4MiB", "--local-max=15MiB"], "").check().unwrap_err();
         assert!(refused.to_string().contains("at least 16MiB"), "{refused}");
+    }
+
+    #[test]
+    fn the_lag_is_bounded_where_a_takeover_is_named() {
+        let bound = |arguments: &[&str]| {
+            let set = options(arguments, "ship = 'async'");
+            set.check().map(|()| (set.shipping().unwrap().lag_max, set.ship_interval()))
+        };
+        let seconds = Duration::from_secs;
+        assert_eq!(bound(&[]).unwrap(), (None, seconds(2)));
+        assert_eq!(bound(&["--takeover-after=30s"]).unwrap(), (Some(seconds(30)), seconds(2)));
+        let both = ["--takeover-after=30s", "--ship-lag-max=3s"];
+        assert_eq!(bound(&both).unwrap(), (Some(seconds(3)), seconds(1)));
+        assert_eq!(bound(&["--ship-lag-max=1h"]).unwrap().0, Some(seconds(3600)));
+        for (arguments, why) in [
+            (&["--takeover-after=14s"][..], "at least 15s"),
+            (&["--ship-lag-max=2s"], "at least 3s"),
+            (&["--takeover-after=15s", "--ship-lag-max=16s"], "at most --takeover-after"),
+        ] {
+            assert!(bound(arguments).unwrap_err().to_string().contains(why), "{arguments:?}");
+        }
     }
 
     #[test]

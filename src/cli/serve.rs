@@ -13,10 +13,10 @@ use siltstone::fs::OsFs;
 use siltstone::http::{Config, Handle, Tls};
 use siltstone::mirror::{MirrorSettings, Mirrors};
 use siltstone::ops::{Context, LifecycleFigures, PaddingTimes};
-use siltstone::remote::RemoteSettings;
+use siltstone::remote::{RemoteSettings, RemoteView};
 use siltstone::s3::route::Addressing;
 use siltstone::service::{HtmlSandbox, Service, ServiceSettings};
-use siltstone::store::{self, OpenError, ShipOptions, Store, TakenOver};
+use siltstone::store::{self, OpenError, ShipOptions, Store, StoreError, TakenOver};
 use siltstone::webhook::{self, WebhookFigures, WebhookSettings};
 
 use super::CliError;
@@ -61,17 +61,22 @@ pub(crate) fn serve(
         None => (None, Front::new(options, &plan)?),
     };
     let Sections { remote, webhooks, mirrors } = sections;
+    let webhooks = if options.read_only { Vec::new() } else { webhooks };
     let store = open_store(options, (remote.as_ref(), taken), &plan, Arc::clone(&clock), files)?;
     log_memory(&plan, &store);
     let first_key = create_users_file(options, &users_file)?;
     let (users, list) = users_file.read().map_err(CliError::start)?;
     store.configure_owner_quotas(users.quotas().clone());
-    buckets::make(&store, &options.bucket, &options.xml_namespace)?;
+    if !options.read_only {
+        buckets::make(&store, &options.bucket, &options.xml_namespace)?;
+    }
     let authenticator = Arc::new(authenticator(options, users, &clock));
     let Front { memory, tls, running } = front;
     let expiries: Arc<LifecycleFigures> = Arc::default();
     let figures = WebhookThreads::figures(&webhooks);
     let service = service(options, &store, &authenticator, &clock, &memory, &figures)?;
+    // A server that only looks sends nothing to others.
+    let mirrors = if options.read_only { Vec::new() } else { mirrors };
     let mirrors = make_mirrors(mirrors, &clock)?;
     let service = service.with_lifecycle_figures(Arc::clone(&expiries)).with_webhooks(figures.clone());
     let service = service.with_mirrors(Arc::clone(&mirrors));
@@ -93,7 +98,8 @@ pub(crate) fn serve(
         audit_log.clone(),
     );
     let users = Arc::new(users);
-    let service = service.with_users(users.clone());
+    // The users file is often in the directory.
+    let service = if options.read_only { service } else { service.with_users(users.clone()) };
     warn_of_plain_http(options)?;
     warn_of_sandbox(options);
     let service = match &tls {
@@ -110,7 +116,9 @@ pub(crate) fn serve(
     let link = first_key.map(|key| console.first_link(&key));
     let listeners =
         Listeners::bind((config, running), ConsoleListen::of(options, &plan), &clock, service, console)?;
-    keep_followers(&store, &webhooks, &mirrors);
+    if !options.read_only {
+        keep_followers(&store, &webhooks, &mirrors);
+    }
     let expiry_log = access_log.clone();
     let reloaded = webhooks.clone();
     let work = BackgroundWork { webhooks: (webhooks, figures), mirrors, expiry_log, expiries };
@@ -136,6 +144,15 @@ fn keep_followers(store: &Store, webhooks: &[WebhookSettings], mirrors: &Mirrors
 
 /// Creates the users file on the first start and shows its keys. Returns the access key if it was created.
 fn create_users_file(options: &ServerOptions, users_file: &UsersFile) -> Result<Option<String>, CliError> {
+    if options.read_only {
+        return match users_file.is_missing() {
+            true => Err(CliError::start(format!(
+                "--read-only makes no users file, and there is no {}: name one with --users, or set keys in the environment",
+                users_file.path().display()
+            ))),
+            false => Ok(None),
+        };
+    }
     let generated = users_file.create_if_missing(&OsEntropy).map_err(CliError::start)?;
     if let Some(keys) = &generated {
         announce::keys(users_file.path(), &options.region.0[0], keys);
@@ -175,7 +192,10 @@ fn run_until_stopped(
     if let Some(link) = first_start {
         announce::first_steps(scheme, address, console, link.as_deref());
     }
-    let background = BackgroundThreads::start(options, &store, work)?;
+    let background = match options.read_only {
+        true => None,
+        false => Some(BackgroundThreads::start(options, &store, work)?),
+    };
     if console != address {
         info!(
             "the console is at {scheme}://{}{}",
@@ -187,7 +207,7 @@ fn run_until_stopped(
     manager.ready();
     let outcome = listeners.run();
     signals.end();
-    background.end();
+    background.into_iter().for_each(BackgroundThreads::end);
     close(store, *stopped.get_or_init(Instant::now) + options.shutdown_timeout.0);
     outcome.map_err(|e| CliError::start(format!("cannot go on serving: {e}")))
 }
@@ -235,21 +255,27 @@ fn open_store(
 ) -> Result<Arc<Store>, CliError> {
     let data_dir = &options.data_dir;
     let (tier, shipping) = (options.tier(), options.shipping());
+    let is_look = options.read_only;
     let remote = settings.map(RemoteSettings::remote).transpose();
     let remote = remote.map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
     let options = store_options(options, plan, files);
     let disk = OsFs::new(data_dir);
-    if store::follows(&disk).map_err(|e| data_dir::refusal(data_dir, &OpenError::from(e)))? {
+    let follows = store::follows(&disk).map_err(|e| data_dir::refusal(data_dir, &OpenError::from(e)))?;
+    if follows && !is_look {
         let what = format!(
             "{} is the directory of a standby: start siltstone standby there, and make it the writer with siltstone promote",
             data_dir.display()
         );
         return Err(CliError::start(what));
     }
-    let store = disk
-        .create_root()
+    let made = if is_look { Ok(()) } else { disk.create_root() };
+    let store = made
         .map_err(OpenError::from)
         .and_then(|()| match &remote {
+            remote if is_look => {
+                let view = remote.clone().map(|remote| remote as Arc<dyn RemoteView>);
+                Store::look(Arc::new(disk), clock, options, view)
+            }
             None => Store::open(Arc::new(disk), clock, &OsEntropy, options),
             Some(remote) => {
                 Store::open_tiered(Arc::new(disk), clock, &OsEntropy, options, (Arc::clone(remote), tier))
@@ -269,11 +295,31 @@ fn open_store(
         (0, None) => {}
         (cold, Some(_)) => info!("the remote has {cold} segments"),
     }
+    if is_look {
+        info!("the server only looks: nothing is written to {} or to a remote", data_dir.display());
+        return Ok(Arc::new(store));
+    }
     if let Some(reason) = health.read_only {
         error!("the store takes no writes: {reason}");
     }
     begin_shipping(shipping, settings, &store, taken)?;
+    begin_epoch(&store)?;
     Ok(Arc::new(store))
+}
+
+/// Claims an epoch on the remote of a store that ships no log. Where the remote does not answer, the thread of the tier tries again.
+fn begin_epoch(store: &Store) -> Result<(), CliError> {
+    match store.begin_epoch(&OsEntropy) {
+        Ok(()) => Ok(()),
+        Err(StoreError::ReadOnly(_)) => Err(CliError::start(
+            "the remote has a log, and this server was started without --ship: start it with --ship async or --ship sync as before. \
+             To look at the directory, start it with --read-only true. To write without the log, which ends, with --abandon-log true",
+        )),
+        Err(problem) => {
+            warn!("nothing is changed on the remote until it answers: {problem}");
+            Ok(())
+        }
+    }
 }
 
 /// The settings of the store.

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use clap::Args;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use log::{error, info, warn};
 use siltstone::base::{Clock, OsEntropy, SystemClock};
@@ -22,7 +21,6 @@ use super::announce;
 use super::listeners::{self, Front, RunningServer};
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
-use super::option_values::TimeSpan;
 use super::options::ServerOptions;
 use super::promote::{PromoteRequest, Promotion};
 use super::serve;
@@ -35,16 +33,6 @@ use super::users_file::UsersFile;
 const HIDDEN_MAX: Duration = Duration::from_secs(60);
 /// The pause after an error of the remote.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
-/// The shortest time without a sign of life: a writer gives one every 5 s then, and it is looked for every 3 s.
-const TAKEOVER_AFTER_MIN: Duration = Duration::from_secs(15);
-
-/// The arguments of `standby`.
-#[derive(Debug, Args)]
-pub(crate) struct StandbyArguments {
-    /// Take over when the writer has given no sign of life for this time; at least 15s. Without it only `promote` takes over
-    #[arg(long, value_name = "TIME", env = "SILTSTONE_TAKEOVER_AFTER")]
-    takeover_after: Option<TimeSpan>,
-}
 
 /// A standby that has taken over.
 pub(crate) struct Promoted {
@@ -59,15 +47,11 @@ pub(crate) struct Promoted {
 /// # Errors
 /// A message for the operator.
 pub(crate) fn follow(
-    arguments: &StandbyArguments,
     options: &ServerOptions,
     remote: Option<&RemoteSettings>,
     users_file: UsersFile,
     manager: &ServiceManager,
 ) -> Result<Option<Promoted>, CliError> {
-    if arguments.takeover_after.is_some_and(|time| time.0 < TAKEOVER_AFTER_MIN) {
-        return Err(CliError::usage("--takeover-after: at least 15s"));
-    }
     let (Some(remote), Some(_)) = (remote, options.shipping()) else {
         return Err(CliError::usage(
             "standby: name a remote in the section [remote] of the configuration file, and set --ship to the mode after a takeover",
@@ -100,7 +84,7 @@ pub(crate) fn follow(
     let front = listen(options, (&plan, files), &clock, Arc::clone(&service))?;
     manager.ready();
     let standby = Standby::new(remote, Arc::new(disk), Arc::clone(&clock));
-    let standby = match &arguments.takeover_after {
+    let standby = match &options.takeover_after {
         Some(after) => standby.with_takeover_after(after.0),
         None => standby,
     };
@@ -118,7 +102,7 @@ pub(crate) fn follow(
         lock,
         promotion: Promotion::at(&options.data_dir),
         users: options.users_path(),
-        takeover_after: arguments.takeover_after.map(|time| time.0),
+        takeover_after: options.takeover_after.as_ref().map(|time| time.0),
         last_sign: Instant::now(),
         last_whole: Instant::now(),
         problem: None,

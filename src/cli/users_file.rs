@@ -26,6 +26,11 @@ impl UsersFile {
         Self { path, administrator }
     }
 
+    /// Whether nobody could sign requests.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.administrator.is_none() && !self.path.exists()
+    }
+
     /// Creates the file with one administrator if it is missing, durably and readable by the owner alone. Returns the
     /// generated keys. If the environment sets the administrator, no file is created: secrets kept elsewhere must not
     /// also be in the data directory.
@@ -33,7 +38,7 @@ impl UsersFile {
     /// # Errors
     /// A message for the operator.
     pub(crate) fn create_if_missing(&self, entropy: &dyn Entropy) -> Result<Option<KeyPair>, String> {
-        if self.administrator.is_some() || self.path.exists() {
+        if !self.is_missing() {
             return Ok(None);
         }
         let keys = KeyPair::generate(entropy);

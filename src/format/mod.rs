@@ -60,8 +60,8 @@ pub use ids::{UploadId, VersionId};
 pub use layout::Field;
 pub use mirror_note::{MirrorNote, MirrorUpload, MirroredPlace, TargetOrigin};
 pub use names::{
-    LOCK, RECLAIM, RETURN, SCRUB, STANDBY, checkpoint_path, log_path, number_of, segment_path, tables_path,
-    unfinished,
+    EPOCH, LOCK, RECLAIM, RETURN, SCRUB, STANDBY, checkpoint_path, log_path, number_of, segment_path,
+    tables_path, unfinished,
 };
 pub use parcel::{
     PARCEL_LAYOUT, PARCEL_MAX_BYTES, PIECE_LAYOUT, PIECE_MAX_BYTES, Parcel, ParcelHead, ParcelPiece,
@@ -69,7 +69,8 @@ pub use parcel::{
 pub use plain_version::PlainVersion;
 pub use reclaim::{HoleVerdict, MoveVerdict, ReclaimState, SegmentVerdict};
 pub use reign::{
-    Claim, Cut, Floor, LogPosition, ParcelId, ReturnPoint, Root, RootId, SignOfLife, TakeoverWish,
+    Claim, ClaimId, Cut, EpochRecord, Floor, LogPosition, ParcelId, ReturnPoint, Root, RootId, SignOfLife,
+    TakeoverWish,
 };
 pub use remote_copy::{CopyPhase, RemoteCopy};
 pub use remote_mark::RemoteMark;

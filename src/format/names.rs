@@ -14,6 +14,9 @@ pub const SCRUB: &str = "meta/scrub";
 /// Cached results of the search for reclaimable space.
 pub const RECLAIM: &str = "meta/reclaim";
 
+/// The epoch of the remote that the directory has held.
+pub const EPOCH: &str = "meta/epoch";
+
 /// The point to which the directory was restored, for a reign that gives up the log after it.
 pub const RETURN: &str = "meta/return";
 

@@ -23,12 +23,15 @@ pub struct Claim {
     pub epoch: u64,
     /// The time when it was made.
     pub made: Timestamp,
+    /// Whether its store sends segments and no log.
+    pub of_tier: bool,
 }
 
 impl Claim {
     /// The names of all claims begin so.
     pub const PREFIX: &str = "claim/";
     const KIND: &str = "claim";
+    const TIER: &str = "tier";
 
     /// The name of the claim of a reign.
     pub fn name(epoch: u64) -> String {
@@ -37,9 +40,11 @@ impl Claim {
 
     /// The object.
     pub fn encode(&self) -> Vec<u8> {
-        let values: [(&str, &dyn std::fmt::Display); 2] =
-            [("epoch", &self.epoch), ("made", &self.made.as_millis())];
-        sealed_line::encode(Self::KIND, &self.store, &values)
+        let made = self.made.as_millis();
+        let values: [(&str, &dyn std::fmt::Display); 3] =
+            [("epoch", &self.epoch), ("made", &made), ("for", &Self::TIER)];
+        let told = if self.of_tier { 3 } else { 2 };
+        sealed_line::encode(Self::KIND, &self.store, &values[..told])
     }
 
     /// Reads the object.
@@ -47,9 +52,17 @@ impl Claim {
     /// # Errors
     /// `Unknown` for a later version; another for a damaged object.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
-        let (store, [epoch, made]) = sealed_line::decode(Self::KIND, ["epoch", "made"], bytes)?;
+        let (store, epoch, made, of_tier) =
+            match sealed_line::decode(Self::KIND, ["epoch", "made", "for"], bytes) {
+                Ok((store, [epoch, made, Self::TIER])) => (store, epoch, made, true),
+                Ok(_) => return Err(DecodeError::Unknown("the use of a claim")),
+                Err(_) => {
+                    let (store, [epoch, made]) = sealed_line::decode(Self::KIND, ["epoch", "made"], bytes)?;
+                    (store, epoch, made, false)
+                }
+            };
         let made = Timestamp::from_millis(sealed_line::number(made, "the time")?);
-        Ok(Self { store, epoch: sealed_line::number(epoch, "the epoch")?, made })
+        Ok(Self { store, epoch: sealed_line::number(epoch, "the epoch")?, made, of_tier })
     }
 }
 
@@ -356,6 +369,58 @@ impl ReturnPoint {
     }
 }
 
+/// A claim, and the nonce of the put that made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClaimId {
+    /// The epoch; 0 for none.
+    pub epoch: u64,
+    /// The nonce, which the remote keeps in 16 hexadecimal digits; 0 for none.
+    pub nonce: u64,
+}
+
+/// The epoch of a data directory: the file `meta/epoch` (data-format.md, section 17, *Epochs without a log*).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EpochRecord {
+    /// The store.
+    pub store: StoreId,
+    /// The last claim that it has held.
+    pub held: ClaimId,
+    /// The claim that it was about to make then.
+    pub tried: ClaimId,
+    /// The number that the file system gave to this file: a copy of it has another. 0 where it gives none.
+    pub file: u64,
+}
+
+impl EpochRecord {
+    const KIND: &str = "epoch";
+
+    /// The file.
+    pub fn encode(&self) -> Vec<u8> {
+        let held = format!("{:016x}", self.held.nonce);
+        let tried = format!("{:016x}", self.tried.nonce);
+        let values: [(&str, &dyn std::fmt::Display); 5] = [
+            ("epoch", &self.held.epoch),
+            ("nonce", &held),
+            ("next", &self.tried.epoch),
+            ("next-nonce", &tried),
+            ("file", &self.file),
+        ];
+        sealed_line::encode(Self::KIND, &self.store, &values)
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// As of [`Claim::decode`].
+    pub fn decode(bytes: &[u8]) -> Decoded<Self> {
+        let names = ["epoch", "nonce", "next", "next-nonce", "file"];
+        let (store, [epoch, nonce, next, next_nonce, file]) = sealed_line::decode(Self::KIND, names, bytes)?;
+        let held = claim_id(epoch, nonce)?;
+        let tried = claim_id(next, next_nonce)?;
+        Ok(Self { store, held, tried, file: sealed_line::number(file, "the number of the file")? })
+    }
+}
+
 /// A sign of life of a writer, by which a standby tells an idle one from one that is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignOfLife {
@@ -459,6 +524,11 @@ impl TakeoverWish {
     }
 }
 
+fn claim_id(epoch: &str, nonce: &str) -> Decoded<ClaimId> {
+    let nonce = u64::from_str_radix(nonce, 16).map_err(|_| DecodeError::Value("the nonce"))?;
+    Ok(ClaimId { epoch: sealed_line::number(epoch, "the epoch")?, nonce })
+}
+
 fn root_id(epoch: &str, number: &str) -> Decoded<RootId> {
     let epoch = sealed_line::number(epoch, "the epoch of the root")?;
     Ok(RootId { epoch, number: sealed_line::number(number, "the number of the root")? })
@@ -476,7 +546,7 @@ mod tests {
     const STORE: StoreId = StoreId(*b"0123456789abcdef");
     const END: LogPosition = LogPosition { sequence: 42, crc: 0x0bad_cafe };
 
-    fn examples() -> [Vec<u8>; 8] {
+    fn examples() -> [Vec<u8>; 10] {
         let made = Timestamp::from_millis(1_763_766_000_000);
         let root = Root {
             store: STORE,
@@ -490,7 +560,7 @@ mod tests {
         };
         let over_reigns = Root { first: ParcelId { epoch: 5, counter: 9 }, ..root };
         [
-            Claim { store: STORE, epoch: 7, made }.encode(),
+            Claim { store: STORE, epoch: 7, made, of_tier: false }.encode(),
             Cut { store: STORE, epoch: 7, former: 6, last: 9, end: END }.encode(),
             root.encode(),
             over_reigns.encode(),
@@ -499,10 +569,14 @@ mod tests {
             SignOfLife { store: STORE, epoch: 7, sequence: 42, made, every: Duration::from_secs(60) }
                 .encode(),
             TakeoverWish { store: STORE, after: Duration::from_secs(15), made }.encode(),
+            EpochRecord { store: STORE, held: CLAIM, tried: CLAIM, file: 5 }.encode(),
+            Claim { store: STORE, epoch: 7, made, of_tier: true }.encode(),
         ]
     }
 
-    fn decoded(bytes: &[u8]) -> [Decoded<Vec<u8>>; 7] {
+    const CLAIM: ClaimId = ClaimId { epoch: 7, nonce: 0x0123 };
+
+    fn decoded(bytes: &[u8]) -> [Decoded<Vec<u8>>; 8] {
         [
             Claim::decode(bytes).map(|claim| claim.encode()),
             Cut::decode(bytes).map(|cut| cut.encode()),
@@ -511,6 +585,7 @@ mod tests {
             ReturnPoint::decode(bytes).map(|point| point.encode()),
             SignOfLife::decode(bytes).map(|sign| sign.encode()),
             TakeoverWish::decode(bytes).map(|wish| wish.encode()),
+            EpochRecord::decode(bytes).map(|record| record.encode()),
         ]
     }
 
@@ -557,6 +632,6 @@ mod tests {
         let page = include_str!("../../data-format.md");
         let examples =
             page.lines().filter(|line| decoded(format!("{line}\n").as_bytes()).iter().any(Result::is_ok));
-        assert_eq!(examples.count(), 8);
+        assert_eq!(examples.count(), 10);
     }
 }

@@ -66,6 +66,8 @@ pub struct FileUsage {
     pub allocated_bytes: u64,
     /// The number of its names.
     pub links: u64,
+    /// A number that tells the file from its copies, whatever their names are.
+    pub id: u64,
 }
 
 /// Directories and the names in them.

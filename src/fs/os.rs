@@ -1,12 +1,13 @@
 //! The operating system's file system.
 
-use std::fs::{DirBuilder, File as StdFile, OpenOptions};
+use std::fs::{DirBuilder, File as StdFile, Metadata, OpenOptions};
 use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use fs2::FileExt as _;
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, SeekFrom, fadvise, fallocate, flock, seek};
@@ -223,7 +224,7 @@ impl File for OsFile {
     fn usage(&self) -> io::Result<FileUsage> {
         let found = self.file.metadata().map_err(|e| with_path(&self.path, &e))?;
         // The unit is 512 bytes, whatever the block size of the file system is (stat(2)).
-        Ok(FileUsage { allocated_bytes: found.blocks() * 512, links: found.nlink() })
+        Ok(FileUsage { allocated_bytes: found.blocks() * 512, links: found.nlink(), id: id_of(&found) })
     }
 
     /// `DontNeed` starts writeback of dirty pages; pages just written are not dropped.
@@ -353,6 +354,13 @@ fn create_durably(path: &Path) -> io::Result<()> {
     create_durably(parent)?;
     make_dir(path).map_err(|e| open_error(path, &e))?;
     sync_dir(parent)
+}
+
+/// The number of an inode and the time of its birth, where the file system tells it: another disk may give a copy the same number.
+fn id_of(found: &Metadata) -> u64 {
+    let born = found.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+    let born = born.map_or(0, |born| born.as_nanos() as u64);
+    found.ino() ^ born.rotate_left(u64::BITS / 2)
 }
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Remote, RemoteError};
+use super::{RemoteError, RemoteView};
 use crate::format::RemoteMark;
 
 /// Reads the mark of a remote, by one request; `None` where there is none (data-format.md, section 16).
 ///
 /// # Errors
 /// [`RemoteError::Wrong`] where the object is no mark; others where the remote does not answer.
-pub fn read_mark(remote: &dyn Remote, within: Duration) -> Result<Option<RemoteMark>, RemoteError> {
+pub fn read_mark(remote: &dyn RemoteView, within: Duration) -> Result<Option<RemoteMark>, RemoteError> {
     let part = match remote.get_part(RemoteMark::NAME, 0..RemoteMark::MAX_BYTES, within) {
         Err(RemoteError::Missing) => return Ok(None),
         read => read?,

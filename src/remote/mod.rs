@@ -27,18 +27,11 @@ use crate::base::digest::Md5;
 /// Bytes that a comparison reads at a time.
 const COMPARED_AT_ONCE: u64 = 1024 * 1024;
 
-/// The objects of a remote. PUT, GET, HEAD and DELETE of one name are linearizable where the remote's probe found it.
+/// The objects of a remote, to be read. PUT, GET, HEAD and DELETE of one name are linearizable where the remote's probe found it.
 ///
 /// Each call takes `within`: the longest time that it holds its thread, tries and waits together. After it the call fails with
 /// [`RemoteError::Unavailable`], and an effect of it can still land later.
-pub trait Remote: Send + Sync {
-    /// Stores an object. Every try sends the same bytes. On return the remote has answered with success for all of them.
-    ///
-    /// # Errors
-    /// [`RemoteError::Exists`] where [`NewObject::create_only`] is set and the name is taken by an object with another nonce; the others of
-    /// [`RemoteError`].
-    fn put(&self, object: &NewObject<'_>, within: Duration) -> Result<RemoteObject, RemoteError>;
-
+pub trait RemoteView: Send + Sync {
     /// The attributes of the object `name`; `None` where there is none.
     ///
     /// # Errors
@@ -56,7 +49,7 @@ pub trait Remote: Send + Sync {
     /// The bytes of `range` of the object `name`: exactly as many as the range has.
     ///
     /// # Errors
-    /// As of [`Remote::get_part`].
+    /// As of [`RemoteView::get_part`].
     fn get(&self, name: &str, range: Range<u64>, within: Duration) -> Result<Vec<u8>, RemoteError> {
         let part = self.get_part(name, range.clone(), within)?;
         if part.bytes.len() as u64 == range.end.saturating_sub(range.start) {
@@ -66,10 +59,10 @@ pub trait Remote: Send + Sync {
         Err(RemoteError::Wrong(format!("{name} has {length} bytes, and {range:?} was asked for")))
     }
 
-    /// As [`Remote::get`], but returns when the bytes begin to come: they are read from the stream.
+    /// As [`RemoteView::get`], but returns when the bytes begin to come: they are read from the stream.
     ///
     /// # Errors
-    /// As of [`Remote::get_part`].
+    /// As of [`RemoteView::get_part`].
     fn open_stream(&self, name: &str, range: Range<u64>, within: Duration)
     -> Result<PartStream, RemoteError>;
 
@@ -82,7 +75,26 @@ pub trait Remote: Send + Sync {
         object.compare(found, || md5_of_body(object.body).map_err(RemoteError::Body))
     }
 
-    /// As [`Remote::put`] and then [`Remote::compare`]. The bytes may be read once for the digests of both.
+    /// Up to 1,000 objects with names that begin with `prefix` and come after `after`, in the order of their names. They have no nonce.
+    ///
+    /// # Errors
+    /// As [`RemoteError`] says.
+    fn list(&self, prefix: &str, after: &str, within: Duration) -> Result<Vec<RemoteObject>, RemoteError>;
+
+    /// The requests since this remote was made.
+    fn requests(&self) -> RequestsByCall;
+}
+
+/// The objects of a remote, to be read and changed. The store hands out a [`RemoteView`], and changes objects by the epoch that it holds.
+pub trait Remote: RemoteView {
+    /// Stores an object. Every try sends the same bytes. On return the remote has answered with success for all of them.
+    ///
+    /// # Errors
+    /// [`RemoteError::Exists`] where [`NewObject::create_only`] is set and the name is taken by an object with another nonce; the others of
+    /// [`RemoteError`].
+    fn put(&self, object: &NewObject<'_>, within: Duration) -> Result<RemoteObject, RemoteError>;
+
+    /// As [`Remote::put`] and then [`RemoteView::compare`]. The bytes may be read once for the digests of both.
     ///
     /// # Errors
     /// Those of both.
@@ -96,15 +108,6 @@ pub trait Remote: Send + Sync {
     /// # Errors
     /// As [`RemoteError`] says.
     fn delete(&self, name: &str, within: Duration) -> Result<(), RemoteError>;
-
-    /// Up to 1,000 objects with names that begin with `prefix` and come after `after`, in the order of their names. They have no nonce.
-    ///
-    /// # Errors
-    /// As [`RemoteError`] says.
-    fn list(&self, prefix: &str, after: &str, within: Duration) -> Result<Vec<RemoteObject>, RemoteError>;
-
-    /// The requests since this remote was made.
-    fn requests(&self) -> RequestsByCall;
 }
 
 /// An object to be stored on a remote.

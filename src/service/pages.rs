@@ -1,10 +1,15 @@
 //! The pages below `/-/`, for monitoring. They need no signature, so they show no key, no content and no path. The metrics show the names of
 //! buckets and of owners with quotas to those who may read them ([`MetricsAccess`]).
 
+use std::time::Duration;
+
 use super::Service;
 use super::metrics::{self, Exposition};
-use crate::ops::{FollowerFigures, Health, RemoteProbed};
+use crate::ops::{FollowerFigures, Health, RemoteProbed, ShipFigures};
 use crate::s3::{ErrorCode, Method, Request, Response, ResponseBody, S3Error};
+
+/// The lag of the log on the remote that is told: beyond that of `--ship-every`, as a rule.
+const LAG_TOLD: Duration = Duration::from_secs(10);
 
 /// The clients that may read `/-/metrics`. None needs a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +87,9 @@ impl Service {
         let probed = self.context.store.remote_probed();
         let is_shipped = self.context.store.ship_figures().is_some();
         let shipped_to = probed.filter(|_| is_shipped);
-        match obstacle(&self.context.health()).or_else(|| unsafe_remote(shipped_to.as_ref())) {
+        let unshipped = || self.context.store.ship_obstacle().map(|why| format!("{why} Reads go on.\n"));
+        let obstacle = obstacle(&self.context.health()).or_else(unshipped);
+        match obstacle.or_else(|| unsafe_remote(shipped_to.as_ref())) {
             None => text(200, &self.ready_text(shipped_to.as_ref())),
             Some(obstacle) => text(503, &obstacle),
         }
@@ -105,6 +112,12 @@ impl Service {
                  their objects fail. The server's log names them.\n"
             );
         }
+        if let Some(lag) = self.context.store.ship_figures().and_then(|figures| lag_text(&figures)) {
+            told += &lag;
+        }
+        if let Some(why) = self.context.store.remote_refusal() {
+            told += &format!("Nothing is changed on the remote, and no bytes leave this disk: {why}.\n");
+        }
         told + undecided_remote(shipped_to)
     }
 
@@ -124,6 +137,7 @@ impl Service {
         metrics::segment_bytes(&mut page, self.context.store.segment_bytes());
         metrics::remote(&mut page, &self.context.store.tier_figures().unwrap_or_default());
         metrics::remote_copies(&mut page, &self.context.store.copy_findings().unwrap_or_default());
+        metrics::remote_epoch(&mut page, &self.context.store.tier_figures().unwrap_or_default());
         metrics::remote_probe(&mut page, self.context.store.remote_probed().as_ref());
         metrics::remote_requests(&mut page, &self.context.store.remote_requests());
         metrics::ship(&mut page, &self.context.store.ship_figures().unwrap_or_default());
@@ -171,6 +185,22 @@ fn obstacle(health: &Health) -> Option<String> {
              its log.\n"
         )
     })
+}
+
+/// What the remote lacks, where it is long behind.
+fn lag_text(figures: &ShipFigures) -> Option<String> {
+    let ShipFigures { waiting_groups, lag, lag_max, .. } = figures;
+    if *lag < LAG_TOLD {
+        return None;
+    }
+    let bound = match lag_max.as_secs() {
+        0 => "Writes go on without a bound.".to_owned(),
+        most => format!("Writes are refused beyond {most} s."),
+    };
+    Some(format!(
+        "The remote lacks {waiting_groups} groups of writes, the oldest up to {} s old: they are on the disk of this host alone. {bound}\n",
+        lag.as_secs()
+    ))
 }
 
 /// The reason why a log that is sent to a remote is not safe there.

@@ -24,6 +24,10 @@ pub enum ReadOnlyReason {
     Panicked,
     /// Another host has taken over the log on the remote.
     Fenced,
+    /// The remote has a log, which this server does not continue.
+    LogNotContinued,
+    /// The server was started to look.
+    LooksOnly,
 }
 
 impl ReadOnlyReason {
@@ -57,6 +61,10 @@ impl fmt::Display for ReadOnlyReason {
             Self::Panicked => {
                 "a commit panicked. Restart the server, and report the panic with the lines of its log."
             }
+            Self::LogNotContinued => {
+                "the remote has a log that this server was not started to continue. Start it with --ship."
+            }
+            Self::LooksOnly => "the server was started with --read-only.",
             Self::Fenced => {
                 "another host has taken over. Stop this server; what it took and did not ship is in its data directory alone."
             }

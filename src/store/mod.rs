@@ -13,7 +13,8 @@
 //! | `checkpointer`, `state_file` | checkpoints; the small files of `meta/` |
 //! | `tier` | sealed segments on a remote, and their bytes from there |
 //! | `ship` | the log on a remote, and stores restored from there or following it |
-//! | `remote_request` | what both have in common |
+//! | `remote_right`, `remote_epoch` | who may change the remote; the claims of a store without a log there |
+//! | `remote_request` | requests of both |
 //! | `cause` | the requests on whose behalf threads commit |
 //! | `follow` | changes for consumers such as mirrors, from the log |
 //! | `reclaim`, `scrub`, `expiry`, `upload_expiry` | maintenance: disk space, latent damage, old versions and uploads |
@@ -62,7 +63,9 @@ mod reader;
 pub mod rebuild;
 mod reclaim;
 mod recovery;
+mod remote_epoch;
 mod remote_request;
+mod remote_right;
 mod requests;
 mod retention;
 mod scrub;
@@ -121,6 +124,8 @@ pub use quotas::{LimitedBucket, LimitedOwner};
 pub use reader::ObjectReader;
 pub use rebuild::rebuild;
 pub use reclaim::Reclaimed;
+pub use remote_epoch::adopt_remote;
+pub use remote_right::RemoteRefusal;
 use requests::VersionChange;
 pub use requests::{
     Commit, CommittedVersion, Completion, ConfiguredBucket, CopyRange, Deleted, Deletion, NewBucket,
@@ -148,7 +153,8 @@ pub use verify::verify;
 pub use writer::{ObjectWriter, PartWriter};
 
 use crate::base::{Clock, Entropy};
-use crate::fs::{Fs, Lock};
+use crate::fs::{Fs, Lock, ReadOnlyFs};
+use crate::remote::RemoteView;
 use committer::Committer;
 use reclaim::Reclaimer;
 use scrub::Scrubber;
@@ -189,6 +195,28 @@ impl Store {
         Ok(Self::new(shared, committer, Some(lock)))
     }
 
+    /// Opens the store in `fs` to look at it: every change is refused, and nothing is written, neither there nor to the remote, from which
+    /// cold bytes are read. If the log is damaged, its beginning is read.
+    ///
+    /// # Errors
+    /// As of [`Store::open`]; also where there is no store.
+    pub fn look(
+        fs: Arc<dyn Fs>,
+        clock: Arc<dyn Clock>,
+        options: StoreOptions,
+        remote: Option<Arc<dyn RemoteView>>,
+    ) -> Result<Self, OpenError> {
+        let lock = recovery::lock_to_look(fs.as_ref())?;
+        let tier =
+            remote.map(|remote| Tier::to_look(remote, fs.clone(), clock.clone(), options.keep_free_bytes));
+        let fs = tier.as_ref().map_or(fs.clone(), |tier| Tier::over(tier, fs));
+        let shared = recovery::look(Arc::new(ReadOnlyFs::new(fs)), clock, options)?;
+        let committer = Committer::start(shared.clone(), None)?;
+        let store = Self { tier, ..Self::new(shared, committer, lock) };
+        store.let_tier_learn();
+        Ok(store)
+    }
+
     fn new(shared: Arc<SharedStore>, committer: Committer, lock: Option<Box<dyn Lock>>) -> Self {
         let scrubber = Scrubber::open(&shared);
         let reclaimer = Mutex::new(Reclaimer::open(&shared));
@@ -198,6 +226,9 @@ impl Store {
     /// Finishes all submitted mutations and stops the threads. Writes a checkpoint unless the next start needs less than
     /// [`StoreOptions::replay_after_close_max`] for the log. Later calls fail with [`StoreError::Closed`], except reads.
     pub fn close(&self) {
+        if self.shared.only_looks() {
+            return self.committer.close();
+        }
         self.scrubber.close(&self.shared);
         self.committer.close();
         self.close_reclaimer();

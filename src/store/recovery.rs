@@ -36,6 +36,15 @@ pub(super) fn lock(fs: &dyn Fs) -> Result<Box<dyn Lock>, OpenError> {
     })
 }
 
+/// As [`lock`]; nothing where the file system cannot be written to.
+pub(super) fn lock_to_look(fs: &dyn Fs) -> Result<Option<Box<dyn Lock>>, OpenError> {
+    match fs.lock(LOCK) {
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(OpenError::Locked),
+        locked => Ok(Some(locked?)),
+    }
+}
+
 /// Reads the store, or creates one in an empty directory.
 pub(super) fn open(
     fs: Arc<dyn Fs>,
@@ -89,6 +98,34 @@ pub(super) fn read(
     clock: Arc<dyn Clock>,
     options: StoreOptions,
 ) -> Result<(Arc<SharedStore>, LogFollower), OpenError> {
+    let (shared, tail) = load(fs, clock, options)?;
+    match tail.damage {
+        Some(damage) => Err(LogError::from(damage).into()),
+        None => {
+            let log = LogFollower::at_end(shared.fs.clone(), shared.store, &tail);
+            Ok((Arc::new(shared), log))
+        }
+    }
+}
+
+/// As [`read`], of a directory that nobody extends: where the log is damaged, its beginning is read.
+pub(super) fn look(
+    fs: Arc<dyn Fs>,
+    clock: Arc<dyn Clock>,
+    options: StoreOptions,
+) -> Result<Arc<SharedStore>, OpenError> {
+    let (shared, tail) = load(fs, clock, options)?;
+    tail.damage.iter().for_each(|damage| shared.report(damage));
+    shared.only_look();
+    Ok(Arc::new(shared))
+}
+
+/// Reads the directory of a store. Nothing is written.
+fn load(
+    fs: Arc<dyn Fs>,
+    clock: Arc<dyn Clock>,
+    options: StoreOptions,
+) -> Result<(SharedStore, LogTail), OpenError> {
     let missing = || Damage::new(FileKind::Log.dir(), 0, "there is no store");
     let store = store_id(fs.as_ref())?.ok_or_else(missing).map_err(LogError::from)?;
     let disk = MeteredDisk::new(fs);
@@ -97,14 +134,10 @@ pub(super) fn read(
     let fs = disk.fs.clone();
     let mut reading = StoreLoader::from_newest(fs.as_ref(), store, &mut damage)?;
     let tail = reading.replay()?;
-    if let Some(damage) = tail.damage {
-        return Err(LogError::from(damage).into());
-    }
-    let log = LogFollower::at_end(fs.clone(), store, &tail);
-    let (index, sequence) = (reading.index, log.position().sequence);
+    let (index, sequence) = (reading.index, tail.sequence - 1);
     let shared = SharedStore::new(disk, clock, store, options, segments, index, sequence);
     damage.iter().for_each(|damage| shared.report(damage));
-    Ok((Arc::new(shared), log))
+    Ok((shared, tail))
 }
 
 struct Recovery {

@@ -53,8 +53,8 @@ pub(super) trait LogShipping: Send + Sync {
     /// Fails until the reign has begun.
     fn check_reign(&self) -> Result<(), StoreError>;
 
-    /// The number of the reign; 0 before it has begun.
-    fn epoch(&self) -> u64;
+    /// Fails while the remote lacks older writes than it may.
+    fn check_lag(&self, now: Instant) -> Result<(), StoreError>;
 
     /// Whether the remote has the groups up to that one.
     fn has(&self, sequence: u64) -> bool;
@@ -238,6 +238,11 @@ impl SharedStore {
         self.shipping().map_or(Ok(()), LogShipping::check_reign)
     }
 
+    /// Fails where the log is shipped, and the remote lacks older writes than it may.
+    pub(super) fn check_lag(&self) -> Result<(), StoreError> {
+        self.shipping().map_or(Ok(()), |ship| ship.check_lag(self.clock.instant()))
+    }
+
     /// Whether the groups up to that one need not be shipped any more.
     pub(super) fn is_shipped(&self, sequence: u64) -> bool {
         self.shipping().is_none_or(|ship| ship.has(sequence))
@@ -256,6 +261,18 @@ impl SharedStore {
     pub(super) fn latch(&self, reason: ReadOnlyReason, why: String) {
         log::error!("the store takes no more writes: {why}; {reason}");
         self.read_only.lock().expect(NOT_POISONED).get_or_insert((reason, why));
+    }
+
+    /// Takes no writes, since the store was opened to look.
+    pub(super) fn only_look(&self) {
+        let why = ReadOnlyReason::LooksOnly;
+        self.read_only.lock().expect(NOT_POISONED).get_or_insert((why, why.to_string()));
+    }
+
+    /// Whether the store was opened to look.
+    pub(super) fn only_looks(&self) -> bool {
+        let read_only = self.read_only.lock().expect(NOT_POISONED);
+        matches!(read_only.as_ref(), Some((ReadOnlyReason::LooksOnly, _)))
     }
 
     /// Logs damage and remembers it.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use siltstone::base::{Clock as _, SystemClock};
-use siltstone::remote::{Remote as _, RemoteError};
+use siltstone::remote::{Remote as _, RemoteError, RemoteView as _};
 use tempfile::TempDir;
 
 use super::tier::{SOON, client, get, init, put, section, start};
@@ -58,6 +58,32 @@ fn another_host_takes_over_from_the_remote_and_the_old_one_is_refused() {
     assert!(put(&client(old.address()), 4).is_err(), "it was taken over");
     assert!(get(&client(old.address()), 2).is_ok());
     assert_eq!(new.end(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn a_writer_whose_remote_has_a_log_is_not_started_without_it() {
+    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let remote = start(there.path(), "127.0.0.1:0", &[]);
+    fs::write(here.path().join("siltstone.toml"), section(remote.address())).unwrap();
+    assert_eq!(start(here.path(), "127.0.0.1:0", &[]).end(Signal::TERM).0, Some(0));
+    init(here.path());
+    let plain = ["--config", "siltstone.toml"];
+    let server = start(here.path(), "127.0.0.1:0", &[plain[0], plain[1], "--ship", "async"]);
+    put_soon(&server, 1);
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    let mut forgotten = siltstone(here.path());
+    forgotten.args(["--data-dir", "data", "--listen", "127.0.0.1:0"]).args(plain);
+    let refused = finish(&mut forgotten);
+    assert_eq!(refused.status.code(), Some(1));
+    for named in ["started without --ship", "--read-only", "--abandon-log"] {
+        assert!(stderr_of(&refused).contains(named), "{named}: {}", stderr_of(&refused));
+    }
+    let looking = start(here.path(), "127.0.0.1:0", &[plain[0], plain[1], "--read-only"]);
+    assert!(get(&client(looking.address()), 1).is_ok());
+    assert_eq!(looking.end(Signal::TERM).0, Some(0));
+    let told = start(here.path(), "127.0.0.1:0", &[plain[0], plain[1], "--abandon-log", "true"]);
+    put(&client(told.address()), 2).unwrap();
+    assert!(told.answer("/-/metrics").contains("\nsiltstone_remote_refused 0\n"));
 }
 
 #[test]

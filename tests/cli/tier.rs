@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use siltstone::base::{Entropy as _, SeededEntropy};
 use siltstone::client::SettingSources;
-use siltstone::remote::{NewObject, Remote as _, RemoteError, RemoteSettings, S3Remote};
+use siltstone::remote::{NewObject, Remote as _, RemoteError, RemoteSettings, RemoteView as _, S3Remote};
 use tempfile::TempDir;
 
 use crate::support::client::eventually;
@@ -141,4 +141,60 @@ fn segments_go_to_another_server_and_come_back_when_they_are_read() {
 
     let refused = finish(&mut command(here.path(), "127.0.0.1:0", &sizes));
     assert!(!refused.status.success() && stderr_of(&refused).contains("[remote]"), "{}", stderr_of(&refused));
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    assert!(copied.success());
+}
+
+#[test]
+fn a_copy_of_the_directory_looks_on_until_it_is_adopted() {
+    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let remote = start(there.path(), "127.0.0.1:0", &[]);
+    fs::write(here.path().join("siltstone.toml"), section(remote.address())).unwrap();
+    let tiered = ["--segment-size", "1MiB", "--local-max", "4MiB", "--config", "siltstone.toml"];
+    assert_eq!(start(here.path(), "127.0.0.1:0", &tiered[..4]).end(Signal::TERM).0, Some(0));
+    init(here.path());
+    let living = start(here.path(), "127.0.0.1:0", &tiered);
+    let objects = client(living.address());
+    for nth in 0..8 {
+        eventually("there is room", || put(&objects, nth).is_ok());
+    }
+    let segments = || client(remote.address()).list("segment/", "", SOON).unwrap();
+    eventually("segments are there", || segments().len() >= 4);
+
+    // Started beside the living one, without an option and to look.
+    let elsewhere = TempDir::new().unwrap();
+    copy_dir(&here.path().join("data"), &elsewhere.path().join("data"));
+    fs::copy(here.path().join("siltstone.toml"), elsewhere.path().join("siltstone.toml")).unwrap();
+    let mut eager = tiered.to_vec();
+    eager.extend(["--keep-dropped", "1s"]);
+    let copy = start(elsewhere.path(), "127.0.0.1:0", &eager);
+    assert!(copy.answer("/-/ready").contains("this directory is a copy"), "{}", copy.answer("/-/ready"));
+    assert!(copy.answer("/-/metrics").contains("\nsiltstone_remote_refused 1\n"));
+    let before = segments();
+    (0..8).for_each(|nth| client(copy.address()).delete(&format!("object-{nth}"), SOON).unwrap());
+    assert_eq!(copy.end(Signal::TERM).0, Some(0));
+    let mut to_look = tiered.to_vec();
+    to_look.push("--read-only");
+    let looking = start(elsewhere.path(), "127.0.0.1:0", &to_look);
+    assert!(put(&client(looking.address()), 9).is_err());
+    assert!(looking.get("/-/ready").contains("--read-only"), "{}", looking.get("/-/ready"));
+    assert_eq!(looking.end(Signal::TERM).0, Some(0));
+    assert!((0..8).all(|nth| get(&objects, nth).unwrap() == bytes(nth)));
+    assert!(before.iter().all(|segment| segments().contains(segment)));
+
+    // The operator says that it is the right one.
+    let mut adopt = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
+    adopt.args(["--data-dir", "data", "remote", "--config", "siltstone.toml", "adopt"]);
+    let refused = finish(adopt.current_dir(here.path()));
+    assert!(stderr_of(&refused).contains("stop it first"), "{}", stderr_of(&refused));
+    assert_eq!(living.end(Signal::TERM).0, Some(0));
+    let done = finish(adopt.current_dir(elsewhere.path()));
+    assert!(done.status.success(), "{}", stderr_of(&done));
+    let copy = start(elsewhere.path(), "127.0.0.1:0", &tiered);
+    assert!(copy.answer("/-/metrics").contains("\nsiltstone_remote_epoch 2\n"));
+    let old = start(here.path(), "127.0.0.1:0", &tiered);
+    assert!(old.answer("/-/ready").contains("another directory has claimed epoch 2"));
 }

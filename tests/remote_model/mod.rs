@@ -77,6 +77,11 @@
 //! - **A 404 is no end where a witness speaks for more.** A remote that hides parcels for a while ends the log of a takeover early; the sign
 //!   of life and a listing tell ([`hidden`]).
 //!
+//! # Stores without a log
+//!
+//! Stores that send segments and no log claim epochs, too: [`epochs`] has them with copies and clones of their directories, and with an
+//! operator who forgets `--ship`.
+//!
 //! # Limits of the model
 //!
 //! Up to three hosts where they race, and one start in an old directory. In the other searches two hosts, up to three reigns, two writes, one unanswered request and one crash in the searches of reigns; two hosts, two reigns,
@@ -88,6 +93,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+mod epochs;
 mod explorer;
 mod hidden;
 mod invariants;

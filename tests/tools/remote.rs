@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
 use siltstone::base::digest::{Md5, Sha256, to_hex};
 use siltstone::client::SettingSources;
-use siltstone::remote::{NewObject, Remote, RemoteError, RemoteSettings, S3Remote};
+use siltstone::remote::{NewObject, Remote, RemoteError, RemoteSettings, RemoteView as _, S3Remote};
 use tempfile::TempDir;
 
 use super::tiny_store::{Fault, TinyStore};

@@ -4,27 +4,28 @@ mod key;
 mod report;
 
 use std::fs::File;
-use std::io::{Read as _, Write};
+use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
 use siltstone::base::{SystemClock, Timestamp};
 use siltstone::client::SettingSources;
-use siltstone::format::{FileKind, RemoteMark, StoreId};
-use siltstone::fs::{OsFs, ReadOnlyFs};
+use siltstone::format::{FileKind, LOCK, RemoteMark, StoreId};
+use siltstone::fs::{Fs as _, OsFs, ReadOnlyFs};
 use siltstone::log::{list_numbers, open_file};
 use siltstone::remote::probe::{ProbeReport, ProbeSize, nonce, probe};
 use siltstone::remote::{NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote, read_mark};
 use siltstone::store::{
-    Progress, ShipError, audit_copies, audit_remote, delete_strangers, divergent_changes, log_lag,
-    remote_reach, restore_from_remote, restore_from_remote_at,
+    Progress, ShipError, adopt_remote, audit_copies, audit_remote, delete_strangers, divergent_changes,
+    log_lag, remote_reach, restore_from_remote, restore_from_remote_at,
 };
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
 use report::{
-    Contents, write_audit, write_divergent, write_marked, write_probe, write_restored, write_status,
+    Contents, write_adopted, write_audit, write_divergent, write_marked, write_probe, write_restored,
+    write_status,
 };
 
 pub(crate) const HELP: &str = "\
@@ -52,6 +53,9 @@ Examples:
       The same with the state of two hours ago.
   siltstone-tools --data-dir /srv/objects remote --config /etc/siltstone.toml divergent
       List what this host took after the last piece of the log that another host has adopted. The server may not run.
+
+  siltstone-tools --data-dir /srv/objects remote --config /etc/siltstone.toml adopt
+      Say that this directory is the right one, after it was copied from another place or restored from a backup.
 
   siltstone-tools --data-dir /srv/objects remote --config siltstone.toml audit
       List objects that are missing, and those that nothing needs; a server may be at work. Without a log on the remote the data directory
@@ -103,6 +107,8 @@ enum RemoteCommand {
         #[arg(long)]
         rotate: bool,
     },
+    /// Make the data directory the one whose server changes the remote, as after it was moved or restored. No server may run
+    Adopt,
     /// List the changes in the data directory that the log on the remote lacks, as after another host has taken over
     Divergent,
     /// Compare the objects of the remote with those that the log there names
@@ -182,6 +188,7 @@ pub(crate) fn run(
         RemoteCommand::Key { .. } => Ok(Outcome::Success),
         RemoteCommand::Init(size) => init(&place, &store_in(data_dir)?, size, json, out),
         RemoteCommand::Status => status(&place, data_dir, json, out),
+        RemoteCommand::Adopt => adopt(&place, data_dir, json, out),
         RemoteCommand::Divergent => divergent(&place, data_dir, json, out),
         RemoteCommand::Restore(arguments) => {
             restore(&place, data_dir, arguments.at.map(Moment::time), json, out)
@@ -286,6 +293,31 @@ fn restore(
     meter.finish();
     let report = report.map_err(|error| Failure::of(&place.name, error))?;
     write_restored(&report, data_dir, json, out)?;
+    Ok(Outcome::Success)
+}
+
+/// Makes the directory the one that goes on from the newest epoch.
+fn adopt(
+    place: &RemotePlace<'_>,
+    data_dir: &Path,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    let failed = |why: String| Failure::of(data_dir.display(), why);
+    let store = store_in(data_dir)?;
+    let fs = OsFs::new(data_dir);
+    let _lock = fs.lock(LOCK).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => failed("a server uses the directory: stop it first".to_owned()),
+        _ => failed(error.to_string()),
+    })?;
+    let mark =
+        place.mark()?.ok_or_else(|| Failure::of(&place.name, "it is marked for no store: run init"))?;
+    if mark.store != store {
+        return Err(Failure::of(&place.name, "it belongs to another store"));
+    }
+    let adopted = adopt_remote(place.remote, &fs, store);
+    let adopted = adopted.map_err(|error| Failure::of(&place.name, error))?;
+    write_adopted(adopted, data_dir, json, out)?;
     Ok(Outcome::Success)
 }
 

@@ -72,6 +72,28 @@ pub(super) fn write_restored(
     )
 }
 
+pub(super) fn write_adopted(
+    epoch: Option<u64>,
+    data_dir: &Path,
+    json: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if json {
+        return show::json(out, &json!({ "epoch": epoch }));
+    }
+    match epoch {
+        None => {
+            writeln!(out, "the remote has no epoch yet: the next start in {} begins one", data_dir.display())
+        }
+        Some(epoch) => writeln!(
+            out,
+            "the next start in {} claims epoch {}. A server that uses epoch {epoch} changes nothing on the remote from then on",
+            data_dir.display(),
+            epoch + 1
+        ),
+    }
+}
+
 pub(super) fn write_divergent(
     found: &Divergence,
     changes: &[DivergentChange],
@@ -178,7 +200,7 @@ pub(super) fn write_audit(
     json: bool,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let RemoteAudit { objects, strangers, missing } = audit;
+    let RemoteAudit { objects, strangers, missing, .. } = audit;
     if json {
         let missing: Vec<Value> =
             missing.iter().map(|(name, why)| json!({ "name": name, "why": why })).collect();

@@ -152,11 +152,13 @@ fn of_tier(figures: &TierFigures, copies: &CopyFindings) -> OutboundSection {
     let error = (lost > 0).then(|| {
         format!("{lost} copies there are gone or changed, and their bytes are not all on this disk")
     });
+    let refused = figures.refusal.map(|why| format!("Nothing is changed there: {why}."));
     OutboundSection {
         title: "Objects on the remote".to_owned(),
         state: format!("{} segments", figures.remote_segments),
-        error,
+        error: refused.or(error),
         rows: vec![
+            ("Epoch", figures.epoch.to_string()),
             ("Bytes on the remote", text::size(figures.remote_bytes)),
             ("Of these also on this disk", text::size(figures.cached_bytes)),
             ("Bytes on this disk alone", text::size(figures.pinned_bytes)),
@@ -224,7 +226,8 @@ mod tests {
         let tier =
             TierFigures { remote_segments: 3, remote_bytes: 5 << 20, fetches: 7, ..TierFigures::default() };
         let shown = of_tier(&tier, &CopyFindings::default());
-        assert_eq!((shown.state.as_str(), shown.rows[0].1.as_str()), ("3 segments", "5.0 MiB"));
+        assert_eq!((shown.state.as_str(), shown.rows[1].1.as_str()), ("3 segments", "5.0 MiB"));
+        assert_eq!(shown.error, None);
         assert!(shown.rows.iter().any(|(_, value)| value.ends_with("in 7 reads")), "{shown:?}");
         let copies = CopyFindings {
             lost: vec![("segment/1".to_owned(), "gone".to_owned())],

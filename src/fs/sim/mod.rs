@@ -455,7 +455,7 @@ impl File for SimFile {
     fn usage(&self) -> io::Result<FileUsage> {
         self.with(|disk| {
             let allocated_bytes = disk.image_to_read(self.id).allocated();
-            Ok(FileUsage { allocated_bytes, links: disk.links(self.id) })
+            Ok(FileUsage { allocated_bytes, links: disk.links(self.id), id: self.id })
         })
     }
 

@@ -23,7 +23,8 @@ use std::time::Duration;
 
 use crate::format::EncryptedBlockHead;
 use crate::remote::{
-    Comparison, NewObject, ObjectPart, PartStream, Remote, RemoteError, RemoteObject, RequestsByCall,
+    Comparison, NewObject, ObjectPart, PartStream, Remote, RemoteError, RemoteObject, RemoteView,
+    RequestsByCall,
 };
 use body::EncryptedBody;
 use cipher::{BlockCipher, BlockPlace};
@@ -95,12 +96,7 @@ impl BlockCiphers {
     }
 }
 
-impl Remote for EncryptedRemote {
-    fn put(&self, object: &NewObject<'_>, within: Duration) -> Result<RemoteObject, RemoteError> {
-        let put = self.with_encrypted(object, |encrypted| self.remote.put(encrypted, within))?;
-        Ok(RemoteObject { length: object.body.length(), md5: None, ..put })
-    }
-
+impl RemoteView for EncryptedRemote {
     fn head(&self, name: &str, within: Duration) -> Result<Option<RemoteObject>, RemoteError> {
         let Some(found) = self.remote.head(name, within)? else { return Ok(None) };
         Ok(Some(RemoteObject { length: plain_length(name, found.length)?, md5: None, ..found }))
@@ -144,14 +140,6 @@ impl Remote for EncryptedRemote {
         self.with_encrypted(object, |encrypted| self.remote.compare(encrypted, within))
     }
 
-    fn put_and_compare(&self, object: &NewObject<'_>, within: Duration) -> Result<Comparison, RemoteError> {
-        self.with_encrypted(object, |encrypted| self.remote.put_and_compare(encrypted, within))
-    }
-
-    fn delete(&self, name: &str, within: Duration) -> Result<(), RemoteError> {
-        self.remote.delete(name, within)
-    }
-
     /// As [`Remote::list`]. Strangers among the objects, which are not encrypted, have the length that the remote tells.
     fn list(&self, prefix: &str, after: &str, within: Duration) -> Result<Vec<RemoteObject>, RemoteError> {
         let found = self.remote.list(prefix, after, within)?;
@@ -164,6 +152,21 @@ impl Remote for EncryptedRemote {
 
     fn requests(&self) -> RequestsByCall {
         self.remote.requests()
+    }
+}
+
+impl Remote for EncryptedRemote {
+    fn put(&self, object: &NewObject<'_>, within: Duration) -> Result<RemoteObject, RemoteError> {
+        let put = self.with_encrypted(object, |encrypted| self.remote.put(encrypted, within))?;
+        Ok(RemoteObject { length: object.body.length(), md5: None, ..put })
+    }
+
+    fn put_and_compare(&self, object: &NewObject<'_>, within: Duration) -> Result<Comparison, RemoteError> {
+        self.with_encrypted(object, |encrypted| self.remote.put_and_compare(encrypted, within))
+    }
+
+    fn delete(&self, name: &str, within: Duration) -> Result<(), RemoteError> {
+        self.remote.delete(name, within)
     }
 }
 

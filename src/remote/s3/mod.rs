@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use crate::client::{Answer, listed};
 use crate::remote::settings::RemoteSettings;
 use crate::remote::{
-    Comparison, NewObject, ObjectPart, PartStream, Remote, RemoteCall, RemoteError, RemoteObject,
+    Comparison, NewObject, ObjectPart, PartStream, Remote, RemoteCall, RemoteError, RemoteObject, RemoteView,
     RequestsByCall,
 };
 use answer_bytes::AnswerBytes;
@@ -168,17 +168,7 @@ impl S3Remote {
     }
 }
 
-impl Remote for S3Remote {
-    fn put(&self, object: &NewObject<'_>, within: Duration) -> Result<RemoteObject, RemoteError> {
-        self.put_by(object, Instant::now() + within).map(|(put, _)| put)
-    }
-
-    fn put_and_compare(&self, object: &NewObject<'_>, within: Duration) -> Result<Comparison, RemoteError> {
-        let deadline = Instant::now() + within;
-        let (_, md5) = self.put_by(object, deadline)?;
-        object.compare(self.head_by(object.name, deadline)?, || Ok(md5))
-    }
-
+impl RemoteView for S3Remote {
     fn head(&self, name: &str, within: Duration) -> Result<Option<RemoteObject>, RemoteError> {
         self.head_by(name, Instant::now() + within)
     }
@@ -205,14 +195,6 @@ impl Remote for S3Remote {
         let (answered, object_length) = self.range(name, &range, true, Instant::now() + within)?;
         let bytes = AnswerBytes { link: Arc::clone(&self.link), connection: answered.connection };
         Ok(PartStream { object_length, bytes: Box::new(bytes) })
-    }
-
-    fn delete(&self, name: &str, within: Duration) -> Result<(), RemoteError> {
-        let answer = self.bare(RemoteCall::Delete, name, Instant::now() + within)?;
-        match (answer.status, error_of(&answer)) {
-            (200..=299, _) | (_, RemoteError::Missing) => Ok(()),
-            (_, error) => Err(error),
-        }
     }
 
     fn list(&self, prefix: &str, after: &str, within: Duration) -> Result<Vec<RemoteObject>, RemoteError> {
@@ -258,5 +240,25 @@ impl Remote for S3Remote {
 
     fn requests(&self) -> RequestsByCall {
         self.link.requests.figures()
+    }
+}
+
+impl Remote for S3Remote {
+    fn put(&self, object: &NewObject<'_>, within: Duration) -> Result<RemoteObject, RemoteError> {
+        self.put_by(object, Instant::now() + within).map(|(put, _)| put)
+    }
+
+    fn put_and_compare(&self, object: &NewObject<'_>, within: Duration) -> Result<Comparison, RemoteError> {
+        let deadline = Instant::now() + within;
+        let (_, md5) = self.put_by(object, deadline)?;
+        object.compare(self.head_by(object.name, deadline)?, || Ok(md5))
+    }
+
+    fn delete(&self, name: &str, within: Duration) -> Result<(), RemoteError> {
+        let answer = self.bare(RemoteCall::Delete, name, Instant::now() + within)?;
+        match (answer.status, error_of(&answer)) {
+            (200..=299, _) | (_, RemoteError::Missing) => Ok(()),
+            (_, error) => Err(error),
+        }
     }
 }

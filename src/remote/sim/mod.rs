@@ -18,8 +18,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{
-    NewObject, ObjectPart, PartBytes, PartStream, Remote, RemoteError, RemoteObject, RequestFigures,
-    RequestsByCall,
+    NewObject, ObjectPart, PartBytes, PartStream, Remote, RemoteError, RemoteObject, RemoteView,
+    RequestFigures, RequestsByCall,
 };
 use crate::base::digest::Md5;
 use crate::base::{Entropy as _, SeededEntropy};
@@ -336,25 +336,7 @@ impl PartBytes for SimBytes {
     }
 }
 
-impl Remote for SimRemote {
-    fn put(&self, object: &NewObject<'_>, _: Duration) -> Result<RemoteObject, RemoteError> {
-        let length = usize::try_from(object.body.length()).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; length];
-        object.body.read_at(0, &mut bytes).map_err(RemoteError::Body)?;
-        let is_unlocked = object.create_only && self.lock().plan.checks_then_puts.is_some();
-        if is_unlocked {
-            self.create_without_lock(object, &mut bytes)?;
-            let stored = StoredObject::new(bytes, Some(object.nonce.to_owned()));
-            return Ok(stored.attributes_without_md5(object.name));
-        }
-        let stored = StoredObject::new(bytes, Some(object.nonce.to_owned()));
-        // The answer to a put need not tell an MD5, and few callers want to know it.
-        let attributes = stored.attributes_without_md5(object.name);
-        let (name, stored) = (object.name.to_owned(), Arc::new(stored));
-        let write = LateWrite::Put { name, stored, create_only: object.create_only };
-        self.write(RemoteCall::Put, write).map(|()| attributes)
-    }
-
+impl RemoteView for SimRemote {
     fn head(&self, name: &str, _: Duration) -> Result<Option<RemoteObject>, RemoteError> {
         let (state, fault) = self.begin(RemoteCall::Head)?;
         match fault {
@@ -381,10 +363,6 @@ impl Remote for SimRemote {
         Ok(PartStream { object_length, bytes })
     }
 
-    fn delete(&self, name: &str, _: Duration) -> Result<(), RemoteError> {
-        self.write(RemoteCall::Delete, LateWrite::Delete { name: name.to_owned() })
-    }
-
     fn list(&self, prefix: &str, after: &str, _: Duration) -> Result<Vec<RemoteObject>, RemoteError> {
         let (state, fault) = self.begin(RemoteCall::List)?;
         if fault.is_some() {
@@ -402,5 +380,29 @@ impl Remote for SimRemote {
     fn requests(&self) -> RequestsByCall {
         let calls = self.lock().plan.calls;
         calls.map(|requests| RequestFigures { requests, ..RequestFigures::default() })
+    }
+}
+
+impl Remote for SimRemote {
+    fn put(&self, object: &NewObject<'_>, _: Duration) -> Result<RemoteObject, RemoteError> {
+        let length = usize::try_from(object.body.length()).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; length];
+        object.body.read_at(0, &mut bytes).map_err(RemoteError::Body)?;
+        let is_unlocked = object.create_only && self.lock().plan.checks_then_puts.is_some();
+        if is_unlocked {
+            self.create_without_lock(object, &mut bytes)?;
+            let stored = StoredObject::new(bytes, Some(object.nonce.to_owned()));
+            return Ok(stored.attributes_without_md5(object.name));
+        }
+        let stored = StoredObject::new(bytes, Some(object.nonce.to_owned()));
+        // The answer to a put need not tell an MD5, and few callers want to know it.
+        let attributes = stored.attributes_without_md5(object.name);
+        let (name, stored) = (object.name.to_owned(), Arc::new(stored));
+        let write = LateWrite::Put { name, stored, create_only: object.create_only };
+        self.write(RemoteCall::Put, write).map(|()| attributes)
+    }
+
+    fn delete(&self, name: &str, _: Duration) -> Result<(), RemoteError> {
+        self.write(RemoteCall::Delete, LateWrite::Delete { name: name.to_owned() })
     }
 }

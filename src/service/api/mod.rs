@@ -236,11 +236,14 @@ impl Service {
     fn state(&self, identity: &Identity) -> Result<Response, ApiError> {
         check(identity, Action::AdminGetState)?;
         let health = self.context.health();
+        let unshipped = self.context.store.ship_obstacle();
         Ok(document(
             200,
             &json!({
                 "version": env!("CARGO_PKG_VERSION"),
-                "writable": health.read_only_reason.is_none() && !health.disk_full && !health.index_full,
+                "writable": health.read_only_reason.is_none() && !health.disk_full && !health.index_full
+                    && unshipped.is_none(),
+                "not_shipped": unshipped,
                 "read_only": health.read_only,
                 "disk_full": health.disk_full,
                 "index_full": health.index_full,
@@ -257,6 +260,8 @@ impl Service {
                     "bytes": health.scrub.bytes,
                     "damaged_extents": health.scrub.bad,
                 },
+                "remote_epoch": self.context.store.tier_figures().map(|tier| tier.epoch),
+                "remote_refused": self.context.store.remote_refusal().map(|why| why.to_string()),
                 "remote_probe": self.context.store.remote_probed().as_ref().map(probe_document),
                 "remote_copies": self.context.store.copy_findings().as_ref().map(copies_document),
                 "webhooks": self.webhook_states().iter().map(webhook_document).collect::<Vec<_>>(),

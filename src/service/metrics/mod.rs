@@ -14,7 +14,7 @@ pub(super) use mirrors::mirrors;
 pub(super) use quotas::quotas;
 pub(super) use requests::Metrics;
 pub(super) use store::{
-    certificate, commits, followers, remote, remote_copies, remote_probe, remote_requests, segment_bytes,
-    ship, standby, store, usage,
+    certificate, commits, followers, remote, remote_copies, remote_epoch, remote_probe, remote_requests,
+    segment_bytes, ship, standby, store, usage,
 };
 pub(super) use webhook::webhooks;

@@ -135,6 +135,14 @@ pub(in crate::service) fn remote_copies(page: &mut Exposition, found: &CopyFindi
     page.single("remote_resent_segments_total", "counter", help, found.resent);
 }
 
+/// Adds the epoch of the store on the remote; zeros without a remote.
+pub(in crate::service) fn remote_epoch(page: &mut Exposition, figures: &TierFigures) {
+    let help = "The epoch in which objects of the remote are changed; 0 without one.";
+    page.single("remote_epoch", "gauge", help, figures.epoch);
+    let help = "Whether nothing is changed on the remote, and no bytes leave the disk: 1 or 0.";
+    page.single("remote_refused", "gauge", help, u64::from(figures.refusal.is_some()));
+}
+
 /// Adds the outcome of the last probe of the remote; zeros before the first, and without a remote.
 pub(in crate::service) fn remote_probe(page: &mut Exposition, probed: Option<&RemoteProbed>) {
     let help = "The end of the last probe of the remote; 0 before the first since the start.";
@@ -183,6 +191,8 @@ pub(in crate::service) fn ship(page: &mut Exposition, figures: &ShipFigures) {
     page.single("ship_waiting_groups", "gauge", help, figures.waiting_groups);
     let help = "Time since the remote had the whole log.";
     page.single("ship_lag_seconds", "gauge", help, figures.lag.as_secs());
+    let help = "The lag beyond which no writes are taken; 0 without a bound.";
+    page.single("ship_lag_max_seconds", "gauge", help, figures.lag_max.as_secs());
     let help = "Bytes written to the log and to segments since the remote had the whole log.";
     page.single("ship_lag_bytes", "gauge", help, figures.lag_bytes);
     page.single("ship_parcels_total", "counter", "Pieces of the log that were sent.", figures.parcels);

@@ -326,6 +326,7 @@ impl GroupWriter {
     fn check_open(&mut self) -> Result<(), StoreError> {
         self.shared.check_writable()?;
         self.shared.check_reign()?;
+        self.shared.check_lag()?;
         self.settle_pending()
     }
 

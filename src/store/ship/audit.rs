@@ -13,7 +13,7 @@ use super::restore::store_of;
 use super::root_copies::copies_at;
 use crate::base::Timestamp;
 use crate::format::{CopyPhase, Cut, Entry, Parcel, ParcelId, RemoteCopy, Root, SignOfLife};
-use crate::remote::{Remote, RemoteObject};
+use crate::remote::{Remote, RemoteObject, RemoteView};
 use crate::store::remote_request::PATIENCE;
 
 /// Times that a comparison is begun again because the remote has changed meanwhile.
@@ -39,6 +39,8 @@ pub struct RemoteReach {
 pub struct RemoteAudit {
     /// Objects that were looked at.
     pub objects: u64,
+    /// The newest claim when it began.
+    pub claimed: u64,
     /// Objects that nothing needs.
     pub strangers: Vec<RemoteObject>,
     /// Objects that the newest state needs and that are not there, each with its fault.
@@ -49,7 +51,7 @@ pub struct RemoteAudit {
 ///
 /// # Errors
 /// Those of the remote.
-pub fn remote_reach(remote: &dyn Remote) -> Result<Option<RemoteReach>, ShipError> {
+pub fn remote_reach(remote: &dyn RemoteView) -> Result<Option<RemoteReach>, ShipError> {
     let log = RemoteLog { remote, store: store_of(remote)? };
     let found = newest_reign(&log).and_then(|cut| adopted_roots(&log, &cut));
     let roots = match found {
@@ -77,15 +79,18 @@ pub fn remote_reach(remote: &dyn Remote) -> Result<Option<RemoteReach>, ShipErro
 ///
 /// # Errors
 /// Those of the remote; damage of what is read.
-pub fn audit_remote(remote: &dyn Remote) -> Result<RemoteAudit, ShipError> {
+pub fn audit_remote(remote: &dyn RemoteView) -> Result<RemoteAudit, ShipError> {
     let log = RemoteLog { remote, store: store_of(remote)? };
+    let claimed = log.newest_claim()?;
     for tries in 1.. {
         let cut = newest_reign(&log)?;
         let roots = adopted_roots(&log, &cut)?;
         let found = Comparison::new(&log, cut, roots.clone()).and_then(Comparison::run);
         let has_changed = || Ok::<_, ShipError>(adopted_roots(&log, &newest_reign(&log)?)? != roots);
         match found {
-            Ok(audit) if audit.missing.is_empty() || tries == TRIES || !has_changed()? => return Ok(audit),
+            Ok(audit) if audit.missing.is_empty() || tries == TRIES || !has_changed()? => {
+                return Ok(RemoteAudit { claimed, ..audit });
+            }
             Err(error) if tries == TRIES || !has_changed()? => return Err(error),
             _ => {}
         }
@@ -93,11 +98,15 @@ pub fn audit_remote(remote: &dyn Remote) -> Result<RemoteAudit, ShipError> {
     unreachable!("the last try returns")
 }
 
-/// Deletes the strangers of an audit.
+/// Deletes the strangers of an audit, which the epochs at its beginning do not need.
 ///
 /// # Errors
-/// Those of the remote.
+/// [`ShipError::Claimed`] where a later epoch was claimed since; those of the remote.
 pub fn delete_strangers(remote: &dyn Remote, audit: &RemoteAudit) -> Result<(), ShipError> {
+    let log = RemoteLog { remote, store: store_of(remote)? };
+    if log.is_claimed(audit.claimed + 1)? {
+        return Err(ShipError::Claimed(audit.claimed + 1));
+    }
     audit.strangers.iter().try_for_each(|object| {
         let deleted = remote.delete(&object.name, PATIENCE);
         deleted.map_err(|error| ShipError::Remote { name: object.name.clone(), error })

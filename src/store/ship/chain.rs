@@ -10,7 +10,7 @@ use crate::format::{
     Claim, Cut, Decoded, Floor, LogPosition, PARCEL_MAX_BYTES, Parcel, ParcelHead, ParcelId, ParcelPiece,
     Root, SEALED_LINE_MAX_BYTES, StoreId,
 };
-use crate::remote::{ObjectPart, Remote, RemoteError, RemoteObject};
+use crate::remote::{ObjectPart, RemoteError, RemoteObject, RemoteView};
 use crate::store::remote_request::{PATIENCE, patience};
 
 /// Bytes that one request fetches of a parcel: the whole of most.
@@ -51,6 +51,9 @@ pub enum ShipError {
     /// Another host is about to take over, or has failed to.
     #[error("{0}")]
     Waiting(String),
+    /// Another epoch was claimed meanwhile.
+    #[error("epoch {0} was claimed there meanwhile: try it again")]
+    Claimed(u64),
     /// There is no log.
     #[error("the remote has no log that a store can be restored from")]
     NoLog,
@@ -112,9 +115,9 @@ impl ParcelRun {
 
 /// The log on a remote.
 #[derive(Clone, Copy)]
-pub(super) struct RemoteLog<'r> {
-    pub(super) remote: &'r dyn Remote,
-    pub(super) store: StoreId,
+pub(in crate::store) struct RemoteLog<'r> {
+    pub(in crate::store) remote: &'r dyn RemoteView,
+    pub(in crate::store) store: StoreId,
 }
 
 impl Chain {
@@ -155,8 +158,13 @@ impl Chain {
 }
 
 impl RemoteLog<'_> {
+    /// Whether a reign up to that epoch has begun a log.
+    pub(in crate::store) fn has_log(&self, highest: u64) -> Result<bool, ShipError> {
+        Ok(highest > 0 && (!self.page(Cut::PREFIX, "")?.is_empty() || self.cut(highest)?.is_some()))
+    }
+
     /// The highest epoch with a claim; 0 for none. A listing may lack the newest ones.
-    pub(super) fn newest_claim(&self) -> Result<u64, ShipError> {
+    pub(in crate::store) fn newest_claim(&self) -> Result<u64, ShipError> {
         let listed = self.listed(Claim::PREFIX)?;
         let listed = listed.last().and_then(|claim| hexadecimal(&claim.name, Claim::PREFIX));
         self.newest_claim_from(listed.unwrap_or(0))
@@ -193,7 +201,7 @@ impl RemoteLog<'_> {
     }
 
     /// Whether there is a claim of that epoch.
-    pub(super) fn is_claimed(&self, epoch: u64) -> Result<bool, ShipError> {
+    pub(in crate::store) fn is_claimed(&self, epoch: u64) -> Result<bool, ShipError> {
         self.exists(&Claim::name(epoch))
     }
 
@@ -421,8 +429,8 @@ impl RemoteLog<'_> {
 }
 
 /// An object that is one line, by one request.
-pub(super) fn line<T>(
-    remote: &dyn Remote,
+pub(in crate::store) fn line<T>(
+    remote: &dyn RemoteView,
     name: &str,
     decode: impl Fn(&[u8]) -> Decoded<T>,
 ) -> Result<Option<T>, ShipError> {
@@ -437,7 +445,7 @@ pub(super) fn line<T>(
 }
 
 /// The first bytes of an object: all of it, unless it is long.
-fn start_of_object(remote: &dyn Remote, name: &str) -> Result<Option<ObjectPart>, ShipError> {
+fn start_of_object(remote: &dyn RemoteView, name: &str) -> Result<Option<ObjectPart>, ShipError> {
     match remote.get_part(name, 0..START_BYTES, PATIENCE) {
         Err(RemoteError::Missing) => Ok(None),
         found => found.map(Some).map_err(|error| ShipError::of_object(name, error)),
@@ -446,7 +454,7 @@ fn start_of_object(remote: &dyn Remote, name: &str) -> Result<Option<ObjectPart>
 
 /// A whole object of at most `most` bytes, whose first bytes are here.
 fn rest_of_object(
-    remote: &dyn Remote,
+    remote: &dyn RemoteView,
     name: &str,
     start: ObjectPart,
     most: u64,
@@ -462,7 +470,7 @@ fn rest_of_object(
 }
 
 /// Bytes of an object.
-pub(super) fn get(remote: &dyn Remote, name: &str, range: Range<u64>) -> Result<Vec<u8>, ShipError> {
+pub(super) fn get(remote: &dyn RemoteView, name: &str, range: Range<u64>) -> Result<Vec<u8>, ShipError> {
     let found = remote.get(name, range.clone(), patience(range.end - range.start));
     found.map_err(|error| ShipError::Remote { name: name.to_owned(), error })
 }

@@ -7,7 +7,7 @@ use super::chain::{RemoteLog, ShipError};
 use super::restore::store_of;
 use crate::format::{CopyPhase, RemoteCopy};
 use crate::fs::{Fs, ReadOnlyFs};
-use crate::remote::{Remote, RemoteObject};
+use crate::remote::{RemoteObject, RemoteView};
 use crate::store::loader::store_id;
 use crate::store::stats::load;
 
@@ -16,7 +16,7 @@ use crate::store::stats::load;
 ///
 /// # Errors
 /// Those of the remote and of the directory; [`ShipError::Disk`] for the directory of another store.
-pub fn audit_copies(remote: &dyn Remote, fs: &dyn Fs) -> Result<RemoteAudit, ShipError> {
+pub fn audit_copies(remote: &dyn RemoteView, fs: &dyn Fs) -> Result<RemoteAudit, ShipError> {
     let log = RemoteLog { remote, store: store_of(remote)? };
     let fs = ReadOnlyFs::new(fs);
     let own = store_id(&fs).map_err(|error| ShipError::Disk(error.to_string()))?;

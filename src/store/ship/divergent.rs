@@ -11,7 +11,7 @@ use crate::format::{
 };
 use crate::fs::{Fs, ReadOnlyFs};
 use crate::log::{LogError, Replay, ReplayStart, list_numbers, open_file};
-use crate::remote::Remote;
+use crate::remote::RemoteView;
 use crate::store::loader::pack_is_good;
 use crate::store::stats::load;
 
@@ -90,7 +90,7 @@ impl DivergentKind {
 /// # Errors
 /// [`ShipError::OtherLog`] where the directory has no group in common with what the remote still has of its log.
 pub fn divergent_changes(
-    remote: &dyn Remote,
+    remote: &dyn RemoteView,
     fs: &dyn Fs,
     visit: &mut dyn FnMut(DivergentChange),
 ) -> Result<Divergence, ShipError> {

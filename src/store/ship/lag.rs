@@ -11,7 +11,7 @@ use super::restore::store_of;
 use crate::base::Timestamp;
 use crate::format::{Entry, Group, Parcel};
 use crate::fs::Fs;
-use crate::remote::Remote;
+use crate::remote::RemoteView;
 
 /// The groups that a directory or the log on the remote has, and the other lacks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct LogLag {
 ///
 /// # Errors
 /// Those of the remote, and of the directory.
-pub fn log_lag(remote: &dyn Remote, fs: &dyn Fs) -> Result<Option<LogLag>, ShipError> {
+pub fn log_lag(remote: &dyn RemoteView, fs: &dyn Fs) -> Result<Option<LogLag>, ShipError> {
     let log = RemoteLog { remote, store: store_of(remote)? };
     let chain = match newest_reign(&log).and_then(|cut| log.chain(&cut)) {
         Err(ShipError::NoLog) | Ok(None) => return Ok(None),

@@ -20,6 +20,7 @@
 //! | `restore` | a data directory from the log on the remote |
 //! | `standby`, `log_copy` | a data directory that follows the log, and a takeover from there |
 //! | `readers` | the store that is read from such a directory |
+//! | `lag_bound` | how long ago the remote had the whole log, and the bound of that |
 //! | `lag` | how far a directory and the log on the remote are apart |
 //! | `divergent` | the groups in a directory that no later reign has adopted |
 //! | `parcel_applier` | parcels applied to a directory |
@@ -28,17 +29,18 @@
 //! after the group was shipped that calls the segment remote.
 
 pub(super) mod audit;
-mod chain;
+pub(super) mod chain;
 pub(super) mod copy_audit;
 pub(super) mod divergent;
 pub(super) mod lag;
+mod lag_bound;
 pub(super) mod log_copy;
 mod log_inspection;
 mod pace;
 mod parcel_applier;
 mod parcel_builder;
 pub(super) mod readers;
-mod reign;
+pub(super) mod reign;
 pub(super) mod restore;
 mod retention;
 mod root_copies;
@@ -48,20 +50,24 @@ pub(super) mod standby;
 mod wishes;
 mod witness;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use chain::ShipError;
 pub use retention::RetentionProgress;
 
 use crate::base::{Entropy, Timestamp};
 use crate::format::{self, FileKind, RETURN, ReturnPoint, SignOfLife, TakeoverWish, WrittenBytes};
-use crate::remote::{NewObject, Remote, RemoteError};
+use crate::remote::{NewObject, RemoteError, RemoteView};
+use crate::store::remote_epoch::check_no_other_tier;
 use crate::store::remote_request::PATIENCE;
+use crate::store::remote_right::{EpochWriter, RemoteRefusal, RemoteRight};
 use crate::store::shared::{LogShipping, SharedStore};
+use crate::store::tier::Tier;
 use crate::store::{ReadOnlyReason, Store, StoreError};
 use chain::{RemoteLog, line};
+use lag_bound::InStep;
 use parcel_builder::ShippedSegments;
 use reign::ClaimedReign;
 use retention::Retention;
@@ -104,6 +110,8 @@ pub struct ShipOptions {
     pub root_every: Duration,
     /// The time into the past that a restore reaches at least.
     pub window: Duration,
+    /// The age of the oldest write that the remote lacks, beyond which no more are taken; `None` without a bound.
+    pub lag_max: Option<Duration>,
 }
 
 /// The state of shipping.
@@ -117,6 +125,8 @@ pub struct ShipFigures {
     pub lag_bytes: u64,
     /// The time since the remote had all groups; 0 while it has.
     pub lag: Duration,
+    /// The bound of it, beyond which no writes are taken; 0 without one.
+    pub lag_max: Duration,
     /// Parcels put since the start.
     pub parcels: u64,
     /// Roots put since the start.
@@ -137,7 +147,9 @@ pub struct ShipFigures {
 
 /// The shipping of one store.
 pub(super) struct Ship {
-    remote: Arc<dyn Remote>,
+    remote: Arc<dyn RemoteView>,
+    /// Held from the claim on.
+    right: Arc<RemoteRight>,
     options: ShipOptions,
     state: Mutex<ReignStage>,
     /// What an earlier reign of this process has shipped.
@@ -145,8 +157,10 @@ pub(super) struct Ship {
     /// The groups up to this one are on the remote in this reign; 0 before it has begun.
     shipped: AtomicU64,
     epoch: AtomicU64,
-    /// When the remote had all groups, in milliseconds since 1970.
-    caught_up: AtomicU64,
+    /// When the remote had all groups.
+    in_step: InStep,
+    /// Whether the last requests for the log failed.
+    is_failing: AtomicBool,
     /// Bytes that had been written then.
     written_then: AtomicU64,
     parcels: AtomicU64,
@@ -205,15 +219,17 @@ struct LaterClaim {
 }
 
 impl Ship {
-    fn new(remote: Arc<dyn Remote>, options: ShipOptions, now: Timestamp) -> Self {
+    fn new(tier: &Tier, options: ShipOptions, now: Instant) -> Self {
         Self {
-            remote,
+            remote: tier.remote(),
+            right: tier.right(),
             options,
             state: Mutex::default(),
             kept: Mutex::default(),
             shipped: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
-            caught_up: AtomicU64::new(now.as_millis()),
+            in_step: InStep::new(now),
+            is_failing: AtomicBool::new(false),
             written_then: AtomicU64::new(0),
             parcels: AtomicU64::new(0),
             roots: AtomicU64::new(0),
@@ -278,6 +294,27 @@ impl Ship {
         is_idle || is_past(&self.last_sign, SIGN_EVERY_MAX)
     }
 
+    /// The writer of the reign.
+    fn writer(&self) -> Result<EpochWriter<'_>, ShipError> {
+        self.right.writer().map_err(|why| {
+            let error = RemoteError::Refused(why.to_string());
+            ShipError::Remote { name: "the reign".to_owned(), error }
+        })
+    }
+
+    /// Remembers whether the remote took the log, and told who writes it.
+    fn note_outcome(&self, done: &Result<(), ReignError>) {
+        self.is_failing.store(matches!(done, Err(ReignError::Ship(_))), Ordering::Relaxed);
+    }
+
+    /// How far the log on the remote is behind beyond the bound, at `now`: the lag and the bound. Who ships each write before it is answered
+    /// has no lag.
+    fn lag_beyond_bound(&self, now: Instant) -> Option<(Duration, Duration)> {
+        let most = self.options.lag_max.filter(|_| self.options.mode == ShipMode::Async)?;
+        let lag = self.in_step.lag(now).max(self.in_step.since_look(now));
+        (lag > most).then_some((lag, most))
+    }
+
     /// Draws the conclusion from what a reign did.
     fn after(
         &self,
@@ -290,6 +327,7 @@ impl Ship {
             Err(ReignError::Ship(error)) => Err(StoreError::RemoteUnavailable(error.to_string())),
             Err(ReignError::Fenced(why)) => {
                 *state = ReignStage::Fenced;
+                self.right.refuse(RemoteRefusal::TakenOver);
                 shared.latch(ReadOnlyReason::Fenced, why.clone());
                 Err(StoreError::ReadOnly(why))
             }
@@ -299,6 +337,7 @@ impl Ship {
                     *self.kept() = reign.into_shipped();
                 }
                 *state = ReignStage::Overtaken(LaterClaim { epoch, newest, since });
+                self.right.refuse(RemoteRefusal::NotLooked);
                 self.epoch.store(0, Ordering::Release);
                 log::warn!(
                     "another host has claimed reign {newest}: nothing is written until it has begun, or fails to"
@@ -314,6 +353,7 @@ impl Ship {
             }
             Err(ReignError::Store(error)) => {
                 *state = ReignStage::Idle;
+                self.right.refuse(RemoteRefusal::NotLooked);
                 self.epoch.store(0, Ordering::Release);
                 self.shipped.store(0, Ordering::Release);
                 Err(error)
@@ -332,8 +372,13 @@ impl LogShipping for Ship {
         ))
     }
 
-    fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
+    fn check_lag(&self, now: Instant) -> Result<(), StoreError> {
+        let Some((lag, most)) = self.lag_beyond_bound(now) else { return Ok(()) };
+        Err(StoreError::RemoteUnavailable(format!(
+            "it may lack what was written in the last {} s, and --ship-lag-max is {} s",
+            lag.as_secs(),
+            most.as_secs()
+        )))
     }
 
     fn has(&self, sequence: u64) -> bool {
@@ -356,6 +401,7 @@ impl LogShipping for Ship {
         let mut state = self.lock();
         let ReignStage::Reigning(reign) = &mut *state else { return self.check_reign() };
         let done = reign.ship(self, shared, through);
+        self.note_outcome(&done);
         self.after(done, &mut state, shared)
     }
 }
@@ -407,7 +453,7 @@ impl Store {
     /// Like [`Store::ship_log`], but in the reign that a standby has claimed for this directory, if there is one.
     pub fn ship_log_from(&self, options: ShipOptions, taken: Option<TakenOver>) {
         let Some(tier) = &self.tier else { return };
-        let ship = Ship::new(tier.remote(), options, self.shared.clock.now());
+        let ship = Ship::new(tier, options, self.shared.clock.instant());
         if let Some(TakenOver(claimed)) = taken {
             *ship.lock() = ReignStage::Claimed(claimed);
         }
@@ -425,6 +471,7 @@ impl Store {
         let Some(ship) = self.ship.get() else { return Ok(()) };
         self.shared.check_writable()?;
         self.begin_reign(ship, entropy)?;
+        let begun = self.shared.clock.instant();
         let written = self.shipped_kinds();
         let published = self.shared.published().sequence;
         if let Err(error) = ship.ship_through(&self.shared, published) {
@@ -435,7 +482,7 @@ impl Store {
             ship.ship_through(&self.shared, published)?;
         }
         ship.written_then.store(written, Ordering::Relaxed);
-        ship.caught_up.store(self.shared.clock.now().as_millis(), Ordering::Relaxed);
+        ship.in_step.note_whole(begun);
         self.look_for_claim(ship)?;
         self.put_root_if_due(ship)
     }
@@ -483,7 +530,7 @@ impl Store {
         let (name, bytes, nonce) =
             (SignOfLife::name(epoch), sign.encode(), sign.made.as_millis().to_string());
         let object = NewObject { name: &name, body: &bytes.as_slice(), nonce: &nonce, create_only: false };
-        let put = ship.remote.put(&object, PATIENCE);
+        let put = ship.right.writer()?.put(&object, PATIENCE);
         put.map_err(|error| StoreError::RemoteUnavailable(format!("{name}: {error}")))?;
         ship.last_sign.store(made.as_millis(), Ordering::Relaxed);
         ship.promised.store(every.as_millis() as u64, Ordering::Relaxed);
@@ -495,8 +542,7 @@ impl Store {
         let ship = self.ship.get()?;
         let shipped = ship.shipped.load(Ordering::Acquire);
         let waiting_groups = self.shared.published().sequence.saturating_sub(shipped);
-        let caught_up = Timestamp::from_millis(ship.caught_up.load(Ordering::Relaxed));
-        let lag = self.shared.clock.now().since(caught_up);
+        let lag = ship.in_step.lag(self.shared.clock.instant());
         let written = self.shipped_kinds().saturating_sub(ship.written_then.load(Ordering::Relaxed));
         let (lag, lag_bytes) = if waiting_groups == 0 { (Duration::ZERO, 0) } else { (lag, written) };
         Some(ShipFigures {
@@ -504,6 +550,7 @@ impl Store {
             waiting_groups,
             lag_bytes,
             lag,
+            lag_max: ship.options.lag_max.unwrap_or_default(),
             parcels: ship.parcels.load(Ordering::Relaxed),
             roots: ship.roots.load(Ordering::Relaxed),
             sent_bytes: ship.sent_bytes.load(Ordering::Relaxed),
@@ -512,6 +559,31 @@ impl Store {
             renewals: ship.renewals.load(Ordering::Relaxed),
             last_root: time_in(&ship.last_root),
             oldest: time_in(&ship.oldest),
+        })
+    }
+
+    /// Why every write is refused for the sake of the log on the remote; `None` where writes are taken. Its text is public.
+    pub fn ship_obstacle(&self) -> Option<String> {
+        let ship = self.ship.get()?;
+        if ship.check_reign().is_err() {
+            let why = match (self.has_foreign_remote(), ship.is_failing.load(Ordering::Relaxed)) {
+                (true, _) => RemoteRefusal::NotOwn.to_string(),
+                (false, true) => "it does not answer as it should".to_owned(),
+                (false, false) => "the log there is about to be continued".to_owned(),
+            };
+            return Some(format!("The log is not sent to the remote yet, so that no write is taken: {why}."));
+        }
+        if let Some((lag, most)) = ship.lag_beyond_bound(self.shared.clock.instant()) {
+            return Some(format!(
+                "The remote may lack what was written in the last {} s, and --ship-lag-max is {} s, so that no write is taken until it has \
+                 caught up.",
+                lag.as_secs(),
+                most.as_secs()
+            ));
+        }
+        let waits = ship.options.mode == ShipMode::Sync && ship.is_failing.load(Ordering::Relaxed);
+        waits.then(|| {
+            "The remote does not take the log, and each write waits for it, so that none is taken.".to_owned()
         })
     }
 
@@ -526,7 +598,9 @@ impl Store {
         if ship.check_reign().is_ok() {
             return Ok(());
         }
-        self.check_remote_mark()?;
+        let marked = self.check_remote_mark();
+        ship.is_failing.store(marked.is_err(), Ordering::Relaxed);
+        marked?;
         let point = self.return_point()?;
         // The log of an empty store begins with a group, so that there is a checkpoint. After a point that was gone back to, a group of
         // its own makes sure that no other directory continues this log.
@@ -547,10 +621,15 @@ impl Store {
             _ => Ok(epoch),
         });
         if let Ok(epoch @ 1..) = begun {
+            if let ReignStage::Reigning(reign) = &*state {
+                self.note_claim_of(reign);
+            }
             ship.epoch.store(epoch, Ordering::Release);
             log::info!("the log is shipped as reign {epoch}");
         }
-        ship.after(begun.map(drop), &mut state, &self.shared)
+        let begun = begun.map(drop);
+        ship.note_outcome(&begun);
+        ship.after(begun, &mut state, &self.shared)
     }
 
     /// Finds out what became of a claim that has overtaken the reign. One that stays without a cut ends it no longer: this store claims
@@ -578,19 +657,22 @@ impl Store {
         (entropy, point): (&dyn Entropy, Option<ReturnPoint>),
     ) -> Result<(), ReignError> {
         let log = ship.log(&self.shared);
+        let Some(remote) = ship.right.claimant() else { return Ok(()) };
         if let ReignStage::Idle = state {
+            self.check_no_other_tier(&log)?;
             let mut next = ClaimedReign::unclaimed(log.newest_claim()? + 1, entropy);
             // A directory that lacks a part of the log claims nothing: the claim would end the reign of a living writer.
             self.adopt(&log, &mut next, point)?;
             next.cut = None;
-            if !next.claim(&log, self.shared.clock.now())? {
+            if !next.claim(remote, &log, self.shared.clock.now())? {
                 return Ok(());
             }
             *state = ReignStage::Claimed(next);
         }
         let ReignStage::Claimed(claimed) = state else { return Ok(()) };
+        ship.right.hold(claimed.epoch);
         let cut = self.adopt(&log, claimed, point)?;
-        match claimed.begin(&log) {
+        match claimed.begin(remote) {
             Err(ShipError::Remote { error: RemoteError::Exists, .. }) => {
                 *state = ReignStage::Idle;
                 return Ok(());
@@ -625,6 +707,25 @@ impl Store {
         Ok(cut)
     }
 
+    /// Fails where the newest claim is that of a store without a log in another directory: a reign would take its objects.
+    fn check_no_other_tier(&self, log: &RemoteLog<'_>) -> Result<(), ReignError> {
+        match check_no_other_tier(self.shared.fs.as_ref(), *log).map_err(ReignError::Store)? {
+            None => Ok(()),
+            Some(refusal) => {
+                Err(ReignError::Fenced(format!("the remote is not that of this directory: {refusal}")))
+            }
+        }
+    }
+
+    /// Notes the claim of a reign in the directory, from which a later start without the log goes on. Without the note that start asks
+    /// the operator.
+    fn note_claim_of(&self, reign: &Reign) {
+        let noted = reign.claim().map(|claim| self.note_reign(claim));
+        if let Some(Err(error)) = noted {
+            log::warn!("the epoch is not noted in the directory: {error}");
+        }
+    }
+
     /// The point at which the log ends on purpose.
     fn return_point(&self) -> Result<Option<ReturnPoint>, StoreError> {
         reign::return_point(self.shared.fs.as_ref()).map_err(|error| self.shared.failed(error))
@@ -639,7 +740,11 @@ impl Store {
     fn look_for_claim(&self, ship: &Ship) -> Result<(), StoreError> {
         let mut state = ship.lock();
         let ReignStage::Reigning(reign) = &mut *state else { return Ok(()) };
-        let done = reign.look_for_claim_if_due(ship, &self.shared);
+        if !reign.is_look_due(ship, &self.shared) {
+            return Ok(());
+        }
+        let done = reign.look_for_claim(ship, &self.shared);
+        ship.note_outcome(&done);
         ship.after(done, &mut state, &self.shared)
     }
 

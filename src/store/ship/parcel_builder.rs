@@ -15,9 +15,10 @@ use crate::format::{
 use crate::fs::File;
 use crate::index::Index;
 use crate::log::{Damage, FollowedGroup, LogError, LogFollower, Segments};
-use crate::remote::{Body, NewObject, Remote};
+use crate::remote::{Body, NewObject};
 use crate::store::loader::pack_is_good;
 use crate::store::remote_request::{FileBody, patience};
+use crate::store::remote_right::EpochWriter;
 use crate::store::shared::SharedStore;
 
 /// The size from which a parcel takes no more groups.
@@ -283,7 +284,7 @@ impl FrozenParcel {
     /// Puts its data objects, and then itself. Returns the bytes that were sent.
     pub(super) fn put(
         &self,
-        (remote, segments): (&dyn Remote, &Segments),
+        (writer, segments): (EpochWriter<'_>, &Segments),
         shipped: &mut ShippedSegments,
         nonce: &str,
     ) -> Result<u64, ShipError> {
@@ -294,18 +295,23 @@ impl FrozenParcel {
             let segment = segments.get(piece.segment).map_err(|error| ShipError::Disk(error.to_string()))?;
             let range = piece.offset..piece.offset + piece.length;
             let body = FileBody { file: segment.file.as_ref(), range };
-            sent += put(remote, &name, &body, nonce)?;
+            sent += put(writer, &name, &body, nonce)?;
         }
-        sent += put(remote, &Parcel::name(epoch, counter), &self.bytes.as_slice(), nonce)?;
+        sent += put(writer, &Parcel::name(epoch, counter), &self.bytes.as_slice(), nonce)?;
         shipped.learn(&self.copies);
         Ok(sent)
     }
 }
 
 /// Puts an object, which has the same bytes at each try. Returns their number.
-pub(super) fn put(remote: &dyn Remote, name: &str, body: &dyn Body, nonce: &str) -> Result<u64, ShipError> {
+pub(super) fn put(
+    writer: EpochWriter<'_>,
+    name: &str,
+    body: &dyn Body,
+    nonce: &str,
+) -> Result<u64, ShipError> {
     let object = NewObject { name, body, nonce, create_only: false };
-    let done = remote.put(&object, patience(body.length()));
+    let done = writer.put(&object, patience(body.length()));
     done.map_err(|error| ShipError::Remote { name: name.to_owned(), error })?;
     Ok(body.length())
 }

@@ -12,7 +12,7 @@ use crate::format::{Entry, log_path};
 use crate::fs::Fs;
 use crate::index::Index;
 use crate::log::{Damage, FollowedGroup, LogError, LogFollower};
-use crate::remote::Remote;
+use crate::remote::RemoteView;
 use crate::store::loader::apply_group;
 use crate::store::shared::Published;
 use crate::store::{OpenError, Store, StoreOptions};
@@ -57,7 +57,7 @@ impl ReaderStore {
     }
 
     /// Shows the readers the groups that were read. Opens the store if it is closed.
-    pub(super) fn show(&mut self, fs: &Arc<dyn Fs>, clock: &Arc<dyn Clock>, remote: &Arc<dyn Remote>) {
+    pub(super) fn show(&mut self, fs: &Arc<dyn Fs>, clock: &Arc<dyn Clock>, remote: &Arc<dyn RemoteView>) {
         match &mut self.state {
             ReaderState::Failed => {}
             ReaderState::Open(followed) => followed.publish(),

@@ -14,7 +14,7 @@ use crate::base::{Entropy, Timestamp};
 use crate::format::{Claim, Cut, LogPosition, RETURN, ReturnPoint, SEALED_LINE_MAX_BYTES};
 use crate::fs::Fs;
 use crate::log::LogError;
-use crate::remote::{NewObject, RemoteError};
+use crate::remote::{NewObject, Remote, RemoteError};
 use crate::store::remote_request::PATIENCE;
 use crate::store::state_file::StateFile;
 
@@ -46,9 +46,14 @@ impl ClaimedReign {
     }
 
     /// Creates the claim. Returns `false` where another host has: it is to be followed, and what it did looked at, before another claim.
-    pub(super) fn claim(&self, log: &RemoteLog<'_>, now: Timestamp) -> Result<bool, ShipError> {
-        let claim = Claim { store: log.store, epoch: self.epoch, made: now };
-        match put_once(log, &Claim::name(self.epoch), &claim.encode(), &self.nonce) {
+    pub(super) fn claim(
+        &self,
+        remote: &dyn Remote,
+        log: &RemoteLog<'_>,
+        now: Timestamp,
+    ) -> Result<bool, ShipError> {
+        let claim = Claim { store: log.store, epoch: self.epoch, made: now, of_tier: false };
+        match put_once(remote, &Claim::name(self.epoch), &claim.encode(), &self.nonce) {
             Ok(()) => Ok(true),
             Err(ShipError::Remote { error: RemoteError::Exists, .. }) => Ok(false),
             Err(error) => Err(error),
@@ -103,9 +108,9 @@ impl ClaimedReign {
     }
 
     /// Creates the cut. The reign has begun then, unless it is fenced already.
-    pub(super) fn begin(&self, log: &RemoteLog<'_>) -> Result<(), ShipError> {
+    pub(super) fn begin(&self, remote: &dyn Remote) -> Result<(), ShipError> {
         let cut = self.cut.expect("the log was adopted");
-        put_once(log, &Cut::name(self.epoch), &cut.encode(), &self.nonce)
+        put_once(remote, &Cut::name(self.epoch), &cut.encode(), &self.nonce)
     }
 }
 
@@ -159,8 +164,13 @@ pub(super) fn newest_reign(log: &RemoteLog<'_>) -> Result<Cut, ShipError> {
 }
 
 /// Creates an object; fails with [`RemoteError::Exists`] where another put has.
-fn put_once(log: &RemoteLog<'_>, name: &str, bytes: &[u8], nonce: &str) -> Result<(), ShipError> {
+pub(in crate::store) fn put_once(
+    remote: &dyn Remote,
+    name: &str,
+    bytes: &[u8],
+    nonce: &str,
+) -> Result<(), ShipError> {
     let object = NewObject { name, body: &bytes, nonce, create_only: true };
-    let put = log.remote.put(&object, PATIENCE);
+    let put = remote.put(&object, PATIENCE);
     put.map(drop).map_err(|error| ShipError::Remote { name: name.to_owned(), error })
 }

@@ -14,7 +14,7 @@ use crate::format::{
 };
 use crate::fs::{File, Fs};
 use crate::log::{LogError, create_file, list_numbers, read_checkpoint, remove_unfinished, write_atomically};
-use crate::remote::{Remote, read_mark};
+use crate::remote::{RemoteView, read_mark};
 use crate::store::remote_request::PATIENCE;
 use crate::store::{Progress, ProgressStep};
 
@@ -43,7 +43,7 @@ pub struct RemoteRestoreReport {
 /// # Errors
 /// [`ShipError`]; also where the directory holds files of a store.
 pub fn restore_from_remote(
-    remote: &dyn Remote,
+    remote: &dyn RemoteView,
     fs: &dyn Fs,
     clock: &dyn Clock,
     progress: &mut dyn FnMut(Progress),
@@ -57,7 +57,7 @@ pub fn restore_from_remote(
 /// # Errors
 /// [`ShipError::BeforeWindow`] with the oldest time; others as of [`restore_from_remote`].
 pub fn restore_from_remote_at(
-    remote: &dyn Remote,
+    remote: &dyn RemoteView,
     fs: &dyn Fs,
     clock: &dyn Clock,
     at: Timestamp,
@@ -67,7 +67,7 @@ pub fn restore_from_remote_at(
 }
 
 fn restore(
-    remote: &dyn Remote,
+    remote: &dyn RemoteView,
     fs: &dyn Fs,
     clock: &dyn Clock,
     at: Option<Timestamp>,
@@ -138,12 +138,12 @@ fn restore_up_to(
 }
 
 /// The store that the remote is marked for.
-pub(super) fn store_of(remote: &dyn Remote) -> Result<StoreId, ShipError> {
+pub(super) fn store_of(remote: &dyn RemoteView) -> Result<StoreId, ShipError> {
     Ok(mark_of(remote)?.store)
 }
 
 /// The mark of the remote, which names its store.
-pub(super) fn mark_of(remote: &dyn Remote) -> Result<RemoteMark, ShipError> {
+pub(super) fn mark_of(remote: &dyn RemoteView) -> Result<RemoteMark, ShipError> {
     let name = RemoteMark::NAME;
     let mark = read_mark(remote, PATIENCE).map_err(|error| ShipError::of_object(name, error))?;
     mark.ok_or_else(|| missing(name))

@@ -126,7 +126,7 @@ impl Store {
     fn delete_doomed(&self, ship: &Ship, object: &DoomedObject) -> Result<(), StoreError> {
         let unavailable =
             |error: RemoteError| StoreError::RemoteUnavailable(format!("{}: {error}", object.name));
-        ship.remote.delete(&object.name, PATIENCE).map_err(unavailable)?;
+        ship.right.writer()?.delete(&object.name, PATIENCE).map_err(unavailable)?;
         ship.deleted_objects.fetch_add(1, Ordering::Relaxed);
         ship.deleted_bytes.fetch_add(object.bytes, Ordering::Relaxed);
         object.segment.map_or(Ok(()), |segment| self.set_remote_copy(segment, None))
@@ -163,7 +163,12 @@ impl Retention {
             self.last_look = Some(now);
         }
         if let Some((floor, _)) = &self.next {
-            put(log.remote, &Floor::name(floor.epoch, floor.number), &floor.encode().as_slice(), "floor")?;
+            put(
+                ship.writer()?,
+                &Floor::name(floor.epoch, floor.number),
+                &floor.encode().as_slice(),
+                "floor",
+            )?;
             self.floors += 1;
             self.base = self.next.take().map(|(_, base)| base);
             self.is_swept = false;

@@ -10,7 +10,7 @@ use super::parcel_builder::{FrozenParcel, ParcelBuilder, ShippedSegments, put};
 use super::{FENCE_CHECK_INTERVAL, LaterClaim, ReignError, Ship};
 use crate::base::Timestamp;
 use crate::base::limits::{KIB, MIB};
-use crate::format::{Cut, FileKind, LogPosition, ParcelId, Root, checkpoint_path};
+use crate::format::{ClaimId, Cut, FileKind, LogPosition, ParcelId, Root, checkpoint_path};
 use crate::index::{Cursor, Index};
 use crate::log::{LogError, LogFollower, list_numbers};
 use crate::store::checkpointer;
@@ -176,6 +176,12 @@ impl Reign {
         self.needs_root
     }
 
+    /// Its claim.
+    pub(super) fn claim(&self) -> Option<ClaimId> {
+        let nonce = u64::from_str_radix(&self.nonce, 16).ok()?;
+        Some(ClaimId { epoch: self.epoch, nonce })
+    }
+
     /// Ships groups up to `through`, and looks for the next claim after each parcel.
     pub(super) fn ship(&mut self, ship: &Ship, shared: &SharedStore, through: u64) -> Result<(), ReignError> {
         while !ship.has(through) {
@@ -191,15 +197,13 @@ impl Reign {
         Ok(())
     }
 
-    /// Looks for the next claim where that was long ago.
-    pub(super) fn look_for_claim_if_due(
-        &mut self,
-        ship: &Ship,
-        shared: &SharedStore,
-    ) -> Result<(), ReignError> {
+    /// Whether the last look for the next claim was long ago.
+    pub(super) fn is_look_due(&self, ship: &Ship, shared: &SharedStore) -> bool {
         let now = shared.clock.now();
-        let is_due = now.distance(self.last_look) >= ship.sign_every(now).max(FENCE_CHECK_INTERVAL);
-        if is_due { self.look_for_claim(ship, shared) } else { Ok(()) }
+        let idle = ship.sign_every(now).max(FENCE_CHECK_INTERVAL);
+        // Who promises a bound of the lag looks three times within it.
+        let interval = ship.options.lag_max.map_or(idle, |most| idle.min(most / 3));
+        now.distance(self.last_look).max(ship.in_step.since_look(shared.clock.instant())) >= interval
     }
 
     pub(super) fn is_root_due(&self, ship: &Ship, shared: &SharedStore) -> bool {
@@ -395,7 +399,7 @@ impl Reign {
 
     fn put_pending(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
         let Some(parcel) = &self.pending else { return Ok(()) };
-        let to = (ship.remote.as_ref(), &shared.segments);
+        let to = (ship.writer()?, &shared.segments);
         let sent = parcel.put(to, &mut self.shipped, &self.nonce)?;
         ship.sent_bytes.fetch_add(sent, Ordering::Relaxed);
         ship.parcels.fetch_add(1, Ordering::Relaxed);
@@ -409,11 +413,14 @@ impl Reign {
         Ok(())
     }
 
-    fn look_for_claim(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
+    /// Looks for the next claim.
+    pub(super) fn look_for_claim(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
         let (log, now) = (ship.log(shared), shared.clock.now());
+        let begun = shared.clock.instant();
         let newest = log.newest_claim_from(self.epoch)?;
         if newest == self.epoch {
             self.last_look = now;
+            ship.in_step.note_alone(begun);
             return Ok(());
         }
         check_no_later_cut(&log, self.epoch, newest)?;
@@ -455,9 +462,9 @@ pub(super) fn put_root(
     let file = shared.fs.open_read(&checkpoint_path(root.covered.sequence));
     let file = file.map_err(|error| ReignError::Store(shared.failed(error.into())))?;
     let body = FileBody { file: file.as_ref(), range: 0..root.checkpoint_length };
-    let remote = ship.remote.as_ref();
-    let mut sent = put(remote, &root.checkpoint_name(), &body, nonce)?;
-    sent += put(remote, &Root::name(root.epoch, root.number), &root.encode().as_slice(), nonce)?;
+    let writer = ship.writer()?;
+    let mut sent = put(writer, &root.checkpoint_name(), &body, nonce)?;
+    sent += put(writer, &Root::name(root.epoch, root.number), &root.encode().as_slice(), nonce)?;
     ship.sent_bytes.fetch_add(sent, Ordering::Relaxed);
     ship.roots.fetch_add(1, Ordering::Relaxed);
     ship.last_root.store(root.made.as_millis(), Ordering::Relaxed);

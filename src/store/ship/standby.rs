@@ -27,7 +27,7 @@ use crate::format::{
 };
 use crate::fs::Fs;
 use crate::log::LogError;
-use crate::remote::{NewObject, Remote, RemoteObject};
+use crate::remote::{NewObject, Remote, RemoteObject, RemoteView};
 use crate::store::remote_request::PATIENCE;
 use crate::store::{Progress, StoreOptions};
 
@@ -337,7 +337,7 @@ impl Standby {
                     return Ok(None);
                 }
                 let next = ClaimedReign::unclaimed(self.newest_claim + 1, entropy);
-                if !next.claim(&log, self.clock.now())? {
+                if !next.claim(remote.as_ref(), &log, self.clock.now())? {
                     self.newest_claim = next.epoch;
                     return Ok(None);
                 }
@@ -354,7 +354,7 @@ impl Standby {
             return Ok(None);
         }
         // The open may take long: whoever waits for this host sees by its cut that it goes on.
-        self.claimed.as_ref().map_or(Ok(()), |claimed| claimed.begin(&log))?;
+        self.claimed.as_ref().map_or(Ok(()), |claimed| claimed.begin(remote.as_ref()))?;
         self.close_readers();
         unmark(self.fs.as_ref())?;
         self.copy = None;
@@ -541,7 +541,8 @@ impl Standby {
         if let (Some(readers), Some((copy, _))) = (&mut self.readers, &mut self.copy) {
             readers.read_through(copy.end.sequence);
             copy.place_copies(log, self.fs.as_ref())?;
-            readers.show(&self.fs, &self.clock, &self.remote);
+            let remote: Arc<dyn RemoteView> = self.remote.clone();
+            readers.show(&self.fs, &self.clock, &remote);
         }
         Ok(())
     }

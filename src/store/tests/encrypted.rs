@@ -67,6 +67,7 @@ fn sends_marker() {
         mode: ShipMode::Async,
         root_every: Duration::from_secs(3600),
         window: Duration::from_secs(7 * 24 * 3600),
+        lag_max: None,
     });
     store.ship_step(&SeededEntropy::new(5)).unwrap();
     put_one(&store);

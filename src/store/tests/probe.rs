@@ -2,7 +2,7 @@
 
 use super::tier::{NOTHING_LOCAL, Tiered};
 use super::*;
-use crate::format::RemoteMark;
+use crate::format::{Claim, RemoteMark};
 use crate::remote::sim::{RemoteCall, RemoteFault};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -18,6 +18,7 @@ fn probe_after(tiered: &Tiered, store: &Store, time: Duration) -> Option<RemoteP
 fn started() -> (Tiered, Store) {
     let tiered = Tiered::new(NOTHING_LOCAL);
     let store = tiered.open_on(&tiered.fs);
+    store.begin_epoch(&SeededEntropy::new(7)).unwrap();
     assert_eq!(probe_after(&tiered, &store, Duration::ZERO), None);
     (tiered, store)
 }
@@ -25,13 +26,14 @@ fn started() -> (Tiered, Store) {
 #[test]
 fn a_remote_is_probed_some_minutes_after_the_start_and_every_week() {
     let (tiered, store) = started();
+    let before = tiered.remote.all_calls();
     assert_eq!(probe_after(&tiered, &store, 5 * MINUTE), None);
-    assert_eq!((tiered.remote.all_calls(), store.remote_probed()), (0, None));
+    assert_eq!((tiered.remote.all_calls(), store.remote_probed()), (before, None));
     let probed = probe_after(&tiered, &store, 5 * MINUTE).unwrap();
     let now = tiered.clock.now();
     assert_eq!(probed, RemoteProbed { at: now, keeps_objects: true, decides_races: true, problem: None });
     assert_eq!(store.remote_probed(), Some(probed));
-    assert_eq!(tiered.remote.names(), [RemoteMark::NAME], "nothing is left");
+    assert_eq!(tiered.remote.names(), [RemoteMark::NAME, &Claim::name(1)], "nothing is left");
     let calls = tiered.remote.all_calls();
     assert!(calls < 240, "{calls} requests");
     assert_eq!(probe_after(&tiered, &store, 7 * DAY - MINUTE), None);
@@ -84,8 +86,11 @@ fn a_remote_that_is_away_for_a_moment_or_longer_has_lost_nothing() {
 
 #[test]
 fn nothing_is_written_to_the_remote_of_another_store() {
-    let (tiered, store) = started();
+    let tiered = Tiered::new(NOTHING_LOCAL);
+    let store = tiered.open_on(&tiered.fs);
     tiered.remote.place(RemoteMark::NAME, b"siltstone");
+    assert!(store.begin_epoch(&SeededEntropy::new(7)).is_err());
+    assert_eq!(probe_after(&tiered, &store, Duration::ZERO), None);
     assert_eq!(probe_after(&tiered, &store, 10 * MINUTE), None);
     assert_eq!(tiered.remote.calls(RemoteCall::Put), 0);
 }

@@ -36,6 +36,7 @@ fn shipping(tiered: &Tiered, mode: ShipMode) -> Store {
         mode,
         root_every: Duration::from_secs(3600),
         window: Duration::from_secs(7 * 86_400),
+        lag_max: None,
     });
     ship(&store);
     store.create_bucket("b", "admin").unwrap();
@@ -124,7 +125,7 @@ fn leaving() -> Requests {
     store.close();
     drop(store);
     let store = tiered.with(NOTHING_LOCAL).open();
-    store.check_remote_mark().unwrap();
+    store.begin_epoch(&SeededEntropy::new(8)).unwrap();
     let left = during(&store, || assert!(work(&store).unwrap().given_back_bytes > 0));
     assert!(left.puts == 0 && left.gets % segments == 0, "{left:?}");
     Requests { puts: 0, gets: left.gets / segments }
@@ -141,7 +142,7 @@ fn listing() -> Requests {
 fn weekly_probe() -> Requests {
     let tiered = Tiered::new(NOTHING_LOCAL);
     let store = tiered.open_on(&tiered.fs);
-    store.check_remote_mark().unwrap();
+    store.begin_epoch(&SeededEntropy::new(8)).unwrap();
     assert!(store.probe_remote(&SeededEntropy::new(9)).is_none());
     tiered.clock.advance(Duration::from_secs(600));
     during(&store, || assert!(store.probe_remote(&SeededEntropy::new(9)).is_some()))

@@ -13,7 +13,7 @@ pub(super) const LITTLE_LOCAL: TierOptions = TierOptions { local_max_bytes: 24 *
 pub(super) const HOUR: Duration = Duration::from_secs(3600);
 
 pub(super) fn shipping(tiered: &Tiered, fs: &SimFs, mode: ShipMode) -> Store {
-    shipping_with(tiered, fs, ShipOptions { mode, root_every: HOUR, window: 7 * 24 * HOUR })
+    shipping_with(tiered, fs, ShipOptions { mode, root_every: HOUR, window: 7 * 24 * HOUR, lag_max: None })
 }
 
 pub(super) fn shipping_with(tiered: &Tiered, fs: &SimFs, options: ShipOptions) -> Store {
@@ -265,7 +265,10 @@ pub(super) fn promoted(tiered: &Tiered, fs: &SimFs, standby: &mut Standby, mode:
     standby.look_for_claims().unwrap();
     let taken = standby.take_over(&SeededEntropy::new(9), &mut |_| ()).unwrap().unwrap();
     let store = tiered.open_on(fs);
-    store.ship_log_from(ShipOptions { mode, root_every: HOUR, window: 7 * 24 * HOUR }, Some(taken));
+    store.ship_log_from(
+        ShipOptions { mode, root_every: HOUR, window: 7 * 24 * HOUR, lag_max: None },
+        Some(taken),
+    );
     ship(&store).unwrap();
     store
 }
@@ -618,7 +621,12 @@ pub(super) fn many_objects_of_any_size_fit_into_parcels_that_are_read_back() {
     for at in 0..160 {
         put(&store, "b", &format!("k{at}"), &body).unwrap();
     }
-    store.ship_log(ShipOptions { mode: ShipMode::Async, root_every: HOUR, window: 7 * 24 * HOUR });
+    store.ship_log(ShipOptions {
+        mode: ShipMode::Async,
+        root_every: HOUR,
+        window: 7 * 24 * HOUR,
+        lag_max: None,
+    });
     ship(&store).unwrap();
     let longest = tiered.remote.names().iter().map(|name| tiered.remote.bytes(name).unwrap().len()).max();
     assert!(longest.unwrap() as u64 <= PARCEL_MAX_BYTES / 2, "{longest:?}");

@@ -19,7 +19,7 @@ fn claims(tiered: &Tiered) -> usize {
 
 /// A host that claims, and fails before its cut.
 fn claim_by_another(tiered: &Tiered, store: &Store, epoch: u64) {
-    let claim = Claim { store: store.shared.store, epoch, made: Timestamp::from_millis(1) };
+    let claim = Claim { store: store.shared.store, epoch, made: Timestamp::from_millis(1), of_tier: false };
     tiered.remote.place(&Claim::name(epoch), &claim.encode());
 }
 
@@ -192,7 +192,10 @@ fn a_claim_is_a_sign_of_life_and_is_passed_when_its_host_shows_no_other() {
     assert_eq!(taken.epoch(), 3);
     assert!(tiered.remote.bytes(&Cut::name(3)).is_some(), "others see that it goes on");
     let writer = tiered.open_on(&fs);
-    writer.ship_log_from(ShipOptions { mode: ShipMode::Async, root_every: HOUR, window: HOUR }, Some(taken));
+    writer.ship_log_from(
+        ShipOptions { mode: ShipMode::Async, root_every: HOUR, window: HOUR, lag_max: None },
+        Some(taken),
+    );
     ship(&writer).unwrap();
 }
 

@@ -24,7 +24,7 @@ fn begun(tiered: &Tiered, fs: &SimFs) -> Store {
 }
 
 pub(super) fn ship_options(mode: ShipMode) -> ShipOptions {
-    ShipOptions { mode, root_every: ROOT_EVERY, window: WINDOW }
+    ShipOptions { mode, root_every: ROOT_EVERY, window: WINDOW, lag_max: None }
 }
 
 fn sweep(store: &Store) -> u64 {
@@ -107,7 +107,7 @@ fn a_deleter_whose_successor_has_claimed_deletes_nothing() {
         ship(&store).unwrap();
     }
     tiered.clock.advance(3 * WINDOW);
-    let mark = Claim { store: store.shared.store, epoch: 2, made: tiered.clock.now() };
+    let mark = Claim { store: store.shared.store, epoch: 2, made: tiered.clock.now(), of_tier: false };
     tiered.remote.place(&Claim::name(2), &mark.encode());
     let before = tiered.remote.names().len();
     assert_eq!(store.retention_step().unwrap().deleted, 0);

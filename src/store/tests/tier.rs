@@ -13,7 +13,7 @@ use crate::fs::sim::CrashPolicy;
 use crate::remote::sim::{RemoteCall, RemoteFault, SimRemote};
 use crate::remote::{
     EncryptedRemote, EncryptionKey, EncryptionKeys, NewObject, ObjectPart, PartStream, Remote, RemoteError,
-    RemoteObject, RequestsByCall,
+    RemoteObject, RemoteView, RequestsByCall,
 };
 use crate::store::verify::NoteKind;
 
@@ -68,7 +68,12 @@ impl Tiered {
 
     /// Marks the remote as that of a store, whatever faults are planned.
     pub(super) fn mark(&self, store: &Store) {
-        let mark = RemoteMark { store: store.shared.store, made: self.clock.now(), decides_races: true };
+        self.mark_as(store, true);
+    }
+
+    /// As `mark`, with what a probe has found.
+    pub(super) fn mark_as(&self, store: &Store, decides_races: bool) {
+        let mark = RemoteMark { store: store.shared.store, made: self.clock.now(), decides_races };
         let marked =
             Self { remote: SimRemote::new(), fs: self.fs.clone(), clock: self.clock.clone(), ..*self };
         let (name, bytes) = (RemoteMark::NAME, mark.encode());
@@ -95,6 +100,7 @@ impl Tiered {
         drop(store);
         let tiered = Self { options, ..tiered };
         let store = tiered.open();
+        store.begin_epoch(&SeededEntropy::new(7)).unwrap();
         seal(&store);
         (tiered, store)
     }
@@ -159,7 +165,7 @@ pub(super) fn seal(store: &Store) {
     reclaim_all(store).unwrap();
 }
 
-fn check(store: &Store) {
+pub(super) fn check(store: &Store) {
     for at in 0..10 {
         assert!(get(store, "b", &format!("k{at}")).unwrap() == bytes(at, LEN), "k{at}");
         assert_eq!(get(store, "b", &format!("s{at}")).unwrap(), bytes(at, 300));
@@ -173,6 +179,7 @@ pub(super) const NOTHING_LOCAL: TierOptions = TierOptions {
     keep_local: Duration::ZERO,
     keep_dropped: Duration::from_secs(60),
     scrub_percent: 0,
+    abandons_log: false,
 };
 
 #[test]
@@ -469,11 +476,7 @@ pub(super) fn a_slow_remote_holds_a_reader_for_some_two_seconds() {
 /// A remote that accepts each request for bytes, and answers none.
 struct SilentRemote(SimRemote);
 
-impl Remote for SilentRemote {
-    fn put(&self, object: &NewObject<'_>, within: Duration) -> Result<RemoteObject, RemoteError> {
-        self.0.put(object, within)
-    }
-
+impl RemoteView for SilentRemote {
     fn head(&self, name: &str, within: Duration) -> Result<Option<RemoteObject>, RemoteError> {
         self.0.head(name, within)
     }
@@ -498,16 +501,22 @@ impl Remote for SilentRemote {
         self.0.open_stream(name, range, within)
     }
 
-    fn delete(&self, name: &str, within: Duration) -> Result<(), RemoteError> {
-        self.0.delete(name, within)
-    }
-
     fn list(&self, prefix: &str, after: &str, within: Duration) -> Result<Vec<RemoteObject>, RemoteError> {
         self.0.list(prefix, after, within)
     }
 
     fn requests(&self) -> RequestsByCall {
         self.0.requests()
+    }
+}
+
+impl Remote for SilentRemote {
+    fn put(&self, object: &NewObject<'_>, within: Duration) -> Result<RemoteObject, RemoteError> {
+        self.0.put(object, within)
+    }
+
+    fn delete(&self, name: &str, within: Duration) -> Result<(), RemoteError> {
+        self.0.delete(name, within)
     }
 }
 
@@ -766,6 +775,8 @@ pub(super) fn whatever_fails_what_was_answered_is_read_back() {
 #[test]
 fn nothing_is_sent_to_the_remote_of_another_store_or_of_none() {
     let (tiered, store) = Tiered::filled(NOTHING_LOCAL);
+    drop(store);
+    let store = tiered.open_unmarked(&tiered.fs);
     let other =
         RemoteMark { store: crate::format::StoreId([9; 16]), made: tiered.clock.now(), decides_races: true };
     tiered.remote.place(RemoteMark::NAME, &other.encode());

@@ -41,7 +41,8 @@ impl ColdFile {
             Some(copy) if wanted_end <= copy.length => {
                 let wanted = offset..wanted_end;
                 copy.visit(&wanted);
-                if self.tier.leaves_files_alone { Some(wanted) } else { self.file.next_hole(wanted)? }
+                let ignores_file = self.tier.leaves_files_alone || self.residence.distrusts(&wanted);
+                if ignores_file { Some(wanted) } else { self.file.next_hole(wanted)? }
             }
             _ => None,
         };
@@ -369,7 +370,15 @@ impl File for ColdFile {
     }
 
     fn discard(&self, range: Range<u64>) -> io::Result<bool> {
-        let Some(copy) = self.residence.copy().filter(|_| self.is_writable) else { return Ok(false) };
+        let Some(copy) = self.residence.copy() else { return Ok(false) };
+        if !self.is_writable {
+            // A copy of a directory may have zeros where the original has holes.
+            let is_new = self.tier.only_looks && !self.residence.distrusts(&range);
+            if is_new {
+                self.residence.distrust(&range);
+            }
+            return Ok(is_new);
+        }
         match self.tier.check_copy(&self.residence, copy) {
             Ok(()) => {}
             // Bytes beside the bad ones may be the last.

@@ -74,6 +74,9 @@ impl Store {
     pub fn inspect_copies(&self) -> Result<bool, StoreError> {
         let Some(tier) = &self.tier else { return Ok(false) };
         self.shared.check_writable()?;
+        if tier.right.epoch().is_none() {
+            return Ok(false);
+        }
         let now = self.shared.clock.now();
         if tier.inspection().due.is_none_or(|due| now >= due) {
             tier.inspection().due = Some(now.plus(AGAIN_AFTER));
@@ -115,7 +118,7 @@ impl Store {
         let bytes = known.encode();
         let (name, nonce) = (RemoteMark::NAME, known.made.as_millis().to_string());
         let object = NewObject { name, body: &bytes.as_slice(), nonce: &nonce, create_only: true };
-        tier.remote.put(&object, PATIENCE).map_err(unavailable)?;
+        tier.right.writer()?.put(&object, PATIENCE).map_err(unavailable)?;
         tier.inspection().resent += 1;
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::format::{RemoteMark, StoreId};
-use crate::remote::{Remote, read_mark};
+use crate::remote::{RemoteError, RemoteView, read_mark};
 
 /// Whether the remote belongs to this store. It is asked until it has said so once.
 #[derive(Default)]
@@ -14,6 +14,10 @@ pub(super) struct MarkCheck {
     /// The store; unknown until it is open. No byte of a remote is read before.
     store: OnceLock<StoreId>,
     has_passed: AtomicBool,
+    /// The mark that has passed.
+    mark: OnceLock<RemoteMark>,
+    /// Whether the last answer was the mark of nobody or of another store.
+    is_foreign: AtomicBool,
     /// The questions that were answered.
     answered: AtomicU64,
     /// What the last one told against the remote; locked while it is asked.
@@ -30,7 +34,7 @@ impl MarkCheck {
     ///
     /// # Errors
     /// `HostUnreachable`, with the reason for an operator: objects of another store, or of another key, would be taken for damage.
-    pub(super) fn pass(&self, remote: &dyn Remote, within: Duration) -> io::Result<()> {
+    pub(super) fn pass(&self, remote: &dyn RemoteView, within: Duration) -> io::Result<()> {
         if self.has_passed.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -52,12 +56,30 @@ impl MarkCheck {
         self.has_passed.store(false, Ordering::Relaxed);
     }
 
-    fn ask(&self, remote: &dyn Remote, within: Duration) -> Result<(), String> {
-        let mark = read_mark(remote, within).map_err(|why| format!("{}: {why}", RemoteMark::NAME))?;
+    /// The mark, once it has passed.
+    pub(super) fn passed(&self) -> Option<&RemoteMark> {
+        self.mark.get()
+    }
+
+    /// Whether the remote has answered, and with another mark or none.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.is_foreign.load(Ordering::Relaxed)
+    }
+
+    fn ask(&self, remote: &dyn RemoteView, within: Duration) -> Result<(), String> {
+        let read = read_mark(remote, within);
+        let is_foreign = matches!(read, Ok(None) | Err(RemoteError::Wrong(_)));
+        self.is_foreign.store(is_foreign, Ordering::Relaxed);
+        let mark = read.map_err(|why| format!("{}: {why}", RemoteMark::NAME))?;
         let mark =
             mark.ok_or_else(|| "it is marked for no store: run siltstone-tools remote init".to_owned())?;
-        match self.store.get() == Some(&mark.store) {
-            true => Ok(()),
+        let is_own = self.store.get() == Some(&mark.store);
+        self.is_foreign.store(!is_own, Ordering::Relaxed);
+        match is_own {
+            true => {
+                self.mark.get_or_init(|| mark);
+                Ok(())
+            }
             false => Err("it belongs to another store: each needs a prefix of its own".to_owned()),
         }
     }

@@ -71,10 +71,11 @@ use crate::format::{CopyPhase, RemoteCopy, segment_path};
 use crate::fs::{File, Fs, ReadOnlyFs};
 use crate::index::Index;
 use crate::log::LogFollower;
-use crate::remote::{Remote, RemoteCall, RequestFigures};
+use crate::remote::{Remote, RemoteCall, RemoteView, RequestFigures};
 use crate::store::committer::Committer;
 use crate::store::mutation::Mutation;
 use crate::store::recovery;
+use crate::store::remote_right::{RemoteRefusal, RemoteRight};
 use crate::store::shared::Published;
 use crate::store::{Store, StoreError, StoreOptions};
 pub use inspection::CopyFindings;
@@ -105,6 +106,8 @@ pub struct TierOptions {
     pub keep_dropped: Duration,
     /// Percent of the bytes on the remote that the scrub reads in 30 days.
     pub scrub_percent: u64,
+    /// Whether a store that ships no log may write although the remote has one: that log ends.
+    pub abandons_log: bool,
 }
 
 impl Default for TierOptions {
@@ -114,6 +117,7 @@ impl Default for TierOptions {
             keep_local: Duration::ZERO,
             keep_dropped: Duration::from_secs(KEEP_DROPPED_SECS),
             scrub_percent: SCRUB_REMOTE_PERCENT,
+            abandons_log: false,
         }
     }
 }
@@ -139,6 +143,10 @@ pub struct TierFigures {
     pub fetches: u64,
     /// Bytes that were sent since the start.
     pub sent_bytes: u64,
+    /// The epoch in which the remote is changed; 0 without one.
+    pub epoch: u64,
+    /// Why there is none.
+    pub refusal: Option<RemoteRefusal>,
 }
 
 /// The work of one call.
@@ -156,7 +164,8 @@ pub struct TierProgress {
 
 /// The tier of one store.
 pub(super) struct Tier {
-    remote: Arc<dyn Remote>,
+    remote: Arc<dyn RemoteView>,
+    right: Arc<RemoteRight>,
     /// The file system below [`TieredFs`].
     fs: Arc<dyn Fs>,
     clock: Arc<dyn Clock>,
@@ -165,6 +174,8 @@ pub(super) struct Tier {
     keep_free_bytes: u64,
     /// Whether the files are those of another thread: bad bytes of remote segments cannot be discarded there, so that none are read.
     leaves_files_alone: bool,
+    /// Whether the store only looks, and nobody else writes to its files: bad bytes are read from the remote, and stay.
+    only_looks: bool,
     /// The segments that were opened or are remote.
     residences: RwLock<BTreeMap<u64, Arc<Residence>>>,
     sieve: Mutex<Sieve>,
@@ -191,7 +202,7 @@ pub(super) struct Tier {
 
 impl Tier {
     fn new(
-        remote: Arc<dyn Remote>,
+        (remote, right): (Arc<dyn RemoteView>, RemoteRight),
         fs: Arc<dyn Fs>,
         clock: Arc<dyn Clock>,
         options: TierOptions,
@@ -199,11 +210,13 @@ impl Tier {
     ) -> Self {
         Self {
             remote,
+            right: Arc::new(right),
             fs,
             clock,
             options,
             keep_free_bytes,
             leaves_files_alone: false,
+            only_looks: false,
             residences: RwLock::default(),
             sieve: Mutex::default(),
             departing: Mutex::default(),
@@ -222,9 +235,46 @@ impl Tier {
         }
     }
 
+    /// A tier from which bytes are read, and which keeps none.
+    pub(super) fn to_look(
+        remote: Arc<dyn RemoteView>,
+        fs: Arc<dyn Fs>,
+        clock: Arc<dyn Clock>,
+        keep_free_bytes: u64,
+    ) -> Arc<Self> {
+        let options = TierOptions::default();
+        let tier = Self::new((remote, RemoteRight::none()), fs, clock, options, keep_free_bytes);
+        Arc::new(Self { only_looks: true, ..tier })
+    }
+
+    /// The file system whose segments may have their bytes on the remote of a tier.
+    pub(super) fn over(tier: &Arc<Self>, fs: Arc<dyn Fs>) -> Arc<dyn Fs> {
+        Arc::new(TieredFs::new(fs, tier.clone()))
+    }
+
     /// The remote.
-    pub(super) fn remote(&self) -> Arc<dyn Remote> {
+    pub(super) fn remote(&self) -> Arc<dyn RemoteView> {
         self.remote.clone()
+    }
+
+    /// The right to change it.
+    pub(super) fn right(&self) -> Arc<RemoteRight> {
+        self.right.clone()
+    }
+
+    /// Whether a store without the log there may use it.
+    pub(super) fn abandons_log(&self) -> bool {
+        self.options.abandons_log
+    }
+
+    /// Whether the remote decides races, once its mark has passed.
+    pub(super) fn decides_races(&self) -> bool {
+        self.mark.passed().is_some_and(|mark| mark.decides_races)
+    }
+
+    /// Whether the remote has answered with another mark than that of the store.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.mark.is_foreign()
     }
 
     /// The time for which a copy stays after it was dropped.
@@ -432,7 +482,9 @@ impl Tier {
         let file = self.fs.open(&segment_path(residence.segment))?;
         let piece = copy.piece(number);
         let _alone = residence.bytes.write().expect(NOT_POISONED);
-        if copy.wish(number) == PieceWish::Local || file.usage()?.links > 1 || file.has_shared_lock()? {
+        // Who has lost the epoch does not know for how long the copy stays.
+        let may_leave = self.right.epoch().is_some() && copy.wish(number) != PieceWish::Local;
+        if !may_leave || file.usage()?.links > 1 || file.has_shared_lock()? {
             return Ok(None);
         }
         // It may be sent again since.
@@ -471,18 +523,24 @@ impl Store {
         (remote, tier_options): (Arc<dyn Remote>, TierOptions),
     ) -> Result<Self, crate::store::OpenError> {
         let tier = Arc::new(Tier::new(
-            remote,
+            (remote.clone(), RemoteRight::new(remote)),
             fs.clone(),
             clock.clone(),
             tier_options,
             options.keep_free_bytes + options.segment_max_bytes,
         ));
-        let mut store = Self::open(Arc::new(TieredFs::new(fs, tier.clone())), clock, entropy, options)?;
-        let Published { index, sequence, .. } = store.shared.published();
-        tier.mark.set_store(store.shared.store);
-        tier.learn(&index, sequence);
+        let mut store = Self::open(Tier::over(&tier, fs), clock, entropy, options)?;
         store.tier = Some(tier);
+        store.let_tier_learn();
         Ok(store)
+    }
+
+    /// Tells the tier of the store that is open: no byte of a remote is read before.
+    pub(in crate::store) fn let_tier_learn(&self) {
+        let Some(tier) = &self.tier else { return };
+        let Published { index, sequence, .. } = self.shared.published();
+        tier.mark.set_store(self.shared.store);
+        tier.learn(&index, sequence);
     }
 
     /// The store of a directory that another thread extends, for reads alone, and the place after its last group. Cold bytes come from
@@ -491,20 +549,19 @@ impl Store {
         fs: Arc<dyn Fs>,
         clock: Arc<dyn Clock>,
         options: StoreOptions,
-        remote: Arc<dyn Remote>,
+        remote: Arc<dyn RemoteView>,
     ) -> Result<(Self, LogFollower), crate::store::OpenError> {
+        let right = (remote, RemoteRight::none());
         let tier =
-            Tier::new(remote, fs.clone(), clock.clone(), TierOptions::default(), options.keep_free_bytes);
+            Tier::new(right, fs.clone(), clock.clone(), TierOptions::default(), options.keep_free_bytes);
         let tier = Arc::new(Tier { leaves_files_alone: true, ..tier });
         // Below it segments are opened for reading, so that the tier keeps nothing.
-        let tiered: Arc<dyn Fs> = Arc::new(TieredFs::new(fs, tier.clone()));
-        let (shared, log) = recovery::read(Arc::new(ReadOnlyFs::new(tiered)), clock, options)?;
+        let tiered = ReadOnlyFs::new(Tier::over(&tier, fs));
+        let (shared, log) = recovery::read(Arc::new(tiered), clock, options)?;
         let committer = Committer::start(shared.clone(), None)?;
         let mut store = Self::new(shared, committer, None);
-        let Published { index, sequence, .. } = store.shared.published();
-        tier.mark.set_store(store.shared.store);
-        tier.learn(&index, sequence);
         store.tier = Some(tier);
+        store.let_tier_learn();
         Ok((store, log))
     }
 
@@ -517,14 +574,20 @@ impl Store {
         let Some(tier) = &self.tier else { return Ok(TierProgress::default()) };
         self.shared.check_writable()?;
         let mut done = TierProgress::default();
-        let deleted = self.delete_dropped(tier, &mut done);
-        let sent = self.send_next(tier, entropy, &mut done);
+        let begun = self.keep_epoch(tier, entropy);
+        let worked = match tier.right.epoch() {
+            None => Ok(()),
+            Some(_) => {
+                let deleted = self.delete_dropped(tier, &mut done);
+                deleted.and(self.send_next(tier, entropy, &mut done))
+            }
+        };
         // Room is made also where the remote does not answer.
         let left = self.list_aged(tier)?;
         let cached = tier.cached_bytes();
         tier.make_room(0);
         done.given_back_bytes = left + cached.saturating_sub(tier.cached_bytes());
-        deleted.and(sent)?;
+        begun.and(worked)?;
         Ok(done)
     }
 
@@ -539,6 +602,8 @@ impl Store {
             fetched_bytes: tier.fetched_bytes.load(Ordering::Relaxed),
             fetches: tier.fetches.load(Ordering::Relaxed),
             sent_bytes: tier.sent_bytes.load(Ordering::Relaxed),
+            epoch: tier.right.epoch().unwrap_or(0),
+            refusal: tier.right.refusal(),
             ..TierFigures::default()
         };
         for (_, copy) in index.remote_copies(None) {
@@ -574,7 +639,10 @@ impl Store {
     /// Lists the segments that have been remote for long enough, and counts the bytes of all others. Returns the bytes that left.
     fn list_aged(&self, tier: &Tier) -> Result<u64, StoreError> {
         let failed = |error: std::io::Error| self.shared.failed(error.into());
-        let (aged, mut pinned) = self.aged_segments(tier);
+        let (mut aged, mut pinned) = self.aged_segments(tier);
+        if tier.right.epoch().is_none() {
+            aged.clear();
+        }
         let about: Vec<u64> = aged.iter().map(|residence| residence.segment).collect();
         let mut left = 0;
         match self.place_pieces(tier, &about).map_err(failed)? {

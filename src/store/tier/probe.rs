@@ -93,7 +93,10 @@ impl Tier {
     /// for a moment. A race that was decided badly counts at once.
     fn probe_now(&self) -> Option<ProbeReport> {
         self.mark.pass(self.remote.as_ref(), PATIENCE).ok()?;
-        let once = || probe(self.remote.as_ref(), PROBE_SIZE, |_, _, _| ()).ok();
+        // Who may not change the remote puts nothing there to try it.
+        self.right.epoch()?;
+        let remote = self.right.claimant()?;
+        let once = || probe(remote, PROBE_SIZE, |_, _, _| ()).ok();
         let first = once()?;
         let is_doubtful = first.first_problem().is_some() && !first.is_proven_unfit;
         if is_doubtful { once() } else { Some(first) }

@@ -1,5 +1,6 @@
 //! Which bytes of a segment are here.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
@@ -32,6 +33,8 @@ pub(super) struct Residence {
     pub(super) pinned_bytes: AtomicU64,
     /// Bytes that come to readers.
     coming: Mutex<Vec<Weak<ComingBytes>>>,
+    /// Pieces whose bytes here were found bad where nothing may be written: those of the copy are read.
+    distrusted: RwLock<BTreeSet<u32>>,
     /// The end of the last fetch, and its length ahead of what was asked for.
     sequence: Mutex<(u64, u64)>,
     /// The last comparison of the copy; locked while it is made.
@@ -87,9 +90,21 @@ impl Residence {
             is_listed: AtomicBool::new(false),
             pinned_bytes: AtomicU64::new(0),
             coming: Mutex::default(),
+            distrusted: RwLock::default(),
             sequence: Mutex::default(),
             compared: Mutex::default(),
         }
+    }
+
+    /// Reads the bytes of these pieces from the copy from now on.
+    pub(super) fn distrust(&self, range: &Range<u64>) {
+        self.distrusted.write().expect(NOT_POISONED).extend(numbers(range));
+    }
+
+    /// Whether some of the bytes are read from the copy, whatever is here.
+    pub(super) fn distrusts(&self, range: &Range<u64>) -> bool {
+        let distrusted = self.distrusted.read().expect(NOT_POISONED);
+        !distrusted.is_empty() && numbers(range).any(|number| distrusted.contains(&number))
     }
 
     /// The remote copy, if it is complete.

@@ -16,8 +16,6 @@ use crate::store::remote_request::{FileBody, PATIENCE, patience};
 use crate::store::scrub::SealedExtents;
 use crate::store::{Store, StoreError};
 
-/// The reign of a store that does not ship its log, and the first one of others.
-const ONLY_EPOCH: u64 = 1;
 /// Copies that one call deletes.
 const DELETED_PER_CALL: usize = 64;
 /// Places of a copy that are read back where the remote does not tell its MD5.
@@ -56,7 +54,8 @@ impl Store {
         if !self.is_good(&mut checks, &segment, &waiting)? {
             return Ok(());
         }
-        let copy = self.intend(&index, id, segment.file.as_ref(), entropy)?;
+        self.look_before_put(tier)?;
+        let copy = self.intend(tier, &index, id, segment.file.as_ref(), entropy)?;
         send(tier, id, &copy, segment.file.as_ref(), false).map_err(|error| self.remote_failed(id, error))?;
         let tables = checks.extents.tables(&segment);
         tier.keep_tables(id, tables.iter().map(|(offset, bytes)| (*offset, bytes.as_slice())));
@@ -97,6 +96,7 @@ impl Store {
     /// The copy that a segment leaves for: one intended before, or a new one.
     fn intend(
         &self,
+        tier: &Tier,
         index: &Index,
         id: u64,
         file: &dyn File,
@@ -108,7 +108,7 @@ impl Store {
         let length = file.len().map_err(|error| self.shared.failed(error.into()))?;
         let nonce = entropy.next_u64() as u32;
         let (phase, since) = (CopyPhase::Leaving, self.shared.clock.now());
-        let epoch = self.shared.shipping().map_or(ONLY_EPOCH, |ship| ship.epoch().max(ONLY_EPOCH));
+        let epoch = tier.right.epoch().unwrap_or(1);
         let copy = RemoteCopy { phase, epoch, nonce, length, since };
         // A reclaimer at work may be about to punch holes; the next one sees the intent.
         let _idle = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,13 +132,16 @@ impl Store {
             .map(|(id, copy)| (id, *copy))
             .collect();
         done.more |= gone.len() == DELETED_PER_CALL;
+        if gone.iter().any(|(_, copy)| copy.phase == CopyPhase::Dropped) {
+            check_mark(tier)?;
+            self.look_for_next_epoch(tier)?;
+        }
         for (id, copy) in gone {
             if copy.phase != CopyPhase::Dropped {
                 self.set_remote_copy(id, Some(self.in_phase(copy, CopyPhase::Dropped)))?;
                 continue;
             }
-            check_mark(tier)?;
-            let deleted = tier.remote.delete(&copy.name(id), PATIENCE);
+            let deleted = tier.right.writer()?.delete(&copy.name(id), PATIENCE);
             deleted.map_err(|error| self.remote_failed(id, error))?;
             self.set_remote_copy(id, None)?;
             done.deleted += 1;
@@ -193,7 +196,8 @@ pub(super) fn send(
     let nonce = copy.put_nonce();
     let body = FileBody { file, range: 0..copy.length };
     let object = NewObject { name: &name, body: &body, nonce: &nonce, create_only: is_missing };
-    let compared = tier.remote.put_and_compare(&object, patience(copy.length))?;
+    let writer = tier.right.writer().map_err(|why| RemoteError::Refused(why.to_string()))?;
+    let compared = writer.put_and_compare(&object, patience(copy.length))?;
     tier.count_sent(copy.length);
     match compared {
         Comparison::Equal => {}

@@ -16,6 +16,7 @@ const TIER: TierOptions = TierOptions {
     keep_local: Duration::ZERO,
     keep_dropped: Duration::from_secs(1),
     scrub_percent: 0,
+    abandons_log: false,
 };
 
 /// A version as it was once: its bucket's id, its key, its record.
