@@ -16,9 +16,9 @@ use crate::client::{CertificateTrust, ServerSettings};
 use crate::fs::sim::SimFs;
 use crate::store::{
     Attributes, Cause, CauseScope, Commit, DeleteCondition, Deletion, ETag, ListQuery, ObjectControls,
-    Selector, StorageClass, Store, StoreError, StoreOptions, Versioning,
+    Selector, StorageClass, Store, StoreError, StoreOptions, VersionId, VersionSummary, Versioning,
 };
-use crate::transfer::{Header, PeerError, PeerVersion, StoredAttributes, Tags, UploadShape};
+use crate::transfer::{Header, PeerError, PeerStore, PeerVersion, StoredAttributes, Tags, UploadShape};
 
 const BUCKET: &str = "b";
 
@@ -28,6 +28,8 @@ struct StoreTarget<'s> {
     /// Whether the mirror may state where changes come from.
     keeps_origins: bool,
     origins: Vec<String>,
+    /// The stores that it has mirrors to.
+    mirrors_to: Vec<String>,
     writes: &'s Cell<u64>,
 }
 
@@ -50,9 +52,13 @@ fn write(store: &Store, bucket: &str, key: &str, (bytes, commit): (&[u8], Commit
     writer.commit(commit).unwrap();
 }
 
-fn remove(store: &Store, bucket: &str, key: &str) {
-    let deletion =
-        Deletion { key: key.into(), which: Selector::Current, condition: DeleteCondition::default() };
+/// The version with an id of [`MirrorTarget::versions`].
+fn selector(id: Option<&str>) -> Selector {
+    id.map_or(Selector::Current, |id| Selector::Id(VersionId(id.parse().unwrap())))
+}
+
+fn remove(store: &Store, bucket: &str, key: &str, which: Selector) {
+    let deletion = Deletion { key: key.into(), which, condition: DeleteCondition::default() };
     store.delete(bucket, vec![deletion]).unwrap();
 }
 
@@ -70,8 +76,8 @@ impl MirrorTarget for StoreTarget<'_> {
         Ok(found.versioning == Versioning::Enabled)
     }
 
-    fn store(&mut self, _: &str) -> Result<Option<String>, PeerError> {
-        Ok(Some(self.store.public_id()))
+    fn store(&mut self, _: &str) -> Result<Option<PeerStore>, PeerError> {
+        Ok(Some(PeerStore { id: self.store.public_id(), mirrors_to: self.mirrors_to.clone() }))
     }
 
     fn state_origin(&mut self, stores: &[String]) {
@@ -93,19 +99,31 @@ impl MirrorTarget for StoreTarget<'_> {
         Ok(())
     }
 
-    fn versions(&mut self, _: &MirrorPlace) -> Result<Vec<PeerVersion>, PeerError> {
-        unreachable!("the buckets keep no versions")
+    fn versions(&mut self, place: &MirrorPlace) -> Result<Vec<PeerVersion>, PeerError> {
+        let id = self.store.bucket(&place.bucket).unwrap().id;
+        let versions = self.store.followed_key(id, place.key.as_bytes()).unwrap().versions;
+        let listed = |version: VersionSummary| PeerVersion {
+            id: Some(version.id.0.to_string()),
+            delete_marker: version.delete_marker,
+            length: version.size,
+            etag: version.etag.to_string().trim_matches('"').to_owned(),
+            modified: None,
+        };
+        Ok(versions.into_iter().map(listed).collect())
     }
 
     fn attributes(
         &mut self,
         place: &MirrorPlace,
-        _: Option<&str>,
+        id: Option<&str>,
     ) -> Result<Option<StoredAttributes>, PeerError> {
-        let found = match self.store.find(&place.bucket, &place.key, Selector::Current) {
-            Err(StoreError::NoSuchKey) => return Ok(None),
+        let found = match self.store.find(&place.bucket, &place.key, selector(id)) {
+            Err(StoreError::NoSuchKey | StoreError::NoSuchVersion) => return Ok(None),
             found => found.unwrap().version,
         };
+        if found.delete_marker {
+            return Ok(None);
+        }
         Ok(Some(StoredAttributes {
             length: found.size,
             etag: found.etag.to_string().trim_matches('"').to_owned(),
@@ -116,8 +134,8 @@ impl MirrorTarget for StoreTarget<'_> {
         }))
     }
 
-    fn tags(&mut self, place: &MirrorPlace, _: Option<&str>) -> Result<Option<Tags>, PeerError> {
-        let found = self.store.find(&place.bucket, &place.key, Selector::Current);
+    fn tags(&mut self, place: &MirrorPlace, id: Option<&str>) -> Result<Option<Tags>, PeerError> {
+        let found = self.store.find(&place.bucket, &place.key, selector(id));
         Ok(found.ok().map(|found| tags_of(&found.version)))
     }
 
@@ -148,16 +166,16 @@ impl MirrorTarget for StoreTarget<'_> {
         Ok(())
     }
 
-    fn set_tags(&mut self, place: &MirrorPlace, _: Option<&str>, tags: &Tags) -> Result<(), PeerError> {
+    fn set_tags(&mut self, place: &MirrorPlace, id: Option<&str>, tags: &Tags) -> Result<(), PeerError> {
         let _scope = self.cause();
-        let found = self.store.find(&place.bucket, &place.key, Selector::Current).unwrap();
+        let found = self.store.find(&place.bucket, &place.key, selector(id)).unwrap();
         self.store.set_tags(&place.bucket, &place.key, found.version, tags.clone()).unwrap();
         Ok(())
     }
 
-    fn delete(&mut self, place: &MirrorPlace, _: Option<&str>) -> Result<(), PeerError> {
+    fn delete(&mut self, place: &MirrorPlace, id: Option<&str>) -> Result<(), PeerError> {
         let _scope = self.cause();
-        remove(self.store, &place.bucket, &place.key);
+        remove(self.store, &place.bucket, &place.key, selector(id));
         Ok(())
     }
 
@@ -221,10 +239,17 @@ struct Circle {
 
 impl Circle {
     fn new(count: u64, keeps_origins: bool) -> Self {
+        Self::with_versioning(count, keeps_origins, Versioning::Unset)
+    }
+
+    fn with_versioning(count: u64, keeps_origins: bool, versioning: Versioning) -> Self {
         let stores: Vec<_> = (1..=count).map(open).collect();
         let mut mirrors = Vec::new();
         for store in &stores {
             store.create_bucket(BUCKET, "admin").unwrap();
+            if versioning == Versioning::Enabled {
+                store.set_versioning(BUCKET, versioning).unwrap();
+            }
             let mirror = mirror(&[BUCKET], "{bucket}");
             let feed = mirror.feed(store);
             mirrors.push((mirror, feed));
@@ -239,7 +264,8 @@ impl Circle {
         let store = &self.stores[at];
         let there = &self.stores[(at + 1) % self.stores.len()];
         let (keeps_origins, writes) = (self.keeps_origins, &self.writes);
-        let mut target = StoreTarget { store: there, keeps_origins, origins: Vec::new(), writes };
+        let mirrors_to = self.stores.iter().map(Store::public_id).collect();
+        let mut target = StoreTarget { store: there, keeps_origins, origins: Vec::new(), mirrors_to, writes };
         let (mirror, feed) = &mut self.mirrors[at];
         let has_fed = feed.step(mirror, store, &mut target).unwrap();
         let has_worked = mirror.work(store, &mut target, Duration::ZERO);
@@ -268,7 +294,15 @@ impl Circle {
     }
 
     fn delete(&self, at: usize, key: &str) {
-        remove(&self.stores[at], BUCKET, key);
+        remove(&self.stores[at], BUCKET, key, Selector::Current);
+    }
+
+    /// The versions of a key at a store, oldest first: their entity tags, and nothing for delete markers.
+    fn versions(&self, at: usize, key: &str) -> Vec<String> {
+        let id = self.stores[at].bucket(BUCKET).unwrap().id;
+        let versions = self.stores[at].followed_key(id, key.as_bytes()).unwrap().versions;
+        let told = |it: &VersionSummary| if it.delete_marker { String::new() } else { it.etag.to_string() };
+        versions.iter().map(told).collect()
     }
 
     fn check(&self) {
@@ -389,11 +423,63 @@ fn a_mirror_to_its_own_store_copies_nothing() {
     let mirror = mirror(&[], "copy-{bucket}");
     let mut feed = mirror.feed(&store);
     let writes = Cell::new(0);
-    let mut target = StoreTarget { store: &store, keeps_origins: true, origins: Vec::new(), writes: &writes };
+    let (origins, mirrors_to, writes) = (Vec::new(), Vec::new(), &writes);
+    let mut target = StoreTarget { store: &store, keeps_origins: true, origins, mirrors_to, writes };
     for _ in 0..20 {
         let refused = feed.step(&mirror, &store, &mut target);
         assert!(format!("{refused:?}").contains("this store itself"), "{refused:?}");
         mirror.work(&store, &mut target, Duration::ZERO);
     }
     assert_eq!((writes.get(), store.buckets().len()), (0, 1));
+}
+
+#[test]
+fn a_walk_in_a_circle_removes_nothing_that_is_new_at_the_target() {
+    for count in [2, 3] {
+        let mut circle = Circle::new(count, true);
+        circle.put(0, "old", b"one");
+        circle.put(count as usize - 1, "own", b"one");
+        circle.rest();
+        // The last store walks while the first one has an object that has not gone around yet.
+        circle.put(0, "new", b"two");
+        circle.mirrors[count as usize - 1].0.resync();
+        for _ in 0..100 {
+            circle.step(count as usize - 1);
+        }
+        circle.rest();
+        circle.check();
+        assert_eq!(content(&circle.stores[0], BUCKET).len(), 3);
+    }
+}
+
+#[test]
+fn versions_go_once_around_and_are_the_same_everywhere() {
+    for count in [2, 3] {
+        let mut circle = Circle::with_versioning(count, true, Versioning::Enabled);
+        for nth in 0..12_u64 {
+            let at = (nth % count) as usize;
+            match nth % 4 {
+                3 => circle.delete(at, "k"),
+                _ => {
+                    circle.put(at, "k", &nth.to_le_bytes());
+                    circle.put(at, "k", &[nth as u8; 3]);
+                }
+            }
+            circle.rest();
+        }
+        let versions = circle.versions(0, "k");
+        assert_eq!(versions.len(), 21);
+        for at in 1..count as usize {
+            assert_eq!(circle.versions(at, "k"), versions);
+        }
+        // A version that is deleted for good is so everywhere.
+        let id = circle.stores[1].bucket(BUCKET).unwrap().id;
+        let third = circle.stores[1].followed_key(id, b"k").unwrap().versions[2].id;
+        remove(&circle.stores[1], BUCKET, "k", Selector::Id(third));
+        circle.rest();
+        for at in 0..count as usize {
+            assert_eq!(circle.versions(at, "k").len(), 20);
+        }
+        assert_eq!(circle.versions(0, "k"), circle.versions(1, "k"));
+    }
 }

@@ -101,7 +101,9 @@ impl DueWork {
         self.versions |= other.versions;
         self.compare |= other.compare;
         self.refill |= other.refill;
-        self.latest = other.latest.or(self.latest.take());
+        // A walk looks at the key as it is: what was read of the log before tells nothing of that.
+        let before = self.latest.take().filter(|_| !other.compare);
+        self.latest = other.latest.or(before);
         for id in other.retagged {
             if !self.retagged.contains(&id) {
                 self.retagged.push(id);
@@ -254,10 +256,12 @@ impl DueKeys {
 impl DueState {
     fn give_back(&mut self, due: &DueKey, work: DueWork, mut batches: Vec<u64>) -> &mut KeyState {
         let known = self.keys.get_mut(due).expect("a taken key is known");
-        // What was read meanwhile is later.
-        let latest = known.work.latest.take();
+        // What was read or walked over meanwhile is later.
+        let is_walked = known.work.compare;
+        let later = known.work.latest.take();
         known.work.merge(work);
-        known.work.latest = latest.or(known.work.latest.take());
+        let earlier = known.work.latest.take().filter(|_| !is_walked);
+        known.work.latest = later.or(earlier);
         batches.append(&mut known.batches);
         known.batches = batches;
         known

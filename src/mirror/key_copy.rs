@@ -186,14 +186,39 @@ impl<'c> KeyCopy<'c> {
                 false => self.append(&self.find(version)?)?,
             }
         }
+        let remove = self.removable(plan.remove, (versions, &there), work)?;
         // The version without an id would be the new one at a target that keeps none any more.
-        if !plan.remove.is_empty() && !self.target.keeps_versions(&self.place.bucket, true)? {
+        if !remove.is_empty() && !self.target.keeps_versions(&self.place.bucket, true)? {
             return Err(PeerError::Passing("the bucket there keeps no versions any more".to_owned()));
         }
-        for at in plan.remove {
+        for at in remove {
             self.remove(there[at].id.as_deref())?;
         }
         Ok(())
+    }
+
+    /// The versions of the target that may be removed. In a circle, one that this store does not have may be new there: it is removed
+    /// only after a deletion here. One that this store has was sent twice.
+    fn removable(
+        &self,
+        remove: Vec<usize>,
+        (versions, there): (&[VersionSummary], &[PeerVersion]),
+        work: &DueWork,
+    ) -> Result<Vec<usize>, PeerError> {
+        let follows_deletion = work.latest.as_ref().is_some_and(|latest| latest.version.is_none());
+        if follows_deletion || !self.members.is_in_cycle() {
+            return Ok(remove);
+        }
+        let mut removable = Vec::new();
+        for at in remove {
+            for version in versions {
+                if self.is_alike(version, &there[at])? {
+                    removable.push(at);
+                    break;
+                }
+            }
+        }
+        Ok(removable)
     }
 
     /// Compares the attributes of the last version that both have, of those that others are like, and of all where that was asked for:

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::store::{FollowerNote, MirrorNote, MirrorUpload, MirroredPlace, Store, StoreError, TargetOrigin};
-use crate::transfer::PeerError;
+use crate::transfer::{PeerError, PeerStore};
 
 /// A bucket whose counterpart at the target has objects that the mirror did not send.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,8 @@ struct MemberState {
     complete_after: Option<u64>,
     /// The id of the store behind the target, if that is a Siltstone, and whether its changes come back here by mirrors.
     target_store: Option<String>,
+    /// The stores that the target has mirrors to, directly or through others.
+    reached: Vec<String>,
     is_in_cycle: bool,
     /// The buckets that are gone, and that changes from before the notes concern.
     trusted: BTreeSet<u64>,
@@ -127,14 +129,23 @@ impl Members {
         }
     }
 
-    /// Learns which store is behind the target.
-    pub(super) fn learn_store(&self, store: Option<String>) {
-        self.lock().target_store = store;
+    /// Learns which store is behind the target, and whether that has a mirror to this one.
+    pub(super) fn learn_store(&self, there: Option<&PeerStore>, own: &str) {
+        let mut state = self.lock();
+        state.target_store = there.map(|there| there.id.clone());
+        state.reached = there.map_or(Vec::new(), |there| there.mirrors_to.clone());
+        state.is_in_cycle |= there.is_some_and(|there| there.mirrors_to.iter().any(|id| id == own));
     }
 
     /// The store behind the target, if that is a Siltstone.
     pub(super) fn target_store(&self) -> Option<String> {
         self.lock().target_store.clone()
+    }
+
+    /// The stores that changes reach by this mirror, as far as they are known.
+    pub(super) fn reached(&self) -> Vec<String> {
+        let state = self.lock();
+        state.target_store.iter().chain(&state.reached).cloned().collect()
     }
 
     /// Whether a change came from the target, directly or through other stores.

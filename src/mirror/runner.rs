@@ -219,6 +219,11 @@ impl Mirror {
         MirrorFigures { due_keys, failing_keys, refused_keys, refused, occupied, ..self.counted().clone() }
     }
 
+    /// The public ids of the stores that changes reach by this mirror, as far as it knows them.
+    pub fn reached_stores(&self) -> Vec<String> {
+        self.members.reached()
+    }
+
     /// The server of the target.
     pub fn peer(&self) -> &Peer {
         &self.peer
@@ -537,7 +542,7 @@ impl MirrorFeed {
             return false;
         }
         match read.is_end_of_walk {
-            true => self.search = Some(read.end),
+            true => (self.search, self.refills) = (Some(read.end), false),
             false => mirror.keys.add(read.due, Some(read.end)),
         }
         true
@@ -555,6 +560,10 @@ impl MirrorFeed {
             return Ok(());
         }
         self.next_look = Instant::now() + LOOK_AGAIN;
+        if let Some(place) = joined_places(mirror, store).first() {
+            let there = target.store(&place.bucket)?;
+            mirror.members.learn_store(there.as_ref(), &store.public_id());
+        }
         let mut richer = Vec::new();
         for id in mirror.members.partial() {
             let Some(bucket) = store.followed_bucket(id) else { continue };
@@ -697,7 +706,9 @@ impl MirrorFeed {
             return Ok(false);
         }
         let mut extra = Vec::new();
-        for place in joined_places(mirror, store) {
+        // In a circle, what only the target has may be new there, and on its way to this store.
+        let places = if mirror.members.is_in_cycle() { Vec::new() } else { joined_places(mirror, store) };
+        for place in places {
             let id = place.id;
             let Some(source) = store.followed_bucket(id) else { continue };
             let (name, all_versions) = (source.name.clone(), source.versioning != Versioning::Unset);

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use super::settings::MirrorPlace;
 use crate::base::Timestamp;
 use crate::transfer::{
-    Header, ObjectUpload, Origin, Peer, PeerError, PeerLink, PeerVersion, PeerVersioning, StoredAttributes,
-    Tags, UploadShape, abort_uploads, attributes_of, enable_versions, has_bucket, make_bucket, put_tags,
-    store_of, tags_of, versions_of, versions_state, visit_keys, with_tags,
+    Header, ObjectUpload, Origin, Peer, PeerError, PeerLink, PeerStore, PeerVersion, PeerVersioning,
+    StoredAttributes, Tags, UploadShape, abort_uploads, attributes_of, enable_versions, has_bucket,
+    make_bucket, put_tags, store_of, tags_of, versions_of, versions_state, visit_keys, with_tags,
 };
 
 /// The time for which the versioning of a bucket is remembered.
@@ -22,11 +22,11 @@ pub trait MirrorTarget {
     /// As of [`PeerLink::send`].
     fn keeps_versions(&mut self, bucket: &str, is_asked: bool) -> Result<bool, PeerError>;
 
-    /// The id of the store behind the target, if that is a Siltstone. `bucket` may be missing there.
+    /// The store behind the target, if that is a Siltstone. `bucket` may be missing there.
     ///
     /// # Errors
     /// As of [`PeerLink::send`].
-    fn store(&mut self, bucket: &str) -> Result<Option<String>, PeerError>;
+    fn store(&mut self, bucket: &str) -> Result<Option<PeerStore>, PeerError>;
 
     /// Names the stores that further changes come from.
     fn state_origin(&mut self, stores: &[String]);
@@ -156,7 +156,7 @@ impl MirrorTarget for HttpTarget<'_> {
         Ok(keeps)
     }
 
-    fn store(&mut self, bucket: &str) -> Result<Option<String>, PeerError> {
+    fn store(&mut self, bucket: &str) -> Result<Option<PeerStore>, PeerError> {
         self.link.enter(bucket);
         store_of(&mut self.link)
     }

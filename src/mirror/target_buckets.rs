@@ -164,11 +164,12 @@ fn look(
         places: places.clone(),
     };
     let there = target.store(&source.name)?;
-    if there.as_deref() == Some(&*store.public_id()) {
+    let own = store.public_id();
+    if there.as_ref().is_some_and(|there| there.id == own) {
         let why = "the target is this store itself: nothing is mirrored";
         return Err(PeerError::Passing(why.to_owned()));
     }
-    members.learn_store(there);
+    members.learn_store(there.as_ref(), &own);
     if members.have_joined(&places) {
         // Keys that were copied before are sent again if the target has lost the bucket.
         wanted.is_new = false;

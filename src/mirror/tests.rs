@@ -17,7 +17,7 @@ use crate::store::{
     Attributes, Beginning, Commit, DeleteCondition, Deletion, ETag, MirrorUpload, ObjectControls, Selector,
     StorageClass, Store, StoreOptions, Versioning,
 };
-use crate::transfer::{Header, PeerError, PeerVersion, StoredAttributes, Tags, UploadShape};
+use crate::transfer::{Header, PeerError, PeerStore, PeerVersion, StoredAttributes, Tags, UploadShape};
 
 /// Crashes of the random test.
 const CRASHES: &str = "SILTSTONE_MIRROR_CRASHES";
@@ -50,8 +50,6 @@ struct SimState {
     /// Whether a marker that follows another is not kept, as by Ceph.
     keeps_one_marker: bool,
     puts: u64,
-    /// The id of the store behind it.
-    store: Option<String>,
     /// The keys with an upload in parts that was begun.
     uploads: BTreeSet<MirrorPlace>,
     /// The requests to let a bucket keep versions whose answers are lost before their effect.
@@ -115,8 +113,8 @@ impl MirrorTarget for SimTarget {
         })?
     }
 
-    fn store(&mut self, _: &str) -> Result<Option<String>, PeerError> {
-        self.call(|state| state.store.clone())
+    fn store(&mut self, _: &str) -> Result<Option<PeerStore>, PeerError> {
+        self.call(|_| None)
     }
 
     fn state_origin(&mut self, _: &[String]) {}

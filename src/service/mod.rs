@@ -331,7 +331,7 @@ impl Service {
                     .inspect_err(|error| self.log_failed_signature(error, &request, entry))?;
                 entry.user = Some(identity.name().to_owned());
                 if operation == Operation::GetBucketVersioning && !identity.is_anonymous() {
-                    entry.store = Some(self.context.store.public_id());
+                    entry.store = Some(self.store_mark());
                 }
                 hoisted::restore_headers(&mut request.headers, &query, dialect)?;
                 let (id, received) = (entry.id.clone(), entry.begun);
@@ -353,6 +353,19 @@ impl Service {
         };
         self.decide_confinement(entry, &identity, &call);
         self.perform(&identity, &mut call, entry)
+    }
+
+    /// The public id of the store, and those of the stores that its mirrors reach: a mirror from one of them to here knows by them
+    /// that changes go in a circle.
+    fn store_mark(&self) -> String {
+        let own = self.context.store.public_id();
+        let reached = self.mirrors.iter().flat_map(|mirror| mirror.reached_stores());
+        let mut others: Vec<_> = reached.filter(|id| *id != own).collect();
+        others.sort();
+        others.dedup();
+        others.truncate(STORES_MAX);
+        others.insert(0, own);
+        others.join(",")
     }
 
     /// Has the attempt of a request audited, if there is an audit log.
@@ -448,6 +461,8 @@ impl Service {
 
 /// Names the store in the answer to GetBucketVersioning, by which a mirror knows where it is.
 const STORE_MARK: &str = "p-siltstone-store";
+/// The most stores that it names beside.
+const STORES_MAX: usize = 64;
 
 /// The outcome with another header.
 fn marked(

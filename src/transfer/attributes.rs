@@ -206,19 +206,34 @@ pub fn versions_state(link: &mut PeerLink<'_>) -> Result<PeerVersioning, PeerErr
     }
 }
 
-/// The id of the store behind the server, if that is a Siltstone.
+/// A store behind a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerStore {
+    /// Its public id.
+    pub id: String,
+    /// The public ids of the stores that changes reach by its mirrors, as far as it knows them.
+    pub mirrors_to: Vec<String>,
+}
+
+/// The store behind the server, if that is a Siltstone.
 ///
 /// # Errors
 /// No answer came, or one of a server that is not able to answer.
-pub fn store_of(link: &mut PeerLink<'_>) -> Result<Option<String>, PeerError> {
+pub fn store_of(link: &mut PeerLink<'_>) -> Result<Option<PeerStore>, PeerError> {
     attempts(|| {
         let call = PeerCall { method: "GET", query: &[("versioning", "")], ..PeerCall::default() };
         let answer = link.exchange(call, &mut io::empty(), &mut io::sink())?;
         match answer.status {
             429 | 500.. => Err(PeerError::Passing(answer.refusal())),
-            _ => Ok(answer.header(STORE_MARK)),
+            _ => Ok(answer.header(STORE_MARK).and_then(|told| store_in(&told))),
         }
     })
+}
+
+/// The id of a store, and those of the stores that it has mirrors to, after commas.
+fn store_in(told: &str) -> Option<PeerStore> {
+    let mut ids = told.split(',').map(|id| id.trim().to_owned()).filter(|id| !id.is_empty());
+    Some(PeerStore { id: ids.next()?, mirrors_to: ids.collect() })
 }
 
 fn versioning_in(body: &[u8]) -> Result<PeerVersioning, PeerError> {

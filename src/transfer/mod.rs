@@ -9,8 +9,8 @@ mod peer;
 mod upload;
 
 pub use attributes::{
-    Loss, MTIME, PeerVersioning, StoredAttributes, Tags, attributes_of, has_time, put_tags, store_of,
-    tags_of, versions_state, with_tags, without_tags,
+    Loss, MTIME, PeerStore, PeerVersioning, StoredAttributes, Tags, attributes_of, has_time, put_tags,
+    store_of, tags_of, versions_state, with_tags, without_tags,
 };
 pub use bucket::{enable_versions, make_bucket};
 pub use listing::{PeerKey, PeerVersion, bucket_names, has_bucket, versions_of, visit_keys};
