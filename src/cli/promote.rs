@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use log::warn;
-use siltstone::format::LOCK;
+use siltstone::format::{FileKind, LOCK};
 use siltstone::fs::{Fs as _, OsFs};
 
 use super::CliError;
@@ -23,6 +23,9 @@ const PLAIN: &str = "promote\n";
 const OTHER_STOPPED: &str = "promote, the other host is stopped\n";
 /// The longest wait for the standby. It may be in the middle of a large parcel.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why a standby cannot take over that has never found a log.
+pub(crate) const WAITS_FOR_LOG: &str = "the standby waits for a first log: start the host that has the objects with --ship, and there is nothing to take over before";
 
 /// The arguments of `promote`.
 #[derive(Debug, Args)]
@@ -96,8 +99,18 @@ fn remove(path: &Path) {
 pub(crate) fn run(arguments: &PromoteArguments, options: &ServerOptions) -> Result<(), CliError> {
     let dir = &options.data_dir;
     let failed = |error: io::Error| CliError::refused(format!("{}: {error}", dir.display()));
-    if !siltstone::store::follows(&OsFs::new(dir)).map_err(failed)? || !is_in_use(dir).map_err(failed)? {
+    if !is_in_use(dir).map_err(failed)? {
         return Err(CliError::refused(format!("no standby runs in {}", dir.display())));
+    }
+    if !siltstone::store::follows(&OsFs::new(dir)).map_err(failed)? {
+        // A server has a log from its opening on, and a standby once it has begun to fill its directory.
+        let has_log = OsFs::new(dir)
+            .list(FileKind::Log.dir())
+            .map_err(failed)?
+            .iter()
+            .any(|name| name.ends_with(".log"));
+        let why = if has_log { "a server runs, and no standby" } else { WAITS_FOR_LOG };
+        return Err(CliError::refused(format!("{}: {why}", dir.display())));
     }
     let (request, refusal) = (dir.join(REQUEST), dir.join(REFUSAL));
     remove(&refusal);

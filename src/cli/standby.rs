@@ -22,7 +22,7 @@ use super::listeners::{self, Front, RunningServer};
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use super::options::ServerOptions;
-use super::promote::{PromoteRequest, Promotion};
+use super::promote::{PromoteRequest, Promotion, WAITS_FOR_LOG};
 use super::serve;
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
@@ -107,6 +107,7 @@ pub(crate) fn follow(
         last_whole: Instant::now(),
         problem: None,
         refusal: None,
+        waits_for_log: false,
     };
     let end = following.run();
     drop(following);
@@ -168,6 +169,8 @@ struct Following {
     problem: Option<String>,
     /// What stood against the last takeover.
     refusal: Option<String>,
+    /// Whether no host has sent a log yet, so that there is nothing to take over.
+    waits_for_log: bool,
 }
 
 impl Following {
@@ -214,6 +217,7 @@ impl Following {
         let now = Instant::now();
         match stepped {
             Ok(StandbyStep { more, sign }) => {
+                self.waits_for_log = false;
                 if self.problem.take().is_some() {
                     info!("the log on the remote is followed again");
                 }
@@ -232,6 +236,7 @@ impl Following {
             Err(error) => {
                 // Silence counts only while the remote answers.
                 self.last_sign = now;
+                self.waits_for_log = error.is_no_log();
                 let why = error.to_string();
                 if self.problem.is_none() {
                     warn!(
@@ -259,6 +264,7 @@ impl Following {
     /// Why this host has to take over now.
     fn takeover_due(&mut self) -> Option<TakeoverReason> {
         match self.promotion.take() {
+            Some(_) if self.waits_for_log => self.promotion.refuse(WAITS_FOR_LOG),
             Some(PromoteRequest { stopped_the_other: true }) => return Some(TakeoverReason::Operator),
             Some(PromoteRequest { stopped_the_other: false }) => match self.standby.decides_races() {
                 Ok(true) => return Some(TakeoverReason::Operator),

@@ -138,7 +138,8 @@ def promote(standby):
         done = run(BINARY, standby, "promote")
         if done.returncode == 0:
             return
-        assert standby.is_running() and "no standby runs" in done.stderr, done.stderr + standby.log.read_text()
+        is_early = "no standby runs" in done.stderr or "waits for a first log" in done.stderr
+        assert standby.is_running() and is_early, done.stderr + standby.log.read_text()
         time.sleep(0.1)
     raise AssertionError("no standby runs")
 
@@ -257,6 +258,37 @@ def test_takeovers_with_another_server_as_the_remote(own_server, tmp_path, mode)
     named = {name: os.environ[f"SILTSTONE_STANDBY_{name.upper()}"] for name in ("endpoint", "bucket", "access_key", "secret_key")}
     prefix = os.environ.get("SILTSTONE_STANDBY_PREFIX", "box")
     take_over_often(own_server, tmp_path, section_of(**named, prefix=f"{prefix}-{mode}"), mode)
+
+
+def test_promote_on_a_standby_that_waits_for_a_first_log_says_so(own_server, tmp_path):
+    remote = own_server("--bucket", "cold").start()
+    config = tmp_path / "remote.toml"
+    config.write_text("[remote]\n" + "".join(f"{name} = '{value}'\n" for name, value in section_of(remote.url).items()))
+    writer = own_server("--bucket", "data").start()
+    writer.stop()
+    standby = own_server("standby", "--config", str(config), "--ship", "sync").start()
+
+    def refused():
+        """The answer of promote once the standby has looked at the remote."""
+        for _ in range(SOON * 10):
+            done = run(BINARY, standby, "promote")
+            if "no standby runs" not in done.stderr:
+                return done
+            assert standby.is_running(), standby.log.read_text()
+            time.sleep(0.1)
+        raise AssertionError(standby.log.read_text())
+
+    done = refused()
+    assert done.returncode == 1 and "waits for a first log" in done.stderr, done.stdout + done.stderr
+    marked = run(TOOLS, writer, "remote", "--config", str(config), "init", "--rounds", "3")
+    assert marked.returncode == 0, marked.stdout + marked.stderr
+    done = refused()
+    assert done.returncode == 1 and "waits for a first log" in done.stderr, done.stdout + done.stderr
+    writer.arguments += ["--config", str(config), "--ship", "sync"]
+    writer.start()
+    takes_writes(writer)
+    promote(standby)
+    takes_writes(standby)
 
 
 def reads_of(s3, anonymous):

@@ -8,7 +8,7 @@ use crate::base::Timestamp;
 use crate::base::limits::MIB;
 use crate::format::{
     Claim, Cut, Decoded, Floor, LogPosition, PARCEL_MAX_BYTES, Parcel, ParcelHead, ParcelId, ParcelPiece,
-    Root, SEALED_LINE_MAX_BYTES, StoreId,
+    RemoteMark, Root, SEALED_LINE_MAX_BYTES, StoreId,
 };
 use crate::remote::{ObjectPart, RemoteError, RemoteObject, RemoteView};
 use crate::store::remote_request::{PATIENCE, patience};
@@ -69,6 +69,18 @@ pub enum ShipError {
 }
 
 impl ShipError {
+    /// Whether the remote has no log, or is not yet that of a store.
+    pub fn is_no_log(&self) -> bool {
+        let is_unmarked = |name: &str, error: &RemoteError| {
+            name == RemoteMark::NAME && matches!(error, RemoteError::Missing)
+        };
+        match self {
+            Self::NoLog => true,
+            Self::Remote { name, error } => is_unmarked(name, error),
+            _ => false,
+        }
+    }
+
     /// The failure to read an object: where the remote has other bytes than it should, the object is damaged.
     pub(super) fn of_object(name: &str, error: RemoteError) -> Self {
         match error {
