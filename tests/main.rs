@@ -10,7 +10,7 @@
 //! | `format` | data-format.md, stores of earlier versions, hostile bytes on disk |
 //! | `cli`, `tools` | the two programs as an operator runs them |
 //! | `guide`, `readme` | the documentation for users: values, examples, commands |
-//! | `floors`, `names` | the shape and the words of the sources |
+//! | `clocks`, `floors`, `names` | the shape and the words of the sources |
 //! | `remote_model` | the protocols of shipping, takeover and deleting on a remote, in all interleavings |
 //! | `lifecycle`, `lifetimes` | sweeps of lifecycle rules; rules, locks, quotas and versions against a model |
 //! | `index_memory`, `siege` | memory and patience under load |
@@ -19,6 +19,7 @@
 
 mod auth;
 mod cli;
+mod clocks;
 mod console;
 mod floors;
 mod format;

@@ -9,9 +9,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
-
-use crate::base::Timestamp;
+use std::time::{Duration, Instant};
 
 /// Failures a minute of one network.
 const FAILURES_MAX: u32 = 5;
@@ -41,7 +39,7 @@ enum Party {
 }
 
 struct FailureCount {
-    since: Timestamp,
+    since: Instant,
     failures: u32,
 }
 
@@ -53,14 +51,14 @@ pub(super) struct Attempts(Mutex<AttemptTable>);
 struct AttemptTable {
     counts: HashMap<Party, FailureCount>,
     /// The keys that signed in, and when they last did.
-    known_keys: HashMap<KeyUse, Timestamp>,
+    known_keys: HashMap<KeyUse, Instant>,
 }
 
 impl Attempts {
     /// Counts an attempt before it is made. Returns whether it may be made: a success takes it back.
-    pub(super) fn begin(&self, address: Option<IpAddr>, access_key: &str, now: Timestamp) -> bool {
+    pub(super) fn begin(&self, address: Option<IpAddr>, access_key: &str, now: Instant) -> bool {
         let mut table = self.lock();
-        table.counts.retain(|_, count| now.distance(count.since) < WINDOW);
+        table.counts.retain(|_, count| now.duration_since(count.since) < WINDOW);
         let (party, failures_max) = table.party(address, access_key);
         if !table.counts.contains_key(&party) && table.counts.len() >= COUNTS_MAX {
             remove_oldest(&mut table.counts, |count| count.since);
@@ -72,7 +70,7 @@ impl Attempts {
 
     /// Takes an attempt back that was successful, and remembers that the key signed in from there.
     /// The failures before it stay: the owner of another key could try without a limit otherwise.
-    pub(super) fn succeeded(&self, address: Option<IpAddr>, access_key: &str, now: Timestamp) {
+    pub(super) fn succeeded(&self, address: Option<IpAddr>, access_key: &str, now: Instant) {
         let mut table = self.lock();
         let (party, _) = table.party(address, access_key);
         if let Some(count) = table.counts.get_mut(&party) {
@@ -105,7 +103,7 @@ fn key_use(address: Option<IpAddr>, access_key: &str) -> KeyUse {
     KeyUse { network: address.map(network), access_key: access_key.chars().take(128).collect() }
 }
 
-fn remove_oldest<K: Clone + Eq + Hash, V>(map: &mut HashMap<K, V>, time: impl Fn(&V) -> Timestamp) {
+fn remove_oldest<K: Clone + Eq + Hash, V>(map: &mut HashMap<K, V>, time: impl Fn(&V) -> Instant) {
     let oldest = map.iter().min_by_key(|(_, value)| time(value)).map(|(key, _)| key.clone());
     if let Some(oldest) = oldest {
         map.remove(&oldest);
@@ -125,10 +123,13 @@ fn network(address: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
 
-    fn at(secs: u64) -> Timestamp {
-        Timestamp::from_millis(1_700_000_000_000 + secs * 1_000)
+    fn at(secs: u64) -> Instant {
+        static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        *BEGUN + Duration::from_secs(secs)
     }
 
     fn address(last: u8) -> Option<IpAddr> {

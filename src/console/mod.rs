@@ -210,7 +210,7 @@ impl Console {
     /// The signed-in user of the browser. A session whose key no longer counts has ended.
     fn visitor(&self, request: &Request<'_>) -> Option<Visitor> {
         let session = cookie::session(request)?;
-        let key = self.sessions.key(&session, self.clock.now())?;
+        let key = self.sessions.key(&session, self.clock.instant())?;
         let identity = self.authenticator.identity_of(&key);
         if identity.is_none() {
             self.sessions.end(&session);

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::auth::EnteredKey;
+use crate::base::Entropy;
 use crate::base::digest::Sha256;
-use crate::base::{Entropy, Timestamp};
 
 /// Sessions at a time. A further one ends the idlest of the user that has the most.
 const SESSIONS_MAX: usize = 1_024;
@@ -35,13 +35,13 @@ impl SessionId {
 
 struct Session {
     key: EnteredKey,
-    begun: Timestamp,
-    last_used: Timestamp,
+    begun: Instant,
+    last_used: Instant,
 }
 
 impl Session {
-    fn has_ended(&self, now: Timestamp) -> bool {
-        now.distance(self.begun) >= AGE_MAX || now.distance(self.last_used) >= IDLE_MAX
+    fn has_ended(&self, now: Instant) -> bool {
+        now.duration_since(self.begun) >= AGE_MAX || now.duration_since(self.last_used) >= IDLE_MAX
     }
 }
 
@@ -49,12 +49,12 @@ impl Session {
 #[derive(Default)]
 pub(super) struct Sessions {
     open: Mutex<HashMap<SessionId, Session>>,
-    tokens: Mutex<HashMap<SessionId, (EnteredKey, Timestamp)>>,
+    tokens: Mutex<HashMap<SessionId, (EnteredKey, Instant)>>,
 }
 
 impl Sessions {
     /// Starts a session and returns its secret.
-    pub(super) fn start(&self, key: EnteredKey, now: Timestamp, entropy: &dyn Entropy) -> String {
+    pub(super) fn start(&self, key: EnteredKey, now: Instant, entropy: &dyn Entropy) -> String {
         let secret = new_secret(entropy);
         let mut open = self.open();
         open.retain(|_, session| !session.has_ended(now));
@@ -71,7 +71,7 @@ impl Sessions {
     }
 
     /// The key that a session stands for; `None` if it is unknown or has ended. Using a session keeps it from being idle.
-    pub(super) fn key(&self, id: &SessionId, now: Timestamp) -> Option<EnteredKey> {
+    pub(super) fn key(&self, id: &SessionId, now: Instant) -> Option<EnteredKey> {
         let mut open = self.open();
         let session = open.get_mut(id)?;
         if session.has_ended(now) {
@@ -88,23 +88,23 @@ impl Sessions {
     }
 
     /// A token that starts one session of `key`.
-    pub(super) fn offer(&self, key: EnteredKey, now: Timestamp, entropy: &dyn Entropy) -> String {
+    pub(super) fn offer(&self, key: EnteredKey, now: Instant, entropy: &dyn Entropy) -> String {
         let token = new_secret(entropy);
         self.tokens().insert(SessionId::of_secret(&token), (key, now));
         token
     }
 
     /// The key of a token, which counts no more afterwards.
-    pub(super) fn redeem(&self, token: &str, now: Timestamp) -> Option<EnteredKey> {
+    pub(super) fn redeem(&self, token: &str, now: Instant) -> Option<EnteredKey> {
         let (key, offered) = self.tokens().remove(&SessionId::of_secret(token))?;
-        (now.distance(offered) < TOKEN_AGE_MAX).then_some(key)
+        (now.duration_since(offered) < TOKEN_AGE_MAX).then_some(key)
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<SessionId, Session>> {
         self.open.lock().expect("no code panics while it holds the sessions")
     }
 
-    fn tokens(&self) -> MutexGuard<'_, HashMap<SessionId, (EnteredKey, Timestamp)>> {
+    fn tokens(&self) -> MutexGuard<'_, HashMap<SessionId, (EnteredKey, Instant)>> {
         self.tokens.lock().expect("no code panics while it holds the tokens")
     }
 }
@@ -130,11 +130,11 @@ pub(super) fn new_secret(entropy: &dyn Entropy) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{Arc, LazyLock};
 
     use super::*;
     use crate::auth::{Authenticator, Users};
-    use crate::base::{ManualClock, SeededEntropy};
+    use crate::base::{ManualClock, SeededEntropy, Timestamp};
 
     fn entered(access_key: &str) -> EnteredKey {
         let users =
@@ -153,8 +153,9 @@ mod tests {
         entered("AKIAOTHER")
     }
 
-    fn at(minutes: u64) -> Timestamp {
-        Timestamp::from_millis(1_700_000_000_000 + minutes * 60_000)
+    fn at(minutes: u64) -> Instant {
+        static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        *BEGUN + Duration::from_secs(60 * minutes)
     }
 
     #[test]

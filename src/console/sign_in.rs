@@ -16,7 +16,7 @@ impl Console {
     /// it may be shown to. `None` for an unknown access key, and where there is no console.
     pub fn first_link(&self, access_key: &str) -> Option<String> {
         let key = self.authenticator.admit(access_key).filter(|_| self.access != ConsoleAccess::Off)?;
-        let token = self.sessions.offer(key, self.clock.now(), &*self.entropy);
+        let token = self.sessions.offer(key, self.clock.instant(), &*self.entropy);
         Some(format!("{}?token={token}", self.root.as_str()))
     }
 
@@ -31,7 +31,7 @@ impl Console {
         let Some(token) = query.get("token") else {
             return Ok(self.sign_in_form(401, self.root.as_str(), None));
         };
-        match self.sessions.redeem(token, self.clock.now()) {
+        match self.sessions.redeem(token, self.clock.instant()) {
             Some(key) => {
                 info!("console: {} signed in by the link of the first start", key.access_key());
                 Ok(self.start_session(request, key, self.root.as_str()))
@@ -50,14 +50,14 @@ impl Console {
         let next = fields.get("next").filter(|next| self.root.is_local(next)).unwrap_or(self.root.as_str());
         let access_key = field("access_key").trim();
         let address = proxies::browser(request, &self.is_trusted_proxy);
-        if !self.attempts.begin(address, access_key, self.clock.now()) {
+        if !self.attempts.begin(address, access_key, self.clock.instant()) {
             return Ok(self.sign_in_form(429, next, Some(TOO_MANY)).header("Retry-After", "60"));
         }
         let Some(key) = self.authenticator.enter(access_key, field("secret_key").trim()) else {
             warn!("console: failed attempt to sign in from {address:?}");
             return Ok(self.sign_in_form(403, next, Some(WRONG)));
         };
-        self.attempts.succeeded(address, access_key, self.clock.now());
+        self.attempts.succeeded(address, access_key, self.clock.instant());
         info!("console: {access_key} signed in from {address:?}");
         Ok(self.start_session(request, key, next))
     }
@@ -76,7 +76,7 @@ impl Console {
     /// A new session, never one that the browser named. The page leads on by itself: a browser sends a strict cookie only where the
     /// way began at this site, which a redirect from a link elsewhere did not.
     pub(super) fn start_session(&self, request: &Request<'_>, key: EnteredKey, next: &str) -> Response {
-        let secret = self.sessions.start(key, self.clock.now(), &*self.entropy);
+        let secret = self.sessions.start(key, self.clock.instant(), &*self.entropy);
         cookie::set(&self.root, pages::signed_in(self, next), request, &secret)
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::base::{Clock, Timestamp};
 use crate::s3::lifecycle::{Expiry, ExpiryFacts, ExpiryState, LifecycleConfiguration};
@@ -65,7 +65,7 @@ pub struct SweepTotals {
 /// The last complete sweep of a bucket.
 struct LastSweep {
     by: Arc<BucketConfiguration>,
-    at: Timestamp,
+    at: Instant,
 }
 
 /// Sweeps buckets when they are due: after the start, after a change of their rules, and every hour.
@@ -95,9 +95,10 @@ impl LifecycleSweeper {
         report: &mut dyn FnMut(&ExpiredItem<'_>),
     ) -> Result<SweepTotals, StoreError> {
         let (now, buckets, mut totals) = (self.clock.now(), self.store.buckets(), SweepTotals::default());
+        let instant = self.clock.instant();
         self.swept.retain(|id, _| buckets.iter().any(|bucket| bucket.id == *id));
         for bucket in buckets {
-            let Some(by) = self.due_rules(&bucket, now) else { continue };
+            let Some(by) = self.due_rules(&bucket, instant) else { continue };
             let Some(rules) = rules_of(&by) else {
                 log::error!(
                     "the lifecycle rules of the bucket {} cannot be read: nothing expires",
@@ -109,7 +110,7 @@ impl LifecycleSweeper {
             let before = totals.without_room;
             match sweep.run(&mut totals, report) {
                 Ok(true) if totals.without_room > before => {}
-                Ok(true) => drop(self.swept.insert(bucket.id, LastSweep { by, at: now })),
+                Ok(true) => drop(self.swept.insert(bucket.id, LastSweep { by, at: instant })),
                 Ok(false) | Err(StoreError::NoSuchBucket) => {}
                 Err(error) => return Err(error),
             }
@@ -118,10 +119,10 @@ impl LifecycleSweeper {
     }
 
     /// The rules of a bucket that is due.
-    fn due_rules(&self, bucket: &BucketInfo, now: Timestamp) -> Option<Arc<BucketConfiguration>> {
+    fn due_rules(&self, bucket: &BucketInfo, now: Instant) -> Option<Arc<BucketConfiguration>> {
         let by = self.store.configured_bucket(&bucket.name).ok()?.configurations.get(KIND)?.clone();
-        // A clock that was set back must not put off a sweep for long.
-        let is_recent = |last: &LastSweep| now.distance(last.at) < INTERVAL && Arc::ptr_eq(&last.by, &by);
+        let is_recent =
+            |last: &LastSweep| now.duration_since(last.at) < INTERVAL && Arc::ptr_eq(&last.by, &by);
         let is_due = !self.swept.get(&bucket.id).is_some_and(is_recent);
         is_due.then_some(by)
     }

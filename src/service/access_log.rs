@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::RequestRecorder;
 use super::audit::{AuditEntry, AuditLog, AuditOutcome};
 use crate::auth::OidcPerson;
-use crate::base::Timestamp;
+use crate::base::{Clock, Timestamp};
 use crate::s3::{Body, BodyRead, Dialect, Request, RequestId, Response, S3Error};
 
 /// The target of the lines, for filters.
@@ -122,12 +122,13 @@ pub(super) struct RequestLogEntry {
     secure: bool,
     peer: Option<SocketAddr>,
     pub(super) begun: Timestamp,
+    begun_at: Instant,
 }
 
 impl RequestLogEntry {
     /// The record of a request that has just arrived.
-    pub(super) fn begin(request: &Request<'_>, id: RequestId, now: Timestamp) -> Self {
-        let mut entry = Self::without_request(id, now);
+    pub(super) fn begin(request: &Request<'_>, id: RequestId, clock: &dyn Clock) -> Self {
+        let mut entry = Self::without_request(id, clock);
         request.method.as_str().clone_into(&mut entry.method);
         request.path.clone_into(&mut entry.path);
         entry.query = redacted(&request.query);
@@ -138,7 +139,7 @@ impl RequestLogEntry {
     }
 
     /// The record of a malformed request head.
-    pub(super) fn without_request(id: RequestId, now: Timestamp) -> Self {
+    pub(super) fn without_request(id: RequestId, clock: &dyn Clock) -> Self {
         Self {
             id,
             dialect: Dialect::Svc,
@@ -156,7 +157,8 @@ impl RequestLogEntry {
             agent: String::new(),
             secure: false,
             peer: None,
-            begun: now,
+            begun: clock.now(),
+            begun_at: clock.instant(),
         }
     }
 
@@ -182,11 +184,11 @@ impl RequestLogEntry {
         response: &Response,
         received: &AtomicU64,
         recorder: &RequestRecorder,
-        now: Timestamp,
+        now: Instant,
     ) {
         let received = received.load(Ordering::Relaxed);
         let sent = response.body.len().unwrap_or(0);
-        let took = now.distance(self.begun);
+        let took = now.duration_since(self.begun_at);
         recorder.metrics.count(self.operation, response.status, took, received, sent);
         let record = AccessRecord {
             time: self.begun,

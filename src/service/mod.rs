@@ -144,8 +144,8 @@ impl Handler for Service {
     }
 
     fn refused(&self, error: S3Error) -> Response {
-        let now = self.recorder.clock.now();
-        let mut entry = RequestLogEntry::without_request(RequestId::new(&*self.entropy), now);
+        let id = RequestId::new(&*self.entropy);
+        let mut entry = RequestLogEntry::without_request(id, self.recorder.clock.as_ref());
         entry.dialect = self.settings.default_dialect;
         self.recorder.conclude(Err(error), CorsHeaders::new(), &mut entry, &AtomicU64::new(0))
     }
@@ -259,7 +259,7 @@ impl Service {
     fn answer_at(&self, origin: Origin, request: Request<'_>) -> Response {
         let received = AtomicU64::new(0);
         let mut entry =
-            RequestLogEntry::begin(&request, RequestId::new(&*self.entropy), self.recorder.clock.now());
+            RequestLogEntry::begin(&request, RequestId::new(&*self.entropy), self.recorder.clock.as_ref());
         entry.dialect = self.settings.default_dialect;
         entry.is_confined = origin == Origin::OfConsole && self.website_bucket(&request).is_none();
         let cors = self.cors_headers(&request);
@@ -408,7 +408,7 @@ impl Service {
 
     fn log_failed_signature(&self, error: &S3Error, request: &Request<'_>, entry: &RequestLogEntry) {
         let peer = request.peer.map(|peer| peer.ip());
-        self.failed_signatures.log(error, entry.id.as_str(), peer, self.recorder.clock.now());
+        self.failed_signatures.log(error, entry.id.as_str(), peer, self.recorder.clock.instant());
     }
 
     /// The name of the requested page below `/-/`, perhaps by a path of MinIO. At the host of a bucket or a
@@ -507,7 +507,7 @@ impl RequestRecorder {
         if let Some(log) = &self.audit_log {
             entry.audit(&**log, response.status);
         }
-        entry.conclude(&response, received, self, self.clock.now());
+        entry.conclude(&response, received, self, self.clock.instant());
         response
     }
 }

@@ -1,5 +1,8 @@
 //! Rules, quotas, and the work by rules: sweeps, and the abort of idle uploads.
 
+use std::time::Duration;
+
+use siltstone::base::Clock as _;
 use siltstone::ops::{ExpiredItem, SweepTotals, abort_idle_uploads};
 use siltstone::s3::lifecycle::LifecycleConfiguration;
 use siltstone::store::{BucketConfigurationKind, Quota, StoreError};
@@ -10,8 +13,10 @@ use super::power::PowerCut;
 use super::rules::ModelRule;
 use super::run::Run;
 use super::sweeps::{ModelSweep, Taken, Times, abort_idle};
-use super::{DAY, HOUR, IDLE_DAYS};
+use super::{DAY, IDLE_DAYS};
 
+/// The time between two sweeps of a bucket whose rules have not changed.
+const INTERVAL: Duration = Duration::from_secs(60 * 60);
 const KIND: BucketConfigurationKind = BucketConfigurationKind::Lifecycle;
 
 impl Run {
@@ -86,9 +91,10 @@ impl Run {
 
     /// The buckets with rules that are due, in the order in which they are swept.
     fn due(&self) -> Vec<String> {
-        let (now, names) = (self.now(), self.store().buckets().into_iter().map(|bucket| bucket.name));
+        let names = self.store().buckets().into_iter().map(|bucket| bucket.name);
+        let now = self.clock.instant();
         let is_due = |name: &String| {
-            let is_recent = self.swept.get(name).is_some_and(|last| last.abs_diff(now) < HOUR);
+            let is_recent = self.swept.get(name).is_some_and(|last| now.duration_since(*last) < INTERVAL);
             !self.model.buckets[name].rules.is_empty() && !is_recent
         };
         names.filter(is_due).collect()
@@ -133,7 +139,7 @@ impl Run {
         totals: SweepTotals,
         mut taken: Vec<Taken>,
     ) {
-        let now = self.now();
+        let now = self.clock.instant();
         self.seen.taken += taken.len() as u64;
         self.seen.kept += totals.locked;
         if taken.iter().any(|(.., is_hidden, _)| *is_hidden) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use siltstone::base::{Clock as _, ManualClock, SeededEntropy, Timestamp};
 use siltstone::fs::sim::{CrashPolicy, SimFs};
@@ -27,7 +28,7 @@ pub(super) struct Run {
     pub(super) opened: Option<(Arc<Store>, LifecycleSweeper)>,
     pub(super) model: Model,
     /// The times of the last complete sweeps, of the buckets whose rules were not changed since.
-    pub(super) swept: BTreeMap<String, u64>,
+    pub(super) swept: BTreeMap<String, Instant>,
     /// The latest time at which a version or an upload was made, and the latest time that the clock showed.
     pub(super) stamped: u64,
     pub(super) latest: u64,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::id_token::{self, Expected, ProviderKey, TokenError};
 use crate::auth::{OidcPerson, Secret};
-use crate::base::{Clock, Timestamp};
+use crate::base::Clock;
 use crate::client::Fetch;
 use crate::s3::uri;
 
@@ -70,8 +70,8 @@ pub(super) struct CodeExchange<'a> {
 pub(super) struct Provider {
     pub(super) settings: OidcSettings,
     clock: Arc<dyn Clock>,
-    addresses: Mutex<Option<(Timestamp, Addresses)>>,
-    keys: Mutex<Option<(Timestamp, Vec<ProviderKey>)>>,
+    addresses: Mutex<Option<(Instant, Addresses)>>,
+    keys: Mutex<Option<(Instant, Vec<ProviderKey>)>>,
 }
 
 /// The metadata of a provider (OpenID Connect Discovery 1.0, section 3).
@@ -165,9 +165,9 @@ impl Provider {
     }
 
     fn addresses(&self) -> Result<Addresses, String> {
-        let now = self.clock.now();
+        let now = self.clock.instant();
         let mut kept = lock(&self.addresses);
-        if let Some((_, addresses)) = kept.as_ref().filter(|(asked, _)| now.distance(*asked) < KEPT) {
+        if let Some((_, addresses)) = kept.as_ref().filter(|(asked, _)| now.duration_since(*asked) < KEPT) {
             return Ok(addresses.clone());
         }
         let issuer = &self.settings.issuer;
@@ -180,9 +180,10 @@ impl Provider {
 
     /// The keys of the provider, of which those that this server does not know are left out. They are at most `age` old.
     fn keys(&self, age: Duration) -> Result<Vec<ProviderKey>, String> {
-        let (now, url) = (self.clock.now(), self.addresses()?.jwks_uri);
+        let now = self.clock.instant();
+        let url = self.addresses()?.jwks_uri;
         let mut kept = lock(&self.keys);
-        if let Some((_, keys)) = kept.as_ref().filter(|(asked, _)| now.distance(*asked) < age) {
+        if let Some((_, keys)) = kept.as_ref().filter(|(asked, _)| now.duration_since(*asked) < age) {
             return Ok(keys.clone());
         }
         let set: KeySet = self.fetch(&url, "", None)?;

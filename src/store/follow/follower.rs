@@ -1,7 +1,7 @@
 //! One follower: its stage, its batches, its position.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::change::{Change, ChangeBatch, FollowPosition, KeyRange, LostChanges};
 use super::snapshot::SnapshotWalk;
@@ -34,7 +34,8 @@ pub struct Follower {
     /// Reads with news so far, and those that the saved position has.
     news: u64,
     saved_news: u64,
-    saved_at: Timestamp,
+    /// `None` before a position was saved.
+    saved_at: Option<Instant>,
     /// The last place that is done; `None` until the stage is known.
     done: Option<FollowPosition>,
     /// The keys that are done although they were refused, and whether the saved ones are others.
@@ -61,7 +62,7 @@ impl Follower {
             stage: FollowStage::Unopened,
             news: 0,
             saved_news: 0,
-            saved_at: Timestamp::default(),
+            saved_at: None,
             done: None,
             refused,
             refused_anew: false,
@@ -111,7 +112,9 @@ impl Follower {
             progress.current_at = progress.current_at.max(time);
         });
         self.done = Some(place);
-        if now.since(self.saved_at) >= SAVE_EVERY { self.save(store) } else { Ok(()) }
+        let now = store.shared.clock.instant();
+        let is_recent = self.saved_at.is_some_and(|saved| now.duration_since(saved) < SAVE_EVERY);
+        if is_recent { Ok(()) } else { self.save(store) }
     }
 
     /// The keys that are done although they were refused.
@@ -134,7 +137,8 @@ impl Follower {
         let Some(place) = self.done.as_ref().filter(is_news) else { return Ok(()) };
         let state = FollowerState { refused: self.refused.clone(), ..place.state.clone() };
         store.set_follower(&self.name, Some(state))?;
-        (self.saved_news, self.saved_at) = (place.news, store.shared.clock.now());
+        self.saved_news = place.news;
+        self.saved_at = Some(store.shared.clock.instant());
         self.refused_anew = false;
         Ok(())
     }
@@ -223,7 +227,8 @@ impl Follower {
             return saved;
         }
         saved?;
-        (self.saved_at, self.saved_news) = (shared.clock.now(), self.news);
+        self.saved_at = Some(shared.clock.instant());
+        self.saved_news = self.news;
         (self.done, self.refused_anew) = (Some(self.place(position, snapshot.clone())), false);
         shared.followers.update(&self.name, |progress| {
             progress.done = position.sequence;

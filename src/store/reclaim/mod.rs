@@ -60,10 +60,10 @@ mod verdicts;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use crate::base::Timestamp;
 use crate::base::limits::{
     COMPACT_BELOW_LIVE_PERCENT, MERGE_BELOW_LIVE_PERCENT, MOVE_BELOW_LIVE_PERCENT, SEGMENTS_BESIDE_MAX,
 };
@@ -145,8 +145,8 @@ pub(super) struct Reclaimer {
     deferred_cursor: u64,
     /// The reason why the last scan chose nothing, if there was no space for copies.
     shortage: Option<RoomShortage>,
-    /// The time when the verdicts were last saved, and the CRC of the saved file.
-    saved: Timestamp,
+    /// When the verdicts were last saved, and the CRC of the saved file.
+    saved: Option<Instant>,
     kept: u32,
     /// Walks over the whole index that were started.
     #[cfg(test)]

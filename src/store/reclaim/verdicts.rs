@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
+use std::time::Instant;
 
 use super::baselines::{LiveBaseline, LiveBaselines};
 use super::{ReclaimRun, Reclaimer};
@@ -42,7 +43,7 @@ impl Reclaimer {
             move_verdicts.extend(moving.map(|verdict| (id, verdict)));
         }
         let newest = shared.segments.ids().last().copied().unwrap_or(0);
-        let saved = shared.clock.now();
+        let saved = Some(shared.clock.instant());
         let mut this = Self {
             baselines: LiveBaselines::new(baselines, newest),
             move_verdicts,
@@ -77,7 +78,7 @@ impl Reclaimer {
     /// Makes the findings durable, if they differ from the saved ones. On a full disk they last until the store is
     /// closed.
     fn save(&mut self, shared: &SharedStore) -> Result<(), StoreError> {
-        self.saved = shared.clock.now();
+        self.saved = Some(shared.clock.instant());
         let file = self.encode(&shared.store);
         let kept = Crc32::of(&file);
         if kept == self.kept {
@@ -101,8 +102,9 @@ impl ReclaimRun<'_> {
 
     /// Saves the findings, if that has not been done for some time.
     pub(super) fn keep_verdicts_if_due(&mut self) -> Result<(), StoreError> {
-        let since = self.shared.clock.now().as_secs().abs_diff(self.reclaimer.saved.as_secs());
-        if since < RECLAIM_SAVE_EVERY_SECS { Ok(()) } else { self.keep_verdicts() }
+        let now = self.shared.clock.instant();
+        let is_recent = |saved: Instant| now.duration_since(saved).as_secs() < RECLAIM_SAVE_EVERY_SECS;
+        if self.reclaimer.saved.is_some_and(is_recent) { Ok(()) } else { self.keep_verdicts() }
     }
 }
 

@@ -130,7 +130,7 @@ impl Scrubber {
             let state = state.lock();
             (state.segment, state.offset)
         };
-        let pass = Mutex::new(ScrubPass::starting_at(from, shared.clock.now()));
+        let pass = Mutex::new(ScrubPass::starting_at(from, shared.clock.instant()));
         Self { state, pass, counters: ScrubCounters::default() }
     }
 

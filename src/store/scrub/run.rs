@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, MutexGuard};
+use std::time::Instant;
 
 use super::batch::{BatchBuilder, LiveExtent};
 use super::sample::{CopyCheck, check_copy, is_sampled};
@@ -30,7 +31,7 @@ pub(super) struct ScrubPass {
     next: Option<ExtentLocation>,
     /// Bad extents whose records have not been looked up yet; where it is the copy on the remote that is bad, with its damage.
     suspects: HashMap<ExtentLocation, Option<Damage>>,
-    saved: Timestamp,
+    saved: Instant,
 }
 
 enum PassStage {
@@ -44,7 +45,7 @@ enum PassStage {
 
 impl ScrubPass {
     /// A pass over all that lies at `from` and after it.
-    pub(super) fn starting_at(from: ExtentLocation, saved: Timestamp) -> Self {
+    pub(super) fn starting_at(from: ExtentLocation, saved: Instant) -> Self {
         let stage = PassStage::Read(Vec::new().into_iter());
         Self { stage, next: Some(from), suspects: HashMap::new(), saved }
     }
@@ -336,8 +337,8 @@ impl<'a> ScrubRun<'a> {
 
     fn pause(mut self) -> Result<Scrubbed, StoreError> {
         self.done.more = true;
-        let since = self.shared.clock.now().as_secs().abs_diff(self.pass.saved.as_secs());
-        if since >= SCRUB_SAVE_EVERY_SECS {
+        let since = self.shared.clock.instant().duration_since(self.pass.saved);
+        if since.as_secs() >= SCRUB_SAVE_EVERY_SECS {
             self.save_position()?;
         }
         Ok(self.done)
@@ -361,7 +362,7 @@ impl<'a> ScrubRun<'a> {
     }
 
     fn save_position(&mut self) -> Result<(), StoreError> {
-        self.pass.saved = self.shared.clock.now();
+        self.pass.saved = self.shared.clock.instant();
         self.save()
     }
 

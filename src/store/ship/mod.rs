@@ -215,7 +215,7 @@ struct LaterClaim {
     /// The newest claim.
     newest: u64,
     /// When it was first seen.
-    since: Timestamp,
+    since: Instant,
 }
 
 impl Ship {
@@ -636,13 +636,14 @@ impl Store {
     /// again.
     fn judge_later_claim(&self, ship: &Ship, state: &mut ReignStage) -> Result<(), ReignError> {
         let ReignStage::Overtaken(later) = state else { return Ok(()) };
-        let (log, now) = (ship.log(&self.shared), self.shared.clock.now());
+        let log = ship.log(&self.shared);
+        let now = self.shared.clock.instant();
         let newest = log.newest_claim_from(later.newest)?;
         shipper::check_no_later_cut(&log, later.epoch, newest)?;
         if newest > later.newest {
             *later = LaterClaim { newest, since: now, ..*later };
         }
-        if now.since(later.since) < CUT_PATIENCE {
+        if now.duration_since(later.since) < CUT_PATIENCE {
             return Err(ReignError::Ship(ShipError::Waiting(waits_for_cut(newest))));
         }
         log::warn!("reign {newest} was claimed and has not begun: this host claims the next one");
@@ -759,7 +760,7 @@ impl Store {
         let mut state = ship.lock();
         let ReignStage::Reigning(reign) = &mut *state else { return Ok(()) };
         match put {
-            Ok(()) => reign.root_was_put(&root),
+            Ok(()) => reign.root_was_put(&self.shared, &root),
             Err(ReignError::Store(_)) => reign.give_root_up(),
             Err(error) => return ship.after(Err(error), &mut state, &self.shared),
         }

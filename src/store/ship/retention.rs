@@ -14,13 +14,13 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::chain::{RemoteLog, ShipError};
 use super::parcel_builder::put;
 use super::root_copies::copies_at;
 use super::{Ship, ShipOptions};
-use crate::base::Timestamp;
+use crate::base::{Clock, Timestamp};
 use crate::format::{CopyPhase, Floor, Parcel, Root};
 use crate::remote::RemoteError;
 use crate::store::remote_request::PATIENCE;
@@ -50,7 +50,7 @@ pub(super) struct Retention {
     next: Option<(Floor, DeleteBase)>,
     /// The number of floors that were put.
     floors: u64,
-    last_look: Option<Timestamp>,
+    last_look: Option<Instant>,
     /// Roots after the base that go.
     spare: Vec<Root>,
     /// Whether no object comes before the base any more.
@@ -109,7 +109,7 @@ impl Store {
         }
         let log = ship.log(&self.shared);
         let unavailable = |error: ShipError| StoreError::RemoteUnavailable(error.to_string());
-        retention.look_if_due(ship, log, self.shared.clock.now()).map_err(unavailable)?;
+        retention.look_if_due(ship, log, self.shared.clock.as_ref()).map_err(unavailable)?;
         let mut doomed = retention.doomed(log).map_err(unavailable)?;
         doomed.extend(self.dropped_copies(tier, &retention));
         let more = doomed.len() > DELETED_PER_CALL;
@@ -156,11 +156,13 @@ impl Ship {
 
 impl Retention {
     /// Looks for a newer base at the interval of roots, and tells it before anything is deleted by it.
-    fn look_if_due(&mut self, ship: &Ship, log: RemoteLog<'_>, now: Timestamp) -> Result<(), ShipError> {
-        let is_due = self.last_look.is_none_or(|last| now.since(last) >= ship.options.root_every);
-        if self.next.is_none() && is_due {
-            self.look(ship, log, now)?;
-            self.last_look = Some(now);
+    fn look_if_due(&mut self, ship: &Ship, log: RemoteLog<'_>, clock: &dyn Clock) -> Result<(), ShipError> {
+        let instant = clock.instant();
+        let is_recent =
+            self.last_look.is_some_and(|last| instant.duration_since(last) < ship.options.root_every);
+        if self.next.is_none() && !is_recent {
+            self.look(ship, log, clock.now())?;
+            self.last_look = Some(instant);
         }
         if let Some((floor, _)) = &self.next {
             put(

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::chain::RemoteLog;
 use super::log_inspection::NeededObjects;
 use super::parcel_builder::{FrozenParcel, ParcelBuilder, ShippedSegments, put};
 use super::{FENCE_CHECK_INTERVAL, LaterClaim, ReignError, Ship};
-use crate::base::Timestamp;
 use crate::base::limits::{KIB, MIB};
 use crate::format::{ClaimId, Cut, FileKind, LogPosition, ParcelId, Root, checkpoint_path};
 use crate::index::{Cursor, Index};
@@ -77,10 +77,10 @@ pub(super) struct Reign {
     /// The last parcels with their last groups, since the last root but one.
     ends: Vec<(u64, u64)>,
     roots: u64,
-    last_root: Timestamp,
+    last_root: Instant,
     /// Parcels that were put since the last root, and their bytes; those of adopted reigns, too.
     since_root: ParcelVolume,
-    last_look: Timestamp,
+    last_look: Instant,
     /// The newest root that is put.
     newest_root: Option<Root>,
     /// The parcels that it or a later one needs, each with its bytes and those of its data objects.
@@ -99,12 +99,15 @@ impl Reign {
         let from = if cut.former == 0 { sequence } else { cut.end.sequence };
         let failed = |error: LogError| ReignError::Store(shared.failed(error));
         let after = |sequence| LogFollower::after(shared.fs.clone(), shared.store, sequence).map_err(failed);
-        let (needs_root, now) = (adopted.is_none(), shared.clock.now());
+        let needs_root = adopted.is_none();
+        let now = shared.clock.instant();
         let own = ParcelId { epoch: cut.epoch, counter: 1 };
         let (last_root, since_root, first) = match &adopted {
             None => (now, ParcelVolume::default(), own),
             Some(AdoptedRoot { root, parcels, .. }) => {
-                (root.made, ParcelVolume { parcels: *parcels, bytes: 0 }, root.first)
+                let age = shared.clock.now().since(root.made);
+                let made = now.checked_sub(age).unwrap_or(now);
+                (made, ParcelVolume { parcels: *parcels, bytes: 0 }, root.first)
             }
         };
         let newest_root = adopted.as_ref().map(|adopted| adopted.root);
@@ -153,7 +156,7 @@ impl Reign {
                 }
             };
             put_root(ship, shared, &root, &self.nonce)?;
-            self.root_was_put(&root);
+            self.root_was_put(shared, &root);
             let follower = LogFollower::after(shared.fs.clone(), shared.store, root.covered.sequence);
             self.follower = follower.map_err(|error| ReignError::Store(shared.failed(error)))?;
             self.needs_root = false;
@@ -199,16 +202,16 @@ impl Reign {
 
     /// Whether the last look for the next claim was long ago.
     pub(super) fn is_look_due(&self, ship: &Ship, shared: &SharedStore) -> bool {
-        let now = shared.clock.now();
-        let idle = ship.sign_every(now).max(FENCE_CHECK_INTERVAL);
+        let now = shared.clock.instant();
+        let idle = ship.sign_every(shared.clock.now()).max(FENCE_CHECK_INTERVAL);
         // Who promises a bound of the lag looks three times within it.
         let interval = ship.options.lag_max.map_or(idle, |most| idle.min(most / 3));
-        now.distance(self.last_look).max(ship.in_step.since_look(shared.clock.instant())) >= interval
+        now.duration_since(self.last_look).max(ship.in_step.since_look(now)) >= interval
     }
 
     pub(super) fn is_root_due(&self, ship: &Ship, shared: &SharedStore) -> bool {
         let moved = self.ends.last().is_some_and(|(counter, _)| *counter + 1 == self.next_counter);
-        let is_old = shared.clock.now().since(self.last_root) >= ship.options.root_every;
+        let is_old = shared.clock.instant().duration_since(self.last_root) >= ship.options.root_every;
         // A checkpoint that is longer than what it spares a reader costs more than it is worth.
         let checkpoint = shared.segments.reserve().checkpoint_bytes();
         moved && (is_old || self.since_root.is_worth(checkpoint))
@@ -286,14 +289,14 @@ impl Reign {
         Err(ReignError::NeedsRoot(why))
     }
 
-    pub(super) fn root_was_put(&mut self, root: &Root) {
+    pub(super) fn root_was_put(&mut self, shared: &SharedStore, root: &Root) {
         self.newest_root = Some(*root);
         if root.first.epoch == self.epoch {
             self.parcels = self.parcels.split_off(&root.first.counter);
         }
         self.pending_root = None;
         self.roots = root.number;
-        self.last_root = root.made;
+        self.last_root = shared.clock.instant();
         self.ends.retain(|(counter, _)| *counter > root.after);
         let after = root.after;
         self.ends.insert(0, (after, root.covered.sequence));
@@ -415,12 +418,12 @@ impl Reign {
 
     /// Looks for the next claim.
     pub(super) fn look_for_claim(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
-        let (log, now) = (ship.log(shared), shared.clock.now());
-        let begun = shared.clock.instant();
+        let log = ship.log(shared);
+        let now = shared.clock.instant();
         let newest = log.newest_claim_from(self.epoch)?;
         if newest == self.epoch {
             self.last_look = now;
-            ship.in_step.note_alone(begun);
+            ship.in_step.note_alone(now);
             return Ok(());
         }
         check_no_later_cut(&log, self.epoch, newest)?;

@@ -379,7 +379,7 @@ impl Standby {
 
     /// Applies what is there, for a while at most.
     fn catch_up(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), ShipError> {
-        let begun = self.clock.now();
+        let begun = self.clock.instant();
         loop {
             // A step without a parcel looks for later reigns and roots.
             self.idle_steps = STEPS_PER_LOOK - 1;
@@ -387,7 +387,7 @@ impl Standby {
                 // A claim before pieces that the remote hides would end the reign of a living writer for nothing.
                 return self.check_seen();
             }
-            if self.clock.now().since(begun) >= CATCH_UP_MAX {
+            if self.clock.instant().duration_since(begun) >= CATCH_UP_MAX {
                 return Ok(());
             }
         }

@@ -4,6 +4,7 @@ mod backup;
 mod basics;
 mod causes;
 mod churn;
+mod clocks;
 mod compact;
 mod concurrent;
 mod configurations;

@@ -8,13 +8,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::residence::{LocalPieces, PieceWish, Residence, numbers};
 use super::{NOT_POISONED, Tier};
-use crate::base::Timestamp;
 use crate::format::{
     BucketConfigurationKind, Entry, ExtentHeader, ExtentRef, StorageClass, UNIT_BYTES, segment_path,
 };
@@ -88,7 +87,7 @@ struct WishBasis {
 /// The last walk.
 pub(super) struct LastWalk {
     basis: WishBasis,
-    end: Timestamp,
+    end: Instant,
     took: Duration,
 }
 
@@ -148,8 +147,8 @@ impl Store {
         if basis.wishes_nothing() && last.is_none() {
             return Ok(Some(0));
         }
-        let begun = self.shared.clock.now();
-        let since = last.as_ref().map(|last| begun.distance(last.end));
+        let begun = self.shared.clock.instant();
+        let since = last.as_ref().map(|last| begun.duration_since(last.end));
         let is_known = last.as_ref().is_some_and(|last| last.basis == basis) && about.is_empty();
         if is_known && since.is_some_and(|since| since < WALK_INTERVAL) {
             return Ok(Some(0));
@@ -162,8 +161,8 @@ impl Store {
         for (segment, sets) in &wishes.0 {
             left += tier.place(&tier.residence(*segment), sets)?;
         }
-        let end = self.shared.clock.now();
-        *last = (!basis.wishes_nothing()).then(|| LastWalk { basis, end, took: end.distance(begun) });
+        let end = self.shared.clock.instant();
+        *last = (!basis.wishes_nothing()).then(|| LastWalk { basis, end, took: end.duration_since(begun) });
         Ok(Some(left))
     }
 }

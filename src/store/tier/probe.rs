@@ -1,7 +1,7 @@
 //! The weekly probe: a remote that was fit when it was marked may have lost that since, as by an upgrade or a proxy in front of it.
 
 use std::sync::{MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Tier;
 use crate::base::{Entropy, Timestamp};
@@ -39,7 +39,7 @@ pub struct RemoteProbed {
 #[derive(Default)]
 pub(super) struct WeeklyProbe {
     /// The time of the next one; unknown before the first look.
-    due: Option<Timestamp>,
+    due: Option<Instant>,
     last: Option<RemoteProbed>,
     /// The first race that was decided badly since the start. Later probes that see none change nothing.
     badly_decided: Option<String>,
@@ -49,9 +49,9 @@ impl Store {
     /// Probes the remote, if it is time. Returns the outcome, where there is one. Nothing without a tier.
     pub fn probe_remote(&self, entropy: &dyn Entropy) -> Option<RemoteProbed> {
         let tier = self.tier.as_ref()?;
-        let now = self.shared.clock.now();
+        let now = self.shared.clock.instant();
         let drawn = |most: Duration| Duration::from_millis(entropy.next_u64() % most.as_millis() as u64);
-        let due = *tier.probes().due.get_or_insert_with(|| now.plus(FIRST_AFTER + drawn(FIRST_AFTER)));
+        let due = *tier.probes().due.get_or_insert_with(|| now + FIRST_AFTER + drawn(FIRST_AFTER));
         if now < due {
             return None;
         }
@@ -59,7 +59,7 @@ impl Store {
         let is_good = probed.as_ref().is_some_and(|probed| probed.problem.is_none());
         let pause = if is_good { PROBE_INTERVAL + drawn(PROBE_INTERVAL / 7) } else { AGAIN_AFTER };
         let mut probes = tier.probes();
-        probes.due = Some(self.shared.clock.now().plus(pause));
+        probes.due = Some(self.shared.clock.instant() + pause);
         probes.last = probed.clone().or(probes.last.take());
         probed
     }
