@@ -161,6 +161,8 @@ actions! {
     AdminGetState: Administration;
     /// A new start of a mirror, by the API of the server.
     AdminResyncMirror: Administration;
+    /// The statement that the clock of the server is right, by its API.
+    AdminAcceptClock: Administration;
     /// PutBucketAccelerateConfiguration.
     PutAccelerateConfiguration: Bucket;
     /// GetBucketAccelerateConfiguration.

@@ -14,6 +14,8 @@ use super::CliError;
 
 /// The interval of checks for expired uploads.
 const UPLOADS_INTERVAL: Duration = Duration::from_secs(60);
+/// The interval of looks at the clock: a jump is told within it.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
 /// The interval of attempts to reclaim space. An attempt without work only looks at the counters of each segment.
 const RECLAIM_INTERVAL: Duration = Duration::from_secs(10);
 /// The least pause between two steps, so that commits and reads take precedence.
@@ -75,7 +77,12 @@ impl MaintenanceLoop {
     fn run(&self) {
         let start = Instant::now();
         let (mut uploads_due, mut reclaim_due, mut scrub_due) = (start, start, start + SCRUB_INTERVAL);
+        let mut clock_due = start;
         loop {
+            if Instant::now() >= clock_due {
+                self.watch_clock();
+                clock_due = Instant::now() + CLOCK_INTERVAL;
+            }
             if Instant::now() >= uploads_due {
                 self.abort_stale_uploads();
                 uploads_due = Instant::now() + UPLOADS_INTERVAL;
@@ -86,7 +93,8 @@ impl MaintenanceLoop {
             if Instant::now() >= scrub_due {
                 scrub_due = Instant::now() + self.scrub();
             }
-            let pause = uploads_due.min(reclaim_due).min(scrub_due).saturating_duration_since(Instant::now());
+            let due = uploads_due.min(reclaim_due).min(scrub_due).min(clock_due);
+            let pause = due.saturating_duration_since(Instant::now());
             select! {
                 recv(self.stopped) -> _ => return,
                 recv(self.room_wanted) -> _ => reclaim_due = Instant::now(),
@@ -124,6 +132,12 @@ impl MaintenanceLoop {
                 error!("space could not be reclaimed: {problem}");
                 RECLAIM_INTERVAL
             }
+        }
+    }
+
+    fn watch_clock(&self) {
+        if let Err(problem) = self.store.watch_clock() {
+            error!("the lock clock could not be saved: {problem}");
         }
     }
 

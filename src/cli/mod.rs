@@ -7,11 +7,13 @@ mod api_client;
 mod audit_log;
 mod background;
 mod buckets;
+mod clock;
 mod config_file;
 mod data_dir;
 mod environment;
 mod error;
 mod health;
+mod host_clock;
 mod keys;
 mod layers;
 mod lifecycle;
@@ -57,6 +59,7 @@ use std::path::PathBuf;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub(crate) use allocator::restart_configured;
+use clock::ClockCommand;
 pub(crate) use environment::Environment;
 pub(crate) use error::CliError;
 use health::HealthArguments;
@@ -150,6 +153,9 @@ enum CliCommand {
     /// Pin the bytes of a bucket to the disk or to the remote, on a running server
     #[command(after_help = placement::EXAMPLES)]
     Placement(PlacementArguments),
+    /// Show the time of a running server, or state that it is right
+    #[command(subcommand, after_help = clock::EXAMPLES)]
+    Clock(ClockCommand),
     /// Set, show and remove quotas of buckets and owners, on a running server
     #[command(subcommand, after_help = quota::EXAMPLES)]
     Quota(QuotaCommand),
@@ -201,7 +207,7 @@ fn without_program_name(arguments: &[OsString]) -> Vec<OsString> {
     arguments.iter().enumerate().filter(|it| !is_name(it)).map(|(_, argument)| argument.clone()).collect()
 }
 
-/// The parser. Options may precede or follow any command; the help of `user`, `quota`, `mirror` and `webhook` shows only the options that concern it.
+/// The parser. Options may precede or follow any command; the help of `user`, `quota`, `mirror`, `clock` and `webhook` shows only the options that concern it.
 pub(crate) fn command() -> clap::Command {
     let mut command = CommandLine::command();
     // Global options reach subcommands when these are built.
@@ -211,6 +217,7 @@ pub(crate) fn command() -> clap::Command {
         .mut_subcommand("mirror", |mirror| with_options(mirror, &api_client::OPTIONS))
         .mut_subcommand("placement", |placement| with_options(placement, &api_client::OPTIONS))
         .mut_subcommand("webhook", |webhook| with_options(webhook, &api_client::OPTIONS))
+        .mut_subcommand("clock", |clock| with_options(clock, &api_client::OPTIONS))
         .mut_subcommand("quota", |quota| with_options(quota, &api_client::OPTIONS))
         .mut_subcommand("server", server::with_defaults)
 }
@@ -259,6 +266,7 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         CliCommand::Health(arguments) => health::run(&arguments, &options),
         CliCommand::Mirror(command) => mirror::command(&command, &options, environment, config.as_deref()),
         CliCommand::Placement(arguments) => placement::run(&arguments, &options, environment),
+        CliCommand::Clock(command) => clock::run(&command, &options, environment),
         CliCommand::Quota(command) => quota::run(&command, &options, environment),
         CliCommand::User(command) => user::run(&command, &options, environment),
         CliCommand::Webhook(command) => webhook::command(&command, &options, environment),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use log::{error, info, warn};
 use siltstone::auth::{ANY_REGION, Authenticator, Users};
-use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy, SystemClock};
+use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy};
 use siltstone::console::{Console, ConsoleAccess};
 use siltstone::fs::OsFs;
 use siltstone::http::{Config, Handle, Tls};
@@ -26,6 +26,7 @@ use super::audit_log::AuditLogFile;
 use super::background::{BackgroundThreads, BackgroundWork};
 use super::buckets;
 use super::data_dir;
+use super::host_clock::HostClock;
 use super::listeners::{self, ConsoleListen, Front, Listeners};
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
@@ -53,7 +54,7 @@ pub(crate) fn serve(
     manager: &ServiceManager,
     promoted: Option<Promoted>,
 ) -> Result<(), CliError> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock: Arc<dyn Clock> = Arc::new(HostClock);
     let plan = MemoryPlan::make(options)?;
     let files = OpenFiles::divide(plan.connections_max, plan.workers, listeners::console_files(options));
     let (taken, front) = match promoted {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use log::{error, info, warn};
-use siltstone::base::{Clock, OsEntropy, SystemClock};
+use siltstone::base::{Clock, OsEntropy};
 use siltstone::format::LOCK;
 use siltstone::fs::{Fs, Lock, OsFs};
 use siltstone::http::Config;
@@ -18,6 +18,7 @@ use siltstone::store::{Progress, ShipError, Standby, StandbyStep, TakenOver};
 
 use super::CliError;
 use super::announce;
+use super::host_clock::HostClock;
 use super::listeners::{self, Front, RunningServer};
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
@@ -74,7 +75,7 @@ pub(crate) fn follow(
         // A second signal finds the first one waiting.
         let _ = stop.try_send(());
     };
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock: Arc<dyn Clock> = Arc::new(HostClock);
     let reads = options.standby_reads.then(|| StandbyReads::new(options, users_file, &clock)).transpose()?;
     let reloaded = reads.clone();
     let signals = Signals::watch(stop, move || reloaded.iter().for_each(StandbyReads::reload))?;

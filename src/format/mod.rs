@@ -22,6 +22,7 @@ mod footer;
 mod group;
 mod ids;
 mod layout;
+mod lock_clock;
 mod mirror_note;
 mod names;
 mod parcel;
@@ -58,9 +59,10 @@ pub use footer::{FOOTER_LAYOUT, Footer};
 pub use group::{GROUP_LAYOUT, Group, GroupHeader, GroupKind, Pack, UncheckedGroup};
 pub use ids::{UploadId, VersionId};
 pub use layout::Field;
+pub use lock_clock::{LockClockState, SavedTime};
 pub use mirror_note::{MirrorNote, MirrorUpload, MirroredPlace, TargetOrigin};
 pub use names::{
-    EPOCH, LOCK, RECLAIM, RETURN, SCRUB, STANDBY, checkpoint_path, log_path, number_of, segment_path,
+    CLOCK, EPOCH, LOCK, RECLAIM, RETURN, SCRUB, STANDBY, checkpoint_path, log_path, number_of, segment_path,
     tables_path, unfinished,
 };
 pub use parcel::{

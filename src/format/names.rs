@@ -17,6 +17,9 @@ pub const RECLAIM: &str = "meta/reclaim";
 /// The epoch of the remote that the directory has held.
 pub const EPOCH: &str = "meta/epoch";
 
+/// The lock clock.
+pub const CLOCK: &str = "meta/clock";
+
 /// The point to which the directory was restored, for a reign that gives up the log after it.
 pub const RETURN: &str = "meta/return";
 

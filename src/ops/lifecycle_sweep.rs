@@ -94,7 +94,9 @@ impl LifecycleSweeper {
         is_stopped: &dyn Fn() -> bool,
         report: &mut dyn FnMut(&ExpiredItem<'_>),
     ) -> Result<SweepTotals, StoreError> {
-        let (now, buckets, mut totals) = (self.clock.now(), self.store.buckets(), SweepTotals::default());
+        // While the clock is in doubt, nothing is known to be due.
+        let Some(now) = self.store.acts_time() else { return Ok(SweepTotals::default()) };
+        let (buckets, mut totals) = (self.store.buckets(), SweepTotals::default());
         let instant = self.clock.instant();
         self.swept.retain(|id, _| buckets.iter().any(|bucket| bucket.id == *id));
         for bucket in buckets {

@@ -61,8 +61,8 @@ use crate::auth::{Action, Authorized};
 use crate::base::{Budget, Md5Pool, Reservation};
 use crate::s3::{Call, ObjectOwnership, Operation, RequestId, Response, S3Error};
 pub use crate::store::{
-    BucketUsage, CommitFigures, CopyFindings, DamagedObject, FollowerFigures, Health, RemoteProbed,
-    RequestFigures, ShipFigures, StandbyFigures, TierFigures, Usage,
+    BucketUsage, ClockFigures, CommitFigures, CopyFindings, DamagedObject, FollowerFigures, Health,
+    RemoteProbed, RequestFigures, ShipFigures, StandbyFigures, TierFigures, Usage,
 };
 use crate::store::{Cause, CauseScope, Store};
 use crate::xml::Writer;

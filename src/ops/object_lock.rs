@@ -160,8 +160,9 @@ pub(super) fn of_new_object(
     let stated = headers.retention.map(|retention| stored(retention, context)).transpose()?;
     let default = || {
         let (mode, period) = lock.default?;
-        let until = context.store.lock_time().plus(DAY.saturating_mul(period.days() as u32));
-        Some(Retention { mode: stored_mode(mode), until })
+        let mode = stored_mode(mode);
+        let until = context.store.retention_start(mode).plus(DAY.saturating_mul(period.days() as u32));
+        Some(Retention { mode, until })
     };
     Ok(ObjectControls {
         retention: stated.or_else(default),
@@ -294,11 +295,12 @@ fn not_enabled() -> S3Error {
 /// # Errors
 /// `InvalidArgument` for a time that is not in the future.
 fn stored(retention: LockRetention, context: &Context) -> Result<Retention, S3Error> {
-    if retention.until <= context.store.lock_time() {
+    let mode = stored_mode(retention.mode);
+    if retention.until <= context.store.lock_time(mode) {
         let message = "The retain until date must be in the future!";
         return Err(S3Error::invalid_argument("RetainUntilDate", &retention.until.to_iso8601(), message));
     }
-    Ok(Retention { mode: stored_mode(retention.mode), until: retention.until })
+    Ok(Retention { mode, until: retention.until })
 }
 
 fn stored_mode(mode: LockMode) -> RetentionMode {

@@ -95,10 +95,14 @@ impl Service {
         }
     }
 
+    /// A clock that is in doubt is told here: puts go on, and what was to expire stays for a while.
     /// A follower that starts over is told here, too, since the copy that it makes is not current for a long time, and one that has lost
     /// changes, until it goes on after them.
     fn ready_text(&self, shipped_to: Option<&RemoteProbed>) -> String {
         let mut told = "ready\n".to_owned();
+        if self.context.store.clock_figures().is_held {
+            told += "The clock jumped ahead, so that nothing expires by its age: see siltstone clock show.\n";
+        }
         let followers = self.context.store.follower_figures();
         let starts_over = |it: &FollowerFigures| it.is_overrun || (it.in_snapshot && it.starts_over > 0);
         if followers.iter().any(starts_over) {
@@ -124,8 +128,8 @@ impl Service {
     /// Shows the requests, the store and the memory.
     pub(super) fn show_metrics(&self, page: &mut Exposition) {
         self.recorder.metrics.show(page);
-        let clock_behind = self.context.store.clock_behind();
-        metrics::store(page, &self.context.health(), &self.context.memory.usage(), clock_behind);
+        let clock = self.context.store.clock_figures();
+        metrics::store(page, &self.context.health(), &self.context.memory.usage(), &clock);
     }
 
     fn exposition(&self) -> Response {

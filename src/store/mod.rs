@@ -53,6 +53,7 @@ mod id_generator;
 mod index_budget;
 mod listings;
 mod loader;
+mod lock_clock;
 mod mutation;
 mod objects;
 mod options;
@@ -117,6 +118,7 @@ pub use follow::{
 };
 pub use health::{Health, ReadOnlyReason};
 pub use listings::UploadPages;
+pub use lock_clock::ClockFigures;
 pub use objects::FoundVersion;
 pub use options::StoreOptions;
 pub use progress::{Progress, ProgressStep};
@@ -218,6 +220,7 @@ impl Store {
     }
 
     fn new(shared: Arc<SharedStore>, committer: Committer, lock: Option<Box<dyn Lock>>) -> Self {
+        lock_clock::resume(&shared);
         let scrubber = Scrubber::open(&shared);
         let reclaimer = Mutex::new(Reclaimer::open(&shared));
         Self { shared, committer, reclaimer, scrubber, tier: None, ship: OnceLock::new(), _lock: lock }
@@ -229,6 +232,7 @@ impl Store {
         if self.shared.only_looks() {
             return self.committer.close();
         }
+        self.close_clock();
         self.scrubber.close(&self.shared);
         self.committer.close();
         self.close_reclaimer();

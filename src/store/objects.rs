@@ -2,16 +2,14 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::base::Timestamp;
 use crate::format::{AclGrants, BucketRecord, Retention, VersionRecord};
 use crate::index::Index;
 use crate::log::SegmentPins;
 use crate::store::mutation::{Mutation, Put};
 use crate::store::{
     BucketInfo, Commit, CommittedVersion, CopyRange, Deleted, Deletion, ObjectReader, ObjectWriter, Selector,
-    Store, StoreError, VersionChange, copy, quotas, retention,
+    Store, StoreError, VersionChange, copy, quotas,
 };
 
 /// A version of an object, and its bucket. While this value lives, the bytes stay readable, even if the version is deleted or its
@@ -214,16 +212,6 @@ impl Store {
     ) -> Result<Vec<Result<Deleted, StoreError>>, StoreError> {
         let bucket = bucket.to_owned();
         self.committer.submit(|reply| Mutation::Delete { bucket, deletions, bypass_governance, reply })
-    }
-
-    /// How far the clock is behind the newest stamp: it was set back, or was ahead before.
-    pub fn clock_behind(&self) -> Duration {
-        retention::clock_behind(self.shared.clock.now(), &self.shared.index())
-    }
-
-    /// The time by which retentions begin and end: that of the clock or of the newest stamp, whichever is later.
-    pub fn lock_time(&self) -> Timestamp {
-        retention::lock_time(self.shared.clock.now(), &self.shared.index())
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::base::{Clock, Entropy, Timestamp};
 use crate::format::{FileKind, LOCK, StoreId, log_path};
@@ -16,10 +15,7 @@ use crate::log::{
 use crate::store::loader::{StoreLoader, store_id, sync_and_evict};
 use crate::store::shared::{Published, SharedStore};
 use crate::store::write_counters::MeteredDisk;
-use crate::store::{OpenError, ReadOnlyReason, StoreOptions, retention};
-
-/// Stamps may run ahead of the clock by so much without a warning.
-const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(60);
+use crate::store::{OpenError, ReadOnlyReason, StoreOptions};
 
 /// A store that has been read.
 pub(super) struct Recovered {
@@ -170,7 +166,6 @@ impl Recovery {
         shared.backlog.start(reading.checkpoint_len, tail.volume, shared.segments.reserve());
         let doubtful_segment = tail.doubtful_segment.unwrap_or(0);
         shared.publish(Published { doubtful_segment, ..shared.published() });
-        warn_of_the_clock(&shared);
         damage.iter().chain(&fatal).for_each(|damage| shared.report(damage));
         let log_writer = match fatal.first() {
             Some(damage) => {
@@ -227,19 +222,6 @@ impl Recovery {
             write_idle_group(shared, &mut log_writer)?;
         }
         Ok(log_writer)
-    }
-}
-
-/// Warns if the clock was set back, or was ahead while the store was used before: retentions that ended in that time have ended
-/// for good.
-fn warn_of_the_clock(shared: &SharedStore) {
-    let behind = retention::clock_behind(shared.clock.now(), &shared.index());
-    if behind > CLOCK_BEHIND_MAX {
-        log::warn!(
-            "the clock is {} behind the newest change of the store: it is wrong now, or it was ahead before. Until it has caught \
-             up, retentions go by the time of that change",
-            humantime::format_duration(Duration::from_secs(behind.as_secs()))
-        );
     }
 }
 

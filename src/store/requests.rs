@@ -10,6 +10,7 @@ use crate::format::{
     VersionSummary, Versioning,
 };
 use crate::index::{BucketConfiguration, BucketConfigurations};
+use crate::store::lock_clock::LockTimes;
 use crate::store::{VersionRef, retention};
 
 /// Selects a version of a key.
@@ -103,11 +104,11 @@ pub(super) enum VersionChange {
 }
 
 impl VersionChange {
-    /// Whether the present controls permit it at this time.
-    pub(super) fn is_permitted(&self, controls: &ObjectControls, now: Timestamp) -> bool {
+    /// Whether the present controls permit it at these times.
+    pub(super) fn is_permitted(&self, controls: &ObjectControls, times: LockTimes) -> bool {
         match self {
             Self::Retention { retention, bypass_governance } => {
-                retention::may_change(controls.retention, *retention, now, *bypass_governance)
+                retention::may_change(controls.retention, *retention, times, *bypass_governance)
             }
             Self::Tags(_) | Self::Acl(_) | Self::LegalHold(_) => true,
         }

@@ -1,26 +1,12 @@
 //! The rules of object lock (Amazon S3 User Guide, "Locking objects with Object Lock").
 
-use std::time::Duration;
-
-use crate::base::Timestamp;
 use crate::format::{ObjectControls, Retention, RetentionMode};
-use crate::index::Index;
-
-/// The time by which retentions begin and end: that of the clock or of the newest stamp, whichever is later. A clock that is set
-/// back frees nothing.
-pub(super) fn lock_time(now: Timestamp, index: &Index) -> Timestamp {
-    now.max(Timestamp::from_millis(index.last_stamp() / 1000))
-}
-
-/// How far the clock is behind the newest stamp.
-pub(super) fn clock_behind(now: Timestamp, index: &Index) -> Duration {
-    lock_time(now, index).distance(now)
-}
+use crate::store::lock_clock::LockTimes;
 
 /// Whether a version with these controls must stay.
-pub(super) fn is_locked(controls: &ObjectControls, now: Timestamp, bypass_governance: bool) -> bool {
+pub(super) fn is_locked(controls: &ObjectControls, times: LockTimes, bypass_governance: bool) -> bool {
     controls.is_held()
-        || controls.retention.is_some_and(|it| holds(it, now) && !may_end(it, bypass_governance))
+        || controls.retention.is_some_and(|it| holds(it, times) && !may_end(it, bypass_governance))
 }
 
 /// Whether the retention `current` may be replaced. Every active retention may be extended; one in governance mode may be
@@ -28,16 +14,16 @@ pub(super) fn is_locked(controls: &ObjectControls, now: Timestamp, bypass_govern
 pub(super) fn may_change(
     current: Option<Retention>,
     new: Option<Retention>,
-    now: Timestamp,
+    times: LockTimes,
     bypass_governance: bool,
 ) -> bool {
-    let Some(current) = current.filter(|current| holds(*current, now)) else { return true };
+    let Some(current) = current.filter(|current| holds(*current, times)) else { return true };
     let extends = new.is_some_and(|new| new.mode == current.mode && new.until >= current.until);
     extends || may_end(current, bypass_governance)
 }
 
-fn holds(retention: Retention, now: Timestamp) -> bool {
-    retention.until > now
+fn holds(retention: Retention, times: LockTimes) -> bool {
+    retention.until > times.of(retention.mode)
 }
 
 fn may_end(retention: Retention, bypass_governance: bool) -> bool {
@@ -47,9 +33,11 @@ fn may_end(retention: Retention, bypass_governance: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::Timestamp;
 
-    fn now() -> Timestamp {
-        Timestamp::from_millis(1_000)
+    fn now() -> LockTimes {
+        let now = Timestamp::from_millis(1_000);
+        LockTimes { governance: now, compliance: now }
     }
 
     fn retention(mode: RetentionMode, until: u64) -> Option<Retention> {
@@ -70,6 +58,19 @@ mod tests {
         assert!(locked(retention(Compliance, 1_001), true) && !locked(retention(Governance, 1_001), true));
         let held = ObjectControls { legal_hold: Some(true), ..ObjectControls::default() };
         assert!(is_locked(&held, now(), true));
+    }
+
+    #[test]
+    fn each_mode_goes_by_its_own_time() {
+        use RetentionMode::{Compliance, Governance};
+        let governance = Timestamp::from_millis(3_000);
+        let times = LockTimes { governance, compliance: Timestamp::from_millis(1_000) };
+        for (mode, locked) in [(Compliance, true), (Governance, false)] {
+            let retention = retention(mode, 2_000);
+            let controls = ObjectControls { retention, ..ObjectControls::default() };
+            assert_eq!(is_locked(&controls, times, false), locked);
+            assert_eq!(may_change(retention, None, times, false), !locked);
+        }
     }
 
     #[test]

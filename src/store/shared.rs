@@ -19,6 +19,7 @@ use crate::store::follow::registry::FollowerRegistry;
 use crate::store::health::ScrubHealth;
 use crate::store::id_generator::IdGenerator;
 use crate::store::index_budget::IndexBudget;
+use crate::store::lock_clock::LockClock;
 use crate::store::usage_accounts::OwnerQuotas;
 use crate::store::write_counters::{MeteredDisk, WriteCounters};
 use crate::store::{Health, ReadOnlyReason, StoreError, StoreOptions};
@@ -79,6 +80,7 @@ pub(super) struct SharedStore {
     pub(super) write_counters: Arc<WriteCounters>,
     pub(super) commit_counters: Arc<CommitCounters>,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) lock_clock: LockClock,
     pub(super) store: StoreId,
     pub(super) client_ids: ClientIds,
     pub(super) options: StoreOptions,
@@ -128,11 +130,13 @@ impl SharedStore {
         sequence: u64,
     ) -> Self {
         let ids = IdGenerator::new(clock.clone(), index.last_stamp());
+        let lock_clock = LockClock::since(index.last_stamp(), clock.clone());
         Self {
             fs: disk.fs,
             write_counters: disk.counters,
             commit_counters: Arc::default(),
             clock,
+            lock_clock,
             client_ids: ClientIds::new(&store),
             store,
             options,

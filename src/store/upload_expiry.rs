@@ -21,7 +21,9 @@ impl Store {
     /// [`abort_uploads_after`]: crate::store::StoreOptions::abort_uploads_after
     pub fn abort_idle_uploads(&self, is_ruled: IsRuled<'_>) -> Result<u64, StoreError> {
         let Some(age) = self.shared.options.abort_uploads_after else { return Ok(0) };
-        let limit = self.shared.clock.now().as_millis().saturating_sub(age.as_millis() as u64);
+        // While the clock is in doubt, no upload is known to be idle.
+        let Some(now) = self.acts_time() else { return Ok(0) };
+        let limit = now.as_millis().saturating_sub(age.as_millis() as u64);
         let limit = Timestamp::from_millis(limit);
         let mut aborted = 0;
         for bucket in self.buckets() {

@@ -372,7 +372,7 @@ impl<'s> BodySink<'s> {
         let provisional = ProvisionalRecord {
             id: self.shared.ids.next(),
             size: self.stream.len,
-            modified: self.shared.clock.now(),
+            modified: self.shared.lock_clock.stamp_time(),
             null: self.bucket.versioning != Versioning::Enabled,
         };
         let descriptor = self.descriptor(purpose(provisional));

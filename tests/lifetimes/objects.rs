@@ -94,7 +94,7 @@ impl Run {
         traits: Traits,
         ended: Option<UploadId>,
     ) -> Vec<super::model::Refusal> {
-        let (now, lock_time) = (self.now(), self.lock_time());
+        let (now, lock_time) = (self.stamp_time(), self.lock_time());
         let Traits { tagged, retention, held } = traits;
         self.model.refusals(|model| {
             let bucket = model.bucket(bucket);
@@ -114,7 +114,6 @@ impl Run {
         expected: &[super::model::Refusal],
     ) {
         if let Some(written) = self.agreed(answered, expected) {
-            self.stamp();
             let newest = &mut self.model.bucket(bucket).keys.get_mut(key).expect("it was put")[0];
             assert_eq!((newest.null, newest.modified), (written.null, written.modified.as_millis()));
             newest.id = Some(written.id);
@@ -154,7 +153,7 @@ impl Run {
 
     pub(super) fn begin(&mut self, bucket: &str, key: &str) {
         println!("begin {bucket}/{key}");
-        let (initiated, key) = (self.now(), key.to_owned());
+        let (initiated, key) = (self.stamp_time(), key.to_owned());
         let upload = ModelUpload { id: UploadId(0), key: key.clone(), initiated, parts: BTreeMap::new() };
         let expected = self.model.refusals(|model| {
             model.bucket(bucket).uploads.push(upload);
@@ -172,7 +171,6 @@ impl Run {
         };
         let answered = self.store().create_upload(bucket, &key, new);
         if let Some(begun) = self.agreed(answered, &expected) {
-            self.stamp();
             self.model.bucket(bucket).uploads.last_mut().expect("it began").id = begun.id;
         }
     }
@@ -199,7 +197,7 @@ impl Run {
         let number = 1 + self.draw.below(3) as u32;
         let source = if is_copy { self.source() } else { None };
         let bytes = source.as_ref().map_or_else(|| self.drawn_bytes(), |(_, bytes)| bytes.clone());
-        let (now, upload) = (self.now(), self.model.buckets[bucket].uploads[nth].clone());
+        let (now, upload) = (self.stamp_time(), self.model.buckets[bucket].uploads[nth].clone());
         println!("part {number} of {bucket}/{}, {} bytes, a copy: {is_copy}", upload.key, bytes.len());
         let expected = self.model.refusals(|model| {
             model.bucket(bucket).uploads[nth].parts.insert(number, (bytes.clone(), now));
@@ -212,9 +210,7 @@ impl Run {
             }
             None => write_part(&store, bucket, &upload, number, &bytes),
         };
-        if self.agreed(answered, &expected).is_some() {
-            self.stamp();
-        }
+        self.agreed(answered, &expected);
     }
 
     fn complete(&mut self, bucket: &str, nth: usize) {

@@ -12,7 +12,7 @@ use super::model::ModelVersion;
 use super::power::PowerCut;
 use super::rules::ModelRule;
 use super::run::Run;
-use super::sweeps::{ModelSweep, Taken, Times, abort_idle};
+use super::sweeps::{ModelSweep, Taken, abort_idle};
 use super::{DAY, IDLE_DAYS};
 
 /// The time between two sweeps of a bucket whose rules have not changed.
@@ -108,7 +108,7 @@ impl Run {
 
     /// Sweeps; returns whether it was done before the power went.
     pub(super) fn sweep_until(&mut self, cut: Option<PowerCut>) -> bool {
-        let (due, times) = (self.due(), Times { now: self.now(), lock_time: self.lock_time() });
+        let (due, times) = (self.due(), self.times());
         let ids = self.store().clone();
         let text = |version: &ModelVersion| version.named().text(ids.client_ids());
         let expected = ModelSweep::of(&self.model, &due, times, &text);
@@ -142,9 +142,6 @@ impl Run {
         let now = self.clock.instant();
         self.seen.taken += taken.len() as u64;
         self.seen.kept += totals.locked;
-        if taken.iter().any(|(.., is_hidden, _)| *is_hidden) {
-            self.stamp();
-        }
         taken.sort();
         expected.taken.sort();
         assert_eq!(

@@ -30,6 +30,7 @@ pub(super) fn open(fs: &SimFs, clock: &Arc<ManualClock>) -> (Arc<Store>, Lifecyc
     };
     let store = Store::open(Arc::new(fs.clone()), clock.clone(), &SeededEntropy::new(1), options);
     let store = Arc::new(store.expect("the store opens"));
+    store.watch_clock().unwrap();
     let sweeper = LifecycleSweeper::new(store.clone(), clock.clone());
     (store, sweeper)
 }
@@ -37,12 +38,13 @@ pub(super) fn open(fs: &SimFs, clock: &Arc<ManualClock>) -> (Arc<Store>, Lifecyc
 impl Run {
     /// Another run with the same store, which may go on in its own way. The store of this one is ended.
     pub(super) fn fork(&self) -> Self {
-        let (fs, now) = (self.fs.kill(), self.now());
-        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(now)));
+        let fs = self.fs.kill();
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(self.true_time())));
+        clock.set_wall(Timestamp::from_millis(self.now()));
+        clock.set_synchronized(true);
         let (opened, model, swept) = (Some(open(&fs, &clock)), self.model.clone(), Default::default());
-        let (draw, stamped, latest, seen) =
-            (Draw(SeededEntropy::new(1)), self.stamped, self.latest, self.seen);
-        Self { draw, clock, fs, opened, model, swept, stamped, latest, seen }
+        let draw = Draw(SeededEntropy::new(1));
+        Self { draw, clock, fs, opened, model, swept, seen: self.seen }
     }
 
     /// Ends the store, as a process that is dropped or by a loss of power, and opens it again.

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use siltstone::base::{Clock as _, ManualClock, SeededEntropy, Timestamp};
 use siltstone::fs::sim::{CrashPolicy, SimFs};
 use siltstone::ops::LifecycleSweeper;
 use siltstone::store::{
-    BucketConfigurationKind, Deleted, Retention, RetentionMode, Selector, Store, StoreError, Versioning,
+    BucketConfigurationKind, Retention, RetentionMode, Selector, Store, StoreError, Versioning,
 };
 
 use super::comparison::{difference, learn_ids};
 use super::model::{Model, ModelBucket, Refusal};
 use super::power::open;
+use super::sweeps::Times;
 use super::{DAY, Draw, HOUR};
 
 /// The buckets and their owners.
@@ -29,9 +30,6 @@ pub(super) struct Run {
     pub(super) model: Model,
     /// The times of the last complete sweeps, of the buckets whose rules were not changed since.
     pub(super) swept: BTreeMap<String, Instant>,
-    /// The latest time at which a version or an upload was made, and the latest time that the clock showed.
-    pub(super) stamped: u64,
-    pub(super) latest: u64,
     /// How often something expired, was kept by a lock, or was refused by a quota.
     pub(super) seen: Seen,
 }
@@ -59,10 +57,12 @@ impl Run {
     pub(super) fn start(seed: u64) -> Self {
         let (fs, now) = (SimFs::new(), 1_700_000_000_000 / DAY * DAY);
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(now)));
+        // What sets the clock right again is believed.
+        clock.set_synchronized(true);
         let opened = Some(open(&fs, &clock));
         let (draw, model) = (Draw(SeededEntropy::new(seed)), Model::default());
         let (swept, seen) = (Default::default(), Seen::default());
-        let mut run = Self { draw, clock, fs, opened, model, swept, stamped: now, latest: now, seen };
+        let mut run = Self { draw, clock, fs, opened, model, swept, seen };
         for (name, owner) in BUCKETS {
             run.store().create_bucket(name, owner).unwrap();
             run.model.buckets.insert(name.to_owned(), ModelBucket::new(owner));
@@ -85,17 +85,26 @@ impl Run {
         self.clock.now().as_millis()
     }
 
-    /// The time for locks, which is never before a stamp that was given, nor after every time that there ever was. A start leaves out
-    /// some stamps, fractions of a second, which retentions of these tests are far from.
+    /// The time that has passed, which a wall clock may not show.
+    pub(super) fn true_time(&self) -> u64 {
+        self.clock.hardware().expect("the host has a hardware clock").as_millis()
+    }
+
+    /// The time for locks, which is never before the wall clock, nor after the true time.
     pub(super) fn lock_time(&self) -> u64 {
-        let lock_time = self.store().lock_time().as_millis();
-        assert!((self.stamped.max(self.now())..self.latest + HOUR / 4).contains(&lock_time), "{lock_time}");
+        let lock_time = self.store().lock_time(RetentionMode::Compliance).as_millis();
+        assert!((self.now()..=self.true_time()).contains(&lock_time), "{lock_time}");
         lock_time
     }
 
-    /// Notes that a version or an upload was made.
-    pub(super) fn stamp(&mut self) {
-        self.stamped = self.stamped.max(self.now());
+    /// What a version states that is made now: not the time of a clock that was set back.
+    pub(super) fn stamp_time(&self) -> u64 {
+        let (now, lock_time) = (self.now(), self.lock_time());
+        if lock_time - now <= HOUR { now } else { lock_time }
+    }
+
+    pub(super) fn times(&self) -> Times {
+        Times { now: self.now(), stamp: self.stamp_time(), lock_time: self.lock_time() }
     }
 
     /// Whether the store did it, as the model expects.
@@ -150,21 +159,26 @@ impl Run {
     }
 
     fn move_clock(&mut self) {
-        let (now, hours) = (self.now(), |hours| hours * HOUR);
-        let now = match self.draw.below(20) {
-            0..3 => now - hours(1 + self.draw.below(72)),
-            3 => now - 3_650 * DAY,
-            4..7 => now.max(self.latest),
-            7..12 => now + hours(24 * self.draw.below(4)),
-            _ => now + hours(1 + self.draw.below(12)),
-        };
-        println!("the clock shows {now}");
-        self.set_clock(now);
+        let now = self.now();
+        match self.draw.below(20) {
+            0..3 => self.set_wall(now - HOUR * (1 + self.draw.below(72))),
+            3 => self.set_wall(now.saturating_sub(3_650 * DAY)),
+            4..7 => self.set_wall(self.true_time()),
+            7..12 => self.pass(24 * HOUR * self.draw.below(4)),
+            _ => self.pass(HOUR * (1 + self.draw.below(12))),
+        }
+        println!("the clock shows {}", self.now());
     }
 
-    pub(super) fn set_clock(&mut self, now: u64) {
-        self.clock.set(Timestamp::from_millis(now));
-        self.latest = self.latest.max(now);
+    fn set_wall(&mut self, now: u64) {
+        self.clock.set_wall(Timestamp::from_millis(now));
+        self.store().watch_clock().unwrap();
+    }
+
+    /// Lets time pass.
+    pub(super) fn pass(&mut self, millis: u64) {
+        self.clock.advance(Duration::from_millis(millis));
+        self.store().watch_clock().unwrap();
     }
 
     fn set_versioning(&mut self, bucket: &str, versioning: Versioning) {
@@ -182,12 +196,10 @@ impl Run {
 
     fn delete(&mut self, bucket: &str, key: &str) {
         println!("delete {bucket}/{key}");
-        let (now, lock_time) = (self.now(), self.lock_time());
+        let (now, lock_time) = (self.stamp_time(), self.lock_time());
         let expected = self.model.refusals(|model| model.bucket(bucket).delete_current(key, now, lock_time));
         let answered = super::objects::delete(self.store(), bucket, key, Selector::Current, false);
-        if let Some(Deleted { delete_marker: true, .. }) = self.agreed(answered, &expected) {
-            self.stamp();
-        }
+        self.agreed(answered, &expected);
     }
 
     /// A version, if there is one: its key, and its number from the newest on.
@@ -211,7 +223,7 @@ impl Run {
     /// A retention that ends between two times that the clock shows.
     pub(super) fn drawn_retention(&self) -> Retention {
         let mode = *self.draw.of(&[RetentionMode::Compliance, RetentionMode::Governance]);
-        let from = self.store().lock_time().as_millis() / HOUR * HOUR;
+        let from = self.lock_time() / HOUR * HOUR;
         let until = Timestamp::from_millis(from + self.draw.below(5 * 24) * HOUR + HOUR / 2);
         Retention { mode, until }
     }

@@ -19,6 +19,8 @@ pub(super) struct ModelSweep {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     pub(super) now: u64,
+    /// What a delete marker states that is made now.
+    pub(super) stamp: u64,
     pub(super) lock_time: u64,
 }
 
@@ -94,7 +96,7 @@ fn take(
         (ModelPlace::Current, ModelPlace::Current) => {
             let is_hidden = bucket.versioning != siltstone::store::Versioning::Unset;
             let mut after = bucket.clone();
-            let done = after.delete_current(key, times.now, lock_time);
+            let done = after.delete_current(key, times.stamp, lock_time);
             Some(done.map(|()| *bucket = after).map(|()| is_hidden))
         }
         (ModelPlace::LoneMarker, ModelPlace::LoneMarker) => {

@@ -95,6 +95,7 @@ pub(super) struct ServerFigures {
     pub(super) remote_unfit_for_tier: Option<f64>,
     pub(super) remote_unfit_for_takeover: Option<f64>,
     pub(super) clock_behind: Option<f64>,
+    pub(super) clock_held: Option<f64>,
     pub(super) memory_refused: Option<f64>,
     pub(super) index_bytes: Option<f64>,
     pub(super) index_max_bytes: Option<f64>,

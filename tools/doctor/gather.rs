@@ -201,6 +201,7 @@ pub(super) fn figures_of(page: &str) -> ServerFigures {
         remote_unfit_for_tier: value("siltstone_remote_unfit{mode=\"tier\"}"),
         remote_unfit_for_takeover: value("siltstone_remote_unfit{mode=\"takeover\"}"),
         clock_behind: value("siltstone_clock_behind_seconds"),
+        clock_held: value("siltstone_clock_held"),
         memory_refused: value("siltstone_memory_refused_total"),
         index_bytes: value("siltstone_memory_index_bytes"),
         index_max_bytes: value("siltstone_memory_index_max_bytes"),

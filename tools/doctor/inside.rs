@@ -53,8 +53,16 @@ pub(super) const HOST_CHECKS: [&str; 14] = [
     "store",
 ];
 /// The names of the checks of a server's metrics.
-pub(super) const FIGURE_CHECKS: [&str; 7] =
-    ["scrub", "damage", "read-only", "remote", "remote-probe", "clock-behind", "memory-refused"];
+pub(super) const FIGURE_CHECKS: [&str; 8] = [
+    "scrub",
+    "damage",
+    "read-only",
+    "remote",
+    "remote-probe",
+    "clock-behind",
+    "clock-held",
+    "memory-refused",
+];
 
 /// The findings of a host.
 pub(super) fn examine(facts: &HostFacts) -> Vec<Finding> {
@@ -295,8 +303,16 @@ pub(super) fn examine_figures(figures: &ServerFigures, now: Timestamp) -> Vec<Fi
     }
     findings.extend(remote_probe(figures, now));
     if above(figures.clock_behind, 60.0) {
-        let what = "the clock is behind the newest entry of the log";
+        let what = "the clock is behind the lock clock";
         findings.push(Finding::warning("clock-behind", what, "timedatectl set-ntp true"));
+    }
+    if above(figures.clock_held, 0.0) {
+        let what = "the clock jumped ahead, so that nothing expires by its age";
+        findings.push(Finding::warning(
+            "clock-held",
+            what,
+            "timedatectl set-ntp true, or siltstone clock accept",
+        ));
     }
     let index_full =
         figures.index_bytes.zip(figures.index_max_bytes).is_some_and(|(used, max)| used > max * 0.9);

@@ -141,6 +141,7 @@ fn each_fault_in_the_metrics_is_named_alone() {
     let unknown = "siltstone_remote_unfit{mode=\"takeover\"} 0\nsiltstone_remote_probe_timestamp_seconds 0\n";
     assert_eq!(named(unknown), Vec::<&str>::new());
     assert_eq!(named("siltstone_clock_behind_seconds 90\n"), ["clock-behind"]);
+    assert_eq!(named("siltstone_clock_held 1\n"), ["clock-held"]);
     assert_eq!(
         named("siltstone_memory_index_bytes 95\nsiltstone_memory_index_max_bytes 100\n"),
         ["memory-refused"]

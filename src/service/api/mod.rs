@@ -2,6 +2,7 @@
 //! `openapi.json` describes it.
 //! Requests are signed as S3 requests are.
 
+mod clock;
 mod mirrors;
 mod placements;
 mod quotas;
@@ -102,6 +103,8 @@ enum ApiResource {
     Quota(QuotaHolder),
     Placement(String),
     State,
+    Clock,
+    ClockAcceptance,
     Mirrors,
     MirrorResync(String),
     Webhooks,
@@ -122,6 +125,8 @@ impl ApiResource {
             ["buckets", bucket, "placement"] => Self::Placement(name(bucket)?),
             ["quotas"] => Self::Quota(QuotaHolder::All),
             ["state"] => Self::State,
+            ["clock"] => Self::Clock,
+            ["clock", "accept"] => Self::ClockAcceptance,
             ["mirrors"] => Self::Mirrors,
             ["webhooks"] => Self::Webhooks,
             ["mirrors", mirror, "resync"] => Self::MirrorResync(name(mirror)?),
@@ -134,12 +139,14 @@ impl ApiResource {
             Self::Users => "GET, POST",
             Self::User(_) => "GET, DELETE",
             Self::Grants(_) => "PUT",
-            Self::Keys(_) | Self::MirrorResync(_) => "POST",
+            Self::Keys(_) | Self::MirrorResync(_) | Self::ClockAcceptance => "POST",
             Self::PreviousKeys(_) => "DELETE",
             Self::Quota(QuotaHolder::Bucket(_) | QuotaHolder::Owner(_)) | Self::Placement(_) => {
                 "GET, PUT, DELETE"
             }
-            Self::Quota(QuotaHolder::All) | Self::State | Self::Mirrors | Self::Webhooks => "GET",
+            Self::Quota(QuotaHolder::All) | Self::State | Self::Clock | Self::Mirrors | Self::Webhooks => {
+                "GET"
+            }
         }
     }
 
@@ -226,6 +233,8 @@ impl Service {
                     .map_err(Into::into)
             }
             (ApiResource::State, Method::Get) => self.state(identity),
+            (ApiResource::Clock, Method::Get) => self.clock_state(identity),
+            (ApiResource::ClockAcceptance, Method::Post) => self.accept_clock_of_api(identity, request),
             (ApiResource::Mirrors, Method::Get) => self.mirrors(identity),
             (ApiResource::Webhooks, Method::Get) => self.webhooks(identity),
             (ApiResource::MirrorResync(name), Method::Post) => self.resync_mirror(identity, request, name),
@@ -384,6 +393,8 @@ mod tests {
             "users/n/quota",
             "buckets/n/quota",
             "buckets/n/placement",
+            "clock",
+            "clock/accept",
             "mirrors",
             "mirrors/n/resync",
             "quotas",

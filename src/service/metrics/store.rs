@@ -1,13 +1,11 @@
 //! The state of the store as metrics.
 
-use std::time::Duration;
-
 use super::Exposition;
 use crate::base::Timestamp;
 use crate::base::memory::MemoryUsage;
 use crate::ops::{
-    BucketUsage, CommitFigures, CopyFindings, FollowerFigures, Health, RemoteProbed, RequestFigures,
-    ShipFigures, TierFigures, Usage,
+    BucketUsage, ClockFigures, CommitFigures, CopyFindings, FollowerFigures, Health, RemoteProbed,
+    RequestFigures, ShipFigures, TierFigures, Usage,
 };
 use crate::service::standby::StandbyState;
 
@@ -23,7 +21,7 @@ pub(in crate::service) fn store(
     page: &mut Exposition,
     health: &Health,
     memory: &MemoryUsage,
-    clock_behind: Duration,
+    clock: &ClockFigures,
 ) {
     page.family("build_info", "gauge", "The version of the server; always 1.");
     page.sample("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -42,8 +40,12 @@ pub(in crate::service) fn store(
     let help = "The creation time of the newest checkpoint; 0 before the first.";
     let created = health.newest_checkpoint.map_or(0, Timestamp::as_secs);
     page.single("checkpoint_created_timestamp_seconds", "gauge", help, created);
-    let help = "How far the clock is behind the newest stamp of the log.";
-    page.single("clock_behind_seconds", "gauge", help, clock_behind.as_secs_f64());
+    let help = "How far the clock is behind the lock clock.";
+    page.single("clock_behind_seconds", "gauge", help, clock.behind.as_secs_f64());
+    let help = "How far the clock is ahead of the time by which things expire.";
+    page.single("clock_ahead_seconds", "gauge", help, clock.ahead.as_secs_f64());
+    let help = "Whether nothing expires by its age, since the clock jumped ahead.";
+    page.single("clock_held", "gauge", help, u64::from(clock.is_held));
     page.family("written_bytes_total", "counter", "Bytes written to the disk, by the purpose of the write.");
     for (kind, bytes) in health.written.by_kind() {
         page.sample("written_bytes_total", &[("kind", kind)], bytes);

@@ -264,10 +264,11 @@ impl GroupWriter {
         let index = self.shared.index();
         let place_len = place.map(|place| place.len);
         let growth = IndexBudget::of(&index, self.shared.options.index_max_bytes);
-        let now = self.shared.clock.now();
+        let lock_clock = &self.shared.lock_clock;
         let quotas = self.shared.owner_quotas();
         let accounts = UsageAccounts::new(&index, &quotas, self.shared.options.buckets_max);
-        let mut planner = Planner::new((&index, accounts), &self.shared.ids, now, (room, growth), place_len);
+        let mut planner =
+            Planner::new((&index, accounts), &self.shared.ids, lock_clock, (room, growth), place_len);
         mutations.into_iter().for_each(|mutation| planner.add(mutation));
         planner.finish()
     }

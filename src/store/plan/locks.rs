@@ -1,6 +1,5 @@
 //! Object lock: versions that must not go yet.
 
-use crate::base::Timestamp;
 use crate::format::{BucketConfigurationKind, BucketRecord, Features, ObjectControls, VersionId, Versioning};
 use crate::store::plan::Planner;
 use crate::store::{Selector, StoreError, retention};
@@ -16,7 +15,7 @@ impl Planner<'_> {
         bypass_governance: bool,
     ) -> Result<(), StoreError> {
         let Some(controls) = self.controls(bucket, key, version) else { return Ok(()) };
-        match retention::is_locked(&controls, self.lock_time(), bypass_governance) {
+        match retention::is_locked(&controls, self.lock_clock.lock_times(), bypass_governance) {
             true => Err(StoreError::Locked),
             false => Ok(()),
         }
@@ -55,11 +54,6 @@ impl Planner<'_> {
             true => Err(StoreError::InvalidBucketState),
             false => Ok(()),
         }
-    }
-
-    /// The time by which retentions end.
-    pub(super) fn lock_time(&self) -> Timestamp {
-        retention::lock_time(self.now, self.index)
     }
 
     fn has_controls(&self) -> bool {

@@ -21,6 +21,7 @@ use crate::log::{PackBuilder, SpaceClaim};
 use crate::store::extents::slices;
 use crate::store::id_generator::IdGenerator;
 use crate::store::index_budget::{IndexBudget, IndexGrowth};
+use crate::store::lock_clock::LockClock;
 use crate::store::mutation::{
     BucketChange, Content, EXTENT_BYTES_MAX, Mutation, RESTATED_MAX_BYTES, Reply, StoredContent,
 };
@@ -115,6 +116,8 @@ struct UpdatedVersion {
 pub(super) struct Planner<'a> {
     index: &'a Index,
     ids: &'a IdGenerator,
+    lock_clock: &'a LockClock,
+    /// The time that new records state.
     now: Timestamp,
     /// Whether the pack has an allocation.
     place: bool,
@@ -137,7 +140,7 @@ impl<'a> Planner<'a> {
     pub(super) fn new(
         (index, accounts): (&'a Index, UsageAccounts<'a>),
         ids: &'a IdGenerator,
-        now: Timestamp,
+        lock_clock: &'a LockClock,
         (room, growth): (AvailableRoom, IndexBudget),
         place: Option<u64>,
     ) -> Self {
@@ -145,7 +148,8 @@ impl<'a> Planner<'a> {
         let pack = PackBuilder::with_capacity(place.unwrap_or(0) as usize);
         let plan = GroupPlan { pack, ..GroupPlan::default() };
         let place = place.is_some();
-        Self { index, ids, now, place, room, growth, accounts, changed, updated, ended, plan }
+        let now = lock_clock.stamp_time();
+        Self { index, ids, lock_clock, now, place, room, growth, accounts, changed, updated, ended, plan }
     }
 
     /// Decides one mutation.

@@ -136,7 +136,7 @@ impl Planner<'_> {
         let bucket = self.bucket(bucket)?;
         let key = key.into_bytes();
         let found = self.version(bucket.id, &key, version.id).ok_or(StoreError::NoSuchVersion)?;
-        if !change.is_permitted(&found.controls, self.lock_time()) {
+        if !change.is_permitted(&found.controls, self.lock_clock.lock_times()) {
             return Err(StoreError::Locked);
         }
         let (adds, of_controls) = (change.adds(), change.is_of_controls());

@@ -10,7 +10,6 @@ use std::time::Duration;
 use super::audit::parcel_of;
 use super::chain::{RemoteLog, ShipError};
 use super::{ReignStage, Ship};
-use crate::base::Timestamp;
 use crate::format::{Cut, Parcel, ParcelId, Root};
 use crate::store::remote_request::PATIENCE;
 use crate::store::{Store, StoreError};
@@ -39,7 +38,7 @@ impl Store {
     /// [`StoreError::RemoteUnavailable`]: a later call goes on.
     pub fn inspect_log(&self) -> Result<(), StoreError> {
         let Some(ship) = self.ship.get() else { return Ok(()) };
-        let now = self.shared.clock.now();
+        let now = self.shared.clock.uptime();
         if self.shared.check_writable().is_err() || !ship.is_listing_due(now) {
             return Ok(());
         }
@@ -48,10 +47,10 @@ impl Store {
             _ => None,
         };
         let Some(needed) = needed else { return Ok(()) };
-        ship.next_listing.store(now.plus(AGAIN_AFTER).as_millis(), Ordering::Relaxed);
+        ship.next_listing.store((now + AGAIN_AFTER).as_millis() as u64, Ordering::Relaxed);
         let missing = needed.missing(&ship.log(&self.shared));
         let missing = missing.map_err(|error| StoreError::RemoteUnavailable(error.to_string()))?;
-        ship.next_listing.store(now.plus(LISTING_INTERVAL).as_millis(), Ordering::Relaxed);
+        ship.next_listing.store((now + LISTING_INTERVAL).as_millis() as u64, Ordering::Relaxed);
         let Some(name) = missing else { return Ok(()) };
         let mut state = ship.lock();
         let ReignStage::Reigning(reign) = &mut *state else { return Ok(()) };
@@ -69,8 +68,8 @@ impl Store {
 }
 
 impl Ship {
-    fn is_listing_due(&self, now: Timestamp) -> bool {
-        now.as_millis() >= self.next_listing.load(Ordering::Relaxed)
+    fn is_listing_due(&self, uptime: Duration) -> bool {
+        uptime.as_millis() as u64 >= self.next_listing.load(Ordering::Relaxed)
     }
 }
 

@@ -180,7 +180,7 @@ pub(super) struct Ship {
     promised: AtomicU64,
     /// When signs of life began, in milliseconds since 1970; 0 before.
     signing_since: AtomicU64,
-    /// The time of the next listing of the log, in milliseconds since 1970.
+    /// The time of the next listing of the log, in milliseconds of the uptime.
     next_listing: AtomicU64,
     /// Times that objects were gone, and a new base was shipped.
     renewals: AtomicU64,

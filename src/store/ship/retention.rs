@@ -20,7 +20,7 @@ use super::chain::{RemoteLog, ShipError};
 use super::parcel_builder::put;
 use super::root_copies::copies_at;
 use super::{Ship, ShipOptions};
-use crate::base::{Clock, Timestamp};
+use crate::base::Timestamp;
 use crate::format::{CopyPhase, Floor, Parcel, Root};
 use crate::remote::RemoteError;
 use crate::store::remote_request::PATIENCE;
@@ -103,15 +103,17 @@ impl Store {
         if epoch == 0 || self.shared.check_writable().is_err() {
             return Ok(RetentionProgress::default());
         }
+        // While the clock is in doubt, nothing is known to be before the window.
+        let Some(now) = self.acts_time() else { return Ok(RetentionProgress::default()) };
         let mut retention = ship.retention();
         if retention.epoch != epoch {
             *retention = Retention { epoch, ..Retention::default() };
         }
         let log = ship.log(&self.shared);
         let unavailable = |error: ShipError| StoreError::RemoteUnavailable(error.to_string());
-        retention.look_if_due(ship, log, self.shared.clock.as_ref()).map_err(unavailable)?;
+        retention.look_if_due(ship, log, now, self.shared.clock.instant()).map_err(unavailable)?;
         let mut doomed = retention.doomed(log).map_err(unavailable)?;
-        doomed.extend(self.dropped_copies(tier, &retention));
+        doomed.extend(self.dropped_copies(tier, &retention, now));
         let more = doomed.len() > DELETED_PER_CALL;
         doomed.truncate(DELETED_PER_CALL);
         // The other host has adopted all that the base has. It deletes for itself.
@@ -133,9 +135,9 @@ impl Store {
     }
 
     /// The copies that the base calls dropped.
-    fn dropped_copies(&self, tier: &Tier, retention: &Retention) -> Vec<DoomedObject> {
+    fn dropped_copies(&self, tier: &Tier, retention: &Retention, now: Timestamp) -> Vec<DoomedObject> {
         let Some(base) = &retention.base else { return Vec::new() };
-        let (index, now) = (self.shared.index(), self.shared.clock.now());
+        let index = self.shared.index();
         let copies = index.remote_copies(None).filter(|(_, copy)| {
             copy.phase == CopyPhase::Dropped && now.since(copy.since) >= tier.keep_dropped()
         });
@@ -156,12 +158,17 @@ impl Ship {
 
 impl Retention {
     /// Looks for a newer base at the interval of roots, and tells it before anything is deleted by it.
-    fn look_if_due(&mut self, ship: &Ship, log: RemoteLog<'_>, clock: &dyn Clock) -> Result<(), ShipError> {
-        let instant = clock.instant();
+    fn look_if_due(
+        &mut self,
+        ship: &Ship,
+        log: RemoteLog<'_>,
+        now: Timestamp,
+        instant: Instant,
+    ) -> Result<(), ShipError> {
         let is_recent =
             self.last_look.is_some_and(|last| instant.duration_since(last) < ship.options.root_every);
         if self.next.is_none() && !is_recent {
-            self.look(ship, log, clock.now())?;
+            self.look(ship, log, now)?;
             self.last_look = Some(instant);
         }
         if let Some((floor, _)) = &self.next {

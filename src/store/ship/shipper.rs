@@ -249,7 +249,7 @@ impl Reign {
             checkpoint_length: file.map_err(|error| failed(error.into()))?,
             first: self.root_first.min(ParcelId { epoch: self.epoch, counter: after + 1 }),
             after,
-            made: shared.clock.now(),
+            made: shared.lock_clock.stamp_time(),
         };
         self.since_root = ParcelVolume::default();
         Ok(*self.pending_root.insert(root))

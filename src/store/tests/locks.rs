@@ -127,12 +127,14 @@ fn a_clock_that_is_set_back_frees_nothing_and_adds_to_the_time_of_the_store() {
     locked.put("other", ObjectControls::default());
     let ten_years_ago = Timestamp::from_millis(START - 3_650 * DAY_MILLIS);
     locked.clock.set(ten_years_ago);
-    assert!(locked.store.lock_time() >= at(5), "the newest stamp tells the time");
+    let lock_time = |locked: &Locked| locked.store.lock_time(RetentionMode::Compliance);
+    assert!(lock_time(&locked) >= at(5), "the time goes on");
+    locked.store.watch_clock().unwrap();
     assert_eq!(locked.delete(which), Err(StoreError::Locked));
     let locked = locked.reopen();
-    assert!(locked.clock.now() < locked.store.lock_time(), "after a restart, too");
+    assert!(lock_time(&locked) >= at(5), "after a restart, too");
     assert_eq!(locked.delete(which), Err(StoreError::Locked));
-    assert!(locked.store.clock_behind() >= Duration::from_secs(5 * 24 * 60 * 60));
+    assert!(locked.store.clock_figures().behind >= Duration::from_secs(5 * 24 * 60 * 60));
 }
 
 #[test]
@@ -165,29 +167,6 @@ fn a_locked_null_version_is_not_replaced() {
     store.set_versioning("b", Versioning::Enabled).unwrap();
     put(&store, "b", "k", b"other").unwrap();
     assert_eq!(get(&store, "b", "k").unwrap(), b"other");
-}
-
-#[test]
-fn a_clock_that_was_ahead_is_reported_and_what_ended_then_has_ended() {
-    let locked = Locked::new();
-    let (short, long) = (
-        locked.put_retained(RetentionMode::Compliance, 3),
-        locked.put_retained(RetentionMode::Compliance, 30),
-    );
-    assert_eq!(locked.store.clock_behind(), Duration::ZERO);
-    locked.clock.set(at(10));
-    locked.put("other", ObjectControls::default());
-    locked.clock.set(at(0));
-    let locked = locked.reopen();
-    let behind = locked.store.clock_behind();
-    assert!(behind >= Duration::from_millis(10 * DAY_MILLIS), "{behind:?}");
-    assert_eq!(locked.delete(long), Err(StoreError::Locked));
-    locked.delete(short).unwrap();
-    // New retentions are counted from the same time.
-    let until = retention(RetentionMode::Compliance, 11).unwrap().until;
-    assert!(until > locked.store.lock_time() && locked.store.lock_time() >= at(10));
-    locked.clock.set(at(11));
-    assert_eq!(locked.store.clock_behind(), Duration::ZERO, "it has caught up");
 }
 
 /// A tool: it leaves a store behind, on this disk or another.

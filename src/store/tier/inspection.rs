@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::residence::{LocalPieces, Residence};
 use super::transfer::send;
@@ -48,7 +48,7 @@ pub struct CopyFindings {
 #[derive(Default)]
 pub(super) struct Inspection {
     /// The time of the next listing; unknown before the first look.
-    due: Option<Timestamp>,
+    due: Option<Instant>,
     listed: Option<Timestamp>,
     /// The mark, as it was found last.
     mark: Option<RemoteMark>,
@@ -78,14 +78,15 @@ impl Store {
             return Ok(false);
         }
         let now = self.shared.clock.now();
-        if tier.inspection().due.is_none_or(|due| now >= due) {
-            tier.inspection().due = Some(now.plus(AGAIN_AFTER));
+        let instant = self.shared.clock.instant();
+        if tier.inspection().due.is_none_or(|due| instant >= due) {
+            tier.inspection().due = Some(instant + AGAIN_AFTER);
             self.check_remote_mark()?;
             self.keep_mark(tier)?;
             self.list_copies(tier)?;
             let mut inspection = tier.inspection();
             inspection.listed = Some(self.shared.clock.now());
-            inspection.due = Some(now.plus(LISTING_INTERVAL));
+            inspection.due = Some(instant + LISTING_INTERVAL);
         }
         self.forget_found(tier);
         let Some(segment) = tier.inspection().next(now) else { return Ok(false) };

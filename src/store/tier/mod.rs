@@ -667,7 +667,8 @@ impl Store {
 
     /// The segments that are to be listed, and the bytes of those that may not be.
     fn aged_segments(&self, tier: &Tier) -> (Vec<Arc<Residence>>, u64) {
-        let (index, now) = (self.shared.index(), self.shared.clock.now());
+        let index = self.shared.index();
+        let now = self.acts_time();
         let (mut aged, mut pinned) = (Vec::new(), 0);
         let active = self.shared.segments.active_segments();
         for id in self.shared.segments.ids() {
@@ -676,7 +677,8 @@ impl Store {
                 continue;
             }
             let is_aged = |copy: &RemoteCopy| {
-                copy.phase == CopyPhase::Remote && now.since(copy.since) >= tier.options.keep_local
+                copy.phase == CopyPhase::Remote
+                    && now.is_some_and(|now| now.since(copy.since) >= tier.options.keep_local)
             };
             let is_told = self.shared.is_shipped(residence.known_by.load(Ordering::Relaxed));
             match index.remote_copy(id) {

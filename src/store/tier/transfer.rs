@@ -107,7 +107,8 @@ impl Store {
         }
         let length = file.len().map_err(|error| self.shared.failed(error.into()))?;
         let nonce = entropy.next_u64() as u32;
-        let (phase, since) = (CopyPhase::Leaving, self.shared.clock.now());
+        let phase = CopyPhase::Leaving;
+        let since = self.shared.lock_clock.age_time();
         let epoch = tier.right.epoch().unwrap_or(1);
         let copy = RemoteCopy { phase, epoch, nonce, length, since };
         // A reclaimer at work may be about to punch holes; the next one sees the intent.
@@ -118,14 +119,17 @@ impl Store {
 
     /// Drops the copies of segments that are gone, and deletes those that were dropped long enough ago.
     pub(super) fn delete_dropped(&self, tier: &Tier, done: &mut TierProgress) -> Result<(), StoreError> {
-        let (index, now) = (self.shared.index(), self.shared.clock.now());
+        let index = self.shared.index();
+        let now = self.acts_time();
         let ids: BTreeSet<u64> = self.shared.segments.ids().into_iter().collect();
         let gone: Vec<(u64, RemoteCopy)> = index
             .remote_copies(None)
             .filter(|(id, copy)| match copy.phase {
                 // A restore to an earlier time may need it: it goes when the window has passed.
                 CopyPhase::Dropped if self.shared.shipping().is_some() => false,
-                CopyPhase::Dropped => now.since(copy.since) >= tier.options.keep_dropped,
+                CopyPhase::Dropped => {
+                    now.is_some_and(|now| now.since(copy.since) >= tier.options.keep_dropped)
+                }
                 _ => !ids.contains(id) && index.liveness().of(*id) == 0,
             })
             .take(DELETED_PER_CALL)
@@ -150,7 +154,7 @@ impl Store {
     }
 
     fn in_phase(&self, copy: RemoteCopy, phase: CopyPhase) -> RemoteCopy {
-        RemoteCopy { phase, since: self.shared.clock.now(), ..copy }
+        RemoteCopy { phase, since: self.shared.lock_clock.age_time(), ..copy }
     }
 
     pub(super) fn remote_failed(&self, id: u64, error: RemoteError) -> StoreError {
