@@ -314,7 +314,7 @@ fn begin_epoch(store: &Store) -> Result<(), CliError> {
         Ok(()) => Ok(()),
         Err(StoreError::ReadOnly(_)) => Err(CliError::start(
             "the remote has a log, and this server was started without --ship: start it with --ship async or --ship sync as before. \
-             To look at the directory, start it with --read-only true. To write without the log, which ends, with --abandon-log true",
+             To look at the directory, start it with --read-only. To write without the log, which ends, with --abandon-log true",
         )),
         Err(problem) => {
             warn!("nothing is changed on the remote until it answers: {problem}");
