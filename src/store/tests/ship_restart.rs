@@ -182,8 +182,12 @@ fn a_writer_that_claims_again_sends_nothing_twice() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let writer = writer_with_objects(&tiered, ShipMode::Async);
     let before = writer.ship_figures().unwrap().sent_bytes;
-    let claim =
-        crate::format::Claim { store: writer.shared.store, epoch: 2, made: Timestamp::from_millis(1) };
+    let claim = crate::format::Claim {
+        store: writer.shared.store,
+        epoch: 2,
+        made: Timestamp::from_millis(1),
+        of_tier: false,
+    };
     tiered.remote.place(&crate::format::Claim::name(2), &claim.encode());
     tiered.clock.advance(Duration::from_secs(10));
     assert!(is_unavailable(&ship(&writer)));
