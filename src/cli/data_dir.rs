@@ -7,9 +7,33 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{self, Path};
 
 use rustix::process::{getegid, geteuid};
-use siltstone::store::OpenError;
+use siltstone::fs::OsFs;
+use siltstone::store::{self, FirstStartError, OpenError};
 
 use super::CliError;
+use super::options::ServerOptions;
+
+/// Checks whether the directory has a store, or may get one. Nothing is written before.
+///
+/// # Errors
+/// What was found, and what to do.
+pub(crate) fn check_first_start(options: &ServerOptions) -> Result<(), CliError> {
+    let dir = &options.data_dir;
+    let known: Vec<_> = options.files().filter_map(|file| name_within(file, dir)).collect();
+    match store::check_first_start(&OsFs::new(dir), options.create, &known) {
+        Ok(()) => Ok(()),
+        Err(FirstStartError::Io(error)) => Err(refusal(dir, &OpenError::Io(error))),
+        Err(error) => Err(CliError::start(format!("cannot use {}: {error}", dir.display()))),
+    }
+}
+
+/// The name of the entry of `dir` that is `file`, or that `file` is below.
+fn name_within(file: &Path, dir: &Path) -> Option<String> {
+    let absolute = |path: &Path| path.canonicalize().or_else(|_| path::absolute(path)).ok();
+    let (file, dir) = (absolute(file)?, absolute(dir)?);
+    let first = file.strip_prefix(dir).ok()?.components().next()?;
+    Some(first.as_os_str().to_string_lossy().into_owned())
+}
 
 /// The error of a start that cannot use `dir`. A missing permission is followed by the ids of both sides and the command
 /// that gives the directory to the user of this process: in a container this user is often a bare number.

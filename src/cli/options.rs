@@ -17,7 +17,7 @@ use siltstone::http::{EngineName, Networks};
 use siltstone::ops::EntityTags;
 use siltstone::s3::{Dialect, ObjectOwnership};
 use siltstone::service::{HtmlSandbox, MetricsAccess};
-use siltstone::store::{ScrubPace, ShipOptions, TierOptions};
+use siltstone::store::{ScrubPace, ShipOptions, StoreCreation, TierOptions};
 
 use super::CliError;
 use super::access_log::AccessLogFormat;
@@ -40,10 +40,15 @@ const LAG_MAX_MIN: Duration = Duration::from_secs(3);
 /// Every option with its value.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct ServerOptions {
-    /// Directory of all stored data; created if missing
+    /// Directory of all stored data; created if missing, see --create
     #[arg(long, value_name = "DIR", env = "SILTSTONE_DATA_DIR", global = true)]
     #[arg(default_value = "./siltstone-data")]
     pub(crate) data_dir: PathBuf,
+
+    /// Whether a store may be made: auto where the directory is empty or missing, never where it is expected, as on a mount point
+    #[arg(long, value_name = "WHEN", env = "SILTSTONE_CREATE", global = true, default_value = "auto")]
+    #[arg(value_parser = one_of(&[("auto", StoreCreation::Auto), ("never", StoreCreation::Never)]))]
+    pub(crate) create: StoreCreation,
 
     /// Address to accept connections on; port 0 picks a free one
     #[arg(long, value_name = "ADDR:PORT", env = "SILTSTONE_LISTEN", global = true)]
@@ -379,6 +384,20 @@ impl ServerOptions {
     /// The users file.
     pub(crate) fn users_path(&self) -> PathBuf {
         self.users.clone().unwrap_or_else(|| self.data_dir.join("users.toml"))
+    }
+
+    /// The files that it names. They may be in the data directory before the first start.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        let named = [
+            &self.users,
+            &self.oidc_client_secret_file,
+            &self.oidc_ca_file,
+            &self.tls_cert,
+            &self.tls_key,
+            &self.access_log,
+            &self.audit_log,
+        ];
+        named.into_iter().flatten().map(PathBuf::as_path)
     }
 
     /// The browsers that may use the console.

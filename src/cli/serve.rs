@@ -254,6 +254,7 @@ fn open_store(
     clock: Arc<dyn Clock>,
     files: OpenFiles,
 ) -> Result<Arc<Store>, CliError> {
+    data_dir::check_first_start(options)?;
     let data_dir = &options.data_dir;
     let (tier, shipping) = (options.tier(), options.shipping());
     let is_look = options.read_only;

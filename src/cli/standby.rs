@@ -18,6 +18,7 @@ use siltstone::store::{Progress, ShipError, Standby, StandbyStep, TakenOver};
 
 use super::CliError;
 use super::announce;
+use super::data_dir;
 use super::host_clock::HostClock;
 use super::listeners::{self, Front, RunningServer};
 use super::memory::MemoryPlan;
@@ -59,6 +60,7 @@ pub(crate) fn follow(
         ));
     };
     let remote = remote.remote().map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
+    data_dir::check_first_start(options)?;
     let disk = OsFs::new(&options.data_dir);
     let refusal =
         |error: io::Error| CliError::start(format!("cannot use {}: {error}", options.data_dir.display()));

@@ -33,7 +33,7 @@ mod conformance;
 mod differential;
 
 pub use metered::{MeteredFs, WriteMeter};
-pub use os::OsFs;
+pub use os::{DirEntry, OsFs};
 pub use read_only::ReadOnlyFs;
 pub use subdir::SubdirFs;
 

@@ -21,6 +21,15 @@ use super::{File, FileUsage, Fs, Lock, Space, check_one_directory, is_inside, is
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
 
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirEntry {
+    /// Its name.
+    pub name: String,
+    /// Whether it is a directory, or a link to one.
+    pub is_dir: bool,
+}
+
 /// A directory of the operating system, with everything below it.
 ///
 /// Errors keep their kind and name the path, so that an operator knows which file is meant.
@@ -43,6 +52,22 @@ impl OsFs {
     pub fn create_root(&self) -> io::Result<()> {
         let root = std::path::absolute(&self.root)?;
         create_durably(&root)
+    }
+
+    /// All entries of a directory, by name; `""` is the root. Names that are not UTF-8 have replacement characters.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn entries(&self, dir: &str) -> io::Result<Vec<DirEntry>> {
+        let path = if dir.is_empty() { self.root.clone() } else { self.root.join(dir) };
+        let mut entries = Vec::new();
+        for entry in std::fs::read_dir(&path).map_err(|e| open_error(&path, &e))? {
+            let entry = entry?;
+            let is_dir = std::fs::metadata(entry.path()).is_ok_and(|metadata| metadata.is_dir());
+            entries.push(DirEntry { name: entry.file_name().to_string_lossy().into_owned(), is_dir });
+        }
+        entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        Ok(entries)
     }
 
     /// Gives a file of this file system an additional name on `other`, as [`Fs::link`] does on one.

@@ -47,6 +47,7 @@ mod copy;
 mod error;
 mod expiry;
 mod extents;
+mod first_start;
 mod follow;
 mod health;
 mod id_generator;
@@ -111,6 +112,7 @@ pub use expiry::{
     ClassTransition, EXPIRY_GROUP_MAX, EXPIRY_GROUP_MAX_BYTES, ExpiringItem, ExpiringRole, ExpiryOutcome,
     ExpiryRequest,
 };
+pub use first_start::{FirstStartError, StoreCreation, check_first_start};
 pub use follow::{
     Beginning, Change, ChangeBatch, ChangeKind, DeletedVersion, DepartedBucket, DepartedBuckets,
     FollowPosition, FollowedKey, Follower, FollowerFigures, FollowerNote, KeyRange, LostChanges, MirrorNote,

@@ -25,6 +25,44 @@ fn health(dir: &Path, url: &str) -> Output {
     finish(siltstone(dir).args(["health", "--url", url]))
 }
 
+/// All paths below a directory.
+fn paths_below(dir: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        found.push(path.display().to_string());
+        if path.is_dir() {
+            found.extend(paths_below(&path));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn no_store_is_made_in_a_foreign_directory_or_where_one_was_expected() {
+    let dir = TempDir::new().unwrap();
+    fs::create_dir_all(dir.path().join("volume/.minio.sys/config")).unwrap();
+    fs::create_dir_all(dir.path().join("volume/data/cat.jpg")).unwrap();
+    fs::write(dir.path().join("volume/data/cat.jpg/xl.meta"), "XL2 ").unwrap();
+    fs::create_dir(dir.path().join("mount")).unwrap();
+    let before = paths_below(dir.path());
+    for (arguments, named) in [
+        (&["volume"][..], "`.minio.sys` is of MinIO"),
+        (&["mount", "--create", "never"], "the disk may not be mounted"),
+        (&["missing", "--create", "never"], "there is no store in it"),
+    ] {
+        let output = finish(&mut server(dir.path(), arguments));
+        assert_eq!(output.status.code(), Some(1), "{}", stderr_of(&output));
+        assert!(stderr_of(&output).contains(named), "{}", stderr_of(&output));
+        assert_eq!(paths_below(dir.path()), before);
+    }
+    // An empty directory is a first start, and then a store.
+    assert_eq!(Running::start(server(dir.path(), &["mount"])).end(Signal::TERM).0, Some(0));
+    let again = Running::start(server(dir.path(), &["mount", "--create", "never"]));
+    assert_eq!(again.end(Signal::TERM).0, Some(0));
+}
+
 #[test]
 fn the_form_of_minio_serves_its_directory_and_the_console_at_its_address() {
     for program in [&[][..], &["minio"]] {

@@ -17,8 +17,8 @@ use siltstone::log::{list_numbers, open_file};
 use siltstone::remote::probe::{ProbeReport, ProbeSize, nonce, probe};
 use siltstone::remote::{NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote, read_mark};
 use siltstone::store::{
-    Progress, ShipError, adopt_remote, audit_copies, audit_remote, delete_strangers, divergent_changes,
-    log_lag, remote_reach, restore_from_remote, restore_from_remote_at,
+    Progress, ShipError, StoreCreation, adopt_remote, audit_copies, audit_remote, check_first_start,
+    delete_strangers, divergent_changes, log_lag, remote_reach, restore_from_remote, restore_from_remote_at,
 };
 
 use crate::outcome::{Failure, Outcome};
@@ -282,6 +282,8 @@ fn restore(
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
     let fs = OsFs::new(data_dir);
+    let checked = check_first_start(&fs, StoreCreation::Auto, &[]);
+    checked.map_err(|error| Failure::of(data_dir.display(), error))?;
     let created = fs.create_root();
     created.map_err(|error| Failure::of(data_dir.display(), error))?;
     let mut meter = Meter::of_steps(json);

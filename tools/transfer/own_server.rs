@@ -14,7 +14,7 @@ use siltstone::http::{Config, Handle, Server};
 use siltstone::ops::{Context, EntityTags, PaddingTimes};
 use siltstone::s3::ObjectOwnership;
 use siltstone::service::{Service, ServiceSettings};
-use siltstone::store::{Store, StoreOptions};
+use siltstone::store::{Store, StoreCreation, StoreOptions, check_first_start};
 
 use super::buckets::{Credentials, Place};
 use crate::server_keys::ServerKeys;
@@ -154,6 +154,8 @@ fn service(
 fn open(data_dir: &Path, is_filled: bool) -> Result<Store, String> {
     let disk = OsFs::new(PathBuf::from(data_dir));
     if is_filled {
+        let checked = check_first_start(&disk, StoreCreation::Auto, &[]);
+        checked.map_err(|error| error.to_string())?;
         disk.create_root().map_err(|error| error.to_string())?;
     } else if disk.list("meta").map_err(|error| error.to_string())?.is_empty() {
         return Err("there is no store in it".to_owned());
