@@ -223,7 +223,8 @@ function send(upload, method, query, headers, body) {
 
 // The document in a response; null for other text, of which parsers would make a page of their own.
 function parse(request) {
-  if (!request.getResponseHeader("content-type")?.startsWith("application/xml")) return null;
+  const isXml = request.getResponseHeader("content-type")?.startsWith("application/xml");
+  if (!isXml || request.responseText === "") return null;
   return new DOMParser().parseFromString(request.responseText, "text/xml");
 }
 
