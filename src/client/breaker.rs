@@ -54,6 +54,11 @@ impl CircuitBreaker {
         format!("not tried, since {} tries failed: {}", self.failures, self.reason)
     }
 
+    /// Whether the last try that ended failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failures > 0
+    }
+
     /// The server has answered.
     pub(crate) fn succeeded(&mut self) {
         *self = Self::default();

@@ -40,6 +40,8 @@ pub enum MirrorState {
     /// It copies what is due.
     #[default]
     Running,
+    /// The target does not answer, or is not able to: what is due is tried again.
+    Unreachable,
     /// It is not an hour at which it copies.
     Paused,
     /// The target has objects in all of its buckets that it did not send: a resync takes them over.
@@ -85,6 +87,8 @@ pub struct Mirror {
     pub(super) members: Members,
     pub(super) rate: Option<RateLimit>,
     breaker: Mutex<CircuitBreaker>,
+    /// Whether the last step of the feed did not reach the target.
+    feed_fails: AtomicBool,
     jitter: SeededEntropy,
     figures: Mutex<MirrorFigures>,
     /// Whether the operator asked to start over.
@@ -196,6 +200,7 @@ impl Mirror {
             members: Members::new(&settings.name),
             rate: RateLimit::new(settings.rate),
             breaker: Mutex::default(),
+            feed_fails: AtomicBool::default(),
             jitter: SeededEntropy::new(OsEntropy.next_u64()),
             figures: Mutex::new(figures),
             resync: AtomicBool::new(false),
@@ -216,7 +221,13 @@ impl Mirror {
         let (refused, unlisted) = self.refusals.shown();
         let refused_keys = refused.len() as u64 + unlisted;
         let occupied = self.members.occupied();
-        MirrorFigures { due_keys, failing_keys, refused_keys, refused, occupied, ..self.counted().clone() }
+        let counted = self.counted().clone();
+        let is_away = self.breaker().has_failed() || self.feed_fails.load(Ordering::Relaxed);
+        let state = match counted.state {
+            MirrorState::Running if is_away => MirrorState::Unreachable,
+            state => state,
+        };
+        MirrorFigures { state, due_keys, failing_keys, refused_keys, refused, occupied, ..counted }
     }
 
     /// The public ids of the stores that changes reach by this mirror, as far as it knows them.
@@ -256,7 +267,10 @@ impl Mirror {
             }
             let (mut feed, mut target) = (self.feed(store), HttpTarget::new(&self.peer, begun));
             while !self.is_stopped() {
-                match feed.step(self, store, &mut target) {
+                let step = feed.step(self, store, &mut target);
+                let fails = matches!(step, Err(FeedError::Target(PeerError::Passing(_))));
+                self.feed_fails.store(fails, Ordering::Relaxed);
+                match step {
                     Ok(true) => {}
                     Ok(false) => thread::sleep(LOOK_EVERY),
                     Err(error) => {

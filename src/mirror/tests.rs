@@ -556,6 +556,28 @@ fn a_target_that_refused_a_bucket_is_asked_again_after_a_while() {
 }
 
 #[test]
+fn a_mirror_whose_target_does_not_answer_says_so() {
+    let mirrored = Mirrored::new(false, 1);
+    let store = mirrored.open().unwrap();
+    bucket(&store, false);
+    put(&store, "k0", b"one", "1");
+    let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+    let mut feed = mirror.feed(&store);
+    mirrored.converge(&store, &mirror, &mut feed);
+    assert_eq!(mirror.figures().state, MirrorState::Running);
+    put(&store, "k1", b"one", "1");
+    mirrored.target.set_faults(1);
+    for _ in 0..5 {
+        drop(feed.step(&mirror, &store, &mut target));
+        mirror.work(&store, &mut target, Duration::ZERO);
+    }
+    assert_eq!(mirror.figures().state, MirrorState::Unreachable);
+    mirrored.target.set_faults(0);
+    mirrored.converge(&store, &mirror, &mut feed);
+    assert_eq!(mirror.figures().state, MirrorState::Running);
+}
+
+#[test]
 fn a_bucket_is_made_at_a_target_that_knows_no_versions() {
     let mirrored = Mirrored::new(false, 1);
     lose_bucket(&mirrored);

@@ -76,6 +76,7 @@ fn of_mirror(MirrorStatus { figures, follower }: &MirrorStatus) -> OutboundSecti
     let state = match figures.state {
         MirrorState::Running if walks => "compares every key",
         MirrorState::Running => "follows",
+        MirrorState::Unreachable => "waits: the target does not answer",
         MirrorState::Paused => "pauses at this hour",
         MirrorState::Occupied => "waits: the target has objects that it did not send",
     };

@@ -44,6 +44,7 @@ fn mirror_document(figures: &MirrorFigures, follower: Option<&FollowerFigures>) 
     let state = match figures.state {
         MirrorState::Running if walks => "walking",
         MirrorState::Running => "following",
+        MirrorState::Unreachable => "unreachable",
         MirrorState::Paused => "paused",
         MirrorState::Occupied => "occupied",
     };
