@@ -355,7 +355,9 @@ fn random_part(entropy: &SeededEntropy) -> Part {
 fn a_thousand_random_policies_agree_with_the_model() {
     let (entropy, mut counts) = (SeededEntropy::new(18), [0; 2]);
     let blocks: Vec<_> = blocks().collect();
-    for _ in 0..1000 {
+    // More by hand: 20_000.
+    let count = std::env::var("SILTSTONE_TEST_POLICIES").ok().and_then(|text| text.parse().ok());
+    for _ in 0..count.unwrap_or(1_000) {
         let parts = (0..1 + entropy.next_u64() % 5).map(|_| random_part(&entropy)).collect();
         let case = Case {
             policy: Some(parts),
