@@ -47,7 +47,7 @@ fn a_writer_finds_its_successor_however_far_the_clock_is_set_back() {
     let store = shipping_with(&tiered, &tiered.fs, ship_options(ShipMode::Async));
     ship(&store).unwrap();
     set_back(&tiered.clock, 10 * YEAR);
-    let claim = Claim { store: store.shared.store, epoch: 2, made: tiered.clock.now() };
+    let claim = Claim { store: store.shared.store, epoch: 2, made: tiered.clock.now(), of_tier: false };
     tiered.remote.place(&Claim::name(2), &claim.encode());
     tiered.clock.advance(Duration::from_secs(10));
     assert!(ship(&store).is_err(), "it does not go on beside the next claim");
