@@ -17,10 +17,6 @@ const WITHIN: Duration = Duration::from_secs(60);
 const OBJECT_BYTES: usize = 256 * 1024;
 /// The length of the objects of every second pair of races: a remote that checks and then puts takes longer between the two.
 const LONG_BYTES: usize = 128 * 1024;
-/// The longest objects of races: every 25th race has them, or shorter ones where these would take longer than [`HUGE_TIME`].
-const HUGE_BYTES: usize = 9 * 1024 * 1024;
-const HUGE_EVERY: u32 = 25;
-const HUGE_TIME: Duration = Duration::from_secs(20);
 /// The chance that a remote is worse than its verdict says.
 const DOUBT: f64 = 0.05;
 /// The longest wait of a create for the others.
@@ -310,16 +306,10 @@ impl RemoteProbe<'_> {
 
     fn races(&self, size: ProbeSize, told: &mut dyn FnMut(u32)) -> Finding {
         let mut others = 0;
-        let mut longest = 0;
         let mut decided: VecDeque<DecidedRace> = VecDeque::new();
         for round in 0..size.rounds {
             told(round);
-            let length = race_length(round, longest);
-            let begun = Instant::now();
-            let (race, unclear) = self.race(round, size.racers, length)?;
-            if length == LONG_BYTES {
-                longest = longest.max(sent_within(HUGE_TIME, length, begun.elapsed()));
-            }
+            let (race, unclear) = self.race(round, size.racers, race_length(round))?;
             others += unclear;
             decided.push_back(race);
             while decided.front().is_some_and(|race| race.decided.elapsed() >= size.settle) {
@@ -417,19 +407,9 @@ impl RemoteProbe<'_> {
     }
 }
 
-/// The length of the bodies of a race: two of four are long, and some are huge, as far as the remote takes them.
-fn race_length(round: u32, longest: usize) -> usize {
-    match (round % HUGE_EVERY == HUGE_EVERY - 1, round % 4 >= 2) {
-        (true, _) => longest.clamp(LONG_BYTES, HUGE_BYTES),
-        (false, true) => LONG_BYTES,
-        (false, false) => 0,
-    }
-}
-
-/// The length of bodies that take that time where bodies of `length` took `elapsed`.
-fn sent_within(time: Duration, length: usize, elapsed: Duration) -> usize {
-    let times = time.as_secs_f64() / elapsed.as_secs_f64().max(0.001);
-    (length as f64 * times) as usize
+/// The length of the bodies of a race, the least one for 0: two of four are long.
+fn race_length(round: u32) -> usize {
+    if round % 4 >= 2 { LONG_BYTES } else { 0 }
 }
 
 /// The point at which the creates of a race wait for each other.
