@@ -5,7 +5,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::format::{FileKind, LOCK, RECLAIM, RETURN, SCRUB, STANDBY, unfinished};
+use crate::format::{CLOCK, EPOCH, FileKind, LOCK, RECLAIM, RETURN, SCRUB, STANDBY, unfinished};
 use crate::fs::{DirEntry, OsFs};
 use crate::log::list_numbers;
 
@@ -172,7 +172,8 @@ fn is_begun(disk: &OsFs, dir: &str) -> bool {
     let is_own = |entry: &DirEntry| {
         let path = format!("{dir}/{}", entry.name);
         !entry.is_dir
-            && (entry.name.ends_with(&unfinished("")) || [SCRUB, RECLAIM, RETURN].contains(&path.as_str()))
+            && (entry.name.ends_with(&unfinished(""))
+                || [SCRUB, RECLAIM, EPOCH, CLOCK, RETURN].contains(&path.as_str()))
     };
     disk.entries(dir).is_ok_and(|entries| entries.iter().all(is_own))
 }
@@ -307,9 +308,10 @@ mod tests {
     #[test]
     fn a_first_start_that_was_cut_off_goes_on_wherever_it_ended() {
         let dir = tempfile::tempdir().unwrap();
-        let steps: [&dyn Fn(); 4] = [
+        let steps: [&dyn Fn(); 5] = [
             &|| make(dir.path(), LOCK),
             &|| fs::create_dir(dir.path().join("data")).unwrap(),
+            &|| make(dir.path(), CLOCK),
             &|| make(dir.path(), "meta/0000000000000001.log.new"),
             &|| make(dir.path(), "users.toml.new"),
         ];
