@@ -180,7 +180,7 @@ fn a_copy_of_the_directory_looks_on_until_it_is_adopted() {
     to_look.push("--read-only");
     let looking = start(elsewhere.path(), "127.0.0.1:0", &to_look);
     assert!(put(&client(looking.address()), 9).is_err());
-    assert!(looking.get("/-/ready").contains("--read-only"), "{}", looking.get("/-/ready"));
+    assert!(looking.answer("/-/ready").contains("--read-only"), "{}", looking.answer("/-/ready"));
     assert_eq!(looking.end(Signal::TERM).0, Some(0));
     assert!((0..8).all(|nth| get(&objects, nth).unwrap() == bytes(nth)));
     assert!(before.iter().all(|segment| segments().contains(segment)));

@@ -82,6 +82,11 @@ fn the_limits_are_those_of_the_code() {
                 "400 KeyTooLongError",
             ),
             ("bucket name", bucket, "400 InvalidBucketName"),
+            (
+                "buckets of an owner whose quota has no other limit",
+                format!("{}, or `--buckets-max`", number(limits::BUCKETS_MAX_DEFAULT)),
+                "400 TooManyBuckets",
+            ),
             ("single put, copy or part", size(limits::PUT_SIZE_MAX_BYTES), "400 EntityTooLarge"),
             ("object", size(limits::OBJECT_SIZE_MAX_BYTES), "400 EntityTooLarge"),
             (

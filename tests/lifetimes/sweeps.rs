@@ -1,5 +1,7 @@
 //! A sweep of the model: the commits that it makes, and what it takes by which rule.
 
+use siltstone::store::Versioning;
+
 use super::model::{Model, ModelBucket, ModelVersion, Refusal};
 use super::rules::{ModelPlace, aborter, is_ruled, taker};
 
@@ -41,22 +43,39 @@ impl ModelSweep {
         let mut sweep = Self { states: vec![model.clone()], taken: vec![], locked: 0 };
         for bucket in buckets {
             let mut after = sweep.states.last().expect("the first").clone();
-            sweep.take_versions(bucket, after.bucket(bucket), times, name);
-            sweep.states.push(after.clone());
+            let before = after.bucket(bucket).clone();
+            // What removes comes before what hides.
+            for hides in [false, true] {
+                sweep.take_versions(bucket, &before, after.bucket(bucket), times, name, hides);
+                sweep.states.push(after.clone());
+            }
             sweep.abort_uploads(bucket, after.bucket(bucket), times.now);
             sweep.states.push(after);
         }
         sweep
     }
 
-    /// Takes the versions that are due at the beginning, and still are when their turn comes. Newer ones of a key come first.
-    fn take_versions(&mut self, name: &str, bucket: &mut ModelBucket, times: Times, text: Namer<'_>) {
-        let before = bucket.clone();
+    /// Takes the versions that are due in `before`, the bucket at the beginning, and still are when their turn comes: those that get a delete marker,
+    /// or all others. Newer ones of a key come first.
+    fn take_versions(
+        &mut self,
+        name: &str,
+        before: &ModelBucket,
+        bucket: &mut ModelBucket,
+        times: Times,
+        text: Namer<'_>,
+        hides: bool,
+    ) {
         for (key, versions) in &before.keys {
             for (nth, version) in versions.iter().enumerate() {
                 let due = place_of(versions, nth)
                     .and_then(|place| Some((place, taker(&before.rules, key, version, place, times.now)?)));
                 let Some((place, rule)) = due else { continue };
+                let gets_marker =
+                    matches!(place, ModelPlace::Current) && before.versioning != Versioning::Unset;
+                if gets_marker != hides {
+                    continue;
+                }
                 match take(bucket, key, version, place, times) {
                     Some(Ok(is_hidden)) => {
                         let bytes = if is_hidden { 0 } else { version.bytes.len() as u64 };
@@ -94,7 +113,7 @@ fn take(
     let lock_time = times.lock_time;
     match (place, place_of(versions, nth)?) {
         (ModelPlace::Current, ModelPlace::Current) => {
-            let is_hidden = bucket.versioning != siltstone::store::Versioning::Unset;
+            let is_hidden = bucket.versioning != Versioning::Unset;
             let mut after = bucket.clone();
             let done = after.delete_current(key, times.stamp, lock_time);
             Some(done.map(|()| *bucket = after).map(|()| is_hidden))

@@ -2,7 +2,8 @@
 //!
 //! Each directory notes the newest claim that it has held, and a number that a copy of the file does not have. A start claims the next
 //! epoch only from there; a deleter looks for the next claim. The directory that the operator relies on is the *right* one: another
-//! becomes it by the operator's word, with no server at work, or as a clone of the disk that has started last.
+//! becomes it by the operator's word, with no server at work, as the first that claims of copies that were made before any claim, or as a clone of
+//! the disk that has started last.
 //!
 //! A look and the delete after it are one step here: who stalls between them for longer than a request may take is not modelled. An
 //! operator who goes back to a directory whose objects are gone loses them, which is no fault of the protocol.
@@ -138,7 +139,8 @@ impl EpochScenario {
         next.claims[epoch] = next.hosts[h].tried.1;
         next.hosts[h].held = next.hosts[h].tried;
         next.hosts[h].process = Process::Holding { epoch };
-        if self.clones && next.is_whole(h) {
+        // A copy that was made before the first claim has no note to be told by: the first claim says which is right.
+        if (self.clones || epoch == 1) && next.is_whole(h) {
             next.right = h;
         }
         next

@@ -76,8 +76,8 @@ impl Segments {
         self.roll_to_new(head, &mut self.active.head(head))
     }
 
-    /// Moves the write heads on from active segments that `is_due` selects by id. A head stays where there is no space for a new segment, not
-    /// even an inode: it can go on in the old one, but not without any.
+    /// Moves the write heads on from active segments that `is_due` selects by id. A head stays where there is no inode for a new segment: it can go
+    /// on in the old one, but not without any. Where there is no space, it leaves the old one all the same, whose preallocated space is free then.
     ///
     /// # Errors
     /// Of the disk.
@@ -88,7 +88,11 @@ impl Segments {
                 continue;
             }
             match self.roll_to_new(head, &mut state) {
-                Ok(()) | Err(LogError::DiskFull(_)) => {}
+                Ok(()) => {}
+                Err(LogError::DiskFull(_)) if self.available_bytes(head)? < PAGE_BYTES => {
+                    self.active.retired().extend(state.take());
+                }
+                Err(LogError::DiskFull(_)) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -80,6 +80,8 @@ fn roots_and_the_looks_of_the_deleter_come_at_their_intervals_after_the_clock_is
 fn a_remote_is_probed_each_week_after_the_clock_is_set_back() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let store = tiered.open_on(&tiered.fs);
+    store.check_remote_mark().unwrap();
+    store.begin_epoch(&SeededEntropy::new(7)).unwrap();
     let probe = || store.probe_remote(&SeededEntropy::new(9)).is_some();
     assert!(!probe());
     tiered.clock.advance(10 * MINUTE);

@@ -140,6 +140,7 @@ fn while_the_remote_is_away_no_copy_is_taken_for_lost_and_nothing_goes() {
     let (tiered, store) = sent();
     let (tiered, store) = with_little_room(tiered, store);
     store.check_remote_mark().unwrap();
+    store.begin_epoch(&SeededEntropy::new(7)).unwrap();
     tiered.remote.set_down(true);
     assert!(matches!(store.inspect_copies(), Err(StoreError::RemoteUnavailable(_))));
     work(&store).unwrap();

@@ -40,9 +40,9 @@ fn a_file_with_an_unknown_critical_feature_or_version_is_refused_by_name() {
     for kind in FileKind::ALL {
         let path = kind.path(list_numbers(&filled(), kind).unwrap()[0]);
         let fs = filled();
-        set(&fs, &path, 40, &(1u64 << 9).to_le_bytes());
+        set(&fs, &path, 40, &(1u64 << 40).to_le_bytes());
         let expected =
-            "it needs the features with bit 9, which this siltstone does not know: use a newer siltstone";
+            "it needs the features with bit 40, which this siltstone does not know: use a newer siltstone";
         assert_eq!(refusal(&fs), format!("{path}: {expected}"));
         let fs = filled();
         set(&fs, &path, 8, &2u32.to_le_bytes());

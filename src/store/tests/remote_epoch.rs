@@ -322,6 +322,9 @@ fn strangers_stay_where_an_epoch_was_claimed_since_the_audit() {
     first.create_bucket("b", "admin").unwrap();
     ship(&first).unwrap();
     let second = begun(&tiered, &restored(&tiered), ShipMode::Async);
+    // Older epochs are judged once the newest one has a root of its own.
+    tiered.clock.advance(HOUR);
+    ship(&second).unwrap();
     let stranger = "segment/0000000000000001/0000000000000099-00000001";
     tiered.remote.place(stranger, b"stranger");
     let found = audit_remote(tiered.reached().as_ref()).unwrap();

@@ -1,6 +1,6 @@
 //! Steps that put, copy, tag and delete objects.
 
-use super::steps::{Known, Run};
+use super::steps::{Known, Room, Run};
 use super::world::Object;
 use super::*;
 
@@ -323,6 +323,10 @@ impl Run {
         let request = ExpiryRequest { bucket: info, configuration: None, items: vec![item] };
         if let Some(outcomes) = self.written(self.store().expire(request), Ok(())) {
             let changes = object.record.storage_class != class;
+            if changes && self.room != Room::Plenty && outcomes == [ExpiryOutcome::DiskFull] {
+                self.count_refused::<()>();
+                return;
+            }
             let expected = if changes { ExpiryOutcome::Moved } else { ExpiryOutcome::Obsolete };
             assert_eq!(outcomes, [expected]);
             self.object_mut(bucket, &key, &object).record.storage_class = class;

@@ -144,7 +144,7 @@ impl Run {
         }
     }
 
-    fn count_refused<T>(&self) -> Option<T> {
+    pub(super) fn count_refused<T>(&self) -> Option<T> {
         println!("there is no room");
         self.refused.set(self.refused.get() + 1);
         None
