@@ -166,16 +166,24 @@ impl EpochScenario {
         Some(next)
     }
 
-    /// The operator says that a directory is the right one, after the servers were stopped.
+    /// The operator says that a directory is the right one, after the servers were stopped, and starts it before any other: until its claim the former
+    /// one could go on as well.
     fn adopt(world: &World, h: usize) -> Option<World> {
         let is_idle = world.hosts.iter().all(|host| host.process == Process::Down);
         if !is_idle || world.right == h || !world.hosts[h].is_there || !world.is_whole(h) {
             return None;
         }
-        let (mut next, newest) = (world.clone(), world.newest());
+        let epoch = world.newest() + 1;
+        if epoch == EPOCHS {
+            return None;
+        }
+        let mut next = world.clone();
+        next.nonces += 1;
         next.right = h;
-        next.hosts[h].held = (newest, world.claims[newest]);
+        next.claims[epoch] = next.nonces;
+        next.hosts[h].held = (epoch, next.nonces);
         next.hosts[h].has_number = true;
+        next.hosts[h].process = Process::Holding { epoch };
         Some(next)
     }
 
