@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum RemoteCall {
     /// [`Remote::put`](super::Remote::put)
     Put,
-    /// [`Remote::head`](super::Remote::head)
+    /// [`RemoteView::head`](super::RemoteView::head)
     Head,
-    /// [`Remote::get_part`](super::Remote::get_part)
+    /// [`RemoteView::get_part`](super::RemoteView::get_part)
     Get,
     /// [`Remote::delete`](super::Remote::delete)
     Delete,
-    /// [`Remote::list`](super::Remote::list)
+    /// [`RemoteView::list`](super::RemoteView::list)
     List,
 }
 

@@ -228,7 +228,7 @@ impl Store {
     }
 
     /// The version of a key that was made by completing `upload`, if it still exists and is one of the newest
-    /// [`RETRIED_VERSIONS_MAX`].
+    /// `RETRIED_VERSIONS_MAX`.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`].

@@ -31,7 +31,7 @@ use cipher::{BlockCipher, BlockPlace};
 use decrypted::DecryptedBytes;
 
 /// A remote whose objects are encrypted. All lengths and ranges are those of plaintexts. It tells no MD5, since those of the remote are of
-/// encrypted bytes; [`Remote::compare`] compares them.
+/// encrypted bytes; [`RemoteView::compare`](crate::remote::RemoteView::compare) compares them.
 pub struct EncryptedRemote {
     remote: Arc<dyn Remote>,
     ciphers: Arc<BlockCiphers>,
@@ -140,7 +140,7 @@ impl RemoteView for EncryptedRemote {
         self.with_encrypted(object, |encrypted| self.remote.compare(encrypted, within))
     }
 
-    /// As [`Remote::list`]. Strangers among the objects, which are not encrypted, have the length that the remote tells.
+    /// As [`RemoteView::list`](crate::remote::RemoteView::list). Strangers among the objects, which are not encrypted, have the length that the remote tells.
     fn list(&self, prefix: &str, after: &str, within: Duration) -> Result<Vec<RemoteObject>, RemoteError> {
         let found = self.remote.list(prefix, after, within)?;
         let plain = found.into_iter().map(|object| {
