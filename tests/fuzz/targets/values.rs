@@ -30,7 +30,7 @@ fn headers(value: &[u8]) {
     let _ = metadata::collect(&headers, vendor);
     let _ = write_condition(&headers);
     let _ = delete_condition(&headers, vendor);
-    let _ = ReadConditions::from_headers(&headers).decide("\"etag\"", Timestamp::from_millis(1));
+    let _ = ReadConditions::from_headers(&headers).decide("\"etag\"", Timestamp::from_millis(1), Timestamp::from_millis(2));
 }
 
 fuzz_target!(|bytes: &[u8]| {
