@@ -1,10 +1,31 @@
 #!/usr/bin/env bash
 # Runs every fuzzer, or those named, each for so many seconds: tests/fuzz/run.sh [--seconds N] [TARGET...]
-# With --build in place of all that it only builds them.
 # What it finds lies in target/fuzz/findings/TARGET; what it learns stays in target/fuzz/corpus/TARGET for the next run.
+#
+#   tests/fuzz/run.sh --build     only builds them
+#   tests/fuzz/run.sh --is-due    exit status 0 where the parsers are not those of the last long run
+#   tests/fuzz/run.sh --long      ten minutes each; afterwards the parsers are noted in tests/fuzz/parsers.sha256
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
+note=tests/fuzz/parsers.sha256
+
+# Of every file that a fuzzer feeds, and of the fuzzers.
+parsers() {
+    find src/auth src/format src/http src/log src/s3 src/xml tests/fuzz/targets -type f -name '*.rs' | LC_ALL=C sort |
+        xargs sha256sum | sha256sum | cut -d' ' -f1
+}
+
+if [ "${1:-}" = --is-due ]; then
+    [ "$(cat "$note" 2>/dev/null)" != "$(parsers)" ]
+    exit
+fi
+is_long=false
+if [ "${1:-}" = --long ]; then
+    is_long=true
+    shift
+    set -- --seconds 600 "$@"
+fi
 seconds=10
 if [ "${1:-}" = --seconds ]; then
     seconds=$2
@@ -29,3 +50,6 @@ for target in "${targets[@]}"; do
     cargo fuzz run --fuzz-dir tests/fuzz --sanitizer none "$target" "$corpus" "tests/fuzz/seeds/$target" -- \
         -max_total_time="$seconds" -artifact_prefix="$findings/" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=1
 done
+if $is_long && [ $# = 0 ]; then
+    parsers >"$note"
+fi
