@@ -1,6 +1,5 @@
 //! The division of the memory limit: permanent memory, and the rest for reservations of requests.
 
-use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use siltstone::base::limits::{
     WORKERS_DEFAULT,
 };
 use siltstone::console::ConsoleAccess;
+use siltstone::fs::{MemoryLimit, memory_limit};
 use siltstone::http::EngineName;
 
 use super::CliError;
@@ -49,11 +49,12 @@ impl MemoryPlan {
     /// # Errors
     /// Names the options that exceed the limit, with the memory of each.
     pub(crate) fn make(options: &ServerOptions) -> Result<Self, CliError> {
-        let machine = machine_bytes();
-        let ceiling = options.memory_max.map_or_else(|| default_ceiling(machine), |ByteCount(bytes)| bytes);
+        let limit = memory_limit(Path::new("/"), "self");
+        let allowed = limit.as_ref().map(|limit| limit.bytes);
+        let ceiling = options.memory_max.map_or_else(|| default_ceiling(allowed), |ByteCount(bytes)| bytes);
         let index_max =
-            options.index_max.map_or_else(|| default_index_max(machine, ceiling), |ByteCount(bytes)| bytes);
-        warn_of_sum(ceiling, index_max, machine);
+            options.index_max.map_or_else(|| default_index_max(allowed, ceiling), |ByteCount(bytes)| bytes);
+        warn_of_sum(ceiling, index_max, limit.as_ref());
         Self::divide(options, ceiling, index_max)
     }
 
@@ -120,54 +121,29 @@ fn too_much(ceiling: u64, costs: &[(&str, u64)]) -> String {
     )
 }
 
-/// A quarter of the memory of the process, within bounds: most of the memory of a host is for the index and the page
-/// cache.
-fn default_ceiling(machine: Option<u64>) -> u64 {
-    let quarter = machine.unwrap_or(0) / 4;
+/// A quarter of the memory that the process may use, within bounds: most of it is for the index and the page cache.
+fn default_ceiling(allowed: Option<u64>) -> u64 {
+    let quarter = allowed.unwrap_or(0) / 4;
     quarter.clamp(MEMORY_MIN_BYTES, MEMORY_DEFAULT_MAX_BYTES)
 }
 
-/// The larger part of the remaining memory; unlimited if the memory of the machine is unknown.
-fn default_index_max(machine: Option<u64>, ceiling: u64) -> u64 {
+/// The larger part of the remaining memory; unlimited if it is unknown.
+fn default_index_max(allowed: Option<u64>, ceiling: u64) -> u64 {
     let (share, of) = INDEX_DEFAULT_SHARE;
-    machine
+    allowed
         .map_or(u64::MAX, |bytes| (bytes.saturating_sub(ceiling) / of * share).max(INDEX_DEFAULT_MIN_BYTES))
 }
 
-fn warn_of_sum(ceiling: u64, index_max: u64, machine: Option<u64>) {
+fn warn_of_sum(ceiling: u64, index_max: u64, limit: Option<&MemoryLimit>) {
     let sum = ceiling.saturating_add(index_max);
-    if let Some(machine) = machine.filter(|machine| sum > *machine) {
+    if let Some(MemoryLimit { bytes, source }) = limit.filter(|limit| sum > limit.bytes) {
         warn!(
-            "--memory-max and --index-max allow {} together, and the machine has {}: the system may kill the server",
+            "--memory-max and --index-max allow {} together, and the limit is {} ({source}): the server may be killed \
+             or fail for lack of memory",
             ByteSize(sum),
-            ByteSize(machine)
+            ByteSize(*bytes)
         );
     }
-}
-
-/// The memory of the process: that of the machine, or the limit of its control group if that is lower.
-fn machine_bytes() -> Option<u64> {
-    let of_group = fs::read_to_string("/proc/self/cgroup").ok().and_then(|groups| group_bytes(&groups));
-    let of_machine = fs::read_to_string("/proc/meminfo").ok().and_then(|info| total_bytes(&info));
-    of_group.into_iter().chain(of_machine).min()
-}
-
-/// The lowest limit of the control group of this process and its ancestors (Linux, cgroup-v2.rst, "memory.max").
-fn group_bytes(groups: &str) -> Option<u64> {
-    let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let root = Path::new("/sys/fs/cgroup");
-    let limits = Path::new(path).ancestors().filter_map(|group| {
-        let text = fs::read_to_string(root.join(group).join("memory.max")).ok()?;
-        text.trim().parse().ok()
-    });
-    limits.min()
-}
-
-/// The total memory in /proc/meminfo (proc_meminfo(5)).
-fn total_bytes(info: &str) -> Option<u64> {
-    let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -223,8 +199,5 @@ mod tests {
         assert_eq!(default_index_max(Some(512 * MIB), 128 * MIB), 288 * MIB);
         assert_eq!(default_index_max(Some(64 * MIB), 64 * MIB), 8 * MIB);
         assert_eq!(default_index_max(None, 64 * MIB), u64::MAX);
-        assert!(machine_bytes().is_some());
-        assert_eq!(total_bytes("MemTotal:         524288 kB\nMemFree: 1 kB\n"), Some(512 * MIB));
-        assert_eq!(total_bytes("MemFree: 1 kB\n"), None);
     }
 }

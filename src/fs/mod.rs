@@ -21,7 +21,9 @@
 //!   [`File::evict`] makes readers see the disk.
 //! - Durable data stays as it is, except for damage, which checksums above this floor must detect.
 
+mod memory_limit;
 mod metered;
+mod mounts;
 pub mod os;
 mod read_only;
 pub mod sim;
@@ -32,7 +34,9 @@ mod conformance;
 #[cfg(test)]
 mod differential;
 
+pub use memory_limit::{MemoryLimit, MemoryLimitSource, memory_limit};
 pub use metered::{MeteredFs, WriteMeter};
+pub use mounts::{Mount, mounts_of};
 pub use os::{DirEntry, OsFs};
 pub use read_only::ReadOnlyFs;
 pub use subdir::SubdirFs;

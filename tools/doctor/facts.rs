@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use siltstone::base::Timestamp;
+use siltstone::fs::{MemoryLimit, Mount};
 
 /// A data directory and its surroundings, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostFacts {
     pub(super) now: Timestamp,
     pub(super) dir: PathBuf,
+    /// The mount that the directory is on.
     pub(super) mount: Mount,
     /// The median time of a sync of 4 KiB, in microseconds; `None` if nothing could be written.
     pub(super) sync_micros: Option<u64>,
@@ -27,16 +29,6 @@ pub(super) struct HostFacts {
     pub(super) store: StoreFacts,
 }
 
-/// The file system of the directory.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Mount {
-    /// Its type, as `ext4`.
-    pub(super) kind: String,
-    pub(super) point: String,
-    /// The options of the mount and of the file system.
-    pub(super) options: Vec<String>,
-}
-
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Space {
     pub(super) free_bytes: u64,
@@ -53,8 +45,8 @@ pub(super) struct ServerProcess {
     pub(super) user: u32,
     /// The hard limit of open files.
     pub(super) files_max: Option<u64>,
-    /// The limit of its control group, or the memory of the machine, in bytes.
-    pub(super) memory_limit: Option<u64>,
+    /// The lowest limit of its memory.
+    pub(super) memory_limit: Option<MemoryLimit>,
     /// The options `--memory-max` and `--index-max`, in bytes.
     pub(super) memory_max: Option<u64>,
     pub(super) index_max: Option<u64>,

@@ -8,10 +8,10 @@ use std::time::{Instant, SystemTime};
 
 use bytesize::ByteSize;
 use siltstone::base::{SystemClock, Timestamp};
-use siltstone::fs::OsFs;
+use siltstone::fs::{Mount, OsFs, memory_limit, mounts_of};
 use siltstone::store;
 
-use super::facts::{BackupFacts, HostFacts, Mount, ServerFigures, ServerProcess, Space, StoreFacts};
+use super::facts::{BackupFacts, HostFacts, ServerFigures, ServerProcess, Space, StoreFacts};
 
 /// Files whose time is measured.
 const SYNCS: usize = 9;
@@ -47,23 +47,10 @@ pub(super) fn gather(dir: &Path, backup: Option<&Path>) -> io::Result<HostFacts>
     })
 }
 
-/// The mount with the longest point that `dir` is below, of the lines of `mountinfo`.
+/// The mount with the longest point that `dir` is below, of the lines of `mountinfo`. The last one hides the others.
 pub(super) fn mount_of(lines: &str, dir: &Path) -> Mount {
-    let mut best = Mount::default();
-    for line in lines.lines() {
-        let Some((left, right)) = line.split_once(" - ") else { continue };
-        let (left, right): (Vec<_>, Vec<_>) = (left.split(' ').collect(), right.split(' ').collect());
-        let (Some(point), Some(options), Some(kind)) = (left.get(4), left.get(5), right.first()) else {
-            continue;
-        };
-        // Blanks in names are written in octal.
-        let point = point.replace("\\040", " ");
-        if dir.starts_with(&point) && point.len() >= best.point.len() {
-            let options = options.split(',').chain(right.get(2).unwrap_or(&"").split(','));
-            best = Mount { kind: (*kind).to_owned(), point, options: options.map(str::to_owned).collect() };
-        }
-    }
-    best
+    let above = mounts_of(lines).filter(|mount| dir.starts_with(&mount.point));
+    above.max_by_key(|mount| mount.point.components().count()).unwrap_or_default()
 }
 
 /// The median time of a sync of 4 KiB, in microseconds.
@@ -119,7 +106,7 @@ fn server_of(dir: &Path) -> Option<ServerProcess> {
         pid,
         user: fs::metadata(format!("/proc/{pid}")).ok()?.uid(),
         files_max: hard_limit_of_files(&read("limits")),
-        memory_limit: memory_limit(&read("cgroup")),
+        memory_limit: memory_limit(Path::new("/"), &pid.to_string()),
         memory_max: size("--memory-max", "SILTSTONE_MEMORY_MAX").map(|size| size.0),
         index_max: size("--index-max", "SILTSTONE_INDEX_MAX").map(|size| size.0),
     })
@@ -148,19 +135,6 @@ fn option_of(words: &[String], variables: &[String], option: &str, variable: &st
 fn hard_limit_of_files(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().nth(1)?.parse().ok()
-}
-
-/// The limit of the control group (version 2), or the memory of the machine.
-fn memory_limit(cgroup: &str) -> Option<u64> {
-    let group = cgroup.lines().find_map(|line| line.strip_prefix("0::"));
-    let limited =
-        group.and_then(|group| fs::read_to_string(format!("/sys/fs/cgroup{group}/memory.max")).ok());
-    let machine = || {
-        let text = fs::read_to_string("/proc/meminfo").ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-        line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
-    };
-    limited.and_then(|text| text.trim().parse().ok()).or_else(machine)
 }
 
 fn backup_of(dir: &Path, device: u64) -> BackupFacts {

@@ -107,7 +107,7 @@ fn file_system(facts: &HostFacts) -> Option<Finding> {
 }
 
 fn mount_options(facts: &HostFacts) -> Option<Finding> {
-    let point = &facts.mount.point;
+    let point = facts.mount.point.display();
     if facts.mount.options.iter().any(|option| option == "ro") {
         let what = format!("{point} is mounted read-only");
         return Some(Finding::error(
@@ -178,18 +178,16 @@ fn descriptors(server: &ServerProcess) -> Option<Finding> {
 
 /// The options, if both are set, must fit into the limit. Defaults are made to fit.
 fn memory(server: &ServerProcess) -> Option<Finding> {
-    let limit = server.memory_limit?;
+    let limit = server.memory_limit.as_ref()?;
     let planned = server.memory_max.unwrap_or_default().saturating_add(server.index_max.unwrap_or_default());
+    let allowed = ByteSize(limit.bytes);
     let what = format!(
-        "--memory-max and --index-max add up to {}, and the limit is {}",
+        "--memory-max and --index-max add up to {}, and the limit is {allowed} ({})",
         ByteSize(planned),
-        ByteSize(limit)
+        limit.source
     );
-    let change = format!(
-        "lower them below {}, or raise MemoryMax= of the unit or --memory of the container",
-        ByteSize(limit)
-    );
-    (planned > limit).then(|| Finding::error("memory", what, change))
+    let change = format!("lower them below {allowed}, or {}", limit.source.remedy());
+    (planned > limit.bytes).then(|| Finding::error("memory", what, change))
 }
 
 fn owner(facts: &HostFacts) -> Option<Finding> {

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use siltstone::base::Timestamp;
 use siltstone::format::{RemoteMark, StoreId};
+use siltstone::fs::{MemoryLimit, MemoryLimitSource, Mount};
 
-use super::facts::{BackupFacts, HostFacts, Mount, ServerProcess, Space, StoreFacts};
+use super::facts::{BackupFacts, HostFacts, ServerProcess, Space, StoreFacts};
 use super::gather::{figures_of, mount_of};
 use super::inside::{examine, examine_figures};
 use super::remote::{RemoteFacts, judge};
@@ -27,7 +28,7 @@ fn healthy() -> HostFacts {
     HostFacts {
         now: now(),
         dir: PathBuf::from("/srv/objects"),
-        mount: Mount { kind: "ext4".to_owned(), point: "/srv".to_owned(), options },
+        mount: Mount { root: "/".into(), point: "/srv".into(), kind: "ext4".to_owned(), options },
         sync_micros: Some(900),
         space: Space {
             free_bytes: 50 * GIB,
@@ -43,7 +44,7 @@ fn healthy() -> HostFacts {
             pid: 7,
             user: 1000,
             files_max: Some(65_536),
-            memory_limit: Some(4 * GIB),
+            memory_limit: Some(MemoryLimit { bytes: 4 * GIB, source: MemoryLimitSource::Machine }),
             memory_max: Some(GIB),
             index_max: Some(2 * GIB),
         }),
