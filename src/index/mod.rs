@@ -389,6 +389,17 @@ impl Index {
         self.buckets.get(&bucket)?.uploads.part(key, upload, number)
     }
 
+    /// The bytes of the index that an upload and its parts count for, in O(log n); 0 if it does not exist.
+    pub fn upload_index_bytes(&self, bucket: u64, key: &[u8], upload: UploadId) -> u64 {
+        self.buckets.get(&bucket).map_or(0, |bucket| bucket.uploads.index_bytes_of(key, upload))
+    }
+
+    /// An upper bound on the number of parts of an upload, in O(log n); 0 if it does not exist.
+    pub fn upload_parts_max(&self, bucket: u64, key: &[u8], upload: UploadId) -> usize {
+        let parts = self.buckets.get(&bucket).and_then(|bucket| bucket.uploads.parts(key, upload));
+        parts.map_or(0, PartTable::count_max)
+    }
+
     /// The parts of an upload with higher numbers than `after`, in order. They are decoded lazily.
     pub fn parts(
         &self,

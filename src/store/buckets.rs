@@ -27,11 +27,17 @@ impl Store {
         self.committer.submit(|reply| Mutation::Bucket(change, reply))
     }
 
-    /// Deletes an empty bucket. Durable on return.
+    /// Deletes an empty bucket. Durable on return. Its uploads are aborted before, in groups of bounded work: other commits wait for one
+    /// group at most.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`], [`StoreError::BucketNotEmpty`].
     pub fn delete_bucket(&self, name: &str) -> Result<(), StoreError> {
+        let bucket = self.bucket(name)?;
+        if !self.shared.index().is_empty(bucket.id) {
+            return Err(StoreError::BucketNotEmpty);
+        }
+        self.abort_all_uploads(&bucket)?;
         let change = BucketChange::Delete { name: name.into() };
         self.committer.submit(|reply| Mutation::Bucket(change, reply)).map(|_| ())
     }

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use crate::base::Timestamp;
+use crate::base::limits::GROUP_LOOKUPS_MAX;
 use crate::format::{StorageClass, UploadId, VersionId};
 use crate::index::{BucketConfiguration, PlaceCursor, PlacedVersion};
-use crate::store::mutation::Mutation;
+use crate::store::mutation::{Mutation, lookups_of_parts};
 use crate::store::{BucketInfo, Store, StoreError};
 
 /// Versions and uploads that expire in one commit, so that no other commit waits for long.
@@ -112,16 +113,50 @@ impl Store {
         self.shared.index().upload_bytes(bucket.id, key, upload)
     }
 
-    /// Makes versions and uploads expire in one commit, with one outcome each. Each reason is checked at the commit; locks hold, and
-    /// nothing bypasses them. Durable on return.
+    /// Makes versions and uploads expire, with one outcome each: in one commit, or in several where uploads have many parts. Each reason
+    /// is checked at the commit; locks hold, and nothing bypasses them. Durable on return.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`] if the bucket is gone; [`StoreError::TooLarge`] for too many items; otherwise as of every commit.
+    /// [`StoreError::NoSuchBucket`] if the bucket is gone; [`StoreError::TooLarge`] for too many items; otherwise as of every commit. What
+    /// earlier commits did stays done.
     pub fn expire(&self, request: ExpiryRequest) -> Result<Vec<ExpiryOutcome>, StoreError> {
         let entry_bytes: usize = request.items.iter().map(ExpiringItem::entry_bytes_max).sum();
         if request.items.len() > EXPIRY_GROUP_MAX || entry_bytes > EXPIRY_GROUP_MAX_BYTES {
             return Err(StoreError::TooLarge);
         }
-        self.committer.submit(|reply| Mutation::Expire(Box::new(request), reply))
+        let ExpiryRequest { bucket, configuration, items } = request;
+        let mut outcomes = Vec::with_capacity(items.len());
+        for items in self.by_work(&bucket, items) {
+            let (bucket, configuration) = (bucket.clone(), configuration.clone());
+            let request = ExpiryRequest { bucket, configuration, items };
+            outcomes.extend(self.committer.submit(|reply| Mutation::Expire(Box::new(request), reply))?);
+        }
+        Ok(outcomes)
+    }
+
+    /// The items in groups of bounded work.
+    fn by_work(&self, bucket: &BucketInfo, items: Vec<ExpiringItem>) -> Vec<Vec<ExpiringItem>> {
+        let index = self.shared.index();
+        let mut groups = vec![Vec::new()];
+        let mut lookups = 0;
+        for item in items {
+            let of_item = match item.role {
+                ExpiringRole::Upload(upload) | ExpiringRole::IdleUpload(upload, _) => {
+                    lookups_of_parts(index.upload_parts_max(bucket.id, &item.key, upload))
+                }
+                ExpiringRole::Current(_)
+                | ExpiringRole::Noncurrent { .. }
+                | ExpiringRole::LoneDeleteMarker(_) => 1,
+            };
+            lookups += of_item;
+            let last = groups.last_mut().expect("there is a first group");
+            if lookups <= GROUP_LOOKUPS_MAX || last.is_empty() {
+                last.push(item);
+                continue;
+            }
+            lookups = of_item;
+            groups.push(vec![item]);
+        }
+        groups
     }
 }

@@ -18,7 +18,7 @@ use crate::store::{
     NewBucket, NewUpload, StoreError, VersionChange,
 };
 
-pub(super) use bounds::{EXTENT_BYTES_MAX, RESTATED_MAX_BYTES, marker_index_bytes_max};
+pub(super) use bounds::{EXTENT_BYTES_MAX, RESTATED_MAX_BYTES, lookups_of_parts, marker_index_bytes_max};
 
 /// A change of a bucket. It is the only mutation of its group, so that decisions about objects never depend on it.
 #[derive(Debug, Clone)]
@@ -129,7 +129,11 @@ impl Relocation {
 #[derive(Debug)]
 pub(super) enum UploadChange {
     Create(NewUpload),
-    Abort(UploadId),
+    Abort {
+        upload: UploadId,
+        /// About as many parts as it had before.
+        parts: usize,
+    },
 }
 
 /// The sender of a result. The receiver sleeps without spinning first: a sync takes too long for that.

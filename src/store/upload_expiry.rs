@@ -58,6 +58,23 @@ impl Store {
         Ok(aborted)
     }
 
+    /// Aborts all multipart uploads in progress of a bucket. Durable on return.
+    ///
+    /// # Errors
+    /// Errors of the commit. Uploads aborted before the error stay aborted.
+    pub(super) fn abort_all_uploads(&self, bucket: &BucketRecord) -> Result<(), StoreError> {
+        let mut pages = UploadPages::default();
+        while let Some(page) = pages.next(|query, after| self.list_uploads(&bucket.name, query, after))? {
+            let mut items = Vec::new();
+            for (key, upload) in page.keys() {
+                let role = ExpiringRole::Upload(upload.id);
+                items.push(ExpiringItem { key: key.as_bytes().to_vec(), role, transition: None });
+            }
+            self.abort_in_groups(bucket, &items)?;
+        }
+        Ok(())
+    }
+
     /// Aborts uploads that are idle at the commit, too. Returns their number.
     fn abort_in_groups(&self, bucket: &BucketRecord, items: &[ExpiringItem]) -> Result<u64, StoreError> {
         let mut aborted = 0;

@@ -69,7 +69,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`].
     pub fn abort_upload(&self, bucket: &str, key: &str, upload: UploadId) -> Result<(), StoreError> {
-        self.change_upload(bucket, key, UploadChange::Abort(upload)).map(|_| ())
+        let index = self.shared.index();
+        let of_bucket = |found: &BucketInfo| index.upload_parts_max(found.id, key.as_bytes(), upload);
+        let parts = index.bucket(bucket).map_or(0, of_bucket);
+        self.change_upload(bucket, key, UploadChange::Abort { upload, parts }).map(|_| ())
     }
 
     fn change_upload(

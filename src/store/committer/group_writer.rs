@@ -533,6 +533,8 @@ fn send_replies(replies: Vec<PendingReply>, done: &Result<(), StoreError>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::UploadId;
+    use crate::store::mutation::UploadChange;
     use crate::store::{DeleteCondition, Deletion, Selector};
 
     fn deletion_of(keys: usize) -> Mutation {
@@ -541,6 +543,19 @@ mod tests {
         let (reply, _answer) = oneshot::channel();
         let (bucket, deletions) = ("b".to_owned(), vec![deletion; keys]);
         Mutation::Delete { bucket, deletions, bypass_governance: false, reply }
+    }
+
+    fn abort_of(parts: usize) -> Mutation {
+        let (reply, _answer) = oneshot::channel();
+        let change = UploadChange::Abort { upload: UploadId::NONE, parts };
+        Mutation::Upload { bucket: "b".into(), key: "k".into(), change, reply }
+    }
+
+    #[test]
+    fn an_abort_counts_by_its_parts() {
+        let mut batch = MutationBatch::of(abort_of(10_000));
+        assert!(batch.add(abort_of(10_000)).is_some(), "the next group");
+        assert!(batch.add(abort_of(0)).is_none());
     }
 
     #[test]

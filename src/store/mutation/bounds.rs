@@ -40,6 +40,11 @@ pub(in crate::store) fn marker_index_bytes_max(key: &[u8]) -> u64 {
     (VERSION_INDEX_BYTES_MAX + 2 * key.len()) as u64
 }
 
+/// The lookups that take about the time of an upload with so many parts.
+pub(in crate::store) fn lookups_of_parts(parts: usize) -> usize {
+    1 + parts / PARTS_PER_LOOKUP
+}
+
 fn bytes_of(attributes: &Attributes, tags: &[(String, String)]) -> usize {
     let tags = tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     attributes.iter().chain(tags).map(|(name, value)| name.len() + value.len() + 8).sum()
@@ -129,7 +134,8 @@ impl Mutation {
             Self::Expire(request, _) => request.items.len().max(1),
             Self::Relocate(relocation, _) => relocation.referrers.len().max(1),
             // The parts are read one after another.
-            Self::Complete { completion, .. } => 1 + completion.parts.len() / PARTS_PER_LOOKUP,
+            Self::Complete { completion, .. } => lookups_of_parts(completion.parts.len()),
+            Self::Upload { change: UploadChange::Abort { parts, .. }, .. } => lookups_of_parts(*parts),
             Self::Bucket(..)
             | Self::Put(..)
             | Self::PutPart(..)

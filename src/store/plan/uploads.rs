@@ -19,7 +19,7 @@ impl Planner<'_> {
         let bucket = self.bucket(bucket)?;
         let key = key.into_bytes();
         match change {
-            UploadChange::Abort(upload) => {
+            UploadChange::Abort { upload, .. } => {
                 self.check_upload(bucket.id, &key, upload)?;
                 let gone = self.holdings_of_upload(bucket.id, &key, upload);
                 self.end_upload(bucket.id, key, upload);

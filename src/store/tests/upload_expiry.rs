@@ -78,3 +78,35 @@ fn no_upload_is_too_old_where_no_age_is_set() {
     assert_eq!(store.abort_idle_uploads(&|_, _, _| false), Ok(0));
     assert!(store.upload_record("b", "k", id).is_ok());
 }
+
+/// Gives an upload parts that are far apart, of which each takes a row of its own.
+fn put_sparse_parts(store: &Store, key: &str, upload: UploadId) {
+    for nth in 0..520 {
+        store.part_writer("b", key, upload, 1 + 16 * nth, Some(0)).unwrap().commit([0; 16], None).unwrap();
+    }
+}
+
+#[test]
+fn uploads_of_many_parts_go_in_several_groups_and_before_their_bucket() {
+    let store = open_at(&clock(), None);
+    let groups_of = |act: &dyn Fn()| {
+        let before = store.health().sequence;
+        act();
+        store.health().sequence - before
+    };
+    let keys: Vec<_> = (0..3).map(|nth| format!("k{nth}")).collect();
+    for key in &keys {
+        let upload = begin(&store, "b", key);
+        put_sparse_parts(&store, key, upload);
+    }
+    for nth in 0..600 {
+        begin(&store, "b", &format!("small-{nth}"));
+    }
+    put(&store, "b", "object", b"x").unwrap();
+    let refused = groups_of(&|| assert_eq!(store.delete_bucket("b"), Err(StoreError::BucketNotEmpty)));
+    assert_eq!((refused, store.usage("b").unwrap().uploads.count), (0, 603));
+    delete(&store, "b", "object", Selector::Current).unwrap();
+    // One for each of the large ones, the last with some of the others; one for the rest of them, and one for the bucket.
+    assert_eq!(groups_of(&|| store.delete_bucket("b").unwrap()), 5);
+    assert_eq!((store.bucket("b").map(drop), store.health().live_bytes), (Err(StoreError::NoSuchBucket), 0));
+}
