@@ -61,6 +61,8 @@ pub struct Space {
     pub free_bytes: u64,
     /// Total bytes.
     pub total_bytes: u64,
+    /// The files that this process may still create; `None` where the file system has no fixed number.
+    pub free_files: Option<u64>,
 }
 
 /// The disk usage of a file.

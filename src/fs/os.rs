@@ -161,8 +161,13 @@ impl Fs for OsFs {
     }
 
     fn space(&self) -> io::Result<Space> {
-        let stats = fs2::statvfs(&self.root).map_err(|e| open_error(&self.root, &e))?;
-        Ok(Space { free_bytes: stats.available_space(), total_bytes: stats.total_space() })
+        let stats = rustix::fs::statvfs(&self.root).map_err(|e| open_error(&self.root, &e.into()))?;
+        let bytes = |blocks: u64| blocks.saturating_mul(stats.f_frsize);
+        Ok(Space {
+            free_bytes: bytes(stats.f_bavail),
+            total_bytes: bytes(stats.f_blocks),
+            free_files: (stats.f_files > 0).then_some(stats.f_favail),
+        })
     }
 }
 

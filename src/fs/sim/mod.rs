@@ -359,7 +359,11 @@ impl Fs for SimFs {
             if disk.plan.hides_space {
                 return Err(io::Error::other("the disk does not tell its space"));
             }
-            Ok(Space { free_bytes: disk.capacity.saturating_sub(disk.used()), total_bytes: disk.capacity })
+            Ok(Space {
+                free_bytes: disk.capacity.saturating_sub(disk.used()),
+                total_bytes: disk.capacity,
+                free_files: disk.lacks_inodes.then_some(0),
+            })
         })
     }
 }

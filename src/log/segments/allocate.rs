@@ -20,13 +20,17 @@ impl Segments {
         outcome
     }
 
-    /// Whether a head that was refused space would be refused it still. Without such a refusal nothing is tried: a small put knows no
-    /// other way to learn what the file system lacks, such as inodes, or space by a quota of its own.
+    /// Whether a head needs a file that the file system has no inode for, or was refused space and would be still. Without such a
+    /// refusal nothing is tried: there is no other way to learn what else the file system lacks, such as space by a quota of its own.
     ///
     /// # Errors
     /// Those of [`Segments::allocate`] but for a full disk.
     pub fn refuses_growth(&self) -> Result<bool, LogError> {
+        let lacks_inodes = self.fs.space().map_err(LogError::Exhausted)?.free_files == Some(0);
         for head in [WriteHead::Small, WriteHead::Large] {
+            if lacks_inodes && self.needs_segment(head, PAGE_BYTES) {
+                return Ok(true);
+            }
             if !self.full[head as usize].load(Ordering::Relaxed) {
                 continue;
             }
@@ -39,9 +43,18 @@ impl Segments {
         Ok(false)
     }
 
+    /// Whether an allocation of `len` bytes takes a new segment.
+    fn needs_segment(&self, head: WriteHead, len: u64) -> bool {
+        !self.has_room(self.active.head(head).as_ref(), len)
+    }
+
+    fn has_room(&self, active: Option<&ActiveSegment>, len: u64) -> bool {
+        active.is_some_and(|active| active.end + len <= self.options.segment_max_bytes)
+    }
+
     fn allocate_in(&self, head: WriteHead, len: u64) -> Result<Allocation, LogError> {
         let mut state = self.active.head(head);
-        if state.as_ref().is_none_or(|active| active.end + len > self.options.segment_max_bytes) {
+        if !self.has_room(state.as_ref(), len) {
             self.check_free(head, PAGE_BYTES)?;
             self.roll_to_new(head, &mut state)?;
         }

@@ -224,7 +224,11 @@ impl Reign {
         let first = &self.shipped.first;
         // A segment that is written to for weeks would keep the parcels of all that time.
         if Root::is_lasting(self.roots + 1) {
-            shared.segments.retire(|id| first.get(&id).is_some_and(|first| *first < self.sealed_before));
+            let is_old = |id| first.get(&id).is_some_and(|first| *first < self.sealed_before);
+            // Where there is no inode for another segment, the next root may find one.
+            if let Err(error) = shared.segments.replace(is_old) {
+                shared.write_failed(error);
+            }
             self.sealed_before = ParcelId { epoch: self.epoch, counter: self.next_counter };
         }
         let next = ParcelId { epoch: self.epoch, counter: self.next_counter };

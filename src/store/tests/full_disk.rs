@@ -365,7 +365,9 @@ fn without_inodes_the_store_says_that_the_disk_is_full_until_there_are_some() {
     store.create_bucket("b", "admin").unwrap();
     for len in [1_000, 300_000] {
         store.shared.segments.retire(|_| true);
+        assert!(!store.health().disk_full);
         fs.lack_inodes(true);
+        assert!(store.health().disk_full, "before the first refusal");
         assert_eq!(put(&store, "b", "k", &bytes(1, len)), Err(StoreError::DiskFull));
         let health = store.health();
         assert!(
