@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use siltstone::fs::OsFs;
-use siltstone::store::verify::{Finding, Note, SegmentUse, VerifyCounts, VerifyReport};
+use siltstone::store::verify::{Finding, Note, SegmentUse, VerifyReport};
 use siltstone::store::{self, Progress};
 
 use crate::outcome::{Failure, Outcome};
@@ -33,29 +33,27 @@ fn write_text(report: &VerifyReport, out: &mut dyn Write) -> io::Result<()> {
         let state = if *sealed { "sealed" } else { "in use" };
         writeln!(out, "{}: {live} of {len} bytes are live, {state}", segment.path())?;
     }
-    let VerifyCounts {
-        segments,
-        log_files,
-        checkpoints,
-        buckets,
-        versions,
-        uploads,
-        extents,
-        payload_bytes,
-        ..
-    } = report.counts;
-    let VerifyCounts { unchecked_extents, unchecked_bytes, .. } = report.counts;
-    writeln!(out, "files: segments {segments}, log files {log_files}, checkpoints {checkpoints}")?;
-    writeln!(out, "contents: buckets {buckets}, versions {versions}, uploads in progress {uploads}")?;
-    writeln!(out, "checked: extents {extents}, bytes {payload_bytes}")?;
-    if unchecked_extents > 0 {
+    let counts = &report.counts;
+    writeln!(
+        out,
+        "files: segments {}, log files {}, checkpoints {}",
+        counts.segments, counts.log_files, counts.checkpoints
+    )?;
+    writeln!(
+        out,
+        "contents: buckets {}, versions {}, uploads in progress {}",
+        counts.buckets, counts.versions, counts.uploads
+    )?;
+    writeln!(out, "checked: extents {}, bytes {}", counts.extents, counts.payload_bytes)?;
+    if counts.unchecked_extents > 0 {
         writeln!(
             out,
-            "not checked, since they are on a remote: extents {unchecked_extents}, bytes {unchecked_bytes}"
+            "not checked, since they are on a remote: extents {}, bytes {}",
+            counts.unchecked_extents, counts.unchecked_bytes
         )?;
     }
     match report.findings.len() {
-        0 if unchecked_extents > 0 => writeln!(
+        0 if counts.unchecked_extents > 0 => writeln!(
             out,
             "nothing is wrong with what was checked; siltstone-tools remote audit looks for the copies of the rest, and the scrub of the \
              server reads samples of it"
@@ -67,33 +65,22 @@ fn write_text(report: &VerifyReport, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn describe(report: &VerifyReport) -> Value {
-    let VerifyCounts {
-        segments,
-        log_files,
-        checkpoints,
-        buckets,
-        versions,
-        uploads,
-        extents,
-        payload_bytes,
-        ..
-    } = report.counts;
-    let VerifyCounts { unchecked_extents, unchecked_bytes, .. } = report.counts;
+    let counts = &report.counts;
     json!({
         "findings": report.findings.iter().map(finding).collect::<Value>(),
         "notes": report.notes.iter().map(note).collect::<Value>(),
         "segments": report.segments.iter().map(segment).collect::<Value>(),
         "counts": {
-            "segments": segments,
-            "log_files": log_files,
-            "checkpoints": checkpoints,
-            "buckets": buckets,
-            "versions": versions,
-            "uploads": uploads,
-            "extents": extents,
-            "payload_bytes": payload_bytes,
-            "unchecked_extents": unchecked_extents,
-            "unchecked_bytes": unchecked_bytes,
+            "segments": counts.segments,
+            "log_files": counts.log_files,
+            "checkpoints": counts.checkpoints,
+            "buckets": counts.buckets,
+            "versions": counts.versions,
+            "uploads": counts.uploads,
+            "extents": counts.extents,
+            "payload_bytes": counts.payload_bytes,
+            "unchecked_extents": counts.unchecked_extents,
+            "unchecked_bytes": counts.unchecked_bytes,
         },
     })
 }

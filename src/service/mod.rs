@@ -4,6 +4,7 @@ mod access_log;
 mod api;
 mod as_user;
 mod audit;
+mod audited_act;
 mod clock;
 mod cors;
 mod failed_signatures;

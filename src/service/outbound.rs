@@ -1,7 +1,7 @@
 //! Mirrors, webhooks and the remote, for administrators.
 
 use super::Service;
-use super::audit::AuditRecord;
+use super::audited_act::AuditedAct;
 use super::users::{UserError, check};
 use crate::auth::{Action, Identity};
 use crate::mirror::MirrorFigures;
@@ -78,36 +78,21 @@ impl Service {
         request: &Request<'_>,
         name: &str,
     ) -> Result<(), UserError> {
-        let log = self.recorder.audit_log.as_deref();
-        if log.is_some_and(|log| !log.is_writable()) {
-            return Err(UserError::Failed("the audit log cannot be written".to_owned()));
-        }
-        let mirror = check(identity, Action::AdminResyncMirror).and_then(|()| {
-            let unknown = || UserError::Invalid(format!("there is no mirror `{name}`"));
-            self.mirrors.get(name).ok_or_else(unknown)
-        });
-        let (status, error) = match &mirror {
-            Ok(_) => (204, None),
-            Err(UserError::Denied(_)) => (403, Some("AccessDenied")),
-            Err(_) => (404, Some("NoSuchMirror")),
+        let act = AuditedAct {
+            identity,
+            request,
+            permission: Action::AdminResyncMirror,
+            name: "ResyncMirror",
+            subject: Some(name),
+            status: 204,
+            unknown: "NoSuchMirror",
         };
-        if let Ok(mirror) = &mirror {
+        self.do_audited(&act, || {
+            let unknown = || UserError::Invalid(format!("there is no mirror `{name}`"));
+            let mirror = self.mirrors.get(name).ok_or_else(unknown)?;
             log::info!("the mirror {name} starts over, as {:?} asks", identity.name());
             mirror.resync();
-        }
-        let peer = request.peer.map(|peer| peer.ip().to_string());
-        let record = AuditRecord {
-            time: self.recorder.clock.now(),
-            user: Some(identity.name()),
-            person: identity.person().map(|person| &**person),
-            peer: peer.as_deref(),
-            action: "ResyncMirror",
-            subject: Some(name),
-            status: Some(status),
-            error,
-            ..AuditRecord::default()
-        };
-        log.into_iter().for_each(|log| log.record(std::slice::from_ref(&record)));
-        mirror.map(drop)
+            Ok(())
+        })
     }
 }

@@ -210,3 +210,37 @@ fn every_operation_that_changes_a_configuration_leaves_a_record() {
         }
     }
 }
+
+#[test]
+fn acts_of_administration_are_recorded_whoever_asks_for_them() {
+    let (server, log) = audited();
+    let sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    let ask = |user: &str, path: &str| {
+        let asked = server.request("POST", &format!("/-/api/1/{path}")).aws().by(user);
+        asked.header("p-content-sha256", sha256).send().status
+    };
+    let recorded = |action: &str, user: &str, subject: Option<&str>, status: u16, error: Option<&str>| Kept {
+        user: Some(user.to_owned()),
+        peer: Some("127.0.0.1".to_owned()),
+        action: action.to_owned(),
+        subject: subject.map(str::to_owned),
+        status: Some(status),
+        error: error.map(str::to_owned),
+        ..Kept::default()
+    };
+    assert_eq!(ask("limited", "clock/accept"), 403);
+    assert_eq!(log.one(), recorded("AcceptClock", "limited", None, 403, Some("AccessDenied")));
+    assert_eq!(ask("owner", "clock/accept"), 200);
+    assert_eq!(log.one(), recorded("AcceptClock", "owner", None, 200, None));
+    assert_eq!(ask("limited", "mirrors/absent/resync"), 403);
+    let denied = recorded("ResyncMirror", "limited", Some("absent"), 403, Some("AccessDenied"));
+    assert_eq!(log.one(), denied);
+    assert_eq!(ask("owner", "mirrors/absent/resync"), 404);
+    let unknown = recorded("ResyncMirror", "owner", Some("absent"), 404, Some("NoSuchMirror"));
+    assert_eq!(log.one(), unknown);
+    log.full.store(true, Ordering::Relaxed);
+    for path in ["clock/accept", "mirrors/absent/resync"] {
+        assert_eq!(ask("owner", path), 500, "what cannot be recorded is not done");
+    }
+    assert_eq!(log.taken(), []);
+}

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use siltstone::base::{Budget, Timestamp};
+use siltstone::base::{Budget, ManualClock, Timestamp};
 use siltstone::fs::sim::SimFs;
 use siltstone::http::EngineName;
 use siltstone::ops::{EntityTags, LifecycleFigures, PaddingTimes};
@@ -60,6 +60,7 @@ pub(super) struct Server {
     pub(super) service: Arc<Service>,
     pub(super) memory: Arc<Budget>,
     pub(super) expiries: Arc<LifecycleFigures>,
+    pub(super) clock: Arc<ManualClock>,
     socket: Option<Socket>,
 }
 
@@ -156,9 +157,9 @@ impl Server {
     ) -> Self {
         let options =
             ServiceOptions { users, settings, padding, entity_tags, store, audit_log, directory: None };
-        let InProcess { fs, store, service, memory, expiries, .. } = InProcess::start(options);
+        let InProcess { fs, store, service, memory, expiries, clock, .. } = InProcess::start(options);
         let socket = engine().map(|engine| Socket::serve(engine, service.clone()));
-        Self { fs, store, service, memory, expiries, socket }
+        Self { fs, store, service, memory, expiries, clock, socket }
     }
 
     /// A request to be filled in. It is signed by `owner`.
@@ -177,6 +178,7 @@ impl Server {
             peer: Some((Ipv4Addr::LOCALHOST, 40_000).into()),
             failure: None,
             client: None,
+            moment: NOW_BASIC.to_owned(),
         }
     }
 
@@ -238,6 +240,8 @@ pub(super) struct Asked<'s> {
     peer: Option<SocketAddr>,
     failure: Option<S3Error>,
     client: Option<Arc<dyn Client>>,
+    /// The time of the client.
+    moment: String,
 }
 
 /// A client that sends its request and closes the connection.
@@ -317,6 +321,12 @@ impl Asked<'_> {
     /// Another peer than one on this host. It holds for [`Asked::respond`] alone.
     pub(super) fn peer(mut self, peer: Option<SocketAddr>) -> Self {
         self.peer = peer;
+        self
+    }
+
+    /// Signs the header at another time, as `20260131T120000Z`.
+    pub(super) fn at(mut self, moment: &str) -> Self {
+        moment.clone_into(&mut self.moment);
         self
     }
 
@@ -450,13 +460,14 @@ impl Asked<'_> {
     }
 
     fn sign(&mut self, user: &str) {
-        self.headers.push(("p-date".to_owned(), NOW_BASIC.as_bytes().to_vec()));
+        self.headers.push(("p-date".to_owned(), self.moment.as_bytes().to_vec()));
         if !self.headers.iter().any(|(name, _)| name == "p-content-sha256") {
             self.headers.push(("p-content-sha256".to_owned(), b"UNSIGNED-PAYLOAD".to_vec()));
         }
         let lines = self.lines_to_sign();
         let payload = lines.first(&self.spelled("p-content-sha256")).to_vec();
-        let value = signer(user).authorization(&self.method, &self.path, &self.query, &lines, &payload);
+        let signer = Signer { moment: self.moment.clone(), ..signer(user) };
+        let value = signer.authorization(&self.method, &self.path, &self.query, &lines, &payload);
         self.headers.push(("Authorization".to_owned(), value.into_bytes()));
     }
 

@@ -6,6 +6,7 @@ mod attributes;
 mod audit;
 mod bucket_policy;
 mod buckets;
+mod clock;
 mod conditions;
 mod configurations;
 mod copy;
