@@ -1,6 +1,7 @@
 //! Stores that mirror each other in a circle.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -481,5 +482,49 @@ fn versions_go_once_around_and_are_the_same_everywhere() {
             assert_eq!(circle.versions(at, "k").len(), 20);
         }
         assert_eq!(circle.versions(0, "k"), circle.versions(1, "k"));
+    }
+}
+
+/// Puts versions of one key at all stores at once, now and then with rest; returns their entity tags.
+fn put_on_all_sides(circle: &mut Circle, seed: u64) -> BTreeSet<String> {
+    let entropy = SeededEntropy::new(seed);
+    let count = circle.stores.len() as u64;
+    let mut put = BTreeSet::new();
+    for round in 0..12_u64 {
+        for at in 0..count {
+            if entropy.next_u64().is_multiple_of(2) {
+                let bytes = (round * count + at).to_le_bytes();
+                circle.put(at as usize, "k", &bytes);
+                put.insert(ETag::Md5(Md5::of(&bytes)).to_string());
+            }
+            let stepped = (entropy.next_u64() % count) as usize;
+            circle.step(stepped);
+        }
+        if round % 4 == 3 {
+            circle.rest();
+        }
+    }
+    circle.rest();
+    put
+}
+
+#[test]
+fn two_stores_lose_no_version_of_a_key_that_both_put_at_once() {
+    for seed in 0..40 {
+        let mut circle = Circle::with_versioning(2, true, Versioning::Enabled);
+        let put = put_on_all_sides(&mut circle, seed);
+        for at in 0..2 {
+            let versions = circle.versions(at, "k");
+            assert_eq!(versions.iter().cloned().collect::<BTreeSet<_>>(), put, "store {at}, seed {seed}");
+            assert_eq!(versions.len(), put.len(), "sent twice: store {at}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn versions_of_a_key_that_three_stores_put_at_once_end() {
+    for seed in 0..40 {
+        let mut circle = Circle::with_versioning(3, true, Versioning::Enabled);
+        put_on_all_sides(&mut circle, seed);
     }
 }

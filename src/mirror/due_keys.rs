@@ -29,6 +29,8 @@ pub(super) struct DueWork {
     pub(super) compare: bool,
     /// Whether an object that came from the target is sent there nevertheless, if the target lacks it.
     pub(super) refill: bool,
+    /// Whether a version was made since the last copy that did not come from the target.
+    pub(super) made_here: bool,
     /// The versions whose tags have changed.
     pub(super) retagged: Vec<VersionId>,
     /// The last change of the versions that was read.
@@ -101,6 +103,7 @@ impl DueWork {
         self.versions |= other.versions;
         self.compare |= other.compare;
         self.refill |= other.refill;
+        self.made_here |= other.made_here;
         // A walk looks at the key as it is: what was read of the log before tells nothing of that.
         let before = self.latest.take().filter(|_| !other.compare);
         self.latest = other.latest.or(before);

@@ -85,7 +85,9 @@ impl<'c> KeyCopy<'c> {
         let is_gone = followed.is_none();
         let (versioning, versions) =
             followed.map_or((Versioning::Unset, Vec::new()), |it| (it.bucket.versioning, it.versions));
-        if self.is_of_target(versions.last(), work) {
+        // Of several versions that are kept, one before the last may be new to the target.
+        let has_new_version = versioning != Versioning::Unset && work.made_here;
+        if !has_new_version && self.is_of_target(versions.last(), work) {
             return Ok(self.done);
         }
         self.state_origin(work);
@@ -191,22 +193,41 @@ impl<'c> KeyCopy<'c> {
         if !remove.is_empty() && !self.target.keeps_versions(&self.place.bucket, true)? {
             return Err(PeerError::Passing("the bucket there keeps no versions any more".to_owned()));
         }
+        if !self.follows_deletion(work) && self.members.is_in_cycle() {
+            self.state_no_news();
+        }
         for at in remove {
             self.remove(there[at].id.as_deref())?;
         }
         Ok(())
     }
 
+    /// Whether a version was deleted here, and the deletion did not come from the target.
+    fn follows_deletion(&self, work: &DueWork) -> bool {
+        let is_of_others = |origins: &[String]| !self.members.is_from_target(origins);
+        let latest = work.latest.as_ref();
+        latest.is_some_and(|latest| latest.version.is_none() && is_of_others(&latest.origins))
+    }
+
+    /// Names every store of the circle as one that the next changes come from: the removal of a second copy is no deletion that another
+    /// store should follow.
+    fn state_no_news(&mut self) {
+        let mut stores = vec![self.store.public_id()];
+        stores.extend(self.members.reached());
+        stores.dedup();
+        stores.truncate(ORIGINS_MAX);
+        self.target.state_origin(&stores);
+    }
+
     /// The versions of the target that may be removed. In a circle, one that this store does not have may be new there: it is removed
-    /// only after a deletion here. One that this store has was sent twice.
+    /// only after a deletion that did not come from there. One that this store has was sent twice.
     fn removable(
         &self,
         remove: Vec<usize>,
         (versions, there): (&[VersionSummary], &[PeerVersion]),
         work: &DueWork,
     ) -> Result<Vec<usize>, PeerError> {
-        let follows_deletion = work.latest.as_ref().is_some_and(|latest| latest.version.is_none());
-        if follows_deletion || !self.members.is_in_cycle() {
+        if self.follows_deletion(work) || !self.members.is_in_cycle() {
             return Ok(remove);
         }
         let mut removable = Vec::new();

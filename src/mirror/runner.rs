@@ -753,9 +753,10 @@ fn is_of_tags(change: &Change) -> bool {
 fn of_versions(mirror: &Mirror, change: &Change, version: Option<VersionId>) -> DueWork {
     let origins = origins_of(change).to_vec();
     // It is remembered that the target's changes come here.
-    mirror.members.is_from_target(&origins);
+    let is_from_target = mirror.members.is_from_target(&origins);
+    let made_here = version.is_some() && !is_from_target;
     let latest = Some(LatestChange { version, origins });
-    DueWork { versions: true, latest, ..DueWork::default() }
+    DueWork { versions: true, made_here, latest, ..DueWork::default() }
 }
 
 fn origins_of(change: &Change) -> &[String] {
