@@ -7,6 +7,7 @@ mod compact;
 mod doctor;
 mod dump;
 mod export;
+mod foreign;
 mod import;
 pub(crate) mod lifecycle;
 mod rebuild;

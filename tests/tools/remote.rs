@@ -22,13 +22,13 @@ const SECRET_KEY: &str = "a-secret-of-the-remote";
 const SOON: Duration = Duration::from_secs(60);
 
 /// A server with the bucket `cold`, and a directory for configuration files.
-struct RemoteServer {
+pub(super) struct RemoteServer {
     server: Running,
     dir: TempDir,
 }
 
 impl RemoteServer {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self::start_by(Running::start, |_| {})
     }
 
@@ -49,7 +49,7 @@ impl RemoteServer {
         )
     }
 
-    fn config(&self) -> PathBuf {
+    pub(super) fn config(&self) -> PathBuf {
         let path = self.dir.path().join("remote.toml");
         fs::write(&path, self.section("http", "")).unwrap();
         path
