@@ -13,6 +13,7 @@ pub(super) struct QuotaTable {
     bytes: Option<SizeValue>,
     objects: Option<u64>,
     uploads: Option<u64>,
+    index_bytes: Option<SizeValue>,
     buckets: Option<u64>,
 }
 
@@ -32,7 +33,8 @@ impl QuotaTable {
             return Err(format!("the user `{user}` owns no buckets, so a quota has no effect"));
         }
         let bytes = self.bytes.as_ref().map(SizeValue::bytes).transpose()?;
-        Ok(Quota { bytes, objects, uploads, buckets })
+        let index_bytes = self.index_bytes.as_ref().map(SizeValue::bytes).transpose()?;
+        Ok(Quota { bytes, objects, uploads, index_bytes, buckets })
     }
 }
 
@@ -66,6 +68,7 @@ mod tests {
         assert_eq!(limited.quotas().get("ann"), Some(&quota));
         assert_eq!(limited.quotas().len(), 1);
         assert_eq!(users("bytes = 5").unwrap().quotas()["ann"].bytes, Some(5));
+        assert_eq!(users("index_bytes = \"2MiB\"").unwrap().quotas()["ann"].index_bytes, Some(2 << 20));
     }
 
     #[test]

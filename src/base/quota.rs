@@ -15,6 +15,9 @@ pub struct Quota {
     /// Multipart uploads in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uploads: Option<u64>,
+    /// Bytes of the index: of versions, delete markers, uploads, parts, tags, buckets and their configurations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index_bytes: Option<u64>,
     /// Buckets; of owners alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buckets: Option<u64>,
@@ -22,7 +25,8 @@ pub struct Quota {
 
 impl Quota {
     /// The quota that nothing fits into.
-    pub const CLOSED: Self = Self { bytes: Some(0), objects: Some(0), uploads: Some(0), buckets: Some(0) };
+    pub const CLOSED: Self =
+        Self { bytes: Some(0), objects: Some(0), uploads: Some(0), index_bytes: Some(0), buckets: Some(0) };
 
     /// Parses a document: a JSON object with the names of the limits.
     ///
@@ -50,6 +54,7 @@ impl Quota {
             bytes: least(self.bytes, other.bytes),
             objects: least(self.objects, other.objects),
             uploads: least(self.uploads, other.uploads),
+            index_bytes: least(self.index_bytes, other.index_bytes),
             buckets: least(self.buckets, other.buckets),
         }
     }
@@ -87,7 +92,7 @@ mod tests {
     fn of_two_quotas_each_limit_is_the_lower_one() {
         let one = Quota { bytes: Some(5), objects: Some(1), ..Quota::default() };
         let other = Quota { bytes: Some(4), buckets: Some(2), ..Quota::default() };
-        let both = Quota { bytes: Some(4), objects: Some(1), uploads: None, buckets: Some(2) };
+        let both = Quota { bytes: Some(4), objects: Some(1), buckets: Some(2), ..Quota::default() };
         assert_eq!((one.stricter(&other), other.stricter(&one)), (both, both));
     }
 }

@@ -91,6 +91,9 @@ pub(crate) struct LimitArguments {
     /// Most multipart uploads in progress
     #[arg(long, value_name = "N")]
     uploads: Option<u64>,
+    /// Most bytes of the index, which keys, versions, delete markers, uploads, tags and configurations take [default: a quarter of --index-max]
+    #[arg(long, value_name = "SIZE")]
+    index_bytes: Option<ByteSize>,
     /// Most buckets; for owners alone
     #[arg(long, value_name = "N")]
     buckets: Option<u64>,
@@ -126,11 +129,13 @@ pub(crate) fn run(
 
 impl LimitArguments {
     fn quota(&self, kind: HolderKind) -> Result<Quota, CliError> {
-        let Self { bytes, objects, uploads, buckets } = *self;
+        let Self { bytes, objects, uploads, index_bytes, buckets } = *self;
         if kind == HolderKind::Bucket && buckets.is_some() {
             return Err(CliError::usage("--buckets: a bucket has no buckets; name an owner"));
         }
-        Ok(Quota { bytes: bytes.map(|size| size.as_u64()), objects, uploads, buckets })
+        let bytes = bytes.map(|size| size.as_u64());
+        let index_bytes = index_bytes.map(|size| size.as_u64());
+        Ok(Quota { bytes, objects, uploads, index_bytes, buckets })
     }
 }
 
@@ -169,20 +174,20 @@ fn text_of(value: &Value) -> &str {
 
 /// The line of a holder: kind, name and limits, separated by tabs.
 fn line(kind: &str, name: &str, row: &Value) -> String {
-    let of_file = Quota::parse(row["users_file"].to_string().as_bytes()).unwrap_or_default();
-    let stored = Quota::parse(row["quota"].to_string().as_bytes()).unwrap_or_default();
-    let quota = stored.stricter(&of_file);
+    let quota = Quota::parse(row["in_force"].to_string().as_bytes()).unwrap_or_default();
     let limits = [
         ("bytes", quota.bytes),
         ("objects", quota.objects),
         ("uploads", quota.uploads),
+        ("index_bytes", quota.index_bytes),
         ("buckets", quota.buckets),
     ];
     let limits = limits.into_iter().filter_map(|(limit, allowed)| {
         let used = row["used"][limit].as_u64()?;
+        let unit = limit.replace('_', " ");
         Some(match allowed {
-            Some(allowed) => format!("{used} of {allowed} {limit}"),
-            None => format!("{used} {limit}"),
+            Some(allowed) => format!("{used} of {allowed} {unit}"),
+            None => format!("{used} {unit}"),
         })
     });
     format!("{kind}\t{name}\t{}", limits.collect::<Vec<_>>().join(", "))

@@ -1,5 +1,6 @@
 //! Attributes and tags: names with values (data-format.md, section 7).
 
+use crate::format::codec::varint_len;
 use crate::format::{ByteDecoder, Decoded, Encode};
 
 /// The smallest encoding of a pair of strings.
@@ -34,6 +35,11 @@ impl Attributes {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The bytes of their encoding, without their number.
+    pub fn encoded_len(&self) -> usize {
+        pairs_encoded_len(&self.0)
     }
 }
 
@@ -71,6 +77,11 @@ impl<'a> EncodedPairs<'a> {
         self.count
     }
 
+    /// The bytes of the pairs.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Whether there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -87,6 +98,12 @@ impl<'a> EncodedPairs<'a> {
             (&start[..start.len() - from.rest().len()], name)
         })
     }
+}
+
+/// The bytes of the encoding of names and values, without their number.
+pub fn pairs_encoded_len(pairs: &[(String, String)]) -> usize {
+    let len_of = |text: &str| varint_len(text.len() as u64) + text.len();
+    pairs.iter().map(|(name, value)| len_of(name) + len_of(value)).sum()
 }
 
 pub(super) fn encode_pairs(pairs: &[(String, String)], out: &mut Vec<u8>) {

@@ -103,6 +103,11 @@ impl Encode for Vec<u8> {
     }
 }
 
+/// The bytes of a varint.
+pub(super) fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
 /// The slow path of varints over one byte: up to eight bytes at once.
 fn put_long_varint(out: &mut Vec<u8>, value: u64) {
     if value >> 56 != 0 {

@@ -2,6 +2,7 @@
 //! nothing.
 
 use crate::base::Timestamp;
+use crate::format::codec::varint_len;
 use crate::format::follower::{decode_origins, decode_state, encode_origins, encode_state};
 use crate::format::remote_copy::{decode_copy, encode_copy};
 use crate::format::{
@@ -501,10 +502,6 @@ impl<'a> RawEntry<'a> {
         body.finish()?;
         Ok(Some(entry))
     }
-}
-
-fn varint_len(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
 fn encode_place(bucket: u64, key: &[u8], out: &mut Vec<u8>) {

@@ -39,7 +39,7 @@ mod upload;
 mod version;
 mod written_bytes;
 
-pub use attributes::{Attributes, EncodedPairs};
+pub use attributes::{Attributes, EncodedPairs, pairs_encoded_len};
 pub use backup::{BackupCurrent, BackupSlot};
 pub use bucket_configuration::BucketConfigurationKind;
 pub use checksum::{Checksum, ChecksumType};

@@ -3,6 +3,7 @@
 //! entries.
 
 mod bucket_configurations;
+mod counted_bytes;
 mod followers;
 mod keys;
 mod listing;
@@ -25,6 +26,7 @@ use rpds::RedBlackTreeMapSync;
 use thiserror::Error;
 
 pub use bucket_configurations::{BucketConfiguration, BucketConfigurations, configuration_bytes};
+pub use counted_bytes::{CountedVersion, marker_index_bytes, part_index_bytes, version_index_bytes};
 pub use followers::{follower_bytes, follower_note_bytes};
 #[cfg(test)]
 pub(crate) use keys::versions_visited;
@@ -32,7 +34,7 @@ pub use listing::{ListItem, ListPage, ListQuery};
 pub use liveness::Liveness;
 pub use loader::{LoadError, Loader};
 pub use placed_versions::{PlaceCursor, PlacedVersion, VersionPlace};
-pub use uploads::{Upload, UploadSummary};
+pub use uploads::{Upload, UploadSummary, upload_index_bytes};
 pub use usage::{ContentTotal, OWNER_BYTES, OwnerUsage, Usage};
 pub use version_listing::{ListedVersion, VersionRef};
 pub use walk::Cursor;
@@ -109,7 +111,10 @@ impl BucketIndex {
     }
 
     fn usage(&self) -> Usage {
-        Usage { uploads: self.uploads.total(), ..*self.keys.usage() }
+        let keys = self.keys.usage();
+        let index_bytes =
+            BUCKET_BYTES + self.configurations.memory_bytes() + self.uploads.index_bytes() + keys.index_bytes;
+        Usage { uploads: self.uploads.total(), index_bytes, ..*keys }
     }
 }
 
@@ -384,11 +389,6 @@ impl Index {
         parts.map_or(0, PartTable::payload_bytes)
     }
 
-    /// One part of an upload.
-    pub fn part(&self, bucket: u64, key: &[u8], upload: UploadId, number: u32) -> Option<PartRecord> {
-        self.buckets.get(&bucket)?.uploads.part(key, upload, number)
-    }
-
     /// The bytes of the index that an upload and its parts count for, in O(log n); 0 if it does not exist.
     pub fn upload_index_bytes(&self, bucket: u64, key: &[u8], upload: UploadId) -> u64 {
         self.buckets.get(&bucket).map_or(0, |bucket| bucket.uploads.index_bytes_of(key, upload))
@@ -398,6 +398,11 @@ impl Index {
     pub fn upload_parts_max(&self, bucket: u64, key: &[u8], upload: UploadId) -> usize {
         let parts = self.buckets.get(&bucket).and_then(|bucket| bucket.uploads.parts(key, upload));
         parts.map_or(0, PartTable::count_max)
+    }
+
+    /// One part of an upload.
+    pub fn part(&self, bucket: u64, key: &[u8], upload: UploadId, number: u32) -> Option<PartRecord> {
+        self.buckets.get(&bucket)?.uploads.part(key, upload, number)
     }
 
     /// The parts of an upload with higher numbers than `after`, in order. They are decoded lazily.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rpds::RedBlackTreeMapSync;
 
 use crate::format::{ByteDecoder, PartRecord};
+use crate::index::counted_bytes::part_index_bytes;
 use crate::index::expect_valid;
 use crate::index::memory::{map_entry_bytes, shared_bytes};
 
@@ -24,6 +25,8 @@ pub(super) struct PartTable {
     bytes: u64,
     /// The sizes of all parts, in bytes.
     payload: u64,
+    /// The bytes of the index that the parts count for.
+    counted: u64,
 }
 
 fn row_bytes(len: usize) -> u64 {
@@ -39,6 +42,11 @@ impl PartTable {
     /// The sizes of all parts, in bytes.
     pub(super) fn payload_bytes(&self) -> u64 {
         self.payload
+    }
+
+    /// The bytes of the index that the parts count for.
+    pub(super) fn index_bytes(&self) -> u64 {
+        self.counted
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = PartRecord> {
@@ -71,6 +79,8 @@ impl PartTable {
         let old_bytes = if old.is_empty() { 0 } else { row_bytes(old.len()) };
         self.bytes = self.bytes - old_bytes + row_bytes(row.len());
         self.payload = self.payload + record.size - replaced.as_ref().map_or(0, |old| old.size);
+        let replaced_bytes = replaced.as_ref().map_or(0, |old| part_index_bytes(old.size));
+        self.counted = self.counted + part_index_bytes(record.size) - replaced_bytes;
         self.rows.insert_mut(record.number / ROW_NUMBERS, row.into());
         replaced
     }

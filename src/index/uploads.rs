@@ -60,6 +60,8 @@ pub(super) struct Uploads {
     bytes: u64,
     /// The sizes of the parts of all uploads, in bytes.
     payload: u64,
+    /// The bytes of the index that the uploads and their parts count for.
+    counted: u64,
 }
 
 /// The memory of a record, in bytes: each text is an allocation.
@@ -70,16 +72,22 @@ pub(super) fn record_bytes(record: &UploadRecord) -> u64 {
     shared_bytes(size_of::<UploadRecord>()) + text(&record.initiator) + texts.sum::<u64>()
 }
 
+/// The bytes of the index that an upload without parts counts for.
+pub fn upload_index_bytes(key: &[u8], record: &UploadRecord) -> u64 {
+    map_entry_bytes::<UploadKey, UploadEntry>() + shared_bytes(key.len()) + record_bytes(record)
+}
+
 impl UploadEntry {
     fn to_upload(&self) -> Upload {
         Upload { record: UploadRecord::clone(&self.record), parts: self.parts.iter().collect() }
     }
 
     fn memory_bytes(&self, key: &[u8]) -> u64 {
-        map_entry_bytes::<UploadKey, Self>()
-            + shared_bytes(key.len())
-            + record_bytes(&self.record)
-            + self.parts.memory_bytes()
+        upload_index_bytes(key, &self.record) + self.parts.memory_bytes()
+    }
+
+    fn index_bytes(&self, key: &[u8]) -> u64 {
+        upload_index_bytes(key, &self.record) + self.parts.index_bytes()
     }
 }
 
@@ -94,6 +102,7 @@ impl Uploads {
         let entry = UploadEntry { record: Arc::new(record.clone()), parts };
         self.bytes += entry.memory_bytes(key);
         self.payload += entry.parts.payload_bytes();
+        self.counted += entry.index_bytes(key);
         self.uploads.insert_mut((key.into(), record.id), entry);
     }
 
@@ -106,6 +115,7 @@ impl Uploads {
         self.uploads.remove_mut(&name);
         self.bytes -= entry.memory_bytes(key);
         self.payload -= entry.parts.payload_bytes();
+        self.counted -= entry.index_bytes(key);
         entry.parts
     }
 
@@ -118,9 +128,11 @@ impl Uploads {
     ) -> Option<Option<PartRecord>> {
         let parts = &mut self.uploads.get_mut(&(key.into(), upload))?.parts;
         let (bytes, payload) = (parts.memory_bytes(), parts.payload_bytes());
+        let counted = parts.index_bytes();
         let replaced = parts.put(record);
         self.bytes = self.bytes - bytes + parts.memory_bytes();
         self.payload = self.payload - payload + parts.payload_bytes();
+        self.counted = self.counted - counted + parts.index_bytes();
         Some(replaced)
     }
 
@@ -148,6 +160,16 @@ impl Uploads {
     /// The uploads, and the bytes of their parts.
     pub(super) fn total(&self) -> ContentTotal {
         ContentTotal { count: self.len(), bytes: self.payload }
+    }
+
+    /// The bytes of the index that the uploads and their parts count for.
+    pub(super) fn index_bytes(&self) -> u64 {
+        self.counted
+    }
+
+    /// The same of one upload; 0 if it does not exist.
+    pub(super) fn index_bytes_of(&self, key: &[u8], upload: UploadId) -> u64 {
+        self.uploads.get(&(key.into(), upload)).map_or(0, |entry| entry.index_bytes(key))
     }
 
     pub(super) fn len(&self) -> u64 {

@@ -32,6 +32,8 @@ pub struct Usage {
     pub delete_markers: u64,
     /// The uploads in progress, with the bytes of their parts.
     pub uploads: ContentTotal,
+    /// The bytes of the index that the buckets and all of this, delete markers and configurations count for.
+    pub index_bytes: u64,
 }
 
 /// An owner of buckets.
@@ -73,6 +75,7 @@ impl Usage {
         self.cold.add(other.cold);
         self.delete_markers += other.delete_markers;
         self.uploads.add(other.uploads);
+        self.index_bytes += other.index_bytes;
     }
 
     fn subtract(&mut self, other: &Self) {
@@ -81,6 +84,7 @@ impl Usage {
         self.cold.subtract(other.cold);
         self.delete_markers -= other.delete_markers;
         self.uploads.subtract(other.uploads);
+        self.index_bytes -= other.index_bytes;
     }
 
     /// Counts a version that was added.

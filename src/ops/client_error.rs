@@ -131,8 +131,10 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
     }
     match error {
         StoreError::IndexFull { .. } => S3Error::new(code).message(INDEX_FULL),
-        StoreError::QuotaExceeded { holder, limit, allowed, .. } => S3Error::new(code)
-            .message(format!("The quota of {holder} allows {allowed} {limit}. {FREE_QUOTA}")),
+        StoreError::QuotaExceeded { holder, limit, allowed, .. } => {
+            let unit = if *limit == "index_bytes" { "bytes of the index" } else { limit };
+            S3Error::new(code).message(format!("The quota of {holder} allows {allowed} {unit}. {FREE_QUOTA}"))
+        }
         StoreError::TooManyBuckets { allowed } => S3Error::new(code)
             .message(format!("You have attempted to create more buckets than the {allowed} allowed.")),
         StoreError::Exhausted(_) | StoreError::RemoteUnavailable(_) | StoreError::InDoubt(_) => {

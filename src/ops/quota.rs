@@ -32,12 +32,10 @@ impl Context {
     /// All limits that quotas set, by buckets and then by owners. The cost grows with the number of buckets.
     pub fn quota_limits(&self) -> Vec<QuotaLimit> {
         let of_buckets = self.store.limited_buckets().into_iter().map(|limited| {
-            (false, limited.bucket, limited.quota, OwnerUsage { buckets: 0, content: limited.content })
+            (false, limited.bucket, limited.in_force, OwnerUsage { buckets: 0, content: limited.content })
         });
-        let of_owners = self.store.limited_owners().into_iter().map(|limited| {
-            let quota = limited.stored.unwrap_or_default().stricter(&limited.configured.unwrap_or_default());
-            (true, limited.owner, quota, limited.usage)
-        });
+        let of_owners = self.store.limited_owners().into_iter();
+        let of_owners = of_owners.map(|limited| (true, limited.owner, limited.in_force, limited.usage));
         of_buckets.chain(of_owners).flat_map(limits_of).collect()
     }
 }
@@ -50,6 +48,7 @@ fn limits_of(
         ("bytes", quota.bytes, usage.content.bytes()),
         ("objects", quota.objects, usage.content.objects()),
         ("uploads", quota.uploads, usage.content.uploads.count),
+        ("index_bytes", quota.index_bytes, usage.content.index_bytes),
         ("buckets", quota.buckets, usage.buckets),
     ];
     rows.into_iter().filter_map(move |(limit, allowed, used)| {
@@ -77,9 +76,10 @@ pub(super) fn put_of_bucket(
 /// GetBucketQuota: the quota, without limits if there is none, and the usage.
 pub(super) fn get_of_bucket(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let limited = context.store.limited_bucket(call.bucket()).for_client(call)?;
-    let quota = limited.map(|limited| limited.quota).unwrap_or_default();
+    let quota = limited.as_ref().map(|limited| limited.quota).unwrap_or_default();
+    let in_force = limited.map(|limited| limited.in_force).unwrap_or_default();
     let usage = context.store.usage(call.bucket()).for_client(call)?;
-    Ok(answer(&json!({ "quota": quota, "used": used(&usage) })))
+    Ok(answer(&json!({ "quota": quota, "in_force": in_force, "used": used(&usage) })))
 }
 
 /// DeleteBucketQuota. Durable on return.
@@ -168,20 +168,26 @@ fn invalid_owner(owner: &str, reason: &str) -> S3Error {
 }
 
 fn used(usage: &Usage) -> Value {
-    json!({ "bytes": usage.bytes(), "objects": usage.objects(), "uploads": usage.uploads.count })
+    json!({
+        "bytes": usage.bytes(),
+        "objects": usage.objects(),
+        "uploads": usage.uploads.count,
+        "index_bytes": usage.index_bytes,
+    })
 }
 
 fn bucket_row(limited: &LimitedBucket) -> Value {
-    let LimitedBucket { bucket, owner, quota, content } = limited;
-    json!({ "bucket": bucket, "owner": owner, "quota": quota, "used": used(content) })
+    let LimitedBucket { bucket, owner, quota, in_force, content } = limited;
+    json!({ "bucket": bucket, "owner": owner, "quota": quota, "in_force": in_force, "used": used(content) })
 }
 
 fn owner_row(limited: &LimitedOwner) -> Value {
-    let LimitedOwner { owner, stored, configured, usage } = limited;
+    let LimitedOwner { owner, stored, configured, in_force, usage } = limited;
     let mut row = json!({
         "owner": owner,
         "quota": stored.unwrap_or_default(),
         "users_file": configured.unwrap_or_default(),
+        "in_force": in_force,
         "used": used(&usage.content),
     });
     row["used"]["buckets"] = usage.buckets.into();

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::base::limits::{
-    FOLLOW_MAX_BYTES, LOG_FILE_MAX_BYTES, MIB, REPLAY_AFTER_CLOSE_MILLIS, SEGMENT_MAX_BYTES,
-    SEGMENTS_OPEN_MIN,
+    FOLLOW_MAX_BYTES, INDEX_QUOTA_SHARE, LOG_FILE_MAX_BYTES, MIB, REPLAY_AFTER_CLOSE_MILLIS,
+    SEGMENT_MAX_BYTES, SEGMENTS_OPEN_MIN,
 };
 
 /// Settings of a store. None of them changes the format.
@@ -35,6 +35,13 @@ pub struct StoreOptions {
     pub abort_uploads_after: Option<Duration>,
     /// The buckets that an owner without another limit may have.
     pub buckets_max: u64,
+}
+
+impl StoreOptions {
+    /// The bytes of the index that a quota allows without being told; `None` where the index is not limited.
+    pub(super) fn index_quota_default(&self) -> Option<u64> {
+        (self.index_max_bytes != u64::MAX).then_some(self.index_max_bytes / INDEX_QUOTA_SHARE)
+    }
 }
 
 impl Default for StoreOptions {

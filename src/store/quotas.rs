@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use crate::base::Quota;
-use crate::format::{BucketConfigurationKind, BucketRecord, UploadId, Versioning};
-use crate::index::Index;
+use crate::format::{Attributes, BucketConfigurationKind, BucketRecord, UploadId, Versioning};
+use crate::index::{CountedVersion, Index};
 use crate::store::mutation::Mutation;
 use crate::store::shared::SharedStore;
-use crate::store::usage_accounts::{Holdings, OwnerQuotas, UsageAccounts, bucket_quota, stored_owner_quota};
-use crate::store::{OwnerUsage, Store, StoreError, Usage};
+use crate::store::usage_accounts::{
+    Holdings, OwnerQuotas, UsageAccounts, bucket_quota, in_force, owner_quota, stored_owner_quota,
+};
+use crate::store::{OwnerUsage, Store, StoreError, StoreOptions, Usage};
 
 /// A bucket with its quota and its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +20,10 @@ pub struct LimitedBucket {
     pub bucket: String,
     /// The name of the user who owns it.
     pub owner: String,
-    /// Its quota.
+    /// Its quota, as it was set.
     pub quota: Quota,
+    /// The quota with the limits that it has without being told.
+    pub in_force: Quota,
     /// Its content.
     pub content: Usage,
 }
@@ -31,8 +35,10 @@ pub struct LimitedOwner {
     pub owner: String,
     /// The stored quota.
     pub stored: Option<Quota>,
-    /// The quota of the configuration. Of both the stricter limits count.
+    /// The quota of the configuration.
     pub configured: Option<Quota>,
+    /// Of both the stricter limits, with those that a quota has without being told; none where there is no quota.
+    pub in_force: Quota,
     /// Its buckets and their content.
     pub usage: OwnerUsage,
 }
@@ -53,13 +59,14 @@ impl Store {
     pub fn limited_bucket(&self, bucket: &str) -> Result<Option<LimitedBucket>, StoreError> {
         let index = self.shared.index();
         let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
-        Ok(limited_bucket(&index, bucket))
+        Ok(limited_bucket(&index, bucket, &self.shared.options))
     }
 
     /// All buckets with quotas, by name. The cost grows with the number of buckets.
     pub fn limited_buckets(&self) -> Vec<LimitedBucket> {
         let index = self.shared.index();
-        index.buckets().filter_map(|bucket| limited_bucket(&index, bucket)).collect()
+        let limited = |bucket| limited_bucket(&index, bucket, &self.shared.options);
+        index.buckets().filter_map(limited).collect()
     }
 
     /// Sets or removes the quota of a user, whether or not it owns buckets. Durable on return.
@@ -78,7 +85,8 @@ impl Store {
 
     /// A user with its quotas, which may be missing, and with its content.
     pub fn limited_owner(&self, owner: &str) -> LimitedOwner {
-        limited_owner(&self.shared.index(), &self.shared.owner_quotas(), owner)
+        let configured = self.shared.owner_quotas();
+        limited_owner(&self.shared.index(), &configured, owner, &self.shared.options)
     }
 
     /// All users with quotas, by name.
@@ -88,17 +96,31 @@ impl Store {
         owners.extend(configured.keys().map(String::as_str));
         owners.sort_unstable();
         owners.dedup();
-        owners.into_iter().map(|owner| limited_owner(&index, &configured, owner)).collect()
+        let limited = |owner| limited_owner(&index, &configured, owner, &self.shared.options);
+        owners.into_iter().map(limited).collect()
     }
 }
 
-fn limited_bucket(index: &Index, bucket: &BucketRecord) -> Option<LimitedBucket> {
-    let (quota, content) = (bucket_quota(index, bucket)?, index.usage(bucket.id));
-    Some(LimitedBucket { bucket: bucket.name.clone(), owner: bucket.owner.clone(), quota, content })
+fn limited_bucket(index: &Index, bucket: &BucketRecord, options: &StoreOptions) -> Option<LimitedBucket> {
+    let quota = bucket_quota(index, bucket)?;
+    Some(LimitedBucket {
+        bucket: bucket.name.clone(),
+        owner: bucket.owner.clone(),
+        quota,
+        in_force: in_force(quota, options),
+        content: index.usage(bucket.id),
+    })
 }
 
-fn limited_owner(index: &Index, configured: &OwnerQuotas, owner: &str) -> LimitedOwner {
+fn limited_owner(
+    index: &Index,
+    configured: &OwnerQuotas,
+    owner: &str,
+    options: &StoreOptions,
+) -> LimitedOwner {
+    let set = owner_quota(index, configured, owner);
     LimitedOwner {
+        in_force: set.map(|quota| in_force(quota, options)).unwrap_or_default(),
         owner: owner.to_owned(),
         stored: stored_owner_quota(index, owner),
         configured: configured.get(owner).copied(),
@@ -117,12 +139,17 @@ pub(super) fn check_put(
     len: u64,
 ) -> Result<(), StoreError> {
     check_early(shared, bucket, |index, _| {
-        let added = Holdings::of_object(len);
+        let key = key.as_bytes();
+        let attributes = Attributes::new();
+        let least = CountedVersion { key, attributes: &attributes, tags: &[], parts: 0, size: len };
+        let added = Holdings::of_object(len, least.index_bytes());
         if bucket.versioning == Versioning::Enabled {
             return added;
         }
-        let replaced = index.null_summary(bucket.id, key.as_bytes());
-        added - replaced.as_ref().map(Holdings::of_version).unwrap_or_default()
+        match index.null_version(bucket.id, key) {
+            Some(replaced) => added - Holdings::of_record(key, &replaced),
+            None => added,
+        }
     })
 }
 
@@ -146,7 +173,7 @@ fn check_early(
     growth: impl FnOnce(&Index, &UsageAccounts<'_>) -> Holdings,
 ) -> Result<(), StoreError> {
     let (index, configured): (Arc<Index>, Arc<OwnerQuotas>) = (shared.index(), shared.owner_quotas());
-    let mut accounts = UsageAccounts::new(&index, &configured, shared.options.buckets_max);
+    let mut accounts = UsageAccounts::new(&index, &configured, &shared.options);
     if accounts.is_off() {
         return Ok(());
     }

@@ -7,10 +7,12 @@ use std::collections::HashMap;
 use std::ops::{Add, Sub};
 
 use crate::base::Quota;
-use crate::format::{BucketConfigurationKind, BucketRecord, Features, UploadId, VersionSummary};
-use crate::index::{BucketConfiguration, Index, Usage};
-use crate::store::StoreError;
+use crate::format::{
+    BucketConfigurationKind, BucketRecord, Features, UploadId, VersionRecord, VersionSummary,
+};
+use crate::index::{BucketConfiguration, Index, Usage, part_index_bytes, version_index_bytes};
 use crate::store::error::QuotaHolder;
+use crate::store::{StoreError, StoreOptions};
 
 /// The quotas of owners that the configuration of the server sets, by name.
 pub type OwnerQuotas = HashMap<String, Quota>;
@@ -21,25 +23,43 @@ pub(super) struct Holdings {
     bytes: i128,
     objects: i128,
     uploads: i128,
+    index_bytes: i128,
 }
 
 impl Holdings {
-    pub(super) const NONE: Self = Self { bytes: 0, objects: 0, uploads: 0 };
-    pub(super) const UPLOAD: Self = Self { bytes: 0, objects: 0, uploads: 1 };
+    pub(super) const NONE: Self = Self { bytes: 0, objects: 0, uploads: 0, index_bytes: 0 };
 
-    /// An object of so many bytes.
-    pub(super) fn of_object(size: u64) -> Self {
-        Self { objects: 1, ..Self::of_bytes(size) }
+    /// An object of so many bytes, which counts for so many bytes of the index.
+    pub(super) fn of_object(size: u64, index_bytes: u64) -> Self {
+        Self { bytes: size.into(), objects: 1, ..Self::of_index(index_bytes) }
     }
 
-    /// Bytes of parts.
-    pub(super) fn of_bytes(bytes: u64) -> Self {
-        Self { bytes: bytes.into(), ..Self::NONE }
+    /// An upload without parts, which counts for so many bytes of the index.
+    pub(super) fn of_upload(index_bytes: u64) -> Self {
+        Self { uploads: 1, ..Self::of_index(index_bytes) }
     }
 
-    /// A version. Delete markers count for nothing.
-    pub(super) fn of_version(version: &VersionSummary) -> Self {
-        if version.delete_marker { Self::NONE } else { Self::of_object(version.size) }
+    /// A part of so many bytes.
+    pub(super) fn of_part(size: u64) -> Self {
+        Self { bytes: size.into(), ..Self::of_index(part_index_bytes(size)) }
+    }
+
+    /// Bytes of the index.
+    pub(super) fn of_index(bytes: u64) -> Self {
+        Self { index_bytes: bytes.into(), ..Self::NONE }
+    }
+
+    /// A version, which counts for so many bytes of the index. Delete markers count for nothing else.
+    pub(super) fn of_version(version: &VersionSummary, index_bytes: u64) -> Self {
+        match version.delete_marker {
+            true => Self::of_index(index_bytes),
+            false => Self::of_object(version.size, index_bytes),
+        }
+    }
+
+    /// A version of a key.
+    pub(super) fn of_record(key: &[u8], record: &VersionRecord) -> Self {
+        Self::of_version(&record.summary(), version_index_bytes(key, record))
     }
 
     fn of(usage: &Usage) -> Self {
@@ -47,6 +67,7 @@ impl Holdings {
             bytes: usage.bytes().into(),
             objects: usage.objects().into(),
             uploads: usage.uploads.count.into(),
+            index_bytes: usage.index_bytes.into(),
         }
     }
 }
@@ -59,6 +80,7 @@ impl Add for Holdings {
             bytes: self.bytes + other.bytes,
             objects: self.objects + other.objects,
             uploads: self.uploads + other.uploads,
+            index_bytes: self.index_bytes + other.index_bytes,
         }
     }
 }
@@ -71,6 +93,7 @@ impl Sub for Holdings {
             bytes: self.bytes - other.bytes,
             objects: self.objects - other.objects,
             uploads: self.uploads - other.uploads,
+            index_bytes: self.index_bytes - other.index_bytes,
         }
     }
 }
@@ -89,6 +112,7 @@ impl Account {
             ("bytes", quota.bytes, used.bytes, growth.bytes),
             ("objects", quota.objects, used.objects, growth.objects),
             ("uploads", quota.uploads, used.uploads, growth.uploads),
+            ("index_bytes", quota.index_bytes, used.index_bytes, growth.index_bytes),
         ] {
             if let Some(allowed) = allowed.filter(|allowed| growth > 0 && used + growth > (*allowed).into()) {
                 let used = used.try_into().unwrap_or(0);
@@ -111,7 +135,7 @@ struct BucketAccount {
 struct PutParts {
     /// Their sizes, by number.
     sizes: HashMap<u32, u64>,
-    /// The change of the bytes of all parts of the upload.
+    /// The change of what all parts of the upload count for.
     change: Holdings,
 }
 
@@ -119,8 +143,7 @@ struct PutParts {
 pub(super) struct UsageAccounts<'a> {
     index: &'a Index,
     configured: &'a OwnerQuotas,
-    /// The buckets that an owner without another limit may have.
-    buckets_max: u64,
+    options: &'a StoreOptions,
     /// Whether nothing is limited but the buckets of owners.
     off: bool,
     buckets: HashMap<u64, BucketAccount>,
@@ -129,17 +152,22 @@ pub(super) struct UsageAccounts<'a> {
 }
 
 impl<'a> UsageAccounts<'a> {
-    pub(super) fn new(index: &'a Index, configured: &'a OwnerQuotas, buckets_max: u64) -> Self {
+    pub(super) fn new(index: &'a Index, configured: &'a OwnerQuotas, options: &'a StoreOptions) -> Self {
         let features = index.features();
         let stored = [Features::BUCKET_CONFIGURATIONS, Features::OWNER_QUOTAS];
         let off = configured.is_empty() && !stored.into_iter().any(|feature| features.contains(feature));
         let (buckets, owners, parts) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { index, configured, buckets_max, off, buckets, owners, parts }
+        Self { index, configured, options, off, buckets, owners, parts }
     }
 
     /// Whether no content is limited.
     pub(super) fn is_off(&self) -> bool {
         self.off
+    }
+
+    /// Whether the bucket or its owner has a quota.
+    pub(super) fn is_limited(&mut self, bucket: &BucketRecord) -> bool {
+        self.of(bucket).is_some_and(|mut accounts| accounts.next().is_some())
     }
 
     /// Fails if the quota of the bucket or of its owner does not allow the growth.
@@ -155,17 +183,19 @@ impl<'a> UsageAccounts<'a> {
         self.of(bucket).into_iter().flatten().for_each(|account| account.used = account.used + change);
     }
 
-    /// Fails if the owner may have no further bucket. Changes of buckets are alone in their group.
+    /// Fails if the owner may have no further bucket, or none that grows its content so. Changes of buckets are alone in
+    /// their group.
     ///
     /// # Errors
-    /// [`StoreError::TooManyBuckets`].
-    pub(super) fn check_new_bucket(&self, owner: &str) -> Result<(), StoreError> {
-        let quota = owner_quota(self.index, self.configured, owner).unwrap_or_default();
-        let allowed = quota.buckets.unwrap_or(self.buckets_max);
-        match self.index.owner_usage(owner).buckets < allowed {
-            true => Ok(()),
-            false => Err(StoreError::TooManyBuckets { allowed }),
+    /// [`StoreError::TooManyBuckets`]; [`StoreError::QuotaExceeded`].
+    pub(super) fn check_new_bucket(&self, owner: &str, growth: Holdings) -> Result<(), StoreError> {
+        let account = self.owner_account(owner);
+        let limit = account.as_ref().and_then(|account| account.quota.buckets);
+        let allowed = limit.unwrap_or(self.options.buckets_max);
+        if self.index.owner_usage(owner).buckets >= allowed {
+            return Err(StoreError::TooManyBuckets { allowed });
         }
+        account.map_or(Ok(()), |account| account.check(growth))
     }
 
     /// The change by a part that takes the place of another with its number.
@@ -177,10 +207,13 @@ impl<'a> UsageAccounts<'a> {
     ) -> Holdings {
         let put = self.parts.get(&upload).and_then(|put| put.sizes.get(&number).copied());
         let stored = || self.index.part(bucket, key, upload, number).map(|part| part.size);
-        Holdings::of_bytes(size) - Holdings::of_bytes(put.or_else(stored).unwrap_or(0))
+        match put.or_else(stored) {
+            Some(replaced) => Holdings::of_part(size) - Holdings::of_part(replaced),
+            None => Holdings::of_part(size),
+        }
     }
 
-    /// Counts a part of that size, which changes the bytes of the bucket so.
+    /// Counts a part of that size, which changes the content of the bucket so.
     pub(super) fn count_part(
         &mut self,
         bucket: &BucketRecord,
@@ -199,9 +232,11 @@ impl<'a> UsageAccounts<'a> {
 
     /// An upload with its parts.
     pub(super) fn of_upload(&self, bucket: u64, key: &[u8], upload: UploadId) -> Holdings {
-        let stored = Holdings::of_bytes(self.index.upload_bytes(bucket, key, upload));
-        let put = self.parts.get(&upload).map(|put| put.change).unwrap_or_default();
-        Holdings::UPLOAD + stored + put
+        let stored = Holdings {
+            bytes: self.index.upload_bytes(bucket, key, upload).into(),
+            ..Holdings::of_upload(self.index.upload_index_bytes(bucket, key, upload))
+        };
+        stored + self.parts.get(&upload).map(|put| put.change).unwrap_or_default()
     }
 
     /// The accounts that a change of the bucket concerns.
@@ -219,20 +254,31 @@ impl<'a> UsageAccounts<'a> {
     }
 
     fn open(&mut self, bucket: &BucketRecord) -> BucketAccount {
-        let quota = bucket_quota(self.index, bucket);
+        let quota = bucket_quota(self.index, bucket).map(|quota| in_force(quota, self.options));
         let used = || Holdings::of(&self.index.usage(bucket.id));
         let own = quota.map(|quota| Account { holder: QuotaHolder::Bucket, quota, used: used() });
         let name = bucket.owner.as_str();
         if self.owners.contains_key(name) {
             return BucketAccount { own, owner: Some(name.to_owned()) };
         }
-        let owner = owner_quota(self.index, self.configured, name).map(|quota| {
-            let used = Holdings::of(&self.index.owner_usage(name).content);
-            self.owners.insert(name.to_owned(), Account { holder: QuotaHolder::Owner, quota, used });
+        let owner = self.owner_account(name).map(|account| {
+            self.owners.insert(name.to_owned(), account);
             name.to_owned()
         });
         BucketAccount { own, owner }
     }
+
+    /// The account of an owner with a quota, before the group.
+    fn owner_account(&self, name: &str) -> Option<Account> {
+        let quota = in_force(owner_quota(self.index, self.configured, name)?, self.options);
+        let used = Holdings::of(&self.index.owner_usage(name).content);
+        Some(Account { holder: QuotaHolder::Owner, quota, used })
+    }
+}
+
+/// A quota with the limits that it has without being told.
+pub(super) fn in_force(quota: Quota, options: &StoreOptions) -> Quota {
+    Quota { index_bytes: quota.index_bytes.or(options.index_quota_default()), ..quota }
 }
 
 /// The quota of a bucket.
@@ -246,8 +292,8 @@ pub(super) fn stored_owner_quota(index: &Index, owner: &str) -> Option<Quota> {
     Some(parsed(index.owner_quota(owner)?, &format!("the owner {owner}")))
 }
 
-/// The quota of an owner: of the stored one and the one of the configuration the stricter limits.
-fn owner_quota(index: &Index, configured: &OwnerQuotas, owner: &str) -> Option<Quota> {
+/// The quota of an owner, as it is set: of the stored one and the one of the configuration the stricter limits.
+pub(super) fn owner_quota(index: &Index, configured: &OwnerQuotas, owner: &str) -> Option<Quota> {
     match (stored_owner_quota(index, owner), configured.get(owner)) {
         (Some(stored), Some(configured)) => Some(stored.stricter(configured)),
         (stored, configured) => stored.or(configured.copied()),

@@ -218,6 +218,7 @@ fn quotas_of_buckets_and_users_are_set_shown_and_removed() {
     write_users(dir, &format!("{ADMIN}{ANN}{keeper}\n[user.quota]\nuploads = 2\n"));
     let mut command = on_a_free_port(dir);
     command.args(["--users", "users.toml", "--audit-log", "audit.log", "--bucket", "photos"]);
+    command.args(["--index-max", "64MiB"]);
     let server = Running::start(command);
     let admin = Client::new(&server, "AK1", "0123456789abcdef");
     assert_eq!(
@@ -226,10 +227,12 @@ fn quotas_of_buckets_and_users_are_set_shown_and_removed() {
     );
     assert_eq!(admin.ask("PUT", "users/ann%20%26%20bob/quota", &json!({"buckets": 3})), (204, Value::Null));
     assert_eq!(admin.send("PUT", "/photos/k", "12345").0, 200);
-    assert_eq!(
-        admin.get("buckets/photos/quota"),
-        (200, json!({"quota": {"objects": 1, "bytes": 5}, "used": {"bytes": 5, "objects": 1, "uploads": 0}}))
-    );
+    let (status, mut shown) = admin.get("buckets/photos/quota");
+    let quota = json!({"objects": 1, "bytes": 5});
+    let in_force = json!({"objects": 1, "bytes": 5, "index_bytes": 16 << 20});
+    assert!(shown["used"]["index_bytes"].take().as_u64().is_some_and(|used| used > 800));
+    let used = json!({"bytes": 5, "objects": 1, "uploads": 0, "index_bytes": null});
+    assert_eq!((status, shown), (200, json!({"quota": quota, "in_force": in_force, "used": used})));
     let reader = Client::new(&server, "AK3", "0011223344556677");
     let (status, all) = reader.get("quotas");
     assert_eq!(

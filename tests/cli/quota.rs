@@ -35,7 +35,7 @@ fn refused(dir: &Path, server: &Running, arguments: &[&str]) -> (Option<i32>, St
 
 fn start(dir: &Path) -> Running {
     let mut command = on_a_free_port(dir);
-    command.args(["--users", "users.toml", "--bucket", "photos"]);
+    command.args(["--users", "users.toml", "--bucket", "photos", "--index-max", "64MiB"]);
     Running::start(command)
 }
 
@@ -49,9 +49,9 @@ fn quotas_are_set_shown_and_removed_on_a_running_server() {
     done(dir, &server, &["set", "bucket", "photos", "--bytes", "10KiB", "--uploads", "0"]);
     done(dir, &server, &["set", "owner", "ann", "--buckets", "3"]);
     done(dir, &server, &["set", "owner", "ann & bob", "--objects", "7"]);
-    let all = "bucket\tphotos\t0 of 10240 bytes, 0 objects, 0 of 0 uploads\n\
-               owner\tann\t0 bytes, 0 objects, 0 uploads, 0 of 3 buckets\n\
-               owner\tann & bob\t0 bytes, 0 of 7 objects, 0 uploads, 0 buckets\n";
+    let all = "bucket\tphotos\t0 of 10240 bytes, 0 objects, 0 of 0 uploads, 1304 of 16777216 index bytes\n\
+               owner\tann\t0 bytes, 0 objects, 0 uploads, 0 of 16777216 index bytes, 0 of 3 buckets\n\
+               owner\tann & bob\t0 bytes, 0 of 7 objects, 0 uploads, 0 of 16777216 index bytes, 0 buckets\n";
     assert_eq!(done(dir, &server, &["show"]), all);
     assert_eq!(server.end(Signal::TERM).0, Some(0));
     let server = start(dir);
@@ -63,10 +63,9 @@ fn quotas_are_set_shown_and_removed_on_a_running_server() {
     let shown: Value =
         serde_json::from_str(&done(dir, &server, &["show", "owner", "ann", "--json"])).unwrap();
     assert_eq!(shown["quota"].to_string(), "{\"buckets\":3}");
-    done(dir, &server, &["set", "bucket", "photos", "--objects", "1"]);
-    assert!(
-        done(dir, &server, &["show"]).starts_with("bucket\tphotos\t0 bytes, 0 of 1 objects, 0 uploads\n")
-    );
+    done(dir, &server, &["set", "bucket", "photos", "--objects", "1", "--index-bytes", "20KiB"]);
+    let expected = "bucket\tphotos\t0 bytes, 0 of 1 objects, 0 uploads, 1352 of 20480 index bytes\n";
+    assert_eq!(done(dir, &server, &["show"]).split_inclusive('\n').next(), Some(expected));
     for holder in [["bucket", "photos"], ["owner", "ann"], ["owner", "ann & bob"]] {
         done(dir, &server, &["remove", holder[0], holder[1]]);
     }
@@ -79,8 +78,10 @@ fn the_users_file_limits_owners_from_the_start_and_from_sighup_on() {
     let dir = dir.path();
     write_users(dir, &format!("{ADMIN}{TENANT}\n[user.quota]\nbytes = \"1MiB\"\n"));
     let server = start(dir);
-    let shown =
-        |allowed: &str| format!("owner\tann\t0 of {allowed} bytes, 0 objects, 0 uploads, 0 buckets\n");
+    let shown = |allowed: &str| {
+        let index = "0 of 16777216 index bytes";
+        format!("owner\tann\t0 of {allowed} bytes, 0 objects, 0 uploads, {index}, 0 buckets\n")
+    };
     assert_eq!(done(dir, &server, &["show"]), shown("1048576"));
     // Of two quotas the stricter limit counts.
     done(dir, &server, &["set", "owner", "ann", "--bytes", "5000B"]);

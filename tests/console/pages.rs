@@ -640,17 +640,25 @@ fn settings_of_a_bucket_are_shown_and_changed() {
     };
     let page = browser.get("settings?name=b");
     assert!(
-        page.text().contains("<p>1 object, 4 B, versions and parts of uploads included.</p>"),
+        page.text().contains("<p>1 object, 4 B, versions and parts of uploads included;"),
         "{}",
         page.text()
     );
-    set(&mut browser, &[("setting", "quota"), ("bytes", "10KiB"), ("objects", "2")]);
+    let limits = [("bytes", "10KiB"), ("objects", "2"), ("uploads", "3"), ("index_bytes", "1MiB")];
+    set(&mut browser, &[&[("setting", "quota")][..], &limits].concat());
     set(&mut browser, &[("setting", "versioning"), ("status", "Enabled")]);
     let page = browser.get("settings?name=b");
     assert!(
         page.text().contains("name=\"bytes\" value=\"10240\"")
             && page.text().contains("Keep no further versions")
     );
+    for shown in [
+        " of 1.0 MiB.</p>",
+        "name=\"index_bytes\" value=\"1048576\"",
+        "name=\"uploads\" inputmode=\"numeric\" value=\"3\"",
+    ] {
+        assert!(page.text().contains(shown), "{shown}: {}", page.text());
+    }
     let answer = browser.s3(Method::Put, "bucket=b&key=long", &[], &[0; 20_000]);
     assert!(answer.status == 403 && answer.text().contains("QuotaExceeded"), "{}", answer.text());
     set(&mut browser, &[("setting", "quota")]);

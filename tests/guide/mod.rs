@@ -87,6 +87,14 @@ fn the_limits_are_those_of_the_code() {
                 format!("{}, or `--buckets-max`", number(limits::BUCKETS_MAX_DEFAULT)),
                 "400 TooManyBuckets",
             ),
+            (
+                "bytes of the index of a bucket or owner with a quota",
+                match limits::INDEX_QUOTA_SHARE {
+                    4 => "a quarter of `--index-max`, or its limit `index_bytes`".to_owned(),
+                    other => format!("one of {other} parts"),
+                },
+                "403 QuotaExceeded",
+            ),
             ("single put, copy or part", size(limits::PUT_SIZE_MAX_BYTES), "400 EntityTooLarge"),
             ("object", size(limits::OBJECT_SIZE_MAX_BYTES), "400 EntityTooLarge"),
             (

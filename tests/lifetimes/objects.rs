@@ -83,7 +83,7 @@ impl Run {
         let bytes = self.draw.one_in(2).then(|| self.draw.below(20_000));
         let objects = self.draw.one_in(2).then(|| self.draw.below(40));
         let uploads = self.draw.one_in(3).then(|| self.draw.below(4));
-        (!self.draw.one_in(4)).then_some(Quota { bytes, objects, uploads, buckets: None })
+        (!self.draw.one_in(4)).then_some(Quota { bytes, objects, uploads, ..Quota::default() })
     }
 
     /// Puts a version into a copy of the model, and returns why the store must refuse it.

@@ -119,7 +119,7 @@ fn the_guide_has_every_metric_with_its_type_and_labels() {
     server.put("/b/k", b"x");
     let (bucket, key, version, rule, is_hidden, bytes) = ("b", "k", Some("v"), "r", false, 1);
     server.expiries.count(&ExpiredItem { bucket, key, version, rule, is_hidden, moved_to: None, bytes });
-    let limits = br#"{"bytes":9,"objects":9,"uploads":9}"#;
+    let limits = br#"{"bytes":9,"objects":9,"uploads":9,"index_bytes":9}"#;
     assert_eq!(server.request("PUT", "/b?quota").body(limits).send().status, 200);
     let owner = server.request("PUT", "/?quota&owner=owner").body(br#"{"buckets":9}"#).send();
     assert_eq!(owner.status, 200, "{owner:?}");

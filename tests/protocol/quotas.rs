@@ -14,6 +14,13 @@ fn json(answer: &Answer) -> serde_json::Value {
     serde_json::from_str(answer.text()).unwrap()
 }
 
+/// A report without the bytes of the index that are used, which must be there.
+fn without_index(mut report: serde_json::Value) -> serde_json::Value {
+    let used = report["used"].as_object_mut().unwrap();
+    assert!(used.shift_remove("index_bytes").is_some_and(|bytes| bytes.is_u64()));
+    report
+}
+
 /// A server whose bucket `b` has a quota.
 fn limited(quota: &str) -> Server {
     let server = Server::new();
@@ -24,13 +31,15 @@ fn limited(quota: &str) -> Server {
 #[test]
 fn the_quota_of_a_bucket_is_set_read_and_removed() {
     let server = Server::new();
-    let get = || json(&server.request("GET", "/b?quota").send());
-    assert_eq!(get().to_string(), r#"{"quota":{},"used":{"bytes":0,"objects":0,"uploads":0}}"#);
+    let get = || without_index(json(&server.request("GET", "/b?quota").send()));
+    let empty = r#"{"quota":{},"in_force":{},"used":{"bytes":0,"objects":0,"uploads":0}}"#;
+    assert_eq!(get().to_string(), empty);
     assert_eq!(set(&server, "/b?quota", r#"{"bytes": 100, "uploads": 1}"#).status, 200);
     server.put("/b/k", &[1; 60]);
     server.request("POST", "/b/film?uploads").send();
-    let shown = r#"{"quota":{"bytes":100,"uploads":1},"used":{"bytes":60,"objects":1,"uploads":1}}"#;
-    assert_eq!(get().to_string(), shown);
+    let quota = r#"{"bytes":100,"uploads":1}"#;
+    let used = r#"{"bytes":60,"objects":1,"uploads":1}"#;
+    assert_eq!(get().to_string(), format!(r#"{{"quota":{quota},"in_force":{quota},"used":{used}}}"#));
     server.request("PUT", "/b/k2").body(&[1; 41]).send().is_error(403, "QuotaExceeded");
     assert_eq!(server.request("DELETE", "/b?quota").send().status, 204);
     assert_eq!(server.request("DELETE", "/b?quota").send().status, 204);
@@ -130,11 +139,15 @@ fn an_owner_is_limited_in_all_its_buckets() {
     assert!(refusal.text().contains("The quota of the owner of the bucket allows 100 bytes."));
     server.put("/two/k", &[1; 40]);
     server.put("/b/k", &[1; 500]);
-    let shown = r#"{"owner":"other","quota":{"bytes":100,"buckets":2},"users_file":{},"used":{"bytes":100,"objects":2,"uploads":0,"buckets":2}}"#;
-    assert_eq!(json(&server.request("GET", "/?quota&owner=other").send()).to_string(), shown);
+    let quota = r#"{"bytes":100,"buckets":2}"#;
+    let used = r#"{"bytes":100,"objects":2,"uploads":0,"buckets":2}"#;
+    let shown =
+        format!(r#"{{"owner":"other","quota":{quota},"users_file":{{}},"in_force":{quota},"used":{used}}}"#);
+    let one = without_index(json(&server.request("GET", "/?quota&owner=other").send()));
+    assert_eq!(one.to_string(), shown);
     set(&server, "/two?quota", r#"{"objects": 5}"#);
     let all = json(&server.request("GET", "/?quota").send());
-    assert_eq!(all["owners"].to_string(), format!("[{shown}]"));
+    assert_eq!(without_index(all["owners"][0].clone()).to_string(), shown);
     assert_eq!((&all["buckets"][0]["bucket"], &all["buckets"][0]["owner"]), (&"two".into(), &"other".into()));
     assert_eq!(server.request("DELETE", "/?quota&owner=other").send().status, 204);
     assert_eq!(create("/three").status, 200);
@@ -214,4 +227,46 @@ fn the_metrics_show_limits_and_their_usage() {
     ] {
         assert!(metrics.text().lines().any(|l| l == line), "{line} is missing from\n{}", metrics.text());
     }
+}
+
+#[test]
+fn delete_markers_and_configurations_are_refused_beyond_the_bytes_of_the_index() {
+    let server = limited(r#"{"index_bytes": 2500}"#);
+    server.put("/b/there", b"x");
+    server.set_versioning("Enabled");
+    let shown = json(&server.request("GET", "/b?quota").send());
+    assert_eq!(shown["in_force"].to_string(), r#"{"index_bytes":2500}"#);
+    let used = shown["used"]["index_bytes"].as_u64().unwrap();
+    let mark = |key: &str| server.request("DELETE", key).send();
+    let markers = (0..50).take_while(|nth| mark(&format!("/b/absent-{nth:02}")).status == 204).count();
+    assert_eq!(markers as u64, (2500 - used) / (64 + 9));
+    let refusal = mark("/b/absent-00");
+    refusal.is_error(403, "QuotaExceeded");
+    let told = "The quota of the bucket allows 2500 bytes of the index.";
+    assert!(refusal.text().contains(told), "{}", refusal.text());
+    let keys = "<Delete><Object><Key>there</Key></Object><Object><Key>absent-77</Key></Object></Delete>";
+    let deleted = server
+        .request("POST", "/b?delete")
+        .header("Content-MD5", delete::content_md5(keys))
+        .body(keys.as_bytes())
+        .send();
+    assert_eq!(deleted.status, 200);
+    let text = deleted.text();
+    assert!(text.contains("<Code>QuotaExceeded</Code>") && text.contains("<DeleteMarker>true"), "{text}");
+    let policy = format!(
+        "{:1$}",
+        r#"{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::b"}}"#,
+        900
+    );
+    let set_policy = || server.request("PUT", "/b?policy").body(policy.as_bytes()).send();
+    set_policy().is_error(403, "QuotaExceeded");
+    let versions = server.request("GET", "/b?versions").send();
+    for (key, id) in ["absent-00", "absent-01"].into_iter().zip(versions.all("VersionId")) {
+        let named = server.request("DELETE", &format!("/b/{key}?versionId={id}")).send();
+        assert_eq!(named.status, 204, "{}", named.text());
+    }
+    assert_eq!(mark("/b/absent-00").status, 204);
+    // Administrators set quotas whatever is used.
+    assert_eq!(set(&server, "/b?quota", r#"{"index_bytes": 20000}"#).status, 200);
+    assert_eq!(set_policy().status, 204);
 }

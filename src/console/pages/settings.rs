@@ -77,8 +77,13 @@ struct UploadRow {
 struct UsageRow {
     objects: u64,
     bytes: String,
+    index_bytes: String,
     quota_bytes: String,
     quota_objects: String,
+    quota_uploads: String,
+    quota_index_bytes: String,
+    /// The bytes of the index that the quota allows; empty where there is no limit.
+    index_bytes_in_force: String,
 }
 
 struct DocumentRow {
@@ -220,16 +225,21 @@ fn uploads(view: &View<'_>, bucket: &str) -> Option<UploadList> {
 
 fn set_quota(view: &View<'_>, bucket: &str) -> Result<(), Refusal> {
     let mut quota = serde_json::Map::new();
-    if let Some(bytes) = view.given("bytes") {
-        let bytes = bytes
-            .parse::<bytesize::ByteSize>()
-            .map_err(|_| Refusal::new(400, "A size is written as 10GiB."))?;
-        quota.insert("bytes".to_owned(), bytes.as_u64().into());
+    for name in ["bytes", "index_bytes"] {
+        if let Some(size) = view.given(name) {
+            let size = size
+                .parse::<bytesize::ByteSize>()
+                .map_err(|_| Refusal::new(400, "A size is written as 10GiB."))?;
+            quota.insert(name.to_owned(), size.as_u64().into());
+        }
     }
-    if let Some(objects) = view.given("objects") {
-        let objects =
-            objects.parse::<u64>().map_err(|_| Refusal::new(400, "A number of objects has digits alone."))?;
-        quota.insert("objects".to_owned(), objects.into());
+    for name in ["objects", "uploads"] {
+        if let Some(count) = view.given(name) {
+            let count = count
+                .parse::<u64>()
+                .map_err(|_| Refusal::new(400, "A number of objects or uploads has digits alone."))?;
+            quota.insert(name.to_owned(), count.into());
+        }
     }
     change(view, bucket, "quota", Some(serde_json::Value::Object(quota).to_string()))
 }
@@ -246,13 +256,18 @@ fn change(view: &View<'_>, bucket: &str, name: &str, body: Option<String>) -> Re
 fn usage(view: &View<'_>, bucket: &str) -> Option<UsageRow> {
     let document = view.document(bucket, "quota").ok()?;
     let report: serde_json::Value = serde_json::from_str(&document).ok()?;
-    let (used, quota) = (report.get("used")?, report.get("quota")?);
-    let number = |of: &serde_json::Value, name| of.get(name).and_then(serde_json::Value::as_u64);
+    let used = |name| report.get("used")?.get(name)?.as_u64();
+    let limit = |name| report.get("quota")?.get(name)?.as_u64().map(|limit| limit.to_string());
+    let index_bytes_in_force = report["in_force"]["index_bytes"].as_u64();
     Some(UsageRow {
-        objects: number(used, "objects")?,
-        bytes: text::size(number(used, "bytes")?),
-        quota_bytes: number(quota, "bytes").map(|bytes| bytes.to_string()).unwrap_or_default(),
-        quota_objects: number(quota, "objects").map(|objects| objects.to_string()).unwrap_or_default(),
+        objects: used("objects")?,
+        bytes: text::size(used("bytes")?),
+        index_bytes: text::size(used("index_bytes")?),
+        quota_bytes: limit("bytes").unwrap_or_default(),
+        quota_objects: limit("objects").unwrap_or_default(),
+        quota_uploads: limit("uploads").unwrap_or_default(),
+        quota_index_bytes: limit("index_bytes").unwrap_or_default(),
+        index_bytes_in_force: index_bytes_in_force.map(text::size).unwrap_or_default(),
     })
 }
 

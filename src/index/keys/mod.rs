@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use crate::format::{VersionId, VersionRecord, VersionSummary};
 use crate::index::Usage;
+use crate::index::counted_bytes::version_index_bytes;
 use background_builder::BackgroundBuilder;
 use dictionary::AttributeDictionary;
 use displaced::DisplacedVersions;
@@ -87,7 +88,7 @@ impl Keys {
         let null_below = null.map(|null| null.order);
         let replaced_null = null.filter(|_| record.null).map(|null| (null.order, null.record()));
         let out: Vec<_> = same.into_iter().chain(replaced_null).collect();
-        self.count_put(record, newest, &out);
+        self.count_put(key, record, newest, &out);
         out.iter().for_each(|(order, old)| self.displaced.remove(key, old.id, *order));
         self.displaced.add(key, record.id, order);
         let remove = out.first().map(|(order, _)| *order);
@@ -99,6 +100,7 @@ impl Keys {
     /// Counts a version that becomes the newest of its key and replaces others.
     fn count_put(
         &mut self,
+        key: &[u8],
         record: &VersionRecord,
         newest: Option<(u64, VersionSummary)>,
         replaced: &[(u64, VersionRecord)],
@@ -106,8 +108,12 @@ impl Keys {
         if let Some((_, newest)) = &newest {
             self.usage.demote(newest);
         }
-        replaced.iter().for_each(|(_, old)| self.usage.remove_version(&old.summary(), false));
+        for (_, old) in replaced {
+            self.usage.remove_version(&old.summary(), false);
+            self.usage.index_bytes -= version_index_bytes(key, old);
+        }
         self.usage.add_version(&record.summary(), true);
+        self.usage.index_bytes += version_index_bytes(key, record);
     }
 
     /// Removes and returns a version, if it exists.
@@ -119,6 +125,7 @@ impl Keys {
         let next = if is_newest { versions.next().map(|next| next.summary()) } else { None };
         let (order, record) = (found.order, found.record());
         self.usage.remove_version(&record.summary(), is_newest);
+        self.usage.index_bytes -= version_index_bytes(key, &record);
         if let Some(next) = next {
             self.usage.promote(&next);
         }
@@ -138,6 +145,8 @@ impl Keys {
             self.usage.remove_version(&old.summary(), is_newest);
             self.usage.add_version(&record.summary(), is_newest);
         }
+        self.usage.index_bytes += version_index_bytes(key, record);
+        self.usage.index_bytes -= version_index_bytes(key, &old);
         self.write(key, place, record, None);
         Some(old)
     }
@@ -408,6 +417,7 @@ impl KeysBuilder {
             self.usage.demote(&older);
         }
         self.usage.add_version(&version.summary, true);
+        self.usage.index_bytes += version.index_bytes(key);
         true
     }
 

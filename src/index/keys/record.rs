@@ -19,6 +19,7 @@ use crate::format::{
     ExtentRef, Features, ObjectControls, PlainVersion, StorageClass, UNIT_BYTES, VersionId, VersionRecord,
     VersionSummary,
 };
+use crate::index::counted_bytes::{plain_index_bytes, version_index_bytes};
 use crate::index::expect_valid;
 use crate::index::keys::dictionary::AttributeDictionary;
 
@@ -99,7 +100,8 @@ pub(in crate::index) struct EncodedVersion<'a> {
 
 enum RecordForm<'a> {
     Plain(PlainVersion<'a>),
-    AsOnDisk(&'a [u8], Cow<'a, [ExtentRef]>),
+    /// Its encoding and extents, and the bytes of the index that it counts for without its key.
+    AsOnDisk(&'a [u8], Cow<'a, [ExtentRef]>, u64),
 }
 
 impl<'a> EncodedVersion<'a> {
@@ -117,14 +119,19 @@ impl<'a> EncodedVersion<'a> {
         let record = VersionRecord::decode(&mut from)?;
         from.finish()?;
         let (summary, features) = (record.summary(), record.features());
-        Ok(Self { summary, features, form: RecordForm::AsOnDisk(on_disk, record.extents.into()) })
+        let counted = version_index_bytes(&[], &record);
+        let form = RecordForm::AsOnDisk(on_disk, record.extents.into(), counted);
+        Ok(Self { summary, features, form })
     }
 
     /// A record with its disk encoding, which spares decoding thousands of extents.
     pub(super) fn of(record: &'a VersionRecord, on_disk: &'a [u8]) -> Self {
         let form = match expect_valid(PlainVersion::decode(on_disk)).filter(is_plain) {
             Some(plain) => RecordForm::Plain(plain),
-            None => RecordForm::AsOnDisk(on_disk, Cow::Borrowed(&record.extents)),
+            None => {
+                let counted = version_index_bytes(&[], record);
+                RecordForm::AsOnDisk(on_disk, Cow::Borrowed(&record.extents), counted)
+            }
         };
         Self { summary: record.summary(), features: record.features(), form }
     }
@@ -132,9 +139,17 @@ impl<'a> EncodedVersion<'a> {
     pub(in crate::index) fn extents(&self) -> impl Iterator<Item = &ExtentRef> {
         let (plain, all) = match &self.form {
             RecordForm::Plain(plain) => (Some(plain), &[][..]),
-            RecordForm::AsOnDisk(_, extents) => (None, &extents[..]),
+            RecordForm::AsOnDisk(_, extents, _) => (None, &extents[..]),
         };
         plain.into_iter().flat_map(PlainVersion::extents).chain(all)
+    }
+
+    /// The bytes of the index that it counts for.
+    pub(super) fn index_bytes(&self, key: &[u8]) -> u64 {
+        match &self.form {
+            RecordForm::Plain(plain) => plain_index_bytes(key, plain),
+            RecordForm::AsOnDisk(_, _, counted) => key.len() as u64 + counted,
+        }
     }
 
     /// Appends the encoding for a place among the versions of the key.
@@ -156,7 +171,7 @@ impl<'a> EncodedVersion<'a> {
         }
         match &self.form {
             RecordForm::Plain(plain) => encode_plain(plain, dictionary, out),
-            RecordForm::AsOnDisk(on_disk, _) => out.extend_from_slice(on_disk),
+            RecordForm::AsOnDisk(on_disk, ..) => out.extend_from_slice(on_disk),
         }
     }
 

@@ -83,6 +83,9 @@ impl Model {
         }
         usage.delete_markers =
             self.0.values().flatten().filter(|version| version.delete_marker).count() as u64;
+        let versions = self.0.iter().flat_map(|(key, all)| all.iter().map(move |version| (key, version)));
+        let counted = versions.map(|(key, version)| version_index_bytes(key, version));
+        usage.index_bytes = BUCKET_BYTES + counted.sum::<u64>();
         usage
     }
 
@@ -381,6 +384,6 @@ fn the_index_and_its_snapshots_equal_a_simple_model() {
         world.index.apply(&Entry::VersionDelete { bucket: 1, key, version }).unwrap();
     }
     assert!(world.index.is_empty(1));
-    assert_eq!(world.index.usage(1), Usage::default());
+    assert_eq!(world.index.usage(1), Usage { index_bytes: BUCKET_BYTES, ..Usage::default() });
     assert_eq!(world.index.liveness(), &Liveness::default());
 }

@@ -12,7 +12,7 @@ pub(in crate::service) fn quotas(page: &mut Exposition, mut limits: Vec<QuotaLim
     let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
     limits.sort_by(|one, other| product(other.used, one.allowed).cmp(&product(one.used, other.allowed)));
     limits.truncate(LIMITS_MAX);
-    for unit in ["bytes", "objects", "uploads", "buckets"] {
+    for unit in ["bytes", "objects", "uploads", "index_bytes", "buckets"] {
         let of_unit = || limits.iter().filter(|limit| limit.limit == unit);
         let name = format!("quota_{unit}");
         page.family(&name, "gauge", "Most that a quota allows, by the kind and the name of its holder.");

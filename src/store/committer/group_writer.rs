@@ -266,7 +266,7 @@ impl GroupWriter {
         let growth = IndexBudget::of(&index, self.shared.options.index_max_bytes);
         let lock_clock = &self.shared.lock_clock;
         let quotas = self.shared.owner_quotas();
-        let accounts = UsageAccounts::new(&index, &quotas, self.shared.options.buckets_max);
+        let accounts = UsageAccounts::new(&index, &quotas, &self.shared.options);
         let mut planner =
             Planner::new((&index, accounts), &self.shared.ids, lock_clock, (room, growth), place_len);
         mutations.into_iter().for_each(|mutation| planner.add(mutation));

@@ -161,8 +161,9 @@ impl Planner<'_> {
             return Ok(ExpiryOutcome::Obsolete);
         };
         self.check_unlocked(bucket.id, &key, version, false)?;
+        let gone = self.holdings_of_version(bucket, &key, &found);
         self.changes_mut(bucket.id, &key).remove(version);
-        self.count(bucket, Holdings::NONE - Holdings::of_version(&found));
+        self.count(bucket, Holdings::NONE - gone);
         self.push_deletion(bucket.id, key, &found);
         Ok(ExpiryOutcome::Removed)
     }

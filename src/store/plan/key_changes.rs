@@ -6,10 +6,17 @@ use std::collections::HashSet;
 
 use crate::format::{VersionId, VersionSummary};
 
+/// A version that the group adds.
+struct AddedVersion {
+    summary: VersionSummary,
+    /// The bytes of the index that it counts for.
+    index_bytes: u64,
+}
+
 /// The changes of one key.
 pub(super) struct KeyChanges {
     /// Oldest first.
-    added: Vec<VersionSummary>,
+    added: Vec<AddedVersion>,
     /// Removed versions of the index.
     gone: HashSet<VersionId>,
     /// Whether the null version of the index is removed or replaced.
@@ -27,23 +34,28 @@ impl Default for KeyChanges {
 
 impl KeyChanges {
     /// Adds a version, which becomes the newest.
-    pub(super) fn add(&mut self, version: VersionSummary) {
-        if version.null {
-            self.added.retain(|old| !old.null);
+    pub(super) fn add(&mut self, summary: VersionSummary, index_bytes: u64) {
+        if summary.null {
+            self.added.retain(|old| !old.summary.null);
             self.null_gone = true;
         }
-        self.added.push(version);
+        self.added.push(AddedVersion { summary, index_bytes });
     }
 
     /// Removes a version.
     pub(super) fn remove(&mut self, id: VersionId) {
-        self.added.retain(|old| old.id != id);
+        self.added.retain(|old| old.summary.id != id);
         self.gone.insert(id);
     }
 
     /// The added versions, newest first. All are newer than those of the index.
     pub(super) fn added(&self) -> impl Iterator<Item = VersionSummary> {
-        self.added.iter().rev().copied()
+        self.added.iter().rev().map(|version| version.summary)
+    }
+
+    /// The bytes of the index that an added version counts for.
+    pub(super) fn index_bytes_of(&self, id: VersionId) -> Option<u64> {
+        self.added.iter().find(|version| version.summary.id == id).map(|version| version.index_bytes)
     }
 
     /// Whether a version of the index remains.

@@ -16,7 +16,7 @@ use crate::format::{
     BucketConfigurationKind, BucketRecord, Cause, Descriptor, Entry, ExtentPurpose, ExtentRef, FollowerState,
     PayloadSource, UploadId, VersionId, VersionRecord, VersionSummary,
 };
-use crate::index::Index;
+use crate::index::{BUCKET_BYTES, Index, configuration_bytes, version_index_bytes};
 use crate::log::{PackBuilder, SpaceClaim};
 use crate::store::extents::slices;
 use crate::store::id_generator::IdGenerator;
@@ -302,7 +302,9 @@ impl<'a> Planner<'a> {
         if let Some(taken) = self.index.bucket(&name) {
             return Err(StoreError::BucketExists { owner: taken.owner.clone() });
         }
-        self.accounts.check_new_bucket(&owner)?;
+        let documents = configurations.iter().map(|(_, document)| configuration_bytes(document.len()));
+        let growth = Holdings::of_index(BUCKET_BYTES + documents.sum::<u64>());
+        self.accounts.check_new_bucket(&owner, growth)?;
         self.check_room(SpaceClaim::Growth)?;
         let id = self.ids.next();
         let record = BucketRecord { id, name, owner, created: self.now, versioning };
@@ -321,7 +323,12 @@ impl<'a> Planner<'a> {
     ) -> Result<BucketRecord, StoreError> {
         let (record, configurations) = self.index.configured_bucket(name).ok_or(StoreError::NoSuchBucket)?;
         self.check_lock_configuration(record.versioning, kind, document.as_deref())?;
-        if document.is_some() {
+        if let Some(document) = &document {
+            let old = configurations.get(kind).map_or(0, |old| configuration_bytes(old.document().len()));
+            let new = configuration_bytes(document.len());
+            if !is_of_administrators(kind) {
+                self.accounts.check(&record, Holdings::of_index(new) - Holdings::of_index(old))?;
+            }
             self.check_room(SpaceClaim::Growth)?;
         }
         // Removing nothing must need no disk space.
@@ -484,7 +491,8 @@ impl<'a> Planner<'a> {
     }
 
     fn put_version(&mut self, bucket: u64, key: Vec<u8>, record: VersionRecord) {
-        self.changes_mut(bucket, &key).add(record.summary());
+        let index_bytes = version_index_bytes(&key, &record);
+        self.changes_mut(bucket, &key).add(record.summary(), index_bytes);
         self.plan.entries.push(Entry::VersionPut { bucket, key, record });
     }
 
@@ -520,6 +528,11 @@ impl<'a> Planner<'a> {
     fn changes_mut(&mut self, bucket: u64, key: &[u8]) -> &mut KeyChanges {
         self.changed.entry((bucket, key.to_vec())).or_default()
     }
+}
+
+/// Whether administrators alone set the configuration: no quota keeps them from it.
+fn is_of_administrators(kind: BucketConfigurationKind) -> bool {
+    matches!(kind, BucketConfigurationKind::Quota | BucketConfigurationKind::Placement)
 }
 
 fn check(condition: &WriteCondition, current: Option<&VersionSummary>) -> Result<(), StoreError> {

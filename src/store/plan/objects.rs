@@ -4,6 +4,7 @@ use crate::format::{
     Attributes, BucketRecord, ETag, Entry, ExtentPurpose, RebuildRecord, StorageClass, VersionId,
     VersionRecord, VersionSummary, Versioning,
 };
+use crate::index::{CountedVersion, marker_index_bytes};
 use crate::log::SpaceClaim;
 use crate::store::index_budget::IndexGrowth;
 use crate::store::mutation::{DeletionResults, Put, marker_index_bytes_max};
@@ -20,13 +21,21 @@ impl Planner<'_> {
         let newest = self.newest(bucket.id, &key);
         check(&put.commit.condition, newest.as_ref())?;
         self.check_null_unlocked(bucket, &key)?;
-        let change = self.change_by_put(bucket, &key, Holdings::of_object(put.content.size()));
+        let upload = put.content.assembly();
+        let counted = CountedVersion {
+            key: &key,
+            attributes: &put.commit.attributes,
+            tags: &put.commit.tags,
+            parts: upload.as_ref().map_or(0, |assembly| assembly.parts.len()),
+            size: put.content.size(),
+        };
+        let added = Holdings::of_object(counted.size, counted.index_bytes());
+        let change = self.change_by_put(bucket, &key, added);
         self.check_quota(bucket, change)?;
         self.check_room(SpaceClaim::Growth)?;
         let null = bucket.versioning != Versioning::Enabled;
         // The ids of a key ascend, so that a rebuild from segments finds the newest version.
         let is_newest = |id| newest.is_none_or(|newest| newest.id.0 < id);
-        let upload = put.content.assembly();
         let placed = self.place_content(put.content, |stored| stored.null == null && is_newest(stored.id))?;
         let id = VersionId(placed.id);
         let record = put.commit.into_record(id, null, placed.modified, placed.size, Vec::new());
@@ -82,8 +91,9 @@ impl Planner<'_> {
         }
         if let Some(version) = found {
             self.check_unlocked(bucket.id, &key, version.id, bypass_governance)?;
+            let gone = self.holdings_of_version(bucket, &key, &version);
             self.changes_mut(bucket.id, &key).remove(version.id);
-            self.count(bucket, Holdings::NONE - Holdings::of_version(&version));
+            self.count(bucket, Holdings::NONE - gone);
             self.push_deletion(bucket.id, key, &version);
         }
         let delete_marker = named.is_some() && found.is_some_and(|version| version.delete_marker);
@@ -98,7 +108,13 @@ impl Planner<'_> {
         self.plan.entries.push(Entry::VersionDelete { bucket, key, version: version.id });
     }
 
+    /// Adds a delete marker. A quota refuses only those that hide nothing: others delete what is there.
     pub(super) fn add_marker(&mut self, bucket: &BucketRecord, key: Vec<u8>) -> Result<Deleted, StoreError> {
+        let change = self.change_by_put(bucket, &key, Holdings::of_index(marker_index_bytes(&key)));
+        let hides = self.newest(bucket.id, &key).is_some_and(|newest| !newest.delete_marker);
+        if !hides {
+            self.check_quota(bucket, change)?;
+        }
         self.growth.reserve(marker_index_bytes_max(&key), IndexGrowth::Marker)?;
         let id = VersionId(self.ids.next());
         let null = bucket.versioning != Versioning::Enabled;
@@ -119,7 +135,6 @@ impl Planner<'_> {
             controls_stamp: None,
             stated_time: None,
         };
-        let change = self.change_by_put(bucket, &key, Holdings::NONE);
         self.put_version(bucket.id, key, record);
         self.count(bucket, change);
         let version = if null { VersionRef::Null } else { VersionRef::Id(id) };
@@ -139,15 +154,21 @@ impl Planner<'_> {
         if !change.is_permitted(&found.controls, self.lock_clock.lock_times()) {
             return Err(StoreError::Locked);
         }
-        let (adds, of_controls) = (change.adds(), change.is_of_controls());
+        let adds = change.adds();
+        let of_controls = change.is_of_controls();
+        let operation = change.operation();
         if adds {
             self.check_room(SpaceClaim::Growth)?;
         }
         if of_controls && !self.place && adds {
             return Err(StoreError::DiskFull);
         }
-        self.push_cause(change.operation());
+        let before = Holdings::of_record(&key, &found);
         let record = change.apply_to(found);
+        let growth = Holdings::of_record(&key, &record) - before;
+        self.check_quota(bucket, growth)?;
+        self.count(bucket, growth);
+        self.push_cause(operation);
         match (of_controls, self.place) {
             (true, true) => self.update_controls(bucket, key, record),
             // Lifting something must need no disk space. A rebuild from segments then finds what was there before.

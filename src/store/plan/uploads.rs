@@ -4,6 +4,7 @@ use crate::format::{
     AssembledPart, Assembly, Entry, ExtentPurpose, ExtentRef, PartRecord, PayloadSource, RebuildRecord,
     UploadId, UploadRecord, VersionId, Versioning,
 };
+use crate::index::{CountedVersion, upload_index_bytes};
 use crate::log::SpaceClaim;
 use crate::store::mutation::{PutPart, UploadChange};
 use crate::store::plan::{Holdings, PackedContent, Planner, check};
@@ -27,8 +28,6 @@ impl Planner<'_> {
                 Ok(None)
             }
             UploadChange::Create(new) => {
-                self.check_quota(bucket, Holdings::UPLOAD)?;
-                self.check_room(SpaceClaim::Growth)?;
                 let record = UploadRecord {
                     id: UploadId(self.ids.next()),
                     initiated: self.now,
@@ -39,9 +38,12 @@ impl Planner<'_> {
                     controls: new.controls,
                     storage_class: new.storage_class,
                 };
+                let added = Holdings::of_upload(upload_index_bytes(&key, &record));
+                self.check_quota(bucket, added)?;
+                self.check_room(SpaceClaim::Growth)?;
                 let bucket_id = bucket.id;
                 self.plan.entries.push(Entry::UploadPut { bucket: bucket_id, key, record: record.clone() });
-                self.count(bucket, Holdings::UPLOAD);
+                self.count(bucket, added);
                 Ok(Some(record))
             }
         }
@@ -94,8 +96,16 @@ impl Planner<'_> {
         let chosen = ChosenParts::of(there, &completion.parts)?;
         check(&completion.commit.condition, self.newest(bucket.id, &key).as_ref())?;
         self.check_null_unlocked(bucket, &key)?;
-        let change = self.change_by_put(bucket, &key, Holdings::of_object(chosen.size))
-            - self.holdings_of_upload(bucket.id, &key, upload);
+        let counted = CountedVersion {
+            key: &key,
+            attributes: &completion.commit.attributes,
+            tags: &completion.commit.tags,
+            parts: chosen.parts.len(),
+            size: chosen.size,
+        };
+        let added = Holdings::of_object(chosen.size, counted.index_bytes());
+        let change =
+            self.change_by_put(bucket, &key, added) - self.holdings_of_upload(bucket.id, &key, upload);
         self.check_quota(bucket, change)?;
         if !self.place {
             return Err(StoreError::DiskFull);

@@ -19,6 +19,7 @@ mod full_disk;
 mod full_index;
 mod hidden_objects;
 mod holes;
+mod index_quotas;
 mod loader;
 mod locks;
 mod lost_copies;

@@ -7,9 +7,10 @@ use std::thread;
 use super::*;
 use crate::base::Entropy as _;
 use crate::fs::sim::SimFs;
+use crate::index::upload_index_bytes;
 
 fn limited(bytes: Option<u64>, objects: Option<u64>, uploads: Option<u64>) -> Quota {
-    Quota { bytes, objects, uploads, buckets: None }
+    Quota { bytes, objects, uploads, ..Quota::default() }
 }
 
 fn store_with(versioning: Versioning, quota: Quota) -> Store {
@@ -52,6 +53,20 @@ fn begin(store: &Store, key: &str) -> Result<UploadId, StoreError> {
         controls: ObjectControls::default(),
     };
     store.create_upload("b", key, new).map(|upload| upload.id)
+}
+
+/// The record of any upload of [`begin`], without its id and its time.
+fn upload_record() -> UploadRecord {
+    UploadRecord {
+        id: UploadId::NONE,
+        initiated: Timestamp::default(),
+        storage_class: StorageClass::Standard,
+        initiator: "ann".into(),
+        checksum: None,
+        attributes: Attributes::new(),
+        tags: vec![],
+        controls: ObjectControls::default(),
+    }
 }
 
 fn put_part(
@@ -108,7 +123,7 @@ fn a_put_is_refused_before_its_bytes_where_its_length_is_known() {
 }
 
 #[test]
-fn every_version_counts_and_delete_markers_do_not() {
+fn every_version_counts_and_delete_markers_count_in_the_index_alone() {
     let store = store_with(Versioning::Enabled, limited(Some(100), Some(3), None));
     let first = put_len(&store, "a", 50).unwrap();
     put_len(&store, "a", 50).unwrap();
@@ -176,7 +191,8 @@ fn nothing_that_does_not_grow_is_refused_beyond_a_lowered_quota() {
     put_len(&store, "a", 60).unwrap();
     put_len(&store, "b", 60).unwrap();
     let id = begin(&store, "m").unwrap();
-    store.set_bucket_quota("b", Some(&Quota::CLOSED)).unwrap();
+    let closed = Quota { index_bytes: None, ..Quota::CLOSED };
+    store.set_bucket_quota("b", Some(&closed)).unwrap();
     assert_eq!(refused_by(put_len(&store, "c", 0)), "objects");
     assert_eq!(refused_by(begin(&store, "m")), "uploads");
     put_len(&store, "a", 60).unwrap();
@@ -344,6 +360,16 @@ struct Counted {
     null: bool,
     /// `None` for a delete marker.
     size: Option<u64>,
+    /// The number of its parts.
+    parts: u64,
+}
+
+impl Counted {
+    /// The bytes of the index that it counts for, with the attributes that all objects of these tests have.
+    fn index_bytes(&self, key: &str) -> u64 {
+        let attributes = if self.size.is_some() { commit_of(b"").attributes.encoded_len() as u64 } else { 0 };
+        64 + key.len() as u64 + attributes + 64 * self.parts
+    }
 }
 
 /// The content of the bucket, kept in the most obvious way.
@@ -354,12 +380,23 @@ struct Contents {
 }
 
 impl Contents {
-    /// Bytes, objects and uploads.
-    fn used(&self) -> [u64; 3] {
+    /// Bytes, objects, uploads and bytes of the index.
+    fn used(&self) -> [u64; 4] {
         let sizes: Vec<u64> = self.versions.values().flatten().filter_map(|version| version.size).collect();
         let parts = self.uploads.values().flat_map(|(_, parts)| parts.values()).map(|part| part.size);
         let bytes = sizes.iter().sum::<u64>() + parts.sum::<u64>();
-        [bytes, sizes.len() as u64, self.uploads.len() as u64]
+        [bytes, sizes.len() as u64, self.uploads.len() as u64, self.index_bytes()]
+    }
+
+    fn index_bytes(&self) -> u64 {
+        let of_key = |(key, versions): (&String, &Vec<Counted>)| {
+            versions.iter().map(|version| version.index_bytes(key)).sum::<u64>()
+        };
+        let of_upload = |(key, parts): &(String, BTreeMap<u32, PartRecord>)| {
+            upload_index_bytes(key.as_bytes(), &upload_record()) + 128 * parts.len() as u64
+        };
+        let uploads = self.uploads.values().map(of_upload).sum::<u64>();
+        self.versions.iter().map(of_key).sum::<u64>() + uploads
     }
 
     fn add(&mut self, key: &str, added: Counted) {
@@ -371,7 +408,9 @@ impl Contents {
 
 struct QuotaWorld {
     store: Store,
-    quota: [u64; 3],
+    quota: [u64; 4],
+    /// The bytes of the index that the bucket counts for without content.
+    index_bytes_of_bucket: u64,
     contents: Contents,
     draw: SeededEntropy,
     refused: usize,
@@ -384,6 +423,16 @@ impl QuotaWorld {
 
     /// Checks that a change is refused where the model grows beyond a limit, and only there. `then` is the model afterwards.
     fn settle<T>(&mut self, done: Result<T, StoreError>, then: impl FnOnce(&mut Contents, Option<T>)) {
+        self.settle_by(done, false, then);
+    }
+
+    /// As `settle`. A change that is free is never refused.
+    fn settle_by<T>(
+        &mut self,
+        done: Result<T, StoreError>,
+        is_free: bool,
+        then: impl FnOnce(&mut Contents, Option<T>),
+    ) {
         let mut after = self.contents.clone();
         let (before, is_refused) = (self.contents.used(), done.is_err());
         if let Err(error) = &done {
@@ -391,13 +440,15 @@ impl QuotaWorld {
             self.refused += 1;
         }
         then(&mut after, done.ok());
-        let over = (0..3).any(|nth| after.used()[nth] > self.quota[nth].max(before[nth]));
-        assert_eq!(is_refused, over, "{before:?} {:?} of {:?}", after.used(), self.quota);
+        let over = (0..4).any(|nth| after.used()[nth] > self.quota[nth].max(before[nth]));
+        assert_eq!(is_refused, over && !is_free, "{before:?} {:?} of {:?}", after.used(), self.quota);
         if !is_refused {
             self.contents = after;
         }
         let usage = self.store.usage("b").unwrap();
-        assert_eq!([usage.bytes(), usage.objects(), usage.uploads.count], self.contents.used());
+        let index_bytes = usage.index_bytes - self.index_bytes_of_bucket;
+        let counted = [usage.bytes(), usage.objects(), usage.uploads.count, index_bytes];
+        assert_eq!(counted, self.contents.used());
     }
 
     fn step(&mut self) {
@@ -409,6 +460,7 @@ impl QuotaWorld {
             id: written.map_or(VersionId(0), |written| written.id),
             null,
             size: Some(size),
+            parts: 0,
         };
         match self.below(12) {
             0..4 => {
@@ -416,12 +468,16 @@ impl QuotaWorld {
                 self.settle(done, |all, written| all.add(&key, added(written, len)));
             }
             4 => {
-                let current = |versions: &Vec<Counted>| versions.first().and_then(|version| version.size);
+                let current = |versions: &Vec<Counted>| {
+                    versions.first().and_then(|version| Some((version.size?, version.parts)))
+                };
                 let source = self.contents.versions.iter().find_map(|(k, v)| Some((k.clone(), current(v)?)));
-                let Some((from, size)) = source else { return };
+                let Some((from, (size, parts))) = source else { return };
                 let source = start_of(&self.store, &from, size);
                 let done = self.store.copy(source, "b", &key, commit_of(b""));
-                self.settle(done, |all, written| all.add(&key, added(written, size)));
+                self.settle(done, |all, written| {
+                    all.add(&key, Counted { parts, ..added(written, size) });
+                });
             }
             5 => {
                 let done = begin(&self.store, &key);
@@ -453,11 +509,18 @@ impl QuotaWorld {
 
     fn delete_current(&mut self, key: &str, null: bool) {
         let unset = self.store.bucket("b").unwrap().versioning == Versioning::Unset;
+        let newest = self.contents.versions.get(key).and_then(|versions| versions.first());
+        let hides = newest.is_some_and(|version| version.size.is_some());
         let done = delete(&self.store, "b", key, Selector::Current);
-        self.settle(done, |all, deleted| match deleted.and_then(|deleted| deleted.version) {
-            _ if unset => drop(all.versions.remove(key)),
-            Some(VersionRef::Id(id)) => all.add(key, Counted { id, null, size: None }),
-            _ => all.add(key, Counted { id: VersionId(0), null, size: None }),
+        self.settle_by(done, unset || hides, |all, deleted| {
+            let id = match deleted.and_then(|deleted| deleted.version) {
+                Some(VersionRef::Id(id)) => id,
+                _ => VersionId(0),
+            };
+            match unset {
+                true => drop(all.versions.remove(key)),
+                false => all.add(key, Counted { id, null, size: None, parts: 0 }),
+            }
         });
     }
 
@@ -472,12 +535,13 @@ impl QuotaWorld {
             1 if !parts.is_empty() => {
                 // Some are left out.
                 let chosen: Vec<_> = parts.values().take(2).cloned().collect();
+                let parts = chosen.len() as u64;
                 let size = chosen.iter().map(|part| part.size).sum();
                 let done = complete(&self.store, &key, id, chosen);
                 self.settle(done, |all, written| {
                     all.uploads.remove(&id);
                     let id = written.map_or(VersionId(0), |written| written.id);
-                    all.add(&key, Counted { id, null, size: Some(size) });
+                    all.add(&key, Counted { id, null, size: Some(size), parts });
                 });
             }
             _ => {
@@ -503,12 +567,27 @@ impl QuotaWorld {
 
 #[test]
 fn whatever_is_done_a_quota_refuses_growth_beyond_it_and_nothing_else() {
-    let quota = [2_000, 14, 2];
-    let [bytes, objects, uploads] = quota.map(Some);
     for round in 0..4 {
-        let store = store_with(Versioning::Unset, limited(bytes, objects, uploads));
+        let [bytes, objects, uploads] = [2_000, 14, 2];
+        let index_bytes = if round < 2 { u64::MAX } else { 3_000 };
+        let store = store_with(Versioning::Unset, limited(Some(bytes), Some(objects), Some(uploads)));
+        let set = |index_bytes| {
+            let limits = limited(Some(bytes), Some(objects), Some(uploads));
+            let quota = Quota { index_bytes: Some(index_bytes), ..limits };
+            store.set_bucket_quota("b", Some(&quota)).unwrap();
+            store.usage("b").unwrap().index_bytes
+        };
+        let of_bucket = set(index_bytes);
+        let index_bytes_of_bucket = set(index_bytes.saturating_add(of_bucket));
         let draw = SeededEntropy::new(seed() + round);
-        let mut world = QuotaWorld { store, quota, contents: Contents::default(), draw, refused: 0 };
+        let mut world = QuotaWorld {
+            store,
+            quota: [bytes, objects, uploads, index_bytes.saturating_add(of_bucket) - index_bytes_of_bucket],
+            index_bytes_of_bucket,
+            contents: Contents::default(),
+            draw,
+            refused: 0,
+        };
         (0..400).for_each(|_| world.step());
         assert!(world.refused > 20, "only {} refusals", world.refused);
     }

@@ -6,6 +6,9 @@ use super::steps::bare;
 use super::world::{Bucket, Object, Pending, World};
 use super::*;
 use crate::format::{ExtentHeader, ExtentRef};
+use crate::index::{
+    BUCKET_BYTES, configuration_bytes, part_index_bytes, upload_index_bytes, version_index_bytes,
+};
 
 /// Rows of a listing, unpaged: the name and, where it is no common prefix, what it stands for.
 type Rows<'w, T> = Vec<(String, Option<&'w T>)>;
@@ -53,7 +56,24 @@ fn usage_of(bucket: &Bucket) -> Usage {
             count: bucket.uploads.len() as u64,
             bytes: parts.map(|(part, _)| part.size).sum(),
         },
+        index_bytes: index_bytes_of(bucket),
     }
+}
+
+/// The bytes of the index that a bucket counts for.
+fn index_bytes_of(bucket: &Bucket) -> u64 {
+    let of_key = |(key, versions): (&String, &Vec<Object>)| {
+        versions.iter().map(|object| version_index_bytes(key.as_bytes(), &object.record)).sum::<u64>()
+    };
+    let of_upload = |((key, _), pending): (&(String, UploadId), &Pending)| {
+        let parts = pending.parts.values().map(|(part, _)| part_index_bytes(part.size));
+        upload_index_bytes(key.as_bytes(), &pending.record) + parts.sum::<u64>()
+    };
+    let documents = bucket.configurations.values().map(|document| configuration_bytes(document.len()));
+    BUCKET_BYTES
+        + documents.sum::<u64>()
+        + bucket.keys.iter().map(of_key).sum::<u64>()
+        + bucket.uploads.iter().map(of_upload).sum::<u64>()
 }
 
 fn check_owners(store: &Store, world: &World) {
