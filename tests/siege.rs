@@ -15,10 +15,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram;
-use siltstone::base::{OsEntropy, SystemClock};
+use siltstone::base::digest::Md5;
+use siltstone::base::{OsEntropy, Quota, SystemClock};
 use siltstone::fs::OsFs;
-use siltstone::store::{Store, StoreOptions};
+use siltstone::store::{
+    BucketConfigurationKind, DeleteCondition, Deletion, Selector, Store, StoreOptions, Versioning,
+};
 
 use crate::support::client::{Answer, Client};
 use crate::support::process::{MANY_DESCRIPTORS, Running, alone, siltstone};
@@ -115,7 +120,11 @@ impl Wire {
 
     /// The same on a connection that ends with the answer, which is read to its end.
     fn last(&mut self, head: &str, lines: &str) -> std::io::Result<String> {
-        self.send(head, &format!("{lines}Connection: close\r\n"), b"")?;
+        self.put_last(head, lines, b"")
+    }
+
+    fn put_last(&mut self, head: &str, lines: &str, body: &[u8]) -> std::io::Result<String> {
+        self.send(head, &format!("{lines}Connection: close\r\n"), body)?;
         let mut all = Vec::new();
         let read = self.socket.read_to_end(&mut all);
         read.map(|_| String::from_utf8_lossy(&all).into_owned())
@@ -172,6 +181,30 @@ fn attacks_on_memory() -> Vec<Attack> {
     ]
 }
 
+/// Those on commits and on the processor: deletions that look for the null version of a key with very many others, conditions of a
+/// policy that long headers are compared with, and delete markers for nothing against a quota.
+fn attacks_on_commits() -> Vec<Attack> {
+    vec![
+        (2, |field, _| {
+            let one = "<Object><Key>many</Key><VersionId>null</VersionId></Object>";
+            let body = format!("<Delete>{}</Delete>", one.repeat(1_000));
+            let md5 = BASE64.encode(Md5::of(body.as_bytes()));
+            let lines = format!("Content-MD5: {md5}\r\n");
+            field.repeat(16, |wire, _| wire.put_last("POST /many?delete", &lines, body.as_bytes()).map(drop));
+        }),
+        (2, |field, _| {
+            field.repeat(17, |wire, _| wire.ask("DELETE /many/many?versionId=null", "").map(drop));
+        }),
+        (4, |field, _| {
+            let lines = format!("User-Agent: {}\r\n", "ab".repeat(1_500));
+            field.repeat(18, |wire, _| wire.ask("GET /patterns/none", &lines).map(drop));
+        }),
+        (2, |field, lane| {
+            field.repeat(19, |wire, n| wire.ask(&format!("DELETE /limited/absent-{lane}-{n}"), "").map(drop));
+        }),
+    ]
+}
+
 /// Those on workers and connections: copies that read, some without a client, bodies that never come, responses that are not
 /// taken, connections that do nothing.
 fn attacks_on_workers() -> Vec<Attack> {
@@ -220,24 +253,49 @@ fn attacks_on_workers() -> Vec<Attack> {
     ]
 }
 
-/// What the others saw.
+/// What the others saw of one kind of request.
 struct Seen {
     /// Milliseconds that answers took.
     took: Histogram<u64>,
     refused: usize,
 }
 
-/// Asks for the small object all the time, on connections that are used again and on new ones.
-fn ask_for_small(field: Field) -> Seen {
+impl Seen {
+    fn p99(&self) -> u64 {
+        self.took.value_at_quantile(0.99)
+    }
+
+    fn told(&self) -> String {
+        let (count, refused, median) = (self.took.len(), self.refused, self.took.value_at_quantile(0.5));
+        let (p99, max) = (self.p99(), self.took.max());
+        format!("{count}, {refused} refused: median {median} ms, 99 of 100 within {p99} ms, at most {max} ms")
+    }
+}
+
+/// Reads the small object all the time, on connections that are used again and on new ones.
+fn read_small(field: Field) -> Seen {
+    ask_all_the_time(field, 100, |client| {
+        let answer = client.ask("/b/small");
+        assert!(answer.status != 200 || answer.body == SMALL);
+        answer
+    })
+}
+
+/// Writes small objects all the time.
+fn write_small(field: Field) -> Seen {
+    ask_all_the_time(field, 102, |client| put(client, "/b/written", SMALL))
+}
+
+fn ask_all_the_time(field: Field, last: u8, ask: impl Fn(&mut Client) -> Answer) -> Seen {
     let mut seen = Seen { took: Histogram::new(3).unwrap(), refused: 0 };
     let mut kept: Option<Client> = None;
     while !field.is_over() {
         let begun = Instant::now();
-        let mut client = kept.take().unwrap_or_else(|| field.from(100));
-        let answer = client.ask("/b/small");
+        let mut client = kept.take().unwrap_or_else(|| field.from(last));
+        let answer = ask(&mut client);
         seen.took.record(begun.elapsed().as_millis() as u64).unwrap();
         match answer.status {
-            200 => assert_eq!(answer.body, SMALL),
+            200 => {}
             503 => seen.refused += 1,
             other => panic!("{other}: {}", String::from_utf8_lossy(&answer.body)),
         }
@@ -260,7 +318,34 @@ fn make_buckets(dir: &Path) {
         Store::open(Arc::new(disk), Arc::new(SystemClock), &OsEntropy, StoreOptions::default()).unwrap();
     store.create_bucket("b", "owner").unwrap();
     store.create_bucket("versions", "owner").unwrap();
+    store.create_bucket("many", "owner").unwrap();
+    store.set_versioning("many", Versioning::Enabled).unwrap();
+    let marker =
+        Deletion { key: "many".into(), which: Selector::Current, condition: DeleteCondition::default() };
+    for _ in 0..20 {
+        store.delete("many", vec![marker.clone(); 1_000]).unwrap();
+    }
+    store.create_bucket("patterns", "owner").unwrap();
+    let policy = Some(costly_policy().into_bytes());
+    store.set_bucket_configuration("patterns", BucketConfigurationKind::Policy, policy).unwrap();
+    store.create_bucket("limited", "tenant").unwrap();
+    store.set_versioning("limited", Versioning::Enabled).unwrap();
+    let quota = Quota { index_bytes: Some(MIB as u64), ..Quota::default() };
+    store.set_owner_quota("tenant", Some(&quota)).unwrap();
     store.close();
+}
+
+/// A policy with as many conditions on a header, and as many wildcards in each, as fit.
+fn costly_policy() -> String {
+    let pattern = "*a".repeat(31);
+    let statements: Vec<_> = (0..80)
+        .map(|nth| {
+            format!(
+                r#"{{"Effect":"Deny","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::patterns/*","Condition":{{"StringLike":{{"aws:UserAgent":"{pattern}{nth}"}}}}}}"#
+            )
+        })
+        .collect();
+    format!(r#"{{"Version":"2012-10-17","Statement":[{}]}}"#, statements.join(","))
 }
 
 /// What all of it is about.
@@ -284,8 +369,11 @@ fn others_are_served_while_the_server_is_besieged() {
         let field = Field { address: server.address, end: Instant::now() + time, large_mib, crowd };
         let answered_large = AtomicUsize::new(0);
         let seen = thread::scope(|scope| {
-            for (lanes, attack) in attacks_on_memory().into_iter().chain(attacks_on_workers()) {
-                (0..lanes).for_each(|lane| drop(scope.spawn(move || attack(field, lane))));
+            for (lanes, attack) in [attacks_on_memory(), attacks_on_commits(), attacks_on_workers()].concat()
+            {
+                for lane in 0..lanes {
+                    scope.spawn(move || attack(field, lane));
+                }
             }
             scope.spawn(|| {
                 while !field.is_over() {
@@ -293,23 +381,27 @@ fn others_are_served_while_the_server_is_besieged() {
                     answered_large.fetch_add(usize::from(answer.status == 200), Ordering::Relaxed);
                 }
             });
-            ask_for_small(field)
+            let writes = scope.spawn(move || write_small(field));
+            (read_small(field), writes.join().unwrap())
         });
+        let (reads, writes) = seen;
         assert!(server.process.is_running(), "the server has ended");
-        let (median, p99) = (seen.took.value_at_quantile(0.5), seen.took.value_at_quantile(0.99));
         let (peak, large) = (server.process.peak_mib(), answered_large.into_inner());
         println!(
-            "{} small GETs, {} refused: median {median} ms, 99 of 100 within {p99} ms, at most {} ms; {large} large GETs; \
-             {peak} MiB at the most",
-            seen.took.len(),
-            seen.refused,
-            seen.took.max()
+            "small GETs: {}; small PUTs: {}; {large} large GETs; {peak} MiB at the most",
+            reads.told(),
+            writes.told()
         );
-        assert!(seen.took.len() as usize > seen.refused && large > 0);
+        assert!(
+            reads.took.len() as usize > reads.refused
+                && writes.took.len() as usize > writes.refused
+                && large > 0
+        );
         let mut after = Client::connect_from(100, server.address);
         assert_eq!(after.ask("/b/small").body, SMALL);
         if secs.is_some() {
-            assert!(median < 100 && p99 < 1000 && peak < CEILINGS_MIB && seen.refused == 0);
+            assert!(reads.took.value_at_quantile(0.5) < 100 && peak < CEILINGS_MIB);
+            assert!(reads.p99() < 1000 && writes.p99() < 1000 && reads.refused == 0);
         }
     });
 }
