@@ -117,6 +117,8 @@ pub(super) struct RequestLogEntry {
     pub(super) store: Option<String>,
     /// Whether the answer must not run as a page of the server's origin.
     pub(super) is_confined: bool,
+    /// Whether a monitor asks for the health. It asks every few seconds, so that only failures are logged.
+    pub(super) is_health_check: bool,
     query: String,
     agent: String,
     secure: bool,
@@ -153,6 +155,7 @@ impl RequestLogEntry {
             audit: None,
             store: None,
             is_confined: false,
+            is_health_check: false,
             query: String::new(),
             agent: String::new(),
             secure: false,
@@ -208,7 +211,9 @@ impl RequestLogEntry {
             agent: &self.agent,
         };
         recorder.recent.note(&record, self.is_question);
-        recorder.access_log.record(&record);
+        if !self.is_health_check || response.status != 200 {
+            recorder.access_log.record(&record);
+        }
     }
 }
 

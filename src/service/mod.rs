@@ -304,7 +304,10 @@ impl Service {
         if let Some(page) = self.page_name(&request) {
             return match page.strip_prefix("api/1/").map(str::to_owned) {
                 Some(path) => Ok(self.api(&path, request, entry)),
-                None => self.page(page, &request),
+                None => {
+                    entry.is_health_check = pages::is_health(page);
+                    self.page(page, &request)
+                }
             };
         }
         let query = QueryParams::parse(&request.query)?;
@@ -313,6 +316,9 @@ impl Service {
         if request.method == Method::Options {
             entry.operation = "Preflight";
             return self.preflight(&request, dialect);
+        }
+        if self.asks_for_presence(&request) {
+            return Ok(Response::new(200));
         }
         VendorHeaders::new(&request.headers, dialect).check()?;
         let (target, operation) = self.route(&request, &query, dialect)?;
@@ -418,6 +424,15 @@ impl Service {
     fn page_name<'r>(&self, request: &'r Request<'_>) -> Option<&'r str> {
         let name = request.path.strip_prefix("/-/").or_else(|| pages::by_minio_path(request))?;
         (!self.is_host_of_bucket(request)).then_some(name)
+    }
+
+    /// Whether an unsigned request asks only whether a server is here, as monitors and proxies do. The answer tells nothing else.
+    fn asks_for_presence(&self, request: &Request<'_>) -> bool {
+        request.method == Method::Head
+            && request.path == "/"
+            && request.query.is_empty()
+            && request.headers.get("authorization").is_none()
+            && !self.is_host_of_bucket(request)
     }
 
     /// Whether the request was sent to the host of a bucket or of its website.

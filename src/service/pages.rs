@@ -53,6 +53,11 @@ pub(super) fn by_minio_path(request: &Request<'_>) -> Option<&'static str> {
     }
 }
 
+/// Whether a page is one of the health of the server, which monitors ask for every few seconds.
+pub(super) fn is_health(page: &str) -> bool {
+    matches!(page, "health" | "readable" | "ready" | "maintenance")
+}
+
 /// Whether a path below `/minio/` is one of MinIO's administration (`admin/v3/info`), which does not exist here.
 fn is_administration(path: &str) -> bool {
     let version = path.strip_prefix("admin/v").and_then(|rest| rest.split('/').next());
@@ -225,7 +230,7 @@ fn undecided_remote(shipped_to: Option<&RemoteProbed>) -> &'static str {
 
 /// The refusal in the form that MinIO's clients read.
 fn no_administration() -> Response {
-    const REFUSAL: &str = r#"{"Code":"NotImplemented","Message":"This server is not MinIO: it has no administration over HTTP. Users are in its users file."}"#;
+    const REFUSAL: &str = r#"{"Code":"NotImplemented","Message":"This server is not MinIO: it has no administration over HTTP. `siltstone user`, `quota`, `mirror` and `webhook` take its place, and the console."}"#;
     Response::new(501)
         .header("Content-Type", "application/json")
         .with_body(ResponseBody::Bytes(REFUSAL.as_bytes().to_vec()))
