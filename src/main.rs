@@ -6,23 +6,28 @@ mod cli;
 mod pages;
 
 use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use cli::{CliError, CommandLine, Environment};
+use cli::{CliError, CommandLine, Environment, ProgramName};
 
 fn main() -> ExitCode {
-    match run() {
+    let arguments: Vec<_> = env::args_os().collect();
+    let name = ProgramName::of(&arguments);
+    match run(name, arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("siltstone: {error}");
+            error.report(name.as_str());
             error.status()
         }
     }
 }
 
-fn run() -> Result<(), CliError> {
-    let arguments: Vec<_> = env::args_os().collect();
+fn run(name: ProgramName, arguments: Vec<OsString>) -> Result<(), CliError> {
     let environment = Environment::new(env::vars_os());
+    if let Some(outcome) = name.run(&arguments, &environment) {
+        return outcome;
+    }
     let line = CommandLine::read(&arguments, &environment)?;
     if line.serves() {
         cli::restart_configured(arguments.into_iter(), |name| env::var_os(name).is_some());

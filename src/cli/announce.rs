@@ -36,20 +36,19 @@ pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> io::Result<()> {
     out.flush()
 }
 
-/// After [`keys`], shows how to use them, if they were shown. `link` is the path that signs a browser in at the address of the console.
-pub(crate) fn first_steps(scheme: &str, address: SocketAddr, console: SocketAddr, link: Option<&str>) {
+/// After [`keys`], shows how to use them at `endpoint`, if they were shown. `link` is the path that signs a browser in at the console, which
+/// this host reaches by `console`.
+pub(crate) fn first_steps(endpoint: &str, console: &str, link: Option<&str>) {
     if !stderr().is_terminal() {
         return;
     }
     eprintln!(
-        "  export AWS_ENDPOINT_URL={scheme}://{}\n\nPaste these lines into another terminal. Then, for example:\n\n  \
-         aws s3 mb s3://my-bucket\n  aws s3 cp README.md s3://my-bucket/\n  aws s3 ls s3://my-bucket/\n",
-        reachable(address)
+        "  export AWS_ENDPOINT_URL={endpoint}\n\nPaste these lines into another terminal. Then, for example:\n\n  \
+         aws s3 mb s3://my-bucket\n  aws s3 cp README.md s3://my-bucket/\n  aws s3 ls s3://my-bucket/\n"
     );
     if let Some(link) = link {
         eprintln!(
-            "Or open the console in a browser on this host (the link works once, within an hour):\n\n  {scheme}://{}{link}\n",
-            reachable(console)
+            "Or open the console in a browser on this host (the link works once, within an hour):\n\n  {console}{link}\n"
         );
     }
 }

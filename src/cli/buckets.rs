@@ -51,14 +51,20 @@ impl FromStr for BucketSpecs {
     }
 }
 
+impl BucketSpecs {
+    /// Whether one of them is for the bucket `name`.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        self.0.iter().any(|spec| spec.name == name)
+    }
+}
+
 impl FromStr for BucketSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (name, modifiers) = text.split_once(':').unwrap_or((text, ""));
         BucketName::new(name).map_err(|_| format!("`{name}` is not a valid name of a bucket"))?;
-        let access = AnonymousAccess::Private;
-        let mut spec = Self { name: name.to_owned(), versioned: false, locked: false, access };
+        let mut spec = Self::plain(name);
         for modifier in modifiers.split('+').filter(|_| text.contains(':')) {
             spec.modify(modifier).map_err(|problem| format!("`{text}`: {problem}"))?;
         }
@@ -67,6 +73,12 @@ impl FromStr for BucketSpec {
 }
 
 impl BucketSpec {
+    /// A bucket without versions, that nobody may use without a signature. `name` is valid.
+    pub(crate) fn plain(name: &str) -> Self {
+        let access = AnonymousAccess::Private;
+        Self { name: name.to_owned(), versioned: false, locked: false, access }
+    }
+
     fn modify(&mut self, modifier: &str) -> Result<(), String> {
         let access = match modifier {
             "versioned" => {

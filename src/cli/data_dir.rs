@@ -19,7 +19,8 @@ use super::options::ServerOptions;
 /// What was found, and what to do.
 pub(crate) fn check_first_start(options: &ServerOptions) -> Result<(), CliError> {
     let dir = &options.data_dir;
-    let known: Vec<_> = options.files().filter_map(|file| name_within(file, dir)).collect();
+    let files = options.files().filter_map(|file| name_within(file, dir));
+    let known: Vec<_> = files.chain(options.bucket_directories.iter().cloned()).collect();
     match store::check_first_start(&OsFs::new(dir), options.create, &known) {
         Ok(()) => Ok(()),
         Err(FirstStartError::Io(error)) => Err(refusal(dir, &OpenError::Io(error))),

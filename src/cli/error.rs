@@ -26,6 +26,18 @@ impl CliError {
         Self { status: 2, message: message.into() }
     }
 
+    /// A program that this one stands for failed: its own status.
+    pub(crate) fn with_status(status: u8, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+
+    /// Writes the message to standard error, if there is one.
+    pub(crate) fn report(&self, program: &str) {
+        if !self.message.is_empty() {
+            eprintln!("{program}: {self}");
+        }
+    }
+
     /// The exit status.
     pub(crate) fn status(&self) -> ExitCode {
         self.status.into()

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use log::{error, info};
 use rustix::io::Errno;
 use siltstone::base::{Budget, Clock, limits};
-use siltstone::console::Console;
+use siltstone::console::{Console, ConsoleDoor};
 use siltstone::http::{Config, Handle, Outcome, Server, Tls};
 use siltstone::s3::Handler;
 use siltstone::service::{HandlerSwitch, Service};
@@ -162,9 +162,11 @@ impl Listeners {
             return Ok(Self { s3, console: None });
         };
         let own = console_config(own, &config);
-        let s3 = S3Server::new((config, running), clock, service)?;
-        let console = console.on_own_listener(s3.local_addr().port());
-        let console = bind(own, clock, &(Arc::new(console) as Arc<dyn Handler>))?;
+        let door = Arc::new(ConsoleDoor::new(service));
+        let s3 = S3Server::new((config, running), clock, Arc::clone(&door) as Arc<dyn Handler>)?;
+        let handler = Arc::new(console.on_own_listener(s3.local_addr().port()));
+        let console = bind(own, clock, &(Arc::clone(&handler) as Arc<dyn Handler>))?;
+        door.open(handler, console.local_addr().port());
         Ok(Self { s3, console: Some(console) })
     }
 

@@ -30,6 +30,7 @@ mod option_values;
 mod options;
 mod outbound_thread;
 mod placement;
+mod program_name;
 mod promote;
 mod quota;
 mod retention;
@@ -69,6 +70,7 @@ use mirror::MirrorCommand;
 use notes::Notes;
 use options::ServerOptions;
 use placement::PlacementArguments;
+pub(crate) use program_name::ProgramName;
 use promote::PromoteArguments;
 use quota::QuotaCommand;
 use sections::Sections;
@@ -200,11 +202,17 @@ impl CommandLine {
     }
 }
 
-/// The arguments without a leading `minio`, the program's name in the commands of compose files whose image has this program as
-/// its entry point.
+/// The arguments without a leading `minio` or `rustfs`, the name of the program in the commands of compose files whose image has this
+/// program as its entry point. A directory in place of a command is that of `server`, as RustFS takes it.
 fn without_program_name(arguments: &[OsString]) -> Vec<OsString> {
-    let is_name = |(at, argument): &(usize, &OsString)| *at == 1 && *argument == "minio";
-    arguments.iter().enumerate().filter(|it| !is_name(it)).map(|(_, argument)| argument.clone()).collect()
+    let mut arguments = arguments.to_vec();
+    if arguments.get(1).is_some_and(|first| first == "minio" || first == "rustfs") {
+        arguments.remove(1);
+    }
+    if arguments.get(1).is_some_and(|first| first.as_encoded_bytes().starts_with(b"/")) {
+        arguments.insert(1, "server".into());
+    }
+    arguments
 }
 
 /// The parser. Options may precede or follow any command; the help of `user`, `quota`, `mirror`, `clock` and `webhook` shows only the options that concern it.

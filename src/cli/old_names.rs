@@ -10,13 +10,17 @@ use super::server;
 type OldName = (&'static str, &'static str, fn(&str, &mut Notes) -> Result<String, String>);
 
 /// The variables in order of precedence (MinIO, "Environment variables"; Bitnami, "MinIO" for the default buckets).
-const OPTIONS: [OldName; 6] = [
+const OPTIONS: [OldName; 10] = [
     ("MINIO_SITE_REGION", "region", region),
     ("MINIO_REGION", "region", region),
     ("MINIO_REGION_NAME", "region", region),
     ("MINIO_DOMAIN", "domain", domain),
     ("MINIO_DEFAULT_BUCKETS", "bucket", default_buckets),
     ("MINIO_API_CORS_ALLOW_ORIGIN", "cors_allow_origin", unchanged),
+    ("MINIO_BROWSER", "console", console),
+    ("MINIO_SERVER_URL", "public_url", unchanged),
+    ("MINIO_BROWSER_REDIRECT_URL", "console_url", unchanged),
+    ("MINIO_PROMETHEUS_AUTH_TYPE", "metrics", metrics),
 ];
 /// The region that clients sign for unless they are told another.
 const USUAL_REGION: &str = "us-east-1";
@@ -62,6 +66,23 @@ pub(crate) fn note_unused(environment: &Environment, notes: &mut Notes) {
 
 fn unchanged(value: &str, _: &mut Notes) -> Result<String, String> {
     Ok(value.to_owned())
+}
+
+fn console(text: &str, _: &mut Notes) -> Result<String, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "on" | "true" | "1" => Ok("on".to_owned()),
+        "off" | "false" | "0" => Ok("off".to_owned()),
+        other => Err(format!("`{other}` is neither on nor off")),
+    }
+}
+
+/// Without a signature for everyone, or, where MinIO wants a token, for this host.
+fn metrics(text: &str, _: &mut Notes) -> Result<String, String> {
+    match text {
+        "public" => Ok("open".to_owned()),
+        "jwt" => Ok("local".to_owned()),
+        other => Err(format!("`{other}` is neither public nor jwt")),
+    }
 }
 
 /// The region, and after it the usual one.

@@ -170,6 +170,32 @@ pub(crate) fn metrics_access(text: &str) -> Result<MetricsAccess, &'static str> 
     }
 }
 
+/// Parses `http://HOST[:PORT]`, perhaps with a `/` at the end, which is left out.
+///
+/// # Errors
+/// The URL has a path or another form.
+pub(crate) fn public_url(text: &str) -> Result<String, String> {
+    let url = web_url(text)?;
+    if url.matches('/').count() > 2 {
+        return Err("a signature names the host alone: write it without a path".to_owned());
+    }
+    Ok(url)
+}
+
+/// Parses `http://HOST[:PORT][/PATH]` or the same with `https`. A `/` at the end is left out.
+///
+/// # Errors
+/// The URL has another form.
+pub(crate) fn web_url(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let host = rest.and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    let is_plain = |c: char| c.is_ascii_graphic() && !"?#@\\\"<>".contains(c);
+    if host.is_empty() || !text.chars().all(is_plain) {
+        return Err("it is not of the form https://HOST:PORT".to_owned());
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,7 +24,7 @@ use super::access_log::AccessLogFormat;
 use super::buckets::{self, BucketSpecs};
 use super::logging::{LogFormat, LogLevel};
 use super::option_values::{
-    ByteCount, RegionNames, ScrubRate, ShipWhen, TimeSpan, WebOrigins, metrics_access,
+    ByteCount, RegionNames, ScrubRate, ShipWhen, TimeSpan, WebOrigins, metrics_access, public_url, web_url,
 };
 use super::secret_files::warn_of_world;
 use super::tls_files::TlsFiles;
@@ -63,6 +63,10 @@ pub(crate) struct ServerOptions {
     /// read objects, and not list them), NAME:versioned+public; may be repeated
     #[arg(long, value_name = "NAME[:MODIFIER],...", env = "SILTSTONE_BUCKETS", global = true)]
     pub(crate) bucket: Vec<BucketSpecs>,
+
+    /// Empty directories in the data directory that stand for buckets to make, as in MinIO.
+    #[arg(skip)]
+    pub(crate) bucket_directories: Vec<String>,
 
     /// The server's region, then further ones that signatures may name; * for all
     #[arg(long, value_name = "NAME,...", env = "SILTSTONE_REGION", global = true)]
@@ -106,6 +110,15 @@ pub(crate) struct ServerOptions {
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_CONSOLE_INSECURE", global = true)]
     #[arg(action = ArgAction::Set, default_value_t = false)]
     console_insecure: bool,
+
+    /// Scheme, host and port by which clients reach this server, in links to share and in lines to paste: where a proxy or a
+    /// published port stands before it, such as https://s3.example.org
+    #[arg(long, value_name = "URL", env = "SILTSTONE_PUBLIC_URL", global = true, value_parser = public_url)]
+    pub(crate) public_url: Option<String>,
+
+    /// Address of the console as browsers know it: where a browser that opens the root of the server is led
+    #[arg(long, value_name = "URL", env = "SILTSTONE_CONSOLE_URL", global = true, value_parser = web_url)]
+    pub(crate) console_url: Option<String>,
 
     /// Let people sign in to the console by this OpenID provider: the URL of the issuer, as its tokens state it
     #[arg(long, value_name = "URL", env = "SILTSTONE_OIDC_ISSUER", global = true)]

@@ -191,7 +191,10 @@ fn run_until_stopped(
     let signals = Signals::watch(stop, move || reloader.reload())?;
     let (address, console) = (listeners.s3_addr(), listeners.console_addr());
     if let Some(link) = first_start {
-        announce::first_steps(scheme, address, console, link.as_deref());
+        let endpoint = options.public_url.clone();
+        let endpoint = endpoint.unwrap_or_else(|| format!("{scheme}://{}", announce::reachable(address)));
+        let console_origin = format!("{scheme}://{}", announce::reachable(console));
+        announce::first_steps(&endpoint, &console_origin, link.as_deref());
     }
     let background = match options.read_only {
         true => None,
@@ -401,7 +404,8 @@ fn console(
     let (authenticator, clock) = (Arc::clone(authenticator), Arc::clone(clock));
     let (entropy, access) = (Arc::new(OsEntropy), options.console_access());
     let console = Console::new(Arc::clone(service), authenticator, clock, entropy, access)
-        .below(options.console_path.clone());
+        .below(options.console_path.clone())
+        .known_as(options.public_url.clone(), options.console_url.clone());
     let proxies = options.trusted_proxies.clone();
     let console = console.with_trusted_proxies(move |address| proxies.contains(address));
     Ok(match options.oidc()? {

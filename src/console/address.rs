@@ -247,15 +247,16 @@ pub(super) fn origin(request: &Request<'_>) -> String {
 
 /// The same of S3 requests: those of the page, or with `port` if the console has a listener of its own.
 pub(super) fn s3_origin(request: &Request<'_>, port: Option<u16>) -> String {
-    let (page, usual) = (origin(request), if request.secure { 443 } else { 80 });
+    port.map_or_else(|| origin(request), |port| with_port(request, port))
+}
+
+/// Scheme and host by which the browser reached the server, with another port.
+pub(super) fn with_port(request: &Request<'_>, port: u16) -> String {
+    let page = origin(request);
+    let usual = if request.secure { 443 } else { 80 };
     let has_port = |(_, port): &(&str, &str)| port.bytes().all(|byte| byte.is_ascii_digit());
-    match port {
-        None => page,
-        Some(port) => {
-            let host = page.rsplit_once(':').filter(has_port).map_or(&*page, |(host, _)| host);
-            if port == usual { host.to_owned() } else { format!("{host}:{port}") }
-        }
-    }
+    let host = page.rsplit_once(':').filter(has_port).map_or(&*page, |(host, _)| host);
+    if port == usual { host.to_owned() } else { format!("{host}:{port}") }
 }
 
 /// The page that was asked for, to return to after signing in.

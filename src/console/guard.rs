@@ -60,7 +60,7 @@ pub(super) fn check(request: &Request<'_>, access: ConsoleAccess) -> Result<(), 
             "The console is not shown over plain HTTP to other hosts, where everyone on the way could read the session. Give the server a \
              certificate (--tls-cert, --tls-key), use a tunnel (ssh -L 9000:127.0.0.1:9000 HOST), or, behind a proxy with TLS, name the \
              proxy by --trusted-proxies and let it send X-Forwarded-Proto. In a network that you trust, start the server with \
-             --console-insecure true.",
+             --console-insecure true; in a container, where every browser comes through a published port, set SILTSTONE_CONSOLE_INSECURE=true.",
         ));
     }
     let is_safe = matches!(request.method, Method::Get | Method::Head);

@@ -29,6 +29,7 @@ mod assets;
 mod attempts;
 mod cookie;
 mod copy;
+mod door;
 mod form;
 mod gateway;
 mod guard;
@@ -57,6 +58,7 @@ use std::time::Duration;
 
 use crate::auth::{Authenticator, EnteredKey, Identity};
 use crate::base::{Clock, Entropy};
+pub use door::ConsoleDoor;
 pub use oidc::OidcSettings;
 
 use crate::s3::{Handler, Method, Request, Response, S3Error};
@@ -97,6 +99,10 @@ pub struct Console {
     /// The port of S3 requests, if the console has a listener of its own.
     s3_port: Option<u16>,
     root: ConsoleRoot,
+    /// Scheme, host and port of S3 requests as clients know them, if that is not where browsers reach the console.
+    public_url: Option<String>,
+    /// The address of the console as browsers know it, if that is another.
+    url: Option<String>,
 }
 
 /// A signed-in browser.
@@ -107,7 +113,11 @@ struct Visitor {
 }
 
 impl Handler for Console {
-    fn handle(&self, request: Request<'_>) -> Response {
+    fn handle(&self, mut request: Request<'_>) -> Response {
+        let led = if self.s3_port.is_none() { self.lead(&mut request, None) } else { None };
+        if let Some(response) = led {
+            return response;
+        }
         match self.root.page(&request.path) {
             Some(page) if self.access != ConsoleAccess::Off && !self.is_of_bucket(&request) => {
                 guard::protect(self.answer(&page, request))
@@ -157,7 +167,16 @@ impl Console {
             is_trusted_proxy: Box::new(|_| false),
             s3_port: None,
             root: ConsoleRoot::default(),
+            public_url: None,
+            url: None,
         }
+    }
+
+    /// The same console with the addresses by which clients and browsers reach the server: `public_url` without a path for S3
+    /// requests, in links to share and in lines to paste, and `url` for the console.
+    #[must_use]
+    pub fn known_as(self, public_url: Option<String>, url: Option<String>) -> Self {
+        Self { public_url, url, ..self }
     }
 
     /// The same console for a listener of its own, which knows no other paths. Links to share and lines to paste name the listener of

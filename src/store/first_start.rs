@@ -109,7 +109,8 @@ const PARTS_OF_KEY_NAMES: [&str; 3] = ["key", "secret", "password"];
 /// How many strangers a refusal names.
 const NAMED_MAX: usize = 3;
 
-/// Checks whether a store is in a directory, or may be made there. `known` are names of files that the configuration puts there.
+/// Checks whether a store is in a directory, or may be made there. `known` are names of files and
+/// directories that the configuration puts there.
 /// Nothing is written.
 ///
 /// # Errors
@@ -123,7 +124,7 @@ pub fn check_first_start(
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         entries => entries?,
     };
-    if has_store(disk, &entries)? {
+    if holds_store(disk, &entries)? {
         return Ok(());
     }
     if creation == StoreCreation::Never {
@@ -137,8 +138,32 @@ pub fn check_first_start(
     Err(refusal(disk, &entries, &strangers))
 }
 
+/// The names of the empty directories in a directory where a store has still to be made. MinIO takes those for buckets.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn empty_directories(disk: &OsFs) -> io::Result<Vec<String>> {
+    let entries = match disk.entries("") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    if holds_store(disk, &entries)? {
+        return Ok(Vec::new());
+    }
+    // A first start that was cut off leaves its own directories beside its lock.
+    let is_begun = entries.iter().any(|entry| entry.name == LOCK);
+    let is_own = |name: &str| is_begun && FileKind::ALL.iter().any(|kind| kind.dir() == name);
+    let mut empty = Vec::new();
+    for entry in entries {
+        if entry.is_dir && !is_own(&entry.name) && disk.entries(&entry.name)?.is_empty() {
+            empty.push(entry.name);
+        }
+    }
+    Ok(empty)
+}
+
 /// Whether any file says that there is a store, be it damaged or one of a standby.
-fn has_store(disk: &OsFs, entries: &[DirEntry]) -> io::Result<bool> {
+fn holds_store(disk: &OsFs, entries: &[DirEntry]) -> io::Result<bool> {
     if entries.iter().any(|entry| entry.name == STANDBY && !entry.is_dir) {
         return Ok(true);
     }
@@ -156,12 +181,14 @@ fn is_expected(disk: &OsFs, entry: &DirEntry, known: &[String]) -> bool {
     if OF_SYSTEMS.contains(&name) || PREFIXES_OF_SYSTEMS.iter().any(|prefix| name.starts_with(prefix)) {
         return true;
     }
+    if known.iter().any(|known| known == name) {
+        return true;
+    }
     if entry.is_dir {
         return FileKind::ALL.iter().any(|kind| kind.dir() == name) && is_begun(disk, name);
     }
     let is_key = PARTS_OF_KEY_NAMES.iter().any(|part| name.to_ascii_lowercase().contains(part));
     name == LOCK
-        || known.iter().any(|known| known == name)
         || SUFFIXES_OF_OPERATORS.iter().any(|suffix| name.ends_with(suffix))
         || is_key && !PROGRAMS.iter().any(|program| program.is_mark(entry))
 }
@@ -303,6 +330,30 @@ mod tests {
             make(dir.path(), path);
         }
         assert_eq!(check(dir.path(), StoreCreation::Auto), Ok(()));
+        fs::remove_file(dir.path().join("my-users")).unwrap();
+        make(dir.path(), "my-users/users.toml");
+        assert_eq!(check(dir.path(), StoreCreation::Auto), Ok(()));
+    }
+
+    #[test]
+    fn empty_directories_count_until_there_is_a_store() {
+        let dir = tempfile::tempdir().unwrap();
+        let empty = || {
+            let mut names = empty_directories(&OsFs::new(dir.path())).unwrap();
+            names.sort();
+            names
+        };
+        assert_eq!(empty_directories(&OsFs::new(dir.path().join("missing"))).unwrap(), [""; 0]);
+        for name in ["photos", "data", "meta"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        make(dir.path(), "used/file");
+        make(dir.path(), "users.toml");
+        assert_eq!(empty(), ["data", "meta", "photos"]);
+        make(dir.path(), LOCK);
+        assert_eq!(empty(), ["photos"]);
+        make(dir.path(), "meta/0000000000000001.log");
+        assert_eq!(empty(), [""; 0]);
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub use expiry::{
     ClassTransition, EXPIRY_GROUP_MAX, EXPIRY_GROUP_MAX_BYTES, ExpiringItem, ExpiringRole, ExpiryOutcome,
     ExpiryRequest,
 };
-pub use first_start::{FirstStartError, StoreCreation, check_first_start};
+pub use first_start::{FirstStartError, StoreCreation, check_first_start, empty_directories};
 pub use follow::{
     Beginning, Change, ChangeBatch, ChangeKind, DeletedVersion, DepartedBucket, DepartedBuckets,
     FollowPosition, FollowedKey, Follower, FollowerFigures, FollowerNote, KeyRange, LostChanges, MirrorNote,

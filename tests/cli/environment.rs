@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::support::process::{Running, finish, on_a_free_port, siltstone, stderr_of};
 use crate::support::signer::{HeaderLines, Signer};
 
-const KEYS: [(&str, &str); 2] = [("MINIO_ROOT_USER", "root"), ("MINIO_ROOT_PASSWORD", SECRET)];
+pub(super) const KEYS: [(&str, &str); 2] = [("MINIO_ROOT_USER", "root"), ("MINIO_ROOT_PASSWORD", SECRET)];
 const SECRET: &str = "a secret of the environment";
 
 /// A server with the administrator `root`, and further variables.
@@ -73,7 +73,7 @@ fn by_root(running: &Running, target: &str) -> String {
 }
 
 /// The names of all buckets.
-fn buckets(running: &Running) -> Vec<String> {
+pub(super) fn buckets(running: &Running) -> Vec<String> {
     let answer = by_root(running, "/");
     let names = answer.split("<Name>").skip(1);
     names.map(|rest| rest.split("</Name>").next().unwrap().to_owned()).collect()
@@ -277,6 +277,9 @@ fn regions_domains_and_default_buckets_have_the_names_of_minio_too() {
         ("MINIO_DEFAULT_BUCKETS", "one; two:none,three:private four"),
         ("MINIO_API_CORS_ALLOW_ORIGIN", "https://app.example,https://other.example"),
         ("MINIO_BROWSER", "off"),
+        ("MINIO_SERVER_URL", "https://s3.example/"),
+        ("MINIO_PROMETHEUS_AUTH_TYPE", "public"),
+        ("MINIO_UPDATE", "off"),
         ("RUSTFS_CONSOLE_ENABLE", "true"),
     ];
     let running = Running::start(with_variables(dir.path(), &minio));
@@ -289,7 +292,10 @@ fn regions_domains_and_default_buckets_have_the_names_of_minio_too() {
         "only the first domain is used, not other.example",
         "MINIO_DEFAULT_BUCKETS is read in place of --bucket",
         "MINIO_API_CORS_ALLOW_ORIGIN is read in place of --cors-allow-origin",
-        "variables that are not used: MINIO_BROWSER, RUSTFS_CONSOLE_ENABLE",
+        "MINIO_BROWSER is read in place of --console",
+        "MINIO_SERVER_URL is read in place of --public-url",
+        "MINIO_PROMETHEUS_AUTH_TYPE is read in place of --metrics",
+        "variables that are not used: MINIO_UPDATE, RUSTFS_CONSOLE_ENABLE",
     ] {
         assert!(said.contains(told), "{told:?} is missing in {said}");
     }

@@ -5,6 +5,7 @@ mod audit;
 mod console;
 mod environment;
 mod mirror;
+mod moving_in;
 mod placement;
 mod quota;
 mod server;

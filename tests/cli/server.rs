@@ -121,7 +121,8 @@ fn a_listener_on_all_addresses_knows_its_clients_by_their_ipv4_addresses() {
     let port = running.address().rsplit_once(':').unwrap().1;
     let asked = health(dir.path(), &format!("http://127.0.0.1:{port}"));
     assert_eq!(asked.status.code(), Some(0), "{}", stderr_of(&asked));
-    assert!(running.said().contains(" 127.0.0.1:"), "{}", running.said());
+    ask(&format!("127.0.0.1:{port}"), "/bucket/key");
+    running.wait_until("the line of the request", |running| running.said().contains(" 127.0.0.1:"));
 }
 
 #[test]

@@ -124,7 +124,8 @@ impl<'a> View<'a> {
 
     /// Scheme, host and port of S3 requests.
     fn s3_origin(&self) -> String {
-        address::s3_origin(self.request, self.console.s3_port)
+        let known = self.console.public_url.clone();
+        known.unwrap_or_else(|| address::s3_origin(self.request, self.console.s3_port))
     }
 }
 

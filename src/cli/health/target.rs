@@ -1,66 +1,55 @@
-//! The command `health`: asks a server whether it is ready, for health checks in images without a shell.
+//! A page of a server to ask for, and the answer.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 
-use super::options::ServerOptions;
-use super::{CliError, announce, server};
+use crate::cli::announce;
+use crate::cli::options::ServerOptions;
 
 /// The longest wait for a connection, and for each of its reads and writes.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// The page that is asked for if the URL names none.
+pub(super) const READY_PAGE: &str = "/-/ready";
 /// The longest answer that is read.
 const ANSWER_MAX_BYTES: u64 = 16 * 1024;
-/// The page that is asked for if the URL names none.
-const READY_PAGE: &str = "/-/ready";
-
-/// The arguments of `health`.
-#[derive(Debug, Args)]
-pub(crate) struct HealthArguments {
-    /// The server [default: the one that the options of this command would start]
-    #[arg(long, value_name = "URL")]
-    url: Option<String>,
-
-    /// The address that `server` takes from the same variable
-    #[arg(long, hide = true, env = "MINIO_ADDRESS", value_parser = server::address)]
-    address: Option<SocketAddr>,
-}
-
-/// Asks the server. Success is told in one line on standard output.
-///
-/// # Errors
-/// The server is not ready or cannot be asked: the reason in one line.
-pub(crate) fn run(arguments: &HealthArguments, options: &ServerOptions) -> Result<(), CliError> {
-    let target = match &arguments.url {
-        Some(url) => Target::parse(url).map_err(|problem| format!("--url {url}: {problem}")),
-        None => Target::of_server(arguments.address.unwrap_or(options.listen), options),
-    };
-    let said = target.and_then(|target| target.ask()).map_err(CliError::refused)?;
-    announce::lines([said]).map_err(|e| CliError::refused(format!("cannot write the answer: {e}")))
-}
 
 /// The page to ask for.
 #[derive(Debug, PartialEq)]
-struct Target {
+pub(super) struct Target {
     tls: bool,
     /// As in the `Host` header.
     host: String,
     /// The addresses of the host, tried in turn.
     addresses: Vec<SocketAddr>,
-    path: String,
+    /// With the query.
+    pub(super) path: String,
+}
+
+/// The answer of a server.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The status of HTTP.
+    pub(super) status: u16,
+    /// The status line and the headers.
+    pub(super) head: String,
+    /// The body, cut off after 16 KiB.
+    pub(super) body: String,
 }
 
 impl Target {
     /// The server of this host that listens on `listen`. The IPv6 address that stands for all addresses may stand for those of
     /// IPv4 alone.
-    fn of_server(listen: SocketAddr, options: &ServerOptions) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// The options of TLS contradict each other.
+    pub(super) fn of_server(listen: SocketAddr, options: &ServerOptions) -> Result<Self, String> {
         let tls = options.tls_files().map_err(|e| e.to_string())?.is_some();
         let mut addresses = vec![announce::reachable(listen)];
         if listen.ip() == Ipv6Addr::UNSPECIFIED {
@@ -69,54 +58,67 @@ impl Target {
         Ok(Self { tls, host: addresses[0].to_string(), addresses, path: READY_PAGE.to_owned() })
     }
 
-    /// `http://HOST[:PORT][/PATH]`, or `https://` for a host whose address is a loopback address: its certificate is not
+    /// Parses `http://HOST[:PORT][/PATH]`, or `https://` for a host whose addresses are of this host: its certificate is not
     /// verified.
-    fn parse(url: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// The URL has another form, or its host has no address.
+    pub(super) fn parse(url: &str) -> Result<Self, String> {
         let (tls, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
             (Some(rest), _) => (false, rest),
             (_, Some(rest)) => (true, rest),
             _ => return Err("it begins with neither http:// nor https://".to_owned()),
         };
-        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let host = rest.split('/').next().unwrap_or_default();
+        let path = &rest[host.len()..];
         if url.chars().any(|c| c.is_whitespace() || c.is_control()) || host.contains(['@', '?', '#']) {
             return Err("it is not of the form http://HOST:PORT/PATH".to_owned());
         }
         let path = if path.len() > 1 { path } else { READY_PAGE };
         let addresses = resolve(host, if tls { 443 } else { 80 })?;
-        if tls && !addresses.iter().all(|address| address.ip().to_canonical().is_loopback()) {
+        let target = Self { tls, host: host.to_owned(), addresses, path: path.to_owned() };
+        if tls && !target.is_on_this_host() {
             return Err(
                 "https is for servers on this host alone, since their certificate is not verified".to_owned()
             );
         }
-        Ok(Self { tls, host: host.to_owned(), addresses, path: path.to_owned() })
+        Ok(target)
     }
 
-    /// The first line of the answer of a server that is ready.
-    fn ask(&self) -> Result<String, String> {
-        let answer = self.exchange().map_err(|e| format!("{} does not answer: {e}", self.host))?;
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    /// Whether every address of the server is one of this host.
+    pub(super) fn is_on_this_host(&self) -> bool {
+        self.addresses.iter().all(|address| is_of_this_host(address.ip()))
+    }
+
+    /// Asks for the page with `GET` or `HEAD`. `patience` is the longest wait for the connection, and for each read.
+    ///
+    /// # Errors
+    /// No address accepts a connection, the answer does not come, or it is not one of HTTP.
+    pub(super) fn ask(&self, method: &str, patience: Duration) -> Result<Answer, String> {
+        let host = &self.host;
+        let text = self.exchange(method, patience).map_err(|e| format!("{host} does not answer: {e}"))?;
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.strip_prefix("HTTP/1.").and_then(|line| line.get(2..5)).unwrap_or_default();
-        let reason = body.lines().next().unwrap_or_default().trim().to_owned();
-        match status {
-            "200" => Ok(reason),
-            "" => Err(format!("{} does not speak HTTP", self.host)),
-            status => Err(format!("not ready, status {status}: {reason}")),
-        }
+        let status = status.parse().map_err(|_| format!("{host} does not speak HTTP"))?;
+        Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
     }
 
     /// Sends the request and reads the answer to its end.
-    fn exchange(&self) -> io::Result<String> {
-        let (stream, address) = self.connect()?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        if self.tls { self.converse(encrypted(stream, address.ip())?) } else { self.converse(stream) }
+    fn exchange(&self, method: &str, patience: Duration) -> io::Result<String> {
+        let (stream, address) = self.connect(patience)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        if self.tls {
+            return self.converse(encrypted(stream, address.ip())?, method);
+        }
+        self.converse(stream, method)
     }
 
     /// A connection to the first address that accepts one; the error of the last.
-    fn connect(&self) -> io::Result<(TcpStream, SocketAddr)> {
+    fn connect(&self, patience: Duration) -> io::Result<(TcpStream, SocketAddr)> {
         let mut outcome = Err(io::ErrorKind::AddrNotAvailable.into());
         for address in &self.addresses {
-            outcome = TcpStream::connect_timeout(address, PATIENCE).map(|stream| (stream, *address));
+            outcome = TcpStream::connect_timeout(address, patience).map(|stream| (stream, *address));
             if outcome.is_ok() {
                 break;
             }
@@ -124,14 +126,26 @@ impl Target {
         outcome
     }
 
-    fn converse(&self, mut stream: impl Read + Write) -> io::Result<String> {
+    fn converse(&self, mut stream: impl Read + Write, method: &str) -> io::Result<String> {
         let Self { host, path, .. } = self;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
         stream.flush()?;
         let mut answer = Vec::new();
         stream.take(ANSWER_MAX_BYTES).read_to_end(&mut answer)?;
         Ok(String::from_utf8_lossy(&answer).into_owned())
     }
+}
+
+impl Answer {
+    /// The first line of the body, which gives the reason.
+    pub(super) fn reason(&self) -> &str {
+        self.body.lines().next().unwrap_or_default().trim()
+    }
+}
+
+/// Whether a server of this host can have the address: the name of a container is its own address there, not a loopback one.
+fn is_of_this_host(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback() || TcpListener::bind((ip, 0)).is_ok()
 }
 
 /// The addresses of `host`, which may end in a port; at least one.
