@@ -33,3 +33,10 @@ def image(tmp_path_factory):
     needs("buildah")
     needs_root()
     return Image(package("*-image.tar"), tmp_path_factory.mktemp("image"))
+
+
+@pytest.fixture(scope="session")
+def debug_image(tmp_path_factory):
+    needs("buildah")
+    needs_root()
+    return Image(package("*-image-debug.tar"), tmp_path_factory.mktemp("debug-image"))

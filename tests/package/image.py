@@ -22,17 +22,32 @@ class Image:
             run("tar", "-xpf", layer, "-C", self.root)
 
 
-def contained(image, data, *command, uid=NOBODY):
-    """The command line that runs a command in the image, as an engine does: a read-only root of its own with /proc, the volume
-    /data and a uid without a name."""
+def contained(image, data, *command, uid=NOBODY, binds=None, network=False):
+    """The command line that runs a command in the image, as an engine does: a read-only root of its own with /proc and /dev, the
+    volume /data, further binds (path in the container: file or directory) and a uid without a name; perhaps with a network of its own."""
     script = """
-        mount --bind "$1" "$1"
-        mkdir -p "$1/proc"
-        mount -t proc proc "$1/proc"
-        mount --bind "$2" "$1/data"
-        mount -o remount,bind,ro "$1"
-        root=$1 uid=$3
+        uid=$1 root=$2 network=$3
         shift 3
+        mount --bind "$root" "$root"
+        mkdir -p "$root/proc" "$root/dev"
+        mount -t proc proc "$root/proc"
+        mount -t tmpfs tmpfs "$root/dev"
+        for device in null zero random urandom; do
+            touch "$root/dev/$device"
+            mount --bind "/dev/$device" "$root/dev/$device"
+        done
+        ln -s /proc/self/fd/2 "$root/dev/stderr"
+        while [ "$1" != -- ]; do
+            mkdir -p "$(dirname "$root$1")"
+            if [ -d "$2" ]; then mkdir -p "$root$1"; else touch "$root$1"; fi
+            mount --bind "$2" "$root$1"
+            shift 2
+        done
+        shift
+        mount -o remount,bind,ro "$root"
+        [ "$network" = False ] || ip link set lo up
         exec chroot --userspec="$uid:$uid" --groups= "$root" "$@"
     """
-    return ["unshare", "--mount", "sh", "-euc", script, "sh", str(image.root), str(data), str(uid), *command]
+    bound = [str(word) for pair in {"/data": data, **(binds or {})}.items() for word in pair]
+    namespaces = ["unshare", "--mount", *(["--net"] if network else [])]
+    return [*namespaces, "sh", "-euc", script, "sh", str(uid), str(image.root), str(network), *bound, "--", *command]

@@ -12,7 +12,8 @@ usage: tools/package/build.sh [--target TRIPLE] [PART ...]
 Parts, all by default:
   tar       siltstone-VERSION-ARCH-linux.tar.gz: static programs, man pages, shell completions
   deb       siltstone_VERSION_ARCH.deb: the same as a service of systemd
-  image     siltstone-VERSION-ARCH-image.tar: a container image for docker load or podman load
+  image     siltstone-VERSION-ARCH-image.tar: a container image for docker load or podman load; and the same with a shell,
+            siltstone-VERSION-ARCH-image-debug.tar
   programs  only the programs, static, in target/TRIPLE/release; not by default
 
 Options:
@@ -28,7 +29,8 @@ Examples:
   tools/package/build.sh image
       Use it with: docker load -i FILE, docker run -p 9000:9000 -v siltstone:/data siltstone:VERSION
 
-Needs cargo and a C compiler, dpkg-deb for the deb, and buildah for the image.
+Needs cargo and a C compiler, dpkg-deb for the deb, and buildah and a static busybox
+for the image.
 The same commit gives the same tar and deb on the same host: times in them are
 that of the commit, or SOURCE_DATE_EPOCH.
 TEXT

@@ -16,9 +16,21 @@ image_architecture() {
     esac
 }
 
-# The whole root. The tools are not in it: with them it would weigh more than its 15 MB. /data is open to every user like /tmp: a fresh volume takes its mode over, whichever uid the server has.
+# The whole root. The tools are not in it: with them it would weigh more than its 15 MB. The program looks at the name that it is called
+# by: `minio server /data`, `mc ready local`, `curl -f http://localhost:9000/minio/health/live` of compose files work as they are.
+# /data is open to every user like /tmp: a fresh volume takes its mode over, whichever uid the server has.
 image_files() {
+    local name
     install -D -t "$1/bin" "$out/stage/bin/siltstone"
+    for name in minio mc curl wget; do
+        ln -s siltstone "$1/bin/$name"
+    done
+    # Where MinIO's image has them, for commands with paths.
+    install -d "$1/usr/bin" "$1/opt/bin"
+    ln -s ../../bin/siltstone "$1/opt/bin/minio"
+    for name in minio mc curl docker-entrypoint.sh; do
+        ln -s ../../bin/siltstone "$1/usr/bin/$name"
+    done
     install -D -m 644 -t "$1/usr/share/doc/siltstone" LICENSE
     install -d -m 1777 "$1/data"
 }
@@ -36,16 +48,37 @@ configure_image() {
         --label 'org.opencontainers.image.description=S3-style object store for small hosts' "$1"
 }
 
+# The root with a shell, the small programs of busybox and the tools. Those that the program stands for keep its links.
+debug_image_files() {
+    local busybox applet
+    busybox=$(command -v busybox) || { echo "build.sh: the debug image needs a static busybox (Debian: busybox-static)" >&2; return 1; }
+    check_static "$busybox"
+    image_files "$1"
+    install -t "$1/bin" "$out/stage/bin/siltstone-tools" "$busybox"
+    for applet in $("$busybox" --list); do
+        [ -e "$1/bin/$applet" ] || ln -s busybox "$1/bin/$applet"
+    done
+    rm "$1/bin/wget" && ln -s busybox "$1/bin/wget"
+    install -d -m 1777 "$1/tmp"
+}
+
 # In Docker's format of the configuration: OCI's has no place for a health check. All engines read both.
-build_image() {
-    local tree=$out/image container name=siltstone-$version-${target%%-*}-image.tar
-    rm -rf "$tree" "$out/buildah" "$out/$name"
-    image_files "$tree"
+commit_image() {
+    local tree=$1 tag=$2 name=$3 container
     container=$(buildah_here from --format docker scratch)
     buildah_here copy --quiet "$container" "$tree" / >/dev/null
     configure_image "$container"
-    buildah_here commit --quiet --format docker --timestamp "$SOURCE_DATE_EPOCH" "$container" "siltstone:$version" >/dev/null
-    buildah_here push --quiet "siltstone:$version" "docker-archive:$out/$name:siltstone:$version"
-    rm -rf "$out/buildah"
+    buildah_here commit --quiet --format docker --timestamp "$SOURCE_DATE_EPOCH" "$container" "siltstone:$tag" >/dev/null
+    buildah_here push --quiet "siltstone:$tag" "docker-archive:$out/$name:siltstone:$tag"
     echo "$out/$name"
+}
+
+build_image() {
+    local base=siltstone-$version-${target%%-*}
+    rm -rf "$out/image" "$out/image-debug" "$out/buildah" "$out/$base-image.tar" "$out/$base-image-debug.tar"
+    image_files "$out/image"
+    commit_image "$out/image" "$version" "$base-image.tar"
+    debug_image_files "$out/image-debug"
+    commit_image "$out/image-debug" "$version-debug" "$base-image-debug.tar"
+    rm -rf "$out/buildah"
 }
