@@ -1,61 +1,41 @@
-//! The guide for operators. Each page is a file of `src/guide`, held against the code by `tests/guide`.
+//! The guide for operators: start with [`index`]. Each page is a file of `src/guide`, held against the code by `tests/guide`.
+//!
+//! Pages refer to each other as `[users]`, and define that at their end as the file, for those who read the files. Here the
+//! definitions of `guide/links.txt` come first, and Markdown takes the first: the page as a module.
 
-#[doc = include_str!("guide/operations.md")]
-pub mod operations {}
+/// Documents a module by a page.
+macro_rules! page {
+    ($name:ident, $file:literal) => {
+        #[doc = include_str!("guide/links.txt")]
+        #[doc = ""]
+        #[doc = include_str!($file)]
+        pub mod $name {}
+    };
+}
 
-#[doc = include_str!("guide/guarantees.md")]
-pub mod guarantees {}
-
-#[doc = include_str!("guide/limits.md")]
-pub mod limits {}
-
-#[doc = include_str!("guide/configuration.md")]
-pub mod configuration {}
-
-#[doc = include_str!("guide/users.md")]
-pub mod users {}
-
-#[doc = include_str!("guide/quotas.md")]
-pub mod quotas {}
-
-#[doc = include_str!("guide/backups.md")]
-pub mod backups {}
-
-#[doc = include_str!("guide/remote.md")]
-pub mod remote {}
-
-#[doc = include_str!("guide/webhooks.md")]
-pub mod webhooks {}
-
-#[doc = include_str!("guide/mirror.md")]
-pub mod mirror {}
-
-#[doc = include_str!("guide/api.md")]
-pub mod api {}
-
-#[doc = include_str!("guide/console.md")]
-pub mod console {}
-
-#[doc = include_str!("guide/lifecycle.md")]
-pub mod lifecycle {}
-
-#[doc = include_str!("guide/metrics.md")]
-pub mod metrics {}
-
-#[doc = include_str!("guide/http.md")]
-pub mod http {}
-
-#[doc = include_str!("guide/memory.md")]
-pub mod memory {}
-
-#[doc = include_str!("guide/performance.md")]
-pub mod performance {}
-
-#[doc = include_str!("guide/tools.md")]
-pub mod tools {}
-
-#[doc = include_str!("guide/clients.md")]
-pub mod clients {}
-
-#[doc = include_str!("guide/packages.md")]
-pub mod packages {}
+page!(index, "guide/index.md");
+page!(operations, "guide/operations.md");
+page!(guarantees, "guide/guarantees.md");
+page!(limits, "guide/limits.md");
+page!(configuration, "guide/configuration.md");
+page!(users, "guide/users.md");
+page!(quotas, "guide/quotas.md");
+page!(backups, "guide/backups.md");
+page!(remote, "guide/remote.md");
+page!(webhooks, "guide/webhooks.md");
+page!(mirror, "guide/mirror.md");
+page!(api, "guide/api.md");
+page!(console, "guide/console.md");
+page!(lifecycle, "guide/lifecycle.md");
+page!(metrics, "guide/metrics.md");
+page!(http, "guide/http.md");
+page!(memory, "guide/memory.md");
+page!(performance, "guide/performance.md");
+page!(tools, "guide/tools.md");
+page!(clients, "guide/clients.md");
+page!(packages, "guide/packages.md");
+page!(troubleshooting, "guide/troubleshooting.md");
+page!(lost_host, "guide/lost_host.md");
+page!(upgrading, "guide/upgrading.md");
+page!(choosing, "guide/choosing.md");
+page!(faq, "guide/faq.md");

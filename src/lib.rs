@@ -75,6 +75,23 @@
 //! 2. `index/listing.rs` walks a snapshot of the key tree (`index/keys/tree/mod.rs`), skipping over whole common prefixes.
 //! 3. The page is rendered from borrowed names (`xml/writer.rs`); its memory was reserved from the budget before.
 //!
+//! # The two engines
+//!
+//! [`http`] has two. `tiny` is a blocking front end on the crate tiny_http, which hands requests to the worker pool. `direct` parks
+//! idle connections at an event loop, and hands over those whose head is complete. Both validate heads and write responses by the same
+//! code, call the same [`s3::Handler`], and pass the same tests of the protocol.
+//!
+//! `tiny` listens on loopback addresses alone, since these cases were shown against it on an open port:
+//!
+//! - A client that opens connections and sends nothing takes a thread and two descriptors for each, for as long as it likes.
+//! - The crate frames the request before we see it: `Content-Length: 3, 3`, a carriage return inside a line and a chunk of size `+5`
+//!   are accepted, so that the rest of a body is read as the next request.
+//! - A head is measured once it is in memory; a body that announces more than the free memory costs a thread for good.
+//! - A refused upload is read to its end first, with `Expect: 100-continue` or without.
+//!
+//! Choose `tiny` where a proxy before it frames requests anew, and little code matters more than speed; `direct` everywhere else. The
+//! page [`guide::http`] says which promises hold for each.
+//!
 //! # Invariants
 //!
 //! 1. **Acknowledged means durable.** An answer of success is sent only after the data, the log and new directory entries were synced.
