@@ -220,11 +220,7 @@ impl ConsoleRoot {
 
     /// The address of a page with parameters. Absent ones are left out.
     pub(super) fn with_params(&self, page: &str, params: &[(&str, Option<&str>)]) -> String {
-        let given = params.iter().filter_map(|(name, value)| Some((name, (*value)?)));
-        let query = given
-            .map(|(name, value)| format!("{name}={}", uri::encode_query(value)))
-            .collect::<Vec<_>>()
-            .join("&");
+        let query = uri::encode_pairs(params.iter().filter_map(|(name, value)| Some((*name, (*value)?))));
         if query.is_empty() { self.link(page) } else { format!("{}{page}?{query}", self.0) }
     }
 

@@ -1,6 +1,6 @@
 //! Copies of an object or a version onto its own key, where the copy becomes the current version.
 
-use super::objects::{base64_md5, text_in};
+use super::objects::{ObjectHead, base64_md5, text_in};
 use super::s3_client::{Refusal, Reply, S3Client, S3Request, target};
 use crate::s3::{Method, uri};
 use crate::xml::Writer;
@@ -14,8 +14,8 @@ pub(super) struct SelfCopy<'a> {
     pub(super) key: &'a str,
     /// The version that is copied; `None` for the current one.
     pub(super) version: Option<&'a str>,
-    /// Its length in bytes.
-    pub(super) size: u64,
+    /// Its size and its properties.
+    pub(super) head: &'a ObjectHead,
     /// The content type and the metadata of the copy; `None` for those of the source.
     pub(super) metadata: Option<&'a [(String, String)]>,
     /// The condition on the current version: the name of a header and its value.
@@ -28,7 +28,7 @@ impl SelfCopy<'_> {
     /// # Errors
     /// Those of CopyObject; for objects over 5 GiB, those of an upload in parts, which is aborted.
     pub(super) fn make(&self, s3: &S3Client<'_>) -> Result<(), Refusal> {
-        if self.size > COPY_MAX_BYTES {
+        if self.head.size > COPY_MAX_BYTES {
             return self.make_in_parts(s3);
         }
         let source = self.source();
@@ -66,18 +66,13 @@ impl SelfCopy<'_> {
 
     /// Begins an upload with the properties that CopyObject would take over. Returns its id.
     fn begin_upload(&self, s3: &S3Client<'_>) -> Result<String, Refusal> {
-        let head = s3.head(self.bucket, self.key, self.version)?;
-        let own = head.metadata.iter().map(|(name, value)| (&**name, &**value));
+        let own = self.head.metadata.iter().map(|(name, value)| (&**name, &**value));
         let mut lines: Vec<_> = match self.metadata {
             Some(metadata) => metadata.iter().map(|(name, value)| (&**name, &**value)).collect(),
-            None => own.chain([("content-type", &*head.content_type)]).collect(),
+            None => own.chain([("content-type", &*self.head.content_type)]).collect(),
         };
         let tags = s3.tags(self.bucket, self.key, self.version)?;
-        let tags: Vec<_> = tags
-            .iter()
-            .map(|(name, value)| format!("{}={}", uri::encode_query(name), uri::encode_query(value)))
-            .collect();
-        let tags = tags.join("&");
+        let tags = uri::encode_pairs(tags.iter().map(|(name, value)| (&**name, &**value)));
         if !tags.is_empty() {
             lines.push(("x-amz-tagging", &tags));
         }
@@ -89,9 +84,9 @@ impl SelfCopy<'_> {
     fn copy_parts(&self, s3: &S3Client<'_>, id: &str) -> Result<Vec<String>, Refusal> {
         let source = self.source();
         let mut tags = Vec::new();
-        for first in (0..self.size).step_by(COPY_MAX_BYTES as usize) {
+        for first in (0..self.head.size).step_by(COPY_MAX_BYTES as usize) {
             let number = (tags.len() + 1).to_string();
-            let range = format!("bytes={first}-{}", (first + COPY_MAX_BYTES).min(self.size) - 1);
+            let range = format!("bytes={first}-{}", (first + COPY_MAX_BYTES).min(self.head.size) - 1);
             let query = [("partNumber", &*number), ("uploadId", id)];
             let lines = [("x-amz-copy-source", &*source), ("x-amz-copy-source-range", &*range)];
             let request = S3Request { query: &query, headers: &lines, ..S3Request::default() };

@@ -1,5 +1,7 @@
 //! The fields of forms.
 
+use std::borrow::Borrow;
+
 use super::s3_client::Refusal;
 use crate::s3::{QueryParams, Request, uri};
 
@@ -65,4 +67,61 @@ pub(super) fn decoded(field: &str) -> Result<String, Refusal> {
 /// All values of a field, in their order.
 pub(super) fn all<'q>(fields: &'q QueryParams, name: &'q str) -> impl Iterator<Item = &'q str> {
     fields.iter().filter(move |(given, _)| *given == name).map(|(_, value)| value)
+}
+
+/// What was entered in a form that was refused, for its page to show again; nothing for any other form.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct EnteredFields<'q>(Option<&'q QueryParams>);
+
+impl<'q> EnteredFields<'q> {
+    /// The fields of a refused form.
+    pub(super) fn of(fields: &'q QueryParams) -> Self {
+        Self(Some(fields))
+    }
+
+    /// Whether the form was refused.
+    pub(super) fn are_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The fields of a refused form.
+    pub(super) fn fields(&self) -> Option<&'q QueryParams> {
+        self.0
+    }
+
+    /// The text of a field, `stored` where none was entered.
+    pub(super) fn text<'t>(&self, name: &str, stored: &'t str) -> &'t str
+    where
+        'q: 't,
+    {
+        self.0.and_then(|fields| fields.get(name)).unwrap_or(stored)
+    }
+
+    /// Whether a box was ticked or an option chosen: in the refused form, or without one `by_default`.
+    pub(super) fn chose(&self, name: &str, value: &str, by_default: impl Borrow<bool>) -> bool {
+        match self.0 {
+            Some(fields) => all(fields, name).any(|chosen| chosen == value),
+            None => *by_default.borrow(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_form_shows_what_was_entered_and_any_other_what_is_stored() {
+        let fields = QueryParams::parse("name=a&empty=&box=1&box=2").unwrap();
+        let entered = EnteredFields::of(&fields);
+        assert!(entered.are_there() && entered.fields() == Some(&fields));
+        assert_eq!([entered.text("name", "b"), entered.text("empty", "b"), entered.text("other", "b")], [
+            "a", "", "b"
+        ]);
+        assert!(entered.chose("box", "2", false) && !entered.chose("box", "3", true));
+        assert!(!entered.chose("other", "1", true), "a box that is not ticked sends nothing");
+        let none = EnteredFields::default();
+        assert!(!none.are_there() && none.text("name", "b") == "b");
+        assert!(none.chose("box", "1", true) && !none.chose("box", "1", false));
+    }
 }

@@ -40,10 +40,7 @@ fn send(console: &Console, visitor: &Visitor, mut request: Request<'_>) -> Resul
     let query = form::query(&request)?;
     let target = target(query.get("bucket"), query.get("key"))?;
     let others = query.iter().filter(|(name, _)| !["bucket", "key", "view"].contains(name));
-    request.query = others
-        .map(|(name, value)| format!("{}={}", uri::encode_query(name), uri::encode_query(value)))
-        .collect::<Vec<_>>()
-        .join("&");
+    request.query = uri::encode_pairs(others);
     request.headers = without_page(&request.headers);
     if query.has("key") {
         summed_body::declare_checksum(&mut request);

@@ -1,6 +1,6 @@
 //! Names and values in a form, two fields a row: those of tags and of metadata.
 
-use super::form::{self, decoded};
+use super::form::{self, EnteredFields, decoded};
 use super::s3_client::Refusal;
 use crate::s3::{QueryParams, uri};
 
@@ -21,9 +21,25 @@ pub(super) fn rows(pairs: &[(String, String)]) -> Vec<PairRow> {
     let filled = pairs.iter().map(|(name, value)| PairRow {
         name: name.clone(),
         value: value.clone(),
-        was: format!("{}={}", uri::encode_query(name), uri::encode_query(value)),
+        was: uri::encode_pairs([(&**name, &**value)]),
     });
     filled.chain(std::iter::repeat_n(PairRow::default(), EMPTY_ROWS)).collect()
+}
+
+/// The rows of a form as they were entered or, of one that was not refused, those for the stored pairs.
+pub(super) fn shown(entered: EnteredFields<'_>, stored: &[(String, String)]) -> Vec<PairRow> {
+    entered.fields().and_then(|fields| entered_rows(fields).ok()).unwrap_or_else(|| rows(stored))
+}
+
+fn entered_rows(fields: &QueryParams) -> Result<Vec<PairRow>, Refusal> {
+    let names: Vec<_> = form::all(fields, "name").map(str::to_owned).collect();
+    let values: Vec<_> = form::all(fields, "value").map(str::to_owned).collect();
+    let shown: Vec<_> = form::all(fields, "was").map(str::to_owned).collect();
+    if names.len() != values.len() || names.len() != shown.len() {
+        return Err(Refusal::new(400, "Each row has a name, a value and the pair that it showed."));
+    }
+    let pairs = names.into_iter().zip(values).zip(shown);
+    Ok(pairs.map(|((name, value), was)| PairRow { name, value, was }).collect())
 }
 
 /// The pairs in the rows of a form: those with a name, with each byte of the fields. A field that was not edited has
@@ -32,17 +48,11 @@ pub(super) fn rows(pairs: &[(String, String)]) -> Vec<PairRow> {
 /// # Errors
 /// The form is not one of a page.
 pub(super) fn read(fields: &QueryParams) -> Result<Vec<(String, String)>, Refusal> {
-    let names: Vec<_> = form::all(fields, "name").collect();
-    let values: Vec<_> = form::all(fields, "value").collect();
-    let shown: Vec<_> = form::all(fields, "was").collect();
-    if names.len() != values.len() || names.len() != shown.len() {
-        return Err(Refusal::new(400, "Each row has a name, a value and the pair that it showed."));
-    }
     let mut pairs = Vec::new();
-    for ((name, value), was) in names.into_iter().zip(values).zip(shown) {
+    for PairRow { name, value, was } in entered_rows(fields)? {
         let (old_name, old_value) = was.split_once('=').unwrap_or_default();
-        let name = kept(name, decoded(old_name)?);
-        let value = kept(value, decoded(old_value)?);
+        let name = kept(&name, decoded(old_name)?);
+        let value = kept(&value, decoded(old_value)?);
         if !name.is_empty() {
             pairs.push((name, value));
         }
@@ -86,5 +96,21 @@ mod tests {
         let names: Vec<_> = edited.iter().map(|(name, value)| (&**name, &**value)).collect();
         assert_eq!(names, [("plain", ""), ("line", "three"), ("ü:%3D", "=&?#"), ("new", "")]);
         assert!(read(&QueryParams::parse("name=a&value=b").unwrap()).is_err());
+    }
+
+    #[test]
+    fn rows_of_a_refused_form_are_shown_as_they_were_entered() {
+        let stored = [("a".to_owned(), "1".to_owned())];
+        let fields = QueryParams::parse("name=&value=kept&was=a%3D1&name=b&value=&was=").unwrap();
+        let entered = shown(EnteredFields::of(&fields), &stored);
+        let row = |name: &str, value: &str, was: &str| PairRow {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            was: was.to_owned(),
+        };
+        assert_eq!(entered, [row("", "kept", "a=1"), row("b", "", "")]);
+        assert_eq!(shown(EnteredFields::default(), &stored), rows(&stored));
+        let other = QueryParams::parse("name=b").unwrap();
+        assert_eq!(shown(EnteredFields::of(&other), &stored), rows(&stored));
     }
 }

@@ -152,12 +152,13 @@ impl RewindChange {
                 let request = S3Request { headers: &[condition], ..S3Request::default() };
                 s3.send(Method::Delete, object, request).map(drop)
             }
-            RewindTarget::Version { version, size } => {
+            RewindTarget::Version { version, .. } => {
+                let head = s3.head(bucket, &self.key, Some(version))?;
                 let copy = SelfCopy {
                     bucket,
                     key: &self.key,
                     version: Some(version),
-                    size: *size,
+                    head: &head,
                     metadata: None,
                     condition: Some(condition),
                 };

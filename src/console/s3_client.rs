@@ -150,7 +150,7 @@ impl RequestSender {
         Request {
             method,
             path: path(target),
-            query: query(request.query),
+            query: uri::encode_pairs(request.query.iter().copied()),
             headers,
             body: Body {
                 content_length: Some(request.body.len() as u64),
@@ -172,13 +172,6 @@ fn path(target: &TargetResource) -> String {
             format!("/{}/{}", uri::encode_path(bucket), uri::encode_path(key.as_str()))
         }
     }
-}
-
-fn query(params: &[(&str, &str)]) -> String {
-    let pairs = params
-        .iter()
-        .map(|(name, value)| format!("{}={}", uri::encode_query(name), uri::encode_query(value)));
-    pairs.collect::<Vec<_>>().join("&")
 }
 
 /// Reads a response to its end.

@@ -11,10 +11,7 @@ pub(super) fn digest(text: &str) -> String {
 
 /// Names and values as the text of a digest.
 pub(super) fn pairs(pairs: &[(String, String)]) -> String {
-    pairs
-        .iter()
-        .map(|(name, value)| format!("{}={}&", uri::encode_query(name), uri::encode_query(value)))
-        .collect()
+    uri::encode_pairs(pairs.iter().map(|(name, value)| (&**name, &**value)))
 }
 
 /// Checks that the stored text is still the one that the form showed. A form without the field showed none.

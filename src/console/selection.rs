@@ -8,6 +8,12 @@ use super::objects::{Folder, ObjectLine};
 use super::s3_client::{Refusal, S3Client};
 use crate::s3::{QueryParams, uri};
 
+/// The fields of a selection, and that of the folder whose page it was made on.
+const OBJECT: &str = "object";
+const FOLDER: &str = "folder";
+const HISTORY: &str = "history";
+const AT: &str = "at";
+
 /// Objects and folders that one form may select.
 const SELECTED_MAX: usize = 1_000;
 
@@ -102,20 +108,20 @@ impl Selection {
     /// # Errors
     /// There are more than 1,000 fields, or one is malformed.
     pub(super) fn read(fields: &QueryParams) -> Result<Self, Refusal> {
-        let is_item = |name: &str| ["object", "folder", "history"].contains(&name);
+        let is_item = |name: &str| [OBJECT, FOLDER, HISTORY].contains(&name);
         if fields.iter().filter(|(name, _)| is_item(name)).count() > SELECTED_MAX {
             return Err(Refusal::new(
                 400,
                 format!("At most {SELECTED_MAX} objects and folders can be selected at a time."),
             ));
         }
-        let folders = prefixes(fields, "folder")?;
-        let histories = prefixes(fields, "history")?;
+        let folders = prefixes(fields, FOLDER)?;
+        let histories = prefixes(fields, HISTORY)?;
         let is_covered = |object: &SelectedObject| {
             let prefixes = if object.version.is_none() { &folders } else { &histories };
             prefixes.iter().any(|prefix| object.key.starts_with(prefix))
         };
-        let mut objects = form::all(fields, "object")
+        let mut objects = form::all(fields, OBJECT)
             .map(SelectedObject::parse)
             .collect::<Result<BTreeSet<_>, _>>()?
             .into_iter()
@@ -135,8 +141,8 @@ impl Selection {
     /// The fields of all but the named objects, once more: names and values.
     pub(super) fn prefix_fields(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.0.iter().filter_map(|item| match item {
-            SelectedItem::Folder(prefix) => Some(("folder", uri::encode_query(prefix))),
-            SelectedItem::History(prefix) => Some(("history", uri::encode_query(prefix))),
+            SelectedItem::Folder(prefix) => Some((FOLDER, uri::encode_query(prefix))),
+            SelectedItem::History(prefix) => Some((HISTORY, uri::encode_query(prefix))),
             SelectedItem::Object(_) => None,
         })
     }
@@ -220,6 +226,15 @@ impl SelectionPlace {
         };
         Ok(Self { item, within })
     }
+}
+
+/// The fields that select, as they were sent, and that of the folder to return to: those of the next form.
+pub(super) fn fields_again(fields: &QueryParams) -> Vec<(&'static str, String)> {
+    let again = fields.iter().filter_map(|(name, value)| {
+        let known = [OBJECT, FOLDER, HISTORY, AT].into_iter().find(|known| *known == name)?;
+        Some((known, value.to_owned()))
+    });
+    again.collect()
 }
 
 /// The prefixes in the fields of a name, without those that another one covers.

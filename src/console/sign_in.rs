@@ -2,6 +2,7 @@
 
 use log::{info, warn};
 
+use super::pages::SignInForm;
 use super::s3_client::Refusal;
 use super::{Console, ConsoleAccess, Visitor, cookie, form, pages, proxies};
 use crate::auth::EnteredKey;
@@ -22,7 +23,12 @@ impl Console {
 
     /// The form to sign in, which leads on to `next`.
     pub(super) fn sign_in_form(&self, status: u16, next: &str, message: Option<&str>) -> Response {
-        pages::sign_in(self, status, next, message, self.oidc.is_some())
+        self.refused_form(status, SignInForm { next, access_key: "", message })
+    }
+
+    /// The form to sign in with what was entered before.
+    fn refused_form(&self, status: u16, form: SignInForm<'_>) -> Response {
+        pages::sign_in(self, status, form, self.oidc.is_some())
     }
 
     /// The form to sign in. A token in the address signs in at once.
@@ -51,11 +57,12 @@ impl Console {
         let access_key = field("access_key").trim();
         let address = proxies::browser(request, &self.is_trusted_proxy);
         if !self.attempts.begin(address, access_key, self.clock.instant()) {
-            return Ok(self.sign_in_form(429, next, Some(TOO_MANY)).header("Retry-After", "60"));
+            let form = SignInForm { next, access_key, message: Some(TOO_MANY) };
+            return Ok(self.refused_form(429, form).header("Retry-After", "60"));
         }
         let Some(key) = self.authenticator.enter(access_key, field("secret_key").trim()) else {
             warn!("console: failed attempt to sign in from {address:?}");
-            return Ok(self.sign_in_form(403, next, Some(WRONG)));
+            return Ok(self.refused_form(403, SignInForm { next, access_key, message: Some(WRONG) }));
         };
         self.attempts.succeeded(address, access_key, self.clock.instant());
         info!("console: {access_key} signed in from {address:?}");

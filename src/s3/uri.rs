@@ -70,6 +70,20 @@ pub fn encode_query(text: &str) -> String {
     utf8_percent_encode(text, QUERY).to_string()
 }
 
+/// Encodes names and values as a query: `name=value&name=value`.
+pub fn encode_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut encoded = String::new();
+    for (name, value) in pairs {
+        if !encoded.is_empty() {
+            encoded.push('&');
+        }
+        encoded += &encode_query(name);
+        encoded.push('=');
+        encoded += &encode_query(value);
+    }
+    encoded
+}
+
 /// Encodes a key for the record of an event, as forms are: a space becomes a plus (S3 user guide, "Event message structure").
 pub fn encode_event_key(text: &str) -> String {
     encode_listed(text).replace("%20", "+")
@@ -115,6 +129,8 @@ mod tests {
     fn listed_names_keep_their_slashes_and_nothing_else_that_is_reserved() {
         assert_eq!(encode_listed("a b+c/(ü)~*\u{1}"), "a%20b%2Bc/%28%C3%BC%29~%2A%01");
         assert_eq!(encode_query("a b+c/(ü)~*\u{1}"), "a%20b%2Bc%2F%28%C3%BC%29~%2A%01");
+        assert_eq!(encode_pairs([("a=b", "&"), ("", "c"), ("d", "")]), "a%3Db=%26&=c&d=");
+        assert_eq!(encode_pairs([]), "");
     }
 
     #[test]

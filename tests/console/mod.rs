@@ -14,6 +14,7 @@ mod pages;
 mod path;
 mod pdf;
 mod proxies;
+mod refused;
 mod rewind;
 mod sessions;
 mod state;

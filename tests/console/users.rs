@@ -11,9 +11,15 @@ const SCRIPT: &str = "<script>alert(1)</script>\"'";
 
 /// Remembers what it was asked for.
 #[derive(Default)]
-struct Directory {
+pub(super) struct Directory {
     changes: Mutex<Vec<(UserChange, String)>>,
     denied: Mutex<Vec<(UserChange, String)>>,
+}
+
+impl Directory {
+    pub(super) fn has_changed(&self) -> bool {
+        !self.changes.lock().unwrap().is_empty()
+    }
 }
 
 impl UserDirectory for Directory {
@@ -43,7 +49,7 @@ impl UserDirectory for Directory {
     }
 }
 
-fn site() -> (Site, Arc<Directory>) {
+pub(super) fn site() -> (Site, Arc<Directory>) {
     let directory = Arc::<Directory>::default();
     (Site::with_directory(directory.clone()), directory)
 }

@@ -4,6 +4,10 @@ import { addFiles, cancelAll, filesOf, isUploading } from "./upload.js";
 
 // The address of the page that is shown.
 let shown = withoutHash(location.href);
+// Whether the page is the answer to a form, which has no address of its own.
+let isAnswer = false;
+// The pages that were asked for: a response that another one has overtaken is not shown.
+let turns = 0;
 
 enhance();
 
@@ -49,14 +53,14 @@ document.addEventListener("submit", (event) => {
 });
 // A way within the page, such as that to its content, changes the hash alone.
 addEventListener("popstate", () => {
-  if (withoutHash(location.href) !== shown) show(location.href, null, false);
+  if (isAnswer || withoutHash(location.href) !== shown) show(location.href, null, false);
 });
 document.getElementById("cancel-all")?.addEventListener("click", cancelAll);
 addEventListener("beforeunload", (event) => {
   if (isUploading()) event.preventDefault();
 });
 document.addEventListener("uploaded", (event) => {
-  const into = folder();
+  const into = isAnswer ? null : folder();
   if (into?.bucket === event.detail.bucket && into.prefix === event.detail.prefix) show(location.href, null, false);
 });
 
@@ -71,14 +75,40 @@ function folder() {
 }
 
 async function show(address, fields = null, isNew = true) {
-  const response = await fetch(address, fields === null ? {} : { method: "POST", body: fields });
-  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  const turn = (turns += 1);
+  let response;
+  let text;
+  try {
+    response = await fetch(address, fields === null ? {} : { method: "POST", body: fields });
+    text = await response.text();
+  } catch {
+    return tell("The server cannot be reached.");
+  }
+  // Another page was asked for in the meantime.
+  if (turn !== turns) return;
+  const page = new DOMParser().parseFromString(text, "text/html");
   document.title = page.title;
   for (const part of ["header", "main"]) document.querySelector(part).replaceWith(page.querySelector(part));
-  if (isNew) history.pushState(null, "", response.url);
+  isAnswer = fields !== null && !response.redirected;
+  // The address of the form is none that a reload could ask for.
+  if (isNew) history.pushState(null, "", isAnswer ? location.href : response.url);
   shown = withoutHash(location.href);
   enhance();
   if (isNew) document.getElementById("main").focus();
+  const onward = document.querySelector("a[data-onward]");
+  if (onward !== null) await show(onward.href);
+}
+
+// Says what went wrong on the page that stays, with all that was entered.
+function tell(message) {
+  const told = document.createElement("p");
+  told.className = "error";
+  told.setAttribute("role", "alert");
+  told.textContent = message;
+  const main = document.getElementById("main");
+  main.querySelector(":scope > [role=alert]")?.remove();
+  main.prepend(told);
+  told.scrollIntoView({ block: "center" });
 }
 
 // Adds what needs scripts to a page.

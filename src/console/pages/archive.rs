@@ -4,7 +4,7 @@ use askama::Template;
 
 use super::super::archive::{ArchiveSource, ArchivedObject};
 use super::super::s3_client::Refusal;
-use super::super::selection::{SelectedObject, Selection, SelectionPlace};
+use super::super::selection::{self, SelectedObject, Selection, SelectionPlace};
 use super::super::tar::{TarEntry, TarNames};
 use super::super::text;
 use super::{Page, View, html};
@@ -28,7 +28,7 @@ struct ArchiveQuestion<'a> {
     bucket: &'a str,
     back: String,
     /// The fields that select the objects, once more.
-    fields: Vec<(&'a str, &'a str)>,
+    fields: Vec<(&'static str, String)>,
     count: usize,
     bytes: String,
     unreadable: Vec<String>,
@@ -83,7 +83,7 @@ fn question<'a>(
         page: view.page(),
         bucket,
         back: view.link("bucket", &[("name", Some(bucket)), ("prefix", prefix)]),
-        fields: view.params.iter().filter(|(name, _)| ["object", "folder", "at"].contains(name)).collect(),
+        fields: selection::fields_again(&view.params),
         count: content.objects.len(),
         bytes: text::size(content.objects.iter().map(|object| object.size).sum()),
         unreadable,

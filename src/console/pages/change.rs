@@ -16,7 +16,7 @@ const METADATA: &str = "x-amz-meta-";
 /// Makes the change that the field `change` names, and leads to the object.
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("bucket")?;
-    let key = &*decoded(view.required("key")?)?;
+    let key = &*view.key()?;
     let version = view.given("version");
     match view.required("change")? {
         "restore" => restore(view, bucket, key, version)?,
@@ -29,8 +29,8 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
 
 /// Makes a version the current one, by a copy with its metadata.
 fn restore(view: &View<'_>, bucket: &str, key: &str, version: Option<&str>) -> Result<(), Refusal> {
-    let size = view.s3().head(bucket, key, version)?.size;
-    SelfCopy { bucket, key, version, size, metadata: None, condition: None }.make(&view.s3())
+    let head = view.s3().head(bucket, key, version)?;
+    SelfCopy { bucket, key, version, head: &head, metadata: None, condition: None }.make(&view.s3())
 }
 
 /// Gives the current version, which the page showed, another type and other metadata.
@@ -48,7 +48,7 @@ fn set_metadata(view: &View<'_>, bucket: &str, key: &str, version: Option<&str>)
         bucket,
         key,
         version,
-        size: current.size,
+        head: &current,
         metadata: Some(&metadata),
         condition: Some(("if-match", shown.as_deref().unwrap_or(&current.etag))),
     };

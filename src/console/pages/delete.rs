@@ -1,11 +1,11 @@
-//! SelectedDeletion of objects, versions and folders, after a page that lists them. What was changed after
+//! Deletion of objects, versions and folders, after a page that lists them. What was changed after
 //! the list was shown stays.
 
 use askama::Template;
 
 use super::super::objects::{DeletionError, SelectedDeletion};
 use super::super::s3_client::Refusal;
-use super::super::selection::{SelectedObject, Selection, SelectionPlace, SelectionStep};
+use super::super::selection::{self, SelectedObject, Selection, SelectionPlace, SelectionStep};
 use super::super::text;
 use super::{Page, View, html, see_other};
 use crate::base::Timestamp;
@@ -146,14 +146,7 @@ fn delete(view: &View<'_>, bucket: &str, back: String, selection: &Selection) ->
         page: view.page(),
         bucket,
         back,
-        fields: view
-            .params
-            .iter()
-            .filter_map(|(name, value)| {
-                let name = ["object", "folder", "history", "at"].into_iter().find(|known| *known == name)?;
-                Some((name, value.to_owned()))
-            })
-            .collect(),
+        fields: selection::fields_again(&view.params),
         seen: seen.to_iso8601(),
         deleted,
         errors,

@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::super::form::EnteredFields;
 use super::super::lifecycle_rules::{self, ListedRule, RuleFields, RuleForm};
 use super::super::notification_rules::{self, FAMILIES, ListedNotification};
 use super::super::rules;
@@ -21,6 +22,8 @@ struct EditorPage<'a> {
     back: String,
     kind: EditorKind,
     form: EditorForm,
+    /// What was entered in the form of a rule.
+    entered: EnteredFields<'a>,
     /// The document as it would be, to be saved; empty for none.
     draft: Option<Draft>,
     effect: Option<EffectRows>,
@@ -147,8 +150,11 @@ impl EditorKind {
             Self::Notification => Ok(EditorForm::notifying(view, &self.stored(view, bucket)?)),
             Self::Lifecycle => {
                 let stored = self.stored(view, bucket).unwrap_or_default();
-                match view.given("rule") {
-                    Some(id) => EditorForm::changing(&stored, id),
+                let changing = view.given("rule").map(|id| EditorForm::changing(&stored, id));
+                match changing {
+                    // What was entered for a rule that is gone becomes a further one.
+                    Some(Err(_)) if view.refusal.is_some() => Ok(EditorForm::adding(view, &stored, bucket)),
+                    Some(form) => form,
                     None => Ok(EditorForm::adding(view, &stored, bucket)),
                 }
             }
@@ -211,18 +217,25 @@ pub(super) fn is_for(name: &str) -> bool {
 
 /// The form of the document that `kind` names.
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
-    let form = kind(view)?.form(view, view.required("name")?)?;
-    respond(view, form, None)
+    match edited(view) {
+        Some(draft) if view.refusal.is_some() => respond(view, EditorForm::default(), Some(draft)),
+        _ => respond(view, kind(view)?.form(view, view.required("name")?)?, None),
+    }
+}
+
+/// The document as it was edited in the form that shows it.
+fn edited(view: &View<'_>) -> Option<Draft> {
+    let shown = view.given("shown").unwrap_or_default();
+    let text = view.params.get("text")?;
+    Some(Draft { text: text.to_owned(), shown: shown.to_owned() })
 }
 
 /// The document with the change of the form, or as it was edited, and its effect. Nothing is changed.
 pub(super) fn preview(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("name")?;
     let kind = kind(view)?;
-    let draft = match view.params.get("text") {
-        Some(text) => {
-            Draft { text: text.to_owned(), shown: view.given("shown").unwrap_or_default().to_owned() }
-        }
+    let draft = match edited(view) {
+        Some(draft) => draft,
         None => kind.draft(view, bucket)?,
     };
     respond(view, EditorForm::default(), Some(draft))
@@ -232,13 +245,16 @@ fn respond(view: &View<'_>, form: EditorForm, draft: Option<Draft>) -> Result<Re
     let bucket = view.required("name")?;
     let kind = kind(view)?;
     let effect = match &draft {
+        // A document that was refused has none.
+        _ if view.refusal.is_some() => None,
         Some(Draft { text, .. }) if kind == EditorKind::Lifecycle && !text.is_empty() => {
             Some(effect(view, bucket, text)?)
         }
         _ => None,
     };
     let back = view.link("settings", &[("name", Some(bucket))]);
-    let page = EditorPage { page: view.page(), bucket, back, kind, form, draft, effect };
+    let entered = if view.params.has("remove") { EnteredFields::default() } else { view.entered(&[]) };
+    let page = EditorPage { page: view.page(), bucket, back, kind, form, entered, draft, effect };
     Ok(html(200, &page.page, &page))
 }
 

@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::super::form::EnteredFields;
 use super::super::objects::BucketLine;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::text;
@@ -11,8 +12,9 @@ use crate::service::Usage;
 
 #[derive(Template)]
 #[template(path = "home.html", config = "src/console/askama.toml")]
-struct HomePage {
+struct HomePage<'a> {
     page: Page,
+    entered: EnteredFields<'a>,
     buckets: Vec<BucketRow>,
     /// The address of the next page.
     next: Option<String>,
@@ -54,6 +56,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let usages = view.console.service.usages_for(&view.visitor.identity, view.request, &names);
     let page = HomePage {
         page: view.page(),
+        entered: view.entered(&[]),
         buckets: lines.iter().zip(usages).map(|(line, usage)| row(view, line, usage.as_ref())).collect(),
         next: next.map(|token| view.link("", &[("after", Some(&token))])),
         refusal,

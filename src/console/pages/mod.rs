@@ -21,7 +21,8 @@ use super::address::{self, ConsoleRoot, PagePath};
 use super::assets;
 use super::guard;
 use super::s3_client::{Refusal, S3Client, S3Request, target};
-use super::{Console, Visitor, form};
+use super::form::{self, EnteredFields};
+use super::{Console, Visitor};
 use crate::s3::{Method, Operation, QueryParams, Request, Response, ResponseBody};
 
 /// The frame of a page.
@@ -35,6 +36,8 @@ pub(super) struct Page {
     icon: String,
     /// Tells the browser which scripts are of this page. No script that was stored, or brought into the page, knows it.
     nonce: String,
+    /// Why the form that was sent is shown again.
+    refusal: Option<Refusal>,
 }
 
 impl Page {
@@ -56,6 +59,7 @@ impl Page {
             script: assets::SCRIPT.address(root),
             icon: assets::ICON.address(root),
             nonce: guard::nonce(&*console.entropy),
+            refusal: None,
         }
     }
 
@@ -72,11 +76,20 @@ struct View<'a> {
     request: &'a Request<'a>,
     /// The parameters of the query, or the fields of the form.
     params: QueryParams,
+    /// Why the form was refused, whose page is shown again.
+    refusal: Option<Refusal>,
 }
 
 impl<'a> View<'a> {
     fn page(&self) -> Page {
-        Page::of(self.console, self.visitor)
+        Page { refusal: self.refusal.clone(), ..Page::of(self.console, self.visitor) }
+    }
+
+    /// What was entered in the form that has these hidden fields, if it was refused.
+    fn entered(&self, hidden: &[(&str, &str)]) -> EnteredFields<'_> {
+        let is_sent = self.refusal.is_some()
+            && hidden.iter().all(|(name, value)| self.params.get(name) == Some(*value));
+        if is_sent { EnteredFields::of(&self.params) } else { EnteredFields::default() }
     }
 
     fn s3(&self) -> S3Client<'a> {
@@ -115,6 +128,15 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The key that the address names or, percent-encoded since browsers change line ends in fields, a form.
+    fn key(&self) -> Result<String, Refusal> {
+        let key = self.required("key")?;
+        match self.request.method {
+            Method::Post => form::decoded(key),
+            _ => Ok(key.to_owned()),
+        }
+    }
+
     /// Whether the user may do this to a bucket or, with a key, to an object. It decides what a page offers, and nothing else.
     fn may(&self, operation: Operation, bucket: &str, key: Option<&str>) -> bool {
         target(Some(bucket), key).is_ok_and(|target| {
@@ -143,32 +165,59 @@ pub(super) fn answer(
         Method::Post => form::read(request, form::FORM_MAX_BYTES)?,
         _ => form::query(request)?,
     };
-    let is_post = request.method == Method::Post;
-    let view = View { console, visitor, request, params };
+    let mut view = View { console, visitor, request, params, refusal: None };
+    let refusal = match answer_once(&view, path) {
+        Ok(response) => return Ok(response),
+        Err(refusal) => refusal,
+    };
+    view.refusal = Some(refusal.clone());
+    let again = page_of_form(&view, path).and_then(Result::ok);
+    again.ok_or(refusal)
+}
+
+/// The page with the form that was refused, which keeps what was entered; `None` for what no such form leads to.
+fn page_of_form(view: &View<'_>, path: &PagePath) -> Option<Result<Response, Refusal>> {
+    let is_post = view.request.method == Method::Post;
     match (path, is_post) {
-        (PagePath::Home, false) => home::show(&view),
-        (PagePath::SignIn | PagePath::SignOut, false) => Ok(see_other(console.root.as_str())),
-        (PagePath::CreateBucket, true) => home::create(&view),
-        (PagePath::DeleteBucket, true) => home::delete(&view),
-        (PagePath::Bucket, false) => bucket::show(&view),
-        (PagePath::Settings, false) => settings::show(&view),
-        (PagePath::Set, true) => settings::set(&view),
-        (PagePath::Object, false) => object::show(&view),
-        (PagePath::Change, true) => change::answer(&view),
-        (PagePath::Delete, true) => delete::answer(&view),
-        (PagePath::Editor, false) => editor::show(&view),
-        (PagePath::Editor, true) => editor::preview(&view),
-        (PagePath::Archive, true) => archive::answer(&view),
-        (PagePath::Rewind, false) => rewind::show(&view),
-        (PagePath::Rewind, true) => rewind::answer(&view),
-        (PagePath::Share, true) => share::answer(&view),
-        (PagePath::Connect, false) => connect::show(&view),
-        (PagePath::State, false) => state::show(&view),
-        (PagePath::Outbound, false) => outbound::show(&view),
-        (PagePath::Outbound, true) => outbound::resync(&view),
-        (PagePath::Users, false) => users::show(&view),
-        (PagePath::User, true) => users::change(&view),
-        (PagePath::NewKeys, false) => users::show_new_keys(&view),
+        (PagePath::CreateBucket, true) => Some(home::show(view)),
+        (PagePath::DeleteBucket, true) => Some(bucket::show(view)),
+        (PagePath::Set, true) => Some(settings::show_again(view)),
+        (PagePath::Change | PagePath::Share, true) => Some(object::show(view)),
+        (PagePath::Editor, true) => Some(editor::show(view)),
+        (PagePath::Rewind, _) => Some(rewind::show(view)),
+        (PagePath::Outbound, true) => Some(outbound::show(view)),
+        (PagePath::User, true) => Some(users::show(view)),
+        _ => None,
+    }
+}
+
+fn answer_once(view: &View<'_>, path: &PagePath) -> Result<Response, Refusal> {
+    let is_post = view.request.method == Method::Post;
+    let root = &view.console.root;
+    match (path, is_post) {
+        (PagePath::Home, false) => home::show(view),
+        (PagePath::SignIn | PagePath::SignOut, false) => Ok(see_other(root.as_str())),
+        (PagePath::CreateBucket, true) => home::create(view),
+        (PagePath::DeleteBucket, true) => home::delete(view),
+        (PagePath::Bucket, false) => bucket::show(view),
+        (PagePath::Settings, false) => settings::show(view),
+        (PagePath::Set, true) => settings::set(view),
+        (PagePath::Object, false) => object::show(view),
+        (PagePath::Change, true) => change::answer(view),
+        (PagePath::Delete, true) => delete::answer(view),
+        (PagePath::Editor, false) => editor::show(view),
+        (PagePath::Editor, true) => editor::preview(view),
+        (PagePath::Archive, true) => archive::answer(view),
+        (PagePath::Rewind, false) => rewind::show(view),
+        (PagePath::Rewind, true) => rewind::answer(view),
+        (PagePath::Share, true) => share::answer(view),
+        (PagePath::Connect, false) => connect::show(view),
+        (PagePath::State, false) => state::show(view),
+        (PagePath::Outbound, false) => outbound::show(view),
+        (PagePath::Outbound, true) => outbound::resync(view),
+        (PagePath::Users, false) => users::show(view),
+        (PagePath::User, true) => users::change(view),
+        (PagePath::NewKeys, false) => users::show_new_keys(view),
         (PagePath::Unknown, _) => Err(Refusal::not_found()),
         _ => Err(Refusal::new(405, "This page is not for this kind of request.")),
     }
@@ -179,18 +228,12 @@ pub(super) fn see_other(location: &str) -> Response {
     Response::new(303).header("Location", location)
 }
 
-/// The form to sign in, leading on to `next`, with a message. `by_provider` adds the way by an OpenID provider.
-pub(super) fn sign_in(
-    console: &Console,
-    status: u16,
-    next: &str,
-    message: Option<&str>,
-    by_provider: bool,
-) -> Response {
+/// The form to sign in. `by_provider` adds the way by an OpenID provider.
+pub(super) fn sign_in(console: &Console, status: u16, form: SignInForm<'_>, by_provider: bool) -> Response {
     let root = &console.root;
-    let next = if root.is_local(next) { next } else { root.as_str() };
+    let next = if root.is_local(form.next) { form.next } else { root.as_str() };
     let provider = by_provider.then(|| root.with_params("oidc", &[("next", Some(next))]));
-    let page = SignInPage { page: Page::of_stranger(console), next, message, provider };
+    let page = SignInPage { page: Page::of_stranger(console), form: SignInForm { next, ..form }, provider };
     html(status, &page.page, &page)
 }
 
@@ -235,8 +278,9 @@ pub(super) fn plain_refusal(refusal: &Refusal) -> Response {
         .with_body(ResponseBody::Bytes(format!("{}\n", refusal.message).into_bytes()))
 }
 
-/// A page with `frame`, whose scripts run.
+/// A page with `frame`, whose scripts run. One that shows a refused form again has the status of the refusal.
 fn html(status: u16, frame: &Page, template: &impl Template) -> Response {
+    let status = frame.refusal.as_ref().map_or(status, |refusal| refusal.status);
     match template.render() {
         Ok(text) => Response::new(status)
             .header("Content-Type", "text/html; charset=utf-8")
@@ -247,12 +291,20 @@ fn html(status: u16, frame: &Page, template: &impl Template) -> Response {
     }
 }
 
+/// What the form to sign in shows.
+pub(super) struct SignInForm<'a> {
+    /// The page that it leads on to.
+    pub(super) next: &'a str,
+    /// The access key that was entered before.
+    pub(super) access_key: &'a str,
+    pub(super) message: Option<&'a str>,
+}
+
 #[derive(Template)]
 #[template(path = "sign_in.html", config = "src/console/askama.toml")]
 struct SignInPage<'a> {
     page: Page,
-    next: &'a str,
-    message: Option<&'a str>,
+    form: SignInForm<'a>,
     /// The address that leads to the OpenID provider.
     provider: Option<String>,
 }

@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::super::form::EnteredFields;
 use super::super::guard;
 use super::super::objects::{Folder, ObjectHead, ObjectLine};
 use super::super::pair_rows::{self, PairRow};
@@ -14,6 +15,12 @@ use crate::s3::{Method, Operation, Response, uri};
 
 /// Bytes of a text that are shown.
 const PREVIEW_BYTES: u64 = 64 * 1024;
+/// How long a link to share may last, in seconds and in words, and whether it does unless it is asked otherwise.
+const SHARED_FOR: [(&str, &str, bool); 3] =
+    [("3600", "1 hour", false), ("86400", "1 day", true), ("604800", "7 days", false)];
+/// What the forms of metadata and of tags send besides what was entered.
+const METADATA_FORM: &[(&str, &str)] = &[("change", "metadata")];
+const TAGS_FORM: &[(&str, &str)] = &[("change", "tags")];
 
 #[derive(Template)]
 #[template(path = "object.html", config = "src/console/askama.toml")]
@@ -33,6 +40,10 @@ struct ObjectPage<'a> {
     may_tag: bool,
     may_read: bool,
     may_delete: bool,
+    /// What was entered in the forms of the page.
+    metadata_entered: EnteredFields<'a>,
+    tags_entered: EnteredFields<'a>,
+    share_entered: EnteredFields<'a>,
     head: Result<Properties, String>,
     content: String,
     /// The address of the content for a frame.
@@ -86,7 +97,7 @@ struct VersionRow {
 
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("bucket")?;
-    let key = view.required("key")?;
+    let key = &*view.key()?;
     let version = view.given("version");
     let head = view.s3().head(bucket, key, version);
     let VersionList { rows: versions, next } = versions(view, bucket, key, version)?;
@@ -121,6 +132,9 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         may_tag: view.may(Operation::PutObjectTagging, bucket, Some(key)),
         may_read: view.may(Operation::GetObject, bucket, Some(key)),
         may_delete: view.may(Operation::DeleteObject, bucket, Some(key)),
+        metadata_entered: view.entered(METADATA_FORM),
+        tags_entered: view.entered(TAGS_FORM),
+        share_entered: if view.params.has("expires") { view.entered(&[]) } else { EnteredFields::default() },
         head,
         frame: format!("{content}&view=1"),
         content,
@@ -166,8 +180,8 @@ fn properties(
         Err(refusal) if refusal.status != 403 => return Err(refusal),
         tags => tags.unwrap_or_default(),
     };
-    let metadata_rows = pair_rows::rows(&head.metadata);
-    let tag_rows = pair_rows::rows(&tags);
+    let metadata_rows = pair_rows::shown(view.entered(METADATA_FORM), &head.metadata);
+    let tag_rows = pair_rows::shown(view.entered(TAGS_FORM), &tags);
     let tags_shown = seen::digest(&seen::pairs(&tags));
     let shown = |text: String| text::visible(&text).into_owned();
     let pairs = |pairs: Vec<(String, String)>| {

@@ -17,7 +17,6 @@ use crate::service::{
 #[template(path = "outbound.html", config = "src/console/askama.toml")]
 struct OutboundPage {
     page: Page,
-    message: Option<String>,
     sections: Vec<OutboundSection>,
 }
 
@@ -41,7 +40,9 @@ struct OutboundSection {
 /// # Errors
 /// The user may not see the state.
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
-    respond(view, 200, None)
+    let outbound = view.console.service.outbound(&view.visitor.identity).map_err(|error| refusal(&error))?;
+    let page = OutboundPage { page: view.page(), sections: sections(&outbound) };
+    Ok(html(200, &page.page, &page))
 }
 
 /// Lets the mirror that the field `mirror` names start over.
@@ -51,17 +52,11 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
 pub(super) fn resync(view: &View<'_>) -> Result<Response, Refusal> {
     let name = view.required("mirror")?;
     if view.given("sure").is_none() {
-        return respond(view, 400, Some("Tick the box to let the mirror start over.".to_owned()));
+        return Err(Refusal::new(400, "Tick the box to let the mirror start over."));
     }
     let service = &view.console.service;
     service.start_mirror_over(&view.visitor.identity, view.request, name).map_err(|error| refusal(&error))?;
     Ok(see_other(&view.link("outbound", &[])))
-}
-
-fn respond(view: &View<'_>, status: u16, message: Option<String>) -> Result<Response, Refusal> {
-    let outbound = view.console.service.outbound(&view.visitor.identity).map_err(|error| refusal(&error))?;
-    let page = OutboundPage { page: view.page(), message, sections: sections(&outbound) };
-    Ok(html(status, &page.page, &page))
 }
 
 fn sections(outbound: &OutboundStatus) -> Vec<OutboundSection> {

@@ -68,6 +68,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     view.s3().objects(Folder { bucket, prefix, is_grouped: true }, None)?;
     let preview = match time {
         "" => None,
+        _ if view.refusal.is_some() => None,
         _ if !has_versions => return Err(without_versions()),
         written => Some(preview(view, Rewind { bucket, prefix, time: rewind::time(written)? })?),
     };
@@ -78,7 +79,10 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         at: uri::encode_query(prefix),
         back: back(view, bucket, prefix),
         has_versions,
-        time_value: preview.as_ref().map(|preview| preview.time[..19].to_owned()).unwrap_or_default(),
+        time_value: match &preview {
+            Some(preview) => preview.time[..19].to_owned(),
+            None => view.entered(&[]).text("time", "").to_owned(),
+        },
         preview,
     };
     Ok(html(200, &page.page, &page))

@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use super::super::form::decoded;
+use super::super::form::{EnteredFields, decoded};
 use super::super::notification_rules;
 use super::super::objects::UploadLine;
 use super::super::s3_client::{Refusal, S3Request, target};
@@ -31,6 +31,7 @@ struct SettingsPage<'a> {
     bucket: &'a str,
     back: String,
     usage: Option<UsageRow>,
+    quota_entered: EnteredFields<'a>,
     /// `Enabled`, `Suspended` or nothing; `None` where the user may not see it.
     versioning: Option<String>,
     /// Whether everyone may read the objects, by the statement of this page; `None` where the user may not see the policy, or the
@@ -51,8 +52,7 @@ struct DocumentPage<'a> {
     bucket: &'a str,
     back: String,
     title: &'static str,
-    name: &'a str,
-    message: String,
+    name: &'static str,
     text: &'a str,
     /// The stored text, where it is another one than the form showed.
     stored: Option<String>,
@@ -129,6 +129,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         policy_shown: policy.map(|policy| policy.shown.clone()).unwrap_or_default(),
         uploads: uploads(view, bucket),
         usage: usage(view, bucket),
+        quota_entered: view.entered(&[("setting", "quota")]),
         versioning: versioning(view, bucket),
         is_public: is_public(&documents, bucket),
         documents,
@@ -154,45 +155,52 @@ pub(super) fn set(view: &View<'_>) -> Result<Response, Refusal> {
         }
         "quota" => set_quota(view, bucket)?,
         "upload" => abort_upload(view, bucket)?,
-        name => return set_document(view, bucket, name),
+        name => set_document(view, bucket, name)?,
     }
     Ok(see_other(&view.link("settings", &[("name", Some(bucket))])))
 }
 
-/// Sets or removes a document. Where that is refused, the page keeps the text of the form.
-fn set_document(view: &View<'_>, bucket: &str, name: &str) -> Result<Response, Refusal> {
-    let known = DOCUMENTS.iter().find(|(_, known)| *known == name);
-    let (title, _) = known.ok_or_else(|| Refusal::new(400, "There is no such setting."))?;
-    let text = view.given("text");
+/// Sets or removes a document.
+fn set_document(view: &View<'_>, bucket: &str, name: &str) -> Result<(), Refusal> {
+    if !DOCUMENTS.iter().any(|(_, known)| *known == name) {
+        return Err(Refusal::new(400, "There is no such setting."));
+    }
+    if let Some(shown) = view.given("shown") {
+        seen::check(Some(shown), &stored(view, bucket, name)?)?;
+    }
     // S3 has no other way to remove notifications.
     let removed = (name == NOTIFICATION).then_some(notification_rules::NONE);
-    let body = text.or(removed).map(str::to_owned);
-    let is_unchanged = match view.given("shown") {
-        Some(shown) => seen::check(Some(shown), &stored(view, bucket, name)?),
-        None => Ok(()),
-    };
-    let saved = is_unchanged.and_then(|()| change(view, bucket, name, body));
-    let back = view.link("settings", &[("name", Some(bucket))]);
-    let refusal = match saved {
-        Ok(()) => return Ok(see_other(&back)),
-        Err(refusal) if matches!(refusal.status, 400 | 409) => refusal,
-        Err(refusal) => return Err(refusal),
-    };
-    let stored = stored(view, bucket, name)?;
-    let shown = seen::digest(&stored);
+    let body = view.given("text").or(removed).map(str::to_owned);
+    change(view, bucket, name, body)
+}
+
+/// The page of a refused form: the settings, or that of a document alone.
+pub(super) fn show_again(view: &View<'_>) -> Result<Response, Refusal> {
+    let setting = view.required("setting")?;
+    match DOCUMENTS.iter().find(|(_, name)| *name == setting) {
+        Some((title, name)) => show_document(view, title, name),
+        None => show(view),
+    }
+}
+
+/// A document that was not saved, with the text of the form.
+fn show_document(view: &View<'_>, title: &'static str, name: &'static str) -> Result<Response, Refusal> {
+    let bucket = view.required("name")?;
+    // The text stays, too, where the stored one may not be read.
+    let stored = stored(view, bucket, name).ok();
+    let shown = stored.as_deref().map(seen::digest).unwrap_or_default();
     let is_conflict = view.given("shown").is_some_and(|before| before != shown);
     let page = DocumentPage {
         page: view.page(),
         bucket,
-        back,
+        back: view.link("settings", &[("name", Some(bucket))]),
         title,
         name,
-        message: refusal.told(),
-        text: text.unwrap_or_default(),
-        stored: is_conflict.then_some(stored),
+        text: view.given("text").unwrap_or_default(),
+        stored: stored.filter(|_| is_conflict),
         shown,
     };
-    Ok(html(refusal.status, &page.page, &page))
+    Ok(html(200, &page.page, &page))
 }
 
 /// A stored document as its form shows it; empty for none.

@@ -6,7 +6,6 @@ use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html};
 use crate::auth::SharedObject;
-use crate::console::form::decoded;
 use crate::s3::Response;
 
 /// The longest time of a presigned URL, in seconds.
@@ -24,7 +23,7 @@ struct SharePage {
 }
 
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
-    let (bucket, key) = (view.required("bucket")?, &*decoded(view.required("key")?)?);
+    let (bucket, key) = (view.required("bucket")?, &*view.key()?);
     let expires_secs =
         view.required("expires")?.parse().ok().filter(|secs| (1..=EXPIRES_MAX_SECS).contains(secs));
     let expires_secs =

@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::super::form::EnteredFields;
 use super::super::s3_client::Refusal;
 use super::super::text::visible;
 use super::super::tickets::NewKeys;
@@ -70,16 +71,19 @@ const ROLES: [Role; 5] = [
 
 #[derive(Template)]
 #[template(path = "users.html", config = "src/console/askama.toml")]
-struct UsersPage {
+struct UsersPage<'a> {
     page: Page,
-    users: Vec<Row>,
+    users: Vec<Row<'a>>,
     roles: &'static [Role],
-    message: Option<String>,
+    created: EnteredFields<'a>,
 }
 
 /// A user on the page.
-struct Row {
+struct Row<'a> {
     user: UserEntry,
+    /// Whether a change of the user was refused.
+    is_refused: bool,
+    granted: EnteredFields<'a>,
     shown_name: String,
     /// The grants, a line each.
     grants: String,
@@ -101,21 +105,21 @@ struct NewKeysPage {
 /// # Errors
 /// The user may not list users; the users file cannot be read.
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
-    render(view, 200, None)
-}
-
-fn render(view: &View<'_>, status: u16, message: Option<String>) -> Result<Response, Refusal> {
     let users = view.console.service.users(&view.visitor.identity).map_err(|error| refusal(&error))?;
-    let users = users.into_iter().map(row).collect();
-    let page = UsersPage { page: view.page(), users, roles: &ROLES, message };
-    Ok(html(status, &page.page, &page))
+    let users = users.into_iter().map(|user| row(view, user)).collect();
+    let created = view.entered(&[("change", "create")]);
+    let page = UsersPage { page: view.page(), users, roles: &ROLES, created };
+    Ok(html(200, &page.page, &page))
 }
 
-fn row(user: UserEntry) -> Row {
+fn row<'a>(view: &'a View<'_>, user: UserEntry) -> Row<'a> {
+    let of_user = view.entered(&[("name", &user.name)]);
+    let granted = view.entered(&[("name", &user.name), ("change", "grants")]);
+    let is_refused = of_user.are_there() && of_user.text("change", "") != "create";
     let line = |entry: &GrantEntry| format!("{} on {}", entry.actions.join(","), entry.resources.join(","));
     let grants = user.allow.iter().map(line).collect::<Vec<_>>().join("\n");
     let (shown_name, has_previous) = (visible(&user.name).into_owned(), user.access_keys.len() > 1);
-    Row { user, shown_name, grants, has_previous }
+    Row { user, is_refused, granted, shown_name, grants, has_previous }
 }
 
 /// A change of one user.
@@ -124,13 +128,10 @@ fn row(user: UserEntry) -> Row {
 /// The form is not one of the page, or the user may not change users.
 pub(super) fn change(view: &View<'_>) -> Result<Response, Refusal> {
     let name = view.required("name")?.to_owned();
-    let change = match asked_change(view, name) {
-        Ok(change) => change,
-        Err(refusal) => return render(view, refusal.status, Some(refusal.message)),
-    };
-    let outcome = view.console.service.change_user(&view.visitor.identity, view.request, &change);
-    match outcome {
-        Ok(Some(keys)) => {
+    let change = asked_change(view, name)?;
+    let made = view.console.service.change_user(&view.visitor.identity, view.request, &change);
+    match made.map_err(|error| refusal(&error))? {
+        Some(keys) => {
             let has_previous = matches!(change, UserChange::RotateKeys { .. });
             let new_keys = NewKeys { user: change.name().to_owned(), keys, has_previous };
             let console = view.console;
@@ -138,11 +139,7 @@ pub(super) fn change(view: &View<'_>) -> Result<Response, Refusal> {
             let ticket = console.tickets.offer(session, new_keys, console.clock.now(), &*console.entropy);
             Ok(see_other(&view.link("new-keys", &[("ticket", Some(&ticket))])))
         }
-        Ok(None) => Ok(see_other(&view.link("users", &[]))),
-        Err(error @ (UserError::Invalid(_) | UserError::Unknown(_))) => {
-            render(view, refusal(&error).status, Some(error.to_string()))
-        }
-        Err(error) => Err(refusal(&error)),
+        None => Ok(see_other(&view.link("users", &[]))),
     }
 }
 
