@@ -67,6 +67,10 @@ pub(super) enum PagePath {
     Content,
     /// Deletion of objects, and the question before it.
     Delete,
+    /// The move of objects to other keys, and the question before it.
+    Move,
+    /// Tags of objects, and the question before they are set.
+    Tag,
     /// The rewind of a folder to a time, and the question before it.
     Rewind,
     /// The editor of a document of a bucket.
@@ -118,6 +122,8 @@ impl PagePath {
             | Self::Change
             | Self::Content
             | Self::Delete
+            | Self::Move
+            | Self::Tag
             | Self::Archive
             | Self::Share
             | Self::User
@@ -183,6 +189,8 @@ impl ConsoleRoot {
             "change" => PagePath::Change,
             "content" => PagePath::Content,
             "delete" => PagePath::Delete,
+            "move" => PagePath::Move,
+            "tag" => PagePath::Tag,
             "editor" => PagePath::Editor,
             "archive" => PagePath::Archive,
             "rewind" => PagePath::Rewind,
@@ -302,6 +310,8 @@ mod tests {
         }
         for line in [
             "POST /-/console/delete",
+            "POST /-/console/move",
+            "POST /-/console/tag",
             "POST /-/console/outbound",
             "POST /-/console/archive",
             "GET /-/console/content?bucket=b&key=k",
@@ -413,6 +423,8 @@ mod tests {
             "/-/console/s3?bucket=b",
             "/-/console/sign-out",
             "/-/console/delete",
+            "/-/console/move",
+            "/-/console/tag",
             "/-/console//evil.example",
             "/-/console/\\evil.example",
             "/-/console/ x",

@@ -1,4 +1,4 @@
-//! Copies of an object or a version onto its own key, where the copy becomes the current version.
+//! Copies of objects and versions, onto their own key or another one. No bytes are copied in the log.
 
 use super::objects::{ObjectHead, base64_md5, text_in};
 use super::s3_client::{Refusal, Reply, S3Client, S3Request, target};
@@ -8,22 +8,29 @@ use crate::xml::Writer;
 /// The largest object that CopyObject takes, and the largest part of UploadPartCopy.
 const COPY_MAX_BYTES: u64 = 5 << 30;
 
-/// A copy onto the key of its source.
-pub(super) struct SelfCopy<'a> {
+/// The key of an object in its bucket.
+#[derive(Clone, Copy)]
+pub(super) struct ObjectPlace<'a> {
     pub(super) bucket: &'a str,
     pub(super) key: &'a str,
+}
+
+/// A copy with the tags of its source.
+pub(super) struct ObjectCopy<'a> {
+    pub(super) source: ObjectPlace<'a>,
     /// The version that is copied; `None` for the current one.
     pub(super) version: Option<&'a str>,
-    /// Its size and its properties.
+    /// The size and the properties of the source, which must be the same still.
     pub(super) head: &'a ObjectHead,
+    pub(super) target: ObjectPlace<'a>,
     /// The content type and the metadata of the copy; `None` for those of the source.
     pub(super) metadata: Option<&'a [(String, String)]>,
-    /// The condition on the current version: the name of a header and its value.
+    /// The condition on the current version at the target: the name of a header and its value.
     pub(super) condition: Option<(&'static str, &'a str)>,
 }
 
-impl SelfCopy<'_> {
-    /// Makes the copy. No bytes are copied in the log. Durable on return.
+impl ObjectCopy<'_> {
+    /// Makes the copy. Durable on return.
     ///
     /// # Errors
     /// Those of CopyObject; for objects over 5 GiB, those of an upload in parts, which is aborted.
@@ -32,19 +39,19 @@ impl SelfCopy<'_> {
             return self.make_in_parts(s3);
         }
         let source = self.source();
-        let mut lines = vec![("x-amz-copy-source", &*source)];
+        let mut lines = vec![("x-amz-copy-source", &*source), ("x-amz-copy-source-if-match", &*self.head.etag)];
         if let Some(metadata) = self.metadata {
             lines.push(("x-amz-metadata-directive", "REPLACE"));
             lines.extend(metadata.iter().map(|(name, value)| (&**name, &**value)));
         }
         lines.extend(self.condition);
         let request = S3Request { headers: &lines, ..S3Request::default() };
-        s3.send(Method::Put, target(Some(self.bucket), Some(self.key))?, request).map(drop)
+        self.send(s3, Method::Put, request).map(drop)
     }
 
     fn source(&self) -> String {
-        let bucket = uri::encode_listed(self.bucket);
-        let key = uri::encode_listed(self.key);
+        let bucket = uri::encode_listed(self.source.bucket);
+        let key = uri::encode_listed(self.source.key);
         match self.version {
             Some(version) => format!("{bucket}/{key}?versionId={}", uri::encode_query(version)),
             None => format!("{bucket}/{key}"),
@@ -71,7 +78,7 @@ impl SelfCopy<'_> {
             Some(metadata) => metadata.iter().map(|(name, value)| (&**name, &**value)).collect(),
             None => own.chain([("content-type", &*self.head.content_type)]).collect(),
         };
-        let tags = s3.tags(self.bucket, self.key, self.version)?;
+        let tags = s3.tags(self.source.bucket, self.source.key, self.version)?;
         let tags = uri::encode_pairs(tags.iter().map(|(name, value)| (&**name, &**value)));
         if !tags.is_empty() {
             lines.push(("x-amz-tagging", &tags));
@@ -88,7 +95,11 @@ impl SelfCopy<'_> {
             let number = (tags.len() + 1).to_string();
             let range = format!("bytes={first}-{}", (first + COPY_MAX_BYTES).min(self.head.size) - 1);
             let query = [("partNumber", &*number), ("uploadId", id)];
-            let lines = [("x-amz-copy-source", &*source), ("x-amz-copy-source-range", &*range)];
+            let lines = [
+                ("x-amz-copy-source", &*source),
+                ("x-amz-copy-source-if-match", &*self.head.etag),
+                ("x-amz-copy-source-range", &*range),
+            ];
             let request = S3Request { query: &query, headers: &lines, ..S3Request::default() };
             tags.push(text_in(&self.send(s3, Method::Put, request)?, "ETag")?);
         }
@@ -114,6 +125,6 @@ impl SelfCopy<'_> {
     }
 
     fn send(&self, s3: &S3Client<'_>, method: Method, request: S3Request<'_>) -> Result<Reply, Refusal> {
-        s3.send(method, target(Some(self.bucket), Some(self.key))?, request)
+        s3.send(method, target(Some(self.target.bucket), Some(self.target.key))?, request)
     }
 }

@@ -69,6 +69,11 @@ pub(super) fn all<'q>(fields: &'q QueryParams, name: &'q str) -> impl Iterator<I
     fields.iter().filter(move |(given, _)| *given == name).map(|(_, value)| value)
 }
 
+/// The fields without those of some names: what the next form of a change has again.
+pub(super) fn without<'q>(fields: &'q QueryParams, names: &[&str]) -> Vec<(&'q str, &'q str)> {
+    fields.iter().filter(|(name, _)| !names.contains(name)).collect()
+}
+
 /// What was entered in a form that was refused, for its page to show again; nothing for any other form.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EnteredFields<'q>(Option<&'q QueryParams>);

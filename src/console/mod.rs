@@ -16,7 +16,7 @@
 //! | `archive`, `tar` | several objects as one download |
 //! | `rewind` | the changes by which a prefix returns to a time |
 //! | `rules`, `lifecycle_rules` | rules of forms as parts of documents; the rules of a lifecycle document, one by one |
-//! | `copy` | a copy of a version that becomes the current one |
+//! | `copy` | copies of objects and versions |
 //! | `form`, `pair_rows`, `seen` | the fields of forms; rows of names and values; what a form showed |
 //! | `tickets` | new keys, until they are shown |
 //! | `assets` | the style sheet and the scripts |

@@ -80,16 +80,16 @@ pub(super) struct ObjectHead {
     pub(super) legal_hold: bool,
 }
 
-/// A deletion of an object or a version.
-pub(super) struct SelectedDeletion {
+/// An object or a version that is changed or deleted.
+pub(super) struct ChangedObject {
     pub(super) key: String,
     pub(super) version: Option<String>,
     /// The entity tag that the object must have.
     pub(super) etag: Option<String>,
 }
 
-/// An object that cannot be deleted, and the reason.
-pub(super) struct DeletionError {
+/// An object that was left as it is, and the reason.
+pub(super) struct LeftObject {
     pub(super) key: String,
     pub(super) message: String,
 }
@@ -236,12 +236,37 @@ impl S3Client<'_> {
         set.all("Tag").map(|tag| Ok((text(tag, "Key")?, text(tag, "Value")?))).collect()
     }
 
+    /// Gives an object these tags, and no others.
+    pub(super) fn set_tags(
+        &self,
+        bucket: &str,
+        key: &str,
+        version: Option<&str>,
+        tags: &[(String, String)],
+    ) -> Result<(), Refusal> {
+        let mut document = crate::xml::Writer::new("Tagging", None);
+        document.element("TagSet", |set| {
+            for (name, value) in tags {
+                set.element("Tag", |tag| {
+                    tag.leaf("Key", name);
+                    tag.leaf("Value", value);
+                });
+            }
+        });
+        let body = document.finish();
+        let digest = base64_md5(&body);
+        let mut query = vec![("tagging", "")];
+        query.extend(version.map(|version| ("versionId", version)));
+        let request = S3Request { query: &query, headers: &[("content-md5", &digest)], body };
+        self.send(Method::Put, target(Some(bucket), Some(key))?, request).map(drop)
+    }
+
     /// Deletes objects or versions, and returns those that could not be deleted.
     pub(super) fn delete(
         &self,
         bucket: &str,
-        deletions: &[SelectedDeletion],
-    ) -> Result<Vec<DeletionError>, Refusal> {
+        deletions: &[ChangedObject],
+    ) -> Result<Vec<LeftObject>, Refusal> {
         let (legible, others): (Vec<_>, Vec<_>) =
             deletions.iter().partition(|deletion| is_legible(&deletion.key));
         let mut errors = Vec::new();
@@ -257,21 +282,21 @@ impl S3Client<'_> {
     fn delete_one(
         &self,
         bucket: &str,
-        deletion: &SelectedDeletion,
-    ) -> Result<Option<DeletionError>, Refusal> {
-        let SelectedDeletion { key, version, etag } = deletion;
+        deletion: &ChangedObject,
+    ) -> Result<Option<LeftObject>, Refusal> {
+        let ChangedObject { key, version, etag } = deletion;
         let query: Vec<_> = version.iter().map(|version| ("versionId", version.as_str())).collect();
         let headers: Vec<_> = etag.iter().map(|etag| ("if-match", etag.as_str())).collect();
         let request = S3Request { query: &query, headers: &headers, ..S3Request::default() };
         let sent = self.send(Method::Delete, target(Some(bucket), Some(key))?, request);
-        Ok(sent.err().map(|refusal| DeletionError { key: key.clone(), message: refusal.message }))
+        Ok(sent.err().map(|refusal| LeftObject { key: key.clone(), message: refusal.message }))
     }
 
     fn delete_some(
         &self,
         bucket: &str,
-        deletions: &[&SelectedDeletion],
-    ) -> Result<Vec<DeletionError>, Refusal> {
+        deletions: &[&ChangedObject],
+    ) -> Result<Vec<LeftObject>, Refusal> {
         let mut request = crate::xml::Writer::new("Delete", None);
         request.leaf("Quiet", "true");
         for deletion in deletions {
@@ -292,7 +317,7 @@ impl S3Client<'_> {
         let document = document(&reply)?;
         let errors = document.root().all("Error");
         errors
-            .map(|error| Ok(DeletionError { key: text(error, "Key")?, message: text(error, "Message")? }))
+            .map(|error| Ok(LeftObject { key: text(error, "Key")?, message: text(error, "Message")? }))
             .collect()
     }
 

@@ -61,7 +61,7 @@ pub(super) fn read(fields: &QueryParams) -> Result<Vec<(String, String)>, Refusa
 }
 
 /// The old text where a browser would send it as `field` (HTML Standard, "strip newlines"), else the field.
-fn kept(field: &str, old: String) -> String {
+pub(super) fn kept(field: &str, old: String) -> String {
     match old.replace(['\r', '\n'], "") == field {
         true => old,
         false => field.to_owned(),

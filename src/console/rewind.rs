@@ -1,6 +1,6 @@
 //! The way back of a prefix to a time: the changes that it takes, key by key, and each change by a request of S3.
 
-use super::copy::SelfCopy;
+use super::copy::{ObjectCopy, ObjectPlace};
 use super::objects::{Folder, ObjectLine};
 use super::s3_client::{Refusal, S3Client, S3Request, target};
 use crate::base::Timestamp;
@@ -154,11 +154,12 @@ impl RewindChange {
             }
             RewindTarget::Version { version, .. } => {
                 let head = s3.head(bucket, &self.key, Some(version))?;
-                let copy = SelfCopy {
-                    bucket,
-                    key: &self.key,
+                let place = ObjectPlace { bucket, key: &self.key };
+                let copy = ObjectCopy {
+                    source: place,
                     version: Some(version),
                     head: &head,
+                    target: place,
                     metadata: None,
                     condition: Some(condition),
                 };

@@ -8,12 +8,6 @@ use super::objects::{Folder, ObjectLine};
 use super::s3_client::{Refusal, S3Client};
 use crate::s3::{QueryParams, uri};
 
-/// The fields of a selection, and that of the folder whose page it was made on.
-const OBJECT: &str = "object";
-const FOLDER: &str = "folder";
-const HISTORY: &str = "history";
-const AT: &str = "at";
-
 /// Objects and folders that one form may select.
 const SELECTED_MAX: usize = 1_000;
 
@@ -108,20 +102,20 @@ impl Selection {
     /// # Errors
     /// There are more than 1,000 fields, or one is malformed.
     pub(super) fn read(fields: &QueryParams) -> Result<Self, Refusal> {
-        let is_item = |name: &str| [OBJECT, FOLDER, HISTORY].contains(&name);
+        let is_item = |name: &str| ["object", "folder", "history"].contains(&name);
         if fields.iter().filter(|(name, _)| is_item(name)).count() > SELECTED_MAX {
             return Err(Refusal::new(
                 400,
                 format!("At most {SELECTED_MAX} objects and folders can be selected at a time."),
             ));
         }
-        let folders = prefixes(fields, FOLDER)?;
-        let histories = prefixes(fields, HISTORY)?;
+        let folders = prefixes(fields, "folder")?;
+        let histories = prefixes(fields, "history")?;
         let is_covered = |object: &SelectedObject| {
             let prefixes = if object.version.is_none() { &folders } else { &histories };
             prefixes.iter().any(|prefix| object.key.starts_with(prefix))
         };
-        let mut objects = form::all(fields, OBJECT)
+        let mut objects = form::all(fields, "object")
             .map(SelectedObject::parse)
             .collect::<Result<BTreeSet<_>, _>>()?
             .into_iter()
@@ -138,11 +132,28 @@ impl Selection {
         self.0.is_empty()
     }
 
+    /// The key of the object or the prefix of the folder, if one of them is all that is selected.
+    pub(super) fn single(&self) -> Option<&str> {
+        match &*self.0 {
+            [SelectedItem::Object(object)] => Some(&object.key),
+            [SelectedItem::Folder(prefix)] => Some(prefix),
+            _ => None,
+        }
+    }
+
+    /// The prefixes of the folders whose current objects are selected.
+    pub(super) fn folders(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|item| match item {
+            SelectedItem::Folder(prefix) => Some(prefix.as_str()),
+            SelectedItem::Object(_) | SelectedItem::History(_) => None,
+        })
+    }
+
     /// The fields of all but the named objects, once more: names and values.
     pub(super) fn prefix_fields(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.0.iter().filter_map(|item| match item {
-            SelectedItem::Folder(prefix) => Some((FOLDER, uri::encode_query(prefix))),
-            SelectedItem::History(prefix) => Some((HISTORY, uri::encode_query(prefix))),
+            SelectedItem::Folder(prefix) => Some(("folder", uri::encode_query(prefix))),
+            SelectedItem::History(prefix) => Some(("history", uri::encode_query(prefix))),
             SelectedItem::Object(_) => None,
         })
     }
@@ -228,15 +239,6 @@ impl SelectionPlace {
     }
 }
 
-/// The fields that select, as they were sent, and that of the folder to return to: those of the next form.
-pub(super) fn fields_again(fields: &QueryParams) -> Vec<(&'static str, String)> {
-    let again = fields.iter().filter_map(|(name, value)| {
-        let known = [OBJECT, FOLDER, HISTORY, AT].into_iter().find(|known| *known == name)?;
-        Some((known, value.to_owned()))
-    });
-    again.collect()
-}
-
 /// The prefixes in the fields of a name, without those that another one covers.
 fn prefixes(fields: &QueryParams, name: &str) -> Result<Vec<String>, Refusal> {
     let mut prefixes: Vec<String> = Vec::new();
@@ -315,6 +317,15 @@ mod tests {
             [SelectedItem::Object(object("k", None, None)), SelectedItem::History(String::new())]
         );
         assert_eq!(read("object=k%23%2522x%2522&object=k").0.len(), 1);
+    }
+
+    #[test]
+    fn one_object_or_folder_is_known_as_such() {
+        assert_eq!(read("object=a%252Fk%23%2522x%2522&object=a%252Fk").single(), Some("a/k"));
+        assert_eq!(read("folder=a%252F&object=a%252Fk").single(), Some("a/"));
+        assert_eq!(read("history=a%252F").single(), None);
+        assert_eq!(read("object=a&object=b").single(), None);
+        assert_eq!(read("folder=a&folder=b&object=c&history=d").folders().collect::<Vec<_>>(), ["a", "b"]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod pdf;
 mod proxies;
 mod refused;
 mod rewind;
+mod selected;
 mod sessions;
 mod state;
 mod users;

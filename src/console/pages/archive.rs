@@ -4,12 +4,12 @@ use askama::Template;
 
 use super::super::archive::{ArchiveSource, ArchivedObject};
 use super::super::s3_client::Refusal;
-use super::super::selection::{self, SelectedObject, Selection, SelectionPlace};
+use super::super::selection::{SelectedObject, Selection, SelectionPlace};
 use super::super::tar::{TarEntry, TarNames};
 use super::super::text;
 use super::{Page, View, html};
 use crate::base::Timestamp;
-use crate::console::form::decoded;
+use crate::console::form::{self, decoded};
 use crate::s3::{Response, ResponseBody, uri};
 
 /// Objects of one archive. Of folders with more the rest is left out, and the page says so.
@@ -28,7 +28,7 @@ struct ArchiveQuestion<'a> {
     bucket: &'a str,
     back: String,
     /// The fields that select the objects, once more.
-    fields: Vec<(&'static str, String)>,
+    fields: Vec<(&'a str, &'a str)>,
     count: usize,
     bytes: String,
     unreadable: Vec<String>,
@@ -83,7 +83,7 @@ fn question<'a>(
         page: view.page(),
         bucket,
         back: view.link("bucket", &[("name", Some(bucket)), ("prefix", prefix)]),
-        fields: selection::fields_again(&view.params),
+        fields: form::without(&view.params, &["bucket", "confirmed"]),
         count: content.objects.len(),
         bytes: text::size(content.objects.iter().map(|object| object.size).sum()),
         unreadable,

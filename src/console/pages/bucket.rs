@@ -21,6 +21,7 @@ struct BucketPage<'a> {
     /// What the user may do here.
     may_write: bool,
     may_delete: bool,
+    may_tag: bool,
     may_delete_bucket: bool,
     may_delete_versions: bool,
     crumbs: Vec<Crumb>,
@@ -91,6 +92,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         shows_versions,
         may_write: view.may(Operation::PutObject, bucket, Some(&some_key)),
         may_delete: view.may(Operation::DeleteObject, bucket, Some(&some_key)),
+        may_tag: view.may(Operation::PutObjectTagging, bucket, Some(&some_key)),
         may_delete_versions: view.may(Operation::ListObjectVersions, bucket, None),
         may_delete_bucket: view.may(Operation::DeleteBucket, bucket, None),
         crumbs: crumbs(&view.console.root, bucket, prefix),

@@ -1,14 +1,13 @@
 //! Changes of an object: an older version becomes the current one, tags, content type and metadata.
 
-use super::super::copy::SelfCopy;
-use super::super::objects::{SYSTEM_METADATA, base64_md5};
+use super::super::copy::{ObjectCopy, ObjectPlace};
+use super::super::objects::SYSTEM_METADATA;
 use super::super::pair_rows;
-use super::super::s3_client::{Refusal, S3Request, target};
+use super::super::s3_client::Refusal;
 use super::super::seen;
 use super::{View, see_other};
 use crate::console::form::decoded;
-use crate::s3::{Method, Response};
-use crate::xml::Writer;
+use crate::s3::Response;
 
 /// The prefix of user metadata.
 const METADATA: &str = "x-amz-meta-";
@@ -30,7 +29,10 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
 /// Makes a version the current one, by a copy with its metadata.
 fn restore(view: &View<'_>, bucket: &str, key: &str, version: Option<&str>) -> Result<(), Refusal> {
     let head = view.s3().head(bucket, key, version)?;
-    SelfCopy { bucket, key, version, head: &head, metadata: None, condition: None }.make(&view.s3())
+    let place = ObjectPlace { bucket, key };
+    let copy =
+        ObjectCopy { source: place, version, head: &head, target: place, metadata: None, condition: None };
+    copy.make(&view.s3())
 }
 
 /// Gives the current version, which the page showed, another type and other metadata.
@@ -44,11 +46,12 @@ fn set_metadata(view: &View<'_>, bucket: &str, key: &str, version: Option<&str>)
     }
     let shown = view.given("etag").map(decoded).transpose()?;
     let metadata = metadata(view)?;
-    let copy = SelfCopy {
-        bucket,
-        key,
+    let place = ObjectPlace { bucket, key };
+    let copy = ObjectCopy {
+        source: place,
         version,
         head: &current,
+        target: place,
         metadata: Some(&metadata),
         condition: Some(("if-match", shown.as_deref().unwrap_or(&current.etag))),
     };
@@ -69,20 +72,5 @@ fn metadata(view: &View<'_>) -> Result<Vec<(String, String)>, Refusal> {
 /// Sets the tags in the rows of a form.
 fn set_tags(view: &View<'_>, bucket: &str, key: &str, version: Option<&str>) -> Result<(), Refusal> {
     seen::check(view.given("shown"), &seen::pairs(&view.s3().tags(bucket, key, version)?))?;
-    let tags = pair_rows::read(&view.params)?;
-    let mut document = Writer::new("Tagging", None);
-    document.element("TagSet", |set| {
-        for (name, value) in &tags {
-            set.element("Tag", |tag| {
-                tag.leaf("Key", name);
-                tag.leaf("Value", value);
-            });
-        }
-    });
-    let body = document.finish();
-    let digest = base64_md5(&body);
-    let mut query = vec![("tagging", "")];
-    query.extend(version.map(|version| ("versionId", version)));
-    let request = S3Request { query: &query, headers: &[("content-md5", &digest)], body };
-    view.s3().send(Method::Put, target(Some(bucket), Some(key))?, request).map(drop)
+    view.s3().set_tags(bucket, key, version, &pair_rows::read(&view.params)?)
 }

@@ -7,12 +7,15 @@ mod connect;
 mod delete;
 mod editor;
 mod home;
+mod moving;
 mod object;
 mod outbound;
 mod rewind;
+mod selected;
 mod settings;
 mod share;
 mod state;
+mod tagging;
 mod users;
 
 use askama::Template;
@@ -184,6 +187,8 @@ fn page_of_form(view: &View<'_>, path: &PagePath) -> Option<Result<Response, Ref
         (PagePath::Set, true) => Some(settings::show_again(view)),
         (PagePath::Change | PagePath::Share, true) => Some(object::show(view)),
         (PagePath::Editor, true) => Some(editor::show(view)),
+        (PagePath::Move, true) => Some(moving::answer(view)),
+        (PagePath::Tag, true) => Some(tagging::answer(view)),
         (PagePath::Rewind, _) => Some(rewind::show(view)),
         (PagePath::Outbound, true) => Some(outbound::show(view)),
         (PagePath::User, true) => Some(users::show(view)),
@@ -205,6 +210,8 @@ fn answer_once(view: &View<'_>, path: &PagePath) -> Result<Response, Refusal> {
         (PagePath::Object, false) => object::show(view),
         (PagePath::Change, true) => change::answer(view),
         (PagePath::Delete, true) => delete::answer(view),
+        (PagePath::Move, true) => moving::answer(view),
+        (PagePath::Tag, true) => tagging::answer(view),
         (PagePath::Editor, false) => editor::show(view),
         (PagePath::Editor, true) => editor::preview(view),
         (PagePath::Archive, true) => archive::answer(view),

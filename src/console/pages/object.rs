@@ -28,8 +28,9 @@ struct ObjectPage<'a> {
     page: Page,
     bucket: &'a str,
     bucket_link: String,
-    /// The value of the field of the key.
+    /// The values of the fields of the key and of its folder.
     key: String,
+    folder: String,
     name: String,
     id: String,
     version: Option<&'a str>,
@@ -124,6 +125,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         bucket,
         bucket_link: view.link("bucket", &[("name", Some(bucket)), ("prefix", folder_of(key))]),
         key: uri::encode_query(key),
+        folder: uri::encode_query(folder_of(key).unwrap_or_default()),
         name: text::visible(key).into_owned(),
         id: id.field(),
         version,
