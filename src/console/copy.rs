@@ -39,7 +39,8 @@ impl ObjectCopy<'_> {
             return self.make_in_parts(s3);
         }
         let source = self.source();
-        let mut lines = vec![("x-amz-copy-source", &*source), ("x-amz-copy-source-if-match", &*self.head.etag)];
+        let mut lines =
+            vec![("x-amz-copy-source", &*source), ("x-amz-copy-source-if-match", &*self.head.etag)];
         if let Some(metadata) = self.metadata {
             lines.push(("x-amz-metadata-directive", "REPLACE"));
             lines.extend(metadata.iter().map(|(name, value)| (&**name, &**value)));

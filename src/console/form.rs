@@ -7,6 +7,9 @@ use crate::s3::{QueryParams, Request, uri};
 
 /// Bytes of a form of a signed-in user: enough for a thousand keys of the greatest length.
 pub(super) const FORM_MAX_BYTES: usize = 1 << 20;
+/// Fields of a form: enough for a thousand objects beside those of any page. Each is more in memory and in a page than it
+/// was when it was sent.
+const FIELDS_MAX: usize = 2_000;
 /// Bytes of the form to sign in.
 pub(super) const SIGN_IN_MAX_BYTES: usize = 4 << 10;
 
@@ -30,6 +33,9 @@ pub(super) fn read(request: &mut Request<'_>, max: usize) -> Result<QueryParams,
             return Err(Refusal::new(413, "The form is too long."));
         }
         text.extend_from_slice(&piece[..read]);
+    }
+    if text.iter().filter(|byte| **byte == b'&').count() >= FIELDS_MAX {
+        return Err(Refusal::new(400, format!("A form has at most {FIELDS_MAX} fields.")));
     }
     let text = String::from_utf8(text).map_err(|_| Refusal::new(400, "The form is not UTF-8."))?;
     parse(&text)
@@ -120,9 +126,10 @@ mod tests {
         let fields = QueryParams::parse("name=a&empty=&box=1&box=2").unwrap();
         let entered = EnteredFields::of(&fields);
         assert!(entered.are_there() && entered.fields() == Some(&fields));
-        assert_eq!([entered.text("name", "b"), entered.text("empty", "b"), entered.text("other", "b")], [
-            "a", "", "b"
-        ]);
+        assert_eq!(
+            [entered.text("name", "b"), entered.text("empty", "b"), entered.text("other", "b")],
+            ["a", "", "b"]
+        );
         assert!(entered.chose("box", "2", false) && !entered.chose("box", "3", true));
         assert!(!entered.chose("other", "1", true), "a box that is not ticked sends nothing");
         let none = EnteredFields::default();

@@ -191,14 +191,17 @@ fn plain_fields(rule: Element<'_>) -> Option<RuleFields> {
         Some(action) => has_only(action, &[name]).and_then(|()| value(action, name)),
         None => Some(String::new()),
     };
-    Some(RuleFields {
+    let fields = RuleFields {
         id: value(rule, "ID")?,
         prefix: of("Filter", "Prefix")?,
         days: of("Expiration", "Days")?,
         noncurrent_days: of("NoncurrentVersionExpiration", "NoncurrentDays")?,
         abort_days: of("AbortIncompleteMultipartUpload", "DaysAfterInitiation")?,
         is_disabled: value(rule, "Status")? == "Disabled",
-    })
+    };
+    // Browsers leave line ends out of a field.
+    let is_line = |text: &str| !text.contains(['\r', '\n']);
+    Some(fields).filter(|fields| is_line(&fields.id) && is_line(&fields.prefix))
 }
 
 fn has_only(element: Element<'_>, names: &[&str]) -> Option<()> {

@@ -279,11 +279,7 @@ impl S3Client<'_> {
         Ok(errors)
     }
 
-    fn delete_one(
-        &self,
-        bucket: &str,
-        deletion: &ChangedObject,
-    ) -> Result<Option<LeftObject>, Refusal> {
+    fn delete_one(&self, bucket: &str, deletion: &ChangedObject) -> Result<Option<LeftObject>, Refusal> {
         let ChangedObject { key, version, etag } = deletion;
         let query: Vec<_> = version.iter().map(|version| ("versionId", version.as_str())).collect();
         let headers: Vec<_> = etag.iter().map(|etag| ("if-match", etag.as_str())).collect();
@@ -292,11 +288,7 @@ impl S3Client<'_> {
         Ok(sent.err().map(|refusal| LeftObject { key: key.clone(), message: refusal.message }))
     }
 
-    fn delete_some(
-        &self,
-        bucket: &str,
-        deletions: &[&ChangedObject],
-    ) -> Result<Vec<LeftObject>, Refusal> {
+    fn delete_some(&self, bucket: &str, deletions: &[&ChangedObject]) -> Result<Vec<LeftObject>, Refusal> {
         let mut request = crate::xml::Writer::new("Delete", None);
         request.leaf("Quiet", "true");
         for deletion in deletions {

@@ -14,19 +14,27 @@ pub(super) fn pairs(pairs: &[(String, String)]) -> String {
     uri::encode_pairs(pairs.iter().map(|(name, value)| (&**name, &**value)))
 }
 
-/// Checks that the stored text is still the one that the form showed. A form without the field showed none.
+/// Checks that the digest of what is stored is still that of what the form showed, likewise.
 ///
 /// # Errors
 /// It is another one: 409.
-pub(super) fn check(shown: Option<&str>, stored: &str) -> Result<(), Refusal> {
+pub(super) fn check_digest(shown: Option<&str>, stored: &str) -> Result<(), Refusal> {
     match shown {
-        Some(shown) if shown != digest(stored) => Err(Refusal::new(
+        Some(shown) if shown != stored => Err(Refusal::new(
             409,
             "It was changed by somebody else since this page was shown, and nothing was saved. \
              Look at it as it is now, and decide again.",
         )),
         _ => Ok(()),
     }
+}
+
+/// Checks that the stored text is still the one that the form showed. A form without the field showed none.
+///
+/// # Errors
+/// It is another one: 409.
+pub(super) fn check(shown: Option<&str>, stored: &str) -> Result<(), Refusal> {
+    check_digest(shown, &digest(stored))
 }
 
 #[cfg(test)]

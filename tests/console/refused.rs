@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::harness::{Answer, Browser, Site};
 use super::users;
+use crate::support::users::user;
 
 /// A form that is refused.
 struct RefusedForm {
@@ -71,7 +72,10 @@ fn quota(bytes: &'static str, objects: &'static str) -> RefusedForm {
     RefusedForm { page: "set", sent, entered: vec![("bytes", bytes), ("objects", objects)], status: 400 }
 }
 
-fn user(sent: Vec<(&'static str, &'static str)>, entered: Vec<(&'static str, &'static str)>) -> RefusedForm {
+fn user_form(
+    sent: Vec<(&'static str, &'static str)>,
+    entered: Vec<(&'static str, &'static str)>,
+) -> RefusedForm {
     RefusedForm { page: "user", sent, entered, status: 400 }
 }
 
@@ -95,24 +99,27 @@ fn refused_forms() -> Vec<RefusedForm> {
         },
         quota("ten", "5"),
         quota("10GiB", TEXT),
-        user(
+        user_form(
             vec![("change", "create"), ("role", "write")],
             vec![("name", TEXT), ("bucket", ""), ("grants", TEXT)],
         ),
-        user(
+        user_form(
             vec![("change", "create"), ("role", "custom")],
             vec![("name", "x"), ("bucket", TEXT), ("grants", TEXT)],
         ),
-        user(vec![("change", "grants"), ("name", "a\u{202e}b")], vec![("grants", TEXT)]),
+        user_form(vec![("change", "grants"), ("name", "a\u{202e}b")], vec![("grants", TEXT)]),
         editor(
             "lifecycle",
-            vec![("id", TEXT), ("prefix", TEXT), ("days", "x"), ("noncurrent_days", "1"), ("abort_days", "2")],
+            vec![
+                ("id", TEXT),
+                ("prefix", TEXT),
+                ("days", "x"),
+                ("noncurrent_days", "1"),
+                ("abort_days", "2"),
+            ],
         ),
         editor("lifecycle", vec![("text", "<Lifecycle")]),
-        editor(
-            "cors",
-            vec![("origins", TEXT), ("headers", "x-a"), ("exposed", "x-b"), ("max_age", "7")],
-        ),
+        editor("cors", vec![("origins", TEXT), ("headers", "x-a"), ("exposed", "x-b"), ("max_age", "7")]),
         editor("policy", vec![("user", TEXT), ("prefix", "*")]),
         editor("object-lock", vec![("days", "x")]),
         editor("website", vec![("index", ""), ("error", TEXT)]),
@@ -225,14 +232,17 @@ fn a_form_of_somebody_who_may_not_see_its_page_is_refused_as_before() {
 }
 
 /// A field of a template that is not checked has a reason.
-const SHOWN_OTHERWISE: [&str; 7] = [
+const SHOWN_OTHERWISE: [&str; 10] = [
     // The address has it.
     "home.html name",
     // `time_value` and the pairs of rows are what was entered.
     "rewind.html time",
     "object.html name",
     "object.html value",
-    // Both show a text that was not saved.
+    "tag.html name",
+    "tag.html value",
+    // A document that was not saved has a page of its own, and a draft shows its text.
+    "settings.html text",
     "document.html text",
     "editor.html text",
     "sign_in.html access_key",
@@ -246,7 +256,9 @@ fn every_text_field_of_the_templates_shows_what_was_entered() {
         let path = entry.unwrap().path();
         let file = path.file_name().unwrap().to_str().unwrap().to_owned();
         for line in fs::read_to_string(&path).unwrap().lines() {
-            for field in line.split('<').filter(|tag| tag.starts_with("input ") || tag.starts_with("textarea ")) {
+            for field in
+                line.split('<').filter(|tag| tag.starts_with("input ") || tag.starts_with("textarea "))
+            {
                 let of_other_kind = ["hidden", "checkbox", "radio", "file", "search", "password"];
                 let is_other = of_other_kind.iter().any(|kind| field.contains(&format!("type=\"{kind}\"")));
                 let Some((_, rest)) = field.split_once(" name=\"").filter(|_| !is_other) else { continue };
@@ -259,4 +271,137 @@ fn every_text_field_of_the_templates_shows_what_was_entered() {
         }
     }
     assert!(checked > 30, "only {checked} fields were found");
+}
+
+/// The value of the field `shown` of the first form of a page that has this text.
+fn shown(page: &Answer, text: &str) -> String {
+    let form = page.text().split("<form ").find(|form| form.contains(text)).unwrap();
+    let (_, rest) = form.split_once("name=\"shown\" value=\"").unwrap();
+    rest.split('"').next().unwrap().to_owned()
+}
+
+#[test]
+fn forms_of_a_user_overwrite_nothing_that_another_hand_changed() {
+    let (site, directory) = users::site();
+    let mut browser = site.signed_in("owner");
+    let page = browser.get("users");
+    let seen = shown(&page, "value=\"a\u{202e}b\"");
+    let fields = |change: &'static str, shown: &str| {
+        let name = "a\u{202e}b".to_owned();
+        [
+            ("change", change.to_owned()),
+            ("name", name),
+            ("shown", shown.to_owned()),
+            ("sure", "yes".to_owned()),
+        ]
+    };
+    for change in ["grants", "rotate", "finish", "delete"] {
+        let stale = fields(change, "another");
+        let stale: Vec<_> = stale.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let answer = browser.post("user", &stale);
+        assert!(answer.status == 409 && answer.text().contains("somebody else"), "{}", answer.text());
+        assert!(!directory.has_changed());
+    }
+    let sound = fields("finish", &seen);
+    let sound: Vec<_> = sound.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    assert_eq!(browser.post("user", &sound).status, 303);
+    assert!(directory.has_changed());
+}
+
+#[test]
+fn quotas_websites_and_rules_overwrite_nothing_that_another_hand_changed() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let stored = |browser: &mut Browser<'_>, setting: &str, text: &str| {
+        let answer = browser.post("set", &[("name", "b"), ("setting", setting), ("text", text)]);
+        assert_eq!(answer.status, 303, "{}", answer.text());
+    };
+    let rule = |days: u32| {
+        format!(
+            "<LifecycleConfiguration><Rule><ID>one</ID><Filter><Prefix></Prefix></Filter><Status>Enabled</Status>\
+             <Expiration><Days>{days}</Days></Expiration></Rule></LifecycleConfiguration>"
+        )
+    };
+    let site_of = |index: &str| {
+        format!(
+            "<WebsiteConfiguration><IndexDocument><Suffix>{index}</Suffix></IndexDocument></WebsiteConfiguration>"
+        )
+    };
+    stored(&mut browser, "lifecycle", &rule(5));
+    stored(&mut browser, "website", &site_of("a.html"));
+    let quota = shown(&browser.get("settings?name=b"), "value=\"quota\"");
+    let lifecycle = shown(&browser.get("editor?name=b&kind=lifecycle&rule=one"), "name=\"rule\"");
+    let website = shown(&browser.get("editor?name=b&kind=website"), "name=\"index\"");
+    let set_quota = [("name", "b"), ("setting", "quota"), ("objects", "7")];
+    let change_rule = [("name", "b"), ("kind", "lifecycle"), ("rule", "one"), ("id", "one"), ("days", "7")];
+    let change_site = [("name", "b"), ("kind", "website"), ("index", "i.html")];
+    let post = |browser: &mut Browser<'_>, page: &str, fields: &[(&str, &str)], shown: &str| {
+        browser.post(page, &[fields, &[("shown", shown)]].concat()).status
+    };
+    assert_eq!(post(&mut browser, "editor", &change_rule, &lifecycle), 200);
+    assert_eq!(post(&mut browser, "editor", &change_site, &website), 200);
+    assert_eq!(post(&mut browser, "set", &set_quota, &quota), 303);
+    stored(&mut browser, "lifecycle", &rule(6));
+    stored(&mut browser, "website", &site_of("b.html"));
+    assert_eq!(post(&mut browser, "editor", &change_rule, &lifecycle), 409);
+    assert_eq!(post(&mut browser, "editor", &change_site, &website), 409);
+    assert_eq!(post(&mut browser, "set", &set_quota, &quota), 409);
+}
+
+#[test]
+fn rules_with_line_ends_in_their_names_are_changed_and_removed() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let rule = "<LifecycleConfiguration><Rule><ID>two\nlines</ID><Filter><Prefix>p\nq/</Prefix></Filter><Status>Enabled</Status>\
+        <Expiration><Days>5</Days></Expiration></Rule></LifecycleConfiguration>";
+    let saved = browser.post("set", &[("name", "b"), ("setting", "lifecycle"), ("text", rule)]);
+    assert_eq!(saved.status, 303, "{}", saved.text());
+    let page = browser.get("editor?name=b&kind=lifecycle");
+    assert!(page.text().contains("name=\"remove\" value=\"two%0Alines\""), "{}", page.text());
+    let link = page.links("/-/console/editor?name=b&kind=lifecycle&rule=")[0].clone();
+    let form = browser.get(&link);
+    // A field of one line would lose the line end of the prefix.
+    assert!(form.text().contains("name=\"rule_text\"") && !form.text().contains("name=\"prefix\""));
+    assert!(form.text().contains("name=\"rule\" value=\"two%0Alines\""), "{}", form.text());
+    let removed = browser.post("editor", &[("name", "b"), ("kind", "lifecycle"), ("remove", "two%0Alines")]);
+    assert!(removed.status == 200 && removed.text().contains("No rule would be left"), "{}", removed.text());
+}
+
+#[test]
+fn a_form_of_very_many_fields_is_refused() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let rows = vec![("name", "a"); 3_000];
+    for page in ["change", "delete", "move", "tag", "archive", "editor", "set", "user"] {
+        let answer = browser.post(page, &[&[("bucket", "b"), ("key", "k")], &*rows].concat());
+        assert!(answer.status == 400 && answer.text().len() < 10_000, "{page}: {}", answer.text());
+        assert!(answer.text().contains("2000 fields"), "{page}: {}", answer.text());
+    }
+}
+
+#[test]
+fn settings_offer_what_the_user_may_set() {
+    let site = Site::new();
+    site.replace_users(&format!(
+        "{}{}",
+        Site::users("secret of owner"),
+        user(
+            "looker",
+            &["ListBucket", "GetBucketQuota", "GetBucketVersioning", "GetBucketPolicy", "GetBucketTagging"],
+            &["b"]
+        )
+    ));
+    let mut owner = site.signed_in("owner");
+    let tags = "<Tagging><TagSet><Tag><Key>a</Key><Value>shown</Value></Tag></TagSet></Tagging>";
+    for (setting, field, value) in [("tagging", "text", tags), ("quota", "objects", "777")] {
+        let answer = owner.post("set", &[("name", "b"), ("setting", setting), (field, value)]);
+        assert_eq!(answer.status, 303, "{}", answer.text());
+    }
+    let page = site.signed_in("looker").get("settings?name=b");
+    assert!(page.text().contains("777 objects") && page.text().contains("shown"), "{}", page.text());
+    assert!(page.text().contains("Only users with a permission can read objects."), "{}", page.text());
+    for offered in ["Set the quota", "Keep versions", "Let everyone read", "<textarea", "Edit by a form"] {
+        assert!(!page.text().contains(offered), "{offered}: {}", page.text());
+        assert!(owner.get("settings?name=b").text().contains(offered), "{offered}");
+    }
 }

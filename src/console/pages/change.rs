@@ -17,13 +17,16 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("bucket")?;
     let key = &*view.key()?;
     let version = view.given("version");
-    match view.required("change")? {
+    let change = view.required("change")?;
+    match change {
         "restore" => restore(view, bucket, key, version)?,
         "metadata" => set_metadata(view, bucket, key, version)?,
         "tags" => set_tags(view, bucket, key, version)?,
         _ => return Err(Refusal::new(400, "There is no such change.")),
     }
-    Ok(see_other(&view.link("object", &[("bucket", Some(bucket)), ("key", Some(key))])))
+    // Tags are those of a version; the other changes make one.
+    let shown = version.filter(|_| change == "tags");
+    Ok(see_other(&view.link("object", &[("bucket", Some(bucket)), ("key", Some(key)), ("version", shown)])))
 }
 
 /// Makes a version the current one, by a copy with its metadata.

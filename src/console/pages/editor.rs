@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use super::super::form::EnteredFields;
+use super::super::form::{EnteredFields, decoded};
 use super::super::lifecycle_rules::{self, ListedRule, RuleFields, RuleForm};
 use super::super::notification_rules::{self, FAMILIES, ListedNotification};
 use super::super::rules;
@@ -10,8 +10,8 @@ use super::super::s3_client::Refusal;
 use super::super::seen;
 use super::super::text;
 use super::{Page, View, html, settings};
-use crate::s3::Response;
 use crate::s3::lifecycle::ExpiryKind;
+use crate::s3::{Method, Response, uri};
 use crate::service::{LifecycleEffect, PreviewCount};
 
 #[derive(Template)]
@@ -40,8 +40,10 @@ struct Draft {
 #[derive(Default)]
 struct EditorForm {
     rules: Vec<RuleRow>,
-    /// The id of the stored rule that is changed.
-    changed: Option<String>,
+    /// The id of the stored rule that is changed, as shown and percent-encoded.
+    changed: Option<ChangedRule>,
+    /// The stored document whose values the form shows, as its field has it.
+    shown: String,
     fields: RuleFields,
     /// The XML of a rule that the form cannot show.
     rule_text: Option<String>,
@@ -51,8 +53,15 @@ struct EditorForm {
     targets: Vec<String>,
 }
 
+/// The id of a rule, as shown and as its field has it.
+struct ChangedRule {
+    name: String,
+    id: String,
+}
+
 /// A stored rule.
 struct RuleRow {
+    /// The value of the field of the rule.
     id: String,
     name: String,
     /// The form that changes it, if there is one.
@@ -121,18 +130,23 @@ impl EditorKind {
     /// The document with the change of the form.
     fn draft(self, view: &View<'_>, bucket: &str) -> Result<Draft, Refusal> {
         let stored = self.stored(view, bucket)?;
+        // A form that showed stored values would bring them back.
+        let has_shown = view.given("rule").is_some() || self == Self::Website;
+        seen::check(view.given("shown").filter(|_| has_shown), &stored)?;
+        let removed = view.given("remove").map(decoded).transpose()?;
+        let rule = view.given("rule").map(decoded).transpose()?;
         let text = match self {
-            Self::Lifecycle => match (view.given("remove"), view.given("rule")) {
-                (Some(id), _) => lifecycle_rules::without(&stored, id),
-                (None, Some(id)) => lifecycle_rules::replaced(&stored, id, &view.params),
+            Self::Lifecycle => match (removed, rule) {
+                (Some(id), _) => lifecycle_rules::without(&stored, &id),
+                (None, Some(id)) => lifecycle_rules::replaced(&stored, &id, &view.params),
                 (None, None) => rules::with_lifecycle_rule(&stored, &view.params),
             },
             Self::Cors => rules::with_cors_rule(&stored, &view.params),
             Self::Policy => rules::with_statement(&stored, bucket, &view.params),
             Self::ObjectLock => rules::default_retention(&view.params),
             Self::Website => rules::website(&stored, &view.params),
-            Self::Notification => match view.given("remove") {
-                Some(id) => notification_rules::without(&stored, id),
+            Self::Notification => match removed {
+                Some(id) => notification_rules::without(&stored, &id),
                 None => notification_rules::with(&stored, &view.params),
             },
         };
@@ -145,12 +159,17 @@ impl EditorKind {
             Self::Cors | Self::Policy | Self::ObjectLock => Ok(EditorForm::default()),
             Self::Website => {
                 let stored = self.stored(view, bucket).unwrap_or_default();
-                Ok(EditorForm { website: rules::website_fields(&stored), ..EditorForm::default() })
+                let shown = seen::digest(&stored);
+                Ok(EditorForm { website: rules::website_fields(&stored), shown, ..EditorForm::default() })
             }
             Self::Notification => Ok(EditorForm::notifying(view, &self.stored(view, bucket)?)),
             Self::Lifecycle => {
                 let stored = self.stored(view, bucket).unwrap_or_default();
-                let changing = view.given("rule").map(|id| EditorForm::changing(&stored, id));
+                let rule = match view.request.method {
+                    Method::Post => view.given("rule").map(decoded).transpose()?,
+                    _ => view.given("rule").map(str::to_owned),
+                };
+                let changing = rule.map(|id| EditorForm::changing(&stored, &id));
                 match changing {
                     // What was entered for a rule that is gone becomes a further one.
                     Some(Err(_)) if view.refusal.is_some() => Ok(EditorForm::adding(view, &stored, bucket)),
@@ -171,7 +190,7 @@ impl EditorForm {
             RuleRow {
                 link: Some(view.link("editor", &params)),
                 name: visible(rule.id.clone()),
-                id: rule.id,
+                id: uri::encode_query(&rule.id),
                 keys: visible(rule.keys),
                 actions: rule.actions.into_iter().map(visible).collect(),
                 is_enabled: rule.is_enabled,
@@ -187,7 +206,7 @@ impl EditorForm {
             RuleRow {
                 link: None,
                 name: visible(listed.id.clone()),
-                id: listed.id,
+                id: uri::encode_query(&listed.id),
                 keys: visible(listed.keys),
                 actions: listed.actions.into_iter().map(visible).collect(),
                 is_enabled: true,
@@ -206,7 +225,8 @@ impl EditorForm {
             RuleForm::Fields(fields) => (fields, None),
             RuleForm::Text(text) => (RuleFields::default(), Some(text)),
         };
-        Ok(Self { changed: Some(id.to_owned()), fields, rule_text, ..Self::default() })
+        let changed = ChangedRule { name: text::visible(id).into_owned(), id: uri::encode_query(id) };
+        Ok(Self { changed: Some(changed), shown: seen::digest(stored), fields, rule_text, ..Self::default() })
     }
 }
 

@@ -22,9 +22,9 @@ use askama::Template;
 
 use super::address::{self, ConsoleRoot, PagePath};
 use super::assets;
+use super::form::{self, EnteredFields};
 use super::guard;
 use super::s3_client::{Refusal, S3Client, S3Request, target};
-use super::form::{self, EnteredFields};
 use super::{Console, Visitor};
 use crate::s3::{Method, Operation, QueryParams, Request, Response, ResponseBody};
 
@@ -299,6 +299,7 @@ fn html(status: u16, frame: &Page, template: &impl Template) -> Response {
 }
 
 /// What the form to sign in shows.
+#[derive(Clone, Copy)]
 pub(super) struct SignInForm<'a> {
     /// The page that it leads on to.
     pub(super) next: &'a str,

@@ -71,7 +71,8 @@ fn question(
         return Ok(see_other(&back));
     }
     let name = selection.single().map(|single| name_in(at, single).trim_end_matches('/').to_owned());
-    let entered = if view.given("confirmed").is_some() { view.entered(&[]) } else { EnteredFields::default() };
+    let entered =
+        if view.given("confirmed").is_some() { view.entered(&[]) } else { EnteredFields::default() };
     let page = MovePage { page: view.page(), bucket, back, list, folder: at, name, entered };
     Ok(html(200, &page.page, &page))
 }
@@ -128,7 +129,12 @@ impl<'a> MoveTarget<'a> {
 }
 
 /// Copies an object to a place without one, and deletes it then, if it is still the one that was listed.
-fn relocate(view: &View<'_>, bucket: &str, object: &ChangedObject, to: ObjectPlace<'_>) -> Result<(), Refusal> {
+fn relocate(
+    view: &View<'_>,
+    bucket: &str,
+    object: &ChangedObject,
+    to: ObjectPlace<'_>,
+) -> Result<(), Refusal> {
     let key = &*object.key;
     let head = view.s3().head(bucket, key, None)?;
     if object.etag.as_ref().is_some_and(|etag| *etag != head.etag) {

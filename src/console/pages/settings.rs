@@ -9,19 +9,39 @@ use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::seen;
 use super::super::text;
 use super::{Page, View, html, see_other};
-use crate::s3::{Method, Response, uri};
+use crate::s3::{Method, Operation, Response, uri};
 
 /// The notifications, which are shown where there is a webhook that they could name.
 const NOTIFICATION: &str = "notification";
-/// The sub-resources with a document: title, name of the parameter.
-const DOCUMENTS: [(&str, &str); 7] = [
-    ("Policy (JSON)", "policy"),
-    ("Cross-origin rules (XML)", "cors"),
-    ("Lifecycle rules (XML)", "lifecycle"),
-    ("Object lock (XML)", "object-lock"),
-    ("Website (XML)", "website"),
-    ("Tags (XML)", "tagging"),
-    ("Notifications (XML)", NOTIFICATION),
+/// A sub-resource with a document.
+struct BucketDocument {
+    title: &'static str,
+    /// The parameter of S3.
+    name: &'static str,
+    /// The operation that stores it.
+    put: Operation,
+}
+
+const DOCUMENTS: [BucketDocument; 7] = [
+    BucketDocument { title: "Policy (JSON)", name: "policy", put: Operation::PutBucketPolicy },
+    BucketDocument { title: "Cross-origin rules (XML)", name: "cors", put: Operation::PutBucketCors },
+    BucketDocument {
+        title: "Lifecycle rules (XML)",
+        name: "lifecycle",
+        put: Operation::PutBucketLifecycleConfiguration,
+    },
+    BucketDocument {
+        title: "Object lock (XML)",
+        name: "object-lock",
+        put: Operation::PutObjectLockConfiguration,
+    },
+    BucketDocument { title: "Website (XML)", name: "website", put: Operation::PutBucketWebsite },
+    BucketDocument { title: "Tags (XML)", name: "tagging", put: Operation::PutBucketTagging },
+    BucketDocument {
+        title: "Notifications (XML)",
+        name: NOTIFICATION,
+        put: Operation::PutBucketNotificationConfiguration,
+    },
 ];
 
 #[derive(Template)]
@@ -32,6 +52,10 @@ struct SettingsPage<'a> {
     back: String,
     usage: Option<UsageRow>,
     quota_entered: EnteredFields<'a>,
+    /// What the user may do here.
+    may_set_quota: bool,
+    may_set_versioning: bool,
+    may_set_policy: bool,
     /// `Enabled`, `Suspended` or nothing; `None` where the user may not see it.
     versioning: Option<String>,
     /// Whether everyone may read the objects, by the statement of this page; `None` where the user may not see the policy, or the
@@ -72,6 +96,7 @@ struct UploadRow {
     id: String,
     begun: String,
     initiator: String,
+    may_abort: bool,
 }
 
 struct UsageRow {
@@ -84,12 +109,16 @@ struct UsageRow {
     quota_index_bytes: String,
     /// The bytes of the index that the quota allows; empty where there is no limit.
     index_bytes_in_force: String,
+    /// What the form of the quota shows, as its field has it.
+    quota_shown: String,
 }
 
 struct DocumentRow {
     title: &'static str,
     name: &'static str,
     text: String,
+    /// Whether the user may store another one.
+    may_set: bool,
     /// What the form shows, as its field has it.
     shown: String,
     /// The address of the editor, if there is one.
@@ -110,7 +139,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     view.s3().send(Method::Head, target(Some(bucket), None)?, S3Request::default())?;
     let documents: Vec<_> = DOCUMENTS
         .iter()
-        .filter_map(|(title, name)| {
+        .filter_map(|BucketDocument { title, name, put }| {
             let text = stored(view, bucket, name).ok()?;
             let has_targets = !view.console.service.webhook_names().is_empty();
             if *name == NOTIFICATION && text.is_empty() && !has_targets {
@@ -118,7 +147,9 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
             }
             let params = [("name", Some(bucket)), ("kind", Some(*name))];
             let editor = super::editor::is_for(name).then(|| view.link("editor", &params));
-            Some(DocumentRow { title, name, shown: seen::digest(&text), text, editor })
+            let may_set = view.may(*put, bucket, None);
+            let editor = editor.filter(|_| may_set);
+            Some(DocumentRow { title, name, shown: seen::digest(&text), text, may_set, editor })
         })
         .collect();
     let policy = documents.iter().find(|document| document.name == "policy");
@@ -130,6 +161,9 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         uploads: uploads(view, bucket),
         usage: usage(view, bucket),
         quota_entered: view.entered(&[("setting", "quota")]),
+        may_set_quota: view.may(Operation::PutBucketQuota, bucket, None),
+        may_set_versioning: view.may(Operation::PutBucketVersioning, bucket, None),
+        may_set_policy: view.may(Operation::PutBucketPolicy, bucket, None),
         versioning: versioning(view, bucket),
         is_public: is_public(&documents, bucket),
         documents,
@@ -162,7 +196,7 @@ pub(super) fn set(view: &View<'_>) -> Result<Response, Refusal> {
 
 /// Sets or removes a document.
 fn set_document(view: &View<'_>, bucket: &str, name: &str) -> Result<(), Refusal> {
-    if !DOCUMENTS.iter().any(|(_, known)| *known == name) {
+    if !DOCUMENTS.iter().any(|kind| kind.name == name) {
         return Err(Refusal::new(400, "There is no such setting."));
     }
     if let Some(shown) = view.given("shown") {
@@ -177,25 +211,25 @@ fn set_document(view: &View<'_>, bucket: &str, name: &str) -> Result<(), Refusal
 /// The page of a refused form: the settings, or that of a document alone.
 pub(super) fn show_again(view: &View<'_>) -> Result<Response, Refusal> {
     let setting = view.required("setting")?;
-    match DOCUMENTS.iter().find(|(_, name)| *name == setting) {
-        Some((title, name)) => show_document(view, title, name),
+    match DOCUMENTS.iter().find(|kind| kind.name == setting) {
+        Some(kind) => show_document(view, kind),
         None => show(view),
     }
 }
 
 /// A document that was not saved, with the text of the form.
-fn show_document(view: &View<'_>, title: &'static str, name: &'static str) -> Result<Response, Refusal> {
+fn show_document(view: &View<'_>, kind: &BucketDocument) -> Result<Response, Refusal> {
     let bucket = view.required("name")?;
     // The text stays, too, where the stored one may not be read.
-    let stored = stored(view, bucket, name).ok();
+    let stored = stored(view, bucket, kind.name).ok();
     let shown = stored.as_deref().map(seen::digest).unwrap_or_default();
     let is_conflict = view.given("shown").is_some_and(|before| before != shown);
     let page = DocumentPage {
         page: view.page(),
         bucket,
         back: view.link("settings", &[("name", Some(bucket))]),
-        title,
-        name,
+        title: kind.title,
+        name: kind.name,
         text: view.given("text").unwrap_or_default(),
         stored: stored.filter(|_| is_conflict),
         shown,
@@ -222,6 +256,7 @@ fn abort_upload(view: &View<'_>, bucket: &str) -> Result<(), Refusal> {
 fn uploads(view: &View<'_>, bucket: &str) -> Option<UploadList> {
     let listing = view.s3().uploads(bucket).ok()?;
     let row = |upload: UploadLine| UploadRow {
+        may_abort: view.may(Operation::AbortMultipartUpload, bucket, Some(&upload.key)),
         name: text::visible(&upload.key).into_owned(),
         key: uri::encode_query(&upload.key),
         id: upload.id,
@@ -232,6 +267,10 @@ fn uploads(view: &View<'_>, bucket: &str) -> Option<UploadList> {
 }
 
 fn set_quota(view: &View<'_>, bucket: &str) -> Result<(), Refusal> {
+    let present = usage(view, bucket);
+    if let Some(present) = present {
+        seen::check_digest(view.given("shown"), &present.quota_shown)?;
+    }
     let mut quota = serde_json::Map::new();
     for name in ["bytes", "index_bytes"] {
         if let Some(size) = view.given(name) {
@@ -271,6 +310,7 @@ fn usage(view: &View<'_>, bucket: &str) -> Option<UsageRow> {
         objects: used("objects")?,
         bytes: text::size(used("bytes")?),
         index_bytes: text::size(used("index_bytes")?),
+        quota_shown: seen::digest(&report.get("quota")?.to_string()),
         quota_bytes: limit("bytes").unwrap_or_default(),
         quota_objects: limit("objects").unwrap_or_default(),
         quota_uploads: limit("uploads").unwrap_or_default(),

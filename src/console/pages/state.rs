@@ -23,6 +23,8 @@ struct StatePage {
     outbound: Option<String>,
     damage: Vec<String>,
     damaged: Vec<DamagedRow>,
+    /// Damaged objects that are not shown.
+    further: usize,
     /// Titles and requests.
     noted: [(&'static str, Vec<RequestRow>); 2],
 }
@@ -77,13 +79,9 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     ];
     let problems = problems.into_iter().flatten().collect();
     let damage = health.damage.iter().map(ToString::to_string).collect();
-    let damaged = view
-        .console
-        .service
-        .damaged_objects()
-        .into_iter()
-        .take(DAMAGED_MAX)
-        .map(|object| damaged_row(view, object));
+    let damaged = view.console.service.damaged_objects();
+    let further = damaged.len().saturating_sub(DAMAGED_MAX);
+    let damaged = damaged.into_iter().take(DAMAGED_MAX).map(|object| damaged_row(view, object));
     let noted = view.console.service.noted_requests();
     let page = StatePage {
         page: view.page(),
@@ -92,6 +90,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         outbound: view.console.service.has_outbound().then(|| view.link("outbound", &[])),
         damage,
         damaged: damaged.collect(),
+        further,
         noted: [
             ("The last requests that failed", noted.failed.into_iter().map(request_row).collect()),
             ("The last slow requests", noted.slow.into_iter().map(request_row).collect()),

@@ -57,7 +57,8 @@ fn question(view: &View<'_>, bucket: &str, back: String, selection: &Selection) 
     if list.count == 0 {
         return Ok(see_other(&back));
     }
-    let entered = if view.given("confirmed").is_some() { view.entered(&[]) } else { EnteredFields::default() };
+    let entered =
+        if view.given("confirmed").is_some() { view.entered(&[]) } else { EnteredFields::default() };
     let rows = pair_rows::shown(entered, &[]);
     let page = TagPage { page: view.page(), bucket, back, list, rows, entered };
     Ok(html(200, &page.page, &page))

@@ -4,11 +4,12 @@ use askama::Template;
 
 use super::super::form::EnteredFields;
 use super::super::s3_client::Refusal;
+use super::super::seen;
 use super::super::text::visible;
 use super::super::tickets::NewKeys;
 use super::{Page, View, html, see_other};
 use crate::auth::KeyPair;
-use crate::s3::Response;
+use crate::s3::{Response, uri};
 use crate::service::{GrantEntry, UserChange, UserEntry, UserError};
 
 /// A ready-made set of grants.
@@ -81,6 +82,8 @@ struct UsersPage<'a> {
 /// A user on the page.
 struct Row<'a> {
     user: UserEntry,
+    /// What the forms of the user show, as their field has it.
+    shown: String,
     /// Whether a change of the user was refused.
     is_refused: bool,
     granted: EnteredFields<'a>,
@@ -116,10 +119,25 @@ fn row<'a>(view: &'a View<'_>, user: UserEntry) -> Row<'a> {
     let of_user = view.entered(&[("name", &user.name)]);
     let granted = view.entered(&[("name", &user.name), ("change", "grants")]);
     let is_refused = of_user.are_there() && of_user.text("change", "") != "create";
-    let line = |entry: &GrantEntry| format!("{} on {}", entry.actions.join(","), entry.resources.join(","));
     let grants = user.allow.iter().map(line).collect::<Vec<_>>().join("\n");
+    let shown = shown(&user);
     let (shown_name, has_previous) = (visible(&user.name).into_owned(), user.access_keys.len() > 1);
-    Row { user, is_refused, granted, shown_name, grants, has_previous }
+    Row { user, shown, is_refused, granted, shown_name, grants, has_previous }
+}
+
+/// A grant as `siltstone user list` shows it.
+fn line(entry: &GrantEntry) -> String {
+    format!("{} on {}", entry.actions.join(","), entry.resources.join(","))
+}
+
+/// The digest of what the forms of a user show.
+fn shown(user: &UserEntry) -> String {
+    let keys = user.access_keys.iter().map(|key| ("key", &**key));
+    let grants = user.allow.iter().flat_map(|entry| {
+        let actions = entry.actions.iter().map(|action| ("action", &**action));
+        actions.chain(entry.resources.iter().map(|resource| ("resource", &**resource)))
+    });
+    seen::digest(&uri::encode_pairs(keys.chain(grants)))
 }
 
 /// A change of one user.
@@ -128,7 +146,13 @@ fn row<'a>(view: &'a View<'_>, user: UserEntry) -> Row<'a> {
 /// The form is not one of the page, or the user may not change users.
 pub(super) fn change(view: &View<'_>) -> Result<Response, Refusal> {
     let name = view.required("name")?.to_owned();
-    let change = asked_change(view, name)?;
+    // Whoever may not list the users may change none, which the change itself finds and notes.
+    let present = view.console.service.users(&view.visitor.identity).unwrap_or_default();
+    let present = present.into_iter().find(|user| user.name == name);
+    if let Some(user) = &present {
+        seen::check_digest(view.given("shown"), &shown(user))?;
+    }
+    let change = asked_change(view, name, present.as_ref().map(|user| &*user.allow).unwrap_or_default())?;
     let made = view.console.service.change_user(&view.visitor.identity, view.request, &change);
     match made.map_err(|error| refusal(&error))? {
         Some(keys) => {
@@ -158,10 +182,12 @@ pub(super) fn show_new_keys(view: &View<'_>) -> Result<Response, Refusal> {
     Ok(html(200, &page.page, &page))
 }
 
-fn asked_change(view: &View<'_>, name: String) -> Result<UserChange, Refusal> {
+fn asked_change(view: &View<'_>, name: String, present: &[GrantEntry]) -> Result<UserChange, Refusal> {
     Ok(match view.required("change")? {
         "create" => UserChange::Create { name, allow: role_grants(view)? },
-        "grants" => UserChange::SetGrants { name, allow: grants(view.given("grants").unwrap_or_default())? },
+        "grants" => {
+            UserChange::SetGrants { name, allow: grants(view.given("grants").unwrap_or_default(), present)? }
+        }
         "rotate" => UserChange::RotateKeys { name },
         "finish" => UserChange::RemovePreviousKeys { name },
         "delete" if view.given("sure").is_some() => UserChange::Delete { name },
@@ -173,7 +199,7 @@ fn asked_change(view: &View<'_>, name: String) -> Result<UserChange, Refusal> {
 fn role_grants(view: &View<'_>) -> Result<Vec<GrantEntry>, Refusal> {
     let role = view.required("role")?;
     if role == "custom" {
-        return grants(view.given("grants").unwrap_or_default());
+        return grants(view.given("grants").unwrap_or_default(), &[]);
     }
     let role = ROLES.iter().find(|known| known.name == role);
     let role = role.ok_or_else(|| Refusal::new(400, "There is no such role."))?;
@@ -190,11 +216,15 @@ fn role_grants(view: &View<'_>) -> Result<Vec<GrantEntry>, Refusal> {
         .collect())
 }
 
-/// Grants as `siltstone user list` shows them: a line each, `ACTION,... on RESOURCE,...`.
-fn grants(lines: &str) -> Result<Vec<GrantEntry>, Refusal> {
+/// Grants as `siltstone user list` shows them: a line each, `ACTION,... on RESOURCE,...`. The line of a present grant stands
+/// for it, also where its names have commas.
+fn grants(lines: &str, present: &[GrantEntry]) -> Result<Vec<GrantEntry>, Refusal> {
     let list = |text: &str| text.split(',').map(|part| part.trim().to_owned()).collect::<Vec<_>>();
-    let entry = |line: &str| {
-        let (actions, resources) = line.split_once(" on ")?;
+    let entry = |given: &str| {
+        if let Some(known) = present.iter().find(|known| line(known).trim() == given) {
+            return Some(known.clone());
+        }
+        let (actions, resources) = given.split_once(" on ")?;
         Some(GrantEntry { actions: list(actions), resources: list(resources) })
     };
     let filled = lines.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -224,12 +254,24 @@ mod tests {
 
     #[test]
     fn grants_are_lines_of_actions_and_resources() {
-        let parsed = grants(" GetObject, ListBucket on b,b/*\r\n\r\n* on *\n").unwrap();
+        let parsed = grants(" GetObject, ListBucket on b,b/*\r\n\r\n* on *\n", &[]).unwrap();
         assert_eq!(parsed[0].actions, ["GetObject", "ListBucket"]);
         assert_eq!(parsed[0].resources, ["b", "b/*"]);
         assert!(parsed[1].is_everything() && parsed.len() == 2);
-        assert!(grants("").unwrap().is_empty());
-        assert!(grants("GetObject b/*").is_err());
+        assert!(grants("", &[]).unwrap().is_empty());
+        assert!(grants("GetObject b/*", &[]).is_err());
+    }
+
+    #[test]
+    fn grants_that_are_not_edited_stay_as_they_are() {
+        let odd = GrantEntry {
+            actions: vec!["GetObject".to_owned()],
+            resources: vec!["b/a,b on c".to_owned(), "b/d ".to_owned()],
+        };
+        let edited =
+            grants(&format!("{}\r\nPutObject on b/e", line(&odd)), std::slice::from_ref(&odd)).unwrap();
+        assert_eq!(edited[0], odd);
+        assert_eq!(edited[1].resources, ["b/e"]);
     }
 
     #[test]
