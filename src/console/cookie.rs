@@ -6,20 +6,22 @@ use crate::s3::{Request, Response, uri};
 
 /// The name over TLS: browsers refuse a cookie of this name that another host or a page without TLS sets (RFC 6265bis, section 4.1.3.2).
 const SECURE_NAME: &str = "__Host-siltstone";
+/// Cookies that are looked at.
+const SESSIONS_MAX: usize = 16;
 /// How long an attempt may take, in seconds.
 const ATTEMPT_SECS: u32 = 600;
 /// The name over plain HTTP.
 const PLAIN_NAME: &str = "siltstone-console";
 
-/// The session that the cookie of a request names.
-pub(super) fn session(request: &Request<'_>) -> Option<SessionId> {
-    value(request, name_for(request)).map(SessionId::of_secret)
+/// The sessions that the cookies of a request name. Over plain HTTP a page at another port of the host can add some.
+pub(super) fn sessions(request: &Request<'_>) -> impl Iterator<Item = SessionId> {
+    values(request, name_for(request)).take(SESSIONS_MAX).map(SessionId::of_secret)
 }
 
-fn value<'r>(request: &'r Request<'_>, wanted: &str) -> Option<&'r str> {
+fn values<'r>(request: &'r Request<'_>, wanted: &'static str) -> impl Iterator<Item = &'r str> {
     let lines = request.headers.get_all("cookie").filter_map(|line| std::str::from_utf8(line).ok());
-    let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value)
+    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(move |(name, _)| *name == wanted).map(|(_, value)| value)
 }
 
 /// The response, with the secret of an attempt and the page that is to follow. Browsers send it along when the provider leads back here,
@@ -38,7 +40,7 @@ pub(super) fn begin_attempt(
 
 /// The secret of an attempt, and the page that is to follow.
 pub(super) fn attempt(root: &ConsoleRoot, request: &Request<'_>) -> Option<(String, String)> {
-    let (secret, next) = value(request, attempt_names(root, request).0)?.split_once('.')?;
+    let (secret, next) = values(request, attempt_names(root, request).0).next()?.split_once('.')?;
     let next = uri::decode_path(next).ok().filter(|next| root.is_local(next))?;
     Some((secret.to_owned(), next))
 }

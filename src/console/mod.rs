@@ -226,9 +226,16 @@ impl Console {
         }
     }
 
-    /// The signed-in user of the browser. A session whose key no longer counts has ended.
+    /// The signed-in user of the browser. Cookies of no session are left out, and with two sessions none counts: one of them
+    /// could be that of somebody who wants this browser to act for them.
     fn visitor(&self, request: &Request<'_>) -> Option<Visitor> {
-        let session = cookie::session(request)?;
+        let mut visitors = cookie::sessions(request).filter_map(|session| self.visitor_of(session));
+        let first = visitors.next()?;
+        visitors.all(|other| other.session == first.session).then_some(first)
+    }
+
+    /// The user of a session. One whose key no longer counts has ended.
+    fn visitor_of(&self, session: SessionId) -> Option<Visitor> {
         let key = self.sessions.key(&session, self.clock.instant())?;
         let identity = self.authenticator.identity_of(&key);
         if identity.is_none() {
@@ -242,7 +249,8 @@ impl Console {
         // leads on to the same address gets them, if there are any.
         let address = address::of_request(request);
         let has_token = *page == PagePath::Home && request.query.contains("token=");
-        let is_new = request.method == Method::Get && !has_token && cookie::session(request).is_none();
+        let is_new =
+            request.method == Method::Get && !has_token && cookie::sessions(request).next().is_none();
         if is_new && guard::is_from_another_site(&request.headers) && self.root.is_local(&address) {
             return pages::from_elsewhere(self, &address);
         }

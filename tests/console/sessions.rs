@@ -166,3 +166,24 @@ fn without_a_console_its_paths_are_not_there() {
     let answer = site.browser().get("");
     assert_eq!(answer.status, 404);
 }
+
+#[test]
+fn cookies_that_another_port_has_set_keep_nobody_out_and_let_nobody_in() {
+    let site = Site::new();
+    let mut owner = site.signed_in("owner");
+    let mut reader = site.signed_in("reader");
+    let own = owner.cookie.clone().unwrap();
+    // A cookie of a longer path comes first.
+    owner.cookie = Some(format!("siltstone-console=planted; {own}; siltstone-console="));
+    assert_eq!(owner.get("state").status, 200);
+    owner.cookie = Some(format!("{own}; {own}"));
+    assert_eq!(owner.get("state").status, 200);
+    // With the session of somebody else beside it, nobody knows who acts.
+    let other = reader.cookie.clone().unwrap();
+    for cookies in [format!("{other}; {own}"), format!("{own}; {other}")] {
+        owner.cookie = Some(cookies);
+        assert_eq!(owner.get("connect").status, 401);
+    }
+    owner.cookie = Some(own);
+    assert_eq!((owner.get("state").status, reader.get("connect").status), (200, 200));
+}
