@@ -29,6 +29,9 @@ pub(super) struct DueWork {
     pub(super) compare: bool,
     /// Whether an object that came from the target is sent there nevertheless, if the target lacks it.
     pub(super) refill: bool,
+    /// Whether the target may differ in versions far below the newest: one was removed or replaced since the last copy, or an earlier
+    /// process may have copied in part.
+    pub(super) is_deep: bool,
     /// Whether a version was made since the last copy that did not come from the target.
     pub(super) made_here: bool,
     /// The versions whose tags have changed.
@@ -103,6 +106,7 @@ impl DueWork {
         self.versions |= other.versions;
         self.compare |= other.compare;
         self.refill |= other.refill;
+        self.is_deep |= other.is_deep;
         self.made_here |= other.made_here;
         // A walk looks at the key as it is: what was read of the log before tells nothing of that.
         let before = self.latest.take().filter(|_| !other.compare);

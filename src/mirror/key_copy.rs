@@ -10,8 +10,11 @@ use super::target::{MirrorBody, MirrorTarget};
 use super::version_plan::VersionPlan;
 use crate::client::RateLimit;
 use crate::store::{FoundVersion, MirrorUpload, Selector, Store, StoreError, VersionSummary, Versioning};
-use crate::transfer::{PeerError, PeerVersion, StoredAttributes, UploadShape, bare};
+use crate::transfer::{NewestVersions, PeerError, PeerVersion, StoredAttributes, UploadShape, bare};
 
+/// The newest versions of a key that are compared where nothing older can have changed: a page of a listing. Few in tests, so that keys
+/// of a few versions show it.
+const NEWEST_COMPARED: usize = if cfg!(test) { 4 } else { 1000 };
 /// The most stores that a change names.
 const ORIGINS_MAX: usize = 16;
 
@@ -80,11 +83,12 @@ impl<'c> KeyCopy<'c> {
     /// The target does not take it, or a version went away meanwhile: a later try begins from the versions of its time.
     pub(super) fn run(mut self, work: &DueWork) -> Result<KeyCopied, PeerError> {
         let (bucket, key) = (self.due.bucket.0, &self.due.key);
-        let followed = self.store.followed_key(bucket, key.as_bytes());
+        let followed = self.store.followed_versions(bucket, key.as_bytes(), NEWEST_COMPARED);
         // The versions of a bucket that is gone stay at the target.
         let is_gone = followed.is_none();
-        let (versioning, versions) =
-            followed.map_or((Versioning::Unset, Vec::new()), |it| (it.bucket.versioning, it.versions));
+        let versioning = followed.as_ref().map_or(Versioning::Unset, |it| it.bucket.versioning);
+        let has_older = followed.as_ref().is_some_and(|it| it.has_older);
+        let versions = followed.map_or(Vec::new(), |it| it.versions);
         // Of several versions that are kept, one before the last may be new to the target.
         let has_new_version = versioning != Versioning::Unset && work.made_here;
         if !has_new_version && self.is_of_target(versions.last(), work) {
@@ -98,7 +102,12 @@ impl<'c> KeyCopy<'c> {
         };
         match keeps && versioning != Versioning::Unset {
             true => {
-                self.copy_versions(&versions, work)?;
+                if !has_older {
+                    self.copy_versions(&versions, work)?;
+                } else if !self.copy_newest(&versions, work)? {
+                    let all = self.store.followed_key(bucket, key.as_bytes());
+                    self.copy_versions(&all.map_or(Vec::new(), |it| it.versions), work)?;
+                }
                 self.members.tell_versions(bucket);
             }
             false => self.copy_current(versions.last(), keeps)?,
@@ -171,16 +180,63 @@ impl<'c> KeyCopy<'c> {
     fn copy_versions(&mut self, versions: &[VersionSummary], work: &DueWork) -> Result<(), PeerError> {
         let there = self.target.versions(self.place)?;
         let twins = VersionTwins::among(versions, &there);
+        let plan = self.plan(versions, &there, &twins)?;
+        let plan = self.checked(plan, (versions, &there), &twins, work)?;
+        self.follow(plan, (versions, &there), work)
+    }
+
+    /// Makes the newest versions of the target those of the store, where both have older ones and none of those can have changed;
+    /// `false`, before any version is sent, where all have to be compared.
+    fn copy_newest(&mut self, versions: &[VersionSummary], work: &DueWork) -> Result<bool, PeerError> {
+        // In a circle, the target may have another order further back.
+        let may_differ_before = work.compare || work.is_deep || self.members.is_in_cycle();
+        if may_differ_before || !work.retagged.is_empty() {
+            return Ok(false);
+        }
+        let NewestVersions { versions: there, has_older } =
+            self.target.newest_versions(self.place, NEWEST_COMPARED)?;
+        if !has_older {
+            return Ok(false);
+        }
+        let versions = &versions[versions.len() - versions.len().min(there.len())..];
+        let twins = VersionTwins::among(versions, &there);
+        let mut plan = self.plan(versions, &there, &twins)?;
+        // The oldest one of these has its place there: what is before it is older than these.
+        let Some((0, first)) = plan.matched.first().copied() else { return Ok(false) };
+        let matched = plan.matched.len();
+        plan.remove.retain(|at| *at > first);
+        let plan = self.checked(plan, (versions, &there), &twins, work)?;
+        if plan.matched.len() < matched {
+            return Ok(false);
+        }
+        self.follow(plan, (versions, &there), work)?;
+        Ok(true)
+    }
+
+    fn plan(
+        &mut self,
+        versions: &[VersionSummary],
+        there: &[PeerVersion],
+        twins: &VersionTwins,
+    ) -> Result<VersionPlan, PeerError> {
         let of_source: Vec<_> = versions.iter().map(|version| version.delete_marker).collect();
         let of_target: Vec<_> = there.iter().map(|version| version.delete_marker).collect();
-        let plan = VersionPlan::of((&of_source, &of_target), |wanted, at| {
+        VersionPlan::of((&of_source, &of_target), |wanted, at| {
             let is_alike = self.is_alike(&versions[wanted], &there[at])?;
             match is_alike && twins.are_among(&versions[wanted], &there[at]) {
                 true => self.has_attributes(&versions[wanted], &there[at]),
                 false => Ok(is_alike),
             }
-        })?;
-        let plan = self.checked(plan, (versions, &there), &twins, work)?;
+        })
+    }
+
+    /// Sends and removes what a plan says.
+    fn follow(
+        &mut self,
+        plan: VersionPlan,
+        (versions, there): (&[VersionSummary], &[PeerVersion]),
+        work: &DueWork,
+    ) -> Result<(), PeerError> {
         // First what is new: no version is missing at any time.
         for version in &versions[plan.append] {
             match version.delete_marker {
@@ -188,7 +244,7 @@ impl<'c> KeyCopy<'c> {
                 false => self.append(&self.find(version)?)?,
             }
         }
-        let remove = self.removable(plan.remove, (versions, &there), work)?;
+        let remove = self.removable(plan.remove, (versions, there), work)?;
         // The version without an id would be the new one at a target that keeps none any more.
         if !remove.is_empty() && !self.target.keeps_versions(&self.place.bucket, true)? {
             return Err(PeerError::Passing("the bucket there keeps no versions any more".to_owned()));

@@ -118,6 +118,8 @@ pub(super) struct MirrorFeed {
     read: Option<ReadKeys>,
     /// The time of the next look after what the target could not take before.
     next_look: Instant,
+    /// The last group before this feed: what an earlier process did of it, in whole or in part, is not known.
+    before: u64,
 }
 
 /// The keys of a batch.
@@ -315,6 +317,7 @@ impl Mirror {
             buckets,
             read: None,
             next_look: Instant::now(),
+            before: store.health().sequence,
         }
     }
 
@@ -675,7 +678,11 @@ impl MirrorFeed {
                 mirror.members.release(change.bucket);
                 return Ok(None);
             }
-            ChangeKind::Put(record) => of_versions(mirror, &change, Some(record.id)),
+            ChangeKind::Put(record) => {
+                // A null version takes the place of another one, which may be far below.
+                let of_version = of_versions(mirror, &change, Some(record.id));
+                DueWork { is_deep: record.null || change.sequence <= self.before, ..of_version }
+            }
             ChangeKind::Deleted(_) => of_versions(mirror, &change, None),
             ChangeKind::Amended(record) if is_of_tags(&change) => {
                 if mirror.members.is_from_target(origins_of(&change)) {
@@ -728,8 +735,8 @@ impl MirrorFeed {
             let (name, all_versions) = (source.name.clone(), source.versioning != Versioning::Unset);
             target.visit(&place.bucket, (&place.prefix, all_versions), &mut |found| {
                 let key = found.strip_prefix(&*mirror.settings.target_prefix).unwrap_or(found);
-                let is_known =
-                    store.followed_key(id, key.as_bytes()).is_some_and(|it| !it.versions.is_empty());
+                let newest = store.followed_versions(id, key.as_bytes(), 1);
+                let is_known = newest.is_some_and(|it| !it.versions.is_empty());
                 if !is_known {
                     let due = DueKey { bucket: (id, name.clone()), key: key.to_owned() };
                     extra.push((due, DueWork::of_comparison()));
@@ -756,7 +763,7 @@ fn of_versions(mirror: &Mirror, change: &Change, version: Option<VersionId>) -> 
     let is_from_target = mirror.members.is_from_target(&origins);
     let made_here = version.is_some() && !is_from_target;
     let latest = Some(LatestChange { version, origins });
-    DueWork { versions: true, made_here, latest, ..DueWork::default() }
+    DueWork { versions: true, is_deep: version.is_none(), made_here, latest, ..DueWork::default() }
 }
 
 fn origins_of(change: &Change) -> &[String] {

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use super::settings::MirrorPlace;
 use crate::base::Timestamp;
 use crate::transfer::{
-    Header, ObjectUpload, Origin, Peer, PeerError, PeerLink, PeerStore, PeerVersion, PeerVersioning,
-    StoredAttributes, Tags, UploadShape, abort_uploads, attributes_of, enable_versions, has_bucket,
-    make_bucket, put_tags, store_of, tags_of, versions_of, versions_state, visit_keys, with_tags,
+    Header, NewestVersions, ObjectUpload, Origin, Peer, PeerError, PeerLink, PeerStore, PeerVersion,
+    PeerVersioning, StoredAttributes, Tags, UploadShape, abort_uploads, attributes_of, enable_versions,
+    has_bucket, make_bucket, newest_versions_of, put_tags, store_of, tags_of, versions_of, versions_state,
+    visit_keys, with_tags,
 };
 
 /// The time for which the versioning of a bucket is remembered.
@@ -54,6 +55,16 @@ pub trait MirrorTarget {
     /// # Errors
     /// As of [`PeerLink::send`].
     fn versions(&mut self, place: &MirrorPlace) -> Result<Vec<PeerVersion>, PeerError>;
+
+    /// The newest versions of an object, at most about `count`.
+    ///
+    /// # Errors
+    /// As of [`PeerLink::send`].
+    fn newest_versions(&mut self, place: &MirrorPlace, count: usize) -> Result<NewestVersions, PeerError> {
+        let mut versions = self.versions(place)?;
+        let older = versions.len().saturating_sub(count);
+        Ok(NewestVersions { versions: versions.split_off(older), has_older: older > 0 })
+    }
 
     /// The attributes of a version, or of the current one; `None` if it is not there.
     ///
@@ -180,6 +191,10 @@ impl MirrorTarget for HttpTarget<'_> {
         enable_versions(&mut self.link)?;
         self.versioned.remove(bucket);
         Ok(())
+    }
+
+    fn newest_versions(&mut self, place: &MirrorPlace, _: usize) -> Result<NewestVersions, PeerError> {
+        newest_versions_of(self.at(place), &place.key).map_err(PeerError::Passing)
     }
 
     fn versions(&mut self, place: &MirrorPlace) -> Result<Vec<PeerVersion>, PeerError> {

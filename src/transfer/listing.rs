@@ -193,6 +193,40 @@ pub fn versions_of(link: &mut PeerLink<'_>, key: &str) -> Result<Vec<PeerVersion
     versions
 }
 
+/// The newest versions of a key.
+#[derive(Debug)]
+pub struct NewestVersions {
+    /// The versions, oldest first.
+    pub versions: Vec<PeerVersion>,
+    /// Whether there may be older ones.
+    pub has_older: bool,
+}
+
+/// The newest versions of one key: those on a page of the listing.
+///
+/// # Errors
+/// As of [`visit_keys`].
+pub fn newest_versions_of(link: &mut PeerLink<'_>, key: &str) -> Result<NewestVersions, String> {
+    let place = PageStart::default();
+    let page = attempts(|| page(link, key, true, &place)).map_err(PeerError::text)?;
+    let document = Document::parse(page.text()).map_err(|error| error.to_string())?;
+    let listing = Listing::of(&page, document.root())?;
+    let mut has_older = listing.next_place(true)?.is_some();
+    let mut versions = Vec::new();
+    for PageEntry { key: listed, version, fault } in listing.entries()? {
+        if listed != key {
+            has_older = false;
+            break;
+        }
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
+        versions.push(version);
+    }
+    versions.reverse();
+    Ok(NewestVersions { versions, has_older })
+}
+
 fn oldest_first(mut listed: PeerKey) -> PeerKey {
     listed.versions.reverse();
     listed

@@ -13,6 +13,9 @@ pub use attributes::{
     store_of, tags_of, versions_state, with_tags, without_tags,
 };
 pub use bucket::{enable_versions, make_bucket};
-pub use listing::{PeerKey, PeerVersion, bucket_names, has_bucket, versions_of, visit_keys};
+pub use listing::{
+    NewestVersions, PeerKey, PeerVersion, bucket_names, has_bucket, newest_versions_of, versions_of,
+    visit_keys,
+};
 pub use peer::{Header, Peer, PeerCall, PeerError, PeerLink, attempts, passing};
 pub use upload::{ObjectUpload, Origin, SendBody, UploadShape, abort_uploads, bare};

@@ -66,6 +66,8 @@ pub struct FollowedKey {
     pub bucket: Arc<BucketRecord>,
     /// The versions, oldest first.
     pub versions: Vec<VersionSummary>,
+    /// Whether there are older ones.
+    pub has_older: bool,
 }
 
 impl Store {
@@ -118,11 +120,19 @@ impl Store {
 
     /// The versions of a key as of now, for consumers of its changes; `None` where the bucket is gone.
     pub fn followed_key(&self, bucket: u64, key: &[u8]) -> Option<FollowedKey> {
+        self.followed_versions(bucket, key, usize::MAX)
+    }
+
+    /// The newest versions of a key as of now, at most `count`. A key may have very many.
+    pub fn followed_versions(&self, bucket: u64, key: &[u8], count: usize) -> Option<FollowedKey> {
         let index = self.shared.index();
         let bucket = Arc::clone(index.bucket_by_id(bucket)?);
-        let mut versions: Vec<_> = index.summaries(bucket.id, key).collect();
+        let mut all = index.summaries(bucket.id, key);
+        let mut versions: Vec<_> = all.by_ref().take(count).collect();
+        let has_older = all.next().is_some();
+        drop(all);
         versions.reverse();
-        Some(FollowedKey { bucket, versions })
+        Some(FollowedKey { bucket, versions, has_older })
     }
 
     /// The bucket with this id; `None` where it is gone.

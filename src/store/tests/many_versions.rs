@@ -174,3 +174,19 @@ fn a_repeated_completion_looks_at_the_newest_versions_alone() {
     let visited = visited(&store, |store| assert_eq!(store.find_completed("b", "k", upload), Ok(None)));
     assert!(visited <= 2 * 1_000 + FEW, "{visited}");
 }
+
+#[test]
+fn the_newest_versions_of_a_followed_key_cost_as_many_as_are_asked_for() {
+    let store = open(&SimFs::new());
+    store.create_bucket("b", "admin").unwrap();
+    store.set_versioning("b", Versioning::Enabled).unwrap();
+    let id = store.bucket("b").unwrap().id;
+    let ids: Vec<_> = (0..100_u32).map(|nth| put(&store, "b", "k", &nth.to_le_bytes()).unwrap().id).collect();
+    let visited = versions_visited(|| drop(store.followed_versions(id, b"k", 4).unwrap()));
+    assert!(visited <= 5, "{visited}");
+    let newest = store.followed_versions(id, b"k", 4).unwrap();
+    assert!(newest.has_older && newest.versions.iter().map(|version| version.id).eq(ids[96..].to_vec()));
+    let all = store.followed_versions(id, b"k", 100).unwrap();
+    assert!(!all.has_older && all.versions.len() == 100);
+    assert!(store.followed_versions(id, b"none", 4).is_some_and(|none| none.versions.is_empty()));
+}
