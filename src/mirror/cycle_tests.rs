@@ -14,7 +14,7 @@ use crate::base::digest::{Md5, to_hex};
 use crate::base::limits::PAGE_LEN_MAX;
 use crate::base::{Entropy as _, ManualClock, SeededEntropy, Timestamp, WriteCondition};
 use crate::client::{CertificateTrust, ServerSettings};
-use crate::fs::sim::SimFs;
+use crate::fs::sim::{CrashPolicy, SimFs};
 use crate::store::{
     Attributes, Cause, CauseScope, Commit, DeleteCondition, Deletion, ETag, ListQuery, ObjectControls,
     Selector, StorageClass, Store, StoreError, StoreOptions, VersionId, VersionSummary, Versioning,
@@ -203,9 +203,13 @@ fn content(store: &Store, bucket: &str) -> Vec<(String, u64, String)> {
 }
 
 fn open(seed: u64) -> Store {
+    open_on(&SimFs::new(), seed)
+}
+
+fn open_on(fs: &SimFs, seed: u64) -> Store {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
     let options = StoreOptions { keep_free_bytes: 0, idle_group_after: None, ..StoreOptions::default() };
-    Store::open(Arc::new(SimFs::new()), clock, &SeededEntropy::new(seed), options).unwrap()
+    Store::open(Arc::new(fs.clone()), clock, &SeededEntropy::new(seed), options).unwrap()
 }
 
 fn mirror(sources: &[&str], target_bucket: &str) -> Mirror {
@@ -232,6 +236,7 @@ fn mirror(sources: &[&str], target_bucket: &str) -> Mirror {
 
 /// Stores of which each mirrors to the next, and the last to the first.
 struct Circle {
+    disks: Vec<SimFs>,
     stores: Vec<Store>,
     mirrors: Vec<(Mirror, MirrorFeed)>,
     keeps_origins: bool,
@@ -244,7 +249,8 @@ impl Circle {
     }
 
     fn with_versioning(count: u64, keeps_origins: bool, versioning: Versioning) -> Self {
-        let stores: Vec<_> = (1..=count).map(open).collect();
+        let disks: Vec<_> = (0..count).map(|_| SimFs::new()).collect();
+        let stores: Vec<_> = disks.iter().zip(1..).map(|(fs, seed)| open_on(fs, seed)).collect();
         let mut mirrors = Vec::new();
         for store in &stores {
             store.create_bucket(BUCKET, "admin").unwrap();
@@ -255,7 +261,7 @@ impl Circle {
             let feed = mirror.feed(store);
             mirrors.push((mirror, feed));
         }
-        let mut circle = Self { stores, mirrors, keeps_origins, writes: Cell::new(0) };
+        let mut circle = Self { disks, stores, mirrors, keeps_origins, writes: Cell::new(0) };
         circle.rest();
         circle
     }
@@ -287,6 +293,15 @@ impl Circle {
             }
         }
         panic!("the mirrors do not come to rest: {} writes", self.writes.get());
+    }
+
+    /// The power of a store and its mirror goes, and comes back.
+    fn kill(&mut self, at: usize, policy: CrashPolicy) {
+        self.disks[at] = self.disks[at].crash(policy);
+        self.stores[at] = open_on(&self.disks[at], 100 + at as u64);
+        let mirror = mirror(&[BUCKET], "{bucket}");
+        let feed = mirror.feed(&self.stores[at]);
+        self.mirrors[at] = (mirror, feed);
     }
 
     fn put(&self, at: usize, key: &str, bytes: &[u8]) {
@@ -526,5 +541,49 @@ fn versions_of_a_key_that_three_stores_put_at_once_end() {
     for seed in 0..40 {
         let mut circle = Circle::with_versioning(3, true, Versioning::Enabled);
         put_on_all_sides(&mut circle, seed);
+    }
+}
+
+#[test]
+fn two_stores_that_are_killed_at_any_time_have_the_same_versions() {
+    for seed in 0..60 {
+        let mut circle = Circle::with_versioning(2, true, Versioning::Enabled);
+        let entropy = SeededEntropy::new(seed);
+        let random = |bound: u64| entropy.next_u64() % bound;
+        let mut histories = vec![Vec::new(); 4];
+        for nth in 0..60_u64 {
+            // Each key has one store that changes it.
+            let key = random(4);
+            let at = (key % 2) as usize;
+            match random(4) {
+                0 => {
+                    circle.delete(at, &format!("k{key}"));
+                    histories[key as usize].push(String::new());
+                }
+                _ => {
+                    let bytes = nth.to_le_bytes();
+                    circle.put(at, &format!("k{key}"), &bytes);
+                    histories[key as usize].push(ETag::Md5(Md5::of(&bytes)).to_string());
+                }
+            }
+            for _ in 0..random(4) {
+                let at = random(2) as usize;
+                circle.step(at);
+            }
+            if random(8) == 0 {
+                let policy = [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(seed)];
+                circle.kill(random(2) as usize, policy[random(3) as usize]);
+            }
+        }
+        circle.rest();
+        for (key, history) in histories.iter().enumerate() {
+            for at in 0..2 {
+                assert_eq!(
+                    &circle.versions(at, &format!("k{key}")),
+                    history,
+                    "store {at}, key {key}, seed {seed}"
+                );
+            }
+        }
     }
 }
