@@ -152,6 +152,11 @@ fn is_of_this_host(ip: IpAddr) -> bool {
 fn resolve(host: &str, default_port: u16) -> Result<Vec<SocketAddr>, String> {
     let has_port = host.rsplit_once(':').is_some_and(|(name, _)| !name.contains(':') || name.ends_with(']'));
     let named = if has_port { host.to_owned() } else { format!("{host}:{default_port}") };
+    if let Some(port) = named.strip_prefix("localhost:") {
+        // Without a file of hosts nothing knows the name, which means this host everywhere (RFC 6761, section 6.3).
+        let port = port.parse().map_err(|_| format!("`{port}` is not a port"))?;
+        return Ok(vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()]);
+    }
     let found: Vec<_> = named.to_socket_addrs().map_err(|e| format!("{host} has no address: {e}"))?.collect();
     if found.is_empty() { Err(format!("{host} has no address")) } else { Ok(found) }
 }
@@ -218,6 +223,7 @@ mod tests {
         let ready = READY_PAGE.to_owned();
         assert_eq!(target("http://127.0.0.1:9000"), Ok((false, "127.0.0.1:9000".to_owned(), ready.clone())));
         assert_eq!(target("http://127.0.0.1/"), Ok((false, "127.0.0.1:80".to_owned(), ready.clone())));
+        assert_eq!(target("http://localhost"), Ok((false, "127.0.0.1:80".to_owned(), ready.clone())));
         assert_eq!(target("https://[::1]"), Ok((true, "[::1]:443".to_owned(), ready)));
         let live = target("http://[::1]:9/minio/health/live").unwrap();
         assert_eq!((live.1.as_str(), live.2.as_str()), ("[::1]:9", "/minio/health/live"));
@@ -226,6 +232,7 @@ mod tests {
             "ftp://127.0.0.1",
             "http://",
             "http://a b",
+            "http://localhost:port",
             "http://u@127.0.0.1",
             "https://192.0.2.1",
         ] {
