@@ -29,8 +29,8 @@ http = urllib3.PoolManager(retries=False)
 
 
 def interpolated(text):
-    """The text with `${NAME:-default}` and `${NAME}` replaced, for an empty environment."""
-    return re.sub(r"\$\{\w+(?::-([^}]*))?\}", lambda found: found.group(1) or "", text)
+    """The text with `${NAME:-default}` and `${NAME}` replaced, for an empty environment. `$$` is a dollar sign, still to be read as one."""
+    return re.sub(r"(\$\$)|\$\{\w+(?::-([^}]*))?\}", lambda found: found.group(1) or found.group(2) or "", text)
 
 
 def free_port():

@@ -8,7 +8,7 @@ NOBODY = 65534
 
 
 class Image:
-    """An unpacked image: `config` as engines read it, and `root`."""
+    """An unpacked image: `config` as engines read it, `root`, and the `entries` that it had before any container added places to mount."""
 
     def __init__(self, archive, directory):
         run("tar", "-xf", archive, "-C", directory)
@@ -20,6 +20,7 @@ class Image:
         self.root.mkdir()
         for layer in self.layers:
             run("tar", "-xpf", layer, "-C", self.root)
+        self.entries = list(self.root.rglob("*"))
 
 
 def contained(image, data, *command, uid=NOBODY, binds=None, network=False):

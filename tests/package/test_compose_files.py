@@ -56,6 +56,11 @@ class Container(clients.Stack):
     def start(self):
         secrets = {f"/run/secrets/{name}": self.secret(name) for name in self.document.get("secrets", {})}
         binds = {**{volume: self.volume for volume in VOLUMES}, **secrets}
+        if (self.image.root / "bin/busybox").exists():
+            # As engines make it. The program itself has to know localhost without.
+            hosts = self.home / "hosts"
+            hosts.write_text("127.0.0.1 localhost\n::1 localhost\n")
+            binds["/etc/hosts"] = hosts
         self.log = self.home / "stderr"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
