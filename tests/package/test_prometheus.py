@@ -45,6 +45,12 @@ def test_the_alerts_are_raised_and_only_then(tmp_path):
     promtool("test", "rules", tmp_path / "alerts_test.yaml")
 
 
+def test_each_alert_is_raised_by_a_series():
+    rules = [rule["alert"] for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+    told = (ROOT / "tests/package/alerts_test.yaml").read_text()
+    assert [rule for rule in rules if f'alertname="{rule}"' not in told] == []
+
+
 def test_the_alerts_name_metrics_that_exist(own_server):
     known = families(own_server().start())
     named = {family(name) for expr in alert_expressions() for name in re.findall(r"\bsiltstone_\w+", expr)}
