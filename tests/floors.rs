@@ -170,7 +170,7 @@ const NAME_A_REMOTE: &[&str] = &[
     "store/remote_right.rs",
     "store/ship/audit.rs",
     "store/ship/reign.rs",
-    "store/ship/standby.rs",
+    "store/ship/standby/mod.rs",
     "store/tier/mod.rs",
 ];
 

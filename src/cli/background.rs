@@ -15,6 +15,7 @@ use super::mirror::MirrorThreads;
 use super::options::ServerOptions;
 use super::retention::RetentionThread;
 use super::ship::{ShipThread, SignThread};
+use super::stop::FencedStop;
 use super::tier::TierThread;
 use super::webhook::WebhookThreads;
 
@@ -48,7 +49,7 @@ struct ShippingThreads {
 }
 
 impl BackgroundThreads {
-    /// Starts the threads.
+    /// Starts the threads. That of the log tells `fenced` when another host has taken over.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -56,6 +57,7 @@ impl BackgroundThreads {
         options: &ServerOptions,
         store: &Arc<Store>,
         work: BackgroundWork,
+        fenced: Option<FencedStop>,
     ) -> Result<Self, CliError> {
         let (targets, figures) = &work.webhooks;
         let has_remote = store.tier_figures().is_some();
@@ -64,7 +66,7 @@ impl BackgroundThreads {
             webhooks: WebhookThreads::start(store, targets, &options.region.0[0], figures)?,
             mirrors: MirrorThreads::start(store, &work.mirrors)?,
             tier: has_remote.then(|| TierThread::start(Arc::clone(store))).transpose()?,
-            shipping: ships.then(|| ShippingThreads::start(options, store)).transpose()?,
+            shipping: ships.then(|| ShippingThreads::start(options, store, fenced)).transpose()?,
             maintenance: Maintenance::start(Arc::clone(store), options.reclaim_rate.0, options.scrub_pace())?,
             lifecycle: LifecycleThread::start(Arc::clone(store), work.expiry_log, work.expiries)?,
         })
@@ -82,11 +84,15 @@ impl BackgroundThreads {
 }
 
 impl ShippingThreads {
-    fn start(options: &ServerOptions, store: &Arc<Store>) -> Result<Self, CliError> {
+    fn start(
+        options: &ServerOptions,
+        store: &Arc<Store>,
+        fenced: Option<FencedStop>,
+    ) -> Result<Self, CliError> {
         // Standbys say what they need beyond that.
         store.promise_takeover(None);
         Ok(Self {
-            ship: ShipThread::start(Arc::clone(store), options.ship_interval())?,
+            ship: ShipThread::start(Arc::clone(store), options.ship_interval(), fenced)?,
             retention: RetentionThread::start(Arc::clone(store))?,
             signs: SignThread::start(Arc::clone(store))?,
         })

@@ -38,6 +38,12 @@ impl CliError {
         }
     }
 
+    /// Another host has taken over: status 3, after which the service manager starts this one again as its standby.
+    pub(crate) fn taken_over() -> Self {
+        let message = "another host has taken over: the next start with --standby follows it";
+        Self { status: 3, message: message.to_owned() }
+    }
+
     /// The exit status.
     pub(crate) fn status(&self) -> ExitCode {
         self.status.into()

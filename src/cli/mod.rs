@@ -44,6 +44,7 @@ mod ship;
 mod signals;
 mod standby;
 mod standby_reads;
+mod stop;
 mod tier;
 mod tls_files;
 mod user;
@@ -89,8 +90,9 @@ Examples:
   siltstone --config /etc/siltstone.toml --log-level warn
   siltstone server /srv/objects --address :9000
       The same in the form of MinIO's command and with its defaults: all addresses, us-east-1; more in siltstone server --help.
-  siltstone standby --config siltstone.toml --ship async --takeover-after 30s
-      Follow the log that another host with --ship sends, and take over when that is gone; siltstone promote does so at once.
+  siltstone standby --config siltstone.toml --ship sync --takeover-after 30s
+      The one command for two hosts with one remote, at each of their starts: write where this directory is the newest, else follow the
+      writer and take over when it is gone. The same as --standby true; siltstone promote takes over at once.
   siltstone health
       Ask the server of this host whether a put would succeed now; exit status 0 or 1.
   siltstone user add camera --actions PutObject --resources 'pictures/incoming/*'
@@ -114,7 +116,8 @@ Signals:
 Exit status:
   0  ended by a signal
   1  could not start or continue, or a command failed
-  2  wrong arguments, environment or configuration file";
+  2  wrong arguments, environment or configuration file
+  3  with --standby: another host has taken over, and the next start follows it";
 
 /// An S3-style object store for small hosts.
 #[derive(Debug, Parser)]
@@ -143,7 +146,7 @@ enum CliCommand {
     /// Serve the objects of DIR, in the form of MinIO's command and with its defaults
     #[command(after_help = server::EXAMPLES)]
     Server(ServerArguments),
-    /// Follow the log that another host sends to the remote, and take over from it
+    /// Serve the objects, or follow the host that does and take over from it; as serve --standby true
     Standby,
     /// Tell the standby that runs in the data directory to take over
     Promote(PromoteArguments),
@@ -253,21 +256,15 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
     }
     options.check()?;
     logging::start(options.log_level, options.log_format);
+    let is_standby = matches!(command, CliCommand::Standby);
     match command {
-        CliCommand::Serve | CliCommand::Server(_) => {
+        CliCommand::Serve | CliCommand::Server(_) | CliCommand::Standby => {
+            options.standby |= is_standby;
             let sections = Sections::read(config.as_deref(), environment)?;
-            serve(&options, sections, environment, notes, None)
-        }
-        CliCommand::Standby if options.read_only => {
-            Err(CliError::usage("--read-only: a standby writes to its directory; start the server with it"))
-        }
-        CliCommand::Standby => {
-            let sections = Sections::read(config.as_deref(), environment)?;
-            let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
-            let users = users_file(&options, environment, &mut Notes::default())?;
-            match standby::follow(&options, sections.remote.as_ref(), users, &manager)? {
-                None => Ok(()),
-                promoted => serve(&options, sections, environment, notes, promoted),
+            if options.standby {
+                follow_or_serve(&options, sections, environment, notes)
+            } else {
+                serve(&options, sections, environment, notes, None)
             }
         }
         CliCommand::Promote(arguments) => promote::run(&arguments, &options),
@@ -278,6 +275,26 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         CliCommand::Quota(command) => quota::run(&command, &options, environment),
         CliCommand::User(command) => user::run(&command, &options, environment),
         CliCommand::Webhook(command) => webhook::command(&command, &options, environment),
+    }
+}
+
+/// Serves at once where no other host writes; otherwise after this one has taken over.
+fn follow_or_serve(
+    options: &ServerOptions,
+    sections: Sections,
+    environment: &Environment,
+    notes: Notes,
+) -> Result<(), CliError> {
+    if options.read_only {
+        return Err(CliError::usage(
+            "--read-only: a standby writes to its directory; start the server without --standby",
+        ));
+    }
+    let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
+    let users = users_file(options, environment, &mut Notes::default())?;
+    match standby::follow(options, sections.remote.as_ref(), users, &manager)? {
+        None => Ok(()),
+        promoted => serve(options, sections, environment, notes, promoted),
     }
 }
 

@@ -321,6 +321,12 @@ pub(crate) struct ServerOptions {
     #[arg(action = ArgAction::Set, default_value_t = false)]
     pub(crate) abandon_log: bool,
 
+    /// One of several hosts with one remote: the start goes on where this directory is the newest and no other host writes, and else
+    /// follows the writer, as the command standby does. All of them have the same setting
+    #[arg(long, value_name = "BOOL", env = "SILTSTONE_STANDBY", global = true)]
+    #[arg(action = ArgAction::Set, default_value_t = false)]
+    pub(crate) standby: bool,
+
     /// Answer reads on a standby from the directory that it fills; the answers may be stale, and say so
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_STANDBY_READS", global = true)]
     #[arg(action = ArgAction::Set, default_value_t = false)]

@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use log::warn;
-use siltstone::format::{FileKind, LOCK};
+use siltstone::format::LOCK;
 use siltstone::fs::{Fs as _, OsFs};
 
 use super::CliError;
 use super::announce;
 use super::options::ServerOptions;
 
-/// The file with the request, and the one with a refusal.
+/// The file that says that a standby waits for requests, the one with a request, and the one with a refusal.
+const WAITING: &str = "promote.waiting";
 const REQUEST: &str = "promote";
 const REFUSAL: &str = "promote.refused";
 /// The content of a request.
@@ -51,9 +52,17 @@ impl Promotion {
         Self(data_dir.to_owned())
     }
 
-    /// Removes a request of an earlier time.
-    pub(crate) fn forget(&self) {
-        for name in [REQUEST, REFUSAL] {
+    /// Takes requests from now on. Those of an earlier time are forgotten.
+    pub(crate) fn open(&self) {
+        self.close();
+        if let Err(error) = fs::write(self.0.join(WAITING), "") {
+            warn!("siltstone promote will not find this standby: {error}");
+        }
+    }
+
+    /// Takes no more requests.
+    pub(crate) fn close(&self) {
+        for name in [WAITING, REQUEST, REFUSAL] {
             remove(&self.0.join(name));
         }
     }
@@ -102,15 +111,8 @@ pub(crate) fn run(arguments: &PromoteArguments, options: &ServerOptions) -> Resu
     if !is_in_use(dir).map_err(failed)? {
         return Err(CliError::refused(format!("no standby runs in {}", dir.display())));
     }
-    if !siltstone::store::follows(&OsFs::new(dir)).map_err(failed)? {
-        // A server has a log from its opening on, and a standby once it has begun to fill its directory.
-        let has_log = OsFs::new(dir)
-            .list(FileKind::Log.dir())
-            .map_err(failed)?
-            .iter()
-            .any(|name| name.ends_with(".log"));
-        let why = if has_log { "a server runs, and no standby" } else { WAITS_FOR_LOG };
-        return Err(CliError::refused(format!("{}: {why}", dir.display())));
+    if !dir.join(WAITING).exists() {
+        return Err(CliError::refused(format!("{}: a server runs, and no standby", dir.display())));
     }
     let (request, refusal) = (dir.join(REQUEST), dir.join(REFUSAL));
     remove(&refusal);
@@ -161,7 +163,9 @@ mod tests {
         }
         fs::write(dir.path().join(REQUEST), "prom").unwrap();
         assert_eq!(promotion.take(), None, "the rest is still being written");
-        promotion.forget();
-        assert!(!dir.path().join(REQUEST).exists());
+        promotion.open();
+        assert!(!dir.path().join(REQUEST).exists() && dir.path().join(WAITING).exists());
+        promotion.close();
+        assert!(!dir.path().join(WAITING).exists());
     }
 }

@@ -1,5 +1,6 @@
 //! The life of the server process: parts are started from the store up, run until a signal, and stopped in reverse.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use siltstone::auth::{ANY_REGION, Authenticator, Users};
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy};
 use siltstone::console::{Console, ConsoleAccess};
 use siltstone::fs::OsFs;
-use siltstone::http::{Config, Handle, Tls};
+use siltstone::http::{Config, Tls};
 use siltstone::mirror::{MirrorSettings, Mirrors};
 use siltstone::ops::{Context, LifecycleFigures, PaddingTimes};
 use siltstone::remote::{RemoteSettings, RemoteView};
@@ -36,6 +37,7 @@ use super::sections::Sections;
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
 use super::standby::Promoted;
+use super::stop::{FencedStop, Stop};
 use super::tls_files::TlsFiles;
 use super::users_file::UsersFile;
 use super::webhook::{WebhookThreads, reload_secrets};
@@ -58,7 +60,7 @@ pub(crate) fn serve(
     let plan = MemoryPlan::make(options)?;
     let files = OpenFiles::divide(plan.connections_max, plan.workers, listeners::console_files(options));
     let (taken, front) = match promoted {
-        Some(Promoted { taken, front }) => (Some(taken), front),
+        Some(Promoted { taken, front }) => (taken, front),
         None => (None, Front::new(options, &plan)?),
     };
     let Sections { remote, webhooks, mirrors } = sections;
@@ -182,12 +184,10 @@ fn run_until_stopped(
 ) -> Result<(), CliError> {
     let scheme = if reloader.tls.is_some() { "https" } else { "http" };
     let stopped: Arc<OnceLock<Instant>> = Arc::default();
-    let (stopping, handles, told) = (Arc::clone(&stopped), listeners.handles(), manager.clone());
-    let stop = move || {
-        stopping.get_or_init(Instant::now);
-        told.stopping();
-        handles.iter().for_each(Handle::shutdown);
-    };
+    let stop = Stop { stopped: Arc::clone(&stopped), handles: listeners.handles(), manager: manager.clone() };
+    let is_fenced: Arc<AtomicBool> = Arc::default();
+    let fenced = FencedStop { stop: stop.clone(), is_fenced: Arc::clone(&is_fenced) };
+    let stop = move || stop.stop();
     let signals = Signals::watch(stop, move || reloader.reload())?;
     let (address, console) = (listeners.s3_addr(), listeners.console_addr());
     if let Some(link) = first_start {
@@ -198,7 +198,7 @@ fn run_until_stopped(
     }
     let background = match options.read_only {
         true => None,
-        false => Some(BackgroundThreads::start(options, &store, work)?),
+        false => Some(BackgroundThreads::start(options, &store, work, options.standby.then_some(fenced))?),
     };
     if console != address {
         info!(
@@ -213,7 +213,8 @@ fn run_until_stopped(
     signals.end();
     background.into_iter().for_each(BackgroundThreads::end);
     close(store, *stopped.get_or_init(Instant::now) + options.shutdown_timeout.0);
-    outcome.map_err(|e| CliError::start(format!("cannot go on serving: {e}")))
+    outcome.map_err(|e| CliError::start(format!("cannot go on serving: {e}")))?;
+    if is_fenced.load(Ordering::Relaxed) { Err(CliError::taken_over()) } else { Ok(()) }
 }
 
 /// The parts of a running server that SIGHUP reloads.
@@ -268,7 +269,7 @@ fn open_store(
     let follows = store::follows(&disk).map_err(|e| data_dir::refusal(data_dir, &OpenError::from(e)))?;
     if follows && !is_look {
         let what = format!(
-            "{} is the directory of a standby: start siltstone standby there, and make it the writer with siltstone promote",
+            "{} is the directory of a standby: start it there with --standby, and make it the writer with siltstone promote",
             data_dir.display()
         );
         return Err(CliError::start(what));

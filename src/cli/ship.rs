@@ -6,10 +6,11 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use log::{info, warn};
 use siltstone::base::OsEntropy;
-use siltstone::store::{Store, StoreError};
+use siltstone::store::{ReadOnlyReason, Store, StoreError};
 
 use super::CliError;
 use super::outbound_thread::OutboundThread;
+use super::stop::FencedStop;
 
 /// The longest wait for the end of the thread.
 const END_MAX: Duration = Duration::from_secs(5);
@@ -24,12 +25,21 @@ const SIGN_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct ShipThread(OutboundThread);
 
 impl ShipThread {
-    /// Starts the thread, which sends the log at that interval.
+    /// Starts the thread, which sends the log at that interval, and tells `fenced` when another host has taken over.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(crate) fn start(store: Arc<Store>, every: Duration) -> Result<Self, CliError> {
-        OutboundThread::start("ship", store, move |store, stopped| run(store, stopped, every)).map(Self)
+    pub(crate) fn start(
+        store: Arc<Store>,
+        every: Duration,
+        fenced: Option<FencedStop>,
+    ) -> Result<Self, CliError> {
+        let run = move |store: &Store, stopped: &Receiver<()>| {
+            run(store, stopped, every);
+            let is_fenced = store.health().read_only_reason == Some(ReadOnlyReason::Fenced);
+            fenced.iter().filter(|_| is_fenced).for_each(FencedStop::stop);
+        };
+        OutboundThread::start("ship", store, run).map(Self)
     }
 
     /// Sends what was written last, and ends the thread.

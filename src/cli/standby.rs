@@ -1,4 +1,5 @@
-//! The command `standby`: the directory follows the log on the remote until this host takes over; then the server starts in it.
+//! The option `--standby` and the command of that name: this host goes on as the writer where its directory is the newest and no other one
+//! writes. Otherwise the directory follows the log on the remote until this host takes over; then the server starts in it.
 
 use std::fs;
 use std::io;
@@ -36,10 +37,10 @@ const HIDDEN_MAX: Duration = Duration::from_secs(60);
 /// The pause after an error of the remote.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A standby that has taken over.
+/// A host that is the writer from now on.
 pub(crate) struct Promoted {
-    /// Its reign.
-    pub(crate) taken: TakenOver,
+    /// Its reign; `None` where the remote is not marked yet, so that the server begins one when it is.
+    pub(crate) taken: Option<TakenOver>,
     /// Its listener, which answers until the store is open that it is starting.
     pub(crate) front: Front,
 }
@@ -56,7 +57,7 @@ pub(crate) fn follow(
 ) -> Result<Option<Promoted>, CliError> {
     let (Some(remote), Some(_)) = (remote, options.shipping()) else {
         return Err(CliError::usage(
-            "standby: name a remote in the section [remote] of the configuration file, and set --ship to the mode after a takeover",
+            "--standby: name a remote in the section [remote] of the configuration file, and set --ship to the mode of the writer",
         ));
     };
     let remote = remote.remote().map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
@@ -66,6 +67,8 @@ pub(crate) fn follow(
         |error: io::Error| CliError::start(format!("cannot use {}: {error}", options.data_dir.display()));
     disk.create_root().map_err(refusal)?;
     let lock = disk.lock(LOCK).map_err(refusal)?;
+    let promotion = Promotion::at(&options.data_dir);
+    promotion.open();
     if !options.users_path().exists() {
         warn!(
             "there is no {}: copy it from the writer, unless the environment holds the only keys",
@@ -103,24 +106,31 @@ pub(crate) fn follow(
         service: Arc::clone(&service),
         stopped,
         lock,
-        promotion: Promotion::at(&options.data_dir),
+        promotion,
+        data_dir: options.data_dir.clone(),
         users: options.users_path(),
         takeover_after: options.takeover_after.as_ref().map(|time| time.0),
         last_sign: Instant::now(),
         last_whole: Instant::now(),
+        is_fit: false,
         problem: None,
         refusal: None,
         waits_for_log: false,
     };
     let end = following.run();
+    following.promotion.close();
     drop(following);
     signals.end();
-    if let Some(taken) = end? {
-        service.show_opening();
-        return Ok(Some(Promoted { taken, front }));
-    }
-    front.running.into_iter().for_each(RunningServer::end);
-    Ok(None)
+    let taken = match end? {
+        FollowingEnd::Stopped => {
+            front.running.into_iter().for_each(RunningServer::end);
+            return Ok(None);
+        }
+        FollowingEnd::TakenOver(taken) => Some(taken),
+        FollowingEnd::Unmarked => None,
+    };
+    service.show_opening();
+    Ok(Some(Promoted { taken, front }))
 }
 
 /// When a file was changed last; `None` if there is none.
@@ -152,6 +162,16 @@ fn listen(
     Ok(Front { running: Some(running), ..front })
 }
 
+/// Why a host follows no more.
+enum FollowingEnd {
+    /// A signal.
+    Stopped,
+    /// It has claimed a reign.
+    TakenOver(TakenOver),
+    /// It has a store, and the remote is not that of any yet.
+    Unmarked,
+}
+
 /// The loop of a standby.
 struct Following {
     standby: Standby,
@@ -161,6 +181,7 @@ struct Following {
     #[expect(dead_code, reason = "dropping it releases the directory")]
     lock: Box<dyn Lock>,
     promotion: Promotion,
+    data_dir: PathBuf,
     /// The path of the users file.
     users: PathBuf,
     takeover_after: Option<Duration>,
@@ -168,6 +189,8 @@ struct Following {
     last_sign: Instant,
     /// When the directory last had all that the remote has.
     last_whole: Instant,
+    /// Whether the remote was asked whether it is fit for a takeover by itself.
+    is_fit: bool,
     /// The error that was logged last, while it lasts.
     problem: Option<String>,
     /// What stood against the last takeover.
@@ -177,41 +200,58 @@ struct Following {
 }
 
 impl Following {
-    /// Returns the reign that this host has claimed; `None` after a signal.
-    fn run(&mut self) -> Result<Option<TakenOver>, CliError> {
-        self.promotion.forget();
-        if self.takeover_after.is_some() {
-            self.check_fitness()?;
-        }
+    /// Follows until a signal, or until this host writes.
+    fn run(&mut self) -> Result<FollowingEnd, CliError> {
         let mut pause = Duration::ZERO;
         while self.stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
             let begun = Instant::now();
             let stepped = self.standby.poll(&mut no_progress);
-            if let Ok(StandbyStep { more: false, .. }) = &stepped {
+            if let Ok(StandbyStep { more: false, .. }) = &stepped
+                && !self.standby.watches()
+            {
                 self.service.show_whole(begun);
+            }
+            if self.is_before_all_logs(&stepped)? {
+                info!(
+                    "the remote is not marked yet: this host begins its log once siltstone-tools remote init has marked it"
+                );
+                return Ok(FollowingEnd::Unmarked);
             }
             pause = self.judge(stepped)?;
             self.show();
             if let Some(way) = self.takeover_due()
                 && let Some(taken) = self.take_over(way)?
             {
-                return Ok(Some(taken));
+                return Ok(FollowingEnd::TakenOver(taken));
             }
         }
-        Ok(None)
+        Ok(FollowingEnd::Stopped)
     }
 
-    /// Fails where a takeover by itself could lead to two writers.
+    /// Whether this host has a store, and the remote is marked for none: no other host can have a log there.
+    fn is_before_all_logs(&self, stepped: &Result<StandbyStep, ShipError>) -> Result<bool, CliError> {
+        if !stepped.as_ref().is_err_and(ShipError::is_unmarked) {
+            return Ok(false);
+        }
+        self.standby.is_of_writer().map_err(|error| CliError::start(error.to_string()))
+    }
+
+    /// Fails where a takeover by itself could lead to two writers. The remote has answered.
     fn check_fitness(&mut self) -> Result<(), CliError> {
+        if self.takeover_after.is_none() || self.is_fit {
+            return Ok(());
+        }
         match self.standby.decides_races() {
-            Ok(true) => Ok(()),
+            Ok(true) => {
+                self.is_fit = true;
+                Ok(())
+            }
             Ok(false) => Err(CliError::usage(
                 "--takeover-after: the probe found that this remote does not decide races, so that two hosts might write; take over \
                  by hand with siltstone promote",
             )),
-            Err(error) => Err(CliError::start(format!(
-                "--takeover-after: the remote does not say whether it is fit: {error}"
-            ))),
+            // It is asked again after the next step.
+            Err(_) => Ok(()),
         }
     }
 
@@ -220,6 +260,7 @@ impl Following {
         let now = Instant::now();
         match stepped {
             Ok(StandbyStep { more, sign }) => {
+                self.check_fitness()?;
                 self.waits_for_log = false;
                 if self.problem.take().is_some() {
                     info!("the log on the remote is followed again");
@@ -233,9 +274,7 @@ impl Following {
                 }
                 Ok(if more { Duration::ZERO } else { self.standby.pause() })
             }
-            Err(error @ (ShipError::Disk(_) | ShipError::OtherLog)) => {
-                Err(CliError::start(error.to_string()))
-            }
+            Err(error) if error.lasts() => Err(self.last_error(&error)),
             Err(error) => {
                 // Silence counts only while the remote answers.
                 self.last_sign = now;
@@ -260,8 +299,25 @@ impl Following {
             figures,
             lag,
             opens: false,
-            problem: self.problem.clone().or_else(|| self.refusal.clone()),
+            problem: self.problem.clone().or_else(|| self.refusal.clone()).or_else(|| self.watching()),
         });
+    }
+
+    /// What a host waits for whose directory may be the newest.
+    fn watching(&self) -> Option<String> {
+        let wait = match self.takeover_after {
+            Some(after) => format!("goes on {} s after the last sign of life", after.as_secs()),
+            None => "goes on by siltstone promote".to_owned(),
+        };
+        let told = format!(
+            "its directory has all that the remote has; it follows another host that shows that it lives, and else {wait}"
+        );
+        self.standby.watches().then_some(told)
+    }
+
+    /// An error that only an operator ends.
+    fn last_error(&self, error: &ShipError) -> CliError {
+        CliError::start(format!("{}: {error}", self.data_dir.display()))
     }
 
     /// Why this host has to take over now.
@@ -278,6 +334,9 @@ impl Following {
             },
             None => {}
         }
+        if self.standby.is_newest() && self.problem.is_none() {
+            return Some(TakeoverReason::Newest);
+        }
         let least = self.standby.least_silence();
         let is_silent = self.takeover_after.is_some_and(|after| self.last_sign.elapsed() >= after.max(least));
         if !is_silent {
@@ -289,7 +348,7 @@ impl Following {
 
     /// Whether a takeover waits no longer for objects that the remote hides. One that was not asked for waits until the next silence.
     fn gives_up(&self, why: TakeoverReason, begun: Instant) -> bool {
-        let is_early = why == TakeoverReason::Silence && !self.standby.has_claimed();
+        let is_early = why != TakeoverReason::Operator && !self.standby.has_claimed();
         is_early || begun.elapsed() >= HIDDEN_MAX
     }
 
@@ -305,7 +364,10 @@ impl Following {
 
     /// Takes over; `None` where yet another host has, the remote does not answer, or it hides a part of the log.
     fn take_over(&mut self, why: TakeoverReason) -> Result<Option<TakenOver>, CliError> {
-        info!("taking over");
+        match why {
+            TakeoverReason::Newest => info!("this host has written last, and goes on"),
+            TakeoverReason::Operator | TakeoverReason::Silence => info!("taking over"),
+        }
         self.last_sign = Instant::now();
         self.refusal = None;
         let begun = Instant::now();
@@ -313,7 +375,7 @@ impl Following {
             // An operator means the log as it is now; silence is that after the newest claim that was seen.
             let looked = match why {
                 TakeoverReason::Operator => self.standby.look_for_claims(),
-                TakeoverReason::Silence => Ok(()),
+                TakeoverReason::Newest | TakeoverReason::Silence => Ok(()),
             };
             let taken = looked.and_then(|()| self.standby.take_over(&OsEntropy, &mut no_progress));
             match taken {
@@ -325,14 +387,12 @@ impl Following {
                     info!("another host takes over, and is followed");
                     return Ok(None);
                 }
-                Err(error @ (ShipError::Disk(_) | ShipError::OtherLog)) => {
-                    return Err(CliError::start(error.to_string()));
-                }
+                Err(error) if error.lasts() => return Err(self.last_error(&error)),
                 Err(error @ ShipError::Hidden { .. }) if self.gives_up(why, begun) => {
                     self.refuse(why, &error);
                     return Ok(None);
                 }
-                Err(error) if why == TakeoverReason::Silence && !self.standby.has_claimed() => {
+                Err(error) if why != TakeoverReason::Operator && !self.standby.has_claimed() => {
                     warn!("no takeover, since the remote does not answer: {error}");
                     return Ok(None);
                 }
@@ -351,6 +411,8 @@ impl Following {
 enum TakeoverReason {
     /// `siltstone promote`.
     Operator,
+    /// The directory has made the newest claim, so that no other host writes.
+    Newest,
     /// The writer gives no signs of life.
     Silence,
 }

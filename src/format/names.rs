@@ -23,6 +23,9 @@ pub const CLOCK: &str = "meta/clock";
 /// The point to which the directory was restored, for a reign that gives up the log after it.
 pub const RETURN: &str = "meta/return";
 
+/// The directory of the files of hosts that were taken over: further names, which a fill leaves.
+pub const ASIDE: &str = "aside";
+
 const UNFINISHED: &str = ".new";
 
 impl FileKind {
@@ -69,6 +72,11 @@ pub fn checkpoint_path(sequence: u64) -> String {
     FileKind::Checkpoint.path(sequence)
 }
 
+/// The directory of the files that were set aside from a log with that last group.
+pub fn aside_path(sequence: u64, crc: u32) -> String {
+    format!("{ASIDE}/{sequence:016x}-{crc:08x}")
+}
+
 /// The temporary path of a file before its rename.
 pub fn unfinished(path: &str) -> String {
     format!("{path}{UNFINISHED}")
@@ -91,6 +99,7 @@ mod tests {
         assert_eq!(log_path(1), "meta/0000000000000001.log");
         assert_eq!(checkpoint_path(10), "meta/000000000000000a.checkpoint");
         assert_eq!(number_of(FileKind::Segment, "000000000000001f.segment"), Some(0x1f));
+        assert_eq!(aside_path(0x1f, 0xab), "aside/000000000000001f-000000ab");
     }
 
     #[test]

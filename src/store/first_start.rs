@@ -5,7 +5,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::format::{CLOCK, EPOCH, FileKind, LOCK, RECLAIM, RETURN, SCRUB, STANDBY, unfinished};
+use crate::format::{ASIDE, CLOCK, EPOCH, FileKind, LOCK, RECLAIM, RETURN, SCRUB, STANDBY, unfinished};
 use crate::fs::{DirEntry, OsFs};
 use crate::log::list_numbers;
 
@@ -106,6 +106,9 @@ const SUFFIXES_OF_OPERATORS: [&str; 8] =
 /// Parts of the names of files with keys.
 const PARTS_OF_KEY_NAMES: [&str; 3] = ["key", "secret", "password"];
 
+/// What a standby leaves beside its store.
+const OF_STANDBYS: [&str; 4] = [ASIDE, "promote", "promote.refused", "promote.waiting"];
+
 /// How many strangers a refusal names.
 const NAMED_MAX: usize = 3;
 
@@ -178,7 +181,10 @@ fn holds_store(disk: &OsFs, entries: &[DirEntry]) -> io::Result<bool> {
 /// Whether an entry does not speak against a first start.
 fn is_expected(disk: &OsFs, entry: &DirEntry, known: &[String]) -> bool {
     let name = entry.name.as_str();
-    if OF_SYSTEMS.contains(&name) || PREFIXES_OF_SYSTEMS.iter().any(|prefix| name.starts_with(prefix)) {
+    if OF_STANDBYS.contains(&name)
+        || OF_SYSTEMS.contains(&name)
+        || PREFIXES_OF_SYSTEMS.iter().any(|prefix| name.starts_with(prefix))
+    {
         return true;
     }
     if known.iter().any(|known| known == name) {
@@ -325,8 +331,12 @@ mod tests {
             ["lost+found/x", ".zfs/snapshot/x", "@eaDir/x", "#recycle/x", ".Trash-1000/x", "._users.toml"];
         let of_operators =
             ["users.toml", "users.toml.new", "siltstone.toml", "tls.pem", "tls.key", "remote.key"];
-        for path in of_systems.into_iter().chain(of_operators).chain([".DS_Store", "my-users", "secret_key"])
-        {
+        let of_standbys = ["aside/x", "promote.waiting"];
+        for path in of_systems.into_iter().chain(of_operators).chain(of_standbys).chain([
+            ".DS_Store",
+            "my-users",
+            "secret_key",
+        ]) {
             make(dir.path(), path);
         }
         assert_eq!(check(dir.path(), StoreCreation::Auto), Ok(()));

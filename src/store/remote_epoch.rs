@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use crate::base::Entropy;
+use crate::base::{Entropy, Timestamp};
 use crate::format::{Claim, ClaimId, EPOCH, EpochRecord, FileKind, SEALED_LINE_MAX_BYTES, StoreId};
 use crate::fs::Fs;
 use crate::log::{LogError, write_atomically};
@@ -253,20 +253,62 @@ pub(super) fn check_no_other_tier(
     }
 }
 
-/// Makes the directory `fs` the one that goes on from the newest epoch of its remote, at its next start. The caller keeps the directory
-/// locked. Returns the epoch; `None` where there is none.
+/// Whether the directory `fs` has made the newest claim, or there is none: then no other host changes the remote.
 ///
 /// # Errors
 /// Those of the remote, and of the disk.
-pub fn adopt_remote(remote: &dyn RemoteView, fs: &dyn Fs, store: StoreId) -> Result<Option<u64>, ShipError> {
+pub(super) fn made_newest_claim(fs: &dyn Fs, log: RemoteLog<'_>, newest: u64) -> Result<bool, ShipError> {
+    match last_held(fs, log, newest) {
+        Ok(held) => Ok(held.is_ok()),
+        Err(EpochError::Remote(error)) => Err(ShipError::Waiting(error.to_string())),
+        Err(EpochError::Disk(error)) => Err(ShipError::Disk(error.to_string())),
+    }
+}
+
+/// Notes a claim in the directory `fs`, which goes on from it. Durable on return.
+///
+/// # Errors
+/// [`ShipError::Disk`].
+pub(super) fn note_claim(fs: &dyn Fs, store: StoreId, claim: ClaimId) -> Result<(), ShipError> {
+    note(fs, store, claim, ClaimId::default()).map_err(|error| ShipError::Disk(error.to_string()))
+}
+
+/// Claims the next epoch of the remote for the directory `fs`, which the caller keeps locked: its next start goes on from there, and no
+/// other directory does. Returns the epoch.
+///
+/// # Errors
+/// [`ShipError::Claimed`] where another claim is faster; those of the remote, and of the disk.
+pub fn adopt_remote(
+    remote: &dyn Remote,
+    fs: &dyn Fs,
+    store: StoreId,
+    now: Timestamp,
+    entropy: &dyn Entropy,
+) -> Result<u64, ShipError> {
+    let failed = |error: LogError| ShipError::Disk(error.to_string());
     let log = RemoteLog { remote, store };
     let newest = log.newest_claim()?;
     let held = match newest {
         0 => ClaimId::default(),
-        newest => claim_of(remote, newest).map_err(|error| ShipError::Disk(error.to_string()))?,
+        newest => claim_of(remote, newest).map_err(|error| ShipError::Waiting(error.to_string()))?,
     };
-    note(fs, store, held, ClaimId::default()).map_err(|error| ShipError::Disk(error.to_string()))?;
-    Ok((newest > 0).then_some(newest))
+    let claim = ClaimId { epoch: newest + 1, nonce: entropy.next_u64().max(1) };
+    // The claim of a crashed call is known by its nonce, or the one before it is still the newest.
+    note(fs, store, held, claim).map_err(failed)?;
+    // A writer of a log goes on after a claim without a cut, unless its log is given up.
+    let made = Claim { store, epoch: claim.epoch, made: now, of_tier: !log.has_log(newest)? };
+    match put_once(remote, &Claim::name(claim.epoch), &made.encode(), &digits(claim.nonce)) {
+        Err(ShipError::Remote { error: RemoteError::Exists, .. }) => {
+            return Err(ShipError::Claimed(claim.epoch));
+        }
+        put => put?,
+    }
+    let found = claim_of(remote, claim.epoch).map_err(|error| ShipError::Waiting(error.to_string()))?;
+    if found != claim {
+        return Err(ShipError::Claimed(claim.epoch));
+    }
+    note(fs, store, claim, ClaimId::default()).map_err(failed)?;
+    Ok(claim.epoch)
 }
 
 /// Notes claims in the directory. Durable on return.

@@ -14,7 +14,7 @@ use siltstone::base::{Clock as _, SystemClock};
 use siltstone::remote::{Remote as _, RemoteError, RemoteView as _};
 use tempfile::TempDir;
 
-use super::tier::{SOON, client, get, init, put, section, start};
+use super::tier::{KEY, SECRET, SOON, client, get, init, put, section, start};
 use crate::support::client::eventually;
 use crate::support::process::{Running, finish, siltstone, stderr_of};
 
@@ -198,6 +198,125 @@ fn a_standby_follows_and_becomes_the_writer_when_it_is_promoted() {
     assert_eq!(status, Some(i32::from(is_listed)), "{listed}");
     assert_eq!(standby.end(Signal::TERM).0, Some(0));
     assert_eq!(tool(elsewhere.path(), &["divergent"]).0, Some(0));
+}
+
+/// What both of two hosts are started with, whichever starts when.
+const ONE_COMMAND: [&str; 8] =
+    ["--config", "siltstone.toml", "--standby", "true", "--ship", "async", "--ship-every", "100ms"];
+
+/// The directories with files that were set aside.
+fn asides(dir: &Path) -> Vec<String> {
+    let found = fs::read_dir(dir.join("data/aside"));
+    let names = found.into_iter().flatten().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.collect()
+}
+
+#[test]
+fn one_command_is_right_at_each_start_of_two_hosts() {
+    let (a, b, there) = (TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap());
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let remote = start(there.path(), &address, &[]);
+    for dir in [&a, &b] {
+        fs::write(dir.path().join("siltstone.toml"), section(&address)).unwrap();
+    }
+    // The first host has a store before the remote is marked. The other one waits for its log.
+    assert_eq!(start(a.path(), "127.0.0.1:0", &[]).end(Signal::TERM).0, Some(0));
+    let first = start(a.path(), "127.0.0.1:0", &ONE_COMMAND);
+    let second = start(b.path(), "127.0.0.1:0", &ONE_COMMAND);
+    eventually("it waits", || second.answer("/-/ready").contains("a standby, which gets no further"));
+    eventually("it serves", || first.answer("/-/ready").contains("The log is not sent to the remote yet"));
+    init(a.path());
+    (0..3).for_each(|nth| put_soon(&first, nth));
+    eventually("it follows", || second.answer("/-/ready").contains("a standby of reign 1, "));
+
+    // After a loss of power it goes on at once.
+    shipped(&first);
+    drop(first.end(Signal::KILL));
+    let first = start(a.path(), "127.0.0.1:0", &ONE_COMMAND);
+    put_soon(&first, 3);
+    assert!(first.answer("/-/metrics").contains("\nsiltstone_ship_epoch 2\n"));
+    eventually("it follows on", || second.answer("/-/ready").contains("a standby of reign 2, "));
+
+    // It stalls, is taken over, and comes back: it ends for its service manager, and follows at its next start.
+    shipped(&first);
+    first.signal(Signal::STOP);
+    eventually("it is promoted", || promote(b.path(), &[]).is_ok());
+    put_soon(&second, 4);
+    shipped(&second);
+    let mut first = first;
+    first.signal(Signal::CONT);
+    let mut late = 0;
+    while first.is_running() {
+        late += u64::from(put(&client(first.address()), 5).is_ok());
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(first.exit_code(), Some(3), "{}", first.said());
+    assert!(first.said().contains("another host has taken over"), "{}", first.said());
+    let first = start(a.path(), "127.0.0.1:0", &ONE_COMMAND);
+    eventually("it follows the other", || first.answer("/-/ready").contains("a standby of reign 3, "));
+    let (status, listed) = tool(a.path(), &["divergent"]);
+    assert_eq!(
+        (status, asides(a.path()).len()),
+        (Some(i32::from(late > 0)), usize::from(late > 0)),
+        "{listed}"
+    );
+    assert_eq!(listed.contains(" put cold/\"box/object-5\" version "), late > 0, "{listed}");
+
+    // The other one goes, and what it had not shipped is set aside when it comes back.
+    drop(remote.end(Signal::KILL));
+    put(&client(second.address()), 6).unwrap();
+    drop(second.end(Signal::KILL));
+    let _remote = start(there.path(), &address, &[]);
+    eventually("it is promoted", || promote(a.path(), &[]).is_ok());
+    put_soon(&first, 7);
+    shipped(&first);
+    let second = start(b.path(), "127.0.0.1:0", &ONE_COMMAND);
+    eventually("it follows", || second.answer("/-/ready").contains("a standby of reign 4, "));
+    let [aside] = asides(b.path()).try_into().unwrap();
+    let (status, listed) = tool(b.path(), &["divergent"]);
+    assert_eq!(status, Some(1), "{listed}");
+    assert!(listed.starts_with(&format!("aside/{aside}:\n")), "{listed}");
+    assert!(listed.contains(" put cold/\"box/object-6\" version "), "{listed}");
+    assert!(second.said().contains(&format!("set aside in aside/{aside}")), "{}", second.said());
+
+    // What was set aside can be read beside the standby.
+    let dir = format!("data/aside/{aside}");
+    let mut looking = siltstone(b.path());
+    looking.args([
+        "--data-dir",
+        &dir,
+        "--listen",
+        "127.0.0.1:0",
+        "--config",
+        "siltstone.toml",
+        "--read-only",
+    ]);
+    looking.env("SILTSTONE_ACCESS_KEY", KEY).env("SILTSTONE_SECRET_KEY", SECRET);
+    let looking = Running::start(looking);
+    assert!(get(&client(looking.address()), 6).unwrap() == super::tier::bytes(6));
+    assert!(matches!(get(&client(first.address()), 6), Err(RemoteError::Missing)));
+}
+
+#[test]
+fn a_host_that_may_be_the_newest_waits_for_the_other_and_says_so() {
+    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let remote = start(there.path(), "127.0.0.1:0", &[]);
+    fs::write(here.path().join("siltstone.toml"), section(remote.address())).unwrap();
+    assert_eq!(start(here.path(), "127.0.0.1:0", &[]).end(Signal::TERM).0, Some(0));
+    init(here.path());
+    let host = start(here.path(), "127.0.0.1:0", &ONE_COMMAND);
+    put_soon(&host, 1);
+    shipped(&host);
+    drop(host.end(Signal::KILL));
+    // Nothing tells that the newest claim is its own, as where another host has claimed and not written yet.
+    fs::remove_file(here.path().join("data/meta/epoch")).unwrap();
+    let host = start(here.path(), "127.0.0.1:0", &ONE_COMMAND);
+    eventually("it waits", || host.answer("/-/ready").contains("its directory has all that the remote has"));
+    assert!(put(&client(host.address()), 2).is_err());
+    eventually("it is promoted", || promote(here.path(), &[]).is_ok());
+    put_soon(&host, 2);
+    assert!(host.answer("/-/metrics").contains("\nsiltstone_ship_epoch 2\n"));
+    assert!(promote(here.path(), &[]).unwrap_err().contains("a server runs, and no standby"));
 }
 
 /// Waits until the remote has all that the server has answered.

@@ -44,6 +44,23 @@ def test_the_health_check_of_compose_is_that_of_the_image(image):
     assert list(seconds.values()) == [own["Interval"], own["Timeout"], own["StartPeriod"]]
 
 
+def test_the_file_for_two_hosts_is_added_to_that_of_one(tmp_path):
+    """Its command is one that the server takes, and its health check asks whether the process lives: a standby is no failure."""
+    [(name, service)] = yaml.safe_load((SOURCES / "compose.standby.yaml").read_text())["services"].items()
+    assert name in COMPOSE["services"] and set(service) <= set(COMPOSE["services"][name])
+    words = service["command"].split()
+    assert words[:2] == COMPOSE["services"][name]["command"].split()
+    [mount] = service["volumes"]
+    assert mount.split(":")[1] == words[words.index("--config") + 1]
+    config = tmp_path / "siltstone.toml"
+    config.write_text("ship = 'sync'\n")
+    arguments = [word.replace("/data", str(tmp_path / "data")).replace(mount.split(":")[1], str(config)) for word in words]
+    done = subprocess.run([BINARY, *arguments], env=clean_environment(tmp_path), capture_output=True, text=True)
+    # All that it lacks is the section.
+    assert done.returncode == 2 and "--standby: name a remote" in done.stderr, done.stderr
+    assert service["healthcheck"]["test"][-1].endswith("/-/health")
+
+
 @pytest.mark.parametrize("stop, place", [
     (lambda: int(COMPOSE["services"]["siltstone"]["stop_grace_period"].removesuffix("s")), "compose"),
     (lambda: KUBERNETES["StatefulSet"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"], "Kubernetes"),

@@ -166,8 +166,8 @@ impl EpochScenario {
         Some(next)
     }
 
-    /// The operator says that a directory is the right one, after the servers were stopped, and starts it before any other: until its claim the former
-    /// one could go on as well.
+    /// The operator says that a directory is the right one, after the servers were stopped: an epoch is claimed for it, whichever server starts
+    /// next.
     fn adopt(world: &World, h: usize) -> Option<World> {
         let is_idle = world.hosts.iter().all(|host| host.process == Process::Down);
         if !is_idle || world.right == h || !world.hosts[h].is_there || !world.is_whole(h) {
@@ -183,7 +183,6 @@ impl EpochScenario {
         next.claims[epoch] = next.nonces;
         next.hosts[h].held = (epoch, next.nonces);
         next.hosts[h].has_number = true;
-        next.hosts[h].process = Process::Holding { epoch };
         Some(next)
     }
 

@@ -86,6 +86,9 @@ pub(super) fn violated(scenario: &Scenario, world: &WorldState) -> Option<&'stat
     if world.claimed_unseen {
         return Some("a host claims after a claim that it has seen");
     }
+    if world.started_beside {
+        return Some("a start that goes on at once ends the reign of no living host");
+    }
     if world.hosts.iter().any(|host| host.activity == Activity::Serving && host.shipped & !host.log != 0) {
         return Some("a host that writes has the log that it continues");
     }

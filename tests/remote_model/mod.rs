@@ -74,6 +74,9 @@
 //!   no host that writes otherwise ([`Safeguard::ClaimsAgain`]). It finds a cut that landed meanwhile after its claim, as others do.
 //! - **A host that has lost a claim looks at the log again** before it claims another, and one that was taken over sets its changes aside
 //!   and follows. Otherwise hosts fence one another, until none is left ([`Safeguard::LosersLook`], [`Safeguard::LosersFollow`]).
+//! - **A start by the one command goes on at once only behind its own claim**, and otherwise waits for a sign of life. Its directory may have
+//!   all of the log beside a host that writes ([`Safeguard::OwnClaimGoesOn`]). Groups that came between its look and its claim are
+//!   adopted, and its own after the common ones are set aside, as before each fill ([`Safeguard::AsideBeforeFill`]).
 //! - **A 404 is no end where a witness speaks for more.** A remote that hides parcels for a while ends the log of a takeover early; the sign
 //!   of life and a listing tell ([`hidden`]).
 //!
@@ -84,7 +87,8 @@
 //!
 //! # Limits of the model
 //!
-//! Up to three hosts where they race, and one start in an old directory. In the other searches two hosts, up to three reigns, two writes, one unanswered request and one crash in the searches of reigns; two hosts, two reigns,
+//! Up to three hosts where they race, and one start in an old directory or a copy. Clones of a disk, which have the number of the
+//! claim, are in [`epochs`] alone. In the other searches two hosts, up to three reigns, two writes, one unanswered request and one crash in the searches of reigns; two hosts, two reigns,
 //! one segment, one root, one delete and stalls in those of the tier. `SILTSTONE_MODEL_DEEP=1` widens the bounds: three hosts or four
 //! reigns, and crashes and unanswered requests beside the deleter. Checkpoint and root are one object.
 //! One object fills a segment: half-dead segments are not rewritten. A restore to an earlier point reads at one instant, and ends with a
@@ -117,6 +121,7 @@ const BEHIND: &str = "claims nothing";
 const SEEN: &str = "claim that it has seen";
 const CONTINUES: &str = "has the log that it continues";
 const WRITER: &str = "may come to write";
+const BESIDE: &str = "ends the reign of no living host";
 
 fn reigns(sync: bool) -> Scenario {
     Scenario {
@@ -129,6 +134,7 @@ fn reigns(sync: bool) -> Scenario {
         root_deletes: false,
         returns: 0,
         boots: 0,
+        one_command: false,
         deaths: 0,
         unanswered: 1,
         crashes: 1,
@@ -160,6 +166,11 @@ fn returning(sync: bool) -> Scenario {
 /// A host is started in an old directory as if it were that of the writer.
 fn booting(sync: bool) -> Scenario {
     Scenario { epochs: 4, boots: 1, crashes: 0, ..reigns(sync) }
+}
+
+/// Two hosts that are started by the one command after each end of their processes, also in a copy of the directory of the other one.
+fn one_command(sync: bool) -> Scenario {
+    Scenario { one_command: true, boots: 1, crashes: 1, unanswered: 0, ..reigns(sync) }
 }
 
 /// Three hosts that take over from one another, one of which goes for good.
@@ -339,6 +350,27 @@ fn a_directory_that_looks_only_before_its_claim_gives_up_what_came_since() {
 #[test]
 fn a_claim_without_a_cut_ends_all_reigns_where_no_writer_claims_again() {
     breaks_without(Safeguard::ClaimsAgain, booting(true), WRITER);
+}
+
+#[test]
+fn hosts_that_are_started_by_one_command_lose_nothing_whatever_their_directories_are() {
+    holds(one_command(true), Scenario { epochs: 4, crashes: 2, ..one_command(true) });
+    holds(one_command(false), Scenario { epochs: 4, crashes: 2, ..one_command(false) });
+}
+
+#[test]
+fn a_start_that_goes_on_behind_the_claim_of_another_host_ends_its_reign() {
+    breaks_without(Safeguard::OwnClaimGoesOn, one_command(true), BESIDE);
+}
+
+#[test]
+fn a_start_that_looks_only_before_its_claim_gives_up_what_came_since() {
+    breaks_without(Safeguard::DescentAfterClaim, one_command(true), CONTINUES);
+}
+
+#[test]
+fn a_fill_without_a_directory_aside_loses_the_names_of_answered_writes() {
+    breaks_without(Safeguard::AsideBeforeFill, one_command(false), LISTED);
 }
 
 #[test]

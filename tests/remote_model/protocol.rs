@@ -56,6 +56,10 @@ pub(super) enum Safeguard {
     LosersLook,
     /// A host that was taken over sets its changes aside and follows.
     LosersFollow,
+    /// A start goes on at once only where its directory has made the newest claim.
+    OwnClaimGoesOn,
+    /// What the remote lacks is set aside before a directory is filled.
+    AsideBeforeFill,
 }
 
 /// The size of a search.
@@ -74,6 +78,8 @@ pub(super) struct Scenario {
     pub(super) returns: u8,
     /// Directories that are opened as those of writers, whatever they hold.
     pub(super) boots: u8,
+    /// Whether each host is started by the one command, whatever its directory is. Boots are those in copies of directories then.
+    pub(super) one_command: bool,
     /// Hosts that go for good.
     pub(super) deaths: u8,
     /// Requests without an answer. Each of them lands at any later time, any number of times, or never.
@@ -108,7 +114,7 @@ impl Scenario {
 
     /// Whether hosts are started in directories of writers, or go for good: the searches without them are smaller.
     pub(super) fn has_starts(&self) -> bool {
-        self.boots > 0 || self.deaths > 0
+        self.boots > 0 || self.deaths > 0 || self.one_command
     }
 
     fn create_is_atomic(&self, request: ChangeRequest) -> bool {
@@ -208,7 +214,14 @@ impl Scenario {
         };
         match host.activity {
             Activity::Standby => {
-                if world.boots < self.boots {
+                if world.boots < self.boots && self.one_command {
+                    for other in (0..self.hosts).filter(|other| world.hosts[*other].epoch != EPOCHS) {
+                        local("is started in a copy of the directory of another host", &|next| {
+                            Self::copy_directory(next, other, h);
+                        });
+                    }
+                }
+                if world.boots < self.boots && !self.one_command {
                     local("is started as a writer", &|next| {
                         next.boots += 1;
                         self.open_as_writer(next, h);
@@ -223,6 +236,20 @@ impl Scenario {
                     if host.return_point.is_none() {
                         self.return_steps(world, h, epoch, found);
                     }
+                }
+            }
+            Activity::Starting => local("looks at its directory and the log", &|next| {
+                self.look_at_directory(next, h);
+            }),
+            Activity::Watching => {
+                local("finds no sign of life and goes on", &|next| {
+                    next.hosts[h].is_writer = true;
+                    self.probe(next, h);
+                });
+                let writes =
+                    |host: &HostState| matches!(host.activity, Activity::Serving | Activity::CheckingClaim);
+                if (0..self.hosts).any(|other| other != h && writes(&world.hosts[other])) {
+                    local("finds a sign of life and follows", &|next| self.leave_directory(next, h));
                 }
             }
             Activity::CheckingDescent => local("looks whether it has the whole log", &|next| {
@@ -263,6 +290,13 @@ impl Scenario {
                     };
                 });
             }
+            Activity::Cutting { cut, .. } if self.one_command && self.lacks(host, &cut) => {
+                local("sets aside what came between its look and its claim", &|next| {
+                    let activity = next.hosts[h].activity;
+                    self.leave_directory(next, h);
+                    next.hosts[h].activity = activity;
+                });
+            }
             Activity::Cutting { cut, .. } if self.lacks(host, &cut) => {
                 local("finds that it lacks a part of the log", &|next| {
                     next.hosts[h].activity = Activity::Fenced;
@@ -295,6 +329,9 @@ impl Scenario {
                     false => self.open_as_writer(next, h),
                 });
             }
+            Activity::Fenced if self.one_command => local("ends and starts again", &|next| {
+                next.hosts[h].activity = Activity::Starting;
+            }),
             Activity::Fenced if self.deaths > 0 && self.keeps(Safeguard::LosersFollow) => {
                 local("sets its changes aside and follows", &|next| {
                     let host = &mut next.hosts[h];
@@ -307,6 +344,57 @@ impl Scenario {
         if matches!(host.activity, Activity::Serving | Activity::CheckingClaim) && self.tier {
             self.tier_steps(world, h, found);
         }
+    }
+
+    /// Starts a process by the one command in the directory of a writer.
+    fn look_at_directory(&self, world: &mut WorldState, h: usize) {
+        let lacks = invariants::newest_history(self, world) & !world.hosts[h].log;
+        let newest = world.objects.claims.iter().rposition(|claim| *claim != 0);
+        let is_own = newest.is_some_and(|newest| world.objects.claims[newest] == world.hosts[h].nonce);
+        if lacks != 0 {
+            return self.leave_directory(world, h);
+        }
+        world.hosts[h].was_behind = false;
+        if !is_own && self.keeps(Safeguard::OwnClaimGoesOn) {
+            world.hosts[h].activity = Activity::Watching;
+            return;
+        }
+        let writes = |host: &HostState| {
+            matches!(host.activity, Activity::Serving | Activity::CheckingClaim) && Some(host.epoch) == newest
+        };
+        world.started_beside |= world.hosts.iter().any(writes);
+        world.hosts[h].is_writer = true;
+        self.probe(world, h);
+    }
+
+    /// Makes the directory that of a standby.
+    fn leave_directory(&self, world: &mut WorldState, h: usize) {
+        let newest = invariants::newest_history(self, world);
+        let host = &mut world.hosts[h];
+        if self.keeps(Safeguard::AsideBeforeFill) {
+            host.divergent |= host.log & !newest;
+        }
+        host.log &= newest;
+        host.shipped = host.log;
+        host.epoch = EPOCHS;
+        host.in_flight = None;
+        host.is_writer = false;
+        host.activity = Activity::Standby;
+    }
+
+    /// Starts a host in a copy of the directory of another one. It has another number than the claim of that one.
+    fn copy_directory(world: &mut WorldState, from: usize, to: usize) {
+        let from = world.hosts[from].clone();
+        world.boots += 1;
+        let host = &mut world.hosts[to];
+        host.divergent |= host.log & !host.shipped;
+        host.log = from.log;
+        host.shipped = from.shipped;
+        host.local |= from.local;
+        host.epoch = from.epoch;
+        host.next_parcel = from.next_parcel;
+        host.nonce = 0;
+        host.activity = Activity::Starting;
     }
 
     /// Starts a process in a directory that goes on as it is.
@@ -328,8 +416,10 @@ impl Scenario {
             Some(epoch) => Activity::Claiming { epoch },
             None => Activity::CheckingDescent,
         };
-        world.nonces += u8::from(free.is_some());
-        world.hosts[h].nonce = world.nonces;
+        if free.is_some() {
+            world.nonces += 1;
+            world.hosts[h].nonce = world.nonces;
+        }
     }
 
     /// The answer to a claim.
@@ -520,7 +610,10 @@ impl Scenario {
             let mut next = world.clone();
             next.crashes += 1;
             next.hosts[h] = HostState {
-                activity: Activity::Standby,
+                activity: match self.one_command && host.epoch != EPOCHS {
+                    true => Activity::Starting,
+                    false => Activity::Standby,
+                },
                 in_flight: None,
                 verified: 0,
                 deletion: Deletion::None,
@@ -571,6 +664,7 @@ impl StateMachine for Scenario {
             deaths: 0,
             claimed_behind: false,
             claimed_unseen: false,
+            started_beside: false,
             window: 0,
         }
     }

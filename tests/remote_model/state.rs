@@ -8,6 +8,10 @@ use super::objects::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Activity {
     Standby,
+    /// Started by the one command in the directory of a writer: it looks at the log.
+    Starting,
+    /// Its directory has the whole log, and another one has made the newest claim: it waits for a sign of life.
+    Watching,
     /// Opened as the directory of a writer: it looks whether it has the whole log before it claims.
     CheckingDescent,
     Claiming {
@@ -117,6 +121,8 @@ pub(super) struct WorldState {
     pub(super) claimed_behind: bool,
     /// Whether a host has claimed that had not seen the claim before its own.
     pub(super) claimed_unseen: bool,
+    /// Whether a start has claimed at once beside a host that writes.
+    pub(super) started_beside: bool,
     /// The oldest history of the window.
     pub(super) window: Entries,
 }

@@ -9,23 +9,24 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
-use siltstone::base::{SystemClock, Timestamp};
+use siltstone::base::{OsEntropy, SystemClock, Timestamp};
 use siltstone::client::SettingSources;
-use siltstone::format::{FileKind, LOCK, RemoteMark, StoreId};
-use siltstone::fs::{Fs as _, OsFs, ReadOnlyFs};
+use siltstone::format::{ASIDE, FileKind, LOCK, RemoteMark, StoreId};
+use siltstone::fs::{Fs, OsFs, ReadOnlyFs, SubdirFs};
 use siltstone::log::{list_numbers, open_file};
 use siltstone::remote::probe::{ProbeReport, ProbeSize, nonce, probe};
 use siltstone::remote::{NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote, read_mark};
 use siltstone::store::{
     Progress, ShipError, StoreCreation, adopt_remote, audit_copies, audit_remote, check_first_start,
-    delete_strangers, divergent_changes, log_lag, remote_reach, restore_from_remote, restore_from_remote_at,
+    delete_strangers, divergent_changes, follows, log_lag, remote_reach, restore_from_remote,
+    restore_from_remote_at,
 };
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
 use report::{
-    Contents, write_adopted, write_audit, write_divergent, write_marked, write_probe, write_restored,
-    write_status,
+    Contents, DivergentLog, write_adopted, write_audit, write_divergent, write_marked, write_probe,
+    write_restored, write_status,
 };
 
 pub(crate) const HELP: &str = "\
@@ -52,7 +53,8 @@ Examples:
   siltstone-tools --data-dir /srv/before remote --config /etc/siltstone.toml restore --at 2h
       The same with the state of two hours ago.
   siltstone-tools --data-dir /srv/objects remote --config /etc/siltstone.toml divergent
-      List what this host took after the last piece of the log that another host has adopted. The server may not run.
+      List what this host took after the last piece of the log that another host has adopted, in its directory and in all that was set
+      aside there when it came back. The server may not run, unless as a standby.
 
   siltstone-tools --data-dir /srv/objects remote --config /etc/siltstone.toml adopt
       Say that this directory is the right one, after it was copied from another place or restored from a backup.
@@ -298,7 +300,7 @@ fn restore(
     Ok(Outcome::Success)
 }
 
-/// Makes the directory the one that goes on from the newest epoch.
+/// Claims the next epoch for the directory.
 fn adopt(
     place: &RemotePlace<'_>,
     data_dir: &Path,
@@ -317,7 +319,8 @@ fn adopt(
     if mark.store != store {
         return Err(Failure::of(&place.name, "it belongs to another store"));
     }
-    let adopted = adopt_remote(place.remote, &fs, store);
+    let now = Timestamp::from_system(SystemTime::now());
+    let adopted = adopt_remote(place.remote, &fs, store, now, &OsEntropy);
     let adopted = adopted.map_err(|error| Failure::of(&place.name, error))?;
     write_adopted(adopted, data_dir, json, out)?;
     Ok(Outcome::Success)
@@ -359,13 +362,47 @@ fn divergent(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
+    let failed = |error: ShipError| Failure::of(data_dir.display(), error);
     let disk = OsFs::new(data_dir);
-    let fs = ReadOnlyFs::new(&disk);
-    let mut changes = Vec::new();
-    let found = divergent_changes(place.remote, &fs, &mut |change| changes.push(change));
-    let found = found.map_err(|error| Failure::of(data_dir.display(), error))?;
-    write_divergent(&found, &changes, json, out)?;
-    Ok(if changes.is_empty() { Outcome::Success } else { Outcome::Findings })
+    let mut found = Vec::new();
+    for name in set_aside(&disk).map_err(|error| Failure::of(data_dir.display(), error))? {
+        let fs = SubdirFs::new(&disk, &name);
+        match DivergentLog::read(place.remote, &fs, Some(name.clone())) {
+            Err(ShipError::OtherLog) => found.push(DivergentLog::unknown(name)),
+            read => found.push(read.map_err(failed)?),
+        }
+    }
+    // A standby has nothing of its own.
+    if !follows(&disk).map_err(|error| Failure::of(data_dir.display(), error))? {
+        found.push(DivergentLog::read(place.remote, &disk, None).map_err(failed)?);
+    }
+    write_divergent(&found, json, out)?;
+    let is_clean = found.iter().all(|log| log.changes.is_empty() && log.divergence.is_some());
+    Ok(if is_clean { Outcome::Success } else { Outcome::Findings })
+}
+
+/// The directories with files that were set aside before the data directory was filled.
+fn set_aside(disk: &OsFs) -> io::Result<Vec<String>> {
+    match disk.entries(ASIDE) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => {
+            let dirs = entries?.into_iter().filter(|entry| entry.is_dir);
+            Ok(dirs.map(|entry| format!("{ASIDE}/{}", entry.name)).collect())
+        }
+    }
+}
+
+impl DivergentLog {
+    fn read(remote: &dyn Remote, fs: &dyn Fs, aside: Option<String>) -> Result<Self, ShipError> {
+        let mut changes = Vec::new();
+        let found = divergent_changes(remote, &ReadOnlyFs::new(fs), &mut |change| changes.push(change))?;
+        Ok(Self { aside, divergence: Some(found), changes })
+    }
+
+    /// A log without a group in common with what the remote still has.
+    fn unknown(aside: String) -> Self {
+        Self { aside: Some(aside), divergence: None, changes: Vec::new() }
+    }
 }
 
 fn status(

@@ -72,42 +72,66 @@ pub(super) fn write_restored(
     )
 }
 
-pub(super) fn write_adopted(
-    epoch: Option<u64>,
-    data_dir: &Path,
-    json: bool,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+pub(super) fn write_adopted(epoch: u64, data_dir: &Path, json: bool, out: &mut dyn Write) -> io::Result<()> {
     if json {
         return show::json(out, &json!({ "epoch": epoch }));
     }
-    match epoch {
-        None => {
-            writeln!(out, "the remote has no epoch yet: the next start in {} begins one", data_dir.display())
-        }
-        Some(epoch) => writeln!(
-            out,
-            "the next start in {} claims epoch {}. A server that uses epoch {epoch} changes nothing on the remote from then on",
-            data_dir.display(),
-            epoch + 1
-        ),
-    }
+    writeln!(
+        out,
+        "epoch {epoch} is claimed for {}: its next start goes on from there, and a server in another directory changes nothing on the \
+         remote any more",
+        data_dir.display()
+    )
 }
 
-pub(super) fn write_divergent(
-    found: &Divergence,
-    changes: &[DivergentChange],
-    json: bool,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let Divergence { epoch, shared, last, groups } = found;
+/// What the log of a directory has, and that on the remote lacks.
+pub(super) struct DivergentLog {
+    /// The name of the directory, where its files were set aside.
+    pub(super) aside: Option<String>,
+    /// `None` where nothing tells which groups the remote has.
+    pub(super) divergence: Option<Divergence>,
+    pub(super) changes: Vec<DivergentChange>,
+}
+
+/// In JSON that of the data directory comes first, and those that were set aside below `aside`.
+pub(super) fn write_divergent(logs: &[DivergentLog], json: bool, out: &mut dyn Write) -> io::Result<()> {
     if json {
-        let described = changes.iter().map(describe_change).collect::<Vec<_>>();
-        let told = json!({
-            "epoch": epoch, "shared": shared, "last": last, "groups": groups, "changes": described,
-        });
+        let own = logs.iter().find(|log| log.aside.is_none());
+        let mut told = own.map_or_else(|| json!({ "changes": [] }), describe_divergent);
+        let asides = logs.iter().filter(|log| log.aside.is_some());
+        told["aside"] = asides.map(describe_divergent).collect();
         return show::json(out, &told);
     }
+    if logs.is_empty() {
+        return writeln!(out, "the directory is that of a standby, and nothing was set aside there");
+    }
+    logs.iter().try_for_each(|log| write_divergent_log(log, out))
+}
+
+fn describe_divergent(log: &DivergentLog) -> Value {
+    let changes = log.changes.iter().map(describe_change).collect::<Vec<_>>();
+    let mut told = json!({ "changes": changes });
+    if let Some(Divergence { epoch, shared, last, groups }) = log.divergence {
+        told =
+            json!({ "epoch": epoch, "shared": shared, "last": last, "groups": groups, "changes": changes });
+    }
+    if let Some(name) = &log.aside {
+        told["name"] = name.as_str().into();
+    }
+    told
+}
+
+fn write_divergent_log(log: &DivergentLog, out: &mut dyn Write) -> io::Result<()> {
+    let DivergentLog { aside, divergence, changes } = log;
+    if let Some(name) = aside {
+        writeln!(out, "{name}:")?;
+    }
+    let Some(Divergence { epoch, shared, groups, .. }) = divergence else {
+        return writeln!(
+            out,
+            "it has no group in common with what the remote still has of the log: look at it with --read-only"
+        );
+    };
     for change in changes {
         let DivergentChange { sequence, time, kind, bucket, key, version, size } = change;
         write!(out, "{sequence} {} {} {bucket}", time.to_iso8601(), kind.name())?;

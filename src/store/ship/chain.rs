@@ -60,25 +60,28 @@ pub enum ShipError {
     /// Nothing is kept of the time that was asked for.
     #[error("the log on the remote does not reach so far back: the oldest time that can be restored is {}", .0.to_iso8601())]
     BeforeWindow(Timestamp),
-    /// The directory holds a store, and the log on the remote does not contain or continue all of it.
-    #[error(
-        "the directory holds groups that the log on the remote lacks, or that are older than its newest checkpoint: \
-         `siltstone-tools remote divergent` lists them. Choose an empty directory"
-    )]
+    /// The directory and the log on the remote have nothing in common.
+    #[error("the directory has no group in common with what the remote still has of the log")]
     OtherLog,
+    /// The directory holds something that a standby does not replace.
+    #[error("the directory {0}")]
+    Occupied(&'static str),
 }
 
 impl ShipError {
     /// Whether the remote has no log, or is not yet that of a store.
     pub fn is_no_log(&self) -> bool {
-        let is_unmarked = |name: &str, error: &RemoteError| {
-            name == RemoteMark::NAME && matches!(error, RemoteError::Missing)
-        };
-        match self {
-            Self::NoLog => true,
-            Self::Remote { name, error } => is_unmarked(name, error),
-            _ => false,
-        }
+        matches!(self, Self::NoLog) || self.is_unmarked()
+    }
+
+    /// Whether the remote is not yet that of a store.
+    pub fn is_unmarked(&self) -> bool {
+        matches!(self, Self::Remote { name, error: RemoteError::Missing } if name == RemoteMark::NAME)
+    }
+
+    /// Whether a standby cannot go on until an operator has changed something on this host.
+    pub fn lasts(&self) -> bool {
+        matches!(self, Self::Disk(_) | Self::OtherLog | Self::Occupied(_))
     }
 
     /// The failure to read an object: where the remote has other bytes than it should, the object is damaged.
@@ -137,6 +140,11 @@ impl Chain {
     pub(super) fn from_root(root: Root, whole: &Self) -> Self {
         let reigns = whole.reigns.iter().filter(|(epoch, _)| *epoch >= root.epoch);
         Self { root, reigns: reigns.copied().collect() }
+    }
+
+    /// The newest reign.
+    pub(super) fn newest(&self) -> u64 {
+        self.reigns.last().map_or(self.root.epoch, |(epoch, _)| *epoch)
     }
 
     /// The number of parcels after the root in reigns that a later one has adopted.
@@ -334,7 +342,7 @@ impl RemoteLog<'_> {
         let bytes = rest_of_object(self.remote, &name, start, PARCEL_MAX_BYTES)?;
         let parcel =
             Parcel::decode(&self.store, &bytes).map_err(|error| ShipError::damaged(&name, &error))?;
-        Ok(Some((head, Some(parcel))))
+        Ok((head, Some(parcel)))
     }
 
     /// The bytes of a piece that is an object of its own.

@@ -179,7 +179,7 @@ impl Changes {
 
 /// Groups of the current log on the remote, by sequence: the ends of adopted logs, and of the parcels after the newest root. With it
 /// comes the number of the newest reign.
-fn anchors(log: &RemoteLog<'_>) -> Result<(u64, BTreeMap<u64, u32>), ShipError> {
+pub(super) fn anchors(log: &RemoteLog<'_>) -> Result<(u64, BTreeMap<u64, u32>), ShipError> {
     let newest = newest_reign(log)?;
     let mut found = BTreeMap::new();
     let mut cut = Some(newest);
@@ -201,7 +201,7 @@ pub(super) struct OwnLog<'f> {
     /// The first file.
     number: u64,
     /// The group before it; `None` at the beginning of a log.
-    start: Option<LogPosition>,
+    pub(super) start: Option<LogPosition>,
 }
 
 impl<'f> OwnLog<'f> {

@@ -20,6 +20,7 @@
 //! | `restore` | a data directory from the log on the remote |
 //! | `standby`, `log_copy` | a data directory that follows the log, and a takeover from there |
 //! | `readers` | the store that is read from such a directory |
+//! | `writer_dir`, `aside` | the directory of a writer that starts again beside other hosts; its files before it is filled |
 //! | `lag_bound` | how long ago the remote had the whole log, and the bound of that |
 //! | `lag` | how far a directory and the log on the remote are apart |
 //! | `divergent` | the groups in a directory that no later reign has adopted |
@@ -28,6 +29,7 @@
 //! Until groups are shipped, their bytes stay: the log is kept, nothing is reclaimed that they name, and local bytes of a segment go only
 //! after the group was shipped that calls the segment remote.
 
+mod aside;
 pub(super) mod audit;
 pub(super) mod chain;
 pub(super) mod copy_audit;
@@ -49,6 +51,7 @@ mod shipper;
 pub(super) mod standby;
 mod wishes;
 mod witness;
+mod writer_dir;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -11,7 +11,7 @@ use super::ReignError;
 use super::chain::{Chain, RemoteLog, ShipError};
 use super::witness::{FoundEnd, check_end};
 use crate::base::{Entropy, Timestamp};
-use crate::format::{Claim, Cut, LogPosition, RETURN, ReturnPoint, SEALED_LINE_MAX_BYTES};
+use crate::format::{Claim, ClaimId, Cut, LogPosition, RETURN, ReturnPoint, SEALED_LINE_MAX_BYTES};
 use crate::fs::Fs;
 use crate::log::LogError;
 use crate::remote::{NewObject, Remote, RemoteError};
@@ -107,6 +107,11 @@ impl ClaimedReign {
         Ok(*self.cut.insert(Cut { store: log.store, epoch: self.epoch, former, last, end }))
     }
 
+    /// The claim with its nonce.
+    pub(super) fn id(&self) -> ClaimId {
+        ClaimId { epoch: self.epoch, nonce: u64::from_str_radix(&self.nonce, 16).unwrap_or(0) }
+    }
+
     /// Creates the cut. The reign has begun then, unless it is fenced already.
     pub(super) fn begin(&self, remote: &dyn Remote) -> Result<(), ShipError> {
         let cut = self.cut.expect("the log was adopted");
@@ -118,7 +123,7 @@ impl ClaimedReign {
 ///
 /// # Errors
 /// [`ShipError::Hidden`] where something speaks for a longer log.
-fn adopted(log: &RemoteLog<'_>, claim: u64, reign: &Cut) -> Result<(u64, LogPosition), ShipError> {
+pub(super) fn adopted(log: &RemoteLog<'_>, claim: u64, reign: &Cut) -> Result<(u64, LogPosition), ShipError> {
     let found = FoundEnd { epoch: reign.epoch, last: 0, end: reign.end, has_root: false };
     let Some(chain) = log.chain(reign)? else {
         check_end(log, claim, found, None)?;

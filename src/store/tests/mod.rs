@@ -42,6 +42,7 @@ mod replay;
 mod script;
 mod scrub;
 mod ship;
+mod ship_boot;
 mod ship_claims;
 mod ship_crashes;
 mod ship_lag;

@@ -4,7 +4,7 @@ use super::ship::{HOUR, LITTLE_LOCAL, begun, restored, ship, shipping_with};
 use super::tier::{NOTHING_LOCAL, Tiered, check, seal, work};
 use super::*;
 use crate::base::limits::MIB;
-use crate::format::{Claim, EPOCH};
+use crate::format::{Claim, EPOCH, StoreId};
 use crate::fs::Fs;
 use crate::remote::sim::{RemoteCall, RemoteFault};
 
@@ -122,13 +122,54 @@ fn of_a_cloned_disk_and_the_original_the_last_one_to_start_is_right() {
     assert_eq!(original.remote_refusal(), Some(RemoteRefusal::Foreign { newest: 2 }));
     let store = original.shared.store;
     drop(original);
-    assert_eq!(adopt_remote(tiered.reached().as_ref(), &tiered.fs, store).unwrap(), Some(2));
+    adopt(&tiered, store, 30, 3);
     let original = reopen();
     begin(&original, 11).unwrap();
-    assert_eq!(original.tier_figures().unwrap().epoch, 3);
+    assert_eq!(original.tier_figures().unwrap().epoch, 4);
     tiered.clock.advance(HOUR);
     assert!(clone.tier_step(&SeededEntropy::new(7)).is_err());
     assert_eq!(clone.remote_refusal(), Some(RemoteRefusal::Fenced { by: 3 }));
+}
+
+/// Adopts the remote for the directory of the host.
+fn adopt(tiered: &Tiered, store: StoreId, seed: u64, epoch: u64) {
+    let now = tiered.clock.now();
+    let adopted = adopt_remote(tiered.reached().as_ref(), &tiered.fs, store, now, &SeededEntropy::new(seed));
+    assert_eq!(adopted.unwrap(), epoch);
+}
+
+#[test]
+fn a_directory_that_was_adopted_is_the_right_one_whichever_starts_first() {
+    let (tiered, former) = Tiered::filled(NOTHING_LOCAL);
+    work(&former).unwrap();
+    let store = former.shared.store;
+    let disk = tiered.fs.copy();
+    drop(former);
+    // The directory of `tiered` is the new one, and the copy of the disk the former one.
+    adopt(&tiered, store, 30, 2);
+    let former = tiered.open_unmarked(&disk);
+    begin(&former, 31).unwrap();
+    assert_eq!(former.remote_refusal(), Some(RemoteRefusal::Foreign { newest: 2 }));
+    let new = tiered.open_unmarked(&tiered.fs);
+    begin(&new, 32).unwrap();
+    assert_eq!((new.tier_figures().unwrap().epoch, new.remote_refusal()), (3, None));
+}
+
+#[test]
+fn an_adoption_that_fails_at_any_call_is_made_up_for_by_the_next_one() {
+    for fault in [RemoteFault::Lost, RemoteFault::Status(503)] {
+        let (tiered, former) = Tiered::filled(NOTHING_LOCAL);
+        let store = former.shared.store;
+        drop(former);
+        tiered.remote.fail_next(RemoteCall::Put, fault);
+        let (remote, now) = (tiered.reached(), tiered.clock.now());
+        assert!(adopt_remote(remote.as_ref(), &tiered.fs, store, now, &SeededEntropy::new(33)).is_err());
+        let there = u64::from(fault == RemoteFault::Lost);
+        adopt(&tiered, store, 34, 2 + there);
+        let new = tiered.open_unmarked(&tiered.fs);
+        begin(&new, 35).unwrap();
+        assert_eq!(new.remote_refusal(), None);
+    }
 }
 
 #[test]

@@ -60,14 +60,7 @@ impl Answers {
 
     /// What may be true in the middle of what led from these answers to others.
     fn with(&self, later: &Self) -> Self {
-        let both = |one: &MayBe, two: &MayBe| {
-            let mut all = one.clone();
-            for (key, values) in two {
-                all.entry(key.clone()).or_insert_with(|| [None].into()).extend(values);
-            }
-            all
-        };
-        Self { here: both(&self.here, &later.here), there: both(&self.there, &later.there) }
+        Self { here: union(&self.here, &later.here), there: union(&self.there, &later.there) }
     }
 
     /// The keys whose values are known.
@@ -78,6 +71,14 @@ impl Answers {
         };
         self.here.iter().filter_map(known).collect()
     }
+}
+
+fn union(one: &MayBe, two: &MayBe) -> MayBe {
+    let mut all = one.clone();
+    for (key, values) in two {
+        all.entry(key.clone()).or_insert_with(|| [None].into()).extend(values);
+    }
+    all
 }
 
 fn len_of(seed: u64) -> usize {
@@ -118,13 +119,21 @@ struct CrashPoint {
     standby: SimFs,
 }
 
+/// A host that was taken over.
+struct StalledHost {
+    fs: SimFs,
+    store: Store,
+    /// What each key may hold on its disk.
+    here: MayBe,
+}
+
 struct ShipRun {
     tiered: Tiered,
     mode: ShipMode,
     fs: SimFs,
     store: Store,
-    /// Hosts that were taken over and do not know it.
-    stalled: Vec<Store>,
+    /// Hosts that were taken over and do not know it, each with its disk.
+    stalled: Vec<StalledHost>,
     /// A standby with its directory: it follows, lags, crashes and takes over.
     standby: (SimFs, Standby),
     draw: SeededEntropy,
@@ -139,6 +148,10 @@ struct ShipRun {
     /// Disks with planned calls.
     armed: Vec<SimFs>,
     restores: u64,
+    /// What each key may hold on the disk of the standby, where that is a host that came back.
+    returned: Option<MayBe>,
+    /// Hosts that came back.
+    returns: u64,
 }
 
 impl ShipRun {
@@ -164,6 +177,8 @@ impl ShipRun {
             points_of_a_step: 0,
             armed: Vec::new(),
             restores: 0,
+            returned: None,
+            returns: 0,
         }
     }
 
@@ -174,13 +189,19 @@ impl ShipRun {
     /// Makes a step, and returns what was caught in the middle of it.
     fn step(&mut self) -> Vec<(CrashPoint, Expected)> {
         let (before, moments) = (self.answers.clone(), self.moments.len());
+        let returned = self.returned.clone();
         let takes_over = self.arm_and(Self::any_step);
         let caught = std::mem::take(&mut *self.caught.lock().unwrap());
         let expected = || Expected {
             mode: self.mode,
             answers: before.with(&self.answers),
-            moments: self.moments[..moments.min(self.moments.len())].to_vec(),
+            // A host that came back may go on with groups of earlier times.
+            moments: match returned {
+                None => self.moments[..moments.min(self.moments.len())].to_vec(),
+                Some(_) => Vec::new(),
+            },
             has_rival: takes_over,
+            returned: returned.clone().or_else(|| self.returned.clone()),
         };
         caught.into_iter().map(|point| (point, expected())).collect()
     }
@@ -217,7 +238,7 @@ impl ShipRun {
 
     /// Returns whether another host takes over in it.
     fn any_step(&mut self) -> bool {
-        match self.below(52) {
+        match self.below(54) {
             0..14 => self.write(),
             14..22 => self.ship(),
             22..26 => drop(self.store.tier_step(&self.draw)),
@@ -232,6 +253,7 @@ impl ShipRun {
             42..46 => self.let_follow(),
             46 => self.crash_standby(),
             47 => self.check_a_moment(),
+            52 | 53 => self.let_return(),
             step => {
                 match step {
                     48 => self.take_over(None),
@@ -276,7 +298,7 @@ impl ShipRun {
 
     /// A host that was taken over may be about to delete, and in sync mode answers no write.
     fn stalled_step(&mut self) {
-        if let Some(store) = self.stalled.pop() {
+        if let Some(StalledHost { store, .. }) = self.stalled.pop() {
             let done = put(&store, "b", "k0", &value_of(4));
             assert!(self.mode == ShipMode::Async || done.is_err(), "a fenced host answered");
             let _ = store.retention_step();
@@ -319,8 +341,9 @@ impl ShipRun {
     }
 
     fn taken_over_by(&mut self, fs: SimFs, new: Store) {
-        self.stalled.push(std::mem::replace(&mut self.store, new));
-        self.fs = fs;
+        let store = std::mem::replace(&mut self.store, new);
+        let fs = std::mem::replace(&mut self.fs, fs);
+        self.stalled.push(StalledHost { fs, store, here: self.answers.here.clone() });
         self.answers.here.clone_from(&self.answers.there);
         self.learn();
     }
@@ -339,7 +362,7 @@ impl ShipRun {
     fn let_follow(&mut self) {
         for _ in 0..self.below(12) {
             let stepped = self.standby.1.step(&mut |_| ());
-            assert!(!matches!(stepped, Err(ShipError::Disk(_) | ShipError::OtherLog)), "{stepped:?}");
+            assert!(!matches!(&stepped, Err(error) if error.lasts()), "{stepped:?}");
         }
     }
 
@@ -349,18 +372,32 @@ impl ShipRun {
         self.standby = (fs, standby);
     }
 
+    /// A host that was taken over starts again, and is the standby from then on.
+    fn let_return(&mut self) {
+        let Some(StalledHost { fs, store, here }) = self.stalled.pop() else { return };
+        drop(store);
+        let fs = fs.crash(policy(&self.draw));
+        let standby = standby_on(&self.tiered, &fs);
+        self.standby = (fs, standby);
+        self.returned = Some(here);
+        self.returns += 1;
+    }
+
     /// The standby takes over from wherever it is, while the old host goes on.
     fn promote(&mut self) {
         let (fs, mut standby) = std::mem::replace(&mut self.standby, fresh_standby(&self.tiered));
+        let returned = self.returned.take();
         let mut tries = 0;
-        let taken = loop {
+        let (taken, goes_on) = loop {
             tries += 1;
+            let _ = standby.step(&mut |_| ());
+            let goes_on = standby.watches();
             if tries == TRIES_MAX {
                 self.tiered.remote.fail_at_random(0, 0);
             }
             match standby.take_over(&self.draw, &mut |_| ()) {
-                Ok(Some(taken)) => break taken,
-                Err(error @ (ShipError::Disk(_) | ShipError::OtherLog)) => panic!("{error}"),
+                Ok(Some(taken)) => break (taken, goes_on),
+                Err(error) if error.lasts() => panic!("{error}"),
                 failed => assert!(tries < 2 * TRIES_MAX, "no takeover: {:?}", failed.map(|_| ())),
             }
             if tries < TRIES_MAX && self.below(4) == 0 {
@@ -370,6 +407,12 @@ impl ShipRun {
         let new = self.tiered.open_on(&fs);
         new.ship_log_from(ship_options(self.mode), Some(taken));
         assert!(begins(&self.tiered, &new), "its claim is the newest, and its directory ends with its cut");
+        // A host that came back may have groups that it had not shipped, and goes on with them.
+        if let Some(returned) = returned.filter(|_| goes_on) {
+            self.answers.there = union(&self.answers.there, &returned);
+            // They are of earlier times than those that were remembered.
+            self.moments.clear();
+        }
         self.taken_over_by(fs, new);
     }
 
@@ -472,12 +515,15 @@ struct Expected {
     moments: Vec<Moment>,
     /// Whether another host was about to take over.
     has_rival: bool,
+    /// What each key may hold on the disk of the standby, where that is a host that came back.
+    returned: Option<MayBe>,
 }
 
 /// How a store comes up again.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Restart,
+    Boot,
     TakeOver,
     Restore,
     GoBack,
@@ -506,7 +552,8 @@ impl CrashRecovery<'_> {
     /// Returns how many times the power was lost on the way.
     fn run(mut self) -> u64 {
         let way = match self.below(16) {
-            0..6 => Way::Restart,
+            0..3 => Way::Restart,
+            3..6 => Way::Boot,
             6..11 => Way::TakeOver,
             11..14 => Way::Restore,
             _ => Way::GoBack,
@@ -519,7 +566,7 @@ impl CrashRecovery<'_> {
         let mut losses = 0;
         loop {
             let fs = match way {
-                Way::Restart => self.world.fs.clone(),
+                Way::Restart | Way::Boot => self.world.fs.clone(),
                 Way::TakeOver => self.standby.clone(),
                 Way::Restore | Way::GoBack => SimFs::new(),
             };
@@ -527,7 +574,11 @@ impl CrashRecovery<'_> {
             stop.iter().for_each(|stop| fs.stop_at(*stop));
             let recovered = match way {
                 Way::Restart => self.restart(&fs),
-                Way::TakeOver => self.take_over(&fs),
+                Way::Boot => self.boot(&fs, &self.expected.answers.here),
+                Way::TakeOver => match &self.expected.returned {
+                    Some(here) => self.boot(&fs, here),
+                    None => self.take_over(&fs),
+                },
                 Way::Restore => self.restore(&fs),
                 Way::GoBack => self.go_back(),
             };
@@ -538,7 +589,7 @@ impl CrashRecovery<'_> {
             );
             losses += 1;
             match way {
-                Way::Restart => self.world.fs = fs.crash(policy(self.draw)),
+                Way::Restart | Way::Boot => self.world.fs = fs.crash(policy(self.draw)),
                 Way::TakeOver => self.standby = fs.crash(policy(self.draw)),
                 Way::Restore | Way::GoBack => {}
             }
@@ -554,6 +605,32 @@ impl CrashRecovery<'_> {
         if begun { self.go_on(&store) } else { Ok(()) }
     }
 
+    /// The old host starts as one of several: it goes on where no other host has taken over, and else it follows, and takes over later.
+    fn boot(&self, fs: &SimFs, here: &MayBe) -> Result<(), Interrupted> {
+        let mut standby = standby_on(&self.world, fs);
+        let mut tries = 0;
+        let (taken, goes_on) = loop {
+            tries += 1;
+            if tries >= TRIES_MAX {
+                self.world.remote.fail_at_random(0, 0);
+            }
+            let stepped = standby.step(&mut |_| ());
+            let goes_on = standby.watches();
+            match stepped.and_then(|_| standby.take_over(self.draw, &mut |_| ())) {
+                Ok(Some(taken)) => break (taken, goes_on),
+                Err(ShipError::Disk(why)) => return Err(Interrupted(why)),
+                Err(error) if error.lasts() => panic!("{error}"),
+                taken => assert!(tries < 2 * TRIES_MAX, "no takeover: {:?}", taken.map(drop)),
+            }
+        };
+        let store = self.open(fs)?;
+        store.ship_log_from(ship_options(self.expected.mode), Some(taken));
+        assert!(self.begin(&store)?, "its directory has the end of the log that its claim adopts");
+        let there = &self.expected.answers.there;
+        self.compare(&store, &if goes_on { union(here, there) } else { there.clone() })?;
+        self.go_on(&store)
+    }
+
     fn take_over(&self, fs: &SimFs) -> Result<(), Interrupted> {
         let is_writer = !follows(fs).map_err(interrupted)? && has_log(fs)?;
         let mut taken = None;
@@ -566,7 +643,7 @@ impl CrashRecovery<'_> {
             }
             taken = match standby.take_over(self.draw, &mut |_| ()) {
                 Err(ShipError::Disk(why)) => return Err(Interrupted(why)),
-                Err(error @ ShipError::OtherLog) => panic!("{error}"),
+                Err(error) if error.lasts() => panic!("{error}"),
                 taken if tries < 2 * TRIES_MAX => taken.ok().flatten(),
                 taken => panic!("no takeover: {:?}", taken.map(drop)),
             };
@@ -711,17 +788,18 @@ fn run(
 pub(super) fn whatever_fails_what_was_answered_is_on_the_remote() {
     let first = seed();
     let runs = std::env::var("SILTSTONE_SHIP_RUNS").map_or(4, |runs| runs.parse().unwrap());
-    let (mut restores, mut deletes) = (0, 0);
+    let (mut restores, mut deletes, mut returns) = (0, 0, 0);
     for seed in first..first + runs {
         let mut run = run(seed, STEPS, 0, &Figures::default(), &|| true);
         run.check_a_moment();
         run.take_over(None);
         assert_eq!(run.store.health().damage, []);
         restores += run.restores;
+        returns += run.returns;
         deletes += run.tiered.remote.calls(RemoteCall::Delete);
     }
-    println!("{restores} restores, {deletes} deletes");
-    assert!(restores > 0 && deletes > 0);
+    println!("{restores} restores, {deletes} deletes, {returns} hosts that came back");
+    assert!(restores > 0 && deletes > 0 && returns > 0);
 }
 
 #[test]

@@ -4,12 +4,18 @@
 //! none looks for later reigns and roots; where it has missed parcels it fills its directory from the newest root again. A takeover
 //! decides in the same way, and its looks come after its claim: the model in `tests/remote_model` calls it `ReadFromRoot`.
 //!
+//! It may begin in the directory of a writer (`watch`), so that one command serves all hosts at each start.
+//!
 //! Several standbys do not fence one another: each claims only the reign after the newest claim that it has seen, and takes a claim that is
 //! new for a sign of life. So of those that miss the writer at a time one wins, and the others follow it.
+
+mod watch;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
+
+use watch::WatchedDir;
 
 use super::chain::{Chain, RemoteLog, ShipError, disk, line};
 use super::log_copy::{LogCopy, clear, follows, is_used, mark, unmark};
@@ -28,6 +34,7 @@ use crate::format::{
 use crate::fs::Fs;
 use crate::log::LogError;
 use crate::remote::{NewObject, Remote, RemoteObject, RemoteView};
+use crate::store::remote_epoch::note_claim;
 use crate::store::remote_request::PATIENCE;
 use crate::store::{Progress, StoreOptions};
 
@@ -47,6 +54,9 @@ const LOG_MAX_BYTES: u64 = 256 * MIB;
 
 /// The longest time that what is there is applied for before a claim, where a writer goes on to write.
 const CATCH_UP_MAX: Duration = Duration::from_secs(60);
+
+/// Why a directory without a log is left as it is.
+const WITHOUT_LOG: &str = "holds segments or checkpoints, and no log. Choose an empty one";
 
 /// What a step has found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -124,6 +134,8 @@ pub struct Standby {
     mark: Option<RemoteMark>,
     /// The directory; `None` until it has been read or filled.
     copy: Option<(LogCopy, LogPlace)>,
+    /// The directory of a writer, which is left as it is so far.
+    watched: Option<WatchedDir>,
     claimed: Option<ClaimedReign>,
     /// The newest claim that was seen. Only the next one may be claimed here: another is that of a host that takes over, too.
     newest_claim: u64,
@@ -151,6 +163,7 @@ impl Standby {
             clock,
             mark: None,
             copy: None,
+            watched: None,
             claimed: None,
             newest_claim: 0,
             sign: None,
@@ -182,14 +195,12 @@ impl Standby {
     /// fills it from the newest root.
     ///
     /// # Errors
-    /// [`ShipError::Disk`] and [`ShipError::OtherLog`] last; after others a later step may succeed.
+    /// Some [last](ShipError::lasts); after others a later step may succeed.
     pub fn step(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<StandbyStep, ShipError> {
         let remote = Arc::clone(&self.remote);
         let log = self.log(remote.as_ref())?;
         if self.copy.is_none() {
-            let newest = self.newest_reign(log)?;
-            self.read_or_fill(log, &newest, progress)?;
-            return Ok(StandbyStep { more: true, sign: true });
+            return self.read_or_watch(log, progress);
         }
         match self.apply_next(log, None)? {
             NextParcel::Applied => return self.parcel_was_applied(log),
@@ -314,7 +325,7 @@ impl Standby {
         }
     }
 
-    /// Takes over: applies what is there, claims the reign after the newest claim that it has seen, reads on to the end of the log that it
+    /// Takes over: applies what is there, unless the directory is that of a writer, which has it; claims the reign after the newest claim that it has seen, reads on to the end of the log that it
     /// adopts, puts its cut, and makes the directory that of a writer, which the ordinary open goes on with. `None` where another host was
     /// faster, which is to be followed. After an error another call goes on with the same claim.
     ///
@@ -331,14 +342,19 @@ impl Standby {
             Some(claimed) => claimed,
             None => {
                 let seen = self.newest_claim;
+                if self.watched.is_some() {
+                    self.watch(log, progress)?;
+                }
                 // A directory that cannot take over claims nothing, and after the claim nobody writes until it is whole.
                 self.catch_up(progress)?;
                 if seen > 0 && self.newest_claim > seen {
                     return Ok(None);
                 }
+                self.check_no_other_tier(log)?;
                 let next = ClaimedReign::unclaimed(self.newest_claim + 1, entropy);
                 if !next.claim(remote.as_ref(), &log, self.clock.now())? {
                     self.newest_claim = next.epoch;
+                    self.watched.iter_mut().for_each(|watched| watched.is_newest = false);
                     return Ok(None);
                 }
                 next
@@ -353,11 +369,16 @@ impl Standby {
             self.claimed = None;
             return Ok(None);
         }
-        // The open may take long: whoever waits for this host sees by its cut that it goes on.
-        self.claimed.as_ref().map_or(Ok(()), |claimed| claimed.begin(remote.as_ref()))?;
+        if let Some(claimed) = &self.claimed {
+            // The open may take long: whoever waits for this host sees by its cut that it goes on.
+            claimed.begin(remote.as_ref())?;
+            // A start after a crash in the open goes on at once.
+            note_claim(self.fs.as_ref(), log.store, claimed.id())?;
+        }
         self.close_readers();
         unmark(self.fs.as_ref())?;
         self.copy = None;
+        self.watched = None;
         Ok(self.claimed.take().map(TakenOver))
     }
 
@@ -417,6 +438,7 @@ impl Standby {
     /// The state.
     pub fn figures(&self) -> StandbyFigures {
         let place = self.copy.as_ref().map(|(copy, place)| (place.epoch, copy.end.sequence));
+        let place = place.or(self.watched.as_ref().map(|it| (it.end.epoch, it.dir.end.sequence)));
         let (epoch, sequence) = place.unwrap_or_default();
         let known = self.sign.filter(|sign| sign.epoch == epoch).map_or(0, |sign| sign.sequence);
         StandbyFigures { epoch, sequence, waiting_groups: known.saturating_sub(sequence), ..self.figures }
@@ -432,11 +454,16 @@ impl Standby {
 
     /// The cut of the newest reign.
     fn newest_reign(&mut self, log: RemoteLog<'_>) -> Result<Cut, ShipError> {
-        self.newest_claim = log.newest_claim()?;
-        log.newest_cut(self.newest_claim)?.ok_or(ShipError::NoLog)
+        self.newest_cut(log)?.ok_or(ShipError::NoLog)
     }
 
-    /// Reads the directory where it holds a part of the log of `newest`; fills it otherwise, if it is empty or marked.
+    /// As [`Standby::newest_reign`]; `None` where the remote has no log.
+    fn newest_cut(&mut self, log: RemoteLog<'_>) -> Result<Option<Cut>, ShipError> {
+        self.newest_claim = log.newest_claim()?;
+        log.newest_cut(self.newest_claim)
+    }
+
+    /// Reads the directory of a standby where it holds a part of the log of `newest`; fills it otherwise, or if it is empty.
     fn read_or_fill(
         &mut self,
         log: RemoteLog<'_>,
@@ -448,28 +475,27 @@ impl Standby {
         for kind in FileKind::ALL {
             fs.create_dir(kind.dir()).map_err(disk)?;
         }
-        let is_own = follows(fs.as_ref()).map_err(disk)?;
+        if !follows(fs.as_ref()).map_err(disk)? {
+            if is_used(fs.as_ref())? {
+                return Err(ShipError::Occupied(WITHOUT_LOG));
+            }
+            return self.fill(log, &chain, progress);
+        }
         let found = match LogCopy::open(fs.as_ref()) {
             Ok(Some(copy)) if copy.store() == log.store => {
                 locate(log, fs.as_ref(), &chain, copy.end)?.map(|at| (copy, at))
             }
             Ok(_) => None,
-            Err(LogError::Damaged(damage)) if is_own => {
+            Err(LogError::Damaged(damage)) => {
                 log::warn!("the directory is filled again: {damage}");
                 None
             }
             Err(error) => return Err(ShipError::Disk(error.to_string())),
         };
-        if let Some((copy, place)) = found {
-            mark(fs.as_ref())?;
-            copy.erase_tail()?;
-            self.copy = Some((copy, place));
-            return self.show_readers(log);
-        }
-        if !is_own && is_used(fs.as_ref())? {
-            return Err(ShipError::OtherLog);
-        }
-        self.fill(log, &chain, progress)
+        let Some((copy, place)) = found else { return self.fill(log, &chain, progress) };
+        copy.erase_tail()?;
+        self.copy = Some((copy, place));
+        self.show_readers(log)
     }
 
     /// Fills the directory from the root of a chain.
@@ -486,14 +512,16 @@ impl Standby {
         clear(fs.as_ref())?;
         let (heads, _) = log.heads(chain, None)?;
         let report = restore_chain((log, fs.as_ref()), (chain, &heads), self.clock.as_ref(), progress)?;
-        let last =
-            heads.last().map_or((chain.root.epoch, chain.root.after), |head| (head.epoch, head.counter));
+        let last = heads.last().filter(|head| head.epoch == chain.newest());
+        let at_root = if chain.root.epoch == chain.newest() { chain.root.after } else { 0 };
+        // What an adopted reign has put after its cut is none of the log, and is not asked for.
+        let place = LogPlace { epoch: chain.newest(), next: last.map_or(at_root, |head| head.counter) + 1 };
         let copy = LogCopy::open(fs.as_ref()).map_err(|error| ShipError::Disk(error.to_string()))?;
         let copy = copy.ok_or(ShipError::NoLog)?;
         self.figures.fills += 1;
         self.figures.bytes += report.bytes;
         self.root = Some(chain.root);
-        self.copy = Some((copy, LogPlace { epoch: last.0, next: last.1 + 1 }));
+        self.copy = Some((copy, place));
         self.show_readers(log)
     }
 
@@ -568,8 +596,13 @@ impl Standby {
     /// Reads the sign of life of the reign. Returns whether it is a new one.
     fn read_sign(&mut self, log: RemoteLog<'_>) -> Result<bool, ShipError> {
         let Some((_, place)) = &self.copy else { return Ok(false) };
-        let found = line(log.remote, &SignOfLife::name(place.epoch), SignOfLife::decode)?;
-        let found = found.filter(|sign| sign.store == log.store && sign.epoch == place.epoch);
+        self.read_sign_of(log, place.epoch)
+    }
+
+    /// As [`Standby::read_sign`], of any reign.
+    fn read_sign_of(&mut self, log: RemoteLog<'_>, epoch: u64) -> Result<bool, ShipError> {
+        let found = line(log.remote, &SignOfLife::name(epoch), SignOfLife::decode)?;
+        let found = found.filter(|sign| sign.store == log.store && sign.epoch == epoch);
         let is_new = found.is_some() && found != self.sign;
         self.sign = found.or(self.sign);
         Ok(is_new)
@@ -642,9 +675,19 @@ impl Standby {
             claimed.cut = self.follow_to_end(log, claimed.epoch, &former)?;
         }
         let cut = claimed.adopt(&log)?;
-        if self.cut_here(log, claimed.epoch) != Some(cut) {
+        if self.watched.as_ref().is_some_and(|watched| watched.dir.has(cut.end)) {
+            return Ok(());
+        }
+        if let Some(watched) = self.watched.take() {
+            // The other host has written between the look and the claim.
+            let replaced = self.replace_watched(log, &cut, &watched, progress);
+            if replaced.is_err() {
+                self.watched = Some(watched);
+            }
+            replaced?;
+        } else if self.cut_here(log, claimed.epoch) != Some(cut) {
             let chain = log.chain(&cut)?.ok_or(ShipError::NoLog)?;
-            self.fill_unless_foreign(log, &chain, progress)?;
+            self.fill_unless_used(log, &chain, progress)?;
         }
         let Some((copy, _)) = &mut self.copy else { return Err(ShipError::NoLog) };
         copy.place_copies(log, self.fs.as_ref())?;
@@ -690,7 +733,7 @@ impl Standby {
     }
 
     /// Fills the directory, which may not have been read yet.
-    fn fill_unless_foreign(
+    fn fill_unless_used(
         &mut self,
         log: RemoteLog<'_>,
         chain: &Chain,
@@ -698,7 +741,7 @@ impl Standby {
     ) -> Result<(), ShipError> {
         let fs = self.fs.as_ref();
         if !follows(fs).map_err(disk)? && is_used(fs)? {
-            return Err(ShipError::OtherLog);
+            return Err(ShipError::Occupied(WITHOUT_LOG));
         }
         self.fill(log, chain, progress)
     }
