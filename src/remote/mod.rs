@@ -32,6 +32,11 @@ const COMPARED_AT_ONCE: u64 = 1024 * 1024;
 /// Each call takes `within`: the longest time that it holds its thread, tries and waits together. After it the call fails with
 /// [`RemoteError::Unavailable`], and an effect of it can still land later.
 pub trait RemoteView: Send + Sync {
+    /// The calls that are worth making at a time, by threads of the caller, where many answers are wanted.
+    fn calls_at_once(&self) -> usize {
+        1
+    }
+
     /// The attributes of the object `name`; `None` where there is none.
     ///
     /// # Errors

@@ -97,6 +97,10 @@ impl BlockCiphers {
 }
 
 impl RemoteView for EncryptedRemote {
+    fn calls_at_once(&self) -> usize {
+        self.remote.calls_at_once()
+    }
+
     fn head(&self, name: &str, within: Duration) -> Result<Option<RemoteObject>, RemoteError> {
         let Some(found) = self.remote.head(name, within)? else { return Ok(None) };
         Ok(Some(RemoteObject { length: plain_length(name, found.length)?, md5: None, ..found }))

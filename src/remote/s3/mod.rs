@@ -24,6 +24,9 @@ use answers::{NONCE_HEADER, check_range, error_of, md5_of, md5_of_tag, object_of
 use transfer::DigestedBody;
 use tries::{Answered, RemoteLink, RemoteRequest};
 
+/// Requests that are under way at a time where many are wanted: enough for a remote that answers after 30 ms, and their answers, 1 MiB each
+/// at most, are in memory together.
+const CALLS_AT_ONCE: usize = 32;
 /// The longest page of a listing: 1,000 names of 1,024 bytes with their attributes.
 const PAGE_MAX_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -169,6 +172,10 @@ impl S3Remote {
 }
 
 impl RemoteView for S3Remote {
+    fn calls_at_once(&self) -> usize {
+        CALLS_AT_ONCE
+    }
+
     fn head(&self, name: &str, within: Duration) -> Result<Option<RemoteObject>, RemoteError> {
         self.head_by(name, Instant::now() + within)
     }

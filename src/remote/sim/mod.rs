@@ -14,6 +14,7 @@ pub use super::RemoteCall;
 pub use plan::RemoteFault;
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ struct SimShared {
     state: Mutex<SimState>,
     /// Signals that a call is held or released.
     changed: Condvar,
+    /// Calls at a time come in any order, so that a test with seeds makes one; 0 stands for it.
+    calls_at_once: AtomicUsize,
 }
 
 /// Inspection and control by tests.
@@ -50,6 +53,11 @@ impl SimRemote {
     /// An empty remote without faults.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Lets callers make so many calls at a time.
+    pub fn set_calls_at_once(&self, calls: usize) {
+        self.shared.calls_at_once.store(calls, Ordering::Relaxed);
     }
 
     /// Makes calls fail at random, as many of a thousand as `per_mille` says, by the sequence of `seed`. Zero ends it.
@@ -75,7 +83,8 @@ impl SimRemote {
     /// A copy of the remote as it is now: its objects, and the writes that have not landed. Both go on apart from each other.
     pub fn copy(&self) -> Self {
         let state = Mutex::new(self.lock().copy());
-        Self { shared: Arc::new(SimShared { state, changed: Condvar::new() }) }
+        let calls_at_once = AtomicUsize::new(self.calls_at_once());
+        Self { shared: Arc::new(SimShared { state, changed: Condvar::new(), calls_at_once }) }
     }
 
     /// Calls `then` once, before the `n`-th call of all kinds, counted from 1 since the remote was made.
@@ -337,6 +346,10 @@ impl PartBytes for SimBytes {
 }
 
 impl RemoteView for SimRemote {
+    fn calls_at_once(&self) -> usize {
+        self.shared.calls_at_once.load(Ordering::Relaxed).max(1)
+    }
+
     fn head(&self, name: &str, _: Duration) -> Result<Option<RemoteObject>, RemoteError> {
         let (state, fault) = self.begin(RemoteCall::Head)?;
         match fault {

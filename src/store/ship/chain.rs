@@ -1,6 +1,8 @@
 //! Reading the log on a remote (data-format.md, section 17): the newest cut, the newest root that it adopts, and the parcels after it.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::{ControlFlow, Range, RangeInclusive};
+use std::panic::resume_unwind;
+use std::thread;
 
 use thiserror::Error;
 
@@ -270,11 +272,13 @@ impl RemoteLog<'_> {
         chain: &Chain,
         at: Option<Timestamp>,
     ) -> Result<(Vec<ParcelHead>, LogPosition), ShipError> {
-        let (mut heads, mut end) = (Vec::new(), chain.root.covered);
+        let mut heads = Vec::new();
+        let mut end = chain.root.covered;
         for (epoch, adopted_by) in &chain.reigns {
             let first = if *epoch == chain.root.epoch { chain.root.after + 1 } else { 1 };
+            let mut ahead = HeadsAhead::of(self, *epoch, first, adopted_by.as_ref())?;
             for counter in first..=adopted_by.map_or(u64::MAX - 1, |cut| cut.last) {
-                let Some(head) = self.head_of_parcel(*epoch, counter)? else {
+                let Some(head) = ahead.head(counter)? else {
                     // A later reign names the last one, so that all before it were there.
                     if adopted_by.is_some() {
                         return Err(missing(&Parcel::name(*epoch, counter)));
@@ -328,8 +332,44 @@ impl RemoteLog<'_> {
         counter: u64,
         skips: &dyn Fn(&ParcelHead) -> bool,
     ) -> Result<Option<(ParcelHead, Option<Parcel>)>, ShipError> {
+        let start = start_of_object(self.remote, &Parcel::name(epoch, counter))?;
+        start.map_or(Ok(None), |start| self.open_parcel(ParcelId { epoch, counter }, start, skips).map(Some))
+    }
+
+    /// Gives parcels to `visit`, in their order. Several are asked for at a time.
+    ///
+    /// # Errors
+    /// Where one is missing; those of the remote, and of `visit`.
+    pub(super) fn each_parcel(
+        &self,
+        ids: impl Iterator<Item = ParcelId>,
+        visit: &mut dyn FnMut(Parcel) -> Result<ControlFlow<()>, ShipError>,
+    ) -> Result<(), ShipError> {
+        let mut ids = ids.peekable();
+        while ids.peek().is_some() {
+            let batch: Vec<ParcelId> = ids.by_ref().take(self.remote.calls_at_once()).collect();
+            let starts =
+                at_once(&batch, &|id| start_of_object(self.remote, &Parcel::name(id.epoch, id.counter)));
+            for (id, start) in batch.into_iter().zip(starts) {
+                let start = start?.ok_or_else(|| missing(&Parcel::name(id.epoch, id.counter)))?;
+                let (_, parcel) = self.open_parcel(id, start, &|_| false)?;
+                let Some(parcel) = parcel else { continue };
+                if visit(parcel)?.is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A parcel whose first bytes are here, unless `skips` its head.
+    fn open_parcel(
+        &self,
+        ParcelId { epoch, counter }: ParcelId,
+        start: ObjectPart,
+        skips: &dyn Fn(&ParcelHead) -> bool,
+    ) -> Result<(ParcelHead, Option<Parcel>), ShipError> {
         let name = Parcel::name(epoch, counter);
-        let Some(start) = start_of_object(self.remote, &name)? else { return Ok(None) };
         let head = start.bytes.get(..ParcelHead::BYTES).unwrap_or(&start.bytes);
         let head =
             ParcelHead::decode(&self.store, head).map_err(|error| ShipError::damaged(&name, &error))?;
@@ -337,7 +377,7 @@ impl RemoteLog<'_> {
             return Err(ShipError::damaged(name, &"it is another parcel"));
         }
         if skips(&head) {
-            return Ok(Some((head, None)));
+            return Ok((head, None));
         }
         let bytes = rest_of_object(self.remote, &name, start, PARCEL_MAX_BYTES)?;
         let parcel =
@@ -446,6 +486,63 @@ impl RemoteLog<'_> {
         let page = self.remote.list(prefix, after, PATIENCE);
         page.map_err(|error| ShipError::Remote { name: prefix.to_owned(), error })
     }
+}
+
+/// The heads of the parcels of an epoch, several of which are asked for at a time as far as some are known to be there.
+struct HeadsAhead<'l, 'r> {
+    log: &'l RemoteLog<'r>,
+    epoch: u64,
+    /// The last one that is known; the others are asked for one by one.
+    known: u64,
+    /// Those that have come, the next one last.
+    come: Vec<(u64, Result<Option<ParcelHead>, ShipError>)>,
+}
+
+impl<'l, 'r> HeadsAhead<'l, 'r> {
+    fn of(
+        log: &'l RemoteLog<'r>,
+        epoch: u64,
+        first: u64,
+        adopted_by: Option<&Cut>,
+    ) -> Result<Self, ShipError> {
+        let known = match adopted_by {
+            Some(cut) => cut.last,
+            None if log.remote.calls_at_once() == 1 => 0,
+            // A listing may lack the newest ones, and tells enough to ask for the others.
+            None => {
+                let prefix = Parcel::prefix(epoch);
+                let listed = log.listed_after(&prefix, &Parcel::name(epoch, first - 1))?;
+                // The name of a parcel begins those of its data objects.
+                let last = listed.last().and_then(|last| last.name.get(..prefix.len() + 16));
+                last.and_then(|name| hexadecimal(name, &prefix)).unwrap_or(0)
+            }
+        };
+        Ok(Self { log, epoch, known, come: Vec::new() })
+    }
+
+    fn head(&mut self, counter: u64) -> Result<Option<ParcelHead>, ShipError> {
+        if self.come.is_empty() && counter < self.known {
+            let last = self.known.min(counter + self.log.remote.calls_at_once() as u64 - 1);
+            let counters: Vec<u64> = (counter..=last).rev().collect();
+            let heads = at_once(&counters, &|counter| self.log.head_of_parcel(self.epoch, *counter));
+            self.come = counters.into_iter().zip(heads).collect();
+        }
+        match self.come.pop() {
+            Some((come, head)) if come == counter => head,
+            _ => self.log.head_of_parcel(self.epoch, counter),
+        }
+    }
+}
+
+/// Asks for several things at a time, and returns the answers in their order.
+fn at_once<T: Sync, A: Send>(asked: &[T], ask: &(dyn Fn(&T) -> A + Sync)) -> Vec<A> {
+    if let [only] = asked {
+        return vec![ask(only)];
+    }
+    thread::scope(|scope| {
+        let threads: Vec<_> = asked.iter().map(|one| scope.spawn(move || ask(one))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
 }
 
 /// An object that is one line, by one request.

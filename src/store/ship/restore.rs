@@ -1,6 +1,7 @@
 //! A data directory from the log on the remote.
 
 use std::io;
+use std::ops::ControlFlow;
 
 use super::chain::{Chain, ParcelRun, RemoteLog, ShipError, disk, get, missing};
 use super::parcel_applier::{ParcelApplier, learn_copy};
@@ -179,12 +180,13 @@ impl Restore<'_> {
         let base = self.log.parcels_before(&root)?;
         let runs = base.iter().map(ParcelRun::count);
         let total = runs.fold(heads.len() as u64, u64::saturating_add);
-        for ParcelId { epoch, counter } in base.into_iter().flat_map(ParcelRun::ids) {
-            let parcel = self.log.parcel(epoch, counter)?;
+        let log = self.log;
+        log.each_parcel(base.into_iter().flat_map(ParcelRun::ids), &mut |parcel| {
             self.applier.write_pieces(&parcel)?;
             self.report.parcels += 1;
             progress(fetched(self.report.parcels, total));
-        }
+            Ok(ControlFlow::Continue(()))
+        })?;
         let header = FileHeader {
             kind: FileKind::Log,
             store: self.log.store,
@@ -221,9 +223,12 @@ impl Restore<'_> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), ShipError> {
         let (mut position, mut file_len) = (PAGE_BYTES, 2 * PAGE_BYTES);
-        for head in heads {
-            let parcel = self.log.parcel(head.epoch, head.counter)?;
-            if parcel.head != *head {
+        let log = self.log;
+        let ids = heads.iter().map(|head| ParcelId { epoch: head.epoch, counter: head.counter });
+        let mut expected = heads.iter();
+        log.each_parcel(ids, &mut |parcel| {
+            let head = parcel.head;
+            if expected.next() != Some(&head) {
                 return Err(ShipError::damaged(Parcel::name(head.epoch, head.counter), &"it has changed"));
             }
             self.applier.write_pieces(&parcel)?;
@@ -237,10 +242,8 @@ impl Restore<'_> {
             }
             self.report.parcels += 1;
             progress(fetched(self.report.parcels, total));
-            if self.gives_up {
-                break;
-            }
-        }
+            Ok(if self.gives_up { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
         // Not all that the newest root covers is in parcels after an older one.
         if self.gives_up || self.is_cut_short || self.newest.covered > self.applier.end.sequence {
             self.note_return_point()?;

@@ -205,6 +205,40 @@ pub(super) fn a_root_makes_a_restore_short_and_every_point_of_a_crash_leads_to_a
     assert!(whole > 0 && none > 0, "{whole} whole, {none} not");
 }
 
+#[test]
+fn pieces_that_are_read_at_a_time_come_in_their_order() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let store = begun(&tiered, &tiered.fs, ShipMode::Sync);
+    store.create_bucket("b", "admin").unwrap();
+    let fs = SimFs::new();
+    let mut early = standby_on(&tiered, &fs);
+    follow(&mut early);
+    for at in 0..50 {
+        put(&store, "b", &format!("k{}", at % 7), &bytes(at, 3000 + 50_000 * (at % 3) as usize)).unwrap();
+    }
+    put(&store, "b", "large", &bytes(77, 3 * MIB as usize)).unwrap();
+    let names = tiered.remote.names();
+    assert!(names.iter().filter(|name| name.starts_with("log/")).count() > 50);
+    for calls in [1, 3, 8, 64] {
+        tiered.remote.set_calls_at_once(calls);
+        let there = tiered.open_on(&restored(&tiered));
+        for at in 43..50 {
+            let expected = bytes(at, 3000 + 50_000 * (at % 3) as usize);
+            assert!(get(&there, "b", &format!("k{}", at % 7)).unwrap() == expected, "{calls}");
+        }
+        assert!(get(&there, "b", "large").unwrap() == bytes(77, 3 * MIB as usize));
+        // A standby that starts again finds its place.
+        let mut again = standby_on(&tiered, &fs.copy());
+        follow(&mut again);
+        assert_eq!((again.figures().sequence, again.figures().fills), (store.health().sequence, 0));
+    }
+    // A piece that is missing in the midst is no end of the log.
+    tiered.remote.remove(&Parcel::name(1, 20));
+    let refused =
+        restore_from_remote(tiered.reached().as_ref(), &SimFs::new(), tiered.clock.as_ref(), &mut |_| ());
+    assert!(matches!(refused, Err(ShipError::Hidden { .. })), "{refused:?}");
+}
+
 /// Opens what a restore left, unless it says that it is no store.
 fn try_open_with(tiered: &Tiered, fs: &SimFs) -> Option<Store> {
     let logs = fs.list("meta").unwrap().into_iter().any(|name| name.ends_with(".log"));
