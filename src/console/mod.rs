@@ -206,11 +206,12 @@ impl Console {
 
     fn answer(&self, page: &PagePath, mut request: Request<'_>) -> Response {
         proxies::restate(&mut request, &self.is_trusted_proxy);
+        // The page of a refusal has them, too; they hold nothing of the store.
+        if let (PagePath::Asset(name), Method::Get | Method::Head) = (page, &request.method) {
+            return assets::response(name);
+        }
         if let Err(refusal) = guard::check(&request, self.access) {
             return pages::refusal(&Page::of_stranger(self), &refusal);
-        }
-        if let PagePath::Asset(name) = page {
-            return assets::response(name);
         }
         let signs_in = page.is_of_provider() || (*page == PagePath::SignIn && request.method == Method::Post);
         let visitor = if signs_in { None } else { self.visitor(&request) };

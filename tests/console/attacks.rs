@@ -84,6 +84,10 @@ fn plain_http_from_other_hosts_is_refused() {
     browser.peer = ([192, 0, 2, 7], 5).into();
     let answer = browser.sign_in(&access_key("owner"), &secret_key("owner"));
     assert!(answer.status == 403 && answer.text().contains("--console-insecure"), "{}", answer.text());
+    // The page of the refusal has its style, and no form can be sent to it.
+    let style = answer.links("/-/console/assets/").into_iter().find(|link| link.ends_with(".css")).unwrap();
+    assert_eq!(browser.get(&style).status, 200);
+    assert_eq!(browser.send(Method::Post, &style, &[], b"").status, 403);
     // A proxy on this host forwards for others.
     let mut browser = site.signed_in("owner");
     let forwarded = [("x-forwarded-for", "192.0.2.7")];

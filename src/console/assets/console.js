@@ -41,14 +41,15 @@ document.addEventListener("submit", (event) => {
   if (!isUploading()) return;
   const form = event.target;
   if (form.dataset.download !== undefined) {
-    form.target = "_blank";
+    form.setAttribute("target", "_blank");
     return;
   }
   event.preventDefault();
   const fields = new URLSearchParams(new FormData(form, event.submitter));
   // The property formAction of a button without the attribute is the address of the page.
   const action = event.submitter?.getAttribute("formaction") ?? form.getAttribute("action");
-  if (form.method === "post") show(action, fields);
+  // The property is the field of a form that has one of this name.
+  if (form.getAttribute("method") === "post") show(action, fields);
   else show(`${action}?${fields}`);
 });
 // A way within the page, such as that to its content, changes the hash alone.
