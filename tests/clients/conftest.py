@@ -4,7 +4,10 @@ import itertools
 
 import pytest
 
+pytest.register_assert_rewrite("visits")
+
 from siltstone import Server
+from visits import BROWSERS, launched, visits_of
 
 numbers = itertools.count(1)
 
@@ -41,3 +44,35 @@ def bucket(s3):
     name = f"bucket-{next(numbers)}"
     s3.create_bucket(Bucket=name)
     return name
+
+
+@pytest.fixture(scope="module")
+def playwright():
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        yield playwright
+
+
+@pytest.fixture(scope="module")
+def chromium(playwright):
+    browser = launched(playwright, "chromium")
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module", params=BROWSERS)
+def each_browser(request, playwright):
+    """Chromium, then Firefox."""
+    browser = launched(playwright, request.param)
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def visit(chromium, server):
+    yield from visits_of(chromium, server)
+
+
+@pytest.fixture
+def visit_in_each(each_browser, server):
+    yield from visits_of(each_browser, server)

@@ -10,91 +10,15 @@ import tarfile
 import threading
 from pathlib import Path
 
-import pytest
-
-from siltstone import ACCESS_KEY, ROOT, SECRET_KEY
+from siltstone import ACCESS_KEY, SECRET_KEY
 from test_objects import refusal
-from test_other_clients import installed
+from visits import PATIENCE_MILLIS, screenshot, uploaded
 
-SCREENSHOTS = ROOT / "target/console"
 MIB = 1024 * 1024
-# After that long a step has failed; nothing passes because it was fast.
-PATIENCE_MILLIS = 60_000
 # Larger by hand: 10_000 files, 2048 MiB.
 FOLDER_FILES = int(os.environ.get("SILTSTONE_TEST_FILES", 1_000))
 LARGE_MIB = int(os.environ.get("SILTSTONE_TEST_LARGE_MIB", 96))
 PART_MIB = 8
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    installed("chromium")
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
-        yield browser
-        browser.close()
-
-
-class Visit:
-    """A browser with a profile of its own, and the complaints of its pages."""
-
-    def __init__(self, chromium, server, path="/-/console/", **options):
-        self.server = server
-        self.root = server.url + path
-        self.context = chromium.new_context(accept_downloads=True, **options)
-        self.context.set_default_timeout(PATIENCE_MILLIS)
-        self.complaints = []
-        self.page = self.open_page()
-
-    def open_page(self):
-        page = self.context.new_page()
-        page.on("console", lambda message: "Security Policy" in message.text and self.complaints.append(message.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (self.complaints.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
-        page.on("request", lambda request: self._check_origin(request.url))
-        return page
-
-    def _check_origin(self, url):
-        if not url.startswith((self.server.url, "data:", "blob:")):
-            self.complaints.append(f"a request to {url}")
-
-    def sign_in(self, page=None):
-        page = page or self.page
-        page.goto(self.root)
-        page.get_by_label("Access key").fill(ACCESS_KEY)
-        page.get_by_label("Secret key").fill(SECRET_KEY)
-        page.get_by_role("button", name="Sign in").click()
-        page.get_by_role("heading", name="Buckets").wait_for()
-        return self
-
-    def end(self):
-        self.context.close()
-        assert self.complaints == []
-
-
-@pytest.fixture
-def visit(chromium, server):
-    made = []
-
-    def make(of=server, **options):
-        made.append(Visit(chromium, of, **options))
-        return made[-1]
-
-    yield make
-    for visit in made:
-        visit.end()
-
-
-def screenshot(page, name):
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
-
-
-def uploaded(page, count, millis=PATIENCE_MILLIS):
-    page.get_by_text(re.compile(rf"^Uploaded {count} of {count} files")).wait_for(timeout=millis)
 
 
 def make_large_file(path):
@@ -388,7 +312,7 @@ def test_a_long_rewind_goes_on_by_itself(visit, s3, bucket):
     browser = visit().sign_in()
     page = browser.page
     page.goto(f"{browser.root}rewind?bucket={bucket}")
-    page.get_by_label("Time in UTC").fill("2020-01-01T00:00:00")
+    page.get_by_label("Time in UTC").fill("2020-01-01T00:00:01")
     page.get_by_role("button", name="List the changes").click()
     page.get_by_role("heading", name="Removed by a delete marker: 200").wait_for()
     screenshot(page, "rewind")

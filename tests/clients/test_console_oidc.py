@@ -2,7 +2,7 @@
 
 import pytest
 
-from test_console import PATIENCE_MILLIS, chromium, screenshot  # noqa: F401
+from visits import PATIENCE_MILLIS, screenshot
 
 provider_mock = pytest.importorskip("oidc_provider_mock")
 
@@ -27,7 +27,7 @@ def provider():
 
 
 @pytest.fixture
-def page(chromium, provider, own_server, tmp_path):  # noqa: F811
+def page(chromium, provider, own_server, tmp_path):
     users, secret = tmp_path / "users.toml", tmp_path / "client-secret"
     users.write_text(USERS)
     users.chmod(0o600)
