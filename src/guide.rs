@@ -1,7 +1,9 @@
-//! The guide for operators: start with [`index`]. Each page is a file of `src/guide`, held against the code by `tests/guide`.
+//! The guide for operators: start with [`index`]. Each page is a file of `src/guide`, held against
+//! the code by `tests/guide`.
 //!
-//! Pages refer to each other as `[users]`, and define that at their end as the file, for those who read the files. Here the
-//! definitions of `guide/links.txt` come first, and Markdown takes the first: the page as a module.
+//! Pages refer to each other as `[users]`, and define that at their end as the file, for those who
+//! read the files. Here the definitions of `guide/links.txt` come first, and Markdown takes the
+//! first: the page as a module.
 
 /// Documents a module by a page.
 macro_rules! page {

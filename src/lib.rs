@@ -1,12 +1,13 @@
-//! Siltstone, an S3-style object store for small hosts: one binary, blocking threads, and no byte lost that was answered
-//! with 200.
+//! Siltstone, an S3-style object store for small hosts: one binary, blocking threads, and no byte
+//! lost that was answered with 200.
 //!
-//! This page is the map for people who change the code. [`guide`] is the manual for operators; data-format.md describes the disk.
+//! This page is the map for people who change the code. [`guide`] is the manual for operators;
+//! data-format.md describes the disk.
 //!
 //! # Bird's eye view
 //!
-//! Two columns meet in [`ops`]. Every arrow points down, and there is no cycle; `tests/floors.rs` reads the sources and holds the
-//! table.
+//! Two columns meet in [`ops`]. Every arrow points down, and there is no cycle; `tests/floors.rs`
+//! reads the sources and holds the table.
 //!
 //! ```text
 //!   8   main.rs, cli/                                tools/      beside them: client
@@ -45,77 +46,105 @@
 //!
 //! # The life of a PUT
 //!
-//! 1. The idle connection is parked (`http/direct/connections/mod.rs`). When bytes come, `http/direct/event_handler.rs` reads the head
-//!    without blocking and pushes the connection to `http/direct/work_queues/mod.rs`, as small or as large work.
-//! 2. A worker (`http/direct/worker.rs`) takes it; `http/direct/exchange/mod.rs` parses the head and calls [`s3::Handler::handle`].
-//! 3. `service/mod.rs` parses the query, detects the dialect, routes to an [`s3::Operation`], authenticates (`auth/authenticator.rs`)
-//!    and authorizes (`ops/access.rs` has the facts, `auth/access/mod.rs` decides). A form, which is signed in its fields, is read up to
-//!    its file first (`service/form.rs`). Without the resulting [`auth::Authorized`] no operation can be called.
-//! 4. `ops/put.rs` checks everything that needs no body, then streams the body (`ops/body.rs`) into a [`store::ObjectWriter`].
-//! 5. `store/writer.rs` keeps a small body in memory. A large one goes to a segment at once (`log/extent_writer.rs`).
-//! 6. `store/committer/mod.rs` commits. The first thread to come leads; the others' mutations queue up and form the next group.
-//! 7. `store/committer/group_writer.rs` plans the group (`store/plan/mod.rs`), packs small bodies into one extent, syncs the segments while it
-//!    appends the group to the log (`log/log_writer.rs`), and syncs the log. **The PUT is durable here.**
-//! 8. The group is applied to the index and the new [`index::Index`] published. Every read from now on sees the object.
+//! 1. The idle connection is parked (`http/direct/connections/mod.rs`). When bytes come,
+//!    `http/direct/event_handler.rs` reads the head without blocking and pushes the connection to
+//!    `http/direct/work_queues/mod.rs`, as small or as large work.
+//! 2. A worker (`http/direct/worker.rs`) takes it; `http/direct/exchange/mod.rs` parses the head
+//!    and calls [`s3::Handler::handle`].
+//! 3. `service/mod.rs` parses the query, detects the dialect, routes to an [`s3::Operation`],
+//!    authenticates (`auth/authenticator.rs`) and authorizes (`ops/access.rs` has the facts,
+//!    `auth/access/mod.rs` decides). A form, which is signed in its fields, is read up to its file
+//!    first (`service/form.rs`). Without the resulting [`auth::Authorized`] no operation can be
+//!    called.
+//! 4. `ops/put.rs` checks everything that needs no body, then streams the body (`ops/body.rs`) into
+//!    a [`store::ObjectWriter`].
+//! 5. `store/writer.rs` keeps a small body in memory. A large one goes to a segment at once
+//!    (`log/extent_writer.rs`).
+//! 6. `store/committer/mod.rs` commits. The first thread to come leads; the others' mutations queue
+//!    up and form the next group.
+//! 7. `store/committer/group_writer.rs` plans the group (`store/plan/mod.rs`), packs small bodies
+//!    into one extent, syncs the segments while it appends the group to the log
+//!    (`log/log_writer.rs`), and syncs the log. **The PUT is durable here.**
+//! 8. The group is applied to the index and the new [`index::Index`] published. Every read from now
+//!    on sees the object.
 //! 9. The committer answers; the worker writes the response. The connection is parked again.
 //!
 //! # The life of a GET
 //!
 //! 1. As a PUT, to `ops/get.rs`, which asks the store for the version (`ops/lookup.rs`).
-//! 2. The store looks it up in the published index, without a lock that a commit waits for. [`store::FoundVersion`] pins its segments, so
-//!    that a concurrent delete or relocation takes nothing away.
-//! 3. `store/reader.rs` reads extents through `log/extent_reader.rs`, which verifies every block before it hands out a byte.
-//! 4. `http/response_writer.rs` sends. Where the client stalls, the rest of the response waits without a worker.
+//! 2. The store looks it up in the published index, without a lock that a commit waits for.
+//!    [`store::FoundVersion`] pins its segments, so that a concurrent delete or relocation takes
+//!    nothing away.
+//! 3. `store/reader.rs` reads extents through `log/extent_reader.rs`, which verifies every block
+//!    before it hands out a byte.
+//! 4. `http/response_writer.rs` sends. Where the client stalls, the rest of the response waits
+//!    without a worker.
 //!
-//! A host below the domain of websites takes another way: `service/website.rs` finds the key, and reads it as the anonymous user.
+//! A host below the domain of websites takes another way: `service/website.rs` finds the key, and
+//! reads it as the anonymous user.
 //!
 //! # The life of a LIST
 //!
 //! 1. `ops/list.rs` turns the parameters into one query.
-//! 2. `index/listing.rs` walks a snapshot of the key tree (`index/keys/tree/mod.rs`), skipping over whole common prefixes.
-//! 3. The page is rendered from borrowed names (`xml/writer.rs`); its memory was reserved from the budget before.
+//! 2. `index/listing.rs` walks a snapshot of the key tree (`index/keys/tree/mod.rs`), skipping over
+//!    whole common prefixes.
+//! 3. The page is rendered from borrowed names (`xml/writer.rs`); its memory was reserved from the
+//!    budget before.
 //!
 //! # The two engines
 //!
-//! [`http`] has two. `tiny` is a blocking front end on the crate tiny_http, which hands requests to the worker pool. `direct` parks
-//! idle connections at an event loop, and hands over those whose head is complete. Both validate heads and write responses by the same
-//! code, call the same [`s3::Handler`], and pass the same tests of the protocol.
+//! [`http`] has two. `tiny` is a blocking front end on the crate tiny_http, which hands requests to
+//! the worker pool. `direct` parks idle connections at an event loop, and hands over those whose
+//! head is complete. Both validate heads and write responses by the same code, call the same
+//! [`s3::Handler`], and pass the same tests of the protocol.
 //!
-//! `tiny` listens on loopback addresses alone, since these cases were shown against it on an open port:
+//! `tiny` listens on loopback addresses alone, since these cases were shown against it on an open
+//! port:
 //!
-//! - A client that opens connections and sends nothing takes a thread and two descriptors for each, for as long as it likes.
-//! - The crate frames the request before we see it: `Content-Length: 3, 3`, a carriage return inside a line and a chunk of size `+5`
-//!   are accepted, so that the rest of a body is read as the next request.
-//! - A head is measured once it is in memory; a body that announces more than the free memory costs a thread for good.
+//! - A client that opens connections and sends nothing takes a thread and two descriptors for each,
+//!   for as long as it likes.
+//! - The crate frames the request before we see it: `Content-Length: 3, 3`, a carriage return
+//!   inside a line and a chunk of size `+5` are accepted, so that the rest of a body is read as the
+//!   next request.
+//! - A head is measured once it is in memory; a body that announces more than the free memory costs
+//!   a thread for good.
 //! - A refused upload is read to its end first, with `Expect: 100-continue` or without.
 //!
-//! Choose `tiny` where a proxy before it frames requests anew, and little code matters more than speed; `direct` everywhere else. The
-//! page [`guide::http`] says which promises hold for each.
+//! Choose `tiny` where a proxy before it frames requests anew, and little code matters more than
+//! speed; `direct` everywhere else. The page [`guide::http`] says which promises hold for each.
 //!
 //! # Invariants
 //!
-//! 1. **Acknowledged means durable.** An answer of success is sent only after the data, the log and new directory entries were synced.
-//! 2. **One writer.** Only the thread with the commit leader lock changes log and index. Readers see published, durable states only.
+//! 1. **Acknowledged means durable.** An answer of success is sent only after the data, the log and
+//!    new directory entries were synced.
+//! 2. **One writer.** Only the thread with the commit leader lock changes log and index. Readers
+//!    see published, durable states only.
 //! 3. **Verified bytes.** No byte reaches a client before its block's checksum matched.
-//! 4. **After a failed write or sync, no write follows** until a restart ([`store::ReadOnlyReason`]).
+//! 4. **After a failed write or sync, no write follows** until a restart
+//!    ([`store::ReadOnlyReason`]).
 //! 5. **Damage is reported** with file and offset. Nothing repairs it in silence.
-//! 6. **Bounded memory.** Sizes from the network or the disk are checked before memory is allocated; requests reserve from
-//!    [`base::Budget`].
-//! 7. **Entries are the only input of the index.** Server, checkpoints and tools build the same index from the same entries.
+//! 6. **Bounded memory.** Sizes from the network or the disk are checked before memory is
+//!    allocated; requests reserve from [`base::Budget`].
+//! 7. **Entries are the only input of the index.** Server, checkpoints and tools build the same
+//!    index from the same entries.
 //!
 //! Absent on purpose:
 //!
-//! 8. No module below [`http`] sees a type of the transport; the whole protocol is tested without a socket.
+//! 8. No module below [`http`] sees a type of the transport; the whole protocol is tested without a
+//!    socket.
 //! 9. Operations see neither a signature nor a header prefix. The store sees no HTTP.
 //! 10. Nothing but [`fs`] opens a file of the store.
-//! 11. No `unsafe`, no async runtime, no background thread that a request waits for without a limit.
+//! 11. No `unsafe`, no async runtime, no background thread that a request waits for without a
+//!     limit.
 //! 12. No path and no offset reaches a client. They go to the log, under the request id.
 //!
 //! # On a full disk
 //!
-//! The group writer asks for space before it writes (`log/reserve.rs`). Without space, mutations that need it are refused in
-//! `store/plan/mod.rs` with [`store::StoreError::DiskFull`], which `ops/client_error.rs` turns into 507. Deletes use the reserve. The reclaimer
-//! (`store/reclaim/mod.rs`) and the checkpointer (`store/checkpointer.rs`) then return space while the server runs.
+//! The group writer asks for space before it writes (`log/reserve.rs`). Without space, mutations
+//! that need it are refused in `store/plan/mod.rs` with [`store::StoreError::DiskFull`], which
+//! `ops/client_error.rs` turns into 507. Deletes use the reserve. The reclaimer
+//! (`store/reclaim/mod.rs`) and the checkpointer (`store/checkpointer.rs`) then return space while
+//! the server runs.
 //!
 //! # Glossary
 //!

@@ -16,7 +16,8 @@ const ARITHMETIC: &[&str] = &[
     "as_secs() + ",
 ];
 
-/// The files that measure with a wall clock, the lines of each, and what for. All other intervals are between two of `Clock::instant()`.
+/// The files that measure with a wall clock, the lines of each, and what for. All other intervals
+/// are between two of `Clock::instant()`.
 const MEASURED: &[(&str, usize, &str)] = &[
     ("auth/signature_params.rs", 3, "signatures state the time of their client"),
     ("base/clock.rs", 3, "a clock for tests"),

@@ -163,8 +163,8 @@ fn the_architecture_names_files_that_exist() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// The files of the store that may name the remote as one that can be changed: who claims epochs or hands the remote on. All others see a
-/// view of it, or change it by the epoch that is held.
+/// The files of the store that may name the remote as one that can be changed: who claims epochs or
+/// hands the remote on. All others see a view of it, or change it by the epoch that is held.
 const NAME_A_REMOTE: &[&str] = &[
     "store/remote_epoch.rs",
     "store/remote_right.rs",

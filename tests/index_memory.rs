@@ -1,5 +1,5 @@
-//! The memory that the index reports, compared with the growth of the process. Each kind of content runs in a process
-//! of its own, so that nothing else grows.
+//! The memory that the index reports, compared with the growth of the process. Each kind of content
+//! runs in a process of its own, so that nothing else grows.
 
 use std::process::Command;
 
@@ -144,8 +144,8 @@ const KINDS: [(&str, u64); 11] = [
     ("buckets", 8_000),
 ];
 
-/// The memory of the process that no file stands behind, in bytes: pages of the program that its code touches for the
-/// first time are none of the index.
+/// The memory of the process that no file stands behind, in bytes: pages of the program that its
+/// code touches for the first time are none of the index.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
@@ -165,7 +165,8 @@ fn measure(kind: &str) {
     }
     let (grown, counted) = (resident() - before, index.memory_bytes() - counted_before);
     println!("{kind}: counted {}, grown by {} bytes each", counted / count, grown / count);
-    // An allocator has holes after leaves were allocated and freed: about a fifth here, and less in a larger index.
+    // An allocator has holes after leaves were allocated and freed: about a fifth here, and less in
+    // a larger index.
     assert!(grown <= counted * 130 / 100 + 2 * MIB, "{kind}: {grown} bytes, and {counted} are counted");
     assert!(counted <= grown * 130 / 100 + MIB, "{kind}: {grown} bytes, and {counted} are counted");
 }

@@ -1,4 +1,5 @@
-//! One name a type: a reader who meets a name in one module must not have to ask which of several types it is.
+//! One name a type: a reader who meets a name in one module must not have to ask which of several
+//! types it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +11,8 @@ const SHARED_MAX: usize = 15;
 
 const KEYWORDS: [&str; 4] = ["struct ", "enum ", "trait ", "type "];
 
-/// The types that a file declares outside its tests. Associated types are indented, and are not counted.
+/// The types that a file declares outside its tests. Associated types are indented, and are not
+/// counted.
 fn declared(source: &str) -> BTreeSet<&str> {
     let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap();
     code.lines().filter_map(type_name).collect()

@@ -1,4 +1,5 @@
-//! README.md, held against the code and the guide. Its quick start is run by tests/clients/test_readme.py.
+//! README.md, held against the code and the guide. Its quick start is run by
+//! tests/clients/test_readme.py.
 
 use std::path::Path;
 

@@ -1,6 +1,7 @@
-//! A siege: all that makes a server hold memory, workers and connections for somebody, at once and from several addresses, while
-//! others ask for small objects. Short here, with no judgement of speed; `SILTSTONE_SIEGE_SECS=60` makes it a measurement, of
-//! the server that `SILTSTONE_TEST_SERVER` names, and judges it by what the server has to hold:
+//! A siege: all that makes a server hold memory, workers and connections for somebody, at once and
+//! from several addresses, while others ask for small objects. Short here, with no judgement of
+//! speed; `SILTSTONE_SIEGE_SECS=60` makes it a measurement, of the server that
+//! `SILTSTONE_TEST_SERVER` names, and judges it by what the server has to hold:
 //!
 //! ```sh
 //! SILTSTONE_SIEGE_SECS=60 SILTSTONE_TEST_SERVER=target/release/siltstone \
@@ -131,7 +132,8 @@ impl Wire {
     }
 }
 
-/// Holds so many connections from `127.0.0.{last}` on which `sent` has been sent, and renews those that the server closes.
+/// Holds so many connections from `127.0.0.{last}` on which `sent` has been sent, and renews those
+/// that the server closes.
 fn hold(field: Field, last: u8, count: usize, sent: &str) {
     let mut held: Vec<Client> = Vec::new();
     while !field.is_over() {
@@ -181,8 +183,9 @@ fn attacks_on_memory() -> Vec<Attack> {
     ]
 }
 
-/// Those on commits and on the processor: deletions that look for the null version of a key with very many others, conditions of a
-/// policy that long headers are compared with, and delete markers for nothing against a quota.
+/// Those on commits and on the processor: deletions that look for the null version of a key with
+/// very many others, conditions of a policy that long headers are compared with, and delete markers
+/// for nothing against a quota.
 fn attacks_on_commits() -> Vec<Attack> {
     vec![
         (2, |field, _| {
@@ -205,8 +208,8 @@ fn attacks_on_commits() -> Vec<Attack> {
     ]
 }
 
-/// Those on workers and connections: copies that read, some without a client, bodies that never come, responses that are not
-/// taken, connections that do nothing.
+/// Those on workers and connections: copies that read, some without a client, bodies that never
+/// come, responses that are not taken, connections that do nothing.
 fn attacks_on_workers() -> Vec<Attack> {
     vec![
         (8, |field, lane| {

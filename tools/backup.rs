@@ -60,7 +60,8 @@ pub(crate) struct BackupArguments {
     #[arg(value_name = "BACKUP")]
     to: PathBuf,
 
-    /// Check every checksum of the new backup, also in segments that were not copied, before it replaces the former
+    /// Check every checksum of the new backup, also in segments that were not copied, before it
+    /// replaces the former
     #[arg(long)]
     verify: bool,
 
@@ -139,8 +140,8 @@ fn raise_open_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
-/// Refuses a backup within the store, which would be part of the next one, and a store within a backup, which would be removed
-/// with it.
+/// Refuses a backup within the store, which would be part of the next one, and a store within a
+/// backup, which would be removed with it.
 fn check_apart(data_dir: &Path, to: &Path) -> Result<(), Failure> {
     let absolute = |path: &Path| match path.canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path),

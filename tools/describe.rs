@@ -1,5 +1,6 @@
-//! Records as JSON, field by field. Each field is named, so that a new field of a record cannot be forgotten here. Stamps have 16
-//! hexadecimal digits, as in messages. Ids of versions and uploads are printed as clients see them: the stamp and a tag.
+//! Records as JSON, field by field. Each field is named, so that a new field of a record cannot be
+//! forgotten here. Stamps have 16 hexadecimal digits, as in messages. Ids of versions and uploads
+//! are printed as clients see them: the stamp and a tag.
 
 use serde_json::{Map, Value, json};
 use siltstone::base::digest::to_hex;

@@ -16,7 +16,8 @@ use siltstone::log::{GroupScan, LogError, Scanned, Segment, SegmentRecord, Segme
 use crate::outcome::{Failure, Outcome};
 use crate::{describe, show};
 
-/// Prints the records of the files. An unreadable file does not prevent the others from being printed.
+/// Prints the records of the files. An unreadable file does not prevent the others from being
+/// printed.
 pub(crate) fn run(files: &[PathBuf], json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let mut worst = Outcome::Success;
     for path in files {
@@ -100,7 +101,8 @@ impl<'a> Dump<'a> {
         Ok(guess)
     }
 
-    /// Identifies a file with a damaged header from its name and the files beside it, or else from the rest of the header.
+    /// Identifies a file with a damaged header from its name and the files beside it, or else from
+    /// the rest of the header.
     fn guess(&self, page: &[u8]) -> Option<Identity> {
         let path = std::path::absolute(self.path).ok()?;
         let name = path.file_name()?.to_str()?;

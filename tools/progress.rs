@@ -1,4 +1,5 @@
-//! The progress of a command on standard error: a bar on a terminal, lines elsewhere, nothing with JSON output.
+//! The progress of a command on standard error: a bar on a terminal, lines elsewhere, nothing with
+//! JSON output.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -39,7 +40,8 @@ impl Meter {
         if json { Self::Silent } else { Self::Lines(None) }
     }
 
-    /// Shows that `done` of `total` bytes or steps of step `what` are done. A `total` of 0 means that it is unknown.
+    /// Shows that `done` of `total` bytes or steps of step `what` are done. A `total` of 0 means
+    /// that it is unknown.
     pub(crate) fn update(&mut self, what: &str, done: u64, total: u64) {
         match self {
             Self::Bar(bar, shown, unit) => {

@@ -70,7 +70,8 @@ fn word(value: &Value) -> Option<String> {
     }
 }
 
-/// Unambiguous text, quoted if needed: a key may hold any character, also control characters of terminals.
+/// Unambiguous text, quoted if needed: a key may hold any character, also control characters of
+/// terminals.
 fn plain(text: &str) -> String {
     let harmless = |c: char| c.is_alphanumeric() || "-_./ +:;@()".contains(c);
     let edges = text.starts_with(' ') || text.ends_with(' ') || text.is_empty();

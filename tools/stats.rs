@@ -110,7 +110,8 @@ fn write_space(stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// How the live bytes come about. Those of small objects are mostly what the store keeps beside them.
+/// How the live bytes come about. Those of small objects are mostly what the store keeps beside
+/// them.
 fn live_text(content: u64, live: u64) -> String {
     match live.checked_sub(content) {
         Some(beside) => format!(

@@ -7,7 +7,8 @@ use crate::auth::bucket_policy;
 /// The kind of resource that an action applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ActionLevel {
-    /// The administration of the server: of all or nothing, so that neither owners nor bucket policies have it.
+    /// The administration of the server: of all or nothing, so that neither owners nor bucket
+    /// policies have it.
     Administration,
     /// The whole server.
     Service,
@@ -33,8 +34,8 @@ impl ActionLevel {
 
 macro_rules! actions {
     ($($(#[doc = $use:literal])+ $action:ident: $level:ident;)+) => {
-        /// A permission. None includes another. The names are those of the S3 service authorization reference, without
-        /// `s3:`, where it has the action.
+        /// A permission. None includes another. The names are those of the S3 service authorization
+        /// reference, without `s3:`, where it has the action.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Action {
             $($(#[doc = $use])+ $action,)+
@@ -59,8 +60,8 @@ macro_rules! actions {
                 bucket_policy::has_existing_tags(self.as_str())
             }
 
-            /// Whether the policy of a bucket may allow and deny it. Others concern the server: bucket policies neither show
-            /// buckets in lists nor create them.
+            /// Whether the policy of a bucket may allow and deny it. Others concern the server:
+            /// bucket policies neither show buckets in lists nor create them.
             pub(super) fn is_of_existing_bucket(self) -> bool {
                 let of_server = matches!(self.level(), ActionLevel::Administration | ActionLevel::Service);
                 !of_server && self != Self::CreateBucket
@@ -215,13 +216,15 @@ actions! {
     GetObjectAttributes: Object;
     /// GetObjectAttributes of a named version.
     GetObjectVersionAttributes: Object;
-    /// PutObject, the target of a copy, and the creation, parts and completion of a multipart upload.
+    /// PutObject, the target of a copy, and the creation, parts and completion of a multipart
+    /// upload.
     PutObject: Object;
     /// The same for keys without a current version: nothing is overwritten. Not an action of S3.
     CreateObject: Object;
     /// The modification time that comes with a put, by import. Not an action of S3.
     PutObjectStatedTime: Administration;
-    /// The stores that a change by a mirror comes from, which mirrors do not send it back to. Not an action of S3.
+    /// The stores that a change by a mirror comes from, which mirrors do not send it back to. Not
+    /// an action of S3.
     PutObjectStatedOrigin: Administration;
     /// AbortMultipartUpload.
     AbortMultipartUpload: Object;

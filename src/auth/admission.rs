@@ -6,7 +6,8 @@ use toml::Spanned;
 /// A person whom an OpenID provider vouches for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OidcPerson {
-    /// The claim `sub`: it stays the same, and is unique at the provider (OpenID Connect Core 1.0, section 5.7).
+    /// The claim `sub`: it stays the same, and is unique at the provider (OpenID Connect Core 1.0,
+    /// section 5.7).
     pub subject: String,
     /// A name for people. It may change, and others may have the same.
     pub name: String,
@@ -61,8 +62,8 @@ impl Admissions {
         of_user.for_each(|admission| access_key.clone_into(&mut admission.access_key));
     }
 
-    /// The access key of the user as whom a person acts: the first one that names the person, or else the first one that
-    /// names one of the groups.
+    /// The access key of the user as whom a person acts: the first one that names the person, or
+    /// else the first one that names one of the groups.
     pub(super) fn access_key_of(&self, person: &OidcPerson) -> Option<&str> {
         let named = self.0.iter().find(|admission| admission.subjects.contains(&person.subject));
         let in_group =

@@ -29,13 +29,14 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// Accepts signatures of `users` that are scoped to one of `regions`. Errors about another region name the first one.
+    /// Accepts signatures of `users` that are scoped to one of `regions`. Errors about another
+    /// region name the first one.
     pub fn new(users: Users, regions: Vec<String>, clock: Arc<dyn Clock>) -> Self {
         Self { users: RwLock::new(Arc::new(users)), regions, clock, version_2: None }
     }
 
-    /// The same authenticator, which accepts URLs presigned by signature version 2 as well. Hosts name buckets by
-    /// `addressing`.
+    /// The same authenticator, which accepts URLs presigned by signature version 2 as well. Hosts
+    /// name buckets by `addressing`.
     #[must_use]
     pub fn with_version_2(self, addressing: Addressing) -> Self {
         Self { version_2: Some(addressing), ..self }
@@ -46,20 +47,21 @@ impl Authenticator {
         *self.users.write().expect("no code panics while it holds the users") = Arc::new(users);
     }
 
-    /// Authenticates the sender of `request`, whose query is `query`. Replaces the reader of the body by one that verifies
-    /// it against the signed content hash, decodes `aws-chunked` and knows the decoded length. On an error the request is
-    /// unchanged.
+    /// Authenticates the sender of `request`, whose query is `query`. Replaces the reader of the
+    /// body by one that verifies it against the signed content hash, decodes `aws-chunked` and
+    /// knows the decoded length. On an error the request is unchanged.
     ///
     /// # Errors
-    /// - `InvalidRequest` for another scheme, for two signatures, for a signed request in the AWS dialect without a content
-    ///   hash, and for a method that version 2 is not accepted for;
-    /// - `AuthorizationHeaderMalformed` or `AuthorizationQueryParametersError` for malformed signature parameters and for
-    ///   another region;
-    /// - `RequestTimeTooSkewed`, or `AccessDenied` for a presigned URL that is expired or not yet valid;
-    /// - `InvalidAccessKeyId`; `AccessDenied` for unsigned headers and for malformed parameters of version 2;
-    ///   `SignatureDoesNotMatch`;
-    /// - `MissingContentLength`, `InvalidArgument`, `InvalidRequest` or `MalformedTrailerError` for a wrong announcement of the
-    ///   body. Errors in the body itself appear when it is read.
+    /// - `InvalidRequest` for another scheme, for two signatures, for a signed request in the AWS
+    ///   dialect without a content hash, and for a method that version 2 is not accepted for;
+    /// - `AuthorizationHeaderMalformed` or `AuthorizationQueryParametersError` for malformed
+    ///   signature parameters and for another region;
+    /// - `RequestTimeTooSkewed`, or `AccessDenied` for a presigned URL that is expired or not yet
+    ///   valid;
+    /// - `InvalidAccessKeyId`; `AccessDenied` for unsigned headers and for malformed parameters of
+    ///   version 2; `SignatureDoesNotMatch`;
+    /// - `MissingContentLength`, `InvalidArgument`, `InvalidRequest` or `MalformedTrailerError` for
+    ///   a wrong announcement of the body. Errors in the body itself appear when it is read.
     pub fn authenticate(
         &self,
         request: &mut Request<'_>,
@@ -108,10 +110,12 @@ impl Authenticator {
         Ok(())
     }
 
-    /// Authenticates the sender of `form`, which was sent to `bucket`, by its fields, and checks its policy.
+    /// Authenticates the sender of `form`, which was sent to `bucket`, by its fields, and checks
+    /// its policy.
     ///
     /// # Errors
-    /// - `InvalidArgument` for a missing or malformed field; `InvalidRequest` for version 2 if it is refused;
+    /// - `InvalidArgument` for a missing or malformed field; `InvalidRequest` for version 2 if it
+    ///   is refused;
     /// - `InvalidAccessKeyId`; `SignatureDoesNotMatch`;
     /// - `InvalidPolicyDocument`; `AccessDenied` for a form that the policy does not permit.
     pub fn authenticate_form(

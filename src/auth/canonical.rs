@@ -1,5 +1,5 @@
-//! The canonical request, which a signature covers (S3 API reference, "Signature calculations for the authorization
-//! header", step 1).
+//! The canonical request, which a signature covers (S3 API reference, "Signature calculations for
+//! the authorization header", step 1).
 
 use std::borrow::Cow;
 
@@ -56,9 +56,11 @@ impl<'r> SortedHeaders<'r> {
 /// How the path and the query stand in the canonical request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TargetEncoding {
-    /// Decoded and encoded again, as the S3 API reference prescribes: the same for all spellings of a target.
+    /// Decoded and encoded again, as the S3 API reference prescribes: the same for all spellings of
+    /// a target.
     Canonical,
-    /// As sent. Some signers, botocore among them, sign the target in the spelling in which they send it.
+    /// As sent. Some signers, botocore among them, sign the target in the spelling in which they
+    /// send it.
     Verbatim,
 }
 
@@ -164,7 +166,8 @@ impl CanonicalRequest<'_> {
     }
 }
 
-/// Writes a header value without surrounding whitespace, and with one space for each run of whitespace inside.
+/// Writes a header value without surrounding whitespace, and with one space for each run of
+/// whitespace inside.
 fn write_folded(value: &[u8], sink: &mut impl CanonicalSink) {
     for (at, word) in signed_words(value).enumerate() {
         sink.put(if at == 0 { b"" } else { b" " });
@@ -172,8 +175,9 @@ fn write_folded(value: &[u8], sink: &mut impl CanonicalSink) {
     }
 }
 
-/// The canonical encoding of a path: all bytes but unreserved ones and `/` are escaped, nothing is normalised (S3 API
-/// reference, "Signature calculations for the authorization header", UriEncode). Borrowed if it was sent so.
+/// The canonical encoding of a path: all bytes but unreserved ones and `/` are escaped, nothing is
+/// normalised (S3 API reference, "Signature calculations for the authorization header", UriEncode).
+/// Borrowed if it was sent so.
 fn encoded_path(sent: &str) -> Cow<'_, str> {
     if is_canonical(sent, true) {
         return Cow::Borrowed(sent);

@@ -1,5 +1,5 @@
-//! Decoding of `aws-chunked` bodies, in which all chunks are signed or none (S3 API reference, "Transferring payload in multiple
-//! chunks").
+//! Decoding of `aws-chunked` bodies, in which all chunks are signed or none (S3 API reference,
+//! "Transferring payload in multiple chunks").
 //!
 //! ```text
 //! body     = *( chunk ) last-chunk [ trailers ] CRLF
@@ -8,8 +8,8 @@
 //! trailers = *( name ":" value [ CR ] LF ) [ "x-amz-trailer-signature:" 64HEXDIG CRLF ]
 //! ```
 //!
-//! One more empty line is accepted before the signature of the trailers, and one after the end: minio-go ends its last
-//! trailer with a line feed and then begins a new line.
+//! One more empty line is accepted before the signature of the trailers, and one after the end:
+//! minio-go ends its last trailer with a line feed and then begins a new line.
 
 use crate::auth::signature::{Signature, is_same};
 use crate::auth::signing_key::SigningKey;
@@ -70,8 +70,9 @@ impl ChunkSigner {
     }
 }
 
-/// Decodes the chunks of a body. Data are returned as they arrive, also those of a signed chunk, so that no chunk is held
-/// in memory. The signature of a chunk is verified before its last data are returned, and all signatures before the end is.
+/// Decodes the chunks of a body. Data are returned as they arrive, also those of a signed chunk, so
+/// that no chunk is held in memory. The signature of a chunk is verified before its last data are
+/// returned, and all signatures before the end is.
 pub(super) struct ChunkDecoder<'c> {
     input: ChunkInput<'c>,
     expected: ChunkedPayload,
@@ -145,7 +146,8 @@ impl<'c> ChunkDecoder<'c> {
         }
     }
 
-    /// Parses the size and the signature of a chunk; the signature is empty if chunks are not signed.
+    /// Parses the size and the signature of a chunk; the signature is empty if chunks are not
+    /// signed.
     fn parse_size_line<'l>(&self, line: &'l [u8]) -> Result<(u64, &'l [u8]), S3Error> {
         let line = line.strip_suffix(b"\r").ok_or_else(|| wrong_size(line))?;
         let digits = line.iter().take_while(|b| b.is_ascii_hexdigit()).count();
@@ -308,8 +310,8 @@ impl<'c> ChunkInput<'c> {
     }
 }
 
-/// Parses hexadecimal digits; `None` from 2^63 on. No chunk is that large, and decoders with signed sizes would read
-/// another number.
+/// Parses hexadecimal digits; `None` from 2^63 on. No chunk is that large, and decoders with signed
+/// sizes would read another number.
 fn hexadecimal(digits: &[u8]) -> Option<u64> {
     i64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok().and_then(|size| size.try_into().ok())
 }

@@ -14,8 +14,9 @@ use crate::auth::{Authenticator, Identity, OidcPerson};
 use crate::base::digest::{Sha256, hex32};
 use crate::s3::{Dialect, Headers, QueryParams, uri};
 
-/// An access key whose secret was known to its user, or as whose user a person may act. It holds no secret. It counts until the users
-/// file has another secret for the access key, or does not let the person act as the user any more.
+/// An access key whose secret was known to its user, or as whose user a person may act. It holds no
+/// secret. It counts until the users file has another secret for the access key, or does not let
+/// the person act as the user any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnteredKey {
     access_key: String,
@@ -50,7 +51,8 @@ pub struct SharedObject<'a> {
 }
 
 impl Authenticator {
-    /// The key that a user entered, if the secret is its own. An unknown access key takes as long as a wrong secret.
+    /// The key that a user entered, if the secret is its own. An unknown access key takes as long
+    /// as a wrong secret.
     pub fn enter(&self, access_key: &str, secret: &str) -> Option<EnteredKey> {
         let users = self.users();
         let entered = Sha256::of(secret.as_bytes());
@@ -63,13 +65,15 @@ impl Authenticator {
         })
     }
 
-    /// The key of a user whom the server itself has admitted, by a token that it showed to its operator.
+    /// The key of a user whom the server itself has admitted, by a token that it showed to its
+    /// operator.
     pub fn admit(&self, access_key: &str) -> Option<EnteredKey> {
         let fingerprint = fingerprint(self.users().find(access_key)?);
         Some(EnteredKey { access_key: access_key.to_owned(), fingerprint, person: None })
     }
 
-    /// The key of the user as whom a person acts. `None` if the users file names neither the person nor one of its groups.
+    /// The key of the user as whom a person acts. `None` if the users file names neither the person
+    /// nor one of its groups.
     pub fn admit_person(&self, person: OidcPerson) -> Option<EnteredKey> {
         let users = self.users();
         let access_key = users.access_key_of(&person)?;
@@ -84,8 +88,9 @@ impl Authenticator {
         Some(Identity::of_person(user, users, key.person.clone()))
     }
 
-    /// A URL that allows everyone who has it to read an object (S3 API reference, "Authenticating requests: using query parameters").
-    /// It ends with the key that signs it. `None` for a key that counts no more.
+    /// A URL that allows everyone who has it to read an object (S3 API reference, "Authenticating
+    /// requests: using query parameters"). It ends with the key that signs it. `None` for a key
+    /// that counts no more.
     pub fn presign(&self, key: &EnteredKey, shared: SharedObject<'_>) -> Option<String> {
         let users = self.users();
         let signer = find(&users, key)?;

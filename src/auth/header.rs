@@ -1,5 +1,5 @@
-//! The signature parameters in an `Authorization` header (S3 API reference, "Authenticating requests: using the Authorization
-//! header").
+//! The signature parameters in an `Authorization` header (S3 API reference, "Authenticating
+//! requests: using the Authorization header").
 
 use std::borrow::Cow;
 
@@ -55,7 +55,8 @@ pub(super) fn other_scheme() -> S3Error {
 /// Parses the `Authorization` header `text`; the date stands in other headers.
 ///
 /// # Errors
-/// `InvalidRequest` for another scheme; `AuthorizationHeaderMalformed`; `AccessDenied` without a valid date.
+/// `InvalidRequest` for another scheme; `AuthorizationHeaderMalformed`; `AccessDenied` without a
+/// valid date.
 pub(super) fn signature_params<'r>(
     text: &'r str,
     headers: &'r Headers,
@@ -113,7 +114,8 @@ fn date<'r>(headers: &'r Headers, dialect: Dialect) -> Result<(Timestamp, Cow<'r
     })
 }
 
-/// Parses an HTTP date, also with the zone `-0000` or `+0000`, as mail libraries write it (botocore signs with one).
+/// Parses an HTTP date, also with the zone `-0000` or `+0000`, as mail libraries write it (botocore
+/// signs with one).
 fn http_date(text: &str) -> Option<Timestamp> {
     let bare = text.strip_suffix("-0000").or_else(|| text.strip_suffix("+0000"));
     match bare {

@@ -6,8 +6,8 @@ use crate::auth::users::User;
 use crate::auth::{AccessFacts, Action, ConditionMemo, OidcPerson, Resource, Users, access};
 use crate::s3::{ErrorCode, S3Error};
 
-/// The authenticated sender of a request. Its permissions are those of the users file that it was authenticated against,
-/// even if the file is replaced during the request.
+/// The authenticated sender of a request. Its permissions are those of the users file that it was
+/// authenticated against, even if the file is replaced during the request.
 #[derive(Debug, Clone)]
 pub struct Identity {
     user: Arc<User>,
@@ -50,7 +50,8 @@ impl Identity {
         self.user.is_administrator()
     }
 
-    /// Whether the users file grants an action of administration. Owners and bucket policies grant none.
+    /// Whether the users file grants an action of administration. Owners and bucket policies grant
+    /// none.
     pub fn may_administer(&self, action: Action) -> bool {
         self.user.may(action, Resource::Service, &|| false)
     }
@@ -109,8 +110,8 @@ impl Authorized {
         self.by_object
     }
 
-    /// Whether the same user may also do `action` on `resource`: for permissions that an operation checks itself, such as
-    /// `ListBucket` before it reports a missing key.
+    /// Whether the same user may also do `action` on `resource`: for permissions that an operation
+    /// checks itself, such as `ListBucket` before it reports a missing key.
     pub fn may(&self, action: Action, resource: Resource<'_>, facts: &dyn AccessFacts) -> bool {
         access::decide(&self.identity.user, action, resource, facts)
     }

@@ -1,18 +1,24 @@
-//! Floor 3: credentials, Signature Version 4 in all its forms, presigned URLs of version 2, `aws-chunked` bodies and
-//! permissions.
+//! Floor 3: credentials, Signature Version 4 in all its forms, presigned URLs of version 2,
+//! `aws-chunked` bodies and permissions.
 //!
 //! Authentication of a request, in order:
-//! 1. `header` or `presigned` finds the parameters of the signature (`signature_params`); for URLs presigned by version 2,
-//!    `presigned_v2` does the first two steps, with the text of `string_to_sign_v2`;
-//! 2. `canonical` writes the canonical request, `signing_key` derives the key, `signature` computes and compares;
-//! 3. `payload` wraps the body in a verifying reader; `chunked` and `trailers` decode `aws-chunked`.
+//! 1. `header` or `presigned` finds the parameters of the signature (`signature_params`); for URLs
+//!    presigned by version 2, `presigned_v2` does the first two steps, with the text of
+//!    `string_to_sign_v2`;
+//! 2. `canonical` writes the canonical request, `signing_key` derives the key, `signature` computes
+//!    and compares;
+//! 3. `payload` wraps the body in a verifying reader; `chunked` and `trailers` decode
+//!    `aws-chunked`.
 //!
-//! Sessions of browsers rest on keys that were entered, or whose users an OpenID provider vouched for (`admission`): `entered_key`.
+//! Sessions of browsers rest on keys that were entered, or whose users an OpenID provider vouched
+//! for (`admission`): `entered_key`.
 //!
-//! Forms are authenticated by their fields: `post_form` verifies the signature, `post_policy` the conditions that it covers.
+//! Forms are authenticated by their fields: `post_form` verifies the signature, `post_policy` the
+//! conditions that it covers.
 //!
-//! Permissions: `access` decides. It asks `users` (the users file, whose grants of `action`s are in `policy` and `resource`), `bucket_policy`, and
-//! the ACLs and blocks of public access. `identity` has the sender and its proof.
+//! Permissions: `access` decides. It asks `users` (the users file, whose grants of `action`s are in
+//! `policy` and `resource`), `bucket_policy`, and the ACLs and blocks of public access. `identity`
+//! has the sender and its proof.
 
 mod access;
 mod action;

@@ -1,4 +1,5 @@
-//! Verification of a body against the signed content hash (S3 API reference, "x-amz-content-sha256").
+//! Verification of a body against the signed content hash (S3 API reference,
+//! "x-amz-content-sha256").
 
 use std::mem;
 
@@ -67,11 +68,12 @@ pub(super) enum PayloadVerifier {
 }
 
 impl PayloadVerifier {
-    /// Reads the announcements of the body in the headers. `signer` makes the signer of the chunks; `None` for an
-    /// anonymous request.
+    /// Reads the announcements of the body in the headers. `signer` makes the signer of the chunks;
+    /// `None` for an anonymous request.
     ///
     /// # Errors
-    /// - `MissingContentLength` for chunks without a decoded length, `InvalidArgument` for a length that is not a number;
+    /// - `MissingContentLength` for chunks without a decoded length, `InvalidArgument` for a length
+    ///   that is not a number;
     /// - `InvalidRequest` for signed chunks in an unsigned request and for unsupported trailers;
     /// - `MalformedTrailerError` for announced trailers of a body that has none.
     pub(super) fn new(

@@ -1,5 +1,5 @@
-//! The grants of the users file: actions on resources. A grant denies nothing: an action without a grant is
-//! refused.
+//! The grants of the users file: actions on resources. A grant denies nothing: an action without a
+//! grant is refused.
 
 use crate::auth::action::ActionSet;
 use crate::auth::resource::{Ownership, ResourcePattern};
@@ -46,8 +46,8 @@ impl Grant {
         }
     }
 
-    /// Checks that an action of this grant can apply to a resource. A bucket together with its objects passes: both
-    /// are commonly written together.
+    /// Checks that an action of this grant can apply to a resource. A bucket together with its
+    /// objects passes: both are commonly written together.
     ///
     /// # Errors
     /// The resource cannot take effect; a text for the author of the file.
@@ -72,7 +72,8 @@ impl Grant {
         })
     }
 
-    /// Whether this grant allows `action` on `resource`. `owned` tells whether the user owns the bucket of the resource.
+    /// Whether this grant allows `action` on `resource`. `owned` tells whether the user owns the
+    /// bucket of the resource.
     pub(super) fn allows(&self, action: Action, resource: Resource<'_>, owned: Ownership<'_>) -> bool {
         self.actions.contains(action)
             && self.resources.iter().any(|pattern| pattern.covers(action.level(), resource, owned))

@@ -1,5 +1,5 @@
-//! Authentication of forms by their fields: a signature of version 4 or 2 covers the policy document (S3 API reference,
-//! "Authenticating requests in browser-based uploads using POST").
+//! Authentication of forms by their fields: a signature of version 4 or 2 covers the policy
+//! document (S3 API reference, "Authenticating requests in browser-based uploads using POST").
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The policy document of a form (S3 API reference, "POST Policy"): conditions that its fields and its file must meet.
+//! The policy document of a form (S3 API reference, "POST Policy"): conditions that its fields and
+//! its file must meet.
 
 use std::ops::RangeInclusive;
 
@@ -63,8 +64,9 @@ impl PostPolicy {
         })
     }
 
-    /// Checks that the policy is valid at `now`, that `form`, sent to `bucket`, meets every condition, and that a condition names
-    /// every field besides `exempt` ones. Returns the lengths that the file may have.
+    /// Checks that the policy is valid at `now`, that `form`, sent to `bucket`, meets every
+    /// condition, and that a condition names every field besides `exempt` ones. Returns the lengths
+    /// that the file may have.
     ///
     /// # Errors
     /// `AccessDenied` with the first condition that does not hold.

@@ -1,4 +1,5 @@
-//! The signature parameters in the query of a presigned URL (S3 API reference, "Authenticating requests: using query parameters").
+//! The signature parameters in the query of a presigned URL (S3 API reference, "Authenticating
+//! requests: using query parameters").
 
 use std::borrow::Cow;
 
@@ -27,7 +28,8 @@ pub(super) struct PresignedParams<'q> {
 }
 
 impl<'q> PresignedParams<'q> {
-    /// Collects the parameters of `dialect`; `None` if the query has none that only a presigned URL has.
+    /// Collects the parameters of `dialect`; `None` if the query has none that only a presigned URL
+    /// has.
     ///
     /// # Errors
     /// `AuthorizationQueryParametersError` for a repeated parameter.

@@ -1,5 +1,6 @@
-//! URLs presigned by signature version 2 (S3 user guide, "Signing and authenticating REST requests", "Query string request
-//! authentication alternative"). AWS's SDK for Python and its command line still make them for `us-east-1`.
+//! URLs presigned by signature version 2 (S3 user guide, "Signing and authenticating REST
+//! requests", "Query string request authentication alternative"). AWS's SDK for Python and its
+//! command line still make them for `us-east-1`.
 
 use crate::auth::signature::is_same;
 use crate::auth::signature_params::{ALGORITHM, expired};
@@ -41,8 +42,8 @@ impl<'q> PresignedV2<'q> {
         query.iter().find(|(other, _)| other.eq_ignore_ascii_case(&name)).map(|(_, value)| value)
     }
 
-    /// Checks that the URL is of use for `method` and that the signature covers every sub-resource in `query`: an unsigned one
-    /// would make another operation of the URL.
+    /// Checks that the URL is of use for `method` and that the signature covers every sub-resource
+    /// in `query`: an unsigned one would make another operation of the URL.
     ///
     /// # Errors
     /// `InvalidRequest` for another method; `AccessDenied` with the names of the sub-resources.
@@ -72,7 +73,8 @@ impl<'q> PresignedV2<'q> {
         if now > self.expires { Err(expired(self.expires, now)) } else { Ok(()) }
     }
 
-    /// Verifies the signature of `request`. `host_bucket` is the bucket that its host names, if it names one.
+    /// Verifies the signature of `request`. `host_bucket` is the bucket that its host names, if it
+    /// names one.
     ///
     /// # Errors
     /// `SignatureDoesNotMatch`, with the string to sign.

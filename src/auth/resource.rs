@@ -8,7 +8,8 @@ use crate::auth::action::ActionLevel;
 pub enum Resource<'a> {
     /// The server as a whole.
     Service,
-    /// A bucket. For an action on objects it stands for any object of it, for a listing action for all of its keys.
+    /// A bucket. For an action on objects it stands for any object of it, for a listing action for
+    /// all of its keys.
     Bucket(&'a str),
     /// The keys of a bucket with a prefix, for listing actions.
     Prefix {
@@ -70,7 +71,8 @@ impl NamePattern {
 /// The buckets that the user created, in a users file.
 const OWNED: &str = "@owned";
 
-/// Tells whether the user of a grant owns the bucket of a resource. Only a pattern with `@owned` asks.
+/// Tells whether the user of a grant owns the bucket of a resource. Only a pattern with `@owned`
+/// asks.
 pub(super) type Ownership<'f> = &'f dyn Fn() -> bool;
 
 /// The buckets of a resource in a users file.
@@ -101,7 +103,8 @@ pub(super) enum ResourcePattern {
     Owned,
     /// `bucket`, `start*`: buckets, none of their objects.
     Buckets(NamePattern),
-    /// `bucket/key`, `bucket/prefix*`, `start*/key`, `start*/prefix*`, `@owned/prefix*`: objects, not the buckets.
+    /// `bucket/key`, `bucket/prefix*`, `start*/key`, `start*/prefix*`, `@owned/prefix*`: objects,
+    /// not the buckets.
     Objects { bucket: BucketPattern, key: NamePattern },
 }
 

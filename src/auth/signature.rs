@@ -19,8 +19,8 @@ pub(super) fn is_same(computed: &[u8], sent: &[u8]) -> bool {
 /// Verifies the signature of a request and returns it.
 ///
 /// # Errors
-/// `SignatureDoesNotMatch`, with the string to sign and the canonical request, so that the author of a client can find the
-/// difference.
+/// `SignatureDoesNotMatch`, with the string to sign and the canonical request, so that the author
+/// of a client can find the difference.
 pub(super) fn verify(
     params: &SignatureParams<'_>,
     key: &SigningKey,
@@ -35,8 +35,8 @@ pub(super) fn verify(
     Err(mismatch(params, request))
 }
 
-/// The signature over the string to sign (S3 API reference, "Signature calculations for the authorization header",
-/// steps 2 and 3).
+/// The signature over the string to sign (S3 API reference, "Signature calculations for the
+/// authorization header", steps 2 and 3).
 pub(super) fn sign(timestamp: &str, scope: &str, key: &SigningKey, digest: &Signature) -> Signature {
     let (timestamp, scope) = (timestamp.as_bytes(), scope.as_bytes());
     hex32(&key.sign(&[ALGORITHM.as_bytes(), b"\n", timestamp, b"\n", scope, b"\n", digest]))

@@ -1,4 +1,5 @@
-//! The parameters of a signature, from the `Authorization` header or a presigned URL: access key, time, scope, signed headers.
+//! The parameters of a signature, from the `Authorization` header or a presigned URL: access key,
+//! time, scope, signed headers.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -155,8 +156,8 @@ impl<'a> SignatureParams<'a> {
             .element("MaxAllowedSkewMilliseconds", (limits::CLOCK_SKEW_MAX_SECS * 1000).to_string())
     }
 
-    /// Checks that the signature covers `Host` and all vendor headers of the request, so that no header was added or changed
-    /// in transit.
+    /// Checks that the signature covers `Host` and all vendor headers of the request, so that no
+    /// header was added or changed in transit.
     ///
     /// # Errors
     /// `AccessDenied` with the names.
@@ -200,7 +201,8 @@ fn is_header_list(names: &str) -> bool {
     })
 }
 
-/// Whether the scope of a signature may name `region`: one of `regions`, or any with [`ANY_REGION`] among them.
+/// Whether the scope of a signature may name `region`: one of `regions`, or any with [`ANY_REGION`]
+/// among them.
 pub(super) fn is_served(region: &str, regions: &[String]) -> bool {
     regions.iter().any(|served| served == region || served == ANY_REGION)
 }

@@ -11,8 +11,8 @@ pub(super) const SERVICE: &str = "s3";
 /// The last part of every credential scope.
 pub(super) const TERMINATOR: &str = "aws4_request";
 
-/// A derived key (S3 API reference, "Signature calculations for the authorization header", signing key), with the HMAC
-/// initialised.
+/// A derived key (S3 API reference, "Signature calculations for the authorization header", signing
+/// key), with the HMAC initialised.
 #[derive(Debug, Clone)]
 pub(super) struct SigningKey(HmacSha256);
 
@@ -35,8 +35,8 @@ impl SigningKey {
     }
 }
 
-/// A cache of the keys derived from one secret. It belongs to the user with that secret and is dropped when the users are
-/// replaced.
+/// A cache of the keys derived from one secret. It belongs to the user with that secret and is
+/// dropped when the users are replaced.
 #[derive(Debug, Default)]
 pub(super) struct SigningKeys(RwLock<Vec<DerivedKey>>);
 
@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn a_key_signs_as_published() {
-        // S3 API reference, "Signature calculations for the authorization header", example "GET object": the string
-        // to sign and its signature.
+        // S3 API reference, "Signature calculations for the authorization header", example "GET
+        // object": the string to sign and its signature.
         let key = SigningKey::derive(&Secret::new(SECRET), "20130524", "us-east-1");
         let signature = key.sign(&[
             b"AWS4-HMAC-SHA256\n20130524T000000Z\n",

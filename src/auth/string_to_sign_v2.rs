@@ -1,4 +1,5 @@
-//! The text that signature version 2 covers (S3 user guide, "Signing and authenticating REST requests").
+//! The text that signature version 2 covers (S3 user guide, "Signing and authenticating REST
+//! requests").
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,8 +8,8 @@ use std::fmt;
 use crate::auth::signature_params::ALGORITHM;
 use crate::s3::{Dialect, ErrorCode, Headers, Method, QueryParams, Request, S3Error, hoisted, uri};
 
-/// The query parameters that are signed: the sub-resources of the user guide and those that AWS's SDKs sign, in ascending order.
-/// All others, such as `prefix`, are not covered.
+/// The query parameters that are signed: the sub-resources of the user guide and those that AWS's
+/// SDKs sign, in ascending order. All others, such as `prefix`, are not covered.
 const SIGNED_PARAMETERS: [&str; 35] = [
     "accelerate",
     "acl",
@@ -60,12 +61,12 @@ pub(super) fn is_signed_parameter(name: &str) -> bool {
 pub(super) struct StringToSign(Vec<u8>);
 
 impl StringToSign {
-    /// The text for a request to `resource`, a path that begins with the bucket. `date` is the end of the validity of a
-    /// presigned URL.
+    /// The text for a request to `resource`, a path that begins with the bucket. `date` is the end
+    /// of the validity of a presigned URL.
     ///
     /// # Errors
-    /// `InvalidURI` for a parameter that does not decode; `AccessDenied` or `InvalidArgument` for a request whose text is that of another
-    /// one, too.
+    /// `InvalidURI` for a parameter that does not decode; `AccessDenied` or `InvalidArgument` for a
+    /// request whose text is that of another one, too.
     pub(super) fn of(
         request: &Request<'_>,
         query: &QueryParams,
@@ -86,8 +87,9 @@ impl StringToSign {
     }
 }
 
-/// The paths with the bucket, any of which a client may sign: the path as sent, with the bucket that the host names before it;
-/// botocore also ends the path of a bucket with a slash where it sends none.
+/// The paths with the bucket, any of which a client may sign: the path as sent, with the bucket
+/// that the host names before it; botocore also ends the path of a bucket with a slash where it
+/// sends none.
 pub(super) fn resources(path: &str, host_bucket: Option<&str>) -> Vec<String> {
     match host_bucket {
         Some(bucket) => vec![format!("/{bucket}{path}")],
@@ -119,13 +121,15 @@ fn write_standard_headers(
     text.push(b'\n');
 }
 
-/// The value of a header that was sent or, as botocore presigns, moved to the query; empty without either.
+/// The value of a header that was sent or, as botocore presigns, moved to the query; empty without
+/// either.
 fn standard_header<'r>(name: &str, headers: &'r Headers, query: &'r QueryParams) -> &'r [u8] {
     let moved = || query.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
     headers.get(name).or_else(|| moved().map(|(_, value)| value.trim_ascii().as_bytes())).unwrap_or_default()
 }
 
-/// Writes the vendor headers, sent ones before those in the query, in ascending order of their names.
+/// Writes the vendor headers, sent ones before those in the query, in ascending order of their
+/// names.
 fn write_vendor_headers(text: &mut Vec<u8>, headers: &Headers, query: &QueryParams) {
     let mut lines: BTreeMap<Cow<'_, str>, Vec<&[u8]>> = BTreeMap::new();
     let prefix = Dialect::Aws.header_prefix();
@@ -143,7 +147,8 @@ fn write_vendor_headers(text: &mut Vec<u8>, headers: &Headers, query: &QueryPara
     }
 }
 
-/// Writes the signed parameters of a query as sent, sorted by name: values decoded, and `=` only where it was sent.
+/// Writes the signed parameters of a query as sent, sorted by name: values decoded, and `=` only
+/// where it was sent.
 fn write_parameters(text: &mut Vec<u8>, sent: &str) -> Result<(), S3Error> {
     let mut signed = Vec::new();
     for pair in sent.split('&') {
@@ -168,14 +173,16 @@ fn write_parameters(text: &mut Vec<u8>, sent: &str) -> Result<(), S3Error> {
     Ok(())
 }
 
-/// Whether a signed value would be read as several parameters where it stands in the text, which is decoded: `1&versionId=2`.
+/// Whether a signed value would be read as several parameters where it stands in the text, which is
+/// decoded: `1&versionId=2`.
 fn hides_parameter(value: &str) -> bool {
     let mut further =
         value.split('&').skip(1).map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
     further.any(is_signed_parameter)
 }
 
-/// Checks that no parameter that is signed as a header would be read as several lines of the text, or as another header.
+/// Checks that no parameter that is signed as a header would be read as several lines of the text,
+/// or as another header.
 ///
 /// # Errors
 /// `InvalidArgument`.

@@ -1,5 +1,5 @@
-//! The trailers after the last chunk of an `aws-chunked` body (S3 API reference, "Signature calculations for trailing
-//! headers").
+//! The trailers after the last chunk of an `aws-chunked` body (S3 API reference, "Signature
+//! calculations for trailing headers").
 
 use crate::base::limits;
 use crate::s3::{Dialect, ErrorCode, Headers, S3Error};

@@ -23,15 +23,17 @@
 //!
 //! A user has one pair of keys and, during a rotation, the previous pair in addition.
 //!
-//! A table `[user.quota]` limits the buckets that the user owns: `bytes = "10GiB"`, `objects`, `uploads` and `buckets`.
+//! A table `[user.quota]` limits the buckets that the user owns: `bytes = "10GiB"`, `objects`,
+//! `uploads` and `buckets`.
 //!
-//! A table `[user.oidc]` names the people who act as this user in the console, after an OpenID provider has vouched for them: `subjects` and
-//! `groups`, lists of names.
+//! A table `[user.oidc]` names the people who act as this user in the console, after an OpenID
+//! provider has vouched for them: `subjects` and `groups`, lists of names.
 //!
-//! `"*"` stands for all actions or all resources. A resource `bucket` is the bucket itself, `bucket/key` one object,
-//! `bucket/prefix*` the objects whose keys begin with the prefix; neither includes the other. A `*` at the end of a
-//! bucket name stands for all buckets with that prefix. `@owned` stands for the buckets that the user created and all their
-//! objects, `@owned/prefix*` for some of the objects. Actions without a grant are refused unless a bucket policy or an ACL
+//! `"*"` stands for all actions or all resources. A resource `bucket` is the bucket itself,
+//! `bucket/key` one object, `bucket/prefix*` the objects whose keys begin with the prefix; neither
+//! includes the other. A `*` at the end of a bucket name stands for all buckets with that prefix.
+//! `@owned` stands for the buckets that the user created and all their objects, `@owned/prefix*`
+//! for some of the objects. Actions without a grant are refused unless a bucket policy or an ACL
 //! allows them. A grant without effect is an error.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -91,8 +93,8 @@ impl Users {
     /// Parses a users file.
     ///
     /// # Errors
-    /// The first problem: malformed TOML, an unknown key, action or resource, or a name or access key that is missing,
-    /// malformed or repeated.
+    /// The first problem: malformed TOML, an unknown key, action or resource, or a name or access
+    /// key that is missing, malformed or repeated.
     pub fn parse(text: &str) -> Result<Self, UsersError> {
         let line_of = |at: &Range<usize>| 1 + text.bytes().take(at.start).filter(|&b| b == b'\n').count();
         let file: FileTable = toml::from_str(text).map_err(|error| UsersError {
@@ -117,8 +119,8 @@ impl Users {
         )
     }
 
-    /// These users with an administrator who signs with `keys` and has all permissions, in place of the one in the
-    /// file. `keys` are valid in a users file.
+    /// These users with an administrator who signs with `keys` and has all permissions, in place of
+    /// the one in the file. `keys` are valid in a users file.
     ///
     /// # Errors
     /// The access key belongs to another user, whom the message names.
@@ -134,7 +136,8 @@ impl Users {
         }
     }
 
-    /// The names of the users with a secret that is short enough to be guessed, sorted and without repetition.
+    /// The names of the users with a secret that is short enough to be guessed, sorted and without
+    /// repetition.
     pub fn with_short_secrets(&self) -> BTreeSet<&str> {
         let short = |signer: &&Signer| signer.secret.reveal().len() < limits::SECRET_ADVISED_BYTES;
         self.by_access_key.values().filter(short).map(|signer| signer.user.name()).collect()
@@ -145,7 +148,8 @@ impl Users {
         &self.quotas
     }
 
-    /// The keys of an administrator: of the one that the first start creates, or else of the first by access key.
+    /// The keys of an administrator: of the one that the first start creates, or else of the first
+    /// by access key.
     pub fn administrator_keys(&self) -> Option<KeyPair> {
         let all = self.by_access_key.iter().filter(|(_, signer)| signer.user.is_administrator());
         let order = |entry: &(&String, &Signer)| (entry.1.user.name != ADMINISTRATOR, entry.0.clone());
@@ -203,8 +207,8 @@ impl User {
         self.name == Users::ANONYMOUS
     }
 
-    /// Whether a grant of the users file allows `action` on `resource`. Anonymous requests never create buckets. `owned` tells
-    /// whether the user owns the bucket of the resource.
+    /// Whether a grant of the users file allows `action` on `resource`. Anonymous requests never
+    /// create buckets. `owned` tells whether the user owns the bucket of the resource.
     pub(super) fn may(&self, action: Action, resource: Resource<'_>, owned: Ownership<'_>) -> bool {
         let barred = self.is_anonymous() && action == Action::CreateBucket;
         !barred && self.grants.iter().any(|grant| grant.allows(action, resource, owned))
@@ -343,7 +347,8 @@ impl UsersBuilder {
 /// A pair of keys and its place in the file.
 type PlacedPair = (Range<usize>, KeyPair);
 
-/// The pairs of keys of a user: the current one and, if present, the previous one; none for the anonymous user.
+/// The pairs of keys of a user: the current one and, if present, the previous one; none for the
+/// anonymous user.
 fn pairs_of(table: &UserTable) -> Result<Vec<PlacedPair>, Problem> {
     let name = table.name.as_ref();
     match (&table.access_key, &table.secret_key, &table.previous) {
@@ -406,7 +411,8 @@ fn grant(table: &AllowTable) -> Result<Grant, Problem> {
     Ok(grant)
 }
 
-/// Refuses actions and resources without effect, since their author expects one. An empty list plainly grants nothing.
+/// Refuses actions and resources without effect, since their author expects one. An empty list
+/// plainly grants nothing.
 fn check_effect(grant: &Grant, table: &AllowTable) -> Result<(), Problem> {
     if table.actions.is_empty() || table.resources.is_empty() {
         return Ok(());

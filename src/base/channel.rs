@@ -1,8 +1,9 @@
 //! Receiving from a channel without yielding the processor first.
 //!
-//! The receivers of `crossbeam-channel` yield the processor a few times before they sleep. On a machine with more runnable
-//! threads than processors, each yield queues the thread after all others, even if its value arrives at once; a
-//! sleeping thread is woken when it arrives. A `select!` over more than one receiver sleeps at once.
+//! The receivers of `crossbeam-channel` yield the processor a few times before they sleep. On a
+//! machine with more runnable threads than processors, each yield queues the thread after all
+//! others, even if its value arrives at once; a sleeping thread is woken when it arrives. A
+//! `select!` over more than one receiver sleeps at once.
 
 use std::time::Duration;
 

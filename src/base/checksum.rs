@@ -1,6 +1,7 @@
 //! The checksum algorithms that clients may choose.
 //!
-//! The modules above add their own methods: `format` the numbers on disk, `s3` the names of headers and elements.
+//! The modules above add their own methods: `format` the numbers on disk, `s3` the names of headers
+//! and elements.
 
 /// A checksum algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -17,7 +17,8 @@ pub trait Clock: Send + Sync {
         Instant::now()
     }
 
-    /// The time since a fixed point. Nobody sets it, and it passes while the host is suspended, too.
+    /// The time since a fixed point. Nobody sets it, and it passes while the host is suspended,
+    /// too.
     fn uptime(&self) -> Duration {
         let time = clock_gettime(ClockId::Boottime);
         Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
@@ -70,7 +71,8 @@ impl ManualClock {
         }))
     }
 
-    /// Lets time pass until the wall clock shows `now`. An earlier time is one to which the wall clock is set back.
+    /// Lets time pass until the wall clock shows `now`. An earlier time is one to which the wall
+    /// clock is set back.
     pub fn set(&self, now: Timestamp) {
         let passed = now.since(self.now());
         self.advance(passed);

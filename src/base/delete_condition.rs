@@ -1,5 +1,5 @@
-//! The condition of a deletion (S3 API reference, DeleteObject, "If-Match", "x-amz-if-match-size" and
-//! "x-amz-if-match-last-modified-time").
+//! The condition of a deletion (S3 API reference, DeleteObject, "If-Match", "x-amz-if-match-size"
+//! and "x-amz-if-match-last-modified-time").
 
 use std::ops::Range;
 
@@ -13,7 +13,8 @@ pub struct DeleteCondition {
     pub if_match: Option<String>,
     /// The size in bytes.
     pub size: Option<u64>,
-    /// The time of the last modification, as a range: the text of a client covers a second or a millisecond.
+    /// The time of the last modification, as a range: the text of a client covers a second or a
+    /// millisecond.
     pub modified: Option<Range<Timestamp>>,
 }
 
@@ -23,8 +24,8 @@ impl DeleteCondition {
         *self == Self::default()
     }
 
-    /// Whether the condition holds for a version. A delete marker has neither content nor entity tag, so only its time can be
-    /// compared.
+    /// Whether the condition holds for a version. A delete marker has neither content nor entity
+    /// tag, so only its time can be compared.
     pub fn holds(&self, content: Option<(&str, u64)>, modified: Timestamp) -> bool {
         let tag = |list: &String| content.is_some_and(|(etag, _)| matches_strongly(list, etag));
         self.if_match.as_ref().is_none_or(tag)

@@ -35,7 +35,8 @@ impl Crc32 {
         crc32fast::hash(bytes)
     }
 
-    /// The CRC of two byte strings, concatenated, from the CRC of each and the length of the second.
+    /// The CRC of two byte strings, concatenated, from the CRC of each and the length of the
+    /// second.
     pub fn combine(first: u32, second: u32, second_len: u64) -> u32 {
         let mut whole = crc32fast::Hasher::new_with_initial(first);
         whole.combine(&crc32fast::Hasher::new_with_initial_len(second, second_len));
@@ -182,7 +183,8 @@ impl Sha256 {
     }
 }
 
-/// A running HMAC-SHA-256 (FIPS 198-1). Cloning it before the first byte saves the set-up of the key.
+/// A running HMAC-SHA-256 (FIPS 198-1). Cloning it before the first byte saves the set-up of the
+/// key.
 #[derive(Clone)]
 pub struct HmacSha256(hmac::Hmac<sha2::Sha256>);
 
@@ -289,7 +291,8 @@ mod tests {
 
     #[test]
     fn the_digests_that_clients_may_choose_match_published_vectors() {
-        // The check values of the CRC catalogue for CRC-32/ISCSI and CRC-64/NVME; FIPS 180-2, appendix A.1.
+        // The check values of the CRC catalogue for CRC-32/ISCSI and CRC-64/NVME; FIPS 180-2,
+        // appendix A.1.
         let mut crc32c = Crc32c::new();
         let mut crc64 = Crc64Nvme::new();
         let mut sha1 = Sha1::new();

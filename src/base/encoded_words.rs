@@ -15,7 +15,8 @@ const END: &str = "?=";
 /// The most bytes of text in a word, which has at most 75 characters (RFC 2047, section 2).
 const WORD_TEXT_MAX_BYTES: usize = 45;
 
-/// The characters that divide a header value into its parts. They stay as they are, so that `attachment` is still one.
+/// The characters that divide a header value into its parts. They stay as they are, so that
+/// `attachment` is still one.
 const DELIMITERS: [char; 4] = ['"', ';', '=', ','];
 
 /// Reads base64 with its padding or without.
@@ -39,7 +40,8 @@ pub fn encode(text: &str) -> Cow<'_, str> {
     Cow::Owned(words)
 }
 
-/// Encodes the parts of a value that are not plain. The others keep their meaning: types, names of parameters, quotes.
+/// Encodes the parts of a value that are not plain. The others keep their meaning: types, names of
+/// parameters, quotes.
 pub fn encode_parts(text: &str) -> Cow<'_, str> {
     if is_plain(text.as_bytes()) {
         return Cow::Borrowed(text);

@@ -1,8 +1,8 @@
-//! Entity tags and the conditions of writes on them (RFC 9110, sections 8.8.3 and 13.1). Reads, writes, copies,
-//! deletions and lists of parts all compare tags by the rules in this file.
+//! Entity tags and the conditions of writes on them (RFC 9110, sections 8.8.3 and 13.1). Reads,
+//! writes, copies, deletions and lists of parts all compare tags by the rules in this file.
 
-/// A tag without surrounding whitespace and quotes. A quote on one side only is part of the tag, which then equals no
-/// tag of the store.
+/// A tag without surrounding whitespace and quotes. A quote on one side only is part of the tag,
+/// which then equals no tag of the store.
 pub fn bare(tag: &str) -> &str {
     let tag = tag.trim();
     tag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(tag)
@@ -18,15 +18,15 @@ pub fn matches_strongly(list: &str, etag: &str) -> bool {
     list.trim() == "*" || list.split(',').any(|tag| same(tag, etag))
 }
 
-/// Whether `If-None-Match` with `list` fails for `etag`: weak comparison, which ignores the prefix `W/`; `*` matches
-/// any tag.
+/// Whether `If-None-Match` with `list` fails for `etag`: weak comparison, which ignores the prefix
+/// `W/`; `*` matches any tag.
 pub fn matches_weakly(list: &str, etag: &str) -> bool {
     let unmarked = |tag| str::trim(tag).strip_prefix("W/").unwrap_or(tag);
     list.trim() == "*" || list.split(',').any(|tag| same(unmarked(tag), etag))
 }
 
-/// The condition of a put. It is checked at the commit, so that exactly one of two racing writers succeeds. A delete
-/// marker counts as absent. Lists of tags are kept as the client sent them.
+/// The condition of a put. It is checked at the commit, so that exactly one of two racing writers
+/// succeeds. A delete marker counts as absent. Lists of tags are kept as the client sent them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum WriteCondition {
     /// No condition.
@@ -68,7 +68,8 @@ impl WriteCondition {
         }
     }
 
-    /// Whether the outcome depends on the content of the current version, and so reveals something of it.
+    /// Whether the outcome depends on the content of the current version, and so reveals something
+    /// of it.
     pub fn tells_content(&self) -> bool {
         match self {
             Self::None | Self::IfAbsent => false,

@@ -25,8 +25,8 @@ impl Entropy for OsEntropy {
     }
 }
 
-/// A deterministic sequence without repetition (SplitMix64): for tests and for ids that need not be secret, never for
-/// keys.
+/// A deterministic sequence without repetition (SplitMix64): for tests and for ids that need not be
+/// secret, never for keys.
 #[derive(Debug)]
 pub struct SeededEntropy(AtomicU64);
 

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The upper bounds of the buckets of durations, in microseconds: from a tenth of a millisecond to half a minute.
+/// The upper bounds of the buckets of durations, in microseconds: from a tenth of a millisecond to
+/// half a minute.
 pub const DURATION_BOUNDS_MICROS: [u64; 16] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
     2_500_000, 10_000_000, 30_000_000,
@@ -15,7 +16,8 @@ const DURATION_MAX_MICROS: u64 = 1 << 45;
 /// The upper bounds of the buckets of counts.
 pub const COUNT_BOUNDS: [u64; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 1024];
 
-/// A histogram with `N` buckets of bounded values, and one for greater ones. It counts since the start.
+/// A histogram with `N` buckets of bounded values, and one for greater ones. It counts since the
+/// start.
 #[derive(Debug)]
 pub struct Histogram<const N: usize> {
     bounds: [u64; N],
@@ -75,7 +77,8 @@ impl<const N: usize> Histogram<N> {
         self.count(duration.as_micros().try_into().unwrap_or(u64::MAX).min(DURATION_MAX_MICROS));
     }
 
-    /// The values so far. Values that are counted meanwhile may be in one part and not yet in another.
+    /// The values so far. Values that are counted meanwhile may be in one part and not yet in
+    /// another.
     pub fn snapshot(&self) -> HistogramSnapshot {
         let mut count = 0;
         let buckets = self.bounds.iter().zip(&self.counts).map(|(bound, counted)| {

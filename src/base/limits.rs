@@ -1,5 +1,5 @@
-//! The limits of the server. The name of each ends with its unit, its documentation names its source, and relations
-//! between limits are asserted at compile time.
+//! The limits of the server. The name of each ends with its unit, its documentation names its
+//! source, and relations between limits are asserted at compile time.
 
 /// One kibibyte.
 pub const KIB: u64 = 1024;
@@ -10,14 +10,15 @@ pub const GIB: u64 = 1024 * MIB;
 /// One tebibyte.
 pub const TIB: u64 = 1024 * GIB;
 
-// ---- The protocol -------------------------------------------------------------------------------------
+// ---- The
+// protocol -------------------------------------------------------------------------------------
 
 /// The longest bucket policy, in bytes (S3 user guide, "Bucket policies").
 pub const BUCKET_POLICY_MAX_BYTES: usize = 20 * 1024;
 /// The wildcards of one pattern of a bucket policy that is put.
 pub const POLICY_WILDCARDS_MAX: usize = 64;
-/// The longest value of a request that a condition of a bucket policy is compared with. With a longer one, `Allow` does not apply and
-/// `Deny` does.
+/// The longest value of a request that a condition of a bucket policy is compared with. With a
+/// longer one, `Allow` does not apply and `Deny` does.
 pub const POLICY_VALUE_MAX_BYTES: usize = 4 * 1024;
 /// The names that are compared with CORS rules, of those in one preflight.
 pub const CORS_REQUEST_HEADERS_MAX: usize = 100;
@@ -41,10 +42,11 @@ pub const PART_SIZE_MIN_BYTES: u64 = 5 * MIB;
 pub const PART_NUMBER_MAX: u32 = 10_000;
 /// User metadata: names and values together (S3 user guide, "User-defined object metadata").
 pub const USER_METADATA_MAX_BYTES: usize = 2048;
-/// The redirect location of an object (S3 API reference, PutObject, "x-amz-website-redirect-location").
+/// The redirect location of an object (S3 API reference, PutObject,
+/// "x-amz-website-redirect-location").
 pub const REDIRECT_LOCATION_MAX_BYTES: usize = 2048;
-/// The six stored standard headers and the redirect location: names and values together (S3 user guide, "System-defined object metadata"). All
-/// of it is in memory with the key.
+/// The six stored standard headers and the redirect location: names and values together (S3 user
+/// guide, "System-defined object metadata"). All of it is in memory with the key.
 pub const SYSTEM_METADATA_MAX_BYTES: usize = 2048;
 /// Tags of one object (S3 user guide, "Categorizing your objects using tags").
 pub const TAGS_MAX: usize = 10;
@@ -72,11 +74,11 @@ pub const NOTIFICATIONS_MAX: usize = 100;
 pub const LIFECYCLE_RULES_MAX: usize = 1000;
 /// An XML request body.
 pub const XML_BODY_MAX_BYTES: usize = MIB as usize;
-/// The XML request body that lists the parts of an upload: 10,000 with SHA-256 checksums, quotes escaped and lines
-/// indented, take 2.4 million bytes.
+/// The XML request body that lists the parts of an upload: 10,000 with SHA-256 checksums, quotes
+/// escaped and lines indented, take 2.4 million bytes.
 pub const PART_LIST_MAX_BYTES: usize = 3 * MIB as usize;
-/// The fields of a form before its file, with their headers and delimiters, and those after it (S3 API reference, "POST
-/// Object"). All of them are in memory.
+/// The fields of a form before its file, with their headers and delimiters, and those after it (S3
+/// API reference, "POST Object"). All of them are in memory.
 pub const FORM_FIELDS_MAX_BYTES: usize = 20 * KIB as usize;
 /// The boundary of a form (RFC 2046, section 5.1.1).
 pub const FORM_BOUNDARY_MAX_BYTES: usize = 70;
@@ -84,10 +86,11 @@ pub const FORM_BOUNDARY_MAX_BYTES: usize = 70;
 pub const FORM_BUFFER_BYTES: usize = 32 * KIB as usize;
 /// Difference between a request's date and the server's (S3 API reference, RequestTimeTooSkewed).
 pub const CLOCK_SKEW_MAX_SECS: u64 = 15 * 60;
-/// Longest validity of a presigned URL: seven days (S3 API reference, "Authenticating requests: query").
+/// Longest validity of a presigned URL: seven days (S3 API reference, "Authenticating requests:
+/// query").
 pub const PRESIGNED_EXPIRES_MAX_SECS: u64 = 604_800;
-/// The size line of an `aws-chunked` chunk, or one trailer line, without its line end. A size of 16 digits with a
-/// signature takes 97.
+/// The size line of an `aws-chunked` chunk, or one trailer line, without its line end. A size of 16
+/// digits with a signature takes 97.
 pub const AWS_CHUNK_LINE_MAX_BYTES: usize = 512;
 /// Trailers that a request may announce; clients send one checksum.
 pub const TRAILERS_MAX: usize = 8;
@@ -95,27 +98,29 @@ pub const TRAILERS_MAX: usize = 8;
 pub const SIGNING_KEYS_PER_USER_MAX: usize = 18;
 /// Access key, secret key or name of a user.
 pub const CREDENTIAL_LEN_MAX_BYTES: usize = 128;
-/// Shorter secret keys cause a warning: an attacker who records one signed request can try all of them offline.
+/// Shorter secret keys cause a warning: an attacker who records one signed request can try all of
+/// them offline.
 pub const SECRET_ADVISED_BYTES: usize = 16;
 
-// ---- Memory -------------------------------------------------------------------------------------------
+// ----
+// Memory -------------------------------------------------------------------------------------------
 
 /// The lowest limit that may be set for memory other than the index.
 pub const MEMORY_MIN_BYTES: u64 = 64 * MIB;
 /// The default is a quarter of the memory of the process, between [`MEMORY_MIN_BYTES`] and this.
 pub const MEMORY_DEFAULT_MAX_BYTES: u64 = GIB;
-/// The default share of the index in the remaining memory of the process. The rest is for snapshots of the index
-/// during checkpoints, and for the system.
+/// The default share of the index in the remaining memory of the process. The rest is for snapshots
+/// of the index during checkpoints, and for the system.
 pub const INDEX_DEFAULT_SHARE: (u64, u64) = (3, 4);
 /// The least default limit of the index.
 pub const INDEX_DEFAULT_MIN_BYTES: u64 = 8 * MIB;
 /// The share of the index, one in this many, that a quota allows without being told.
 pub const INDEX_QUOTA_SHARE: u64 = 4;
-/// The program and its permanent threads: the poller, the committer, checkpoints, the scrub, and the reclaimer, whose
-/// batches are the largest part.
+/// The program and its permanent threads: the poller, the committer, checkpoints, the scrub, and
+/// the reclaimer, whose batches are the largest part.
 pub const MEMORY_OF_PROCESS_BYTES: u64 = 16 * MIB;
-/// A worker: the buffers of request and response bodies, among them the pieces for the MD5 ([`MD5_PIECES_MAX`]), two
-/// heads, a small object in the committer, a stack.
+/// A worker: the buffers of request and response bodies, among them the pieces for the MD5
+/// ([`MD5_PIECES_MAX`]), two heads, a small object in the committer, a stack.
 pub const MEMORY_OF_WORKER_BYTES: u64 = MIB;
 /// An idle connection, and its place in the queue.
 pub const MEMORY_OF_CONNECTION_BYTES: u64 = KIB;
@@ -130,7 +135,8 @@ pub const RETRY_AFTER_SECS: u64 = 1;
 /// Received bytes of a waiting request without a reservation of [`HEAD_MAX_BYTES`]; most heads fit.
 pub const UNRESERVED_HEAD_BYTES: usize = 2 * KIB as usize;
 
-// ---- The front end ------------------------------------------------------------------------------------
+// ---- The front
+// end ------------------------------------------------------------------------------------
 
 /// A request line and its headers.
 pub const HEAD_MAX_BYTES: usize = 16 * KIB as usize;
@@ -138,12 +144,13 @@ pub const HEAD_MAX_BYTES: usize = 16 * KIB as usize;
 pub const HEAD_MAX_BYTES_CEILING: usize = MIB as usize;
 /// Header lines of one request.
 pub const HEADERS_MAX: usize = 100;
-/// The size line of one chunk of a request body (RFC 9112, section 7.1), with extensions, which are ignored.
+/// The size line of one chunk of a request body (RFC 9112, section 7.1), with extensions, which are
+/// ignored.
 pub const CHUNK_LINE_MAX_BYTES: usize = KIB as usize;
 /// Chunk extensions and trailer lines of one request body in all.
 pub const CHUNK_EXTRA_MAX_BYTES: usize = 16 * KIB as usize;
-/// Threads that handle requests. Each holds a buffer of [`HEAD_MAX_BYTES`] and, after its first large response, one of
-/// [`RESPONSE_BUFFER_BYTES`].
+/// Threads that handle requests. Each holds a buffer of [`HEAD_MAX_BYTES`] and, after its first
+/// large response, one of [`RESPONSE_BUFFER_BYTES`].
 pub const WORKERS_DEFAULT: usize = 96;
 /// The highest number that may be set.
 pub const WORKERS_CEILING: usize = 1024;
@@ -165,7 +172,8 @@ pub const HEAD_DEADLINE_DEFAULT_SECS: u64 = 20;
 pub const IDLE_DEADLINE_DEFAULT_SECS: u64 = 60;
 /// The rate below which a peer consumes its stall budget, in both directions.
 pub const RATE_MIN_DEFAULT_BYTES_PER_SEC: u64 = KIB;
-/// The stall budget of a client for its body: how long a worker may wait beyond the time that the minimum rate allows.
+/// The stall budget of a client for its body: how long a worker may wait beyond the time that the
+/// minimum rate allows.
 pub const READ_STALL_BUDGET_DEFAULT_SECS: u64 = 20;
 /// The stall budget of a client for reading the response, as for the body.
 pub const WRITE_STALL_BUDGET_DEFAULT_SECS: u64 = 30;
@@ -173,7 +181,8 @@ pub const WRITE_STALL_BUDGET_DEFAULT_SECS: u64 = 30;
 pub const LINGER_DEFAULT_MILLIS: u64 = 10;
 /// The longest such wait that may be set, since other requests may have to wait for the worker.
 pub const LINGER_MAX_MILLIS: u64 = 1000;
-/// From the latest part of a multipart upload to its abort, where no rule of the bucket sets another time.
+/// From the latest part of a multipart upload to its abort, where no rule of the bucket sets
+/// another time.
 pub const ABORT_UPLOADS_AFTER_DEFAULT_SECS: u64 = 7 * 24 * 60 * 60;
 /// From the signal to stop to the end of the process, whatever still runs.
 pub const SHUTDOWN_TIMEOUT_DEFAULT_SECS: u64 = 10;
@@ -181,8 +190,8 @@ pub const SHUTDOWN_TIMEOUT_DEFAULT_SECS: u64 = 10;
 pub const RESPONSE_BUFFER_BYTES: usize = 256 * KIB as usize;
 /// A piece of a large body, as it is read, written and submitted to the MD5 pool.
 pub const MD5_PIECE_BYTES: usize = 128 * KIB as usize;
-/// Pieces of one request body, one of them outside the MD5 pool. With two, the reader and the pool would wait for each
-/// other at every piece.
+/// Pieces of one request body, one of them outside the MD5 pool. With two, the reader and the pool
+/// would wait for each other at every piece.
 pub const MD5_PIECES_MAX: usize = 3;
 /// Bodies that wait for the MD5 pool. Each belongs to a worker, so that this never limits anything.
 pub const MD5_QUEUE_LEN: usize = WORKERS_CEILING;
@@ -190,19 +199,20 @@ pub const MD5_QUEUE_LEN: usize = WORKERS_CEILING;
 pub const UNREAD_BODY_MAX_BYTES: u64 = 64 * KIB;
 /// How long the response may wait for that rest.
 pub const UNREAD_BODY_WAIT_MILLIS: u64 = 100;
-/// Bodies up to this size are *small*: workers of every class may handle them. Larger bodies and bodies of unknown
-/// length are *large*, in either direction.
+/// Bodies up to this size are *small*: workers of every class may handle them. Larger bodies and
+/// bodies of unknown length are *large*, in either direction.
 pub const SMALL_BODY_MAX_BYTES: u64 = 256 * KIB;
 /// A small body that arrives later than this after its head counts as large.
 pub const SMALL_BODY_WAIT_MILLIS: u64 = 200;
 /// How long a worker waits for the commit of a multipart upload before the response is deferred.
 pub const PROMPT_COMMIT_MILLIS: u64 = 250;
-/// How long a worker waits for room to send before it leaves the response to the poller, if other requests wait for a
-/// worker.
+/// How long a worker waits for room to send before it leaves the response to the poller, if other
+/// requests wait for a worker.
 pub const YIELD_AFTER_MILLIS: u64 = 10;
 /// The factor by which stall budgets are consumed faster while requests wait for a worker.
 pub const UNDER_LOAD_FACTOR: u32 = 16;
-/// Bytes that a client may still send after the last response of its connection, so that it reads that response.
+/// Bytes that a client may still send after the last response of its connection, so that it reads
+/// that response.
 pub const DRAIN_MAX_BYTES: u64 = 16 * MIB;
 /// How long it may take to send them.
 pub const DRAIN_DEADLINE_DEFAULT_SECS: u64 = 5;
@@ -220,16 +230,17 @@ pub const CONSOLE_QUEUE_LEN: usize = 64;
 pub const CONSOLE_CONNECTIONS_MAX: usize = 64;
 /// and connections that are draining.
 pub const CONSOLE_DRAINING_MAX: usize = 32;
-/// The time after which the padding of a long operation begins (S3 API reference, CompleteMultipartUpload): well
-/// before the timeout of clients, which is a minute for most.
+/// The time after which the padding of a long operation begins (S3 API reference,
+/// CompleteMultipartUpload): well before the timeout of clients, which is a minute for most.
 pub const PADDING_AFTER_SECS: u64 = 5;
 /// The interval of whitespace in a padded response, short enough for all proxies.
 pub const PADDING_EVERY_SECS: u64 = 5;
 
-// ---- The store ----------------------------------------------------------------------------------------
+// ---- The
+// store ----------------------------------------------------------------------------------------
 
-/// The unit of durability: a synced page of this size is never written again (data-format.md, "Assumptions about the
-/// disk").
+/// The unit of durability: a synced page of this size is never written again (data-format.md,
+/// "Assumptions about the disk").
 pub const PAGE_BYTES: u64 = 4 * KIB;
 /// Bytes of a block, each of which has a checksum (data-format.md, "Extents").
 pub const BLOCK_BYTES: u64 = 64 * KIB;
@@ -237,15 +248,17 @@ pub const BLOCK_BYTES: u64 = 64 * KIB;
 pub const SEGMENT_MAX_BYTES: u64 = 256 * MIB;
 /// Cached open segments, besides those in use, if the limit of open files is low.
 pub const SEGMENTS_OPEN_MIN: usize = 16;
-/// Cached open segments if the limit of open files is high. Each takes some 2 KiB, most of it in the kernel.
+/// Cached open segments if the limit of open files is high. Each takes some 2 KiB, most of it in
+/// the kernel.
 pub const SEGMENTS_OPEN_MAX: usize = 4096;
-/// Segments with live bytes up to this share are compacted, so that the segments take at most twice the space of the
-/// live bytes.
+/// Segments with live bytes up to this share are compacted, so that the segments take at most twice
+/// the space of the live bytes.
 pub const MOVE_BELOW_LIVE_PERCENT: u64 = 50;
-/// Segments whose copy on the remote has a smaller share of live bytes are compacted, which means to fetch these. Space there is at
-/// most the inverse of it times the live bytes.
+/// Segments whose copy on the remote has a smaller share of live bytes are compacted, which means
+/// to fetch these. Space there is at most the inverse of it times the live bytes.
 pub const MOVE_REMOTE_BELOW_LIVE_PERCENT: u64 = 35;
-/// The time for which the copy of a segment stays on the remote after the last version that referred to it is gone.
+/// The time for which the copy of a segment stays on the remote after the last version that
+/// referred to it is gone.
 pub const KEEP_DROPPED_SECS: u64 = 24 * 3600;
 /// The default interval at which the log is sent to the remote.
 pub const SHIP_EVERY_SECS: u64 = 2;
@@ -253,10 +266,11 @@ pub const SHIP_EVERY_SECS: u64 = 2;
 pub const SHIP_WINDOW_SECS: u64 = 7 * 24 * 3600;
 /// The interval of the roots on the remote, from which a restore begins.
 pub const ROOT_EVERY_SECS: u64 = 3600;
-/// Segments beyond the number that the live bytes would fill. If there are more, the emptiest are merged.
+/// Segments beyond the number that the live bytes would fill. If there are more, the emptiest are
+/// merged.
 pub const SEGMENTS_BESIDE_MAX: u64 = 32;
-/// Segments with live bytes up to this share are merged. Each reclaimed byte costs writing at most four. So the
-/// segments take at most a quarter more space than the live bytes.
+/// Segments with live bytes up to this share are merged. Each reclaimed byte costs writing at most
+/// four. So the segments take at most a quarter more space than the live bytes.
 pub const MERGE_BELOW_LIVE_PERCENT: u64 = 80;
 /// The share below which segments are merged while the store is idle.
 pub const COMPACT_BELOW_LIVE_PERCENT: u64 = 90;
@@ -266,8 +280,8 @@ pub const MOVED_AT_ONCE_MAX_SEGMENTS: usize = 256;
 pub const MOVE_BATCH_BYTES: u64 = 4 * MIB;
 /// The least number of adjacent dead bytes in a sealed segment that is punched as a hole.
 pub const HOLE_MIN_BYTES: u64 = MIB;
-/// Dead bytes for each key at which the index is walked for holes, unless space is short: the walk costs less than the
-/// deletes did.
+/// Dead bytes for each key at which the index is walked for holes, unless space is short: the walk
+/// costs less than the deletes did.
 pub const HOLES_DEAD_BYTES_PER_KEY: u64 = 256;
 /// The share of the memory of the index that the results of one walk may take,
 pub const WALK_MEMORY_SHARE: u64 = 32;
@@ -281,12 +295,13 @@ pub const RECLAIM_FILE_MAX_BYTES: u64 = 4 * MIB;
 pub const RECLAIM_RATE_BYTES_PER_SEC: u64 = 32 * MIB;
 /// Payload of one extent.
 pub const EXTENT_PAYLOAD_MAX_BYTES: u64 = 16 * MIB;
-/// Bodies up to this size are passed to the committer in memory, so that many share one write and one sync.
+/// Bodies up to this size are passed to the committer in memory, so that many share one write and
+/// one sync.
 pub const PACKED_PAYLOAD_MAX_BYTES: u64 = 64 * KIB;
 /// Payloads that one commit group may pack.
 pub const PACK_MAX_BYTES: u64 = 4 * MIB;
-/// Mutations that one commit group may hold, as a bound on the time that later ones wait for it. One with several lookups in the index
-/// counts as so many: the deletion of 1,000 keys as 1,000.
+/// Mutations that one commit group may hold, as a bound on the time that later ones wait for it.
+/// One with several lookups in the index counts as so many: the deletion of 1,000 keys as 1,000.
 pub const GROUP_LOOKUPS_MAX: usize = 1024;
 /// Bytes of the entries of one group; a decoder refuses more (data-format.md, "Groups").
 pub const GROUP_BODY_MAX_BYTES: u64 = 16 * MIB;
@@ -295,12 +310,14 @@ pub const LOG_FILE_MAX_BYTES: u64 = 64 * MIB;
 /// The default of the bytes of log files that are kept for followers alone.
 pub const FOLLOW_MAX_BYTES: u64 = 1024 * MIB;
 
-/// The time of replaying the log at the start, as measured with keys in random order: for each group, ...
+/// The time of replaying the log at the start, as measured with keys in random order: for each
+/// group, ...
 pub const REPLAY_GROUP_NANOS: u64 = 6_000;
 /// ... and for each entry.
 pub const REPLAY_ENTRY_NANOS: u64 = 5_000;
-/// A checkpoint is written when replaying the log since the last one would take this long. The log written during the
-/// checkpoint takes half a second or so: a start after a crash replays for five seconds at the most.
+/// A checkpoint is written when replaying the log since the last one would take this long. The log
+/// written during the checkpoint takes half a second or so: a start after a crash replays for five
+/// seconds at the most.
 pub const REPLAY_MAX_MILLIS: u64 = 2_500;
 /// At close no checkpoint is written if replaying the log takes less than this.
 pub const REPLAY_AFTER_CLOSE_MILLIS: u64 = 500;
@@ -311,11 +328,13 @@ pub const SCRUB_EVERY_SECS: u64 = 7 * 24 * 60 * 60;
 pub const SCRUB_PASS_SECS: u64 = 6 * 24 * 60 * 60;
 /// The interval at which the position of a pass is saved.
 pub const SCRUB_SAVE_EVERY_SECS: u64 = 60;
-/// The least rate of the scrub if none is set: low enough for an SD card to serve clients at the same time.
+/// The least rate of the scrub if none is set: low enough for an SD card to serve clients at the
+/// same time.
 pub const SCRUB_RATE_BYTES_PER_SEC: u64 = 4 * MIB;
 /// The scrub reads for at most one in this many parts of the time, at every rate.
 pub const SCRUB_TIME_SHARE: u32 = 4;
-/// Percent of the bytes on a remote that the scrub reads in [`SCRUB_REMOTE_SECS`], unless the operator sets another number.
+/// Percent of the bytes on a remote that the scrub reads in [`SCRUB_REMOTE_SECS`], unless the
+/// operator sets another number.
 pub const SCRUB_REMOTE_PERCENT: u64 = 1;
 /// The time for [`SCRUB_REMOTE_PERCENT`], in seconds: 30 days.
 pub const SCRUB_REMOTE_SECS: u64 = 30 * 24 * 60 * 60;
@@ -343,15 +362,16 @@ const _: () = {
         3 * KEY_LEN_MAX_BYTES + USER_METADATA_MAX_BYTES + SYSTEM_METADATA_MAX_BYTES <= HEAD_MAX_BYTES / 2
     );
     assert!(HEAD_MAX_BYTES <= HEAD_MAX_BYTES_CEILING);
-    // Fields are searched in one piece. A form has no small body, in whose place are its fields, twice, and its buffer.
+    // Fields are searched in one piece. A form has no small body, in whose place are its fields,
+    // twice, and its buffer.
     assert!(FORM_FIELDS_MAX_BYTES + FORM_BOUNDARY_MAX_BYTES < FORM_BUFFER_BYTES);
     assert!((FORM_BUFFER_BYTES + 2 * FORM_FIELDS_MAX_BYTES) as u64 <= SMALL_BODY_MAX_BYTES);
     // The buffer of the head takes every chunk line.
     assert!(CHUNK_LINE_MAX_BYTES < HEAD_MAX_BYTES && CHUNK_LINE_MAX_BYTES <= CHUNK_EXTRA_MAX_BYTES);
     assert!(WORKERS_DEFAULT <= QUEUE_LEN_DEFAULT && QUEUE_LEN_DEFAULT <= CONNECTIONS_MAX_DEFAULT);
     assert!(DRAINING_MAX < CONNECTIONS_MAX_DEFAULT);
-    // A worker that waits for the next request or for the rest of a body is free again long before a request would
-    // time out.
+    // A worker that waits for the next request or for the rest of a body is free again long before
+    // a request would time out.
     assert!(
         LINGER_DEFAULT_MILLIS <= LINGER_MAX_MILLIS && LINGER_MAX_MILLIS < HEAD_DEADLINE_DEFAULT_SECS * 1000
     );

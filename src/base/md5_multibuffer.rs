@@ -1,5 +1,6 @@
-//! MD5 (RFC 1321) of several streams at once. Each step of one stream depends on the step before it, so most of a
-//! processor's arithmetic units idle; sixteen streams, each in a lane of SIMD registers, take little longer than one.
+//! MD5 (RFC 1321) of several streams at once. Each step of one stream depends on the step before
+//! it, so most of a processor's arithmetic units idle; sixteen streams, each in a lane of SIMD
+//! registers, take little longer than one.
 //!
 //! `pulp` chooses the instruction set at run time.
 
@@ -46,8 +47,8 @@ fn compress_all(values: &mut [ChainingValue], mut left: Vec<&[Block]>) {
     }
 }
 
-/// The padded end of a message of `len` bytes: `rest`, the bytes after its last whole block, a one bit, zeros, and the
-/// length in bits (sections 3.1 and 3.2). One block or two.
+/// The padded end of a message of `len` bytes: `rest`, the bytes after its last whole block, a one
+/// bit, zeros, and the length in bits (sections 3.1 and 3.2). One block or two.
 pub(super) fn padded(rest: &[u8], len: u64) -> Vec<Block> {
     let mut bytes = rest.to_vec();
     bytes.push(0x80);
@@ -63,7 +64,8 @@ pub(super) fn digest(value: ChainingValue) -> [u8; 16] {
     digest
 }
 
-/// Hashes the first `count` blocks of each stream. There are at most [`LANES`] streams, each with at least `count` blocks.
+/// Hashes the first `count` blocks of each stream. There are at most [`LANES`] streams, each with
+/// at least `count` blocks.
 pub(super) fn compress_lanes(streams: &mut [(&mut ChainingValue, &[Block])], count: usize) {
     let arch = Arch::new();
     if streams.len() < SIMD_STREAMS_MIN || matches!(arch, Arch::Scalar) {
@@ -87,7 +89,8 @@ type Words = [u32; LANES];
 
 struct SimdLanes<'a> {
     lanes: &'a mut [Words; 4],
-    /// The blocks of each stream, equally many. The remaining lanes have no stream, and their results are ignored.
+    /// The blocks of each stream, equally many. The remaining lanes have no stream, and their
+    /// results are ignored.
     blocks: &'a [&'a [Block]],
 }
 
@@ -95,8 +98,8 @@ struct SimdLanes<'a> {
 impl WithSimd for SimdLanes<'_> {
     type Output = ();
 
-    /// Hashes one register full of lanes after the other. Transposing the words into lanes takes as long as the steps
-    /// themselves, so lanes without a stream are skipped.
+    /// Hashes one register full of lanes after the other. Transposing the words into lanes takes as
+    /// long as the steps themselves, so lanes without a stream are skipped.
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         for (group, blocks) in self.blocks.chunks(S::U32_LANES).enumerate() {
@@ -117,8 +120,8 @@ impl WithSimd for SimdLanes<'_> {
     }
 }
 
-/// Four steps for each entry (section 3.4). Arguments: the mixing function, the four rotations, then for each entry the number
-/// of its first step and the four message words.
+/// Four steps for each entry (section 3.4). Arguments: the mixing function, the four rotations,
+/// then for each entry the number of its first step and the four message words.
 macro_rules! steps {
     (
         $simd:ident, $message:ident, $mix:ident, $a:ident $b:ident $c:ident $d:ident, [$r0:literal $r1:literal $r2:literal $r3:literal],
@@ -214,7 +217,8 @@ mod tests {
         for number in 1..=LANES {
             let blocks: Vec<_> = (0..number).map(|stream| blocks_of(stream, 5)).collect();
             let mut states = vec![INITIAL_VALUE; number];
-            // Streams that have more blocks than are hashed, and that continue from an earlier value.
+            // Streams that have more blocks than are hashed, and that continue from an earlier
+            // value.
             for (from, count) in [(0, 2), (2, 3)] {
                 let mut streams: Vec<_> =
                     states.iter_mut().zip(&blocks).map(|(state, blocks)| (state, &blocks[from..])).collect();

@@ -1,6 +1,8 @@
-//! Who computes the MD5 of a body. This module alone decides; `ops`, `s3` and the store ask it or obey it.
+//! Who computes the MD5 of a body. This module alone decides; `ops`, `s3` and the store ask it or
+//! obey it.
 //!
-//! MD5 takes several times as long as all other work on a body, so each body takes the cheapest way:
+//! MD5 takes several times as long as all other work on a body, so each body takes the cheapest
+//! way:
 //!
 //! | Body | MD5 computed by | Reason |
 //! |---|---|---|
@@ -9,9 +11,10 @@
 //! | another body of at most [`SMALL_BODY_MAX_BYTES`], or a document | the worker, as it reads | handing the bytes over takes longer than hashing them |
 //! | a larger body, or one of unknown length | [`Md5Pool`] | the worker reads the next piece while the pool hashes the last one |
 //!
-//! A `Content-MD5` must be verified before the commit, so the committer never computes it. The entity tag of a part is always
-//! an MD5, since that of the completed object is derived from it. The bytes of a copied part are hashed by the worker that
-//! reads them, unless the source has a known MD5.
+//! A `Content-MD5` must be verified before the commit, so the committer never computes it. The
+//! entity tag of a part is always an MD5, since that of the completed object is derived from it.
+//! The bytes of a copied part are hashed by the worker that reads them, unless the source has a
+//! known MD5.
 //!
 //! [`PACKED_PAYLOAD_MAX_BYTES`]: super::limits::PACKED_PAYLOAD_MAX_BYTES
 //! [`SMALL_BODY_MAX_BYTES`]: super::limits::SMALL_BODY_MAX_BYTES

@@ -1,7 +1,8 @@
 //! A pool of threads that compute the MD5s of large bodies.
 //!
-//! MD5 takes several times as long as all other work on a body. A worker hands each piece to the pool and receives the
-//! next piece in the meantime; bodies that arrive at the same time are hashed side by side.
+//! MD5 takes several times as long as all other work on a body. A worker hands each piece to the
+//! pool and receives the next piece in the meantime; bodies that arrive at the same time are hashed
+//! side by side.
 
 use std::io;
 use std::num::NonZero;
@@ -28,7 +29,8 @@ pub struct Md5Pool {
     jobs: Sender<HashJob>,
 }
 
-/// A running MD5 that the pool computes. Pieces are submitted whole and may queue there while others are filled.
+/// A running MD5 that the pool computes. Pieces are submitted whole and may queue there while
+/// others are filled.
 #[derive(Debug)]
 pub struct PooledMd5 {
     jobs: Sender<HashJob>,
@@ -95,8 +97,8 @@ impl PooledMd5 {
         vec![0; MD5_PIECE_BYTES]
     }
 
-    /// Submits the next piece, all [`MD5_PIECE_BYTES`] of it, and returns a buffer for another. Blocks while the body has
-    /// [`MD5_PIECES_MAX`] pieces with the pool.
+    /// Submits the next piece, all [`MD5_PIECE_BYTES`] of it, and returns a buffer for another.
+    /// Blocks while the body has [`MD5_PIECES_MAX`] pieces with the pool.
     pub fn update(&mut self, piece: Vec<u8>) -> Vec<u8> {
         debug_assert!(piece.len() == MD5_PIECE_BYTES, "only the last piece may be short");
         self.submit(piece);
@@ -164,8 +166,9 @@ impl HashJob {
         &self.piece.as_chunks().0[self.blocks_done..]
     }
 
-    /// Returns the buffer of a hashed piece and goes on to the body's next one; `false` if none waits. The chaining value
-    /// is stored before the buffer is returned: a body that has all its buffers back finds the value.
+    /// Returns the buffer of a hashed piece and goes on to the body's next one; `false` if none
+    /// waits. The chaining value is stored before the buffer is returned: a body that has all its
+    /// buffers back finds the value.
     fn next_piece(&mut self) -> bool {
         let mut queue = self.queue.lock().expect(NO_PANIC);
         let next = queue.waiting.pop_at(0);

@@ -1,7 +1,8 @@
 //! The budget of the memory that the server may use in addition to its index.
 //!
-//! The memory of workers and connections is set aside at the start, so that ordinary requests reserve nothing. A request that
-//! needs more reserves it before it allocates, and releases it afterwards.
+//! The memory of workers and connections is set aside at the start, so that ordinary requests
+//! reserve nothing. A request that needs more reserves it before it allocates, and releases it
+//! afterwards.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,7 +23,8 @@ struct BudgetCounts {
     refused: u64,
 }
 
-/// A reserved part of a budget, released on drop. It must live as long as the memory that it stands for.
+/// A reserved part of a budget, released on drop. It must live as long as the memory that it stands
+/// for.
 #[derive(Debug, Default)]
 pub struct Reservation {
     /// `None` if nothing is reserved.

@@ -1,5 +1,5 @@
-//! Floor 0: types and functions for all other modules: limits, time, entropy, digests, entity tags, the memory budget.
-//! No I/O.
+//! Floor 0: types and functions for all other modules: limits, time, entropy, digests, entity tags,
+//! the memory budget. No I/O.
 
 pub mod channel;
 pub mod checksum;

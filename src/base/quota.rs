@@ -15,7 +15,8 @@ pub struct Quota {
     /// Multipart uploads in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uploads: Option<u64>,
-    /// Bytes of the index: of versions, delete markers, uploads, parts, tags, buckets and their configurations.
+    /// Bytes of the index: of versions, delete markers, uploads, parts, tags, buckets and their
+    /// configurations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index_bytes: Option<u64>,
     /// Buckets; of owners alone.

@@ -47,7 +47,8 @@ impl Timestamp {
         Self::from_millis(self.0.saturating_add(u64::try_from(by.as_millis()).unwrap_or(LAST_MILLIS)))
     }
 
-    /// `2026-01-31T23:59:59.123Z`: the form of timestamps in XML (S3 API reference, Object, "LastModified").
+    /// `2026-01-31T23:59:59.123Z`: the form of timestamps in XML (S3 API reference, Object,
+    /// "LastModified").
     pub fn to_iso8601(self) -> String {
         self.to_string()
     }

@@ -1,4 +1,5 @@
-//! Messages to the operator: the address on every start, first steps on the first start, and the output of commands.
+//! Messages to the operator: the address on every start, first steps on the first start, and the
+//! output of commands.
 
 use std::io::{self, IsTerminal as _, Write, stderr, stdout};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -6,8 +7,9 @@ use std::path::Path;
 
 use siltstone::auth::KeyPair;
 
-/// Shows generated keys at once, before a later step can fail. Without a terminal, standard error is a file, a journal
-/// or a log collector, where others could read secrets: the message then names the file that holds them.
+/// Shows generated keys at once, before a later step can fail. Without a terminal, standard error
+/// is a file, a journal or a log collector, where others could read secrets: the message then names
+/// the file that holds them.
 pub(crate) fn keys(users: &Path, region: &str, keys: &KeyPair) {
     if !stderr().is_terminal() {
         eprintln!(
@@ -36,8 +38,8 @@ pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> io::Result<()> {
     out.flush()
 }
 
-/// After [`keys`], shows how to use them at `endpoint`, if they were shown. `link` is the path that signs a browser in at the console, which
-/// this host reaches by `console`.
+/// After [`keys`], shows how to use them at `endpoint`, if they were shown. `link` is the path that
+/// signs a browser in at the console, which this host reaches by `console`.
 pub(crate) fn first_steps(endpoint: &str, console: &str, link: Option<&str>) {
     if !stderr().is_terminal() {
         return;

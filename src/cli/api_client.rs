@@ -45,7 +45,8 @@ impl ApiClient {
     /// Connects to the server of `address`.
     ///
     /// # Errors
-    /// A message for the operator: the server cannot be named or does not answer, or there are no keys.
+    /// A message for the operator: the server cannot be named or does not answer, or there are no
+    /// keys.
     pub(crate) fn open(
         address: &ServerAddress,
         options: &ServerOptions,
@@ -66,8 +67,9 @@ impl ApiClient {
         })
     }
 
-    /// Connects to the server that uses the users file: the one of `--endpoint`, or else the one at the address of `--listen` if it knows
-    /// the administrator's keys. `None` if no such server answers.
+    /// Connects to the server that uses the users file: the one of `--endpoint`, or else the one at
+    /// the address of `--listen` if it knows the administrator's keys. `None` if no such server
+    /// answers.
     ///
     /// # Errors
     /// Those of [`Self::open`], for a server that is named.

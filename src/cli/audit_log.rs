@@ -1,4 +1,5 @@
-//! The audit log: a file with a line of JSON for each attempt at a change, synced before the response is sent.
+//! The audit log: a file with a line of JSON for each attempt at a change, synced before the
+//! response is sent.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};

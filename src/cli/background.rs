@@ -31,7 +31,8 @@ pub(crate) struct BackgroundWork {
     pub(crate) expiries: Arc<LifecycleFigures>,
 }
 
-/// The threads. Those for the remote, for webhooks and for mirrors only exist where they are configured.
+/// The threads. Those for the remote, for webhooks and for mirrors only exist where they are
+/// configured.
 pub(crate) struct BackgroundThreads {
     lifecycle: LifecycleThread,
     mirrors: MirrorThreads,

@@ -133,7 +133,8 @@ impl BucketSpec {
 }
 
 impl AnonymousAccess {
-    /// The actions on the bucket and on its objects. Those of `mc` are the ones that it puts (minio-go, `policy.SetPolicy`).
+    /// The actions on the bucket and on its objects. Those of `mc` are the ones that it puts
+    /// (minio-go, `policy.SetPolicy`).
     fn actions(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             Self::Private => (&[], &[]),
@@ -185,8 +186,8 @@ fn lock_document(namespace: &str) -> Vec<u8> {
     document.finish()
 }
 
-/// Makes the buckets that are missing, durably, and leaves the others as they are. `namespace` is that of stored documents; empty for
-/// none.
+/// Makes the buckets that are missing, durably, and leaves the others as they are. `namespace` is
+/// that of stored documents; empty for none.
 ///
 /// # Errors
 /// A message for the operator that names the bucket. Those before it are made.

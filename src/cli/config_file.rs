@@ -27,8 +27,8 @@ const SECTIONS: [(&str, bool); 3] = [("remote", false), ("mirror", true), ("webh
 /// The options of the file at `path` as flags.
 ///
 /// # Errors
-/// The file cannot be read or is malformed TOML, or it has an unknown option or a wrong value. The message names the file
-/// and the line.
+/// The file cannot be read or is malformed TOML, or it has an unknown option or a wrong value. The
+/// message names the file and the line.
 pub(crate) fn read(path: &Path) -> Result<OptionFlags, CliError> {
     let shown = path.display();
     let text = text(path)?;
@@ -45,7 +45,8 @@ pub(crate) fn text(path: &Path) -> Result<String, CliError> {
     fs::read_to_string(path).map_err(unreadable)
 }
 
-/// A section of the configuration file at `config`, which `parse` reads from its text; the default without a file. Nothing is connected.
+/// A section of the configuration file at `config`, which `parse` reads from its text; the default
+/// without a file. Nothing is connected.
 ///
 /// # Errors
 /// The section is wrong: file, line and problem.
@@ -63,7 +64,8 @@ pub(crate) fn section<T: Default>(
     })
 }
 
-/// The options of a file by name, each as a flag whose value is checked. The sections have no flags; [`section`] reads them.
+/// The options of a file by name, each as a flag whose value is checked. The sections have no
+/// flags; [`section`] reads them.
 fn flags(text: &str) -> Result<OptionFlags, String> {
     let file = Document::parse(text).map_err(|e| e.to_string())?;
     let command = parser();
@@ -89,9 +91,9 @@ fn flag_of(name: &str, item: &Item, command: &Command) -> Result<String, String>
     checked_flag(name, &value)
 }
 
-/// A value as a flag takes it; `None` for a value of a wrong type. Numbers of things are integers, regions, origins and buckets are
-/// arrays of strings, switches are booleans, all other values are strings. A boolean is passed on for the metrics, whose parser refuses
-/// it with advice.
+/// A value as a flag takes it; `None` for a value of a wrong type. Numbers of things are integers,
+/// regions, origins and buckets are arrays of strings, switches are booleans, all other values are
+/// strings. A boolean is passed on for the metrics, whose parser refuses it with advice.
 fn text_of(item: &Item, option: &Arg) -> Option<String> {
     let is = |id: TypeId| option.get_value_parser().type_id() == id;
     let is_number = is(TypeId::of::<NonZeroUsize>()) || is(TypeId::of::<u64>());

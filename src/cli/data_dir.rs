@@ -36,8 +36,9 @@ fn name_within(file: &Path, dir: &Path) -> Option<String> {
     Some(first.as_os_str().to_string_lossy().into_owned())
 }
 
-/// The error of a start that cannot use `dir`. A missing permission is followed by the ids of both sides and the command
-/// that gives the directory to the user of this process: in a container this user is often a bare number.
+/// The error of a start that cannot use `dir`. A missing permission is followed by the ids of both
+/// sides and the command that gives the directory to the user of this process: in a container this
+/// user is often a bare number.
 pub(crate) fn refusal(dir: &Path, error: &OpenError) -> CliError {
     let is_denied = matches!(error, OpenError::Io(e) if e.kind() == ErrorKind::PermissionDenied);
     let process = Owner { uid: geteuid().as_raw(), gid: getegid().as_raw() };

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-/// The variables that are set and not empty. Compose files pass on variables that are not set as empty ones.
+/// The variables that are set and not empty. Compose files pass on variables that are not set as
+/// empty ones.
 #[derive(Debug, Default)]
 pub(crate) struct Environment(BTreeMap<OsString, OsString>);
 

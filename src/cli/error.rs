@@ -21,7 +21,8 @@ impl CliError {
         Self { status: 1, message: message.into() }
     }
 
-    /// Arguments, environment or configuration file are wrong: status 2, as for arguments that clap refuses.
+    /// Arguments, environment or configuration file are wrong: status 2, as for arguments that clap
+    /// refuses.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { status: 2, message: message.into() }
     }
@@ -38,7 +39,8 @@ impl CliError {
         }
     }
 
-    /// Another host has taken over: status 3, after which the service manager starts this one again as its standby.
+    /// Another host has taken over: status 3, after which the service manager starts this one again
+    /// as its standby.
     pub(crate) fn taken_over() -> Self {
         let message = "another host has taken over: the next start with --standby follows it";
         Self { status: 3, message: message.to_owned() }

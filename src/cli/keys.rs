@@ -10,8 +10,8 @@ use super::environment::Environment;
 use super::notes::Notes;
 use super::secret_files::{SECRETS_DIR, warn_of_world};
 
-/// The variables of the access key and of the secret key: ours, then those of other servers, in order of precedence. With `_FILE`
-/// appended they name files that hold the keys.
+/// The variables of the access key and of the secret key: ours, then those of other servers, in
+/// order of precedence. With `_FILE` appended they name files that hold the keys.
 const VARIABLES: [[&str; 2]; 4] = [
     ["SILTSTONE_ACCESS_KEY", "SILTSTONE_SECRET_KEY"],
     ["MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD"],
@@ -135,7 +135,8 @@ fn secret_file(path: &Path, secrets: &Path) -> PathBuf {
     if secret.is_file() { secret } else { path.to_owned() }
 }
 
-/// The key in a file, without the line end that editors and `echo` append. Warns if all accounts of the host may read it.
+/// The key in a file, without the line end that editors and `echo` append. Warns if all accounts of
+/// the host may read it.
 pub(super) fn key_in(path: &Path) -> Result<String, String> {
     warn_of_world(path);
     let mut text = String::new();

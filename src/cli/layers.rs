@@ -11,8 +11,9 @@ use super::options::ServerOptions;
 /// Options by name, each as a flag with its value.
 pub(crate) type OptionFlags = Vec<(String, String)>;
 
-/// The arguments, preceded by the flags of `layers` for options that neither a flag nor a variable of their own sets.
-/// An earlier layer takes precedence over a later one. `matches` are the parsed arguments.
+/// The arguments, preceded by the flags of `layers` for options that neither a flag nor a variable
+/// of their own sets. An earlier layer takes precedence over a later one. `matches` are the parsed
+/// arguments.
 pub(crate) fn with_layers(
     matches: &ArgMatches,
     arguments: &[OsString],

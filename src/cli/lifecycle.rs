@@ -24,7 +24,8 @@ pub(crate) struct LifecycleThread {
 }
 
 impl LifecycleThread {
-    /// Starts the thread, which sweeps at once. Each expiry becomes a line of the access log, and is counted in `figures`.
+    /// Starts the thread, which sweeps at once. Each expiry becomes a line of the access log, and
+    /// is counted in `figures`.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -88,7 +89,8 @@ fn run(
     }
 }
 
-/// Records an expiry, by the names of S3 for its operations ("Amazon S3 server access log format", lifecycle).
+/// Records an expiry, by the names of S3 for its operations ("Amazon S3 server access log format",
+/// lifecycle).
 fn record(expired: &ExpiredItem<'_>, log: Option<&AccessLogFile>) {
     let ExpiredItem { bucket, key, version, rule, is_hidden, moved_to, bytes: _ } = *expired;
     let operation = match version {

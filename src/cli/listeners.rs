@@ -54,7 +54,8 @@ impl ConsoleListen {
     }
 }
 
-/// A server that runs in a thread of its own, so that another handler can take the place of the first.
+/// A server that runs in a thread of its own, so that another handler can take the place of the
+/// first.
 pub(crate) struct RunningServer {
     handler: Arc<HandlerSwitch>,
     handle: Handle,
@@ -146,7 +147,8 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Binds the address of `config`, unless a server runs there, and that of `own` for the console if it has one of its own.
+    /// Binds the address of `config`, unless a server runs there, and that of `own` for the console
+    /// if it has one of its own.
     ///
     /// # Errors
     /// Names the address that cannot be bound.
@@ -185,8 +187,8 @@ impl Listeners {
         self.console.iter().map(Server::handle).chain([self.s3.handle()]).collect()
     }
 
-    /// Serves until all servers are stopped, and logs how many requests they have answered. If that of the console fails, S3
-    /// requests are served on.
+    /// Serves until all servers are stopped, and logs how many requests they have answered. If that
+    /// of the console fails, S3 requests are served on.
     ///
     /// # Errors
     /// As [`Server::run`], for the server of S3 requests. The other one is stopped first.
@@ -215,7 +217,8 @@ pub(crate) fn console_files(options: &ServerOptions) -> usize {
     options.console_listen.map_or(0, |_| limits::CONSOLE_CONNECTIONS_MAX + limits::CONSOLE_DRAINING_MAX)
 }
 
-/// The settings of the listener of the console. It shares the memory and the certificate of S3 requests.
+/// The settings of the listener of the console. It shares the memory and the certificate of S3
+/// requests.
 fn console_config(own: ConsoleListen, s3: &Config) -> Config {
     Config {
         listen: own.address,
@@ -246,8 +249,8 @@ pub(crate) fn config(options: &ServerOptions, plan: &MemoryPlan, files: OpenFile
     }
 }
 
-/// Binds the address. The IPv6 address that stands for all addresses also stands for those of IPv4; on a host without IPv6
-/// these alone are bound.
+/// Binds the address. The IPv6 address that stands for all addresses also stands for those of IPv4;
+/// on a host without IPv6 these alone are bound.
 ///
 /// # Errors
 /// Names the address that cannot be bound.

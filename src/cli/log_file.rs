@@ -1,4 +1,5 @@
-//! A file of lines that grows at its end and can be rotated by renaming: the access log and the audit log.
+//! A file of lines that grows at its end and can be rotated by renaming: the access log and the
+//! audit log.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -25,7 +26,8 @@ struct LineEnd {
 }
 
 impl LineFile {
-    /// Opens the file at `path` for appending; creates it if missing. `-` is standard error. `name` is its name in messages.
+    /// Opens the file at `path` for appending; creates it if missing. `-` is standard error. `name`
+    /// is its name in messages.
     ///
     /// # Errors
     /// In words for the operator.
@@ -48,8 +50,8 @@ impl LineFile {
         }
     }
 
-    /// Writes whole lines in one call, so that those of several writers do not mix. After a failure they begin on a line of their
-    /// own.
+    /// Writes whole lines in one call, so that those of several writers do not mix. After a failure
+    /// they begin on a line of their own.
     ///
     /// # Errors
     /// Those of the write; a part of the lines may be written.
@@ -62,7 +64,8 @@ impl LineFile {
     /// # Errors
     /// Those of the write and the sync.
     pub(crate) fn append_durably(&self, lines: &str) -> io::Result<()> {
-        // The sync is outside of the lock, so that lines of other requests can be written meanwhile.
+        // The sync is outside of the lock, so that lines of other requests can be written
+        // meanwhile.
         self.write(lines)?.map_or(Ok(()), |file| file.sync_data())
     }
 
@@ -85,7 +88,8 @@ impl LineFile {
 fn append_to(name: &str, path: &Path) -> Result<File, String> {
     let opened = OpenOptions::new().append(true).create(true).mode(0o640).open(path);
     let file = opened.map_err(|e| format!("cannot open the {name} {}: {e}", path.display()))?;
-    // The entry of a new file in its directory; a file system without such syncs has the lines all the same.
+    // The entry of a new file in its directory; a file system without such syncs has the lines all
+    // the same.
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let _ = File::open(dir).and_then(|dir| dir.sync_all());
     Ok(file)

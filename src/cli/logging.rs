@@ -7,8 +7,8 @@ use log::{LevelFilter, Record};
 use serde_json::json;
 use siltstone::base::{Clock, SystemClock, Timestamp};
 
-/// The lowest level that is logged. `Info` is one line for each request and the milestones of the server, `Warn`
-/// recovered failures, `Error` failures that need an operator.
+/// The lowest level that is logged. `Info` is one line for each request and the milestones of the
+/// server, `Warn` recovered failures, `Error` failures that need an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum LogLevel {
     Off,

@@ -16,11 +16,13 @@ use super::CliError;
 const UPLOADS_INTERVAL: Duration = Duration::from_secs(60);
 /// The interval of looks at the clock: a jump is told within it.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
-/// The interval of attempts to reclaim space. An attempt without work only looks at the counters of each segment.
+/// The interval of attempts to reclaim space. An attempt without work only looks at the counters of
+/// each segment.
 const RECLAIM_INTERVAL: Duration = Duration::from_secs(10);
 /// The least pause between two steps, so that commits and reads take precedence.
 const REST_MIN: Duration = Duration::from_millis(20);
-/// The interval of checks whether a scrub is due. The first check waits as long, so that the start is not slowed down.
+/// The interval of checks whether a scrub is due. The first check waits as long, so that the start
+/// is not slowed down.
 const SCRUB_INTERVAL: Duration = Duration::from_secs(60);
 /// Bytes that the scrub reads in one step. The shutdown waits for a step at most.
 const SCRUB_STEP_BYTES: u64 = 4 * MIB;
@@ -32,8 +34,8 @@ pub(crate) struct Maintenance {
 }
 
 impl Maintenance {
-    /// Starts the thread. Work that became due while the server was down is not postponed. `reclaim_rate` is in bytes
-    /// a second; without `scrub_pace` there is no scrub.
+    /// Starts the thread. Work that became due while the server was down is not postponed.
+    /// `reclaim_rate` is in bytes a second; without `scrub_pace` there is no scrub.
     ///
     /// # Errors
     /// The thread cannot be started.

@@ -22,7 +22,8 @@ use super::CliError;
 use super::option_values::ByteCount;
 use super::options::ServerOptions;
 
-/// The default shares of workers and of connections in the memory that the process leaves: one in this many.
+/// The default shares of workers and of connections in the memory that the process leaves: one in
+/// this many.
 const WORKERS_SHARE: u64 = 4;
 const CONNECTIONS_SHARE: u64 = 6;
 
@@ -121,7 +122,8 @@ fn too_much(ceiling: u64, costs: &[(&str, u64)]) -> String {
     )
 }
 
-/// A quarter of the memory that the process may use, within bounds: most of it is for the index and the page cache.
+/// A quarter of the memory that the process may use, within bounds: most of it is for the index and
+/// the page cache.
 fn default_ceiling(allowed: Option<u64>) -> u64 {
     let quarter = allowed.unwrap_or(0) / 4;
     quarter.clamp(MEMORY_MIN_BYTES, MEMORY_DEFAULT_MAX_BYTES)

@@ -1,4 +1,5 @@
-//! The `mirror` commands, the tables `[[mirror]]` checked before the server starts, and the threads of mirrors.
+//! The `mirror` commands, the tables `[[mirror]]` checked before the server starts, and the threads
+//! of mirrors.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -99,7 +100,8 @@ impl MirrorThreads {
     }
 }
 
-/// Lowers the priority of this thread and of those that it starts: requests go first where there are too few processors for both.
+/// Lowers the priority of this thread and of those that it starts: requests go first where there
+/// are too few processors for both.
 fn yield_to_requests() {
     // Elsewhere the call concerns the whole process.
     if cfg!(target_os = "linux")
@@ -122,7 +124,8 @@ fn run(mirror: &Mirror, store: &Store, stopped: &Receiver<()>) {
 /// Runs a command.
 ///
 /// # Errors
-/// A message for the operator: the server cannot be asked or refuses; the target of a mirror differs.
+/// A message for the operator: the server cannot be asked or refuses; the target of a mirror
+/// differs.
 pub(crate) fn command(
     command: &MirrorCommand,
     options: &ServerOptions,
@@ -374,7 +377,8 @@ fn compare(
     })
 }
 
-/// The comparison of two keys. Delete markers in a row carry no data, and some servers keep one of them.
+/// The comparison of two keys. Delete markers in a row carry no data, and some servers keep one of
+/// them.
 fn compared(here: PeerKey, there: &PeerKey) -> ComparedKey {
     if here.fault.is_some() || there.fault.is_some() {
         return ComparedKey::Different(here.key);
@@ -396,7 +400,8 @@ fn without_repeated_markers(key: &PeerKey) -> impl Iterator<Item = &PeerVersion>
     })
 }
 
-/// Whether both have the same versions, by length, and by entity tag where both tell the same kind of digest.
+/// Whether both have the same versions, by length, and by entity tag where both tell the same kind
+/// of digest.
 fn are_alike<'v>(
     here: impl IntoIterator<Item = &'v PeerVersion>,
     there: impl IntoIterator<Item = &'v PeerVersion>,

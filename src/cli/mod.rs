@@ -146,7 +146,8 @@ enum CliCommand {
     /// Serve the objects of DIR, in the form of MinIO's command and with its defaults
     #[command(after_help = server::EXAMPLES)]
     Server(ServerArguments),
-    /// Serve the objects, or follow the host that does and take over from it; as serve --standby true
+    /// Serve the objects, or follow the host that does and take over from it; as serve --standby
+    /// true
     Standby,
     /// Tell the standby that runs in the data directory to take over
     Promote(PromoteArguments),
@@ -179,8 +180,8 @@ impl CommandLine {
         matches!(self.command, None | Some(Serve | Server(_) | Standby))
     }
 
-    /// Parses the arguments of the process, variables of other servers, and the configuration file. Ends the process if the
-    /// arguments are wrong or ask for help.
+    /// Parses the arguments of the process, variables of other servers, and the configuration file.
+    /// Ends the process if the arguments are wrong or ask for help.
     ///
     /// # Errors
     /// Those of the variables and of the configuration file, in words for the operator.
@@ -205,8 +206,9 @@ impl CommandLine {
     }
 }
 
-/// The arguments without a leading `minio` or `rustfs`, the name of the program in the commands of compose files whose image has this
-/// program as its entry point. A directory in place of a command is that of `server`, as RustFS takes it.
+/// The arguments without a leading `minio` or `rustfs`, the name of the program in the commands of
+/// compose files whose image has this program as its entry point. A directory in place of a command
+/// is that of `server`, as RustFS takes it.
 fn without_program_name(arguments: &[OsString]) -> Vec<OsString> {
     let mut arguments = arguments.to_vec();
     if arguments.get(1).is_some_and(|first| first == "minio" || first == "rustfs") {
@@ -218,7 +220,8 @@ fn without_program_name(arguments: &[OsString]) -> Vec<OsString> {
     arguments
 }
 
-/// The parser. Options may precede or follow any command; the help of `user`, `quota`, `mirror`, `clock` and `webhook` shows only the options that concern it.
+/// The parser. Options may precede or follow any command; the help of `user`, `quota`, `mirror`,
+/// `clock` and `webhook` shows only the options that concern it.
 pub(crate) fn command() -> clap::Command {
     let mut command = CommandLine::command();
     // Global options reach subcommands when these are built.
@@ -233,7 +236,8 @@ pub(crate) fn command() -> clap::Command {
         .mut_subcommand("server", server::with_defaults)
 }
 
-/// Hides the options of the server in the help of a command and of its subcommands, except those of `shown`.
+/// Hides the options of the server in the help of a command and of its subcommands, except those of
+/// `shown`.
 fn with_options(command: clap::Command, shown: &[&str]) -> clap::Command {
     let hide = |command: clap::Command| {
         command.mut_args(|arg| {
@@ -247,7 +251,8 @@ fn with_options(command: clap::Command, shown: &[&str]) -> clap::Command {
 /// Runs the command.
 ///
 /// # Errors
-/// The server could not start or continue, or the command failed: a message for the operator and the exit status.
+/// The server could not start or continue, or the command failed: a message for the operator and
+/// the exit status.
 pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), CliError> {
     let CommandLine { command, mut options, mut notes, config } = line;
     let command = command.unwrap_or_default();

@@ -9,7 +9,8 @@ use super::server;
 /// A variable, the option that it sets, and the translation of its value.
 type OldName = (&'static str, &'static str, fn(&str, &mut Notes) -> Result<String, String>);
 
-/// The variables in order of precedence (MinIO, "Environment variables"; Bitnami, "MinIO" for the default buckets).
+/// The variables in order of precedence (MinIO, "Environment variables"; Bitnami, "MinIO" for the
+/// default buckets).
 const OPTIONS: [OldName; 10] = [
     ("MINIO_SITE_REGION", "region", region),
     ("MINIO_REGION", "region", region),
@@ -27,7 +28,8 @@ const USUAL_REGION: &str = "us-east-1";
 /// The beginnings of the names of those servers' variables.
 const PREFIXES: [&str; 2] = ["MINIO_", "RUSTFS_"];
 
-/// The options that such variables set, as flags, with a remark on each. `is_set` knows the options that are set already.
+/// The options that such variables set, as flags, with a remark on each. `is_set` knows the options
+/// that are set already.
 ///
 /// # Errors
 /// A value is not valid, in words for the operator.
@@ -99,7 +101,8 @@ fn domain(names: &str, notes: &mut Notes) -> Result<String, String> {
     Ok(first.trim().to_owned())
 }
 
-/// `NAME[:ACCESS]`, separated by commas, semicolons or spaces. ACCESS means the same as in `mc anonymous set`.
+/// `NAME[:ACCESS]`, separated by commas, semicolons or spaces. ACCESS means the same as in `mc
+/// anonymous set`.
 fn default_buckets(text: &str, notes: &mut Notes) -> Result<String, String> {
     let is_gap = |c: char| matches!(c, ',' | ';') || c.is_whitespace();
     let named = text.split(is_gap).filter(|bucket| !bucket.is_empty());

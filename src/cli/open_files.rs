@@ -1,10 +1,11 @@
-//! The division of the limit of open files between connections, segments and the files of the server itself.
+//! The division of the limit of open files between connections, segments and the files of the
+//! server itself.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use siltstone::base::limits::{DRAINING_MAX, SEGMENTS_OPEN_MAX, SEGMENTS_OPEN_MIN};
 
-/// Files of the server itself: standard streams, listener, poller, lock, access log, the log and the active segments,
-/// a checkpoint written and one read, the scrub, synced directories.
+/// Files of the server itself: standard streams, listener, poller, lock, access log, the log and
+/// the active segments, a checkpoint written and one read, the scrub, synced directories.
 const OWN_FILES: usize = 64;
 /// One in this many open files at most is for connections that are draining.
 const DRAINING_SHARE: usize = 8;
@@ -19,8 +20,9 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Raises the limit of open files up to the hard limit, and divides it. Otherwise the soft limit of a login shell,
-    /// 1,024, would limit the connections. `others` are files of further connections.
+    /// Raises the limit of open files up to the hard limit, and divides it. Otherwise the soft
+    /// limit of a login shell, 1,024, would limit the connections. `others` are files of further
+    /// connections.
     pub(crate) fn divide(connections_wanted: usize, workers: usize, others: usize) -> Self {
         let limit = raise();
         let divided = Self::below(limit.saturating_sub(others), connections_wanted, workers);
@@ -33,7 +35,8 @@ impl OpenFiles {
         divided
     }
 
-    /// Connections come first, each with a segment while a worker serves it; the rest is for cached segments.
+    /// Connections come first, each with a segment while a worker serves it; the rest is for cached
+    /// segments.
     fn below(limit: usize, connections_wanted: usize, workers: usize) -> Self {
         let left = limit.saturating_sub(OWN_FILES + DRAINING_MAX.min(limit / DRAINING_SHARE));
         let for_both = left.saturating_sub(SEGMENTS_OPEN_MIN);

@@ -1,7 +1,8 @@
-//! The options of the server. Each is declared once, with its flag, its environment variable, its help and its default.
+//! The options of the server. Each is declared once, with its flag, its environment variable, its
+//! help and its default.
 //!
-//! A flag takes precedence over the environment variable, the variable over the configuration file, and the file over the
-//! default.
+//! A flag takes precedence over the environment variable, the variable over the configuration file,
+//! and the file over the default.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -29,10 +30,12 @@ use super::option_values::{
 use super::secret_files::warn_of_world;
 use super::tls_files::TlsFiles;
 
-/// The segments that have to fit into the limit of local bytes: one for each kind of write, and one on its way to the remote.
+/// The segments that have to fit into the limit of local bytes: one for each kind of write, and one
+/// on its way to the remote.
 const LOCAL_SEGMENTS_MIN: u64 = 4;
 
-/// The shortest time without a sign of life: a writer gives one every 5 s, and it is looked for every 3 s.
+/// The shortest time without a sign of life: a writer gives one every 5 s, and it is looked for
+/// every 3 s.
 const TAKEOVER_AFTER_MIN: Duration = Duration::from_secs(15);
 /// The least bound of the lag: the remote is looked at three times in it.
 const LAG_MAX_MIN: Duration = Duration::from_secs(3);
@@ -45,7 +48,8 @@ pub(crate) struct ServerOptions {
     #[arg(default_value = "./siltstone-data")]
     pub(crate) data_dir: PathBuf,
 
-    /// Whether a store may be made: auto where the directory is empty or missing, never where it is expected, as on a mount point
+    /// Whether a store may be made: auto where the directory is empty or missing, never where it is
+    /// expected, as on a mount point
     #[arg(long, value_name = "WHEN", env = "SILTSTONE_CREATE", global = true, default_value = "auto")]
     #[arg(value_parser = one_of(&[("auto", StoreCreation::Auto), ("never", StoreCreation::Never)]))]
     pub(crate) create: StoreCreation,
@@ -55,12 +59,14 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 9000)))]
     pub(crate) listen: SocketAddr,
 
-    /// File of users and permissions; created with one administrator if missing [default: DIR/users.toml]
+    /// File of users and permissions; created with one administrator if missing [default:
+    /// DIR/users.toml]
     #[arg(long, value_name = "FILE", env = "SILTSTONE_USERS", global = true)]
     users: Option<PathBuf>,
 
-    /// Buckets to make at the start if they are missing: NAME, NAME:versioned, NAME:locked (object lock), NAME:public (anyone may
-    /// read objects, and not list them), NAME:versioned+public; may be repeated
+    /// Buckets to make at the start if they are missing: NAME, NAME:versioned, NAME:locked (object
+    /// lock), NAME:public (anyone may read objects, and not list them), NAME:versioned+public; may
+    /// be repeated
     #[arg(long, value_name = "NAME[:MODIFIER],...", env = "SILTSTONE_BUCKETS", global = true)]
     pub(crate) bucket: Vec<BucketSpecs>,
 
@@ -77,8 +83,8 @@ pub(crate) struct ServerOptions {
     #[arg(long, value_name = "DOMAIN", env = "SILTSTONE_DOMAIN", global = true)]
     domain: Option<String>,
 
-    /// Origins whose pages may use buckets without a CORS configuration, such as https://app.example; * stands for all, none for
-    /// no origin
+    /// Origins whose pages may use buckets without a CORS configuration, such as
+    /// https://app.example; * stands for all, none for no origin
     #[arg(long, value_name = "ORIGIN,...", env = "SILTSTONE_CORS_ALLOW_ORIGIN", global = true)]
     #[arg(default_value = "none")]
     pub(crate) cors_allow_origin: WebOrigins,
@@ -101,26 +107,30 @@ pub(crate) struct ServerOptions {
     #[arg(long, value_name = "ADDR:PORT", env = "SILTSTONE_CONSOLE_LISTEN", global = true)]
     pub(crate) console_listen: Option<SocketAddr>,
 
-    /// Path of the console, for a proxy that keeps the path of requests. With --console-listen any, else below /-/console/
+    /// Path of the console, for a proxy that keeps the path of requests. With --console-listen any,
+    /// else below /-/console/
     #[arg(long, value_name = "PATH", env = "SILTSTONE_CONSOLE_PATH", global = true)]
     #[arg(default_value = ConsoleRoot::DEFAULT, value_parser = console_root)]
     pub(crate) console_path: ConsoleRoot,
 
-    /// Show the console to other hosts also over plain HTTP, where everyone on the way can read its sessions
+    /// Show the console to other hosts also over plain HTTP, where everyone on the way can read its
+    /// sessions
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_CONSOLE_INSECURE", global = true)]
     #[arg(action = ArgAction::Set, default_value_t = false)]
     console_insecure: bool,
 
-    /// Scheme, host and port by which clients reach this server, in links to share and in lines to paste: where a proxy or a
-    /// published port stands before it, such as https://s3.example.org
+    /// Scheme, host and port by which clients reach this server, in links to share and in lines to
+    /// paste: where a proxy or a published port stands before it, such as https://s3.example.org
     #[arg(long, value_name = "URL", env = "SILTSTONE_PUBLIC_URL", global = true, value_parser = public_url)]
     pub(crate) public_url: Option<String>,
 
-    /// Address of the console as browsers know it: where a browser that opens the root of the server is led
+    /// Address of the console as browsers know it: where a browser that opens the root of the
+    /// server is led
     #[arg(long, value_name = "URL", env = "SILTSTONE_CONSOLE_URL", global = true, value_parser = web_url)]
     pub(crate) console_url: Option<String>,
 
-    /// Let people sign in to the console by this OpenID provider: the URL of the issuer, as its tokens state it
+    /// Let people sign in to the console by this OpenID provider: the URL of the issuer, as its
+    /// tokens state it
     #[arg(long, value_name = "URL", env = "SILTSTONE_OIDC_ISSUER", global = true)]
     oidc_issuer: Option<String>,
 
@@ -142,7 +152,8 @@ pub(crate) struct ServerOptions {
     )]
     oidc_scopes: String,
 
-    /// Claim with the groups of a person; with dots between them, the names on the way to it (realm_access.roles)
+    /// Claim with the groups of a person; with dots between them, the names on the way to it
+    /// (realm_access.roles)
     #[arg(
         long,
         value_name = "NAME",
@@ -152,7 +163,8 @@ pub(crate) struct ServerOptions {
     )]
     oidc_groups_claim: String,
 
-    /// PEM file with the authorities that sign the OpenID provider's certificate, instead of those of the system
+    /// PEM file with the authorities that sign the OpenID provider's certificate, instead of those
+    /// of the system
     #[arg(long, value_name = "FILE", env = "SILTSTONE_OIDC_CA_FILE", global = true)]
     oidc_ca_file: Option<PathBuf>,
 
@@ -161,7 +173,8 @@ pub(crate) struct ServerOptions {
     #[arg(value_parser = one_of(&[("svc", Dialect::Svc), ("aws", Dialect::Aws)]))]
     pub(crate) dialect: Dialect,
 
-    /// Ownership of objects in buckets without ownership controls; BucketOwnerEnforced means that there are no ACLs
+    /// Ownership of objects in buckets without ownership controls; BucketOwnerEnforced means that
+    /// there are no ACLs
     #[arg(long, value_name = "NAME", env = "SILTSTONE_OBJECT_OWNERSHIP", global = true)]
     #[arg(default_value = ObjectOwnership::BucketOwnerEnforced.as_str())]
     #[arg(value_parser = one_of(&ObjectOwnership::TABLE))]
@@ -215,11 +228,13 @@ pub(crate) struct ServerOptions {
     #[arg(help = format!("Connections that may be open at once [default: {}, or fewer by --memory-max]", limits::CONNECTIONS_MAX_DEFAULT))]
     pub(crate) max_connections: Option<NonZeroUsize>,
 
-    /// Connections of one address (IPv6: of one /64) that may be open at once [default: a quarter of --max-connections]
+    /// Connections of one address (IPv6: of one /64) that may be open at once [default: a quarter
+    /// of --max-connections]
     #[arg(long, value_name = "N", env = "SILTSTONE_MAX_CONNECTIONS_PER_ADDRESS", global = true)]
     pub(crate) max_connections_per_address: Option<NonZeroUsize>,
 
-    /// Addresses and networks without that limit, such as 10.0.0.0/8; loopback stands for this host, none for no address
+    /// Addresses and networks without that limit, such as 10.0.0.0/8; loopback stands for this
+    /// host, none for no address
     #[arg(
         long,
         value_name = "LIST",
@@ -238,7 +253,8 @@ pub(crate) struct ServerOptions {
     ))]
     pub(crate) memory_max: Option<ByteCount>,
 
-    /// Memory that the index of keys may use; puts near it get 507 [default: three quarters of what --memory-max leaves]
+    /// Memory that the index of keys may use; puts near it get 507 [default: three quarters of
+    /// what --memory-max leaves]
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_INDEX_MAX", global = true)]
     pub(crate) index_max: Option<ByteCount>,
 
@@ -252,7 +268,8 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = TimeSpan::from_secs(limits::SHUTDOWN_TIMEOUT_DEFAULT_SECS))]
     pub(crate) shutdown_timeout: TimeSpan,
 
-    /// How long completing an upload, or reading for a copy, may take before the response begins with whitespace
+    /// How long completing an upload, or reading for a copy, may take before the response begins
+    /// with whitespace
     #[arg(long, value_name = "TIME", env = "SILTSTONE_KEEP_ALIVE_AFTER", global = true)]
     #[arg(default_value_t = TimeSpan::from_secs(limits::PADDING_AFTER_SECS))]
     pub(crate) keep_alive_after: TimeSpan,
@@ -262,7 +279,8 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = limits::BUCKETS_MAX_DEFAULT)]
     pub(crate) buckets_max: u64,
 
-    /// Time after the latest part after which multipart uploads are aborted, unless a lifecycle rule of the bucket does
+    /// Time after the latest part after which multipart uploads are aborted, unless a lifecycle
+    /// rule of the bucket does
     #[arg(long, value_name = "TIME", env = "SILTSTONE_ABORT_UPLOADS_AFTER", global = true)]
     #[arg(default_value_t = TimeSpan::from_secs(limits::ABORT_UPLOADS_AFTER_DEFAULT_SECS))]
     pub(crate) abort_uploads_after: TimeSpan,
@@ -272,21 +290,25 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = ByteCount(limits::SEGMENT_MAX_BYTES))]
     pub(crate) segment_size: ByteCount,
 
-    /// Only look at the data directory: writes are refused, and nothing is written there or to the remote. As --read-only or --read-only=BOOL
+    /// Only look at the data directory: writes are refused, and nothing is written there or to the
+    /// remote. As --read-only or --read-only=BOOL
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_READ_ONLY", global = true)]
     #[arg(action = ArgAction::Set, num_args = 0..=1, require_equals = true)]
     #[arg(default_value_t = false, default_missing_value = "true")]
     pub(crate) read_only: bool,
 
-    /// Most bytes that data segments take up on this disk, where a remote has the others; at least 4 times --segment-size [default: none]
+    /// Most bytes that data segments take up on this disk, where a remote has the others; at least
+    /// 4 times --segment-size [default: none]
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_LOCAL_MAX", global = true)]
     pub(crate) local_max: Option<ByteCount>,
 
-    /// Time for which the bytes of a segment stay on this disk after the remote has got them [default: none]
+    /// Time for which the bytes of a segment stay on this disk after the remote has got them
+    /// [default: none]
     #[arg(long, value_name = "TIME", env = "SILTSTONE_KEEP_LOCAL", global = true)]
     pub(crate) keep_local: Option<TimeSpan>,
 
-    /// Time for which the remote keeps the bytes of a segment after the last object in it is gone, for backups
+    /// Time for which the remote keeps the bytes of a segment after the last object in it is gone,
+    /// for backups
     #[arg(long, value_name = "TIME", env = "SILTSTONE_KEEP_DROPPED", global = true)]
     #[arg(default_value_t = TimeSpan::from_secs(limits::KEEP_DROPPED_SECS))]
     pub(crate) keep_dropped: TimeSpan,
@@ -301,13 +323,13 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = TimeSpan::from_secs(limits::SHIP_EVERY_SECS))]
     pub(crate) ship_every: TimeSpan,
 
-    /// With async: age of the oldest write that the remote lacks, beyond which writes get 503 [default: --takeover-after, where it is
-    /// set; else none]
+    /// With async: age of the oldest write that the remote lacks, beyond which writes get 503
+    /// [default: --takeover-after, where it is set; else none]
     #[arg(long, value_name = "TIME", env = "SILTSTONE_SHIP_LAG_MAX", global = true)]
     ship_lag_max: Option<TimeSpan>,
 
-    /// Time without a sign of life of the writer after which a standby takes over; at least 15s. Without it only `promote` takes over. The
-    /// writer has the same setting
+    /// Time without a sign of life of the writer after which a standby takes over; at least 15s.
+    /// Without it only `promote` takes over. The writer has the same setting
     #[arg(long, value_name = "TIME", env = "SILTSTONE_TAKEOVER_AFTER", global = true)]
     pub(crate) takeover_after: Option<TimeSpan>,
 
@@ -316,23 +338,27 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = TimeSpan::from_secs(limits::SHIP_WINDOW_SECS))]
     pub(crate) ship_window: TimeSpan,
 
-    /// Write although the remote has a log and this server does not continue it by --ship: that log ends
+    /// Write although the remote has a log and this server does not continue it by --ship: that log
+    /// ends
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_ABANDON_LOG", global = true)]
     #[arg(action = ArgAction::Set, default_value_t = false)]
     pub(crate) abandon_log: bool,
 
-    /// One of several hosts with one remote: the start goes on where this directory is the newest and no other host writes, and else
-    /// follows the writer, as the command standby does. All of them have the same setting
+    /// One of several hosts with one remote: the start goes on where this directory is the newest
+    /// and no other host writes, and else follows the writer, as the command standby does. All of
+    /// them have the same setting
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_STANDBY", global = true)]
     #[arg(action = ArgAction::Set, default_value_t = false)]
     pub(crate) standby: bool,
 
-    /// Answer reads on a standby from the directory that it fills; the answers may be stale, and say so
+    /// Answer reads on a standby from the directory that it fills; the answers may be stale, and
+    /// say so
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_STANDBY_READS", global = true)]
     #[arg(action = ArgAction::Set, default_value_t = false)]
     pub(crate) standby_reads: bool,
 
-    /// Log that is kept for mirrors and other followers alone; one that is further behind starts over
+    /// Log that is kept for mirrors and other followers alone; one that is further behind starts
+    /// over
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_FOLLOW_MAX", global = true)]
     #[arg(default_value_t = ByteCount(limits::FOLLOW_MAX_BYTES))]
     pub(crate) follow_max: ByteCount,
@@ -356,7 +382,8 @@ pub(crate) struct ServerOptions {
     #[arg(default_value_t = limits::SCRUB_REMOTE_PERCENT, value_parser = clap::value_parser!(u64).range(0..=100))]
     scrub_remote: u64,
 
-    /// Write a line for each request to this file, - for standard error; without it they are in the log
+    /// Write a line for each request to this file, - for standard error; without it they are in the
+    /// log
     #[arg(long, value_name = "FILE", env = "SILTSTONE_ACCESS_LOG", global = true)]
     access_log: Option<PathBuf>,
 
@@ -365,8 +392,8 @@ pub(crate) struct ServerOptions {
     #[arg(value_enum, default_value_t = AccessLogFormat::Json)]
     pub(crate) access_log_format: AccessLogFormat,
 
-    /// Write a line of JSON for each attempt to change users, permissions, locks or configurations, or to delete a version, to this
-    /// file, - for standard error
+    /// Write a line of JSON for each attempt to change users, permissions, locks or configurations,
+    /// or to delete a version, to this file, - for standard error
     #[arg(long, value_name = "FILE", env = "SILTSTONE_AUDIT_LOG", global = true)]
     pub(crate) audit_log: Option<PathBuf>,
 
@@ -483,7 +510,8 @@ impl ServerOptions {
         Some(ShipOptions { mode, root_every, window: self.ship_window.0, lag_max: self.lag_max() })
     }
 
-    /// The age of the oldest write that the remote may lack. A second host may write after the time of a takeover, so this one stops by then.
+    /// The age of the oldest write that the remote may lack. A second host may write after the time
+    /// of a takeover, so this one stops by then.
     fn lag_max(&self) -> Option<Duration> {
         let most = self.ship_lag_max.as_ref().or(self.takeover_after.as_ref());
         most.map(|most| most.0)
@@ -549,7 +577,8 @@ impl ServerOptions {
         Ok(())
     }
 
-    /// Open segments cannot go to the remote. Where they filled the limit, writes would be refused for ever.
+    /// Open segments cannot go to the remote. Where they filled the limit, writes would be refused
+    /// for ever.
     fn check_local_max(&self) -> Result<(), CliError> {
         let least = LOCAL_SEGMENTS_MIN.saturating_mul(self.segment_size.0);
         if self.local_max.as_ref().is_none_or(|most| most.0 >= least) {
@@ -561,7 +590,8 @@ impl ServerOptions {
         )))
     }
 
-    /// Two hosts answer writes for as long as the bound of the lag at most, so it is no longer than the time of a takeover.
+    /// Two hosts answer writes for as long as the bound of the lag at most, so it is no longer than
+    /// the time of a takeover.
     fn check_takeover(&self) -> Result<(), CliError> {
         let takeover_after = self.takeover_after.as_ref().map(|time| time.0);
         if takeover_after.is_some_and(|time| time < TAKEOVER_AFTER_MIN) {
@@ -595,8 +625,8 @@ impl ServerOptions {
         Ok(())
     }
 
-    /// The file of the access log; `None` to write its lines to the log. If the log is JSON, the access log is written to
-    /// standard error as JSON lines of its own.
+    /// The file of the access log; `None` to write its lines to the log. If the log is JSON, the
+    /// access log is written to standard error as JSON lines of its own.
     pub(crate) fn access_log_path(&self) -> Option<&Path> {
         let among_json = self.log_format == LogFormat::Json && self.log_level >= LogLevel::Info;
         self.access_log.as_deref().or(among_json.then_some(Path::new("-")))

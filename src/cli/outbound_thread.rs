@@ -47,7 +47,8 @@ impl OutboundThread {
         self.stop = None;
     }
 
-    /// Ends the thread, unless it sends `unfinished` for longer than `within`: the next start sends that again.
+    /// Ends the thread, unless it sends `unfinished` for longer than `within`: the next start sends
+    /// that again.
     pub(crate) fn end(mut self, within: Duration, unfinished: &str) {
         self.stop();
         if self.ended.recv_timeout(within) == Err(RecvTimeoutError::Timeout) {

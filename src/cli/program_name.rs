@@ -1,5 +1,5 @@
-//! The names that this program is called by. The image has it under those that compose files of MinIO use, so that their
-//! commands and health checks work as they are.
+//! The names that this program is called by. The image has it under those that compose files of
+//! MinIO use, so that their commands and health checks work as they are.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -21,7 +21,8 @@ pub(crate) enum ProgramName {
 }
 
 impl ProgramName {
-    /// The name in the first argument of a process, without its directory. Any other is the program's own.
+    /// The name in the first argument of a process, without its directory. Any other is the
+    /// program's own.
     pub(crate) fn of(arguments: &[OsString]) -> Self {
         let path = arguments.first().map_or(Path::new(""), Path::new);
         match path.file_name().and_then(OsStr::to_str) {

@@ -1,4 +1,5 @@
-//! The command `promote`, which tells the standby in a data directory to take over: by a file there, which the standby removes.
+//! The command `promote`, which tells the standby in a data directory to take over: by a file
+//! there, which the standby removes.
 
 use std::fs;
 use std::io;
@@ -15,7 +16,8 @@ use super::CliError;
 use super::announce;
 use super::options::ServerOptions;
 
-/// The file that says that a standby waits for requests, the one with a request, and the one with a refusal.
+/// The file that says that a standby waits for requests, the one with a request, and the one with a
+/// refusal.
 const WAITING: &str = "promote.waiting";
 const REQUEST: &str = "promote";
 const REFUSAL: &str = "promote.refused";
@@ -71,7 +73,8 @@ impl Promotion {
     pub(crate) fn take(&self) -> Option<PromoteRequest> {
         let path = self.0.join(REQUEST);
         let text = fs::read_to_string(&path).ok()?;
-        // The name of a file appears with its content, but its content may be that of another program.
+        // The name of a file appears with its content, but its content may be that of another
+        // program.
         let request = match text.as_str() {
             PLAIN => Some(PromoteRequest { stopped_the_other: false }),
             OTHER_STOPPED => Some(PromoteRequest { stopped_the_other: true }),

@@ -91,7 +91,8 @@ pub(crate) struct LimitArguments {
     /// Most multipart uploads in progress
     #[arg(long, value_name = "N")]
     uploads: Option<u64>,
-    /// Most bytes of the index, which keys, versions, delete markers, uploads, tags and configurations take [default: a quarter of --index-max]
+    /// Most bytes of the index, which keys, versions, delete markers, uploads, tags and
+    /// configurations take [default: a quarter of --index-max]
     #[arg(long, value_name = "SIZE")]
     index_bytes: Option<ByteSize>,
     /// Most buckets; for owners alone

@@ -1,4 +1,5 @@
-//! The users of a running server: read from the users file, changed by administrators, and in effect at once.
+//! The users of a running server: read from the users file, changed by administrators, and in
+//! effect at once.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,8 +22,8 @@ pub(crate) struct RunningUsers {
     authenticator: Arc<Authenticator>,
     store: Arc<Store>,
     audit_log: Option<Arc<AuditLogFile>>,
-    /// The users in effect, as the audit log knows them. Its lock is held from an edit of the file until the edit is in effect, so that
-    /// no older version of the file follows a newer one.
+    /// The users in effect, as the audit log knows them. Its lock is held from an edit of the file
+    /// until the edit is in effect, so that no older version of the file follows a newer one.
     known: Mutex<UserList>,
 }
 

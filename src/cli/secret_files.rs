@@ -6,7 +6,8 @@ use std::path::Path;
 
 use log::warn;
 
-/// The folder in which runtimes of containers put secrets, readable by all of the one container that has it.
+/// The folder in which runtimes of containers put secrets, readable by all of the one container
+/// that has it.
 pub(super) const SECRETS_DIR: &str = "/run/secrets";
 
 /// Warns if all accounts of the host may read a file that holds a secret.

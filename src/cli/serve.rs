@@ -1,4 +1,5 @@
-//! The life of the server process: parts are started from the store up, run until a signal, and stopped in reverse.
+//! The life of the server process: parts are started from the store up, run until a signal, and
+//! stopped in reverse.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -42,13 +43,16 @@ use super::tls_files::TlsFiles;
 use super::users_file::UsersFile;
 use super::webhook::{WebhookThreads, reload_secrets};
 
-/// The time that closing the store may take beyond the shutdown timeout, for a write or a sync in progress.
+/// The time that closing the store may take beyond the shutdown timeout, for a write or a sync in
+/// progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
-/// Serves until a signal ends it; in the reign that this host has claimed as a standby, and with its listener, if it has.
+/// Serves until a signal ends it; in the reign that this host has claimed as a standby, and with
+/// its listener, if it has.
 ///
 /// # Errors
-/// A message for the operator. The store is opened first: its lock keeps a second server from creating files.
+/// A message for the operator. The store is opened first: its lock keeps a second server from
+/// creating files.
 pub(crate) fn serve(
     options: &ServerOptions,
     sections: Sections,
@@ -134,8 +138,8 @@ fn make_mirrors(settings: Vec<MirrorSettings>, clock: &Arc<dyn Clock>) -> Result
     mirrors.map_err(|why| CliError::usage(format!("[[mirror]]: {why}")))
 }
 
-/// Forgets the positions of targets that are not configured any more, so that the log is not kept for them. A store that takes no writes
-/// keeps them.
+/// Forgets the positions of targets that are not configured any more, so that the log is not kept
+/// for them. A store that takes no writes keeps them.
 fn keep_followers(store: &Store, webhooks: &[WebhookSettings], mirrors: &Mirrors) {
     let names: Vec<_> = webhooks.iter().map(|target| webhook::follower_name(&target.name)).collect();
     let mirrors = mirrors.iter().map(|mirror| mirror.name());
@@ -145,7 +149,8 @@ fn keep_followers(store: &Store, webhooks: &[WebhookSettings], mirrors: &Mirrors
     }
 }
 
-/// Creates the users file on the first start and shows its keys. Returns the access key if it was created.
+/// Creates the users file on the first start and shows its keys. Returns the access key if it was
+/// created.
 fn create_users_file(options: &ServerOptions, users_file: &UsersFile) -> Result<Option<String>, CliError> {
     if options.read_only {
         return match users_file.is_missing() {
@@ -238,8 +243,8 @@ impl Reloader {
     }
 }
 
-/// Closes the store. A hanging disk does not delay the exit beyond `by`: the rest is left to the next start, as after
-/// a crash.
+/// Closes the store. A hanging disk does not delay the exit beyond `by`: the rest is left to the
+/// next start, as after a crash.
 fn close(store: Arc<Store>, by: Instant) {
     let (done, closed) = bounded::<()>(0);
     thread::spawn(move || {
@@ -313,7 +318,8 @@ fn open_store(
     Ok(Arc::new(store))
 }
 
-/// Claims an epoch on the remote of a store that ships no log. Where the remote does not answer, the thread of the tier tries again.
+/// Claims an epoch on the remote of a store that ships no log. Where the remote does not answer,
+/// the thread of the tier tries again.
 fn begin_epoch(store: &Store) -> Result<(), CliError> {
     match store.begin_epoch(&OsEntropy) {
         Ok(()) => Ok(()),
@@ -433,8 +439,8 @@ fn log_memory(plan: &MemoryPlan, store: &Store) {
     );
 }
 
-/// Warns of plain HTTP on other than loopback addresses. Signatures protect keys and requests, but do not encrypt
-/// data.
+/// Warns of plain HTTP on other than loopback addresses. Signatures protect keys and requests, but
+/// do not encrypt data.
 fn warn_of_plain_http(options: &ServerOptions) -> Result<(), CliError> {
     if options.tls_files()?.is_none() && !options.listen.ip().is_loopback() {
         warn!(
@@ -457,7 +463,8 @@ fn warn_of_sandbox(options: &ServerOptions) {
     }
 }
 
-/// Reads the certificate again for new connections. If it is broken the previous one stays in effect.
+/// Reads the certificate again for new connections. If it is broken the previous one stays in
+/// effect.
 fn reload_tls(files: &TlsFiles, tls: &Tls) {
     match files.read_into(tls) {
         Ok(()) => info!("the certificate and its key were read again"),

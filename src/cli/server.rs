@@ -1,5 +1,5 @@
-//! The command `server`: MinIO's form of the command line, with MinIO's defaults, so that a compose file needs no other change
-//! than that of its image.
+//! The command `server`: MinIO's form of the command line, with MinIO's defaults, so that a compose
+//! file needs no other change than that of its image.
 
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -18,9 +18,10 @@ use super::notes::Notes;
 use super::options::ServerOptions;
 use super::{CliError, data_dir};
 
-/// The options whose defaults differ from those of `serve`, each with its default here. All addresses and port 9000 (MinIO,
-/// `server --help`); clients of MinIO speak S3's dialect; it accepts signatures for any region unless it is told its own, and
-/// lets pages of every origin use it (`MINIO_API_CORS_ALLOW_ORIGIN`).
+/// The options whose defaults differ from those of `serve`, each with its default here. All
+/// addresses and port 9000 (MinIO, `server --help`); clients of MinIO speak S3's dialect; it
+/// accepts signatures for any region unless it is told its own, and lets pages of every origin use
+/// it (`MINIO_API_CORS_ALLOW_ORIGIN`).
 const DEFAULTS: [(&str, &str); 5] = [
     ("listen", "[::]:9000"),
     ("dialect", "aws"),
@@ -52,7 +53,8 @@ pub(crate) struct ServerArguments {
     #[arg(long, value_name = "[IP]:PORT", env = "MINIO_ADDRESS", value_parser = address)]
     address: Option<SocketAddr>,
 
-    /// Address to serve the console on; without an IP, all addresses of this host [default: that of --address]
+    /// Address to serve the console on; without an IP, all addresses of this host [default: that
+    /// of --address]
     #[arg(long, value_name = "[IP]:PORT", env = "MINIO_CONSOLE_ADDRESS", value_parser = address)]
     console_address: Option<SocketAddr>,
 
@@ -70,8 +72,8 @@ pub(crate) struct ServerArguments {
 }
 
 impl ServerArguments {
-    /// Drops arguments that come from variables with MinIO's names where the option has a value from its flag or from its own
-    /// variable. `matches` are the parsed arguments of the process.
+    /// Drops arguments that come from variables with MinIO's names where the option has a value
+    /// from its flag or from its own variable. `matches` are the parsed arguments of the process.
     ///
     /// # Errors
     /// The command line sets an option in both forms.
@@ -127,8 +129,8 @@ impl ServerArguments {
     }
 }
 
-/// Makes the empty directories of a data directory without a store buckets to make: the entry points of compose files make
-/// buckets by `mkdir -p /data/NAME && minio server /data`.
+/// Makes the empty directories of a data directory without a store buckets to make: the entry
+/// points of compose files make buckets by `mkdir -p /data/NAME && minio server /data`.
 ///
 /// # Errors
 /// The directory cannot be read.

@@ -1,5 +1,5 @@
-//! Messages to the service manager that started the process, by the protocol of sd_notify(3): a datagram to the socket
-//! that `NOTIFY_SOCKET` names.
+//! Messages to the service manager that started the process, by the protocol of sd_notify(3): a
+//! datagram to the socket that `NOTIFY_SOCKET` names.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

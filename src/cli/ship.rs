@@ -25,7 +25,8 @@ const SIGN_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct ShipThread(OutboundThread);
 
 impl ShipThread {
-    /// Starts the thread, which sends the log at that interval, and tells `fenced` when another host has taken over.
+    /// Starts the thread, which sends the log at that interval, and tells `fenced` when another
+    /// host has taken over.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -76,7 +77,8 @@ fn run(store: &Store, stopped: &Receiver<()>, every: Duration) {
     }
 }
 
-/// The thread that gives signs of life. It has no other work, so that a long parcel or checkpoint does not look like the end of the writer.
+/// The thread that gives signs of life. It has no other work, so that a long parcel or checkpoint
+/// does not look like the end of the writer.
 pub(crate) struct SignThread(OutboundThread);
 
 impl SignThread {

@@ -1,5 +1,6 @@
-//! The option `--standby` and the command of that name: this host goes on as the writer where its directory is the newest and no other one
-//! writes. Otherwise the directory follows the log on the remote until this host takes over; then the server starts in it.
+//! The option `--standby` and the command of that name: this host goes on as the writer where its
+//! directory is the newest and no other one writes. Otherwise the directory follows the log on the
+//! remote until this host takes over; then the server starts in it.
 
 use std::fs;
 use std::io;
@@ -39,7 +40,8 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A host that is the writer from now on.
 pub(crate) struct Promoted {
-    /// Its reign; `None` where the remote is not marked yet, so that the server begins one when it is.
+    /// Its reign; `None` where the remote is not marked yet, so that the server begins one when it
+    /// is.
     pub(crate) taken: Option<TakenOver>,
     /// Its listener, which answers until the store is open that it is starting.
     pub(crate) front: Front,
@@ -228,7 +230,8 @@ impl Following {
         Ok(FollowingEnd::Stopped)
     }
 
-    /// Whether this host has a store, and the remote is marked for none: no other host can have a log there.
+    /// Whether this host has a store, and the remote is marked for none: no other host can have a
+    /// log there.
     fn is_before_all_logs(&self, stepped: &Result<StandbyStep, ShipError>) -> Result<bool, CliError> {
         if !stepped.as_ref().is_err_and(ShipError::is_unmarked) {
             return Ok(false);
@@ -346,7 +349,8 @@ impl Following {
         Some(TakeoverReason::Silence)
     }
 
-    /// Whether a takeover waits no longer for objects that the remote hides. One that was not asked for waits until the next silence.
+    /// Whether a takeover waits no longer for objects that the remote hides. One that was not asked
+    /// for waits until the next silence.
     fn gives_up(&self, why: TakeoverReason, begun: Instant) -> bool {
         let is_early = why != TakeoverReason::Operator && !self.standby.has_claimed();
         is_early || begun.elapsed() >= HIDDEN_MAX
@@ -362,7 +366,8 @@ impl Following {
         self.refusal = Some(told);
     }
 
-    /// Takes over; `None` where yet another host has, the remote does not answer, or it hides a part of the log.
+    /// Takes over; `None` where yet another host has, the remote does not answer, or it hides a
+    /// part of the log.
     fn take_over(&mut self, why: TakeoverReason) -> Result<Option<TakenOver>, CliError> {
         match why {
             TakeoverReason::Newest => info!("this host has written last, and goes on"),
@@ -372,7 +377,8 @@ impl Following {
         self.refusal = None;
         let begun = Instant::now();
         loop {
-            // An operator means the log as it is now; silence is that after the newest claim that was seen.
+            // An operator means the log as it is now; silence is that after the newest claim that
+            // was seen.
             let looked = match why {
                 TakeoverReason::Operator => self.standby.look_for_claims(),
                 TakeoverReason::Newest | TakeoverReason::Silence => Ok(()),

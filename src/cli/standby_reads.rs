@@ -55,7 +55,8 @@ impl StandbyReads {
         ReadServices { reads: self, options: options.clone(), clock, memory, listener }
     }
 
-    /// Reads the users file again, and opens the access log again. If the file is broken the previous users stay in effect.
+    /// Reads the users file again, and opens the access log again. If the file is broken the
+    /// previous users stay in effect.
     pub(crate) fn reload(&self) {
         self.access_log.iter().for_each(|log| log.reopen());
         match self.users_file.read() {

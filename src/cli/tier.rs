@@ -1,5 +1,5 @@
-//! The thread that sends segments to the remote and gives their local bytes back. It also lists their copies every day, and probes the
-//! remote every week.
+//! The thread that sends segments to the remote and gives their local bytes back. It also lists
+//! their copies every day, and probes the remote every week.
 
 use std::sync::Arc;
 use std::time::Duration;

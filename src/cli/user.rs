@@ -52,7 +52,8 @@ pub(crate) enum UserCommand {
         #[command(flatten)]
         server: ServerAddress,
     },
-    /// Give a user new keys and show them, once; the old keys stay valid until --finish or the next rotation
+    /// Give a user new keys and show them, once; the old keys stay valid until --finish or the next
+    /// rotation
     Rotate {
         /// Name of the user
         name: String,

@@ -1,4 +1,5 @@
-//! The differences between two versions of the users, for the audit log. Keys are compared by digest and never shown.
+//! The differences between two versions of the users, for the audit log. Keys are compared by
+//! digest and never shown.
 
 use serde_json::Value;
 use siltstone::auth::{KeyPair, OidcPerson, Users};
@@ -23,7 +24,8 @@ struct UserOutline {
     name: String,
     /// Its name, its grants, its quota and the people who act as it, as JSON.
     shown: String,
-    /// The digest of all but its keys: no part is changed without a record, whether it is shown or not.
+    /// The digest of all but its keys: no part is changed without a record, whether it is shown or
+    /// not.
     rest: [u8; 32],
     /// The digest of its keys.
     keys: [u8; 32],
@@ -32,7 +34,8 @@ struct UserOutline {
 /// Where a change of the users comes from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChangeOrigin<'o> {
-    /// The user who asked a server for it, or the account of the system that runs the command; `None` for a signal.
+    /// The user who asked a server for it, or the account of the system that runs the command;
+    /// `None` for a signal.
     pub(crate) user: Option<&'o str>,
     /// The person who acted as that user, where an OpenID provider vouched for it.
     pub(crate) person: Option<&'o OidcPerson>,
@@ -101,7 +104,8 @@ impl UserList {
         }
     }
 
-    /// The changes from `old` to these users: those who went, then the others in the order of the file.
+    /// The changes from `old` to these users: those who went, then the others in the order of the
+    /// file.
     pub(crate) fn changes_since(&self, old: &Self) -> Vec<UserDifference> {
         let gone = old.0.iter().filter(|user| self.find(&user.name).is_none());
         let gone = gone.map(|user| change("DeleteUser", Some(user), None));

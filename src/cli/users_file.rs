@@ -1,4 +1,5 @@
-//! The users file: created on the first start, read at the start and on SIGHUP, and edited by commands.
+//! The users file: created on the first start, read at the start and on SIGHUP, and edited by
+//! commands.
 
 use std::fs;
 use std::io;
@@ -20,8 +21,8 @@ pub(crate) struct UsersFile {
 }
 
 impl UsersFile {
-    /// The file at `path`. With `administrator`, the user `admin` has these keys and all permissions, regardless of
-    /// the file.
+    /// The file at `path`. With `administrator`, the user `admin` has these keys and all
+    /// permissions, regardless of the file.
     pub(crate) fn new(path: PathBuf, administrator: Option<AdministratorKeys>) -> Self {
         Self { path, administrator }
     }
@@ -31,9 +32,9 @@ impl UsersFile {
         self.administrator.is_none() && !self.path.exists()
     }
 
-    /// Creates the file with one administrator if it is missing, durably and readable by the owner alone. Returns the
-    /// generated keys. If the environment sets the administrator, no file is created: secrets kept elsewhere must not
-    /// also be in the data directory.
+    /// Creates the file with one administrator if it is missing, durably and readable by the owner
+    /// alone. Returns the generated keys. If the environment sets the administrator, no file is
+    /// created: secrets kept elsewhere must not also be in the data directory.
     ///
     /// # Errors
     /// A message for the operator.
@@ -47,8 +48,8 @@ impl UsersFile {
         Ok(Some(keys))
     }
 
-    /// Reads the file: the users, and the same in the form that the audit log compares. It may be missing if the environment sets
-    /// the administrator. Warns of dangerous settings.
+    /// Reads the file: the users, and the same in the form that the audit log compares. It may be
+    /// missing if the environment sets the administrator. Warns of dangerous settings.
     ///
     /// # Errors
     /// A message for the operator, with the file and the line.
@@ -85,13 +86,15 @@ impl UsersFile {
         self.load().map(|(text, _)| text)
     }
 
-    /// The users in the form that the audit log compares; none for a file that is missing or broken.
+    /// The users in the form that the audit log compares; none for a file that is missing or
+    /// broken.
     pub(crate) fn list(&self) -> UserList {
         self.text().map(|text| UserList::of(&text)).unwrap_or_default()
     }
 
-    /// Replaces the text by the result of `change`, durably, and keeps the owner, the group and the mode of the file. The new text is
-    /// validated first. Concurrent edits by several processes are serialised.
+    /// Replaces the text by the result of `change`, durably, and keeps the owner, the group and the
+    /// mode of the file. The new text is validated first. Concurrent edits by several processes are
+    /// serialised.
     ///
     /// # Errors
     /// A message for the operator; the file is unchanged.
@@ -101,8 +104,8 @@ impl UsersFile {
         self.edit_at(&path, change)
     }
 
-    /// As [`UsersFile::edit`], but a missing file counts as empty and is created, with the owner of its directory,
-    /// which must exist.
+    /// As [`UsersFile::edit`], but a missing file counts as empty and is created, with the owner of
+    /// its directory, which must exist.
     pub(crate) fn edit_or_make(
         &self,
         change: impl FnOnce(&str) -> Result<String, String>,
@@ -164,7 +167,8 @@ impl UsersFile {
 /// The mode of a new file.
 const SECRET_MODE: u32 = 0o600;
 
-/// The mode of a file after an edit: that before, unless all accounts of the host could read the secrets.
+/// The mode of a file after an edit: that before, unless all accounts of the host could read the
+/// secrets.
 fn kept_mode(mode: u32) -> u32 {
     let mode = mode & 0o777;
     if mode & 0o007 == 0 { mode } else { SECRET_MODE }
@@ -174,8 +178,8 @@ fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Replaces a file atomically: writes a temporary file, syncs it, renames it and syncs the directory. `owner` is a
-/// user id and a group id.
+/// Replaces a file atomically: writes a temporary file, syncs it, renames it and syncs the
+/// directory. `owner` is a user id and a group id.
 fn write(path: &Path, text: &str, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()> {
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its name is not UTF-8"))?;
@@ -197,7 +201,8 @@ fn write(path: &Path, text: &str, owner: Option<(u32, u32)>, mode: u32) -> io::R
     dir.sync_dir("")
 }
 
-/// Changes the owner, so that a server that runs as another user can read the file that root edited.
+/// Changes the owner, so that a server that runs as another user can read the file that root
+/// edited.
 fn give_to(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
     let now = fs::metadata(path)?;
     match owner {

@@ -1,5 +1,5 @@
-//! Edits of the text of a users file that preserve everything else, such as comments and order. Input texts are valid
-//! users files; callers validate the results.
+//! Edits of the text of a users file that preserve everything else, such as comments and order.
+//! Input texts are valid users files; callers validate the results.
 
 use serde::Deserialize;
 use siltstone::auth::KeyPair;
@@ -119,7 +119,8 @@ fn grants(allowed: &[GrantEntry]) -> Item {
     Item::ArrayOfTables(allowed.iter().map(table).collect())
 }
 
-/// Gives a user new keys. The current keys become the previous ones, in place of the former previous ones.
+/// Gives a user new keys. The current keys become the previous ones, in place of the former
+/// previous ones.
 ///
 /// # Errors
 /// There is no such user, it has no keys, or the file has a form that cannot be edited.

@@ -46,7 +46,8 @@ pub(crate) enum WebhookCommand {
 /// Runs a command.
 ///
 /// # Errors
-/// A message for the operator: the server cannot be asked or refuses, or has no webhook of that name.
+/// A message for the operator: the server cannot be asked or refuses, or has no webhook of that
+/// name.
 pub(crate) fn command(
     command: &WebhookCommand,
     options: &ServerOptions,
@@ -90,7 +91,8 @@ fn line(row: &Value) -> String {
     )
 }
 
-/// Reads the secrets of webhooks again, for the next requests. One that cannot be read stays in effect.
+/// Reads the secrets of webhooks again, for the next requests. One that cannot be read stays in
+/// effect.
 pub(crate) fn reload_secrets(settings: &[WebhookSettings]) {
     for target in settings {
         match target.secret.as_ref().map(|secret| secret.reload(&keys::key_in)) {

@@ -177,8 +177,8 @@ impl HttpConnection {
         self.run(request, &mut io::sink())
     }
 
-    /// Sends a request, and returns the head of its answer. Its body is skipped. A body that is long or of unknown length ends the
-    /// connection instead, which is not opened again.
+    /// Sends a request, and returns the head of its answer. Its body is skipped. A body that is
+    /// long or of unknown length ends the connection instead, which is not opened again.
     ///
     /// # Errors
     /// Those of the connection; `TimedOut` after the deadline.
@@ -209,8 +209,8 @@ impl HttpConnection {
         self.take(len, &mut answer, &mut io::sink())
     }
 
-    /// Sends a request whose body is read piece by piece, and writes the body of a good answer to its sink. A connection that has ended is
-    /// not opened again.
+    /// Sends a request whose body is read piece by piece, and writes the body of a good answer to
+    /// its sink. A connection that has ended is not opened again.
     ///
     /// # Errors
     /// Those of the connection, of the body and of the sink; `TimedOut` after the deadline.
@@ -240,11 +240,12 @@ impl HttpConnection {
         self.left.len > 0
     }
 
-    /// Reads the next bytes of a body that was left. After the last one the connection can be used again, unless the server ends it.
+    /// Reads the next bytes of a body that was left. After the last one the connection can be used
+    /// again, unless the server ends it.
     ///
     /// # Errors
-    /// Those of the connection, which has ended then; `TimedOut` after the deadline; `UnexpectedEof` beyond the end of the body, and where the
-    /// connection ends before.
+    /// Those of the connection, which has ended then; `TimedOut` after the deadline;
+    /// `UnexpectedEof` beyond the end of the body, and where the connection ends before.
     pub fn read_body(&mut self, buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
         if buffer.len() as u64 > self.left.len {
             return Err(ErrorKind::UnexpectedEof.into());

@@ -27,8 +27,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Resolves `url`. Certificates are verified by the authorities in the PEM file `authorities`, or by those that the system
-    /// trusts.
+    /// Resolves `url`. Certificates are verified by the authorities in the PEM file `authorities`,
+    /// or by those that the system trusts.
     ///
     /// # Errors
     /// A message, if the URL is of another form, the host is unknown, or no authority is known.
@@ -38,7 +38,8 @@ impl Endpoint {
         Ok(Self { address: addresses.next(), ..endpoint })
     }
 
-    /// The server at `url`, whose address is asked for with each connection. Its certificate is verified as `trust` says.
+    /// The server at `url`, whose address is asked for with each connection. Its certificate is
+    /// verified as `trust` says.
     ///
     /// # Errors
     /// A message, if the URL is of another form, or no authority is known.

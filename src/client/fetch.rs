@@ -24,7 +24,8 @@ impl Fetch<'_> {
     /// Sends the request. Redirects are not followed.
     ///
     /// # Errors
-    /// A message, if the URL is none, the server is not reached or not trusted, or its answer is malformed.
+    /// A message, if the URL is none, the server is not reached or not trusted, or its answer is
+    /// malformed.
     pub fn run(&self) -> Result<Answer, String> {
         let (base, path) = Endpoint::split(self.url);
         let endpoint = Endpoint::resolve(base, self.authorities)?.with_patience(self.patience);

@@ -1,5 +1,6 @@
-//! The HTTP client of the commands that talk to a server: endpoints, connections over TCP or TLS, signed requests; and plain requests to
-//! other services. Beside them the settings that name a server, the limit of a rate, and the circuit breaker.
+//! The HTTP client of the commands that talk to a server: endpoints, connections over TCP or TLS,
+//! signed requests; and plain requests to other services. Beside them the settings that name a
+//! server, the limit of a rate, and the circuit breaker.
 
 mod breaker;
 mod connection;

@@ -111,7 +111,8 @@ impl Bucket {
         self.request(method, key, &[], "", Cow::default())
     }
 
-    /// A request with the header lines `more`, each with its line end. The query is sorted by the caller.
+    /// A request with the header lines `more`, each with its line end. The query is sorted by the
+    /// caller.
     pub fn request<'b>(
         &self,
         method: &str,

@@ -1,4 +1,5 @@
-//! The fields that tables of the configuration file with an S3 server have in common: the address, the keys and the certificates.
+//! The fields that tables of the configuration file with an S3 server have in common: the address,
+//! the keys and the certificates.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -70,7 +71,8 @@ impl ServerSettings {
 }
 
 impl ServerFields<'_> {
-    /// Checks the fields of the table at `whole`. The variables with the beginning `variables` hold keys that the table has not.
+    /// Checks the fields of the table at `whole`. The variables with the beginning `variables` hold
+    /// keys that the table has not.
     pub(crate) fn settings(
         &self,
         variables: &str,

@@ -1,5 +1,5 @@
-//! AWS Signature Version 4 in the Authorization header (S3 API reference, "Authenticating requests: using the Authorization
-//! header").
+//! AWS Signature Version 4 in the Authorization header (S3 API reference, "Authenticating requests:
+//! using the Authorization header").
 
 use std::time::SystemTime;
 
@@ -48,13 +48,14 @@ impl RequestSigner {
         Self { access_key, secret_key, region: region.to_owned(), token: None, hash_bodies: false }
     }
 
-    /// The signer with the session token of temporary keys, if there is one, and with signed bodies.
+    /// The signer with the session token of temporary keys, if there is one, and with signed
+    /// bodies.
     pub fn signing_bodies(self, token: Option<String>) -> Self {
         Self { token, hash_bodies: true, ..self }
     }
 
-    /// The header lines that sign a request for `path` with `query`. The parameters of the query are sorted and
-    /// encoded.
+    /// The header lines that sign a request for `path` with `query`. The parameters of the query
+    /// are sorted and encoded.
     pub fn lines(&self, method: &str, path: &str, query: &str, host: &str, body: &[u8]) -> String {
         let hash = if self.hash_bodies { hex(&Sha256::digest(body)) } else { "UNSIGNED-PAYLOAD".to_owned() };
         self.lines_for_hash(&RequestToSign { method, path, query, host, hash: &hash, more: &[] })

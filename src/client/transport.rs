@@ -22,7 +22,8 @@ pub(super) enum Transport {
     Encrypted(Box<StreamOwned<ClientConnection, TimedSocket>>),
 }
 
-/// A socket whose reads and writes end by a deadline, if there is one, and after a silence of the server.
+/// A socket whose reads and writes end by a deadline, if there is one, and after a silence of the
+/// server.
 pub(super) struct TimedSocket {
     socket: TcpStream,
     silence_max: Duration,
@@ -67,7 +68,8 @@ impl Transport {
         Ok(Self::Encrypted(Box::new(StreamOwned::new(session, socket))))
     }
 
-    /// Makes all further reads and writes fail with `TimedOut` after `deadline`, and after a silence of `silence_max`.
+    /// Makes all further reads and writes fail with `TimedOut` after `deadline`, and after a
+    /// silence of `silence_max`.
     pub(super) fn end_by(&mut self, deadline: Instant, silence_max: Duration) {
         let socket = match self {
             Self::Plain(socket) => socket,
@@ -79,8 +81,8 @@ impl Transport {
 }
 
 impl TimedSocket {
-    /// Sets the timeouts of the socket to the time that is left. They stay where they differ by a little alone: setting them takes two system
-    /// calls, for each piece of a body.
+    /// Sets the timeouts of the socket to the time that is left. They stay where they differ by a
+    /// little alone: setting them takes two system calls, for each piece of a body.
     fn prepare(&mut self) -> io::Result<()> {
         let Some(deadline) = self.deadline else { return Ok(()) };
         let left = deadline.saturating_duration_since(Instant::now()).min(self.silence_max);
@@ -127,8 +129,8 @@ impl Write for TimedSocket {
         self.outcome(done)
     }
 
-    /// Ends a request. The answer is acknowledged at once: a server that sends it in several pieces, with Nagle's algorithm, keeps its end
-    /// back until then.
+    /// Ends a request. The answer is acknowledged at once: a server that sends it in several
+    /// pieces, with Nagle's algorithm, keeps its end back until then.
     fn flush(&mut self) -> io::Result<()> {
         rustix::net::sockopt::set_tcp_quickack(&self.socket, true)?;
         self.socket.flush()

@@ -12,7 +12,8 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStor
 
 use crate::base::digest::Sha256;
 
-/// The files in which systems keep the authorities that they trust: Debian and Alpine, Fedora, SUSE, BSD.
+/// The files in which systems keep the authorities that they trust: Debian and Alpine, Fedora,
+/// SUSE, BSD.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -28,11 +29,13 @@ pub enum CertificateTrust {
     System,
     /// Those that an authority in this PEM file vouches for.
     Authorities(PathBuf),
-    /// The one certificate with this SHA-256 digest of its DER form, whatever its names, dates and issuer.
+    /// The one certificate with this SHA-256 digest of its DER form, whatever its names, dates and
+    /// issuer.
     Fingerprint(CertificateFingerprint),
 }
 
-/// The SHA-256 digest of a certificate in DER form, as `openssl x509 -fingerprint -sha256` prints it.
+/// The SHA-256 digest of a certificate in DER form, as `openssl x509 -fingerprint -sha256` prints
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CertificateFingerprint([u8; 32]);
 

@@ -20,8 +20,9 @@ impl Default for ConsoleRoot {
 impl FromStr for ConsoleRoot {
     type Err = &'static str;
 
-    /// The root of that path; a slash at its end may be missing. Only characters that no URL has to encode are allowed, so that the path
-    /// is the same in links, in cookies and in requests that a proxy passes on.
+    /// The root of that path; a slash at its end may be missing. Only characters that no URL has to
+    /// encode are allowed, so that the path is the same in links, in cookies and in requests that a
+    /// proxy passes on.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~');
         let is_step =
@@ -209,8 +210,9 @@ impl ConsoleRoot {
         })
     }
 
-    /// Whether a request, by its method and target, shows a page or signs in or out: it writes nothing to the store, waits for no other server and
-    /// sends no bytes of objects beyond a preview.
+    /// Whether a request, by its method and target, shows a page or signs in or out: it writes
+    /// nothing to the store, waits for no other server and sends no bytes of objects beyond a
+    /// preview.
     pub(super) fn is_overview(&self, method: &[u8], target: &[u8]) -> bool {
         let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
         let page = std::str::from_utf8(path).ok().and_then(|path| self.page(path));
@@ -232,8 +234,8 @@ impl ConsoleRoot {
         if query.is_empty() { self.link(page) } else { format!("{}{page}?{query}", self.0) }
     }
 
-    /// Whether a redirect may lead there: to a page of the console that is shown, at this origin. The
-    /// path is that of a page as it stands, without any encoding that a browser could resolve.
+    /// Whether a redirect may lead there: to a page of the console that is shown, at this origin.
+    /// The path is that of a page as it stands, without any encoding that a browser could resolve.
     pub(super) fn is_local(&self, address: &str) -> bool {
         let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\\\"<>".contains(&byte);
         let path = address.split(['?', '#']).next().unwrap_or_default();
@@ -249,7 +251,8 @@ pub(super) fn origin(request: &Request<'_>) -> String {
     format!("{scheme}://{}", request.headers.get_str("host").unwrap_or_default())
 }
 
-/// The same of S3 requests: those of the page, or with `port` if the console has a listener of its own.
+/// The same of S3 requests: those of the page, or with `port` if the console has a listener of its
+/// own.
 pub(super) fn s3_origin(request: &Request<'_>, port: Option<u16>) -> String {
     port.map_or_else(|| origin(request), |port| with_port(request, port))
 }

@@ -1,5 +1,5 @@
-//! Several objects as one tar archive, read one after the other while it is sent. Its length is known before it begins; what cannot be read
-//! as announced ends the connection.
+//! Several objects as one tar archive, read one after the other while it is sent. Its length is
+//! known before it begins; what cannot be read as announced ends the connection.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The style sheet and the scripts. Their addresses hold a hash of their bytes, so browsers keep them until they change.
+//! The style sheet and the scripts. Their addresses hold a hash of their bytes, so browsers keep
+//! them until they change.
 
 use std::sync::LazyLock;
 

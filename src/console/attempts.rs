@@ -1,9 +1,9 @@
 //! Failed attempts to sign in, which are limited for each network.
 //!
-//! Failures count for the network that they come from. So nobody holds up the owner of an access key
-//! from elsewhere, although every link to share shows that key. A key that signed in from a network
-//! has a count of its own there, so that its neighbours hold it up no sooner than an attack on that
-//! very key does.
+//! Failures count for the network that they come from. So nobody holds up the owner of an access
+//! key from elsewhere, although every link to share shows that key. A key that signed in from a
+//! network has a count of its own there, so that its neighbours hold it up no sooner than an attack
+//! on that very key does.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -55,7 +55,8 @@ struct AttemptTable {
 }
 
 impl Attempts {
-    /// Counts an attempt before it is made. Returns whether it may be made: a success takes it back.
+    /// Counts an attempt before it is made. Returns whether it may be made: a success takes it
+    /// back.
     pub(super) fn begin(&self, address: Option<IpAddr>, access_key: &str, now: Instant) -> bool {
         let mut table = self.lock();
         table.counts.retain(|_, count| now.duration_since(count.since) < WINDOW);

@@ -1,10 +1,12 @@
-//! The cookies: one with the secret of a session, and one for an attempt to sign in by an OpenID provider.
+//! The cookies: one with the secret of a session, and one for an attempt to sign in by an OpenID
+//! provider.
 
 use super::address::ConsoleRoot;
 use super::sessions::SessionId;
 use crate::s3::{Request, Response, uri};
 
-/// The name over TLS: browsers refuse a cookie of this name that another host or a page without TLS sets (RFC 6265bis, section 4.1.3.2).
+/// The name over TLS: browsers refuse a cookie of this name that another host or a page without TLS
+/// sets (RFC 6265bis, section 4.1.3.2).
 const SECURE_NAME: &str = "__Host-siltstone";
 /// Cookies that are looked at.
 const SESSIONS_MAX: usize = 16;
@@ -13,7 +15,8 @@ const ATTEMPT_SECS: u32 = 600;
 /// The name over plain HTTP.
 const PLAIN_NAME: &str = "siltstone-console";
 
-/// The sessions that the cookies of a request name. Over plain HTTP a page at another port of the host can add some.
+/// The sessions that the cookies of a request name. Over plain HTTP a page at another port of the
+/// host can add some.
 pub(super) fn sessions(request: &Request<'_>) -> impl Iterator<Item = SessionId> {
     values(request, name_for(request)).take(SESSIONS_MAX).map(SessionId::of_secret)
 }
@@ -24,8 +27,8 @@ fn values<'r>(request: &'r Request<'_>, wanted: &'static str) -> impl Iterator<I
     pairs.filter(move |(name, _)| *name == wanted).map(|(_, value)| value)
 }
 
-/// The response, with the secret of an attempt and the page that is to follow. Browsers send it along when the provider leads back here,
-/// which they do not with the cookie of a session.
+/// The response, with the secret of an attempt and the page that is to follow. Browsers send it
+/// along when the provider leads back here, which they do not with the cookie of a session.
 pub(super) fn begin_attempt(
     root: &ConsoleRoot,
     response: Response,

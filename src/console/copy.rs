@@ -1,4 +1,5 @@
-//! Copies of objects and versions, onto their own key or another one. No bytes are copied in the log.
+//! Copies of objects and versions, onto their own key or another one. No bytes are copied in the
+//! log.
 
 use super::objects::{ObjectHead, base64_md5, text_in};
 use super::s3_client::{Refusal, Reply, S3Client, S3Request, target};
@@ -66,7 +67,8 @@ impl ObjectCopy<'_> {
         if made.is_err() {
             let query = [("uploadId", &*id)];
             let abort = S3Request { query: &query, ..S3Request::default() };
-            // The refusal of the copy is what the page shows. An upload that stays is listed in the settings.
+            // The refusal of the copy is what the page shows. An upload that stays is listed in the
+            // settings.
             let _ = self.send(s3, Method::Delete, abort);
         }
         made

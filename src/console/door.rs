@@ -1,5 +1,5 @@
-//! The way of browsers that open the address of S3 requests: they are led to the console, where it may be shown to them. Every
-//! other request is answered as without a console.
+//! The way of browsers that open the address of S3 requests: they are led to the console, where it
+//! may be shown to them. Every other request is answered as without a console.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -54,8 +54,8 @@ impl Handler for ConsoleDoor {
 }
 
 impl Console {
-    /// The answer to a browser that opens the root of S3 requests, if the console may be shown to it. `port` is that of the console's
-    /// own listener.
+    /// The answer to a browser that opens the root of S3 requests, if the console may be shown to
+    /// it. `port` is that of the console's own listener.
     pub(super) fn lead(&self, request: &mut Request<'_>, port: Option<u16>) -> Option<Response> {
         if self.access == ConsoleAccess::Off || !is_of_browser(request) {
             return None;
@@ -78,7 +78,8 @@ impl Console {
     }
 }
 
-/// Whether a person opened the address: S3 clients that list buckets sign their requests, and do not ask for HTML.
+/// Whether a person opened the address: S3 clients that list buckets sign their requests, and do
+/// not ask for HTML.
 fn is_of_browser(request: &Request<'_>) -> bool {
     let accepts_html =
         request.headers.get_str("accept").is_some_and(|accepted| accepted.contains("text/html"));

@@ -7,13 +7,14 @@ use crate::s3::{QueryParams, Request, uri};
 
 /// Bytes of a form of a signed-in user: enough for a thousand keys of the greatest length.
 pub(super) const FORM_MAX_BYTES: usize = 1 << 20;
-/// Fields of a form: enough for a thousand objects beside those of any page. Each is more in memory and in a page than it
-/// was when it was sent.
+/// Fields of a form: enough for a thousand objects beside those of any page. Each is more in memory
+/// and in a page than it was when it was sent.
 const FIELDS_MAX: usize = 2_000;
 /// Bytes of the form to sign in.
 pub(super) const SIGN_IN_MAX_BYTES: usize = 4 << 10;
 
-/// The fields in the body of a request (URL Standard, "application/x-www-form-urlencoded"): at most `max` bytes.
+/// The fields in the body of a request (URL Standard, "application/x-www-form-urlencoded"): at most
+/// `max` bytes.
 ///
 /// # Errors
 /// The body is too long, cannot be read, or is no form.
@@ -80,7 +81,8 @@ pub(super) fn without<'q>(fields: &'q QueryParams, names: &[&str]) -> Vec<(&'q s
     fields.iter().filter(|(name, _)| !names.contains(name)).collect()
 }
 
-/// What was entered in a form that was refused, for its page to show again; nothing for any other form.
+/// What was entered in a form that was refused, for its page to show again; nothing for any other
+/// form.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EnteredFields<'q>(Option<&'q QueryParams>);
 
@@ -108,7 +110,8 @@ impl<'q> EnteredFields<'q> {
         self.0.and_then(|fields| fields.get(name)).unwrap_or(stored)
     }
 
-    /// Whether a box was ticked or an option chosen: in the refused form, or without one `by_default`.
+    /// Whether a box was ticked or an option chosen: in the refused form, or without one
+    /// `by_default`.
     pub(super) fn chose(&self, name: &str, value: &str, by_default: impl Borrow<bool>) -> bool {
         match self.0 {
             Some(fields) => all(fields, name).any(|chosen| chosen == value),

@@ -1,5 +1,6 @@
-//! S3 requests of scripts: `/-/console/s3?bucket=B&key=K&...` has the method, the other parameters, the headers and the body of an S3
-//! request. The names are parameters, because browsers change paths such as `a/../b`.
+//! S3 requests of scripts: `/-/console/s3?bucket=B&key=K&...` has the method, the other parameters,
+//! the headers and the body of an S3 request. The names are parameters, because browsers change
+//! paths such as `a/../b`.
 
 use super::s3_client::{Refusal, target};
 use super::{Console, Visitor, form, pages, summed_body};
@@ -55,7 +56,8 @@ fn without_page(headers: &Headers) -> Headers {
     kept
 }
 
-/// The response with headers that keep a stored document from acting as a page of the console, if a browser opens it.
+/// The response with headers that keep a stored document from acting as a page of the console, if a
+/// browser opens it.
 fn confine(mut response: Response) -> Response {
     const OURS: [&str; 3] = ["content-security-policy", "x-content-type-options", "content-disposition"];
     response.headers.retain(|(name, _)| !OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)));
@@ -70,8 +72,8 @@ fn is_pdf(response: &Response) -> bool {
     matches!(response.status, 200 | 206) && response.get_header("content-type") == Some(b"application/pdf")
 }
 
-/// A PDF for the frame of the page of its object. The viewers of browsers are not stopped by the sandbox of the response, which takes the origin
-/// from everything else.
+/// A PDF for the frame of the page of its object. The viewers of browsers are not stopped by the
+/// sandbox of the response, which takes the origin from everything else.
 fn for_frame(response: Response) -> Response {
     const OURS: [&str; 2] = ["content-security-policy", "content-disposition"];
     let mut response = confine(response);

@@ -8,7 +8,8 @@ use super::s3_client::Refusal;
 use crate::base::Entropy;
 use crate::s3::{Headers, Method, Request, Response};
 
-/// Headers of every response: it runs and loads nothing from elsewhere, is in no frame, is not stored, and gives its address to no other site.
+/// Headers of every response: it runs and loads nothing from elsewhere, is in no frame, is not
+/// stored, and gives its address to no other site.
 const HEADERS: [(&str, &str); 7] = [
     (
         "Content-Security-Policy",
@@ -33,8 +34,8 @@ pub(super) fn nonce(entropy: &dyn Entropy) -> String {
     BASE64_URL.encode(bytes)
 }
 
-/// The policy of a page: of all scripts, those run that the page names with its nonce, and what they import. The origin alone
-/// would let every stored object be one.
+/// The policy of a page: of all scripts, those run that the page names with its nonce, and what
+/// they import. The origin alone would let every stored object be one.
 pub(super) fn page_policy(nonce: &str) -> String {
     format!("{}; script-src 'nonce-{nonce}'", HEADERS[0].1)
 }
@@ -49,7 +50,8 @@ pub(super) fn with_frames(mut response: Response) -> Response {
     response
 }
 
-/// Checks that nobody on the way can read the session, and that a change was asked for by a page of the console.
+/// Checks that nobody on the way can read the session, and that a change was asked for by a page of
+/// the console.
 ///
 /// # Errors
 /// The refusal to show.
@@ -80,8 +82,9 @@ pub(super) fn protect(mut response: Response) -> Response {
     response
 }
 
-/// Whether a page of this origin sent the request. Cookies do not tell: the ports of a host are one site, so a page on another
-/// port could send them. A browser too old for `Sec-Fetch-Site` names the origin; without both headers nothing is known.
+/// Whether a page of this origin sent the request. Cookies do not tell: the ports of a host are one
+/// site, so a page on another port could send them. A browser too old for `Sec-Fetch-Site` names
+/// the origin; without both headers nothing is known.
 fn is_from_own_origin(headers: &Headers) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return site == b"same-origin";

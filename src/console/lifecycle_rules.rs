@@ -1,4 +1,5 @@
-//! The rules of a lifecycle document, one by one: shown, and changed or removed without a change of the others.
+//! The rules of a lifecycle document, one by one: shown, and changed or removed without a change of
+//! the others.
 
 use super::rules;
 use super::s3_client::Refusal;
@@ -47,7 +48,8 @@ struct Pieces<'d> {
 }
 
 impl<'d> Pieces<'d> {
-    /// Cuts a document as the server writes it, without attributes and comments. A `<` of a value is escaped there.
+    /// Cuts a document as the server writes it, without attributes and comments. A `<` of a value
+    /// is escaped there.
     fn of(document: &'d str) -> Self {
         let (head, mut tail) = document.split_at(document.find(BEGIN).unwrap_or(document.len()));
         let mut rules = Vec::new();

@@ -1,8 +1,9 @@
 //! Floor 6: the console, pages for browsers below `/-/console`.
 //!
-//! A browser signs in once and gets a session (`sessions`), which stands for a key of the users file. The pages are made of responses to S3
-//! requests that are handled as those of its user (`s3_client`), and a page's scripts send S3 requests the same way (`gateway`). So the
-//! console has no authority of its own: permissions, limits and records are those of the S3 API.
+//! A browser signs in once and gets a session (`sessions`), which stands for a key of the users
+//! file. The pages are made of responses to S3 requests that are handled as those of its user
+//! (`s3_client`), and a page's scripts send S3 requests the same way (`gateway`). So the console
+//! has no authority of its own: permissions, limits and records are those of the S3 API.
 //!
 //! | Files | Job |
 //! |---|---|
@@ -21,7 +22,8 @@
 //! | `tickets` | new keys, until they are shown |
 //! | `assets` | the style sheet and the scripts |
 //!
-//! Forms work without scripts. Requests that change something come from forms or scripts of the console's own origin alone.
+//! Forms work without scripts. Requests that change something come from forms or scripts of the
+//! console's own origin alone.
 
 mod address;
 mod archive;
@@ -84,7 +86,8 @@ pub enum ConsoleAccess {
     Insecure,
 }
 
-/// The handler of all requests: those for the console, and S3 requests, which it passes on or, on a listener of its own, does not know.
+/// The handler of all requests: those for the console, and S3 requests, which it passes on or, on a
+/// listener of its own, does not know.
 pub struct Console {
     service: Arc<Service>,
     authenticator: Arc<Authenticator>,
@@ -99,7 +102,8 @@ pub struct Console {
     /// The port of S3 requests, if the console has a listener of its own.
     s3_port: Option<u16>,
     root: ConsoleRoot,
-    /// Scheme, host and port of S3 requests as clients know them, if that is not where browsers reach the console.
+    /// Scheme, host and port of S3 requests as clients know them, if that is not where browsers
+    /// reach the console.
     public_url: Option<String>,
     /// The address of the console as browsers know it, if that is another.
     url: Option<String>,
@@ -146,7 +150,8 @@ impl Handler for Console {
 }
 
 impl Console {
-    /// A console before `service`, for the users of `authenticator`. `entropy` must be fit for secrets.
+    /// A console before `service`, for the users of `authenticator`. `entropy` must be fit for
+    /// secrets.
     pub fn new(
         service: Arc<Service>,
         authenticator: Arc<Authenticator>,
@@ -172,33 +177,37 @@ impl Console {
         }
     }
 
-    /// The same console with the addresses by which clients and browsers reach the server: `public_url` without a path for S3
-    /// requests, in links to share and in lines to paste, and `url` for the console.
+    /// The same console with the addresses by which clients and browsers reach the server:
+    /// `public_url` without a path for S3 requests, in links to share and in lines to paste, and
+    /// `url` for the console.
     #[must_use]
     pub fn known_as(self, public_url: Option<String>, url: Option<String>) -> Self {
         Self { public_url, url, ..self }
     }
 
-    /// The same console for a listener of its own, which knows no other paths. Links to share and lines to paste name the listener of
-    /// S3 requests: the host of the page, with `s3_port`.
+    /// The same console for a listener of its own, which knows no other paths. Links to share and
+    /// lines to paste name the listener of S3 requests: the host of the page, with `s3_port`.
     #[must_use]
     pub fn on_own_listener(self, s3_port: u16) -> Self {
         Self { s3_port: Some(s3_port), ..self }
     }
 
-    /// The same console, which takes scheme, host and sender of a request from the headers of proxies whose addresses pass `is_trusted`.
+    /// The same console, which takes scheme, host and sender of a request from the headers of
+    /// proxies whose addresses pass `is_trusted`.
     #[must_use]
     pub fn with_trusted_proxies(self, is_trusted: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
         Self { is_trusted_proxy: Box::new(is_trusted), ..self }
     }
 
-    /// Whether a path belongs to a bucket or a website that the host names. A listener of its own has none.
+    /// Whether a path belongs to a bucket or a website that the host names. A listener of its own
+    /// has none.
     fn is_of_bucket(&self, request: &Request<'_>) -> bool {
         self.s3_port.is_none() && self.service.is_host_of_bucket(request)
     }
 
-    /// The same console below another path than [`ConsoleRoot::DEFAULT`]. Beside S3 requests it must be a reserved one
-    /// ([`ConsoleRoot::is_reserved`]): of others, buckets could no longer be reached.
+    /// The same console below another path than [`ConsoleRoot::DEFAULT`]. Beside S3 requests it
+    /// must be a reserved one ([`ConsoleRoot::is_reserved`]): of others, buckets could no longer be
+    /// reached.
     #[must_use]
     pub fn below(self, root: ConsoleRoot) -> Self {
         Self { root, ..self }
@@ -227,8 +236,8 @@ impl Console {
         }
     }
 
-    /// The signed-in user of the browser. Cookies of no session are left out, and with two sessions none counts: one of them
-    /// could be that of somebody who wants this browser to act for them.
+    /// The signed-in user of the browser. Cookies of no session are left out, and with two sessions
+    /// none counts: one of them could be that of somebody who wants this browser to act for them.
     fn visitor(&self, request: &Request<'_>) -> Option<Visitor> {
         let mut visitors = cookie::sessions(request).filter_map(|session| self.visitor_of(session));
         let first = visitors.next()?;
@@ -246,8 +255,8 @@ impl Console {
     }
 
     fn answer_stranger(&self, page: &PagePath, request: &mut Request<'_>) -> Response {
-        // Browsers keep strict cookies back when another site leads here. A page of the console that
-        // leads on to the same address gets them, if there are any.
+        // Browsers keep strict cookies back when another site leads here. A page of the console
+        // that leads on to the same address gets them, if there are any.
         let address = address::of_request(request);
         let has_token = *page == PagePath::Home && request.query.contains("token=");
         let is_new =

@@ -1,4 +1,5 @@
-//! The notifications of a bucket, one by one: shown, added by a form, and removed without a change of the others.
+//! The notifications of a bucket, one by one: shown, added by a form, and removed without a change
+//! of the others.
 
 use super::form;
 use super::s3_client::Refusal;

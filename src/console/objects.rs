@@ -332,7 +332,8 @@ fn document(reply: &Reply) -> Result<Document<'_>, Refusal> {
     Document::parse(&reply.body).map_err(malformed)
 }
 
-/// The text of a child of the root of a reply. The reply may be an error, although its status is 200.
+/// The text of a child of the root of a reply. The reply may be an error, although its status
+/// is 200.
 ///
 /// # Errors
 /// The error in the reply; there is no such child.

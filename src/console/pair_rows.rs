@@ -26,7 +26,8 @@ pub(super) fn rows(pairs: &[(String, String)]) -> Vec<PairRow> {
     filled.chain(std::iter::repeat_n(PairRow::default(), EMPTY_ROWS)).collect()
 }
 
-/// The rows of a form as they were entered or, of one that was not refused, those for the stored pairs.
+/// The rows of a form as they were entered or, of one that was not refused, those for the stored
+/// pairs.
 pub(super) fn shown(entered: EnteredFields<'_>, stored: &[(String, String)]) -> Vec<PairRow> {
     entered.fields().and_then(|fields| entered_rows(fields).ok()).unwrap_or_else(|| rows(stored))
 }
@@ -42,8 +43,8 @@ fn entered_rows(fields: &QueryParams) -> Result<Vec<PairRow>, Refusal> {
     Ok(pairs.map(|((name, value), was)| PairRow { name, value, was }).collect())
 }
 
-/// The pairs in the rows of a form: those with a name, with each byte of the fields. A field that was not edited has
-/// the text that it showed, also where browsers leave its line ends out.
+/// The pairs in the rows of a form: those with a name, with each byte of the fields. A field that
+/// was not edited has the text that it showed, also where browsers leave its line ends out.
 ///
 /// # Errors
 /// The form is not one of a page.
@@ -60,7 +61,8 @@ pub(super) fn read(fields: &QueryParams) -> Result<Vec<(String, String)>, Refusa
     Ok(pairs)
 }
 
-/// The old text where a browser would send it as `field` (HTML Standard, "strip newlines"), else the field.
+/// The old text where a browser would send it as `field` (HTML Standard, "strip newlines"), else
+/// the field.
 pub(super) fn kept(field: &str, old: String) -> String {
     match old.replace(['\r', '\n'], "") == field {
         true => old,

@@ -7,8 +7,9 @@ use crate::s3::{Headers, Request};
 /// Whether a peer with this address is a proxy whose headers count.
 pub(super) type TrustedProxy = Box<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
-/// Gives a request that a trusted proxy passed on the scheme and the host that the browser's request had. Of several values the last
-/// counts: the nearest proxy added it, and clients may have sent the others. The peer stays: policies decide by it (`aws:SourceIp`).
+/// Gives a request that a trusted proxy passed on the scheme and the host that the browser's
+/// request had. Of several values the last counts: the nearest proxy added it, and clients may have
+/// sent the others. The peer stays: policies decide by it (`aws:SourceIp`).
 pub(super) fn restate(request: &mut Request<'_>, is_trusted: &TrustedProxy) {
     if !request.peer.is_some_and(|peer| is_trusted(peer.ip())) {
         return;

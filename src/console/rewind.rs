@@ -1,4 +1,5 @@
-//! The way back of a prefix to a time: the changes that it takes, key by key, and each change by a request of S3.
+//! The way back of a prefix to a time: the changes that it takes, key by key, and each change by a
+//! request of S3.
 
 use super::copy::{ObjectCopy, ObjectPlace};
 use super::objects::{Folder, ObjectLine};
@@ -137,7 +138,8 @@ impl RewindStep {
 }
 
 impl RewindChange {
-    /// Makes the change, if the current version is still the one that was listed. Durable on return.
+    /// Makes the change, if the current version is still the one that was listed. Durable on
+    /// return.
     ///
     /// # Errors
     /// Those of CopyObject and DeleteObject.
@@ -178,7 +180,8 @@ pub(super) fn modified(line: &ObjectLine) -> Result<Timestamp, Refusal> {
     time.ok_or_else(|| Refusal::new(500, "The time of a version cannot be read."))
 }
 
-/// A time that a person wrote, in UTC: `2026-01-31 12:00`, with or without seconds, or as in ISO 8601.
+/// A time that a person wrote, in UTC: `2026-01-31 12:00`, with or without seconds, or as in
+/// ISO 8601.
 ///
 /// # Errors
 /// It is none.

@@ -46,7 +46,8 @@ pub(super) fn lifecycle_rule(fields: &QueryParams) -> Result<String, Refusal> {
     }))
 }
 
-/// The website of a form: index document and error document. Stored routing rules stay, and a redirection of everything ends.
+/// The website of a form: index document and error document. Stored routing rules stay, and a
+/// redirection of everything ends.
 ///
 /// # Errors
 /// There is no index document.
@@ -97,7 +98,8 @@ pub(super) fn with_cors_rule(stored: &str, fields: &QueryParams) -> Result<Strin
     inserted(stored, "CORSConfiguration", &rule)
 }
 
-/// The policy with a statement of a form: reading below a prefix, for everyone or for a user, who may list there, too.
+/// The policy with a statement of a form: reading below a prefix, for everyone or for a user, who
+/// may list there, too.
 ///
 /// # Errors
 /// The stored policy is no JSON object with a list of statements, or a field is missing.

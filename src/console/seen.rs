@@ -29,7 +29,8 @@ pub(super) fn check_digest(shown: Option<&str>, stored: &str) -> Result<(), Refu
     }
 }
 
-/// Checks that the stored text is still the one that the form showed. A form without the field showed none.
+/// Checks that the stored text is still the one that the form showed. A form without the field
+/// showed none.
 ///
 /// # Errors
 /// It is another one: 409.

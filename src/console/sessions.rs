@@ -70,7 +70,8 @@ impl Sessions {
         secret
     }
 
-    /// The key that a session stands for; `None` if it is unknown or has ended. Using a session keeps it from being idle.
+    /// The key that a session stands for; `None` if it is unknown or has ended. Using a session
+    /// keeps it from being idle.
     pub(super) fn key(&self, id: &SessionId, now: Instant) -> Option<EnteredKey> {
         let mut open = self.open();
         let session = open.get_mut(id)?;

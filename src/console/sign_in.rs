@@ -13,8 +13,9 @@ const TOO_MANY: &str = "There were too many wrong attempts. Try again in a minut
 const USED: &str = "This link has been used, or is older than an hour. Sign in with your keys, or restart the server on an empty directory.";
 
 impl Console {
-    /// The path and the query of a page that signs in the user of an access key, once and within an hour. For the operator of the server, whom
-    /// it may be shown to. `None` for an unknown access key, and where there is no console.
+    /// The path and the query of a page that signs in the user of an access key, once and within an
+    /// hour. For the operator of the server, whom it may be shown to. `None` for an unknown access
+    /// key, and where there is no console.
     pub fn first_link(&self, access_key: &str) -> Option<String> {
         let key = self.authenticator.admit(access_key).filter(|_| self.access != ConsoleAccess::Off)?;
         let token = self.sessions.offer(key, self.clock.instant(), &*self.entropy);
@@ -69,8 +70,8 @@ impl Console {
         Ok(self.start_session(request, key, next))
     }
 
-    /// Ends the session, on the server and in the browser. A person leads on to the OpenID provider, to sign out there; the page does it, since
-    /// a form may not lead to another site.
+    /// Ends the session, on the server and in the browser. A person leads on to the OpenID
+    /// provider, to sign out there; the page does it, since a form may not lead to another site.
     pub(super) fn sign_out(&self, visitor: &Visitor, request: &Request<'_>) -> Response {
         self.sessions.end(&visitor.session);
         let response = match self.sign_out_address(&visitor.identity) {
@@ -80,8 +81,9 @@ impl Console {
         cookie::clear(&self.root, response, request)
     }
 
-    /// A new session, never one that the browser named. The page leads on by itself: a browser sends a strict cookie only where the
-    /// way began at this site, which a redirect from a link elsewhere did not.
+    /// A new session, never one that the browser named. The page leads on by itself: a browser
+    /// sends a strict cookie only where the way began at this site, which a redirect from a link
+    /// elsewhere did not.
     pub(super) fn start_session(&self, request: &Request<'_>, key: EnteredKey, next: &str) -> Response {
         let secret = self.sessions.start(key, self.clock.instant(), &*self.entropy);
         cookie::set(&self.root, pages::signed_in(self, next), request, &secret)

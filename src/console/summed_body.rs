@@ -6,8 +6,9 @@ use crate::s3::{Body, BodyRead, Method, Request, S3Error};
 
 const ALGORITHM: ChecksumAlgorithm = ChecksumAlgorithm::Crc32;
 
-/// Lets the console declare the checksum of an object in place of the browser, where none is declared: a bucket with a default
-/// retention takes no object without one. Parts have theirs from the script that uploads them.
+/// Lets the console declare the checksum of an object in place of the browser, where none is
+/// declared: a bucket with a default retention takes no object without one. Parts have theirs from
+/// the script that uploads them.
 pub(super) fn declare_checksum(request: &mut Request<'_>) {
     let is_declared = |(name, _): (&str, &[u8])| {
         name == "content-md5" || name.starts_with("x-amz-checksum-") || name.starts_with("x-amz-copy-source")

@@ -1,4 +1,5 @@
-//! The entries of a tar archive (POSIX.1-2017, pax Interchange Format): headers, and names that are safe to extract.
+//! The entries of a tar archive (POSIX.1-2017, pax Interchange Format): headers, and names that are
+//! safe to extract.
 
 use std::collections::{HashMap, HashSet};
 
@@ -80,8 +81,8 @@ fn pax_record(name: &str, value: &str) -> Vec<u8> {
     format!("{length}{rest}").into_bytes()
 }
 
-/// The names of an archive. Each is relative, stays below the directory of extraction, and is that of one entry, also where case does not
-/// count.
+/// The names of an archive. Each is relative, stays below the directory of extraction, and is that
+/// of one entry, also where case does not count.
 #[derive(Default)]
 pub(super) struct TarNames {
     /// Names in lower case.
@@ -103,8 +104,8 @@ impl TarNames {
         names
     }
 
-    /// The name of the entry for a key; `None` for the directory of extraction itself. A key that ends in a slash and has no content is a
-    /// directory.
+    /// The name of the entry for a key; `None` for the directory of extraction itself. A key that
+    /// ends in a slash and has no content is a directory.
     pub(super) fn entry(&mut self, key: &str, is_empty: bool) -> Option<String> {
         let name = safe(key);
         let plain = name.trim_end_matches('/');
@@ -124,7 +125,8 @@ impl TarNames {
     }
 }
 
-/// A key as a relative path: no step leads upwards, none is empty, and nothing in it means something to a shell or to Windows.
+/// A key as a relative path: no step leads upwards, none is empty, and nothing in it means
+/// something to a shell or to Windows.
 fn safe(key: &str) -> String {
     let steps: Vec<_> = key.split('/').filter(|step| !step.is_empty()).map(safe_step).collect();
     let mut name = steps.join("/");

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use bytesize::ByteSize;
 
-/// A name with its control characters and its marks of direction made visible, which could make it look like another. Templates
-/// escape the rest.
+/// A name with its control characters and its marks of direction made visible, which could make it
+/// look like another. Templates escape the rest.
 pub(super) fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_invisible) {
         return Cow::Borrowed(text);
@@ -17,7 +17,8 @@ pub(super) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Characters that show nothing, and marks of direction (Unicode Standard Annex 9, section 2; categories Cc, Cf, Zl and Zp).
+/// Characters that show nothing, and marks of direction (Unicode Standard Annex 9, section 2;
+/// categories Cc, Cf, Zl and Zp).
 fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(

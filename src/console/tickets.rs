@@ -1,4 +1,5 @@
-//! New keys, which are shown once: after the redirect that follows their making, to the session that made them.
+//! New keys, which are shown once: after the redirect that follows their making, to the session
+//! that made them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -54,7 +55,8 @@ impl Tickets {
         name
     }
 
-    /// The keys of a ticket, which counts no more afterwards. That of another session counts for that one alone.
+    /// The keys of a ticket, which counts no more afterwards. That of another session counts for
+    /// that one alone.
     pub(super) fn redeem(&self, name: &str, session: SessionId, now: Timestamp) -> Option<NewKeys> {
         let mut tickets = self.lock();
         if tickets.get(name)?.session != session {

@@ -6,8 +6,9 @@ use crate::format::{ByteDecoder, Decoded, Encode};
 /// The smallest encoding of a pair of strings.
 const PAIR_BYTES_MIN: usize = 2;
 
-/// Names and values of a version: standard headers by their lower-case names, `website-redirect-location`, user metadata
-/// as `meta-` and the client's name. They keep the order in which they were given.
+/// Names and values of a version: standard headers by their lower-case names,
+/// `website-redirect-location`, user metadata as `meta-` and the client's name. They keep the order
+/// in which they were given.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attributes(pub(super) Vec<(String, String)>);
 

@@ -28,8 +28,8 @@ impl fmt::Display for ClientId {
     }
 }
 
-/// Converts the ids of a store to their client form and back. Stamps are guessable, since they are near the time of
-/// creation; tags are not.
+/// Converts the ids of a store to their client form and back. Stamps are guessable, since they are
+/// near the time of creation; tags are not.
 #[derive(Debug, Clone)]
 pub struct ClientIds {
     /// Keyed by the store id, which is never sent to clients.
@@ -57,7 +57,8 @@ impl ClientIds {
         [0, 1].map(|half| self.tagged(STORE, half).to_string().split_off(HALF_DIGITS)).concat()
     }
 
-    /// The version that `text` names: [`VersionId::NONE`] for a wrong tag; `None` for text that is not an id.
+    /// The version that `text` names: [`VersionId::NONE`] for a wrong tag; `None` for text that is
+    /// not an id.
     pub fn version(&self, text: &str) -> Option<VersionId> {
         let named = parse(text)?;
         Some(VersionId(self.stamp_of(VERSION, named).unwrap_or(VersionId::NONE.0)))

@@ -1,5 +1,5 @@
-//! The encodings of data-format.md, section 6: varints, strings and numbers, appended to a vector and read from a
-//! slice. Reading stays inside the slice and allocates no more than its length.
+//! The encodings of data-format.md, section 6: varints, strings and numbers, appended to a vector
+//! and read from a slice. Reading stays inside the slice and allocates no more than its length.
 
 use thiserror::Error;
 
@@ -44,7 +44,8 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// Whether a newer siltstone wrote the bytes. They are whole and must not be treated as damaged.
+    /// Whether a newer siltstone wrote the bytes. They are whole and must not be treated as
+    /// damaged.
     pub fn is_newer(self) -> bool {
         matches!(self, Self::Version(_) | Self::Features(_) | Self::Unknown(_))
     }
@@ -256,8 +257,8 @@ impl<'a> ByteDecoder<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| DecodeError::Utf8)
     }
 
-    /// A count of items of at least `size_min` bytes each. It is at most the number that the rest can hold, so memory
-    /// for all of them may be allocated.
+    /// A count of items of at least `size_min` bytes each. It is at most the number that the rest
+    /// can hold, so memory for all of them may be allocated.
     pub fn count(&mut self, size_min: usize) -> Decoded<usize> {
         let count = usize::try_from(self.varint()?).map_err(|_| DecodeError::Short)?;
         if count > self.0.len() / size_min { Err(DecodeError::Short) } else { Ok(count) }

@@ -1,4 +1,5 @@
-//! Controls of objects (data-format.md, section 7): who besides the owner may use a version, and until when it stays.
+//! Controls of objects (data-format.md, section 7): who besides the owner may use a version, and
+//! until when it stays.
 
 use std::ops::BitOr;
 
@@ -11,7 +12,8 @@ const COMPLIANCE: u8 = 4;
 const LEGAL_HOLD: u8 = 8;
 const NO_LEGAL_HOLD: u8 = 16;
 
-/// The controls of a version, or of an upload for the version that it will make. By default none is set.
+/// The controls of a version, or of an upload for the version that it will make. By default none is
+/// set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ObjectControls {
     /// The grants of its access control list.

@@ -1,5 +1,5 @@
-//! Descriptors of extents (data-format.md, section 4): the description of a payload, from which metadata can be
-//! rebuilt.
+//! Descriptors of extents (data-format.md, section 4): the description of a payload, from which
+//! metadata can be rebuilt.
 
 use crate::base::Timestamp;
 use crate::format::entry::{decode_versioning, encode_versioning};
@@ -37,7 +37,8 @@ pub struct Descriptor {
 /// The kind of object or part that an extent belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExtentPurpose {
-    /// An object. In stores made by siltstone 0.1.0 the last extent carries the record, without its extents.
+    /// An object. In stores made by siltstone 0.1.0 the last extent carries the record, without its
+    /// extents.
     Object(Option<Box<VersionRecord>>),
     /// A part of the upload; the last extent likewise.
     Part(UploadId, Option<Box<PartRecord>>),
@@ -58,14 +59,15 @@ pub struct RebuildRecord<T> {
     pub created: Timestamp,
     /// The versioning of the bucket at the time of the commit.
     pub versioning: Versioning,
-    /// The sources of the bytes, in order; empty if the bytes are in the extents with the same write.
+    /// The sources of the bytes, in order; empty if the bytes are in the extents with the same
+    /// write.
     pub sources: Vec<PayloadSource>,
     /// The record, without its extents.
     pub record: T,
 }
 
-/// A range of bytes of another object or part. It is named independently of the extents' locations, so it survives
-/// relocation.
+/// A range of bytes of another object or part. It is named independently of the extents' locations,
+/// so it survives relocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayloadSource {
     /// The write of the extents, or the id of the part, that holds the bytes.
@@ -115,7 +117,8 @@ impl Descriptor {
         Ok(descriptor)
     }
 
-    /// The bucket as it was when the record was committed; `None` for an extent without such a record.
+    /// The bucket as it was when the record was committed; `None` for an extent without such a
+    /// record.
     pub fn bucket_record(&self) -> Option<BucketRecord> {
         let (owner, created, versioning) = match &self.purpose {
             ExtentPurpose::ObjectRecord(object) => (&object.owner, object.created, object.versioning),

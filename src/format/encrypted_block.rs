@@ -1,4 +1,5 @@
-//! The blocks of encrypted objects of a remote, and the lines of key files (data-format.md, section 18).
+//! The blocks of encrypted objects of a remote, and the lines of key files (data-format.md, section
+//! 18).
 
 use std::fmt;
 
@@ -18,7 +19,8 @@ pub const ENCRYPTED_BLOCK_LAYOUT: &[Field] = &[MAGIC, VERSION, KEY, SALT];
 /// The first words of a line of a key file.
 const KEY_LINE: &str = "siltstone remote-key 1";
 
-/// The name of a key, which is stored with each block that it encrypted. It says nothing of the key.
+/// The name of a key, which is stored with each block that it encrypted. It says nothing of the
+/// key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EncryptionKeyId(pub [u8; 8]);
 
@@ -84,7 +86,8 @@ impl EncryptedBlockHead {
         plain.saturating_add(blocks.saturating_mul(Self::ADDED_BYTES))
     }
 
-    /// The length of the plaintext of an object with `encrypted` bytes; `None` if no encrypted object has that length.
+    /// The length of the plaintext of an object with `encrypted` bytes; `None` if no encrypted
+    /// object has that length.
     pub fn plain_length(encrypted: u64) -> Option<u64> {
         let blocks = encrypted.div_ceil(Self::BLOCK_BYTES);
         let plain = encrypted.checked_sub(blocks * Self::ADDED_BYTES)?;

@@ -1,5 +1,5 @@
-//! Entries (data-format.md, section 6): changes of metadata. Each states the new value, so applying it again changes
-//! nothing.
+//! Entries (data-format.md, section 6): changes of metadata. Each states the new value, so applying
+//! it again changes nothing.
 
 use crate::base::Timestamp;
 use crate::format::codec::varint_len;

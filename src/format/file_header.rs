@@ -131,8 +131,8 @@ impl FileHeader {
         Ok(Self { features, ..guessed })
     }
 
-    /// The probable content of a damaged header, none of it certain. `None` when the kind is unknown or the page is
-    /// cut off.
+    /// The probable content of a damaged header, none of it certain. `None` when the kind is
+    /// unknown or the page is cut off.
     pub fn guess(page: &[u8]) -> Option<Self> {
         let page = page.get(..HEADER_BYTES)?;
         Some(Self {

@@ -1,4 +1,5 @@
-//! The progress of followers of the log, and the causes of changes (data-format.md, section 6, *follower* and *cause*).
+//! The progress of followers of the log, and the causes of changes (data-format.md, section
+//! 6, *follower* and *cause*).
 
 use crate::base::Timestamp;
 use crate::format::{ByteDecoder, DecodeError, Decoded, Encode, Features, LogPosition};
@@ -75,7 +76,8 @@ pub struct Cause {
     pub address: String,
     /// The id of the request; empty where there is none.
     pub request: String,
-    /// The public ids of the stores whose mirrors brought the change, the last one first. They have an entry of their own.
+    /// The public ids of the stores whose mirrors brought the change, the last one first. They have
+    /// an entry of their own.
     pub origins: Vec<String>,
 }
 

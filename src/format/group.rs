@@ -217,7 +217,8 @@ impl UncheckedGroup {
         if good { Ok(()) } else { Err(DecodeError::Crc("body")) }
     }
 
-    /// The entries of a checked body, up to the first error. Bytes left over at the end are an error.
+    /// The entries of a checked body, up to the first error. Bytes left over at the end are an
+    /// error.
     pub fn raw_entries<'b>(&self, body: &'b [u8]) -> impl Iterator<Item = Decoded<RawEntry<'b>>> + use<'b> {
         let (mut from, mut left) = (ByteDecoder::new(body), self.entry_count);
         std::iter::from_fn(move || match left {

@@ -1,6 +1,7 @@
 //! The ids of versions and multipart uploads.
 
-/// The id of a version: a stamp, unique in the store. [`crate::format::ClientIds`] gives its client form.
+/// The id of a version: a stamp, unique in the store. [`crate::format::ClientIds`] gives its client
+/// form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VersionId(pub u64);
 
@@ -9,8 +10,8 @@ impl VersionId {
     pub const NONE: Self = Self(0);
 }
 
-/// The id of a multipart upload: a stamp, so ids sort by the time of initiation. [`crate::format::ClientIds`] gives
-/// its client form.
+/// The id of a multipart upload: a stamp, so ids sort by the time of initiation.
+/// [`crate::format::ClientIds`] gives its client form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UploadId(pub u64);
 

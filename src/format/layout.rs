@@ -1,5 +1,5 @@
-//! Fields of fixed structures. Each structure lists its fields in a `LAYOUT`. A test compares them with the tables of
-//! data-format.md.
+//! Fields of fixed structures. Each structure lists its fields in a `LAYOUT`. A test compares them
+//! with the tables of data-format.md.
 
 /// A field of a fixed structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
-//! Floor 1: encoding and decoding of every structure in data-format.md, without I/O or a clock. Each module names its
-//! section. Decoding accepts any bytes: it never panics, and allocates no more than the length of the input
-//! justifies.
+//! Floor 1: encoding and decoding of every structure in data-format.md, without I/O or a clock.
+//! Each module names its section. Decoding accepts any bytes: it never panics, and allocates no
+//! more than the length of the input justifies.
 
 mod attributes;
 mod backup;

@@ -1,4 +1,5 @@
-//! Parcels: pieces of the log on a remote, with the bytes of segments that they name (data-format.md, section 17).
+//! Parcels: pieces of the log on a remote, with the bytes of segments that they name
+//! (data-format.md, section 17).
 
 use crate::base::Timestamp;
 use crate::base::digest::Crc32;
@@ -138,7 +139,8 @@ impl ParcelHead {
     /// Bytes of the header.
     pub const BYTES: usize = 128;
 
-    /// Reads the header at the beginning of a parcel. The caller compares epoch and counter with its name.
+    /// Reads the header at the beginning of a parcel. The caller compares epoch and counter with
+    /// its name.
     ///
     /// # Errors
     /// On invalid bytes.
@@ -223,7 +225,8 @@ impl Parcel {
         bytes
     }
 
-    /// Reads a whole parcel and checks all of its CRCs. The caller compares epoch and counter with its name.
+    /// Reads a whole parcel and checks all of its CRCs. The caller compares epoch and counter with
+    /// its name.
     ///
     /// # Errors
     /// On invalid bytes.

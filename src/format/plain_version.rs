@@ -8,8 +8,8 @@ use crate::format::version::{
 };
 use crate::format::{ByteDecoder, Decoded, Encode, ExtentRef, VersionSummary};
 
-/// A version record of the most frequent form: at most one extent with payload, at most one checksum, no tags, no
-/// controls and no parts.
+/// A version record of the most frequent form: at most one extent with payload, at most one
+/// checksum, no tags, no controls and no parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainVersion<'a> {
     /// The fields that listings show.
@@ -25,7 +25,8 @@ pub struct PlainVersion<'a> {
 }
 
 impl<'a> PlainVersion<'a> {
-    /// Reads an encoded [`VersionRecord`](crate::format::VersionRecord); `None` if it has another form.
+    /// Reads an encoded [`VersionRecord`](crate::format::VersionRecord); `None` if it has another
+    /// form.
     ///
     /// # Errors
     /// On invalid bytes.

@@ -31,7 +31,8 @@ pub struct SegmentVerdict {
 pub struct HoleVerdict {
     /// Bytes.
     pub live: u64,
-    /// Whether holes were looked for then. If not, `live` is all that may ever have lived in the segment.
+    /// Whether holes were looked for then. If not, `live` is all that may ever have lived in the
+    /// segment.
     pub searched: bool,
 }
 
@@ -40,7 +41,8 @@ pub struct HoleVerdict {
 pub struct MoveVerdict {
     /// The live bytes when this was computed.
     pub live: u64,
-    /// The length with only live extents, in bytes. `u64::MAX`: its live extents cannot be relocated.
+    /// The length with only live extents, in bytes. `u64::MAX`: its live extents cannot be
+    /// relocated.
     pub dense: u64,
 }
 

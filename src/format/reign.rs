@@ -135,10 +135,11 @@ pub struct Root {
     pub covered: LogPosition,
     /// Bytes of the checkpoint.
     pub checkpoint_length: u64,
-    /// The first parcel with bytes of segments that the checkpoint does not call remote; that of an earlier reign where one that was adopted
-    /// has such bytes.
+    /// The first parcel with bytes of segments that the checkpoint does not call remote; that of an
+    /// earlier reign where one that was adopted has such bytes.
     pub first: ParcelId,
-    /// The last parcel of the own reign that holds no group after the checkpoint; not below `first` less 1 where that is of the same reign.
+    /// The last parcel of the own reign that holds no group after the checkpoint; not below `first`
+    /// less 1 where that is of the same reign.
     pub after: u64,
     /// The time when it was made.
     pub made: Timestamp,
@@ -164,7 +165,8 @@ pub struct RootId {
 
 impl Root {
     const KIND: &str = "root";
-    /// The version of the line of a root whose first parcel is of an earlier reign: readers that know no such root refuse it.
+    /// The version of the line of a root whose first parcel is of an earlier reign: readers that
+    /// know no such root refuse it.
     const OVER_EPOCHS: &str = "2";
     /// One root of so many of a reign may become the base of deletes. The others may go before it.
     pub const LASTING_EVERY: u64 = 24;
@@ -314,8 +316,8 @@ impl Floor {
     }
 }
 
-/// The point at which the log of a restored store ends on purpose: a reign that begins there gives up the log after it. The file
-/// `meta/return` (data-format.md, section 17, *Going back*).
+/// The point at which the log of a restored store ends on purpose: a reign that begins there gives
+/// up the log after it. The file `meta/return` (data-format.md, section 17, *Going back*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReturnPoint {
     /// The store.
@@ -378,7 +380,8 @@ pub struct ClaimId {
     pub nonce: u64,
 }
 
-/// The epoch of a data directory: the file `meta/epoch` (data-format.md, section 17, *Epochs without a log*).
+/// The epoch of a data directory: the file `meta/epoch` (data-format.md, section 17, *Epochs
+/// without a log*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochRecord {
     /// The store.
@@ -387,7 +390,8 @@ pub struct EpochRecord {
     pub held: ClaimId,
     /// The claim that it was about to make then.
     pub tried: ClaimId,
-    /// The number that the file system gave to this file: a copy of it has another. 0 where it gives none.
+    /// The number that the file system gave to this file: a copy of it has another. 0 where it
+    /// gives none.
     pub file: u64,
 }
 
@@ -487,7 +491,8 @@ impl SignOfLife {
     }
 }
 
-/// The wish of a standby that takes over by itself: its writer gives signs of life as often as that needs.
+/// The wish of a standby that takes over by itself: its writer gives signs of life as often as that
+/// needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TakeoverWish {
     /// The store.

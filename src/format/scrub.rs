@@ -20,7 +20,8 @@ pub struct ScrubState {
     pub goes_on: bool,
     /// The end of the last completed pass.
     pub finished: Option<Timestamp>,
-    /// The current segment of the pass; all live extents in segments with lower ids have been checked.
+    /// The current segment of the pass; all live extents in segments with lower ids have been
+    /// checked.
     pub segment: u64,
     /// All live extents in that segment before this offset have been checked, too.
     pub offset: u64,

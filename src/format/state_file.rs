@@ -1,4 +1,5 @@
-//! The frame of small files that are replaced as a whole (data-format.md, section 12): magic, body length, CRC, body.
+//! The frame of small files that are replaced as a whole (data-format.md, section 12): magic, body
+//! length, CRC, body.
 
 use crate::format::{DecodeError, Decoded, Field, StoreId};
 

@@ -1,4 +1,5 @@
-//! Version records (data-format.md, section 7): the metadata of a version of an object, and the location of its bytes.
+//! Version records (data-format.md, section 7): the metadata of a version of an object, and the
+//! location of its bytes.
 
 use crate::base::Timestamp;
 use crate::format::attributes::{decode_pairs, encode_pairs};
@@ -67,7 +68,8 @@ pub struct VersionRecord {
     pub tags: Vec<(String, String)>,
     /// Its controls.
     pub controls: ObjectControls,
-    /// The stamp of the last change of the controls after the put, if there was one: the last extent holds them.
+    /// The stamp of the last change of the controls after the put, if there was one: the last
+    /// extent holds them.
     pub controls_stamp: Option<u64>,
     /// The parts, for an object made by a multipart upload.
     pub upload: Option<Assembly>,
@@ -181,8 +183,8 @@ impl VersionRecord {
         Ok(record)
     }
 
-    /// Reads a record without its extents and parts, which may be thousands. Extents are skipped and parts are left
-    /// unread, so errors in either go unnoticed.
+    /// Reads a record without its extents and parts, which may be thousands. Extents are skipped
+    /// and parts are left unread, so errors in either go unnoticed.
     ///
     /// # Errors
     /// On invalid bytes elsewhere.
@@ -235,7 +237,8 @@ impl VersionRecord {
         self.controls_stamp.map_or(self.id.0, |stamp| stamp.max(self.id.0))
     }
 
-    /// The multipart upload that made this version; `None` for copies and for objects without parts.
+    /// The multipart upload that made this version; `None` for copies and for objects without
+    /// parts.
     pub fn completed(&self) -> Option<UploadId> {
         self.upload.as_ref().map(|made| made.upload).filter(|upload| *upload != UploadId::NONE)
     }

@@ -5,7 +5,8 @@ use crate::format::{ByteDecoder, Decoded, Encode};
 /// Bytes written, by purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WrittenBytes {
-    /// Acknowledged payload of objects and parts, as sent by clients. The other fields are its cost.
+    /// Acknowledged payload of objects and parts, as sent by clients. The other fields are its
+    /// cost.
     pub payload: u64,
     /// Extents with headers and descriptors; headers and footers of segments.
     pub objects: u64,

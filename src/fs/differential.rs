@@ -10,7 +10,8 @@ use crate::base::entropy::{Entropy, OsEntropy, SeededEntropy};
 const ROUNDS: u64 = 20;
 const STEPS: u64 = 200;
 
-/// Files and directories never share a name here: the behaviour of a directory in a file's place is not defined.
+/// Files and directories never share a name here: the behaviour of a directory in a file's place is
+/// not defined.
 const DIRS: [&str; 4] = ["", "d", "d/e", "f"];
 const NAMES: [&str; 3] = ["a", "b", "c"];
 

@@ -6,8 +6,9 @@ use std::path::{Component, Path, PathBuf};
 
 use super::mounts::{Mount, mounts_of};
 
-/// A limit of this size is none. Control groups of version 1 show the largest number of pages, which depends on their
-/// size (Linux, cgroup-v1/memory.rst), and older kernels the largest signed number.
+/// A limit of this size is none. Control groups of version 1 show the largest number of pages,
+/// which depends on their size (Linux, cgroup-v1/memory.rst), and older kernels the largest signed
+/// number.
 const UNLIMITED_MIN_BYTES: u64 = 1 << 60;
 
 /// The lowest limit of the memory of a process.
@@ -55,9 +56,10 @@ impl fmt::Display for MemoryLimitSource {
     }
 }
 
-/// The lowest limit of the memory of a process: the memory of the machine, those of its control groups and of all
-/// groups above them, of version 1 or 2 or both, and those of the process itself. `root` is the root directory; `process` is
-/// a directory of `/proc`, as `self`. `None` where the kernel tells nothing.
+/// The lowest limit of the memory of a process: the memory of the machine, those of its control
+/// groups and of all groups above them, of version 1 or 2 or both, and those of the process itself.
+/// `root` is the root directory; `process` is a directory of `/proc`, as `self`. `None` where the
+/// kernel tells nothing.
 pub fn memory_limit(root: &Path, process: &str) -> Option<MemoryLimit> {
     let proc = root.join("proc");
     let read = |name: &str| fs::read_to_string(proc.join(name)).unwrap_or_default();
@@ -80,7 +82,8 @@ pub fn memory_limit(root: &Path, process: &str) -> Option<MemoryLimit> {
     limits.into_iter().min_by_key(|limit| limit.bytes)
 }
 
-/// The limits of a process in the hierarchy of control groups that is mounted there, with their files.
+/// The limits of a process in the hierarchy of control groups that is mounted there, with their
+/// files.
 fn group_limits(root: &Path, mount: &Mount, groups: &str) -> Vec<(PathBuf, u64)> {
     let is_unified = mount.kind == "cgroup2";
     let has_memory = || mount.kind == "cgroup" && mount.options.iter().any(|option| option == "memory");
@@ -113,8 +116,8 @@ fn group_limits(root: &Path, mount: &Mount, groups: &str) -> Vec<(PathBuf, u64)>
     limits
 }
 
-/// The group of a line of `/proc/self/cgroup`, if it is of the unified hierarchy, or of the one with the memory controller
-/// (cgroups(7)).
+/// The group of a line of `/proc/self/cgroup`, if it is of the unified hierarchy, or of the one
+/// with the memory controller (cgroups(7)).
 fn group_of_line(line: &str, is_unified: bool) -> Option<&str> {
     let mut fields = line.splitn(3, ':');
     let id = fields.next()?;
@@ -127,8 +130,8 @@ fn group_of_line(line: &str, is_unified: bool) -> Option<&str> {
     is_meant.then_some(group)
 }
 
-/// The place of a group below the point of a mount with that root. A group that is not below the root belongs to another
-/// namespace; what is mounted is then the closest that can be seen.
+/// The place of a group below the point of a mount with that root. A group that is not below the
+/// root belongs to another namespace; what is mounted is then the closest that can be seen.
 fn below_mount<'a>(group: &'a Path, root: &Path) -> &'a Path {
     let is_plain = |below: &&Path| below.components().all(|part| matches!(part, Component::Normal(_)));
     group.strip_prefix(root).ok().filter(is_plain).unwrap_or(Path::new(""))

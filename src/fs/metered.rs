@@ -8,13 +8,13 @@ use super::{File, FileUsage, Fs, Lock, Space};
 
 /// Receives the sizes of writes.
 pub trait WriteMeter: Send + Sync {
-    /// Records `bytes` written to the file `path`, the name that it was created or opened by; `zeros` for writes that
-    /// only allocate or erase.
+    /// Records `bytes` written to the file `path`, the name that it was created or opened by;
+    /// `zeros` for writes that only allocate or erase.
     fn written(&self, path: &str, zeros: bool, bytes: u64);
 }
 
-/// Another file system; a meter records what is written through it. Metadata writes of the file system itself are not
-/// counted.
+/// Another file system; a meter records what is written through it. Metadata writes of the file
+/// system itself are not counted.
 pub struct MeteredFs {
     fs: Arc<dyn Fs>,
     meter: Arc<dyn WriteMeter>,

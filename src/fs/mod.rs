@@ -1,5 +1,5 @@
-//! Floor 1: the only access to the disk. The durability of each method is defined here once; the same conformance
-//! tests check the operating system's implementation and the simulated one.
+//! Floor 1: the only access to the disk. The durability of each method is defined here once; the
+//! same conformance tests check the operating system's implementation and the simulated one.
 //!
 //! Paths are relative to the root of an [`Fs`], with `/` between their parts.
 //!
@@ -7,18 +7,16 @@
 //!
 //! The floors above assume this and nothing else; [`sim`] is a disk that does no more.
 //!
-//! - A sector of 512 bytes is written wholly or not at all. Any subset of the sectors written since the last sync may
-//!   have reached
-//!   the disk. The length of a file may have grown without its bytes, which then read as zeros.
-//! - A successful sync of a file covers the bytes, the length and the reservations from before the call, but not the
-//!   name. A
-//!   successful sync of a directory covers the names of the files in it, but not their bytes.
-//! - Any subset of the creations, renames and removals in a directory since its last sync may have reached the disk,
-//!   each wholly or
-//!   not at all.
-//! - After a failed sync, the data that it should have covered may be missing, although later syncs succeed and
-//!   readers see it.
-//!   [`File::evict`] makes readers see the disk.
+//! - A sector of 512 bytes is written wholly or not at all. Any subset of the sectors written since
+//!   the last sync may have reached the disk. The length of a file may have grown without its
+//!   bytes, which then read as zeros.
+//! - A successful sync of a file covers the bytes, the length and the reservations from before the
+//!   call, but not the name. A successful sync of a directory covers the names of the files in it,
+//!   but not their bytes.
+//! - Any subset of the creations, renames and removals in a directory since its last sync may have
+//!   reached the disk, each wholly or not at all.
+//! - After a failed sync, the data that it should have covered may be missing, although later syncs
+//!   succeed and readers see it. [`File::evict`] makes readers see the disk.
 //! - Durable data stays as it is, except for damage, which checksums above this floor must detect.
 
 mod memory_limit;
@@ -61,7 +59,8 @@ pub struct Space {
     pub free_bytes: u64,
     /// Total bytes.
     pub total_bytes: u64,
-    /// The files that this process may still create; `None` where the file system has no fixed number.
+    /// The files that this process may still create; `None` where the file system has no fixed
+    /// number.
     pub free_files: Option<u64>,
 }
 
@@ -78,11 +77,12 @@ pub struct FileUsage {
 
 /// Directories and the names in them.
 ///
-/// Every method here fails with `ResourceBusy` where the process or the system has no descriptor or no memory left
-/// (EMFILE, ENFILE, ENOMEM): nothing has been changed then, and the disk is fine. No method of [`File`] fails so.
+/// Every method here fails with `ResourceBusy` where the process or the system has no descriptor or
+/// no memory left (EMFILE, ENFILE, ENOMEM): nothing has been changed then, and the disk is fine. No
+/// method of [`File`] fails so.
 pub trait Fs: Send + Sync {
-    /// Creates an empty file and opens it for reading and writing. Its name is durable after [`Fs::sync_dir`] of its
-    /// directory.
+    /// Creates an empty file and opens it for reading and writing. Its name is durable after
+    /// [`Fs::sync_dir`] of its directory.
     ///
     /// # Errors
     /// `AlreadyExists` when the name is taken.
@@ -100,32 +100,37 @@ pub trait Fs: Send + Sync {
     /// `NotFound` when there is none.
     fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>>;
 
-    /// As [`Fs::open_read`], for reading large amounts once without displacing cached pages of other files. As far as
-    /// the system allows, pages that were not cached before are not cached afterwards.
+    /// As [`Fs::open_read`], for reading large amounts once without displacing cached pages of
+    /// other files. As far as the system allows, pages that were not cached before are not cached
+    /// afterwards.
     ///
     /// # Errors
     /// As of [`Fs::open_read`].
     fn open_uncached(&self, path: &str) -> io::Result<Arc<dyn File>>;
 
-    /// The names of the regular files in a directory, sorted. A directory that does not exist has none.
+    /// The names of the regular files in a directory, sorted. A directory that does not exist has
+    /// none.
     fn list(&self, dir: &str) -> io::Result<Vec<String>>;
 
-    /// Creates a directory and its parents; does nothing where it exists. The names are durable on return.
+    /// Creates a directory and its parents; does nothing where it exists. The names are durable on
+    /// return.
     fn create_dir(&self, dir: &str) -> io::Result<()>;
 
-    /// Renames a file in one step and replaces the file `to`: after a crash `to` means the old file or the new one,
-    /// never neither. Where both are names of one file, both stay. Durable after [`Fs::sync_dir`].
+    /// Renames a file in one step and replaces the file `to`: after a crash `to` means the old file
+    /// or the new one, never neither. Where both are names of one file, both stay. Durable after
+    /// [`Fs::sync_dir`].
     ///
     /// # Errors
-    /// `NotFound` when there is no such file; `InvalidInput` when the names are in different directories, since no
-    /// single sync covers both.
+    /// `NotFound` when there is no such file; `InvalidInput` when the names are in different
+    /// directories, since no single sync covers both.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Gives a file an additional name, in any directory. Durable after [`Fs::sync_dir`] of the directory of `to`.
+    /// Gives a file an additional name, in any directory. Durable after [`Fs::sync_dir`] of the
+    /// directory of `to`.
     ///
     /// # Errors
-    /// `NotFound` when there is no such file; `AlreadyExists` when `to` is taken; another where the file system has
-    /// no hard links.
+    /// `NotFound` when there is no such file; `AlreadyExists` when `to` is taken; another where the
+    /// file system has no hard links.
     fn link(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Removes a name. Open files stay readable. Durable after [`Fs::sync_dir`].
@@ -134,8 +139,8 @@ pub trait Fs: Send + Sync {
     /// Makes the names in a directory durable; `""` is the root.
     fn sync_dir(&self, dir: &str) -> io::Result<()>;
 
-    /// Takes an exclusive lock on a file and creates it if missing. The lock lasts until the value is dropped or the
-    /// process ends.
+    /// Takes an exclusive lock on a file and creates it if missing. The lock lasts until the value
+    /// is dropped or the process ends.
     ///
     /// # Errors
     /// `WouldBlock` when another process (or another owner in this one) has it.
@@ -160,19 +165,19 @@ pub trait File: Send + Sync {
     /// Fills `buf` from `offset` on.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the file ends before; `InvalidData` when the disk cannot read the bytes (EIO and
-    /// similar). Any other error says nothing about the bytes.
+    /// `UnexpectedEof` when the file ends before; `InvalidData` when the disk cannot read the bytes
+    /// (EIO and similar). Any other error says nothing about the bytes.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Writes all of `bytes` at `offset`, extending the file if necessary. Durable after [`File::sync_data`]; before
-    /// it any subset of the written sectors may be on disk.
+    /// Writes all of `bytes` at `offset`, extending the file if necessary. Durable after
+    /// [`File::sync_data`]; before it any subset of the written sectors may be on disk.
     ///
     /// # Errors
     /// `StorageFull` when there is no space; some bytes may have been written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Writes zeros, as [`File::write_all_at`] writes other bytes. It prepares space, so that later writes do not
-    /// change the file system's metadata, and it erases records.
+    /// Writes zeros, as [`File::write_all_at`] writes other bytes. It prepares space, so that later
+    /// writes do not change the file system's metadata, and it erases records.
     ///
     /// # Errors
     /// As of [`File::write_all_at`].
@@ -180,20 +185,21 @@ pub trait File: Send + Sync {
         self.write_all_at(&vec![0; len as usize], offset)
     }
 
-    /// Preallocates `len` bytes from `offset` on, without changing the length or any byte. Returns `false`, and does
-    /// nothing, where the file system does not support it.
+    /// Preallocates `len` bytes from `offset` on, without changing the length or any byte. Returns
+    /// `false`, and does nothing, where the file system does not support it.
     ///
     /// # Errors
     /// `StorageFull` when there is no space.
     fn reserve(&self, offset: u64, len: u64) -> io::Result<bool>;
 
-    /// As [`File::reserve`], for bytes at or after the end of the file. Where the file system does not support it,
-    /// zeros are written and synced. So a full disk is reported here and not by a later sync, which may lose other
-    /// data when it fails. Returns `true` where zeros were written.
+    /// As [`File::reserve`], for bytes at or after the end of the file. Where the file system does
+    /// not support it, zeros are written and synced. So a full disk is reported here and not by a
+    /// later sync, which may lose other data when it fails. Returns `true` where zeros were
+    /// written.
     ///
     /// # Errors
-    /// `StorageFull` when there is no space; the file then ends at `offset` at the latest. Others as of
-    /// [`File::sync_data`].
+    /// `StorageFull` when there is no space; the file then ends at `offset` at the latest. Others
+    /// as of [`File::sync_data`].
     fn ensure_allocated(&self, offset: u64, len: u64) -> io::Result<bool> {
         if self.reserve(offset, len)? {
             return Ok(false);
@@ -207,21 +213,22 @@ pub trait File: Send + Sync {
         written.map(|()| true)
     }
 
-    /// Shortens the file to `len` bytes if it is longer, and frees preallocated space after the end. Durable after
-    /// [`File::sync_data`]; before it the file may still have its old length.
+    /// Shortens the file to `len` bytes if it is longer, and frees preallocated space after the
+    /// end. Durable after [`File::sync_data`]; before it the file may still have its old length.
     fn truncate(&self, len: u64) -> io::Result<()>;
 
-    /// Deallocates `len` bytes from `offset` on, which are inside the file and read as zeros afterwards. Both numbers
-    /// are multiples of the page. Durable after [`File::sync_data`]; before it any of the pages may still have its
-    /// old content. Does nothing where the file system does not support it.
+    /// Deallocates `len` bytes from `offset` on, which are inside the file and read as zeros
+    /// afterwards. Both numbers are multiples of the page. Durable after [`File::sync_data`];
+    /// before it any of the pages may still have its old content. Does nothing where the file
+    /// system does not support it.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
 
-    /// The first hole in a range inside the file: bytes that read as zeros and take no space. `None` where there is none, and where
-    /// the file system does not tell.
+    /// The first hole in a range inside the file: bytes that read as zeros and take no space.
+    /// `None` where there is none, and where the file system does not tell.
     fn next_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>>;
 
-    /// Drops the own copy of a range of bytes where another one exists elsewhere, so that the next read gets that one. Returns
-    /// whether there is another one.
+    /// Drops the own copy of a range of bytes where another one exists elsewhere, so that the next
+    /// read gets that one. Returns whether there is another one.
     ///
     /// # Errors
     /// As of [`File::punch`].
@@ -229,7 +236,8 @@ pub trait File: Send + Sync {
         Ok(false)
     }
 
-    /// Says that a range will be read soon and in order. A file whose bytes are elsewhere may ask for them at once.
+    /// Says that a range will be read soon and in order. A file whose bytes are elsewhere may ask
+    /// for them at once.
     ///
     /// # Errors
     /// As of [`File::read_exact_at`].
@@ -237,19 +245,19 @@ pub trait File: Send + Sync {
         Ok(None)
     }
 
-    /// The bytes of a range that can be had without asking elsewhere, where a file whose bytes are elsewhere keeps some of them
-    /// aside. The caller verifies them: they may be others.
+    /// The bytes of a range that can be had without asking elsewhere, where a file whose bytes are
+    /// elsewhere keeps some of them aside. The caller verifies them: they may be others.
     fn read_aside(&self, _range: Range<u64>) -> Option<Vec<u8>> {
         None
     }
 
-    /// Keeps verified bytes of the file aside, for [`File::read_aside`]. Without effect where no bytes are elsewhere, and where the
-    /// disk has no room.
+    /// Keeps verified bytes of the file aside, for [`File::read_aside`]. Without effect where no
+    /// bytes are elsewhere, and where the disk has no room.
     fn keep_aside(&self, _bytes: &[u8], _offset: u64) {}
 
-    /// Takes a shared lock that forbids punching holes, until this handle is closed. Before punching,
-    /// [`File::has_shared_lock`] is checked. The lock needs no write permission and is visible through every mount of
-    /// the file system (a shared flock(2)).
+    /// Takes a shared lock that forbids punching holes, until this handle is closed. Before
+    /// punching, [`File::has_shared_lock`] is checked. The lock needs no write permission and is
+    /// visible through every mount of the file system (a shared flock(2)).
     ///
     /// # Errors
     /// Where the file system has no such locks, or the system has no memory for it.
@@ -261,19 +269,21 @@ pub trait File: Send + Sync {
     /// The disk usage of the file at this moment.
     fn usage(&self) -> io::Result<FileUsage>;
 
-    /// Starts writeback of `len` bytes from `offset` on, so that a later sync waits for less. It makes nothing
-    /// durable. The written pages stay in the cache, but are evicted first when memory is short.
+    /// Starts writeback of `len` bytes from `offset` on, so that a later sync waits for less. It
+    /// makes nothing durable. The written pages stay in the cache, but are evicted first when
+    /// memory is short.
     fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()>;
 
     /// Makes the bytes and the length durable (fdatasync).
     ///
     /// # Errors
-    /// After any error nothing is known of the data written since the last success; calling again proves nothing.
+    /// After any error nothing is known of the data written since the last success; calling again
+    /// proves nothing.
     fn sync_data(&self) -> io::Result<()>;
 
-    /// Drops the clean cached pages, so that the next reads come from the disk. After a failed sync, even one of an
-    /// earlier process, readers may see bytes that never reached the disk, and later syncs do not report them. This
-    /// method reveals the loss.
+    /// Drops the clean cached pages, so that the next reads come from the disk. After a failed
+    /// sync, even one of an earlier process, readers may see bytes that never reached the disk, and
+    /// later syncs do not report them. This method reveals the loss.
     fn evict(&self) -> io::Result<()>;
 }
 

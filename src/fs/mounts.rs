@@ -20,8 +20,8 @@ pub fn mounts_of(lines: &str) -> impl Iterator<Item = Mount> {
     lines.lines().filter_map(mount_of_line)
 }
 
-/// Its fields are: ID, parent, device, root, point, options, any number of tags, a hyphen, type, source, options of the
-/// file system.
+/// Its fields are: ID, parent, device, root, point, options, any number of tags, a hyphen, type,
+/// source, options of the file system.
 fn mount_of_line(line: &str) -> Option<Mount> {
     let (of_mount, of_file_system) = line.split_once(" - ")?;
     let mut of_mount = of_mount.split(' ').skip(3);

@@ -44,8 +44,8 @@ impl OsFs {
         Self { root: root.into() }
     }
 
-    /// Creates the root and its parents, accessible to their owner only; does nothing where it exists. The names are
-    /// durable on return.
+    /// Creates the root and its parents, accessible to their owner only; does nothing where it
+    /// exists. The names are durable on return.
     ///
     /// # Errors
     /// `AlreadyExists` when the root or a parent is not a directory.
@@ -54,7 +54,8 @@ impl OsFs {
         create_durably(&root)
     }
 
-    /// All entries of a directory, by name; `""` is the root. Names that are not UTF-8 have replacement characters.
+    /// All entries of a directory, by name; `""` is the root. Names that are not UTF-8 have
+    /// replacement characters.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -274,7 +275,8 @@ impl File for OsFile {
 }
 
 impl OsFile {
-    /// The position that a search for holes or data finds; `None` where nothing follows, and where the file system cannot search.
+    /// The position that a search for holes or data finds; `None` where nothing follows, and where
+    /// the file system cannot search.
     fn seek(&self, wanted: SeekFrom) -> io::Result<Option<u64>> {
         // No method depends on the position of the file.
         match seek(&self.file, wanted) {
@@ -298,13 +300,14 @@ impl OsFile {
         self.drop_cache(start, NonZeroU64::new(end - start))
     }
 
-    /// Tells the system that a range of the cache is not needed; no length means everything after `offset`. Dirty
-    /// pages are written back, clean ones dropped.
+    /// Tells the system that a range of the cache is not needed; no length means everything after
+    /// `offset`. Dirty pages are written back, clean ones dropped.
     fn drop_cache(&self, offset: u64, len: Option<NonZeroU64>) -> io::Result<()> {
         Ok(fadvise(&self.file, offset, len, Advice::DontNeed)?)
     }
 
-    /// Reads the leading bytes that are cached, and returns their number; 0 where the system cannot tell.
+    /// Reads the leading bytes that are cached, and returns their number; 0 where the system cannot
+    /// tell.
     fn read_cached(&self, buf: &mut [u8], offset: u64) -> usize {
         let mut done = 0;
         while done < buf.len() {
@@ -327,8 +330,8 @@ impl OsFile {
     }
 }
 
-/// The same error with the path in its text. An exhausted quota counts as a full disk. `ResourceBusy` is left to
-/// [`open_error`]: a failed write or sync may have had effects.
+/// The same error with the path in its text. An exhausted quota counts as a full disk.
+/// `ResourceBusy` is left to [`open_error`]: a failed write or sync may have had effects.
 fn with_path(path: &Path, error: &io::Error) -> io::Error {
     let kind = match error.kind() {
         io::ErrorKind::QuotaExceeded => io::ErrorKind::StorageFull,
@@ -371,8 +374,9 @@ fn sync_dir(path: &Path) -> io::Result<()> {
     dir.sync_all().map_err(|e| with_path(path, &e))
 }
 
-/// Creates the directories of an absolute path. The parent of an existing one is synced, too, since its creator may
-/// have crashed before the sync. A parent that this process may not open was created by another user.
+/// Creates the directories of an absolute path. The parent of an existing one is synced, too, since
+/// its creator may have crashed before the sync. A parent that this process may not open was
+/// created by another user.
 fn create_durably(path: &Path) -> io::Result<()> {
     let Some(parent) = path.parent() else { return Ok(()) };
     if path.is_dir() {
@@ -386,7 +390,8 @@ fn create_durably(path: &Path) -> io::Result<()> {
     sync_dir(parent)
 }
 
-/// The number of an inode and the time of its birth, where the file system tells it: another disk may give a copy the same number.
+/// The number of an inode and the time of its birth, where the file system tells it: another disk
+/// may give a copy the same number.
 fn id_of(found: &Metadata) -> u64 {
     let born = found.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
     let born = born.map_or(0, |born| born.as_nanos() as u64);
@@ -490,8 +495,8 @@ mod tests {
         assert!(metadata.blocks() == 0 || metadata.blocks() * 512 >= 1 << 20);
     }
 
-    /// The pages of a fresh file that are cached after an uncached read. `None` where this cannot be observed: some
-    /// file systems are in memory, and some do not report cached pages.
+    /// The pages of a fresh file that are cached after an uncached read. `None` where this cannot
+    /// be observed: some file systems are in memory, and some do not report cached pages.
     fn cached_by_uncached_reads(path: PathBuf) -> Option<Vec<u64>> {
         std::fs::write(&path, [7; 300_000]).unwrap();
         let file = StdFile::open(&path).unwrap();
@@ -515,7 +520,8 @@ mod tests {
     #[test]
     fn uncached_reads_cache_no_pages() {
         let dir = tempfile::tempdir().unwrap();
-        // The system does not drop a page that it is using at the moment, which under load may be so for several files.
+        // The system does not drop a page that it is using at the moment, which under load may be
+        // so for several files.
         let mut told = Vec::new();
         for attempt in 0..50 {
             let Some(left) = cached_by_uncached_reads(dir.path().join(attempt.to_string())) else { continue };

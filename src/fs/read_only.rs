@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::{File, Fs, Lock, Space};
 
-/// A read-only view of another file system, which it owns or borrows: files are opened read-only, and every change is refused. For
-/// those that must not modify the store.
+/// A read-only view of another file system, which it owns or borrows: files are opened read-only,
+/// and every change is refused. For those that must not modify the store.
 pub struct ReadOnlyFs<F>(F);
 
 impl<F> ReadOnlyFs<F> {

@@ -14,8 +14,8 @@ pub enum EngineName {
     /// Made for ports that any client can reach.
     #[default]
     Direct,
-    /// The crate tiny_http, for use with a proxy in front. It obeys only the settings `listen`, `workers`, `head_max_bytes`,
-    /// `headers_max` and `shutdown_timeout`.
+    /// The crate tiny_http, for use with a proxy in front. It obeys only the settings `listen`,
+    /// `workers`, `head_max_bytes`, `headers_max` and `shutdown_timeout`.
     TinyHttp,
 }
 
@@ -24,22 +24,24 @@ pub enum EngineName {
 pub struct Config {
     /// The engine.
     pub engine: EngineName,
-    /// The certificate and key for encrypted connections; `None` serves plain ones. Only the engine `Direct` encrypts.
+    /// The certificate and key for encrypted connections; `None` serves plain ones. Only the engine
+    /// `Direct` encrypts.
     pub tls: Option<Arc<Tls>>,
     /// The address to listen on. With port 0 the system chooses the port.
     pub listen: SocketAddr,
     /// Threads that handle requests, and so the requests handled at a time.
     pub workers: usize,
-    /// Further threads, for the requests that [`Handler::uses_reserve`](crate::s3::Handler::uses_reserve) chooses. They answer these while
+    /// Further threads, for the requests that
+    /// [`Handler::uses_reserve`](crate::s3::Handler::uses_reserve) chooses. They answer these while
     /// all other workers are busy. The engine `TinyHttp` has none.
     pub reserve_workers: usize,
     /// Requests that may wait for a worker. One more is answered with 503 at once.
     pub queue_len: usize,
-    /// Connections served at a time. One more displaces the connection that has been idle longest, or is answered with 503 and
-    /// closed if none is idle. Must stay below the limit of open files.
+    /// Connections served at a time. One more displaces the connection that has been idle longest,
+    /// or is answered with 503 and closed if none is idle. Must stay below the limit of open files.
     pub connections_max: usize,
-    /// The same for one IPv4 address or one IPv6 network of 64 bits, unless it is among the `trusted_proxies`. `None`: a quarter
-    /// of `connections_max`.
+    /// The same for one IPv4 address or one IPv6 network of 64 bits, unless it is among the
+    /// `trusted_proxies`. `None`: a quarter of `connections_max`.
     pub connections_per_address_max: Option<usize>,
     /// Networks of proxies, whose connections count for no address.
     pub trusted_proxies: Networks,
@@ -53,14 +55,15 @@ pub struct Config {
     pub idle_deadline: Duration,
     /// The rate at which a client must send or receive a body in the long run.
     pub rate_min_bytes_per_sec: u64,
-    /// How long a client may stall a worker that receives its body. Each byte received at the minimum rate refills this budget,
-    /// which is also the longest pause.
+    /// How long a client may stall a worker that receives its body. Each byte received at the
+    /// minimum rate refills this budget, which is also the longest pause.
     pub read_stall_budget: Duration,
     /// The same for a client that receives a response.
     pub write_stall_budget: Duration,
     /// How long a worker waits for the next request of its connection while another worker is idle.
     pub linger: Duration,
-    /// Connections whose clients may go on sending after their last response. Further ones are closed at once.
+    /// Connections whose clients may go on sending after their last response. Further ones are
+    /// closed at once.
     pub draining_max: usize,
     /// How long a client may go on sending after its last response before the connection is closed.
     pub drain_deadline: Duration,

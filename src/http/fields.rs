@@ -1,5 +1,6 @@
-//! The header lines that frame a message and keep or close its connection (RFC 9112, sections 6 and 9). Lines that two
-//! readers could understand in two ways are refused, because request smuggling depends on them.
+//! The header lines that frame a message and keep or close its connection (RFC 9112, sections 6 and
+//! 9). Lines that two readers could understand in two ways are refused, because request smuggling
+//! depends on them.
 
 use crate::s3::{Body, BodyRead, ErrorCode, S3Error};
 
@@ -41,7 +42,8 @@ impl FramingFields {
     /// Adds one header line. Lines of other names are ignored.
     ///
     /// # Errors
-    /// `InvalidRequest` for a malformed line, and for the second of a line that may occur only once.
+    /// `InvalidRequest` for a malformed line, and for the second of a line that may occur only
+    /// once.
     pub(super) fn add_line(&mut self, name: &str, value: &[u8]) -> Result<(), S3Error> {
         if name.eq_ignore_ascii_case("host") {
             self.add_host(value)?;
@@ -102,7 +104,8 @@ impl FramingFields {
         }
     }
 
-    /// Whether the client waits for `100 Continue` before it sends the body (RFC 9110, section 10.1.1).
+    /// Whether the client waits for `100 Continue` before it sends the body (RFC 9110, section
+    /// 10.1.1).
     pub(super) fn expects_continue(&self, http10: bool) -> bool {
         self.expects_continue && !http10
     }
@@ -118,12 +121,14 @@ pub(super) fn invalid_request(message: &str) -> S3Error {
     S3Error::new(ErrorCode::InvalidRequest).message(message)
 }
 
-/// Whether `value` has only bytes of a host and a port (RFC 3986, section 3.2), without user information.
+/// Whether `value` has only bytes of a host and a port (RFC 3986, section 3.2), without user
+/// information.
 pub(super) fn is_host(value: &[u8]) -> bool {
     value.iter().all(|b| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(b))
 }
 
-/// Whether `byte` may be part of a token, such as a method or a header name (RFC 9110, section 5.6.2).
+/// Whether `byte` may be part of a token, such as a method or a header name (RFC 9110, section
+/// 5.6.2).
 pub(super) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

@@ -1,12 +1,14 @@
-//! Floor 6: bytes in, bytes out: the engines, their limits and time-outs, and the bounded worker pool.
+//! Floor 6: bytes in, bytes out: the engines, their limits and time-outs, and the bounded worker
+//! pool.
 //!
-//! An engine parses bytes into an [`s3::Request`](crate::s3::Request), passes it to an [`s3::Handler`](crate::s3::Handler) and
-//! sends the [`s3::Response`](crate::s3::Response). It knows nothing of buckets and objects. A [`Server`] is bound to an
-//! address, runs until a [`Handle`] stops it, and returns an [`Outcome`].
+//! An engine parses bytes into an [`s3::Request`](crate::s3::Request), passes it to an
+//! [`s3::Handler`](crate::s3::Handler) and sends the [`s3::Response`](crate::s3::Response). It
+//! knows nothing of buckets and objects. A [`Server`] is bound to an address, runs until a
+//! [`Handle`] stops it, and returns an [`Outcome`].
 //!
-//! There are two engines. `direct` is made for ports that any client can reach. `tiny` uses the crate tiny_http, for hosts with
-//! a proxy in front. Both validate heads (`request_head`, `request_target`, `fields`) and send responses (`response`,
-//! `response_writer`) by the same code.
+//! There are two engines. `direct` is made for ports that any client can reach. `tiny` uses the
+//! crate tiny_http, for hosts with a proxy in front. Both validate heads (`request_head`,
+//! `request_target`, `fields`) and send responses (`response`, `response_writer`) by the same code.
 
 mod catch_panic;
 mod client_origin;
@@ -62,7 +64,8 @@ impl Server {
     /// Binds the address. The system accepts connections from now on; they are served by `run`.
     ///
     /// # Errors
-    /// `InvalidInput` for settings out of bounds, and the errors of the system, such as `AddrInUse`.
+    /// `InvalidInput` for settings out of bounds, and the errors of the system, such as
+    /// `AddrInUse`.
     pub fn bind(config: Config, clock: Arc<dyn Clock>, handler: Arc<dyn Handler>) -> io::Result<Self> {
         config.check()?;
         let engine: Box<dyn Engine> = match config.engine {
@@ -82,8 +85,8 @@ impl Server {
         self.engine.handle()
     }
 
-    /// Serves in this thread and in the workers until the server is stopped, then finishes running requests, for at most the
-    /// shutdown time of the settings.
+    /// Serves in this thread and in the workers until the server is stopped, then finishes running
+    /// requests, for at most the shutdown time of the settings.
     ///
     /// # Errors
     /// When a worker cannot be started, or the system fails to report which sockets are ready.
@@ -103,8 +106,8 @@ impl Handle {
         Self { engine: Arc::new(engine) }
     }
 
-    /// Tells the server to stop, and returns at once. The server accepts no more connections and finishes running requests; then
-    /// `run` returns. A second call has no effect.
+    /// Tells the server to stop, and returns at once. The server accepts no more connections and
+    /// finishes running requests; then `run` returns. A second call has no effect.
     pub fn shutdown(&self) {
         self.engine.stop();
     }
@@ -115,7 +118,8 @@ impl Handle {
 pub struct Outcome {
     /// Connections accepted, including those rejected at once; `None` if the engine cannot tell.
     pub connections_accepted: Option<u64>,
-    /// Requests answered by workers, including refused ones. Requests rejected without a worker are not counted.
+    /// Requests answered by workers, including refused ones. Requests rejected without a worker are
+    /// not counted.
     pub requests_answered: u64,
     /// Connections aborted with a running request at the end of the shutdown time.
     pub connections_cut: usize,

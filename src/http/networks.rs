@@ -7,8 +7,8 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use crate::base::parse_network;
 
-/// A list of networks. Its text form is addresses (`192.0.2.1`), networks (`192.0.2.0/24`) and the word `loopback`, separated
-/// by commas. `none` is the empty list.
+/// A list of networks. Its text form is addresses (`192.0.2.1`), networks (`192.0.2.0/24`) and the
+/// word `loopback`, separated by commas. `none` is the empty list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Networks(Vec<IpNet>);
 

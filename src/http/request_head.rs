@@ -80,8 +80,8 @@ impl RequestHead {
     }
 }
 
-/// Collects the header lines, and those that frame the message. The length of the head is enough room for all names and
-/// values.
+/// Collects the header lines, and those that frame the message. The length of the head is enough
+/// room for all names and values.
 fn read_lines<'a>(
     lines: impl ExactSizeIterator<Item = (&'a str, &'a [u8])>,
     target: &RequestTarget<'_>,

@@ -1,5 +1,5 @@
-//! The request target (RFC 9112, section 3.2). It is split but never decoded or normalised, because the signature covers the
-//! bytes as sent.
+//! The request target (RFC 9112, section 3.2). It is split but never decoded or normalised, because
+//! the signature covers the bytes as sent.
 
 use super::fields::is_host;
 use crate::s3::S3Error;
@@ -11,7 +11,8 @@ pub(super) struct RequestTarget<'a> {
     pub(super) path: &'a str,
     /// The part after the first `?`.
     pub(super) query: &'a str,
-    /// Host and port of an absolute target. They replace those of the Host line (RFC 9112, section 3.2.2).
+    /// Host and port of an absolute target. They replace those of the Host line (RFC 9112, section
+    /// 3.2.2).
     pub(super) authority: Option<&'a str>,
 }
 

@@ -76,7 +76,8 @@ impl DateHeader {
     }
 }
 
-/// Appends the head of `response` to `out`: the status line, Date, the lines of the handler, and those of the engine.
+/// Appends the head of `response` to `out`: the status line, Date, the lines of the handler, and
+/// those of the engine.
 pub(super) fn write_head(out: &mut Vec<u8>, response: &Response, options: SendOptions, date: &str) {
     let SendOptions { traits, framing, close } = options;
     write_number(out, "HTTP/1.1 ", response.status.into(), " ");
@@ -115,13 +116,15 @@ pub(super) fn render(response: &Response, traits: RequestTraits, close: bool, da
     out
 }
 
-/// Whether the engine writes that line itself. The handler may write the Content-Length of a HEAD response.
+/// Whether the engine writes that line itself. The handler may write the Content-Length of a HEAD
+/// response.
 fn is_engine_header(name: &str, traits: RequestTraits) -> bool {
     (name.eq_ignore_ascii_case("content-length") && !traits.head_only)
         || ["transfer-encoding", "connection", "date"].iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
-/// Replaces bytes that would end the line by spaces (RFC 9110, section 5.5), so that no stored value can add a line.
+/// Replaces bytes that would end the line by spaces (RFC 9110, section 5.5), so that no stored
+/// value can add a line.
 fn write_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     let harmless = |b: &u8| if matches!(b, b'\r' | b'\n' | 0) { b' ' } else { *b };
     out.extend(name.as_bytes().iter().map(harmless));

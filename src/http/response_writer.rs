@@ -13,7 +13,8 @@ pub(super) enum SendFailure {
     BrokenSource(io::Error),
     /// The client is gone, or has used up its stall budget.
     ClientGone,
-    /// The client stalls, and the sink keeps the bytes that it did not receive. This is the body after them.
+    /// The client stalls, and the sink keeps the bytes that it did not receive. This is the body
+    /// after them.
     Stalled(RemainingBody),
 }
 
@@ -32,11 +33,13 @@ impl std::fmt::Debug for RemainingBody {
 
 /// The destination of a response.
 pub(super) trait ResponseSink {
-    /// Sends all of `parts` in order. From the first call on no other response can replace this one.
+    /// Sends all of `parts` in order. From the first call on no other response can replace this
+    /// one.
     ///
     /// # Errors
-    /// `WouldBlock` if the client stalls: the sink keeps the bytes that it did not receive, and must send them before any
-    /// others. Any other error: the client is gone, or has used up its stall budget.
+    /// `WouldBlock` if the client stalls: the sink keeps the bytes that it did not receive, and
+    /// must send them before any others. Any other error: the client is gone, or has used up its
+    /// stall budget.
     fn write_all<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()>;
 
     /// The longest piece of a body that should be written at a time.
@@ -58,8 +61,8 @@ impl ResponseWriter {
     /// Sends a response with the date `now`.
     ///
     /// # Errors
-    /// As [`SendFailure`] says. If anything has been written, the client has received a part of the response, and the connection
-    /// must be aborted.
+    /// As [`SendFailure`] says. If anything has been written, the client has received a part of the
+    /// response, and the connection must be aborted.
     pub(super) fn send(
         &mut self,
         sink: &mut impl ResponseSink,
@@ -119,8 +122,9 @@ fn allocated(piece: &mut Vec<u8>) -> &mut [u8] {
     piece
 }
 
-/// Sends a body of `length` bytes, the first piece together with the head. The last piece is sent only after the source has
-/// reported its end without an error: until then the client must not take the body for complete.
+/// Sends a body of `length` bytes, the first piece together with the head. The last piece is sent
+/// only after the source has reported its end without an error: until then the client must not take
+/// the body for complete.
 fn send_counted(
     sink: &mut impl ResponseSink,
     mut head: &[u8],

@@ -12,8 +12,8 @@ use x509_cert::der::Decode;
 
 use crate::base::Timestamp;
 
-/// A certificate chain and its private key, for TLS 1.2 and 1.3. They can be replaced at any time; open connections keep the
-/// ones they started with.
+/// A certificate chain and its private key, for TLS 1.2 and 1.3. They can be replaced at any time;
+/// open connections keep the ones they started with.
 pub struct Tls {
     identity: RwLock<TlsIdentity>,
 }
@@ -31,7 +31,8 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// An identity from PEM texts: the certificate of the server followed by those of its intermediate authorities, and the key.
+    /// An identity from PEM texts: the certificate of the server followed by those of its
+    /// intermediate authorities, and the key.
     ///
     /// # Errors
     /// A message for the operator, if they cannot be read or do not belong together.
@@ -49,8 +50,8 @@ impl Tls {
         Ok(())
     }
 
-    /// The end of the certificate's validity, or of an intermediate's that ends earlier; `None` if none of them tells (RFC 5280,
-    /// section 4.1.2.5).
+    /// The end of the certificate's validity, or of an intermediate's that ends earlier; `None` if
+    /// none of them tells (RFC 5280, section 4.1.2.5).
     pub fn expires(&self) -> Option<Timestamp> {
         self.identity.read().unwrap_or_else(PoisonError::into_inner).expires
     }

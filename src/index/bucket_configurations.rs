@@ -42,7 +42,8 @@ pub fn configuration_bytes(len: usize) -> u64 {
     CONFIGURATION_BYTES + PARSED_SHARE * len as u64
 }
 
-/// The configurations of a bucket. A clone is a snapshot and costs O(1); without configurations it costs no memory.
+/// The configurations of a bucket. A clone is a snapshot and costs O(1); without configurations it
+/// costs no memory.
 #[derive(Clone, Default)]
 pub struct BucketConfigurations(Option<Arc<ConfigurationMap>>);
 

@@ -1,15 +1,18 @@
-//! The bytes of the index that content counts for in quotas. They follow from the content alone, whatever the order in which
-//! it came: a start, a rebuild, a compaction and a standby count the same. The memory that the index takes is mostly less.
+//! The bytes of the index that content counts for in quotas. They follow from the content alone,
+//! whatever the order in which it came: a start, a rebuild, a compaction and a standby count the
+//! same. The memory that the index takes is mostly less.
 
 use crate::format::{Attributes, PlainVersion, VersionRecord, pairs_encoded_len};
 
-/// A version without its key, its texts and its parts: its share of a leaf, and fields of all kinds.
+/// A version without its key, its texts and its parts: its share of a leaf, and fields of all
+/// kinds.
 const VERSION_BYTES: u64 = 64;
 /// A part in the record of a version, with its extents.
 const PART_OF_VERSION_BYTES: u64 = 64;
 /// A part of an upload.
 const PART_BYTES: u64 = 128;
-/// The extents of a MiB of payload, which are the more the larger a version or part is. Copies count as what they copy.
+/// The extents of a MiB of payload, which are the more the larger a version or part is. Copies
+/// count as what they copy.
 const EXTENTS_OF_MIB_BYTES: u64 = 2;
 
 /// What a version counts by.
@@ -54,8 +57,8 @@ pub(super) fn plain_index_bytes(key: &[u8], version: &PlainVersion<'_>) -> u64 {
     VERSION_BYTES + (key.len() + texts) as u64 + extents_bytes(version.summary.size)
 }
 
-/// The bytes of the index that a part of an upload of that size counts for: no less than it does once it is part of an object, so
-/// that a completion never grows.
+/// The bytes of the index that a part of an upload of that size counts for: no less than it does
+/// once it is part of an object, so that a completion never grows.
 pub fn part_index_bytes(size: u64) -> u64 {
     PART_BYTES + extents_bytes(size)
 }

@@ -1,4 +1,5 @@
-//! Pages of a listing: the query, the page that all three listings share, and the listing of current versions.
+//! Pages of a listing: the query, the page that all three listings share, and the listing of
+//! current versions.
 //!
 //! A listing never visits the keys of a common prefix one by one: it seeks past the prefix.
 
@@ -20,8 +21,9 @@ pub struct ListQuery {
     pub prefix: Vec<u8>,
     /// Keys are grouped up to the first delimiter after the prefix; empty: no grouping.
     pub delimiter: Vec<u8>,
-    /// Only keys greater than it, and the common prefixes of such keys. A common prefix may itself sort before `after`: after
-    /// `a/b` comes `a/` while there is an `a/c`. If `after` is a common prefix, all keys that begin with it are skipped.
+    /// Only keys greater than it, and the common prefixes of such keys. A common prefix may itself
+    /// sort before `after`: after `a/b` comes `a/` while there is an `a/c`. If `after` is a common
+    /// prefix, all keys that begin with it are skipped.
     pub after: Option<Vec<u8>>,
     /// The most items of the page.
     pub limit: usize,
@@ -45,8 +47,8 @@ impl<'p, T> ListItem<'p, T> {
     }
 }
 
-/// A page of items in byte order of their names. All names share one allocation: a thousand allocations would cost as much as
-/// the search.
+/// A page of items in byte order of their names. All names share one allocation: a thousand
+/// allocations would cost as much as the search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListPage<T> {
     /// The concatenated names.
@@ -69,8 +71,9 @@ impl<T> ListPage<T> {
         Self { names, items: Vec::with_capacity(items), truncated: false }
     }
 
-    /// Adds an item. If the page already has `limit` items, marks it as truncated instead and returns `false`. A page with the
-    /// limit 0 is never truncated: the client would ask again forever.
+    /// Adds an item. If the page already has `limit` items, marks it as truncated instead and
+    /// returns `false`. A page with the limit 0 is never truncated: the client would ask again
+    /// forever.
     #[inline]
     pub(super) fn push(&mut self, limit: usize, name: &[u8], value: Option<T>) -> bool {
         if self.items.len() >= limit {
@@ -122,7 +125,8 @@ impl<T> ListPage<T> {
     }
 }
 
-/// A page of the current versions of `keys`. Keys whose newest version is a delete marker are skipped.
+/// A page of the current versions of `keys`. Keys whose newest version is a delete marker are
+/// skipped.
 pub(super) fn list(keys: &Keys, query: &ListQuery) -> ListPage<VersionSummary> {
     let Some(start) = query.start() else {
         return ListPage::default();
@@ -181,7 +185,8 @@ impl ListQuery {
         Some(&key[..self.prefix.len() + at + self.delimiter.len()])
     }
 
-    /// The lower bound of all keys that sort after the keys with this prefix; `None` if there can be none.
+    /// The lower bound of all keys that sort after the keys with this prefix; `None` if there can
+    /// be none.
     pub(super) fn past(prefix: &[u8]) -> Option<Vec<u8>> {
         let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
         let mut next = prefix[..=last].to_vec();

@@ -7,14 +7,14 @@ use rpds::RedBlackTreeMapSync;
 use crate::format::{ExtentHeader, ExtentRef};
 use crate::index::memory::map_entry_bytes;
 
-/// Bytes of extents (header, payload and block table) that versions and parts refer to, by segment. A shared extent
-/// counts once. A clone is a snapshot and costs O(1).
+/// Bytes of extents (header, payload and block table) that versions and parts refer to, by segment.
+/// A shared extent counts once. A clone is a snapshot and costs O(1).
 ///
-/// A record that says *shared* may be the only one left that refers to the extent. A copy whose source was deleted
-/// says so for good, since the extent names another key. So this type counts the references of extents that are
-/// actually shared; other extents take no memory here. When a second reference is added, the first one must have been
-/// counted. An amendment of its record announces this (`amend`). Without the announcement both count as live bytes
-/// until one of them is removed.
+/// A record that says *shared* may be the only one left that refers to the extent. A copy whose
+/// source was deleted says so for good, since the extent names another key. So this type counts the
+/// references of extents that are actually shared; other extents take no memory here. When a second
+/// reference is added, the first one must have been counted. An amendment of its record announces
+/// this (`amend`). Without the announcement both count as live bytes until one of them is removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Liveness {
     bytes: RedBlackTreeMapSync<u64, u64>,
@@ -67,14 +67,14 @@ impl Liveness {
         self.bytes.get(&segment).copied().unwrap_or(0)
     }
 
-    /// Whether the extent at `offset` of a segment has several references, or one that others may follow after a
-    /// relocation.
+    /// Whether the extent at `offset` of a segment has several references, or one that others may
+    /// follow after a relocation.
     pub fn is_shared(&self, segment: u64, offset: u64) -> bool {
         self.shared.contains_key(&(segment, offset))
     }
 
-    /// Defers references that say *shared* until [`Liveness::count_deferred`]. Nothing announces second references in
-    /// a checkpoint, and no log has to.
+    /// Defers references that say *shared* until [`Liveness::count_deferred`]. Nothing announces
+    /// second references in a checkpoint, and no log has to.
     pub(super) fn defer_shared(&mut self) {
         self.deferred = Some(Vec::new());
     }
@@ -126,7 +126,8 @@ impl Liveness {
         }
     }
 
-    /// Stops at zero. References disagree about the size of an extent only in a log that was tampered with.
+    /// Stops at zero. References disagree about the size of an extent only in a log that was
+    /// tampered with.
     fn shrink(&mut self, segment: u64, size: u64) {
         let live = self.of(segment);
         let gone = live.min(size);
@@ -137,9 +138,9 @@ impl Liveness {
         }
     }
 
-    /// Replaces the extents of a record that is otherwise the same. Other references are about to follow in two
-    /// cases: the extents are the same, and `announced` is set or the record has become *shared*; or the record was
-    /// relocated away from references that may follow it.
+    /// Replaces the extents of a record that is otherwise the same. Other references are about to
+    /// follow in two cases: the extents are the same, and `announced` is set or the record has
+    /// become *shared*; or the record was relocated away from references that may follow it.
     pub(super) fn amend(&mut self, old: &[ExtentRef], new: &[ExtentRef], announced: bool) {
         let pairs = old.len().min(new.len());
         for (old, new) in old.iter().zip(new) {
@@ -206,13 +207,13 @@ impl Liveness {
     }
 }
 
-/// A batch of bytes of unshared extents, by segment, to be added to a [`Liveness`]. Batches have no snapshots, so
-/// counting is cheaper.
+/// A batch of bytes of unshared extents, by segment, to be added to a [`Liveness`]. Batches have no
+/// snapshots, so counting is cheaper.
 #[derive(Default)]
 pub(super) struct LiveBytesBatch {
     bytes: BTreeMap<u64, u64>,
-    /// The segment of the last extent, with its bytes that are not in `bytes` yet: neighbours are often in the same
-    /// segment.
+    /// The segment of the last extent, with its bytes that are not in `bytes` yet: neighbours are
+    /// often in the same segment.
     last: (u64, u64),
 }
 

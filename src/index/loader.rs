@@ -1,5 +1,5 @@
-//! Building an index from a checkpoint, whose keys are in order. Leaves are filled one after another, and encoded
-//! records are copied without being decoded.
+//! Building an index from a checkpoint, whose keys are in order. Leaves are filled one after
+//! another, and encoded records are copied without being decoded.
 
 use thiserror::Error;
 
@@ -19,8 +19,8 @@ pub enum LoadError {
     Decode(#[from] DecodeError),
 }
 
-/// Builds an index from the entries of a checkpoint. The result equals that of [`Index::apply`], whatever the order
-/// of the entries.
+/// Builds an index from the entries of a checkpoint. The result equals that of [`Index::apply`],
+/// whatever the order of the entries.
 pub struct Loader {
     index: Index,
     /// The bucket whose keys are being added.
@@ -58,7 +58,8 @@ impl Loader {
         index
     }
 
-    /// The same, for a log that is still to be applied: [`Index::finish_loading`] has not been called.
+    /// The same, for a log that is still to be applied: [`Index::finish_loading`] has not been
+    /// called.
     pub fn finish_before_log(mut self) -> Index {
         self.close();
         self.index

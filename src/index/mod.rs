@@ -1,6 +1,6 @@
-//! Floor 2: the metadata of a store in memory: buckets, their keys in order, and the versions of each key, newest
-//! first. Only [`Index::apply`] changes it, so the server, checkpoints and tools get the same index from the same
-//! entries.
+//! Floor 2: the metadata of a store in memory: buckets, their keys in order, and the versions of
+//! each key, newest first. Only [`Index::apply`] changes it, so the server, checkpoints and tools
+//! get the same index from the same entries.
 
 mod bucket_configurations;
 mod counted_bytes;
@@ -80,10 +80,12 @@ struct BucketIndex {
     uploads: Uploads,
 }
 
-/// The memory of a bucket without keys and uploads, in bytes: its record, its names and its map entries.
+/// The memory of a bucket without keys and uploads, in bytes: its record, its names and its map
+/// entries.
 pub const BUCKET_BYTES: u64 = 832;
 
-/// The index. A clone is a snapshot: it costs O(1), shares memory with the original, and does not see later changes.
+/// The index. A clone is a snapshot: it costs O(1), shares memory with the original, and does not
+/// see later changes.
 #[derive(Clone, Default)]
 pub struct Index {
     buckets: RedBlackTreeMapSync<u64, BucketIndex>,
@@ -124,16 +126,16 @@ impl Index {
         Self::default()
     }
 
-    /// An empty index for the entries of a whole store, in any order. Shared extents are counted only by
-    /// [`finish_loading`](Self::finish_loading).
+    /// An empty index for the entries of a whole store, in any order. Shared extents are counted
+    /// only by [`finish_loading`](Self::finish_loading).
     pub fn bulk_loading() -> Self {
         let mut index = Self::default();
         index.liveness.defer_shared();
         index
     }
 
-    /// Counts the shared extents. From this call on, a record must be amended before its copy is put; see
-    /// [`Liveness`].
+    /// Counts the shared extents. From this call on, a record must be amended before its copy is
+    /// put; see [`Liveness`].
     pub fn finish_loading(&mut self) {
         self.liveness.count_deferred();
     }
@@ -190,7 +192,8 @@ impl Index {
         }
     }
 
-    /// The highest stamp of a version, a change of controls, an upload, a part or a bucket so far, or a higher number.
+    /// The highest stamp of a version, a change of controls, an upload, a part or a bucket so far,
+    /// or a higher number.
     pub fn last_stamp(&self) -> u64 {
         self.last_stamp
     }
@@ -266,7 +269,8 @@ impl Index {
         self.owner_quotas.after(None)
     }
 
-    /// The critical features that a file with this index needs. Those of removed entries may be among them.
+    /// The critical features that a file with this index needs. Those of removed entries may be
+    /// among them.
     pub fn features(&self) -> Features {
         self.features
     }
@@ -276,7 +280,8 @@ impl Index {
         self.ids.values().filter_map(|id| self.buckets.get(id)).map(|bucket| bucket.record.as_ref())
     }
 
-    /// Whether every bucket can be found by its name. This must hold after the whole log has been read.
+    /// Whether every bucket can be found by its name. This must hold after the whole log has been
+    /// read.
     pub fn is_consistent(&self) -> bool {
         self.ids.len() == self.buckets.size()
     }
@@ -300,7 +305,8 @@ impl Index {
         self.versions(bucket, key).next().map(|version| version.record())
     }
 
-    /// As [`Index::newest`], without extents and parts. The cost does not depend on the number of parts; extents are skipped.
+    /// As [`Index::newest`], without extents and parts. The cost does not depend on the number of
+    /// parts; extents are skipped.
     pub fn newest_outline(&self, bucket: u64, key: &[u8]) -> Option<VersionRecord> {
         self.versions(bucket, key).next().map(|version| version.outline())
     }
@@ -311,7 +317,8 @@ impl Index {
         Some((found.order(), found.summary()))
     }
 
-    /// The version of a key that has this id, null or not, in O(log n), whatever the number of versions.
+    /// The version of a key that has this id, null or not, in O(log n), whatever the number of
+    /// versions.
     pub fn version(&self, bucket: u64, key: &[u8], id: VersionId) -> Option<VersionRecord> {
         self.buckets.get(&bucket)?.keys.version_of(key, id).map(|version| version.record())
     }
@@ -350,14 +357,15 @@ impl Index {
         self.versions(bucket, key).map(|version| version.record())
     }
 
-    /// A page of the current versions in a bucket. Each item costs at most O(log n), whatever is skipped.
+    /// A page of the current versions in a bucket. Each item costs at most O(log n), whatever is
+    /// skipped.
     pub fn list(&self, bucket: u64, query: &ListQuery) -> ListPage<VersionSummary> {
         let bucket = self.buckets.get(&bucket);
         bucket.map_or_else(ListPage::default, |bucket| listing::list(&bucket.keys, query))
     }
 
-    /// A page of all versions in a bucket. With `after_version`, it begins with the versions of the key `query.after` that are
-    /// older than that one.
+    /// A page of all versions in a bucket. With `after_version`, it begins with the versions of the
+    /// key `query.after` that are older than that one.
     pub fn list_versions(
         &self,
         bucket: u64,
@@ -389,7 +397,8 @@ impl Index {
         parts.map_or(0, PartTable::payload_bytes)
     }
 
-    /// The bytes of the index that an upload and its parts count for, in O(log n); 0 if it does not exist.
+    /// The bytes of the index that an upload and its parts count for, in O(log n); 0 if it does not
+    /// exist.
     pub fn upload_index_bytes(&self, bucket: u64, key: &[u8], upload: UploadId) -> u64 {
         self.buckets.get(&bucket).map_or(0, |bucket| bucket.uploads.index_bytes_of(key, upload))
     }
@@ -416,8 +425,8 @@ impl Index {
         self.buckets.get(&bucket)?.uploads.parts(key, upload).map(|parts| parts.after(after))
     }
 
-    /// A page of the uploads in a bucket. With `after_id`, it begins with the uploads of the key `query.after` that have a
-    /// greater id.
+    /// A page of the uploads in a bucket. With `after_id`, it begins with the uploads of the key
+    /// `query.after` that have a greater id.
     pub fn list_uploads(
         &self,
         bucket: u64,
@@ -458,8 +467,8 @@ impl Index {
         &self.liveness
     }
 
-    /// The memory of the index in bytes, without memory that only older snapshots use. The number is maintained, so
-    /// the call is cheap.
+    /// The memory of the index in bytes, without memory that only older snapshots use. The number
+    /// is maintained, so the call is cheap.
     pub fn memory_bytes(&self) -> u64 {
         self.bucket_bytes
             + self.owners.memory_bytes()
@@ -483,8 +492,8 @@ impl Index {
         self.buckets.get(&bucket).into_iter().flat_map(|bucket| bucket.keys.versions(key))
     }
 
-    /// Takes the name over from another bucket that has it. A checkpoint that was made while one bucket replaced
-    /// another may hold both; the log after it then deletes the old one.
+    /// Takes the name over from another bucket that has it. A checkpoint that was made while one
+    /// bucket replaced another may hold both; the log after it then deletes the old one.
     fn put_bucket(&mut self, record: &BucketRecord) {
         self.raise_last_stamp(record.id);
         let known = self.buckets.get(&record.id).cloned();

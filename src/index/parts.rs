@@ -9,8 +9,8 @@ use crate::index::counted_bytes::part_index_bytes;
 use crate::index::expect_valid;
 use crate::index::memory::{map_entry_bytes, shared_bytes};
 
-/// Parts with this many consecutive numbers share a row. Longer rows make reading cheaper, shorter ones make adding a
-/// part cheaper.
+/// Parts with this many consecutive numbers share a row. Longer rows make reading cheaper, shorter
+/// ones make adding a part cheaper.
 const ROW_NUMBERS: u32 = 16;
 
 /// Memory for the encoding of most parts.

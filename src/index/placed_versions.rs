@@ -1,4 +1,5 @@
-//! Walking the versions of a bucket with their places among the versions of their keys, in bounded steps. Expiry reads them.
+//! Walking the versions of a bucket with their places among the versions of their keys, in bounded
+//! steps. Expiry reads them.
 
 use crate::base::Timestamp;
 use crate::format::VersionSummary;
@@ -64,8 +65,9 @@ struct LastVersion {
 }
 
 impl Index {
-    /// Reads up to `limit` further versions of a bucket, keys ascending and each key newest first, and advances the cursor; `false`
-    /// at the end. A current delete marker above other versions is passed over. The steps of a walk may read different snapshots.
+    /// Reads up to `limit` further versions of a bucket, keys ascending and each key newest first,
+    /// and advances the cursor; `false` at the end. A current delete marker above other versions is
+    /// passed over. The steps of a walk may read different snapshots.
     pub fn visit_places(
         &self,
         bucket: u64,
@@ -107,7 +109,8 @@ impl PlaceCursor {
         }
     }
 
-    /// Goes to the version of the scan. Returns its place, which is `Current` for a current delete marker, too.
+    /// Goes to the version of the scan. Returns its place, which is `Current` for a current delete
+    /// marker, too.
     fn advance(&mut self, scan: &KeyScan<'_>, modified: Timestamp, is_same_key: bool) -> VersionPlace {
         let newer = self.last.filter(|_| is_same_key);
         if newer.is_none() {

@@ -1,4 +1,5 @@
-//! Multipart uploads in progress, ordered by key and then by the time of initiation, which their ids follow.
+//! Multipart uploads in progress, ordered by key and then by the time of initiation, which their
+//! ids follow.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -193,7 +194,8 @@ impl Uploads {
         })
     }
 
-    /// A page of uploads. With `after_id`, it begins with the uploads of the key `query.after` that have a greater id.
+    /// A page of uploads. With `after_id`, it begins with the uploads of the key `query.after` that
+    /// have a greater id.
     pub(super) fn list(&self, query: &ListQuery, after_id: Option<UploadId>) -> ListPage<UploadSummary> {
         let mut page = ListPage::default();
         // A page after a common prefix skips all uploads of the key of that name.

@@ -10,7 +10,8 @@ use crate::index::memory::{map_entry_bytes, shared_bytes};
 /// A generous bound on the memory of an owner, in bytes.
 pub const OWNER_BYTES: u64 = map_entry_bytes::<Arc<str>, OwnerUsage>() + shared_bytes(64);
 
-/// Versions or uploads, and the bytes of their payload. Bytes that versions share count for each of them.
+/// Versions or uploads, and the bytes of their payload. Bytes that versions share count for each of
+/// them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ContentTotal {
     /// Their number.
@@ -32,7 +33,8 @@ pub struct Usage {
     pub delete_markers: u64,
     /// The uploads in progress, with the bytes of their parts.
     pub uploads: ContentTotal,
-    /// The bytes of the index that the buckets and all of this, delete markers and configurations count for.
+    /// The bytes of the index that the buckets and all of this, delete markers and configurations
+    /// count for.
     pub index_bytes: u64,
 }
 

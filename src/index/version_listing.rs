@@ -34,8 +34,9 @@ pub struct ListedVersion {
     pub latest: bool,
 }
 
-/// A page of versions. With `after_version`, it begins with the versions of the key `query.after` that are older than that one.
-/// The versions of a grouped key are not listed: of them only the common prefix remains.
+/// A page of versions. With `after_version`, it begins with the versions of the key `query.after`
+/// that are older than that one. The versions of a grouped key are not listed: of them only the
+/// common prefix remains.
 pub(super) fn list(
     keys: &Keys,
     query: &ListQuery,
@@ -97,8 +98,8 @@ fn push(page: &mut ListPage<ListedVersion>, limit: usize, scan: &KeyScan<'_>, la
     page.push(limit, scan.key(), Some(ListedVersion { version: scan.version().summary(), latest }))
 }
 
-/// A scan of the versions of `key` that are older than `after`. If that version is gone, its id still tells which ones are
-/// older, since ids ascend with time.
+/// A scan of the versions of `key` that are older than `after`. If that version is gone, its id
+/// still tells which ones are older, since ids ascend with time.
 fn scan_older<'k>(keys: &'k Keys, key: &[u8], after: VersionRef) -> KeyScan<'k> {
     let mut scan = keys.scan();
     let order = match after {

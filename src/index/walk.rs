@@ -1,5 +1,5 @@
-//! Walking the whole index in steps, for checkpoints and tools. Every step is bounded, whatever the number of
-//! versions of a key or parts of an upload.
+//! Walking the whole index in steps, for checkpoints and tools. Every step is bounded, whatever the
+//! number of versions of a key or parts of an upload.
 
 use std::ops::Bound;
 
@@ -24,7 +24,8 @@ pub enum Cursor {
     FollowerNotes((String, Vec<u8>)),
     /// In a bucket, after a key or before all keys.
     Keys(u64, Option<Vec<u8>>),
-    /// In a bucket, among the versions of a key, after the one with a version order or before the oldest.
+    /// In a bucket, among the versions of a key, after the one with a version order or before the
+    /// oldest.
     Versions(u64, Vec<u8>, Option<u64>),
     /// In a bucket, after all keys, and after an upload or before all uploads.
     Uploads(u64, Option<(Vec<u8>, UploadId)>),
@@ -39,7 +40,8 @@ pub enum Cursor {
 pub(super) struct StepLimits {
     /// Keys or uploads.
     pub(super) names: usize,
-    /// Entries. A key with more versions, or an upload with more parts, is split into several steps.
+    /// Entries. A key with more versions, or an upload with more parts, is split into several
+    /// steps.
     pub(super) entries: usize,
     /// Bytes of encoded records in memory. Their decoded form may be several times as large.
     pub(super) bytes: usize,
@@ -74,7 +76,8 @@ impl StepSize {
     }
 }
 
-/// Takes entries that come before the buckets until the step is full: each with the cursor after it, and its bytes. `false` if there are none.
+/// Takes entries that come before the buckets until the step is full: each with the cursor after
+/// it, and its bytes. `false` if there are none.
 fn take_some(
     mut found: impl Iterator<Item = (Cursor, Entry, usize)>,
     cursor: &mut Cursor,
@@ -94,8 +97,9 @@ fn take_some(
 }
 
 impl Index {
-    /// The entries of the keys or uploads after `cursor`, up to `count_max` of them and some thousand entries; empty
-    /// at the end. Advances the cursor. A [`Loader`](super::Loader) builds this index from all entries.
+    /// The entries of the keys or uploads after `cursor`, up to `count_max` of them and some
+    /// thousand entries; empty at the end. Advances the cursor. A [`Loader`](super::Loader) builds
+    /// this index from all entries.
     pub fn walk(&self, cursor: &mut Cursor, count_max: usize) -> Vec<Entry> {
         self.walk_within(cursor, &StepLimits::of_names(count_max))
     }
@@ -106,8 +110,8 @@ impl Index {
         entries
     }
 
-    /// As [`Index::walk`], but replaces the content of `out` by the encoded entries; versions are not decoded for it.
-    /// Returns `false` at the end.
+    /// As [`Index::walk`], but replaces the content of `out` by the encoded entries; versions are
+    /// not decoded for it. Returns `false` at the end.
     pub fn walk_encoded(&self, cursor: &mut Cursor, count_max: usize, out: &mut Vec<u8>) -> bool {
         let limits = StepLimits::of_names(count_max);
         out.clear();
@@ -204,7 +208,8 @@ impl Index {
         there_is_more
     }
 
-    /// Advances within the notes of followers, or to the first bucket after them; `false` at the end.
+    /// Advances within the notes of followers, or to the first bucket after them; `false` at the
+    /// end.
     fn notes_after(
         &self,
         after: Option<(String, Vec<u8>)>,

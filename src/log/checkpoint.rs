@@ -79,8 +79,8 @@ impl CheckpointCounts {
 
 impl<'a> CheckpointWriter<'a> {
     /// Writes a checkpoint. `feed` adds the entries and returns the end, which it gets from
-    /// [`CheckpointWriter::end`]. The file is read back and checked before it gets its name. Returns the length of
-    /// the file in bytes. Durable on return.
+    /// [`CheckpointWriter::end`]. The file is read back and checked before it gets its name.
+    /// Returns the length of the file in bytes. Durable on return.
     ///
     /// # Errors
     /// - [`LogError::DiskFull`], usually before anything was written.
@@ -212,8 +212,8 @@ impl<'a> CheckpointWriter<'a> {
 /// Receives the entries of a checkpoint, in order. An error says why an entry is invalid.
 type EntryVisitor<'v> = dyn FnMut(&RawEntry<'_>) -> Result<(), String> + 'v;
 
-/// Reads the checkpoint that covers the groups up to `covered`. The entries given to `visit` are valid only if this
-/// succeeds.
+/// Reads the checkpoint that covers the groups up to `covered`. The entries given to `visit` are
+/// valid only if this succeeds.
 ///
 /// # Errors
 /// Damage where the file is not a whole and valid checkpoint; errors of the disk.

@@ -1,5 +1,6 @@
-//! Copying extents as they are: payload, block table, `check` and descriptor stay the same to the last bit. In the header only
-//! the segment, the offset and the CRC change. So the checksums that an object arrived with cover it for good.
+//! Copying extents as they are: payload, block table, `check` and descriptor stay the same to the
+//! last bit. In the header only the segment, the offset and the CRC change. So the checksums that
+//! an object arrived with cover it for good.
 
 use std::collections::{HashMap, HashSet};
 
@@ -57,9 +58,9 @@ impl<'a> ExtentCopier<'a> {
         Self { segments, store, gather_bytes, gathered, headers, seen, copied: CopiedExtents::default() }
     }
 
-    /// The size of the gather buffer for segments of `segment_max_bytes`, both in bytes. Up to this much space at the
-    /// end of a segment stays unused, as with any extent that does not fit. In smaller segments one buffer fills the
-    /// segment.
+    /// The size of the gather buffer for segments of `segment_max_bytes`, both in bytes. Up to this
+    /// much space at the end of a segment stays unused, as with any extent that does not fit. In
+    /// smaller segments one buffer fills the segment.
     pub fn gather_bytes(segment_max_bytes: u64) -> u64 {
         if segment_max_bytes < MIB { MIB } else { (segment_max_bytes / 8).min(MIB) }
     }
@@ -72,7 +73,8 @@ impl<'a> ExtentCopier<'a> {
     /// Copies an extent and verifies all of it. An extent that was copied before is skipped.
     ///
     /// # Errors
-    /// After [`CopyError::Source`] other extents can still be copied; the partial copy of this one is ignored.
+    /// After [`CopyError::Source`] other extents can still be copied; the partial copy of this one
+    /// is ignored.
     pub fn copy(&mut self, extent: &ExtentRef) -> Result<(), CopyError> {
         let from = (extent.segment, extent.offset);
         if !self.seen.insert(from) {

@@ -31,7 +31,8 @@ impl ExtentReader {
         Self { segment, extent, table: Vec::new(), block: None, scratch: Vec::new(), ahead: None }
     }
 
-    /// Says that the payload from `position` to `end` will be read. The block table comes along if it is elsewhere and near.
+    /// Says that the payload from `position` to `end` will be read. The block table comes along if
+    /// it is elsewhere and near.
     ///
     /// # Errors
     /// As of [`ExtentReader::read`], where the bytes are elsewhere.
@@ -54,11 +55,13 @@ impl ExtentReader {
         self.ahead.is_some()
     }
 
-    /// Reads payload bytes from `position` on into `buf`, at most up to `end`, and returns their number: at least one
-    /// if `position` is before `end`. Whole blocks that fit are read at once, straight into `buf`.
+    /// Reads payload bytes from `position` on into `buf`, at most up to `end`, and returns their
+    /// number: at least one if `position` is before `end`. Whole blocks that fit are read at once,
+    /// straight into `buf`.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] when a block does not match its CRC; the bytes in `buf` must not be used then.
+    /// [`LogError::Damaged`] when a block does not match its CRC; the bytes in `buf` must not be
+    /// used then.
     pub fn read(&mut self, position: u64, end: u64, buf: &mut [u8]) -> Result<usize, LogError> {
         let end = end.min(self.extent.payload_len.into());
         if position >= end || buf.is_empty() {

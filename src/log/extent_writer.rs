@@ -1,16 +1,19 @@
-//! Writing extents (data-format.md, section 4): small ones packed into one buffer, large ones in pieces.
+//! Writing extents (data-format.md, section 4): small ones packed into one buffer, large ones in
+//! pieces.
 
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, KIB, PAGE_BYTES};
 use crate::format::{Descriptor, ExtentHeader, ExtentRef, Pack, StoreId, UNIT_BYTES, unit_ceil};
 use crate::log::{Allocation, LogError};
 
-/// Writeback of received bytes is started in steps of this size. If all of it were left to the sync, disk and
-/// processor would wait for each other, and concurrent uploads would all wait for the same disk.
+/// Writeback of received bytes is started in steps of this size. If all of it were left to the
+/// sync, disk and processor would wait for each other, and concurrent uploads would all wait for
+/// the same disk.
 const WRITEBACK_STEP_BYTES: u64 = 512 * KIB;
 
-/// The extents of small objects that are committed together. The pack is built before its space is allocated, because
-/// the allocation needs its length. [`PackBuilder::write`] then puts segment and offset into the headers.
+/// The extents of small objects that are committed together. The pack is built before its space is
+/// allocated, because the allocation needs its length. [`PackBuilder::write`] then puts segment and
+/// offset into the headers.
 #[derive(Default)]
 pub struct PackBuilder {
     bytes: Vec<u8>,
@@ -51,8 +54,8 @@ impl PackBuilder {
         self.bytes.resize(unit_ceil(self.len()) as usize, 0);
     }
 
-    /// Writes the pack; durable after a sync of the segment. Returns the pack's fields in the group header, and the
-    /// references to the extents in the order in which they were added.
+    /// Writes the pack; durable after a sync of the segment. Returns the pack's fields in the group
+    /// header, and the references to the extents in the order in which they were added.
     ///
     /// # Errors
     /// Of the disk.
@@ -93,7 +96,8 @@ pub struct StreamExtent {
 }
 
 impl StreamExtent {
-    /// The bytes that an extent needs for a payload of `payload_len` bytes and a descriptor of `descriptor_len`.
+    /// The bytes that an extent needs for a payload of `payload_len` bytes and a descriptor of
+    /// `descriptor_len`.
     pub fn space_for(payload_len: u64, descriptor_len: u64) -> u64 {
         UNIT_BYTES + payload_len + ExtentHeader::table_len(payload_len) + descriptor_len
     }
@@ -170,8 +174,8 @@ impl StreamExtent {
         Crc32::combine(blocks, self.block.value(), self.block_len)
     }
 
-    /// Writes the block table, the descriptor and, last, the header. Durable after a sync of the segment. Returns the
-    /// reference to the extent, and its allocation.
+    /// Writes the block table, the descriptor and, last, the header. Durable after a sync of the
+    /// segment. Returns the reference to the extent, and its allocation.
     ///
     /// # Errors
     /// Of the disk.
@@ -222,8 +226,8 @@ mod tests {
 
     const STORE: StoreId = StoreId([7; 16]);
 
-    /// The ranges whose writeback starts while a payload of `len` bytes arrives in pieces, each with the length of
-    /// the file then.
+    /// The ranges whose writeback starts while a payload of `len` bytes arrives in pieces, each
+    /// with the length of the file then.
     fn written_back(len: usize, piece: usize) -> Vec<(Range<u64>, u64)> {
         let fs = SimFs::new();
         fs.create_dir(FileKind::Segment.dir()).unwrap();

@@ -9,15 +9,15 @@ use crate::format::{FileHeader, FileKind, StoreId, number_of, unfinished};
 use crate::fs::{File, Fs};
 use crate::log::{Damage, LogError};
 
-/// Creates the file that `header` describes; `fill` may write after the header. The file has its final name and is
-/// durable on return.
+/// Creates the file that `header` describes; `fill` may write after the header. The file has its
+/// final name and is durable on return.
 ///
-/// The order: content and sync first, so that a file with a final name always has a good header; then the rename; the
-/// sync of the directory last, before any reference to the file.
+/// The order: content and sync first, so that a file with a final name always has a good header;
+/// then the rename; the sync of the directory last, before any reference to the file.
 ///
 /// # Errors
-/// Of the disk, or of `fill`. The unfinished file is removed then, since it could occupy the last bytes of a full
-/// disk.
+/// Of the disk, or of `fill`. The unfinished file is removed then, since it could occupy the last
+/// bytes of a full disk.
 pub fn create_file(
     fs: &dyn Fs,
     header: &FileHeader,
@@ -29,7 +29,8 @@ pub fn create_file(
     })
 }
 
-/// Creates or replaces the file `path` in the directory `dir` in one step; `fill` writes it. Durable on return.
+/// Creates or replaces the file `path` in the directory `dir` in one step; `fill` writes it.
+/// Durable on return.
 ///
 /// # Errors
 /// As of [`create_file`].
@@ -110,13 +111,14 @@ pub fn open_file(
     Ok((file, header))
 }
 
-/// The error for a file that only a newer siltstone can read. The file is not damaged and must not be treated as
-/// lost.
+/// The error for a file that only a newer siltstone can read. The file is not damaged and must not
+/// be treated as lost.
 pub(super) fn newer(path: &str, why: impl fmt::Display) -> LogError {
     LogError::Io(io::Error::new(io::ErrorKind::Unsupported, format!("{path}: {why}")))
 }
 
-/// The header of any file that has a good one. It gives the store id when the expected file is damaged.
+/// The header of any file that has a good one. It gives the store id when the expected file is
+/// damaged.
 ///
 /// # Errors
 /// Of the disk, when it cannot be listed.

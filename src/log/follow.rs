@@ -61,7 +61,8 @@ impl LogFollower {
         self.at
     }
 
-    /// The next group, unless its sequence is beyond `through`. All groups up to that one are durable.
+    /// The next group, unless its sequence is beyond `through`. All groups up to that one are
+    /// durable.
     ///
     /// # Errors
     /// [`LogError::Damaged`] where there is no such group; of the disk.
@@ -102,7 +103,8 @@ impl LogFollower {
         Ok(Ok(FollowedGroup { group, bytes }))
     }
 
-    /// Goes on in the file that begins with the next group, if there is one: what follows in this one means nothing then.
+    /// Goes on in the file that begins with the next group, if there is one: what follows in this
+    /// one means nothing then.
     fn enter_next(&mut self) -> Result<bool, LogError> {
         let next = self.at.sequence + 1;
         if next == self.number {
@@ -122,7 +124,8 @@ impl LogFollower {
         }
     }
 
-    /// Opens the file again whose first group is expected: one without groups may have been replaced.
+    /// Opens the file again whose first group is expected: one without groups may have been
+    /// replaced.
     fn replaced(&mut self) -> Result<(), LogError> {
         self.file = open(self.fs.as_ref(), self.store, self.number)?.0;
         Ok(())

@@ -44,8 +44,8 @@ pub(crate) fn body_error(sequence: u64, error: impl Display) -> String {
 }
 
 impl GroupFile<'_> {
-    /// The group at `position` with its length in bytes, or the reason why there is none. Its place in the chain is
-    /// not checked.
+    /// The group at `position` with its length in bytes, or the reason why there is none. Its place
+    /// in the chain is not checked.
     pub(crate) fn read(&self, position: u64) -> Result<Result<(Group, u64), GroupError>, LogError> {
         let raw = self.read_raw(position)?;
         Ok(raw.and_then(|(raw, len)| Ok((raw.decode()?, len))))
@@ -120,8 +120,8 @@ pub(crate) struct GroupReader<'a> {
 }
 
 impl GroupReader<'_> {
-    /// Reads the group at the position. If it is good and fits the one before it, advances and returns it with its
-    /// offset.
+    /// Reads the group at the position. If it is good and fits the one before it, advances and
+    /// returns it with its offset.
     pub(crate) fn next(&mut self) -> Result<Result<(Group, u64), GroupError>, LogError> {
         let read = self.groups.read(self.position)?;
         Ok(read.and_then(|(group, len)| {

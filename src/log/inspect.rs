@@ -95,7 +95,8 @@ impl Segment {
             Ok(footer) if footer == (Footer { segment: self.id, offset }) => Ok(Some(footer)),
             Ok(_) => Err(self.damage(offset, "the footer belongs elsewhere").into()),
             Err(DecodeError::Magic) => Ok(None),
-            // Its last sector did not reach the disk: the footer was never synced, and the segment is not sealed.
+            // Its last sector did not reach the disk: the footer was never synced, and the segment
+            // is not sealed.
             Err(_) if page.ends_with(&[0; 4]) => Ok(None),
             Err(error) => Err(self.damage(offset, format!("footer: {error}")).into()),
         }
@@ -124,8 +125,8 @@ impl Segment {
         self.file.will_read(range).map_err(|error| LogError::of_read(error, &self.path(), start))
     }
 
-    /// Reads the `len` bytes at `offset` by `read`, and again if it finds damage and they are on another host, too: the own copy may be the
-    /// remains of a crash.
+    /// Reads the `len` bytes at `offset` by `read`, and again if it finds damage and they are on
+    /// another host, too: the own copy may be the remains of a crash.
     ///
     /// # Errors
     /// Those of the last read; of the disk.

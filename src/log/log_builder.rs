@@ -1,4 +1,5 @@
-//! Building a whole log at once, for a store whose own log was lost: one file, complete before it gets its name.
+//! Building a whole log at once, for a store whose own log was lost: one file, complete before it
+//! gets its name.
 
 use crate::base::Timestamp;
 use crate::base::limits::{KIB, PAGE_BYTES};
@@ -24,13 +25,16 @@ pub struct BuiltLog {
     pub last: u64,
 }
 
-/// Writes a log that starts with sequence 1 and holds the entries that `feed` adds. The file is synced, read back and
-/// checked before it gets its name. Then `make_way` is called to move aside any file of that name. Durable on return.
+/// Writes a log that starts with sequence 1 and holds the entries that `feed` adds. The file is
+/// synced, read back and checked before it gets its name. Then `make_way` is called to move aside
+/// any file of that name. Durable on return.
 ///
-/// `feed` is called twice: every group states the length of the file, so that truncation is detected.
+/// `feed` is called twice: every group states the length of the file, so that truncation is
+/// detected.
 ///
 /// # Errors
-/// Of the disk; damage when the bytes read back differ from those written. The file then has no name.
+/// Of the disk; damage when the bytes read back differ from those written. The file then has no
+/// name.
 pub fn build_log(
     fs: &dyn Fs,
     store: StoreId,

@@ -11,10 +11,11 @@ use crate::format::{
 use crate::fs::{File, Fs};
 use crate::log::{LogError, LogTail, create_file};
 
-/// Zeros are written ahead of the groups in steps of this size. Overwriting them does not change the file system's
-/// metadata, which halves the time of a sync.
+/// Zeros are written ahead of the groups in steps of this size. Overwriting them does not change
+/// the file system's metadata, which halves the time of a sync.
 const ZERO_STEP_BYTES: u64 = MIB;
-/// The next step is taken when less than this is left, so that some commits still fit on a full disk.
+/// The next step is taken when less than this is left, so that some commits still fit on a full
+/// disk.
 const ZERO_AHEAD_BYTES: u64 = 512 * KIB;
 
 /// A group that has been written and is not yet durable.
@@ -67,7 +68,8 @@ pub struct LogSpace {
 }
 
 impl LogWriter {
-    /// Starts the log of a new store. Durable on return. A file of `file_max_bytes` or more is followed by another.
+    /// Starts the log of a new store. Durable on return. A file of `file_max_bytes` or more is
+    /// followed by another.
     ///
     /// # Errors
     /// Of the disk.
@@ -155,8 +157,8 @@ impl LogWriter {
         self.position
     }
 
-    /// The file system space that a group with `body_len` bytes of entries takes; `None` where enough zeros are
-    /// ready.
+    /// The file system space that a group with `body_len` bytes of entries takes; `None` where
+    /// enough zeros are ready.
     pub fn space_for(&self, body_len: u64) -> Option<LogSpace> {
         let len = page_ceil(GroupHeader::BYTES as u64 + body_len);
         if self.position >= self.file_max_bytes {
@@ -168,17 +170,18 @@ impl LogWriter {
         Some(LogSpace { minimum, preferred: to - self.zeroed_to })
     }
 
-    /// Sets the bytes that the log may take from the file system until the next call. Initially there is no limit.
+    /// Sets the bytes that the log may take from the file system until the next call. Initially
+    /// there is no limit.
     pub fn set_space_limit(&mut self, bytes: u64) {
         self.space_limit = bytes;
     }
 
-    /// Writes the next group, with the entries encoded in `body`. The group counts after [`LogWriter::mark_durable`];
-    /// before it another call overwrites it.
+    /// Writes the next group, with the entries encoded in `body`. The group counts after
+    /// [`LogWriter::mark_durable`]; before it another call overwrites it.
     ///
     /// # Errors
-    /// [`LogError::DiskFull`] when there is no space; nothing is lost then. After any other error the disk must not
-    /// be trusted.
+    /// [`LogError::DiskFull`] when there is no space; nothing is lost then. After any other error
+    /// the disk must not be trusted.
     pub fn write(
         &mut self,
         entry_count: u32,
@@ -208,8 +211,8 @@ impl LogWriter {
         Ok(WrittenGroup { len, crc })
     }
 
-    /// Bytes after `end` that a torn or failed group has left. They would look like another torn group, so they are
-    /// overwritten. Where the disk was full they end with the file.
+    /// Bytes after `end` that a torn or failed group has left. They would look like another torn
+    /// group, so they are overwritten. Where the disk was full they end with the file.
     fn dirty_bytes_after(&self, end: u64) -> Result<u64, LogError> {
         if self.dirty_to <= end {
             return Ok(0);
@@ -227,7 +230,8 @@ impl LogWriter {
         self.dirty_to = 0;
     }
 
-    /// The end of the zeros to write before a group that ends at `group_end`; `None` where there are enough.
+    /// The end of the zeros to write before a group that ends at `group_end`; `None` where there
+    /// are enough.
     fn zeros_to(&self, group_end: u64) -> Option<u64> {
         // No group starts after the size at which the file is closed.
         let end_max = self.file_max_bytes.max(group_end);
@@ -249,11 +253,13 @@ impl LogWriter {
         if to <= self.zeroed_to {
             return Ok(());
         }
-        // Preallocating an existing byte takes no space, and shows whether the file system supports it.
+        // Preallocating an existing byte takes no space, and shows whether the file system supports
+        // it.
         let written = if self.file.reserve(0, 1)? {
             self.file.write_zeros(self.zeroed_to, to - self.zeroed_to)
         } else {
-            // Without synced zeros, the sync of the group could be the first call to find the disk full.
+            // Without synced zeros, the sync of the group could be the first call to find the disk
+            // full.
             self.file.ensure_allocated(self.zeroed_to, to - self.zeroed_to)?;
             Ok(())
         };
@@ -271,8 +277,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Continues in a new file, so that a checkpoint makes the whole log before it removable. Does nothing where the
-    /// file holds no group yet.
+    /// Continues in a new file, so that a checkpoint makes the whole log before it removable. Does
+    /// nothing where the file holds no group yet.
     ///
     /// # Errors
     /// As of [`LogWriter::write`]; the log then continues in the old file.
@@ -280,9 +286,9 @@ impl LogWriter {
         if self.position == PAGE_BYTES { Ok(()) } else { self.continue_in_new_file(self.features) }
     }
 
-    /// Makes sure that the header of the file with the next group states `features`: a reader that does not know them
-    /// must stop before it reads the group. Usually it does nothing. Otherwise the log continues in a new file; a file
-    /// without groups is replaced.
+    /// Makes sure that the header of the file with the next group states `features`: a reader that
+    /// does not know them must stop before it reads the group. Usually it does nothing. Otherwise
+    /// the log continues in a new file; a file without groups is replaced.
     ///
     /// # Errors
     /// As of [`LogWriter::write`]; the log then continues in the old file.

@@ -1,10 +1,13 @@
-//! Floor 2: segmented append-only logs of records, independent of S3. There are two: the data segments, whose records
-//! are extents, and the metadata log, whose records are groups of entries.
+//! Floor 2: segmented append-only logs of records, independent of S3. There are two: the data
+//! segments, whose records are extents, and the metadata log, whose records are groups of entries.
 //!
-//! - `segments`, `extent_writer`, `extent_reader`, `extent_copy`: extents are allocated, written, read and relocated.
-//! - `log_writer`, `log_builder`, `replay`, `follow`: the log is appended to, built at once, and read; replay tells a torn end
-//!   from a corrupt one, and a follower reads while another thread appends.
-//! - `checkpoint`, `reserve`: all metadata in one file, and the disk space that is kept free for it.
+//! - `segments`, `extent_writer`, `extent_reader`, `extent_copy`: extents are allocated, written,
+//!   read and relocated.
+//! - `log_writer`, `log_builder`, `replay`, `follow`: the log is appended to, built at once, and
+//!   read; replay tells a torn end from a corrupt one, and a follower reads while another thread
+//!   appends.
+//! - `checkpoint`, `reserve`: all metadata in one file, and the disk space that is kept free for
+//!   it.
 //! - `scan`, `inspect`: records are found and checked, for readers and tools.
 
 mod checkpoint;
@@ -72,7 +75,8 @@ pub enum LogError {
     /// The file system has no space left.
     #[error("the disk is full: {0}")]
     DiskFull(io::Error),
-    /// The process or the system has no file descriptor or no memory left to open a file. Nothing has been changed.
+    /// The process or the system has no file descriptor or no memory left to open a file. Nothing
+    /// has been changed.
     #[error("{0}")]
     Exhausted(io::Error),
     /// The bytes are on another host that does not answer.

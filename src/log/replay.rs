@@ -1,5 +1,5 @@
-//! Reading the metadata log: by the server at start, and by the tools. Replay judges the end of the log
-//! (data-format.md, section 5, "Recovery") and writes nothing.
+//! Reading the metadata log: by the server at start, and by the tools. Replay judges the end of the
+//! log (data-format.md, section 5, "Recovery") and writes nothing.
 
 use std::io;
 use std::ops::AddAssign;
@@ -91,8 +91,8 @@ pub struct LogTail {
     pub durable_len: u64,
     /// Whether only its own bytes prove that the last good group was durable.
     pub in_doubt: bool,
-    /// The segment with the pack of the last group in doubt. It must be kept, since the next start may check the pack
-    /// again.
+    /// The segment with the pack of the last group in doubt. It must be kept, since the next start
+    /// may check the pack again.
     pub doubtful_segment: Option<u64>,
     /// The group that was dropped, if there was one.
     pub torn: Option<TornGroup>,
@@ -121,7 +121,8 @@ pub struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// Gives every group after the start to `visit` and judges the end. Groups before damage are given, too.
+    /// Gives every group after the start to `visit` and judges the end. Groups before damage are
+    /// given, too.
     ///
     /// # Errors
     /// Of the disk; damage that leaves no place to continue: no log file, or a bad file header.
@@ -188,8 +189,8 @@ impl LogFile {
         Ok(Self { number, path: log_path(number), file, header, len })
     }
 
-    /// Scans the bytes after the last good group: the highest `stable` of any group found there, the end of the last
-    /// bytes that are not zero, and unreadable pages.
+    /// Scans the bytes after the last good group: the highest `stable` of any group found there,
+    /// the end of the last bytes that are not zero, and unreadable pages.
     fn scan_tail(&self, store: &StoreId, position: u64) -> Result<TailScan, LogError> {
         let mut tail = TailScan { stable: 0, end: None, damage: None };
         let mut buffer = vec![0; MIB as usize];
@@ -392,8 +393,8 @@ impl ReplayPass<'_, '_> {
         })
     }
 
-    /// Whether the last good group is known to be durable, or its pack is complete. A segment that cannot be opened
-    /// is damage: it was durable before the first pack was written to it.
+    /// Whether the last good group is known to be durable, or its pack is complete. A segment that
+    /// cannot be opened is damage: it was durable before the first pack was written to it.
     fn pending_counts(&self, held: &PendingGroup, damage: &mut Option<Damage>) -> Result<bool, LogError> {
         let header = &held.group.header;
         let Some(pack) = header.pack.filter(|_| header.sequence > self.watermark) else {

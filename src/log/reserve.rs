@@ -1,8 +1,8 @@
-//! The disk space that is kept free, and the operations that may use it. This one rule makes sure that everything can
-//! be deleted, however full the disk is.
+//! The disk space that is kept free, and the operations that may use it. This one rule makes sure
+//! that everything can be deleted, however full the disk is.
 //!
-//! A delete itself takes space: it is a group of the log, and the log shrinks only after a checkpoint. So there must
-//! always be space for that checkpoint and for the log up to it:
+//! A delete itself takes space: it is a group of the log, and the log shrinks only after a
+//! checkpoint. So there must always be space for that checkpoint and for the log up to it:
 //!
 //! | claim | leaves free |
 //! |---|---|
@@ -11,13 +11,13 @@
 //! | removal: deletes, aborts, idle groups | the checkpoint |
 //! | the checkpoint | nothing |
 //!
-//! *The checkpoint* is an upper bound on the length of a checkpoint written at this moment. *The headroom* is a
-//! constant, `keep_free_bytes`.
+//! *The checkpoint* is an upper bound on the length of a checkpoint written at this moment. *The
+//! headroom* is a constant, `keep_free_bytes`.
 //!
-//! Why that is enough: a new checkpoint makes the last checkpoint and the log after it removable. Every entry of the
-//! new checkpoint is in one of these two. So together they are at least as long as the new one, plus the log of the
-//! deletes. After the checkpoint at least as much space is free as before the deletes, and the next checkpoint is no
-//! longer than this one.
+//! Why that is enough: a new checkpoint makes the last checkpoint and the log after it removable.
+//! Every entry of the new checkpoint is in one of these two. So together they are at least as long
+//! as the new one, plus the log of the deletes. After the checkpoint at least as much space is free
+//! as before the deletes, and the next checkpoint is no longer than this one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,7 +36,8 @@ pub enum SpaceClaim {
 
 /// The header of a checkpoint file, the padding of its last groups, and its end, with a margin.
 const CHECKPOINT_BESIDE_BYTES: u64 = 16 * KIB;
-/// A group of a checkpoint has more than 256 KiB of entries; header and padding are smaller than this share of it.
+/// A group of a checkpoint has more than 256 KiB of entries; header and padding are smaller than
+/// this share of it.
 const CHECKPOINT_PADDING_SHARE: u64 = 32;
 
 /// The bytes that are kept free.
@@ -58,8 +59,8 @@ impl Reserve {
         Self { headroom_bytes, checkpoint_bytes, allocated_bytes, growth_left }
     }
 
-    /// Sets the bound on a checkpoint from `checkpoint_len`, the bytes of the last one, and `entry_bytes`, the
-    /// entries in the log since.
+    /// Sets the bound on a checkpoint from `checkpoint_len`, the bytes of the last one, and
+    /// `entry_bytes`, the entries in the log since.
     pub fn set_checkpoint(&self, checkpoint_len: u64, entry_bytes: u64) {
         let entries = entry_bytes + entry_bytes / CHECKPOINT_PADDING_SHARE;
         self.checkpoint_bytes.store(checkpoint_len + entries + CHECKPOINT_BESIDE_BYTES, Ordering::Relaxed);
@@ -75,7 +76,8 @@ impl Reserve {
         self.allocated_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Sets the bytes of segments that growth may still take, however much is free: what segments take up may be limited.
+    /// Sets the bytes of segments that growth may still take, however much is free: what segments
+    /// take up may be limited.
     pub fn set_growth_left(&self, bytes: u64) {
         self.growth_left.store(bytes, Ordering::Relaxed);
     }

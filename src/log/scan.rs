@@ -1,5 +1,5 @@
-//! Finding records in any file, also in a damaged one, for the tools. A record found here is whole and in its place.
-//! Whether it counts is decided by [`Replay`](crate::log::Replay).
+//! Finding records in any file, also in a damaged one, for the tools. A record found here is whole
+//! and in its place. Whether it counts is decided by [`Replay`](crate::log::Replay).
 
 use std::io;
 use std::sync::Arc;
@@ -41,8 +41,8 @@ pub enum SegmentRecord {
     Footer(Footer),
 }
 
-/// The groups of a log file or checkpoint, with their offsets. After damage the scan continues at the next page with
-/// a group header.
+/// The groups of a log file or checkpoint, with their offsets. After damage the scan continues at
+/// the next page with a group header.
 pub struct GroupScan<'a> {
     groups: GroupFile<'a>,
     position: u64,
@@ -76,7 +76,8 @@ impl<'a> GroupScan<'a> {
         Ok(Some((at, found)))
     }
 
-    /// Advances to the next page that is all zeros or starts with a group header. Returns the distance.
+    /// Advances to the next page that is all zeros or starts with a group header. Returns the
+    /// distance.
     fn pass_over(&mut self) -> Result<u64, LogError> {
         let at = self.position;
         self.position += PAGE_BYTES;
@@ -116,8 +117,8 @@ impl Iterator for GroupScan<'_> {
     }
 }
 
-/// The records of a segment, with their offsets. The scan advances record by record. After damage or meaningless
-/// bytes it tries every unit, because the extents of a pack may start at any.
+/// The records of a segment, with their offsets. The scan advances record by record. After damage
+/// or meaningless bytes it tries every unit, because the extents of a pack may start at any.
 pub struct SegmentScan {
     segment: Arc<Segment>,
     store: StoreId,
@@ -176,8 +177,8 @@ impl SegmentScan {
         Ok(None)
     }
 
-    /// Advances to the next unit that starts like a record. Returns the number of bytes up to the last unit before it
-    /// that is not zero.
+    /// Advances to the next unit that starts like a record. Returns the number of bytes up to the
+    /// last unit before it that is not zero.
     fn pass_over(&mut self) -> Result<u64, LogError> {
         let at = self.position;
         let mut last = at;

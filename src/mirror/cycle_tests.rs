@@ -313,7 +313,8 @@ impl Circle {
         remove(&self.stores[at], BUCKET, key, Selector::Current);
     }
 
-    /// The versions of a key at a store, oldest first: their entity tags, and nothing for delete markers.
+    /// The versions of a key at a store, oldest first: their entity tags, and nothing for delete
+    /// markers.
     fn versions(&self, at: usize, key: &str) -> Vec<String> {
         let id = self.stores[at].bucket(BUCKET).unwrap().id;
         let versions = self.stores[at].followed_key(id, key.as_bytes()).unwrap().versions;
@@ -356,7 +357,8 @@ fn changes_of_a_key_that_follow_one_another_bring_nothing_back() {
             let entropy = SeededEntropy::new(seed);
             let random = |bound: u64| entropy.next_u64() % bound;
             for _ in 0..60 {
-                // Each key is changed at one store, while the mirrors lag behind by any number of steps.
+                // Each key is changed at one store, while the mirrors lag behind by any number of
+                // steps.
                 let key = random(6);
                 let at = (key % count) as usize;
                 match random(3) {
@@ -500,7 +502,8 @@ fn versions_go_once_around_and_are_the_same_everywhere() {
     }
 }
 
-/// Puts versions of one key at all stores at once, now and then with rest; returns their entity tags.
+/// Puts versions of one key at all stores at once, now and then with rest; returns their entity
+/// tags.
 fn put_on_all_sides(circle: &mut Circle, seed: u64) -> BTreeSet<String> {
     let entropy = SeededEntropy::new(seed);
     let count = circle.stores.len() as u64;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::store::{FollowPosition, VersionId};
 
-/// The pause after the first failure of a key. It doubles with each, and is drawn from its second half.
+/// The pause after the first failure of a key. It doubles with each, and is drawn from its second
+/// half.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// The tries of a key that the target refuses.
@@ -27,10 +28,11 @@ pub(super) struct DueWork {
     pub(super) versions: bool,
     /// Whether the target may have more or less than is known: everything is compared.
     pub(super) compare: bool,
-    /// Whether an object that came from the target is sent there nevertheless, if the target lacks it.
+    /// Whether an object that came from the target is sent there nevertheless, if the target lacks
+    /// it.
     pub(super) refill: bool,
-    /// Whether the target may differ in versions far below the newest: one was removed or replaced since the last copy, or an earlier
-    /// process may have copied in part.
+    /// Whether the target may differ in versions far below the newest: one was removed or replaced
+    /// since the last copy, or an earlier process may have copied in part.
     pub(super) is_deep: bool,
     /// Whether a version was made since the last copy that did not come from the target.
     pub(super) made_here: bool,
@@ -128,7 +130,8 @@ impl DueKeys {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the keys of a batch. Its end, if it has one, is done once all of them and those of earlier batches are copied.
+    /// Adds the keys of a batch. Its end, if it has one, is done once all of them and those of
+    /// earlier batches are copied.
     pub(super) fn add(&self, keys: Vec<(DueKey, DueWork)>, end: Option<FollowPosition>) {
         let mut state = self.lock();
         let number = state.first + state.batches.len() as u64;
@@ -186,7 +189,8 @@ impl DueKeys {
         self.set_aside(taken);
     }
 
-    /// Whether a key that was refused is to be set aside: after some tries, and if the target took other keys meanwhile.
+    /// Whether a key that was refused is to be set aside: after some tries, and if the target took
+    /// other keys meanwhile.
     pub(super) fn is_refused_for_good(&self, taken: &TakenKey) -> bool {
         let mut state = self.lock();
         let accepted = state.accepted;

@@ -12,8 +12,8 @@ use crate::client::RateLimit;
 use crate::store::{FoundVersion, MirrorUpload, Selector, Store, StoreError, VersionSummary, Versioning};
 use crate::transfer::{NewestVersions, PeerError, PeerVersion, StoredAttributes, UploadShape, bare};
 
-/// The newest versions of a key that are compared where nothing older can have changed: a page of a listing. Few in tests, so that keys
-/// of a few versions show it.
+/// The newest versions of a key that are compared where nothing older can have changed: a page of a
+/// listing. Few in tests, so that keys of a few versions show it.
 const NEWEST_COMPARED: usize = if cfg!(test) { 4 } else { 1000 };
 /// The most stores that a change names.
 const ORIGINS_MAX: usize = 16;
@@ -80,7 +80,8 @@ impl<'c> KeyCopy<'c> {
     /// Copies the key.
     ///
     /// # Errors
-    /// The target does not take it, or a version went away meanwhile: a later try begins from the versions of its time.
+    /// The target does not take it, or a version went away meanwhile: a later try begins from the
+    /// versions of its time.
     pub(super) fn run(mut self, work: &DueWork) -> Result<KeyCopied, PeerError> {
         let (bucket, key) = (self.due.bucket.0, &self.due.key);
         let followed = self.store.followed_versions(bucket, key.as_bytes(), NEWEST_COMPARED);
@@ -120,7 +121,8 @@ impl<'c> KeyCopy<'c> {
         Ok(KeyCopied { is_there, ..self.done })
     }
 
-    /// Whether the newest change of the key came from the target, or may have: one that was not read yet makes the key due again.
+    /// Whether the newest change of the key came from the target, or may have: one that was not
+    /// read yet makes the key due again.
     fn is_of_target(&self, current: Option<&VersionSummary>, work: &DueWork) -> bool {
         let Some(latest) = work.latest.as_ref().filter(|_| !work.refill) else { return false };
         let is_newest = match latest.version {
@@ -145,8 +147,8 @@ impl<'c> KeyCopy<'c> {
         self.target.state_origin(&stores);
     }
 
-    /// Whether the target keeps versions. An answer of before that it does not is not relied on where there are some: it would be the
-    /// reason to leave them out.
+    /// Whether the target keeps versions. An answer of before that it does not is not relied on
+    /// where there are some: it would be the reason to leave them out.
     fn keeps_versions(&mut self, versioning: Versioning) -> Result<bool, PeerError> {
         let keeps = self.target.keeps_versions(&self.place.bucket, false)?;
         match keeps || versioning == Versioning::Unset {
@@ -185,8 +187,9 @@ impl<'c> KeyCopy<'c> {
         self.follow(plan, (versions, &there), work)
     }
 
-    /// Makes the newest versions of the target those of the store, where both have older ones and none of those can have changed;
-    /// `false`, before any version is sent, where all have to be compared.
+    /// Makes the newest versions of the target those of the store, where both have older ones and
+    /// none of those can have changed; `false`, before any version is sent, where all have to be
+    /// compared.
     fn copy_newest(&mut self, versions: &[VersionSummary], work: &DueWork) -> Result<bool, PeerError> {
         // In a circle, the target may have another order further back.
         let may_differ_before = work.compare || work.is_deep || self.members.is_in_cycle();
@@ -265,8 +268,8 @@ impl<'c> KeyCopy<'c> {
         latest.is_some_and(|latest| latest.version.is_none() && is_of_others(&latest.origins))
     }
 
-    /// Names every store of the circle as one that the next changes come from: the removal of a second copy is no deletion that another
-    /// store should follow.
+    /// Names every store of the circle as one that the next changes come from: the removal of a
+    /// second copy is no deletion that another store should follow.
     fn state_no_news(&mut self) {
         let mut stores = vec![self.store.public_id()];
         stores.extend(self.members.reached());
@@ -275,8 +278,9 @@ impl<'c> KeyCopy<'c> {
         self.target.state_origin(&stores);
     }
 
-    /// The versions of the target that may be removed. In a circle, one that this store does not have may be new there: it is removed
-    /// only after a deletion that did not come from there. One that this store has was sent twice.
+    /// The versions of the target that may be removed. In a circle, one that this store does not
+    /// have may be new there: it is removed only after a deletion that did not come from there. One
+    /// that this store has was sent twice.
     fn removable(
         &self,
         remove: Vec<usize>,
@@ -298,8 +302,9 @@ impl<'c> KeyCopy<'c> {
         Ok(removable)
     }
 
-    /// Compares the attributes of the last version that both have, of those that others are like, and of all where that was asked for:
-    /// lengths and entity tags do not tell metadata. The ones before were the last at some time.
+    /// Compares the attributes of the last version that both have, of those that others are like,
+    /// and of all where that was asked for: lengths and entity tags do not tell metadata. The ones
+    /// before were the last at some time.
     fn checked(
         &mut self,
         plan: VersionPlan,
@@ -379,8 +384,8 @@ impl<'c> KeyCopy<'c> {
         })
     }
 
-    /// The entity tag of a copy. Where the record does not tell it, the bytes are read; `None` if the record tells it and the caller has
-    /// compared that one.
+    /// The entity tag of a copy. Where the record does not tell it, the bytes are read; `None` if
+    /// the record tells it and the caller has compared that one.
     fn entity_tag(&self, found: &FoundVersion, also_known: bool) -> Result<Option<String>, PeerError> {
         let shape = shape_of(&found.version);
         match known_entity_tag(&found.version, &shape) {
@@ -449,7 +454,8 @@ impl<'c> KeyCopy<'c> {
     }
 }
 
-/// A version went away meanwhile, which is no refusal: the next try begins from the versions of its time.
+/// A version went away meanwhile, which is no refusal: the next try begins from the versions of its
+/// time.
 fn gone() -> PeerError {
     PeerError::Absent
 }

@@ -1,4 +1,5 @@
-//! The buckets that have joined a mirror, and the uploads in parts that it began: what a restart must not forget.
+//! The buckets that have joined a mirror, and the uploads in parts that it began: what a restart
+//! must not forget.
 //!
 //! Each change is durable in the notes of the follower before the target sees what it is about.
 
@@ -29,7 +30,8 @@ struct MemberState {
     left: BTreeSet<MirrorUpload>,
     partial: BTreeSet<u64>,
     complete_after: Option<u64>,
-    /// The id of the store behind the target, if that is a Siltstone, and whether its changes come back here by mirrors.
+    /// The id of the store behind the target, if that is a Siltstone, and whether its changes come
+    /// back here by mirrors.
     target_store: Option<String>,
     /// The stores that the target has mirrors to, directly or through others.
     reached: Vec<String>,
@@ -121,7 +123,8 @@ impl Members {
         state.joined.iter().any(is_meant) || state.trusted.contains(&id)
     }
 
-    /// Takes a bucket that is gone for one that had joined if a change of it comes from before the notes.
+    /// Takes a bucket that is gone for one that had joined if a change of it comes from before the
+    /// notes.
     pub(super) fn trust_former(&self, id: u64, sequence: u64) {
         let mut state = self.lock();
         if state.complete_after.is_some_and(|after| sequence <= after) {
@@ -223,7 +226,8 @@ impl Members {
         self.lock().occupied.remove(&id);
     }
 
-    /// Forgets the places of buckets that are gone, once all of their changes are done and the position after them is saved.
+    /// Forgets the places of buckets that are gone, once all of their changes are done and the
+    /// position after them is saved.
     pub(super) fn forget_departed(&self, store: &Store) -> Result<(), StoreError> {
         let mut state = self.lock();
         let is_gone = |place: &&MirroredPlace| store.followed_bucket(place.id).is_none();
@@ -282,7 +286,8 @@ impl Members {
         state.left.iter().filter(|left| left.source == source && left.key == key).cloned().collect()
     }
 
-    /// Notes that versions of a bucket were not copied, since the target keeps none. Durable on return.
+    /// Notes that versions of a bucket were not copied, since the target keeps none. Durable on
+    /// return.
     pub(super) fn set_partial(&self, store: &Store, id: u64) -> Result<(), PeerError> {
         if self.lock().partial.contains(&id) {
             return Ok(());
@@ -304,7 +309,8 @@ impl Members {
         Ok(())
     }
 
-    /// Tells that the target keeps versions of a bucket. Those that it did not get are looked for if there are any.
+    /// Tells that the target keeps versions of a bucket. Those that it did not get are looked for
+    /// if there are any.
     pub(super) fn tell_versions(&self, id: u64) {
         if self.lock().partial.contains(&id) {
             self.is_richer.store(true, Ordering::Release);

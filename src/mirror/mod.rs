@@ -1,14 +1,18 @@
 //! Mirrors: buckets as plain objects on other S3 servers, which follow the log of this store.
 //!
-//! A mirror does not repeat changes. A change makes its key *due*; the copy of a due key compares the versions of the store with those of
-//! the target, appends what the target lacks, in order, and removes what the store does not have any more. So a change that comes
-//! twice does nothing, one whose version is gone is covered by the change that took it away, and many changes of a key at once cost
-//! one copy. One worker has a key at a time; keys are copied side by side.
+//! A mirror does not repeat changes. A change makes its key *due*; the copy of a due key compares
+//! the versions of the store with those of the target, appends what the target lacks, in order, and
+//! removes what the store does not have any more. So a change that comes twice does nothing, one
+//! whose version is gone is covered by the change that took it away, and many changes of a key at
+//! once cost one copy. One worker has a key at a time; keys are copied side by side.
 //!
-//! The position in the log is saved once all keys that were due before it are copied. A key that fails stays due, with growing pauses,
-//! for as long as it takes while the target is away or refuses everything. One that the target refuses while it accepts others is set aside
-//! after some tries; the list is saved with the position. A bucket whose counterpart the mirror did not make joins only if that is empty, or
-//! the operator says so: whoever may make a bucket here must not reach one of the same name there. Nothing is added to the metadata of users: versions are compared by length, entity tag and attributes.
+//! The position in the log is saved once all keys that were due before it are copied. A key that
+//! fails stays due, with growing pauses, for as long as it takes while the target is away or
+//! refuses everything. One that the target refuses while it accepts others is set aside after some
+//! tries; the list is saved with the position. A bucket whose counterpart the mirror did not make
+//! joins only if that is empty, or the operator says so: whoever may make a bucket here must not
+//! reach one of the same name there. Nothing is added to the metadata of users: versions are
+//! compared by length, entity tag and attributes.
 //!
 //! | Files | Job |
 //! |---|---|

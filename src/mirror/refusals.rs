@@ -1,4 +1,5 @@
-//! The keys that the target refuses: they are set aside after some tries, and hold the position back no longer.
+//! The keys that the target refuses: they are set aside after some tries, and hold the position
+//! back no longer.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -61,7 +61,8 @@ pub struct MirrorFigures {
     pub due_keys: u64,
     /// Keys that failed, and are tried again.
     pub failing_keys: u64,
-    /// Keys that the target refused, and that are not tried before they change, or before a start or a resync.
+    /// Keys that the target refused, and that are not tried before they change, or before a start
+    /// or a resync.
     pub refused_keys: u64,
     /// The refused keys, as far as they are listed.
     pub refused: Vec<MirrorRefusal>,
@@ -114,11 +115,13 @@ pub(super) struct MirrorFeed {
     /// The beginning was allowed.
     begun: bool,
     pub(super) buckets: TargetBuckets,
-    /// The keys of a batch, which become due when it is known what the buckets before them are to the mirror.
+    /// The keys of a batch, which become due when it is known what the buckets before them are to
+    /// the mirror.
     read: Option<ReadKeys>,
     /// The time of the next look after what the target could not take before.
     next_look: Instant,
-    /// The last group before this feed: what an earlier process did of it, in whole or in part, is not known.
+    /// The last group before this feed: what an earlier process did of it, in whole or in part, is
+    /// not known.
     before: u64,
 }
 
@@ -249,7 +252,8 @@ impl Mirror {
         self.keys.retry_now();
     }
 
-    /// Lets it start over: every key is compared, what only the target has is removed there, and occupied buckets are taken over.
+    /// Lets it start over: every key is compared, what only the target has is removed there, and
+    /// occupied buckets are taken over.
     pub fn resync(&self) {
         self.resync.store(true, Ordering::Release);
     }
@@ -408,7 +412,8 @@ impl Mirror {
         KeyCopy { store, target, members, rate, place: &place, due, done }.run(&taken.work)
     }
 
-    /// Whether the bucket of a key has not joined yet. Those that are gone had joined, or their keys were not due.
+    /// Whether the bucket of a key has not joined yet. Those that are gone had joined, or their
+    /// keys were not due.
     fn awaits_bucket(&self, store: &Store, taken: &TakenKey) -> bool {
         let (id, name) = &taken.due.bucket;
         let places = self.settings.places_of(*id, name);
@@ -468,7 +473,8 @@ impl Mirror {
 }
 
 impl MirrorFeed {
-    /// Reads the next changes, and tells the follower how far the copies are; `false` if there is nothing to do at once.
+    /// Reads the next changes, and tells the follower how far the copies are; `false` if there is
+    /// nothing to do at once.
     pub(super) fn step(
         &mut self,
         mirror: &Mirror,
@@ -480,7 +486,8 @@ impl MirrorFeed {
             self.follower.done_through(store, end)?;
         }
         self.begin_notes(mirror, store)?;
-        // A bucket that takes the place of another one is looked for when the keys of that are done.
+        // A bucket that takes the place of another one is looked for when the keys of that are
+        // done.
         if let Some(read) = self.read.take_if(|_| self.buckets.wants_any()) {
             self.read = Some(self.held_back(mirror, store, read));
         }
@@ -503,7 +510,8 @@ impl MirrorFeed {
         Ok(true)
     }
 
-    /// Notes the buckets of a mirror that earlier versions of the server began: they stay as they are.
+    /// Notes the buckets of a mirror that earlier versions of the server began: they stay as they
+    /// are.
     fn begin_notes(&self, mirror: &Mirror, store: &Store) -> Result<(), StoreError> {
         if mirror.members.is_begun() {
             return Ok(());
@@ -516,7 +524,8 @@ impl MirrorFeed {
         mirror.members.begin(store, store.health().sequence, joined.collect())
     }
 
-    /// Starts over, as the operator or a bucket with unknown keys asks. The operator confirms the buckets that are occupied.
+    /// Starts over, as the operator or a bucket with unknown keys asks. The operator confirms the
+    /// buckets that are occupied.
     fn start_over(&mut self, mirror: &Mirror, store: &Store) -> Result<(), FeedError> {
         let is_confirmed = mirror.resync.load(Ordering::Acquire);
         if !is_confirmed && !mirror.walk.load(Ordering::Acquire) {
@@ -543,7 +552,8 @@ impl MirrorFeed {
         Ok(())
     }
 
-    /// Makes keys due, but for those of buckets that are still looked for, which are returned. Nobody looks for one that is gone.
+    /// Makes keys due, but for those of buckets that are still looked for, which are returned.
+    /// Nobody looks for one that is gone.
     fn held_back(&self, mirror: &Mirror, store: &Store, read: ReadKeys) -> ReadKeys {
         let is_held = |id: u64| self.buckets.wants(id) && store.followed_bucket(id).is_some();
         let (held, ready): (Vec<_>, Vec<_>) =
@@ -611,7 +621,8 @@ impl MirrorFeed {
         }
     }
 
-    /// Looks for the buckets at the target, and makes those that it lacks. One that was lost there is filled again by comparing everything.
+    /// Looks for the buckets at the target, and makes those that it lacks. One that was lost there
+    /// is filled again by comparing everything.
     fn make_buckets(
         &mut self,
         mirror: &Mirror,
@@ -702,7 +713,8 @@ impl MirrorFeed {
         Ok(is_mirrored.then_some((due, DueWork { compare, refill, latest, ..work })))
     }
 
-    /// The name of a bucket, which may be gone; `None` where the log does not tell it, as that of an earlier version of the server.
+    /// The name of a bucket, which may be gone; `None` where the log does not tell it, as that of
+    /// an earlier version of the server.
     fn name_of(&mut self, store: &Store, id: u64) -> Result<Option<String>, StoreError> {
         if let Some(name) = self.names.get(&id) {
             return Ok(Some(name.clone()));
@@ -777,7 +789,8 @@ fn member_of(mirror: &Mirror, store: &Store, name: &str, change: &Change) -> Opt
     if store.followed_bucket(id).is_some() {
         return Some(id).filter(|id| !members.is_occupied(*id));
     }
-    // A bucket with the same counterpart has taken the place of one that is gone: two keys must not be copied to one place.
+    // A bucket with the same counterpart has taken the place of one that is gone: two keys must not
+    // be copied to one place.
     let has_joined = |id: &u64| members.have_joined(&mirror.settings.places_of(*id, name));
     let live = store.bucket(name).ok().map(|bucket| bucket.id).filter(has_joined);
     members.trust_former(id, change.sequence);

@@ -119,7 +119,8 @@ impl ActiveHours {
 }
 
 impl MirrorSettings {
-    /// Reads the tables of the configuration file with this text. Everything that can be checked without the targets is checked.
+    /// Reads the tables of the configuration file with this text. Everything that can be checked
+    /// without the targets is checked.
     ///
     /// # Errors
     /// The first problem with its line. It quotes no key.
@@ -173,7 +174,8 @@ impl MirrorSettings {
         self.sources.iter().filter(|(name, _)| name == bucket).map(|(_, prefix)| prefix.clone()).collect()
     }
 
-    /// The beginnings of keys that a bucket has at the target; none where the bucket is not mirrored.
+    /// The beginnings of keys that a bucket has at the target; none where the bucket is not
+    /// mirrored.
     pub fn places_of(&self, id: u64, bucket: &str) -> Vec<MirroredPlace> {
         let place = |prefix: String| MirroredPlace {
             id,

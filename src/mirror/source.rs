@@ -80,7 +80,8 @@ impl VersionBytes<'_> {
     }
 }
 
-/// The lengths of the bodies that a version is sent in: its parts, so that the entity tag is the same, where the target takes them.
+/// The lengths of the bodies that a version is sent in: its parts, so that the entity tag is the
+/// same, where the target takes them.
 pub(super) fn shape_of(version: &VersionRecord) -> UploadShape {
     let parts =
         version.upload.as_ref().map(|made| made.parts.iter().map(|part| part.size).collect::<Vec<_>>());
@@ -107,7 +108,8 @@ pub(super) fn known_entity_tag(version: &VersionRecord, shape: &UploadShape) -> 
     is_same_shape.then(|| version.etag.to_string().trim_matches('"').to_owned())
 }
 
-/// The headers of the attributes, sorted. A version without a content type has the one that clients of this server see.
+/// The headers of the attributes, sorted. A version without a content type has the one that clients
+/// of this server see.
 pub(super) fn headers_of(version: &VersionRecord) -> Vec<Header> {
     let named = |(name, value): (&str, &str)| {
         let is_extension = name.starts_with("meta-") || name == "website-redirect-location";

@@ -17,7 +17,8 @@ const REMEMBERED: Duration = Duration::from_secs(300);
 
 /// The target of a mirror, as one worker uses it.
 pub trait MirrorTarget {
-    /// Whether a bucket keeps versions. The target is asked, unless it has said so within some minutes, or `is_asked` is not set.
+    /// Whether a bucket keeps versions. The target is asked, unless it has said so within some
+    /// minutes, or `is_asked` is not set.
     ///
     /// # Errors
     /// As of [`PeerLink::send`].
@@ -111,8 +112,8 @@ pub trait MirrorTarget {
     /// As of [`PeerLink::send`].
     fn delete(&mut self, place: &MirrorPlace, id: Option<&str>) -> Result<(), PeerError>;
 
-    /// Visits the keys of a bucket that begin with `prefix`, with `all_versions` also those whose object is deleted, until the visitor
-    /// returns `false`.
+    /// Visits the keys of a bucket that begin with `prefix`, with `all_versions` also those whose
+    /// object is deleted, until the visitor returns `false`.
     ///
     /// # Errors
     /// As of [`PeerLink::send`].

@@ -10,7 +10,8 @@ use super::target::MirrorTarget;
 use crate::store::{BucketInfo, MirroredPlace, Store, TargetOrigin, Versioning};
 use crate::transfer::PeerError;
 
-/// The time after which a refused bucket is tried again; it doubles. One refusal may be a mistake of something on the way, many are not.
+/// The time after which a refused bucket is tried again; it doubles. One refusal may be a mistake
+/// of something on the way, many are not.
 const AGAIN_MIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(60);
 
@@ -43,7 +44,8 @@ pub(super) struct BucketContext<'c> {
 /// The outcome of a look at the target.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct BucketsMade {
-    /// The buckets that joined or were made again; `true` for those with keys that may have been passed over, so that all are compared.
+    /// The buckets that joined or were made again; `true` for those with keys that may have been
+    /// passed over, so that all are compared.
     pub(super) joined: Vec<(String, bool)>,
     /// The buckets that were not made or looked at, or are occupied, with the reason.
     pub(super) refusal: Option<String>,
@@ -198,7 +200,8 @@ fn keep(
     Ok(if is_there { Look::Known } else { Look::MadeAgain(source.name.clone()) })
 }
 
-/// Lets a bucket join whose counterpart is missing, or has nothing that the mirror would take for its own.
+/// Lets a bucket join whose counterpart is missing, or has nothing that the mirror would take for
+/// its own.
 fn join(
     source: &SourceBucket,
     context: &BucketContext<'_>,
@@ -239,7 +242,8 @@ fn join(
     Ok(Look::Joined(source.name.clone()))
 }
 
-/// Makes the counterpart. That it is the mirror's own is known before it is there, and that it may be filled only after it was seen.
+/// Makes the counterpart. That it is the mirror's own is known before it is there, and that it may
+/// be filled only after it was seen.
 fn make(
     source: &SourceBucket,
     context: &BucketContext<'_>,

@@ -1,4 +1,5 @@
-//! A mirror over a simulated disk to a simulated target, with crashes, lost requests and lost answers.
+//! A mirror over a simulated disk to a simulated target, with crashes, lost requests and lost
+//! answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -315,8 +316,8 @@ impl Mirrored {
         Mirror::new(settings, self.clock.clone()).unwrap()
     }
 
-    /// Works until the target is current. Requests are lost ever more rarely: the copy of a key with many versions takes a hundred of them,
-    /// which all have to succeed.
+    /// Works until the target is current. Requests are lost ever more rarely: the copy of a key
+    /// with many versions takes a hundred of them, which all have to succeed.
     fn converge(&self, store: &Store, mirror: &Mirror, feed: &mut MirrorFeed) {
         let mut target = self.target.clone();
         for turn in 1..100_000 {
@@ -333,8 +334,8 @@ impl Mirrored {
         panic!("the mirror does not become current: {:?}", mirror.figures());
     }
 
-    /// The target has the versions of the store, with their bytes and attributes, in order; without versions the current ones.
-    /// Markers in a row count once.
+    /// The target has the versions of the store, with their bytes and attributes, in order; without
+    /// versions the current ones. Markers in a row count once.
     fn check(&self, store: &Store, bucket: &str, versioned: bool) {
         let id = store.bucket(bucket).unwrap().id;
         let mut wanted = BTreeMap::new();
@@ -987,7 +988,8 @@ fn bytes_are_booked_with_the_rate_limit() {
     put(&store, "k0", &[1; 200], "1");
     let (mirror, begun) = (mirrored.mirror(), Instant::now());
     mirrored.converge(&store, &mirror, &mut mirror.feed(&store));
-    // A burst of a quarter of a second is free, of which the object has taken four fifths or, some time later, more.
+    // A burst of a quarter of a second is free, of which the object has taken four fifths or, some
+    // time later, more.
     let pause = mirror.rate.as_ref().unwrap().book(1_000, begun);
     assert!(pause >= Duration::from_millis(950), "{pause:?}");
 }

@@ -14,12 +14,13 @@ pub(super) struct VersionPlan {
 }
 
 impl VersionPlan {
-    /// Compares in order: each version of the source is the first one that is the same after that of the one before. From one without
-    /// any on, all are appended.
+    /// Compares in order: each version of the source is the first one that is the same after that
+    /// of the one before. From one without any on, all are appended.
     ///
-    /// Some targets keep one of several delete markers in a row, which no request changes. The others are passed over where that leaves
-    /// less to append; at the end of the source they are appended nevertheless, for a target that keeps them. `markers` tells the delete
-    /// markers of the source and of the target.
+    /// Some targets keep one of several delete markers in a row, which no request changes. The
+    /// others are passed over where that leaves less to append; at the end of the source they are
+    /// appended nevertheless, for a target that keeps them. `markers` tells the delete markers of
+    /// the source and of the target.
     pub(super) fn of<E>(
         markers: (&[bool], &[bool]),
         mut is_same: impl FnMut(usize, usize) -> Result<bool, E>,
@@ -56,7 +57,8 @@ fn is_repeated(markers: &[bool], at: usize) -> bool {
     markers[at] && at.checked_sub(1).is_some_and(|before| markers[before])
 }
 
-/// The versions that both have, where those of several markers in a row that the target lacks are passed over.
+/// The versions that both have, where those of several markers in a row that the target lacks are
+/// passed over.
 fn passing_over_markers<E>(
     (source, target): (&[bool], &[bool]),
     mut is_same: impl FnMut(usize, usize) -> Result<bool, E>,

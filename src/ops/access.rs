@@ -1,5 +1,5 @@
-//! Permissions: the facts about buckets, objects and requests that the evaluator asks for. Operations ask here for every permission
-//! beside the one that they were called with.
+//! Permissions: the facts about buckets, objects and requests that the evaluator asks for.
+//! Operations ask here for every permission beside the one that they were called with.
 
 use std::cell::{Cell, OnceCell};
 
@@ -126,8 +126,8 @@ pub(super) fn check(
     }
 }
 
-/// Checks the permission of `proof` again for the version that was found in `place`, where the decision depended on the object: another version
-/// may have taken its place since.
+/// Checks the permission of `proof` again for the version that was found in `place`, where the
+/// decision depended on the object: another version may have taken its place since.
 ///
 /// # Errors
 /// `AccessDenied`.
@@ -257,8 +257,8 @@ impl AccessFacts for StoredFacts<'_> {
         self.bucket().map(configurations::bucket_acl).unwrap_or_default()
     }
 
-    /// Who may list the bucket may learn that there is no object, so its absence may be read like an object (S3 API
-    /// reference, GetObject, "Permissions"). A denial of the policy still wins.
+    /// Who may list the bucket may learn that there is no object, so its absence may be read like
+    /// an object (S3 API reference, GetObject, "Permissions"). A denial of the policy still wins.
     fn object_acl(&self) -> GroupGrants {
         match self.object() {
             Some(version) => configurations::object_acl(version),

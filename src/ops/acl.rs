@@ -72,8 +72,8 @@ pub(super) fn put_of_object(
 /// The ACL in the headers or in the body of a call.
 ///
 /// # Errors
-/// `InvalidRequest` for both; those of [`RequestedAcl::from_headers`] and of the body; `MalformedXML`; `AccessDenied` for another
-/// owner in the body.
+/// `InvalidRequest` for both; those of [`RequestedAcl::from_headers`] and of the body;
+/// `MalformedXML`; `AccessDenied` for another owner in the body.
 fn requested(
     context: &Context,
     call: &mut Call<'_>,
@@ -103,12 +103,12 @@ fn parse(request: &[u8], owner: &str) -> Result<RequestedAcl, S3Error> {
     RequestedAcl::parse(list.ok_or_else(|| body::malformed_because("there is no AccessControlList"))?, owner)
 }
 
-/// The grants to set; `None` where ACLs are off and the request changes nothing (S3 user guide, "Controlling ownership of objects and
-/// disabling ACLs").
+/// The grants to set; `None` where ACLs are off and the request changes nothing (S3 user guide,
+/// "Controlling ownership of objects and disabling ACLs").
 ///
 /// # Errors
-/// `AccessControlListNotSupported` where ACLs are off; `NotImplemented` for a grantee that is not supported; `AccessDenied` for a
-/// public ACL that the public access block refuses.
+/// `AccessControlListNotSupported` where ACLs are off; `NotImplemented` for a grantee that is not
+/// supported; `AccessDenied` for a public ACL that the public access block refuses.
 fn allowed(
     context: &Context,
     bucket: &ConfiguredBucket,
@@ -140,8 +140,8 @@ fn check_served(requested: &RequestedAcl) -> Result<(), S3Error> {
     }
 }
 
-/// The controls of a new object: the ACL that the headers ask for. Grants take a permission of their own (S3 API reference, PutObject,
-/// "Permissions").
+/// The controls of a new object: the ACL that the headers ask for. Grants take a permission of
+/// their own (S3 API reference, PutObject, "Permissions").
 ///
 /// # Errors
 /// Those of [`RequestedAcl::from_headers`] and of [`allowed`]; `AccessDenied`; `NoSuchBucket`.
@@ -164,12 +164,13 @@ pub(super) fn of_new_object(
     Ok(ObjectControls { acl: to_store(grants), ..ObjectControls::default() })
 }
 
-/// The configurations of a new bucket: the ownership and the ACL that the headers ask for. Each takes a permission of its own (S3 API
-/// reference, CreateBucket, "Permissions").
+/// The configurations of a new bucket: the ownership and the ACL that the headers ask for. Each
+/// takes a permission of its own (S3 API reference, CreateBucket, "Permissions").
 ///
 /// # Errors
-/// Those of [`RequestedAcl::from_headers`]; `InvalidArgument` for an unknown ownership; `NotImplemented` for a grantee that is not
-/// supported; `InvalidBucketAclWithObjectOwnership` for an ACL where ACLs are off; `AccessDenied`.
+/// Those of [`RequestedAcl::from_headers`]; `InvalidArgument` for an unknown ownership;
+/// `NotImplemented` for a grantee that is not supported; `InvalidBucketAclWithObjectOwnership` for
+/// an ACL where ACLs are off; `AccessDenied`.
 pub(super) fn of_new_bucket(
     context: &Context,
     proof: &Authorized,

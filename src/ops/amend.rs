@@ -6,10 +6,12 @@ use super::{Context, version_id};
 use crate::s3::{Call, Response, S3Error};
 use crate::store::{StoreError, VersionRecord};
 
-/// Makes `change` to the version that a call found, and answers with its id. Durable on return if the change is.
+/// Makes `change` to the version that a call found, and answers with its id. Durable on return if
+/// the change is.
 ///
 /// # Errors
-/// Those of `change`. A version that has gone meanwhile is missed by the name that the call gave it.
+/// Those of `change`. A version that has gone meanwhile is missed by the name that the call gave
+/// it.
 pub(super) fn amend(
     context: &Context,
     call: &Call<'_>,

@@ -10,7 +10,8 @@ use crate::s3::{Call, Response, S3Error};
 use crate::store::{AssembledPart, VersionRecord};
 use crate::xml::Writer;
 
-/// GetObjectAttributes. It takes the permission to read the object, too (S3 API reference, GetObjectAttributes, "Permissions").
+/// GetObjectAttributes. It takes the permission to read the object, too (S3 API reference,
+/// GetObjectAttributes, "Permissions").
 pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let requested = RequestedAttributes::from_headers(call)?;
     let parts = RequestedParts::from_headers(call)?;
@@ -64,7 +65,8 @@ impl RequestedAttributes {
 
     fn write(&self, document: &mut Writer, version: &VersionRecord, parts: &RequestedParts) {
         if self.etag {
-            // Unlike elsewhere, the tag has no quotes (S3 API reference, GetObjectAttributes, "Examples").
+            // Unlike elsewhere, the tag has no quotes (S3 API reference, GetObjectAttributes,
+            // "Examples").
             document.leaf("ETag", entity_tag::bare(&version.etag.to_string()));
         }
         if self.checksum && !version.checksums.is_empty() {
@@ -101,8 +103,8 @@ impl RequestedParts {
         Ok(Self { after, limit: limit.min(PAGE_LEN_MAX) })
     }
 
-    /// Writes the number of parts, and the parts themselves if the object has checksums (S3 API reference,
-    /// GetObjectAttributes, "Parts").
+    /// Writes the number of parts, and the parts themselves if the object has checksums (S3 API
+    /// reference, GetObjectAttributes, "Parts").
     fn write(&self, element: &mut Writer, parts: &[AssembledPart], listed: bool) {
         element.plain("PartsCount", parts.len());
         if !listed {

@@ -11,8 +11,9 @@ use crate::s3::{Call, Operation};
 use crate::store::{BucketConfigurationKind, Retention, RetentionMode, Selector, VersionRecord, Versioning};
 
 impl Context {
-    /// The value that the operation of `call` changes, as it is now; `None` if there is none. Documents are as stored; a version
-    /// and a bucket are JSON objects. Concurrent changes may come between this value and the operation.
+    /// The value that the operation of `call` changes, as it is now; `None` if there is none.
+    /// Documents are as stored; a version and a bucket are JSON objects. Concurrent changes may
+    /// come between this value and the operation.
     pub fn audited_state(&self, call: &Call<'_>) -> Option<String> {
         match call.operation {
             Operation::CreateBucket | Operation::DeleteBucket => bucket(self, call),

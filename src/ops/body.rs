@@ -42,8 +42,9 @@ pub(super) fn check_size(size: u64) -> Result<(), S3Error> {
         .element("MaxSizeAllowed", PUT_SIZE_MAX_BYTES.to_string()))
 }
 
-/// Reads the body to its verified end and passes each piece to `integrity` and then to `write`. A small body is one piece, which
-/// `write` gets to own. If the MD5 belongs to `md5_pool`, it hashes each piece while the next one is read.
+/// Reads the body to its verified end and passes each piece to `integrity` and then to `write`. A
+/// small body is one piece, which `write` gets to own. If the MD5 belongs to `md5_pool`, it hashes
+/// each piece while the next one is read.
 ///
 /// # Errors
 /// Those of reading, `EntityTooLarge`, and those of `write`.
@@ -122,8 +123,9 @@ pub(super) fn is_read_at_once(bytes: u64) -> bool {
 /// Reads the whole body of a call as a document, and verifies the digests in its headers.
 ///
 /// # Errors
-/// `MaxMessageLengthExceeded` above the limit, and `SlowDown` without memory for it, both before the first byte if the length is
-/// known; `BadDigest` and the others of [`Integrity`]; those of reading.
+/// `MaxMessageLengthExceeded` above the limit, and `SlowDown` without memory for it, both before
+/// the first byte if the length is known; `BadDigest` and the others of [`Integrity`]; those of
+/// reading.
 pub(super) fn read_document(context: &Context, call: &mut Call<'_>) -> Result<ReservedBytes, S3Error> {
     read_document_up_to(context, call, XML_BODY_MAX_BYTES)
 }
@@ -150,7 +152,8 @@ pub(super) fn read_text(context: &Context, call: &mut Call<'_>) -> Result<Reserv
     DocumentReader { context, integrity, max: XML_BODY_MAX_BYTES }.read(&mut call.request.body)
 }
 
-/// Like [`read_document`], but the headers must have a digest: a corrupted document would do too much harm.
+/// Like [`read_document`], but the headers must have a digest: a corrupted document would do too
+/// much harm.
 ///
 /// # Errors
 /// `InvalidRequest` without a digest; those of [`read_document`].
@@ -166,7 +169,8 @@ pub(super) fn read_claimed_document(
     DocumentReader { context, integrity, max: XML_BODY_MAX_BYTES }.run(&mut call.request.body)
 }
 
-/// Like [`read_document`], for at most `max` bytes; the checksum in the headers is not that of the document.
+/// Like [`read_document`], for at most `max` bytes; the checksum in the headers is not that of the
+/// document.
 ///
 /// # Errors
 /// As [`read_document`].
@@ -188,7 +192,8 @@ struct DocumentReader<'c> {
 }
 
 impl DocumentReader<'_> {
-    /// The memory of a growing buffer together with the one that it replaces, in halves of its final length.
+    /// The memory of a growing buffer together with the one that it replaces, in halves of its
+    /// final length.
     const GROWTH_HALVES: u64 = 3;
 
     fn run(self, body: &mut Body<'_>) -> Result<ReservedBytes, S3Error> {

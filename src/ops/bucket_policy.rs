@@ -14,7 +14,8 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     let text = body::read_text(context, call)?;
     let policy = BucketPolicy::parse(&text, call.bucket()).map_err(|reason| malformed(&reason))?;
     policy.check_wildcards().map_err(|reason| malformed(&reason))?;
-    // A policy that is stored already may name users who were removed since: what it says of them is without effect.
+    // A policy that is stored already may name users who were removed since: what it says of them
+    // is without effect.
     if let Some(unknown) = policy.principals().find(|name| !proof.identity().knows_user(name)) {
         return Err(S3Error::new(ErrorCode::MalformedPolicy)
             .message(format!("Invalid principal in policy (there is no user `{unknown}`)")));

@@ -36,7 +36,8 @@ pub(super) fn create(
     }
 }
 
-/// The new bucket, with its access control list, and with object lock if the caller asks for it and may set it.
+/// The new bucket, with its access control list, and with object lock if the caller asks for it and
+/// may set it.
 fn new_bucket(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<NewBucket, S3Error> {
     let (name, owner) = (call.bucket().to_owned(), proof.user().to_owned());
     let mut configurations = acl::of_new_bucket(context, proof, call)?;
@@ -75,8 +76,8 @@ pub(super) fn delete(context: &Context, proof: &Authorized, call: &Call<'_>) -> 
     Ok(Response::new(204))
 }
 
-/// Checks that the sender of a call may remove what administrators have set for its bucket: an owner could make the bucket anew
-/// without it.
+/// Checks that the sender of a call may remove what administrators have set for its bucket: an
+/// owner could make the bucket anew without it.
 ///
 /// # Errors
 /// `AccessDenied`; `NoSuchBucket`.

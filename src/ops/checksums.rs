@@ -40,8 +40,8 @@ pub(super) fn element(algorithm: ChecksumAlgorithm) -> String {
     format!("Checksum{}", algorithm.as_str())
 }
 
-/// A checksum in headers and documents. A composite one includes the number of parts (S3 user guide, "Checking object
-/// integrity", "Composite and full object checksum types").
+/// A checksum in headers and documents. A composite one includes the number of parts (S3 user
+/// guide, "Checking object integrity", "Composite and full object checksum types").
 pub(super) fn text(checksum: &Checksum) -> String {
     let value = checksum::encode(&checksum.value);
     match checksum.kind {
@@ -63,8 +63,8 @@ pub(super) fn write(document: &mut Writer, checksums: &[Checksum]) {
     write_with(document, checksums, text);
 }
 
-/// As [`write`], but without the number of parts in a composite checksum: the form of GetObjectAttributes, which tells that
-/// number elsewhere.
+/// As [`write`], but without the number of parts in a composite checksum: the form of
+/// GetObjectAttributes, which tells that number elsewhere.
 pub(super) fn write_bare(document: &mut Writer, checksums: &[Checksum]) {
     write_with(document, checksums, |checksum| checksum::encode(&checksum.value));
 }

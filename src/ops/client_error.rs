@@ -1,4 +1,5 @@
-//! Conversion of the store's errors to S3 errors. Details for the operator go to the log, under the request id.
+//! Conversion of the store's errors to S3 errors. Details for the operator go to the log, under the
+//! request id.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -69,8 +70,8 @@ impl RequestNames {
     }
 }
 
-/// The conditions that `call` states on the object that it writes or deletes, as errors name them. A sender who may only create
-/// states none, and is held to one.
+/// The conditions that `call` states on the object that it writes or deletes, as errors name them.
+/// A sender who may only create states none, and is held to one.
 fn conditions_of(call: &Call<'_>) -> String {
     let standard = [("if-match", "If-Match"), ("if-none-match", "If-None-Match")];
     let standard = standard.into_iter().filter(|(name, _)| call.headers().get(name).is_some());
@@ -150,7 +151,8 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
 /// How long refusals for lack of space are not logged after one was.
 const FULL_QUIET: Duration = Duration::from_secs(60);
 
-/// Warns of a refusal for lack of space, if none was logged for a while. Each put is one while the disk is full.
+/// Warns of a refusal for lack of space, if none was logged for a while. Each put is one while the
+/// disk is full.
 fn warn_of_full(error: &StoreError, id: &RequestId) {
     static LAST: Mutex<Option<Instant>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,6 @@
-//! The configurations of buckets and the ACLs of objects that decide about access, in their parsed forms. A stored document was checked when it was set;
-//! one that cannot be read, as after a return to an older version of the program, closes the bucket rather than opening it.
+//! The configurations of buckets and the ACLs of objects that decide about access, in their parsed
+//! forms. A stored document was checked when it was set; one that cannot be read, as after a return
+//! to an older version of the program, closes the bucket rather than opening it.
 
 use super::Context;
 use crate::auth::BucketPolicy;

@@ -17,9 +17,9 @@ use crate::store::{
 };
 use crate::xml::Writer;
 
-/// CopyObject. Durable when the response reports success. The copy keeps the entity tag and the parts of its source. The
-/// source is read only for a checksum that it does not have; for a large source that is long work, whose response may be
-/// padded.
+/// CopyObject. Durable when the response reports success. The copy keeps the entity tag and the
+/// parts of its source. The source is read only for a checksum that it does not have; for a large
+/// source that is long work, whose response may be padded.
 pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     new_object::check_served(call)?;
     let directives = Directives::from_headers(call)?;
@@ -130,8 +130,9 @@ fn replaces(call: &Call<'_>, name: &str, message: &str) -> Result<bool, S3Error>
     }
 }
 
-/// Refuses to copy an object onto itself unchanged (S3 API reference, CopyObject). A checksum alone is no change; S3 wants
-/// another one beside it. A named version may be copied onto its key, to become the current one again.
+/// Refuses to copy an object onto itself unchanged (S3 API reference, CopyObject). A checksum alone
+/// is no change; S3 wants another one beside it. A named version may be copied onto its key, to
+/// become the current one again.
 ///
 /// # Errors
 /// `InvalidRequest`.
@@ -164,8 +165,8 @@ fn attributes(
     }
 }
 
-/// The tags of the copy. Copying them takes the permissions to read the source's and to set the target's (S3 API reference,
-/// CopyObject, "Permissions").
+/// The tags of the copy. Copying them takes the permissions to read the source's and to set the
+/// target's (S3 API reference, CopyObject, "Permissions").
 ///
 /// # Errors
 /// `AccessDenied`.
@@ -188,7 +189,8 @@ fn tags(
         let place = Place::object((&named.bucket, named.key.as_str())).version(named.version.as_deref());
         access::check(context, proof, call, reading, place.found(&source.found.version))?;
     }
-    // The policy was asked about the tags that the source had then; another version may have come since.
+    // The policy was asked about the tags that the source had then; another version may have come
+    // since.
     let place = Place::target(call).tags(tags);
     access::check(context, proof, call, proof.action(), place)?;
     if !tags.is_empty() {

@@ -106,7 +106,8 @@ fn head_of(
     Ok((response, bytes))
 }
 
-/// Adds the storage class, unless it is the usual one (S3 API reference, GetObject, `x-amz-storage-class`).
+/// Adds the storage class, unless it is the usual one (S3 API reference, GetObject,
+/// `x-amz-storage-class`).
 fn with_storage_class(response: Response, version: &VersionRecord) -> Response {
     match version.storage_class {
         StorageClass::Standard => response,
@@ -114,7 +115,8 @@ fn with_storage_class(response: Response, version: &VersionRecord) -> Response {
     }
 }
 
-/// The range of a HEAD changes only the length in the response (S3 API reference, HeadObject, "Range").
+/// The range of a HEAD changes only the length in the response (S3 API reference, HeadObject,
+/// "Range").
 fn is_head_of_range(call: &Call<'_>) -> bool {
     call.operation == Operation::HeadObject && !call.query.has("partNumber")
 }
@@ -133,8 +135,8 @@ pub(super) fn check_conditions(version: &VersionRecord, etag: &str, call: &Call<
     }
 }
 
-/// The response to a client with a valid cached copy, with the headers for its cache (RFC 9110, section 15.4.5) and the type, by which
-/// the service decides what a browser may do with that copy.
+/// The response to a client with a valid cached copy, with the headers for its cache (RFC 9110,
+/// section 15.4.5) and the type, by which the service decides what a browser may do with that copy.
 fn not_modified(version: &VersionRecord, etag: &str, call: &Call<'_>) -> S3Error {
     let mut response = S3Error::new(ErrorCode::NotModified)
         .header("ETag", etag)
@@ -245,8 +247,8 @@ fn whole(mut reader: ObjectReader, length: u64, call: &Call<'_>) -> Result<Respo
     Ok(ResponseBody::Bytes(bytes))
 }
 
-/// A large body. Its first block is read before the status is sent, so that damage there is still reported as an
-/// error.
+/// A large body. Its first block is read before the status is sent, so that damage there is still
+/// reported as an error.
 fn stream(mut reader: ObjectReader, length: u64, call: &Call<'_>) -> Result<ResponseBody, S3Error> {
     let mut first = vec![0; BLOCK_BYTES.min(length) as usize];
     fill(&mut reader, &mut first, call)?;

@@ -16,7 +16,8 @@ use crate::store::{
 const KIND: BucketConfigurationKind = BucketConfigurationKind::Lifecycle;
 const MINIMUM: &str = "p-transition-default-minimum-object-size";
 
-/// PutBucketLifecycleConfiguration, and PutBucketLifecycle, the same request with older rules. Durable on return.
+/// PutBucketLifecycleConfiguration, and PutBucketLifecycle, the same request with older rules.
+/// Durable on return.
 pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     body::announced_length(&call.request.body)?;
     context.store.bucket(call.bucket()).for_client(call)?;
@@ -60,7 +61,8 @@ fn of_bucket(store: &Store, bucket: &str) -> Option<Arc<BucketConfiguration>> {
     store.configured_bucket(bucket).ok()?.configurations.get(KIND).cloned()
 }
 
-/// Adds the expiry of a current version to the response to a read. A request that names a version gets none.
+/// Adds the expiry of a current version to the response to a read. A request that names a version
+/// gets none.
 pub(super) fn add_expiration(
     context: &Context,
     response: Response,
@@ -75,7 +77,8 @@ pub(super) fn add_expiration(
     }
 }
 
-/// Adds the expiry of a new version to the response to its write. A version that was replaced in the meantime has none.
+/// Adds the expiry of a new version to the response to its write. A version that was replaced in
+/// the meantime has none.
 pub(super) fn add_new_expiration(
     store: &Store,
     response: Response,
@@ -108,7 +111,8 @@ fn with_expiration(
     response.header("p-expiration", format!("expiry-date=\"{date}\", rule-id=\"{rule}\""))
 }
 
-/// Adds the date at which an upload is aborted, and the id of the rule (S3 API reference, CreateMultipartUpload and ListParts).
+/// Adds the date at which an upload is aborted, and the id of the rule (S3 API reference,
+/// CreateMultipartUpload and ListParts).
 pub(super) fn add_abort_date(
     context: &Context,
     response: Response,

@@ -18,7 +18,8 @@ pub struct LifecycleFigures(Mutex<LifecycleTotals>);
 /// The figures at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LifecycleTotals {
-    /// By bucket and id of the rule: versions that were removed or hidden, and the bytes of the removed ones.
+    /// By bucket and id of the rule: versions that were removed or hidden, and the bytes of the
+    /// removed ones.
     pub expired: BTreeMap<(String, String), (u64, u64)>,
     /// Versions that rules moved to the class COLD, and their bytes.
     pub moved: (u64, u64),

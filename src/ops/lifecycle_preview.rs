@@ -1,4 +1,5 @@
-//! A preview of lifecycle rules: the versions and uploads that they take, and the versions that they move, now and later. Nothing is changed.
+//! A preview of lifecycle rules: the versions and uploads that they take, and the versions that
+//! they move, now and later. Nothing is changed.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +54,8 @@ pub struct DueExpiry {
     pub bytes: u64,
 }
 
-/// The effect of rules on the versions and uploads that were added. Locks are not considered: locked versions stay.
+/// The effect of rules on the versions and uploads that were added. Locks are not considered:
+/// locked versions stay.
 pub struct LifecyclePreview<'r> {
     rules: &'r LifecycleConfiguration,
     now: Timestamp,
@@ -106,7 +108,8 @@ impl<'r> LifecyclePreview<'r> {
         &self.items
     }
 
-    /// The rules that take or move something, by their ids, in their order. One that does both comes twice.
+    /// The rules that take or move something, by their ids, in their order. One that does both
+    /// comes twice.
     pub fn rules(&self) -> impl Iterator<Item = (&str, &RulePreview)> {
         self.totals.iter().map(|((rule, _), total)| (self.rules.rule_id(*rule), total))
     }
@@ -146,7 +149,8 @@ pub struct LifecycleEffect {
 }
 
 impl Context {
-    /// The effect that the rules of `document` would have on a bucket at the time `now`. Reads up to 500,000 versions and as many uploads.
+    /// The effect that the rules of `document` would have on a bucket at the time `now`. Reads up
+    /// to 500,000 versions and as many uploads.
     ///
     /// # Errors
     /// `MalformedXML` and those of rules that cannot be stored; `NoSuchBucket`.

@@ -1,7 +1,9 @@
-//! The sweep: takes or moves the versions, and takes the uploads, whose time has come by the lifecycle rules of their buckets.
+//! The sweep: takes or moves the versions, and takes the uploads, whose time has come by the
+//! lifecycle rules of their buckets.
 //!
-//! It keeps no position on the disk. After a restart it reads a bucket from the beginning, which costs no disk access, and meets
-//! only what it has not taken before; so it makes progress however often it is cut off.
+//! It keeps no position on the disk. After a restart it reads a bucket from the beginning, which
+//! costs no disk access, and meets only what it has not taken before; so it makes progress however
+//! often it is cut off.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +23,8 @@ const KIND: BucketConfigurationKind = BucketConfigurationKind::Lifecycle;
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// Versions that are read in one step. What is due among them is held in memory.
 const STEP_VERSIONS: usize = 2000;
-/// A bound on the number of newer versions that a rule may keep (S3 API reference, NoncurrentVersionExpiration).
+/// A bound on the number of newer versions that a rule may keep (S3 API reference,
+/// NoncurrentVersionExpiration).
 const NEWER_KEPT_MAX: u32 = 100;
 
 /// A version or an upload that a rule took.
@@ -68,7 +71,8 @@ struct LastSweep {
     at: Instant,
 }
 
-/// Sweeps buckets when they are due: after the start, after a change of their rules, and every hour.
+/// Sweeps buckets when they are due: after the start, after a change of their rules, and every
+/// hour.
 pub struct LifecycleSweeper {
     store: Arc<Store>,
     clock: Arc<dyn Clock>,
@@ -82,8 +86,8 @@ impl LifecycleSweeper {
         Self { store, clock, swept: HashMap::new() }
     }
 
-    /// Sweeps the buckets that are due, and reports each expiry once it is durable. Ends early when `is_stopped`, which is asked
-    /// after each group.
+    /// Sweeps the buckets that are due, and reports each expiry once it is durable. Ends early when
+    /// `is_stopped`, which is asked after each group.
     ///
     /// A full disk keeps no bucket from its turn: what removes goes on, since it frees space.
     ///
@@ -130,8 +134,8 @@ impl LifecycleSweeper {
     }
 }
 
-/// Aborts the uploads of all buckets that are idle for longer than the store allows, except those that a rule of their bucket
-/// aborts at its own time. Returns their number. Durable on return.
+/// Aborts the uploads of all buckets that are idle for longer than the store allows, except those
+/// that a rule of their bucket aborts at its own time. Returns their number. Durable on return.
 ///
 /// # Errors
 /// Those of a commit.
@@ -297,7 +301,8 @@ impl BucketSweep<'_> {
         Some(DueItem { item, version: Some(named), rule: found.rule, bytes: version.size })
     }
 
-    /// Submits items in groups. Returns whether the sweep goes on: not when it was stopped, or the rules were changed.
+    /// Submits items in groups. Returns whether the sweep goes on: not when it was stopped, or the
+    /// rules were changed.
     fn expire(
         &self,
         mut due: &[DueItem],
@@ -379,8 +384,8 @@ fn group_len(due: &[DueItem]) -> usize {
     due.iter().take(EXPIRY_GROUP_MAX).take_while(fits).count().max(1)
 }
 
-/// The least number up to `max` for which a predicate holds that holds for `max`, and for every greater number than one for which it
-/// holds.
+/// The least number up to `max` for which a predicate holds that holds for `max`, and for every
+/// greater number than one for which it holds.
 fn least(max: u32, holds: impl Fn(u32) -> bool) -> u32 {
     let (mut low, mut high) = (0, max);
     while low < high {

@@ -61,7 +61,8 @@ pub(super) fn list_v1(context: &Context, _: &Authorized, call: &Call<'_>) -> Res
     document.leaf("Name", &bucket.name);
     params.write_head(&mut document, "MaxKeys", page.truncated);
     document.leaf("Marker", &params.encoded(marker));
-    // Without a delimiter, clients continue after the last key (S3 API reference, ListObjects, "NextMarker").
+    // Without a delimiter, clients continue after the last key (S3 API reference, ListObjects,
+    // "NextMarker").
     let grouped = !params.delimiter.is_empty();
     if let Some(last) = page.last_if_truncated().filter(|_| grouped) {
         document.leaf("NextMarker", &params.encoded(&last.name()));

@@ -1,4 +1,5 @@
-//! Parameters and elements that all listings share: prefix, delimiter, page length, encoding of names.
+//! Parameters and elements that all listings share: prefix, delimiter, page length, encoding of
+//! names.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -16,13 +17,14 @@ pub(super) struct ListParams<'q> {
     pub(super) delimiter: &'q str,
     /// The most items of a page.
     pub(super) limit: usize,
-    /// Whether names are percent-encoded, for clients whose XML parsers do not accept every character.
+    /// Whether names are percent-encoded, for clients whose XML parsers do not accept every
+    /// character.
     url_encoding: bool,
 }
 
 impl<'q> ListParams<'q> {
-    /// Reads the parameters. `limit` names the one that bounds a page, `limits` is its valid range. A limit above
-    /// [`PAGE_LEN_MAX`] is lowered to it.
+    /// Reads the parameters. `limit` names the one that bounds a page, `limits` is its valid range.
+    /// A limit above [`PAGE_LEN_MAX`] is lowered to it.
     ///
     /// # Errors
     /// `InvalidArgument`.
@@ -73,7 +75,8 @@ impl<'q> ListParams<'q> {
         }
     }
 
-    /// Writes the common prefixes of a page, after all keys: some clients read each kind of element only in one piece.
+    /// Writes the common prefixes of a page, after all keys: some clients read each kind of element
+    /// only in one piece.
     pub(super) fn write_prefixes<T>(&self, document: &mut Writer, page: &ListPage<T>) {
         for item in page.items() {
             let ListItem::Prefix(prefix) = item else { continue };

@@ -36,8 +36,8 @@ impl Deref for LoadedVersion {
 /// Looks up the requested version.
 ///
 /// # Errors
-/// `NoSuchKey` or, without the permission to list the bucket, `AccessDenied`; `NoSuchVersion`; `MethodNotAllowed` for
-/// a named delete marker; `SlowDown`.
+/// `NoSuchKey` or, without the permission to list the bucket, `AccessDenied`; `NoSuchVersion`;
+/// `MethodNotAllowed` for a named delete marker; `SlowDown`.
 pub(super) fn target(
     context: &Context,
     proof: &Authorized,
@@ -81,8 +81,8 @@ fn target_by(
     })
 }
 
-/// Conceals a missing key from callers without the permission to list the bucket (S3 API reference, GetObject,
-/// "Permissions").
+/// Conceals a missing key from callers without the permission to list the bucket (S3 API reference,
+/// GetObject, "Permissions").
 pub(super) fn conceal(
     error: S3Error,
     context: &Context,
@@ -100,7 +100,8 @@ pub(super) fn conceal_if(hidden: bool, error: S3Error) -> S3Error {
     if hidden { S3Error::new(ErrorCode::AccessDenied) } else { error }
 }
 
-/// The error for a current version that is a delete marker (S3 user guide, "Working with delete markers").
+/// The error for a current version that is a delete marker (S3 user guide, "Working with delete
+/// markers").
 fn deleted(context: &Context, found: &FoundVersion, call: &Call<'_>) -> S3Error {
     let error =
         S3Error::new(ErrorCode::NoSuchKey).element("Key", call.key()).header("p-delete-marker", "true");
@@ -134,11 +135,12 @@ pub(super) struct SourceObject {
     _held: Reservation,
 }
 
-/// Looks up the version that `p-copy-source` names. Checks the permission to read it and the conditions on it.
+/// Looks up the version that `p-copy-source` names. Checks the permission to read it and the
+/// conditions on it.
 ///
 /// # Errors
-/// `InvalidArgument` for a malformed name; `AccessDenied`; `NoSuchBucket`, `NoSuchKey`, `NoSuchVersion`;
-/// `InvalidRequest` for a named delete marker; `PreconditionFailed`; `SlowDown`.
+/// `InvalidArgument` for a malformed name; `AccessDenied`; `NoSuchBucket`, `NoSuchKey`,
+/// `NoSuchVersion`; `InvalidRequest` for a named delete marker; `PreconditionFailed`; `SlowDown`.
 pub(super) fn source(
     context: &Context,
     proof: &Authorized,
@@ -163,8 +165,8 @@ pub(super) fn source(
     Ok(SourceObject { found, named, _held: held })
 }
 
-/// The tags of the source of a copy, for a decision alone: whether the sender may know the source, or that there is none, is checked
-/// later.
+/// The tags of the source of a copy, for a decision alone: whether the sender may know the source,
+/// or that there is none, is checked later.
 pub(super) fn tags_of_source(context: &Context, call: &Call<'_>) -> Vec<(String, String)> {
     let Ok(named) = CopySourceHeader::from_headers(call.vendor()) else { return Vec::new() };
     let Ok(which) = version_id::named(context, named.version.as_deref()) else { return Vec::new() };
@@ -203,7 +205,8 @@ impl SourceObject {
     /// A range of the source, as the store copies it.
     ///
     /// # Errors
-    /// `InvalidRequest` for more bytes than a single put may have (S3 API reference, CopyObject and UploadPartCopy).
+    /// `InvalidRequest` for more bytes than a single put may have (S3 API reference, CopyObject and
+    /// UploadPartCopy).
     pub(super) fn bytes(&self, range: Range<u64>) -> Result<store::CopyRange, S3Error> {
         if range.end - range.start > PUT_SIZE_MAX_BYTES {
             return Err(S3Error::new(ErrorCode::InvalidRequest).message(format!(

@@ -75,7 +75,8 @@ fn document_max(names: impl Iterator<Item = impl AsRef<str>>) -> u64 {
     DOCUMENT_BYTES + names.map(|name| WRITTEN_ITEM_BYTES + written_max(name.as_ref())).sum::<u64>()
 }
 
-/// Reserves memory for the parts of an upload until the object is committed, and for the thread that commits it.
+/// Reserves memory for the parts of an upload until the object is committed, and for the thread
+/// that commits it.
 ///
 /// # Errors
 /// `SlowDown`.

@@ -1,5 +1,5 @@
-//! Floor 4: the operations of S3 on the store. An operation takes a call and the proof of its permission, and returns
-//! a response with vendor headers named `p-...`.
+//! Floor 4: the operations of S3 on the store. An operation takes a call and the proof of its
+//! permission, and returns a response with vendor headers named `p-...`.
 
 mod access;
 mod acl;
@@ -79,8 +79,9 @@ pub enum EntityTags {
     /// The MD5 of the bytes, which many clients compare with their own.
     #[default]
     Md5,
-    /// The CRC-32, which is computed anyway, as `<hex>-1`, which no client mistakes for an MD5. It saves the MD5 on a
-    /// slow processor, but 32 bits do not prove that two objects are equal, for example in conditions (`If-Match`).
+    /// The CRC-32, which is computed anyway, as `<hex>-1`, which no client mistakes for an MD5. It
+    /// saves the MD5 on a slow processor, but 32 bits do not prove that two objects are equal, for
+    /// example in conditions (`If-Match`).
     Crc,
 }
 
@@ -112,7 +113,8 @@ impl Context {
     /// Runs the operation of `call`. Only this function selects operations.
     ///
     /// # Errors
-    /// Those of the operation; `AccessDenied` for a bucket whose owner is not the one that `call` expects.
+    /// Those of the operation; `AccessDenied` for a bucket whose owner is not the one that `call`
+    /// expects.
     pub fn dispatch(&self, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
         owner::check_target(self, call)?;
         new_object::check_time_is_of_use(call)?;
@@ -237,7 +239,8 @@ impl Context {
         self.store.has_followers().then(|| Arc::new(cause()))
     }
 
-    /// The stores that a mirror states its change to come from. Without the permission it is a change like any other.
+    /// The stores that a mirror states its change to come from. Without the permission it is a
+    /// change like any other.
     fn origins(&self, proof: &Authorized, call: &Call<'_>) -> Vec<String> {
         let is_id = |id: &&str| id.len() == ORIGIN_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let vendor = call.vendor();
@@ -274,7 +277,8 @@ impl Context {
         self.store.health()
     }
 
-    /// Begins a response document with the capacity that was reserved, so that it is never reallocated.
+    /// Begins a response document with the capacity that was reserved, so that it is never
+    /// reallocated.
     fn long_document(&self, root: &str, reserved: &Reservation) -> Writer {
         let namespace = (!self.namespace.is_empty()).then_some(self.namespace.as_str());
         Writer::with_capacity(root, namespace, reserved.bytes() as usize)

@@ -58,7 +58,8 @@ pub(super) fn attributes_of(collected: Vec<(String, String)>) -> Attributes {
 /// The modification time that the request states in place of the present.
 ///
 /// # Errors
-/// `AccessDenied` without the permission to state one; `InvalidArgument` for another form than that of documents or headers.
+/// `AccessDenied` without the permission to state one; `InvalidArgument` for another form than that
+/// of documents or headers.
 pub(super) fn stated_time(
     context: &Context,
     proof: &Authorized,
@@ -94,7 +95,8 @@ pub(super) fn check_time_is_of_use(call: &Call<'_>) -> Result<(), S3Error> {
         .message(format!("{name} is a header of PutObject, CopyObject and CompleteMultipartUpload.")))
 }
 
-/// The controls of a new object. `integrity` holds the digests that the request declares, if it has the bytes.
+/// The controls of a new object. `integrity` holds the digests that the request declares, if it has
+/// the bytes.
 ///
 /// # Errors
 /// Those of [`acl::of_new_object`] and of [`object_lock::of_new_object`].
@@ -108,13 +110,14 @@ pub(super) fn controls(
     Ok(ObjectControls { acl, ..object_lock::of_new_object(context, proof, call, integrity)? })
 }
 
-/// The storage class of a new object. Classes that the store does not know count as the usual one: all objects with them are kept here,
-/// as durable as any other.
+/// The storage class of a new object. Classes that the store does not know count as the usual one:
+/// all objects with them are kept here, as durable as any other.
 pub(super) fn storage_class(call: &Call<'_>) -> StorageClass {
     call.vendor_header("storage-class").and_then(StorageClass::named).unwrap_or_default()
 }
 
-/// The condition of the write: that of the headers, and for those who may only create, that the key has no current version.
+/// The condition of the write: that of the headers, and for those who may only create, that the key
+/// has no current version.
 ///
 /// # Errors
 /// Those of [`conditions::write_condition`] and of [`check_may_compare`].
@@ -134,8 +137,8 @@ pub(super) fn condition(
     })
 }
 
-/// Checks that the caller may read the version whose entity tag a condition compares, since the outcome reveals it (S3
-/// user guide, "Conditional writes", "Permissions").
+/// Checks that the caller may read the version whose entity tag a condition compares, since the
+/// outcome reveals it (S3 user guide, "Conditional writes", "Permissions").
 ///
 /// # Errors
 /// `AccessDenied`.
@@ -152,7 +155,8 @@ pub(super) fn check_may_compare(
 /// Checks the condition before the body is read. The commit checks it again and decides.
 ///
 /// # Errors
-/// `PreconditionFailed`; `NoSuchKey` or, without the permission to list the bucket, `AccessDenied`; `NoSuchBucket`.
+/// `PreconditionFailed`; `NoSuchKey` or, without the permission to list the bucket, `AccessDenied`;
+/// `NoSuchBucket`.
 pub(super) fn check_early(
     context: &Context,
     proof: &Authorized,
@@ -171,8 +175,8 @@ pub(super) fn check_early(
     committed(condition.check(current.as_deref()).map_err(StoreError::from), context, proof, call)
 }
 
-/// Whether the sender may not learn that the target of a conditional write is missing: for work that outlasts the call. Without
-/// a condition nothing tells it.
+/// Whether the sender may not learn that the target of a conditional write is missing: for work
+/// that outlasts the call. Without a condition nothing tells it.
 pub(super) fn hides_absence(
     condition: &WriteCondition,
     context: &Context,

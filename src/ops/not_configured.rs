@@ -1,5 +1,5 @@
-//! Known operations that are not supported, and reads of configurations that are never set. Tools fail if such a read
-//! is reported as not implemented.
+//! Known operations that are not supported, and reads of configurations that are never set. Tools
+//! fail if such a read is reported as not implemented.
 
 use super::Context;
 use super::client_error::ForClient as _;

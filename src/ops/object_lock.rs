@@ -60,7 +60,8 @@ pub(super) fn get_configuration(
     Ok(xml(200, document))
 }
 
-/// The object lock of a bucket. A document that cannot be read leaves the bucket locked, without a default.
+/// The object lock of a bucket. A document that cannot be read leaves the bucket locked, without a
+/// default.
 fn configuration(bucket: &ConfiguredBucket) -> Option<LockConfiguration> {
     let parse = |document: &[u8]| {
         let read = Document::parse(document).ok().and_then(|it| LockConfiguration::parse(it.root()).ok());
@@ -137,11 +138,13 @@ pub(super) fn get_legal_hold(
     Ok(xml(200, document))
 }
 
-/// The retention and the legal hold of a new object: those of its headers, else the default of the bucket. Either takes a declared
-/// digest of the body, in a header or a trailer: what cannot be replaced must not be stored damaged.
+/// The retention and the legal hold of a new object: those of its headers, else the default of the
+/// bucket. Either takes a declared digest of the body, in a header or a trailer: what cannot be
+/// replaced must not be stored damaged.
 ///
 /// # Errors
-/// `InvalidArgument`; `InvalidRequest` for a bucket without object lock or a body without a digest; `AccessDenied`.
+/// `InvalidArgument`; `InvalidRequest` for a bucket without object lock or a body without a digest;
+/// `AccessDenied`.
 pub(super) fn of_new_object(
     context: &Context,
     proof: &Authorized,
@@ -208,7 +211,8 @@ fn check_headers(
     Ok(())
 }
 
-/// Whether a deletion or a change of a retention disregards governance mode: by a header and a permission of its own.
+/// Whether a deletion or a change of a retention disregards governance mode: by a header and a
+/// permission of its own.
 ///
 /// # Errors
 /// `AccessDenied`: the header without the permission.
@@ -225,8 +229,8 @@ pub(super) fn bypasses_governance(
     Ok(asked)
 }
 
-/// Refuses the header of deletions from a bucket without object lock, as S3 does: its sender expects locks that are not
-/// there.
+/// Refuses the header of deletions from a bucket without object lock, as S3 does: its sender
+/// expects locks that are not there.
 ///
 /// # Errors
 /// `InvalidArgument`; `NoSuchBucket`.
@@ -246,7 +250,8 @@ pub(super) fn asks_to_bypass(call: &Call<'_>) -> bool {
     call.vendor_header(BYPASS).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-/// Adds the retention and the legal hold to a response, as far as the caller may read them (S3 API reference, GetObject).
+/// Adds the retention and the legal hold to a response, as far as the caller may read them (S3 API
+/// reference, GetObject).
 pub(super) fn add_headers(
     mut response: Response,
     version: &VersionRecord,
@@ -277,8 +282,9 @@ fn check_enabled(context: &Context, call: &Call<'_>) -> Result<(), S3Error> {
     configuration(&bucket).map(|_| ()).ok_or_else(not_enabled)
 }
 
-/// The error of a read of what a version does not have. A version that has it is shown in any bucket: after a rebuild from the segments the
-/// configuration of the bucket is missing, and the version locked as before.
+/// The error of a read of what a version does not have. A version that has it is shown in any
+/// bucket: after a rebuild from the segments the configuration of the bucket is missing, and the
+/// version locked as before.
 fn not_locked(context: &Context, call: &Call<'_>) -> S3Error {
     match check_enabled(context, call) {
         Ok(()) => S3Error::new(ErrorCode::NoSuchObjectLockConfiguration).element("Key", call.key()),

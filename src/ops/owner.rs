@@ -1,11 +1,12 @@
-//! The expected owner of a bucket (S3 user guide, "Verifying bucket ownership with bucket owner condition"). An owner
-//! is named as in the `Owner` of listings: by the name of the user who created the bucket.
+//! The expected owner of a bucket (S3 user guide, "Verifying bucket ownership with bucket owner
+//! condition"). An owner is named as in the `Owner` of listings: by the name of the user who
+//! created the bucket.
 
 use super::Context;
 use crate::s3::{Call, ErrorCode, Operation, S3Error};
 
-/// Checks `p-expected-bucket-owner` against the bucket of the call. A missing bucket is left to the operation, and a
-/// new one belongs to its creator.
+/// Checks `p-expected-bucket-owner` against the bucket of the call. A missing bucket is left to the
+/// operation, and a new one belongs to its creator.
 ///
 /// # Errors
 /// `AccessDenied` if the bucket has another owner.

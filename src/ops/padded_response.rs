@@ -1,5 +1,6 @@
-//! Responses of long operations. The client would abort after a minute without a byte, so the head is sent first, then
-//! whitespace, and the document or the error at the end (S3 API reference, CompleteMultipartUpload).
+//! Responses of long operations. The client would abort after a minute without a byte, so the head
+//! is sent first, then whitespace, and the document or the error at the end (S3 API reference,
+//! CompleteMultipartUpload).
 
 use std::io;
 use std::sync::Arc;
@@ -42,9 +43,10 @@ const CLIENT_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 type TaskOutcome = Result<Response, S3Error>;
 
-/// Runs `work` on a thread of its own and responds with its outcome, a document or an error. If that takes too long the
-/// response is a 200 whose body holds the document or the error, and the headers of the outcome are lost. Work that does
-/// not check its token runs to its end, also after the client has left.
+/// Runs `work` on a thread of its own and responds with its outcome, a document or an error. If
+/// that takes too long the response is a 200 whose body holds the document or the error, and the
+/// headers of the outcome are lost. Work that does not check its token runs to its end, also after
+/// the client has left.
 ///
 /// # Errors
 /// Those of `work` if it ends promptly; `SlowDown` if no thread can be started.
@@ -187,7 +189,8 @@ impl PaddedResponse {
         }
     }
 
-    /// Waits for the outcome as long as the client may be left without a byte, then begins the response.
+    /// Waits for the outcome as long as the client may be left without a byte, then begins the
+    /// response.
     fn follow(self, task: BackgroundTask) -> TaskOutcome {
         let left = self.times.after.saturating_sub(self.since.elapsed());
         match self.wait(&task, left)? {

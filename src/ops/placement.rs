@@ -25,7 +25,8 @@ pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Res
     stored_configuration::set(context, call, KIND, placement.document())
 }
 
-/// Checks that the bytes of a bucket fit on the disk. What it gets later is not checked: a quota limits it.
+/// Checks that the bytes of a bucket fit on the disk. What it gets later is not checked: a quota
+/// limits it.
 fn check_fits(context: &Context, call: &Call<'_>) -> Result<(), S3Error> {
     let bytes = context.store.usage(call.bucket()).for_client(call)?.bytes();
     match context.store.local_max_bytes() {

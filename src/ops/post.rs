@@ -11,7 +11,8 @@ use crate::xml::Writer;
 /// All but the unreserved characters of RFC 3986, section 2.3.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// PostObject. Durable on return. The fields of the form have become headers, and the key that of the call.
+/// PostObject. Durable on return. The fields of the form have become headers, and the key that of
+/// the call.
 pub(super) fn post(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     let put = put::put(context, proof, call)?;
     let etag = put.get_header("ETag").map(String::from_utf8_lossy).unwrap_or_default().into_owned();
@@ -19,8 +20,8 @@ pub(super) fn post(context: &Context, proof: &Authorized, call: &mut Call<'_>) -
     Ok(answer(put, &form, call, &etag))
 }
 
-/// The response that the form asks for (S3 API reference, "POST Object", `success_action_redirect` and
-/// `success_action_status`).
+/// The response that the form asks for (S3 API reference, "POST Object", `success_action_redirect`
+/// and `success_action_status`).
 fn answer(put: Response, form: &PostForm, call: &Call<'_>, etag: &str) -> Response {
     if let Some(url) = redirect(form, call, etag) {
         return Response { status: 303, ..put }.header("Location", url);
@@ -48,7 +49,8 @@ fn answer(put: Response, form: &PostForm, call: &Call<'_>, etag: &str) -> Respon
         .with_body(xml.body)
 }
 
-/// The URL of the object as the client addresses buckets, with every reserved character of the key escaped, as S3 does.
+/// The URL of the object as the client addresses buckets, with every reserved character of the key
+/// escaped, as S3 does.
 fn location(call: &Call<'_>) -> String {
     let scheme = if call.request.secure { "https" } else { "http" };
     let host = call.headers().get_str("host").unwrap_or_default();
@@ -56,7 +58,8 @@ fn location(call: &Call<'_>) -> String {
     format!("{scheme}://{host}{bucket}/{}", utf8_percent_encode(call.key(), RESERVED))
 }
 
-/// The URL that the browser goes on to, with the result in its query. A URL that is not of HTTP counts as none.
+/// The URL that the browser goes on to, with the result in its query. A URL that is not of HTTP
+/// counts as none.
 fn redirect(form: &PostForm, call: &Call<'_>, etag: &str) -> Option<String> {
     let url = form.get("success_action_redirect").or_else(|| form.get("redirect"))?;
     let starts = |scheme: &str| {

@@ -29,7 +29,8 @@ pub struct QuotaLimit {
 }
 
 impl Context {
-    /// All limits that quotas set, by buckets and then by owners. The cost grows with the number of buckets.
+    /// All limits that quotas set, by buckets and then by owners. The cost grows with the number of
+    /// buckets.
     pub fn quota_limits(&self) -> Vec<QuotaLimit> {
         let of_buckets = self.store.limited_buckets().into_iter().map(|limited| {
             (false, limited.bucket, limited.in_force, OwnerUsage { buckets: 0, content: limited.content })

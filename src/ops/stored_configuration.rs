@@ -1,4 +1,5 @@
-//! Reading, setting and deleting a configuration of a bucket: the steps that all kinds have in common.
+//! Reading, setting and deleting a configuration of a bucket: the steps that all kinds have in
+//! common.
 
 use std::sync::Arc;
 

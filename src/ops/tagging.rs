@@ -56,10 +56,12 @@ fn read_tags(context: &Context, call: &mut Call<'_>) -> Result<Vec<(String, Stri
 }
 
 impl Context {
-    /// Finds the tags of a PutObjectTagging or of a copy before its permission is checked, if the policy of the bucket depends on them.
+    /// Finds the tags of a PutObjectTagging or of a copy before its permission is checked, if the
+    /// policy of the bucket depends on them.
     ///
     /// # Errors
-    /// Those of PutObjectTagging for its body; `InvalidArgument` for an unknown directive of a copy.
+    /// Those of PutObjectTagging for its body; `InvalidArgument` for an unknown directive of a
+    /// copy.
     pub fn read_tags_for_policy(&self, call: &mut Call<'_>) -> Result<(), S3Error> {
         let is_concerned = matches!(call.operation, Operation::PutObjectTagging | Operation::CopyObject);
         if !is_concerned || !access::policy_reads_tags(self, call.bucket()) {
@@ -75,8 +77,8 @@ impl Context {
     }
 }
 
-/// The tags of a new object from the header `p-tagging`. Setting any takes a permission of its own (S3 API reference,
-/// PutObject, "Permissions").
+/// The tags of a new object from the header `p-tagging`. Setting any takes a permission of its own
+/// (S3 API reference, PutObject, "Permissions").
 ///
 /// # Errors
 /// `AccessDenied`; those of [`tags::from_header`].
@@ -106,8 +108,8 @@ pub(super) fn check_may_set(
     access::check(context, proof, call, Action::PutObjectTagging, Place::target(call))
 }
 
-/// Adds the number of tags to a response, if there are any and the caller may read them (S3 API reference, GetObject,
-/// "x-amz-tagging-count").
+/// Adds the number of tags to a response, if there are any and the caller may read them (S3 API
+/// reference, GetObject, "x-amz-tagging-count").
 pub(super) fn add_tag_count(
     response: Response,
     version: &VersionRecord,

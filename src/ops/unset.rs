@@ -1,5 +1,5 @@
-//! Configurations that no bucket has. A read answers what S3 answers for a bucket that never had one, since tools ask for
-//! every configuration; a write is accepted where it asks for what is.
+//! Configurations that no bucket has. A read answers what S3 answers for a bucket that never had
+//! one, since tools ask for every configuration; a write is accepted where it asks for what is.
 
 use super::client_error::ForClient as _;
 use super::{Context, body};

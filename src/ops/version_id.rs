@@ -7,8 +7,8 @@ use crate::store::{
     VersionSummary, Versioning,
 };
 
-/// The version that `versionId` selects (S3 user guide, "Retrieving object versions from a versioning-enabled
-/// bucket").
+/// The version that `versionId` selects (S3 user guide, "Retrieving object versions from a
+/// versioning-enabled bucket").
 ///
 /// # Errors
 /// `InvalidArgument` for malformed text.
@@ -26,8 +26,8 @@ pub(super) fn named(context: &Context, text: Option<&str>) -> Result<Selector, S
         .ok_or_else(|| S3Error::invalid_argument("versionId", text, "Invalid version id specified"))
 }
 
-/// The version that `text` names; `None` for malformed text. A well-formed id that was never assigned names no
-/// version.
+/// The version that `text` names; `None` for malformed text. A well-formed id that was never
+/// assigned names no version.
 pub(super) fn parse(context: &Context, text: &str) -> Option<Selector> {
     match text {
         "null" => Some(Selector::Null),
@@ -44,7 +44,8 @@ pub(super) fn marker(context: &Context, text: &str) -> Option<VersionRef> {
     }
 }
 
-/// The id of a version in a listing. Every version has one there, also in a bucket that never had versions.
+/// The id of a version in a listing. Every version has one there, also in a bucket that never had
+/// versions.
 pub(super) fn listing_id(context: &Context, version: &VersionSummary) -> String {
     let named = if version.null { VersionRef::Null } else { VersionRef::Id(version.id) };
     named.text(context.store.client_ids())

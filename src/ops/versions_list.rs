@@ -39,7 +39,8 @@ struct Markers<'q> {
 }
 
 impl<'q> Markers<'q> {
-    /// An empty marker counts as none: clients send one back after a page that ended with a common prefix.
+    /// An empty marker counts as none: clients send one back after a page that ended with a common
+    /// prefix.
     fn parse(context: &Context, query: &'q QueryParams) -> Result<Self, S3Error> {
         let (name, text) = ("version-id-marker", |name| query.get(name).unwrap_or_default());
         let (key, version_text) = (text("key-marker"), text(name));

@@ -66,7 +66,8 @@ impl BucketWebsite {
     /// The configuration.
     ///
     /// # Errors
-    /// `NoSuchWebsiteConfiguration`; `InternalError` for a stored document that this version cannot read.
+    /// `NoSuchWebsiteConfiguration`; `InternalError` for a stored document that this version cannot
+    /// read.
     pub fn configuration(&self, id: &RequestId) -> Result<&WebsiteConfiguration, S3Error> {
         let name = &self.0.info.name;
         let found = self.0.configuration(BucketConfigurationKind::Website).ok_or_else(|| {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::{RemoteError, RemoteView};
 use crate::format::RemoteMark;
 
-/// Reads the mark of a remote, by one request; `None` where there is none (data-format.md, section 16).
+/// Reads the mark of a remote, by one request; `None` where there is none (data-format.md, section
+/// 16).
 ///
 /// # Errors
 /// [`RemoteError::Wrong`] where the object is no mark; others where the remote does not answer.

@@ -1,7 +1,9 @@
-//! The remote: a bucket and prefix on another S3 server, where segments and pieces of the log are kept.
+//! The remote: a bucket and prefix on another S3 server, where segments and pieces of the log are
+//! kept.
 //!
-//! Objects there have names below the prefix. None is ever overwritten with other bytes: a repeated put sends the same ones.
-//! This module sees neither segments nor the log; `store` decides which objects there are, and when they go.
+//! Objects there have names below the prefix. None is ever overwritten with other bytes: a repeated
+//! put sends the same ones. This module sees neither segments nor the log; `store` decides which
+//! objects there are, and when they go.
 
 mod encrypted;
 mod mark;
@@ -27,12 +29,15 @@ use crate::base::digest::Md5;
 /// Bytes that a comparison reads at a time.
 const COMPARED_AT_ONCE: u64 = 1024 * 1024;
 
-/// The objects of a remote, to be read. PUT, GET, HEAD and DELETE of one name are linearizable where the remote's probe found it.
+/// The objects of a remote, to be read. PUT, GET, HEAD and DELETE of one name are linearizable
+/// where the remote's probe found it.
 ///
-/// Each call takes `within`: the longest time that it holds its thread, tries and waits together. After it the call fails with
-/// [`RemoteError::Unavailable`], and an effect of it can still land later.
+/// Each call takes `within`: the longest time that it holds its thread, tries and waits together.
+/// After it the call fails with [`RemoteError::Unavailable`], and an effect of it can still land
+/// later.
 pub trait RemoteView: Send + Sync {
-    /// The calls that are worth making at a time, by threads of the caller, where many answers are wanted.
+    /// The calls that are worth making at a time, by threads of the caller, where many answers are
+    /// wanted.
     fn calls_at_once(&self) -> usize {
         1
     }
@@ -43,12 +48,12 @@ pub trait RemoteView: Send + Sync {
     /// As [`RemoteError`] says.
     fn head(&self, name: &str, within: Duration) -> Result<Option<RemoteObject>, RemoteError>;
 
-    /// The bytes of `range` of the object `name`, as far as the object has them; for an empty range its length alone. The caller bounds the
-    /// range by its memory.
+    /// The bytes of `range` of the object `name`, as far as the object has them; for an empty range
+    /// its length alone. The caller bounds the range by its memory.
     ///
     /// # Errors
-    /// [`RemoteError::Missing`] where there is no such object; [`RemoteError::Wrong`] where it ends before the range begins, and where the
-    /// answer has another range or length.
+    /// [`RemoteError::Missing`] where there is no such object; [`RemoteError::Wrong`] where it ends
+    /// before the range begins, and where the answer has another range or length.
     fn get_part(&self, name: &str, range: Range<u64>, within: Duration) -> Result<ObjectPart, RemoteError>;
 
     /// The bytes of `range` of the object `name`: exactly as many as the range has.
@@ -64,14 +69,16 @@ pub trait RemoteView: Send + Sync {
         Err(RemoteError::Wrong(format!("{name} has {length} bytes, and {range:?} was asked for")))
     }
 
-    /// As [`RemoteView::get`], but returns when the bytes begin to come: they are read from the stream.
+    /// As [`RemoteView::get`], but returns when the bytes begin to come: they are read from the
+    /// stream.
     ///
     /// # Errors
     /// As of [`RemoteView::get_part`].
     fn open_stream(&self, name: &str, range: Range<u64>, within: Duration)
     -> Result<PartStream, RemoteError>;
 
-    /// Compares the object on the remote with its bytes here, by HEAD: its length, its nonce, its MD5.
+    /// Compares the object on the remote with its bytes here, by HEAD: its length, its nonce, its
+    /// MD5.
     ///
     /// # Errors
     /// [`RemoteError::Missing`], and [`RemoteError::Wrong`] where they differ.
@@ -80,7 +87,8 @@ pub trait RemoteView: Send + Sync {
         object.compare(found, || md5_of_body(object.body).map_err(RemoteError::Body))
     }
 
-    /// Up to 1,000 objects with names that begin with `prefix` and come after `after`, in the order of their names. They have no nonce.
+    /// Up to 1,000 objects with names that begin with `prefix` and come after `after`, in the order
+    /// of their names. They have no nonce.
     ///
     /// # Errors
     /// As [`RemoteError`] says.
@@ -90,16 +98,19 @@ pub trait RemoteView: Send + Sync {
     fn requests(&self) -> RequestsByCall;
 }
 
-/// The objects of a remote, to be read and changed. The store hands out a [`RemoteView`], and changes objects by the epoch that it holds.
+/// The objects of a remote, to be read and changed. The store hands out a [`RemoteView`], and
+/// changes objects by the epoch that it holds.
 pub trait Remote: RemoteView {
-    /// Stores an object. Every try sends the same bytes. On return the remote has answered with success for all of them.
+    /// Stores an object. Every try sends the same bytes. On return the remote has answered with
+    /// success for all of them.
     ///
     /// # Errors
-    /// [`RemoteError::Exists`] where [`NewObject::create_only`] is set and the name is taken by an object with another nonce; the others of
-    /// [`RemoteError`].
+    /// [`RemoteError::Exists`] where [`NewObject::create_only`] is set and the name is taken by an
+    /// object with another nonce; the others of [`RemoteError`].
     fn put(&self, object: &NewObject<'_>, within: Duration) -> Result<RemoteObject, RemoteError>;
 
-    /// As [`Remote::put`] and then [`RemoteView::compare`]. The bytes may be read once for the digests of both.
+    /// As [`Remote::put`] and then [`RemoteView::compare`]. The bytes may be read once for the
+    /// digests of both.
     ///
     /// # Errors
     /// Those of both.
@@ -121,15 +132,16 @@ pub struct NewObject<'b> {
     pub name: &'b str,
     /// The bytes.
     pub body: &'b dyn Body,
-    /// Names this put, and is kept with the object: it tells an own put whose answer was lost from that of another writer.
+    /// Names this put, and is kept with the object: it tells an own put whose answer was lost from
+    /// that of another writer.
     pub nonce: &'b str,
     /// Whether the put fails where the name is taken (`If-None-Match: *`).
     pub create_only: bool,
 }
 
 impl NewObject<'_> {
-    /// Compares the object with the attributes that the remote tells of it. `md5` is asked for the MD5 of the bytes here, where the remote tells
-    /// one.
+    /// Compares the object with the attributes that the remote tells of it. `md5` is asked for the
+    /// MD5 of the bytes here, where the remote tells one.
     fn compare(
         &self,
         found: Option<RemoteObject>,
@@ -213,8 +225,8 @@ pub trait PartBytes: Send {
     /// Fills `buffer` with the next bytes.
     ///
     /// # Errors
-    /// [`RemoteError::Unavailable`] where they do not come within that time; [`RemoteError::Wrong`] beyond the last one, and for bytes that are
-    /// not those of the object.
+    /// [`RemoteError::Unavailable`] where they do not come within that time; [`RemoteError::Wrong`]
+    /// beyond the last one, and for bytes that are not those of the object.
     fn read(&mut self, buffer: &mut [u8], within: Duration) -> Result<(), RemoteError>;
 }
 
@@ -247,12 +259,13 @@ pub enum RemoteError {
     Exists,
     /// There is no such object (404).
     Missing,
-    /// The remote is not reached, or answers 500, 503 or 429, or stays silent, for as long as the call may take; or its calls failed lately
-    /// and this one was not tried.
+    /// The remote is not reached, or answers 500, 503 or 429, or stays silent, for as long as the
+    /// call may take; or its calls failed lately and this one was not tried.
     Unavailable(String),
     /// The remote has no space, or its quota is reached.
     Full(String),
-    /// The remote refuses: credentials, permissions, a missing bucket, a bucket that cannot be written.
+    /// The remote refuses: credentials, permissions, a missing bucket, a bucket that cannot be
+    /// written.
     Refused(String),
     /// The answer contradicts the request: another length, range or digest.
     Wrong(String),

@@ -1,4 +1,5 @@
-//! The probe: finds out by trying for which modes a remote is fit. It writes below `probe/` and removes its objects afterwards.
+//! The probe: finds out by trying for which modes a remote is fit. It writes below `probe/` and
+//! removes its objects afterwards.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,7 +16,8 @@ use crate::remote::{Body, NewObject, Remote, RemoteError, RemoteObject};
 const WITHIN: Duration = Duration::from_secs(60);
 /// The length of the object of the first checks.
 const OBJECT_BYTES: usize = 256 * 1024;
-/// The length of the objects of every second pair of races: a remote that checks and then puts takes longer between the two.
+/// The length of the objects of every second pair of races: a remote that checks and then puts
+/// takes longer between the two.
 const LONG_BYTES: usize = 128 * 1024;
 /// The chance that a remote is worse than its verdict says.
 const DOUBT: f64 = 0.05;
@@ -53,7 +55,8 @@ pub enum RemoteProperty {
     List,
     /// A second create of a name is refused, and changes nothing.
     Create,
-    /// Of creates at the same time one wins, and its bytes stay. One race that is decided badly is enough against it.
+    /// Of creates at the same time one wins, and its bytes stay. One race that is decided badly is
+    /// enough against it.
     Race,
     /// A deleted object is gone.
     Delete,
@@ -90,7 +93,8 @@ pub struct ProbeReport {
     pub left: Option<String>,
     /// The races that were decided well.
     pub good_races: u32,
-    /// Whether one was decided badly, which is no matter of a moment: another probe that sees none was lucky.
+    /// Whether one was decided badly, which is no matter of a moment: another probe that sees none
+    /// was lucky.
     pub is_proven_unfit: bool,
 }
 
@@ -106,13 +110,15 @@ impl ProbeReport {
         self.keeps_objects() && self.holds(RemoteProperty::Create) && self.holds(RemoteProperty::Race)
     }
 
-    /// The races of which at most one is decided badly, unless the probe was as lucky as one in twenty; `None` where one was.
+    /// The races of which at most one is decided badly, unless the probe was as lucky as one in
+    /// twenty; `None` where one was.
     pub fn one_bad_race_in(&self) -> Option<u32> {
         let is_good = self.decides_races() && self.good_races > 0;
         is_good.then(|| one_bad_race_in(self.good_races))
     }
 
-    /// The first reason against [`ProbeReport::keeps_objects`], else against [`ProbeReport::decides_races`].
+    /// The first reason against [`ProbeReport::keeps_objects`], else against
+    /// [`ProbeReport::decides_races`].
     pub fn first_problem(&self) -> Option<String> {
         let conditional = [RemoteProperty::Create, RemoteProperty::Race];
         let (races, others): (Vec<_>, Vec<_>) =
@@ -167,7 +173,8 @@ pub fn probe(
     Ok(ProbeReport { checks, left, good_races, is_proven_unfit })
 }
 
-/// The largest share of bad races that a run of good ones leaves likely enough, as the number of races with one of them.
+/// The largest share of bad races that a run of good ones leaves likely enough, as the number of
+/// races with one of them.
 fn one_bad_race_in(good: u32) -> u32 {
     let share = 1.0 - DOUBT.powf(1.0 / f64::from(good));
     (1.0 / share) as u32
@@ -433,7 +440,8 @@ impl Meeting {
     }
 }
 
-/// A body that waits for the others when it is read: for its digests, when it is sent, or in the midst of that.
+/// A body that waits for the others when it is read: for its digests, when it is sent, or in the
+/// midst of that.
 struct RacingBody<'r> {
     nonce: &'r str,
     length: usize,
@@ -445,8 +453,9 @@ struct RacingBody<'r> {
 }
 
 impl<'r> RacingBody<'r> {
-    /// In every second round the heads of all creates are sent before the first body ends: a remote that checks the condition by the head,
-    /// and puts after the body, lets all of them pass. In the others all begin at once.
+    /// In every second round the heads of all creates are sent before the first body ends: a remote
+    /// that checks the condition by the head, and puts after the body, lets all of them pass. In
+    /// the others all begin at once.
     fn new(nonce: &'r str, meeting: &'r Meeting, round: u32, length: usize) -> Self {
         let length = length.max(nonce.len());
         let waits_in = 1 + round % 2;

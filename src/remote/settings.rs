@@ -65,8 +65,8 @@ struct RemoteFile {
 }
 
 impl RemoteSettings {
-    /// Reads the section `[remote]` of the configuration file with this text; `None` where there is none. Everything that can be checked
-    /// without the remote is checked.
+    /// Reads the section `[remote]` of the configuration file with this text; `None` where there is
+    /// none. Everything that can be checked without the remote is checked.
     ///
     /// # Errors
     /// The first problem with its line. It quotes no key.

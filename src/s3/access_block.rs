@@ -1,4 +1,5 @@
-//! The public access block of a bucket (S3 user guide, "Blocking public access to your Amazon S3 storage").
+//! The public access block of a bucket (S3 user guide, "Blocking public access to your Amazon S3
+//! storage").
 
 use super::S3Error;
 use crate::xml::{Element, Writer};
@@ -27,7 +28,8 @@ impl PublicAccessBlock {
     /// Reads the element `PublicAccessBlockConfiguration`. Absent settings are off.
     ///
     /// # Errors
-    /// `MalformedXML` for an unknown or repeated setting and for a value that is neither `true` nor `false`.
+    /// `MalformedXML` for an unknown or repeated setting and for a value that is neither `true` nor
+    /// `false`.
     pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
         let mut block = Self::default();
         for element in root.children() {

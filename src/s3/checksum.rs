@@ -1,5 +1,5 @@
-//! Checksums of uploads (S3 user guide, "Checking object integrity"): the declared checksum in a header or a trailer,
-//! and the computation of each algorithm.
+//! Checksums of uploads (S3 user guide, "Checking object integrity"): the declared checksum in a
+//! header or a trailer, and the computation of each algorithm.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -46,8 +46,8 @@ impl ChecksumAlgorithm {
         matches!(self, Self::Crc32 | Self::Crc32c | Self::Crc64Nvme)
     }
 
-    /// The checksum of two byte strings, concatenated, from that of each and the length of the second; `None` for
-    /// digests, which do not combine.
+    /// The checksum of two byte strings, concatenated, from that of each and the length of the
+    /// second; `None` for digests, which do not combine.
     pub fn combine(self, first: &[u8], second: &[u8], second_len: u64) -> Option<Vec<u8>> {
         let short = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_be_bytes);
         let long = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_be_bytes);
@@ -146,8 +146,9 @@ impl ExpectedChecksum {
     /// Reads the `p-checksum-*` headers, `p-trailer` and `p-sdk-checksum-algorithm`.
     ///
     /// # Errors
-    /// `InvalidRequest` for more than one checksum, for an unknown algorithm, for a malformed value, for a trailer
-    /// that is not a checksum, and for an announced algorithm without its checksum.
+    /// `InvalidRequest` for more than one checksum, for an unknown algorithm, for a malformed
+    /// value, for a trailer that is not a checksum, and for an announced algorithm without its
+    /// checksum.
     pub fn from_headers(vendor: VendorHeaders<'_>) -> Result<Option<Self>, S3Error> {
         check_known(vendor)?;
         let mut claims = Vec::new();

@@ -58,8 +58,9 @@ impl ReadConditions {
         }
     }
 
-    /// Evaluates the conditions in the order of RFC 9110, section 13.2.2: a condition on tags overrides the one on
-    /// dates. An `If-Modified-Since` after `now` is invalid, and ignored (RFC 2616, section 14.25, as S3 does).
+    /// Evaluates the conditions in the order of RFC 9110, section 13.2.2: a condition on tags
+    /// overrides the one on dates. An `If-Modified-Since` after `now` is invalid, and ignored (RFC
+    /// 2616, section 14.25, as S3 does).
     pub fn decide(&self, etag: &str, modified: Timestamp, now: Timestamp) -> ConditionOutcome {
         let modified = modified.as_secs();
         match (&self.if_match, self.if_unmodified_since) {
@@ -80,7 +81,8 @@ impl ReadConditions {
     }
 }
 
-/// Whether to serve the range: without `If-Range`, or if it matches the current version (RFC 9110, section 13.1.5).
+/// Whether to serve the range: without `If-Range`, or if it matches the current version (RFC 9110,
+/// section 13.1.5).
 pub fn range_applies(headers: &Headers, etag: &str, modified: Timestamp) -> bool {
     match headers.get_str("if-range") {
         None => true,
@@ -91,7 +93,8 @@ pub fn range_applies(headers: &Headers, etag: &str, modified: Timestamp) -> bool
     }
 }
 
-/// The condition of a write from `If-Match` and `If-None-Match` (S3 user guide, "Conditional writes").
+/// The condition of a write from `If-Match` and `If-None-Match` (S3 user guide, "Conditional
+/// writes").
 ///
 /// # Errors
 /// `InvalidArgument` for a value that is not UTF-8, and for an empty `If-None-Match`.
@@ -113,8 +116,8 @@ pub fn write_condition(headers: &Headers) -> Result<WriteCondition, S3Error> {
 /// The condition of a deletion: `If-Match`, `p-if-match-size` and `p-if-match-last-modified-time`.
 ///
 /// # Errors
-/// `InvalidArgument` for an unreadable value; `NotImplemented` for `If-None-Match`, which S3 does not have on deletions. To
-/// ignore either would delete an object that the client wants to keep.
+/// `InvalidArgument` for an unreadable value; `NotImplemented` for `If-None-Match`, which S3 does
+/// not have on deletions. To ignore either would delete an object that the client wants to keep.
 pub fn delete_condition(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<DeleteCondition, S3Error> {
     if headers.get("if-none-match").is_some() {
         return Err(S3Error::new(ErrorCode::NotImplemented).element("Header", "If-None-Match"));
@@ -131,8 +134,8 @@ pub fn expected_size(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// The moments that a time stands for: a second, or a millisecond for ISO 8601 with a fraction. `None` if `text` is neither
-/// an HTTP date nor ISO 8601.
+/// The moments that a time stands for: a second, or a millisecond for ISO 8601 with a fraction.
+/// `None` if `text` is neither an HTTP date nor ISO 8601.
 pub fn expected_time(text: &str) -> Option<Range<Timestamp>> {
     let text = text.trim();
     let iso = Timestamp::parse_iso8601(text);

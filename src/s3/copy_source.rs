@@ -1,4 +1,5 @@
-//! The header `p-copy-source`, which names the source of a copy (S3 API reference, CopyObject, "x-amz-copy-source").
+//! The header `p-copy-source`, which names the source of a copy (S3 API reference, CopyObject,
+//! "x-amz-copy-source").
 
 use crate::s3::{ErrorCode, ObjectKey, S3Error, VendorHeaders, uri};
 
@@ -33,9 +34,9 @@ impl CopySourceHeader {
         })
     }
 
-    /// The slash between bucket and key may be encoded, as some clients encode the whole value. A `?` that belongs to
-    /// the key is always encoded, so the separator is searched before decoding. The value is encoded as forms are: a `+`
-    /// is a space, and a plus is `%2B`.
+    /// The slash between bucket and key may be encoded, as some clients encode the whole value. A
+    /// `?` that belongs to the key is always encoded, so the separator is searched before decoding.
+    /// The value is encoded as forms are: a `+` is a space, and a plus is `%2B`.
     fn parse(text: &str) -> Result<Self, S3Error> {
         let (path, version) = match text.split_once(VERSION_MARK) {
             Some((path, version)) => (path, Some(uri::decode_query(version)?)),

@@ -1,4 +1,5 @@
-//! Cross-origin rules of buckets (S3 API reference, PutBucketCors; S3 user guide, "How CORS works").
+//! Cross-origin rules of buckets (S3 API reference, PutBucketCors; S3 user guide, "How CORS
+//! works").
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -14,8 +15,8 @@ const ID_LEN_MAX_CHARS: usize = 255;
 const METHODS: [&str; 5] = ["GET", "PUT", "POST", "DELETE", "HEAD"];
 /// The request headers that decide about the headers of the response.
 const VARY: &str = "Origin, Access-Control-Request-Headers, Access-Control-Request-Method";
-/// The response headers that the rules of a server expose. The `*` covers the others, user metadata among them, where the
-/// page sends no credentials (Fetch, "CORS protocol and credentials").
+/// The response headers that the rules of a server expose. The `*` covers the others, user metadata
+/// among them, where the page sends no credentials (Fetch, "CORS protocol and credentials").
 const EXPOSED: [&str; 9] = [
     "ETag",
     "Accept-Ranges",
@@ -78,7 +79,8 @@ pub struct Preflight<'r> {
 pub type CorsHeaders = Vec<(&'static str, String)>;
 
 impl CorsConfiguration {
-    /// Rules that allow every method and header to these origins, and expose all response headers of `dialect`.
+    /// Rules that allow every method and header to these origins, and expose all response headers
+    /// of `dialect`.
     pub fn allowing(origins: &[String], dialect: Dialect) -> Self {
         let vendor = EXPOSED_VENDOR.map(|suffix| format!("{}{suffix}", dialect.header_prefix()));
         let rule = CorsRule {
@@ -99,8 +101,8 @@ impl CorsConfiguration {
     /// Reads the element `CORSConfiguration`.
     ///
     /// # Errors
-    /// `MalformedXML` for a missing, repeated or unknown element and for more than 100 rules; `InvalidRequest` for a
-    /// method, wildcard or number that S3 refuses.
+    /// `MalformedXML` for a missing, repeated or unknown element and for more than 100 rules;
+    /// `InvalidRequest` for a method, wildcard or number that S3 refuses.
     pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
         if let Some(unknown) = root.children().find(|element| element.name() != "CORSRule") {
             return Err(S3Error::malformed_xml(&format!("<{}> is unknown", unknown.name())));
@@ -138,7 +140,8 @@ impl CorsConfiguration {
         Some(headers)
     }
 
-    /// The headers of the response to an actual request with this `Origin`; `None` where no rule allows the request.
+    /// The headers of the response to an actual request with this `Origin`; `None` where no rule
+    /// allows the request.
     pub fn response(&self, origin: &str, method: &str) -> Option<CorsHeaders> {
         let (rule, pattern) = self.find(origin, method, |_| true)?;
         Some(rule.response_headers(pattern, origin))
@@ -236,7 +239,8 @@ impl CorsRule {
         })
     }
 
-    /// `pattern` is the one that the origin matched. An origin that is allowed by name may send credentials.
+    /// `pattern` is the one that the origin matched. An origin that is allowed by name may send
+    /// credentials.
     fn response_headers(&self, pattern: &str, origin: &str) -> CorsHeaders {
         let mut headers = match pattern {
             "*" => vec![("Access-Control-Allow-Origin", "*".to_owned())],

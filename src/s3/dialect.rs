@@ -1,8 +1,10 @@
-//! The two spellings of the vendor prefix. A request uses one of them; operations and the store never see it.
+//! The two spellings of the vendor prefix. A request uses one of them; operations and the store
+//! never see it.
 
 use crate::s3::{ErrorCode, Headers, S3Error};
 
-/// The query parameter, or the field of a form, that tells signature version 2, which only clients of AWS make.
+/// The query parameter, or the field of a form, that tells signature version 2, which only clients
+/// of AWS make.
 pub const V2_ACCESS_KEY: &str = "AWSAccessKeyId";
 
 /// The prefix of vendor headers and query parameters.
@@ -34,8 +36,8 @@ impl Dialect {
         }
     }
 
-    /// Detects the dialect of a request from its header names and query parameter names, regardless of case. Signature
-    /// version 2 belongs to AWS. Without either prefix the dialect is `default`.
+    /// Detects the dialect of a request from its header names and query parameter names, regardless
+    /// of case. Signature version 2 belongs to AWS. Without either prefix the dialect is `default`.
     ///
     /// # Errors
     /// `InvalidRequest` if both prefixes occur.
@@ -62,8 +64,8 @@ impl Dialect {
     }
 }
 
-/// Whether the header `p-{suffix}` may be repeated: user metadata and lists, whose lines are joined by commas, and the
-/// expected owners, all of which must match.
+/// Whether the header `p-{suffix}` may be repeated: user metadata and lists, whose lines are joined
+/// by commas, and the expected owners, all of which must match.
 pub fn may_repeat(suffix: &str) -> bool {
     const LISTS: [&str; 5] = [
         "expected-bucket-owner",
@@ -93,9 +95,9 @@ impl<'h> VendorHeaders<'h> {
         self.dialect
     }
 
-    /// Checks that vendor headers are UTF-8, so that no unreadable header counts as absent, and that single-valued
-    /// ones are not repeated. Repeated lines are signed as one line joined by commas: a reader of the first line alone
-    /// would act on a value that was not signed.
+    /// Checks that vendor headers are UTF-8, so that no unreadable header counts as absent, and
+    /// that single-valued ones are not repeated. Repeated lines are signed as one line joined by
+    /// commas: a reader of the first line alone would act on a value that was not signed.
     ///
     /// # Errors
     /// `InvalidArgument` for a value that is not UTF-8, `InvalidRequest` for a repeated header.

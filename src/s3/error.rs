@@ -1,4 +1,5 @@
-//! Every error that a client can see: a table of code, status and default message, each row with its source.
+//! Every error that a client can see: a table of code, status and default message, each row with
+//! its source.
 
 use std::fmt;
 
@@ -131,7 +132,8 @@ error_codes! {
     NoSuchBucketPolicy = 404, "The bucket policy does not exist.";
     /// S3 API reference, GetBucketCors.
     NoSuchCORSConfiguration = 404, "The CORS configuration does not exist.";
-    /// S3 user guide, "Troubleshooting" of inventories; botocore's waiters and Terraform's provider name it, too.
+    /// S3 user guide, "Troubleshooting" of inventories; botocore's waiters and Terraform's provider
+    /// name it, too.
     NoSuchConfiguration = 404, "The specified configuration does not exist.";
     /// S3 API reference, GetObject and "Error responses".
     NoSuchKey = 404, "The specified key does not exist.";
@@ -196,7 +198,8 @@ pub struct S3Error {
     pub message: String,
     /// More elements of the XML body, in order.
     pub elements: Vec<(&'static str, String)>,
-    /// More header lines. A name that starts with `p-` goes out with the prefix of the request's dialect.
+    /// More header lines. A name that starts with `p-` goes out with the prefix of the request's
+    /// dialect.
     pub headers: Vec<(&'static str, String)>,
 }
 

@@ -1,6 +1,6 @@
-//! Headers in the query of a presigned URL. Several SDKs move vendor headers there when they presign, so that the user
-//! of the URL need not send them; S3 treats them as headers (S3 API reference, "Authenticating requests: using query
-//! parameters").
+//! Headers in the query of a presigned URL. Several SDKs move vendor headers there when they
+//! presign, so that the user of the URL need not send them; S3 treats them as headers (S3 API
+//! reference, "Authenticating requests: using query parameters").
 
 use crate::base::ChecksumAlgorithm;
 use crate::s3::checksum::{self, ChecksumHasher};
@@ -19,7 +19,8 @@ const OF_THE_SIGNATURE: [&str; 8] = [
     "signedheaders",
 ];
 
-/// The only other header that version 4 moves, since a digest is of use only if the sender of the body cannot omit it.
+/// The only other header that version 4 moves, since a digest is of use only if the sender of the
+/// body cannot omit it.
 const MOVED_BY_V4: &[&str] = &["content-md5"];
 /// The other headers that version 2 signs.
 const MOVED_BY_V2: &[&str] = &["content-md5", "content-type"];
@@ -33,15 +34,15 @@ pub fn has_header(query: &QueryParams, dialect: Dialect, suffix: &str) -> bool {
     lines(query, dialect).any(|(moved, _)| moved == name)
 }
 
-/// Adds the headers of a presigned URL to those that were sent. Must follow the verification of the signature:
-/// parameters are signed, and unsigned vendor headers are refused.
+/// Adds the headers of a presigned URL to those that were sent. Must follow the verification of the
+/// signature: parameters are signed, and unsigned vendor headers are refused.
 ///
-/// A checksum of an empty body is left out, with the name of its algorithm: SDKs compute it when they presign a put, without the
-/// body, and S3 is reported to ignore it.
+/// A checksum of an empty body is left out, with the name of its algorithm: SDKs compute it when
+/// they presign a put, without the body, and S3 is reported to ignore it.
 ///
 /// # Errors
-/// `InvalidArgument` for a name or value that no header can have; `InvalidRequest` for a header that is also sent or
-/// is repeated, unless it may be repeated and has the same value.
+/// `InvalidArgument` for a name or value that no header can have; `InvalidRequest` for a header
+/// that is also sent or is repeated, unless it may be repeated and has the same value.
 pub fn restore_headers(headers: &mut Headers, query: &QueryParams, dialect: Dialect) -> Result<(), S3Error> {
     let is_of_nothing = |name: &str, value| {
         name.strip_prefix(dialect.header_prefix()).is_some_and(|it| is_empty_checksum(it, value))

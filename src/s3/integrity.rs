@@ -74,8 +74,8 @@ impl Integrity {
         Self { md5: Md5Computation::Running(Md5::new()), content_md5: None, claim: None, running: None }
     }
 
-    /// Computes a checksum that is not declared. Must be called before the first byte; a declared checksum takes
-    /// precedence.
+    /// Computes a checksum that is not declared. Must be called before the first byte; a declared
+    /// checksum takes precedence.
     #[must_use]
     pub fn computing(mut self, algorithm: Option<ChecksumAlgorithm>) -> Self {
         self.running =
@@ -83,8 +83,9 @@ impl Integrity {
         self
     }
 
-    /// Asks the policy who computes the MD5 of a body of `len` bytes, and prepares for that owner. Call it before the first
-    /// byte. If the owner is [`Md5Owner::Pool`], the caller passes the result to [`Integrity::set_md5`].
+    /// Asks the policy who computes the MD5 of a body of `len` bytes, and prepares for that owner.
+    /// Call it before the first byte. If the owner is [`Md5Owner::Pool`], the caller passes the
+    /// result to [`Integrity::set_md5`].
     pub fn assign_md5(&mut self, purpose: Md5Purpose, len: Option<u64>) -> Md5Owner {
         let owner = Md5Owner::of(purpose, self.content_md5.is_some(), len);
         self.md5 = match owner {

@@ -55,8 +55,8 @@ impl Method {
     }
 }
 
-/// Header lines in the order of arrival: names in lower case, values as bytes without surrounding whitespace. One
-/// buffer holds all names, one all values.
+/// Header lines in the order of arrival: names in lower case, values as bytes without surrounding
+/// whitespace. One buffer holds all names, one all values.
 #[derive(Debug, Clone, Default)]
 pub struct Headers {
     names: String,
@@ -100,7 +100,8 @@ impl Headers {
         self.get(name).and_then(|value| std::str::from_utf8(value).ok())
     }
 
-    /// The values of all lines named `name` (lower case), joined to one list (RFC 9110, section 5.3).
+    /// The values of all lines named `name` (lower case), joined to one list (RFC 9110, section
+    /// 5.3).
     pub fn get_list<'a>(&'a self, name: &'a str) -> Option<Cow<'a, [u8]>> {
         let mut lines = self.get_all(name);
         let first = Cow::Borrowed(lines.next()?);
@@ -130,17 +131,17 @@ impl Headers {
 
 /// The reader of a request body. Readers are layered: framing, then verification.
 pub trait BodyRead: Send {
-    /// Reads the next bytes into `buf` (not empty) and returns their number; 0 is the verified end. The first call
-    /// sends `100 Continue` to a client that expects it.
+    /// Reads the next bytes into `buf` (not empty) and returns their number; 0 is the verified end.
+    /// The first call sends `100 Continue` to a client that expects it.
     ///
     /// # Errors
-    /// `IncompleteBody` if the connection ends early, `RequestTimeout` if the client is too slow, and those of the
-    /// verifying layers. After an error all calls fail.
+    /// `IncompleteBody` if the connection ends early, `RequestTimeout` if the client is too slow,
+    /// and those of the verifying layers. After an error all calls fail.
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error>;
 
-    /// The trailers: names in lower case with `p-` in place of the vendor prefix, in the order of arrival. Complete,
-    /// and verified if the request was signed, once `read` has returned 0; empty before. A wrapping reader passes on
-    /// those of the reader inside.
+    /// The trailers: names in lower case with `p-` in place of the vendor prefix, in the order of
+    /// arrival. Complete, and verified if the request was signed, once `read` has returned 0; empty
+    /// before. A wrapping reader passes on those of the reader inside.
     fn trailers(&self) -> &[(String, String)] {
         &[]
     }
@@ -176,8 +177,8 @@ impl Body<'_> {
 pub struct Request<'c> {
     /// The method.
     pub method: Method,
-    /// The path as sent: percent-encoded, undecoded, unnormalised, beginning with `/`; or `*` alone (OPTIONS of the
-    /// whole server).
+    /// The path as sent: percent-encoded, undecoded, unnormalised, beginning with `/`; or `*` alone
+    /// (OPTIONS of the whole server).
     pub path: String,
     /// The query as sent, after the first `?`; empty without one.
     pub query: String,
@@ -189,7 +190,8 @@ pub struct Request<'c> {
     pub secure: bool,
     /// The client's address, for logs and policies.
     pub peer: Option<std::net::SocketAddr>,
-    /// The connection of the client, to check whether it is still open; `None` if the engine cannot know.
+    /// The connection of the client, to check whether it is still open; `None` if the engine cannot
+    /// know.
     pub client: Option<Arc<dyn Client>>,
 }
 
@@ -197,8 +199,8 @@ pub struct Request<'c> {
 const FORWARDING_HEADERS: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
 
 impl Request<'_> {
-    /// Whether the client is on this host: the peer has a loopback address and does not forward for another client. An unknown peer
-    /// may be anywhere.
+    /// Whether the client is on this host: the peer has a loopback address and does not forward for
+    /// another client. An unknown peer may be anywhere.
     pub fn is_local(&self) -> bool {
         let is_forwarded = FORWARDING_HEADERS.iter().any(|name| self.headers.get(name).is_some());
         !is_forwarded && self.peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback())
@@ -213,14 +215,16 @@ pub trait Client: Send + Sync {
 
 /// A source of a response body.
 pub trait BodySource: Send {
-    /// Reads the next bytes into `buf` (not empty) and returns their number; 0 is the end. All bytes are verified.
+    /// Reads the next bytes into `buf` (not empty) and returns their number; 0 is the end. All
+    /// bytes are verified.
     ///
     /// # Errors
-    /// The rest cannot be read or verified. The connection must be cut, so that the client does not take its part for
-    /// the whole. `BrokenPipe` means that the client has left.
+    /// The rest cannot be read or verified. The connection must be cut, so that the client does not
+    /// take its part for the whole. `BrokenPipe` means that the client has left.
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// The longest piece that should be sent next. Where bytes come from another host, the first ones do not wait for many others.
+    /// The longest piece that should be sent next. Where bytes come from another host, the first
+    /// ones do not wait for many others.
     fn piece_len_max(&self) -> usize {
         usize::MAX
     }
@@ -239,7 +243,8 @@ pub enum ResponseBody {
     Bytes(Vec<u8>),
     /// Bytes from a source.
     Stream {
-        /// The number of bytes; `None` to send them chunked (S3 API reference, CompleteMultipartUpload).
+        /// The number of bytes; `None` to send them chunked (S3 API reference,
+        /// CompleteMultipartUpload).
         length: Option<u64>,
         /// The source.
         source: Box<dyn BodySource>,
@@ -265,8 +270,8 @@ impl ResponseBody {
     }
 }
 
-/// A response, ready to be framed. Framing headers (`Content-Length`, `Transfer-Encoding`, `Connection`, `Date`) are
-/// the engine's; only a HEAD response names its `Content-Length` itself.
+/// A response, ready to be framed. Framing headers (`Content-Length`, `Transfer-Encoding`,
+/// `Connection`, `Date`) are the engine's; only a HEAD response names its `Content-Length` itself.
 #[derive(Default)]
 pub struct Response {
     /// The status code.
@@ -330,20 +335,22 @@ pub trait Handler: Send + Sync {
     /// Handles one request. The engine drains or cuts off a body that was not read to its end.
     fn handle(&self, request: Request<'_>) -> Response;
 
-    /// The response when no worker is free (S3 API reference, SlowDown), to `request` if its head has been read.
+    /// The response when no worker is free (S3 API reference, SlowDown), to `request` if its head
+    /// has been read.
     fn overloaded(&self, request: Option<&Request<'_>>) -> Response;
 
     /// The response to a malformed request head, rendered from `error` without a request.
     fn refused(&self, error: S3Error) -> Response;
 
-    /// Whether the request with this method and target, as its first line has them, may be answered by a worker that is kept for such
-    /// requests. It must wait neither for a commit nor for its client.
+    /// Whether the request with this method and target, as its first line has them, may be answered
+    /// by a worker that is kept for such requests. It must wait neither for a commit nor for its
+    /// client.
     fn uses_reserve(&self, _method: &[u8], _target: &[u8]) -> bool {
         false
     }
 
-    /// Notes the time that a request has waited in a queue until a worker took it. An engine without a queue of its own does not
-    /// call it.
+    /// Notes the time that a request has waited in a queue until a worker took it. An engine
+    /// without a queue of its own does not call it.
     fn note_queue_wait(&self, _waited: Duration) {}
 }
 

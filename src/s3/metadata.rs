@@ -1,11 +1,11 @@
-//! Metadata of objects: six standard headers, the redirect location and user metadata (S3 user guide, "Working with object
-//! metadata").
+//! Metadata of objects: six standard headers, the redirect location and user metadata (S3 user
+//! guide, "Working with object metadata").
 
 use crate::base::limits::{REDIRECT_LOCATION_MAX_BYTES, SYSTEM_METADATA_MAX_BYTES, USER_METADATA_MAX_BYTES};
 use crate::s3::{ErrorCode, Headers, QueryParams, Response, S3Error, VendorHeaders};
 
-/// The standard headers that are stored: the stored name, the name in responses, and the query parameter that
-/// overrides it in a response.
+/// The standard headers that are stored: the stored name, the name in responses, and the query
+/// parameter that overrides it in a response.
 const STANDARD: [(&str, &str, &str); 6] = [
     ("cache-control", "Cache-Control", "response-cache-control"),
     ("content-disposition", "Content-Disposition", "response-content-disposition"),
@@ -15,11 +15,12 @@ const STANDARD: [(&str, &str, &str); 6] = [
     ("expires", "Expires", "response-expires"),
 ];
 
-/// The content type of an object that was put without one (S3 API reference, PutObject, "Content-Type").
+/// The content type of an object that was put without one (S3 API reference, PutObject,
+/// "Content-Type").
 const DEFAULT_TYPE: &str = "binary/octet-stream";
 
-/// The location that websites redirect requests for the object to: the stored name, and that of the header after its
-/// prefix (S3 API reference, PutObject, "x-amz-website-redirect-location").
+/// The location that websites redirect requests for the object to: the stored name, and that of the
+/// header after its prefix (S3 API reference, PutObject, "x-amz-website-redirect-location").
 const REDIRECT_LOCATION: &str = "website-redirect-location";
 
 /// The last character of ISO-8859-1, the text of header values in S3.
@@ -33,21 +34,23 @@ pub fn is_user_metadata(name: &str) -> bool {
     name.starts_with(META)
 }
 
-/// Collects the metadata of a new object as names and values: standard headers by their lower-case names, the redirect
-/// location, user metadata as `meta-...`. Encoded words (RFC 2047) are kept as they were sent, so that they are sent back
-/// so; S3 decodes and encodes them, which comes to the same text.
+/// Collects the metadata of a new object as names and values: standard headers by their lower-case
+/// names, the redirect location, user metadata as `meta-...`. Encoded words (RFC 2047) are kept as
+/// they were sent, so that they are sent back so; S3 decodes and encodes them, which comes to the
+/// same text.
 ///
 /// # Errors
-/// `MetadataTooLarge` if either kind exceeds its limit; `InvalidArgument` for a value that is not UTF-8;
-/// `InvalidRedirectLocation`.
+/// `MetadataTooLarge` if either kind exceeds its limit; `InvalidArgument` for a value that is not
+/// UTF-8; `InvalidRedirectLocation`.
 pub fn collect(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S3Error> {
     let mut kept = system_metadata(headers, vendor)?;
     kept.extend(user_metadata(vendor)?);
     Ok(kept)
 }
 
-/// The metadata of a copy with the metadata of its source, which the redirect location is not part of: the request
-/// gives that of the copy (S3 API reference, CopyObject, "x-amz-website-redirect-location").
+/// The metadata of a copy with the metadata of its source, which the redirect location is not part
+/// of: the request gives that of the copy (S3 API reference, CopyObject,
+/// "x-amz-website-redirect-location").
 ///
 /// # Errors
 /// `InvalidRedirectLocation`; `MetadataTooLarge`.
@@ -120,7 +123,8 @@ fn check_system_size(kept: &[(String, String)]) -> Result<(), S3Error> {
     check_size(size, SYSTEM_METADATA_MAX_BYTES)
 }
 
-/// Adds stored metadata to a response. The `response-*` parameters of the query override standard headers.
+/// Adds stored metadata to a response. The `response-*` parameters of the query override standard
+/// headers.
 ///
 /// # Errors
 /// `InvalidArgument` for an override with a control character, or with one that S3 cannot send.
@@ -195,8 +199,8 @@ fn text<'v>(name: &str, value: &'v [u8]) -> Result<&'v str, S3Error> {
         .map_err(|_| S3Error::invalid_argument(name, "", "The value of this header must be UTF-8."))
 }
 
-/// Removes `aws-chunked`, a coding of the transfer and not of the object (Signature Version 4, "Transferring payload
-/// in multiple chunks").
+/// Removes `aws-chunked`, a coding of the transfer and not of the object (Signature Version 4,
+/// "Transferring payload in multiple chunks").
 fn without_aws_chunked(value: &str) -> String {
     let codings = value.split(',').map(str::trim);
     let kept: Vec<_> = codings.filter(|coding| !coding.eq_ignore_ascii_case("aws-chunked")).collect();

@@ -1,4 +1,5 @@
-//! The protocol: messages, dialects, names, conditions, checksums, errors. Independent of sockets and of the store.
+//! The protocol: messages, dialects, names, conditions, checksums, errors. Independent of sockets
+//! and of the store.
 
 pub mod access_block;
 pub mod acl;

@@ -6,8 +6,8 @@ use std::net::Ipv4Addr;
 use crate::base::limits::{BUCKET_NAME_LEN_MAX_BYTES, BUCKET_NAME_LEN_MIN_BYTES, KEY_LEN_MAX_BYTES};
 use crate::s3::{ErrorCode, S3Error};
 
-/// A valid name for a new bucket (S3 user guide, "General purpose bucket naming rules"). Lookups take any text: no
-/// bucket has an invalid name.
+/// A valid name for a new bucket (S3 user guide, "General purpose bucket naming rules"). Lookups
+/// take any text: no bucket has an invalid name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketName(String);
 
@@ -42,7 +42,8 @@ fn is_bucket_name(name: &str) -> bool {
         && name.parse::<Ipv4Addr>().is_err()
 }
 
-/// The key of an object: 1 to 1024 bytes of UTF-8, otherwise anything (S3 user guide, "Naming Amazon S3 objects").
+/// The key of an object: 1 to 1024 bytes of UTF-8, otherwise anything (S3 user guide, "Naming
+/// Amazon S3 objects").
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey(String);
 

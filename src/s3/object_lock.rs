@@ -192,7 +192,8 @@ const DATE_HEADER: &str = "object-lock-retain-until-date";
 const HOLD_HEADER: &str = "object-lock-legal-hold";
 
 impl LockHeaders {
-    /// Reads the headers `p-object-lock-mode`, `p-object-lock-retain-until-date` and `p-object-lock-legal-hold`.
+    /// Reads the headers `p-object-lock-mode`, `p-object-lock-retain-until-date` and
+    /// `p-object-lock-legal-hold`.
     ///
     /// # Errors
     /// `InvalidArgument`.

@@ -1,4 +1,5 @@
-//! The table of operations: the name of each and the shape of its requests. Routing reads this table only.
+//! The table of operations: the name of each and the shape of its requests. Routing reads this
+//! table only.
 
 use std::fmt;
 
@@ -35,7 +36,8 @@ impl ResourceLevel {
     }
 }
 
-/// The condition that distinguishes an operation from a more general one with the same method, path and sub-resource.
+/// The condition that distinguishes an operation from a more general one with the same method, path
+/// and sub-resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteCondition {
     /// No condition.
@@ -163,7 +165,8 @@ operations! {
     GetBucketQuota = Get Bucket "quota" RouteCondition::None;
     /// Removes the quota of a bucket.
     DeleteBucketQuota = Delete Bucket "quota" RouteCondition::None;
-    /// Pins the bytes of a bucket to the disk or to the remote; an extension, as all operations of placements.
+    /// Pins the bytes of a bucket to the disk or to the remote; an extension, as all operations of
+    /// placements.
     PutBucketPlacement = Put Bucket "placement" RouteCondition::None;
     /// Returns the pin of a bucket.
     GetBucketPlacement = Get Bucket "placement" RouteCondition::None;
@@ -289,8 +292,8 @@ operations! {
     ListParts = Get Object "uploadId" RouteCondition::None;
 }
 
-/// Sub-resources of buckets in S3 that are not supported (S3 API reference, "Actions"). Routes in the table take
-/// precedence.
+/// Sub-resources of buckets in S3 that are not supported (S3 API reference, "Actions"). Routes in
+/// the table take precedence.
 pub(super) const UNSERVED_OF_BUCKETS: &[&str] = &[
     "abac",
     "accelerate",
@@ -328,7 +331,8 @@ impl fmt::Display for Operation {
 }
 
 impl Route {
-    /// The minimal query of a request for this operation, as in `versioning` or `list-type=2`; empty for none.
+    /// The minimal query of a request for this operation, as in `versioning` or `list-type=2`;
+    /// empty for none.
     pub fn query(&self) -> String {
         match self.condition {
             RouteCondition::Parameter(name, value) => format!("{name}={value}"),

@@ -1,4 +1,5 @@
-//! The ownership of the objects in a bucket (S3 user guide, "Controlling ownership of objects and disabling ACLs").
+//! The ownership of the objects in a bucket (S3 user guide, "Controlling ownership of objects and
+//! disabling ACLs").
 
 use super::S3Error;
 use crate::xml::{Element, Writer};
@@ -9,7 +10,8 @@ pub enum ObjectOwnership {
     /// ACLs are off.
     #[default]
     BucketOwnerEnforced,
-    /// ACLs are in effect. Objects with the canned ACL `bucket-owner-full-control` belong to the owner of the bucket.
+    /// ACLs are in effect. Objects with the canned ACL `bucket-owner-full-control` belong to the
+    /// owner of the bucket.
     BucketOwnerPreferred,
     /// ACLs are in effect.
     ObjectWriter,

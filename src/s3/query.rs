@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use crate::s3::{S3Error, uri};
 
-/// The parameters of a request in the order in which they were sent, decoded. Of a repeated parameter the first counts,
-/// everywhere.
+/// The parameters of a request in the order in which they were sent, decoded. Of a repeated
+/// parameter the first counts, everywhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryParams {
     sent: String,

@@ -19,8 +19,8 @@ pub enum ByteRange {
 }
 
 impl ByteRange {
-    /// Parses a `Range` header. Malformed, reversed and multiple ranges are `None`; the whole object is served then
-    /// (RFC 9110, section 14.2, allows to ignore the header).
+    /// Parses a `Range` header. Malformed, reversed and multiple ranges are `None`; the whole
+    /// object is served then (RFC 9110, section 14.2, allows to ignore the header).
     pub fn parse(header: &str) -> Option<Self> {
         let (unit, range) = header.trim().split_once('=')?;
         if !unit.trim().eq_ignore_ascii_case("bytes") {
@@ -36,7 +36,8 @@ impl ByteRange {
         }
     }
 
-    /// The selected bytes of an object of `size` bytes; `None` if the range is not satisfiable (status 416).
+    /// The selected bytes of an object of `size` bytes; `None` if the range is not satisfiable
+    /// (status 416).
     pub fn resolve(self, size: u64) -> Option<Range<u64>> {
         let range = match self {
             Self::Closed { first, last } => first..size.min(last.saturating_add(1)),

@@ -1,5 +1,6 @@
-//! The last step of every response: errors become XML, header values become ASCII, `p-` names get the prefix of the
-//! dialect, the request id is added, and the response to a HEAD loses its body. No other module writes a vendor name.
+//! The last step of every response: errors become XML, header values become ASCII, `p-` names get
+//! the prefix of the dialect, the request id is added, and the response to a HEAD loses its body.
+//! No other module writes a vendor name.
 
 use std::borrow::Cow;
 
@@ -46,8 +47,8 @@ pub fn render(outcome: Result<Response, S3Error>, frame: ResponseFrame<'_>) -> R
     if frame.head { without_body(response) } else { response }
 }
 
-/// The text of a header value as encoded words. Of headers with a grammar only the parts beyond ASCII become words: a
-/// browser that finds no `attachment` would show the document.
+/// The text of a header value as encoded words. Of headers with a grammar only the parts beyond
+/// ASCII become words: a browser that finds no `attachment` would show the document.
 fn in_ascii(name: &str, value: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(value);
     let encoded = match name.strip_prefix("p-").is_some_and(is_user_metadata) {
@@ -57,8 +58,8 @@ fn in_ascii(name: &str, value: &[u8]) -> Vec<u8> {
     encoded.into_owned().into_bytes()
 }
 
-/// The response to a HEAD has the headers of the response to the GET, `Content-Length` among them, and no body (RFC
-/// 9110, section 9.3.2).
+/// The response to a HEAD has the headers of the response to the GET, `Content-Length` among them,
+/// and no body (RFC 9110, section 9.3.2).
 fn without_body(mut response: Response) -> Response {
     let named = response.get_header("Content-Length").is_some();
     // The `Content-Length` of a 304 would have to be that of the 200 (RFC 9110, section 8.6).
@@ -80,8 +81,8 @@ fn error_response(error: &S3Error, frame: ResponseFrame<'_>) -> Response {
     response
 }
 
-/// The document of an error (S3 API reference, "REST error responses"). It has no namespace. Quoted input is made
-/// legible, so that every parser can read the document.
+/// The document of an error (S3 API reference, "REST error responses"). It has no namespace. Quoted
+/// input is made legible, so that every parser can read the document.
 fn error_document(error: &S3Error, frame: ResponseFrame<'_>) -> Writer {
     let mut document = Writer::new("Error", None);
     document.leaf("Code", error.code.as_str());

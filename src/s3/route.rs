@@ -1,12 +1,13 @@
-//! Routing: the operation and the resource of a request from its method, path, query and host. Of other headers only
-//! the presence of `p-copy-source` counts.
+//! Routing: the operation and the resource of a request from its method, path, query and host. Of
+//! other headers only the presence of `p-copy-source` counts.
 
 use crate::s3::operation::{
     Operation, ResourceLevel, Route, RouteCondition, UNSERVED_OF_BUCKETS, UNSERVED_OF_OBJECTS,
 };
 use crate::s3::{ErrorCode, Method, ObjectKey, QueryParams, S3Error, uri};
 
-/// The resource that a request addresses. Any text names a bucket; the store knows whether it exists.
+/// The resource that a request addresses. Any text names a bucket; the store knows whether it
+/// exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetResource {
     /// The service.
@@ -52,11 +53,11 @@ impl TargetResource {
 /// How requests name their bucket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Addressing {
-    /// The domain whose subdomains are buckets (S3 user guide, "Virtual hosting of buckets"), in lower case; `None` if
-    /// only paths name buckets.
+    /// The domain whose subdomains are buckets (S3 user guide, "Virtual hosting of buckets"), in
+    /// lower case; `None` if only paths name buckets.
     pub domain: Option<String>,
-    /// The domain whose subdomains are websites of buckets (S3 user guide, "Website endpoints"), in lower case; `None`
-    /// for no websites.
+    /// The domain whose subdomains are websites of buckets (S3 user guide, "Website endpoints"), in
+    /// lower case; `None` for no websites.
     pub website_domain: Option<String>,
 }
 
@@ -118,7 +119,8 @@ fn target(bucket: String, key: &str) -> Result<TargetResource, S3Error> {
     Ok(TargetResource::Object { bucket, key })
 }
 
-/// Determines the operation of a request. Unknown parameters are ignored, since clients add their own.
+/// Determines the operation of a request. Unknown parameters are ignored, since clients add their
+/// own.
 ///
 /// # Errors
 /// `MethodNotAllowed` with `Allow` for a method that the resource does not have.

@@ -1,7 +1,7 @@
 //! Status codes.
 
-/// The reason phrase of a status (RFC 9110, section 15), for people who read the protocol; empty for a status that no
-/// response has.
+/// The reason phrase of a status (RFC 9110, section 15), for people who read the protocol; empty
+/// for a status that no response has.
 pub fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",

@@ -1,5 +1,5 @@
-//! Tags of objects (S3 user guide, "Categorizing your objects using tags") and of buckets (ibidem, "Using cost allocation S3
-//! bucket tags"): names and values in the order in which they were sent.
+//! Tags of objects (S3 user guide, "Categorizing your objects using tags") and of buckets (ibidem,
+//! "Using cost allocation S3 bucket tags"): names and values in the order in which they were sent.
 
 use crate::base::limits::{BUCKET_TAGS_MAX, TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
 use crate::s3::{ErrorCode, QueryParams, S3Error, VendorHeaders, uri};
@@ -22,8 +22,8 @@ const MARKS: &str = "+-=._:/@";
 /// The prefix of reserved names.
 const RESERVED: &str = "aws:";
 
-/// Parses the tags in the header `p-tagging`, which have the form of a query string. Without the header there are
-/// none.
+/// Parses the tags in the header `p-tagging`, which have the form of a query string. Without the
+/// header there are none.
 ///
 /// # Errors
 /// `InvalidArgument` for malformed text and for a repeated name; those of [`check`].
@@ -88,8 +88,8 @@ pub fn render(tags: &[(String, String)], document: &mut Writer) {
 /// Validates tags.
 ///
 /// # Errors
-/// `BadRequest` for more than `holder` may have; `InvalidTag` for a key or value with a wrong length or character, and for a
-/// repeated or reserved key.
+/// `BadRequest` for more than `holder` may have; `InvalidTag` for a key or value with a wrong
+/// length or character, and for a repeated or reserved key.
 pub fn check(tags: &[(String, String)], holder: TagHolder) -> Result<(), S3Error> {
     let (most, name) = match holder {
         TagHolder::Object => (TAGS_MAX, "Object tags"),

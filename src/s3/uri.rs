@@ -4,14 +4,16 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use crate::s3::S3Error;
 
-/// All but the unreserved characters and `/`: the set that `encoding-type=url` encodes in listings (S3 API reference,
-/// ListObjectsV2). A space becomes `%20` and a plus `%2B`, so that decoders of forms and of paths read the same.
+/// All but the unreserved characters and `/`: the set that `encoding-type=url` encodes in listings
+/// (S3 API reference, ListObjectsV2). A space becomes `%20` and a plus `%2B`, so that decoders of
+/// forms and of paths read the same.
 const LISTED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
 /// The same with `/`: all but the unreserved characters, as in a query.
 const QUERY: &AsciiSet = &LISTED.add(b'/');
 
-/// The characters of a path that need encoding: all but those of segments (RFC 3986, section 3.3) and `/`.
+/// The characters of a path that need encoding: all but those of segments (RFC 3986, section 3.3)
+/// and `/`.
 const PATH: &AsciiSet = &LISTED
     .remove(b'!')
     .remove(b'$')
@@ -84,7 +86,8 @@ pub fn encode_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
     encoded
 }
 
-/// Encodes a key for the record of an event, as forms are: a space becomes a plus (S3 user guide, "Event message structure").
+/// Encodes a key for the record of an event, as forms are: a space becomes a plus (S3 user guide,
+/// "Event message structure").
 pub fn encode_event_key(text: &str) -> String {
     encode_listed(text).replace("%20", "+")
 }

@@ -14,8 +14,8 @@ use crate::s3::{Body, BodyRead, Dialect, Request, RequestId, Response, S3Error};
 /// The target of the lines, for filters.
 const TARGET: &str = "access";
 
-/// One request and its response. It holds no secrets: values that could be used to make requests, or to repeat this
-/// one, are redacted.
+/// One request and its response. It holds no secrets: values that could be used to make requests,
+/// or to repeat this one, are redacted.
 #[derive(Debug)]
 pub struct AccessRecord<'r> {
     /// The time of arrival.
@@ -78,8 +78,8 @@ impl AccessLog for ProcessLog {
     }
 }
 
-/// Removes the values of vendor parameters, among them signature, credential and token, and of the parameters of
-/// signature version 2.
+/// Removes the values of vendor parameters, among them signature, credential and token, and of the
+/// parameters of signature version 2.
 pub fn redacted(query: &str) -> String {
     // Most requests for objects have no query.
     if query.is_empty() {
@@ -117,7 +117,8 @@ pub(super) struct RequestLogEntry {
     pub(super) store: Option<String>,
     /// Whether the answer must not run as a page of the server's origin.
     pub(super) is_confined: bool,
-    /// Whether a monitor asks for the health. It asks every few seconds, so that only failures are logged.
+    /// Whether a monitor asks for the health. It asks every few seconds, so that only failures are
+    /// logged.
     pub(super) is_health_check: bool,
     query: String,
     agent: String,

@@ -13,15 +13,17 @@ use crate::s3::{
 };
 
 impl Service {
-    /// Handles a request of `identity` for `target`, in the AWS dialect. Its permissions, its records and its response are those of
-    /// the same request with a signature. The path of the request counts for records alone.
+    /// Handles a request of `identity` for `target`, in the AWS dialect. Its permissions, its
+    /// records and its response are those of the same request with a signature. The path of the
+    /// request counts for records alone.
     pub fn handle_as(&self, identity: &Identity, target: TargetResource, request: Request<'_>) -> Response {
         let entry =
             RequestLogEntry::begin(&request, RequestId::new(&*self.entropy), self.recorder.clock.as_ref());
         self.handle_with(entry, identity, target, request)
     }
 
-    /// Like [`Service::handle_as`], for a page that asks what it can show: a refusal is not listed among the requests that failed.
+    /// Like [`Service::handle_as`], for a page that asks what it can show: a refusal is not listed
+    /// among the requests that failed.
     pub fn ask_as(&self, identity: &Identity, target: TargetResource, request: Request<'_>) -> Response {
         let mut entry =
             RequestLogEntry::begin(&request, RequestId::new(&*self.entropy), self.recorder.clock.as_ref());

@@ -1,4 +1,5 @@
-//! The audit log: records of the attempts to change what is kept and who has access, and their collection during a request.
+//! The audit log: records of the attempts to change what is kept and who has access, and their
+//! collection during a request.
 
 use crate::auth::{Authorized, OidcPerson};
 use crate::base::Timestamp;
@@ -8,7 +9,8 @@ use crate::s3::{
     Call, ErrorCode, Operation, QueryParams, Response, S3Error, TargetResource, VersionDeletion,
 };
 
-/// The longest value of `before` and `after` that is recorded whole, in bytes. A bucket policy of the largest size fits.
+/// The longest value of `before` and `after` that is recorded whole, in bytes. A bucket policy of
+/// the largest size fits.
 const STATE_MAX_BYTES: usize = 32 * 1024;
 
 /// One attempt at a change. It holds no secrets.
@@ -49,8 +51,9 @@ pub trait AuditLog: Send + Sync {
     /// Whether a line can be written. After a failure, an implementation tries again here.
     fn is_writable(&self) -> bool;
 
-    /// Records attempts after their outcome and before the response. The records are durable on return, unless the implementation
-    /// reports otherwise; `is_writable` is then false until a later record can be written.
+    /// Records attempts after their outcome and before the response. The records are durable on
+    /// return, unless the implementation reports otherwise; `is_writable` is then false until a
+    /// later record can be written.
     fn record(&self, records: &[AuditRecord<'_>]);
 }
 
@@ -245,7 +248,8 @@ impl AuditEntry {
         }))
     }
 
-    /// Runs the operation and keeps the values before and after it. Nothing is changed while the log cannot be written.
+    /// Runs the operation and keeps the values before and after it. Nothing is changed while the
+    /// log cannot be written.
     ///
     /// # Errors
     /// `ServiceUnavailable`; those of the operation.

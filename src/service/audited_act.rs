@@ -28,7 +28,8 @@ impl Service {
     /// Does an act if its sender may. The attempt is in the audit log on return, if there is one.
     ///
     /// # Errors
-    /// [`UserError::Denied`]; [`UserError::Failed`] while the audit log cannot be written; those of `run`.
+    /// [`UserError::Denied`]; [`UserError::Failed`] while the audit log cannot be written; those of
+    /// `run`.
     pub(super) fn do_audited<T>(
         &self,
         act: &AuditedAct<'_>,

@@ -8,11 +8,12 @@ use crate::ops::ClockFigures;
 use crate::s3::Request;
 
 impl Service {
-    /// Takes the wall clock for right, on behalf of `identity`, who sent `request`. The attempt is in the audit log on return, if there is
-    /// one.
+    /// Takes the wall clock for right, on behalf of `identity`, who sent `request`. The attempt is
+    /// in the audit log on return, if there is one.
     ///
     /// # Errors
-    /// [`UserError::Denied`]; [`UserError::Failed`] while the audit log cannot be written, or the store takes no writes.
+    /// [`UserError::Denied`]; [`UserError::Failed`] while the audit log cannot be written, or the
+    /// store takes no writes.
     pub(super) fn accept_clock(
         &self,
         identity: &Identity,

@@ -1,5 +1,5 @@
-//! Cross-origin requests: preflights, and the headers of the responses to actual requests (S3 user guide, "How CORS works").
-//! Requests without an `Origin` pass by.
+//! Cross-origin requests: preflights, and the headers of the responses to actual requests (S3 user
+//! guide, "How CORS works"). Requests without an `Origin` pass by.
 
 use std::str::from_utf8;
 
@@ -12,7 +12,8 @@ use crate::s3::{Dialect, ErrorCode, Method, Request, Response, S3Error, TargetRe
 /// Paths that MinIO keeps for itself. The rules of the server do not hold there.
 const MINIO_PATHS: &str = "/minio/";
 
-/// The rules of buckets without rules of their own, in each dialect; `None` if no origin is allowed.
+/// The rules of buckets without rules of their own, in each dialect; `None` if no origin is
+/// allowed.
 pub(super) struct ServerCors(Option<[(Dialect, CorsConfiguration); 2]>);
 
 impl ServerCors {
@@ -48,14 +49,15 @@ pub(super) fn add_headers(response: &mut Response, cors: CorsHeaders) {
 }
 
 impl Service {
-    /// The headers of the response to an actual request, whatever comes of it. None for a request without `Origin`, which
-    /// costs no lookup.
+    /// The headers of the response to an actual request, whatever comes of it. None for a request
+    /// without `Origin`, which costs no lookup.
     pub(super) fn cors_headers(&self, request: &Request<'_>) -> CorsHeaders {
         let Some(origin) = request.headers.get_str("origin") else { return CorsHeaders::new() };
         if request.method == Method::Options {
             return CorsHeaders::new();
         }
-        // The query is not parsed yet. An escaped prefix is missed, and the names exposed are those of the other dialect.
+        // The query is not parsed yet. An escaped prefix is missed, and the names exposed are those
+        // of the other dialect.
         let dialect =
             Dialect::detect(&request.headers, request.query.split('&'), self.settings.default_dialect);
         let rules = self.cors_rules(request, dialect.unwrap_or(self.settings.default_dialect));
@@ -66,7 +68,8 @@ impl Service {
     /// Answers the question of a browser whether it may send a request. It needs no signature.
     ///
     /// # Errors
-    /// `BadRequest` without an origin or a known method; `AccessForbidden`. A missing bucket is one without rules.
+    /// `BadRequest` without an origin or a known method; `AccessForbidden`. A missing bucket is one
+    /// without rules.
     pub(super) fn preflight(&self, request: &Request<'_>, dialect: Dialect) -> Result<Response, S3Error> {
         let header = |name| request.headers.get_str(name).filter(|value| !value.is_empty());
         let Some(origin) = header("origin") else {
@@ -97,8 +100,9 @@ impl Service {
         Ok(response)
     }
 
-    /// The rules of the bucket or of the server; `None` where cross-origin requests are not enabled. A request without a
-    /// bucket, and one whose bucket cannot be read, has those of the server.
+    /// The rules of the bucket or of the server; `None` where cross-origin requests are not
+    /// enabled. A request without a bucket, and one whose bucket cannot be read, has those of the
+    /// server.
     fn cors_rules(&self, request: &Request<'_>, dialect: Dialect) -> Option<CorsRules<'_>> {
         if self.page_name(request).is_some() {
             return None;

@@ -12,7 +12,8 @@ use crate::s3::{ErrorCode, S3Error};
 const TARGET: &str = "auth";
 /// The least time between two lines about one address.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The number of addresses that are remembered. Further addresses that fail within the interval are not logged.
+/// The number of addresses that are remembered. Further addresses that fail within the interval are
+/// not logged.
 const ADDRESSES_MAX: usize = 1024;
 
 /// The recent log lines by address, so that many failed requests do not flood the log.
@@ -29,8 +30,8 @@ struct RecentFailures {
 }
 
 impl FailedSignatures {
-    /// Logs `error` of a request from `peer`, if it is about a signature and the last line about the address is long
-    /// enough ago.
+    /// Logs `error` of a request from `peer`, if it is about a signature and the last line about
+    /// the address is long enough ago.
     pub(super) fn log(&self, error: &S3Error, id: &str, peer: Option<IpAddr>, now: Instant) {
         if !matches!(error.code, ErrorCode::InvalidAccessKeyId | ErrorCode::SignatureDoesNotMatch) {
             return;

@@ -6,8 +6,8 @@ use crate::s3::form::{PostForm, SizeLimitedBody};
 use crate::s3::{Call, Dialect, Operation, QueryParams, Request, S3Error, TargetResource, VendorHeaders};
 
 impl Service {
-    /// Reads and authenticates a form that was sent to `bucket`. The call is that of a put: the fields are its headers, and
-    /// the file is its body. What becomes known is added to `entry`.
+    /// Reads and authenticates a form that was sent to `bucket`. The call is that of a put: the
+    /// fields are its headers, and the file is its body. What becomes known is added to `entry`.
     ///
     /// # Errors
     /// Those of [`PostForm::open`], [`PostForm::key`] and [`PostForm::restore_headers`], and of

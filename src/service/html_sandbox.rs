@@ -1,20 +1,22 @@
-//! Answers that browsers open at the origin of the server. A user who may put objects could otherwise run scripts there, with access to
-//! everything that a page of that origin may reach.
+//! Answers that browsers open at the origin of the server. A user who may put objects could
+//! otherwise run scripts there, with access to everything that a page of that origin may reach.
 
 use crate::s3::Response;
 
-/// Whether browsers run scripts of stored documents that they read without a signature. Websites have hosts of their own and are
-/// not affected.
+/// Whether browsers run scripts of stored documents that they read without a signature. Websites
+/// have hosts of their own and are not affected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HtmlSandbox {
-    /// No: every document but those of passive types gets an origin of its own and runs nothing (Content Security Policy, "sandbox").
+    /// No: every document but those of passive types gets an origin of its own and runs nothing
+    /// (Content Security Policy, "sandbox").
     On,
     /// Yes, unless the console has the same origin.
     Off,
 }
 
-/// The types of which browsers run nothing, in lower case. All others are confined, so that a type that some browser takes for a
-/// document is no hole. PDF is here since some browsers show none in a sandbox, and their viewers have an origin of their own.
+/// The types of which browsers run nothing, in lower case. All others are confined, so that a type
+/// that some browser takes for a document is no hole. PDF is here since some browsers show none in
+/// a sandbox, and their viewers have an origin of their own.
 const PASSIVE: [&str; 44] = [
     "application/json",
     "application/octet-stream",
@@ -67,8 +69,9 @@ const NOSNIFF: &str = "X-Content-Type-Options";
 const POLICY: &str = "Content-Security-Policy";
 const DISPOSITION: &str = "Content-Disposition";
 
-/// Adds the headers that keep an answer from running scripts, and its type from being guessed. A body whose type is no single one, or
-/// that has several bodies, comes as a download, too: browsers disagree about what it is.
+/// Adds the headers that keep an answer from running scripts, and its type from being guessed. A
+/// body whose type is no single one, or that has several bodies, comes as a download, too: browsers
+/// disagree about what it is.
 pub(super) fn confine(mut response: Response) -> Response {
     let kind = DocumentKind::of(&response);
     remove(&mut response, NOSNIFF);
@@ -117,8 +120,9 @@ impl DocumentKind {
     }
 }
 
-/// Type and subtype of a value that is one media type with well-formed parameters (RFC 9110, section 8.3.1). Browsers take the last one of
-/// several types with commas between them, also within what quotes seem to enclose, so a comma is none here.
+/// Type and subtype of a value that is one media type with well-formed parameters (RFC 9110,
+/// section 8.3.1). Browsers take the last one of several types with commas between them, also
+/// within what quotes seem to enclose, so a comma is none here.
 fn essence(content_type: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(content_type).ok()?;
     if text.contains(',') || !text.is_ascii() {
@@ -134,7 +138,8 @@ fn essence(content_type: &[u8]) -> Option<&str> {
 /// What may stand around types and parameters.
 const WHITESPACE: [char; 2] = [' ', '\t'];
 
-/// Whether `text` is a list of parameters. A semicolon within quotes would end one, and so makes it none.
+/// Whether `text` is a list of parameters. A semicolon within quotes would end one, and so makes it
+/// none.
 fn are_parameters(text: &str) -> bool {
     text.split(';').all(|parameter| {
         let pair = parameter.trim_matches(WHITESPACE).split_once('=');

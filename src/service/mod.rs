@@ -72,8 +72,8 @@ pub struct ServiceSettings {
     pub addressing: Addressing,
     /// The clients that may read `/-/metrics`.
     pub metrics: MetricsAccess,
-    /// The origins whose pages may use buckets without cross-origin rules of their own: each with at most one `*`; none by
-    /// default.
+    /// The origins whose pages may use buckets without cross-origin rules of their own: each with
+    /// at most one `*`; none by default.
     pub cors_allow_origins: Vec<String>,
     /// Whether stored documents may run scripts at the origin of the server.
     pub html_sandbox: HtmlSandbox,
@@ -219,7 +219,8 @@ impl Service {
         Self { mirrors, ..self }
     }
 
-    /// The same service with `log` as its access log. By default requests are in the log of the process.
+    /// The same service with `log` as its access log. By default requests are in the log of the
+    /// process.
     #[must_use]
     pub fn with_access_log(mut self, log: Arc<dyn AccessLog>) -> Self {
         self.recorder.access_log = log;
@@ -246,14 +247,16 @@ impl Service {
         Self { users: Some(directory), ..self }
     }
 
-    /// Handles a request to a listener that also has the console. No answer that a browser may open there can act as a page of the
-    /// console: all are confined but those to requests that are signed in their headers, as no browser does by itself, and those
-    /// of websites, which have hosts of their own.
+    /// Handles a request to a listener that also has the console. No answer that a browser may open
+    /// there can act as a page of the console: all are confined but those to requests that are
+    /// signed in their headers, as no browser does by itself, and those of websites, which have
+    /// hosts of their own.
     pub fn handle_beside_console(&self, request: Request<'_>) -> Response {
         self.answer_at(Origin::OfConsole, request)
     }
 
-    /// The answer to a request that never was one, such as [`Handler::refused`], beside the console.
+    /// The answer to a request that never was one, such as [`Handler::refused`], beside the
+    /// console.
     pub fn confined(response: Response) -> Response {
         html_sandbox::confine(response)
     }
@@ -273,8 +276,9 @@ impl Service {
         }
     }
 
-    /// Decides whether the answer to an authenticated request is confined. Only here is it known that a signature in the headers is one:
-    /// browsers send credentials of other schemes by themselves.
+    /// Decides whether the answer to an authenticated request is confined. Only here is it known
+    /// that a signature in the headers is one: browsers send credentials of other schemes by
+    /// themselves.
     fn decide_confinement(&self, entry: &mut RequestLogEntry, identity: &Identity, call: &Call<'_>) {
         if call.form.is_none() && call.request.headers.get("authorization").is_some() {
             entry.is_confined = false;
@@ -363,8 +367,8 @@ impl Service {
         self.perform(&identity, &mut call, entry)
     }
 
-    /// The public id of the store, and those of the stores that its mirrors reach: a mirror from one of them to here knows by them
-    /// that changes go in a circle.
+    /// The public id of the store, and those of the stores that its mirrors reach: a mirror from
+    /// one of them to here knows by them that changes go in a circle.
     fn store_mark(&self) -> String {
         let own = self.context.store.public_id();
         let reached = self.mirrors.iter().flat_map(|mirror| mirror.reached_stores());
@@ -419,14 +423,15 @@ impl Service {
         self.failed_signatures.log(error, entry.id.as_str(), peer, self.recorder.clock.instant());
     }
 
-    /// The name of the requested page below `/-/`, perhaps by a path of MinIO. At the host of a bucket or a
-    /// website these paths are keys.
+    /// The name of the requested page below `/-/`, perhaps by a path of MinIO. At the host of a
+    /// bucket or a website these paths are keys.
     fn page_name<'r>(&self, request: &'r Request<'_>) -> Option<&'r str> {
         let name = request.path.strip_prefix("/-/").or_else(|| pages::by_minio_path(request))?;
         (!self.is_host_of_bucket(request)).then_some(name)
     }
 
-    /// Whether an unsigned request asks only whether a server is here, as monitors and proxies do. The answer tells nothing else.
+    /// Whether an unsigned request asks only whether a server is here, as monitors and proxies do.
+    /// The answer tells nothing else.
     fn asks_for_presence(&self, request: &Request<'_>) -> bool {
         request.method == Method::Head
             && request.path == "/"
@@ -529,8 +534,8 @@ impl RequestRecorder {
     }
 }
 
-/// The response; a 304 without its type, which decides what a browser may do with its cached copy and is of no use to others (RFC 9110,
-/// section 15.4.5).
+/// The response; a 304 without its type, which decides what a browser may do with its cached copy
+/// and is of no use to others (RFC 9110, section 15.4.5).
 fn without_type_of_nothing(mut response: Response) -> Response {
     if response.status == 304 {
         response.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));

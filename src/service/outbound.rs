@@ -67,11 +67,12 @@ impl Service {
         })
     }
 
-    /// Lets a mirror start over, on behalf of `identity`, who sent `request`. The attempt is in the audit log on return, if there is one.
+    /// Lets a mirror start over, on behalf of `identity`, who sent `request`. The attempt is in the
+    /// audit log on return, if there is one.
     ///
     /// # Errors
-    /// [`UserError::Denied`]; [`UserError::Invalid`] for a name that no mirror has; [`UserError::Failed`] while the audit log cannot be
-    /// written.
+    /// [`UserError::Denied`]; [`UserError::Invalid`] for a name that no mirror has;
+    /// [`UserError::Failed`] while the audit log cannot be written.
     pub fn start_mirror_over(
         &self,
         identity: &Identity,

@@ -1,5 +1,6 @@
-//! The pages below `/-/`, for monitoring. They need no signature, so they show no key, no content and no path. The metrics show the names of
-//! buckets and of owners with quotas to those who may read them ([`MetricsAccess`]).
+//! The pages below `/-/`, for monitoring. They need no signature, so they show no key, no content
+//! and no path. The metrics show the names of buckets and of owners with quotas to those who may
+//! read them ([`MetricsAccess`]).
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ const LAG_TOLD: Duration = Duration::from_secs(10);
 pub enum MetricsAccess {
     /// None: the page does not exist.
     Off,
-    /// Clients on this host: the peer has a loopback address and does not forward for another client.
+    /// Clients on this host: the peer has a loopback address and does not forward for another
+    /// client.
     Local,
     /// Every client.
     Open,
@@ -32,8 +34,9 @@ impl MetricsAccess {
     }
 }
 
-/// The name of the page that MinIO has at the requested path ("Healthcheck API", "Admin API"). Only GET and HEAD ask for the health
-/// there, so that a put of such a key succeeds as everywhere; the administration refuses every method.
+/// The name of the page that MinIO has at the requested path ("Healthcheck API", "Admin API"). Only
+/// GET and HEAD ask for the health there, so that a put of such a key succeeds as everywhere; the
+/// administration refuses every method.
 pub(super) fn by_minio_path(request: &Request<'_>) -> Option<&'static str> {
     let path = request.path.strip_prefix("/minio/")?;
     if is_administration(path) {
@@ -58,7 +61,8 @@ pub(super) fn is_health(page: &str) -> bool {
     matches!(page, "health" | "readable" | "ready" | "maintenance")
 }
 
-/// Whether a path below `/minio/` is one of MinIO's administration (`admin/v3/info`), which does not exist here.
+/// Whether a path below `/minio/` is one of MinIO's administration (`admin/v3/info`), which does
+/// not exist here.
 fn is_administration(path: &str) -> bool {
     let version = path.strip_prefix("admin/v").and_then(|rest| rest.split('/').next());
     version.is_some_and(|version| !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit()))
@@ -101,8 +105,8 @@ impl Service {
     }
 
     /// A clock that is in doubt is told here: puts go on, and what was to expire stays for a while.
-    /// A follower that starts over is told here, too, since the copy that it makes is not current for a long time, and one that has lost
-    /// changes, until it goes on after them.
+    /// A follower that starts over is told here, too, since the copy that it makes is not current
+    /// for a long time, and one that has lost changes, until it goes on after them.
     fn ready_text(&self, shipped_to: Option<&RemoteProbed>) -> String {
         let mut told = "ready\n".to_owned();
         if self.context.store.clock_figures().is_held {
@@ -168,8 +172,8 @@ pub(super) fn exposition(page: Exposition) -> Response {
         .with_body(ResponseBody::Bytes(page.finish()))
 }
 
-/// The reason why a put would be refused, or why puts will be before long. It is public: the details, with files and offsets,
-/// are in the log.
+/// The reason why a put would be refused, or why puts will be before long. It is public: the
+/// details, with files and offsets, are in the log.
 fn obstacle(health: &Health) -> Option<String> {
     let Health { index_bytes, index_max_bytes, .. } = health;
     if let Some(reason) = health.read_only_reason {

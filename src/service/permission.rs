@@ -3,8 +3,8 @@
 use crate::auth::{Action, Resource};
 use crate::s3::{Operation, QueryParams, TargetResource};
 
-/// The actions of `operation`, one of which suffices. `versioned` says whether the request names a version. Operations
-/// check access to further resources themselves.
+/// The actions of `operation`, one of which suffices. `versioned` says whether the request names a
+/// version. Operations check access to further resources themselves.
 pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
     let either =
         |current: &'static [Action], named: &'static [Action]| if versioned { named } else { current };
@@ -113,7 +113,8 @@ pub fn actions(operation: Operation, versioned: bool) -> &'static [Action] {
         | Operation::CompleteMultipartUpload => &[Action::PutObject, Action::CreateObject],
         Operation::AbortMultipartUpload => &[Action::AbortMultipartUpload],
         Operation::ListParts => &[Action::ListMultipartUploadParts],
-        // The request only gets an error, which callers with access to the bucket or the object may see.
+        // The request only gets an error, which callers with access to the bucket or the object may
+        // see.
         Operation::NotServed => &[Action::ListBucket, Action::GetObject],
     }
 }

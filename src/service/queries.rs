@@ -1,4 +1,5 @@
-//! Questions of pages: what a user may do, and the content of buckets. No request is recorded for them.
+//! Questions of pages: what a user may do, and the content of buckets. No request is recorded for
+//! them.
 
 use super::{NotedRequests, Service, permission};
 use crate::auth::{Authorized, Identity};
@@ -10,8 +11,9 @@ use crate::s3::{
 };
 
 impl Service {
-    /// The content of each bucket, in the order of `buckets`: `None` for a bucket that `identity` may not list by a request like
-    /// `request`, and for a missing one. The versions below the current ones count where it may list them, too. Nothing is listed for it.
+    /// The content of each bucket, in the order of `buckets`: `None` for a bucket that `identity`
+    /// may not list by a request like `request`, and for a missing one. The versions below the
+    /// current ones count where it may list them, too. Nothing is listed for it.
     pub fn usages_for(
         &self,
         identity: &Identity,
@@ -22,7 +24,8 @@ impl Service {
         buckets.iter().map(|bucket| self.usage_for(identity, &mut call, bucket)).collect()
     }
 
-    /// Whether `identity` may read each of the objects, in their order, by a request like `request`.
+    /// Whether `identity` may read each of the objects, in their order, by a request like
+    /// `request`.
     ///
     /// # Errors
     /// A key is none.
@@ -55,10 +58,12 @@ impl Service {
         self.may(identity, &mut call, operation).is_ok()
     }
 
-    /// The effect that lifecycle rules would have now, for a user who may set them and list everything that they take.
+    /// The effect that lifecycle rules would have now, for a user who may set them and list
+    /// everything that they take.
     ///
     /// # Errors
-    /// `AccessDenied`, and those of [`Context::lifecycle_effect`](crate::ops::Context::lifecycle_effect).
+    /// `AccessDenied`, and those of
+    /// [`Context::lifecycle_effect`](crate::ops::Context::lifecycle_effect).
     pub fn lifecycle_effect(
         &self,
         identity: &Identity,

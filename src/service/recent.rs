@@ -15,7 +15,8 @@ const TEXT_MAX_BYTES: usize = 256;
 /// A request that took as long is slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// A request that failed, or was slow. It has no query and no header, so that it can hold no signature.
+/// A request that failed, or was slow. It has no query and no header, so that it can hold no
+/// signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotedRequest {
     /// The time of arrival.
@@ -71,7 +72,8 @@ impl RecentRequests {
     }
 }
 
-/// Whether a status is that of a failure. Clients ask for missing objects and with conditions in their ordinary work.
+/// Whether a status is that of a failure. Clients ask for missing objects and with conditions in
+/// their ordinary work.
 fn has_failed(status: u16) -> bool {
     status >= 400 && !matches!(status, 404 | 412 | 416)
 }

@@ -1,4 +1,5 @@
-//! The mark of answers that may be stale: those of a standby, which follows the log of another host.
+//! The mark of answers that may be stale: those of a standby, which follows the log of another
+//! host.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -18,13 +19,15 @@ impl Staleness {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(time);
     }
 
-    /// The seconds since that time, rounded up: all that the remote had before them is seen. `None` as long as it has not been.
+    /// The seconds since that time, rounded up: all that the remote had before them is seen. `None`
+    /// as long as it has not been.
     pub(super) fn seconds(&self) -> Option<u64> {
         let whole = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         whole.map(|time| time.elapsed().as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX))
     }
 
-    /// The same outcome with the mark, and with the age by which caches tell how long they may keep it (RFC 9111, section 5.1).
+    /// The same outcome with the mark, and with the age by which caches tell how long they may keep
+    /// it (RFC 9111, section 5.1).
     pub(super) fn mark(&self, outcome: Result<Response, S3Error>) -> Result<Response, S3Error> {
         let Some(seconds) = self.seconds().map(|seconds| seconds.to_string()) else { return outcome };
         match outcome {

@@ -1,5 +1,5 @@
-//! What a standby answers until it has taken over and opened its store: its pages for monitoring, reads if it has a service for them, and
-//! 503 to everything else.
+//! What a standby answers until it has taken over and opened its store: its pages for monitoring,
+//! reads if it has a service for them, and 503 to everything else.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -70,7 +70,8 @@ impl StandbyService {
         *self.users_changed.lock().unwrap_or_else(PoisonError::into_inner) = changed;
     }
 
-    /// How old the users file is. It is not followed as the log is, so its operator has to keep it alike.
+    /// How old the users file is. It is not followed as the log is, so its operator has to keep it
+    /// alike.
     fn users_text(&self) -> String {
         let changed = *self.users_changed.lock().unwrap_or_else(PoisonError::into_inner);
         match changed {
@@ -82,7 +83,8 @@ impl StandbyService {
         }
     }
 
-    /// Remembers that the directory had at `time` all that the remote had then. Before the first such time no reads are answered.
+    /// Remembers that the directory had at `time` all that the remote had then. Before the first
+    /// such time no reads are answered.
     pub fn show_whole(&self, time: Instant) {
         self.staleness.show_whole(time);
     }

@@ -137,7 +137,8 @@ pub enum UserError {
     /// The change is not sound. The message tells why.
     #[error("{0}")]
     Invalid(String),
-    /// The users file or the audit log could not be read or written, or this server has no users file.
+    /// The users file or the audit log could not be read or written, or this server has no users
+    /// file.
     #[error("{0}")]
     Failed(String),
 }
@@ -150,8 +151,8 @@ pub trait UserDirectory: Send + Sync {
     /// [`UserError::Failed`].
     fn list(&self) -> Result<Vec<UserEntry>, UserError>;
 
-    /// Makes a change. On return it is durable, in effect from the next request on, and recorded in the audit log if there is
-    /// one. Returns new keys, which are shown nowhere else.
+    /// Makes a change. On return it is durable, in effect from the next request on, and recorded in
+    /// the audit log if there is one. Returns new keys, which are shown nowhere else.
     ///
     /// # Errors
     /// All but [`UserError::Denied`]; nothing has changed, unless the message says otherwise.
@@ -171,8 +172,8 @@ impl Service {
         self.directory()?.list()
     }
 
-    /// Changes a user, on behalf of `identity`, who sent `request`. On return the change is durable and in effect. Returns new keys, which
-    /// are shown nowhere else.
+    /// Changes a user, on behalf of `identity`, who sent `request`. On return the change is durable
+    /// and in effect. Returns new keys, which are shown nowhere else.
     ///
     /// # Errors
     /// Those of [`UserError`].

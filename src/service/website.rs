@@ -1,4 +1,5 @@
-//! Website hosts: the objects of a bucket as pages for browsers (S3 user guide, "Website endpoints").
+//! Website hosts: the objects of a bucket as pages for browsers (S3 user guide, "Website
+//! endpoints").
 
 use super::Service;
 use super::access_log::RequestLogEntry;
@@ -155,8 +156,8 @@ impl Service {
         self.read(visit, key, Operation::HeadObject, is_of_no_object).is_ok()
     }
 
-    /// Reads an object as the anonymous user. Of the headers of the request, those that `keeps` names count, and none of
-    /// the vendor's.
+    /// Reads an object as the anonymous user. Of the headers of the request, those that `keeps`
+    /// names count, and none of the vendor's.
     fn read(
         &self,
         visit: &Visit<'_>,
@@ -203,7 +204,8 @@ impl Visit<'_> {
     }
 }
 
-/// The host of a request. Its name is that of a website; what follows it is kept only where it is a port.
+/// The host of a request. Its name is that of a website; what follows it is kept only where it is a
+/// port.
 fn host_of<'r>(request: &'r Request<'_>) -> &'r str {
     let host = request.headers.get_str("host").unwrap_or_default();
     match host.split_once(':') {

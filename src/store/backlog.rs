@@ -49,7 +49,8 @@ impl Backlog {
         state.update_reserve(reserve);
     }
 
-    /// Begins a checkpoint. Call it before the snapshot of the index is taken: a group published in between counts as not covered.
+    /// Begins a checkpoint. Call it before the snapshot of the index is taken: a group published in
+    /// between counts as not covered.
     pub(super) fn begin(&self) {
         let mut state = self.0.lock().expect(NO_PANIC);
         let groups = std::mem::take(&mut state.groups);
@@ -71,8 +72,9 @@ impl Backlog {
         state.update_reserve(reserve);
     }
 
-    /// Whether a checkpoint is due. Either the log has grown by `least_bytes` and by the length of the last checkpoint, so that
-    /// checkpoints cost no more than the log; or its replay would take too long.
+    /// Whether a checkpoint is due. Either the log has grown by `least_bytes` and by the length of
+    /// the last checkpoint, so that checkpoints cost no more than the log; or its replay would take
+    /// too long.
     pub(super) fn is_due(&self, least_bytes: u64) -> bool {
         let state = self.0.lock().expect(NO_PANIC);
         let due = state.groups.log_bytes >= least_bytes.max(state.checkpoint_len)

@@ -27,8 +27,8 @@ impl Store {
         self.committer.submit(|reply| Mutation::Bucket(change, reply))
     }
 
-    /// Deletes an empty bucket. Durable on return. Its uploads are aborted before, in groups of bounded work: other commits wait for one
-    /// group at most.
+    /// Deletes an empty bucket. Durable on return. Its uploads are aborted before, in groups of
+    /// bounded work: other commits wait for one group at most.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`], [`StoreError::BucketNotEmpty`].
@@ -51,7 +51,8 @@ impl Store {
         self.committer.submit(|reply| Mutation::Bucket(change, reply)).map(|_| ())
     }
 
-    /// Sets a configuration of a bucket, or removes it where `document` is `None`. Durable on return.
+    /// Sets a configuration of a bucket, or removes it where `document` is `None`. Durable on
+    /// return.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`].

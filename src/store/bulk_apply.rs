@@ -1,8 +1,8 @@
 //! Applying many groups of the log at a time.
 //!
-//! Changes of different keys are independent: any order gives the same index, as long as the changes of one key keep theirs. Sorted
-//! by key, they visit each leaf of the index once, in the processor's cache, which takes a fraction of the time. Changes of buckets
-//! are never reordered.
+//! Changes of different keys are independent: any order gives the same index, as long as the
+//! changes of one key keep theirs. Sorted by key, they visit each leaf of the index once, in the
+//! processor's cache, which takes a fraction of the time. Changes of buckets are never reordered.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -10,7 +10,8 @@ use crate::base::limits::MIB;
 use crate::format::{Entry, Group};
 use crate::index::{ApplyError, Index};
 
-/// The most entries that are sorted together, and the most bytes. In memory they take some times as much.
+/// The most entries that are sorted together, and the most bytes. In memory they take some times as
+/// much.
 const ENTRIES_AT_ONCE: usize = 64 * 1024;
 const BYTES_AT_ONCE: usize = 8 * MIB as usize;
 /// The most entries of a chunk, and the most bytes.

@@ -11,7 +11,8 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<Cause>>> = const { RefCell::new(None) };
 }
 
-/// While it exists, the commits of its thread are on behalf of a request, which the log names for its followers.
+/// While it exists, the commits of its thread are on behalf of a request, which the log names for
+/// its followers.
 #[must_use]
 pub struct CauseScope {
     before: Option<Arc<Cause>>,

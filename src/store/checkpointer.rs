@@ -1,5 +1,5 @@
-//! The checkpointer: writes checkpoints while the store is in use (data-format.md, section 8), and removes the files that they make
-//! obsolete.
+//! The checkpointer: writes checkpoints while the store is in use (data-format.md, section 8), and
+//! removes the files that they make obsolete.
 
 use std::io;
 use std::sync::{Arc, MutexGuard};
@@ -115,8 +115,8 @@ pub(super) fn is_due(shared: &SharedStore) -> bool {
     shared.backlog.is_due(shared.options.checkpoint_after_bytes)
 }
 
-/// Writes a checkpoint of the published index, and removes the files that it makes obsolete. Does nothing if there is no new group
-/// since the last checkpoint.
+/// Writes a checkpoint of the published index, and removes the files that it makes obsolete. Does
+/// nothing if there is no new group since the last checkpoint.
 ///
 /// # Errors
 /// [`StoreError::DiskFull`] before the first write, if there is no space; errors of the disk.
@@ -128,13 +128,14 @@ pub(super) fn write(shared: &SharedStore) -> Result<(), StoreError> {
 /// Waits until no other thread writes a checkpoint.
 ///
 /// # Errors
-/// A thread panicked while it wrote one, so that the space set aside for checkpoints is unknown until a restart.
+/// A thread panicked while it wrote one, so that the space set aside for checkpoints is unknown
+/// until a restart.
 fn lock(shared: &SharedStore) -> Result<MutexGuard<'_, ()>, StoreError> {
     shared.checkpointing.lock().map_err(|_| StoreError::Io("an earlier checkpoint panicked".to_owned()))
 }
 
-/// Frees disk space of the metadata until the claim has enough: first the older checkpoint, then all files that a new checkpoint
-/// makes obsolete.
+/// Frees disk space of the metadata until the claim has enough: first the older checkpoint, then
+/// all files that a new checkpoint makes obsolete.
 fn make_room(shared: &SharedStore, wanted: &RoomRequest) -> Result<(), StoreError> {
     let _one_at_a_time = lock(shared)?;
     shared.check_writable()?;
@@ -148,8 +149,8 @@ fn make_room(shared: &SharedStore, wanted: &RoomRequest) -> Result<(), StoreErro
     Ok(())
 }
 
-/// Whether a checkpoint would free enough space for the claim. For claims other than removal it must also free enough to be worth
-/// its own writes.
+/// Whether a checkpoint would free enough space for the claim. For claims other than removal it
+/// must also free enough to be worth its own writes.
 fn is_worth_it(shared: &SharedStore, wanted: &RoomRequest) -> Result<bool, LogError> {
     let reserve = shared.segments.reserve();
     let checkpoint = reserve.checkpoint_bytes();
@@ -173,8 +174,9 @@ fn obsolete_bytes(shared: &SharedStore) -> Result<u64, LogError> {
     Ok(bytes)
 }
 
-/// Writes a checkpoint under the lock. The new checkpoint is durable under its name before an older one is removed, and log files
-/// are removed last, oldest first. So at every moment a start finds a checkpoint and all of the log after it.
+/// Writes a checkpoint under the lock. The new checkpoint is durable under its name before an older
+/// one is removed, and log files are removed last, oldest first. So at every moment a start finds a
+/// checkpoint and all of the log after it.
 fn write_locked(shared: &SharedStore) -> Result<(), StoreError> {
     shared.check_writable()?;
     shared.backlog.begin();
@@ -182,7 +184,8 @@ fn write_locked(shared: &SharedStore) -> Result<(), StoreError> {
     let reserve = shared.segments.reserve();
     shared.backlog.end(written.as_ref().ok().copied(), reserve);
     let removed = written.and_then(|_| remove_obsolete(shared));
-    // Until now the allocated bytes of the file counted as reserved; the removals take effect only now.
+    // Until now the allocated bytes of the file counted as reserved; the removals take effect only
+    // now.
     reserve.set_allocated(0);
     removed.map_err(|error| match &error {
         // A passed deadline is no error of the disk.
@@ -242,7 +245,8 @@ fn ensure_room(shared: &SharedStore, len: u64) -> Result<(), LogError> {
     Err(LogError::DiskFull(io::Error::new(io::ErrorKind::StorageFull, what)))
 }
 
-/// Removes the log that only followers need, and all checkpoints but the newest, after that one has been read from the disk and verified.
+/// Removes the log that only followers need, and all checkpoints but the newest, after that one has
+/// been read from the disk and verified.
 fn drop_older_generation(shared: &SharedStore) -> Result<(), LogError> {
     keep_newest(shared, GENERATIONS, NOTHING_FOR_FOLLOWERS)?;
     let checkpoints = good_checkpoints(shared)?;
@@ -278,8 +282,8 @@ fn remove_obsolete(shared: &SharedStore) -> Result<(), LogError> {
     }
 }
 
-/// Removes all checkpoints but the newest `kept`, and the log files that only the others need, or that followers need in addition to
-/// `follow_max_bytes` of files.
+/// Removes all checkpoints but the newest `kept`, and the log files that only the others need, or
+/// that followers need in addition to `follow_max_bytes` of files.
 fn keep_newest(shared: &SharedStore, kept: usize, follow_max_bytes: u64) -> Result<(), LogError> {
     let fs = shared.fs.as_ref();
     let Some(oldest_kept) = good_checkpoints(shared)?.iter().rev().nth(kept - 1).copied() else {

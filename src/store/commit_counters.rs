@@ -19,7 +19,8 @@ pub(super) struct CommitCounters {
 /// Figures of the groups that were committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitFigures {
-    /// The time of each group from its first decision until it was durable and visible, in microseconds.
+    /// The time of each group from its first decision until it was durable and visible, in
+    /// microseconds.
     pub durations: HistogramSnapshot,
     /// The time of each sync of the log, in microseconds.
     pub syncs: HistogramSnapshot,

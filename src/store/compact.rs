@@ -89,16 +89,17 @@ pub enum CompactError {
     Io(#[from] io::Error),
 }
 
-/// Compacts a store to its smallest size: all live extents are together in segments without dead bytes, and a new
-/// checkpoint replaces the log. `go_on` is called between two steps with the progress; `false` interrupts.
+/// Compacts a store to its smallest size: all live extents are together in segments without dead
+/// bytes, and a new checkpoint replaces the log. `go_on` is called between two steps with the
+/// progress; `false` interrupts.
 ///
 /// # Why it may be stopped at any time
 ///
-/// The store is never switched for another one. Each step is a step of [`Store::reclaim`], which is safe beside
-/// clients and safe against crashes: copies are durable before one group of the log makes records refer to them, and
-/// only dead bytes go. So the store is complete after every step, also after kill -9 and power cuts, and the next
-/// attempt continues. A second store with one rename at the end would take twice the space and lose all work on an
-/// interruption.
+/// The store is never switched for another one. Each step is a step of [`Store::reclaim`], which is
+/// safe beside clients and safe against crashes: copies are durable before one group of the log
+/// makes records refer to them, and only dead bytes go. So the store is complete after every step,
+/// also after kill -9 and power cuts, and the next attempt continues. A second store with one
+/// rename at the end would take twice the space and lose all work on an interruption.
 ///
 /// # Errors
 /// [`CompactError`]. The steps before an error stay done.
@@ -138,8 +139,8 @@ pub fn compact(
     Ok(done)
 }
 
-/// Checks for the space of the fullest segment, since each emptied segment makes space for the next, and for a
-/// checkpoint, which is at most as long as the current metadata.
+/// Checks for the space of the fullest segment, since each emptied segment makes space for the
+/// next, and for a checkpoint, which is at most as long as the current metadata.
 fn check_room(store: &Store, before: &Footprint) -> Result<(), CompactError> {
     let fullest = {
         let index = store.shared.index();

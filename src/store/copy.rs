@@ -1,5 +1,5 @@
-//! The content of a copy. Its descriptor names the sources by write and position, which never change, while extents are relocated
-//! (data-format.md, section 4).
+//! The content of a copy. Its descriptor names the sources by write and position, which never
+//! change, while extents are relocated (data-format.md, section 4).
 
 use std::ops::Range;
 
@@ -10,7 +10,8 @@ use crate::store::mutation::Content;
 use crate::store::shared::SharedStore;
 use crate::store::{CopyRange, StoreError};
 
-/// The content of a copy for the committer. The caller's thread reads the descriptors, so that commits do not wait for the disk.
+/// The content of a copy for the committer. The caller's thread reads the descriptors, so that
+/// commits do not wait for the disk.
 ///
 /// # Errors
 /// [`StoreError::NoSuchVersion`] if the source is gone; errors of reading a descriptor.
@@ -20,7 +21,8 @@ pub(super) fn copy_content(shared: &SharedStore, source: CopyRange) -> Result<Co
         match sources_of_range(shared, &version.extents, &source.range) {
             Ok(sources) => return Ok(Content::Copied { source: Box::new(source), sources }),
             Err(error) => {
-                // Extents may have been relocated since the version was read. If not, the error is real.
+                // Extents may have been relocated since the version was read. If not, the error is
+                // real.
                 let now = current_version(shared, &source)?;
                 if now.extents == version.extents {
                     return Err(shared.failed(error));

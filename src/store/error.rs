@@ -86,10 +86,12 @@ pub enum StoreError {
         /// The limit.
         allowed: u64,
     },
-    /// The process or the system lacks file descriptors or memory to open a file. The call may succeed later.
+    /// The process or the system lacks file descriptors or memory to open a file. The call may
+    /// succeed later.
     #[error("no file can be opened at the moment: {0}")]
     Exhausted(String),
-    /// The store is read-only until it is opened again. Whether the first failed write survives is unknown.
+    /// The store is read-only until it is opened again. Whether the first failed write survives is
+    /// unknown.
     #[error("the store takes no writes: {0}")]
     ReadOnly(String),
     /// More metadata than one commit can hold.
@@ -101,7 +103,8 @@ pub enum StoreError {
     /// Bytes are on the remote, which does not answer. The call may succeed later.
     #[error("the remote does not answer: {0}")]
     RemoteUnavailable(String),
-    /// The change is durable here. It is published once the remote has it, or was made by nobody if another host takes over before.
+    /// The change is durable here. It is published once the remote has it, or was made by nobody if
+    /// another host takes over before.
     #[error("the change waits for the remote: {0}")]
     InDoubt(String),
     /// The disk failed.

@@ -1,5 +1,6 @@
-//! Expiry: what the rules of a bucket take, in bounded groups. The store knows no rules. A caller walks the versions and uploads,
-//! decides, and submits its decisions; the committer drops those whose reason is gone.
+//! Expiry: what the rules of a bucket take, in bounded groups. The store knows no rules. A caller
+//! walks the versions and uploads, decides, and submits its decisions; the committer drops those
+//! whose reason is gone.
 
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ const ENTRY_BYTES_MAX: usize = 128;
 /// The reason for which a version or an upload expires. It must hold at the commit, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpiringRole {
-    /// The version is the current one, and no delete marker. It is deleted as by a request that names no version.
+    /// The version is the current one, and no delete marker. It is deleted as by a request that
+    /// names no version.
     Current(VersionId),
     /// The version is a delete marker and the only version of its key. It is removed.
     LoneDeleteMarker(VersionId),
@@ -69,8 +71,8 @@ impl ExpiringItem {
 pub struct ExpiryRequest {
     /// The bucket.
     pub bucket: BucketInfo,
-    /// The lifecycle configuration by which it was decided. Once the bucket has another one, or none, nothing expires. `None` for
-    /// a decision by no configuration.
+    /// The lifecycle configuration by which it was decided. Once the bucket has another one, or
+    /// none, nothing expires. `None` for a decision by no configuration.
     pub configuration: Option<Arc<BucketConfiguration>>,
     /// The versions and uploads, at most [`EXPIRY_GROUP_MAX`].
     pub items: Vec<ExpiringItem>,
@@ -87,17 +89,20 @@ pub enum ExpiryOutcome {
     Moved,
     /// A lock keeps the version.
     Locked,
-    /// The reason is gone: the version was deleted or is in another place, or the configuration was changed.
+    /// The reason is gone: the version was deleted or is in another place, or the configuration was
+    /// changed.
     Obsolete,
     /// The index is full, so that a delete marker has no place.
     IndexFull,
-    /// The disk is full, so that a delete marker or a transition has no place. Removals of the same request are done.
+    /// The disk is full, so that a delete marker or a transition has no place. Removals of the same
+    /// request are done.
     DiskFull,
 }
 
 impl Store {
-    /// Reads up to `limit` further versions of a bucket from the newest snapshot of the index, with their places, and advances the
-    /// cursor; `false` at the end, or without the bucket. No commit waits for it.
+    /// Reads up to `limit` further versions of a bucket from the newest snapshot of the index, with
+    /// their places, and advances the cursor; `false` at the end, or without the bucket. No commit
+    /// waits for it.
     pub fn visit_places(
         &self,
         bucket: &BucketInfo,
@@ -113,12 +118,13 @@ impl Store {
         self.shared.index().upload_bytes(bucket.id, key, upload)
     }
 
-    /// Makes versions and uploads expire, with one outcome each: in one commit, or in several where uploads have many parts. Each reason
-    /// is checked at the commit; locks hold, and nothing bypasses them. Durable on return.
+    /// Makes versions and uploads expire, with one outcome each: in one commit, or in several where
+    /// uploads have many parts. Each reason is checked at the commit; locks hold, and nothing
+    /// bypasses them. Durable on return.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`] if the bucket is gone; [`StoreError::TooLarge`] for too many items; otherwise as of every commit. What
-    /// earlier commits did stays done.
+    /// [`StoreError::NoSuchBucket`] if the bucket is gone; [`StoreError::TooLarge`] for too many
+    /// items; otherwise as of every commit. What earlier commits did stays done.
     pub fn expire(&self, request: ExpiryRequest) -> Result<Vec<ExpiryOutcome>, StoreError> {
         let entry_bytes: usize = request.items.iter().map(ExpiringItem::entry_bytes_max).sum();
         if request.items.len() > EXPIRY_GROUP_MAX || entry_bytes > EXPIRY_GROUP_MAX_BYTES {

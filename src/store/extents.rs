@@ -8,8 +8,8 @@ use crate::format::{ExtentHeader, ExtentRef, StoreId};
 use crate::log::{LogError, Segment};
 use crate::store::text;
 
-/// Checks header with descriptor, and payload, each for itself: the payload can be read while the header is damaged. The
-/// extent belongs to that key of the bucket with that id.
+/// Checks header with descriptor, and payload, each for itself: the payload can be read while the
+/// header is damaged. The extent belongs to that key of the bucket with that id.
 pub(super) fn check(
     segment: &Arc<Segment>,
     store: &StoreId,
@@ -44,7 +44,8 @@ pub(super) fn len(extent: &ExtentRef) -> u64 {
     ExtentHeader::BYTES as u64 + payload_len + ExtentHeader::table_len(payload_len)
 }
 
-/// A short mark of a key in a bucket; never 0. Two keys may have the same mark, by chance and rarely.
+/// A short mark of a key in a bucket; never 0. Two keys may have the same mark, by chance and
+/// rarely.
 pub(super) fn owner_mark(bucket: u64, key: &[u8]) -> u32 {
     let mut crc = Crc32::with_seed(0);
     crc.update(&bucket.to_le_bytes());

@@ -1,5 +1,6 @@
-//! What a directory holds before a store is made in it. Where a store was expected, or something else is, none is made: another
-//! program would share the directory, or an empty store would stand in for a disk that is not mounted.
+//! What a directory holds before a store is made in it. Where a store was expected, or something
+//! else is, none is made: another program would share the directory, or an empty store would stand
+//! in for a disk that is not mounted.
 
 use std::io;
 
@@ -141,7 +142,8 @@ pub fn check_first_start(
     Err(refusal(disk, &entries, &strangers))
 }
 
-/// The names of the empty directories in a directory where a store has still to be made. MinIO takes those for buckets.
+/// The names of the empty directories in a directory where a store has still to be made. MinIO
+/// takes those for buckets.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -199,8 +201,8 @@ fn is_expected(disk: &OsFs, entry: &DirEntry, known: &[String]) -> bool {
         || is_key && !PROGRAMS.iter().any(|program| program.is_mark(entry))
 }
 
-/// Whether a directory of a store holds no more than a first start or a restore leaves when it is cut off: files that are not finished,
-/// and notes.
+/// Whether a directory of a store holds no more than a first start or a restore leaves when it is
+/// cut off: files that are not finished, and notes.
 fn is_begun(disk: &OsFs, dir: &str) -> bool {
     let is_own = |entry: &DirEntry| {
         let path = format!("{dir}/{}", entry.name);

@@ -114,11 +114,13 @@ pub struct Health {
     pub disk: Option<(u64, u64)>,
     /// The creation time of the newest checkpoint; `None` before the first.
     pub newest_checkpoint: Option<Timestamp>,
-    /// The estimated time that the next start needs for the log that no checkpoint covers, after a crash now.
+    /// The estimated time that the next start needs for the log that no checkpoint covers, after a
+    /// crash now.
     pub replay_time: Duration,
     /// Whether the file system lacks the space for a small put, or does not tell.
     pub disk_full: bool,
-    /// A background thread that has panicked. The store goes on without it until the disk or the log is full.
+    /// A background thread that has panicked. The store goes on without it until the disk or the
+    /// log is full.
     pub stopped_thread: Option<&'static str>,
     /// Bytes of extents that versions refer to.
     pub live_bytes: u64,

@@ -1,12 +1,13 @@
-//! The monotonic id generator. Ids are unique and near the microseconds since 1970, so that they sort by time.
+//! The monotonic id generator. Ids are unique and near the microseconds since 1970, so that they
+//! sort by time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::Clock;
 
-/// The ids that are skipped at a start: so many ids above the last known one may be in extents whose write never committed, and the
-/// clock may have been set back since.
+/// The ids that are skipped at a start: so many ids above the last known one may be in extents
+/// whose write never committed, and the clock may have been set back since.
 const IN_DOUBT: u64 = 100_000;
 
 /// Generates ids for buckets, versions, parts, uploads and writes.

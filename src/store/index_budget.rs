@@ -1,5 +1,5 @@
-//! The limit of the index. All keys are in memory, so clients could fill it with puts. Near the limit, the commit refuses mutations
-//! that make the index grow; no allocation fails.
+//! The limit of the index. All keys are in memory, so clients could fill it with puts. Near the
+//! limit, the commit refuses mutations that make the index grow; no allocation fails.
 
 use crate::base::limits::KIB;
 use crate::index::Index;
@@ -7,7 +7,8 @@ use crate::store::StoreError;
 
 /// The last part of the budget, one of so many, is reserved for delete markers.
 const FOR_MARKERS: u64 = 32;
-/// The index is full if it has no space for this: a put with the longest key and all metadata except tags.
+/// The index is full if it has no space for this: a put with the longest key and all metadata
+/// except tags.
 const PUT_GROWTH_BYTES: u64 = 8 * KIB;
 
 /// The cause of growth.
@@ -32,7 +33,8 @@ impl IndexBudget {
         Self { used: index.memory_bytes(), ceiling }
     }
 
-    /// Reserves `bytes`. If there is no space for a put, only delete markers get any, so that all other growth is refused alike.
+    /// Reserves `bytes`. If there is no space for a put, only delete markers get any, so that all
+    /// other growth is refused alike.
     ///
     /// # Errors
     /// [`StoreError::IndexFull`].

@@ -36,7 +36,8 @@ impl UploadPages {
 }
 
 impl Store {
-    /// A page of the current versions in a bucket. Keys that are hidden by delete markers cost nothing, whatever their number.
+    /// A page of the current versions in a bucket. Keys that are hidden by delete markers cost
+    /// nothing, whatever their number.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`].
@@ -49,8 +50,9 @@ impl Store {
         Ok(index.list(bucket, query))
     }
 
-    /// A page of all versions and delete markers in a bucket: keys ascending, the versions of a key newest first. With
-    /// `after_version`, the page begins with the versions of the key `query.after` that are older than that one.
+    /// A page of all versions and delete markers in a bucket: keys ascending, the versions of a key
+    /// newest first. With `after_version`, the page begins with the versions of the key
+    /// `query.after` that are older than that one.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`].
@@ -64,8 +66,9 @@ impl Store {
         Ok(index.list_versions(bucket, query, after_version))
     }
 
-    /// A page of the multipart uploads in a bucket: keys ascending, then by initiation. With `after_id`, the page begins with
-    /// the uploads of the key `query.after` that have a greater id.
+    /// A page of the multipart uploads in a bucket: keys ascending, then by initiation. With
+    /// `after_id`, the page begins with the uploads of the key `query.after` that have a greater
+    /// id.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`].

@@ -1,4 +1,5 @@
-//! Reading a store: a checkpoint and the log after it become an index. Both the server and the tools use it. It writes nothing.
+//! Reading a store: a checkpoint and the log after it become an index. Both the server and the
+//! tools use it. It writes nothing.
 
 use std::thread;
 
@@ -51,8 +52,9 @@ pub(super) struct StoreLoader<'a> {
 }
 
 impl<'a> StoreLoader<'a> {
-    /// Reads the newest valid checkpoint; without one, the log must be read from its beginning. Damage of newer checkpoints
-    /// goes to `damage`: an older one with more of the log gives the same index.
+    /// Reads the newest valid checkpoint; without one, the log must be read from its beginning.
+    /// Damage of newer checkpoints goes to `damage`: an older one with more of the log gives the
+    /// same index.
     pub(super) fn from_newest(
         fs: &'a dyn Fs,
         store: StoreId,
@@ -73,7 +75,8 @@ impl<'a> StoreLoader<'a> {
         Self { fs, segments: fs, store, index: Index::bulk_loading(), start, checkpoint_len: 0, written }
     }
 
-    /// Reads the checkpoint that covers the groups up to `covered`. The live bytes are known only after the replay of the log.
+    /// Reads the checkpoint that covers the groups up to `covered`. The live bytes are known only
+    /// after the replay of the log.
     pub(super) fn from_checkpoint(fs: &'a dyn Fs, store: StoreId, covered: u64) -> Result<Self, LogError> {
         let mut loader = Loader::default();
         let mut written = WrittenBytes::default();
@@ -94,7 +97,8 @@ impl<'a> StoreLoader<'a> {
         Self { segments, ..self }
     }
 
-    /// Replays the log after the checkpoint and classifies its end. If the tail is damaged, the index has all groups before it.
+    /// Replays the log after the checkpoint and classifies its end. If the tail is damaged, the
+    /// index has all groups before it.
     pub(super) fn replay(&mut self) -> Result<LogTail, LogError> {
         let read = match self.replay_in_bulk() {
             Ok(None) => self.replay_by_group(),
@@ -111,8 +115,8 @@ impl<'a> StoreLoader<'a> {
         Ok(tail)
     }
 
-    /// Replays with two threads: one reads, the other applies many groups at a time. `None` if an entry contradicts the index:
-    /// a second replay, group by group, finds the group.
+    /// Replays with two threads: one reads, the other applies many groups at a time. `None` if an
+    /// entry contradicts the index: a second replay, group by group, finds the group.
     fn replay_in_bulk(&mut self) -> Result<Option<LogTail>, LogError> {
         let Self { fs, segments, store, start, ref mut index, .. } = *self;
         if start.through > start.covered {
@@ -160,7 +164,8 @@ impl<'a> StoreLoader<'a> {
     }
 }
 
-/// Applies a group after the checkpoint, which proves that the groups up to `through` were durable while it was written.
+/// Applies a group after the checkpoint, which proves that the groups up to `through` were durable
+/// while it was written.
 pub(super) fn apply_group(index: &mut Index, group: &Group, through: u64) -> Result<(), String> {
     for entry in &group.entries {
         match index.apply(entry) {

@@ -1,7 +1,7 @@
 //! Floor 3: the storage engine. It keeps objects and knows nothing of HTTP.
 //!
-//! All changes go through the committer, one commit group after another. Readers take a snapshot of the published index, so
-//! that they see only durable changes and never wait.
+//! All changes go through the committer, one commit group after another. Readers take a snapshot of
+//! the published index, so that they see only durable changes and never wait.
 //!
 //! | Files | Job |
 //! |---|---|
@@ -31,8 +31,9 @@
 //! | a caller with a [`FoundVersion`] or an [`ObjectReader`] | pins that keep segments from being removed |
 //! | the caller of [`Store::reclaim`] | the lock of the reclaimer; relocated records change by a mutation like all others |
 //!
-//! The published index is replaced, never changed. The lock around it is held only to swap or to clone a pointer. The latch
-//! `read_only` is set once and never reset: after a failed sync the state of the disk is unknown.
+//! The published index is replaced, never changed. The lock around it is held only to swap or to
+//! clone a pointer. The latch `read_only` is set once and never reset: after a failed sync the
+//! state of the disk is unknown.
 
 mod backlog;
 pub mod backup;
@@ -165,8 +166,8 @@ use scrub::Scrubber;
 use shared::SharedStore;
 use ship::Ship;
 
-/// An open store. Dropping it stops its threads but writes no checkpoint; [`Store::close`] also writes one if the next start
-/// would take long without it.
+/// An open store. Dropping it stops its threads but writes no checkpoint; [`Store::close`] also
+/// writes one if the next start would take long without it.
 pub struct Store {
     shared: Arc<SharedStore>,
     committer: Committer,
@@ -181,8 +182,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `fs`, or creates one in an empty directory. If the log is damaged but its beginning is readable, the
-    /// store opens read-only, and [`Store::health`] names the reason.
+    /// Opens the store in `fs`, or creates one in an empty directory. If the log is damaged but its
+    /// beginning is readable, the store opens read-only, and [`Store::health`] names the reason.
     ///
     /// # Errors
     /// If another process has it open, if the disk fails, or if nothing is readable.
@@ -199,8 +200,9 @@ impl Store {
         Ok(Self::new(shared, committer, Some(lock)))
     }
 
-    /// Opens the store in `fs` to look at it: every change is refused, and nothing is written, neither there nor to the remote, from which
-    /// cold bytes are read. If the log is damaged, its beginning is read.
+    /// Opens the store in `fs` to look at it: every change is refused, and nothing is written,
+    /// neither there nor to the remote, from which cold bytes are read. If the log is damaged, its
+    /// beginning is read.
     ///
     /// # Errors
     /// As of [`Store::open`]; also where there is no store.
@@ -228,8 +230,9 @@ impl Store {
         Self { shared, committer, reclaimer, scrubber, tier: None, ship: OnceLock::new(), _lock: lock }
     }
 
-    /// Finishes all submitted mutations and stops the threads. Writes a checkpoint unless the next start needs less than
-    /// [`StoreOptions::replay_after_close_max`] for the log. Later calls fail with [`StoreError::Closed`], except reads.
+    /// Finishes all submitted mutations and stops the threads. Writes a checkpoint unless the next
+    /// start needs less than [`StoreOptions::replay_after_close_max`] for the log. Later calls fail
+    /// with [`StoreError::Closed`], except reads.
     pub fn close(&self) {
         if self.shared.only_looks() {
             return self.committer.close();
@@ -277,15 +280,16 @@ impl Store {
         health
     }
 
-    /// The bytes that data segments take up on the disk: with preallocated space, without holes. `None` where the disk does not
-    /// tell, and while further calls have to measure some of very many segments.
+    /// The bytes that data segments take up on the disk: with preallocated space, without holes.
+    /// `None` where the disk does not tell, and while further calls have to measure some of very
+    /// many segments.
     pub fn segment_bytes(&self) -> Option<u64> {
         self.shared.segments.allocated_bytes().ok().flatten()
     }
 }
 
-/// A key or a common prefix as text. Both are UTF-8, unless the disk is damaged: a delimiter is UTF-8, too, so that it never
-/// ends within a character.
+/// A key or a common prefix as text. Both are UTF-8, unless the disk is damaged: a delimiter is
+/// UTF-8, too, so that it never ends within a character.
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

@@ -20,7 +20,8 @@ use crate::store::{
 
 pub(super) use bounds::{EXTENT_BYTES_MAX, RESTATED_MAX_BYTES, lookups_of_parts, marker_index_bytes_max};
 
-/// A change of a bucket. It is the only mutation of its group, so that decisions about objects never depend on it.
+/// A change of a bucket. It is the only mutation of its group, so that decisions about objects
+/// never depend on it.
 #[derive(Debug, Clone)]
 pub(super) enum BucketChange {
     Create(NewBucket),
@@ -71,7 +72,8 @@ pub(super) struct Put {
     pub(super) key: String,
     pub(super) content: Content,
     pub(super) commit: Commit,
-    /// Whether the committer sets the entity tag to the MD5 of a packed payload (`base::md5_policy`).
+    /// Whether the committer sets the entity tag to the MD5 of a packed payload
+    /// (`base::md5_policy`).
     pub(super) md5_by_committer: bool,
 }
 
@@ -136,7 +138,8 @@ pub(super) enum UploadChange {
     },
 }
 
-/// The sender of a result. The receiver sleeps without spinning first: a sync takes too long for that.
+/// The sender of a result. The receiver sleeps without spinning first: a sync takes too long for
+/// that.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
 /// The result of each deletion of a request.
@@ -287,8 +290,8 @@ impl Content {
         }
     }
 
-    /// The parts of an object that is copied whole; the copy has the same. It names no upload: a client that repeats a
-    /// completion must not mistake the copy for its result.
+    /// The parts of an object that is copied whole; the copy has the same. It names no upload: a
+    /// client that repeats a completion must not mistake the copy for its result.
     pub(super) fn assembly(&self) -> Option<Assembly> {
         let Self::Copied { source, .. } = self else { return None };
         let CopyRange { version, range, .. } = &**source;

@@ -12,8 +12,8 @@ use crate::store::{
     Store, StoreError, VersionChange, copy, quotas,
 };
 
-/// A version of an object, and its bucket. While this value lives, the bytes stay readable, even if the version is deleted or its
-/// extents are moved.
+/// A version of an object, and its bucket. While this value lives, the bytes stay readable, even if
+/// the version is deleted or its extents are moved.
 #[derive(Debug, Clone)]
 pub struct FoundVersion {
     /// The bucket.
@@ -36,8 +36,9 @@ impl Store {
     /// Finds a version of an object, which may be a delete marker.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`]; [`StoreError::NoSuchKey`] for [`Selector::Current`] if the key has no version;
-    /// [`StoreError::NoSuchVersion`] for another selector, whether or not the key has other versions.
+    /// [`StoreError::NoSuchBucket`]; [`StoreError::NoSuchKey`] for [`Selector::Current`] if the key
+    /// has no version; [`StoreError::NoSuchVersion`] for another selector, whether or not the key
+    /// has other versions.
     pub fn find(&self, bucket: &str, key: &str, which: Selector) -> Result<FoundVersion, StoreError> {
         loop {
             let index = self.shared.index();
@@ -55,8 +56,8 @@ impl Store {
         }
     }
 
-    /// Like [`Store::find`], but without the extents and the list of parts, whose number has no effect on the cost. The bytes
-    /// cannot be read.
+    /// Like [`Store::find`], but without the extents and the list of parts, whose number has no
+    /// effect on the cost. The bytes cannot be read.
     ///
     /// # Errors
     /// As [`Store::find`].
@@ -74,11 +75,12 @@ impl Store {
         ObjectReader::open(self.shared.clone(), &found.version.extents, range, found.pins.clone())
     }
 
-    /// A writer for the bytes of an object under `key`. With `expected_len`, disk space is allocated in advance.
+    /// A writer for the bytes of an object under `key`. With `expected_len`, disk space is
+    /// allocated in advance.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`]; [`StoreError::ReadOnly`]; [`StoreError::IndexFull`] and [`StoreError::QuotaExceeded`], as of
-    /// now.
+    /// [`StoreError::NoSuchBucket`]; [`StoreError::ReadOnly`]; [`StoreError::IndexFull`] and
+    /// [`StoreError::QuotaExceeded`], as of now.
     pub fn writer(
         &self,
         bucket: &str,
@@ -92,8 +94,8 @@ impl Store {
         Ok(ObjectWriter::new(&self.shared, &self.committer, bucket, key, expected_len))
     }
 
-    /// Puts an object with the bytes of `source`. No byte is copied: both versions share the extents. A copy of a whole
-    /// multipart object has the same parts. Durable on return.
+    /// Puts an object with the bytes of `source`. No byte is copied: both versions share the
+    /// extents. A copy of a whole multipart object has the same parts. Durable on return.
     ///
     /// # Errors
     /// [`StoreError::NoSuchVersion`] if the source is gone; otherwise as [`ObjectWriter::commit`].
@@ -138,11 +140,13 @@ impl Store {
         self.amend(bucket, key, version, VersionChange::Acl(grants))
     }
 
-    /// Replaces the retention of a version, or removes it where `retention` is `None`. Durable on return.
+    /// Replaces the retention of a version, or removes it where `retention` is `None`. Durable on
+    /// return.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`]; [`StoreError::NoSuchVersion`] if `version` is gone; [`StoreError::Locked`] if the present
-    /// retention forbids it. `bypass_governance` lifts one in governance mode.
+    /// [`StoreError::NoSuchBucket`]; [`StoreError::NoSuchVersion`] if `version` is gone;
+    /// [`StoreError::Locked`] if the present retention forbids it. `bypass_governance` lifts one in
+    /// governance mode.
     pub fn set_retention(
         &self,
         bucket: &str,
@@ -182,8 +186,8 @@ impl Store {
     /// Deletes objects or versions in one commit, with one result each. Durable on return.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`], and errors of the commit as a whole. For one deletion: [`StoreError::PreconditionFailed`],
-    /// [`StoreError::Locked`].
+    /// [`StoreError::NoSuchBucket`], and errors of the commit as a whole. For one deletion:
+    /// [`StoreError::PreconditionFailed`], [`StoreError::Locked`].
     pub fn delete(
         &self,
         bucket: &str,

@@ -1,5 +1,6 @@
-//! The quotas of buckets and owners. The committer decides about growth, so no number of writers exceeds a quota together; the
-//! checks here only spare a client the body of a request that the committer would refuse.
+//! The quotas of buckets and owners. The committer decides about growth, so no number of writers
+//! exceeds a quota together; the checks here only spare a client the body of a request that the
+//! committer would refuse.
 
 use std::sync::Arc;
 
@@ -37,7 +38,8 @@ pub struct LimitedOwner {
     pub stored: Option<Quota>,
     /// The quota of the configuration.
     pub configured: Option<Quota>,
-    /// Of both the stricter limits, with those that a quota has without being told; none where there is no quota.
+    /// Of both the stricter limits, with those that a quota has without being told; none where
+    /// there is no quota.
     pub in_force: Quota,
     /// Its buckets and their content.
     pub usage: OwnerUsage,
@@ -78,7 +80,8 @@ impl Store {
         self.committer.submit(|reply| Mutation::OwnerQuota { owner, document, reply })
     }
 
-    /// Replaces the quotas of owners that the configuration sets. They hold from the next commit on.
+    /// Replaces the quotas of owners that the configuration sets. They hold from the next commit
+    /// on.
     pub fn configure_owner_quotas(&self, quotas: OwnerQuotas) {
         self.shared.configure_owner_quotas(quotas);
     }

@@ -22,7 +22,8 @@ struct ExtentRange {
 pub struct ObjectReader {
     shared: Arc<SharedStore>,
     ranges: VecDeque<ExtentRange>,
-    /// The reader of the first range; at the end that of the last one, which may hold bytes that are still to be kept.
+    /// The reader of the first range; at the end that of the last one, which may hold bytes that
+    /// are still to be kept.
     current: Option<ExtentReader>,
     /// Keeps all segments until the end, since they are opened one after the other.
     _pins: SegmentPins,
@@ -56,8 +57,8 @@ impl ObjectReader {
         Ok(reader)
     }
 
-    /// Fills `buf` with the next bytes and returns their number; fewer than its length, or 0, at the end. A `buf` of whole blocks
-    /// saves a copy.
+    /// Fills `buf` with the next bytes and returns their number; fewer than its length, or 0, at
+    /// the end. A `buf` of whole blocks saves a copy.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`]: the content of `buf` must not be used.

@@ -1,5 +1,5 @@
-//! Rebuilding the log from the segments alone (data-format.md, section 9). Facts that the descriptors do not hold are
-//! reported and never guessed.
+//! Rebuilding the log from the segments alone (data-format.md, section 9). Facts that the
+//! descriptors do not hold are reported and never guessed.
 
 mod assembler;
 mod report;
@@ -74,17 +74,17 @@ impl From<io::Error> for RebuildError {
     }
 }
 
-/// Rebuilds the log from the segments in `fs`, which are only read. `progress` is called now and then. The log is
-/// durable on return.
+/// Rebuilds the log from the segments in `fs`, which are only read. `progress` is called now and
+/// then. The log is durable on return.
 ///
-/// Order: all segments are read; the new log is written under another name, synced and read back; an old log is moved
-/// aside; the new log gets its name. A crash leaves the directory as it was, or without a log and with nothing lost,
-/// or with the new log. A checkpoint follows, which shortens the next start. Written earlier, it would stand beside a
-/// log that it does not belong to.
+/// Order: all segments are read; the new log is written under another name, synced and read back;
+/// an old log is moved aside; the new log gets its name. A crash leaves the directory as it was, or
+/// without a log and with nothing lost, or with the new log. A checkpoint follows, which shortens
+/// the next start. Written earlier, it would stand beside a log that it does not belong to.
 ///
 /// # Errors
-/// If there is a log that must not be replaced, or nothing could be rebuilt. Records that cannot be restored are not
-/// an error; the report names them.
+/// If there is a log that must not be replaced, or nothing could be rebuilt. Records that cannot be
+/// restored are not an error; the report names them.
 pub fn rebuild(
     fs: &dyn Fs,
     clock: &dyn Clock,
@@ -159,8 +159,8 @@ fn store_id(fs: &dyn Fs) -> Result<StoreId, RebuildError> {
     Err(worst.map_or(RebuildError::NoSegment, RebuildError::from))
 }
 
-/// The files of an existing log: log files, oldest first, then checkpoints. If moving them aside in this order is
-/// interrupted, the store either opens complete or reports missing files.
+/// The files of an existing log: log files, oldest first, then checkpoints. If moving them aside in
+/// this order is interrupted, the store either opens complete or reports missing files.
 fn old_files(fs: &dyn Fs) -> io::Result<Vec<String>> {
     let paths =
         |kind: FileKind| Ok::<_, io::Error>(list_numbers(fs, kind)?.into_iter().map(move |n| kind.path(n)));

@@ -1,5 +1,5 @@
-//! Opening a store: the newest valid checkpoint and the log after it. Nothing is written before all of it has been read and
-//! verified.
+//! Opening a store: the newest valid checkpoint and the log after it. Nothing is written before all
+//! of it has been read and verified.
 
 use std::io;
 use std::sync::Arc;
@@ -88,7 +88,8 @@ fn open_segments(
     Segments::open(disk.fs.clone(), disk.relocation_fs.clone(), clock.clone(), store, sizes)
 }
 
-/// Reads the directory of a store that another thread extends, for reads alone, and the place after its last group. Nothing is written.
+/// Reads the directory of a store that another thread extends, for reads alone, and the place after
+/// its last group. Nothing is written.
 pub(super) fn read(
     fs: Arc<dyn Fs>,
     clock: Arc<dyn Clock>,
@@ -104,7 +105,8 @@ pub(super) fn read(
     }
 }
 
-/// As [`read`], of a directory that nobody extends: where the log is damaged, its beginning is read.
+/// As [`read`], of a directory that nobody extends: where the log is damaged, its beginning is
+/// read.
 pub(super) fn look(
     fs: Arc<dyn Fs>,
     clock: Arc<dyn Clock>,
@@ -186,9 +188,10 @@ impl Recovery {
         Ok(Some(opened.1.created))
     }
 
-    /// Makes the input of recovery durable. After a crash of the process alone, the page cache may hold bytes that are not on
-    /// the disk, or, after a failed sync, never will be. Here: file names and the last log file; later: the pack of the last
-    /// group. All else was durable before the last group began.
+    /// Makes the input of recovery durable. After a crash of the process alone, the page cache may
+    /// hold bytes that are not on the disk, or, after a failed sync, never will be. Here: file
+    /// names and the last log file; later: the pack of the last group. All else was durable before
+    /// the last group began.
     fn sync_before_reading(&self) -> Result<(), LogError> {
         for kind in [FileKind::Segment, FileKind::Log] {
             self.disk.fs.sync_dir(kind.dir())?;
@@ -225,8 +228,8 @@ impl Recovery {
     }
 }
 
-/// Writes an idle group. It overwrites a torn group before anything else is written, so that the torn group can never become
-/// valid; and it confirms that the group before it is durable.
+/// Writes an idle group. It overwrites a torn group before anything else is written, so that the
+/// torn group can never become valid; and it confirms that the group before it is durable.
 fn write_idle_group(shared: &SharedStore, log_writer: &mut LogWriter) -> Result<(), LogError> {
     log_writer.set_space_limit(shared.room(SpaceClaim::Removal)?);
     let written = match log_writer.write(0, &[], None) {

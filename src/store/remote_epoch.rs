@@ -1,15 +1,20 @@
 //! The epochs of a store that sends segments to its remote, and no log.
 //!
-//! Such a store claims an epoch at each start, by the same objects as one that ships its log: each sees the claims of the other. It goes on
-//! only from the newest claim, and only in the directory that made it: `meta/epoch` has the nonce of that claim and a number that a copy
-//! of the file does not have. Otherwise another directory may be in use, whose objects are there, and nothing is changed.
+//! Such a store claims an epoch at each start, by the same objects as one that ships its log: each
+//! sees the claims of the other. It goes on only from the newest claim, and only in the directory
+//! that made it: `meta/epoch` has the nonce of that claim and a number that a copy of the file does
+//! not have. Otherwise another directory may be in use, whose objects are there, and nothing is
+//! changed.
 //!
-//! 1. The file notes the newest claim, and the next one that is about to be made. After a crash either may be the newest one.
-//! 2. The next claim is created. Where the remote does not decide races, it is read back after a pause. The file notes that it is there.
-//! 3. Before copies are deleted, and every few seconds while segments are put, the claim after the own one is looked for: the store behind
-//!    it is the right one from then on.
+//! 1. The file notes the newest claim, and the next one that is about to be made. After a crash
+//!    either may be the newest one.
+//! 2. The next claim is created. Where the remote does not decide races, it is read back after a
+//!    pause. The file notes that it is there.
+//! 3. Before copies are deleted, and every few seconds while segments are put, the claim after the
+//!    own one is looked for: the store behind it is the right one from then on.
 //!
-//! A block-by-block clone of a disk has the same numbers: of it and the original the one that starts last is the right one.
+//! A block-by-block clone of a disk has the same numbers: of it and the original the one that
+//! starts last is the right one.
 
 use std::time::Duration;
 
@@ -29,7 +34,8 @@ use crate::store::{ReadOnlyReason, Store, StoreError};
 
 /// The pause before a claim is read back where the remote does not decide races.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(2);
-/// The interval of looks for the next claim while there is nothing to send, and while segments are sent.
+/// The interval of looks for the next claim while there is nothing to send, and while segments are
+/// sent.
 const IDLE_LOOK_INTERVAL: Duration = Duration::from_secs(10 * 60);
 const BUSY_LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -37,8 +43,8 @@ const EPOCH_FILE: StateFile =
     StateFile { path: EPOCH, what: "the epoch of the directory", max_bytes: SEALED_LINE_MAX_BYTES };
 
 impl Store {
-    /// Claims an epoch on the remote, unless that is done, or refused for good. Nothing without a remote, and where the log is shipped, whose
-    /// reign is an epoch.
+    /// Claims an epoch on the remote, unless that is done, or refused for good. Nothing without a
+    /// remote, and where the log is shipped, whose reign is an epoch.
     ///
     /// # Errors
     /// [`StoreError::RemoteUnavailable`]: a later call may succeed; [`StoreError::ReadOnly`] where the remote has a log that this store does
@@ -59,8 +65,8 @@ impl Store {
         begun
     }
 
-    /// Why nothing is changed on the remote, and no bytes leave the disk; `None` where that may be done, without a remote, and while a
-    /// look at it is about to tell.
+    /// Why nothing is changed on the remote, and no bytes leave the disk; `None` where that may be
+    /// done, without a remote, and while a look at it is about to tell.
     pub fn remote_refusal(&self) -> Option<RemoteRefusal> {
         let refusal = self.tier.as_ref()?.right().refusal();
         refusal.filter(|why| *why != RemoteRefusal::NotLooked)
@@ -79,7 +85,8 @@ impl Store {
         }
     }
 
-    /// Looks for the next epoch before a segment is put. A look serves for some seconds: a put that comes too late puts its own name.
+    /// Looks for the next epoch before a segment is put. A look serves for some seconds: a put that
+    /// comes too late puts its own name.
     pub(super) fn look_before_put(&self, tier: &Tier) -> Result<(), StoreError> {
         self.look_after(tier, BUSY_LOOK_INTERVAL)
     }
@@ -89,8 +96,8 @@ impl Store {
         if since < interval { Ok(()) } else { self.look_for_next_epoch(tier) }
     }
 
-    /// Fails where another store has claimed the next epoch: this one changes nothing from then on. The log that is shipped has looks of
-    /// its own.
+    /// Fails where another store has claimed the next epoch: this one changes nothing from then on.
+    /// The log that is shipped has looks of its own.
     pub(super) fn look_for_next_epoch(&self, tier: &Tier) -> Result<(), StoreError> {
         let right = tier.right();
         let Some(epoch) = right.epoch().filter(|_| self.ship.get().is_none()) else { return Ok(()) };
@@ -236,7 +243,8 @@ fn last_held(
     Ok(if record.file == file.id { Ok(found) } else { Err(RemoteRefusal::Copied { newest }) })
 }
 
-/// Fails where a store without a log, which is not in this directory, has made the newest claim: a reign would take its objects.
+/// Fails where a store without a log, which is not in this directory, has made the newest claim: a
+/// reign would take its objects.
 pub(super) fn check_no_other_tier(
     fs: &dyn Fs,
     log: RemoteLog<'_>,
@@ -253,7 +261,8 @@ pub(super) fn check_no_other_tier(
     }
 }
 
-/// Whether the directory `fs` has made the newest claim, or there is none: then no other host changes the remote.
+/// Whether the directory `fs` has made the newest claim, or there is none: then no other host
+/// changes the remote.
 ///
 /// # Errors
 /// Those of the remote, and of the disk.
@@ -273,8 +282,8 @@ pub(super) fn note_claim(fs: &dyn Fs, store: StoreId, claim: ClaimId) -> Result<
     note(fs, store, claim, ClaimId::default()).map_err(|error| ShipError::Disk(error.to_string()))
 }
 
-/// Claims the next epoch of the remote for the directory `fs`, which the caller keeps locked: its next start goes on from there, and no
-/// other directory does. Returns the epoch.
+/// Claims the next epoch of the remote for the directory `fs`, which the caller keeps locked: its
+/// next start goes on from there, and no other directory does. Returns the epoch.
 ///
 /// # Errors
 /// [`ShipError::Claimed`] where another claim is faster; those of the remote, and of the disk.

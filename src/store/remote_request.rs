@@ -1,4 +1,5 @@
-//! What requests to a remote have in common: how long they may take, and bodies that are parts of files.
+//! What requests to a remote have in common: how long they may take, and bodies that are parts of
+//! files.
 
 use std::io;
 use std::ops::Range;

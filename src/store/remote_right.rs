@@ -1,7 +1,8 @@
 //! The right to change the remote: everyone reads it, and who holds an epoch changes it.
 //!
-//! Segments and pieces of the log are put and deleted through an [`EpochWriter`], which only a [`RemoteRight`] with an epoch gives out. A
-//! claim is made before there is an epoch: those who claim get the bare [`Remote`]. Nothing else in `store` has one.
+//! Segments and pieces of the log are put and deleted through an [`EpochWriter`], which only a
+//! [`RemoteRight`] with an epoch gives out. A claim is made before there is an epoch: those who
+//! claim get the bare [`Remote`]. Nothing else in `store` has one.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};

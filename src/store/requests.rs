@@ -85,7 +85,8 @@ pub struct Commit {
     pub stated_time: Option<Timestamp>,
 }
 
-/// The part of a stated time that a version of that commit has: none of one that is not before the commit.
+/// The part of a stated time that a version of that commit has: none of one that is not before the
+/// commit.
 pub fn stated_before(stated: Option<Timestamp>, modified: Timestamp) -> Option<Timestamp> {
     stated.filter(|stated| *stated < modified)
 }
@@ -176,9 +177,11 @@ pub struct CommittedVersion {
 pub struct Deletion {
     /// The key.
     pub key: String,
-    /// `Current` deletes as the versioning state of the bucket demands; the others remove that version permanently.
+    /// `Current` deletes as the versioning state of the bucket demands; the others remove that
+    /// version permanently.
     pub which: Selector,
-    /// The condition on the version. Without a version the deletion counts as done, and nothing is written.
+    /// The condition on the version. Without a version the deletion counts as done, and nothing is
+    /// written.
     pub condition: DeleteCondition,
 }
 

@@ -9,8 +9,8 @@ pub(super) fn is_locked(controls: &ObjectControls, times: LockTimes, bypass_gove
         || controls.retention.is_some_and(|it| holds(it, times) && !may_end(it, bypass_governance))
 }
 
-/// Whether the retention `current` may be replaced. Every active retention may be extended; one in governance mode may be
-/// changed at will by those who may bypass it.
+/// Whether the retention `current` may be replaced. Every active retention may be extended; one in
+/// governance mode may be changed at will by those who may bypass it.
 pub(super) fn may_change(
     current: Option<Retention>,
     new: Option<Retention>,

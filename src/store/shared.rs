@@ -26,25 +26,26 @@ use crate::store::{Health, ReadOnlyReason, StoreError, StoreOptions};
 
 /// Damaged locations that are remembered; more are only logged.
 const DAMAGE_KEPT_MAX: usize = 100;
-/// The disk space of a small put at most: pages of a new segment and of the pack, and its entry in the log and in the next
-/// checkpoint.
+/// The disk space of a small put at most: pages of a new segment and of the pack, and its entry in
+/// the log and in the next checkpoint.
 const SMALL_PUT_BYTES: u64 = 16 * KIB;
 const NOT_POISONED: &str = "no code panics while it holds the lock";
 
-/// The published state: all groups up to a sequence, and no other. It is replaced, never changed, so that readers hold a
-/// snapshot for as long as they like and never wait.
+/// The published state: all groups up to a sequence, and no other. It is replaced, never changed,
+/// so that readers hold a snapshot for as long as they like and never wait.
 #[derive(Clone)]
 pub(super) struct Published {
     pub(super) index: Arc<Index>,
     /// The sequence of the last group in the index.
     pub(super) sequence: u64,
-    /// The segment with the pack of the last group; 0 for none. Until another group follows, recovery reads that pack to decide
-    /// whether the group is valid, so its bytes must stay even if they are dead.
+    /// The segment with the pack of the last group; 0 for none. Until another group follows,
+    /// recovery reads that pack to decide whether the group is valid, so its bytes must stay even
+    /// if they are dead.
     pub(super) doubtful_segment: u64,
 }
 
-/// The memory that a walk over `index` may use for its results, in bytes. It grows with the index, so that the number of walks
-/// does not.
+/// The memory that a walk over `index` may use for its results, in bytes. It grows with the index,
+/// so that the number of walks does not.
 pub(super) fn walk_memory_bytes(index: &Index) -> u64 {
     (index.memory_bytes() / WALK_MEMORY_SHARE).max(WALK_MEMORY_MIN_BYTES)
 }
@@ -170,8 +171,8 @@ impl SharedStore {
         self.published.read().expect(NOT_POISONED).clone()
     }
 
-    /// Whether the live extents of a segment stay where they are because of its copy on the remote: the segment is on its way, or
-    /// more than a third of the copy is alive.
+    /// Whether the live extents of a segment stay where they are because of its copy on the remote:
+    /// the segment is on its way, or more than a third of the copy is alive.
     pub(super) fn keeps_remote_copy(&self, segment: u64) -> bool {
         let index = self.index();
         index.remote_copy(segment).is_some_and(|copy| {
@@ -226,13 +227,15 @@ impl SharedStore {
         self.shipping.get().map(Arc::as_ref)
     }
 
-    /// Says whether there is a durable group that is not published. It is said before the writers of the group get their replies.
+    /// Says whether there is a durable group that is not published. It is said before the writers
+    /// of the group get their replies.
     pub(super) fn set_unpublished(&self, is_there: bool) {
         self.has_unpublished.store(is_there, Ordering::Release);
     }
 
-    /// Whether segments may hold bytes of a durable group that is not published. Asked after the immutable segments were listed, and
-    /// before the index is looked at: bytes of a later group are in a segment with a writer.
+    /// Whether segments may hold bytes of a durable group that is not published. Asked after the
+    /// immutable segments were listed, and before the index is looked at: bytes of a later group
+    /// are in a segment with a writer.
     pub(super) fn has_unpublished(&self) -> bool {
         self.has_unpublished.load(Ordering::Acquire)
     }
@@ -252,7 +255,8 @@ impl SharedStore {
         self.shipping().is_none_or(|ship| ship.has(sequence))
     }
 
-    /// Ships the groups up to that one, if the log is shipped and they are not there: their bytes may go then.
+    /// Ships the groups up to that one, if the log is shipped and they are not there: their bytes
+    /// may go then.
     ///
     /// # Errors
     /// Those of [`LogShipping::ship_through`].
@@ -260,8 +264,8 @@ impl SharedStore {
         self.shipping().map_or(Ok(()), |ship| ship.ship_through(self, sequence))
     }
 
-    /// Makes the store read-only until it is opened again. After a failed sync the state of the disk is unknown, and a second sync
-    /// proves nothing (data-format.md, section 1, point 5).
+    /// Makes the store read-only until it is opened again. After a failed sync the state of the
+    /// disk is unknown, and a second sync proves nothing (data-format.md, section 1, point 5).
     pub(super) fn latch(&self, reason: ReadOnlyReason, why: String) {
         log::error!("the store takes no more writes: {why}; {reason}");
         self.read_only.lock().expect(NOT_POISONED).get_or_insert((reason, why));
@@ -304,8 +308,9 @@ impl SharedStore {
         error.into()
     }
 
-    /// Turns the error of a write into one of the store. A full disk or a lack of descriptors may pass. After any other error the
-    /// state of the disk is unknown, even that of other writes to the same file, so the store becomes read-only.
+    /// Turns the error of a write into one of the store. A full disk or a lack of descriptors may
+    /// pass. After any other error the state of the disk is unknown, even that of other writes to
+    /// the same file, so the store becomes read-only.
     pub(super) fn write_failed(&self, error: LogError) -> StoreError {
         match &error {
             LogError::DiskFull(_) => self.request_reclaim(),
@@ -349,7 +354,8 @@ impl SharedStore {
         Ok(lacks_reserve || reserve.room(free_bytes, claim) < bytes)
     }
 
-    /// Whether a small put would be refused for lack of space, by the same checks, or the file system does not tell.
+    /// Whether a small put would be refused for lack of space, by the same checks, or the file
+    /// system does not tell.
     fn refuses_puts(&self) -> bool {
         if self.lacks_room(SpaceClaim::Growth, SMALL_PUT_BYTES).unwrap_or(true) {
             return true;

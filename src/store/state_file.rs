@@ -1,5 +1,5 @@
-//! Small files of `meta/` that are replaced as a whole (data-format.md, sections 12 and 13). No object depends on them: if one is
-//! lost, only work is repeated.
+//! Small files of `meta/` that are replaced as a whole (data-format.md, sections 12 and 13). No
+//! object depends on them: if one is lost, only work is repeated.
 
 use std::io;
 

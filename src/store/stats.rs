@@ -109,8 +109,8 @@ impl Stats {
         self.segments.iter().map(|segment| segment.live).sum()
     }
 
-    /// Bytes of objects, older versions and parts. The live bytes are these, those of copies once, and the headers and checksums of their
-    /// extents.
+    /// Bytes of objects, older versions and parts. The live bytes are these, those of copies once,
+    /// and the headers and checksums of their extents.
     pub fn content_bytes(&self) -> u64 {
         let Totals { objects, noncurrent, parts, .. } = &self.totals;
         objects.bytes + noncurrent.bytes + parts.bytes
@@ -129,8 +129,8 @@ impl Stats {
     }
 }
 
-/// Reads the metadata of the store in `fs`, and names its `top` largest keys and buckets. If a server uses the store,
-/// the result is its state at some moment. Nothing is written or locked.
+/// Reads the metadata of the store in `fs`, and names its `top` largest keys and buckets. If a
+/// server uses the store, the result is its state at some moment. Nothing is written or locked.
 ///
 /// # Errors
 /// If there is no store, or its metadata cannot be read.
@@ -154,8 +154,8 @@ pub(super) fn load(fs: &ReadOnlyFs<&dyn Fs>) -> Result<(Index, Vec<Damage>), Sta
     attempt(fs, load, |(_, damage)| damage.is_empty())
 }
 
-/// Reads until the result is whole, or too often. While a server writes, the end of the log may look damaged and files may go; the
-/// next attempt may find another state.
+/// Reads until the result is whole, or too often. While a server writes, the end of the log may
+/// look damaged and files may go; the next attempt may find another state.
 fn attempt<T>(
     fs: &ReadOnlyFs<&dyn Fs>,
     read: impl Fn(&dyn Fs) -> Result<T, StatsError>,

@@ -19,8 +19,8 @@ pub struct StoredBucket {
     pub damage: Vec<Damage>,
 }
 
-/// Reads the metadata of the store in `fs`; `None` if it has no bucket of that name. If a server uses the store, the result is its
-/// state at some moment. Nothing is written or locked.
+/// Reads the metadata of the store in `fs`; `None` if it has no bucket of that name. If a server
+/// uses the store, the result is its state at some moment. Nothing is written or locked.
 ///
 /// # Errors
 /// If there is no store, or its metadata cannot be read.
@@ -36,7 +36,8 @@ impl StoredBucket {
         self.index.configuration(self.record.id, kind)
     }
 
-    /// Reads up to `limit` further versions with their places, and advances the cursor; `false` at the end.
+    /// Reads up to `limit` further versions with their places, and advances the cursor; `false` at
+    /// the end.
     pub fn visit_places(
         &self,
         cursor: &mut PlaceCursor,

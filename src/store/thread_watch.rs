@@ -1,5 +1,5 @@
-//! The report of background threads that panic. Without one of them puts succeed for a while, until the log or the dead bytes
-//! fill the disk.
+//! The report of background threads that panic. Without one of them puts succeed for a while, until
+//! the log or the dead bytes fill the disk.
 
 use std::sync::Arc;
 use std::thread;
@@ -7,7 +7,8 @@ use std::thread;
 use crate::store::Store;
 use crate::store::shared::SharedStore;
 
-/// Held by a background thread for as long as it works. [`crate::store::Health::stopped_thread`] names the thread after a panic.
+/// Held by a background thread for as long as it works. [`crate::store::Health::stopped_thread`]
+/// names the thread after a panic.
 pub struct ThreadWatch {
     shared: Arc<SharedStore>,
     name: &'static str,

@@ -52,8 +52,8 @@ struct SeenVersions {
 }
 
 impl Store {
-    /// Passes the deletions in a bucket that can be undone to `visit`, by key, in batches of at most one page.
-    /// `visit` may call [`Store::undelete`].
+    /// Passes the deletions in a bucket that can be undone to `visit`, by key, in batches of at
+    /// most one page. `visit` may call [`Store::undelete`].
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`], and errors of `visit`.
@@ -99,8 +99,8 @@ impl Store {
     }
 }
 
-/// Takes the next version of a listing. Returns the key at its first version that is not a marker, if markers came
-/// before.
+/// Takes the next version of a listing. Returns the key at its first version that is not a marker,
+/// if markers came before.
 fn next_deletion(
     versions: &mut Option<SeenVersions>,
     key: &str,

@@ -11,9 +11,9 @@ use crate::store::{
 type IsRuled<'r> = &'r dyn Fn(&ConfiguredBucket, &str, Timestamp) -> bool;
 
 impl Store {
-    /// Aborts all multipart uploads in progress whose latest part, or initiation if they have none, is longer ago than
-    /// [`abort_uploads_after`], except those that a rule of their bucket aborts. Returns their number. The maintenance thread calls it
-    /// at intervals. Durable on return.
+    /// Aborts all multipart uploads in progress whose latest part, or initiation if they have none,
+    /// is longer ago than [`abort_uploads_after`], except those that a rule of their bucket aborts.
+    /// Returns their number. The maintenance thread calls it at intervals. Durable on return.
     ///
     /// # Errors
     /// Errors of the commit. Uploads aborted before the error stay aborted.

@@ -8,8 +8,8 @@ use crate::store::{
     StoreError, Upload, UploadSummary, copy, quotas,
 };
 
-/// The newest versions of a key among which the result of a repeated completion is looked for. A client repeats at once, and a key
-/// may have very many versions.
+/// The newest versions of a key among which the result of a repeated completion is looked for. A
+/// client repeats at once, and a key may have very many versions.
 const RETRIED_VERSIONS_MAX: usize = 1000;
 
 /// A part in a listing.
@@ -139,8 +139,8 @@ impl Store {
     /// A writer for the bytes of a part.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`], [`StoreError::ReadOnly`]; [`StoreError::IndexFull`] and
-    /// [`StoreError::QuotaExceeded`], as of now.
+    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`], [`StoreError::ReadOnly`];
+    /// [`StoreError::IndexFull`] and [`StoreError::QuotaExceeded`], as of now.
     pub fn part_writer(
         &self,
         bucket: &str,
@@ -190,8 +190,8 @@ impl Store {
     /// A reader of the bytes of a part, which may have been moved since the caller saw it.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`]; [`StoreError::PartReplaced`] if the number belongs to
-    /// another part than the caller saw; otherwise as [`Store::read`].
+    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`]; [`StoreError::PartReplaced`] if
+    /// the number belongs to another part than the caller saw; otherwise as [`Store::read`].
     pub fn read_part(
         &self,
         (bucket, key): (&str, &str),
@@ -215,11 +215,13 @@ impl Store {
         }
     }
 
-    /// Makes an object of the parts of a multipart upload, without copying a byte, and ends the upload. Durable on return.
+    /// Makes an object of the parts of a multipart upload, without copying a byte, and ends the
+    /// upload. Durable on return.
     ///
     /// # Errors
-    /// [`StoreError::PartsOutOfOrder`]; [`StoreError::NoSuchUpload`]; [`StoreError::PartReplaced`] if a number belongs to
-    /// another part than the caller saw; otherwise as [`ObjectWriter::commit`](crate::store::ObjectWriter::commit).
+    /// [`StoreError::PartsOutOfOrder`]; [`StoreError::NoSuchUpload`]; [`StoreError::PartReplaced`]
+    /// if a number belongs to another part than the caller saw; otherwise as
+    /// [`ObjectWriter::commit`](crate::store::ObjectWriter::commit).
     pub fn complete_upload(
         &self,
         bucket: &str,
@@ -230,8 +232,8 @@ impl Store {
         self.committer.submit(|reply| Mutation::Complete { bucket, key, completion, reply })
     }
 
-    /// The version of a key that was made by completing `upload`, if it still exists and is one of the newest
-    /// `RETRIED_VERSIONS_MAX`.
+    /// The version of a key that was made by completing `upload`, if it still exists and is one of
+    /// the newest `RETRIED_VERSIONS_MAX`.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`].

@@ -23,7 +23,8 @@ impl Store {
         Ok(index.usage(bucket))
     }
 
-    /// The content of all buckets, of one moment, by ascending age. The cost depends on the number of buckets alone.
+    /// The content of all buckets, of one moment, by ascending age. The cost depends on the number
+    /// of buckets alone.
     pub fn bucket_usages(&self) -> Vec<BucketUsage> {
         let index = self.shared.index();
         let usages = index.usages().map(|(record, content)| {
@@ -33,7 +34,8 @@ impl Store {
         usages.collect()
     }
 
-    /// The buckets of an owner and their content. The cost does not depend on the number of its buckets.
+    /// The buckets of an owner and their content. The cost does not depend on the number of its
+    /// buckets.
     pub fn owner_usage(&self, owner: &str) -> OwnerUsage {
         self.shared.index().owner_usage(owner)
     }

@@ -1,7 +1,8 @@
-//! Quotas at commit: the content of limited buckets and owners, after the earlier mutations of a group.
+//! Quotas at commit: the content of limited buckets and owners, after the earlier mutations of a
+//! group.
 //!
-//! A change is refused if a limited quantity grows beyond its limit. A change without growth is never refused, even if the limit
-//! has been exceeded before, as after a quota was lowered.
+//! A change is refused if a limited quantity grows beyond its limit. A change without growth is
+//! never refused, even if the limit has been exceeded before, as after a quota was lowered.
 
 use std::collections::HashMap;
 use std::ops::{Add, Sub};
@@ -49,7 +50,8 @@ impl Holdings {
         Self { index_bytes: bytes.into(), ..Self::NONE }
     }
 
-    /// A version, which counts for so many bytes of the index. Delete markers count for nothing else.
+    /// A version, which counts for so many bytes of the index. Delete markers count for nothing
+    /// else.
     pub(super) fn of_version(version: &VersionSummary, index_bytes: u64) -> Self {
         match version.delete_marker {
             true => Self::of_index(index_bytes),
@@ -183,8 +185,8 @@ impl<'a> UsageAccounts<'a> {
         self.of(bucket).into_iter().flatten().for_each(|account| account.used = account.used + change);
     }
 
-    /// Fails if the owner may have no further bucket, or none that grows its content so. Changes of buckets are alone in
-    /// their group.
+    /// Fails if the owner may have no further bucket, or none that grows its content so. Changes of
+    /// buckets are alone in their group.
     ///
     /// # Errors
     /// [`StoreError::TooManyBuckets`]; [`StoreError::QuotaExceeded`].
@@ -292,7 +294,8 @@ pub(super) fn stored_owner_quota(index: &Index, owner: &str) -> Option<Quota> {
     Some(parsed(index.owner_quota(owner)?, &format!("the owner {owner}")))
 }
 
-/// The quota of an owner, as it is set: of the stored one and the one of the configuration the stricter limits.
+/// The quota of an owner, as it is set: of the stored one and the one of the configuration the
+/// stricter limits.
 pub(super) fn owner_quota(index: &Index, configured: &OwnerQuotas, owner: &str) -> Option<Quota> {
     match (stored_owner_quota(index, owner), configured.get(owner)) {
         (Some(stored), Some(configured)) => Some(stored.stricter(configured)),
@@ -300,8 +303,8 @@ pub(super) fn owner_quota(index: &Index, configured: &OwnerQuotas, owner: &str) 
     }
 }
 
-/// A stored quota was checked when it was set. One that cannot be read, as after a return to an older version of the program, lets
-/// nothing grow.
+/// A stored quota was checked when it was set. One that cannot be read, as after a return to an
+/// older version of the program, lets nothing grow.
 fn parsed(stored: &BucketConfiguration, holder: &str) -> Quota {
     *stored.parsed(|document| {
         Quota::parse(document).unwrap_or_else(|reason| {

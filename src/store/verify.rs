@@ -1,5 +1,5 @@
-//! A read-only check of the whole store: every file, every group after a kept checkpoint, every extent of every
-//! version and part.
+//! A read-only check of the whole store: every file, every group after a kept checkpoint, every
+//! extent of every version and part.
 
 mod object_verifier;
 mod overlap_check;
@@ -28,8 +28,8 @@ const KEYS_AT_ONCE: usize = 4096;
 /// Checks the whole store in `fs`. `progress` is called now and then. Nothing is written.
 ///
 /// # Errors
-/// If the check is impossible: another process has the store open, there is no store, or the disk fails completely.
-/// Damage is not an error but a finding.
+/// If the check is impossible: another process has the store open, there is no store, or the disk
+/// fails completely. Damage is not an error but a finding.
 pub fn verify(fs: &dyn Fs, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport, VerifyError> {
     let guarded = ReadOnlyFs::new(fs);
     let mut report = VerifyReport::default();
@@ -53,8 +53,8 @@ fn count_files(fs: &dyn Fs, counts: &mut VerifyCounts) -> io::Result<u64> {
     Ok(counts.segments + counts.log_files + counts.checkpoints)
 }
 
-/// Takes the lock, if that takes no writing. A copy without a lock file has no other user, and nothing writes to a
-/// file system that is read-only here.
+/// Takes the lock, if that takes no writing. A copy without a lock file has no other user, and
+/// nothing writes to a file system that is read-only here.
 fn lock(fs: &dyn Fs, report: &mut VerifyReport) -> Result<Option<Box<dyn Lock>>, VerifyError> {
     let locked = if fs.list("")?.iter().any(|name| name == LOCK) {
         recovery::lock(fs)
@@ -73,8 +73,8 @@ fn lock(fs: &dyn Fs, report: &mut VerifyReport) -> Result<Option<Box<dyn Lock>>,
     }
 }
 
-/// The id of the store as recovery finds it, or else from any file that still holds it. Without an id, the only check
-/// is for good file headers.
+/// The id of the store as recovery finds it, or else from any file that still holds it. Without an
+/// id, the only check is for good file headers.
 fn identify(fs: &dyn Fs, report: &mut VerifyReport) -> Result<Option<StoreId>, VerifyError> {
     match store_id(fs) {
         Ok(id) => return Ok(id),
@@ -101,7 +101,8 @@ struct Verifier<'a> {
 }
 
 impl<'a> Verifier<'a> {
-    /// Runs all checks. One index is in memory at a time: the older checkpoint is compared by a fingerprint.
+    /// Runs all checks. One index is in memory at a time: the older checkpoint is compared by a
+    /// fingerprint.
     fn run(&mut self) -> Result<(), VerifyError> {
         self.check_files()?;
         self.step(ProgressStep::Metadata);
@@ -250,7 +251,8 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Counts the live bytes of each segment. With an incomplete index, no segment is reported as unreferenced.
+    /// Counts the live bytes of each segment. With an incomplete index, no segment is reported as
+    /// unreferenced.
     fn count_live_bytes(&mut self, index: &Index, whole: bool) {
         self.report.counts.buckets = index.bucket_count();
         self.report.counts.versions = index.version_count();
@@ -264,8 +266,8 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Checks the other checkpoints. The older of the two kept ones must add up to the same index, with the log after
-    /// it. A still older one is the remains of a crash, and its log may be gone.
+    /// Checks the other checkpoints. The older of the two kept ones must add up to the same index,
+    /// with the log after it. A still older one is the remains of a crash, and its log may be gone.
     fn check_other_checkpoints(&mut self, newest: u64, expected: Option<u32>) -> Result<(), VerifyError> {
         self.step(ProgressStep::OtherCheckpoints);
         let covered = list_numbers(self.fs, FileKind::Checkpoint)?;

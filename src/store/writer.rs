@@ -1,5 +1,5 @@
-//! Writing the bytes of objects and parts. Small ones are buffered and packed by the committer; large ones go to segments as
-//! they arrive.
+//! Writing the bytes of objects and parts. Small ones are buffered and packed by the committer;
+//! large ones go to segments as they arrive.
 
 use std::borrow::Cow;
 
@@ -17,10 +17,12 @@ use crate::store::requests::stated_before;
 use crate::store::shared::SharedStore;
 use crate::store::{Commit, CommittedVersion, ReadOnlyReason, StoreError};
 
-/// The first extent of a body of unknown length. Each following extent is twice as large, up to the maximum.
+/// The first extent of a body of unknown length. Each following extent is twice as large, up to the
+/// maximum.
 const FIRST_EXTENT_BYTES: u64 = MIB;
 
-/// A writer for an object. The object is visible only after [`ObjectWriter::commit`]; dropping the writer abandons the bytes.
+/// A writer for an object. The object is visible only after [`ObjectWriter::commit`]; dropping the
+/// writer abandons the bytes.
 pub struct ObjectWriter<'s> {
     sink: BodySink<'s>,
     committer: &'s Committer,
@@ -48,7 +50,8 @@ impl<'s> ObjectWriter<'s> {
         self.sink.len()
     }
 
-    /// The CRC-32 of the bytes so far. For a large object it is combined from the CRCs of its blocks, at no cost per byte.
+    /// The CRC-32 of the bytes so far. For a large object it is combined from the CRCs of its
+    /// blocks, at no cost per byte.
     pub fn crc32(&self) -> u32 {
         self.sink.crc32()
     }
@@ -56,24 +59,26 @@ impl<'s> ObjectWriter<'s> {
     /// Adds bytes. If all bytes of a small object come in one owned buffer, they are not copied.
     ///
     /// # Errors
-    /// [`StoreError::DiskFull`], [`StoreError::TooLarge`], or an error of the disk. The writer cannot be used afterwards.
+    /// [`StoreError::DiskFull`], [`StoreError::TooLarge`], or an error of the disk. The writer
+    /// cannot be used afterwards.
     pub fn write<'b>(&mut self, bytes: impl Into<Cow<'b, [u8]>>) -> Result<(), StoreError> {
         self.sink.write(bytes.into())
     }
 
-    /// Commits the object. Data, entry and directory are durable on return, and the object is visible.
+    /// Commits the object. Data, entry and directory are durable on return, and the object is
+    /// visible.
     ///
     /// # Errors
     /// [`StoreError::PreconditionFailed`] and [`StoreError::NoSuchKey`] from the condition;
-    /// [`StoreError::NoSuchBucket`] if the bucket has been deleted in the meantime; [`StoreError::QuotaExceeded`];
-    /// [`StoreError::DiskFull`]; [`StoreError::ReadOnly`].
+    /// [`StoreError::NoSuchBucket`] if the bucket has been deleted in the meantime;
+    /// [`StoreError::QuotaExceeded`]; [`StoreError::DiskFull`]; [`StoreError::ReadOnly`].
     pub fn commit(self, commit: Commit) -> Result<CommittedVersion, StoreError> {
         self.put(commit, false)
     }
 
-    /// Like [`ObjectWriter::commit`], but the committer computes the entity tag, the MD5 of the bytes, for
-    /// [`Md5Owner::Committer`](crate::base::Md5Owner::Committer). An object above [`PACKED_PAYLOAD_MAX_BYTES`] keeps the entity
-    /// tag of `commit`.
+    /// Like [`ObjectWriter::commit`], but the committer computes the entity tag, the MD5 of the
+    /// bytes, for [`Md5Owner::Committer`](crate::base::Md5Owner::Committer). An object above
+    /// [`PACKED_PAYLOAD_MAX_BYTES`] keeps the entity tag of `commit`.
     ///
     /// # Errors
     /// As [`ObjectWriter::commit`].
@@ -165,8 +170,8 @@ impl<'s> PartWriter<'s> {
     /// Commits the part under its number. Durable on return.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchUpload`] if the upload has been completed or aborted in the meantime; [`StoreError::DiskFull`];
-    /// [`StoreError::ReadOnly`].
+    /// [`StoreError::NoSuchUpload`] if the upload has been completed or aborted in the meantime;
+    /// [`StoreError::DiskFull`]; [`StoreError::ReadOnly`].
     pub fn commit(mut self, md5: [u8; 16], checksum: Option<Checksum>) -> Result<PartRecord, StoreError> {
         let (bucket, number) = (self.sink.bucket.clone(), self.number);
         let content = self.sink.finish(|ProvisionalRecord { id, size, modified, .. }| {
@@ -212,7 +217,8 @@ struct ExtentStream {
     record: Option<Allocation>,
 }
 
-/// The record of a large body as expected before the commit decides. It stays valid unless the commit decides otherwise.
+/// The record of a large body as expected before the commit decides. It stays valid unless the
+/// commit decides otherwise.
 #[derive(Clone, Copy)]
 struct ProvisionalRecord {
     id: u64,
@@ -259,7 +265,8 @@ impl<'s> BodySink<'s> {
         self.append(&bytes)
     }
 
-    /// Buffers bytes of a body that may be small. An owned first buffer is kept without its spare capacity.
+    /// Buffers bytes of a body that may be small. An owned first buffer is kept without its spare
+    /// capacity.
     fn buffer(&mut self, bytes: Cow<'_, [u8]>) {
         match bytes {
             Cow::Owned(mut all) if self.buffer.is_empty() => {
@@ -356,8 +363,8 @@ impl<'s> BodySink<'s> {
         Ok(place)
     }
 
-    /// The content for the committer. For a large body, writes the last extent with the provisional record of `purpose`, and
-    /// syncs all its segments.
+    /// The content for the committer. For a large body, writes the last extent with the provisional
+    /// record of `purpose`, and syncs all its segments.
     fn finish(
         &mut self,
         purpose: impl FnOnce(ProvisionalRecord) -> ExtentPurpose,
@@ -389,8 +396,8 @@ impl<'s> BodySink<'s> {
         Ok(Content::Stored(StoredContent { extents, write, id, size, modified, null }))
     }
 
-    /// Passes on the reply of the committer. Erases the provisional record of a refused commit first: a rebuild from segments
-    /// must not restore it.
+    /// Passes on the reply of the committer. Erases the provisional record of a refused commit
+    /// first: a rebuild from segments must not restore it.
     fn clear_record_if_refused<T>(&mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         if answer.is_ok() {
             self.shared.write_counters.count_payload(self.finished_len);

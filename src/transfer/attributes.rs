@@ -196,7 +196,8 @@ impl PeerVersioning {
 /// The versioning of the bucket.
 ///
 /// # Errors
-/// As of [`PeerLink::send`]. Another document than that of versioning is one, since anything on the way may have answered.
+/// As of [`PeerLink::send`]. Another document than that of versioning is one, since anything on the
+/// way may have answered.
 pub fn versions_state(link: &mut PeerLink<'_>) -> Result<PeerVersioning, PeerError> {
     let call = PeerCall { method: "GET", query: &[("versioning", "")], ..PeerCall::default() };
     match link.ask(call) {

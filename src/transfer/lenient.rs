@@ -1,8 +1,10 @@
-//! Pages of listings with characters that XML cannot carry, as servers write them that do not encode names.
+//! Pages of listings with characters that XML cannot carry, as servers write them that do not
+//! encode names.
 
 use crate::xml::Document;
 
-/// The characters that stand for others while a page is read: of control characters by their code, then of all that cannot be told.
+/// The characters that stand for others while a page is read: of control characters by their code,
+/// then of all that cannot be told.
 const MARKS: u32 = 33;
 const UNTOLD: u32 = 32;
 /// The private use area, of which a page has some range free.

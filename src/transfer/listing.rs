@@ -10,8 +10,8 @@ use crate::xml::{Document, Element};
 use super::lenient::LenientPage;
 use super::peer::{PeerCall, PeerError, PeerLink, attempts, decoded, passing};
 
-/// The names of the roots of a page of objects, and of versions: the S3 API reference names the latter in the plural, and S3 itself
-/// in the singular.
+/// The names of the roots of a page of objects, and of versions: the S3 API reference names the
+/// latter in the plural, and S3 itself in the singular.
 const ROOTS: [&str; 3] = ["ListBucketResult", "ListVersionsResult", "ListVersionResult"];
 /// Pages without a key in a row. Servers that filter what they list may answer some.
 const EMPTY_PAGES_MAX: u32 = 1_000;
@@ -39,7 +39,8 @@ pub struct PeerKey {
     pub key: String,
     /// Its versions.
     pub versions: Vec<PeerVersion>,
-    /// Why the listing does not tell the key or its versions, where it does not. The others are not concerned.
+    /// Why the listing does not tell the key or its versions, where it does not. The others are not
+    /// concerned.
     pub fault: Option<String>,
 }
 
@@ -163,8 +164,8 @@ pub fn bucket_names(link: &mut PeerLink<'_>) -> Result<Vec<String>, String> {
     buckets.into_iter().map(|bucket| text(bucket, "Name")).collect()
 }
 
-/// Whether the bucket of the link is there, as a page of its listing tells. An answer of success to HEAD may be that of anything on the
-/// way.
+/// Whether the bucket of the link is there, as a page of its listing tells. An answer of success to
+/// HEAD may be that of anything on the way.
 ///
 /// # Errors
 /// As of [`PeerLink::send`].
@@ -248,7 +249,8 @@ fn page(
     checked(LenientPage::of(body))
 }
 
-/// A page that is a listing. Anything on the way may have answered another document in place of the server.
+/// A page that is a listing. Anything on the way may have answered another document in place of the
+/// server.
 fn checked(page: LenientPage) -> Result<LenientPage, PeerError> {
     let document = Document::parse(page.text()).map_err(|error| passing(format!("no listing: {error}")))?;
     match document.root().name() {
@@ -273,8 +275,9 @@ impl<'p> Listing<'p> {
         Ok(Self { page, root, encoded: text(root, "EncodingType")? == "url" })
     }
 
-    /// The entries by key, and the newest first in each. Some servers list all delete markers after all versions; only their pages are
-    /// sorted by time, since others tell the order better than times do.
+    /// The entries by key, and the newest first in each. Some servers list all delete markers after
+    /// all versions; only their pages are sorted by time, since others tell the order better than
+    /// times do.
     fn entries(self) -> Result<Vec<PageEntry>, String> {
         let is_entry = |entry: &Element<'_>| matches!(entry.name(), "Contents" | "Version" | "DeleteMarker");
         let entries: Vec<_> = self.root.children().filter(is_entry).collect();

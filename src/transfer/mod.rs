@@ -1,5 +1,6 @@
-//! Copies of objects to other S3 servers: the requests to a bucket with their repetition, listings, attributes, and uploads that are
-//! compared with the digests that the server answers. The tools import and export with it, and mirrors follow with it.
+//! Copies of objects to other S3 servers: the requests to a bucket with their repetition, listings,
+//! attributes, and uploads that are compared with the digests that the server answers. The tools
+//! import and export with it, and mirrors follow with it.
 
 mod attributes;
 mod bucket;

@@ -51,9 +51,11 @@ pub struct ObjectUpload<'u> {
     pub begun: Timestamp,
     /// The modification time to state, to a server that keeps it.
     pub stated_time: Option<Timestamp>,
-    /// Whether the request that stores the object is sent again where its answer is lost. It could store a second version then.
+    /// Whether the request that stores the object is sent again where its answer is lost. It could
+    /// store a second version then.
     pub repeated: bool,
-    /// The entity tag of the source, where it is a digest that an upload of this shape has. It is compared before anything is stored.
+    /// The entity tag of the source, where it is a digest that an upload of this shape has. It is
+    /// compared before anything is stored.
     pub expected: Option<&'u str>,
 }
 
@@ -90,7 +92,8 @@ impl ObjectUpload<'_> {
     /// Uploads the object. It is durable as far as the answers of the server say so.
     ///
     /// # Errors
-    /// It is not stored, or its digest is another. Parts that are left are removed as far as the server answers.
+    /// It is not stored, or its digest is another. Parts that are left are removed as far as the
+    /// server answers.
     pub fn send(&self, link: &mut PeerLink<'_>, origin: &mut dyn Origin) -> Result<String, PeerError> {
         match self.shape {
             UploadShape::Whole(length) => match self.expected.and_then(md5_in) {
@@ -257,7 +260,8 @@ fn uploads_of(link: &mut PeerLink<'_>, key: &str) -> Result<Vec<(String, Option<
     Ok(uploads)
 }
 
-/// Sends one body, and compares what the server answers with it. A version that turns out to be another one is deleted.
+/// Sends one body, and compares what the server answers with it. A version that turns out to be
+/// another one is deleted.
 fn put(
     link: &mut PeerLink<'_>,
     call: PeerCall<'_>,
@@ -356,7 +360,8 @@ fn md5_in(etag: &str) -> Option<[u8; 16]> {
     bytes.try_into().ok()
 }
 
-/// The entity tag of the answer, which must be the digest of the bytes unless the server encrypts with keys of its own.
+/// The entity tag of the answer, which must be the digest of the bytes unless the server encrypts
+/// with keys of its own.
 fn compared(answer: &Answer, md5: &str) -> Result<String, PeerError> {
     let etag = bare(&answer.header("ETag").unwrap_or_default());
     let encrypted =

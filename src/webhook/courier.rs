@@ -59,7 +59,8 @@ impl Courier {
         Ok(Self { sender: WebhookSender::new(settings)?, settings: settings.clone(), figures })
     }
 
-    /// Delivers messages in order, in as few requests as their kinds and sizes allow. It gives up once `stopped` is disconnected.
+    /// Delivers messages in order, in as few requests as their kinds and sizes allow. It gives up
+    /// once `stopped` is disconnected.
     pub fn deliver(&mut self, messages: &[Message], stopped: &Receiver<()>) -> Delivered {
         let mut rest = messages;
         while !rest.is_empty() {
@@ -72,7 +73,8 @@ impl Courier {
         Delivered::Done
     }
 
-    /// Delivers the messages of one request. Of several that are refused together, each is sent alone, so that the others pass.
+    /// Delivers the messages of one request. Of several that are refused together, each is sent
+    /// alone, so that the others pass.
     fn deliver_request(&mut self, messages: &[Message], stopped: &Receiver<()>) -> Delivered {
         let body = body(messages);
         let (mut pause, mut refused_since) = (PAUSE_MIN, None);
@@ -136,7 +138,8 @@ impl Courier {
     }
 }
 
-/// How many of the messages, of which there is one at least, go with the first request, if it may have `batch`.
+/// How many of the messages, of which there is one at least, go with the first request, if it may
+/// have `batch`.
 fn first_request(messages: &[Message], batch: usize) -> usize {
     let mut bytes = 0;
     let fits = |message: &&Message| {
@@ -161,7 +164,8 @@ fn asked(after: Duration) -> Duration {
     after.saturating_add(jittered(PAUSE_BEYOND)).min(PAUSE_MAX)
 }
 
-/// A time between half of `pause` and all of it, so that targets which failed together are not tried together.
+/// A time between half of `pause` and all of it, so that targets which failed together are not
+/// tried together.
 fn jittered(pause: Duration) -> Duration {
     let share = OsEntropy.next_u64() % 1024;
     pause / 2 + pause * share as u32 / 2048

@@ -65,7 +65,8 @@ impl WebhookSender {
         }
     }
 
-    /// Sends the request on the open connection, if there is one, and on another one where that has ended in the meantime.
+    /// Sends the request on the open connection, if there is one, and on another one where that has
+    /// ended in the meantime.
     fn exchange(&mut self, request: &SignedRequest<'_>, deadline: Instant) -> io::Result<Answer> {
         if let Some(mut connection) = self.connection.take().filter(HttpConnection::is_open) {
             match connection.exchange_head(request, deadline) {
@@ -107,7 +108,8 @@ fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     }
 }
 
-/// The value of [`SIGNATURE_HEADER`]: the time, and the HMAC-SHA256 of the time, a dot and the body.
+/// The value of [`SIGNATURE_HEADER`]: the time, and the HMAC-SHA256 of the time, a dot and the
+/// body.
 fn signature(secret: &[u8], now: u64, body: &str) -> String {
     let digest = HmacSha256::of(secret, format!("{now}.{body}").as_bytes());
     format!("t={now},v1={}", to_hex(&digest))
@@ -125,8 +127,8 @@ mod tests {
 
     const BODY: &str = "{\"Records\":[]}";
 
-    /// A target that reads a request for each of `answers`, and sends them on as many connections as there are lists. An empty answer
-    /// stands for none. Returns its URL.
+    /// A target that reads a request for each of `answers`, and sends them on as many connections
+    /// as there are lists. An empty answer stands for none. Returns its URL.
     fn target(answers: Vec<Vec<&'static str>>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/in?x=y", listener.local_addr().unwrap());

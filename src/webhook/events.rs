@@ -129,7 +129,8 @@ impl EventSource {
         Some(Message::Record(facts.to_record(&configuration)))
     }
 
-    /// The bucket with that id; `None` for one that an earlier version of the server deleted, whose log does not tell its name.
+    /// The bucket with that id; `None` for one that an earlier version of the server deleted, whose
+    /// log does not tell its name.
     fn bucket(
         &mut self,
         store: &Store,
@@ -172,7 +173,8 @@ fn event_of(change: &Change) -> Option<ObjectEvent> {
     }
 }
 
-/// The creation of a version. Where the log does not name the operation, the parts of the version tell some.
+/// The creation of a version. Where the log does not name the operation, the parts of the version
+/// tell some.
 fn creation(operation: &str, version: &VersionRecord) -> ObjectEvent {
     match (operation, &version.upload) {
         ("PostObject", _) => ObjectEvent::CreatedPost,

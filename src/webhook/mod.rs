@@ -1,8 +1,9 @@
 //! Webhooks: the records of S3's events, sent by HTTP to the targets of the operator.
 //!
-//! Each target has a follower of the log of its own, and a thread. Its position moves only after it has accepted everything before, so that
-//! it gets each event at least once, and the events of a key in order. A target that fails holds up no other one and no commit: its changes
-//! wait in the log.
+//! Each target has a follower of the log of its own, and a thread. Its position moves only after it
+//! has accepted everything before, so that it gets each event at least once, and the events of a
+//! key in order. A target that fails holds up no other one and no commit: its changes wait in the
+//! log.
 
 mod courier;
 mod delivery;

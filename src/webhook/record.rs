@@ -104,7 +104,8 @@ impl ObjectEventFacts<'_> {
     }
 }
 
-/// The message for a target that lost events: those whose sequencers are greater than `After`, and not greater than `Through`.
+/// The message for a target that lost events: those whose sequencers are greater than `After`, and
+/// not greater than `Through`.
 pub(super) fn lost_message(lost: LostChanges, time: Timestamp) -> String {
     let last_of = |group| Sequencer { group, place: u32::MAX }.to_text();
     let message = json!({
@@ -117,8 +118,9 @@ pub(super) fn lost_message(lost: LostChanges, time: Timestamp) -> String {
     message.to_string()
 }
 
-/// The message for a target that a bucket names anew (S3 user guide, "Event notification types and destinations"): the time of the
-/// configuration, and the id of the request that put it. Without a known id both ids are empty, as in records.
+/// The message for a target that a bucket names anew (S3 user guide, "Event notification types and
+/// destinations"): the time of the configuration, and the id of the request that put it. Without a
+/// known id both ids are empty, as in records.
 pub fn test_message(bucket: &str, time: Timestamp, request: Option<&str>) -> String {
     let message = json!({
         "Service": "Amazon S3",

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The key of signatures: the content of a file without whitespace at its ends. All clones have the same key.
+/// The key of signatures: the content of a file without whitespace at its ends. All clones have the
+/// same key.
 #[derive(Debug, Clone)]
 pub struct WebhookSecret {
     file: PathBuf,

@@ -4,8 +4,9 @@ use super::WebhookSettings;
 use crate::s3::notification::{NotificationConfiguration, ObjectEvent};
 use crate::store::{BucketConfigurationKind, ConfiguredBucket};
 
-/// The id in the records of events that the target `settings` gets of a bucket: its name, where the operator chose them, or the
-/// id of the notification of the bucket, if that is still there. `None` for an event that it does not get.
+/// The id in the records of events that the target `settings` gets of a bucket: its name, where the
+/// operator chose them, or the id of the notification of the bucket, if that is still there. `None`
+/// for an event that it does not get.
 pub(super) fn configuration_id(
     settings: &WebhookSettings,
     (bucket, notifications): (&str, Option<&NotificationConfiguration>),
@@ -24,7 +25,8 @@ pub(super) fn configuration_id(
     Some(notifications?.find(&settings.name, event, key)?.id.clone())
 }
 
-/// The notifications of a bucket. Those that another version of the server stored may be of no use to this one, which then sends none.
+/// The notifications of a bucket. Those that another version of the server stored may be of no use
+/// to this one, which then sends none.
 pub(super) fn notifications(bucket: &ConfiguredBucket) -> Option<&NotificationConfiguration> {
     let stored = bucket.configuration(BucketConfigurationKind::Notification)?;
     stored.parsed(NotificationConfiguration::from_document).as_ref()

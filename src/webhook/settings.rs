@@ -101,8 +101,8 @@ struct WebhookFile {
 }
 
 impl WebhookSettings {
-    /// Reads the tables `[[webhook]]` of the configuration file with this text. Everything that can be checked without the targets is
-    /// checked.
+    /// Reads the tables `[[webhook]]` of the configuration file with this text. Everything that can
+    /// be checked without the targets is checked.
     ///
     /// # Errors
     /// The first problem with its line. It quotes no secret.
@@ -188,7 +188,8 @@ impl WebhookTable {
         Ok(Some(ChosenEvents { patterns, buckets, filter }))
     }
 
-    /// A target whose events only buckets choose. Filters without `events` would be without an effect.
+    /// A target whose events only buckets choose. Filters without `events` would be without an
+    /// effect.
     fn without_events(&self) -> Result<Option<ChosenEvents>, SettingProblem> {
         let filters = [
             ("buckets", self.buckets.as_ref().map(Spanned::span)),

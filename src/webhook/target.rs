@@ -43,7 +43,8 @@ impl Webhook {
         figures: Arc<TargetFigures>,
     ) -> Result<Self, String> {
         let mut follower = store.follower(&follower_name(&settings.name), Beginning::Now);
-        // The position of a new target is taken now rather than by its thread, so that it gets every event from here on.
+        // The position of a new target is taken now rather than by its thread, so that it gets
+        // every event from here on.
         let unread = follower.next(store, 0).unwrap_or_else(|error| {
             log::error!(
                 "the webhook {} cannot save its position, and gets later events alone after a crash: {error}",
@@ -63,7 +64,8 @@ impl Webhook {
         })
     }
 
-    /// Delivers events until `stopped` is disconnected. An error of the store is logged once, and tried again.
+    /// Delivers events until `stopped` is disconnected. An error of the store is logged once, and
+    /// tried again.
     pub fn run(&mut self, store: &Store, stopped: &Receiver<()>) {
         let (mut pause, mut is_failing) = (Duration::ZERO, false);
         while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
@@ -86,7 +88,8 @@ impl Webhook {
         }
     }
 
-    /// Reads changes, and delivers what waits once it is enough or old enough. Returns the pause before the next step.
+    /// Reads changes, and delivers what waits once it is enough or old enough. Returns the pause
+    /// before the next step.
     fn step(&mut self, store: &Store, stopped: &Receiver<()>) -> Result<Duration, StoreError> {
         let news = match self.unread.take() {
             Some(batch) => Some(batch),

@@ -1,4 +1,5 @@
-//! Limits on documents, checked before parsing, so that parsing never costs far more than the size of the text.
+//! Limits on documents, checked before parsing, so that parsing never costs far more than the size
+//! of the text.
 
 use memchr::{memchr, memchr_iter};
 
@@ -14,7 +15,8 @@ const NAMESPACES_MAX: usize = 64;
 /// Checks the shape of a document, not its grammar: a document that passes may still be malformed.
 ///
 /// # Errors
-/// A document type declaration, an unfinished tag, or more depth, attributes or namespaces than any request has.
+/// A document type declaration, an unfinished tag, or more depth, attributes or namespaces than any
+/// request has.
 pub(super) fn check(text: &str) -> Result<(), XmlError> {
     let mut rest = text;
     let mut shape = Shape::default();
@@ -50,7 +52,8 @@ impl Shape {
         }
         self.depth += usize::from(!markup.ends_with("/>"));
         let attributes = memchr_iter(b'=', markup.as_bytes()).count();
-        // Tags without attributes have no namespace, and searching thousands of them would take as long as parsing.
+        // Tags without attributes have no namespace, and searching thousands of them would take as
+        // long as parsing.
         if attributes > 0 {
             self.namespaces += markup.matches("xmlns").count();
         }

@@ -8,8 +8,8 @@ use roxmltree::{Node, ParsingOptions};
 
 use super::guard;
 
-/// The most nodes of a document. A list of 10,000 parts, each with a checksum and whitespace between elements, has
-/// 90,000.
+/// The most nodes of a document. A list of 10,000 parts, each with a checksum and whitespace
+/// between elements, has 90,000.
 const NODES_MAX: u32 = 200_000;
 
 /// An error in a document.
@@ -34,15 +34,15 @@ impl std::error::Error for XmlError {}
 const NODE_BYTES: u64 = 72;
 const ATTRIBUTE_BYTES: u64 = 48;
 
-/// An upper bound of the memory of the parsed document, besides its text. For malformed text, of the memory until the
-/// error is found.
+/// An upper bound of the memory of the parsed document, besides its text. For malformed text, of
+/// the memory until the error is found.
 ///
 /// # Errors
 /// The text has more nodes than any request.
 pub fn tree_bytes_max(text: &[u8]) -> Result<u64, XmlError> {
     let room = check_nodes(text)?;
-    // The parser reserves one node for each `<`. Text between tags adds nodes; the vector then grows, and for a moment
-    // the old and the doubled capacity coexist.
+    // The parser reserves one node for each `<`. Text between tags adds nodes; the vector then
+    // grows, and for a moment the old and the doubled capacity coexist.
     let without =
         |byte, next| text.windows(2).filter(|pair| pair[0] == byte && pair[1] != next).count() as u64;
     let nodes = if without(b'<', b'/') + without(b'>', b'<') < room { room } else { 3 * (room + 1) };

@@ -8,8 +8,9 @@ use xmlwriter::{Indent, Options, XmlWriter};
 /// The XML declaration of every document.
 pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
-/// A document under construction. The tags of the root are written by `xmlwriter`; its content is appended directly,
-/// since a listing has thousands of elements, each of which would pass the formatter of the crate.
+/// A document under construction. The tags of the root are written by `xmlwriter`; its content is
+/// appended directly, since a listing has thousands of elements, each of which would pass the
+/// formatter of the crate.
 pub struct Writer {
     text: String,
     /// The start of the content of the root.
@@ -104,9 +105,10 @@ impl Writer {
     }
 }
 
-/// Escapes text. Control characters become numeric references, as in S3. Tab and carriage return are valid in XML 1.0
-/// and survive all parsers that way; for the others the parser must be lenient, or the client use `encoding-type=url`.
-/// Line feeds are not escaped: they survive, and make documents legible.
+/// Escapes text. Control characters become numeric references, as in S3. Tab and carriage return
+/// are valid in XML 1.0 and survive all parsers that way; for the others the parser must be
+/// lenient, or the client use `encoding-type=url`. Line feeds are not escaped: they survive, and
+/// make documents legible.
 fn escape(text: &str) -> Cow<'_, str> {
     // Testing every byte without an early exit is faster, since it is vectorised.
     if !text.bytes().fold(false, |found, byte| found | is_special(byte)) {
@@ -128,8 +130,8 @@ fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Replaces all characters that are not valid in XML (XML 1.0, section 2.2) by U+FFFD, for text that must be readable
-/// by all parsers and need not be exact.
+/// Replaces all characters that are not valid in XML (XML 1.0, section 2.2) by U+FFFD, for text
+/// that must be readable by all parsers and need not be exact.
 pub fn legible(text: &str) -> Cow<'_, str> {
     let illegal =
         |c: char| matches!(c, '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}' | '\u{ffff}');

@@ -1,4 +1,5 @@
-//! Arbitrary bytes wherever a client writes some: nothing panics, nothing is believed, nothing grows past its input.
+//! Arbitrary bytes wherever a client writes some: nothing panics, nothing is believed, nothing
+//! grows past its input.
 
 use proptest::prelude::*;
 use siltstone::auth::Users;

@@ -1,5 +1,5 @@
-//! What the tests of authentication share: the credentials of the S3 API reference, requests made by hand and bodies
-//! that come in pieces.
+//! What the tests of authentication share: the credentials of the S3 API reference, requests made
+//! by hand and bodies that come in pieces.
 
 mod chunks;
 mod hostile;
@@ -57,7 +57,8 @@ pub(crate) fn moment() -> Timestamp {
     Timestamp::parse_iso_basic("20130524T000000Z").unwrap()
 }
 
-/// The users of the tests: one with the example's keys and all permissions, and an anonymous one with read access.
+/// The users of the tests: one with the example's keys and all permissions, and an anonymous one
+/// with read access.
 pub(crate) fn users() -> Users {
     Users::parse(&format!(
         "[[user]]\nname = \"alice\"\naccess_key = \"{ACCESS_KEY}\"\nsecret_key = \"{SECRET_KEY}\"\n\

@@ -1,5 +1,5 @@
-//! What authentication must refuse, and with which error. Each test starts from a request that others have signed and
-//! changes one thing of it.
+//! What authentication must refuse, and with which error. Each test starts from a request that
+//! others have signed and changes one thing of it.
 
 use siltstone::auth::{Action, Authenticator, Resource, Users};
 use siltstone::base::{Clock as _, Timestamp};

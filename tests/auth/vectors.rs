@@ -1,5 +1,5 @@
-//! Signatures that others have made and the server must believe: the examples of the S3 API reference, and requests
-//! recorded by `fixtures/auth/generate.py`.
+//! Signatures that others have made and the server must believe: the examples of the S3 API
+//! reference, and requests recorded by `fixtures/auth/generate.py`.
 
 use serde_json::Value;
 use siltstone::s3::{Dialect, ErrorCode};

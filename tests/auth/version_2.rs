@@ -1,4 +1,5 @@
-//! URLs presigned by signature version 2: examples of the S3 user guide, and everything that must be refused.
+//! URLs presigned by signature version 2: examples of the S3 user guide, and everything that must
+//! be refused.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

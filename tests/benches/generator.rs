@@ -12,7 +12,8 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use socket2::{Domain, Socket, Type};
 
-/// Connections at a time: more than a server by default lets wait, so that it is the one who refuses.
+/// Connections at a time: more than a server by default lets wait, so that it is the one who
+/// refuses.
 const CONNECTIONS_MAX: usize = 4000;
 /// How long those may take that were asked last.
 const REST_MAX: Duration = Duration::from_secs(60);
@@ -33,7 +34,8 @@ pub(super) struct Tally {
     time: Duration,
     accepted: Histogram<u64>,
     refused: Histogram<u64>,
-    /// Refusals without Retry-After, answers of other kinds, connections that broke, and requests for which there was none.
+    /// Refusals without Retry-After, answers of other kinds, connections that broke, and requests
+    /// for which there was none.
     faults: [u64; 4],
     /// Accepted in each second.
     seconds: Vec<u64>,

@@ -1,11 +1,11 @@
-//! The costs of the index. Run `cargo bench --bench index`. `SILTSTONE_BENCH_KEYS` sets the number of keys
-//! (1,000,000). `SILTSTONE_BENCH_DIR` names the directory of the store of the second half, which should be on a file
-//! system with a journal.
+//! The costs of the index. Run `cargo bench --bench index`. `SILTSTONE_BENCH_KEYS` sets the number
+//! of keys (1,000,000). `SILTSTONE_BENCH_DIR` names the directory of the store of the second half,
+//! which should be on a file system with a journal.
 //!
 //! At the end lifecycle rules take a third of the keys of that store, beside other requests.
 //!
-//! Each part is a process of its own, so that the growth of the process is the memory of the index. Averages over
-//! many operations are processor time; pages and commits are medians of elapsed time.
+//! Each part is a process of its own, so that the growth of the process is the memory of the index.
+//! Averages over many operations are processor time; pages and commits are medians of elapsed time.
 
 #![allow(missing_docs)]
 
@@ -112,7 +112,8 @@ fn busy() -> Duration {
     Duration::from_nanos(nanos.expect("it is a number"))
 }
 
-// ---- The first half: only the index -------------------------------------------------------------------
+// ---- The first half: only the
+// index -------------------------------------------------------------------
 
 fn key(nth: u64) -> Vec<u8> {
     let day = nth / 3_000;
@@ -238,7 +239,8 @@ fn look(index: &Index, keys: u64) {
     println!("snapshot: {snapshot:.0?}");
 }
 
-/// Writes a checkpoint of all keys into the empty store, and the segments that they name, each without its objects.
+/// Writes a checkpoint of all keys into the empty store, and the segments that they name, each
+/// without its objects.
 fn write_store(index: &Index, keys: u64, dir: &Path) {
     let fs = OsFs::new(dir);
     let log = *list_numbers(&fs, FileKind::Log).expect("the store is there").last().expect("it has a log");
@@ -283,7 +285,8 @@ fn write_checkpoint(fs: &OsFs, store: StoreId, covered: u64, index: &Index) -> u
     written.expect("there is room")
 }
 
-// ---- The second half: a whole store -------------------------------------------------------------------
+// ---- The second half: a whole
+// store -------------------------------------------------------------------
 
 fn start(keys: u64, dir: &Path) {
     let before = resident();

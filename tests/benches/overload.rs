@@ -1,10 +1,12 @@
-//! What a server does when it is asked for more than it can do, and beside clients that take their time. `cargo bench --bench
-//! overload`; `SILTSTONE_BENCH_SECS` says how long the overload in one go lasts (60 s), `SILTSTONE_BENCH_DIR` where the server writes,
-//! and `SILTSTONE_BENCH_SERVER` names another server than the one of this build. `SILTSTONE_BENCH_PART` picks one of `page`
-//! and `slow`.
+//! What a server does when it is asked for more than it can do, and beside clients that take their
+//! time. `cargo bench --bench overload`; `SILTSTONE_BENCH_SECS` says how long the overload in one
+//! go lasts (60 s), `SILTSTONE_BENCH_DIR` where the server writes, and `SILTSTONE_BENCH_SERVER`
+//! names another server than the one of this build. `SILTSTONE_BENCH_PART` picks one of `page` and
+//! `slow`.
 //!
-//! Requests are sent on schedule, whether answers come or not. The load comes from the same machine, so that all rates are
-//! lower than what the server could do; what is judged is the ratio of two of them.
+//! Requests are sent on schedule, whether answers come or not. The load comes from the same
+//! machine, so that all rates are lower than what the server could do; what is judged is the ratio
+//! of two of them.
 
 #![allow(missing_docs)]
 
@@ -20,7 +22,8 @@ use generator::{Offer, Tally, put_load};
 use running::Running;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// A page of a listing as large as pages are: much work for the server, and little for those that ask.
+/// A page of a listing as large as pages are: much work for the server, and little for those that
+/// ask.
 const PAGE: &str = "/shown?list-type=2";
 /// What others ask for beside slow clients.
 const SMALL: &str = "/shown/plain/00000000";
@@ -52,8 +55,8 @@ fn main() {
     }
 }
 
-/// Capacity and latency first, then the excess, then latency again; in the end capacity and excess in turns, since a
-/// machine may become slower or faster within a minute.
+/// Capacity and latency first, then the excess, then latency again; in the end capacity and excess
+/// in turns, since a machine may become slower or faster within a minute.
 fn overload(server: &Running, target: &str, time: Duration) {
     println!("GET {target}");
     let load = |what: &str, offer, time| loaded(server, target, what, offer, time);

@@ -1,5 +1,5 @@
-//! The hot paths: what every request passes, each ready to be gone again and again. `hot.rs` times them, and counts their
-//! instructions.
+//! The hot paths: what every request passes, each ready to be gone again and again. `hot.rs` times
+//! them, and counts their instructions.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -53,7 +53,8 @@ pub(super) fn ready(name: &str) -> Walk {
 /// The bucket of [`EXAMPLE`].
 const BUCKET: &str = "examplebucket";
 
-/// The signed GET of ten bytes of `test.txt` in the S3 API reference ("Examples: Signature Calculations").
+/// The signed GET of ten bytes of `test.txt` in the S3 API reference ("Examples: Signature
+/// Calculations").
 const EXAMPLE: [(&str, &str); 5] = [
     ("host", "examplebucket.s3.amazonaws.com"),
     ("range", "bytes=0-9"),
@@ -224,7 +225,8 @@ fn find() -> Walk {
     })
 }
 
-/// A put over an older version, as the committer makes it visible: to a copy of the index that others read.
+/// A put over an older version, as the committer makes it visible: to a copy of the index that
+/// others read.
 fn apply() -> Walk {
     let mut shown = index();
     let mut id = KEYS + 2;
@@ -301,8 +303,8 @@ fn get() -> Walk {
     })
 }
 
-/// A policy of 20 statements about the bucket, as a site with several tenants might have: public prefixes, prefixes of users,
-/// denials by address and without TLS.
+/// A policy of 20 statements about the bucket, as a site with several tenants might have: public
+/// prefixes, prefixes of users, denials by address and without TLS.
 fn policy_of_twenty() -> Vec<u8> {
     let statement = |effect: &str, principal: &str, actions: &str, keys: &str, condition: &str| {
         format!(

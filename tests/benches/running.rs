@@ -33,8 +33,9 @@ impl Running {
         fill(&dir.join("data"));
         let binary = std::env::var_os("SILTSTONE_BENCH_SERVER")
             .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_siltstone")), PathBuf::from);
-        // A session of its own: Linux shares out the processors among sessions first (sched(7), "The autogroup feature"), and
-        // a server with many busy threads would leave those that load it next to nothing.
+        // A session of its own: Linux shares out the processors among sessions first (sched(7),
+        // "The autogroup feature"), and a server with many busy threads would leave those that load
+        // it next to nothing.
         let mut process = Command::new("setsid")
             .arg(binary)
             .args(["--listen", "127.0.0.1:0", "--data-dir"])

@@ -1,5 +1,5 @@
-//! The costs of the store, each figure beside its lower bound. Run `cargo bench --bench store`. `SILTSTONE_BENCH_DIR`
-//! can name the directory, which should be on a file system with a journal.
+//! The costs of the store, each figure beside its lower bound. Run `cargo bench --bench store`.
+//! `SILTSTONE_BENCH_DIR` can name the directory, which should be on a file system with a journal.
 
 #![allow(missing_docs)]
 
@@ -104,8 +104,8 @@ fn commits(dir: &Path, pair: Duration) {
     }
 }
 
-/// Single commits while live extents are relocated out of mostly dead segments: at full speed, and at the server's
-/// limit.
+/// Single commits while live extents are relocated out of mostly dead segments: at full speed, and
+/// at the server's limit.
 fn commits_beside_moving(dir: &Path) {
     for (how, rate) in
         [("as fast as can be", None), ("at the default rate", Some(RECLAIM_RATE_BYTES_PER_SEC))]
@@ -164,8 +164,8 @@ fn mostly_dead(dir: &Path) -> Store {
     store
 }
 
-/// Relocates until nothing is left to relocate; with a rate in bytes a second it pauses in between, as the server
-/// does.
+/// Relocates until nothing is left to relocate; with a rate in bytes a second it pauses in between,
+/// as the server does.
 fn move_all(store: &Store, rate: Option<u64>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let done = store.reclaim().expect("the disk works");
@@ -178,8 +178,8 @@ fn move_all(store: &Store, rate: Option<u64>, stop: &AtomicBool) {
     }
 }
 
-/// The median and the 99th percentile of single commits, and their number; `go_on` gets the number so far and ends
-/// the run.
+/// The median and the 99th percentile of single commits, and their number; `go_on` gets the number
+/// so far and ends the run.
 fn commit_times(store: &Store, go_on: impl Fn(usize) -> bool) -> ([Duration; 2], usize) {
     let (bytes, mut times) = (vec![7; 4 * KIB as usize], Vec::new());
     while go_on(times.len()) {

@@ -1,4 +1,5 @@
-//! The cost of a sweep of lifecycle rules that takes a third of the keys, and of others' requests meanwhile.
+//! The cost of a sweep of lifecycle rules that takes a third of the keys, and of others' requests
+//! meanwhile.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -245,7 +245,8 @@ fn a_changed_secret_holds_from_the_next_start_on_and_the_old_one_no_longer() {
         command.envs(keys.iter().copied());
         Running::start(command)
     };
-    // The first start without keys writes others to the users file, which must not stay valid either.
+    // The first start without keys writes others to the users file, which must not stay valid
+    // either.
     drop(start(&[]));
     let users = fs::read_to_string(dir.path().join("siltstone-data/users.toml")).unwrap();
     let value = |name: &str| {

@@ -382,7 +382,8 @@ fn a_bucket_named_as_a_foreign_one_is_occupied_until_a_resync() {
     assert_eq!(target.end(Signal::TERM).0, Some(0));
 }
 
-/// Something on the way answers the first requests in place of the server, and later one of them with a refusal.
+/// Something on the way answers the first requests in place of the server, and later one of them
+/// with a refusal.
 fn answer_in_its_place(head: String) -> Verdict {
     static ASKED: AtomicU64 = AtomicU64::new(0);
     let page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 22\r\nConnection: close\r\n\r\n<html>Log in!  </html>";

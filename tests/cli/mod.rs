@@ -311,7 +311,8 @@ fn an_unknown_key_in_the_configuration_file_is_refused_with_its_line() {
     assert!(said.contains("c.toml") && said.contains("line 3") && said.contains("listn"), "{said}");
 }
 
-/// Starts and ends a server that is set up so; gives the name of the one directory that it made, and removes it.
+/// Starts and ends a server that is set up so; gives the name of the one directory that it made,
+/// and removes it.
 fn directory_made(dir: &Path, set_up: impl Fn(&mut Command)) -> String {
     let mut command = siltstone(dir);
     set_up(&mut command);

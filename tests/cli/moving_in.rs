@@ -1,5 +1,5 @@
-//! What people find who bring a compose file of MinIO: the names of its programs, directories that are buckets, the console at the
-//! root, monitors.
+//! What people find who bring a compose file of MinIO: the names of its programs, directories that
+//! are buckets, the console at the root, monitors.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -20,8 +20,9 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// The server with this data directory, as a user without privileges. The superuser becomes `nobody`, and runs a copy of the
-/// program, since the original may be in a directory that is closed to others.
+/// The server with this data directory, as a user without privileges. The superuser becomes
+/// `nobody`, and runs a copy of the program, since the original may be in a directory that is
+/// closed to others.
 fn without_privileges(dir: &Path, data_dir: &str) -> Command {
     let mut command = siltstone(dir);
     if geteuid().is_root() {

@@ -237,7 +237,8 @@ fn one_command_is_right_at_each_start_of_two_hosts() {
     assert!(first.answer("/-/metrics").contains("\nsiltstone_ship_epoch 2\n"));
     eventually("it follows on", || second.answer("/-/ready").contains("a standby of reign 2, "));
 
-    // It stalls, is taken over, and comes back: it ends for its service manager, and follows at its next start.
+    // It stalls, is taken over, and comes back: it ends for its service manager, and follows at its
+    // next start.
     shipped(&first);
     first.signal(Signal::STOP);
     eventually("it is promoted", || promote(b.path(), &[]).is_ok());
@@ -308,7 +309,8 @@ fn a_host_that_may_be_the_newest_waits_for_the_other_and_says_so() {
     put_soon(&host, 1);
     shipped(&host);
     drop(host.end(Signal::KILL));
-    // Nothing tells that the newest claim is its own, as where another host has claimed and not written yet.
+    // Nothing tells that the newest claim is its own, as where another host has claimed and not
+    // written yet.
     fs::remove_file(here.path().join("data/meta/epoch")).unwrap();
     let host = start(here.path(), "127.0.0.1:0", &ONE_COMMAND);
     eventually("it waits", || host.answer("/-/ready").contains("its directory has all that the remote has"));

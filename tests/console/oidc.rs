@@ -69,7 +69,8 @@ impl Provider {
         }
     }
 
-    /// What a browser does there: the person signs in, and the provider sends it back. The query of the way back.
+    /// What a browser does there: the person signs in, and the provider sends it back. The query of
+    /// the way back.
     fn sign_in(&self, location: &str, site: &Site, subject: &str, groups: &[&str]) -> String {
         let query = location.strip_prefix(&format!("http://{}/authorize?", self.address)).unwrap();
         let query = QueryParams::parse(query).unwrap();

@@ -75,7 +75,8 @@ fn a_link_to_an_object_runs_nothing_whatever_its_type() {
     }
 }
 
-/// Types made of pieces that browsers read differently. Only those may pass unconfined that are exactly one passive type.
+/// Types made of pieces that browsers read differently. Only those may pass unconfined that are
+/// exactly one passive type.
 #[test]
 fn of_generated_types_only_single_passive_ones_are_not_confined() {
     let essences = ["image/png", "text/html", "image/svg+xml", "text/plain", "application/xml", ""];

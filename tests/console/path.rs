@@ -18,7 +18,8 @@ fn values(page: &str, name: &str) -> Vec<String> {
     values.filter(|value| value.starts_with('/')).collect()
 }
 
-/// Opens every page and every file to which links lead from the first one. Gives their addresses, and those of forms.
+/// Opens every page and every file to which links lead from the first one. Gives their addresses,
+/// and those of forms.
 fn crawl(browser: &mut Browser<'_>, first: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut found, mut forms) = (BTreeSet::from([first.to_owned()]), BTreeSet::new());
     let mut open = vec![first.to_owned()];

@@ -1,5 +1,5 @@
-//! Arbitrary bytes on disk: decoding them ends in a value or an error, and a store with them opens or refuses to
-//! open. Nothing panics, and no allocation exceeds the size that the bytes justify.
+//! Arbitrary bytes on disk: decoding them ends in a value or an error, and a store with them opens
+//! or refuses to open. Nothing panics, and no allocation exceeds the size that the bytes justify.
 
 use std::sync::Arc;
 
@@ -108,7 +108,8 @@ proptest! {
         let mut bytes = vec![kind, body.len() as u8 | 0x80, (body.len() >> 7) as u8];
         bytes.extend(&body);
         if let Ok(Some(entry)) = Entry::decode(&mut ByteDecoder::new(&bytes)) {
-            // A decoded value is encoded to the same bytes, except for varints that were longer than necessary.
+            // A decoded value is encoded to the same bytes, except for varints that were longer
+            // than necessary.
             let mut again = Vec::new();
             entry.encode(&mut again);
             prop_assert_eq!(Entry::decode(&mut ByteDecoder::new(&again)), Ok(Some(entry)));

@@ -1,4 +1,5 @@
-//! data-format.md compared with the code: its tables, its worked dump, and stores of version 1 as fixtures.
+//! data-format.md compared with the code: its tables, its worked dump, and stores of version 1 as
+//! fixtures.
 
 mod hostile;
 
@@ -306,7 +307,8 @@ fn write_hello(dir: &Path) -> Store {
     store
 }
 
-/// The additions of the second dump: a copy of all but the first seven bytes, and an upload of two parts.
+/// The additions of the second dump: a copy of all but the first seven bytes, and an upload of two
+/// parts.
 fn write_copy_and_upload(store: &Store) {
     let found = store.find("docs", "hello", Selector::Current).unwrap();
     let source =
@@ -659,7 +661,8 @@ fn stated_time() -> Timestamp {
     Timestamp::parse_iso8601("2019-05-06T07:08:09.123Z").unwrap()
 }
 
-/// A follower with a refused key, which has a change of tags before it; a version with a stated time and a storage class.
+/// A follower with a refused key, which has a change of tags before it; a version with a stated
+/// time and a storage class.
 fn make_followed(dir: &Path) {
     let store = open(dir);
     store.create_bucket("b", "admin").unwrap();

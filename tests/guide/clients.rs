@@ -1,4 +1,5 @@
-//! The page of clients, held against `tests/clients`: the tests that it names, and the versions that those install.
+//! The page of clients, held against `tests/clients`: the tests that it names, and the versions
+//! that those install.
 
 use super::{read, rows};
 

@@ -1,4 +1,5 @@
-//! The commands of the guide, run by a shell as they are printed. Only addresses and places outside the directory of the test are replaced.
+//! The commands of the guide, run by a shell as they are printed. Only addresses and places outside
+//! the directory of the test are replaced.
 
 use std::fs;
 use std::path::Path;

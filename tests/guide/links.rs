@@ -1,4 +1,5 @@
-//! The links between pages: by names whose definitions work on a code host and, by `links.txt`, in the documentation.
+//! The links between pages: by names whose definitions work on a code host and, by `links.txt`, in
+//! the documentation.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -50,7 +50,8 @@ fn size(bytes: u64) -> String {
 /// A row: what is limited, to what, and what is answered beyond it.
 type Limit = (&'static str, String, &'static str);
 
-/// Holds a table against the code. Codes are checked to be answered with the status that stands before them.
+/// Holds a table against the code. Codes are checked to be answered with the status that stands
+/// before them.
 fn hold_limits(heading: &str, expected: &[Limit]) {
     let rows = rows("src/guide/limits.md", heading);
     let expected = expected

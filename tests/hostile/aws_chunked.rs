@@ -1,12 +1,13 @@
-//! Bodies in the coding `aws-chunked`, unsigned and with a checksum behind them (S3 API reference, "Signature calculations:
-//! including trailing headers"). Signed ones are held by `auth_chunks`.
+//! Bodies in the coding `aws-chunked`, unsigned and with a checksum behind them (S3 API reference,
+//! "Signature calculations: including trailing headers"). Signed ones are held by `auth_chunks`.
 
 use super::victim::Case;
 
 /// The CRC-32 of `hello`.
 const CRC: &str = "NhCmhg==";
 
-/// A name, what is announced for `hello` and what is sent, and the answer. `@` stands for the right checksum.
+/// A name, what is announced for `hello` and what is sent, and the answer. `@` stands for the right
+/// checksum.
 const CASES: &[(&str, &str, &str, &str)] = &[
     ("one chunk", "5", "5\r\nhello\r\n0\r\nx-amz-checksum-crc32:@\r\n\r\n", "200"),
     ("two chunks", "5", "2\r\nhe\r\n3\r\nllo\r\n0\r\nx-amz-checksum-crc32:@\r\n\r\n", "200"),

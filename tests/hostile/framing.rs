@@ -1,5 +1,5 @@
-//! Where one request ends and the next begins: whatever two readers could understand in two ways is refused, and what stands
-//! behind it is never taken for a request.
+//! Where one request ends and the next begins: whatever two readers could understand in two ways is
+//! refused, and what stands behind it is never taken for a request.
 
 use super::victim::Case;
 

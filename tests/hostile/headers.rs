@@ -70,8 +70,9 @@ pub(super) fn lines() -> Vec<Case> {
     lines.chain(many).collect()
 }
 
-/// Headers of the interface: how a request is made, the header, and the answers to garbage: empty; blanks and commas; letters;
-/// a number beyond 64 bits; a number below nothing; bytes that are not UTF-8; 8,000 letters.
+/// Headers of the interface: how a request is made, the header, and the answers to garbage: empty;
+/// blanks and commas; letters; a number beyond 64 bits; a number below nothing; bytes that are not
+/// UTF-8; 8,000 letters.
 type Garbage = (&'static str, &'static str, &'static str, [&'static str; 7]);
 
 /// Bytes that are not UTF-8 are no value of a header that is kept or that is the vendor's.

@@ -1,5 +1,6 @@
-//! Hostile input over raw sockets: named cases, each with the answer that it must get, to a server on which anybody may do
-//! everything, so that nothing is refused for want of a signature. Behind each group the server must be what it was.
+//! Hostile input over raw sockets: named cases, each with the answer that it must get, to a server
+//! on which anybody may do everything, so that nothing is refused for want of a signature. Behind
+//! each group the server must be what it was.
 
 mod aws_chunked;
 mod bodies;

@@ -2,8 +2,9 @@
 
 use super::victim::{Case, request};
 
-/// A method, a target that ends with the parameter, and the answers to garbage: empty, letters, a number below nothing, a number
-/// beyond 64 bits, escapes that are not UTF-8, an escape that is none, a NUL.
+/// A method, a target that ends with the parameter, and the answers to garbage: empty, letters, a
+/// number below nothing, a number beyond 64 bits, escapes that are not UTF-8, an escape that is
+/// none, a NUL.
 type Garbage = (&'static str, &'static str, [&'static str; 7]);
 
 const ARGUMENT: &str = "400 InvalidArgument";

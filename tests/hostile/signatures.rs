@@ -1,4 +1,5 @@
-//! Signatures: malformed, of other schemes, of the wrong place or time. Right ones are held by `auth`.
+//! Signatures: malformed, of other schemes, of the wrong place or time. Right ones are held by
+//! `auth`.
 
 use super::victim::{Case, request};
 
@@ -10,7 +11,8 @@ const SIGNED: &str = "host;x-amz-content-sha256;x-amz-date";
 
 const MALFORMED: &str = "400 AuthorizationHeaderMalformed";
 
-/// A name, the Authorization header, and the answer. `SCOPE`, `SIGNED` and `ZEROS` stand for what is well-formed.
+/// A name, the Authorization header, and the answer. `SCOPE`, `SIGNED` and `ZEROS` stand for what
+/// is well-formed.
 const AUTHORIZATIONS: &[(&str, &str, &str)] = &[
     (
         "a wrong signature",

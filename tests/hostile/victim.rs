@@ -57,7 +57,8 @@ pub(super) fn request(method: &str, target: &str, headers: &str, body: impl AsRe
     [head.as_bytes(), body].concat()
 }
 
-/// A server over a socket. It holds the bucket `b` with the object `k` of ten digits, and `b/kept`, which nothing touches.
+/// A server over a socket. It holds the bucket `b` with the object `k` of ten digits, and `b/kept`,
+/// which nothing touches.
 pub(super) struct Victim {
     address: std::net::SocketAddr,
     handle: http::Handle,
@@ -215,8 +216,8 @@ impl Drop for Victim {
     }
 }
 
-/// The status of the first response in `bytes` and the code of its error, and what follows it. A response that is cut short
-/// or badly framed shows as such.
+/// The status of the first response in `bytes` and the code of its error, and what follows it. A
+/// response that is cut short or badly framed shows as such.
 fn first_answer(bytes: &[u8], is_head: bool) -> (String, &[u8]) {
     let Some(head_len) = bytes.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4) else {
         return (format!("no response: {:?}", String::from_utf8_lossy(bytes)), &[]);

@@ -218,8 +218,9 @@ fn a_client_that_does_not_wait_for_the_interim_response_gets_none() {
     assert_eq!(client.send("\x01\x01").answer().text(), "2 2");
 }
 
-/// A client that waits takes whatever comes first for the final response. botocore then misreads the next response on that
-/// connection: its status line counts as a header line, and the length behind it is lost.
+/// A client that waits takes whatever comes first for the final response. botocore then misreads
+/// the next response on that connection: its status line counts as a header line, and the length
+/// behind it is lost.
 #[test]
 fn a_client_that_waits_with_no_bytes_is_asked_too_or_sees_the_connection_end() {
     let server = start(|mut request| match request.path.as_str() {

@@ -85,8 +85,9 @@ fn a_head_may_come_byte_by_byte_also_behind_another_request() {
 
 #[test]
 fn a_lone_client_stays_with_one_worker() {
-    // Idle workers take requests from the queue in turn, so that the same one twice in a row means that it stayed. A
-    // client may be slow for any reason; that it is so every time is beyond reason.
+    // Idle workers take requests from the queue in turn, so that the same one twice in a row means
+    // that it stayed. A client may be slow for any reason; that it is so every time is beyond
+    // reason.
     let threads = Mutex::new(Vec::<ThreadId>::new());
     let seen: &'static Mutex<Vec<ThreadId>> = Box::leak(Box::new(threads));
     let config = Config { workers: 16, linger: Duration::from_millis(500), ..settings() };

@@ -13,7 +13,8 @@ use crate::http::harness::{Running, settings, start_with, text};
 use crate::support::client::{Client, LONG, eventually};
 use crate::support::process::{MANY_DESCRIPTORS, alone, open_descriptors};
 
-/// A server whose only worker is held by a client, with room for one more in each queue, until it is released.
+/// A server whose only worker is held by a client, with room for one more in each queue, until it
+/// is released.
 fn start_busy() -> (Running, Client, Sender<()>) {
     let (arrived, arrivals) = channel();
     let (release, released) = channel();
@@ -141,7 +142,8 @@ fn the_refusal_of_an_upload_for_lack_of_workers_reaches_the_client() {
         thread::spawn(move || {
             let mut client = Client::connect(address);
             client.send(format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", 4 << 20));
-            // All of it is sent before anything is read; the one in the queue gets no further than the system lets it.
+            // All of it is sent before anything is read; the one in the queue gets no further than
+            // the system lets it.
             client.send(vec![0; 4 << 20]);
             answered.send(client.answer().status).unwrap();
         });

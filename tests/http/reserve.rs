@@ -54,7 +54,8 @@ fn answer(
     }
 }
 
-/// A server with these settings, all of whose `workers` are held by a request for `/hold` each, which `ask` sends.
+/// A server with these settings, all of whose `workers` are held by a request for `/hold` each,
+/// which `ask` sends.
 pub(crate) fn held<C>(config: Config, ask: impl Fn(&Running) -> C) -> Held<C> {
     let workers = config.workers;
     let (begun, beginnings) = channel();

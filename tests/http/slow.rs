@@ -83,7 +83,8 @@ fn slow_clients_give_way_sooner_while_others_wait_for_the_worker() {
             answer.status
         })
     };
-    // The stall budgets of the settings come to fifty seconds. Under load they are used up sixteen times faster.
+    // The stall budgets of the settings come to fifty seconds. Under load they are used up sixteen
+    // times faster.
     let begun = Instant::now();
     assert_eq!(waiting.join().unwrap(), 200);
     assert!(begun.elapsed() < (settings().read_stall_budget + settings().write_stall_budget) / 2);
@@ -197,7 +198,8 @@ fn one_address_delays_the_uploads_of_others_by_no_more_than_one_of_its_own() {
 
 #[test]
 fn bodies_that_never_come_hold_no_worker_that_small_requests_need() {
-    // With four workers one is left for small requests: whoever holds three, by whatever promise of a small body, has all.
+    // With four workers one is left for small requests: whoever holds three, by whatever promise of
+    // a small body, has all.
     for promised in [
         "Content-Length: 5\r\nExpect: 100-continue\r\n",
         "Content-Length: 200000\r\n",
@@ -216,7 +218,8 @@ fn bodies_that_never_come_hold_no_worker_that_small_requests_need() {
         for _ in 0..20 {
             assert_eq!(server.client().ask("/small").status, 200, "{promised}");
         }
-        // Their stall budgets outlast this test: a worker that they occupy would be lost to its end.
+        // Their stall budgets outlast this test: a worker that they occupy would be lost to its
+        // end.
         server.handle.shutdown();
     }
 }

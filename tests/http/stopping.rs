@@ -79,7 +79,8 @@ fn under_load_every_request_that_was_taken_is_answered() {
         let answered = Arc::clone(&answered);
         thread::spawn(move || {
             loop {
-                // The server may close while it waits for a request, as any server may; but what it answers is whole.
+                // The server may close while it waits for a request, as any server may; but what it
+                // answers is whole.
                 let sent =
                     std::io::Write::write_all(&mut client.socket, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
                 let mut first = [0];

@@ -129,7 +129,8 @@ fn what_was_decrypted_with_a_request_and_not_read_is_the_next_request() {
     let mut others: Vec<_> = (0..4).map(|_| client(&server)).collect();
     let mut client = client(&server);
     for round in 0..20 {
-        // All in one record, with others in the queue, so that the connection is parked with received requests.
+        // All in one record, with others in the queue, so that the connection is parked with
+        // received requests.
         let requests: String =
             (0..300).map(|n| format!("GET /{round}/{n} HTTP/1.1\r\nHost: a\r\n\r\n")).collect();
         client.write_all(requests.as_bytes()).unwrap();

@@ -1,5 +1,6 @@
-//! The power goes at every single operation of the disk: of a sweep, of the abort of idle uploads, of changes of quotas. After each
-//! loss the store is as after one of the commits, nothing locked is gone, and a second run finishes the work.
+//! The power goes at every single operation of the disk: of a sweep, of the abort of idle uploads,
+//! of changes of quotas. After each loss the store is as after one of the commits, nothing locked
+//! is gone, and a second run finishes the work.
 
 use siltstone::fs::sim::CrashPolicy;
 use siltstone::store::Quota;
@@ -38,7 +39,8 @@ fn locked(run: &Run, model: &Model) -> Vec<String> {
     locked.map(|(name, (key, version))| format!("{name}/{key} {:?}", version.id)).collect()
 }
 
-/// Does some work again and again, on copies of one store, until it is done before the power goes. `work` tells whether it was.
+/// Does some work again and again, on copies of one store, until it is done before the power goes.
+/// `work` tells whether it was.
 fn at_every_operation(mut run: Run, work: impl Fn(&mut Run, Option<PowerCut>) -> bool) {
     run.restart(None);
     let (base, policies) =

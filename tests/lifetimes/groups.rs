@@ -1,5 +1,5 @@
-//! A sweep of more versions than one group takes. The power goes at every operation of it: the versions of whole groups are gone, the
-//! held ones stay, and the next sweep takes the rest.
+//! A sweep of more versions than one group takes. The power goes at every operation of it: the
+//! versions of whole groups are gone, the held ones stay, and the next sweep takes the rest.
 
 use std::sync::Arc;
 use std::time::Duration;

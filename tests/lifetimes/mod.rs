@@ -1,6 +1,7 @@
-//! Lifecycle rules, object lock, quotas and versions together: long random sequences against a slow model, and the loss of power
-//! during sweeps. `SILTSTONE_TEST_SEED` repeats one sequence, `SILTSTONE_TEST_SEEDS` says how many there are, and
-//! `SILTSTONE_TEST_STEPS` how many steps each has.
+//! Lifecycle rules, object lock, quotas and versions together: long random sequences against a slow
+//! model, and the loss of power during sweeps. `SILTSTONE_TEST_SEED` repeats one sequence,
+//! `SILTSTONE_TEST_SEEDS` says how many there are, and `SILTSTONE_TEST_STEPS` how many steps each
+//! has.
 
 mod comparison;
 mod crashes;

@@ -122,7 +122,8 @@ impl ModelBucket {
         [bytes as u64 + parts, objects().count() as u64, self.uploads.len() as u64]
     }
 
-    /// Puts a version or a marker on top, also if the version that it replaces is locked: quotas may refuse it as well.
+    /// Puts a version or a marker on top, also if the version that it replaces is locked: quotas
+    /// may refuse it as well.
     pub(super) fn put(&mut self, key: &str, version: ModelVersion, lock_time: u64) -> Result<(), Refusal> {
         let is_replaced = |old: &ModelVersion| version.null && old.null;
         let versions = self.keys.entry(key.to_owned()).or_default();
@@ -179,7 +180,8 @@ impl Model {
         owned
     }
 
-    /// The reasons to refuse a change; without one it is made. A quota refuses growth beyond a limit, and nothing else.
+    /// The reasons to refuse a change; without one it is made. A quota refuses growth beyond a
+    /// limit, and nothing else.
     pub(super) fn refusals(&mut self, change: impl FnOnce(&mut Self) -> Result<(), Refusal>) -> Vec<Refusal> {
         let mut after = self.clone();
         let mut refusals = Vec::new();

@@ -36,7 +36,8 @@ pub(super) fn open(fs: &SimFs, clock: &Arc<ManualClock>) -> (Arc<Store>, Lifecyc
 }
 
 impl Run {
-    /// Another run with the same store, which may go on in its own way. The store of this one is ended.
+    /// Another run with the same store, which may go on in its own way. The store of this one is
+    /// ended.
     pub(super) fn fork(&self) -> Self {
         let fs = self.fs.kill();
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(self.true_time())));
@@ -65,7 +66,8 @@ impl Run {
         self.draw.one_in(3).then(|| PowerCut { after: 1 + self.draw.below(6), policy })
     }
 
-    /// Does some work. If the power goes meanwhile, the store must be in one of these states afterwards.
+    /// Does some work. If the power goes meanwhile, the store must be in one of these states
+    /// afterwards.
     pub(super) fn until<T>(
         &mut self,
         cut: Option<PowerCut>,

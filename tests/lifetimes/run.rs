@@ -1,4 +1,5 @@
-//! The steps: each is done to the store and to the model, and both must agree on the answer and on everything afterwards.
+//! The steps: each is done to the store and to the model, and both must agree on the answer and on
+//! everything afterwards.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

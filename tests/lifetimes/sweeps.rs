@@ -55,8 +55,9 @@ impl ModelSweep {
         sweep
     }
 
-    /// Takes the versions that are due in `before`, the bucket at the beginning, and still are when their turn comes: those that get a delete marker,
-    /// or all others. Newer ones of a key come first.
+    /// Takes the versions that are due in `before`, the bucket at the beginning, and still are when
+    /// their turn comes: those that get a delete marker, or all others. Newer ones of a key come
+    /// first.
     fn take_versions(
         &mut self,
         name: &str,
@@ -130,8 +131,8 @@ fn take(
     }
 }
 
-/// Aborts the uploads without activity since a time, unless a rule aborts them at its own. Returns their number, and the states
-/// before and after each bucket.
+/// Aborts the uploads without activity since a time, unless a rule aborts them at its own. Returns
+/// their number, and the states before and after each bucket.
 pub(super) fn abort_idle(
     model: &Model,
     buckets: impl Iterator<Item = String>,

@@ -194,7 +194,8 @@ fn nothing_audited_is_changed_while_the_log_cannot_be_written() {
     assert!(server.request("PUT", "/b?policy").body(POLICY.as_bytes()).send().status < 300);
 }
 
-/// The table in `service` decides by operation; this holds that the decision reaches the log for each of them.
+/// The table in `service` decides by operation; this holds that the decision reaches the log for
+/// each of them.
 #[test]
 fn every_operation_that_changes_a_configuration_leaves_a_record() {
     let (server, log) = audited();

@@ -1,4 +1,5 @@
-//! A clock that jumps: what the API, the ready page and the metrics tell of it, and who may say that it is right.
+//! A clock that jumps: what the API, the ready page and the metrics tell of it, and who may say
+//! that it is right.
 
 use serde_json::Value;
 use siltstone::base::Timestamp;

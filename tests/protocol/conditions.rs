@@ -204,8 +204,8 @@ fn one_rule_compares_tags_everywhere() {
     }
 }
 
-/// Completes an upload of one part, `body`, that `owner` has made ready, as `user`, who lists it with `tag`
-/// or its own.
+/// Completes an upload of one part, `body`, that `owner` has made ready, as `user`, who lists it
+/// with `tag` or its own.
 fn complete(server: &Server, user: &str, key: &str, tag: Option<&str>, lines: &[(&str, &str)]) -> Answer {
     let id = server.request("POST", &format!("/b/{key}?uploads")).send().one("UploadId").unwrap();
     let part = server.put(&format!("/b/{key}?partNumber=1&uploadId={id}"), b"body");
@@ -356,7 +356,8 @@ fn a_delete_honours_if_match() {
     server.get("/b/k").is_error(404, "NoSuchKey");
 }
 
-/// Conditions of a deletion of `body`, put at `NOW_HTTP`: the name of the header, its value, and whether it holds.
+/// Conditions of a deletion of `body`, put at `NOW_HTTP`: the name of the header, its value, and
+/// whether it holds.
 const DELETE_CONDITIONS: [(&str, &str, bool); 8] = [
     ("p-if-match-size", "4", true),
     ("p-if-match-size", "5", false),

@@ -168,7 +168,8 @@ fn a_copy_has_the_tags_of_the_version_that_it_copies_and_keeps_them() {
             assert_eq!(server.head(&target).header("p-tagging-count"), Some("1"));
         }
     }
-    // A version that is made current again has its own tags, and no change of the source reaches a copy.
+    // A version that is made current again has its own tags, and no change of the source reaches a
+    // copy.
     assert_eq!(copy(&server, &format!("b/k?versionId={old}"), "/b/k").send().status, 200);
     assert_eq!(tags(&server, "/b/k"), of("old"));
     assert_eq!(server.delete("/b/k?tagging").status, 204);

@@ -3,7 +3,8 @@
 use super::*;
 use crate::support::form::{Form, FormVersion};
 
-/// A server whose user `creator` may read and create, and whose user `both` may put below `in/`, too.
+/// A server whose user `creator` may read and create, and whose user `both` may put below `in/`,
+/// too.
 fn server() -> Server {
     Server::with_grants(&[
         ("creator", &["CreateObject", "GetObject"], &["b/*"]),

@@ -28,8 +28,8 @@ pub(super) use crate::support::signer::encoded;
 pub(super) const NOW_HTTP: &str = "Sat, 31 Jan 2026 12:00:00 GMT";
 const NOW_BASIC: &str = "20260131T120000Z";
 
-/// The environment variable that has requests go over a socket and names the engine behind it; without it they are handed
-/// to the service.
+/// The environment variable that has requests go over a socket and names the engine behind it;
+/// without it they are handed to the service.
 pub(super) const TRANSPORT: &str = "SILTSTONE_TEST_TRANSPORT";
 /// The environment variable with the prefix of the dialect of requests that do not choose one.
 pub(super) const DIALECT: &str = "SILTSTONE_TEST_DIALECT";
@@ -70,7 +70,8 @@ impl Server {
         Self::with_grants(&[])
     }
 
-    /// Further users with their permissions: a name, actions, resources. A user may have several entries.
+    /// Further users with their permissions: a name, actions, resources. A user may have several
+    /// entries.
     pub(super) fn with_grants(grants: &[(&str, &[&str], &[&str])]) -> Self {
         let mut users = user("owner", &["*"], &["*"]) + &user("other", &["*"], &["*"]);
         let mut last = "";
@@ -140,7 +141,8 @@ impl Server {
         Self::start(users, settings, choices, options, None)
     }
 
-    /// A server with an audit log. `owner` may do everything, `limited` only put and delete objects.
+    /// A server with an audit log. `owner` may do everything, `limited` only put and delete
+    /// objects.
     pub(super) fn with_audit_log(log: Arc<dyn AuditLog>) -> Self {
         let users = user("owner", &["*"], &["*"]) + &user("limited", &["PutObject", "DeleteObject"], &["*"]);
         let settings = ServiceSettings { default_dialect: usual_dialect(), ..ServiceSettings::default() };
@@ -368,7 +370,8 @@ impl Asked<'_> {
         Answer { dialect: self.dialect, ..Answer::read(response, reads) }
     }
 
-    /// Hands the request to the service, whatever the transport, and leaves the body of the response unread.
+    /// Hands the request to the service, whatever the transport, and leaves the body of the
+    /// response unread.
     pub(super) fn respond(mut self) -> Response {
         self.sign_if_signed();
         self.hand_over().0
@@ -471,8 +474,8 @@ impl Asked<'_> {
         self.headers.push(("Authorization".to_owned(), value.into_bytes()));
     }
 
-    /// Signs the request in its query, as far as it has come, for some minutes. Names of `parameters` that begin with `p-`
-    /// get the prefix of the dialect.
+    /// Signs the request in its query, as far as it has come, for some minutes. Names of
+    /// `parameters` that begin with `p-` get the prefix of the dialect.
     pub(super) fn presigned(mut self, parameters: &[(&str, &str)]) -> Self {
         let user = self.user.take().unwrap();
         let lines = self.lines_to_sign();
@@ -500,8 +503,8 @@ impl Asked<'_> {
     }
 }
 
-/// The elements with which errors name what they refuse (S3 API reference, "Error responses", and answers of S3 in public
-/// reports). The others have nothing to name, or not in all their cases.
+/// The elements with which errors name what they refuse (S3 API reference, "Error responses", and
+/// answers of S3 in public reports). The others have nothing to name, or not in all their cases.
 const NAMED: [(&str, &[&str]); 41] = [
     ("AccessForbidden", &["Method", "ResourceType"]),
     ("BadDigest", &["ExpectedDigest", "CalculatedDigest"]),
@@ -622,8 +625,8 @@ impl Answer {
         Self { status: response.status, headers, body, cut, reads, dialect: usual_dialect() }
     }
 
-    /// The value of a header, which must be there at most once. A name that begins with `p-` gets the prefix of the
-    /// request's dialect.
+    /// The value of a header, which must be there at most once. A name that begins with `p-` gets
+    /// the prefix of the request's dialect.
     pub(super) fn header(&self, given: &str) -> Option<&str> {
         let name = given.strip_prefix("p-").map(|suffix| format!("{}{suffix}", self.dialect.header_prefix()));
         let name = name.as_deref().unwrap_or(given);
@@ -633,8 +636,8 @@ impl Answer {
         value
     }
 
-    /// The names of the headers, without those of the framing, which are the engine's, and without the second name
-    /// that the request id has in the dialect of AWS.
+    /// The names of the headers, without those of the framing, which are the engine's, and without
+    /// the second name that the request id has in the dialect of AWS.
     pub(super) fn header_names(&self) -> impl Iterator<Item = &str> {
         const APART: [&str; 5] =
             ["Date", "Content-Length", "Connection", "Transfer-Encoding", "x-amz-request-id"];

@@ -1,8 +1,10 @@
-//! All headers of the answers about objects, in each state of versioning, and documents with and without a namespace.
+//! All headers of the answers about objects, in each state of versioning, and documents with and
+//! without a namespace.
 
 use super::*;
 
-/// The vendor headers and the others, by their names, without the request id, which every answer bears.
+/// The vendor headers and the others, by their names, without the request id, which every answer
+/// bears.
 fn told(answer: &Answer) -> Vec<(String, String)> {
     let names = answer.header_names().filter(|name| *name != "x-request-id");
     let prefix = usual_dialect().header_prefix();

@@ -1,4 +1,5 @@
-//! The lifecycle rules of buckets, as the protocol shows them: documents, refusals, and the headers of objects and uploads.
+//! The lifecycle rules of buckets, as the protocol shows them: documents, refusals, and the headers
+//! of objects and uploads.
 
 use base64::Engine as _;
 use siltstone::xml::{Document, Element};
@@ -36,7 +37,8 @@ fn server_with(rules: &str) -> Server {
     server
 }
 
-/// An element as a client sees it that parses it into a structure: the order of unlike children does not matter.
+/// An element as a client sees it that parses it into a structure: the order of unlike children
+/// does not matter.
 fn structure(element: Element<'_>) -> String {
     let mut children: Vec<_> = element.children().map(structure).collect();
     children.sort();
@@ -67,7 +69,8 @@ fn rules_are_read_back_as_they_were_written() {
     assert_eq!(server.delete("/b?lifecycle").status, 204);
 }
 
-/// After its put Terraform reads until the rules equal those that it sent, as its client parses both, and the minimum size as well.
+/// After its put Terraform reads until the rules equal those that it sent, as its client parses
+/// both, and the minimum size as well.
 #[test]
 fn terraform_finds_what_it_sent() {
     let tag = "<Tag><Key>kind</Key><Value>scratch + more</Value></Tag>";

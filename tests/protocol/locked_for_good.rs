@@ -1,5 +1,6 @@
-//! Every way in which an administrator may try to destroy a version in COMPLIANCE mode by requests, and what backup programs need of
-//! object lock beside that. `store::tests::locks` has the tools and the clock, `tests/lifecycle.rs` the lifecycle rules.
+//! Every way in which an administrator may try to destroy a version in COMPLIANCE mode by requests,
+//! and what backup programs need of object lock beside that. `store::tests::locks` has the tools
+//! and the clock, `tests/lifecycle.rs` the lifecycle rules.
 
 use super::*;
 use crate::support::form::{Form, FormVersion};
@@ -8,7 +9,8 @@ const UNTIL: &str = "2026-03-01T00:00:00.000Z";
 const BYPASS: (&str, &str) = ("p-bypass-governance-retention", "true");
 const MD5_OF_ABC: &str = "kAFQmDzST7DWlj99KOF/cg==";
 
-/// A server with a bucket `locked`, and the id of a version of `k` in it that is retained in COMPLIANCE mode.
+/// A server with a bucket `locked`, and the id of a version of `k` in it that is retained in
+/// COMPLIANCE mode.
 fn server() -> (Server, String) {
     let server = Server::new();
     let made = server.request("PUT", "/locked").header("p-bucket-object-lock-enabled", "true").send();

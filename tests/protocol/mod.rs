@@ -1,5 +1,5 @@
-//! The protocol without a socket: requests go to the service as an engine would hand them over, and a real store on the
-//! simulated disk answers. Each test is named by the rule that it holds.
+//! The protocol without a socket: requests go to the service as an engine would hand them over, and
+//! a real store on the simulated disk answers. Each test is named by the rule that it holds.
 
 mod acl;
 mod attributes;

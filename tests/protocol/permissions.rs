@@ -9,7 +9,8 @@ use siltstone::service::permission::actions;
 
 use super::*;
 
-/// Requests, each with the one action that suffices for it and the narrowest resource to hold it on.
+/// Requests, each with the one action that suffices for it and the narrowest resource to hold it
+/// on.
 const REQUESTS: [(&str, &str, &str, &str); 104] = [
     ("GET", "/", "ListAllMyBuckets", "b"),
     ("PUT", "/new-bucket", "CreateBucket", "new-bucket"),
@@ -173,7 +174,8 @@ fn one_action_on_one_resource_suffices_and_all_others_together_do_not() {
         // What PutObject permits, CreateObject permits for other keys.
         let other = |name: &&str| *name != action && !(action == "PutObject" && *name == "CreateObject");
         let others: Vec<_> = Action::ALL.iter().map(|a| a.as_str()).filter(other).collect();
-        // A sub-resource that is not served tells nothing but that, and may be asked for by more than one action.
+        // A sub-resource that is not served tells nothing but that, and may be asked for by more
+        // than one action.
         let others = if target == "/b?session" { vec!["PutObject"] } else { others };
         let (held, narrower) = match resource {
             // There is no narrower resource.
@@ -338,8 +340,8 @@ fn a_source_of_another_owner_than_expected_is_refused() {
     }
 }
 
-/// A server with objects and uploads inside and outside of `home/h/`, and users `h`, who holds everything there and nothing
-/// else, and `lister`, who may list them.
+/// A server with objects and uploads inside and outside of `home/h/`, and users `h`, who holds
+/// everything there and nothing else, and `lister`, who may list them.
 fn server_with_homes() -> Server {
     let listings = ["ListBucket", "ListBucketVersions", "ListBucketMultipartUploads"];
     let server =

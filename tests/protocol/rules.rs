@@ -1,4 +1,5 @@
-//! The rules of the interface, each with the test that holds it. A rule whose test goes away fails here.
+//! The rules of the interface, each with the test that holds it. A rule whose test goes away fails
+//! here.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -37,7 +37,8 @@ fn an_object_has_the_class_that_it_was_put_with_wherever_it_is_shown() {
     }
 }
 
-/// S3 sends no header for the usual class. A class that the store does not have means the usual one.
+/// S3 sends no header for the usual class. A class that the store does not have means the usual
+/// one.
 #[test]
 fn other_objects_are_of_the_usual_class_which_no_header_tells() {
     let server = Server::new();

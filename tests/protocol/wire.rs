@@ -1,5 +1,5 @@
-//! Every rule again, over a real socket, with each engine in each dialect: this binary runs its own tests with another
-//! harness.
+//! Every rule again, over a real socket, with each engine in each dialect: this binary runs its own
+//! tests with another harness.
 
 use std::process::Command;
 
@@ -15,7 +15,8 @@ const NOT_BY_TINY_HTTP: [&str; 10] = [
     "protocol::hostile::no_request_makes_the_service_panic_or_answer_with_nonsense",
     "protocol::put::metadata_and_standard_headers_come_back",
     "protocol::put::metadata_that_is_no_text_is_refused",
-    // It can answer only after it has asked for the body, and a body above the limit it refuses by itself.
+    // It can answer only after it has asked for the body, and a body above the limit it refuses by
+    // itself.
     "protocol::bucket_policy::a_policy_above_a_mebibyte_is_refused_unread",
     "protocol::errors::every_error_is_raised_but_those_of_the_engines",
     "protocol::multipart::complete::a_list_of_ten_thousand_parts_with_checksums_is_read",

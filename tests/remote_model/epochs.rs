@@ -1,12 +1,15 @@
-//! Who may change the remote: stores that send segments and no log, copies of their directories, and an operator who forgets `--ship`.
+//! Who may change the remote: stores that send segments and no log, copies of their directories,
+//! and an operator who forgets `--ship`.
 //!
-//! Each directory notes the newest claim that it has held, and a number that a copy of the file does not have. A start claims the next
-//! epoch only from there; a deleter looks for the next claim. The directory that the operator relies on is the *right* one: another
-//! becomes it by the operator's word, with no server at work, as the first that claims of copies that were made before any claim, or as a clone of
-//! the disk that has started last.
+//! Each directory notes the newest claim that it has held, and a number that a copy of the file
+//! does not have. A start claims the next epoch only from there; a deleter looks for the next
+//! claim. The directory that the operator relies on is the *right* one: another becomes it by the
+//! operator's word, with no server at work, as the first that claims of copies that were made
+//! before any claim, or as a clone of the disk that has started last.
 //!
-//! A look and the delete after it are one step here: who stalls between them for longer than a request may take is not modelled. An
-//! operator who goes back to a directory whose objects are gone loses them, which is no fault of the protocol.
+//! A look and the delete after it are one step here: who stalls between them for longer than a
+//! request may take is not modelled. An operator who goes back to a directory whose objects are
+//! gone loses them, which is no fault of the protocol.
 
 use std::collections::BTreeSet;
 
@@ -139,7 +142,8 @@ impl EpochScenario {
         next.claims[epoch] = next.hosts[h].tried.1;
         next.hosts[h].held = next.hosts[h].tried;
         next.hosts[h].process = Process::Holding { epoch };
-        // A copy that was made before the first claim has no note to be told by: the first claim says which is right.
+        // A copy that was made before the first claim has no note to be told by: the first claim
+        // says which is right.
         if (self.clones || epoch == 1) && next.is_whole(h) {
             next.right = h;
         }
@@ -166,8 +170,8 @@ impl EpochScenario {
         Some(next)
     }
 
-    /// The operator says that a directory is the right one, after the servers were stopped: an epoch is claimed for it, whichever server starts
-    /// next.
+    /// The operator says that a directory is the right one, after the servers were stopped: an
+    /// epoch is claimed for it, whichever server starts next.
     fn adopt(world: &World, h: usize) -> Option<World> {
         let is_idle = world.hosts.iter().all(|host| host.process == Process::Down);
         if !is_idle || world.right == h || !world.hosts[h].is_there || !world.is_whole(h) {

@@ -29,8 +29,8 @@ pub(super) struct Exploration<S> {
 
 /// Visits each reachable state once, nearest first, and stops at the first violation.
 ///
-/// A state is remembered by 64 bits of SipHash alone. Two of a million states collide with a chance of 3 in 10^8; a collision
-/// hides states and never invents a violation.
+/// A state is remembered by 64 bits of SipHash alone. Two of a million states collide with a chance
+/// of 3 in 10^8; a collision hides states and never invents a violation.
 pub(super) fn explore<M: StateMachine>(machine: &M) -> Exploration<M::Step> {
     let start = machine.start();
     let mut seen = HashSet::from([fingerprint(&start)]);

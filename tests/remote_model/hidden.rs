@@ -1,8 +1,11 @@
-//! A remote that answers 404 for parcels that it has, for a while or for ever, while another host takes over.
+//! A remote that answers 404 for parcels that it has, for a while or for ever, while another host
+//! takes over.
 //!
-//! The host that takes over reads parcels up to the first 404. Two witnesses speak for later ones: the sign of life names the last parcel
-//! that was answered when it was put, and a listing shows parcels. It creates its cut only where neither speaks for more; else it reads
-//! again. Where listings hide what GETs hide, the sign is the only witness: it covers what was answered before it.
+//! The host that takes over reads parcels up to the first 404. Two witnesses speak for later ones:
+//! the sign of life names the last parcel that was answered when it was put, and a listing shows
+//! parcels. It creates its cut only where neither speaks for more; else it reads again. Where
+//! listings hide what GETs hide, the sign is the only witness: it covers what was answered before
+//! it.
 
 use super::SHIPPED;
 use super::explorer::{StateMachine, explore};
@@ -12,7 +15,8 @@ const PARCELS: u8 = 4;
 /// What the search may do, and what the host that takes over looks at.
 #[derive(Clone, Copy, Debug)]
 struct HidingRemote {
-    /// Whether listings lack what GETs answer 404 for. Then the writer gives its last sign before the takeover begins.
+    /// Whether listings lack what GETs answer 404 for. Then the writer gives its last sign before
+    /// the takeover begins.
     hides_in_listings: bool,
     /// Times that an object is hidden.
     hides: u8,

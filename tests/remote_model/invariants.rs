@@ -4,10 +4,11 @@ use super::objects::*;
 use super::protocol::{Safeguard, Scenario};
 use super::state::{Activity, HostState, ReturnPoint, WorldState};
 
-/// The histories after each parcel of the adopted chain, oldest first, each with the parcel's name. `None` where the chain breaks.
+/// The histories after each parcel of the adopted chain, oldest first, each with the parcel's name.
+/// `None` where the chain breaks.
 ///
-/// The chain is that of a restore: the highest reign with a cut, and the former reigns that the cuts name. Parcels that were deleted
-/// count, since their names were once up.
+/// The chain is that of a restore: the highest reign with a cut, and the former reigns that the
+/// cuts name. Parcels that were deleted count, since their names were once up.
 fn adopted(scenario: &Scenario, world: &WorldState) -> Option<Vec<(usize, usize, Entries)>> {
     let objects = &world.objects;
     let top = newest_reign(objects)?;
@@ -35,7 +36,8 @@ fn newest_reign(objects: &RemoteObjects) -> Option<usize> {
     (0..EPOCHS).rev().find(|&epoch| objects.cuts[epoch].is_some())
 }
 
-/// The points of the adopted chain before the newest one that a restore finds, each with the root that it begins with.
+/// The points of the adopted chain before the newest one that a restore finds, each with the root
+/// that it begins with.
 pub(super) fn earlier_points(scenario: &Scenario, world: &WorldState) -> Vec<(ReturnPoint, Entries)> {
     let (Some(chain), Some(newest)) = (adopted(scenario, world), newest_reign(&world.objects)) else {
         return Vec::new();
@@ -132,7 +134,8 @@ fn bytes_lost(scenario: &Scenario, world: &WorldState, newest: Entries, k: usize
     answered && !known_dead && !kept
 }
 
-/// Whether a restore to `point` finds the newest root before it, each parcel from there, and the bytes of each live object.
+/// Whether a restore to `point` finds the newest root before it, each parcel from there, and the
+/// bytes of each live object.
 fn restores(
     scenario: &Scenario,
     world: &WorldState,

@@ -1,9 +1,12 @@
-//! The protocols that keep a store on a remote, checked in all interleavings before code rests on them.
+//! The protocols that keep a store on a remote, checked in all interleavings before code rests on
+//! them.
 //!
-//! A store ships its log to a bucket of another S3 server and moves sealed segments there, so that another host can take over and a
-//! restore can go back in time. The [`explorer`] visits each reachable state of a small model: hosts that write, ship, tier, delete,
-//! crash and take over ([`protocol`], [`tier`], [`state`]) around a remote with linearizable requests ([`objects`]). Any host may stall for ever
-//! between any two steps. A request may go without an answer; it then lands at any later time, several times, or never.
+//! A store ships its log to a bucket of another S3 server and moves sealed segments there, so that
+//! another host can take over and a restore can go back in time. The [`explorer`] visits each
+//! reachable state of a small model: hosts that write, ship, tier, delete, crash and take over
+//! ([`protocol`], [`tier`], [`state`]) around a remote with linearizable requests ([`objects`]).
+//! Any host may stall for ever between any two steps. A request may go without an answer; it then
+//! lands at any later time, several times, or never.
 //!
 //! # Objects
 //!
@@ -18,81 +21,102 @@
 //!
 //! # Protocol
 //!
-//! **Ship.** One parcel is in flight. The writer freezes it, puts it until an answer comes, and then sends HEAD for the next claim. 404
-//! means shipped: in sync mode the group is answered now. Any claim means fenced: nothing more is answered, and the groups that are not
-//! shipped are kept and listed.
+//! **Ship.** One parcel is in flight. The writer freezes it, puts it until an answer comes, and
+//! then sends HEAD for the next claim. 404 means shipped: in sync mode the group is answered now.
+//! Any claim means fenced: nothing more is answered, and the groups that are not shipped are kept
+//! and listed.
 //!
-//! **Take over**, and each start: (1) create the next claim; (2) look for the newest cut below it, downwards; (3) get the newest root
-//! of that reign; (4) get parcels from there to the first 404; (5) create the cut; (6) serve. A reign without a cut when (2) passes it
-//! is void: its writer finds the higher claim before it answers anything.
+//! **Take over**, and each start: (1) create the next claim; (2) look for the newest cut below it,
+//! downwards; (3) get the newest root of that reign; (4) get parcels from there to the first 404;
+//! (5) create the cut; (6) serve. A reign without a cut when (2) passes it is void: its writer
+//! finds the higher claim before it answers anything.
 //!
-//! **Tier.** Log *segment leaving*, put and verify the segment, log *segment remote*, ship that, evict.
+//! **Tier.** Log *segment leaving*, put and verify the segment, log *segment remote*, ship that,
+//! evict.
 //!
-//! **Delete.** The *base* is the newest adopted root that is as old as the window. A segment goes when it is dead at the base. A parcel
-//! goes when the base covers it and each object in it is dead, or its segment remote, at the base. The deleter chooses, sends HEAD for
-//! the next claim, and deletes on 404 alone. A root before the base goes. A root after it may go, too, unless its name says that it may
-//! become a base: every 24th root of a reign, from the first on. A segment under the key of a lower epoch that neither the adopted log nor
-//! the own unshipped tail calls remote is a stranger and may go.
+//! **Delete.** The *base* is the newest adopted root that is as old as the window. A segment goes
+//! when it is dead at the base. A parcel goes when the base covers it and each object in it is
+//! dead, or its segment remote, at the base. The deleter chooses, sends HEAD for the next claim,
+//! and deletes on 404 alone. A root before the base goes. A root after it may go, too, unless its
+//! name says that it may become a base: every 24th root of a reign, from the first on. A segment
+//! under the key of a lower epoch that neither the adopted log nor the own unshipped tail calls
+//! remote is a stranger and may go.
 //!
-//! **Go back.** A restore to an earlier point notes the newest reign, the root that it begins with, and the point. Its host creates the
-//! next claim, finds no cut of a later reign than the noted one, looks at the floors of all reigns, and creates a cut that adopts the log
-//! up to the point. A floor after the noted root refuses it.
+//! **Go back.** A restore to an earlier point notes the newest reign, the root that it begins with,
+//! and the point. Its host creates the next claim, finds no cut of a later reign than the noted
+//! one, looks at the floors of all reigns, and creates a cut that adopts the log up to the point. A
+//! floor after the noted root refuses it.
 //!
 //! # Proof in short
 //!
-//! The old writer puts its parcel and then looks for the claim; the new one creates the claim and then looks for the parcel. With
-//! linearizable requests one of them sees the other. The deleter puts the base and then looks for the claim; a takeover creates the
-//! claim and then looks for the root. So a takeover that the deleter does not see begins at the base or later, where it reads nothing
-//! that goes. Adopted histories only grow and the base only moves on, hence a dead key stays dead while the deleter stalls. A reign that
-//! goes back sees the floor of each deleter that does not see its claim, and the point is not before that floor.
+//! The old writer puts its parcel and then looks for the claim; the new one creates the claim and
+//! then looks for the parcel. With linearizable requests one of them sees the other. The deleter
+//! puts the base and then looks for the claim; a takeover creates the claim and then looks for the
+//! root. So a takeover that the deleter does not see begins at the base or later, where it reads
+//! nothing that goes. Adopted histories only grow and the base only moves on, hence a dead key
+//! stays dead while the deleter stalls. A reign that goes back sees the floor of each deleter that
+//! does not see its claim, and the point is not before that floor.
 //!
 //! # Rules that the search added
 //!
 //! The first sketch lacked these; the search loses data without each of them.
 //!
-//! - **The cut is created once.** After a time-out the same bytes are sent again. A takeover that reads the parcels again and
-//!   overwrites its cut is cut back when the first request lands late ([`Safeguard::CutIsFrozen`]).
-//! - **A takeover reads from the newest root**, which it gets after its claim. A host that reads on from where it stopped following takes
-//!   a deleted parcel for the end of the chain ([`Safeguard::ReadFromRoot`]).
-//! - **Dead at the base**, not only absent from all roots of the window. An object that was born and died between two roots is in no
-//!   root, yet a restore to the time between needs it; and a parcel older than the window is needed while the newest root that covers it
-//!   is younger ([`Safeguard::DeadAtBase`]).
-//! - **Local pages go after *segment remote* is shipped.** A fenced host logs it for itself alone. The next reign takes the segment for a
-//!   stranger, and the group that the old host answered in async mode has its bytes nowhere ([`Safeguard::EvictAfterShipped`]).
-//! - **A start on the own newest reign ships the unshipped tail** in the new reign. It was answered in async mode
-//!   ([`Safeguard::TailGoesOn`]).
-//! - **A key that the unshipped tail names is no stranger**, though its epoch is lower and no root or parcel names it yet
-//!   ([`Safeguard::TailNamesKeys`]).
-//! - **Names tell which roots may become a base.** A stalled deleter may take any other root; the next reign must not have made it the
-//!   base meanwhile ([`Safeguard::LastingRootsStay`]).
-//! - **The floor is up before a delete, and is read after the claim.** Otherwise a base that has moved on, or a stalled deleter, takes the
-//!   bytes that a reign goes back to ([`Safeguard::FloorBeforeDelete`], [`Safeguard::FloorAfterClaim`]).
+//! - **The cut is created once.** After a time-out the same bytes are sent again. A takeover that
+//!   reads the parcels again and overwrites its cut is cut back when the first request lands late
+//!   ([`Safeguard::CutIsFrozen`]).
+//! - **A takeover reads from the newest root**, which it gets after its claim. A host that reads on
+//!   from where it stopped following takes a deleted parcel for the end of the chain
+//!   ([`Safeguard::ReadFromRoot`]).
+//! - **Dead at the base**, not only absent from all roots of the window. An object that was born
+//!   and died between two roots is in no root, yet a restore to the time between needs it; and a
+//!   parcel older than the window is needed while the newest root that covers it is younger
+//!   ([`Safeguard::DeadAtBase`]).
+//! - **Local pages go after *segment remote* is shipped.** A fenced host logs it for itself alone.
+//!   The next reign takes the segment for a stranger, and the group that the old host answered in
+//!   async mode has its bytes nowhere ([`Safeguard::EvictAfterShipped`]).
+//! - **A start on the own newest reign ships the unshipped tail** in the new reign. It was answered
+//!   in async mode ([`Safeguard::TailGoesOn`]).
+//! - **A key that the unshipped tail names is no stranger**, though its epoch is lower and no root
+//!   or parcel names it yet ([`Safeguard::TailNamesKeys`]).
+//! - **Names tell which roots may become a base.** A stalled deleter may take any other root; the
+//!   next reign must not have made it the base meanwhile ([`Safeguard::LastingRootsStay`]).
+//! - **The floor is up before a delete, and is read after the claim.** Otherwise a base that has
+//!   moved on, or a stalled deleter, takes the bytes that a reign goes back to
+//!   ([`Safeguard::FloorBeforeDelete`], [`Safeguard::FloorAfterClaim`]).
 //!
-//! - **A directory that goes on as it is has the whole log before it claims**, and after its claim, too. Otherwise an old copy of it ends the
-//!   reign of the living writer, or goes on without a part of the log ([`Safeguard::DescentBeforeClaim`], [`Safeguard::DescentAfterClaim`]).
-//! - **A writer that finds a later claim without a cut claims again**, as soon as it likes: a claimant that failed between the two leaves
-//!   no host that writes otherwise ([`Safeguard::ClaimsAgain`]). It finds a cut that landed meanwhile after its claim, as others do.
-//! - **A host that has lost a claim looks at the log again** before it claims another, and one that was taken over sets its changes aside
-//!   and follows. Otherwise hosts fence one another, until none is left ([`Safeguard::LosersLook`], [`Safeguard::LosersFollow`]).
-//! - **A start by the one command goes on at once only behind its own claim**, and otherwise waits for a sign of life. Its directory may have
-//!   all of the log beside a host that writes ([`Safeguard::OwnClaimGoesOn`]). Groups that came between its look and its claim are
-//!   adopted, and its own after the common ones are set aside, as before each fill ([`Safeguard::AsideBeforeFill`]).
-//! - **A 404 is no end where a witness speaks for more.** A remote that hides parcels for a while ends the log of a takeover early; the sign
-//!   of life and a listing tell ([`hidden`]).
+//! - **A directory that goes on as it is has the whole log before it claims**, and after its claim,
+//!   too. Otherwise an old copy of it ends the reign of the living writer, or goes on without a
+//!   part of the log ([`Safeguard::DescentBeforeClaim`], [`Safeguard::DescentAfterClaim`]).
+//! - **A writer that finds a later claim without a cut claims again**, as soon as it likes: a
+//!   claimant that failed between the two leaves no host that writes otherwise
+//!   ([`Safeguard::ClaimsAgain`]). It finds a cut that landed meanwhile after its claim, as others
+//!   do.
+//! - **A host that has lost a claim looks at the log again** before it claims another, and one that
+//!   was taken over sets its changes aside and follows. Otherwise hosts fence one another, until
+//!   none is left ([`Safeguard::LosersLook`], [`Safeguard::LosersFollow`]).
+//! - **A start by the one command goes on at once only behind its own claim**, and otherwise waits
+//!   for a sign of life. Its directory may have all of the log beside a host that writes
+//!   ([`Safeguard::OwnClaimGoesOn`]). Groups that came between its look and its claim are adopted,
+//!   and its own after the common ones are set aside, as before each fill
+//!   ([`Safeguard::AsideBeforeFill`]).
+//! - **A 404 is no end where a witness speaks for more.** A remote that hides parcels for a while
+//!   ends the log of a takeover early; the sign of life and a listing tell ([`hidden`]).
 //!
 //! # Stores without a log
 //!
-//! Stores that send segments and no log claim epochs, too: [`epochs`] has them with copies and clones of their directories, and with an
-//! operator who forgets `--ship`.
+//! Stores that send segments and no log claim epochs, too: [`epochs`] has them with copies and
+//! clones of their directories, and with an operator who forgets `--ship`.
 //!
 //! # Limits of the model
 //!
-//! Up to three hosts where they race, and one start in an old directory or a copy. Clones of a disk, which have the number of the
-//! claim, are in [`epochs`] alone. In the other searches two hosts, up to three reigns, two writes, one unanswered request and one crash in the searches of reigns; two hosts, two reigns,
-//! one segment, one root, one delete and stalls in those of the tier. `SILTSTONE_MODEL_DEEP=1` widens the bounds: three hosts or four
-//! reigns, and crashes and unanswered requests beside the deleter. Checkpoint and root are one object.
-//! One object fills a segment: half-dead segments are not rewritten. A restore to an earlier point reads at one instant, and ends with a
-//! whole parcel.
+//! Up to three hosts where they race, and one start in an old directory or a copy. Clones of a
+//! disk, which have the number of the claim, are in [`epochs`] alone. In the other searches two
+//! hosts, up to three reigns, two writes, one unanswered request and one crash in the searches of
+//! reigns; two hosts, two reigns, one segment, one root, one delete and stalls in those of the
+//! tier. `SILTSTONE_MODEL_DEEP=1` widens the bounds: three hosts or four reigns, and crashes and
+//! unanswered requests beside the deleter. Checkpoint and root are one object. One object fills a
+//! segment: half-dead segments are not rewritten. A restore to an earlier point reads at one
+//! instant, and ends with a whole parcel.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -168,7 +192,8 @@ fn booting(sync: bool) -> Scenario {
     Scenario { epochs: 4, boots: 1, crashes: 0, ..reigns(sync) }
 }
 
-/// Two hosts that are started by the one command after each end of their processes, also in a copy of the directory of the other one.
+/// Two hosts that are started by the one command after each end of their processes, also in a copy
+/// of the directory of the other one.
 fn one_command(sync: bool) -> Scenario {
     Scenario { one_command: true, boots: 1, crashes: 1, unanswered: 0, ..reigns(sync) }
 }
@@ -192,7 +217,8 @@ fn holds(scenario: Scenario, wider: Scenario) {
     assert!(states > 1000, "{states} states");
 }
 
-/// Expects that `scenario` breaks `invariant` without `safeguard`. A search of at least its bounds holds with it.
+/// Expects that `scenario` breaks `invariant` without `safeguard`. A search of at least its bounds
+/// holds with it.
 fn breaks_without(safeguard: Safeguard, mut scenario: Scenario, invariant: &str) {
     scenario.removed.insert(safeguard);
     let violation = explore(&scenario).violation;

@@ -72,7 +72,8 @@ pub(super) enum ChangeRequest {
     DeleteCut { epoch: usize },
 }
 
-/// All objects. Counters of parcels begin at 1; a root at counter n holds the history after parcel n.
+/// All objects. Counters of parcels begin at 1; a root at counter n holds the history after parcel
+/// n.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct RemoteObjects {
     pub(super) claims: [u8; EPOCHS],
@@ -106,8 +107,8 @@ impl RemoteObjects {
         objects
     }
 
-    /// Applies `request` at once and tells whether it created what it names. `atomic_create` is false for a remote that ignores
-    /// If-None-Match.
+    /// Applies `request` at once and tells whether it created what it names. `atomic_create` is
+    /// false for a remote that ignores If-None-Match.
     pub(super) fn apply(&mut self, request: ChangeRequest, atomic_create: bool) -> bool {
         match request {
             ChangeRequest::Claim { epoch, nonce } => {
@@ -150,8 +151,8 @@ impl RemoteObjects {
         self.segments[epoch] & (1 << k) != 0
     }
 
-    /// The reigns whose log the reign `top` has adopted and continued, itself first, each with the last parcel that counts. `None` where
-    /// a cut is missing.
+    /// The reigns whose log the reign `top` has adopted and continued, itself first, each with the
+    /// last parcel that counts. `None` where a cut is missing.
     pub(super) fn adopted_reigns(&self, top: usize) -> Option<Vec<(usize, usize)>> {
         let mut reigns = vec![(top, PARCELS - 1)];
         while let Some(&(epoch, _)) = reigns.last().filter(|(epoch, _)| *epoch > 0) {

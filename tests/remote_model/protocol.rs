@@ -1,4 +1,5 @@
-//! The hosts of the model: each writes, ships, tiers, deletes and takes over, one request or local step at a time.
+//! The hosts of the model: each writes, ships, tiers, deletes and takes over, one request or local
+//! step at a time.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +21,8 @@ pub(super) enum Safeguard {
     ClaimCheckAfterRoot,
     /// A root that no longer names a key is up before the key is deleted.
     RootBeforeDelete,
-    /// A key is dead at the newest root that is as old as the window, not only absent from all roots of the window.
+    /// A key is dead at the newest root that is as old as the window, not only absent from all
+    /// roots of the window.
     DeadAtBase,
     /// Names of parcels contain the epoch.
     EpochInNames,
@@ -40,7 +42,8 @@ pub(super) enum Safeguard {
     TailGoesOn,
     /// A key that the unshipped tail names is no stranger.
     TailNamesKeys,
-    /// Roots that may go while younger than the base are told apart by their names from those that may become the base.
+    /// Roots that may go while younger than the base are told apart by their names from those that
+    /// may become the base.
     LastingRootsStay,
     /// The deleter puts the base as its floor before it deletes anything.
     FloorBeforeDelete,
@@ -78,18 +81,21 @@ pub(super) struct Scenario {
     pub(super) returns: u8,
     /// Directories that are opened as those of writers, whatever they hold.
     pub(super) boots: u8,
-    /// Whether each host is started by the one command, whatever its directory is. Boots are those in copies of directories then.
+    /// Whether each host is started by the one command, whatever its directory is. Boots are those
+    /// in copies of directories then.
     pub(super) one_command: bool,
     /// Hosts that go for good.
     pub(super) deaths: u8,
-    /// Requests without an answer. Each of them lands at any later time, any number of times, or never.
+    /// Requests without an answer. Each of them lands at any later time, any number of times, or
+    /// never.
     pub(super) unanswered: usize,
     pub(super) crashes: u8,
     /// A group is answered after its parcel is up; otherwise after it is on the local disk.
     pub(super) sync: bool,
     /// Segments are uploaded, and keys deleted.
     pub(super) tier: bool,
-    /// Bytes go to a segment that is uploaded before the parcel that names it, and not into the parcel.
+    /// Bytes go to a segment that is uploaded before the parcel that names it, and not into the
+    /// parcel.
     pub(super) own_lane: bool,
     pub(super) removed: BTreeSet<Safeguard>,
 }
@@ -112,7 +118,8 @@ impl Scenario {
         if self.keeps(Safeguard::EpochInNames) { epoch } else { 0 }
     }
 
-    /// Whether hosts are started in directories of writers, or go for good: the searches without them are smaller.
+    /// Whether hosts are started in directories of writers, or go for good: the searches without
+    /// them are smaller.
     pub(super) fn has_starts(&self) -> bool {
         self.boots > 0 || self.deaths > 0 || self.one_command
     }
@@ -142,7 +149,8 @@ impl Scenario {
         found.push((step, next));
     }
 
-    /// Applies a request. The cut of a reign that goes back ends the promises about groups after it.
+    /// Applies a request. The cut of a reign that goes back ends the promises about groups after
+    /// it.
     fn apply(&self, world: &mut WorldState, request: ChangeRequest) -> bool {
         let before = world.objects.cuts;
         let applied = world.objects.apply(request, self.create_is_atomic(request));
@@ -157,7 +165,8 @@ impl Scenario {
         applied
     }
 
-    /// Restores to an earlier point than the newest, in order to go on from there. The disk of the host is replaced.
+    /// Restores to an earlier point than the newest, in order to go on from there. The disk of the
+    /// host is replaced.
     fn return_steps(&self, world: &WorldState, h: usize, epoch: usize, found: &mut Successors) {
         if world.returns == self.returns {
             return;
@@ -191,7 +200,8 @@ impl Scenario {
         }
     }
 
-    /// Looks at the floor of one reign: a base after the root of the point means that bytes of the point may be gone.
+    /// Looks at the floor of one reign: a base after the root of the point means that bytes of the
+    /// point may be gone.
     fn look_at_floor(world: &mut WorldState, h: usize, epoch: usize, candidate: usize) {
         let floor = world.objects.floors[candidate];
         let host = &mut world.hosts[h];
@@ -382,7 +392,8 @@ impl Scenario {
         host.activity = Activity::Standby;
     }
 
-    /// Starts a host in a copy of the directory of another one. It has another number than the claim of that one.
+    /// Starts a host in a copy of the directory of another one. It has another number than the
+    /// claim of that one.
     fn copy_directory(world: &mut WorldState, from: usize, to: usize) {
         let from = world.hosts[from].clone();
         world.boots += 1;

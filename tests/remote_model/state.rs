@@ -10,7 +10,8 @@ pub(super) enum Activity {
     Standby,
     /// Started by the one command in the directory of a writer: it looks at the log.
     Starting,
-    /// Its directory has the whole log, and another one has made the newest claim: it waits for a sign of life.
+    /// Its directory has the whole log, and another one has made the newest claim: it waits for a
+    /// sign of life.
     Watching,
     /// Opened as the directory of a writer: it looks whether it has the whole log before it claims.
     CheckingDescent,

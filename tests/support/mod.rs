@@ -1,4 +1,5 @@
-//! Shared by all tests: users files, a request signer, server starters and an HTTP client. Nothing here contains a test.
+//! Shared by all tests: users files, a request signer, server starters and an HTTP client. Nothing
+//! here contains a test.
 
 pub(crate) mod client;
 pub(crate) mod form;

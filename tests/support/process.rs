@@ -167,8 +167,8 @@ impl Drop for Running {
 /// A shell prefix for `alone`: as many descriptors as the system grants.
 pub(crate) const MANY_DESCRIPTORS: &str = "ulimit -n $(ulimit -Hn);";
 
-/// Runs `test` in a process of its own, where nothing else opens descriptors. `name` is the path of the calling test;
-/// `wrapper` is a shell prefix such as `ulimit -n 64;`.
+/// Runs `test` in a process of its own, where nothing else opens descriptors. `name` is the path of
+/// the calling test; `wrapper` is a shell prefix such as `ulimit -n 64;`.
 pub(crate) fn alone(name: &str, wrapper: &str, test: impl FnOnce()) {
     const MARK: &str = "SILTSTONE_TEST_ALONE";
     if std::env::var(MARK).is_ok_and(|marked| marked == name) {

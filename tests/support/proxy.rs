@@ -31,7 +31,8 @@ impl Default for Fault {
     }
 }
 
-/// Starts a proxy in front of `server`, which runs as long as the test process. Returns its address.
+/// Starts a proxy in front of `server`, which runs as long as the test process. Returns its
+/// address.
 pub(crate) fn start(server: SocketAddr, fault: Fault) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -57,7 +57,8 @@ impl Signer {
         format!("AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, Signature={signature}")
     }
 
-    /// The query of a presigned URL: the given one, the parameters of the signature, and further `parameters`.
+    /// The query of a presigned URL: the given one, the parameters of the signature, and further
+    /// `parameters`.
     pub(crate) fn presigned_query(
         &self,
         method: &str,
@@ -82,8 +83,8 @@ impl Signer {
         format!("{query}&{prefix}Signature={signature}")
     }
 
-    /// The query of a URL presigned by version 2 that is valid until `expires`: the given one, of parameters that are signed
-    /// and in ascending order, and `lines`, moved there.
+    /// The query of a URL presigned by version 2 that is valid until `expires`: the given one, of
+    /// parameters that are signed and in ascending order, and `lines`, moved there.
     pub(crate) fn presigned_query_v2(
         &self,
         method: &str,
@@ -159,7 +160,8 @@ impl Signer {
     }
 }
 
-/// The tests write their queries encoded as they are to be signed, but for their order and the lone names.
+/// The tests write their queries encoded as they are to be signed, but for their order and the lone
+/// names.
 fn canonical_query(query: &str) -> String {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let mut pairs: Vec<_> = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();

@@ -1,4 +1,5 @@
-//! `cas-check` against the server, and against stores that break the contract of conditional writes.
+//! `cas-check` against the server, and against stores that break the contract of conditional
+//! writes.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

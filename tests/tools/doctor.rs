@@ -1,4 +1,5 @@
-//! `doctor` against prepared faults: each is named. The faults of hosts are beside the checks of `tools/doctor`.
+//! `doctor` against prepared faults: each is named. The faults of hosts are beside the checks of
+//! `tools/doctor`.
 
 use std::collections::BTreeSet;
 use std::fs;

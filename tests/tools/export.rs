@@ -1,4 +1,5 @@
-//! `export` from a server, into directories and into another server, and `import` of what was exported.
+//! `export` from a server, into directories and into another server, and `import` of what was
+//! exported.
 
 use std::collections::BTreeSet;
 use std::fs;

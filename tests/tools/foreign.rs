@@ -10,7 +10,8 @@ use super::import::{command_of, start};
 use super::remote::RemoteServer;
 use super::{Fixture, run, status, stderr};
 
-/// The directories of five programs, and one of nobody knows whom: files that each has, and what the refusal says.
+/// The directories of five programs, and one of nobody knows whom: files that each has, and what
+/// the refusal says.
 const FOREIGN: [(&[&str], &str); 6] = [
     (&[".minio.sys/format.json", "data/cat.jpg/xl.meta", "meta/dog.jpg/xl.meta"], "`.minio.sys` is of MinIO"),
     (&[".rustfs.sys/format.json", "photos/cat.jpg/xl.meta"], "`.rustfs.sys` is of RustFS"),

@@ -42,8 +42,8 @@ fn a_dry_run_tells_what_each_rule_takes_and_changes_nothing() {
     assert_eq!(text.matches("due since").count(), 1);
 }
 
-/// Of the two current versions, one is too small to move. Older versions are moved before they are taken, and those that are to be taken
-/// now are not moved.
+/// Of the two current versions, one is too small to move. Older versions are moved before they are
+/// taken, and those that are to be taken now are not moved.
 #[test]
 fn a_dry_run_tells_what_becomes_cold_apart_from_what_is_taken() {
     let fixture = Fixture::new();

@@ -35,8 +35,8 @@ use siltstone::store::{
 };
 use tempfile::TempDir;
 
-/// Attempts at a released lock, a fiftieth of a second apart. A process that another test is just starting inherits
-/// all open files, locks included, until it executes its program.
+/// Attempts at a released lock, a fiftieth of a second apart. A process that another test is just
+/// starting inherits all open files, locks included, until it executes its program.
 const LOCK_ATTEMPTS: usize = 50;
 
 /// Runs the tools and waits for them.
@@ -80,8 +80,8 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// A store with all kinds of records: small and large objects, versions, a delete marker, an upload in progress,
-    /// a sealed segment, two checkpoints, and groups after them.
+    /// A store with all kinds of records: small and large objects, versions, a delete marker, an
+    /// upload in progress, a sealed segment, two checkpoints, and groups after them.
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path());

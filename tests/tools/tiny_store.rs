@@ -1,4 +1,5 @@
-//! A tiny S3 store without durability and signatures, with selectable faults, to see that the tools find them.
+//! A tiny S3 store without durability and signatures, with selectable faults, to see that the tools
+//! find them.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -15,8 +15,8 @@ use siltstone::client::{Bucket, Endpoint, HttpConnection, SignedRequest};
 /// The longest latency that is recorded, in microseconds. Latencies have three significant digits.
 const LATENCY_MAX_MICROS: u64 = 10 * 60 * 1_000_000;
 
-/// The objects of one size, and the clients that use them. The objects are numbered: those from `first` up to but not
-/// including `end` exist.
+/// The objects of one size, and the clients that use them. The objects are numbered: those from
+/// `first` up to but not including `end` exist.
 pub(crate) struct Load<'l> {
     bucket: &'l Bucket,
     endpoint: &'l Endpoint,

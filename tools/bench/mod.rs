@@ -1,5 +1,5 @@
-//! The command `bench`: measures a running S3 server under load. The loop is closed: each client has a connection of
-//! its own, and sends the next request after the answer to the last one.
+//! The command `bench`: measures a running S3 server under load. The loop is closed: each client
+//! has a connection of its own, and sends the next request after the answer to the last one.
 
 mod load;
 mod plot;

@@ -1,5 +1,5 @@
-//! The results as a picture: a row for each result, with throughput on the left and latencies on the right. Rows are
-//! numbered from the bottom.
+//! The results as a picture: a row for each result, with throughput on the left and latencies on
+//! the right. Rows are numbered from the bottom.
 
 use std::error::Error;
 use std::path::Path;

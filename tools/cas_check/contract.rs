@@ -5,8 +5,8 @@ use super::link::Precondition::{Absent, None as Always, Tag};
 use super::race;
 use super::session::Session;
 
-/// The statuses that refuse a write whose condition does not hold. 409 asks for another attempt (S3 user guide, "Conditional
-/// writes").
+/// The statuses that refuse a write whose condition does not hold. 409 asks for another attempt (S3
+/// user guide, "Conditional writes").
 const UNMET: [u16; 2] = [412, 409];
 /// The statuses of a replacement where nothing is.
 const ABSENT: [u16; 3] = [404, 412, 409];

@@ -178,7 +178,8 @@ impl<'p> Link<'p> {
         })
     }
 
-    /// Sends a request; again after a pause where the store is overloaded, which it says before it does anything.
+    /// Sends a request; again after a pause where the store is overloaded, which it says before it
+    /// does anything.
     fn exchange(&self, connection: &mut HttpConnection, request: &SignedRequest<'_>) -> io::Result<Answer> {
         let mut pause = PAUSE;
         for _ in 1..ATTEMPTS {
@@ -221,7 +222,8 @@ impl Reply {
         }
     }
 
-    /// A completion tells the entity tag in its body, and possibly an error, although its status is 200.
+    /// A completion tells the entity tag in its body, and possibly an error, although its status
+    /// is 200.
     fn of_success(answer: &Answer) -> Self {
         let text = answer.text();
         let code = child(&text, "Code");
@@ -234,7 +236,8 @@ impl Reply {
         }
     }
 
-    /// The finding for a reply that says neither that the write is done nor that its condition does not hold.
+    /// The finding for a reply that says neither that the write is done nor that its condition does
+    /// not hold.
     pub(crate) fn finding(self, what: &str) -> Finding {
         match self {
             Self::Other(400 | 405 | 501, why) => Finding::Refused(format!("{what}: {why}")),

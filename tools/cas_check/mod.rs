@@ -110,7 +110,8 @@ pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Res
     Ok(if report.passes() { Outcome::Success } else { Outcome::Findings })
 }
 
-/// All checks, without versions and with them as far as the bucket allows; and the number of requests.
+/// All checks, without versions and with them as far as the bucket allows; and the number of
+/// requests.
 fn check_all(link: Link<'_>, arguments: &Arguments, json: bool) -> Result<(Vec<CheckResult>, u64), String> {
     let (place, size) = (link.place, (arguments.rounds, arguments.connections.into()));
     let steps: u32 = CHECKS.iter().map(|check| (check.steps)(arguments.rounds)).sum();

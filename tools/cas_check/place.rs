@@ -90,7 +90,8 @@ impl Place {
         let status = Document::parse(text.as_bytes()).ok();
         let status =
             status.and_then(|document| Some(document.root().child_text("Status").ok()??.into_owned()));
-        // A bucket whose versions are suspended has a status, too, and its keys are removed with their versions.
+        // A bucket whose versions are suspended has a status, too, and its keys are removed with
+        // their versions.
         Ok(status.is_some())
     }
 
@@ -118,7 +119,8 @@ impl Place {
         if self.made { expect(&self.ask(&self.bucket.delete())?, 204) } else { Ok(()) }
     }
 
-    /// A page of the objects below `prefix`; all versions and delete markers where the bucket keeps them.
+    /// A page of the objects below `prefix`; all versions and delete markers where the bucket keeps
+    /// them.
     ///
     /// # Errors
     /// A message.

@@ -104,7 +104,8 @@ fn remark(rounds: u32, racers: usize) -> String {
     format!("{rounds} rounds of {racers}, one outcome in each")
 }
 
-/// Repeats a round while all its writes are asked for another attempt. Gives the entity tag of the winner.
+/// Repeats a round while all its writes are asked for another attempt. Gives the entity tag of the
+/// winner.
 fn until_won(
     round: u32,
     mut run: impl FnMut(u32) -> Result<Option<String>, Finding>,
@@ -121,7 +122,8 @@ fn until_won(
     Err(unfinished(format!("round {}: all writes were answered 409, {REPETITIONS_MAX} times", round + 1)))
 }
 
-/// Runs a round. Gives the entity tag of the winner, which is empty for deletions; `None` if all writes were answered 409.
+/// Runs a round. Gives the entity tag of the winner, which is empty for deletions; `None` if all
+/// writes were answered 409.
 fn run(
     link: &Link<'_>,
     connections: &mut [HttpConnection],

@@ -4,7 +4,8 @@ use super::link::{Content, Finding, Link, PartialUpload, Reply};
 use crate::progress::Meter;
 use siltstone::client::{HttpConnection, SignedRequest};
 
-/// A run of checks. Writes and reads use different connections, so that no cache of a connection answers.
+/// A run of checks. Writes and reads use different connections, so that no cache of a connection
+/// answers.
 pub(crate) struct Session<'p> {
     pub(crate) link: Link<'p>,
     /// The rounds of a race.

@@ -12,7 +12,8 @@ use super::wire::Reply;
 
 const ORIGIN: &str = "https://doctor.invalid";
 
-/// Creates the bucket of the examination, or looks at the one that is named. Returns whether it can be used.
+/// Creates the bucket of the examination, or looks at the one that is named. Returns whether it can
+/// be used.
 pub(super) fn enter(session: &Session, create: bool, findings: &mut Vec<Finding>) -> io::Result<bool> {
     let query: &[_] = if create { &[] } else { &[("list-type", "2"), ("max-keys", "1")] };
     let method = if create { "PUT" } else { "GET" };
@@ -75,7 +76,8 @@ pub(super) fn check_virtual_host(session: &Session) -> io::Result<Option<Finding
     Ok((!found).then(|| Finding::note("virtual-host-style", what, change)))
 }
 
-/// Whether preflights and the headers of CORS come through. The bucket must belong to the examination.
+/// Whether preflights and the headers of CORS come through. The bucket must belong to the
+/// examination.
 pub(super) fn check_cors(session: &Session, key: &str) -> io::Result<Option<Finding>> {
     let rule = format!(
         "<CORSConfiguration><CORSRule><AllowedOrigin>{ORIGIN}</AllowedOrigin><AllowedMethod>PUT</AllowedMethod>\

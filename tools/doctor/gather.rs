@@ -47,7 +47,8 @@ pub(super) fn gather(dir: &Path, backup: Option<&Path>) -> io::Result<HostFacts>
     })
 }
 
-/// The mount with the longest point that `dir` is below, of the lines of `mountinfo`. The last one hides the others.
+/// The mount with the longest point that `dir` is below, of the lines of `mountinfo`. The last one
+/// hides the others.
 pub(super) fn mount_of(lines: &str, dir: &Path) -> Mount {
     let above = mounts_of(lines).filter(|mount| dir.starts_with(&mount.point));
     above.max_by_key(|mount| mount.point.components().count()).unwrap_or_default()

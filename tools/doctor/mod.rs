@@ -1,4 +1,5 @@
-//! The command `doctor`: examines a server from the outside, and its host and data directory from the inside.
+//! The command `doctor`: examines a server from the outside, and its host and data directory from
+//! the inside.
 
 mod access;
 mod connection;

@@ -1,4 +1,5 @@
-//! Checks of the remote that a configuration file names: the way to it, its bucket, its mark, its owner's sign of life.
+//! Checks of the remote that a configuration file names: the way to it, its bucket, its mark, its
+//! owner's sign of life.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -131,7 +132,8 @@ fn sign_of(remote: &dyn Remote) -> Option<Timestamp> {
     SignOfLife::decode(&part.bytes).ok().map(|sign| sign.made)
 }
 
-/// Whether new versions are kept. Remotes without versions, and users who may not ask, tell nothing.
+/// Whether new versions are kept. Remotes without versions, and users who may not ask, tell
+/// nothing.
 fn is_versioned(session: &Session) -> io::Result<Option<bool>> {
     let reply = session.ask(Ask { query: &[("versioning", "")], ..Ask::default() })?;
     let status = reply.element("Status");

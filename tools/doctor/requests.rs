@@ -219,7 +219,8 @@ fn buffering(session: &Session, key: &str) -> Checked {
     Ok(reply.is_none().then(|| Finding::warning("buffering", what, change)))
 }
 
-/// A body in the form of AWS's clients, with a checksum after it (S3 API reference, "Trailing checksums").
+/// A body in the form of AWS's clients, with a checksum after it (S3 API reference, "Trailing
+/// checksums").
 fn with_trailer(body: &[u8]) -> Vec<u8> {
     let checksum = STANDARD.encode(crc32fast::hash(body).to_be_bytes());
     let start = format!("{:x}\r\n", body.len());

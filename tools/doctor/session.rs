@@ -52,8 +52,8 @@ impl Session {
         session.ask(ask)
     }
 
-    /// Sends the head with the header Expect, and its body after the answer 100. The flag is false if it did not come
-    /// within `patience`.
+    /// Sends the head with the header Expect, and its body after the answer 100. The flag is false
+    /// if it did not come within `patience`.
     pub(super) fn ask_expecting(&self, ask: Ask<'_>, patience: Duration) -> io::Result<(Reply, bool)> {
         let mut wire = Wire::open(&self.target)?;
         wire.send(self.head(ask, &self.target.host, "Expect: 100-continue\r\n").as_bytes())?;
@@ -66,7 +66,8 @@ impl Session {
         Ok((wire.reply(false)?, continued))
     }
 
-    /// The head of an answer to a request with a wrong signature whose body does not come; `None` after `patience`.
+    /// The head of an answer to a request with a wrong signature whose body does not come; `None`
+    /// after `patience`.
     pub(super) fn ask_without_body(&self, ask: Ask<'_>, patience: Duration) -> io::Result<Option<Reply>> {
         let mut wire = Wire::open(&self.target)?;
         let head = self.head(ask, &self.target.host, "");

@@ -1,4 +1,5 @@
-//! A connection on which a request can be sent piece by piece, so that its answer can be awaited between the pieces.
+//! A connection on which a request can be sent piece by piece, so that its answer can be awaited
+//! between the pieces.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,6 +1,8 @@
-//! Writes the man pages and the shell completions of a program, generated from the definition of its arguments.
+//! Writes the man pages and the shell completions of a program, generated from the definition of
+//! its arguments.
 //!
-//! Part of the tests of both programs, so that the programs stay without the generators. `tools/package/build.sh` runs it.
+//! Part of the tests of both programs, so that the programs stay without the generators.
+//! `tools/package/build.sh` runs it.
 
 use std::env;
 use std::fs;

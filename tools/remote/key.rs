@@ -13,7 +13,8 @@ use super::small_file;
 use crate::outcome::{Failure, Outcome};
 use crate::show;
 
-/// Puts a new key into a key file: a new file, or, to rotate, in front of the keys of one that is there.
+/// Puts a new key into a key file: a new file, or, to rotate, in front of the keys of one that is
+/// there.
 pub(super) fn write(path: &Path, rotate: bool, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let failed = |why: String| Failure::of(path.display(), why);
     let key = EncryptionKey::generate(&OsEntropy);

@@ -1,4 +1,5 @@
-//! The command `remote`: prepares, shows and probes the bucket on another S3 server that the configuration file names.
+//! The command `remote`: prepares, shows and probes the bucket on another S3 server that the
+//! configuration file names.
 
 mod key;
 mod report;
@@ -105,13 +106,16 @@ enum RemoteCommand {
         /// Key file, which does not exist
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Put the key in front of those in the file: new objects get it, and the others stay readable
+        /// Put the key in front of those in the file: new objects get it, and the others stay
+        /// readable
         #[arg(long)]
         rotate: bool,
     },
-    /// Make the data directory the one whose server changes the remote, as after it was moved or restored. No server may run
+    /// Make the data directory the one whose server changes the remote, as after it was moved or
+    /// restored. No server may run
     Adopt,
-    /// List the changes in the data directory that the log on the remote lacks, as after another host has taken over
+    /// List the changes in the data directory that the log on the remote lacks, as after another
+    /// host has taken over
     Divergent,
     /// Compare the objects of the remote with those that the log there names
     Audit(AuditArguments),
@@ -126,7 +130,8 @@ struct AuditArguments {
 
 #[derive(Debug, Args)]
 struct RestoreArguments {
-    /// Restore the state of that time: 2026-11-24T09:00:00Z, or 2h for two hours ago. A start with --ship then gives up the log after it
+    /// Restore the state of that time: 2026-11-24T09:00:00Z, or 2h for two hours ago. A start
+    /// with --ship then gives up the log after it
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<Moment>,
 }
@@ -326,8 +331,8 @@ fn adopt(
     Ok(Outcome::Success)
 }
 
-/// Compares the objects with those that the log names, and deletes strangers where it is told to. Without a log the data directory names the
-/// copies.
+/// Compares the objects with those that the log names, and deletes strangers where it is told to.
+/// Without a log the data directory names the copies.
 fn audit(
     place: &RemotePlace<'_>,
     data_dir: &Path,

@@ -30,7 +30,8 @@ impl TerminalKeys {
         Some(Self { before })
     }
 
-    /// Waits for `time`, or until a key asks for the end: `q`, Ctrl-C, Ctrl-D, or a terminal that is gone. Returns whether one did.
+    /// Waits for `time`, or until a key asks for the end: `q`, Ctrl-C, Ctrl-D, or a terminal that
+    /// is gone. Returns whether one did.
     pub(super) fn wait_for_end(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         loop {

@@ -76,7 +76,8 @@ pub(super) const RATES: [&str; 6] = [
 ];
 
 impl ServerView {
-    /// The view at the second page, `interval` after the first, with so many of the largest buckets.
+    /// The view at the second page, `interval` after the first, with so many of the largest
+    /// buckets.
     pub(super) fn between(
         before: &MetricsPage,
         after: &MetricsPage,
@@ -194,8 +195,8 @@ impl LatencyQuantiles {
     }
 }
 
-/// A quantile of a cumulative histogram, interpolated within its bucket as `histogram_quantile` of Prometheus does. Values beyond
-/// the last finite bound count as that bound.
+/// A quantile of a cumulative histogram, interpolated within its bucket as `histogram_quantile` of
+/// Prometheus does. Values beyond the last finite bound count as that bound.
 fn quantile(histogram: &[(f64, f64)], share: f64) -> Option<f64> {
     let total = histogram.last().map(|(_, count)| *count).filter(|count| *count > 0.0)?;
     let rank = share * total;

@@ -1,6 +1,8 @@
-//! A directory whose files are reached by names that do not lead out of it, whatever symbolic links are in it.
+//! A directory whose files are reached by names that do not lead out of it, whatever symbolic links
+//! are in it.
 //!
-//! The kernel resolves the names (openat2, since Linux 5.6), so that a link which is made in the meantime changes nothing.
+//! The kernel resolves the names (openat2, since Linux 5.6), so that a link which is made in the
+//! meantime changes nothing.
 
 use std::fs::File;
 use std::io;
@@ -32,7 +34,8 @@ impl ContainedDirectory {
     /// Opens a file for reading. Links within the directory are followed.
     ///
     /// # Errors
-    /// Those of the kernel; `InvalidInput` if the name leads out of the directory or to no regular file.
+    /// Those of the kernel; `InvalidInput` if the name leads out of the directory or to no regular
+    /// file.
     pub(super) fn read(&self, name: &str) -> io::Result<File> {
         // Without NONBLOCK the open would wait for the other end of a pipe.
         let file = File::from(self.resolve(name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?);
@@ -42,7 +45,8 @@ impl ContainedDirectory {
         }
     }
 
-    /// Opens a regular file for reading that is itself no link; `None` if there is something else, or nothing.
+    /// Opens a regular file for reading that is itself no link; `None` if there is something else,
+    /// or nothing.
     pub(super) fn read_plain(&self, name: &str) -> Option<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
         let file = File::from(self.resolve(name, flags, Mode::empty()).ok()?);

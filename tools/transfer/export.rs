@@ -1,4 +1,5 @@
-//! The command `export`: copies a bucket of this server into a directory, or into a bucket of another server.
+//! The command `export`: copies a bucket of this server into a directory, or into a bucket of
+//! another server.
 
 use siltstone::transfer::{Loss, PeerKey, PeerLink, PeerVersion, visit_keys};
 use std::io::Write;
@@ -90,7 +91,8 @@ pub(crate) struct Arguments {
     /// Export noncurrent versions and delete markers, too
     #[arg(long)]
     versions: bool,
-    /// Store modification times of objects as x-amz-meta-mtime, where they have none, in another server
+    /// Store modification times of objects as x-amz-meta-mtime, where they have none, in another
+    /// server
     #[arg(long)]
     keep_times: bool,
     /// Keys that are copied at a time

@@ -1,11 +1,13 @@
 //! The places of keys in a directory.
 //!
-//! A key is a path below the directory where it can be one. Every other key has a file in the side directory, named by a digest.
+//! A key is a path below the directory where it can be one. Every other key has a file in the side
+//! directory, named by a digest.
 
 use ring::digest::{SHA256, digest};
 use siltstone::base::digest::to_hex;
 
-/// The directory with all that is no plain file: the manifest, noncurrent versions, and keys that are no paths.
+/// The directory with all that is no plain file: the manifest, noncurrent versions, and keys that
+/// are no paths.
 pub(super) const SIDE_DIRECTORY: &str = ".siltstone-export";
 /// The longest name of a file, in bytes (Linux, `NAME_MAX`).
 const NAME_MAX_BYTES: usize = 255;

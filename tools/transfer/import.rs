@@ -1,4 +1,5 @@
-//! The command `import`: copies a directory, or a bucket of another server, into a bucket of this one.
+//! The command `import`: copies a directory, or a bucket of another server, into a bucket of this
+//! one.
 
 use siltstone::transfer::{Loss, PeerLink};
 use std::collections::{BTreeSet, HashSet};
@@ -132,7 +133,8 @@ pub(crate) fn run(
     Ok(if report.is_complete() { Outcome::Success } else { Outcome::Findings })
 }
 
-/// The place that is filled, and whether it keeps versions. A bucket that has to be made does so if `versions` are to come.
+/// The place that is filled, and whether it keeps versions. A bucket that has to be made does so if
+/// `versions` are to come.
 fn target_of(arguments: &Arguments, own: &OwnServer<'_>, versions: bool) -> Result<(Place, bool), String> {
     let target = own.place(&arguments.target, &arguments.region, arguments.ca_file.as_deref())?;
     if own.makes_buckets() {

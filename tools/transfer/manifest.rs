@@ -1,5 +1,5 @@
-//! The manifest of an export: JSON lines, one for each version, those of a key one after another and the oldest first. The last line has their
-//! number and the SHA-256 of everything before it.
+//! The manifest of an export: JSON lines, one for each version, those of a key one after another
+//! and the oldest first. The last line has their number and the SHA-256 of everything before it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -118,11 +118,12 @@ impl ManifestWriter {
 }
 
 impl ManifestReader {
-    /// Begins to read a manifest, all of which is checked first, if it has a last line: nothing is imported by a part of one, or by a damaged
-    /// one.
+    /// Begins to read a manifest, all of which is checked first, if it has a last line: nothing is
+    /// imported by a part of one, or by a damaged one.
     ///
     /// # Errors
-    /// A message, if it cannot be read, is not as it was written, or its first line is of another form.
+    /// A message, if it cannot be read, is not as it was written, or its first line is of another
+    /// form.
     pub(super) fn open(file: File) -> Result<Self, String> {
         let mut lines = BufReader::new(file);
         let head = line(&mut lines)?.ok_or("it is empty")?;
@@ -165,7 +166,8 @@ impl ManifestReader {
     }
 }
 
-/// The number of versions of a manifest whose last line is there and true. It is then read from the second line on again.
+/// The number of versions of a manifest whose last line is there and true. It is then read from the
+/// second line on again.
 fn checked_versions(lines: &mut BufReader<File>) -> Result<u64, String> {
     let failed = |error: io::Error| error.to_string();
     let second = lines.stream_position().map_err(failed)?;

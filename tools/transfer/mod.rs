@@ -1,4 +1,5 @@
-//! The commands `import` and `export`: copies between a bucket of this server and a directory or another server.
+//! The commands `import` and `export`: copies between a bucket of this server and a directory or
+//! another server.
 
 mod bucket_source;
 mod buckets;

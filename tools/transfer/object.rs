@@ -34,7 +34,8 @@ pub(super) struct ObjectCopy<'c, 'p> {
     pub(super) target: &'c mut PeerLink<'p>,
     /// The key in the target.
     pub(super) key: &'c str,
-    /// Whether uploads of the key that were begun before this moment are removed before another begins.
+    /// Whether uploads of the key that were begun before this moment are removed before another
+    /// begins.
     pub(super) begun: Timestamp,
     /// The times of copies in a target that keeps them; `None` where they are not stated.
     pub(super) times: Option<&'c StatedTimes>,
@@ -43,7 +44,8 @@ pub(super) struct ObjectCopy<'c, 'p> {
 }
 
 impl ObjectCopy<'_, '_> {
-    /// Copies the current version, unless it is there. `listed` is its time in a listing, which is more exact than that of headers.
+    /// Copies the current version, unless it is there. `listed` is its time in a listing, which is
+    /// more exact than that of headers.
     ///
     /// # Errors
     /// A message, if it cannot be read or is not stored.
@@ -115,7 +117,8 @@ impl ObjectCopy<'_, '_> {
         }
     }
 
-    /// Appends the version with this number, unless a former try whose answer was lost has stored it.
+    /// Appends the version with this number, unless a former try whose answer was lost has stored
+    /// it.
     fn append_at(&mut self, at: usize, version: &PeerVersion, tried: &mut bool) -> Result<(), PeerError> {
         if mem::replace(tried, true)
             && versions_of(self.target, self.key).map_err(PeerError::Passing)?.len() > at
@@ -160,7 +163,8 @@ impl ObjectCopy<'_, '_> {
         if !is_time_kept && !has_time(headers) {
             (self.lost)(Loss::Times);
         }
-        // The parts were compared before; a server that encrypts with keys of its own has an entity tag that is no digest.
+        // The parts were compared before; a server that encrypts with keys of its own has an entity
+        // tag that is no digest.
         if stored != from.etag {
             (self.lost)(Loss::EntityTag);
         }
@@ -203,7 +207,8 @@ impl ObjectCopy<'_, '_> {
     }
 }
 
-/// Whether an object with this entity tag and these headers is a copy of the version with the entity tag `source`.
+/// Whether an object with this entity tag and these headers is a copy of the version with the
+/// entity tag `source`.
 fn is_copy_of(etag: &str, headers: &[Header], source: &str) -> bool {
     etag == source || headers.iter().any(|(name, value)| name == SOURCE_ETAG && value == source)
 }

@@ -1,4 +1,5 @@
-//! The server whose buckets are filled or read: a running one, or one that this process runs over a data directory.
+//! The server whose buckets are filled or read: a running one, or one that this process runs over a
+//! data directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,8 @@ pub(super) struct OfflineServer {
 }
 
 impl OwnServerArguments {
-    /// The server, which answers `parallel` keys at a time. `is_filled` tells whether a data directory may be made.
+    /// The server, which answers `parallel` keys at a time. `is_filled` tells whether a data
+    /// directory may be made.
     ///
     /// # Errors
     /// A message, if the data directory cannot be used.

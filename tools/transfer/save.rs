@@ -32,7 +32,8 @@ pub(super) struct ExportDirectory {
     root: ContainedDirectory,
     _lock: File,
     manifest: Mutex<ManifestWriter>,
-    /// Directories with new entries, which are not synced yet, by their names below the root; that has an empty one.
+    /// Directories with new entries, which are not synced yet, by their names below the root; that
+    /// has an empty one.
     changed: Mutex<BTreeSet<String>>,
     incoming: AtomicU64,
 }
@@ -50,7 +51,8 @@ impl ExportDirectory {
     /// Opens or creates the directory, and removes incomplete files of an interrupted export.
     ///
     /// # Errors
-    /// A message: the directory cannot be used, another export uses it, or it takes different names for one.
+    /// A message: the directory cannot be used, another export uses it, or it takes different names
+    /// for one.
     pub(super) fn open(root: &Path, source: &str, versions: bool) -> Result<Self, String> {
         let failed = |error: io::Error| format!("{}: {error}", root.display());
         fs::create_dir_all(root).map_err(failed)?;
@@ -182,7 +184,8 @@ impl ExportDirectory {
     }
 }
 
-/// Whether the directory holds files apart whose names differ in case or in their normal form alone.
+/// Whether the directory holds files apart whose names differ in case or in their normal form
+/// alone.
 fn probe_names(root: &ContainedDirectory) -> Result<(), String> {
     let [probe, others @ ..] = PROBES.map(|name| format!("{SIDE_DIRECTORY}/{name}"));
     root.create(&probe).map_err(|error| error.to_string())?;

@@ -1,4 +1,5 @@
-//! The modification times of copies, which a Siltstone keeps beside its own. Other servers ignore them, or refuse them.
+//! The modification times of copies, which a Siltstone keeps beside its own. Other servers ignore
+//! them, or refuse them.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -15,7 +16,8 @@ const NOT_KEPT: u8 = 2;
 pub(super) struct StatedTimes(AtomicU8);
 
 impl StatedTimes {
-    /// Uploads an object with its time if the target keeps it. Returns the entity tag, and whether the time is kept.
+    /// Uploads an object with its time if the target keeps it. Returns the entity tag, and whether
+    /// the time is kept.
     ///
     /// # Errors
     /// As of [`ObjectUpload::send`].

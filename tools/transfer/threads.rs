@@ -57,7 +57,8 @@ impl Transfer {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Lists on one thread, and works on `parallel` others until all jobs are done. A worker leaves jobs alone after a stop.
+    /// Lists on one thread, and works on `parallel` others until all jobs are done. A worker leaves
+    /// jobs alone after a stop.
     pub(super) fn run<J: Send>(
         &self,
         parallel: u16,

@@ -1,9 +1,10 @@
 //! The evaluator: the one place that decides who may do what.
 //!
-//! 1. A denial of the bucket's policy wins over everything. It cannot keep the owner and the administrators from the policy itself.
-//!    A denial of PutObject is one of CreateObject, too.
+//! 1. A denial of the bucket's policy wins over everything. It cannot keep the owner and the
+//!    administrators from the policy itself. A denial of PutObject is one of CreateObject, too.
 //! 2. A grant of the users file allows.
-//! 3. The policy of the bucket allows. A block of public access takes that from senders without keys.
+//! 3. The policy of the bucket allows. A block of public access takes that from senders without
+//!    keys.
 //! 4. An ACL allows, where ACLs are in effect.
 //! 5. Everything else is refused.
 
@@ -15,8 +16,8 @@ use crate::auth::{Action, BucketPolicy, PolicyContext, PolicyDecision, Resource}
 use crate::s3::PublicAccessBlock;
 use crate::s3::acl::{AclGroup, AclPermission, GroupGrants};
 
-/// The facts about a bucket, an object in it and a request that a decision may depend on. Each is asked for only where the
-/// decision depends on it.
+/// The facts about a bucket, an object in it and a request that a decision may depend on. Each is
+/// asked for only where the decision depends on it.
 pub trait AccessFacts {
     /// The owner of the bucket; `None` if there is no bucket.
     fn owner(&self) -> Option<&str>;
@@ -36,10 +37,12 @@ pub trait AccessFacts {
     /// The ACL of the bucket.
     fn bucket_acl(&self) -> GroupGrants;
 
-    /// The ACL of the object. Without the object, those may read that the ACL of the bucket lets list.
+    /// The ACL of the object. Without the object, those may read that the ACL of the bucket lets
+    /// list.
     fn object_acl(&self) -> GroupGrants;
 
-    /// Whether a fact about the object was asked for. A decision then holds for that version of the object alone.
+    /// Whether a fact about the object was asked for. A decision then holds for that version of the
+    /// object alone.
     fn uses_object(&self) -> bool;
 }
 
@@ -64,14 +67,15 @@ fn owns(user: &User, facts: &dyn AccessFacts) -> bool {
     facts.owner() == Some(user.name())
 }
 
-/// Whether the policy denies PutObject. Policies that were written for S3 know no other action that puts.
+/// Whether the policy denies PutObject. Policies that were written for S3 know no other action that
+/// puts.
 fn denies_puts(policy: Option<&BucketPolicy>, resource: Resource<'_>, facts: &dyn AccessFacts) -> bool {
     let decision = policy.map(|policy| policy.decide(Action::PutObject, resource, &facts.context()));
     decision == Some(PolicyDecision::Deny)
 }
 
-/// Whether no policy denies the action to this user: a mistake in a policy could not be corrected otherwise (S3 API reference,
-/// PutBucketPolicy).
+/// Whether no policy denies the action to this user: a mistake in a policy could not be corrected
+/// otherwise (S3 API reference, PutBucketPolicy).
 fn keeps_policy(user: &User, action: Action, facts: &dyn AccessFacts) -> bool {
     matches!(action, Action::GetBucketPolicy | Action::PutBucketPolicy | Action::DeleteBucketPolicy)
         && (user.is_administrator() || owns(user, facts))
@@ -92,8 +96,8 @@ fn is_allowed_by_acl(user: &User, action: Action, facts: &dyn AccessFacts) -> bo
         || !user.is_anonymous() && acl.includes(AclGroup::AuthenticatedUsers, permission)
 }
 
-/// Whether the ACL of the object or that of the bucket grants an action, and its permission there (S3 user guide, "Mapping of ACL
-/// permissions and access policy permissions").
+/// Whether the ACL of the object or that of the bucket grants an action, and its permission there
+/// (S3 user guide, "Mapping of ACL permissions and access policy permissions").
 fn permission(action: Action) -> Option<(bool, AclPermission)> {
     match action {
         Action::ListBucket | Action::ListBucketVersions | Action::ListBucketMultipartUploads => {

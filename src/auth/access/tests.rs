@@ -1,5 +1,5 @@
-//! The evaluator against a model: slow, obvious, and written apart from it. The model knows policies by their parts and never
-//! parses one.
+//! The evaluator against a model: slow, obvious, and written apart from it. The model knows
+//! policies by their parts and never parses one.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -100,7 +100,8 @@ impl Part {
     }
 }
 
-/// The policy language without its exceptions: whether the users file grants it. Resources: `*`, `site`, `site/*`, `@owned`.
+/// The policy language without its exceptions: whether the users file grants it. Resources: `*`,
+/// `site`, `site/*`, `@owned`.
 fn is_granted(case: &Case, user: &str, action: Action, resource: Resource<'_>) -> bool {
     if user == "admin" {
         return true;
@@ -216,7 +217,8 @@ impl Case {
         Users::parse(&[admin, &user("ann"), &user("bob"), &anonymous].concat()).unwrap()
     }
 
-    /// Compares the evaluator with the model for every user, action and resource. Returns how many were allowed and refused.
+    /// Compares the evaluator with the model for every user, action and resource. Returns how many
+    /// were allowed and refused.
     fn check(&self) -> [u32; 2] {
         let (users, mut counts) = (self.users(), [0; 2]);
         let mut policy = self.parsed_policy();

@@ -1,11 +1,13 @@
-//! The keys of conditions and variables (IAM reference, "AWS global condition context keys"; S3 user guide, "Amazon S3 condition keys").
+//! The keys of conditions and variables (IAM reference, "AWS global condition context keys"; S3
+//! user guide, "Amazon S3 condition keys").
 
 use std::borrow::Cow;
 use std::fmt;
 
 use super::context::PolicyContext;
 
-/// The name of a fact about a request. Names are compared without regard to case; the keys of tags are not.
+/// The name of a fact about a request. Names are compared without regard to case; the keys of tags
+/// are not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ConditionKey {
     /// `aws:username`
@@ -88,8 +90,8 @@ impl ConditionKey {
         }
     }
 
-    /// Whether requests for this action can have it (S3 service authorization reference). A condition on another action would
-    /// never hold, or always.
+    /// Whether requests for this action can have it (S3 service authorization reference). A
+    /// condition on another action would never hold, or always.
     pub(super) fn is_of_action(&self, action: &str) -> bool {
         match self {
             Self::Prefix | Self::Delimiter | Self::MaxKeys => action.starts_with("ListBucket"),
@@ -185,8 +187,8 @@ fn is_put_of_acl(action: &str) -> bool {
     matches!(action, "PutObjectAcl" | "PutObjectVersionAcl" | "PutBucketAcl")
 }
 
-/// The actions on an object that is there. PutObject and DeleteObject are not among them (S3 user guide, "Tagging and access
-/// control policies").
+/// The actions on an object that is there. PutObject and DeleteObject are not among them (S3 user
+/// guide, "Tagging and access control policies").
 pub(in crate::auth) fn has_existing_tags(action: &str) -> bool {
     let of_object = action.strip_prefix("Get").or_else(|| action.strip_prefix("Put"));
     let of_object =

@@ -7,7 +7,8 @@ use crate::base::Timestamp;
 
 /// The tags of the object that is there.
 pub trait ExistingTags {
-    /// The value of a tag; `None` without the object or the tag. It is asked for only where a condition needs it.
+    /// The value of a tag; `None` without the object or the tag. It is asked for only where a
+    /// condition needs it.
     fn value(&self, key: &str) -> Option<String>;
 }
 
@@ -17,8 +18,8 @@ impl<F: Fn(&str) -> Option<String>> ExistingTags for F {
     }
 }
 
-/// What was found about the conditions of a policy that depend on the request alone. A request that asks for a thousand objects
-/// evaluates them once.
+/// What was found about the conditions of a policy that depend on the request alone. A request that
+/// asks for a thousand objects evaluates them once.
 #[derive(Debug, Clone, Default)]
 pub struct ConditionMemo(RefCell<MemoOfPolicy>);
 
@@ -31,7 +32,8 @@ struct MemoOfPolicy {
 }
 
 impl ConditionMemo {
-    /// Whether those conditions of a statement hold: as it was found before, or else as `evaluate` finds.
+    /// Whether those conditions of a statement hold: as it was found before, or else as `evaluate`
+    /// finds.
     pub(super) fn recall(&self, policy: u64, statement: usize, evaluate: impl FnOnce() -> bool) -> bool {
         let mut memo = self.0.borrow_mut();
         if memo.policy != policy {
@@ -69,7 +71,8 @@ pub struct PolicyContext<'a> {
     pub canned_acl: Option<&'a str>,
     /// The version that the request names. (`s3:VersionId`)
     pub version_id: Option<&'a str>,
-    /// The tags that the request gives an object. (`s3:RequestObjectTag/KEY`, `s3:RequestObjectTagKeys`)
+    /// The tags that the request gives an object. (`s3:RequestObjectTag/KEY`,
+    /// `s3:RequestObjectTagKeys`)
     pub request_tags: &'a [(String, String)],
     /// The tags of the object that is there. (`s3:ExistingObjectTag/KEY`)
     pub existing_tags: &'a dyn ExistingTags,

@@ -1,5 +1,5 @@
-//! JSON in which a name appears once: a second `Effect` that silently wins would make a policy say something that its author
-//! does not see.
+//! JSON in which a name appears once: a second `Effect` that silently wins would make a policy say
+//! something that its author does not see.
 
 use std::fmt;
 
@@ -54,7 +54,8 @@ impl StrictJson {
 pub(super) struct StrictMembers<'j>(&'j [(String, StrictJson)]);
 
 impl<'j> StrictMembers<'j> {
-    /// The members of `json`, which must be an object with no other names than these. `subject` names it in errors.
+    /// The members of `json`, which must be an object with no other names than these. `subject`
+    /// names it in errors.
     ///
     /// # Errors
     /// It is no object, or has another name; the text says which.

@@ -7,7 +7,8 @@
 //! - `publicity`: how much of the Internet networks are.
 //! - `context`: the facts about a request.
 //!
-//! A policy is understood whole or refused: an ignored condition would allow more than its author wrote.
+//! A policy is understood whole or refused: an ignored condition would allow more than its author
+//! wrote.
 
 mod condition;
 mod condition_key;
@@ -34,7 +35,8 @@ use crate::base::limits::{BUCKET_POLICY_MAX_BYTES, POLICY_WILDCARDS_MAX};
 /// The first version of the policy language, which holds where a policy names none.
 const FIRST_VERSION: &str = "2008-10-17";
 
-/// The serial number of the next policy that is parsed, by which what was found about one is never taken for another.
+/// The serial number of the next policy that is parsed, by which what was found about one is never
+/// taken for another.
 static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
 
 /// The policy of a bucket, parsed.
@@ -61,7 +63,8 @@ impl BucketPolicy {
     /// Parses the policy of a bucket.
     ///
     /// # Errors
-    /// The reason for a `MalformedPolicy`: the first element that is missing, wrong or not supported, by name.
+    /// The reason for a `MalformedPolicy`: the first element that is missing, wrong or not
+    /// supported, by name.
     pub fn parse(text: &[u8], bucket: &str) -> Result<Self, String> {
         if text.len() > BUCKET_POLICY_MAX_BYTES {
             return Err(format!("the policy is longer than {BUCKET_POLICY_MAX_BYTES} bytes"));
@@ -87,7 +90,8 @@ impl BucketPolicy {
         Ok(Self { bucket: bucket.to_owned(), statements, public, request_tags })
     }
 
-    /// Whether it may be put: its patterns have few wildcards. One that was stored before is evaluated all the same.
+    /// Whether it may be put: its patterns have few wildcards. One that was stored before is
+    /// evaluated all the same.
     ///
     /// # Errors
     /// The reason for a `MalformedPolicy`.
@@ -98,7 +102,8 @@ impl BucketPolicy {
         }
     }
 
-    /// The policy in place of one that was stored and cannot be read: it denies everything to everyone.
+    /// The policy in place of one that was stored and cannot be read: it denies everything to
+    /// everyone.
     pub fn denying_all(bucket: &str) -> Self {
         let resource = format!(r#""arn:aws:s3:::{bucket}", "arn:aws:s3:::{bucket}/*""#);
         let statement =
@@ -107,8 +112,9 @@ impl BucketPolicy {
         Self::parse(text.as_bytes(), bucket).expect("the policy is well-formed")
     }
 
-    /// Decides about a request. An action on objects with [`Resource::Bucket`] is decided for some object: denied where every
-    /// object is. An action on the bucket with an object is decided for the bucket.
+    /// Decides about a request. An action on objects with [`Resource::Bucket`] is decided for some
+    /// object: denied where every object is. An action on the bucket with an object is decided for
+    /// the bucket.
     pub fn decide(
         &self,
         action: Action,
@@ -145,8 +151,9 @@ impl BucketPolicy {
         self.statements.iter().flat_map(PolicyStatement::principals)
     }
 
-    /// Whether it allows something to everyone without restricting clients to small networks or named users
-    /// (GetBucketPolicyStatus, `BlockPublicPolicy`). The networks of all its statements count together.
+    /// Whether it allows something to everyone without restricting clients to small networks or
+    /// named users (GetBucketPolicyStatus, `BlockPublicPolicy`). The networks of all its statements
+    /// count together.
     pub fn is_public(&self) -> bool {
         self.public
     }
@@ -157,7 +164,8 @@ impl BucketPolicy {
     }
 }
 
-/// Whether statements let in everyone, or clients in networks that together are as good as the Internet.
+/// Whether statements let in everyone, or clients in networks that together are as good as the
+/// Internet.
 fn are_public(statements: &[PolicyStatement]) -> bool {
     let mut networks = Vec::new();
     for statement in statements {

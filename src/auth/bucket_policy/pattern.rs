@@ -1,4 +1,5 @@
-//! Patterns of policies: `*` for any run of characters, `?` for one, and variables such as `${aws:username}`.
+//! Patterns of policies: `*` for any run of characters, `?` for one, and variables such as
+//! `${aws:username}`.
 
 use std::borrow::Cow;
 
@@ -22,8 +23,9 @@ enum GlobToken {
     Variable(ConditionKey),
 }
 
-/// A pattern, parsed: the pieces between its `*`. The first is at the start of the text, the last at its end, and each of the others
-/// where it first fits after the one before it. So no `*` is ever tried again, and the time does not depend on their number.
+/// A pattern, parsed: the pieces between its `*`. The first is at the start of the text, the last
+/// at its end, and each of the others where it first fits after the one before it. So no `*` is
+/// ever tried again, and the time does not depend on their number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GlobPattern {
     first: GlobPiece,
@@ -91,9 +93,11 @@ impl GlobPattern {
         [&self.first].into_iter().chain(&self.others)
     }
 
-    /// Whether the whole `text` matches. A variable without a single value in the request matches nothing.
+    /// Whether the whole `text` matches. A variable without a single value in the request matches
+    /// nothing.
     pub(super) fn matches(&self, text: &str, context: &PolicyContext<'_>) -> bool {
-        // Most patterns differ from a text in their first one: all resources of a policy begin with the name of the bucket.
+        // Most patterns differ from a text in their first one: all resources of a policy begin with
+        // the name of the bucket.
         if let Some(GlobToken::Text(start)) = self.first.0.first()
             && !text.starts_with(start.as_str())
         {
@@ -112,7 +116,8 @@ impl GlobPattern {
         Some(())
     }
 
-    /// Whether the whole `text` matches a pattern without wildcards, without regard to the case of ASCII letters.
+    /// Whether the whole `text` matches a pattern without wildcards, without regard to the case of
+    /// ASCII letters.
     pub(super) fn equals_ignoring_case(&self, text: &str, context: &PolicyContext<'_>) -> bool {
         let Some(piece) = self.first.resolved(context) else { return false };
         match piece.0.as_slice() {
@@ -122,7 +127,8 @@ impl GlobPattern {
         }
     }
 
-    /// Whether an object's path can match a pattern of a bucket's resources: it goes on after the name of the bucket.
+    /// Whether an object's path can match a pattern of a bucket's resources: it goes on after the
+    /// name of the bucket.
     pub(super) fn reaches_objects(&self) -> bool {
         match self.first.0.as_slice() {
             [] => !self.others.is_empty(),
@@ -151,7 +157,8 @@ impl GlobPattern {
         })
     }
 
-    /// Whether every path that begins with `start` matches: the pattern is `start` or less of it, then `*`.
+    /// Whether every path that begins with `start` matches: the pattern is `start` or less of it,
+    /// then `*`.
     pub(super) fn covers_all_after(&self, start: &str) -> bool {
         let is_open = matches!(self.others.as_slice(), [last] if last.0.is_empty());
         let first = match self.first.0.as_slice() {
@@ -171,7 +178,8 @@ impl GlobPiece {
         }
     }
 
-    /// The piece with the values of its variables; `None` where a value is missing or longer than what is compared.
+    /// The piece with the values of its variables; `None` where a value is missing or longer than
+    /// what is compared.
     fn resolved(&self, context: &PolicyContext<'_>) -> Option<Cow<'_, Self>> {
         if !self.0.iter().any(|token| matches!(token, GlobToken::Variable(_))) {
             return Some(Cow::Borrowed(self));
@@ -236,8 +244,9 @@ impl GlobPiece {
     }
 }
 
-/// A search for a piece with `?`: all places at once that the piece may begin at, one bit each (Baeza-Yates and Gonnet, "A new
-/// approach to text searching", 1992). The time is the length of the text for every 64 characters of the piece.
+/// A search for a piece with `?`: all places at once that the piece may begin at, one bit each
+/// (Baeza-Yates and Gonnet, "A new approach to text searching", 1992). The time is the length of
+/// the text for every 64 characters of the piece.
 struct PieceSearch {
     /// The places of each character in the piece, those of `?` included, by character.
     places: Vec<(char, Vec<u64>)>,

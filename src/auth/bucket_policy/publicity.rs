@@ -1,4 +1,5 @@
-//! Whether the networks that a policy names restrict anything (S3 user guide, "The meaning of 'public'").
+//! Whether the networks that a policy names restrict anything (S3 user guide, "The meaning of
+//! 'public'").
 
 use ipnet::IpNet;
 
@@ -8,8 +9,8 @@ const V6_PREFIX_MIN: u8 = 32;
 /// All networks together may be as many addresses as so many of the widest ones.
 const TOGETHER_MAX: u128 = 16;
 
-/// Whether `networks` together are so much of the Internet that they restrict nobody: merged, one of them is wider than S3 allows, or all
-/// have more than a sixteenth of the addresses.
+/// Whether `networks` together are so much of the Internet that they restrict nobody: merged, one
+/// of them is wider than S3 allows, or all have more than a sixteenth of the addresses.
 pub(super) fn are_public(networks: &[IpNet]) -> bool {
     let mut v4_addresses = 0;
     let mut v6_addresses = 0;

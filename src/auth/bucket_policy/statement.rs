@@ -10,7 +10,8 @@ use crate::auth::action::{Action, ActionSet};
 const ACTION_PREFIX: &str = "s3:";
 const RESOURCE_PREFIX: &str = "arn:aws:s3:::";
 
-/// Actions of S3 that a policy may name although no operation here asks for them: whether they apply to objects.
+/// Actions of S3 that a policy may name although no operation here asks for them: whether they
+/// apply to objects.
 const FOREIGN_ACTIONS: [(&str, bool); 2] = [("GetObjectTorrent", true), ("RestoreObject", true)];
 
 /// Whether a statement allows or denies.
@@ -94,8 +95,8 @@ impl PolicyStatement {
         Ok(statement)
     }
 
-    /// Adds the actions of these names. Each must apply to a resource of the statement, and each condition to it: S3 refuses
-    /// others, and so finds many mistakes.
+    /// Adds the actions of these names. Each must apply to a resource of the statement, and each
+    /// condition to it: S3 refuses others, and so finds many mistakes.
     fn add_actions(&mut self, names: &[String], bucket: &str) -> Result<(), String> {
         let context = PolicyContext::default();
         let names_bucket = self.resources.iter().any(|resource| resource.matches(bucket, &context));
@@ -196,7 +197,8 @@ impl PolicyStatement {
             || self.resources.iter().any(GlobPattern::reads_request_tags)
     }
 
-    /// The clients that it lets in: no others than the narrowest of its conditions does. A denial lets in nobody.
+    /// The clients that it lets in: no others than the narrowest of its conditions does. A denial
+    /// lets in nobody.
     pub(super) fn clients(&self) -> ClientLimit {
         if self.effect == PolicyEffect::Deny || self.principals != PrincipalSet::Everyone {
             return ClientLimit::Users;
@@ -293,7 +295,8 @@ fn known_actions() -> impl Iterator<Item = (&'static str, bool)> {
     ours.chain(FOREIGN_ACTIONS)
 }
 
-/// The pattern of a resource, without the start that all resources of S3 share. It must stay within the bucket.
+/// The pattern of a resource, without the start that all resources of S3 share. It must stay within
+/// the bucket.
 fn resource(arn: &str, scope: PolicyScope<'_>) -> Result<GlobPattern, String> {
     let refused = || {
         format!("the resource `{arn}` is not of this bucket: write `{RESOURCE_PREFIX}{}/...`", scope.bucket)

@@ -1,5 +1,6 @@
-//! The programs `curl` and `wget`, as far as the health checks of compose files use them: one page of the health of a server on
-//! this host. They are links to this program, in an image that has neither.
+//! The programs `curl` and `wget`, as far as the health checks of compose files use them: one page
+//! of the health of a server on this host. They are links to this program, in an image that has
+//! neither.
 
 use std::ffi::OsString;
 use std::thread;
@@ -11,7 +12,8 @@ use super::target::{Answer, PATIENCE, READY_PAGE, Target};
 use super::write;
 use crate::cli::CliError;
 
-/// The pages, as they are asked for. RustFS has its page at `/health`, where a bucket would be here.
+/// The pages, as they are asked for. RustFS has its page at `/health`, where a bucket would be
+/// here.
 const PAGES: [(&str, &str); 7] = [
     ("/-/ready", READY_PAGE),
     ("/-/health", "/-/health"),
@@ -151,8 +153,8 @@ struct Check {
 /// Runs as `curl`.
 ///
 /// # Errors
-/// With curl's exit status: 7 without a server, 22 where `--fail` is given and the server is not ready, 2 for anything that is no
-/// health check.
+/// With curl's exit status: 7 without a server, 22 where `--fail` is given and the server is not
+/// ready, 2 for anything that is no health check.
 pub(crate) fn curl(arguments: &[OsString]) -> Result<(), CliError> {
     let curl = Curl::try_parse_from(arguments).map_err(|error| refused("curl", &error))?;
     let head = curl.head || curl.request.as_deref() == Some("HEAD");
@@ -178,7 +180,8 @@ pub(crate) fn curl(arguments: &[OsString]) -> Result<(), CliError> {
 /// Runs as `wget`.
 ///
 /// # Errors
-/// With wget's exit status: 4 without a server, 8 where it is not ready, 2 for anything that is no health check.
+/// With wget's exit status: 4 without a server, 8 where it is not ready, 2 for anything that is no
+/// health check.
 pub(crate) fn wget(arguments: &[OsString]) -> Result<(), CliError> {
     let wget = Wget::try_parse_from(arguments).map_err(|error| refused("wget", &error))?;
     let check = Check {

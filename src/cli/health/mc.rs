@@ -1,5 +1,5 @@
-//! The program `mc`, as far as compose files use it to see whether a server is there: `mc ready` and `mc alias set`. It is a link
-//! to this program, in an image that has no `mc`.
+//! The program `mc`, as far as compose files use it to see whether a server is there: `mc ready`
+//! and `mc alias set`. It is a link to this program, in an image that has no `mc`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -95,7 +95,8 @@ struct AliasSet {
 /// Runs as `mc`.
 ///
 /// # Errors
-/// The server is not ready, the alias is not known or cannot be kept: status 1. The command is another one: status 2.
+/// The server is not ready, the alias is not known or cannot be kept: status 1. The command is
+/// another one: status 2.
 pub(crate) fn run(arguments: &[OsString], environment: &Environment) -> Result<(), CliError> {
     let mc = Mc::try_parse_from(arguments).map_err(|error| refused(&error))?;
     let home = environment.get("HOME").map(|home| Path::new(home).join(".mc"));
@@ -136,7 +137,8 @@ impl Ready {
 }
 
 impl AliasSet {
-    /// Keeps the URL once the server is ready: what waits for the server calls this until it succeeds.
+    /// Keeps the URL once the server is ready: what waits for the server calls this until it
+    /// succeeds.
     fn run(&self, aliases: &Aliases) -> Result<(), CliError> {
         let url = self.url.trim_end_matches('/');
         let target = Target::parse(url).map_err(|why| CliError::refused(format!("{url}: {why}")))?;

@@ -1,5 +1,5 @@
-//! The command `health`: asks a server whether it is ready, for health checks in images without a shell; and the programs that
-//! health checks call in its place.
+//! The command `health`: asks a server whether it is ready, for health checks in images without a
+//! shell; and the programs that health checks call in its place.
 
 pub(super) mod fetch;
 pub(super) mod mc;

@@ -44,8 +44,8 @@ pub(super) struct Answer {
 }
 
 impl Target {
-    /// The server of this host that listens on `listen`. The IPv6 address that stands for all addresses may stand for those of
-    /// IPv4 alone.
+    /// The server of this host that listens on `listen`. The IPv6 address that stands for all
+    /// addresses may stand for those of IPv4 alone.
     ///
     /// # Errors
     /// The options of TLS contradict each other.
@@ -58,8 +58,8 @@ impl Target {
         Ok(Self { tls, host: addresses[0].to_string(), addresses, path: READY_PAGE.to_owned() })
     }
 
-    /// Parses `http://HOST[:PORT][/PATH]`, or `https://` for a host whose addresses are of this host: its certificate is not
-    /// verified.
+    /// Parses `http://HOST[:PORT][/PATH]`, or `https://` for a host whose addresses are of this
+    /// host: its certificate is not verified.
     ///
     /// # Errors
     /// The URL has another form, or its host has no address.
@@ -90,7 +90,8 @@ impl Target {
         self.addresses.iter().all(|address| is_of_this_host(address.ip()))
     }
 
-    /// Asks for the page with `GET` or `HEAD`. `patience` is the longest wait for the connection, and for each read.
+    /// Asks for the page with `GET` or `HEAD`. `patience` is the longest wait for the connection,
+    /// and for each read.
     ///
     /// # Errors
     /// No address accepts a connection, the answer does not come, or it is not one of HTTP.
@@ -143,7 +144,8 @@ impl Answer {
     }
 }
 
-/// Whether a server of this host can have the address: the name of a container is its own address there, not a loopback one.
+/// Whether a server of this host can have the address: the name of a container is its own address
+/// there, not a loopback one.
 fn is_of_this_host(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback() || TcpListener::bind((ip, 0)).is_ok()
 }
@@ -153,7 +155,8 @@ fn resolve(host: &str, default_port: u16) -> Result<Vec<SocketAddr>, String> {
     let has_port = host.rsplit_once(':').is_some_and(|(name, _)| !name.contains(':') || name.ends_with(']'));
     let named = if has_port { host.to_owned() } else { format!("{host}:{default_port}") };
     if let Some(port) = named.strip_prefix("localhost:") {
-        // Without a file of hosts nothing knows the name, which means this host everywhere (RFC 6761, section 6.3).
+        // Without a file of hosts nothing knows the name, which means this host everywhere (RFC
+        // 6761, section 6.3).
         let port = port.parse().map_err(|_| format!("`{port}` is not a port"))?;
         return Ok(vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()]);
     }

@@ -1,4 +1,5 @@
-//! ID tokens: their signatures and their claims (OpenID Connect Core 1.0, sections 2 and 3.1.3.7; RFC 7515, 7517, 7518).
+//! ID tokens: their signatures and their claims (OpenID Connect Core 1.0, sections 2 and 3.1.3.7;
+//! RFC 7515, 7517, 7518).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64_URL;
@@ -79,7 +80,8 @@ enum Audience {
 /// Checks a token. Returns the person that it is about.
 ///
 /// # Errors
-/// It is malformed, signed by another key or in a way that this does not accept, or does not say what it must.
+/// It is malformed, signed by another key or in a way that this does not accept, or does not say
+/// what it must.
 pub(super) fn verify(
     token: &str,
     keys: &[ProviderKey],

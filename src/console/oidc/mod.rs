@@ -1,7 +1,9 @@
-//! Signing in by an OpenID provider: the authorization code flow with PKCE (OpenID Connect Core 1.0, section 3.1; RFC 7636).
+//! Signing in by an OpenID provider: the authorization code flow with PKCE (OpenID Connect Core
+//! 1.0, section 3.1; RFC 7636).
 //!
-//! The server keeps nothing of an attempt. A secret in a cookie of the browser gives its state, its nonce and its verifier, each as a
-//! hash, so that only this browser can end the attempt, and only with a token for it.
+//! The server keeps nothing of an attempt. A secret in a cookie of the browser gives its state, its
+//! nonce and its verifier, each as a hash, so that only this browser can end the attempt, and only
+//! with a token for it.
 
 mod id_token;
 mod provider;
@@ -125,9 +127,10 @@ impl Console {
         with_query(endpoint, &query)
     }
 
-    /// The address at which a person signs out of the provider, too (OpenID Connect RP-Initiated Logout 1.0, section 2). `None` for a
-    /// user who entered keys, and if the provider offers none or cannot be asked. The session holds no token that could be its
-    /// hint, so that providers may ask the person to confirm.
+    /// The address at which a person signs out of the provider, too (OpenID Connect RP-Initiated
+    /// Logout 1.0, section 2). `None` for a user who entered keys, and if the provider offers none
+    /// or cannot be asked. The session holds no token that could be its hint, so that providers may
+    /// ask the person to confirm.
     pub(super) fn sign_out_address(&self, identity: &Identity) -> Option<String> {
         let oidc = self.oidc.as_ref().filter(|_| identity.person().is_some())?;
         let endpoint = match oidc.asking(|| oidc.provider.end_session_endpoint())? {

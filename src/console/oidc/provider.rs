@@ -1,4 +1,5 @@
-//! The OpenID provider: its addresses (OpenID Connect Discovery 1.0), its keys, and the exchange of codes for tokens.
+//! The OpenID provider: its addresses (OpenID Connect Discovery 1.0), its keys, and the exchange of
+//! codes for tokens.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -36,7 +37,8 @@ pub struct OidcSettings {
     pub scopes: String,
     /// The claim with the groups of a person; with dots between them, the names on the way to it.
     pub groups_claim: String,
-    /// A PEM file with the authorities that sign the provider's certificate; `None` for those of the system.
+    /// A PEM file with the authorities that sign the provider's certificate; `None` for those of
+    /// the system.
     pub authorities: Option<PathBuf>,
 }
 
@@ -44,7 +46,8 @@ impl OidcSettings {
     /// Checks the settings.
     ///
     /// # Errors
-    /// A message, if the issuer is not reached over TLS and is not on this host, or `openid` is no scope.
+    /// A message, if the issuer is not reached over TLS and is not on this host, or `openid` is no
+    /// scope.
     pub fn check(&self) -> Result<(), String> {
         if !is_safe(&self.issuer) {
             return Err(format!(
@@ -110,7 +113,8 @@ impl Provider {
         Ok(self.addresses()?.authorization_endpoint)
     }
 
-    /// The address to which a browser is sent to sign out, without parameters; `None` if the provider has none.
+    /// The address to which a browser is sent to sign out, without parameters; `None` if the
+    /// provider has none.
     ///
     /// # Errors
     /// The provider cannot be asked.
@@ -118,7 +122,8 @@ impl Provider {
         Ok(self.addresses()?.end_session_endpoint)
     }
 
-    /// Exchanges a code for a token (RFC 6749, section 4.1.3; RFC 7636, section 4.5), and checks the token.
+    /// Exchanges a code for a token (RFC 6749, section 4.1.3; RFC 7636, section 4.5), and checks
+    /// the token.
     ///
     /// # Errors
     /// The provider cannot be asked, refuses the code, or its token is not accepted.
@@ -178,7 +183,8 @@ impl Provider {
         Ok(addresses)
     }
 
-    /// The keys of the provider, of which those that this server does not know are left out. They are at most `age` old.
+    /// The keys of the provider, of which those that this server does not know are left out. They
+    /// are at most `age` old.
     fn keys(&self, age: Duration) -> Result<Vec<ProviderKey>, String> {
         let now = self.clock.instant();
         let url = self.addresses()?.jwks_uri;
@@ -220,7 +226,8 @@ impl Addresses {
         }
     }
 
-    /// Whether the secret may be sent in a header: so by default, and preferred (RFC 6749, section 2.3.1).
+    /// Whether the secret may be sent in a header: so by default, and preferred (RFC 6749, section
+    /// 2.3.1).
     fn takes_basic(&self) -> bool {
         let methods = &self.token_endpoint_auth_methods_supported;
         methods.is_empty() || methods.iter().any(|method| method == "client_secret_basic")

@@ -1,4 +1,5 @@
-//! Download of objects and folders as one archive, after a page that tells its size and names the objects that are left out.
+//! Download of objects and folders as one archive, after a page that tells its size and names the
+//! objects that are left out.
 
 use askama::Template;
 

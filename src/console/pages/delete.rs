@@ -25,8 +25,8 @@ struct DeletePage<'a> {
     list: SelectedList,
 }
 
-/// The fields `object`, `folder` and `history` select, `at` is the percent-encoded prefix of the page to
-/// return to; `confirmed` says that the list was seen, and `seen` when it was made.
+/// The fields `object`, `folder` and `history` select, `at` is the percent-encoded prefix of the
+/// page to return to; `confirmed` says that the list was seen, and `seen` when it was made.
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("bucket")?;
     let at = view.given("at").map(decoded).transpose()?;

@@ -1,4 +1,5 @@
-//! Editors of the documents of a bucket: a form makes a rule, and the document with it is shown, with its effect, before it is saved.
+//! Editors of the documents of a bucket: a form makes a rule, and the document with it is shown,
+//! with its effect, before it is saved.
 
 use askama::Template;
 
@@ -250,7 +251,8 @@ fn edited(view: &View<'_>) -> Option<Draft> {
     Some(Draft { text: text.to_owned(), shown: shown.to_owned() })
 }
 
-/// The document with the change of the form, or as it was edited, and its effect. Nothing is changed.
+/// The document with the change of the form, or as it was edited, and its effect. Nothing is
+/// changed.
 pub(super) fn preview(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("name")?;
     let kind = kind(view)?;

@@ -37,7 +37,8 @@ pub(super) struct Page {
     style: String,
     script: String,
     icon: String,
-    /// Tells the browser which scripts are of this page. No script that was stored, or brought into the page, knows it.
+    /// Tells the browser which scripts are of this page. No script that was stored, or brought into
+    /// the page, knows it.
     nonce: String,
     /// Why the form that was sent is shown again.
     refusal: Option<Refusal>,
@@ -123,7 +124,8 @@ impl<'a> View<'a> {
         self.console.root.with_params(page, params)
     }
 
-    /// The folder that the fields name: `at` percent-encoded, since browsers change line ends in fields, or `prefix`.
+    /// The folder that the fields name: `at` percent-encoded, since browsers change line ends in
+    /// fields, or `prefix`.
     fn folder(&self) -> Result<String, Refusal> {
         match self.given("at") {
             Some(at) => form::decoded(at),
@@ -131,7 +133,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The key that the address names or, percent-encoded since browsers change line ends in fields, a form.
+    /// The key that the address names or, percent-encoded since browsers change line ends in
+    /// fields, a form.
     fn key(&self) -> Result<String, Refusal> {
         let key = self.required("key")?;
         match self.request.method {
@@ -140,7 +143,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether the user may do this to a bucket or, with a key, to an object. It decides what a page offers, and nothing else.
+    /// Whether the user may do this to a bucket or, with a key, to an object. It decides what a
+    /// page offers, and nothing else.
     fn may(&self, operation: Operation, bucket: &str, key: Option<&str>) -> bool {
         target(Some(bucket), key).is_ok_and(|target| {
             self.console.service.may_do(&self.visitor.identity, self.request, target, operation)
@@ -178,7 +182,8 @@ pub(super) fn answer(
     again.ok_or(refusal)
 }
 
-/// The page with the form that was refused, which keeps what was entered; `None` for what no such form leads to.
+/// The page with the form that was refused, which keeps what was entered; `None` for what no such
+/// form leads to.
 fn page_of_form(view: &View<'_>, path: &PagePath) -> Option<Result<Response, Refusal>> {
     let is_post = view.request.method == Method::Post;
     match (path, is_post) {
@@ -256,7 +261,8 @@ pub(super) fn from_elsewhere(console: &Console, next: &str) -> Response {
     html(200, &page.page, &page)
 }
 
-/// The response to a path outside of the console, on a listener without S3 requests: the way to the console, or 404.
+/// The response to a path outside of the console, on a listener without S3 requests: the way to the
+/// console, or 404.
 pub(super) fn elsewhere(root: &ConsoleRoot, request: &Request<'_>) -> Response {
     let is_read = matches!(request.method, Method::Get | Method::Head);
     match request.path == "/" && is_read {
@@ -285,7 +291,8 @@ pub(super) fn plain_refusal(refusal: &Refusal) -> Response {
         .with_body(ResponseBody::Bytes(format!("{}\n", refusal.message).into_bytes()))
 }
 
-/// A page with `frame`, whose scripts run. One that shows a refused form again has the status of the refusal.
+/// A page with `frame`, whose scripts run. One that shows a refused form again has the status of
+/// the refusal.
 fn html(status: u16, frame: &Page, template: &impl Template) -> Response {
     let status = frame.refusal.as_ref().map_or(status, |refusal| refusal.status);
     match template.render() {

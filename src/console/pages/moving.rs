@@ -1,5 +1,5 @@
-//! Moves of objects and folders to other names, folders and buckets, after a page that lists them: each object is
-//! copied where there is none, and deleted then.
+//! Moves of objects and folders to other names, folders and buckets, after a page that lists them:
+//! each object is copied where there is none, and deleted then.
 
 use askama::Template;
 
@@ -33,8 +33,8 @@ struct MovePage<'a> {
     entered: EnteredFields<'a>,
 }
 
-/// The fields select as those of a deletion do; `to_bucket`, `to_folder` and, for a single object or folder, `to_name`
-/// say where to.
+/// The fields select as those of a deletion do; `to_bucket`, `to_folder` and, for a single object
+/// or folder, `to_name` say where to.
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("bucket")?;
     let at = view.given("at").map(decoded).transpose()?.unwrap_or_default();
@@ -92,7 +92,8 @@ struct MoveTarget<'a> {
 
 impl<'a> MoveTarget<'a> {
     /// # Errors
-    /// A name is missing; the objects are there already, or would come into a folder that is moved itself.
+    /// A name is missing; the objects are there already, or would come into a folder that is moved
+    /// itself.
     fn read(view: &'a View<'_>, bucket: &str, at: &str, selection: &Selection) -> Result<Self, Refusal> {
         let entered = view.given("to_folder").unwrap_or_default();
         // Browsers leave line ends out of a field.
@@ -128,7 +129,8 @@ impl<'a> MoveTarget<'a> {
     }
 }
 
-/// Copies an object to a place without one, and deletes it then, if it is still the one that was listed.
+/// Copies an object to a place without one, and deletes it then, if it is still the one that was
+/// listed.
 fn relocate(
     view: &View<'_>,
     bucket: &str,

@@ -15,7 +15,8 @@ use crate::s3::{Method, Operation, Response, uri};
 
 /// Bytes of a text that are shown.
 const PREVIEW_BYTES: u64 = 64 * 1024;
-/// How long a link to share may last, in seconds and in words, and whether it does unless it is asked otherwise.
+/// How long a link to share may last, in seconds and in words, and whether it does unless it is
+/// asked otherwise.
 const SHARED_FOR: [(&str, &str, bool); 3] =
     [("3600", "1 hour", false), ("86400", "1 day", true), ("604800", "7 days", false)];
 /// What the forms of metadata and of tags send besides what was entered.

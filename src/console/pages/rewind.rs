@@ -138,7 +138,8 @@ fn preview(view: &View<'_>, rewind: Rewind<'_>) -> Result<RewindPreview, Refusal
     Ok(preview)
 }
 
-/// Makes the changes of one step. `seen` is the time of the list: an object that was changed after it stays as it is.
+/// Makes the changes of one step. `seen` is the time of the list: an object that was changed after
+/// it stays as it is.
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let (bucket, written, seen) = (view.required("bucket")?, view.required("time")?, view.required("seen")?);
     let prefix = decoded(view.given("at").unwrap_or_default())?;

@@ -1,5 +1,5 @@
-//! Changes of many selected objects: the list that is shown before, and the steps in which they are made. What
-//! was changed after the list was shown stays.
+//! Changes of many selected objects: the list that is shown before, and the steps in which they are
+//! made. What was changed after the list was shown stays.
 
 use askama::Template;
 

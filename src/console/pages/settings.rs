@@ -1,4 +1,5 @@
-//! The settings of a bucket: usage and quota, versions, public reading, and the documents that S3 has for the rest.
+//! The settings of a bucket: usage and quota, versions, public reading, and the documents that S3
+//! has for the rest.
 
 use askama::Template;
 
@@ -58,8 +59,8 @@ struct SettingsPage<'a> {
     may_set_policy: bool,
     /// `Enabled`, `Suspended` or nothing; `None` where the user may not see it.
     versioning: Option<String>,
-    /// Whether everyone may read the objects, by the statement of this page; `None` where the user may not see the policy, or the
-    /// policy is another.
+    /// Whether everyone may read the objects, by the statement of this page; `None` where the user
+    /// may not see the policy, or the policy is another.
     is_public: Option<bool>,
     /// What is shown of the policy, as the field of the form for public reading has it.
     policy_shown: String,

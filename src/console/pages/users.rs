@@ -23,7 +23,8 @@ struct Role {
 
 const LISTING: &[&str] = &["ListBucket", "GetBucketLocation"];
 
-/// The first page of the console, and that of most clients. It lists the buckets that the user may list.
+/// The first page of the console, and that of most clients. It lists the buckets that the user may
+/// list.
 const BUCKETS: (&[&str], &[&str]) = (&["ListAllMyBuckets"], &["*"]);
 
 const ROLES: [Role; 5] = [
@@ -216,8 +217,8 @@ fn role_grants(view: &View<'_>) -> Result<Vec<GrantEntry>, Refusal> {
         .collect())
 }
 
-/// Grants as `siltstone user list` shows them: a line each, `ACTION,... on RESOURCE,...`. The line of a present grant stands
-/// for it, also where its names have commas.
+/// Grants as `siltstone user list` shows them: a line each, `ACTION,... on RESOURCE,...`. The line
+/// of a present grant stands for it, also where its names have commas.
 fn grants(lines: &str, present: &[GrantEntry]) -> Result<Vec<GrantEntry>, Refusal> {
     let list = |text: &str| text.split(',').map(|part| part.trim().to_owned()).collect::<Vec<_>>();
     let entry = |given: &str| {

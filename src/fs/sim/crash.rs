@@ -59,7 +59,8 @@ impl Survivors {
         }
     }
 
-    /// The number of writes to one cell, made at `times`, that reached the disk. The cell holds the last of them.
+    /// The number of writes to one cell, made at `times`, that reached the disk. The cell holds the
+    /// last of them.
     pub(super) fn reached(&mut self, times: &[u64]) -> usize {
         match self.fate {
             CrashFate::Nothing => 0,
@@ -79,8 +80,8 @@ impl Survivors {
         }
     }
 
-    /// The length of a file that was `from` bytes long and should be `to`: a file system may grow the length in steps
-    /// during a write.
+    /// The length of a file that was `from` bytes long and should be `to`: a file system may grow
+    /// the length in steps during a write.
     pub(super) fn length(&mut self, from: u64, to: u64) -> u64 {
         match self.fate {
             CrashFate::UpTo(_) | CrashFate::Any if to > from && self.below(4) == 0 => {

@@ -242,7 +242,8 @@ impl SimDisk {
         self.files.get_mut(&id).expect("a file with a name or a handle is kept")
     }
 
-    /// Writes as much as fits. When the power is lost during the write, only its first sectors are written.
+    /// Writes as much as fits. When the power is lost during the write, only its first sectors are
+    /// written.
     pub(super) fn write(&mut self, id: FileId, path: &str, bytes: &[u8], offset: u64) -> io::Result<()> {
         let end = end_of(offset, bytes.len() as u64)?;
         self.begin(OpKind::Write, path, offset, bytes.len() as u64)?;
@@ -259,7 +260,8 @@ impl SimDisk {
         if possible == end { Ok(()) } else { Err(full()) }
     }
 
-    /// Bytes of a write of `len` bytes that are done when the power is lost: whole sectors, derived from the time.
+    /// Bytes of a write of `len` bytes that are done when the power is lost: whole sectors, derived
+    /// from the time.
     fn torn(&self, len: usize) -> usize {
         let sectors = len.div_ceil(SECTOR_BYTES as usize);
         let done = self.plan.operations() as usize * 7 % (sectors + 1);

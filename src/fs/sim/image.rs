@@ -293,7 +293,8 @@ impl Directory {
         self.steps.push(NameChange { at, names, lost: false });
     }
 
-    /// Applies a successful sync of the changes up to `mark`. It overrides lost changes of the same names.
+    /// Applies a successful sync of the changes up to `mark`. It overrides lost changes of the same
+    /// names.
     pub(super) fn confirm(&mut self, mark: u64) {
         let (done, mut rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.steps).into_iter().partition(|step| step.at <= mark && !step.lost);

@@ -1,9 +1,9 @@
-//! An in-memory disk that guarantees exactly what [`Fs`] promises and no more. On request of a test it crashes,
-//! fails, corrupts data, fills up and delays syncs.
+//! An in-memory disk that guarantees exactly what [`Fs`] promises and no more. On request of a test
+//! it crashes, fails, corrupts data, fills up and delays syncs.
 //!
-//! Each sector, length and directory entry has a durable value and a list of later writes. A reader sees the last
-//! write; [`SimFs::crash`] chooses the values after a reboot. The methods of [`Fs`] and [`File`] define what a sync
-//! covers. A sector of 512 bytes and a rename are atomic.
+//! Each sector, length and directory entry has a durable value and a list of later writes. A reader
+//! sees the last write; [`SimFs::crash`] chooses the values after a reboot. The methods of [`Fs`]
+//! and [`File`] define what a sync covers. A sector of 512 bytes and a rename are atomic.
 
 mod cell;
 mod crash;
@@ -48,7 +48,8 @@ struct SimCore {
 }
 
 impl SimCore {
-    /// A test that panics while it locks the disk has failed already: the disk stays usable for its destructors.
+    /// A test that panics while it locks the disk has failed already: the disk stays usable for its
+    /// destructors.
     fn disk(&self) -> MutexGuard<'_, SimDisk> {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,8 +103,9 @@ impl SimFs {
         Self { shared: Arc::new(SimCore { disk: Mutex::new(disk), changed: Condvar::new() }) }
     }
 
-    /// Cuts the power, and returns the disk after a reboot: without locks, faults and trace. Handles of the old disk
-    /// fail afterwards. The old disk can be crashed again with another policy.
+    /// Cuts the power, and returns the disk after a reboot: without locks, faults and trace.
+    /// Handles of the old disk fail afterwards. The old disk can be crashed again with another
+    /// policy.
     pub fn crash(&self, policy: CrashPolicy) -> Self {
         let mut disk = self.shared.disk();
         disk.plan.power_lost = true;
@@ -111,8 +113,9 @@ impl SimFs {
         Self::of(disk.after_crash(Survivors::new(policy)))
     }
 
-    /// Ends the process that uses the disk, and returns the disk for the next process: all writes are readable, and
-    /// unsynced ones are still not durable. Handles of the old disk fail afterwards.
+    /// Ends the process that uses the disk, and returns the disk for the next process: all writes
+    /// are readable, and unsynced ones are still not durable. Handles of the old disk fail
+    /// afterwards.
     pub fn kill(&self) -> Self {
         let mut disk = self.shared.disk();
         disk.plan.power_lost = true;
@@ -120,12 +123,14 @@ impl SimFs {
         Self::of(disk.after_kill())
     }
 
-    /// A copy of the disk as it is now, without handles, locks, faults and trace. Both go on apart from each other.
+    /// A copy of the disk as it is now, without handles, locks, faults and trace. Both go on apart
+    /// from each other.
     pub fn copy(&self) -> Self {
         Self::of(self.shared.disk().after_kill())
     }
 
-    /// Calls `then` once, before the `n`-th operation since the disk was created, counted from 1, or before a read that comes before it.
+    /// Calls `then` once, before the `n`-th operation since the disk was created, counted from 1,
+    /// or before a read that comes before it.
     pub fn call_before(&self, n: u64, then: impl FnOnce() + Send + 'static) {
         self.shared.disk().plan.add_call(n, Box::new(then));
     }
@@ -135,21 +140,22 @@ impl SimFs {
         self.shared.disk().plan.forget_calls();
     }
 
-    /// Cuts the power during the `n`-th operation since the disk was created, counted from 1: that one and all later
-    /// ones fail. The effect of the `n`-th may survive or not, like everything unsynced; of a write, only some first
-    /// sectors may.
+    /// Cuts the power during the `n`-th operation since the disk was created, counted from 1: that
+    /// one and all later ones fail. The effect of the `n`-th may survive or not, like everything
+    /// unsynced; of a write, only some first sectors may.
     pub fn stop_at(&self, n: u64) {
         self.shared.disk().plan.stop_at = Some(n);
     }
 
-    /// Makes the `n`-th sync since the disk was created fail, of a file or a directory, counted from 1. The data that
-    /// it should have covered never becomes durable by later syncs, although readers see it.
+    /// Makes the `n`-th sync since the disk was created fail, of a file or a directory, counted
+    /// from 1. The data that it should have covered never becomes durable by later syncs, although
+    /// readers see it.
     pub fn fail_sync_at(&self, n: u64) {
         self.shared.disk().plan.fail_sync_at = Some(n);
     }
 
-    /// Makes opens fail for lack of a descriptor, counted from 1 since the disk was created: opens of files, and of
-    /// directories for a list or a sync.
+    /// Makes opens fail for lack of a descriptor, counted from 1 since the disk was created: opens
+    /// of files, and of directories for a list or a sync.
     pub fn fail_opens(&self, nth: Range<u64>) {
         self.shared.disk().plan.fail_opens = nth;
     }
@@ -159,7 +165,8 @@ impl SimFs {
         self.shared.disk().plan.opens
     }
 
-    /// Makes the disk allocate space at a sync and refuse preallocation, as network file systems do.
+    /// Makes the disk allocate space at a sync and refuse preallocation, as network file systems
+    /// do.
     pub fn allocate_at_sync(&self) {
         self.shared.disk().allocates_at_sync = true;
     }
@@ -204,7 +211,8 @@ impl SimFs {
         self.shared.disk().plan.reads.clone().unwrap_or_default()
     }
 
-    /// Holds every sync of a path with this prefix, before it makes anything durable, until the gate is dropped.
+    /// Holds every sync of a path with this prefix, before it makes anything durable, until the
+    /// gate is dropped.
     #[must_use = "dropping the gate opens it"]
     pub fn hold_syncs(&self, prefix: &str) -> SyncGate {
         SyncGate { number: self.shared.disk().plan.add_gate(prefix), shared: Arc::clone(&self.shared) }
@@ -225,8 +233,8 @@ impl SimFs {
         Ok(disk.image_to_read(id).bytes())
     }
 
-    /// Flips the bits of `mask` in the byte at `offset`. This damage survives a crash, is not counted as an
-    /// operation, and makes the rest of the file durable.
+    /// Flips the bits of `mask` in the byte at `offset`. This damage survives a crash, is not
+    /// counted as an operation, and makes the rest of the file durable.
     ///
     /// # Errors
     /// `NotFound` when there is no such file, `UnexpectedEof` when it ends before.
@@ -237,7 +245,8 @@ impl SimFs {
         self.overwrite(path, offset, &[byte])
     }
 
-    /// Overwrites bytes at `offset`, extending the file if necessary: damage, see [`SimFs::damage`].
+    /// Overwrites bytes at `offset`, extending the file if necessary: damage, see
+    /// [`SimFs::damage`].
     ///
     /// # Errors
     /// `NotFound` when there is no such file.
@@ -263,8 +272,8 @@ impl SimFs {
         Ok(())
     }
 
-    /// Makes the bytes `range` of a file unreadable: damage, see [`SimFs::damage`]. Other bytes stay readable, and
-    /// all stay writable.
+    /// Makes the bytes `range` of a file unreadable: damage, see [`SimFs::damage`]. Other bytes
+    /// stay readable, and all stay writable.
     ///
     /// # Errors
     /// `NotFound` when there is no such file.

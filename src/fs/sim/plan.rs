@@ -109,7 +109,8 @@ impl FaultPlan {
         Some(self.calls.swap_remove(due).1)
     }
 
-    /// Starts an operation. The one during which the power is lost is started, too: it may change the disk.
+    /// Starts an operation. The one during which the power is lost is started, too: it may change
+    /// the disk.
     pub(super) fn begin(&mut self, op: Op) -> io::Result<()> {
         self.check_power()?;
         self.trace.push(op);

@@ -11,8 +11,8 @@ use super::poller::Poller;
 /// The pause of the listener after an error that an immediate retry would repeat.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A listening socket that survives every error, and from which any thread may accept. When descriptors or memory run out,
-/// connections wait in the system's queue until the next attempt.
+/// A listening socket that survives every error, and from which any thread may accept. When
+/// descriptors or memory run out, connections wait in the system's queue until the next attempt.
 #[derive(Debug)]
 pub(super) struct Acceptor {
     /// `None` after `close`. Accepting takes only the read lock.
@@ -37,8 +37,8 @@ impl Acceptor {
         })
     }
 
-    /// Accepts a waiting connection. `None` when none waits, and when accepting fails. A client that comes by IPv4 to a listener of
-    /// IPv6 has its IPv4 address.
+    /// Accepts a waiting connection. `None` when none waits, and when accepting fails. A client
+    /// that comes by IPv4 to a listener of IPv6 has its IPv4 address.
     pub(super) fn accept(&self, now: Instant) -> Option<(TcpStream, SocketAddr)> {
         let listener = self.listener.read().unwrap_or_else(PoisonError::into_inner);
         let listener = listener.as_ref()?;
@@ -47,7 +47,8 @@ impl Acceptor {
                 self.accepted.fetch_add(1, Ordering::Relaxed);
                 Some((stream, SocketAddr::new(peer.ip().to_canonical(), peer.port())))
             }
-            // The error concerns one connection. The poller reports the listener again if more of them wait.
+            // The error concerns one connection. The poller reports the listener again if more of
+            // them wait.
             Err(error) if is_transient(&error) => None,
             Err(error) => {
                 self.pause(listener, now, &error);
@@ -56,8 +57,8 @@ impl Acceptor {
         }
     }
 
-    /// Resumes the listener when its pause is over. Returns when to call this again, or `None` if there is no pause. A new pause
-    /// wakes the event loop, which then calls this.
+    /// Resumes the listener when its pause is over. Returns when to call this again, or `None` if
+    /// there is no pause. A new pause wakes the event loop, which then calls this.
     pub(super) fn resume(&self, now: Instant) -> Option<Instant> {
         let mut paused_until = self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
         if (*paused_until)? <= now {
@@ -83,7 +84,8 @@ impl Acceptor {
     }
 }
 
-/// Whether the error says that no connection waits, or concerns only the connection that waited (accept(2), "Error handling").
+/// Whether the error says that no connection waits, or concerns only the connection that waited
+/// (accept(2), "Error handling").
 fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(

@@ -1,5 +1,6 @@
-//! Handles the events of connections that no worker serves: accepts them, reads request heads without waiting, hands requests
-//! to the work queues, and rejects them without a worker. The event loop does nothing else. Workers assist it.
+//! Handles the events of connections that no worker serves: accepts them, reads request heads
+//! without waiting, hands requests to the work queues, and rejects them without a worker. The event
+//! loop does nothing else. Workers assist it.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -24,8 +25,8 @@ use crate::s3::{Body, ErrorCode, Method, Response, S3Error};
 /// How long a small body may take to follow its head before it counts as large.
 const SMALL_BODY_WAIT: Duration = Duration::from_millis(limits::SMALL_BODY_WAIT_MILLIS);
 
-/// Polls by which a worker assists the event loop between two requests: some dozens of events at most, enough for a server that
-/// rejects many times as many requests as it accepts.
+/// Polls by which a worker assists the event loop between two requests: some dozens of events at
+/// most, enough for a server that rejects many times as many requests as it accepts.
 const ASSIST_POLLS_MAX: usize = 4;
 
 /// Connections accepted in a row before other events are handled.
@@ -39,8 +40,8 @@ pub(super) enum RejectReason {
     Error(S3Error),
 }
 
-/// The means of one thread to handle events. Several threads may handle events at once: each owns the connections that it
-/// unparks.
+/// The means of one thread to handle events. Several threads may handle events at once: each owns
+/// the connections that it unparks.
 pub(super) struct EventHandler {
     engine: Arc<DirectEngine>,
     events: Vec<PollEvent>,
@@ -136,8 +137,8 @@ impl EventHandler {
         }
     }
 
-    /// Queues a step of a handshake. It takes a signature, which is work for a worker, and waits for nothing. What the client will ask
-    /// for is not known yet.
+    /// Queues a step of a handshake. It takes a signature, which is work for a worker, and waits
+    /// for nothing. What the client will ask for is not known yet.
     fn enqueue_handshake(&mut self, mut connection: Box<Connection>) {
         connection.uses_reserve = self.engine.needs_reserve();
         self.enqueue(connection, WorkerClass::Small);
@@ -175,7 +176,8 @@ impl EventHandler {
         }
     }
 
-    /// Queues a request whose head is complete, together with a small body. Parks or rejects one whose head is not.
+    /// Queues a request whose head is complete, together with a small body. Parks or rejects one
+    /// whose head is not.
     fn dispatch(&mut self, mut connection: Box<Connection>) {
         let received = connection.received.len();
         if connection.awaited_len > 0 {
@@ -217,8 +219,8 @@ impl EventHandler {
         }
     }
 
-    /// Parks a connection with the received part of its request. Its memory is reserved, because every connection may have such
-    /// a part.
+    /// Parks a connection with the received part of its request. Its memory is reserved, because
+    /// every connection may have such a part.
     fn park_for_more(&mut self, mut connection: Box<Connection>) {
         let Config { head_max_bytes, ref memory, .. } = self.engine.config;
         match connection.reserve(head_max_bytes, memory) {
@@ -247,7 +249,8 @@ impl EventHandler {
         self.engine.connections.park(connection, Interest::Readable);
     }
 
-    /// Ends a connection whose deadline has passed. A small body that came too late makes its request a large one.
+    /// Ends a connection whose deadline has passed. A small body that came too late makes its
+    /// request a large one.
     pub(super) fn expire(&mut self, connection: Box<Connection>) {
         if connection.pending_response.is_some() {
             connection.stream.reset_on_close();
@@ -259,14 +262,16 @@ impl EventHandler {
         }
     }
 
-    /// Answers without a worker, if the answer can be sent without waiting. The connection stays open if it holds exactly one
-    /// request that failed only for lack of time: the client is to retry, and a new connection would cost both sides more.
+    /// Answers without a worker, if the answer can be sent without waiting. The connection stays
+    /// open if it holds exactly one request that failed only for lack of time: the client is to
+    /// retry, and a new connection would cost both sides more.
     pub(super) fn reject(&mut self, mut connection: Box<Connection>, reason: RejectReason) {
         if let Some(pending) = connection.pending_response.take() {
             if pending.response_started() {
                 return connection.stream.reset_on_close();
             }
-            // The request of this response has been read. The bytes after it belong to another request.
+            // The request of this response has been read. The bytes after it belong to another
+            // request.
             connection.discard_received();
         }
         let head = self.parse_rejected(&connection, &reason);
@@ -285,7 +290,8 @@ impl EventHandler {
         }
     }
 
-    /// The head of the request in `connection`, if it is complete and only time or memory is lacking.
+    /// The head of the request in `connection`, if it is complete and only time or memory is
+    /// lacking.
     fn parse_rejected(&self, connection: &Connection, reason: &RejectReason) -> Option<RequestHead> {
         match reason {
             RejectReason::Overload => {
@@ -329,8 +335,8 @@ fn has_unsearched_bytes(connection: &Connection) -> bool {
     connection.awaited_len == 0 && connection.searched_len < connection.received.len()
 }
 
-/// The class of receiving the rest of a small body that is too large to be kept without a worker: small if the system has
-/// received all of it.
+/// The class of receiving the rest of a small body that is too large to be kept without a worker:
+/// small if the system has received all of it.
 pub(super) fn class_of_missing_bytes(stream: &ClientStream, missing: usize) -> WorkerClass {
     if stream.available() >= missing { WorkerClass::Small } else { WorkerClass::Large }
 }

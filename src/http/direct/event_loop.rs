@@ -34,8 +34,9 @@ impl EventLoop {
         Self { engine, event_handler, next_expiry_scan }
     }
 
-    /// Serves until the engine is to stop. Then it closes the listener, the work queues and the idle connections, and rejects
-    /// requests that no worker has. Returns how many connections were accepted.
+    /// Serves until the engine is to stop. Then it closes the listener, the work queues and the
+    /// idle connections, and rejects requests that no worker has. Returns how many connections were
+    /// accepted.
     ///
     /// # Errors
     /// When the system fails to report events.
@@ -55,7 +56,8 @@ impl EventLoop {
         outcome.map(|()| accepted)
     }
 
-    /// Goes on draining connections until `done` or until `deadline`. Returns whether it was done in time.
+    /// Goes on draining connections until `done` or until `deadline`. Returns whether it was done
+    /// in time.
     ///
     /// # Errors
     /// As `serve`.
@@ -79,7 +81,8 @@ impl EventLoop {
         Ok(())
     }
 
-    /// The time until the next expiry scan or the end of the listener's pause; `None` if neither is due.
+    /// The time until the next expiry scan or the end of the listener's pause; `None` if neither is
+    /// due.
     fn timeout(&self) -> Option<Duration> {
         let now = self.engine.clock.instant();
         let resume = self.engine.acceptor.resume(now);

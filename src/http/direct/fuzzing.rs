@@ -1,5 +1,5 @@
-//! The parsers of the engine, opened to fuzzers (`tests/fuzz`) and benchmarks (`tests/benches`). Not part of the public
-//! interface.
+//! The parsers of the engine, opened to fuzzers (`tests/fuzz`) and benchmarks (`tests/benches`).
+//! Not part of the public interface.
 
 use super::head;
 use super::request_body::chunked::{TransferDecoder, TransferStep};
@@ -45,12 +45,14 @@ pub fn read_head(bytes: &[u8]) -> Result<Option<ParsedHead>, S3Error> {
     }))
 }
 
-/// Whether the engine would hand `bytes` to a worker. Their first `searched_len` bytes are known to hold no complete head.
+/// Whether the engine would hand `bytes` to a worker. Their first `searched_len` bytes are known to
+/// hold no complete head.
 pub fn head_is_complete(bytes: &[u8], searched_len: usize) -> bool {
     head::is_complete(bytes, searched_len)
 }
 
-/// Decodes a chunked body that arrives in `pieces`. Returns its data and the bytes after it; `None` where its end is missing.
+/// Decodes a chunked body that arrives in `pieces`. Returns its data and the bytes after it; `None`
+/// where its end is missing.
 ///
 /// # Errors
 /// As the engine answers.

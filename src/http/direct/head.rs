@@ -1,5 +1,5 @@
-//! Request heads as bytes: finds their ends and parses them. Stricter than the parser `httparse`, which accepts line feeds
-//! as line ends.
+//! Request heads as bytes: finds their ends and parses them. Stricter than the parser `httparse`,
+//! which accepts line feeds as line ends.
 
 use std::mem::MaybeUninit;
 
@@ -8,8 +8,8 @@ use crate::http::fields::{BodyFraming, invalid_request, is_token_byte};
 use crate::http::request_head::{RequestHead, RequestLine};
 use crate::s3::{ErrorCode, S3Error};
 
-/// Whether `bytes` hold a complete head, or can never become one. Then `parse` gives a head or an error. The first
-/// `searched_len` bytes are known to hold no complete head.
+/// Whether `bytes` hold a complete head, or can never become one. Then `parse` gives a head or an
+/// error. The first `searched_len` bytes are known to hold no complete head.
 pub(super) fn is_complete(bytes: &[u8], searched_len: usize) -> bool {
     let Some(start) = bytes.iter().position(|b| !matches!(b, b'\r' | b'\n')) else {
         return false;
@@ -23,7 +23,8 @@ pub(super) fn is_complete(bytes: &[u8], searched_len: usize) -> bool {
         .any(|at| matches!(&unsearched[at + 1..], [b'\n', ..] | [b'\r', b'\n', ..]))
 }
 
-/// The method and the target of the request whose complete head is at the start of `bytes`; `None` if they are not where they belong.
+/// The method and the target of the request whose complete head is at the start of `bytes`; `None`
+/// if they are not where they belong.
 pub(super) fn request_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let bytes = &bytes[bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?..];
     let line = &bytes[..memchr::memchr(b'\r', bytes)?];
@@ -59,7 +60,8 @@ pub(super) fn body_class(bytes: &[u8]) -> BodyClass {
         Some(length) if length > limits::SMALL_BODY_MAX_BYTES => BodyClass::Large,
         Some(length) => match len + length as usize {
             total if total <= bytes.len() => BodyClass::Small,
-            // The client sends nothing until a worker sends `100 Continue`, and perhaps nothing then.
+            // The client sends nothing until a worker sends `100 Continue`, and perhaps nothing
+            // then.
             _ if line("expect").is_some() => BodyClass::Large,
             total => BodyClass::Awaited(total),
         },
@@ -69,8 +71,8 @@ pub(super) fn body_class(bytes: &[u8]) -> BodyClass {
 /// Parses the head at the start of `bytes`. `None` while its end is missing.
 ///
 /// # Errors
-/// `InvalidRequest` or `InvalidURI` for an invalid head, `RequestHeaderSectionTooLarge` for more than `headers_max` lines (at
-/// most [`limits::HEADERS_MAX`]).
+/// `InvalidRequest` or `InvalidURI` for an invalid head, `RequestHeaderSectionTooLarge` for more
+/// than `headers_max` lines (at most [`limits::HEADERS_MAX`]).
 pub(super) fn parse(bytes: &[u8], headers_max: usize) -> Result<Option<RequestHead>, S3Error> {
     let mut lines = [const { MaybeUninit::uninit() }; limits::HEADERS_MAX];
     let mut raw = httparse::Request::new(&mut []);
@@ -85,8 +87,9 @@ pub(super) fn parse(bytes: &[u8], headers_max: usize) -> Result<Option<RequestHe
     }
 }
 
-/// Whether `head` and its body are the only received bytes, `received_len` in number, and the connection can stay open after
-/// the response. `false` if the end is ambiguous, or if the client waits for `100 Continue` or wants the connection closed.
+/// Whether `head` and its body are the only received bytes, `received_len` in number, and the
+/// connection can stay open after the response. `false` if the end is ambiguous, or if the client
+/// waits for `100 Continue` or wants the connection closed.
 pub(super) fn is_whole_request(head: &RequestHead, received_len: usize) -> bool {
     let body_len = match head.body {
         BodyFraming::Absent => 0,

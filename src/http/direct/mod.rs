@@ -1,7 +1,7 @@
 //! The engine `direct`: HTTP/1.1 over the system's sockets, in the shape of Apache's event MPM.
 //!
-//! One event loop watches every connection that waits. A bounded pool of workers handles requests. Every wait for a client
-//! has a limit, and a client can occupy nothing but its own connections.
+//! One event loop watches every connection that waits. A bounded pool of workers handles requests.
+//! Every wait for a client has a limit, and a client can occupy nothing but its own connections.
 //!
 //! ```text
 //!   acceptor -> event loop: reads heads, never blocks -> work queues -> worker: body, handler, response
@@ -31,21 +31,27 @@
 //!
 //! # Who may touch what
 //!
-//! - **Connections.** The holder of a `Box<Connection>` owns the connection: it alone reads, writes and changes it. The box is
-//!   parked in the connection table, queued in a work queue, or held by one thread. Dropping it closes the socket.
-//! - **Parked connections.** A thread that receives the event of a connection unparks it and is its owner. The poller reports
-//!   one event and then ignores the connection until it is parked again, so that two threads never compete for it.
-//! - **Event loop.** It alone closes expired connections, resumes a paused listener, and drains connections at the end.
-//!   Accepting and handling events is open to workers, too: between two requests a worker assists the event loop while others
-//!   wait. The event loop is one thread among many, and under overload it would not get enough time for it.
-//! - **Blocking.** The event handler uses only the non-blocking calls of a stream (`try_receive`, `try_send_all`). Workers may
-//!   block on a client, within its stall budget.
-//! - **Other threads.** They may hold the `Arc<ClientStream>` to abort the connection, or to ask whether its client has left.
-//! - **Sockets, TLS, epoll.** Only `stream` and `socket` call a connected socket. Only `tls` holds the state of the
-//!   encryption, which never sees a socket. Only `poller` knows epoll. Handshakes are work for workers, one step per event,
-//!   because a signature takes too long for the event loop.
-//! - **Locks.** No thread holds the locks of the connection table and of the work queues together, or waits for a client while
-//!   it holds one of them. The lock of a TLS session is never contended, because only the owner of the connection takes it.
+//! - **Connections.** The holder of a `Box<Connection>` owns the connection: it alone reads, writes
+//!   and changes it. The box is parked in the connection table, queued in a work queue, or held by
+//!   one thread. Dropping it closes the socket.
+//! - **Parked connections.** A thread that receives the event of a connection unparks it and is its
+//!   owner. The poller reports one event and then ignores the connection until it is parked again,
+//!   so that two threads never compete for it.
+//! - **Event loop.** It alone closes expired connections, resumes a paused listener, and drains
+//!   connections at the end. Accepting and handling events is open to workers, too: between two
+//!   requests a worker assists the event loop while others wait. The event loop is one thread among
+//!   many, and under overload it would not get enough time for it.
+//! - **Blocking.** The event handler uses only the non-blocking calls of a stream (`try_receive`,
+//!   `try_send_all`). Workers may block on a client, within its stall budget.
+//! - **Other threads.** They may hold the `Arc<ClientStream>` to abort the connection, or to ask
+//!   whether its client has left.
+//! - **Sockets, TLS, epoll.** Only `stream` and `socket` call a connected socket. Only `tls` holds
+//!   the state of the encryption, which never sees a socket. Only `poller` knows epoll. Handshakes
+//!   are work for workers, one step per event, because a signature takes too long for the event
+//!   loop.
+//! - **Locks.** No thread holds the locks of the connection table and of the work queues together,
+//!   or waits for a client while it holds one of them. The lock of a TLS session is never
+//!   contended, because only the owner of the connection takes it.
 
 mod acceptor;
 mod connections;
@@ -86,7 +92,8 @@ use super::{Config, Engine, Handle, Outcome, StopSignal};
 use crate::base::{Clock, limits};
 use crate::s3::Handler;
 
-/// Length of the system's queue of connections that are not accepted yet; the system may shorten it.
+/// Length of the system's queue of connections that are not accepted yet; the system may shorten
+/// it.
 const BACKLOG: i32 = 4096;
 
 /// The fraction of the shutdown time that is left to workers after their connections were aborted.
@@ -156,8 +163,8 @@ impl Engine for DirectServer {
         Handle::new(Waker { stopping: Arc::clone(&engine.stopping), poller: Arc::clone(&engine.poller) })
     }
 
-    /// Runs the event loop in this thread and the workers in their own. When the shutdown time is over, open connections are
-    /// aborted; a worker that does not return even then is abandoned.
+    /// Runs the event loop in this thread and the workers in their own. When the shutdown time is
+    /// over, open connections are aborted; a worker that does not return even then is abandoned.
     fn run(self: Box<Self>) -> io::Result<Outcome> {
         let engine = self.engine;
         let mut pool = WorkerPool::start(&engine)?;
@@ -180,7 +187,8 @@ fn shut_down(
     let end = engine.deadline_in(time);
     let in_time = event_loop.drain_connections(end - time / ABORT_TIME_FRACTION, || pool.reap() == 0)?;
     let connections_cut = if in_time { 0 } else { engine.connections.abort_all() };
-    // Clients need some time to read the last responses, and workers to notice that their connections were aborted.
+    // Clients need some time to read the last responses, and workers to notice that their
+    // connections were aborted.
     let last = end.min(engine.deadline_in(FINAL_DRAIN_MAX));
     event_loop.drain_connections(last, || pool.reap() == 0 && engine.connections.counts().draining == 0)?;
     let workers_left = pool.reap();

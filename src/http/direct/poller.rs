@@ -1,7 +1,8 @@
 //! A thin layer over epoll, and the only file that knows it.
 //!
-//! A connection is watched for one event at a time. After the event it is ignored until it is armed again, so that a
-//! connection in the hands of a worker wakes no thread. Arming again also reports what arrived in between.
+//! A connection is watched for one event at a time. After the event it is ignored until it is armed
+//! again, so that a connection in the hands of a worker wakes no thread. Arming again also reports
+//! what arrived in between.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,7 +14,8 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 
-/// Events fetched by one call. They wait with the thread that fetched them if it loses the processor, so there are few.
+/// Events fetched by one call. They wait with the thread that fetched them if it loses the
+/// processor, so there are few.
 const EVENTS_MAX: usize = 16;
 
 const LISTENER: u64 = u64::MAX;
@@ -115,8 +117,9 @@ impl Poller {
         let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
     }
 
-    /// Waits for events, for at most `timeout` where there is one, and replaces the content of `events` by them. Any number of
-    /// threads may wait; each event of a connection goes to one of them.
+    /// Waits for events, for at most `timeout` where there is one, and replaces the content of
+    /// `events` by them. Any number of threads may wait; each event of a connection goes to one of
+    /// them.
     ///
     /// # Errors
     /// When the system fails the wait. No caller can recover from it.

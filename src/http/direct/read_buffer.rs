@@ -1,7 +1,7 @@
 //! Bytes that a worker has received and not yet read.
 
-/// A buffer of fixed size, filled at its end and emptied at its start. Each worker has one. A parked connection keeps only the
-/// bytes themselves.
+/// A buffer of fixed size, filled at its end and emptied at its start. Each worker has one. A
+/// parked connection keeps only the bytes themselves.
 #[derive(Debug)]
 pub(super) struct ReadBuffer {
     bytes: Box<[u8]>,
@@ -55,7 +55,8 @@ impl ReadBuffer {
         count
     }
 
-    /// The free room, empty only when the buffer is full. Bytes written there count after `extend_filled`.
+    /// The free room, empty only when the buffer is full. Bytes written there count after
+    /// `extend_filled`.
     pub(super) fn spare(&mut self) -> &mut [u8] {
         if self.end == self.bytes.len() {
             self.bytes.copy_within(self.start..self.end, 0);

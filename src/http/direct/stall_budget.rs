@@ -7,9 +7,9 @@ use crate::base::limits::UNDER_LOAD_FACTOR;
 
 /// The time for which a peer may stall a worker.
 ///
-/// Waiting for the peer uses the budget up. Each byte refills it at the minimum rate, up to its full size. A peer that keeps
-/// the minimum rate is served for as long as its body takes; one that stops is dropped after a known time. Time that the
-/// server itself takes is not charged.
+/// Waiting for the peer uses the budget up. Each byte refills it at the minimum rate, up to its
+/// full size. A peer that keeps the minimum rate is served for as long as its body takes; one that
+/// stops is dropped after a known time. Time that the server itself takes is not charged.
 pub(super) struct StallBudget<'w> {
     clock: &'w dyn Clock,
     remaining: Duration,
@@ -25,8 +25,8 @@ const LOAD_CHECK_MIN: Duration = Duration::from_millis(1);
 const WAIT_SLICE_MAX: Duration = Duration::from_millis(250);
 
 impl<'w> StallBudget<'w> {
-    /// A full budget. While `under_load` holds, waiting costs [`UNDER_LOAD_FACTOR`] times as much, which raises the minimum rate
-    /// by that factor.
+    /// A full budget. While `under_load` holds, waiting costs [`UNDER_LOAD_FACTOR`] times as much,
+    /// which raises the minimum rate by that factor.
     pub(super) fn new(
         clock: &'w dyn Clock,
         budget: Duration,

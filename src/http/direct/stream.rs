@@ -1,5 +1,6 @@
-//! A client's connection as the rest of the engine sees it: plain bytes in, plain bytes out. Each call has a known longest
-//! wait. The time-outs of the socket are set once, when the connection is accepted.
+//! A client's connection as the rest of the engine sees it: plain bytes in, plain bytes out. Each
+//! call has a known longest wait. The time-outs of the socket are set once, when the connection is
+//! accepted.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -29,7 +30,8 @@ pub(super) struct ClientStream {
 }
 
 impl ClientStream {
-    /// Takes over a connected, blocking socket. `receive` waits for at most `receive_wait`, `send` for at most `send_wait`.
+    /// Takes over a connected, blocking socket. `receive` waits for at most `receive_wait`, `send`
+    /// for at most `send_wait`.
     ///
     /// # Errors
     /// When the system rejects a socket option. The connection is of no use then.
@@ -113,8 +115,8 @@ impl ClientStream {
         let _ = poll(&mut [PollFd::new(&self.socket, flags)], timeout.as_ref());
     }
 
-    /// Sends the first bytes of `slices`, waiting for a short time for room, and returns how many. Encrypted bytes may leave
-    /// only with `flush`.
+    /// Sends the first bytes of `slices`, waiting for a short time for room, and returns how many.
+    /// Encrypted bytes may leave only with `flush`.
     ///
     /// # Errors
     /// `WouldBlock` when no byte could be sent in that time.
@@ -147,8 +149,8 @@ impl ClientStream {
     /// Sends all of `bytes` without waiting, encrypted ones included.
     ///
     /// # Errors
-    /// `WouldBlock` when there is not enough room: the client may have received a part. `NotConnected` before the handshake is
-    /// complete.
+    /// `WouldBlock` when there is not enough room: the client may have received a part.
+    /// `NotConnected` before the handshake is complete.
     pub(super) fn try_send_all(&self, bytes: &[u8]) -> io::Result<()> {
         let sent = match self.session() {
             Some(session) if !session.is_established() => return Err(io::ErrorKind::NotConnected.into()),
@@ -179,7 +181,8 @@ impl ClientStream {
     /// Makes the later close a reset, which no client can take for the end of a response.
     pub(super) fn reset_on_close(&self) {
         self.is_aborted.store(true, Ordering::Relaxed);
-        // Where it fails the connection is gone, or the plain close tells the client nearly the same.
+        // Where it fails the connection is gone, or the plain close tells the client nearly the
+        // same.
         let _ = rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
     }
 

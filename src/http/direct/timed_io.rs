@@ -47,7 +47,8 @@ pub(super) enum SendProgress {
     Partial(usize),
 }
 
-/// Sends `parts` in order, without their first `skipped` bytes. While `should_yield` holds, a stalled peer ends the call early.
+/// Sends `parts` in order, without their first `skipped` bytes. While `should_yield` holds, a
+/// stalled peer ends the call early.
 ///
 /// # Errors
 /// `TimedOut` when the budget is used up, or the error of the connection.

@@ -1,5 +1,5 @@
-//! One encrypted connection: the state of the encryption, without a socket. Every call is given the transport to read
-//! from and write to, which may block or not.
+//! One encrypted connection: the state of the encryption, without a socket. Every call is given the
+//! transport to read from and write to, which may block or not.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 
@@ -34,7 +34,8 @@ impl TlsSession {
     /// Continues the handshake as far as received records allow.
     ///
     /// # Errors
-    /// `WouldBlock` while the client has to send or to receive more. Any other error ends the connection.
+    /// `WouldBlock` while the client has to send or to receive more. Any other error ends the
+    /// connection.
     pub(super) fn handshake(&mut self, mut transport: impl Read + Write) -> io::Result<()> {
         loop {
             self.flush(&mut transport)?;
@@ -45,11 +46,12 @@ impl TlsSession {
         }
     }
 
-    /// Reads decrypted bytes into `buf`, receiving records where there are none. Returns 0 at the end that the client has
-    /// announced.
+    /// Reads decrypted bytes into `buf`, receiving records where there are none. Returns 0 at the
+    /// end that the client has announced.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing arrives, `UnexpectedEof` for an end that the client has not announced.
+    /// `WouldBlock` when nothing arrives, `UnexpectedEof` for an end that the client has not
+    /// announced.
     pub(super) fn read(&mut self, mut transport: impl Read + Write, buf: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.tls.reader().read(buf) {
@@ -63,8 +65,8 @@ impl TlsSession {
         }
     }
 
-    /// Encrypts the first bytes of `slices` and returns how many. The records may stay here until the next `write` or
-    /// `flush`.
+    /// Encrypts the first bytes of `slices` and returns how many. The records may stay here until
+    /// the next `write` or `flush`.
     ///
     /// # Errors
     /// `WouldBlock` when the records of an earlier call cannot be sent.
@@ -99,7 +101,8 @@ impl TlsSession {
         }
     }
 
-    /// Receives records and decrypts them. Sends the answers of the protocol itself as far as the transport takes them.
+    /// Receives records and decrypts them. Sends the answers of the protocol itself as far as the
+    /// transport takes them.
     fn receive_records(&mut self, transport: &mut (impl Read + Write)) -> io::Result<()> {
         let ended = self.tls.read_tls(transport)? == 0;
         let processed = self.tls.process_new_packets();

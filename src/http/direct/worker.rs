@@ -1,4 +1,5 @@
-//! A thread that handles requests, one at a time. It stays with a connection only while no other request needs it.
+//! A thread that handles requests, one at a time. It stays with a connection only while no other
+//! request needs it.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use super::work_queues::{Assignment, Permit, WorkQueues};
 use super::worker_class::WorkerClass;
 use crate::http::Config;
 
-/// Receives for which a worker lingers until a head is complete. A head in more pieces is left to the event loop.
+/// Receives for which a worker lingers until a head is complete. A head in more pieces is left to
+/// the event loop.
 const LINGER_RECEIVES_MAX: usize = 8;
 
 /// A worker of one engine.
@@ -60,7 +62,8 @@ impl Worker {
         let mut answered = 0;
         while let Some(assignment) = self.queues.pop() {
             answered += self.serve(assignment);
-            // With a queue that fills up, clients should be rejected at once rather than wait for the event loop.
+            // With a queue that fills up, clients should be rejected at once rather than wait for
+            // the event loop.
             if self.queues.has_work() && !self.engine.is_stopping() {
                 self.event_handler.assist_event_loop();
             }
@@ -68,7 +71,8 @@ impl Worker {
         answered
     }
 
-    /// Serves a connection while no other request needs the worker. Returns the number of requests answered.
+    /// Serves a connection while no other request needs the worker. Returns the number of requests
+    /// answered.
     fn serve(&mut self, mut assignment: Assignment) -> u64 {
         if assignment.connection.phase == ConnectionPhase::Handshake {
             self.continue_handshake(assignment.connection);
@@ -93,7 +97,8 @@ impl Worker {
         answered
     }
 
-    /// Does what is to be done after an exchange. Returns the connection if this worker goes on with it.
+    /// Does what is to be done after an exchange. Returns the connection if this worker goes on
+    /// with it.
     fn take_action(&mut self, connection: Box<Connection>, action: NextAction) -> Option<Assignment> {
         match action {
             NextAction::KeepOpen => return self.go_on(connection),
@@ -145,7 +150,8 @@ impl Worker {
         }
     }
 
-    /// Queues a response for a worker that may send it. Rejects the connection for which there is no room.
+    /// Queues a response for a worker that may send it. Rejects the connection for which there is
+    /// no room.
     fn requeue(&mut self, mut connection: Box<Connection>, class: WorkerClass) {
         let rejected = match self.save_read_buffer(&mut connection) {
             Ok(()) => self.engine.enqueue(connection, class).err(),
@@ -156,8 +162,8 @@ impl Worker {
         }
     }
 
-    /// Continues a handshake as far as the client has come, and parks the connection. Its deadline is that of the whole
-    /// handshake until that is complete.
+    /// Continues a handshake as far as the client has come, and parks the connection. Its deadline
+    /// is that of the whole handshake until that is complete.
     fn continue_handshake(&self, mut connection: Box<Connection>) {
         match connection.stream.handshake() {
             Ok(()) => {
@@ -172,8 +178,9 @@ impl Worker {
         }
     }
 
-    /// Looks for the next request of a connection. Other requests have precedence: the worker does not linger while any are queued,
-    /// or while no other worker is idle. A worker of the reserve takes no request that was not chosen for it.
+    /// Looks for the next request of a connection. Other requests have precedence: the worker does
+    /// not linger while any are queued, or while no other worker is idle. A worker of the reserve
+    /// takes no request that was not chosen for it.
     fn next_request(&mut self, connection: &Connection) -> NextRequest {
         let others_wait = self.is_of_reserve || self.queues.has_work();
         match self.has_request() {
@@ -208,7 +215,8 @@ impl Worker {
         buffer.is_full() || head::is_complete(buffer.filled(), 0)
     }
 
-    /// Starts the request in the read buffer, if there is a permit for its class and it awaits no small body.
+    /// Starts the request in the read buffer, if there is a permit for its class and it awaits no
+    /// small body.
     fn start_buffered(&self, connection: &Connection) -> NextRequest {
         let received = self.exchange.read_buffer.filled();
         let class = match head::body_class(received) {
@@ -228,7 +236,8 @@ impl Worker {
         }
     }
 
-    /// Parks a connection until its next request. The event loop searches the saved bytes if this worker has not.
+    /// Parks a connection until its next request. The event loop searches the saved bytes if this
+    /// worker has not.
     fn park_idle(&self, mut connection: Box<Connection>, interest: Interest) {
         let config = &self.engine.config;
         let received = self.exchange.read_buffer.filled();
@@ -240,8 +249,8 @@ impl Worker {
         }
     }
 
-    /// Moves the received bytes to the connection. Without memory for them the connection is to be closed: every request that was
-    /// started has been answered.
+    /// Moves the received bytes to the connection. Without memory for them the connection is to be
+    /// closed: every request that was started has been answered.
     fn save_read_buffer(&self, connection: &mut Connection) -> Result<(), NoMemory> {
         let Config { head_max_bytes, ref memory, .. } = self.engine.config;
         connection.append_received(self.exchange.read_buffer.filled(), head_max_bytes, memory)

@@ -32,7 +32,8 @@ impl WorkerPool {
         for (number, worker) in workers.chain(reserve).enumerate() {
             let done = done.clone();
             thread::Builder::new().name(format!("http-{number}")).spawn(move || {
-                // The channel has room for one message of each worker. It fails only when the server is gone.
+                // The channel has room for one message of each worker. It fails only when the
+                // server is gone.
                 let _ = done.send(catch_panic(|| worker.work()).unwrap_or(0));
             })?;
         }

@@ -1,8 +1,9 @@
 //! The acceptors of the engine, one of which runs at a time.
 //!
-//! An acceptor of the crate ends with the first error of accept(2), or with a panic when descriptors run out a moment later.
-//! Its successor listens on a duplicate of the same socket, so that no connection is refused in between. The ended one goes on
-//! handing out the requests of its connections.
+//! An acceptor of the crate ends with the first error of accept(2), or with a panic when
+//! descriptors run out a moment later. Its successor listens on a duplicate of the same socket, so
+//! that no connection is refused in between. The ended one goes on handing out the requests of its
+//! connections.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,7 +15,8 @@ use std::time::Duration;
 
 use tiny_http::{Request, Server};
 
-/// How long a worker waits for a request of the newest acceptor before it checks the ended ones, while there are any.
+/// How long a worker waits for a request of the newest acceptor before it checks the ended ones,
+/// while there are any.
 const NEWEST_WAIT_MAX: Duration = Duration::from_millis(20);
 
 /// Ended acceptors that are kept. Connections of older ones are not served.
@@ -69,8 +71,9 @@ impl Acceptors {
         newest.iter().chain(&ended).find_map(waiting)
     }
 
-    /// Starts a successor if the newest acceptor has ended and there are descriptors for a connection. Also wakes the `workers`
-    /// that wait for an ended acceptor, because one may have lost its wake-up to another. To be called at intervals.
+    /// Starts a successor if the newest acceptor has ended and there are descriptors for a
+    /// connection. Also wakes the `workers` that wait for an ended acceptor, because one may have
+    /// lost its wake-up to another. To be called at intervals.
     pub(super) fn restart_ended(&self, workers: usize) {
         let mut list = self.list.write().expect("no code panics while it holds the list");
         list.ended.iter().for_each(|server| (0..workers).for_each(|_| server.unblock()));

@@ -64,8 +64,8 @@ impl<'w> TinyRequestBody<'w> {
         outcome.map(|()| 0)
     }
 
-    /// Checks an end that the crate reports. The end of chunks counts only while the client is connected: otherwise the
-    /// connection may have been cut within them.
+    /// Checks an end that the crate reports. The end of chunks counts only while the client is
+    /// connected: otherwise the connection may have been cut within them.
     fn check_end(&self) -> Result<(), S3Error> {
         let is_complete = match self.unread_len {
             Some(len) => len == 0,

@@ -50,7 +50,8 @@ impl TinyExchange {
         Self { engine, response_writer: ResponseWriter::default(), scrap, joined: Vec::new() }
     }
 
-    /// Answers a request. A panic is answered with 500 if no byte of the response has been sent, else it ends the connection.
+    /// Answers a request. A panic is answered with 500 if no byte of the response has been sent,
+    /// else it ends the connection.
     pub(super) fn run(&mut self, mut request: Request) {
         let peer = request.remote_addr().copied();
         let prepared = match validate::validate(&request, &self.engine.config) {
@@ -112,7 +113,8 @@ impl TinyExchange {
         response.complete_deferred().unwrap_or_else(|error| refusal(&*self.engine.handler, &error))
     }
 
-    /// Answers a request of doubtful framing, as the last one of its connection. Its body is not read.
+    /// Answers a request of doubtful framing, as the last one of its connection. Its body is not
+    /// read.
     fn refuse(&self, request: &Request, error: &S3Error, peer: Option<SocketAddr>) -> PreparedResponse {
         peer.and_then(RawSocket::find).iter().for_each(RawSocket::stop_receiving);
         let traits = RequestTraits {
@@ -159,8 +161,8 @@ fn refusal(handler: &dyn Handler, error: &S3Error) -> Response {
     catch_panic(|| handler.refused(error.clone())).unwrap_or_else(|| Response::new(500))
 }
 
-/// Whether a request may be dropped. The crate then reads the rest of its body into one buffer of that length, and a failed
-/// allocation would end the process.
+/// Whether a request may be dropped. The crate then reads the rest of its body into one buffer of
+/// that length, and a failed allocation would end the process.
 fn is_safe_to_drop(unread: u64) -> bool {
     usize::try_from(unread).is_ok_and(|unread| Vec::<u8>::new().try_reserve_exact(unread).is_ok())
 }

@@ -1,7 +1,7 @@
 //! The engine on the crate tiny_http, for use with a proxy in front, on a private network.
 //!
-//! The crate accepts connections, reads heads and keeps a thread for each connection. Workers take complete heads off its queue.
-//! The files here make up for the gaps of the crate:
+//! The crate accepts connections, reads heads and keeps a thread for each connection. Workers take
+//! complete heads off its queue. The files here make up for the gaps of the crate:
 //!
 //! | file | gap |
 //! |---|---|
@@ -35,7 +35,8 @@ use super::{Config, Engine, Handle, Outcome, StopSignal};
 use crate::base::Clock;
 use crate::s3::Handler;
 
-/// Length of the system's queue of connections that are not accepted yet; the system may shorten it.
+/// Length of the system's queue of connections that are not accepted yet; the system may shorten
+/// it.
 const BACKLOG: i32 = 4096;
 
 /// The interval at which the acceptor is checked.
@@ -95,8 +96,8 @@ impl TinyServer {
     }
 }
 
-/// A listener whose connections send small packets at once. It has no receive time-out: that would apply to accept(2), too, and
-/// every error of accept(2) ends the acceptor.
+/// A listener whose connections send small packets at once. It has no receive time-out: that would
+/// apply to accept(2), too, and every error of accept(2) ends the acceptor.
 fn listen(address: SocketAddr) -> io::Result<Socket> {
     let listener = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     listener.set_reuse_address(true)?;
@@ -115,15 +116,16 @@ impl Engine for TinyServer {
         Handle { engine: self.engine.clone() }
     }
 
-    /// Serves in the workers. When the shutdown time is over, busy workers and their connections are abandoned, because the
-    /// crate offers no way to end them.
+    /// Serves in the workers. When the shutdown time is over, busy workers and their connections
+    /// are abandoned, because the crate offers no way to end them.
     fn run(self: Box<Self>) -> io::Result<Outcome> {
         let engine = self.engine;
         let (done, ended) = bounded(engine.config.workers);
         for number in 0..engine.config.workers {
             let (engine, done) = (Arc::clone(&engine), done.clone());
             thread::Builder::new().name(format!("http-{number}")).spawn(move || {
-                // The channel has room for one message of each worker. It fails only when the server is gone.
+                // The channel has room for one message of each worker. It fails only when the
+                // server is gone.
                 let _ = done.send(work(&engine));
             })?;
         }

@@ -1,5 +1,6 @@
-//! The socket of a connection, which the crate does not show. It is found among the descriptors of this process by the address
-//! of its peer, and duplicated, so that the connection can be examined and ended.
+//! The socket of a connection, which the crate does not show. It is found among the descriptors of
+//! this process by the address of its peer, and duplicated, so that the connection can be examined
+//! and ended.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -15,8 +16,8 @@ pub(super) struct RawSocket {
 }
 
 impl RawSocket {
-    /// Finds the connection to `peer`. `None` if it is closed, or if the system does not let a process duplicate its descriptors
-    /// in this way (Linux before 5.6, some sandboxes).
+    /// Finds the connection to `peer`. `None` if it is closed, or if the system does not let a
+    /// process duplicate its descriptors in this way (Linux before 5.6, some sandboxes).
     pub(super) fn find(peer: SocketAddr) -> Option<Self> {
         let this = pidfd_open(getpid(), PidfdFlags::empty()).ok()?;
         let numbers = fs::read_dir("/proc/self/fd").ok()?.filter_map(|entry| {

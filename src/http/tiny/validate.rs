@@ -1,5 +1,5 @@
-//! Validates request heads. The crate itself accepts two lengths and takes the first, ignores malformed lengths, and has no
-//! limits.
+//! Validates request heads. The crate itself accepts two lengths and takes the first, ignores
+//! malformed lengths, and has no limits.
 
 use crate::base::limits;
 use crate::http::Config;

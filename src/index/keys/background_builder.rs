@@ -1,4 +1,5 @@
-//! Building a tree in the background: once there are enough entries, a second thread writes the leaves.
+//! Building a tree in the background: once there are enough entries, a second thread writes the
+//! leaves.
 
 use std::panic::resume_unwind;
 use std::thread::{self, JoinHandle};

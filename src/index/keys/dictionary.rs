@@ -1,13 +1,13 @@
-//! A dictionary of attributes that many versions share, such as a content type. It stores each once; a version stores
-//! a code of one byte.
+//! A dictionary of attributes that many versions share, such as a content type. It stores each
+//! once; a version stores a code of one byte.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::index::memory::shared_bytes;
 
-/// The names of attributes with few distinct values. Others, such as file names and times, would fill the dictionary
-/// with values that are used once.
+/// The names of attributes with few distinct values. Others, such as file names and times, would
+/// fill the dictionary with values that are used once.
 const COMMON: [&[u8]; 4] = [b"content-type", b"cache-control", b"content-encoding", b"content-language"];
 /// The number of codes; code 0 means an attribute that is not in the dictionary.
 const CODES_MAX: usize = u8::MAX as usize;
@@ -41,8 +41,8 @@ impl AttributeDictionary {
         }
     }
 
-    /// The code of one of the first entries. Most attributes of a store are the same few, for which comparing is
-    /// faster than a lookup.
+    /// The code of one of the first entries. Most attributes of a store are the same few, for which
+    /// comparing is faster than a lookup.
     fn early_code(&self, pair: &[u8]) -> Option<u8> {
         let at = self.entries.iter().take(LINEAR_SEARCH_MAX).position(|entry| **entry == *pair)?;
         Some(at as u8 + 1)

@@ -1,5 +1,6 @@
-//! The versions that do not have their id as their order. Present stores write none: the ids of a key rise. Logs of
-//! earlier versions have some, and a tail of the log that is applied over its own result makes some.
+//! The versions that do not have their id as their order. Present stores write none: the ids of a
+//! key rise. Logs of earlier versions have some, and a tail of the log that is applied over its own
+//! result makes some.
 
 use std::sync::Arc;
 

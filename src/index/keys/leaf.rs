@@ -1,13 +1,15 @@
-//! Leaves: some tens of neighbouring entries in one immutable allocation, with keys compressed by their common
-//! prefixes.
+//! Leaves: some tens of neighbouring entries in one immutable allocation, with keys compressed by
+//! their common prefixes.
 //!
-//! A leaf consists of restart blocks. The first entry of a block has its whole key, so each block can be decoded
-//! alone. A change rewrites one block and copies the others.
+//! A leaf consists of restart blocks. The first entry of a block has its whole key, so each block
+//! can be decoded alone. A change rewrites one block and copies the others.
 //!
-//! A leaf starts with the number of blocks and the number of entries (u16 each). Then, for each block, follow its
-//! offset among the entries (u32) and its number of entries (a byte). An entry is:
+//! A leaf starts with the number of blocks and the number of entries (u16 each). Then, for each
+//! block, follow its offset among the entries (u32) and its number of entries (a byte). An entry
+//! is:
 //!
-//! - three varints: bytes shared with the previous key, bytes of the rest of the key, bytes of the value;
+//! - three varints: bytes shared with the previous key, bytes of the rest of the key, bytes of the
+//!   value;
 //! - the version order (u64);
 //! - the rest of the key, and the value.
 
@@ -21,14 +23,15 @@ use crate::index::expect_valid;
 
 /// A leaf with more entries is split.
 pub(super) const ENTRIES_MAX: usize = 64;
-/// A leaf with more bytes and more than one block is split: the cost of a change must not depend on large neighbours.
+/// A leaf with more bytes and more than one block is split: the cost of a change must not depend on
+/// large neighbours.
 pub(super) const BYTES_MAX: usize = 16 * 1024;
 /// Entries of a block that is built in order.
 pub(super) const BLOCK_ENTRIES: usize = 16;
 /// A changed block with more entries is split.
 const BLOCK_ENTRIES_MAX: usize = 24;
-/// A block of this size is not extended. A value of this size starts a new block, so that a change of its neighbours
-/// does not copy it.
+/// A block of this size is not extended. A value of this size starts a new block, so that a change
+/// of its neighbours does not copy it.
 const BLOCK_LARGE_BYTES: usize = 4 * 1024;
 /// The bytes of the counts, and of the header of each block.
 const COUNTS_BYTES: usize = 4;
@@ -55,8 +58,8 @@ impl<'k> EntryPos<'k> {
     }
 }
 
-/// Skips the comparison with an empty slice, which is slow: for a dangling pointer, `memcmp` takes a hundred
-/// nanoseconds on processors with masked loads. Listings do the same.
+/// Skips the comparison with an empty slice, which is slow: for a dangling pointer, `memcmp` takes
+/// a hundred nanoseconds on processors with masked loads. Listings do the same.
 impl Ord for EntryPos<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         let keys = match other.key {
@@ -151,8 +154,8 @@ impl Leaf {
         scan
     }
 
-    /// Loads one byte, so that later accesses need not wait: a processor loads from many addresses at once if they
-    /// are independent.
+    /// Loads one byte, so that later accesses need not wait: a processor loads from many addresses
+    /// at once if they are independent.
     pub(super) fn touch(&self) {
         black_box(self.0[0]);
     }
@@ -223,9 +226,9 @@ impl<'l> LeafScan<'l> {
         self.fresh = false;
     }
 
-    /// Seeks the first entry of a leaf at or after `at`. Skipped keys are not assembled. If an entry shares another
-    /// number of bytes with its predecessor than the predecessor shares with `at`, that number alone tells how the
-    /// entry compares.
+    /// Seeks the first entry of a leaf at or after `at`. Skipped keys are not assembled. If an
+    /// entry shares another number of bytes with its predecessor than the predecessor shares with
+    /// `at`, that number alone tells how the entry compares.
     pub(super) fn seek(&mut self, leaf: &'l Leaf, at: EntryPos<'_>) {
         let block = leaf.block_of(at);
         let (entries, start) = (leaf.entries(), leaf.block_start(block));
@@ -250,7 +253,8 @@ impl<'l> LeafScan<'l> {
         let head = EntryHeader::read(self.rest);
         let key;
         (key, self.value, self.rest) = head.split();
-        // Shared bytes are the longest common prefix, except at the start of a block, where there are none.
+        // Shared bytes are the longest common prefix, except at the start of a block, where there
+        // are none.
         let same_len = head.shared + head.key_len == self.key.len();
         let same = same_len && (head.key_len == 0 || head.shared == 0 && key == self.key);
         self.same_key = same && !self.fresh;
@@ -275,8 +279,9 @@ impl<'l> LeafScan<'l> {
     }
 }
 
-/// Skips an entry before `at`. Returns the following entries and the number of bytes that its key shares with that of
-/// `at`; `common` is this number for the previous entry of the block. `None` if no entry is left before `at`.
+/// Skips an entry before `at`. Returns the following entries and the number of bytes that its key
+/// shares with that of `at`; `common` is this number for the previous entry of the block. `None` if
+/// no entry is left before `at`.
 #[inline]
 fn skip_entry<'l>(entries: &'l [u8], at: EntryPos<'_>, common: usize) -> Option<(&'l [u8], usize)> {
     if entries.is_empty() {
@@ -287,8 +292,8 @@ fn skip_entry<'l>(entries: &'l [u8], at: EntryPos<'_>, common: usize) -> Option<
     match head.shared.cmp(&common) {
         // It differs from `at` where its predecessor does, and in the same way.
         Ordering::Greater => Some((rest, common)),
-        // It is greater than its predecessor at a byte that is equal in `at`; or it starts the next block, which is
-        // after `at`.
+        // It is greater than its predecessor at a byte that is equal in `at`; or it starts the next
+        // block, which is after `at`.
         Ordering::Less => None,
         Ordering::Equal => {
             let wanted = &at.key[common..];

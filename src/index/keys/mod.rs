@@ -1,12 +1,13 @@
 //! The keys of a bucket and their versions, newest first: a tree with one entry for each version.
 //!
-//! Versions of a key are sorted by their *version order*, a number, descending. A new version gets its id as its
-//! order; if the newest version has that order or a higher one, it gets the next above, and is *displaced*. A map knows
-//! the orders of displaced versions, so every version is found by its id without a walk over the others.
+//! Versions of a key are sorted by their *version order*, a number, descending. A new version gets
+//! its id as its order; if the newest version has that order or a higher one, it gets the next
+//! above, and is *displaced*. A map knows the orders of displaced versions, so every version is
+//! found by its id without a walk over the others.
 //!
-//! A version that comes above the null version of its key tells the order of that one. It is still right when the
-//! version is the newest: the next null version would be above it. So the null version is found by the newest one, and
-//! a key without an older null version pays no byte for it.
+//! A version that comes above the null version of its key tells the order of that one. It is still
+//! right when the version is the newest: the next null version would be above it. So the null
+//! version is found by the newest one, and a key without an older null version pays no byte for it.
 
 mod background_builder;
 mod dictionary;
@@ -70,8 +71,8 @@ impl Keys {
         &self.usage
     }
 
-    /// Adds the newest version of a key. Returns the versions that it replaces: the one with its id and, for a null
-    /// version, the previous null version.
+    /// Adds the newest version of a key. Returns the versions that it replaces: the one with its id
+    /// and, for a null version, the previous null version.
     pub(super) fn put(
         &mut self,
         key: &[u8],
@@ -151,8 +152,8 @@ impl Keys {
         Some(old)
     }
 
-    /// Writes an entry and removes the one with the order `remove`, if both are in the same leaf. Returns whether it
-    /// was removed.
+    /// Writes an entry and removes the one with the order `remove`, if both are in the same leaf.
+    /// Returns whether it was removed.
     fn write(&mut self, key: &[u8], place: RecordPlace, record: &VersionRecord, remove: Option<u64>) -> bool {
         let (mut on_disk, mut value) = (Vec::with_capacity(128), Vec::with_capacity(64));
         record.encode(&mut on_disk);
@@ -208,8 +209,8 @@ impl Keys {
         self.versions_from(EntryPos::first_of(key))
     }
 
-    /// The oldest versions of a key with a higher order than `order`, or of all, oldest first: those in one leaf.
-    /// Empty at the end.
+    /// The oldest versions of a key with a higher order than `order`, or of all, oldest first:
+    /// those in one leaf. Empty at the end.
     pub(super) fn oldest_above<'k>(&'k self, key: &[u8], order: Option<u64>) -> Vec<Version<'k>> {
         let behind_key = [key, &[0]].concat();
         let at = order.map_or(EntryPos::first_of(&behind_key), |order| EntryPos { key, order });
@@ -335,7 +336,8 @@ impl<'k> KeyScan<'k> {
         self.scan.next()
     }
 
-    /// Advances to the newest version of the next visible key, one that no delete marker hides; `false` at the end.
+    /// Advances to the newest version of the next visible key, one that no delete marker hides;
+    /// `false` at the end.
     pub(super) fn next_visible(&mut self) -> bool {
         let mut passed = 0;
         while self.scan.next_in_visible_leaves() {
@@ -372,7 +374,8 @@ impl<'k> KeyScan<'k> {
     }
 }
 
-/// Builds keys from versions in the order of a checkpoint: keys ascending, the oldest version of a key first.
+/// Builds keys from versions in the order of a checkpoint: keys ascending, the oldest version of a
+/// key first.
 #[derive(Default)]
 pub(super) struct KeysBuilder {
     tree: BackgroundBuilder,
@@ -393,8 +396,8 @@ pub(super) struct KeysBuilder {
 }
 
 impl KeysBuilder {
-    /// Adds a version. Returns `false`, without adding it, if it is out of order or would replace another;
-    /// [`Keys::put`] handles it then.
+    /// Adds a version. Returns `false`, without adding it, if it is out of order or would replace
+    /// another; [`Keys::put`] handles it then.
     pub(super) fn push(&mut self, key: &[u8], version: &EncodedVersion<'_>) -> bool {
         match key.cmp(&self.key) {
             Ordering::Less => return false,

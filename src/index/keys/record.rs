@@ -1,9 +1,11 @@
 //! The encoding of versions in leaves, which is never written to disk.
 //!
-//! It starts with a varint of flags, and the id unless it equals the version order. If the key had a null version when
-//! this one came above it, the distance to that version's order follows. A plain version continues with:
+//! It starts with a varint of flags, and the id unless it equals the version order. If the key had
+//! a null version when this one came above it, the distance to that version's order follows. A
+//! plain version continues with:
 //!
-//! - the distance from its id to the time of modification, the size and the ETag, and the stated time;
+//! - the distance from its id to the time of modification, the size and the ETag, and the stated
+//!   time;
 //! - the extent with the payload, and the extent with the record;
 //! - the attributes: their number, then the dictionary code of each, or 0 and the attribute;
 //! - the checksum.
@@ -40,7 +42,8 @@ const RECORD_EXTENT: u64 = 1 << 9;
 const COLD: u64 = 1 << 10;
 /// A stated time, after the ETag.
 const STATED_TIME: u64 = 1 << 11;
-/// The null version of the key was below this one. The distance between their orders follows the id.
+/// The null version of the key was below this one. The distance between their orders follows the
+/// id.
 const ABOVE_NULL: u64 = 1 << 12;
 
 /// Marks a full object checksum with the length of its algorithm.
@@ -51,7 +54,8 @@ const USUAL: u8 = 0x80;
 pub(super) struct RecordHeader {
     flags: u64,
     pub(super) id: VersionId,
-    /// The order of the null version that was below this one when it was put. That version may be gone.
+    /// The order of the null version that was below this one when it was put. That version may be
+    /// gone.
     pub(super) null_below: Option<u64>,
 }
 
@@ -78,7 +82,8 @@ impl RecordHeader {
     }
 }
 
-/// Whether a version hides its key from object listings, as delete markers do. The first byte suffices.
+/// Whether a version hides its key from object listings, as delete markers do. The first byte
+/// suffices.
 pub(super) fn is_hidden(value: &[u8]) -> bool {
     u64::from(value[0]) & DELETE_MARKER != 0
 }

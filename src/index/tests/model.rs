@@ -97,8 +97,8 @@ impl Model {
                 |prefix: &[u8]| matches!(groups.last(), Some((Name::Prefix(last), _)) if last == prefix);
             let prefix = query.common_prefix(key);
             let name = prefix.unwrap_or(key);
-            // Names that start with a marker which is a common prefix come after the marker, but are not listed
-            // again.
+            // Names that start with a marker which is a common prefix come after the marker, but
+            // are not listed again.
             let is_after = query.after.as_deref().is_none_or(|after| {
                 if query.common_prefix(after) == Some(after) { name > after } else { key.as_slice() > after }
             });
@@ -161,7 +161,8 @@ impl Draw {
         self.below(count) == 0
     }
 
-    /// Keys with long and short common prefixes, some of them prefixes of others; one is chosen often.
+    /// Keys with long and short common prefixes, some of them prefixes of others; one is chosen
+    /// often.
     fn key(&self) -> Vec<u8> {
         match self.below(20) {
             0 => b"favourite/one".to_vec(),

@@ -66,7 +66,8 @@ fn versions_of_the_class_cold_are_counted_wherever_they_are() {
     assert!(index.features().contains(Features::STORAGE_CLASSES));
 }
 
-/// An update by which all extents become shared announces another reference. One that changes the class does not.
+/// An update by which all extents become shared announces another reference. One that changes the
+/// class does not.
 #[test]
 fn a_change_of_the_class_of_a_shared_version_counts_no_further_reference() {
     let shared = |class| {

@@ -20,8 +20,9 @@ impl Segments {
         outcome
     }
 
-    /// Whether a head needs a file that the file system has no inode for, or was refused space and would be still. Without such a
-    /// refusal nothing is tried: there is no other way to learn what else the file system lacks, such as space by a quota of its own.
+    /// Whether a head needs a file that the file system has no inode for, or was refused space and
+    /// would be still. Without such a refusal nothing is tried: there is no other way to learn what
+    /// else the file system lacks, such as space by a quota of its own.
     ///
     /// # Errors
     /// Those of [`Segments::allocate`] but for a full disk.
@@ -70,7 +71,8 @@ impl Segments {
         Ok(allocation)
     }
 
-    /// Frees the bytes after the first `used` of an allocation, if it is still the last one in its segment.
+    /// Frees the bytes after the first `used` of an allocation, if it is still the last one in its
+    /// segment.
     pub fn release_unused(&self, head: WriteHead, allocation: &Allocation, used: u64) {
         let mut state = self.active.head(head);
         let end = page_ceil(allocation.offset + allocation.len);
@@ -81,7 +83,8 @@ impl Segments {
         }
     }
 
-    /// Moves a write head to a new segment. That takes one page, also from the space that is kept free.
+    /// Moves a write head to a new segment. That takes one page, also from the space that is kept
+    /// free.
     ///
     /// # Errors
     /// Of the disk.
@@ -89,8 +92,10 @@ impl Segments {
         self.roll_to_new(head, &mut self.active.head(head))
     }
 
-    /// Moves the write heads on from active segments that `is_due` selects by id. A head stays where there is no inode for a new segment: it can go
-    /// on in the old one, but not without any. Where there is no space, it leaves the old one all the same, whose preallocated space is free then.
+    /// Moves the write heads on from active segments that `is_due` selects by id. A head stays
+    /// where there is no inode for a new segment: it can go on in the old one, but not without any.
+    /// Where there is no space, it leaves the old one all the same, whose preallocated space is
+    /// free then.
     ///
     /// # Errors
     /// Of the disk.
@@ -112,7 +117,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Retires the active segments that `is_due` selects by id; the next allocation is in a new segment.
+    /// Retires the active segments that `is_due` selects by id; the next allocation is in a new
+    /// segment.
     pub fn retire(&self, is_due: impl Fn(u64) -> bool) {
         for head in WriteHead::ALL {
             let mut state = self.active.head(head);

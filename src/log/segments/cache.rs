@@ -6,8 +6,9 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::log::Segment;
 
-/// A CLOCK cache. When it is full, a new segment replaces one that was not used since the hand last passed it. That
-/// is nearly the least recently used one, at a cost that does not depend on the size of the cache.
+/// A CLOCK cache. When it is full, a new segment replaces one that was not used since the hand last
+/// passed it. That is nearly the least recently used one, at a cost that does not depend on the
+/// size of the cache.
 pub(super) struct SegmentCache {
     max: usize,
     clock: RwLock<CacheRing>,

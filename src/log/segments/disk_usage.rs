@@ -45,8 +45,8 @@ impl MeasuredBytes {
 }
 
 impl Segments {
-    /// The bytes that all segments take up on the disk: with preallocated space, without holes. `None` while segments are left that
-    /// further calls have to measure.
+    /// The bytes that all segments take up on the disk: with preallocated space, without holes.
+    /// `None` while segments are left that further calls have to measure.
     ///
     /// # Errors
     /// Of the disk.
@@ -70,7 +70,8 @@ impl Segments {
         self.with_measured(id, MeasuredBytes::forget);
     }
 
-    /// The allocated bytes of a segment; 0 if it is missing. They are remembered if no writer changes them.
+    /// The allocated bytes of a segment; 0 if it is missing. They are remembered if no writer
+    /// changes them.
     fn measure(&self, id: u64, is_immutable: bool) -> Result<u64, LogError> {
         if is_immutable {
             self.with_measured(id, MeasuredBytes::begin);

@@ -1,4 +1,5 @@
-//! The data segments (data-format.md, section 4): which ones exist, what pins them, and how they are removed.
+//! The data segments (data-format.md, section 4): which ones exist, what pins them, and how they
+//! are removed.
 //!
 //! - `write_head`, `allocate`, `preallocate`: where the next extent goes.
 //! - `seal`, `resume`: the end of a segment, and its return to a write head after a restart.
@@ -40,7 +41,8 @@ impl Segment {
     /// Opens the segment `id`.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] when it is missing or its header is wrong: a record says that extents lie in it.
+    /// [`LogError::Damaged`] when it is missing or its header is wrong: a record says that extents
+    /// lie in it.
     pub fn open(fs: &dyn Fs, store: StoreId, id: u64) -> Result<Self, LogError> {
         match open_file(fs, FileKind::Segment, id, Some(store)) {
             Err(LogError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Err(missing(id).into()),
@@ -65,7 +67,8 @@ struct SegmentEntry {
     allocated_bytes: MeasuredBytes,
 }
 
-/// Keeps segments from being removed while they may be read. It holds no file open, so it is cheap to keep.
+/// Keeps segments from being removed while they may be read. It holds no file open, so it is cheap
+/// to keep.
 #[derive(Debug, Clone, Default)]
 pub struct SegmentPins {
     _held: Vec<Arc<SegmentEntry>>,
@@ -76,7 +79,8 @@ pub struct SegmentPins {
 pub struct SegmentOptions {
     /// The size in bytes at which a segment is retired.
     pub segment_max_bytes: u64,
-    /// The headroom that new extents leave free, in addition to the space for a checkpoint ([`Reserve`]), in bytes.
+    /// The headroom that new extents leave free, in addition to the space for a checkpoint
+    /// ([`Reserve`]), in bytes.
     pub keep_free_bytes: u64,
     /// Segment files that are kept open, not counting those in use.
     pub open_max: usize,
@@ -84,8 +88,9 @@ pub struct SegmentOptions {
 
 /// All data segments of a store.
 ///
-/// A segment without writers, readers and references stays without them: readers find extents, and copies share them, only
-/// through references. So a segment may be removed once all three have been checked, in this order.
+/// A segment without writers, readers and references stays without them: readers find extents, and
+/// copies share them, only through references. So a segment may be removed once all three have been
+/// checked, in this order.
 pub struct Segments {
     fs: Arc<dyn Fs>,
     /// The same disk, for relocated extents.
@@ -101,7 +106,8 @@ pub struct Segments {
     active: ActiveSegments,
     /// The heads whose last allocation was refused for lack of space.
     full: [AtomicBool; WriteHead::ALL.len()],
-    /// Immutable segments that may lack a footer: left by an earlier run, or because the disk was full.
+    /// Immutable segments that may lack a footer: left by an earlier run, or because the disk was
+    /// full.
     unsealed: Mutex<BTreeSet<u64>>,
     damage: Vec<Damage>,
     /// The first id that was not given at the opening.
@@ -111,8 +117,8 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Lists the segments. The newest unsealed ones with space left are appended to again. `relocation_fs` is the same disk;
-    /// relocated extents are written through it.
+    /// Lists the segments. The newest unsealed ones with space left are appended to again.
+    /// `relocation_fs` is the same disk; relocated extents are written through it.
     ///
     /// # Errors
     /// Of the disk.
@@ -166,7 +172,8 @@ impl Segments {
         self.known.read().expect("no thread panics while it holds the lock").keys().copied().collect()
     }
 
-    /// The bytes of segments that were there at the opening, as ranges that nothing is written to any more.
+    /// The bytes of segments that were there at the opening, as ranges that nothing is written to
+    /// any more.
     pub fn found(&self) -> Vec<(u64, Range<u64>)> {
         let found = self.ids().into_iter().filter(|id| *id < self.first_new);
         found.map(|id| (id, 0..self.resumed.get(&id).copied().unwrap_or(u64::MAX))).collect()
@@ -229,8 +236,8 @@ impl Segments {
         }
     }
 
-    /// Pins the segments of these extents, as far as they exist. The caller must see a reference to the extents after this
-    /// call: before it they may have died.
+    /// Pins the segments of these extents, as far as they exist. The caller must see a reference to
+    /// the extents after this call: before it they may have died.
     pub fn pin(&self, extents: &[ExtentRef]) -> SegmentPins {
         let known = self.known.read().expect("no thread panics while it holds the lock");
         let mut ids: Vec<u64> = extents.iter().map(|extent| extent.segment).collect();
@@ -248,9 +255,11 @@ impl Segments {
         known.get(&id).is_some_and(|readers| Arc::strong_count(readers) == 1)
     }
 
-    /// Removes an immutable, unreferenced segment unless it is pinned. Durable after a sync of the directory.
+    /// Removes an immutable, unreferenced segment unless it is pinned. Durable after a sync of the
+    /// directory.
     ///
-    /// The newest segment stays: its id tells the next start which ids have been given, and an id never means two files.
+    /// The newest segment stays: its id tells the next start which ids have been given, and an id
+    /// never means two files.
     ///
     /// # Errors
     /// Of the disk; damage where the file is not this segment: a foreign file is left alone.

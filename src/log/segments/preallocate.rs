@@ -10,14 +10,16 @@ use crate::log::{LogError, SpaceClaim};
 
 /// Space is preallocated in steps of this size, so that the file system finds it in one piece.
 const RESERVE_STEP_BYTES: u64 = 16 * MIB;
-/// Zeros are written in steps of this size. The first write to preallocated space changes the file system's metadata; a sync
-/// then takes about twice as long as one of a small pack that overwrites zeros.
+/// Zeros are written in steps of this size. The first write to preallocated space changes the file
+/// system's metadata; a sync then takes about twice as long as one of a small pack that overwrites
+/// zeros.
 const ZERO_STEP_BYTES: u64 = 256 * KIB;
 /// Packs above this size are written without zeros: writing them once is cheaper.
 const ZEROS_FOR_PACKS_TO_BYTES: u64 = 16 * KIB;
 
 impl ActiveSegment {
-    /// Writes zeros from the start of an allocation, or after existing zeros, within the preallocated space.
+    /// Writes zeros from the start of an allocation, or after existing zeros, within the
+    /// preallocated space.
     fn write_zeros(&mut self, allocation: &Allocation) -> io::Result<()> {
         let from = allocation.offset.max(self.zeroed_to);
         let to = (from + ZERO_STEP_BYTES).min(self.reserved_to);
@@ -28,7 +30,8 @@ impl ActiveSegment {
 }
 
 impl Segments {
-    /// Writes zeros for a small pack of `len` bytes to overwrite, where the disk has space for them.
+    /// Writes zeros for a small pack of `len` bytes to overwrite, where the disk has space for
+    /// them.
     ///
     /// # Errors
     /// Of the disk.
@@ -48,7 +51,8 @@ impl Segments {
         }
     }
 
-    /// Truncates the zeros after the ends of active segments: the next process appends at the ends of the files.
+    /// Truncates the zeros after the ends of active segments: the next process appends at the ends
+    /// of the files.
     ///
     /// # Errors
     /// Of the disk.
@@ -75,7 +79,8 @@ impl Segments {
     /// Bytes that are free on the file system.
     ///
     /// # Errors
-    /// [`LogError::Exhausted`] if it does not tell. Nothing was written, so that the disk is as it was.
+    /// [`LogError::Exhausted`] if it does not tell. Nothing was written, so that the disk is as it
+    /// was.
     pub fn free_bytes(&self) -> Result<u64, LogError> {
         self.fs.space().map(|space| space.free_bytes).map_err(LogError::Exhausted)
     }

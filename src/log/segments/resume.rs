@@ -9,8 +9,9 @@ use crate::format::page_ceil;
 use crate::log::LogError;
 
 impl Segments {
-    /// Assigns the newest unsealed segments to the write heads. Bytes after the last good extent were never acknowledged,
-    /// and bytes inside the file are never rewritten. So the next allocation starts at the first page after the end.
+    /// Assigns the newest unsealed segments to the write heads. Bytes after the last good extent
+    /// were never acknowledged, and bytes inside the file are never rewritten. So the next
+    /// allocation starts at the first page after the end.
     pub(super) fn resume(&mut self) -> Result<(), LogError> {
         let mut heads = WriteHead::ALL.into_iter();
         for id in self.ids().into_iter().rev().take(heads.len()) {

@@ -14,10 +14,12 @@ impl Segments {
         WriteHead::ALL.into_iter().filter_map(id_of).collect()
     }
 
-    /// The ids of the segments that no writer appends to, now or later. Read this list before the references to extents:
-    /// everything written to these segments has been published or abandoned by then.
+    /// The ids of the segments that no writer appends to, now or later. Read this list before the
+    /// references to extents: everything written to these segments has been published or abandoned
+    /// by then.
     pub fn immutable_segments(&self) -> Vec<u64> {
-        // All locks are held together, because rolling moves a segment from a head to the retired ones.
+        // All locks are held together, because rolling moves a segment from a head to the retired
+        // ones.
         let heads = WriteHead::ALL.map(|head| self.active.head(head));
         let retired = self.active.retired();
         let active = heads.iter().filter_map(|head| head.as_ref()).chain(retired.iter());
@@ -42,7 +44,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Seals an immutable segment that lacks its footer. A damaged one leaves [`Segments::unsealed`] too.
+    /// Seals an immutable segment that lacks its footer. A damaged one leaves
+    /// [`Segments::unsealed`] too.
     ///
     /// # Errors
     /// Of the disk; damage where the segment cannot be trusted.
@@ -62,7 +65,8 @@ impl Segments {
         self.unsealed.lock().expect("no thread panics while it holds the lock").clone()
     }
 
-    /// Truncates zeros durably before the footer is written: a footer with zeros after it does not count.
+    /// Truncates zeros durably before the footer is written: a footer with zeros after it does not
+    /// count.
     fn trim_and_seal(&self, old: &ActiveSegment) -> Result<(), LogError> {
         if old.zeroed_to > old.end {
             old.trim_zeros()?;

@@ -7,16 +7,17 @@ use super::{Segment, Segments};
 use crate::fs::Fs;
 use crate::log::{LogError, SpaceClaim};
 
-/// The kinds of writers. Each appends to a segment of its own: a sync waits for everything that was written to the file, and
-/// a commit of small objects must not wait for gigabytes of upload.
+/// The kinds of writers. Each appends to a segment of its own: a sync waits for everything that was
+/// written to the file, and a commit of small objects must not wait for gigabytes of upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteHead {
     /// Small objects, packed and synced by the committer.
     Small,
     /// Large objects, written and synced by the thread that receives them.
     Large,
-    /// Extents that are moved out of mostly dead segments. They have outlived others already, so they are kept apart from new
-    /// ones. This head may use part of the space that is kept free ([`SpaceClaim::Upkeep`]), because relocation reclaims space.
+    /// Extents that are moved out of mostly dead segments. They have outlived others already, so
+    /// they are kept apart from new ones. This head may use part of the space that is kept free
+    /// ([`SpaceClaim::Upkeep`]), because relocation reclaims space.
     Relocation,
 }
 
@@ -31,8 +32,8 @@ impl WriteHead {
     }
 }
 
-/// Space for one extent or pack. While any allocation in a segment is held, the segment is neither sealed nor removed: a
-/// writer keeps it until the bytes are published or abandoned.
+/// Space for one extent or pack. While any allocation in a segment is held, the segment is neither
+/// sealed nor removed: a writer keeps it until the bytes are published or abandoned.
 pub struct Allocation {
     /// The segment.
     pub segment: Arc<Segment>,

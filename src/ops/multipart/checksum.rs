@@ -1,5 +1,6 @@
-//! The checksums of multipart objects (S3 user guide, "Checking object integrity", "Composite and full object checksum
-//! types"). A composite checksum is that of the parts' checksums; a full-object checksum is combined from them.
+//! The checksums of multipart objects (S3 user guide, "Checking object integrity", "Composite and
+//! full object checksum types"). A composite checksum is that of the parts' checksums; a
+//! full-object checksum is combined from them.
 
 use crate::base::ChecksumAlgorithm;
 use crate::ops::padded_response::CancelToken;
@@ -12,7 +13,8 @@ use crate::store::{Checksum, ChecksumType, ObjectReader, PartRecord, StoreError}
 /// The checksum that a new upload announces.
 ///
 /// # Errors
-/// `InvalidRequest` for unknown names, for a type without an algorithm, and for an unsupported combination.
+/// `InvalidRequest` for unknown names, for a type without an algorithm, and for an unsupported
+/// combination.
 pub(super) fn announced(call: &Call<'_>) -> Result<Option<(ChecksumAlgorithm, ChecksumType)>, S3Error> {
     let Some(algorithm) = checksums::wanted(call)? else {
         return match kind(call)? {
@@ -30,8 +32,8 @@ pub(super) fn announced(call: &Call<'_>) -> Result<Option<(ChecksumAlgorithm, Ch
     Ok(Some((algorithm, kind)))
 }
 
-/// Prepares the verification of a part. If the upload announced a full-object checksum, the part gets one even if its
-/// sender declares none.
+/// Prepares the verification of a part. If the upload announced a full-object checksum, the part
+/// gets one even if its sender declares none.
 ///
 /// # Errors
 /// `InvalidRequest` for a checksum of another algorithm.
@@ -80,11 +82,12 @@ impl ClaimedChecksum {
         Ok(Self { value, kind: kind(call)? })
     }
 
-    /// The checksum of the object, verified against the declared one. Without an announcement it has the declared
-    /// algorithm, or the one that all parts have.
+    /// The checksum of the object, verified against the declared one. Without an announcement it
+    /// has the declared algorithm, or the one that all parts have.
     ///
     /// # Errors
-    /// `InvalidRequest` for a part without checksum and for a checksum that was not announced; `BadDigest`.
+    /// `InvalidRequest` for a part without checksum and for a checksum that was not announced;
+    /// `BadDigest`.
     pub(super) fn resolve(
         self,
         announced: Option<(ChecksumAlgorithm, ChecksumType)>,
@@ -141,7 +144,8 @@ impl ClaimedChecksum {
 pub(super) enum ObjectChecksum {
     /// The checksum, if the object has one.
     Known(Option<Checksum>),
-    /// The parts have no checksums, so that all their bytes must be read, which may take as long as their upload.
+    /// The parts have no checksums, so that all their bytes must be read, which may take as long as
+    /// their upload.
     NeedsReading { algorithm: ChecksumAlgorithm, value: Option<ClaimedValue> },
 }
 
@@ -206,8 +210,8 @@ impl ClaimedValue {
         }
     }
 
-    /// Whether the declared value matches the object. A value without a number of parts may also be the full-object
-    /// checksum.
+    /// Whether the declared value matches the object. A value without a number of parts may also be
+    /// the full-object checksum.
     fn proves(&self, checksum: &Checksum, parts: &[PartRecord]) -> bool {
         let same = self.bytes == checksum.value;
         match self.parts {
@@ -277,8 +281,8 @@ fn default_kind(algorithm: ChecksumAlgorithm) -> ChecksumType {
     }
 }
 
-/// Checks that the algorithm supports the type. A digest of the full object would require reading it; CRC-64 is never
-/// composite.
+/// Checks that the algorithm supports the type. A digest of the full object would require reading
+/// it; CRC-64 is never composite.
 fn check_fits(algorithm: ChecksumAlgorithm, kind: ChecksumType) -> Result<(), S3Error> {
     let fits = match kind {
         ChecksumType::FullObject => algorithm.combines(),

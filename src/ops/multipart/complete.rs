@@ -20,8 +20,9 @@ use crate::store::{
 };
 use crate::xml::Writer;
 
-/// CompleteMultipartUpload. Durable when the response reports success. All checks that do not read the parts precede the
-/// response. A padded response has no version id in its headers: the id is assigned at the commit.
+/// CompleteMultipartUpload. Durable when the response reports success. All checks that do not read
+/// the parts precede the response. A padded response has no version id in its headers: the id is
+/// assigned at the commit.
 pub(in crate::ops) fn complete(
     context: &Context,
     proof: &Authorized,
@@ -49,7 +50,8 @@ pub(in crate::ops) fn complete(
     }
 }
 
-/// Refuses a body that is sent as a form, as clients do by mistake (S3 API reference, CompleteMultipartUpload).
+/// Refuses a body that is sent as a form, as clients do by mistake (S3 API reference,
+/// CompleteMultipartUpload).
 ///
 /// # Errors
 /// `MissingContentLength`, `InvalidRequest`.
@@ -141,7 +143,8 @@ impl CompletionHeaders {
     }
 }
 
-/// The size of the object that the client expects (S3 API reference, CompleteMultipartUpload, "x-amz-mp-object-size").
+/// The size of the object that the client expects (S3 API reference, CompleteMultipartUpload,
+/// "x-amz-mp-object-size").
 ///
 /// # Errors
 /// `InvalidRequest`.
@@ -222,7 +225,8 @@ impl CompletionTask {
         Ok(lifecycle::add_new_expiration(&self.store, response, object, &written))
     }
 
-    /// The outcome for a client that repeated its request while the first one was in progress: the same for both.
+    /// The outcome for a client that repeated its request while the first one was in progress: the
+    /// same for both.
     fn made_meanwhile(
         &self,
         error: StoreError,

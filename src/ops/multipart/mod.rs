@@ -29,8 +29,8 @@ fn upload_id(context: &Context, call: &Call<'_>) -> Result<UploadId, S3Error> {
     context.store.client_ids().upload(text).ok_or(StoreError::NoSuchUpload).for_client(call)
 }
 
-/// The entity tag of an object of parts with these digests (S3 user guide, "Checking object integrity", "Using part-level
-/// checksums for multipart uploads").
+/// The entity tag of an object of parts with these digests (S3 user guide, "Checking object
+/// integrity", "Using part-level checksums for multipart uploads").
 fn etag_of(md5s: &[[u8; 16]]) -> ETag {
     ETag::Multipart { md5: Md5::of(&md5s.concat()), parts: md5s.len() as u32 }
 }

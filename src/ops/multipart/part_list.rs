@@ -44,8 +44,8 @@ impl PartList {
     /// Selects the listed parts from `there`, which is ordered by number.
     ///
     /// # Errors
-    /// In this order: `InvalidPartOrder`; `InvalidPart` for a missing part and for one with another tag or checksum;
-    /// `EntityTooSmall`, `EntityTooLarge`.
+    /// In this order: `InvalidPartOrder`; `InvalidPart` for a missing part and for one with another
+    /// tag or checksum; `EntityTooSmall`, `EntityTooLarge`.
     pub(super) fn choose(&self, there: Vec<PartRecord>) -> Result<Vec<PartRecord>, S3Error> {
         if !self.0.is_sorted_by(|a, b| a.number < b.number) {
             return Err(S3Error::new(ErrorCode::InvalidPartOrder));
@@ -97,7 +97,8 @@ impl ListedPart {
         }
     }
 
-    /// Finds the part in `there`. Both are ordered by number; the parts skipped are not in the list.
+    /// Finds the part in `there`. Both are ordered by number; the parts skipped are not in the
+    /// list.
     fn find(&self, there: &mut impl Iterator<Item = PartRecord>) -> Result<PartRecord, S3Error> {
         let found = there.find(|part| part.number >= self.number);
         found.filter(|part| part.number == self.number && self.is(part)).ok_or_else(|| {

@@ -49,8 +49,9 @@ pub(in crate::ops) fn upload_part(
     })
 }
 
-/// UploadPartCopy. Durable when the response reports success. The part shares the extents of its source. The source is read
-/// only if its digests are not known; for many bytes that is long work, whose response may be padded.
+/// UploadPartCopy. Durable when the response reports success. The part shares the extents of its
+/// source. The source is read only if its digests are not known; for many bytes that is long work,
+/// whose response may be padded.
 pub(in crate::ops) fn copy_part(
     context: &Context,
     proof: &Authorized,
@@ -139,14 +140,14 @@ fn known_digests(
     }
 }
 
-/// The MD5 of a part. It is computed also if objects put in one piece have other entity tags: the tag of a multipart object is
-/// made of the MD5s of its parts.
+/// The MD5 of a part. It is computed also if objects put in one piece have other entity tags: the
+/// tag of a multipart object is made of the MD5s of its parts.
 fn md5_of(part: &Verified) -> [u8; 16] {
     part.md5.expect("the MD5 of a part is always computed")
 }
 
-/// The range of the source to copy. Both ends must be given and lie within the source (S3 API reference, UploadPartCopy,
-/// "x-amz-copy-source-range").
+/// The range of the source to copy. Both ends must be given and lie within the source (S3 API
+/// reference, UploadPartCopy, "x-amz-copy-source-range").
 ///
 /// # Errors
 /// `InvalidArgument`.

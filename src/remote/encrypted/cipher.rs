@@ -39,8 +39,8 @@ impl BlockCipher {
         Self { id: key.id(), salt_key: key.derived("salt"), block_key: key.derived("block") }
     }
 
-    /// The block of a plaintext, with header and tag. The same place and plaintext have the same block at each call. Another plaintext has
-    /// another salt, so that no key encrypts two.
+    /// The block of a plaintext, with header and tag. The same place and plaintext have the same
+    /// block at each call. Another plaintext has another salt, so that no key encrypts two.
     pub(super) fn seal(&self, place: BlockPlace<'_>, plain: &[u8]) -> Vec<u8> {
         let head = EncryptedBlockHead { key: self.id, salt: self.salt(place, plain) };
         let (bytes, key) = (head.encode(), self.key_of(place, &head));
@@ -53,7 +53,8 @@ impl BlockCipher {
         block
     }
 
-    /// The plaintext of a block with that header, which is decrypted where it stands; `None` if anything of it was changed.
+    /// The plaintext of a block with that header, which is decrypted where it stands; `None` if
+    /// anything of it was changed.
     pub(super) fn open<'b>(
         &self,
         place: BlockPlace<'_>,

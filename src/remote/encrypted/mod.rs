@@ -1,11 +1,13 @@
 //! The encryption of all objects of a remote (data-format.md, section 18).
 //!
-//! Objects are cut into blocks that are encrypted one by one, so that a range is read by one request, and verified. A block decrypts only
-//! at its place: under its name, with its number, as the last one or not. So blocks and objects cannot be exchanged, nor cut off.
+//! Objects are cut into blocks that are encrypted one by one, so that a range is read by one
+//! request, and verified. A block decrypts only at its place: under its name, with its number, as
+//! the last one or not. So blocks and objects cannot be exchanged, nor cut off.
 //!
-//! A put that is repeated has to send the same bytes, also by another process, since an earlier try may land late. So nothing is random:
-//! the salt of a block is a keyed digest of its place and its plaintext, and the key that encrypts it depends on the salt. Whatever is put
-//! under a name, no key ever encrypts two plaintexts.
+//! A put that is repeated has to send the same bytes, also by another process, since an earlier try
+//! may land late. So nothing is random: the salt of a block is a keyed digest of its place and its
+//! plaintext, and the key that encrypts it depends on the salt. Whatever is put under a name, no
+//! key ever encrypts two plaintexts.
 
 mod body;
 mod cipher;
@@ -30,8 +32,9 @@ use body::EncryptedBody;
 use cipher::{BlockCipher, BlockPlace};
 use decrypted::DecryptedBytes;
 
-/// A remote whose objects are encrypted. All lengths and ranges are those of plaintexts. It tells no MD5, since those of the remote are of
-/// encrypted bytes; [`RemoteView::compare`](crate::remote::RemoteView::compare) compares them.
+/// A remote whose objects are encrypted. All lengths and ranges are those of plaintexts. It tells
+/// no MD5, since those of the remote are of encrypted bytes;
+/// [`RemoteView::compare`](crate::remote::RemoteView::compare) compares them.
 pub struct EncryptedRemote {
     remote: Arc<dyn Remote>,
     ciphers: Arc<BlockCiphers>,
@@ -144,7 +147,8 @@ impl RemoteView for EncryptedRemote {
         self.with_encrypted(object, |encrypted| self.remote.compare(encrypted, within))
     }
 
-    /// As [`RemoteView::list`](crate::remote::RemoteView::list). Strangers among the objects, which are not encrypted, have the length that the remote tells.
+    /// As [`RemoteView::list`](crate::remote::RemoteView::list). Strangers among the objects, which
+    /// are not encrypted, have the length that the remote tells.
     fn list(&self, prefix: &str, after: &str, within: Duration) -> Result<Vec<RemoteObject>, RemoteError> {
         let found = self.remote.list(prefix, after, within)?;
         let plain = found.into_iter().map(|object| {

@@ -1,4 +1,5 @@
-//! Tests of the encryption: every range is that of the plaintext, and everything that was changed or exchanged is an error.
+//! Tests of the encryption: every range is that of the plaintext, and everything that was changed
+//! or exchanged is an error.
 
 use super::*;
 use crate::base::digest::{from_hex, to_hex};

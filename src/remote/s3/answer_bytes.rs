@@ -8,7 +8,8 @@ use crate::client::HttpConnection;
 use crate::remote::s3::tries::RemoteLink;
 use crate::remote::{PartBytes, RemoteCall, RemoteError};
 
-/// A body, and the connection on which it comes. No try is repeated: the caller asks for the rest anew.
+/// A body, and the connection on which it comes. No try is repeated: the caller asks for the rest
+/// anew.
 pub(super) struct AnswerBytes {
     pub(super) link: Arc<RemoteLink>,
     /// `None` after the last byte, and after an error.

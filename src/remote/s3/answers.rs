@@ -8,7 +8,8 @@ use crate::remote::{RemoteError, RemoteObject};
 /// The header with the nonce of a put.
 pub(super) const NONCE_HEADER: &str = "x-amz-meta-siltstone-nonce";
 
-/// Error codes with a status of 400 that concern one try: it took too long, or its bytes were changed on their way.
+/// Error codes with a status of 400 that concern one try: it took too long, or its bytes were
+/// changed on their way.
 const OF_ONE_TRY: [&str; 4] = ["RequestTimeout", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch"];
 
 /// Error codes of a remote without space, which come with several statuses.
@@ -58,7 +59,8 @@ fn code(answer: &Answer) -> String {
 
 /// The MD5 in the entity tag of an answer, where it is one.
 pub(super) fn md5_of(answer: &Answer) -> Option<[u8; 16]> {
-    // With keys of the client or of a key service, tags look like an MD5 and are none (S3 API reference, "Object").
+    // With keys of the client or of a key service, tags look like an MD5 and are none (S3 API
+    // reference, "Object").
     let encrypted = answer.header("x-amz-server-side-encryption").is_some_and(|kind| kind != "AES256");
     let own_key = answer.header("x-amz-server-side-encryption-customer-algorithm").is_some();
     let tag = answer.header("etag").filter(|_| !encrypted && !own_key)?;
@@ -85,8 +87,8 @@ pub(super) fn object_of(name: &str, answer: &Answer) -> Result<RemoteObject, Rem
     })
 }
 
-/// Checks that an answer has the range that was asked for, as far as the object has it (RFC 9110, section 14.4). Returns the length of the
-/// object.
+/// Checks that an answer has the range that was asked for, as far as the object has it (RFC 9110,
+/// section 14.4). Returns the length of the object.
 pub(super) fn check_range(answer: &Answer, range: &Range<u64>, received: u64) -> Result<u64, RemoteError> {
     let told = answer.header("content-range").unwrap_or_default();
     let wrong = |what: String| {

@@ -1,5 +1,5 @@
-//! The remote on an S3 server: path-style addresses, header signatures with the hash of the body (S3 API reference, "Authenticating
-//! requests: using the Authorization header").
+//! The remote on an S3 server: path-style addresses, header signatures with the hash of the body
+//! (S3 API reference, "Authenticating requests: using the Authorization header").
 
 mod answer_bytes;
 mod answers;
@@ -24,8 +24,8 @@ use answers::{NONCE_HEADER, check_range, error_of, md5_of, md5_of_tag, object_of
 use transfer::DigestedBody;
 use tries::{Answered, RemoteLink, RemoteRequest};
 
-/// Requests that are under way at a time where many are wanted: enough for a remote that answers after 30 ms, and their answers, 1 MiB each
-/// at most, are in memory together.
+/// Requests that are under way at a time where many are wanted: enough for a remote that answers
+/// after 30 ms, and their answers, 1 MiB each at most, are in memory together.
 const CALLS_AT_ONCE: usize = 32;
 /// The longest page of a listing: 1,000 names of 1,024 bytes with their attributes.
 const PAGE_MAX_BYTES: u64 = 4 * 1024 * 1024;
@@ -43,7 +43,8 @@ impl S3Remote {
     /// The remote of these settings. Nothing is connected before the first call.
     ///
     /// # Errors
-    /// The URL has another form, or the certificate authorities cannot be read: a message for the operator.
+    /// The URL has another form, or the certificate authorities cannot be read: a message for the
+    /// operator.
     pub fn new(settings: &RemoteSettings) -> Result<Self, String> {
         let endpoint = settings.server.unresolved()?;
         let signer = settings.server.signer().signing_bodies(None);
@@ -77,7 +78,8 @@ impl S3Remote {
         self.link.call(&request, deadline).map(|answered| answered.answer)
     }
 
-    /// The answer with a range of an object, as far as the object has it, and the length of the object.
+    /// The answer with a range of an object, as far as the object has it, and the length of the
+    /// object.
     fn range(
         &self,
         name: &str,
@@ -157,7 +159,8 @@ impl S3Remote {
         }
     }
 
-    /// The outcome of a create whose name is taken: an own put, whose answer was lost, has succeeded.
+    /// The outcome of a create whose name is taken: an own put, whose answer was lost, has
+    /// succeeded.
     fn taken(&self, object: &NewObject<'_>, deadline: Instant) -> Result<RemoteObject, RemoteError> {
         match self.head_by(object.name, deadline)? {
             Some(found)

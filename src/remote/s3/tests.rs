@@ -16,7 +16,8 @@ const LONG: Duration = Duration::from_secs(60);
 /// An answer: status, header lines, body. Without a status the connection is closed in its place.
 type Script = (u16, String, &'static str);
 
-/// A server that answers one request after another. It closes the connection after an answer whose lines say so.
+/// A server that answers one request after another. It closes the connection after an answer whose
+/// lines say so.
 struct ScriptedServer {
     port: u16,
     /// The heads and bodies that were received.

@@ -66,7 +66,8 @@ impl Pace<'_> {
     }
 }
 
-/// Reads a body from its start. An error of the own disk is kept, so that it is not mistaken for one of the connection.
+/// Reads a body from its start. An error of the own disk is kept, so that it is not mistaken for
+/// one of the connection.
 pub(super) struct BodyReader<'r> {
     body: Option<&'r dyn Body>,
     /// The bytes that were read.

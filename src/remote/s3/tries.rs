@@ -1,4 +1,5 @@
-//! The tries of a call: repeated with growing pauses until its deadline, on kept connections, unless the circuit is open.
+//! The tries of a call: repeated with growing pauses until its deadline, on kept connections,
+//! unless the circuit is open.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -103,8 +104,9 @@ impl RemoteLink {
     /// The answer to a request, with the body of a good one.
     ///
     /// # Errors
-    /// [`RemoteError::Unavailable`] if no try was answered, or each one with a status of a server that cannot work;
-    /// [`RemoteError::Body`]; [`RemoteError::Wrong`] for an answer that is too long.
+    /// [`RemoteError::Unavailable`] if no try was answered, or each one with a status of a server
+    /// that cannot work; [`RemoteError::Body`]; [`RemoteError::Wrong`] for an answer that is too
+    /// long.
     pub(super) fn call(
         &self,
         request: &RemoteRequest<'_>,
@@ -164,7 +166,8 @@ impl RemoteLink {
         }
     }
 
-    /// One try. A kept connection may have been ended by the server meanwhile; then a new one is used at once.
+    /// One try. A kept connection may have been ended by the server meanwhile; then a new one is
+    /// used at once.
     fn try_on_any_connection(
         &self,
         request: &RemoteRequest<'_>,

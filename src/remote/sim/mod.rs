@@ -1,8 +1,10 @@
-//! An in-memory remote that guarantees exactly what [`Remote`] promises and no more. On request of a test its calls fail, lose their answers,
-//! land late, or return other bytes; it is filled, made read-only, or taken down.
+//! An in-memory remote that guarantees exactly what [`Remote`] promises and no more. On request of
+//! a test its calls fail, lose their answers, land late, or return other bytes; it is filled, made
+//! read-only, or taken down.
 //!
-//! Its objects are a linearizable map. A fault shows as a caller of the real client sees it after the last try: 500, 503 and 409 as
-//! [`RemoteError::Unavailable`], a short body as the same. One seed gives one sequence of faults, where calls come in one order.
+//! Its objects are a linearizable map. A fault shows as a caller of the real client sees it after
+//! the last try: 500, 503 and 409 as [`RemoteError::Unavailable`], a short body as the same. One
+//! seed gives one sequence of faults, where calls come in one order.
 
 mod plan;
 mod state;
@@ -60,12 +62,14 @@ impl SimRemote {
         self.shared.calls_at_once.store(calls, Ordering::Relaxed);
     }
 
-    /// Makes calls fail at random, as many of a thousand as `per_mille` says, by the sequence of `seed`. Zero ends it.
+    /// Makes calls fail at random, as many of a thousand as `per_mille` says, by the sequence of
+    /// `seed`. Zero ends it.
     pub fn fail_at_random(&self, seed: u64, per_mille: u64) {
         self.lock().plan.fail_at_random(seed, per_mille);
     }
 
-    /// Makes the next call of that kind fail so. Several are used up in the order in which they were added.
+    /// Makes the next call of that kind fail so. Several are used up in the order in which they
+    /// were added.
     pub fn fail_next(&self, call: RemoteCall, fault: RemoteFault) {
         self.lock().plan.add(call, fault);
     }
@@ -75,19 +79,22 @@ impl SimRemote {
         self.lock().plan.down = down;
     }
 
-    /// Takes the remote down with the `n`-th call of all kinds, counted from 1 since the remote was made.
+    /// Takes the remote down with the `n`-th call of all kinds, counted from 1 since the remote was
+    /// made.
     pub fn down_at(&self, n: u64) {
         self.lock().plan.down_at = Some(n);
     }
 
-    /// A copy of the remote as it is now: its objects, and the writes that have not landed. Both go on apart from each other.
+    /// A copy of the remote as it is now: its objects, and the writes that have not landed. Both go
+    /// on apart from each other.
     pub fn copy(&self) -> Self {
         let state = Mutex::new(self.lock().copy());
         let calls_at_once = AtomicUsize::new(self.calls_at_once());
         Self { shared: Arc::new(SimShared { state, changed: Condvar::new(), calls_at_once }) }
     }
 
-    /// Calls `then` once, before the `n`-th call of all kinds, counted from 1 since the remote was made.
+    /// Calls `then` once, before the `n`-th call of all kinds, counted from 1 since the remote was
+    /// made.
     pub fn call_before(&self, n: u64, then: impl FnOnce() + Send + 'static) {
         self.lock().plan.to_do.push((n, Box::new(then)));
     }
@@ -112,15 +119,17 @@ impl SimRemote {
         self.lock().plan.ignores_conditions = ignores;
     }
 
-    /// Hides objects that are there: GET and HEAD answer 404, as behind a cache, and listings lack them or not. No names show all again.
+    /// Hides objects that are there: GET and HEAD answer 404, as behind a cache, and listings lack
+    /// them or not. No names show all again.
     pub fn hide<'n>(&self, names: impl IntoIterator<Item = &'n str>, in_listings: bool) {
         let mut state = self.lock();
         state.plan.hidden = names.into_iter().map(str::to_owned).collect();
         state.plan.hides_in_listings = in_listings;
     }
 
-    /// Makes creates be checked and then put without a lock, as some remotes do: by the sequence of `seed` the check comes before the body
-    /// or after it, and more or less time passes between the two.
+    /// Makes creates be checked and then put without a lock, as some remotes do: by the sequence of
+    /// `seed` the check comes before the body or after it, and more or less time passes between the
+    /// two.
     pub fn set_checks_then_puts(&self, seed: u64) {
         self.lock().plan.checks_then_puts = Some(SeededEntropy::new(seed));
     }
@@ -140,7 +149,8 @@ impl SimRemote {
         self.lock().bytes_read
     }
 
-    /// The longest time for which a slow call would have held its caller. Nothing waits for it in a test.
+    /// The longest time for which a slow call would have held its caller. Nothing waits for it in a
+    /// test.
     pub fn longest_wait(&self) -> Duration {
         self.lock().longest_wait
     }
@@ -166,7 +176,8 @@ impl SimRemote {
         self.lock().objects.remove(name);
     }
 
-    /// Changes the byte at `offset` of an object, as damage on the remote would. Returns whether there is one.
+    /// Changes the byte at `offset` of an object, as damage on the remote would. Returns whether
+    /// there is one.
     pub fn damage(&self, name: &str, offset: usize) -> bool {
         self.lock().damage(name, offset)
     }
@@ -204,12 +215,14 @@ impl SimRemote {
         assert!(!timeout.timed_out(), "{count} calls were not held in time");
     }
 
-    /// A test that panics in a call has failed already: the remote stays usable for its destructors.
+    /// A test that panics in a call has failed already: the remote stays usable for its
+    /// destructors.
     fn lock(&self) -> MutexGuard<'_, SimState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a call: it is counted, held while a test wishes it, and meets its fault. Late writes land before it.
+    /// Begins a call: it is counted, held while a test wishes it, and meets its fault. Late writes
+    /// land before it.
     fn begin(
         &self,
         call: RemoteCall,

@@ -22,10 +22,11 @@ pub enum RemoteFault {
     Lost,
     /// A put or a delete is answered as failed, and lands before one of the next calls.
     Late,
-    /// As [`RemoteFault::Late`], and a create replaces what is there then, as on a remote that has checked its condition before.
+    /// As [`RemoteFault::Late`], and a create replaces what is there then, as on a remote that has
+    /// checked its condition before.
     LateOver,
-    /// The answer comes after the time that the call may take, or its bytes drip until then: the call fails at its deadline, and a write has
-    /// its effect.
+    /// The answer comes after the time that the call may take, or its bytes drip until then: the
+    /// call fails at its deadline, and a write has its effect.
     Slow,
     /// The body of a GET ends early; that of a stream in its midst.
     Cut,

@@ -12,7 +12,8 @@ use crate::base::digest::Md5;
 #[derive(Default)]
 pub(super) struct SimState {
     pub(super) objects: BTreeMap<String, Arc<StoredObject>>,
-    /// Writes with the number of the call before which they land, in the order in which they were sent.
+    /// Writes with the number of the call before which they land, in the order in which they were
+    /// sent.
     pub(super) late: Vec<(u64, LateWrite)>,
     pub(super) bytes_read: u64,
     /// The longest time that a slow call held its caller, on the clock of the simulation.

@@ -25,7 +25,8 @@ impl GroupGrants {
         }
     }
 
-    /// Writes an ACL below its root element: the owner, who has full control, and the grants of the groups.
+    /// Writes an ACL below its root element: the owner, who has full control, and the grants of the
+    /// groups.
     pub fn render_policy(self, document: &mut Writer, owner: &str) {
         let user = |element: &mut Writer| {
             element.leaf("ID", owner);

@@ -1,5 +1,5 @@
-//! Access control lists (S3 user guide, "Access control list (ACL) overview"): the permissions of the two predefined groups. The
-//! owner always has all of them.
+//! Access control lists (S3 user guide, "Access control list (ACL) overview"): the permissions of
+//! the two predefined groups. The owner always has all of them.
 //!
 //! - `request`: the ACL that the headers of a request ask for.
 //! - `document`: ACLs in XML.
@@ -80,7 +80,8 @@ impl GroupGrants {
         Self(bits)
     }
 
-    /// The bits: those of the permissions in their order, first of all users, then of users with keys.
+    /// The bits: those of the permissions in their order, first of all users, then of users with
+    /// keys.
     pub fn bits(self) -> u8 {
         self.0
     }
@@ -107,7 +108,8 @@ impl GroupGrants {
         Self(self.0 & (of(AclGroup::AllUsers) | of(AclGroup::AuthenticatedUsers)))
     }
 
-    /// Whether anybody but the owner has a permission. S3 calls such ACLs public, since everybody can get keys.
+    /// Whether anybody but the owner has a permission. S3 calls such ACLs public, since everybody
+    /// can get keys.
     pub fn is_public(self) -> bool {
         self != Self::NONE
     }

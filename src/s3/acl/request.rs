@@ -20,7 +20,8 @@ const GRANT_HEADERS: [(&str, &[AclPermission]); 5] = [
 pub struct RequestedAcl {
     /// What it grants the predefined groups.
     pub grants: GroupGrants,
-    /// Whether it may be set where ACLs are off: the owner has full control, and nobody else anything.
+    /// Whether it may be set where ACLs are off: the owner has full control, and nobody else
+    /// anything.
     pub is_without_effect: bool,
     /// The first canned ACL or grantee that is not supported.
     pub unserved: Option<String>,
@@ -32,10 +33,12 @@ impl RequestedAcl {
         Self { grants: GroupGrants::NONE, is_without_effect: true, unserved: None }
     }
 
-    /// The ACL in the headers of a request; `None` where none asks for one. `owner` is the owner of the bucket.
+    /// The ACL in the headers of a request; `None` where none asks for one. `owner` is the owner of
+    /// the bucket.
     ///
     /// # Errors
-    /// `InvalidRequest` for a canned ACL beside grants; `InvalidArgument` for an unknown canned ACL or a malformed grantee.
+    /// `InvalidRequest` for a canned ACL beside grants; `InvalidArgument` for an unknown canned ACL
+    /// or a malformed grantee.
     pub fn from_headers(vendor: VendorHeaders<'_>, owner: &str) -> Result<Option<Self>, S3Error> {
         let canned = vendor.get_str("acl");
         let mut grants = GRANT_HEADERS
@@ -83,7 +86,8 @@ impl RequestedAcl {
         Ok(Self { grants, is_without_effect: false, unserved: None })
     }
 
-    /// Adds the grants of a header: `uri="..."`, `id="..."` and `emailAddress="..."`, separated by commas.
+    /// Adds the grants of a header: `uri="..."`, `id="..."` and `emailAddress="..."`, separated by
+    /// commas.
     fn add_header(
         &mut self,
         (name, value): (&str, &str),

@@ -1,4 +1,5 @@
-//! The file of a form as the body of a request: it ends at the next delimiter, and verified means that the form is complete.
+//! The file of a form as the body of a request: it ends at the next delimiter, and verified means
+//! that the form is complete.
 
 use std::ops::RangeInclusive;
 
@@ -43,7 +44,8 @@ impl<'c> FileBody<'c> {
         Ok(count)
     }
 
-    /// Searches the unread bytes for the delimiter, and reads more of them where all could belong to it.
+    /// Searches the unread bytes for the delimiter, and reads more of them where all could belong
+    /// to it.
     fn search(&mut self) -> Result<(), S3Error> {
         let unread = self.form.unread();
         if let Some(found) = memmem::find(unread, self.form.delimiter()) {
@@ -57,7 +59,8 @@ impl<'c> FileBody<'c> {
         Ok(())
     }
 
-    /// Reads the rest of the form. Fields after the file are ignored, within the limit of the fields before it.
+    /// Reads the rest of the form. Fields after the file are ignored, within the limit of the
+    /// fields before it.
     fn finish(&mut self) -> Result<(), S3Error> {
         let mut budget = FORM_FIELDS_MAX_BYTES;
         while let Some(head) = self.form.next_part(&mut budget).map_err(rest_error)? {
@@ -95,8 +98,8 @@ pub struct SizeLimitedBody<'c> {
 }
 
 impl SizeLimitedBody<'_> {
-    /// Limits the length of `body` to `range`. Reading fails with `EntityTooLarge` beyond it, and with `EntityTooSmall` at the
-    /// end before it.
+    /// Limits the length of `body` to `range`. Reading fails with `EntityTooLarge` beyond it, and
+    /// with `EntityTooSmall` at the end before it.
     pub fn wrap(body: &mut Body<'_>, range: RangeInclusive<u64>) {
         let plain = std::mem::replace(body, Body::none());
         let reader = Box::new(SizeLimitedBody { inner: plain.reader, range, read: 0 });

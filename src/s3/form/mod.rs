@@ -1,5 +1,6 @@
-//! Forms of browsers that upload a file: `multipart/form-data` (RFC 7578), with fields in place of headers (S3 API reference,
-//! "POST Object"). Everything before the file is read at once, within a limit; the file is the body of the request from then on.
+//! Forms of browsers that upload a file: `multipart/form-data` (RFC 7578), with fields in place of
+//! headers (S3 API reference, "POST Object"). Everything before the file is read at once, within a
+//! limit; the file is the body of the request from then on.
 
 mod file;
 mod multipart;
@@ -36,8 +37,8 @@ const STANDARD_FIELDS: [&str; 7] = [
 /// Vendor fields that belong to the signature.
 const OF_THE_SIGNATURE: [&str; 5] = ["algorithm", "credential", "date", "security-token", "signature"];
 
-/// The fields of a form, in the order in which they were sent. Names are case-insensitive; a repeated `p-meta-` field is one
-/// list.
+/// The fields of a form, in the order in which they were sent. Names are case-insensitive; a
+/// repeated `p-meta-` field is one list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PostForm {
     fields: Vec<(String, String)>,
@@ -51,11 +52,12 @@ impl PostForm {
         }
     }
 
-    /// Reads the form of `request` up to its file, which becomes the body of the request. The body has no announced length,
-    /// since fields may follow the file.
+    /// Reads the form of `request` up to its file, which becomes the body of the request. The body
+    /// has no announced length, since fields may follow the file.
     ///
     /// # Errors
-    /// - `PreconditionFailed` for another media type, `MissingContentLength` for a request without a body;
+    /// - `PreconditionFailed` for another media type, `MissingContentLength` for a request without
+    ///   a body;
     /// - `MalformedPOSTRequest` for a malformed form; `MaxPostPreDataLengthExceeded`;
     /// - `InvalidArgument` for a form without a file, and for a repeated field;
     /// - those of reading. Errors in the file, and behind it, appear when it is read.
@@ -106,7 +108,8 @@ impl PostForm {
         Ok(())
     }
 
-    /// Replaces the variable in all fields by the last component of `path`, which some browsers send whole.
+    /// Replaces the variable in all fields by the last component of `path`, which some browsers
+    /// send whole.
     fn expand(&mut self, path: &str) -> Result<(), S3Error> {
         let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
         let mut size = 0;
@@ -147,12 +150,13 @@ impl PostForm {
         }
     }
 
-    /// Replaces the headers of a request by those of its object: the fields. Host, origin, referrer and user agent stay, and the
-    /// expected owner of the bucket. Must follow the verification of the form.
+    /// Replaces the headers of a request by those of its object: the fields. Host, origin, referrer
+    /// and user agent stay, and the expected owner of the bucket. Must follow the verification of
+    /// the form.
     ///
     /// # Errors
-    /// `InvalidArgument` for a field that no header can have; `MalformedXML` and the others of [`tags::parse`] for
-    /// the field `tagging`.
+    /// `InvalidArgument` for a field that no header can have; `MalformedXML` and the others of
+    /// [`tags::parse`] for the field `tagging`.
     pub fn restore_headers(&self, headers: &mut Headers, dialect: Dialect) -> Result<(), S3Error> {
         let mut restored = Headers::default();
         let owner = format!("{}expected-bucket-owner", dialect.header_prefix());

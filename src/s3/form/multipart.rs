@@ -29,8 +29,8 @@ pub(super) struct PartHead {
     pub(super) file_name: Option<String>,
 }
 
-/// A reader of parts. [`MultipartReader::skip_preamble`] and [`MultipartReader::value`] leave it after a delimiter, as
-/// [`MultipartReader::next_part`] requires.
+/// A reader of parts. [`MultipartReader::skip_preamble`] and [`MultipartReader::value`] leave it
+/// after a delimiter, as [`MultipartReader::next_part`] requires.
 pub(super) struct MultipartReader<'c> {
     inner: Box<dyn BodyRead + 'c>,
     /// A line end, two hyphens and the boundary.
@@ -58,7 +58,8 @@ impl<'c> MultipartReader<'c> {
         Ok(())
     }
 
-    /// Reads the headers of the next part; `None` after the last one. Leaves the reader behind the headers.
+    /// Reads the headers of the next part; `None` after the last one. Leaves the reader behind the
+    /// headers.
     pub(super) fn next_part(&mut self, budget: &mut usize) -> Result<Option<PartHead>, PartError> {
         while self.unread().len() < 2 {
             self.more()?;
@@ -108,7 +109,8 @@ impl<'c> MultipartReader<'c> {
         self.start += count;
     }
 
-    /// Reads more bytes into the buffer, which must not be full of unread bytes; whether there were any.
+    /// Reads more bytes into the buffer, which must not be full of unread bytes; whether there were
+    /// any.
     pub(super) fn fill(&mut self) -> Result<bool, S3Error> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -141,8 +143,8 @@ impl<'c> MultipartReader<'c> {
         Ok(&self.buffer[start..start + found])
     }
 
-    /// The position of `end` among the unread bytes. Takes the bytes up to its end from the budget, which is less than the
-    /// buffer.
+    /// The position of `end` among the unread bytes. Takes the bytes up to its end from the budget,
+    /// which is less than the buffer.
     fn position(&mut self, end: &[u8], budget: &mut usize) -> Result<usize, PartError> {
         let mut searched = 0;
         loop {
@@ -159,7 +161,8 @@ impl<'c> MultipartReader<'c> {
     }
 }
 
-/// Parses the headers of a part of a form (RFC 7578, section 4.2). Headers without a meaning are ignored.
+/// Parses the headers of a part of a form (RFC 7578, section 4.2). Headers without a meaning are
+/// ignored.
 fn parse_head(headers: &[u8]) -> Option<PartHead> {
     let text = std::str::from_utf8(headers).ok()?;
     let mut dispositions = text.split("\r\n").filter_map(|line| {

@@ -1,6 +1,8 @@
-//! The parameters of the headers of a form and of its parts, as in `form-data; name="file"` (RFC 9110, section 5.6.6).
+//! The parameters of the headers of a form and of its parts, as in `form-data; name="file"` (RFC
+//! 9110, section 5.6.6).
 
-/// The value of the parameter `wanted`; `None` if it is missing, if it is present twice, or if the text is malformed.
+/// The value of the parameter `wanted`; `None` if it is missing, if it is present twice, or if the
+/// text is malformed.
 pub(super) fn get(text: &str, wanted: &str) -> Option<String> {
     let mut found = None;
     let mut rest = text.split_once(';')?.1;
@@ -27,8 +29,8 @@ fn token(text: &str) -> (String, &str) {
     (value.trim_ascii().to_owned(), rest)
 }
 
-/// A quoted value up to its second quote, and the text after it. A backslash before anything but a quote is a character of
-/// the value: browsers do not escape those of a path.
+/// A quoted value up to its second quote, and the text after it. A backslash before anything but a
+/// quote is a character of the value: browsers do not escape those of a path.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices().peekable();

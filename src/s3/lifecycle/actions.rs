@@ -67,8 +67,9 @@ impl LifecycleActions {
     /// Reads the actions of an element `Rule`.
     ///
     /// # Errors
-    /// `MalformedXML`; `InvalidArgument` for a number or date that S3 refuses; `InvalidRequest` without an action, and for two
-    /// transitions to one class; `InvalidStorageClass` for a transition to another class than COLD.
+    /// `MalformedXML`; `InvalidArgument` for a number or date that S3 refuses; `InvalidRequest`
+    /// without an action, and for two transitions to one class; `InvalidStorageClass` for a
+    /// transition to another class than COLD.
     pub(super) fn parse(rule: Element<'_>) -> Result<Self, S3Error> {
         let actions = Self {
             expiration: child(rule, "Expiration")?.map(Expiration::parse).transpose()?,
@@ -98,7 +99,8 @@ impl LifecycleActions {
         self.transition.is_some() || self.noncurrent_transition.is_some()
     }
 
-    /// Checks that versions are moved before they expire (S3 API reference, PutBucketLifecycleConfiguration).
+    /// Checks that versions are moved before they expire (S3 API reference,
+    /// PutBucketLifecycleConfiguration).
     ///
     /// # Errors
     /// `InvalidArgument`; `InvalidRequest` for a date beside days.
@@ -231,7 +233,8 @@ fn abort_days(element: Element<'_>) -> Result<u32, S3Error> {
 /// The transition of a rule to the class COLD, which is the only one besides the usual class.
 ///
 /// # Errors
-/// `MalformedXML` without a class; `InvalidStorageClass` for another one; `InvalidRequest` for two transitions.
+/// `MalformedXML` without a class; `InvalidStorageClass` for another one; `InvalidRequest` for two
+/// transitions.
 fn transition<'d>(rule: Element<'d>, name: &str) -> Result<Option<Element<'d>>, S3Error> {
     let mut found = None;
     for element in rule.all(name) {

@@ -66,9 +66,10 @@ impl LifecycleConfiguration {
     /// Reads the root element. Rules without an id get one.
     ///
     /// # Errors
-    /// `MalformedXML` for a missing, repeated or unknown element; `InvalidRequest` for more than 1,000 rules and for combinations
-    /// that S3 refuses; `InvalidArgument` for a number, date or id that it refuses; `InvalidTag`; `InvalidStorageClass` for a
-    /// transition to another class than COLD.
+    /// `MalformedXML` for a missing, repeated or unknown element; `InvalidRequest` for more than
+    /// 1,000 rules and for combinations that S3 refuses; `InvalidArgument` for a number, date or id
+    /// that it refuses; `InvalidTag`; `InvalidStorageClass` for a transition to another class than
+    /// COLD.
     pub fn parse(root: Element<'_>, minimum: TransitionMinimumSize) -> Result<Self, S3Error> {
         check_children(root, &["Rule"])?;
         Self::parse_rules(root, minimum)
@@ -144,18 +145,20 @@ impl LifecycleConfiguration {
         &self.rules[number].id
     }
 
-    /// The earliest expiry of a version; `None` if no rule ever takes it. Of two at the same moment, that of the first rule. It
-    /// allocates nothing, unless tags are loaded.
+    /// The earliest expiry of a version; `None` if no rule ever takes it. Of two at the same
+    /// moment, that of the first rule. It allocates nothing, unless tags are loaded.
     pub fn expiry(&self, facts: &ExpiryFacts<'_>) -> Option<Expiry> {
         evaluation::expiry(&self.rules, self.of_versions.rules_of(facts.key), facts)
     }
 
-    /// The earliest transition of a version to the class COLD; `None` if no rule ever moves it. Otherwise as [`Self::expiry`].
+    /// The earliest transition of a version to the class COLD; `None` if no rule ever moves it.
+    /// Otherwise as [`Self::expiry`].
     pub fn transition(&self, facts: &ExpiryFacts<'_>) -> Option<Expiry> {
         evaluation::transition(&self.rules, self.of_transitions.rules_of(facts.key), self.minimum, facts)
     }
 
-    /// The earliest abort of an upload that was initiated at this time; `None` if no rule aborts it. Later parts do not defer it.
+    /// The earliest abort of an upload that was initiated at this time; `None` if no rule aborts
+    /// it. Later parts do not defer it.
     pub fn abort_at(&self, key: &[u8], initiated: Timestamp) -> Option<Expiry> {
         evaluation::abort(&self.rules, self.of_uploads.rules_of(key), initiated)
     }
@@ -170,7 +173,8 @@ fn check_ids(rules: &[LifecycleRule]) -> Result<(), S3Error> {
     })
 }
 
-/// Gives each rule without an id one by its number, so that the same document gets the same ids again.
+/// Gives each rule without an id one by its number, so that the same document gets the same ids
+/// again.
 fn make_ids(rules: &mut [LifecycleRule]) {
     let mut taken: HashSet<String> = rules.iter().map(|rule| rule.id.clone()).collect();
     let unnamed = rules.iter_mut().enumerate().filter(|(_, rule)| rule.id.is_empty());

@@ -9,7 +9,8 @@ use super::rule::LifecycleRule;
 use crate::base::Timestamp;
 use crate::base::limits::KIB;
 
-/// The size below which objects stay in their class, where neither the rule nor the bucket has another one.
+/// The size below which objects stay in their class, where neither the rule nor the bucket has
+/// another one.
 const TRANSITION_MIN_BYTES: u64 = 128 * KIB;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -24,15 +25,16 @@ pub struct ExpiryFacts<'f> {
     pub modified: Timestamp,
     /// The place among the versions of the key.
     pub state: ExpiryState,
-    /// Loads the tags. Called at most once, and only when a rule for tags takes the version otherwise.
+    /// Loads the tags. Called at most once, and only when a rule for tags takes the version
+    /// otherwise.
     pub tags: &'f dyn Fn() -> Vec<(String, String)>,
 }
 
 /// The place of a version among those of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpiryState {
-    /// The current version, which is not a delete marker. A current delete marker above other versions never expires, and needs no
-    /// evaluation.
+    /// The current version, which is not a delete marker. A current delete marker above other
+    /// versions never expires, and needs no evaluation.
     Current,
     /// A delete marker that is the only version of its key.
     LoneDeleteMarker,
@@ -48,7 +50,8 @@ pub enum ExpiryState {
 /// The action that a rule takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpiryKind {
-    /// The current version expires: it is deleted in a bucket without versions, and gets a delete marker in one with versions.
+    /// The current version expires: it is deleted in a bucket without versions, and gets a delete
+    /// marker in one with versions.
     Current,
     /// A noncurrent version is deleted.
     Noncurrent,
@@ -71,7 +74,8 @@ pub struct Expiry {
     pub kind: ExpiryKind,
 }
 
-/// The first midnight in UTC that is not before `time` (S3 user guide, "Lifecycle rules: Based on an object's age").
+/// The first midnight in UTC that is not before `time` (S3 user guide, "Lifecycle rules: Based on
+/// an object's age").
 pub fn round_up_to_midnight(time: Timestamp) -> Timestamp {
     let day = DAY.as_secs() * 1000;
     Timestamp::from_millis(time.as_millis().div_ceil(day) * day)
@@ -81,7 +85,8 @@ fn days_after(time: Timestamp, days: u32) -> Timestamp {
     round_up_to_midnight(time.plus(DAY.saturating_mul(days)))
 }
 
-/// The earliest expiry of a version by the rules with these numbers; of two at the same moment, that of the first rule.
+/// The earliest expiry of a version by the rules with these numbers; of two at the same moment,
+/// that of the first rule.
 pub(super) fn expiry(
     rules: &[LifecycleRule],
     numbers: impl Iterator<Item = usize>,
@@ -100,7 +105,8 @@ pub(super) fn transition(
     let is_small =
         minimum == TransitionMinimumSize::AllStorageClasses128K && facts.size < TRANSITION_MIN_BYTES;
     earliest_action(rules, numbers, facts, |rule| {
-        // A rule with a size of its own is for small objects, too (S3 user guide, "Transitioning objects").
+        // A rule with a size of its own is for small objects, too (S3 user guide, "Transitioning
+        // objects").
         let at = transition_at(rule, facts).filter(|_| !is_small || rule.filter.has_sizes())?;
         Some((at, ExpiryKind::Transition))
     })
@@ -149,8 +155,8 @@ fn expiration(rule: &LifecycleRule, facts: &ExpiryFacts<'_>) -> Option<(Timestam
             Expiration::Date(date) => Some((date, ExpiryKind::Current)),
             Expiration::DeleteMarker(_) => None,
         },
-        // Rules for days and dates remove it as well, once it is old enough (S3 API reference, LifecycleExpiration; S3 user
-        // guide, "Removing expired object delete markers").
+        // Rules for days and dates remove it as well, once it is old enough (S3 API reference,
+        // LifecycleExpiration; S3 user guide, "Removing expired object delete markers").
         ExpiryState::LoneDeleteMarker => match expiration? {
             Expiration::Days(days) => Some((days_after(facts.modified, days), ExpiryKind::DeleteMarker)),
             Expiration::Date(date) => Some((date, ExpiryKind::DeleteMarker)),

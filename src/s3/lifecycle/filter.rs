@@ -33,8 +33,8 @@ impl LifecycleFilter {
     /// Reads the filter of an element `Rule`.
     ///
     /// # Errors
-    /// `MalformedXML` unless there is either a `Filter` or a `Prefix`; `InvalidRequest` for conditions that cannot hold together;
-    /// `InvalidTag`.
+    /// `MalformedXML` unless there is either a `Filter` or a `Prefix`; `InvalidRequest` for
+    /// conditions that cannot hold together; `InvalidTag`.
     pub(super) fn parse(rule: Element<'_>) -> Result<Self, S3Error> {
         match (child(rule, "Filter")?, child(rule, "Prefix")?) {
             (Some(_), Some(_)) => Err(S3Error::malformed_xml("a rule has either <Filter> or <Prefix>")),

@@ -39,8 +39,8 @@ impl PrefixIndex {
         self.nodes.is_empty()
     }
 
-    /// The rules whose prefix `key` begins with, in no particular order. The prefixes of a key that are not greater than it are the
-    /// last one that matches and its ancestors.
+    /// The rules whose prefix `key` begins with, in no particular order. The prefixes of a key that
+    /// are not greater than it are the last one that matches and its ancestors.
     pub(super) fn rules_of(&self, key: &[u8]) -> impl Iterator<Item = usize> {
         let at = self.nodes.partition_point(|node| *node.prefix <= *key);
         let first = ancestor(&self.nodes, at.checked_sub(1), key);

@@ -23,8 +23,8 @@ impl LifecycleRule {
     /// Reads an element `Rule`.
     ///
     /// # Errors
-    /// `MalformedXML`; `InvalidArgument` for a long id; `InvalidRequest` for actions that the filter does not allow; those of
-    /// [`LifecycleFilter::parse`] and [`LifecycleActions::parse`].
+    /// `MalformedXML`; `InvalidArgument` for a long id; `InvalidRequest` for actions that the
+    /// filter does not allow; those of [`LifecycleFilter::parse`] and [`LifecycleActions::parse`].
     pub(super) fn parse(element: Element<'_>) -> Result<Self, S3Error> {
         let known: Vec<_> =
             ["ID", "Status", "Filter", "Prefix"].into_iter().chain(LifecycleActions::NAMES).collect();
@@ -39,8 +39,8 @@ impl LifecycleRule {
         Ok(rule)
     }
 
-    /// Checks that the actions go together with the filter (S3 API reference, LifecycleRule, LifecycleExpiration,
-    /// NoncurrentVersionExpiration).
+    /// Checks that the actions go together with the filter (S3 API reference, LifecycleRule,
+    /// LifecycleExpiration, NoncurrentVersionExpiration).
     fn check(&self) -> Result<(), S3Error> {
         let (filter, actions) = (&self.filter, &self.actions);
         let marker = matches!(actions.expiration, Some(Expiration::DeleteMarker(_)));

@@ -443,7 +443,8 @@ fn transitions_to_cold_are_read_back_and_have_moments_of_their_own() {
     assert!(parse(&rule("a", "<Filter/>", &moved_after(2))).unwrap().expiry(&current).is_none());
 }
 
-/// S3 user guide, "Transitioning objects using Amazon S3 Lifecycle", on objects smaller than 128 KB.
+/// S3 user guide, "Transitioning objects using Amazon S3 Lifecycle", on objects smaller than 128
+/// KB.
 #[test]
 fn small_objects_are_moved_where_the_rule_or_the_bucket_says_so() {
     let small = |size| ExpiryFacts { size, ..facts("k", ExpiryState::Current) };

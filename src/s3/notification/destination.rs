@@ -8,7 +8,8 @@ const PARTITIONS: [&str; 2] = ["siltstone", "minio"];
 /// The last part of ARNs.
 const RESOURCE: &str = "webhook";
 
-/// The kind of a destination. All kinds are webhooks; the kind is kept, so that it is read back as it was written.
+/// The kind of a destination. All kinds are webhooks; the kind is kept, so that it is read back as
+/// it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DestinationKind {
     /// A topic.

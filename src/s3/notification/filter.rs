@@ -1,4 +1,5 @@
-//! Filters of keys (S3 user guide, "Configuring event notifications using object key name filtering").
+//! Filters of keys (S3 user guide, "Configuring event notifications using object key name
+//! filtering").
 
 use super::invalid;
 use crate::base::limits::KEY_LEN_MAX_BYTES;
@@ -57,13 +58,15 @@ impl KeyFilter {
         self.prefix().is_empty() && self.suffix().is_empty()
     }
 
-    /// Whether `key` passes, as it is or in the encoded form of records, in which S3 wants special characters of filters.
+    /// Whether `key` passes, as it is or in the encoded form of records, in which S3 wants special
+    /// characters of filters.
     pub fn includes(&self, key: &str) -> bool {
         let passes = |key: &str| key.starts_with(self.prefix()) && key.ends_with(self.suffix());
         self.is_empty() || passes(key) || passes(&uri::encode_event_key(key))
     }
 
-    /// Whether a key may pass both filters: one prefix begins with the other, and one suffix ends with the other.
+    /// Whether a key may pass both filters: one prefix begins with the other, and one suffix ends
+    /// with the other.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let (a, b) = (self, other);
         (a.prefix().starts_with(b.prefix()) || b.prefix().starts_with(a.prefix()))

@@ -1,5 +1,5 @@
-//! Event notifications of buckets (S3 API reference, PutBucketNotificationConfiguration; S3 user guide, "Amazon S3 Event
-//! Notifications").
+//! Event notifications of buckets (S3 API reference, PutBucketNotificationConfiguration; S3 user
+//! guide, "Amazon S3 Event Notifications").
 
 mod destination;
 mod event;
@@ -43,8 +43,9 @@ impl NotificationConfiguration {
     /// Reads the root element.
     ///
     /// # Errors
-    /// `MalformedXML` for a missing, repeated or unknown element; `InvalidArgument` for an event, an ARN, an id or a filter that S3
-    /// refuses, and for filters that overlap; `NotImplemented` for EventBridge.
+    /// `MalformedXML` for a missing, repeated or unknown element; `InvalidArgument` for an event,
+    /// an ARN, an id or a filter that S3 refuses, and for filters that overlap; `NotImplemented`
+    /// for EventBridge.
     pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
         if root.all("EventBridgeConfiguration").next().is_some() {
             return Err(S3Error::new(ErrorCode::NotImplemented)
@@ -114,7 +115,8 @@ impl NotificationConfiguration {
         self.notifications.iter().map(|notification| &notification.destination)
     }
 
-    /// The notification of the webhook `target` for `event` of `key`. There is at most one, since filters do not overlap.
+    /// The notification of the webhook `target` for `event` of `key`. There is at most one, since
+    /// filters do not overlap.
     pub fn find(&self, target: &str, event: ObjectEvent, key: &str) -> Option<&Notification> {
         let applies = |it: &&Notification| it.destination.name == target && it.includes(event, key);
         self.notifications.iter().find(applies)
@@ -130,7 +132,8 @@ impl NotificationConfiguration {
         }
     }
 
-    /// Refuses two notifications that would apply to one event of one key, as S3 does, whatever their destinations.
+    /// Refuses two notifications that would apply to one event of one key, as S3 does, whatever
+    /// their destinations.
     fn check_overlaps(&self) -> Result<(), S3Error> {
         for (at, one) in self.notifications.iter().enumerate() {
             let overlapping = self.notifications[..at].iter().find(|other| one.overlaps(other));
@@ -201,7 +204,8 @@ impl Notification {
         Ok(Self { id, ..notification })
     }
 
-    /// An id for a notification without one: the same for the same content, so that tools which write it again find no change.
+    /// An id for a notification without one: the same for the same content, so that tools which
+    /// write it again find no change.
     fn generated_id(&self) -> String {
         let mut content = self.destination.arn.clone();
         for pattern in &self.patterns {

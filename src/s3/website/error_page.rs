@@ -6,7 +6,8 @@ use crate::xml::HtmlPage;
 
 const OF_ERROR_DOCUMENT: &str = "An Error Occurred While Attempting to Retrieve a Custom Error Document";
 
-/// The response to a request that failed with `error`. `document` is the error of the error document.
+/// The response to a request that failed with `error`. `document` is the error of the error
+/// document.
 pub fn error_page(error: &S3Error, document: Option<&S3Error>, id: &RequestId) -> Response {
     let status = error.status();
     let mut page = HtmlPage::new(&format!("{status} {}", reason(status)));
@@ -37,8 +38,8 @@ pub fn is_for_error_document(error: &S3Error) -> bool {
     (400..500).contains(&error.status())
 }
 
-/// Whether a request for a key that failed may mean the folder of that name. The anonymous user may not learn of every
-/// bucket that a key is missing there.
+/// Whether a request for a key that failed may mean the folder of that name. The anonymous user may
+/// not learn of every bucket that a key is missing there.
 pub fn may_be_folder(error: &S3Error) -> bool {
     matches!(error.code, ErrorCode::NoSuchKey | ErrorCode::AccessDenied)
 }

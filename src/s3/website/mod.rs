@@ -1,5 +1,5 @@
-//! Websites of buckets: the configuration (S3 API reference, PutBucketWebsite), and what it makes of a request (S3 user
-//! guide, "Hosting a static website using Amazon S3").
+//! Websites of buckets: the configuration (S3 API reference, PutBucketWebsite), and what it makes
+//! of a request (S3 user guide, "Hosting a static website using Amazon S3").
 
 mod error_page;
 mod redirect;
@@ -46,8 +46,8 @@ impl WebsiteConfiguration {
     /// Reads the root element.
     ///
     /// # Errors
-    /// `MalformedXML` for a missing, repeated or unknown element; `InvalidArgument` or `InvalidRequest` for a value or
-    /// a combination that S3 refuses.
+    /// `MalformedXML` for a missing, repeated or unknown element; `InvalidArgument` or
+    /// `InvalidRequest` for a value or a combination that S3 refuses.
     pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
         check_children(root, &["IndexDocument", "ErrorDocument", "RedirectAllRequestsTo", "RoutingRules"])?;
         match child(root, "RedirectAllRequestsTo")? {
@@ -129,8 +129,8 @@ impl WebsitePages {
         }
     }
 
-    /// The key of the object that is served for a request for `key`: that of the index document for the root and for
-    /// a folder, whose key ends with a slash.
+    /// The key of the object that is served for a request for `key`: that of the index document for
+    /// the root and for a folder, whose key ends with a slash.
     pub fn page_key(&self, key: &str) -> String {
         if is_folder(key) { format!("{key}{}", self.index_suffix) } else { key.to_owned() }
     }
@@ -150,7 +150,8 @@ impl WebsitePages {
         self.rules.iter().find(|rule| rule.applies(key, None))
     }
 
-    /// The first rule that redirects a request for `key` which would be answered with the error `status`.
+    /// The first rule that redirects a request for `key` which would be answered with the error
+    /// `status`.
     pub fn rule_after(&self, key: &str, status: u16) -> Option<&RoutingRule> {
         self.rules.iter().find(|rule| rule.applies(key, Some(status)))
     }

@@ -1,5 +1,5 @@
-//! Locations of redirects. Configured text may have a query and a fragment; only bytes that no URI has are encoded
-//! there. A part of a request's key is encoded as a path.
+//! Locations of redirects. Configured text may have a query and a fragment; only bytes that no URI
+//! has are encoded there. A part of a request's key is encoded as a path.
 
 use crate::base::limits::KEY_LEN_MAX_BYTES;
 use crate::s3::website::{invalid, text};
@@ -51,13 +51,15 @@ pub struct WebsiteAddress<'r> {
 }
 
 impl WebsiteAddress<'_> {
-    /// The location of `path`, which is encoded, on `host` or, without one, on the host of the request.
+    /// The location of `path`, which is encoded, on `host` or, without one, on the host of the
+    /// request.
     pub(super) fn location(self, scheme: Option<UrlScheme>, host: Option<&str>, path: &str) -> String {
         let (scheme, host) = (scheme.unwrap_or(self.scheme), host.unwrap_or(self.host));
         format!("{}://{host}/{path}", scheme.as_str())
     }
 
-    /// The location of the same path and query on another host. `path` begins with a slash, as sent.
+    /// The location of the same path and query on another host. `path` begins with a slash, as
+    /// sent.
     pub fn moved_to(self, host: &str, scheme: Option<UrlScheme>, path: &str, query: &str) -> String {
         let rest = match query {
             "" => path.to_owned(),
@@ -68,8 +70,8 @@ impl WebsiteAddress<'_> {
     }
 }
 
-/// The path of the folder `key`, whose slash is still missing. A slash at its start is encoded: two slashes would name a
-/// host.
+/// The path of the folder `key`, whose slash is still missing. A slash at its start is encoded: two
+/// slashes would name a host.
 pub fn folder_location(key: &str) -> String {
     match key.strip_prefix('/') {
         Some(rest) => format!("/%2F{}/", uri::encode_path(rest)),

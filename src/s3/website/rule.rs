@@ -1,4 +1,5 @@
-//! Routing rules: which requests are redirected, and where to (S3 API reference, RoutingRule, Condition, Redirect).
+//! Routing rules: which requests are redirected, and where to (S3 API reference, RoutingRule,
+//! Condition, Redirect).
 
 use std::ops::Range;
 
@@ -91,8 +92,8 @@ impl RoutingRule {
         });
     }
 
-    /// Whether it redirects a request for `key` that would be answered with the error `status`, or, for `None`, one
-    /// whose object has not been looked up.
+    /// Whether it redirects a request for `key` that would be answered with the error `status`, or,
+    /// for `None`, one whose object has not been looked up.
     pub(super) fn applies(&self, key: &str, status: Option<u16>) -> bool {
         let Some(condition) = &self.condition else { return true };
         let starts = condition.key_prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix));

@@ -1,6 +1,6 @@
-//! The API for programs at `/-/api/1/`: users and their keys, quotas, pins of buckets, mirrors, webhooks, and the state of the server, as JSON.
-//! `openapi.json` describes it.
-//! Requests are signed as S3 requests are.
+//! The API for programs at `/-/api/1/`: users and their keys, quotas, pins of buckets, mirrors,
+//! webhooks, and the state of the server, as JSON. `openapi.json` describes it. Requests are signed
+//! as S3 requests are.
 
 mod clock;
 mod mirrors;
@@ -301,7 +301,8 @@ fn probe_document(probed: &RemoteProbed) -> Value {
     })
 }
 
-/// Checks that the request is signed in its headers, and its body with it: neither a link nor a changed body may change users.
+/// Checks that the request is signed in its headers, and its body with it: neither a link nor a
+/// changed body may change users.
 fn check_signed(identity: &Identity, request: &Request<'_>) -> Result<(), ApiError> {
     if identity.is_anonymous() || request.headers.get("authorization").is_none() {
         let message = "Sign the request in its headers, with the keys of an administrator.";

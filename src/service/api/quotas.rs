@@ -56,7 +56,8 @@ fn owner_query(name: &str) -> String {
 }
 
 impl Service {
-    /// Shows, sets or removes a quota. A change is durable on return, and in the audit log as the operation beside S3 is.
+    /// Shows, sets or removes a quota. A change is durable on return, and in the audit log as the
+    /// operation beside S3 is.
     ///
     /// # Errors
     /// `AccessDenied`; those of the operation.

@@ -31,8 +31,8 @@ impl Exposition {
         self.sample(name, &[], value);
     }
 
-    /// Adds the samples of a histogram, whose values are divided by `per_unit`. A quotient has the shortest digits, so that bounds read as they
-    /// are written in rules.
+    /// Adds the samples of a histogram, whose values are divided by `per_unit`. A quotient has the
+    /// shortest digits, so that bounds read as they are written in rules.
     pub(in crate::service) fn histogram(
         &mut self,
         name: &str,

@@ -29,7 +29,8 @@ enum Pin {
     InSlot,
     /// A name in the data directory.
     InSource,
-    /// A shared lock on the open file: the file system knows no further names, or the store is read-only here.
+    /// A shared lock on the open file: the file system knows no further names, or the store is
+    /// read-only here.
     Held(Arc<dyn File>),
 }
 

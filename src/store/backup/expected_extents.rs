@@ -1,4 +1,5 @@
-//! The extents that a backup must hold. A copy is checked against them while it is read once, from start to end.
+//! The extents that a backup must hold. A copy is checked against them while it is read once, from
+//! start to end.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,8 +14,8 @@ use crate::store::verify::{Finding, NamedOwner, RecordRef};
 
 /// Keys per step of a walk.
 const KEYS_AT_ONCE: usize = 4096;
-/// Extents in memory at a time, 12 bytes each; for more the index is walked again. A single segment may exceed it.
-/// Tests use a small number.
+/// Extents in memory at a time, 12 bytes each; for more the index is walked again. A single segment
+/// may exceed it. Tests use a small number.
 const EXTENTS_AT_ONCE: usize = if cfg!(test) { 3 } else { 4 << 20 };
 /// Bad extents of one segment that are reported.
 const FINDINGS_PER_SEGMENT_MAX: usize = 10;
@@ -38,7 +39,8 @@ impl ExpectedExtent {
     }
 }
 
-/// The extents that an index refers to, for some segments at a time. Segments are asked for in ascending order.
+/// The extents that an index refers to, for some segments at a time. Segments are asked for in
+/// ascending order.
 pub(super) struct ExpectedExtents<'i> {
     index: &'i Index,
     collected: BTreeMap<u64, Vec<ExpectedExtent>>,
@@ -85,8 +87,8 @@ impl<'i> ExpectedExtents<'i> {
         }
     }
 
-    /// Reads a copy of a segment to its end, and checks header, payload and descriptor of every extent. Returns the
-    /// CRC of the copy, and the damage found.
+    /// Reads a copy of a segment to its end, and checks header, payload and descriptor of every
+    /// extent. Returns the CRC of the copy, and the damage found.
     ///
     /// # Errors
     /// Of the disk.
@@ -200,7 +202,8 @@ impl<'a> SequentialReader<'a> {
         Ok(Self { file, len, kept: Vec::new(), kept_from: 0, crc: Crc32::new() })
     }
 
-    /// The bytes from `offset` on; `None` after the end of the file. Bytes before `offset` cannot be asked for later.
+    /// The bytes from `offset` on; `None` after the end of the file. Bytes before `offset` cannot
+    /// be asked for later.
     fn bytes(&mut self, offset: u64, len: u64) -> io::Result<Option<&[u8]>> {
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
             return Ok(None);

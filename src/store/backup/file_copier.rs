@@ -32,8 +32,8 @@ pub(super) struct FileCopier<'a> {
 }
 
 impl FileCopier<'_> {
-    /// Copies a file up to its current end, makes the bytes durable, and compares them with the bytes read back from
-    /// the disk. Returns the length. The name is not durable.
+    /// Copies a file up to its current end, makes the bytes durable, and compares them with the
+    /// bytes read back from the disk. Returns the length. The name is not durable.
     pub(super) fn copy(&mut self, from: &dyn File, path: &str, zeros: ZeroBlocks) -> io::Result<u64> {
         self.copy_and(from, path, zeros, &mut |written| Ok((crc_of(written)?, ()))).map(|(len, ())| len)
     }

@@ -1,7 +1,8 @@
 //! Backups of a store in use, and restoring them (data-format.md, section 11).
 //!
-//! A backup is in one of two slots, each a data directory like any other. A file beside them names the slot with the
-//! current backup. A new backup goes to the other slot, and becomes current when that file is replaced, in one step.
+//! A backup is in one of two slots, each a data directory like any other. A file beside them names
+//! the slot with the current backup. A new backup goes to the other slot, and becomes current when
+//! that file is replaced, in one step.
 
 mod backup_pins;
 mod expected_extents;
@@ -50,32 +51,37 @@ pub struct BackupSource<'a> {
 /// The choices of an operator.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BackupOptions {
-    /// Whether to copy the users with their secrets. A data directory without users is backed up without.
+    /// Whether to copy the users with their secrets. A data directory without users is backed up
+    /// without.
     pub with_users: bool,
-    /// Whether every checksum of the new backup is checked before it becomes current, also in segments that were not
-    /// copied.
+    /// Whether every checksum of the new backup is checked before it becomes current, also in
+    /// segments that were not copied.
     pub verify: bool,
 }
 
-/// Makes a backup of `source` in the directory `target`, while a server may write to `source`. The backup holds
-/// everything that was acknowledged before the call. A sealed segment is copied only if it can neither be linked nor
-/// taken from the former backup. Durable on return. After an error, or a power cut at any point, the former backup is
-/// still current.
+/// Makes a backup of `source` in the directory `target`, while a server may write to `source`. The
+/// backup holds everything that was acknowledged before the call. A sealed segment is copied only
+/// if it can neither be linked nor taken from the former backup. Durable on return. After an error,
+/// or a power cut at any point, the former backup is still current.
 ///
 /// # The order
 ///
-/// 1. Every segment gets pinned. A further name keeps its bytes: reclaiming unlinks the store's own name only, and
-///    punches holes only into files with one name. If no name can be given, because the store is read-only here or
-///    the file system knows no links, a shared lock on the open file keeps holes away. Metadata read before the pins
-///    could refer to segments that are gone by then.
-/// 2. The metadata is copied, and the copy is read. Everything it refers to was live after step 1, and is pinned.
-/// 3. If the metadata refers to a segment that is newer than the pins, that one is pinned, too, and the metadata is
-///    copied again: extents that were relocated to or from it may have lost their bytes in between.
-/// 4. The segments are put in place. A sealed segment is never written again, so its pin becomes its name, or the
-///    former copy serves. An unsealed segment is copied: it only grows, and the metadata refers to its older bytes
-///    only. The check of a copy, as it is read back, covers every extent that the metadata refers to.
-/// 5. All is synced and read once more. Then the file that names the slot is replaced. Until then the former backup
-///    is current and untouched.
+/// 1. Every segment gets pinned. A further name keeps its bytes: reclaiming unlinks the store's own
+///    name only, and punches holes only into files with one name. If no name can be given, because
+///    the store is read-only here or the file system knows no links, a shared lock on the open file
+///    keeps holes away. Metadata read before the pins could refer to segments that are gone by
+///    then.
+/// 2. The metadata is copied, and the copy is read. Everything it refers to was live after step 1,
+///    and is pinned.
+/// 3. If the metadata refers to a segment that is newer than the pins, that one is pinned, too, and
+///    the metadata is copied again: extents that were relocated to or from it may have lost their
+///    bytes in between.
+/// 4. The segments are put in place. A sealed segment is never written again, so its pin becomes
+///    its name, or the former copy serves. An unsealed segment is copied: it only grows, and the
+///    metadata refers to its older bytes only. The check of a copy, as it is read back, covers
+///    every extent that the metadata refers to.
+/// 5. All is synced and read once more. Then the file that names the slot is replaced. Until then
+///    the former backup is current and untouched.
 /// 6. The former backup is removed.
 ///
 /// # Errors
@@ -179,8 +185,8 @@ impl<'a> BackupRun<'a> {
         }
     }
 
-    /// Copies the metadata until a copy is good. While a server writes groups, a copy may miss one group and hold a
-    /// later one. Such a copy looks damaged, each time at another place.
+    /// Copies the metadata until a copy is good. While a server writes groups, a copy may miss one
+    /// group and hold a later one. Such a copy looks damaged, each time at another place.
     fn copy_metadata(&mut self) -> Result<CopiedMetadata, BackupError> {
         let mut before = None;
         loop {
@@ -206,8 +212,9 @@ impl<'a> BackupRun<'a> {
         Ok(())
     }
 
-    /// Opens all files of the metadata as of one moment: with the same names before and after. The files are removed
-    /// oldest first, and their names never come back, so an open file is as good as its name.
+    /// Opens all files of the metadata as of one moment: with the same names before and after. The
+    /// files are removed oldest first, and their names never come back, so an open file is as good
+    /// as its name.
     fn open_metadata(&self) -> Result<Vec<MetadataFile>, BackupError> {
         for _ in 0..ATTEMPTS_MAX {
             let names = self.metadata_names()?;
@@ -287,7 +294,8 @@ impl<'a> BackupRun<'a> {
         }
     }
 
-    /// Puts a segment in place by a link. If the target does not support links, all segments are copied.
+    /// Puts a segment in place by a link. If the target does not support links, all segments are
+    /// copied.
     fn place_without_copying(
         &self,
         segment: &Segment,
@@ -303,7 +311,8 @@ impl<'a> BackupRun<'a> {
         Ok(self.slots.link_from_former(segment, self.report.slot)?.then_some(SegmentTransfer::LinkFormer))
     }
 
-    /// Copies the users. Returns whether there are any: a server may take its keys from the environment.
+    /// Copies the users. Returns whether there are any: a server may take its keys from the
+    /// environment.
     fn copy_users(&mut self) -> Result<bool, BackupError> {
         let users = match self.guarded.open_uncached(USERS) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -313,7 +322,8 @@ impl<'a> BackupRun<'a> {
         Ok(true)
     }
 
-    /// Reads the new backup from the disk: all of it, or its metadata and the headers of its segments.
+    /// Reads the new backup from the disk: all of it, or its metadata and the headers of its
+    /// segments.
     fn check(&mut self, metadata: &CopiedMetadata) -> Result<(), BackupError> {
         self.step(ProgressStep::CheckCopy, 0, 0);
         if self.options.verify {

@@ -11,15 +11,16 @@ use crate::fs::{Fs, Lock};
 use crate::log::list_numbers;
 use crate::store::{Progress, ProgressStep};
 
-/// Restores the backup in the directory `backup` into the empty directory `target`, and then checks every checksum.
-/// All files are copied: a restored store appends to segments, which must not be those of the backup. Durable on
-/// return.
+/// Restores the backup in the directory `backup` into the empty directory `target`, and then checks
+/// every checksum. All files are copied: a restored store appends to segments, which must not be
+/// those of the backup. Durable on return.
 ///
 /// # The order
 ///
-/// Segments first, then checkpoints, then the files of the log, newest first. Each gets its name when it is complete
-/// and durable. A server started on the remains of a crash finds no log, or a log without its beginning, and refuses.
-/// With the oldest file first, a log without its end would pass for complete.
+/// Segments first, then checkpoints, then the files of the log, newest first. Each gets its name
+/// when it is complete and durable. A server started on the remains of a crash finds no log, or a
+/// log without its beginning, and refuses. With the oldest file first, a log without its end would
+/// pass for complete.
 ///
 /// # Errors
 /// [`BackupError`]. Damage of the restored store is not an error but a finding.

@@ -32,7 +32,8 @@ impl<'a> BackupSlots<'a> {
         Ok(Self { target, current: read_current(target)?, _lock: Some(lock) })
     }
 
-    /// Opens it for reading. On a read-only file system it goes without a lock, since nothing can write there.
+    /// Opens it for reading. On a read-only file system it goes without a lock, since nothing can
+    /// write there.
     pub(super) fn open_to_read(target: &'a dyn Fs) -> Result<Self, BackupError> {
         let lock = match lock(target) {
             Err(BackupError::Io(error)) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => None,
@@ -89,7 +90,8 @@ impl<'a> BackupSlots<'a> {
         }
     }
 
-    /// Links a sealed segment from the former backup into `slot`. Returns whether it was there and could be linked.
+    /// Links a sealed segment from the former backup into `slot`. Returns whether it was there and
+    /// could be linked.
     pub(super) fn link_from_former(&self, segment: &Segment, slot: BackupSlot) -> io::Result<bool> {
         let at = |slot: BackupSlot| format!("{}/{}", slot.dir(), segment.path());
         let former = match self.current {
@@ -141,8 +143,8 @@ fn read_current(target: &dyn Fs) -> Result<Option<BackupCurrent>, BackupError> {
     }
 }
 
-/// Whether a file is a copy of a sealed segment: the same length, header and footer. The id of a removed segment may
-/// be given out again, but the header of the new one has another time.
+/// Whether a file is a copy of a sealed segment: the same length, header and footer. The id of a
+/// removed segment may be given out again, but the header of the new one has another time.
 fn is_same(kept: &dyn File, segment: &Segment) -> io::Result<bool> {
     let len = segment.file.len()?;
     let same = |at| Ok::<_, io::Error>(page(kept, at)? == page(segment.file.as_ref(), at)?);

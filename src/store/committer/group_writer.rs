@@ -1,4 +1,5 @@
-//! Writing commit groups (data-format.md, section 5, "What a commit writes, and why in this order").
+//! Writing commit groups (data-format.md, section 5, "What a commit writes, and why in this
+//! order").
 
 use std::io;
 use std::sync::Arc;
@@ -23,10 +24,12 @@ use crate::store::shared::{LogShipping, Published, SharedStore};
 use crate::store::usage_accounts::UsageAccounts;
 use crate::store::{ReadOnlyReason, StoreError};
 
-/// The bound on the entries of a group with several mutations. A single mutation may be longer, up to the maximum of a group.
+/// The bound on the entries of a group with several mutations. A single mutation may be longer, up
+/// to the maximum of a group.
 const GROUP_BODY_TARGET_BYTES: usize = GROUP_BODY_MAX_BYTES as usize / 4;
 
-/// The share of the free space for growth that is allocated before the file system is asked again, and its bound in bytes.
+/// The share of the free space for growth that is allocated before the file system is asked again,
+/// and its bound in bytes.
 const CREDIT_SHARE: u64 = 4;
 const CREDIT_MAX_BYTES: u64 = 16 * MIB;
 /// The growth of the log before space is requested again after a request.
@@ -216,7 +219,8 @@ impl GroupWriter {
         self.after_commit();
     }
 
-    /// The claims that have disk space, and the allocation of the pack, if there is a pack and space for it.
+    /// The claims that have disk space, and the allocation of the pack, if there is a pack and
+    /// space for it.
     fn reserve_room(
         &mut self,
         mutations: &[Mutation],
@@ -232,7 +236,8 @@ impl GroupWriter {
         Ok((room, place))
     }
 
-    /// The claims that have disk space. Entries are counted twice: for the log, and for the next checkpoint.
+    /// The claims that have disk space. Entries are counted twice: for the log, and for the next
+    /// checkpoint.
     fn available_room(&mut self, entry_bytes: u64) -> Result<AvailableRoom, LogError> {
         let need = 2 * entry_bytes;
         if let Some(rest) = self.credit.checked_sub(need) {
@@ -294,8 +299,8 @@ impl GroupWriter {
             .require(features_of(&plan.entries))
             .map_err(|error| self.shared.write_failed(error))?;
         let pack = self.write_pack(&mut plan, place).map_err(|error| self.shared.write_failed(error))?;
-        // The segment is synced while the group is encoded, written and synced. The order does not matter: a group is valid
-        // only with its pack.
+        // The segment is synced while the group is encoded, written and synced. The order does not
+        // matter: a group is valid only with its pack.
         place.iter().for_each(|place| self.syncer.begin(place.segment.file.clone()));
         let body = encoded(&plan.entries);
         let written = self.log_writer.write(plan.entries.len() as u32, &body, pack);
@@ -308,7 +313,8 @@ impl GroupWriter {
         log_synced.map_err(|error| self.sync_failed(&self.log_writer.path(), &error))?;
         // The next group overwrites one that failed.
         let written = written.map_err(|error| self.shared.write_failed(error))?;
-        // In the meantime, another thread may have failed to sync a segment with objects of this group.
+        // In the meantime, another thread may have failed to sync a segment with objects of this
+        // group.
         self.shared.check_writable()?;
         self.log_writer.mark_durable(&written);
         self.log_bytes += written.len();
@@ -331,12 +337,12 @@ impl GroupWriter {
         self.settle_pending()
     }
 
-    /// Publishes the last group, where that is still to be done. Where each write is answered only after the remote has it, it is
-    /// shipped before.
+    /// Publishes the last group, where that is still to be done. Where each write is answered only
+    /// after the remote has it, it is shipped before.
     fn settle_pending(&mut self) -> Result<(), StoreError> {
         let Some(pending) = &self.pending else { return Ok(()) };
-        // Groups without entries are written before the reign begins, and shipped at its beginning. Others wait for a reign: that in which they
-        // were written may have ended meanwhile.
+        // Groups without entries are written before the reign begins, and shipped at its beginning.
+        // Others wait for a reign: that in which they were written may have ended meanwhile.
         let is_sync = self.shared.shipping().is_some_and(LogShipping::is_sync);
         if is_sync && (!pending.entries.is_empty() || self.shared.check_reign().is_ok()) {
             self.shared.ensure_shipped(self.log_writer.next_sequence() - 1)?;
@@ -347,8 +353,8 @@ impl GroupWriter {
         Ok(())
     }
 
-    /// Makes sure that the log has space for a group. If only the reserve for a checkpoint is left, it waits for the checkpoint
-    /// that frees old log files.
+    /// Makes sure that the log has space for a group. If only the reserve for a checkpoint is left,
+    /// it waits for the checkpoint that frees old log files.
     fn ensure_log_room(&mut self, plan: &GroupPlan, entry_bytes_max: usize) -> Result<(), LogError> {
         // Usually the preallocated zeros suffice for the bound.
         if self.log_writer.space_for(entry_bytes_max as u64).is_none() {
@@ -450,7 +456,8 @@ impl GroupWriter {
         }
     }
 
-    /// Requests space from the metadata without waiting for it, at most once per [`RETRY_ROOM_AFTER_BYTES`].
+    /// Requests space from the metadata without waiting for it, at most once per
+    /// [`RETRY_ROOM_AFTER_BYTES`].
     fn request_room(&mut self, claim: SpaceClaim) {
         if self.log_bytes < self.retry_room_at {
             return;
@@ -462,7 +469,8 @@ impl GroupWriter {
         }
     }
 
-    /// Starts a new log file, so that the next checkpoint frees all files before it. On a full disk the log stays in its file.
+    /// Starts a new log file, so that the next checkpoint frees all files before it. On a full disk
+    /// the log stays in its file.
     fn roll_log(&mut self) -> Result<(), LogError> {
         self.log_writer.set_space_limit(self.shared.room(SpaceClaim::Removal)?);
         match self.log_writer.roll() {
@@ -471,7 +479,8 @@ impl GroupWriter {
         }
     }
 
-    /// Stops. If the store is closed in order, writes a checkpoint, unless the log after the last one is short.
+    /// Stops. If the store is closed in order, writes a checkpoint, unless the log after the last
+    /// one is short.
     pub(super) fn stop(mut self, closed: bool) {
         let replay_time = self.shared.backlog.replay_time();
         let brief = replay_time <= self.shared.options.replay_after_close_max;

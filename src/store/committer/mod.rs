@@ -1,6 +1,7 @@
-//! Group commit. A caller that finds no commit in progress becomes the commit leader and commits its own mutation, without a
-//! switch of threads. Mutations that arrive during a commit queue up for the committer thread, which commits all that have
-//! queued as one group, without waiting for more.
+//! Group commit. A caller that finds no commit in progress becomes the commit leader and commits
+//! its own mutation, without a switch of threads. Mutations that arrive during a commit queue up
+//! for the committer thread, which commits all that have queued as one group, without waiting for
+//! more.
 
 mod group_writer;
 
@@ -21,8 +22,8 @@ use crate::store::shared::SharedStore;
 use crate::store::{StoreError, ThreadWatch};
 use group_writer::{GroupWriter, MutationBatch};
 
-/// The capacity of the queue. Each mutation belongs to a thread that waits for its reply, so the queue is never full in
-/// practice.
+/// The capacity of the queue. Each mutation belongs to a thread that waits for its reply, so the
+/// queue is never full in practice.
 const QUEUE_LEN: usize = 4 * GROUP_LOOKUPS_MAX;
 const NO_PANIC: &str = "no code panics while it holds the lock";
 
@@ -47,7 +48,8 @@ pub(super) struct Committer {
 struct CommitLeaderLock {
     /// `None` if the log is damaged or the store is closed.
     group_writer: Mutex<Option<GroupWriter>>,
-    /// Commands in the queue. While there are any, no caller becomes the leader: mutations commit in their order.
+    /// Commands in the queue. While there are any, no caller becomes the leader: mutations commit
+    /// in their order.
     queued: AtomicUsize,
 }
 
@@ -173,7 +175,8 @@ impl CommitLeaderLock {
         (group_writer.is_some() && self.queued.load(Ordering::Acquire) == 0).then_some(group_writer)
     }
 
-    /// Waits for the lock. After a panic in a commit, the latch makes each later commit reply with an error.
+    /// Waits for the lock. After a panic in a commit, the latch makes each later commit reply with
+    /// an error.
     fn lead(&self) -> MutexGuard<'_, Option<GroupWriter>> {
         self.group_writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -208,7 +211,8 @@ impl CommitterThread {
         group_writer.expect("only this thread removes it").stop(closed);
     }
 
-    /// The next command; `None` once all senders are gone. Writes the idle group that falls due in the meantime.
+    /// The next command; `None` once all senders are gone. Writes the idle group that falls due in
+    /// the meantime.
     fn wait(&self) -> Option<CommitterCommand> {
         while let Some((after, sequence)) = self.idle_group_due() {
             match receive_within(&self.commands, after) {
@@ -220,7 +224,8 @@ impl CommitterThread {
         receive(&self.commands).ok()
     }
 
-    /// The delay until an idle group is due, and the next sequence at this moment; `None` if none is due.
+    /// The delay until an idle group is due, and the next sequence at this moment; `None` if none
+    /// is due.
     fn idle_group_due(&self) -> Option<(Duration, u64)> {
         let after = self.idle_group_after?;
         let group_writer = self.leader_lock.lead();

@@ -13,7 +13,8 @@ use crate::format::{
 pub struct Change {
     /// The group that made it; in a snapshot, the one from which the log follows.
     pub sequence: u64,
-    /// Its place among the entries of the group. Sequence and place increase with every change of the log.
+    /// Its place among the entries of the group. Sequence and place increase with every change of
+    /// the log.
     pub place: u32,
     /// The time of the group; in a snapshot, that of the version.
     pub time: Timestamp,
@@ -34,8 +35,8 @@ pub enum ChangeKind {
     Put(Box<VersionRecord>),
     /// A version is gone for good.
     Deleted(DeletedVersion),
-    /// The tags or the controls of a version were changed. Without a cause only its bytes moved, or it was in use as a source of a
-    /// copy.
+    /// The tags or the controls of a version were changed. Without a cause only its bytes moved, or
+    /// it was in use as a source of a copy.
     Amended(Box<VersionRecord>),
     /// A bucket was created, or its versioning changed.
     BucketPut(BucketRecord),
@@ -90,9 +91,11 @@ pub struct ChangeBatch {
     pub changes: Vec<Change>,
     /// The place after them.
     pub end: FollowPosition,
-    /// In a snapshot, a range that is complete: all of its keys are among the changes of this batch and those before.
+    /// In a snapshot, a range that is complete: all of its keys are among the changes of this batch
+    /// and those before.
     pub range: Option<KeyRange>,
-    /// The changes that were lost before this batch, for a follower that does not walk. They are lost again until the place is saved.
+    /// The changes that were lost before this batch, for a follower that does not walk. They are
+    /// lost again until the place is saved.
     pub lost: Option<LostChanges>,
 }
 
@@ -104,7 +107,8 @@ impl FollowPosition {
 }
 
 impl Change {
-    /// The change of an entry, with `null` of a null version; `None` for one that concerns no object and no bucket.
+    /// The change of an entry, with `null` of a null version; `None` for one that concerns no
+    /// object and no bucket.
     pub(super) fn of(
         entry: Entry,
         (sequence, place, time): (u64, u32, Timestamp),

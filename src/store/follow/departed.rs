@@ -1,4 +1,5 @@
-//! Buckets that are gone, as the log states them before their end (data-format.md, section 6, *bucket delete*).
+//! Buckets that are gone, as the log states them before their end (data-format.md, section
+//! 6, *bucket delete*).
 
 use std::collections::HashMap;
 
@@ -28,8 +29,8 @@ pub struct DepartedBuckets {
 }
 
 impl DepartedBuckets {
-    /// The bucket with this id, which the index does not have any more; `None` where the log does not state it, as that of an earlier
-    /// version of the server.
+    /// The bucket with this id, which the index does not have any more; `None` where the log does
+    /// not state it, as that of an earlier version of the server.
     ///
     /// # Errors
     /// Of the disk.
@@ -50,7 +51,8 @@ impl DepartedBuckets {
         self.known.remove(&id);
     }
 
-    /// Reads the log from the saved place of the follower on, up to the end of the wanted bucket, and keeps others that end before it.
+    /// Reads the log from the saved place of the follower on, up to the end of the wanted bucket,
+    /// and keeps others that end before it.
     fn read_ahead(&mut self, store: &Store, follower: &Follower, wanted: u64) -> Result<(), StoreError> {
         let shared = &store.shared;
         self.known.clear();

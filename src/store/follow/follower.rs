@@ -75,8 +75,8 @@ impl Follower {
         &self.name
     }
 
-    /// The next changes, `bound` or somewhat more of them; `None` where there are none yet. A batch may have none of interest: its
-    /// end is handed to [`Follower::done_through`] all the same.
+    /// The next changes, `bound` or somewhat more of them; `None` where there are none yet. A batch
+    /// may have none of interest: its end is handed to [`Follower::done_through`] all the same.
     ///
     /// # Errors
     /// Of the disk and the commit. A later call goes on.
@@ -122,7 +122,8 @@ impl Follower {
         &self.refused
     }
 
-    /// Replaces the keys that are done although they were refused. They are saved together with the next position.
+    /// Replaces the keys that are done although they were refused. They are saved together with the
+    /// next position.
     pub fn set_refused(&mut self, refused: RefusedKeys) {
         self.refused_anew |= self.refused != refused;
         self.refused = refused;
@@ -195,7 +196,8 @@ impl Follower {
         }
     }
 
-    /// Goes on with the oldest group after the gap. The place is not saved before its consumer knows of the gap.
+    /// Goes on with the oldest group after the gap. The place is not saved before its consumer
+    /// knows of the gap.
     fn skip_gap(&mut self, store: &Store, done: u64) -> Result<(), StoreError> {
         self.stage = FollowStage::Unopened;
         let log = open_after_gap(&store.shared, done)?;
@@ -222,7 +224,8 @@ impl Follower {
         let state = FollowerState { position, snapshot: snapshot.clone(), refused: self.refused.clone() };
         let saved = store.set_follower(&self.name, Some(state));
         if beginning == Beginning::Now && saved.is_err() {
-            // It goes on from here all the same, and loses no change until its first place is saved.
+            // It goes on from here all the same, and loses no change until its first place is
+            // saved.
             self.stage = FollowStage::Log(Box::new(log));
             return saved;
         }
@@ -332,7 +335,8 @@ pub(super) fn open_log(
     }
 }
 
-/// The oldest place in the log that begins a file after the group `done` and the next one; the end of the log without one.
+/// The oldest place in the log that begins a file after the group `done` and the next one; the end
+/// of the log without one.
 fn open_after_gap(shared: &SharedStore, done: u64) -> Result<LogFollower, StoreError> {
     let published = shared.published().sequence;
     let logs =

@@ -1,13 +1,15 @@
 //! Followers of the log: consumers of the changes of objects and buckets, such as mirrors.
 //!
-//! A follower reads published groups on the thread of its consumer, so that no commit waits for it. Its position is an entry in the
-//! log itself: after a crash the follower goes on from there, and delivers some changes again. Positions are saved from time to
-//! time, and only when groups with more than positions were read: saving one is no news to any follower.
+//! A follower reads published groups on the thread of its consumer, so that no commit waits for it.
+//! Its position is an entry in the log itself: after a crash the follower goes on from there, and
+//! delivers some changes again. Positions are saved from time to time, and only when groups with
+//! more than positions were read: saving one is no news to any follower.
 //!
-//! The log is kept for the slowest follower up to [`crate::store::StoreOptions::follow_max_bytes`], and while the disk has space. A
-//! follower whose place is gone starts over, as its [`Beginning`] says: from a walk over the index, in the order of buckets and
-//! keys, which a later start continues, and then the log from where it was when the walk began; or without a walk, from the oldest
-//! group after the gap, of which its next batch tells.
+//! The log is kept for the slowest follower up to [`crate::store::StoreOptions::follow_max_bytes`],
+//! and while the disk has space. A follower whose place is gone starts over, as its [`Beginning`]
+//! says: from a walk over the index, in the order of buckets and keys, which a later start
+//! continues, and then the log from where it was when the walk began; or without a walk, from the
+//! oldest group after the gap, of which its next batch tells.
 //!
 //! | Files | Job |
 //! |---|---|
@@ -53,7 +55,8 @@ pub struct FollowerFigures {
     pub lag: Duration,
     /// Whether it walks over the index.
     pub in_snapshot: bool,
-    /// How often it started over since the start of the server, because its place in the log was gone.
+    /// How often it started over since the start of the server, because its place in the log was
+    /// gone.
     pub starts_over: u64,
     /// Whether its place in the log is gone, and it has not gone on from another one.
     pub is_overrun: bool,
@@ -71,7 +74,8 @@ pub struct FollowedKey {
 }
 
 impl Store {
-    /// The follower of that name, which goes on from its position in the log. A name has one follower in use at a time.
+    /// The follower of that name, which goes on from its position in the log. A name has one
+    /// follower in use at a time.
     pub fn follower(&self, name: &str, beginning: Beginning) -> Follower {
         let now = self.shared.clock.now();
         self.shared.followers.update(name, |progress| progress.current_at = now);
@@ -118,7 +122,8 @@ impl Store {
         self.shared.index().follower(name).is_some()
     }
 
-    /// The versions of a key as of now, for consumers of its changes; `None` where the bucket is gone.
+    /// The versions of a key as of now, for consumers of its changes; `None` where the bucket is
+    /// gone.
     pub fn followed_key(&self, bucket: u64, key: &[u8]) -> Option<FollowedKey> {
         self.followed_versions(bucket, key, usize::MAX)
     }
@@ -167,8 +172,8 @@ impl Store {
     }
 }
 
-/// The first group that the log has to keep, if everything else needs it from `needed_from` on: followers are waited for as far as
-/// the other files have at most `max_bytes`.
+/// The first group that the log has to keep, if everything else needs it from `needed_from` on:
+/// followers are waited for as far as the other files have at most `max_bytes`.
 pub(super) fn keeps_log_from(
     shared: &SharedStore,
     logs: &[u64],

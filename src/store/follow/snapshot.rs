@@ -1,4 +1,5 @@
-//! The walk over the index. Each step takes the index of its moment: later changes of keys that are done follow in the log.
+//! The walk over the index. Each step takes the index of its moment: later changes of keys that are
+//! done follow in the log.
 
 use super::change::{Change, ChangeKind, KeyRange};
 use crate::format::{Entry, SnapshotCursor};

@@ -7,11 +7,13 @@ use crate::format::SavedTime;
 
 /// The lead over the uptime with which the wall clock is followed, in a day.
 pub(super) const FOLLOWED_MAX: Duration = Duration::from_secs(60 * 60);
-/// The distance from the saved time with which the wall clock is followed at a start: that time is up to an hour old, and a restart takes a while.
+/// The distance from the saved time with which the wall clock is followed at a start: that time is
+/// up to an hour old, and a restart takes a while.
 const FOLLOWED_AT_START_MAX: Duration = Duration::from_secs(3 * 60 * 60);
 /// The time of steady running after which a jump is believed.
 pub(super) const STEADY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
-/// The longest stop that the hardware clock proves. A clock that is further ahead was set wrong, or its battery was changed.
+/// The longest stop that the hardware clock proves. A clock that is further ahead was set wrong, or
+/// its battery was changed.
 const STOP_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// The difference at which a hardware clock agrees: many run on local time.
 const HARDWARE_TOLERANCE: Duration = Duration::from_secs(15 * 60 * 60);
@@ -21,7 +23,8 @@ const HARDWARE_TOLERANCE: Duration = Duration::from_secs(15 * 60 * 60);
 pub(super) enum ClockNews {
     /// The wall clock is that far ahead, and not believed.
     Doubted(Duration),
-    /// The wall clock is believed again, or at once, since it agrees with a source of time or has run steadily.
+    /// The wall clock is believed again, or at once, since it agrees with a source of time or has
+    /// run steadily.
     Believed,
     /// The wall clock is where it was expected, after a doubt.
     Returned,
@@ -111,7 +114,8 @@ impl FollowedTime {
         Some(ClockNews::Believed)
     }
 
-    /// Stands still while the wall clock is a little behind, so that neither runs away from the other.
+    /// Stands still while the wall clock is a little behind, so that neither runs away from the
+    /// other.
     fn wait_for(&mut self, wall: Timestamp, before: Timestamp) {
         if self.time.since(wall) <= FOLLOWED_MAX {
             let waited = before.max(wall);

@@ -1,7 +1,9 @@
-//! The lock clock: the time of acts and promises that a wrong wall clock must not change (guide, page `guarantees`, "Clocks").
+//! The lock clock: the time of acts and promises that a wrong wall clock must not change (guide,
+//! page `guarantees`, "Clocks").
 //!
-//! There are two times, which differ after the operator has accepted the wall clock alone. Acts by time, such as the expiry of objects,
-//! go by the one, and so do retentions in GOVERNANCE mode; retentions in COMPLIANCE mode go by the other, which nobody moves ahead.
+//! There are two times, which differ after the operator has accepted the wall clock alone. Acts by
+//! time, such as the expiry of objects, go by the one, and so do retentions in GOVERNANCE mode;
+//! retentions in COMPLIANCE mode go by the other, which nobody moves ahead.
 
 mod followed_time;
 
@@ -19,7 +21,8 @@ use crate::store::{Store, StoreError};
 use followed_time::{ClockNews, FOLLOWED_MAX, FollowedTime, STEADY_AFTER};
 
 const FILE: StateFile = StateFile { path: CLOCK, what: "the lock clock", max_bytes: 4 * KIB };
-/// The distance of the time from the saved one from which it is saved again. Disks of idle hosts sleep meanwhile.
+/// The distance of the time from the saved one from which it is saved again. Disks of idle hosts
+/// sleep meanwhile.
 const SAVE_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// The state of the clocks.
@@ -73,8 +76,9 @@ struct ClockTimes {
 }
 
 impl LockClock {
-    /// A lock clock that goes on from the newest stamp, in microseconds since 1970; 0 for none. A stamp that is ahead of the wall clock
-    /// was given by a wrong one, or this one is wrong: the earlier of the two frees nothing.
+    /// A lock clock that goes on from the newest stamp, in microseconds since 1970; 0 for none. A
+    /// stamp that is ahead of the wall clock was given by a wrong one, or this one is wrong: the
+    /// earlier of the two frees nothing.
     pub(super) fn since(newest_stamp: u64, clock: Arc<dyn Clock>) -> Self {
         let wall = clock.now();
         let newest = if newest_stamp == 0 { wall } else { Timestamp::from_millis(newest_stamp / 1000) };
@@ -91,7 +95,8 @@ impl LockClock {
         self.note(&times);
     }
 
-    /// The time for acts that destroy or move something by its age; `None` while the wall clock is in doubt.
+    /// The time for acts that destroy or move something by its age; `None` while the wall clock is
+    /// in doubt.
     pub(super) fn acts_time(&self) -> Option<Timestamp> {
         let times = self.look();
         (!times.acts.is_in_doubt()).then(|| times.acts.time().min(self.clock.now()))
@@ -103,15 +108,16 @@ impl LockClock {
         LockTimes { governance: times.acts.time(), compliance: times.locks.time() }
     }
 
-    /// The time that something made now states: the wall clock, unless that was set back. A file from 1970 would be old as soon as the
-    /// clock is right.
+    /// The time that something made now states: the wall clock, unless that was set back. A file
+    /// from 1970 would be old as soon as the clock is right.
     pub(super) fn stamp_time(&self) -> Timestamp {
         let wall = self.clock.now();
         let known = Timestamp::from_millis(self.known.load(Ordering::Relaxed));
         if known.since(wall) <= FOLLOWED_MAX { wall } else { self.look().locks.time().max(wall) }
     }
 
-    /// The time from which the age of something counts that only this store sees: not that of a clock in doubt.
+    /// The time from which the age of something counts that only this store sees: not that of a
+    /// clock in doubt.
     pub(super) fn age_time(&self) -> Timestamp {
         let stamp = self.stamp_time();
         let times = self.look();
@@ -243,8 +249,8 @@ fn save(shared: &SharedStore, is_closing: bool) -> Result<(), StoreError> {
 }
 
 impl Store {
-    /// Compares the clocks, and saves the lock clock from time to time. The maintenance thread calls it at intervals. A store whose
-    /// process does not call it keeps no lock clock.
+    /// Compares the clocks, and saves the lock clock from time to time. The maintenance thread
+    /// calls it at intervals. A store whose process does not call it keeps no lock clock.
     ///
     /// # Errors
     /// Of the disk. The store is read-only then.
@@ -252,8 +258,8 @@ impl Store {
         save(&self.shared, false)
     }
 
-    /// Takes the wall clock for right, so that acts by time go on. Retentions in COMPLIANCE mode do not end earlier by it. Durable on
-    /// return.
+    /// Takes the wall clock for right, so that acts by time go on. Retentions in COMPLIANCE mode do
+    /// not end earlier by it. Durable on return.
     ///
     /// # Errors
     /// Of the disk.
@@ -271,7 +277,8 @@ impl Store {
         self.shared.lock_clock.figures()
     }
 
-    /// The time for acts that destroy or move something by its age; `None` while they are held, since the wall clock jumped ahead.
+    /// The time for acts that destroy or move something by its age; `None` while they are held,
+    /// since the wall clock jumped ahead.
     pub fn acts_time(&self) -> Option<Timestamp> {
         self.shared.lock_clock.acts_time()
     }
@@ -281,7 +288,8 @@ impl Store {
         self.shared.lock_clock.lock_times().of(mode)
     }
 
-    /// The time from which a retention of a number of days counts: the wall clock, and not one at which it would have ended already.
+    /// The time from which a retention of a number of days counts: the wall clock, and not one at
+    /// which it would have ended already.
     pub fn retention_start(&self, mode: RetentionMode) -> Timestamp {
         self.lock_time(mode).max(self.shared.clock.now())
     }

@@ -1,4 +1,5 @@
-//! Bounds on the bytes that a mutation adds to the log, to a pack and to the index. The committer checks them before it decides.
+//! Bounds on the bytes that a mutation adds to the log, to a pack and to the index. The committer
+//! checks them before it decides.
 
 use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX, XML_BODY_MAX_BYTES};
 use crate::format::{Attributes, Cause, FollowerNote, FollowerState, VersionRecord};
@@ -11,7 +12,8 @@ use crate::store::{Completion, ExpiringItem};
 const ENTRY_BYTES_MAX: usize = 1024;
 /// The same for a deletion.
 const DELETION_BYTES_MAX: usize = 128;
-/// The longest document of notifications that is stated again before the end of its bucket. Those of clients are not longer.
+/// The longest document of notifications that is stated again before the end of its bucket. Those
+/// of clients are not longer.
 pub(in crate::store) const RESTATED_MAX_BYTES: usize = XML_BODY_MAX_BYTES;
 /// A generous bound on the encoding of one extent.
 pub(in crate::store) const EXTENT_BYTES_MAX: usize = 32;
@@ -25,8 +27,8 @@ const PART_BYTES_MAX: usize = 80;
 /// Parts that are read in about the time of a lookup in the index.
 const PARTS_PER_LOOKUP: usize = 16;
 
-/// A generous bound on the memory of a version in the index without the above: its share of a leaf, and of the overhead of a
-/// split. The key is stored in a leaf, and may be stored in a parent, too.
+/// A generous bound on the memory of a version in the index without the above: its share of a leaf,
+/// and of the overhead of a split. The key is stored in a leaf, and may be stored in a parent, too.
 const VERSION_INDEX_BYTES_MAX: usize = 512;
 /// The same for an upload and its first part, without attributes and tags.
 const UPLOAD_INDEX_BYTES_MAX: usize = 1024;
@@ -171,8 +173,9 @@ impl Mutation {
         }
     }
 
-    /// A bound on the growth of the index in bytes; 0 for mutations that a full index accepts. A completion is one of them, since
-    /// the upload takes more memory than the object. So is a deletion, whose delete markers are counted one by one.
+    /// A bound on the growth of the index in bytes; 0 for mutations that a full index accepts. A
+    /// completion is one of them, since the upload takes more memory than the object. So is a
+    /// deletion, whose delete markers are counted one by one.
     pub(in crate::store) fn index_bytes_max(&self) -> u64 {
         let bytes = match self {
             Self::Caused(mutation, _) => return mutation.index_bytes_max(),
@@ -315,7 +318,8 @@ mod tests {
     };
     use crate::store::{CopyRange, ObjectControls, StorageClass, StoreError};
 
-    /// The largest object there may be, of 10,000 parts, each with a last extent of its own and one that brings its record.
+    /// The largest object there may be, of 10,000 parts, each with a last extent of its own and one
+    /// that brings its record.
     fn largest() -> VersionRecord {
         let parts = 10_000;
         let extent = |payload_len: u64, at: u64| ExtentRef {

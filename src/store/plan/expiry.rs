@@ -20,8 +20,8 @@ impl Planner<'_> {
         request.items.into_iter().map(|item| self.expire_one(bucket, item)).collect()
     }
 
-    /// Whether the bucket still has the configuration of the decision. Each configuration is an allocation of its own, and the request
-    /// keeps this one, so that no other has its address.
+    /// Whether the bucket still has the configuration of the decision. Each configuration is an
+    /// allocation of its own, and the request keeps this one, so that no other has its address.
     fn is_in_force(&self, request: &ExpiryRequest) -> bool {
         let Some(decided_by) = &request.configuration else { return true };
         let now = self.index.configured_bucket(&request.bucket.name);
@@ -106,7 +106,8 @@ impl Planner<'_> {
         is_marker && versions.next().is_none()
     }
 
-    /// Whether at least `newer_min` noncurrent versions are between a version and the current one. Only so many are read.
+    /// Whether at least `newer_min` noncurrent versions are between a version and the current one.
+    /// Only so many are read.
     fn is_noncurrent(&self, bucket: &BucketRecord, key: &[u8], version: VersionId, newer_min: u32) -> bool {
         let mut kept = self.versions_now(bucket.id, key).take(newer_min as usize + 1);
         kept.all(|kept| kept.id != version) && self.summary_now(bucket.id, key, version).is_some()

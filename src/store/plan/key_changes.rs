@@ -1,5 +1,5 @@
-//! The changes of a key by the earlier mutations of a group. All other versions are read from the index one by one on demand,
-//! since a key may have very many.
+//! The changes of a key by the earlier mutations of a group. All other versions are read from the
+//! index one by one on demand, since a key may have very many.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -21,8 +21,8 @@ pub(super) struct KeyChanges {
     gone: HashSet<VersionId>,
     /// Whether the null version of the index is removed or replaced.
     null_gone: bool,
-    /// No version of the index with a higher version order than this remains. So the newest that remains is found without passing
-    /// removed ones again and again.
+    /// No version of the index with a higher version order than this remains. So the newest that
+    /// remains is found without passing removed ones again and again.
     newest_below: Cell<u64>,
 }
 
@@ -63,7 +63,8 @@ impl KeyChanges {
         !(version.null && self.null_gone || self.gone.contains(&version.id))
     }
 
-    /// The newest version of the index that remains. `newest_up_to` reads the index: the newest version with at most an order.
+    /// The newest version of the index that remains. `newest_up_to` reads the index: the newest
+    /// version with at most an order.
     pub(super) fn newest_kept(
         &self,
         newest_up_to: impl Fn(u64) -> Option<(u64, VersionSummary)>,

@@ -5,8 +5,9 @@ use crate::store::plan::Planner;
 use crate::store::{Selector, StoreError, retention};
 
 impl Planner<'_> {
-    /// Fails if a version is locked. Stores without controls pay nothing. The bucket's configuration does not matter: a rebuilt
-    /// store knows the locks of its versions, but no configurations.
+    /// Fails if a version is locked. Stores without controls pay nothing. The bucket's
+    /// configuration does not matter: a rebuilt store knows the locks of its versions, but no
+    /// configurations.
     pub(super) fn check_unlocked(
         &self,
         bucket: u64,

@@ -1,5 +1,5 @@
-//! Planning a group: each mutation is decided against the index and the changes of earlier mutations in the group. The planner
-//! writes nothing.
+//! Planning a group: each mutation is decided against the index and the changes of earlier
+//! mutations in the group. The planner writes nothing.
 
 mod expiry;
 mod key_changes;
@@ -35,13 +35,15 @@ pub(super) type PendingReply = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 /// The entries, pack and replies of a group.
 #[derive(Default)]
 pub(super) struct GroupPlan {
-    /// The entries. Those of packed objects and parts lack their last extent until the pack is placed.
+    /// The entries. Those of packed objects and parts lack their last extent until the pack is
+    /// placed.
     pub(super) entries: Vec<Entry>,
     /// The packed extents.
     pub(super) pack: PackBuilder,
     /// The indexes of their entries, in the order of the pack.
     packed: Vec<usize>,
-    /// Later entries of the same versions: the index of the extent in the pack, and that of the entry.
+    /// Later entries of the same versions: the index of the extent in the pack, and that of the
+    /// entry.
     repeated: Vec<(usize, usize)>,
     /// The replies, refusals included: a refusal may depend on a change of this group.
     pub(super) replies: Vec<PendingReply>,
@@ -369,7 +371,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// States a bucket that the next entry deletes, so that followers which are behind know its name and its notifications.
+    /// States a bucket that the next entry deletes, so that followers which are behind know its
+    /// name and its notifications.
     fn state_again(&mut self, record: &BucketRecord) {
         const KIND: BucketConfigurationKind = BucketConfigurationKind::Notification;
         if !self.is_followed() {
@@ -393,14 +396,16 @@ impl<'a> Planner<'a> {
         self.index.bucket(name).ok_or(StoreError::NoSuchBucket)
     }
 
-    /// The bucket that the first byte was meant for. It may have been deleted, and another created under its name.
+    /// The bucket that the first byte was meant for. It may have been deleted, and another created
+    /// under its name.
     fn same_bucket(&self, before: &BucketRecord) -> Result<&'a BucketRecord, StoreError> {
         self.bucket(&before.name)
             .and_then(|now| if now.id == before.id { Ok(now) } else { Err(StoreError::NoSuchBucket) })
     }
 
-    /// Locates the bytes of a version or part and assigns its id. Usually `holds` accepts the provisional record after the
-    /// bytes. Otherwise another record goes into the pack; it takes precedence by its higher id.
+    /// Locates the bytes of a version or part and assigns its id. Usually `holds` accepts the
+    /// provisional record after the bytes. Otherwise another record goes into the pack; it takes
+    /// precedence by its higher id.
     fn place_content(
         &mut self,
         content: Content,
@@ -440,9 +445,9 @@ impl<'a> Planner<'a> {
         let key = source.key.as_bytes();
         let mut version =
             self.version(source.bucket, key, source.version.id).ok_or(StoreError::NoSuchVersion)?;
-        // The only reference of an extent is not counted, even if it says *shared*. The update announces a second reference,
-        // unless all extents are counted already. Earlier entries of the group may have removed references, so they force it,
-        // too.
+        // The only reference of an extent is not counted, even if it says *shared*. The update
+        // announces a second reference, unless all extents are counted already. Earlier entries of
+        // the group may have removed references, so they force it, too.
         let liveness = self.index.liveness();
         let is_counted = |extent: &ExtentRef| {
             extent.shared && (extent.payload_len == 0 || liveness.is_shared(extent.segment, extent.offset))
@@ -496,7 +501,8 @@ impl<'a> Planner<'a> {
         self.plan.entries.push(Entry::VersionPut { bucket, key, record });
     }
 
-    /// The selected version after the earlier mutations of the group. The cost does not depend on the number of versions of the key.
+    /// The selected version after the earlier mutations of the group. The cost does not depend on
+    /// the number of versions of the key.
     fn find(&self, bucket: u64, key: &[u8], which: Selector) -> Option<VersionSummary> {
         let Some(changes) = self.changes(bucket, key) else { return self.find_before(bucket, key, which) };
         let newest_up_to = |order| self.index.newest_up_to(bucket, key, order);

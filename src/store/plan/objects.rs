@@ -100,7 +100,8 @@ impl Planner<'_> {
         Ok(Deleted { delete_marker, version: named })
     }
 
-    /// The entry that deletes a version, after the note that it is a null version, where a follower reads it.
+    /// The entry that deletes a version, after the note that it is a null version, where a follower
+    /// reads it.
     pub(super) fn push_deletion(&mut self, bucket: u64, key: Vec<u8>, version: &VersionSummary) {
         if version.null && self.is_followed() {
             self.plan.entries.push(Entry::NullDeletion);
@@ -108,7 +109,8 @@ impl Planner<'_> {
         self.plan.entries.push(Entry::VersionDelete { bucket, key, version: version.id });
     }
 
-    /// Adds a delete marker. A quota refuses only those that hide nothing: others delete what is there.
+    /// Adds a delete marker. A quota refuses only those that hide nothing: others delete what is
+    /// there.
     pub(super) fn add_marker(&mut self, bucket: &BucketRecord, key: Vec<u8>) -> Result<Deleted, StoreError> {
         let change = self.change_by_put(bucket, &key, Holdings::of_index(marker_index_bytes(&key)));
         let hides = self.newest(bucket.id, &key).is_some_and(|newest| !newest.delete_marker);
@@ -171,14 +173,15 @@ impl Planner<'_> {
         self.push_cause(operation);
         match (of_controls, self.place) {
             (true, true) => self.update_controls(bucket, key, record),
-            // Lifting something must need no disk space. A rebuild from segments then finds what was there before.
+            // Lifting something must need no disk space. A rebuild from segments then finds what
+            // was there before.
             (true, false) | (false, _) => self.update_version(bucket.id, key, record),
         }
         Ok(())
     }
 
-    /// Updates the controls of a version in the log and, by an extent of their own, in a segment. The extent with the earlier
-    /// controls dies.
+    /// Updates the controls of a version in the log and, by an extent of their own, in a segment.
+    /// The extent with the earlier controls dies.
     fn update_controls(&mut self, bucket: &BucketRecord, key: Vec<u8>, mut record: VersionRecord) {
         let pending = self.updated.get(&record.id).is_some_and(|updated| updated.controls.is_some());
         if record.controls_stamp.is_some() && !pending {

@@ -7,7 +7,8 @@ use crate::store::usage_accounts::Holdings;
 use crate::store::{Selector, StoreError};
 
 impl Planner<'_> {
-    /// The change by a version that becomes the newest of its key, and may replace the null version.
+    /// The change by a version that becomes the newest of its key, and may replace the null
+    /// version.
     pub(super) fn change_by_put(&mut self, bucket: &BucketRecord, key: &[u8], added: Holdings) -> Holdings {
         if bucket.versioning == Versioning::Enabled || !self.accounts.is_limited(bucket) {
             return added;
@@ -18,7 +19,8 @@ impl Planner<'_> {
         }
     }
 
-    /// A version that is there after the earlier mutations of the group. The cost grows with the number of its parts.
+    /// A version that is there after the earlier mutations of the group. The cost grows with the
+    /// number of its parts.
     pub(super) fn holdings_of_version(
         &mut self,
         bucket: &BucketRecord,

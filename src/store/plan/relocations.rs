@@ -5,7 +5,8 @@ use crate::store::mutation::{RecordId, ReferringRecord, Relocation};
 use crate::store::plan::Planner;
 
 impl Planner<'_> {
-    /// Updates the extents of each record that still refers to the old ones. A deleted or changed record stays as it is.
+    /// Updates the extents of each record that still refers to the old ones. A deleted or changed
+    /// record stays as it is.
     pub(super) fn relocate(&mut self, relocation: &Relocation) {
         let entries =
             relocation.referrers.iter().filter_map(|referrer| self.relocated_entry(referrer, relocation));

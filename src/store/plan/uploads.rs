@@ -82,7 +82,8 @@ impl Planner<'_> {
         Ok(record)
     }
 
-    /// Completes an upload. The parts must be those that the caller saw, by id: equal entity tags are not enough.
+    /// Completes an upload. The parts must be those that the caller saw, by id: equal entity tags
+    /// are not enough.
     pub(super) fn complete(
         &mut self,
         bucket: &str,

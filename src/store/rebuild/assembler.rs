@@ -79,8 +79,8 @@ impl<'a> Assembler<'a> {
         assembler
     }
 
-    /// Chooses the newest bucket of each name: ids rise, and a name belongs to one bucket at a time, so the others
-    /// were deleted.
+    /// Chooses the newest bucket of each name: ids rise, and a name belongs to one bucket at a
+    /// time, so the others were deleted.
     fn choose_buckets(&mut self, owner: &str) {
         let last: HashMap<&str, u64> =
             self.scan.buckets.iter().map(|(id, b)| (b.name.as_str(), *id)).collect();
@@ -314,8 +314,8 @@ impl<'a> Assembler<'a> {
         Ok(Ok(extents))
     }
 
-    /// The extents of a part, with the one that holds its record: as long as that one lives, the part can be found by
-    /// its id.
+    /// The extents of a part, with the one that holds its record: as long as that one lives, the
+    /// part can be found by its id.
     fn extents_of_part(
         &mut self,
         source: &PayloadSource,
@@ -365,8 +365,8 @@ impl<'a> Assembler<'a> {
         Err(LossReason { why, damage: self.scan.unreadable.get(&write).cloned() })
     }
 
-    /// The extents of an object completed by an old siltstone, which did not record the parts: the parts of the
-    /// upload with matching numbers and sizes, if they give its ETag.
+    /// The extents of an object completed by an old siltstone, which did not record the parts: the
+    /// parts of the upload with matching numbers and sizes, if they give its ETag.
     fn extents_of_upload(
         &mut self,
         item: &LoadedRecord,

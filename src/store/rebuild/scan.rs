@@ -123,8 +123,8 @@ impl StoreScan {
         }
     }
 
-    /// Opens a segment, with its length. A segment with a damaged first page is searched, too, since each extent
-    /// names its place.
+    /// Opens a segment, with its length. A segment with a damaged first page is searched, too,
+    /// since each extent names its place.
     fn open(&mut self, fs: &dyn Fs, store: StoreId, id: u64) -> Result<Option<(Segment, u64)>, RebuildError> {
         let opened = match open_file(fs, FileKind::Segment, id, Some(store)) {
             Err(LogError::Damaged(damage)) => {
@@ -167,7 +167,8 @@ impl StoreScan {
         }
     }
 
-    /// Adds an extent. The record of an extent with a bad payload counts as well: it names the lost data.
+    /// Adds an extent. The record of an extent with a bad payload counts as well: it names the lost
+    /// data.
     fn add_extent(&mut self, segment: &Arc<Segment>, header: &ExtentHeader) {
         let descriptor = match segment.descriptor(header) {
             Ok(descriptor) => descriptor,
@@ -286,10 +287,10 @@ impl StoreScan {
         self.records.sort_unstable_by_key(|record| record.id);
     }
 
-    /// Leaves one piece for each position of a write. An extent that was being relocated appears twice, with the same
-    /// bytes. The bytes of a refused write may carry the number of a later write, given out again after a start with
-    /// the clock set back. So pieces of another key are dropped, and a piece in the segment of the record is
-    /// preferred.
+    /// Leaves one piece for each position of a write. An extent that was being relocated appears
+    /// twice, with the same bytes. The bytes of a refused write may carry the number of a later
+    /// write, given out again after a start with the clock set back. So pieces of another key are
+    /// dropped, and a piece in the segment of the record is preferred.
     fn sort_pieces(&mut self) {
         let Self { pieces, records, .. } = self;
         let record_of = |piece: &WritePiece| {

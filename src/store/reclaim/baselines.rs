@@ -1,6 +1,7 @@
-//! The dead bytes of each segment, as far as holes are concerned. The live bytes alone do not tell: descriptors and
-//! padding lie between live extents, and a segment of small, live objects has more of these than a hole needs. So
-//! each segment has a baseline: the live bytes from which the dead bytes are counted.
+//! The dead bytes of each segment, as far as holes are concerned. The live bytes alone do not tell:
+//! descriptors and padding lie between live extents, and a segment of small, live objects has more
+//! of these than a hole needs. So each segment has a baseline: the live bytes from which the dead
+//! bytes are counted.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,8 @@ use crate::base::limits::HOLE_MIN_BYTES;
 
 /// A searched segment is searched again after another such share of a segment has died in it.
 const SHARE_AGAIN: u64 = 16;
-/// A segment of which more than this share never lived may hold the bytes of clients that disconnected.
+/// A segment of which more than this share never lived may hold the bytes of clients that
+/// disconnected.
 const SHARE_UNEXPLAINED: u64 = 8;
 
 /// The live bytes from which the dead bytes of a segment are counted.
@@ -34,7 +36,8 @@ impl LiveBaseline {
 #[derive(Default)]
 pub(super) struct LiveBaselines {
     baselines: BTreeMap<u64, LiveBaseline>,
-    /// The newest segment when the store was opened. Nothing is known of the segments up to it that have no baseline.
+    /// The newest segment when the store was opened. Nothing is known of the segments up to it that
+    /// have no baseline.
     newest_known: u64,
 }
 
@@ -48,7 +51,8 @@ impl LiveBaselines {
         self.baselines.iter().map(|(id, baseline)| (*id, *baseline))
     }
 
-    /// Forgets removed segments, and follows active ones. `live` holds all segments with live extents.
+    /// Forgets removed segments, and follows active ones. `live` holds all segments with live
+    /// extents.
     pub(super) fn follow(&mut self, live: &BTreeMap<u64, u64>) {
         self.baselines.retain(|id, _| live.contains_key(id));
         for (id, live) in live {
@@ -72,8 +76,8 @@ impl LiveBaselines {
         matches!(self.baselines.get(&id), None | Some(LiveBaseline::Filling(_)))
     }
 
-    /// Sets the baseline of a segment that takes up `used` bytes. Bytes that never lived count as dead if there are
-    /// many of them, or if nothing is known of the segment.
+    /// Sets the baseline of a segment that takes up `used` bytes. Bytes that never lived count as
+    /// dead if there are many of them, or if nothing is known of the segment.
     pub(super) fn measured(&mut self, id: u64, used: u64) {
         let baseline = match self.baselines.get(&id) {
             Some(LiveBaseline::Filling(most)) if used <= *most + used / SHARE_UNEXPLAINED => {

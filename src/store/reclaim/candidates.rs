@@ -1,9 +1,11 @@
-//! Choosing the segments whose live extents are relocated. The live bytes alone do not tell: they include neither
-//! descriptors nor padding, so a segment of many small, live objects may look half dead.
+//! Choosing the segments whose live extents are relocated. The live bytes alone do not tell: they
+//! include neither descriptors nor padding, so a segment of many small, live objects may look half
+//! dead.
 //!
-//! There are two reasons to relocate. A mostly dead segment frees more than its copy takes, which bounds the size of
-//! the store by a multiple of the live bytes. And if there are too many segments, the emptiest are merged, short ones
-//! and half-full ones alike, which bounds the number of files.
+//! There are two reasons to relocate. A mostly dead segment frees more than its copy takes, which
+//! bounds the size of the store by a multiple of the live bytes. And if there are too many
+//! segments, the emptiest are merged, short ones and half-full ones alike, which bounds the number
+//! of files.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -107,8 +109,8 @@ impl ReclaimRun<'_> {
         Ok(ReclaimPhase::ScanCandidates(scan))
     }
 
-    /// Whether the space for copies is as short as when the last scan chose nothing, and no candidate needs much
-    /// less.
+    /// Whether the space for copies is as short as when the last scan chose nothing, and no
+    /// candidate needs much less.
     fn is_short_of_room(&mut self, candidates: &BTreeMap<u64, u64>) -> bool {
         let Some(RoomShortage { bytes, live }) = self.reclaimer.shortage else {
             return false;
@@ -162,9 +164,9 @@ impl ReclaimRun<'_> {
         ReclaimPhase::Move(RelocationPass::new(segments))
     }
 
-    /// The number of `others`, the emptiest first, to merge with the relocated segments, so that the number of
-    /// segments falls. `None` if there are too many segments and merging may not reduce them, since extents may fit
-    /// badly.
+    /// The number of `others`, the emptiest first, to merge with the relocated segments, so that
+    /// the number of segments falls. `None` if there are too many segments and merging may not
+    /// reduce them, since extents may fit badly.
     fn merged(&self, worth: &[(u64, CompactedSize)], others: &[(u64, CompactedSize)]) -> Option<usize> {
         let too_many = self.files_too_many();
         if too_many == 0 {
@@ -203,8 +205,8 @@ impl ReclaimRun<'_> {
         self.shared.segments.count().saturating_sub(wanted)
     }
 
-    /// A first look, which reads nothing of segments that are full and mostly live. Nor is a segment scanned again in
-    /// which little has died since.
+    /// A first look, which reads nothing of segments that are full and mostly live. Nor is a
+    /// segment scanned again in which little has died since.
     fn is_candidate(&mut self, id: u64, live: u64, merging: bool) -> bool {
         let size = self.shared.options.segment_max_bytes;
         let full = size.max(self.reclaimer.lengths.get(&id).copied().unwrap_or(0));
@@ -216,7 +218,8 @@ impl ReclaimRun<'_> {
             && !self.reclaimer.move_verdicts.get(&id).is_some_and(|verdict| verdict.exceeds(most, live))
     }
 
-    /// The length down to which a segment must shrink to be relocated for its own sake; 0 if it cannot be opened.
+    /// The length down to which a segment must shrink to be relocated for its own sake; 0 if it
+    /// cannot be opened.
     fn relocate_below_bytes(&mut self, id: u64) -> u64 {
         self.segment_len(id).map_or(0, |len| len * self.policy.live_percent_max / 100)
     }

@@ -1,8 +1,9 @@
-//! The gaps of a segment in which a hole fits, from its live extents in any order. Memory: six bytes for each
-//! [`HOLE_MIN_BYTES`] of the segment, regardless of the number of extents.
+//! The gaps of a segment in which a hole fits, from its live extents in any order. Memory: six
+//! bytes for each [`HOLE_MIN_BYTES`] of the segment, regardless of the number of extents.
 //!
-//! A gap wide enough for a hole lies between the last live extent that starts in one stretch of [`HOLE_MIN_BYTES`]
-//! and the first that starts in a later one. So these two are all that is kept of a stretch.
+//! A gap wide enough for a hole lies between the last live extent that starts in one stretch of
+//! [`HOLE_MIN_BYTES`] and the first that starts in a later one. So these two are all that is kept
+//! of a stretch.
 
 use std::ops::Range;
 
@@ -12,8 +13,8 @@ use crate::format::{ExtentHeader, ExtentRef, UNIT_BYTES, page_ceil};
 /// The live extents that start in one stretch.
 #[derive(Clone, Copy)]
 struct Stretch {
-    /// The page where the first of them starts, counted from the start of the stretch; [`Stretch::NONE`] if there is
-    /// none.
+    /// The page where the first of them starts, counted from the start of the stretch;
+    /// [`Stretch::NONE`] if there is none.
     first: u16,
     /// The unit where the last of them starts, counted likewise.
     last: u16,
@@ -38,7 +39,8 @@ pub(super) struct Gaps {
 /// A gap between live extents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Gap {
-    /// The start of the live extent before it, if there is one. Its header tells the length of its descriptor.
+    /// The start of the live extent before it, if there is one. Its header tells the length of its
+    /// descriptor.
     pub(super) before: Option<u64>,
     /// Whole pages without any byte of header, payload or block table of a live extent.
     pub(super) pages: Range<u64>,
@@ -74,8 +76,8 @@ impl Gaps {
         stretch.end = stretch.end.max((page_ceil(within + len) / PAGE_BYTES) as u16);
     }
 
-    /// The gaps of [`HOLE_MIN_BYTES`] or more in a sealed segment of `len` bytes. Its first and last page are its
-    /// header and its footer.
+    /// The gaps of [`HOLE_MIN_BYTES`] or more in a sealed segment of `len` bytes. Its first and
+    /// last page are its header and its footer.
     pub(super) fn find(&self, len: u64) -> Vec<Gap> {
         let (mut gaps, mut before, mut from) = (Vec::new(), None, PAGE_BYTES);
         for (at, stretch) in self.stretches.iter().enumerate().filter(|(_, s)| s.first != Stretch::NONE) {
@@ -156,8 +158,8 @@ mod tests {
         assert!(found > 500, "{found}");
     }
 
-    /// 40 GB dead in as many segments as possible, in a store of 20 TiB with 50 million keys: one walk over the
-    /// index.
+    /// 40 GB dead in as many segments as possible, in a store of 20 TiB with 50 million keys: one
+    /// walk over the index.
     #[test]
     fn the_gaps_of_forty_thousand_segments_fit_into_what_a_walk_may_use() {
         let index_bytes = 50_000_000 * 55;

@@ -19,8 +19,8 @@ const PUNCHED_PER_CALL: usize = 16;
 /// Segments with known gaps that wait for a reader or for another name to go.
 const DEFERRED_MAX: usize = 4096;
 
-/// The search for gaps. It uses one snapshot, so that an extent that passes to another record meanwhile is not
-/// missed.
+/// The search for gaps. It uses one snapshot, so that an extent that passes to another record
+/// meanwhile is not missed.
 pub(super) struct HoleSearch {
     published: Published,
     cursor: Cursor,
@@ -35,8 +35,8 @@ pub(super) struct SearchedSegment {
     gaps: Gaps,
 }
 
-/// Holes that wait until their segment has one name, no reader and no lock. Dead bytes stay dead, and later readers
-/// do not read them, so they may wait as long as it takes.
+/// Holes that wait until their segment has one name, no reader and no lock. Dead bytes stay dead,
+/// and later readers do not read them, so they may wait as long as it takes.
 pub(super) struct DeferredHoles {
     /// The live bytes of the segment at the time of the search.
     live: u64,
@@ -62,7 +62,8 @@ impl ReclaimRun<'_> {
             return ReclaimPhase::Idle;
         }
         if self.is_sealing && !self.reclaims_everything() {
-            // After a start it takes some calls to learn which segments are sealed; one walk serves all of them.
+            // After a start it takes some calls to learn which segments are sealed; one walk serves
+            // all of them.
             return ReclaimPhase::Idle;
         }
         let unsealed = self.shared.segments.unsealed();
@@ -110,8 +111,8 @@ impl ReclaimRun<'_> {
         open.len() > MEASURED_PER_CALL
     }
 
-    /// Up to `most` segments with the most dead bytes; none if a walk over the whole index is too costly for what
-    /// they may free.
+    /// Up to `most` segments with the most dead bytes; none if a walk over the whole index is too
+    /// costly for what they may free.
     fn worth_a_walk(&mut self, sealed: Vec<u64>, index: &Index, most: usize) -> Vec<u64> {
         let (baselines, size) = (&self.reclaimer.baselines, self.shared.options.segment_max_bytes);
         let dead = |id: u64| (baselines.dead(id, index.liveness().of(id), size), id);
@@ -197,7 +198,8 @@ impl ReclaimRun<'_> {
     }
 
     fn punch(&mut self, id: u64, deferred: DeferredHoles) -> Result<(), StoreError> {
-        // The copy of a segment that leaves, or has left, has the bytes of the moment when it began to.
+        // The copy of a segment that leaves, or has left, has the bytes of the moment when it began
+        // to.
         if self.shared.index().remote_copy(id).is_some() {
             return Ok(());
         }
@@ -225,8 +227,9 @@ impl ReclaimRun<'_> {
     }
 }
 
-/// The part of a gap that can be punched. It begins after the descriptor of the live extent before the gap, at the
-/// next dead extent that starts at a page. So no header is left whose payload is gone.
+/// The part of a gap that can be punched. It begins after the descriptor of the live extent before
+/// the gap, at the next dead extent that starts at a page. So no header is left whose payload is
+/// gone.
 fn hole(segment: &Segment, store: &StoreId, Gap { before, pages: gap }: Gap) -> Option<Range<u64>> {
     let mut start = match before {
         // A live extent that cannot be read has no known end.

@@ -2,53 +2,59 @@
 //!
 //! # Removing a dead segment
 //!
-//! 1. The immutable segments are listed: the store never appends to them again, and every write to them was committed
-//!    or has ended.
+//! 1. The immutable segments are listed: the store never appends to them again, and every write to
+//!    them was committed or has ended.
 //! 2. The index tells which of them no record refers to. It holds durable groups only.
 //! 3. Each of those is unlinked, unless a reader has it open.
 //! 4. The directory is synced.
 //!
-//! Step 1 must come before step 2: otherwise the bytes of a put that is committed in between would pass for dead.
-//! Step 3 checks for readers last: a later reader finds a record that refers elsewhere. Nothing depends on step 4; a
-//! name that comes back after a crash is removed again.
+//! Step 1 must come before step 2: otherwise the bytes of a put that is committed in between would
+//! pass for dead. Step 3 checks for readers last: a later reader finds a record that refers
+//! elsewhere. Nothing depends on step 4; a name that comes back after a crash is removed again.
 //!
-//! Recovery reads the pack of the last group to tell whether the group counts, even if all of the pack is dead. The
-//! segment of that pack stays until another group has followed.
+//! Recovery reads the pack of the last group to tell whether the group counts, even if all of the
+//! pack is dead. The segment of that pack stays until another group has followed.
 //!
 //! # Relocating the live extents of a mostly dead segment
 //!
-//! 5. The live extents are copied unchanged and checked on the way. A bad extent is reported and stays.
+//! 5. The live extents are copied unchanged and checked on the way. A bad extent is reported and
+//!    stays.
 //! 6. The copies are synced.
-//! 7. The committer makes the records refer to the copies, if they still refer to the originals: an update of each
-//!    record, all in one group. The originals are dead from then on, and the segment is removed as above.
+//! 7. The committer makes the records refer to the copies, if they still refer to the originals: an
+//!    update of each record, all in one group. The originals are dead from then on, and the segment
+//!    is removed as above.
 //!
-//! Step 6 must come before step 7: otherwise records would refer to bytes that a crash may lose. A crash before step
-//! 7 leaves copies without references; they are dead and are reclaimed later. The copier holds the allocations of its
-//! copies until step 7 is done, so that they do not pass for dead before.
+//! Step 6 must come before step 7: otherwise records would refer to bytes that a crash may lose. A
+//! crash before step 7 leaves copies without references; they are dead and are reclaimed later. The
+//! copier holds the allocations of its copies until step 7 is done, so that they do not pass for
+//! dead before.
 //!
-//! An extent that several records share is copied once. The original stays until the last of those records refers to
-//! the copy, which may take several groups.
+//! An extent that several records share is copied once. The original stays until the last of those
+//! records refers to the copy, which may take several groups.
 //!
-//! The live extents come from one walk over the index, for as many segments as are worth it. The descriptors in a
-//! segment do not suffice: they name the first owner of an extent and none of its copies, and a damaged one would
-//! hide live extents.
+//! The live extents come from one walk over the index, for as many segments as are worth it. The
+//! descriptors in a segment do not suffice: they name the first owner of an extent and none of its
+//! copies, and a damaged one would hide live extents.
 //!
 //! # Punching holes into a mostly live segment
 //!
-//! 8. One walk over one snapshot of the index finds, for all sealed segments in which enough has died, every gap of a
-//!    megabyte or more that no record refers to. The snapshot is taken after the segments have become immutable, as
-//!    in steps 1 and 2.
-//! 9. A segment whose file has another name is left alone. A process that copies the store, as `backup` does, gives
-//!    each segment a further name and then reads the metadata. So a hole may hold only bytes that were dead in a
-//!    durable group before the file was seen to have one name. A look before the snapshot would prove nothing.
-//! 10. A segment with readers is left alone, too. Later readers refer to nothing that was dead in the snapshot, so
-//!     the gaps stay valid, and the segment is punched once it is free, without another walk.
-//! 11. The holes are punched, and the file is synced. Nothing depends on the sync: any part of the dead bytes may
-//!     come back.
+//! 8. One walk over one snapshot of the index finds, for all sealed segments in which enough has
+//!    died, every gap of a megabyte or more that no record refers to. The snapshot is taken after
+//!    the segments have become immutable, as in steps 1 and 2.
+//! 9. A segment whose file has another name is left alone. A process that copies the store, as
+//!    `backup` does, gives each segment a further name and then reads the metadata. So a hole may
+//!    hold only bytes that were dead in a durable group before the file was seen to have one name.
+//!    A look before the snapshot would prove nothing.
+//! 10. A segment with readers is left alone, too. Later readers refer to nothing that was dead in
+//!     the snapshot, so the gaps stay valid, and the segment is punched once it is free, without
+//!     another walk.
+//! 11. The holes are punched, and the file is synced. Nothing depends on the sync: any part of the
+//!     dead bytes may come back.
 //!
 //! If space is short, relocation comes first: it frees more than holes do.
 //!
-//! A read-only store is left as it is: if the log is damaged, bytes that look dead may belong to the lost groups.
+//! A read-only store is left as it is: if the log is damaged, bytes that look dead may belong to
+//! the lost groups.
 
 mod baselines;
 mod candidates;
@@ -79,7 +85,8 @@ pub(super) use verdicts::load;
 
 /// Segments per call that may get a missing footer.
 const SEALED_PER_CALL: usize = 64;
-/// If space is short, a write head leaves its segment once this many bytes in it are dead, and at least half of it.
+/// If space is short, a write head leaves its segment once this many bytes in it are dead, and at
+/// least half of it.
 const LEFT_DEAD_MIN_BYTES: u64 = 64 * 1024;
 /// Keys per step of a walk, during which the index is locked against the committer.
 const KEYS_PER_WALK: usize = 256;
@@ -108,7 +115,8 @@ pub(super) struct ReclaimPolicy {
     live_percent_max: u64,
     /// Segments allowed beyond the number that the live bytes would fill.
     beside_max: u64,
-    /// If there are more, segments whose live extents fill at most this percentage of a segment are merged.
+    /// If there are more, segments whose live extents fill at most this percentage of a segment are
+    /// merged.
     merge_percent_max: u64,
     /// Whether every dead segment goes, even the newest.
     thorough: bool,
@@ -140,7 +148,8 @@ pub(super) struct Reclaimer {
     move_verdicts: BTreeMap<u64, MoveVerdict>,
     /// The live bytes from which the dead bytes of each segment are counted.
     baselines: LiveBaselines,
-    /// Segments with holes to punch once they have no reader, and the segment at which the next round begins.
+    /// Segments with holes to punch once they have no reader, and the segment at which the next
+    /// round begins.
     deferred: BTreeMap<u64, DeferredHoles>,
     deferred_cursor: u64,
     /// The reason why the last scan chose nothing, if there was no space for copies.
@@ -151,7 +160,8 @@ pub(super) struct Reclaimer {
     /// Walks over the whole index that were started.
     #[cfg(test)]
     pub(super) walks: u64,
-    /// Segments that hold relocated extents. They are as dense as possible when the write head has left them.
+    /// Segments that hold relocated extents. They are as dense as possible when the write head has
+    /// left them.
     relocated_into: BTreeSet<u64>,
 }
 
@@ -194,8 +204,9 @@ impl MoveVerdict {
     /// The length of a segment with extents that cannot be moved.
     const UNMOVABLE: u64 = u64::MAX;
 
-    /// Whether the relocated extents would still take more than `most` bytes, as far as can be told without another
-    /// scan: the extents that died since took at least their own bytes with them, and their descriptors.
+    /// Whether the relocated extents would still take more than `most` bytes, as far as can be told
+    /// without another scan: the extents that died since took at least their own bytes with them,
+    /// and their descriptors.
     fn exceeds(self, most: u64, live: u64) -> bool {
         let died = self.live.saturating_sub(live);
         live * 8 > self.live * 7 && self.dense.saturating_sub(died) > most
@@ -203,15 +214,15 @@ impl MoveVerdict {
 }
 
 impl Store {
-    /// Reclaims space: removes segments without live extents, and relocates the live extents of mostly dead segments,
-    /// so that those can be removed. The freed space is durable on return.
+    /// Reclaims space: removes segments without live extents, and relocates the live extents of
+    /// mostly dead segments, so that those can be removed. The freed space is durable on return.
     ///
-    /// One call does a bounded amount of work: it moves some megabytes, and looks at some thousands of keys. While
-    /// [`Reclaimed::more`] is set, another call continues.
+    /// One call does a bounded amount of work: it moves some megabytes, and looks at some thousands
+    /// of keys. While [`Reclaimed::more`] is set, another call continues.
     ///
     /// # Errors
-    /// [`StoreError::ReadOnly`]; of the disk. Damage is not an error: it is reported, and the damaged extent stays.
-    /// Nor is a full disk, on which less is done.
+    /// [`StoreError::ReadOnly`]; of the disk. Damage is not an error: it is reported, and the
+    /// damaged extent stays. Nor is a full disk, on which less is done.
     pub fn reclaim(&self) -> Result<Reclaimed, StoreError> {
         self.reclaim_by(ReclaimPolicy::ONLINE)
     }
@@ -232,8 +243,8 @@ impl Store {
         ended.map(|()| done)
     }
 
-    /// Receives a message when a write was refused for lack of space. [`Store::reclaim`] should then be called at
-    /// once.
+    /// Receives a message when a write was refused for lack of space. [`Store::reclaim`] should
+    /// then be called at once.
     pub fn room_wanted(&self) -> Receiver<()> {
         self.shared.reclaim_requests().clone()
     }
@@ -295,8 +306,8 @@ impl ReclaimRun<'_> {
         self.shared.lacks_room(SpaceClaim::Growth, near.max(held))
     }
 
-    /// Lets the write heads leave segments of which half is dead, since the space of an active segment cannot be
-    /// reclaimed.
+    /// Lets the write heads leave segments of which half is dead, since the space of an active
+    /// segment cannot be reclaimed.
     fn retire_half_dead(&self) {
         let replaced = self.shared.segments.replace(|id| self.dead_if_half_dead(id).is_some());
         if let Err(error) = replaced {
@@ -350,7 +361,8 @@ impl ReclaimRun<'_> {
         }
     }
 
-    /// Whether bytes may go that are dead by the group `sequence`: a parcel of the log holds the bytes that its groups name.
+    /// Whether bytes may go that are dead by the group `sequence`: a parcel of the log holds the
+    /// bytes that its groups name.
     pub(super) fn may_lose_bytes(&self, sequence: u64) -> Result<bool, StoreError> {
         match self.shared.ensure_shipped(sequence) {
             Err(StoreError::RemoteUnavailable(_)) => Ok(false),

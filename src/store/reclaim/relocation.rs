@@ -11,7 +11,8 @@ use crate::log::{CopiedExtents, CopyError, ExtentCopier, ExtentLocation, LogErro
 use crate::store::StoreError;
 use crate::store::mutation::{Mutation, RecordId, ReferringRecord, Relocation};
 
-/// The most records updated in one group, and the most bytes of them, so that no commit waits for long.
+/// The most records updated in one group, and the most bytes of them, so that no commit waits for
+/// long.
 const REFERRERS_PER_GROUP: usize = 256;
 const REFERRER_BYTES_PER_GROUP: usize = 2 * MIB as usize;
 /// Relocated shared extents that are tracked. Those beyond wait for the next pass.
@@ -76,8 +77,8 @@ impl ReclaimRun<'_> {
         Ok(ReclaimPhase::Move(pass))
     }
 
-    /// The segments are dead, except for extents that could not be moved, or that passed to another record during the
-    /// walk. A segment without progress is not tried again.
+    /// The segments are dead, except for extents that could not be moved, or that passed to another
+    /// record during the walk. A segment without progress is not tried again.
     fn finish_relocation(&mut self, pass: &RelocationPass) -> Result<ReclaimPhase, StoreError> {
         self.remove_dead()?;
         for (id, before) in &pass.segments {

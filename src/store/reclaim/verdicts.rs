@@ -1,5 +1,5 @@
-//! Saved findings about segments (data-format.md, section 13). They save walks over the index; no live byte depends
-//! on them.
+//! Saved findings about segments (data-format.md, section 13). They save walks over the index; no
+//! live byte depends on them.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -28,7 +28,8 @@ pub(in crate::store) fn load(fs: &dyn Fs, store: &StoreId) -> Result<Option<Recl
 }
 
 impl Reclaimer {
-    /// Loads the findings of the store's last process. A damaged file is reported, and its findings are made again.
+    /// Loads the findings of the store's last process. A damaged file is reported, and its findings
+    /// are made again.
     pub(in crate::store) fn open(shared: &SharedStore) -> Self {
         let kept = load(shared.fs.as_ref(), &shared.store).unwrap_or_else(|error| {
             let error = shared.failed(error);
@@ -75,8 +76,8 @@ impl Reclaimer {
         ReclaimState { segments }
     }
 
-    /// Makes the findings durable, if they differ from the saved ones. On a full disk they last until the store is
-    /// closed.
+    /// Makes the findings durable, if they differ from the saved ones. On a full disk they last
+    /// until the store is closed.
     fn save(&mut self, shared: &SharedStore) -> Result<(), StoreError> {
         self.saved = Some(shared.clock.instant());
         let file = self.encode(&shared.store);

@@ -1,5 +1,6 @@
-//! The next extents for the scrub: live extents from a given location on, in disk order. The index holds them in key
-//! order; so a walk over all of it keeps those that come first on the disk, as many as fit into memory.
+//! The next extents for the scrub: live extents from a given location on, in disk order. The index
+//! holds them in key order; so a walk over all of it keeps those that come first on the disk, as
+//! many as fit into memory.
 
 use crate::format::{Entry, ExtentHeader, ExtentRef, StoreId};
 use crate::index::Cursor;
@@ -41,7 +42,8 @@ impl LiveExtent {
     }
 }
 
-/// The owner of a shared extent, which names only the first of its owners. It is the mark of no key.
+/// The owner of a shared extent, which names only the first of its owners. It is the mark of no
+/// key.
 pub(super) const SHARED: u32 = 0;
 
 /// A walk over the index that collects extents.
@@ -57,8 +59,8 @@ pub(super) struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// A walk for the extents at `from` and after it, in segments up to `end`. It uses up to `memory_bytes` bytes,
-    /// and finds at least one extent if there is any.
+    /// A walk for the extents at `from` and after it, in segments up to `end`. It uses up to
+    /// `memory_bytes` bytes, and finds at least one extent if there is any.
     pub(super) fn new(from: ExtentLocation, end: u64, memory_bytes: u64) -> Self {
         let most = (memory_bytes as usize / size_of::<LiveExtent>()).max(2);
         Self { cursor: Cursor::Start, from, end, limit: None, most, found: Vec::new() }

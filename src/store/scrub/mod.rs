@@ -1,17 +1,20 @@
-//! The scrub: a slow pass over all stored extents, which finds bytes that have decayed before a client asks for them. It
-//! reads in disk order, in small steps, while the store is in use. Extents that are moved or die meanwhile are not damage.
+//! The scrub: a slow pass over all stored extents, which finds bytes that have decayed before a
+//! client asks for them. It reads in disk order, in small steps, while the store is in use. Extents
+//! that are moved or die meanwhile are not damage.
 //!
 //! # A pass
 //!
-//! 1. A walk over the index collects the next live extents in disk order, as many as fit into memory.
+//! 1. A walk over the index collects the next live extents in disk order, as many as fit into
+//!    memory.
 //! 2. They are read in that order. This tells good extents from bad ones, and nothing more.
-//! 3. If some were bad, another walk finds every record that refers to them. Each is checked closely and listed.
+//! 3. If some were bad, another walk finds every record that refers to them. Each is checked
+//!    closely and listed.
 //!
-//! Steps 1 to 3 repeat up to the segment that was the newest at the start of the pass. Bytes written or moved since then
-//! were checked on their way, and belong to the next pass.
+//! Steps 1 to 3 repeat up to the segment that was the newest at the start of the pass. Bytes
+//! written or moved since then were checked on their way, and belong to the next pass.
 //!
-//! Pages in the page cache are read from there, so the disk below them stays unread; a later pass reads it. The scrub adds
-//! nothing to the page cache.
+//! Pages in the page cache are read from there, so the disk below them stays unread; a later pass
+//! reads it. The scrub adds nothing to the page cache.
 
 mod batch;
 mod pace;
@@ -80,7 +83,8 @@ pub struct DamagedObject {
 }
 
 impl Store {
-    /// The objects that the scrub found damaged, as long as they refer to the damaged bytes. Sorted, each once.
+    /// The objects that the scrub found damaged, as long as they refer to the damaged bytes.
+    /// Sorted, each once.
     pub fn damaged_objects(&self) -> Vec<DamagedObject> {
         let (bad, index, buckets) =
             (self.scrubber.state.lock().bad.clone(), self.shared.index(), self.buckets());
@@ -106,14 +110,16 @@ impl Store {
         objects
     }
 
-    /// Checks extents until `budget_bytes` bytes have been read or the pass is finished; or looks through some thousands of
-    /// keys for the extents that come next. A pass starts a week after the start of the last one, or right after its end if
-    /// that is later. [`ScrubPace`] tells when the next call is due. The position of the pass is saved from time to time,
-    /// and by [`Store::close`]. A bad extent is saved before the return of the call that found its records.
+    /// Checks extents until `budget_bytes` bytes have been read or the pass is finished; or looks
+    /// through some thousands of keys for the extents that come next. A pass starts a week after
+    /// the start of the last one, or right after its end if that is later. [`ScrubPace`] tells when
+    /// the next call is due. The position of the pass is saved from time to time, and by
+    /// [`Store::close`]. A bad extent is saved before the return of the call that found its
+    /// records.
     ///
     /// # Errors
-    /// Of the disk, if a segment cannot be opened or a bad extent cannot be saved. Damage is not an error: see
-    /// [`Store::health`].
+    /// Of the disk, if a segment cannot be opened or a bad extent cannot be saved. Damage is not an
+    /// error: see [`Store::health`].
     pub fn scrub(&self, budget_bytes: u64) -> Result<Scrubbed, StoreError> {
         let Scrubber { state, pass, counters } = &self.scrubber;
         // After a panic, at worst one extent was left out.

@@ -5,10 +5,12 @@ use std::time::Duration;
 use crate::base::limits::{SCRUB_PASS_SECS, SCRUB_RATE_BYTES_PER_SEC, SCRUB_TIME_SHARE};
 use crate::store::Scrubbed;
 
-/// The pace of the scrub. At any setting it reads for at most one in [`SCRUB_TIME_SHARE`] parts of the time.
+/// The pace of the scrub. At any setting it reads for at most one in [`SCRUB_TIME_SHARE`] parts of
+/// the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScrubPace {
-    /// Fast enough for a pass over all extents in [`SCRUB_PASS_SECS`], and at least [`SCRUB_RATE_BYTES_PER_SEC`].
+    /// Fast enough for a pass over all extents in [`SCRUB_PASS_SECS`], and at least
+    /// [`SCRUB_RATE_BYTES_PER_SEC`].
     Weekly,
     /// Bytes read per second.
     BytesPerSec(u64),

@@ -1,4 +1,5 @@
-//! One call of [`Store::scrub`](crate::store::Store::scrub), and the position of the pass from call to call.
+//! One call of [`Store::scrub`](crate::store::Store::scrub), and the position of the pass from call
+//! to call.
 
 use std::collections::HashMap;
 use std::io;
@@ -29,7 +30,8 @@ pub(super) struct ScrubPass {
     stage: PassStage,
     /// The start of the next batch; `None` after the last.
     next: Option<ExtentLocation>,
-    /// Bad extents whose records have not been looked up yet; where it is the copy on the remote that is bad, with its damage.
+    /// Bad extents whose records have not been looked up yet; where it is the copy on the remote
+    /// that is bad, with its damage.
     suspects: HashMap<ExtentLocation, Option<Damage>>,
     saved: Instant,
 }
@@ -66,7 +68,8 @@ pub(super) struct ScrubRun<'a> {
     state: &'a ScrubStateCell,
     counters: &'a ScrubCounters,
     pass: MutexGuard<'a, ScrubPass>,
-    /// The segment that was read last. It is closed between calls, since the space of an open segment cannot be reclaimed.
+    /// The segment that was read last. It is closed between calls, since the space of an open
+    /// segment cannot be reclaimed.
     sweep: Option<Sweep>,
     budget_bytes: u64,
     /// Steps of a walk that are left.
@@ -150,7 +153,8 @@ impl<'a> ScrubRun<'a> {
         StepOutcome::Continue
     }
 
-    /// The next keys of a walk; `None` if the call has no steps left. After the last key the result is empty.
+    /// The next keys of a walk; `None` if the call has no steps left. After the last key the result
+    /// is empty.
     fn next_keys(&mut self, cursor: &mut Cursor) -> Option<Vec<Entry>> {
         self.walks = self.walks.checked_sub(1)?;
         Some(self.shared.index().walk(cursor, KEYS_PER_WALK))
@@ -205,7 +209,8 @@ impl<'a> ScrubRun<'a> {
         Ok(StepOutcome::Continue)
     }
 
-    /// Reads an extent from the remote, if it is in the sample. The others are left to readers, who verify what they fetch.
+    /// Reads an extent from the remote, if it is in the sample. The others are left to readers, who
+    /// verify what they fetch.
     fn sample(&mut self, extent: &LiveExtent) -> Result<StepOutcome, StoreError> {
         let begun = self.state.lock().begun.unwrap_or(Timestamp::from_millis(0));
         if let Some(tier) = self.tier.filter(|tier| is_sampled(extent, begun, tier.scrub_percent())) {
@@ -318,7 +323,8 @@ impl<'a> ScrubRun<'a> {
         Ok(errors.into_iter().next().map(|error| error.into_damage(&segment.path(), offset)))
     }
 
-    /// Opens a segment by a handle that leaves the page cache alone. The shared handle has the header checked.
+    /// Opens a segment by a handle that leaves the page cache alone. The shared handle has the
+    /// header checked.
     fn open(&self, id: u64) -> Result<Arc<Segment>, LogError> {
         self.shared.segments.get(id)?;
         let file = self.shared.fs.open_uncached(&segment_path(id))?;

@@ -1,5 +1,5 @@
-//! Samples of the bytes on a remote. Every byte from there is paid for, so a pass reads few extents of remote segments. Which ones
-//! depends on the start of the pass.
+//! Samples of the bytes on a remote. Every byte from there is paid for, so a pass reads few extents
+//! of remote segments. Which ones depends on the start of the pass.
 
 use std::io;
 
@@ -20,7 +20,8 @@ pub(super) enum CopyCheck {
     Unknown,
 }
 
-/// Whether an extent is in the sample of the pass that was started at `begun`, of `percent` percent a month.
+/// Whether an extent is in the sample of the pass that was started at `begun`, of `percent` percent
+/// a month.
 pub(super) fn is_sampled(extent: &LiveExtent, begun: Timestamp, percent: u64) -> bool {
     let mut mark = Crc32::with_seed(0);
     for number in [begun.as_millis(), extent.segment, extent.offset] {

@@ -26,8 +26,8 @@ pub(in crate::store) struct SealedExtents {
 }
 
 impl SealedExtents {
-    /// Finds the extents of the first segment, and of as many of the others as there is memory for. The segments are immutable, and their
-    /// ids ascend.
+    /// Finds the extents of the first segment, and of as many of the others as there is memory for.
+    /// The segments are immutable, and their ids ascend.
     pub(in crate::store) fn find(shared: &SharedStore, ids: &[u64]) -> Self {
         let (Some(first), Some(last)) = (ids.first(), ids.last()) else { return Self::default() };
         let index = shared.index();
@@ -79,8 +79,8 @@ impl SealedExtents {
 }
 
 impl Store {
-    /// Reads all these extents that lie in an immutable segment. Returns the number of bad ones, which are listed with the findings of the
-    /// scrub.
+    /// Reads all these extents that lie in an immutable segment. Returns the number of bad ones,
+    /// which are listed with the findings of the scrub.
     ///
     /// # Errors
     /// Of the disk, if the segment cannot be read at all or a bad extent cannot be saved.
@@ -93,7 +93,8 @@ impl Store {
         if suspects.is_empty() { Ok(0) } else { self.list_suspects(segment, &suspects) }
     }
 
-    /// Whether all these extents that lie in an immutable segment are in its file, and good. Nothing is listed.
+    /// Whether all these extents that lie in an immutable segment are in its file, and good.
+    /// Nothing is listed.
     ///
     /// # Errors
     /// Of the disk, if the segment cannot be read at all.
@@ -123,7 +124,8 @@ impl Store {
         Ok(suspects)
     }
 
-    /// Checks suspects closely, for each record that refers to them. Returns the number of bad ones.
+    /// Checks suspects closely, for each record that refers to them. Returns the number of bad
+    /// ones.
     fn list_suspects(
         &self,
         segment: &Arc<Segment>,

@@ -1,4 +1,5 @@
-//! The state that outlives a call: how far the pass has come, and the bad extents (data-format.md, section 12).
+//! The state that outlives a call: how far the pass has come, and the bad extents (data-format.md,
+//! section 12).
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -37,7 +38,8 @@ pub(super) struct ExtentReference {
 }
 
 impl ScrubStateCell {
-    /// Loads the state of the store's last process. A damaged file is reported, and the pass starts over.
+    /// Loads the state of the store's last process. A damaged file is reported, and the pass starts
+    /// over.
     pub(super) fn open(shared: &SharedStore) -> Self {
         let state = load(shared.fs.as_ref(), &shared.store).unwrap_or_else(|error| {
             let error = shared.failed(error);
@@ -66,8 +68,9 @@ impl ScrubStateCell {
         }
     }
 
-    /// Lists a bad extent, and saves the list. Returns whether it was listed: an extent without references may have been
-    /// moved or deleted, and its space reclaimed, before it was read. A record that still refers to it has done so all along.
+    /// Lists a bad extent, and saves the list. Returns whether it was listed: an extent without
+    /// references may have been moved or deleted, and its space reclaimed, before it was read. A
+    /// record that still refers to it has done so all along.
     pub(super) fn list_bad(
         &self,
         shared: &SharedStore,

@@ -1,7 +1,7 @@
 //! Reading live extents in disk order: neighbours together in one piece, and each byte once.
 //!
-//! The result is only whether an extent is good. [`extents::check`](crate::store::extents) finds out what is wrong
-//! with a bad one.
+//! The result is only whether an extent is good. [`extents::check`](crate::store::extents) finds
+//! out what is wrong with a bad one.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -51,8 +51,8 @@ impl Sweep {
             && self.has(&(extent.offset..extent.offset.saturating_add(extent.len())))
     }
 
-    /// Whether the first of `next` is as it was written. The others follow it on the disk; as many of them are read
-    /// along as fit into `budget` bytes.
+    /// Whether the first of `next` is as it was written. The others follow it on the disk; as many
+    /// of them are read along as fit into `budget` bytes.
     ///
     /// # Errors
     /// Of the disk. An extent that the disk cannot read is bad, which is not an error.
@@ -89,7 +89,8 @@ impl Sweep {
         Ok(is_payload_good(extent, &crcs, table) && self.is_descriptor_good(extent, &header)?)
     }
 
-    /// Reads an extent piece by piece. The block table, which holds the CRCs of the pieces, comes last.
+    /// Reads an extent piece by piece. The block table, which holds the CRCs of the pieces, comes
+    /// last.
     fn check_large(&mut self, extent: &LiveExtent) -> Result<bool, LogError> {
         let payload = extent.offset + ExtentHeader::BYTES as u64;
         let (end, whole_end) = (payload + u64::from(extent.payload_len), extent.offset + extent.len());
@@ -131,7 +132,8 @@ impl Sweep {
         Ok(descriptor.is_ok_and(|descriptor| is_owner(descriptor.bucket, &descriptor.key)))
     }
 
-    /// Reads these bytes into the piece, along with the rest of their pages, up to the end of the file.
+    /// Reads these bytes into the piece, along with the rest of their pages, up to the end of the
+    /// file.
     fn read(&mut self, range: Range<u64>) -> Result<(), LogError> {
         let start = range.start - range.start % PAGE_BYTES;
         let end = page_ceil(range.end).min(self.len);
@@ -152,7 +154,8 @@ impl Sweep {
     }
 }
 
-/// The end of the piece that begins with the first extent and includes the near ones after it, up to `most` bytes.
+/// The end of the piece that begins with the first extent and includes the near ones after it, up
+/// to `most` bytes.
 fn run_end(next: &[LiveExtent], most: u64) -> u64 {
     let mut end = next[0].offset + next[0].len();
     for pair in next.windows(2) {

@@ -1,5 +1,6 @@
-//! The files of a host that was taken over, before its directory is filled from the remote: its log, and the bytes of changes that
-//! the remote lacks, get further names below `aside/`. So nothing that was answered goes without a trace, and `divergent` lists it.
+//! The files of a host that was taken over, before its directory is filled from the remote: its
+//! log, and the bytes of changes that the remote lacks, get further names below `aside/`. So
+//! nothing that was answered goes without a trace, and `divergent` lists it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,8 +19,9 @@ pub(super) enum SegmentsAside {
     Named(BTreeSet<u64>),
 }
 
-/// Sets the files of a directory aside whose log ends with `end`. Durable on return, and the directory is as before: after a crash another
-/// call does the same again. Returns the name of the directory.
+/// Sets the files of a directory aside whose log ends with `end`. Durable on return, and the
+/// directory is as before: after a crash another call does the same again. Returns the name of the
+/// directory.
 ///
 /// # Errors
 /// Of the disk; also where its file system has no hard links.
@@ -61,7 +63,8 @@ fn files(fs: &dyn Fs, segments: &SegmentsAside) -> io::Result<Vec<String>> {
     Ok(paths)
 }
 
-/// Gives a file a further name. One that a crash left may be that of a file which another has replaced since.
+/// Gives a file a further name. One that a crash left may be that of a file which another has
+/// replaced since.
 fn link_again(fs: &dyn Fs, from: &str, to: &str) -> io::Result<()> {
     match fs.remove(to) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

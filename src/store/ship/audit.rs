@@ -1,9 +1,10 @@
 //! The objects on a remote, compared with those that the log there names.
 //!
-//! A *stranger* is an object of an earlier reign than that of the newest root that no reign has adopted: a segment that neither the oldest
-//! root nor the newest one nor a later parcel names, or a piece of a log that was given up. The reign of the newest root has shipped all
-//! that its host had, so that no host needs a stranger. Nothing else is judged: neither objects of the newest reign, whose host may be at
-//! work, nor names that no store gives.
+//! A *stranger* is an object of an earlier reign than that of the newest root that no reign has
+//! adopted: a segment that neither the oldest root nor the newest one nor a later parcel names, or
+//! a piece of a log that was given up. The reign of the newest root has shipped all that its host
+//! had, so that no host needs a stranger. Nothing else is judged: neither objects of the newest
+//! reign, whose host may be at work, nor names that no store gives.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,8 +75,9 @@ pub fn remote_reach(remote: &dyn RemoteView) -> Result<Option<RemoteReach>, Ship
     }))
 }
 
-/// Compares the objects on a remote with those that the log names. It reads the parcels that a restore of the newest state reads, and the
-/// checkpoints of the oldest root and of the newest one. Nothing is changed; a server may be at work.
+/// Compares the objects on a remote with those that the log names. It reads the parcels that a
+/// restore of the newest state reads, and the checkpoints of the oldest root and of the newest one.
+/// Nothing is changed; a server may be at work.
 ///
 /// # Errors
 /// Those of the remote; damage of what is read.

@@ -1,4 +1,5 @@
-//! Reading the log on a remote (data-format.md, section 17): the newest cut, the newest root that it adopts, and the parcels after it.
+//! Reading the log on a remote (data-format.md, section 17): the newest cut, the newest root that
+//! it adopts, and the parcels after it.
 
 use std::ops::{ControlFlow, Range, RangeInclusive};
 use std::panic::resume_unwind;
@@ -86,7 +87,8 @@ impl ShipError {
         matches!(self, Self::Disk(_) | Self::OtherLog | Self::Occupied(_))
     }
 
-    /// The failure to read an object: where the remote has other bytes than it should, the object is damaged.
+    /// The failure to read an object: where the remote has other bytes than it should, the object
+    /// is damaged.
     pub(super) fn of_object(name: &str, error: RemoteError) -> Self {
         match error {
             RemoteError::Wrong(why) => Self::damaged(name, &why),
@@ -108,7 +110,8 @@ pub(super) fn disk(error: std::io::Error) -> ShipError {
 #[derive(Debug, Clone)]
 pub(super) struct Chain {
     pub(super) root: Root,
-    /// The reigns from that of the root on, each with the cut that adopts it; the newest one goes on to the first parcel that is missing.
+    /// The reigns from that of the root on, each with the cut that adopts it; the newest one goes
+    /// on to the first parcel that is missing.
     reigns: Vec<(u64, Option<Cut>)>,
 }
 
@@ -165,7 +168,8 @@ impl Chain {
         epoch < self.root.epoch || reign.is_some_and(is_adopted)
     }
 
-    /// The reign and the number of the last parcel of the log, and its end, by the heads after the root.
+    /// The reign and the number of the last parcel of the log, and its end, by the heads after the
+    /// root.
     pub(super) fn end_of(&self, heads: &[ParcelHead], end: LogPosition) -> (u64, u64, LogPosition) {
         let found = heads.last().filter(|head| head.end.sequence > self.root.covered.sequence);
         let found = found.map(|head| (head.epoch, head.counter, end));
@@ -201,7 +205,8 @@ impl RemoteLog<'_> {
         Ok(newest)
     }
 
-    /// The parcels with bytes that the checkpoint of a root needs, in order. They may begin in a reign that its own has adopted.
+    /// The parcels with bytes that the checkpoint of a root needs, in order. They may begin in a
+    /// reign that its own has adopted.
     pub(super) fn parcels_before(&self, root: &Root) -> Result<Vec<ParcelRun>, ShipError> {
         let mut runs = Vec::new();
         let mut epoch = root.epoch;
@@ -242,7 +247,8 @@ impl RemoteLog<'_> {
         self.chain_from(newest, &mut |_| true)
     }
 
-    /// As [`RemoteLog::chain`], from the newest root on that `wanted` takes; it is asked for each of them, the newest first.
+    /// As [`RemoteLog::chain`], from the newest root on that `wanted` takes; it is asked for each
+    /// of them, the newest first.
     pub(super) fn chain_from(
         &self,
         newest: &Cut,
@@ -265,8 +271,8 @@ impl RemoteLog<'_> {
         }
     }
 
-    /// The heads of the parcels after the root of a chain, as far as each follows the one before it and up to the first one with a group
-    /// after a time; and the end of the last one.
+    /// The heads of the parcels after the root of a chain, as far as each follows the one before it
+    /// and up to the first one with a group after a time; and the end of the last one.
     pub(super) fn heads(
         &self,
         chain: &Chain,
@@ -285,7 +291,8 @@ impl RemoteLog<'_> {
                     }
                     break;
                 };
-                // Parcels before the end of the checkpoint, and the one with its end, are not chained by their heads.
+                // Parcels before the end of the checkpoint, and the one with its end, are not
+                // chained by their heads.
                 let covered = chain.root.covered.sequence;
                 if head.before != end && (end.sequence > covered || head.before.sequence > covered) {
                     return Ok((heads, end));
@@ -325,7 +332,8 @@ impl RemoteLog<'_> {
         self.find_parcel_but(epoch, counter, &|_| false).map(|found| found.and_then(|(_, parcel)| parcel))
     }
 
-    /// The head of a parcel, if it is there, and the parcel, unless `skips` its head. A parcel that is not long takes one request.
+    /// The head of a parcel, if it is there, and the parcel, unless `skips` its head. A parcel that
+    /// is not long takes one request.
     pub(super) fn find_parcel_but(
         &self,
         epoch: u64,
@@ -399,7 +407,8 @@ impl RemoteLog<'_> {
         Ok(found.filter(|cut| cut.store == self.store && cut.epoch == epoch))
     }
 
-    /// The newest root of a reign that holds nothing beyond the cut that adopts it, and that is wanted.
+    /// The newest root of a reign that holds nothing beyond the cut that adopts it, and that is
+    /// wanted.
     pub(super) fn newest_root(
         &self,
         epoch: u64,
@@ -449,8 +458,8 @@ impl RemoteLog<'_> {
         if is_sound { Ok(Some(floor)) } else { Err(ShipError::damaged(name, &"it is another floor")) }
     }
 
-    /// The numbers after a prefix, in order, of the objects that listings show and of those that follow the last one without a gap:
-    /// listings may lack the newest.
+    /// The numbers after a prefix, in order, of the objects that listings show and of those that
+    /// follow the last one without a gap: listings may lack the newest.
     fn numbers(&self, prefix: &str, name: &dyn Fn(u64) -> String) -> Result<Vec<u64>, ShipError> {
         let listed = self.listed(prefix)?;
         let mut numbers: Vec<u64> =
@@ -481,14 +490,16 @@ impl RemoteLog<'_> {
         }
     }
 
-    /// Some objects with names that begin so and come after a name, in order; all unless they are many.
+    /// Some objects with names that begin so and come after a name, in order; all unless they are
+    /// many.
     pub(super) fn page(&self, prefix: &str, after: &str) -> Result<Vec<RemoteObject>, ShipError> {
         let page = self.remote.list(prefix, after, PATIENCE);
         page.map_err(|error| ShipError::Remote { name: prefix.to_owned(), error })
     }
 }
 
-/// The heads of the parcels of an epoch, several of which are asked for at a time as far as some are known to be there.
+/// The heads of the parcels of an epoch, several of which are asked for at a time as far as some
+/// are known to be there.
 struct HeadsAhead<'l, 'r> {
     log: &'l RemoteLog<'r>,
     epoch: u64,

@@ -1,4 +1,5 @@
-//! The copies of segments on a remote without a log, compared with those that a data directory names.
+//! The copies of segments on a remote without a log, compared with those that a data directory
+//! names.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +12,13 @@ use crate::remote::{RemoteObject, RemoteView};
 use crate::store::loader::store_id;
 use crate::store::stats::load;
 
-/// Compares the copies on a remote with those that the data directory of its store names. Nothing is changed; a server may be at work.
-/// *Strangers* are copies that the directory does not name: none is deleted, since the directory may be an old copy itself.
+/// Compares the copies on a remote with those that the data directory of its store names. Nothing
+/// is changed; a server may be at work. *Strangers* are copies that the directory does not name:
+/// none is deleted, since the directory may be an old copy itself.
 ///
 /// # Errors
-/// Those of the remote and of the directory; [`ShipError::Disk`] for the directory of another store.
+/// Those of the remote and of the directory; [`ShipError::Disk`] for the directory of another
+/// store.
 pub fn audit_copies(remote: &dyn RemoteView, fs: &dyn Fs) -> Result<RemoteAudit, ShipError> {
     let log = RemoteLog { remote, store: store_of(remote)? };
     let fs = ReadOnlyFs::new(fs);

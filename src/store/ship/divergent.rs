@@ -1,4 +1,5 @@
-//! The groups that a host took after the last one that a later reign adopted from it. They are in its directory alone.
+//! The groups that a host took after the last one that a later reign adopted from it. They are in
+//! its directory alone.
 
 use std::collections::BTreeMap;
 
@@ -84,11 +85,12 @@ impl DivergentKind {
     }
 }
 
-/// Gives the changes in the directory that the log on the remote lacks to `visit`, in order. Nothing is written. Where no other
-/// host has taken over, these are those that were not shipped.
+/// Gives the changes in the directory that the log on the remote lacks to `visit`, in order.
+/// Nothing is written. Where no other host has taken over, these are those that were not shipped.
 ///
 /// # Errors
-/// [`ShipError::OtherLog`] where the directory has no group in common with what the remote still has of its log.
+/// [`ShipError::OtherLog`] where the directory has no group in common with what the remote still
+/// has of its log.
 pub fn divergent_changes(
     remote: &dyn RemoteView,
     fs: &dyn Fs,
@@ -177,8 +179,8 @@ impl Changes {
     }
 }
 
-/// Groups of the current log on the remote, by sequence: the ends of adopted logs, and of the parcels after the newest root. With it
-/// comes the number of the newest reign.
+/// Groups of the current log on the remote, by sequence: the ends of adopted logs, and of the
+/// parcels after the newest root. With it comes the number of the newest reign.
 pub(super) fn anchors(log: &RemoteLog<'_>) -> Result<(u64, BTreeMap<u64, u32>), ShipError> {
     let newest = newest_reign(log)?;
     let mut found = BTreeMap::new();

@@ -26,8 +26,8 @@ pub struct LogLag {
     pub time: Duration,
 }
 
-/// Compares the log in a directory with that on the remote from its newest root on. Nothing is written, and a server may be at work; `None`
-/// where the remote has no log.
+/// Compares the log in a directory with that on the remote from its newest root on. Nothing is
+/// written, and a server may be at work; `None` where the remote has no log.
 ///
 /// # Errors
 /// Those of the remote, and of the directory.

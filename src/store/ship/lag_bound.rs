@@ -1,12 +1,14 @@
 //! How long ago the remote had the whole log, on a clock that never jumps.
 //!
-//! A write is answered only while the remote had all that was written, and no other host had claimed the next epoch, within the bound
-//! (`--ship-lag-max`). So a host that is cut off stops at that time after it was last in touch, whatever happens on the other side.
+//! A write is answered only while the remote had all that was written, and no other host had
+//! claimed the next epoch, within the bound (`--ship-lag-max`). So a host that is cut off stops at
+//! that time after it was last in touch, whatever happens on the other side.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The last times at which the remote was known to be in step. Each is taken before the requests that prove it.
+/// The last times at which the remote was known to be in step. Each is taken before the requests
+/// that prove it.
 pub(super) struct InStep(Mutex<StepTimes>);
 
 #[derive(Clone, Copy)]

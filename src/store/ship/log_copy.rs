@@ -1,7 +1,8 @@
 //! A data directory that is extended parcel by parcel while no store is open in it.
 //!
-//! Its groups are those of the log on the remote, in one log file after the checkpoint; each parcel is synced before the next. So the
-//! directory is a store at every moment, and the ordinary open makes a writer of it.
+//! Its groups are those of the log on the remote, in one log file after the checkpoint; each parcel
+//! is synced before the next. So the directory is a store at every moment, and the ordinary open
+//! makes a writer of it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -117,11 +118,12 @@ impl LogCopy {
         self.log_bytes
     }
 
-    /// Applies a parcel: its bytes, then its groups after the own last one, both durable on return. Returns the number of bytes.
+    /// Applies a parcel: its bytes, then its groups after the own last one, both durable on return.
+    /// Returns the number of bytes.
     ///
     /// # Errors
-    /// After [`ShipError::Remote`] the groups are as before, and the call may be repeated. After another the directory has to be read
-    /// again.
+    /// After [`ShipError::Remote`] the groups are as before, and the call may be repeated. After
+    /// another the directory has to be read again.
     pub(super) fn apply(
         &mut self,
         log: RemoteLog<'_>,
@@ -152,7 +154,8 @@ impl LogCopy {
         Ok(applier.bytes + parcel.groups.len() as u64)
     }
 
-    /// Replaces the files of segments that the remote has by ones without bytes, which are read on demand. Readers of the old files read on.
+    /// Replaces the files of segments that the remote has by ones without bytes, which are read on
+    /// demand. Readers of the old files read on.
     pub(super) fn place_copies(&mut self, log: RemoteLog<'_>, fs: &dyn Fs) -> Result<(), ShipError> {
         while let Some(segment) = self.unplaced.last().copied() {
             if let Some(copy) = self.remote_copy(segment) {
@@ -183,7 +186,8 @@ impl LogCopy {
         self.copies.get(&segment).filter(|copy| copy.phase == CopyPhase::Remote).copied()
     }
 
-    /// Segments that the remote has, and whose files are not those of a copy: a crash came before that.
+    /// Segments that the remote has, and whose files are not those of a copy: a crash came before
+    /// that.
     fn find_unplaced(&self, fs: &dyn Fs) -> Result<Vec<u64>, LogError> {
         let mut found = Vec::new();
         for segment in self.copies.keys().copied() {
@@ -237,7 +241,8 @@ impl LogCopy {
     }
 }
 
-/// Makes durable what is read, as a start does: after a crash of the process the page cache may hold what the disk does not.
+/// Makes durable what is read, as a start does: after a crash of the process the page cache may
+/// hold what the disk does not.
 fn sync_before_reading(fs: &dyn Fs) -> Result<(), LogError> {
     for kind in [FileKind::Segment, FileKind::Log] {
         fs.sync_dir(kind.dir())?;
@@ -292,7 +297,8 @@ pub(super) fn unmark(fs: &dyn Fs) -> Result<(), ShipError> {
     fs.sync_dir("").map_err(disk)
 }
 
-/// Removes the files of the store from a directory that is marked: logs first, so that the rest is no store after a crash.
+/// Removes the files of the store from a directory that is marked: logs first, so that the rest is
+/// no store after a crash.
 pub(super) fn clear(fs: &dyn Fs) -> Result<(), ShipError> {
     remove_unfinished(fs).map_err(disk)?;
     for number in list_numbers(fs, FileKind::Log).map_err(disk)?.into_iter().rev() {

@@ -1,6 +1,7 @@
-//! The objects of the log on the remote, compared with those that a restore of the newest state needs: somebody may delete them while this
-//! store ships on. Once a day they are listed. Where one is gone or has another length, the bytes of all segments that the remote lacks are
-//! shipped again, and a root; what a restore to an earlier time needed is lost, which an audit tells.
+//! The objects of the log on the remote, compared with those that a restore of the newest state
+//! needs: somebody may delete them while this store ships on. Once a day they are listed. Where one
+//! is gone or has another length, the bytes of all segments that the remote lacks are shipped
+//! again, and a root; what a restore to an earlier time needed is lost, which an audit tells.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -31,8 +32,9 @@ pub(super) struct NeededObjects {
 }
 
 impl Store {
-    /// Lists the objects of the log once a day. Where the newest state lacks some, the next [`Store::ship_step`] ships a new base; until
-    /// then nothing is written. Nothing where the log is not shipped.
+    /// Lists the objects of the log once a day. Where the newest state lacks some, the next
+    /// [`Store::ship_step`] ships a new base; until then nothing is written. Nothing where the log
+    /// is not shipped.
     ///
     /// # Errors
     /// [`StoreError::RemoteUnavailable`]: a later call goes on.
@@ -126,7 +128,8 @@ impl NeededObjects {
     }
 }
 
-/// The parcels of a reign from one on as a listing shows them, each with the bytes of its data objects, too. These mean nothing without it.
+/// The parcels of a reign from one on as a listing shows them, each with the bytes of its data
+/// objects, too. These mean nothing without it.
 fn listed_parcels(log: &RemoteLog<'_>, epoch: u64, first: u64) -> Result<BTreeMap<u64, u64>, ShipError> {
     let before = Parcel::name(epoch, first.saturating_sub(1));
     let mut found = BTreeMap::new();

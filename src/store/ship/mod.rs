@@ -1,9 +1,10 @@
 //! The log on the remote: another host takes over from there, or a new one restores it.
 //!
-//! A reign begins with a look whether the directory has the whole log, a claim, and the cut. From then on
-//! parcels follow, one at a time: groups as they are in the log, with the bytes that their entries name for the first time. After each
-//! parcel the next claim is looked for: where there is one, another host takes over, and this store takes no more writes. It claims again
-//! where the cut of that host does not come.
+//! A reign begins with a look whether the directory has the whole log, a claim, and the cut. From
+//! then on parcels follow, one at a time: groups as they are in the log, with the bytes that their
+//! entries name for the first time. After each parcel the next claim is looked for: where there is
+//! one, another host takes over, and this store takes no more writes. It claims again where the cut
+//! of that host does not come.
 //!
 //! | Files | Job |
 //! |---|---|
@@ -26,8 +27,9 @@
 //! | `divergent` | the groups in a directory that no later reign has adopted |
 //! | `parcel_applier` | parcels applied to a directory |
 //!
-//! Until groups are shipped, their bytes stay: the log is kept, nothing is reclaimed that they name, and local bytes of a segment go only
-//! after the group was shipped that calls the segment remote.
+//! Until groups are shipped, their bytes stay: the log is kept, nothing is reclaimed that they
+//! name, and local bytes of a segment go only after the group was shipped that calls the segment
+//! remote.
 
 mod aside;
 pub(super) mod audit;
@@ -78,19 +80,22 @@ use shipper::{AdoptedRoot, Reign};
 use standby::TakenOver;
 use wishes::KnownWishes;
 
-/// The interval of looks for the next claim while nothing is written, where a takeover is promised: a host that was fenced answers reads for
-/// so long. Without a promise it is that of the signs of life.
+/// The interval of looks for the next claim while nothing is written, where a takeover is promised:
+/// a host that was fenced answers reads for so long. Without a promise it is that of the signs of
+/// life.
 const FENCE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The time that a later claim has for its cut. A host that takes over puts it right after its claim; one that fails between the two, or
-/// finds that it lacks a part of the log, leaves nobody that writes.
+/// The time that a later claim has for its cut. A host that takes over puts it right after its
+/// claim; one that fails between the two, or finds that it lacks a part of the log, leaves nobody
+/// that writes.
 const CUT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest interval of signs of life: that without a promised takeover.
 const SIGN_EVERY_MAX: Duration = Duration::from_secs(60);
 /// The shortest one.
 const SIGN_EVERY_MIN: Duration = Duration::from_secs(5);
-/// The time from the begin of a reign on in which signs come as often as for the shortest time: standbys have told nothing yet.
+/// The time from the begin of a reign on in which signs come as often as for the shortest time:
+/// standbys have told nothing yet.
 const EARLY: Duration = Duration::from_secs(10 * 60);
 /// The signs of life within the time after which another host takes over.
 const SIGNS_PER_TAKEOVER: u32 = 3;
@@ -113,7 +118,8 @@ pub struct ShipOptions {
     pub root_every: Duration,
     /// The time into the past that a restore reaches at least.
     pub window: Duration,
-    /// The age of the oldest write that the remote lacks, beyond which no more are taken; `None` without a bound.
+    /// The age of the oldest write that the remote lacks, beyond which no more are taken; `None`
+    /// without a bound.
     pub lag_max: Option<Duration>,
 }
 
@@ -140,7 +146,8 @@ pub struct ShipFigures {
     pub deleted_objects: u64,
     /// Their bytes.
     pub deleted_bytes: u64,
-    /// Times since the start that objects of the log were gone from the remote, so that a new base was shipped.
+    /// Times since the start that objects of the log were gone from the remote, so that a new base
+    /// was shipped.
     pub renewals: u64,
     /// The time of the last root of this reign; `None` before it.
     pub last_root: Option<Timestamp>,
@@ -189,7 +196,8 @@ pub(super) struct Ship {
     renewals: AtomicU64,
     /// What standbys wish.
     wishes: Mutex<KnownWishes>,
-    /// The times of the last sign of life and of the last parcel, in milliseconds since 1970; 0 for none.
+    /// The times of the last sign of life and of the last parcel, in milliseconds since 1970; 0 for
+    /// none.
     last_sign: AtomicU64,
     last_parcel: AtomicU64,
 }
@@ -271,7 +279,8 @@ impl Ship {
         RemoteLog { remote: self.remote.as_ref(), store: shared.store }
     }
 
-    /// The interval of signs of life: that of the own configuration, or a shorter one that a standby wishes, or the shortest early in a reign.
+    /// The interval of signs of life: that of the own configuration, or a shorter one that a
+    /// standby wishes, or the shortest early in a reign.
     fn sign_every(&self, now: Timestamp) -> Duration {
         if time_in(&self.signing_since).is_none_or(|since| now.distance(since) < EARLY) {
             return SIGN_EVERY_MIN;
@@ -285,7 +294,8 @@ impl Ship {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a sign of life is due. Parcels are signs, too; then one in a minute names the last group.
+    /// Whether a sign of life is due. Parcels are signs, too; then one in a minute names the last
+    /// group.
     fn is_sign_due(&self, now: Timestamp) -> bool {
         let is_past = |millis: &AtomicU64, time: Duration| {
             time_in(millis).is_none_or(|last| now.distance(last) >= time)
@@ -310,8 +320,8 @@ impl Ship {
         self.is_failing.store(matches!(done, Err(ReignError::Ship(_))), Ordering::Relaxed);
     }
 
-    /// How far the log on the remote is behind beyond the bound, at `now`: the lag and the bound. Who ships each write before it is answered
-    /// has no lag.
+    /// How far the log on the remote is behind beyond the bound, at `now`: the lag and the bound.
+    /// Who ships each write before it is answered has no lag.
     fn lag_beyond_bound(&self, now: Instant) -> Option<(Duration, Duration)> {
         let most = self.options.lag_max.filter(|_| self.options.mode == ShipMode::Async)?;
         let lag = self.in_step.lag(now).max(self.in_step.since_look(now));
@@ -447,13 +457,15 @@ impl From<ShipError> for ReignError {
 }
 
 impl Store {
-    /// Ships the log to the remote of the tier from now on. Writes fail with [`StoreError::RemoteUnavailable`] until
-    /// [`Store::ship_step`] has begun a reign. Without a tier it does nothing.
+    /// Ships the log to the remote of the tier from now on. Writes fail with
+    /// [`StoreError::RemoteUnavailable`] until [`Store::ship_step`] has begun a reign. Without a
+    /// tier it does nothing.
     pub fn ship_log(&self, options: ShipOptions) {
         self.ship_log_from(options, None);
     }
 
-    /// Like [`Store::ship_log`], but in the reign that a standby has claimed for this directory, if there is one.
+    /// Like [`Store::ship_log`], but in the reign that a standby has claimed for this directory, if
+    /// there is one.
     pub fn ship_log_from(&self, options: ShipOptions, taken: Option<TakenOver>) {
         let Some(tier) = &self.tier else { return };
         let ship = Ship::new(tier, options, self.shared.clock.instant());
@@ -466,7 +478,8 @@ impl Store {
         let _ = self.ship.set(ship);
     }
 
-    /// Works for the log on the remote: begins the reign, ships what is durable, puts a root when one is due.
+    /// Works for the log on the remote: begins the reign, ships what is durable, puts a root when
+    /// one is due.
     ///
     /// # Errors
     /// As of `LogShipping::ship_through`, and those of the disk. A later call tries again.
@@ -490,8 +503,9 @@ impl Store {
         self.put_root_if_due(ship)
     }
 
-    /// Promises that other hosts may take over after that time without a sign of life; where none does, signs are seldom. Until it is told,
-    /// they are as often as for the shortest time. Nothing without shipping.
+    /// Promises that other hosts may take over after that time without a sign of life; where none
+    /// does, signs are seldom. Until it is told, they are as often as for the shortest time.
+    /// Nothing without shipping.
     pub fn promise_takeover(&self, after: Option<Duration>) {
         let Some(ship) = self.ship.get() else { return };
         let every = after.map_or(SIGN_EVERY_MAX, signs_within);
@@ -514,11 +528,12 @@ impl Store {
         if ship.is_sign_due(now) { self.give_sign_of_life() } else { Ok(()) }
     }
 
-    /// Puts a sign of life, by which a standby tells an idle writer from one that is gone. It waits for no parcel. Without a reign it does
-    /// nothing.
+    /// Puts a sign of life, by which a standby tells an idle writer from one that is gone. It waits
+    /// for no parcel. Without a reign it does nothing.
     ///
     /// # Errors
-    /// [`StoreError::RemoteUnavailable`]; [`StoreError::ReadOnly`] for a store that takes no writes any more.
+    /// [`StoreError::RemoteUnavailable`]; [`StoreError::ReadOnly`] for a store that takes no writes
+    /// any more.
     pub fn give_sign_of_life(&self) -> Result<(), StoreError> {
         let Some(ship) = self.ship.get() else { return Ok(()) };
         self.shared.check_writable()?;
@@ -565,7 +580,8 @@ impl Store {
         })
     }
 
-    /// Why every write is refused for the sake of the log on the remote; `None` where writes are taken. Its text is public.
+    /// Why every write is refused for the sake of the log on the remote; `None` where writes are
+    /// taken. Its text is public.
     pub fn ship_obstacle(&self) -> Option<String> {
         let ship = self.ship.get()?;
         if ship.check_reign().is_err() {
@@ -605,8 +621,9 @@ impl Store {
         ship.is_failing.store(marked.is_err(), Ordering::Relaxed);
         marked?;
         let point = self.return_point()?;
-        // The log of an empty store begins with a group, so that there is a checkpoint. After a point that was gone back to, a group of
-        // its own makes sure that no other directory continues this log.
+        // The log of an empty store begins with a group, so that there is a checkpoint. After a
+        // point that was gone back to, a group of its own makes sure that no other directory
+        // continues this log.
         let begins_at = point.map_or(0, |point| point.end.sequence);
         if self.shared.published().sequence == begins_at {
             self.committer.write_idle_group()?;
@@ -635,8 +652,8 @@ impl Store {
         ship.after(begun, &mut state, &self.shared)
     }
 
-    /// Finds out what became of a claim that has overtaken the reign. One that stays without a cut ends it no longer: this store claims
-    /// again.
+    /// Finds out what became of a claim that has overtaken the reign. One that stays without a cut
+    /// ends it no longer: this store claims again.
     fn judge_later_claim(&self, ship: &Ship, state: &mut ReignStage) -> Result<(), ReignError> {
         let ReignStage::Overtaken(later) = state else { return Ok(()) };
         let log = ship.log(&self.shared);
@@ -665,7 +682,8 @@ impl Store {
         if let ReignStage::Idle = state {
             self.check_no_other_tier(&log)?;
             let mut next = ClaimedReign::unclaimed(log.newest_claim()? + 1, entropy);
-            // A directory that lacks a part of the log claims nothing: the claim would end the reign of a living writer.
+            // A directory that lacks a part of the log claims nothing: the claim would end the
+            // reign of a living writer.
             self.adopt(&log, &mut next, point)?;
             next.cut = None;
             if !next.claim(remote, &log, self.shared.clock.now())? {
@@ -711,7 +729,8 @@ impl Store {
         Ok(cut)
     }
 
-    /// Fails where the newest claim is that of a store without a log in another directory: a reign would take its objects.
+    /// Fails where the newest claim is that of a store without a log in another directory: a reign
+    /// would take its objects.
     fn check_no_other_tier(&self, log: &RemoteLog<'_>) -> Result<(), ReignError> {
         match check_no_other_tier(self.shared.fs.as_ref(), *log).map_err(ReignError::Store)? {
             None => Ok(()),
@@ -721,8 +740,8 @@ impl Store {
         }
     }
 
-    /// Notes the claim of a reign in the directory, from which a later start without the log goes on. Without the note that start asks
-    /// the operator.
+    /// Notes the claim of a reign in the directory, from which a later start without the log goes
+    /// on. Without the note that start asks the operator.
     fn note_claim_of(&self, reign: &Reign) {
         let noted = reign.claim().map(|claim| self.note_reign(claim));
         if let Some(Err(error)) = noted {
@@ -770,7 +789,8 @@ impl Store {
         Ok(())
     }
 
-    /// The root that the last call could not put, or a new one with a new checkpoint, whose groups are shipped.
+    /// The root that the last call could not put, or a new one with a new checkpoint, whose groups
+    /// are shipped.
     fn root_on_its_way(&self, ship: &Ship) -> Result<Option<(format::Root, String)>, StoreError> {
         if let ReignStage::Reigning(reign) = &mut *ship.lock() {
             if let Some(frozen) = reign.root_on_its_way() {

@@ -1,4 +1,5 @@
-//! When a standby asks for what: the next parcel at each step, and the rest as seldom as the writer's promise allows.
+//! When a standby asks for what: the next parcel at each step, and the rest as seldom as the
+//! writer's promise allows.
 
 use std::time::Duration;
 
@@ -54,7 +55,8 @@ impl FollowPace {
         self.sign_look.is_none_or(|last| now.distance(last) >= self.sign_look_interval())
     }
 
-    /// Notes a look for a sign of life, which promises the next one after `every`, and may be a new one.
+    /// Notes a look for a sign of life, which promises the next one after `every`, and may be a new
+    /// one.
     pub(super) fn looked_for_sign(&mut self, now: Timestamp, every: Option<Duration>, is_new: bool) {
         self.sign_look = Some(now);
         self.every = every.or(self.every);
@@ -64,7 +66,8 @@ impl FollowPace {
         }
     }
 
-    /// Whether a look for later reigns and roots is due: at times, and more often while the writer is late.
+    /// Whether a look for later reigns and roots is due: at times, and more often while the writer
+    /// is late.
     pub(super) fn is_full_look_due(&self, now: Timestamp) -> bool {
         let Some(last) = self.full_look else { return true };
         let is_late = self.heard.is_none_or(|heard| now.distance(heard) > self.every() * 3 / 2);

@@ -80,8 +80,9 @@ impl<'a> ParcelApplier<'a> {
         Ok(())
     }
 
-    /// Writes bytes of a segment. The first ones that a parcel has of a segment are its header; where that was in a parcel before those that
-    /// the root needs, the segment was remote or gone then.
+    /// Writes bytes of a segment. The first ones that a parcel has of a segment are its header;
+    /// where that was in a parcel before those that the root needs, the segment was remote or gone
+    /// then.
     fn write(&mut self, segment: u64, offset: u64, bytes: &[u8]) -> Result<(), ShipError> {
         if !self.files.contains_key(&segment) {
             let path = segment_path(segment);
@@ -96,7 +97,8 @@ impl<'a> ParcelApplier<'a> {
         self.files[&segment].write_all_at(bytes, offset).map_err(disk)
     }
 
-    /// Gives each segment that the remote has its length, with its first and last page: a start reads no other. Returns their number.
+    /// Gives each segment that the remote has its length, with its first and last page: a start
+    /// reads no other. Returns their number.
     pub(super) fn place_copies(&mut self) -> Result<u64, ShipError> {
         let mut placed = 0;
         for (id, copy) in self.remote_copies() {

@@ -32,7 +32,8 @@ const OBJECTS_MAX: u32 = 64;
 #[derive(Default)]
 pub(super) struct ShippedSegments {
     ranges: ShippedRanges,
-    /// The first parcel with bytes of each segment that is not among `remote`; it may be one of an adopted reign.
+    /// The first parcel with bytes of each segment that is not among `remote`; it may be one of an
+    /// adopted reign.
     pub(super) first: BTreeMap<u64, ParcelId>,
     /// The segments whose copies are complete by what was shipped.
     pub(super) remote: BTreeSet<u64>,
@@ -45,20 +46,23 @@ impl ShippedSegments {
         Self { remote: remote.map(|(id, _)| id).collect(), ..Self::default() }
     }
 
-    /// Those of a reign that goes on from a root of an adopted one: the parcels after that have all bytes that the adopted groups name. What
-    /// lies in the segments that the opening found was named by these, or by groups after them, or never.
+    /// Those of a reign that goes on from a root of an adopted one: the parcels after that have all
+    /// bytes that the adopted groups name. What lies in the segments that the opening found was
+    /// named by these, or by groups after them, or never.
     pub(super) fn adopted(index: &Index, segments: &Segments, root: &Root) -> Self {
         let mut shipped = Self::of(index);
         for (segment, range) in segments.found() {
-            // The header is shipped with the first bytes that a group names, and there may have been none.
+            // The header is shipped with the first bytes that a group names, and there may have
+            // been none.
             shipped.ranges.add(segment, PAGE_BYTES..range.end);
             shipped.first.insert(segment, root.first);
         }
         shipped
     }
 
-    /// Goes back to the place of a follower: the bytes that the groups up to `through` name are not shipped, and the segments whose copies
-    /// they tell of are not known to be remote. Bytes that earlier groups name, too, are shipped once more.
+    /// Goes back to the place of a follower: the bytes that the groups up to `through` name are not
+    /// shipped, and the segments whose copies they tell of are not known to be remote. Bytes that
+    /// earlier groups name, too, are shipped once more.
     pub(super) fn go_back(
         &mut self,
         shared: &SharedStore,

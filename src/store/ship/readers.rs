@@ -1,8 +1,9 @@
 //! The store that readers of a standby see: its index goes on with each parcel.
 //!
-//! One thread extends the directory, and shows each parcel to the readers after its groups are durable. So they see a group whole, and
-//! after the bytes that it names. They learn that a segment is remote before its local bytes go. They write nothing: files are opened
-//! for reading alone, and cold bytes are not kept.
+//! One thread extends the directory, and shows each parcel to the readers after its groups are
+//! durable. So they see a group whole, and after the bytes that it names. They learn that a segment
+//! is remote before its local bytes go. They write nothing: files are opened for reading alone, and
+//! cold bytes are not kept.
 
 use std::mem;
 use std::sync::Arc;
@@ -22,8 +23,8 @@ pub trait StandbyReaders: Send {
     /// Gives them the store. It goes on by itself.
     fn open(&self, store: Arc<Store>);
 
-    /// Takes the store from them: its directory is filled again, or becomes that of a writer. A request that still reads from it gets
-    /// the right bytes or an error.
+    /// Takes the store from them: its directory is filled again, or becomes that of a writer. A
+    /// request that still reads from it gets the right bytes or an error.
     fn close(&self);
 }
 
@@ -47,7 +48,8 @@ impl ReaderStore {
         Self { options, readers, state: ReaderState::Closed }
     }
 
-    /// Reads the groups up to `through`, all of which are durable. The readers learn of remote segments.
+    /// Reads the groups up to `through`, all of which are durable. The readers learn of remote
+    /// segments.
     pub(super) fn read_through(&mut self, through: u64) {
         if let ReaderState::Open(followed) = &mut self.state
             && let Err(error) = followed.read_through(through)
@@ -98,7 +100,8 @@ struct FollowedStore {
 
 struct NextIndex {
     index: Index,
-    /// Whether segments have become remote, so that their files are replaced before it is published.
+    /// Whether segments have become remote, so that their files are replaced before it is
+    /// published.
     replaces_files: bool,
 }
 

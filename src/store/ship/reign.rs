@@ -1,11 +1,12 @@
 //! Beginning a reign: the look at the log, the claim, the log that it adopts, the cut.
 //!
-//! A directory that goes on as it is has the whole log before it claims, since a claim ends the reign of a living writer; and after
-//! its claim, too, since that one may have written meanwhile.
+//! A directory that goes on as it is has the whole log before it claims, since a claim ends the
+//! reign of a living writer; and after its claim, too, since that one may have written meanwhile.
 //!
-//! The old writer puts its parcel and then looks for the next claim. The new one creates the claim and then looks for parcels. One of
-//! them sees the other, since requests for one name are linearizable and of several creates one succeeds. The model of the protocol is
-//! in `tests/remote_model`.
+//! The old writer puts its parcel and then looks for the next claim. The new one creates the claim
+//! and then looks for parcels. One of them sees the other, since requests for one name are
+//! linearizable and of several creates one succeeds. The model of the protocol is in
+//! `tests/remote_model`.
 
 use super::ReignError;
 use super::chain::{Chain, RemoteLog, ShipError};
@@ -45,7 +46,8 @@ impl ClaimedReign {
         Self { epoch, nonce: format!("{:016x}", entropy.next_u64()), cut: None }
     }
 
-    /// Creates the claim. Returns `false` where another host has: it is to be followed, and what it did looked at, before another claim.
+    /// Creates the claim. Returns `false` where another host has: it is to be followed, and what it
+    /// did looked at, before another claim.
     pub(super) fn claim(
         &self,
         remote: &dyn Remote,
@@ -76,7 +78,8 @@ impl ClaimedReign {
         Ok(*self.cut.insert(cut))
     }
 
-    /// Finds the log to adopt for a store that was restored to an earlier time, and freezes the cut.
+    /// Finds the log to adopt for a store that was restored to an earlier time, and freezes the
+    /// cut.
     pub(super) fn adopt_until(
         &mut self,
         log: &RemoteLog<'_>,
@@ -90,7 +93,8 @@ impl ClaimedReign {
             |cut: &Cut| (cut.former, cut.last, cut.end) == (point.former, point.last, point.end);
         match &newest {
             Some(cut) if cut.epoch == point.newest => {}
-            // An own reign that went back and has begun goes on; one that has not begun is given up.
+            // An own reign that went back and has begun goes on; one that has not begun is given
+            // up.
             Some(cut) if has_returned(cut) => {
                 if log.chain(cut)?.is_some_and(|chain| chain.root.epoch == cut.epoch) {
                     return Ok(self.adopt(log)?);
@@ -119,7 +123,8 @@ impl ClaimedReign {
     }
 }
 
-/// The last parcel of a reign, and the end of the log that it has adopted and continued, for a reign with that claim.
+/// The last parcel of a reign, and the end of the log that it has adopted and continued, for a
+/// reign with that claim.
 ///
 /// # Errors
 /// [`ShipError::Hidden`] where something speaks for a longer log.

@@ -37,9 +37,10 @@ pub struct RemoteRestoreReport {
     pub remote_segments: u64,
 }
 
-/// Makes the store in the empty directory `fs` that the log on a remote describes, up to its last parcel. Durable on return. The bytes
-/// of segments that the remote has are fetched when they are read. The log file gets its name last, so that a directory that is not
-/// complete is no store; after an error the same call begins anew in an empty directory.
+/// Makes the store in the empty directory `fs` that the log on a remote describes, up to its last
+/// parcel. Durable on return. The bytes of segments that the remote has are fetched when they are
+/// read. The log file gets its name last, so that a directory that is not complete is no store;
+/// after an error the same call begins anew in an empty directory.
 ///
 /// # Errors
 /// [`ShipError`]; also where the directory holds files of a store.
@@ -52,8 +53,9 @@ pub fn restore_from_remote(
     restore(remote, fs, clock, None, progress)
 }
 
-/// As [`restore_from_remote`], up to the last group that is not younger than `at`. Where that gives up a part of the log, a file in the
-/// directory says so: a start that ships the log goes on from there in a reign of its own.
+/// As [`restore_from_remote`], up to the last group that is not younger than `at`. Where that gives
+/// up a part of the log, a file in the directory says so: a start that ships the log goes on from
+/// there in a reign of its own.
 ///
 /// # Errors
 /// [`ShipError::BeforeWindow`] with the oldest time; others as of [`restore_from_remote`].
@@ -101,7 +103,8 @@ fn restore(
     restore_up_to((log, fs), (&chain, &heads), (at, newest, is_cut_short), clock, progress)
 }
 
-/// Makes the store that a chain with the heads of its parcels describes, in a directory without files of a store.
+/// Makes the store that a chain with the heads of its parcels describes, in a directory without
+/// files of a store.
 pub(super) fn restore_chain(
     (log, fs): (RemoteLog<'_>, &dyn Fs),
     (chain, heads): (&Chain, &[ParcelHead]),

@@ -1,15 +1,19 @@
 //! Deleting on the remote: nothing goes that a restore to a time within the window needs.
 //!
-//! The *base* is the newest root that the reign has adopted, that is as old as the window, and whose number says that it may become one.
-//! A restore to any time of the window begins with it or with a later root. These go:
+//! The *base* is the newest root that the reign has adopted, that is as old as the window, and
+//! whose number says that it may become one. A restore to any time of the window begins with it or
+//! with a later root. These go:
 //!
-//! - roots, checkpoints, parcels and data objects that only restores from earlier roots read: their names come before those of the base;
-//! - roots after the base that may not become one, after a day, with their checkpoints: restores begin with the root before;
+//! - roots, checkpoints, parcels and data objects that only restores from earlier roots read: their
+//!   names come before those of the base;
+//! - roots after the base that may not become one, after a day, with their checkpoints: restores
+//!   begin with the root before;
 //! - copies of segments that the base calls dropped.
 //!
-//! Each step is answered before the next: the base is told as a *floor*; objects are chosen; the next claim is looked for; the objects
-//! are deleted. A deleter that stalls after its look does no harm. The reign that it does not see begins with the base or a later root,
-//! and one that goes back in time looks at the floors after its claim. The model of it is in `tests/remote_model`.
+//! Each step is answered before the next: the base is told as a *floor*; objects are chosen; the
+//! next claim is looked for; the objects are deleted. A deleter that stalls after its look does no
+//! harm. The reign that it does not see begins with the base or a later root, and one that goes
+//! back in time looks at the floors after its claim. The model of it is in `tests/remote_model`.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -64,8 +68,9 @@ struct DeleteBase {
     dropped: BTreeSet<String>,
 }
 
-/// The roots, the newest of which comes first, that go although they are younger than the base: those of more than a day ago, and of the
-/// others those that many parcels made due soon after another one.
+/// The roots, the newest of which comes first, that go although they are younger than the base:
+/// those of more than a day ago, and of the others those that many parcels made due soon after
+/// another one.
 fn spare_roots(roots: &[Root], base: Option<Root>, (every, now): (Duration, Timestamp)) -> Vec<Root> {
     let (mut spare, mut kept) = (Vec::new(), None);
     for root in roots.iter().rev() {
@@ -90,8 +95,8 @@ struct DoomedObject {
 }
 
 impl Store {
-    /// Deletes some of the objects on the remote that no restore to a time within the window needs. Nothing where the log is not shipped,
-    /// and before the reign has begun.
+    /// Deletes some of the objects on the remote that no restore to a time within the window needs.
+    /// Nothing where the log is not shipped, and before the reign has begun.
     ///
     /// # Errors
     /// [`StoreError::RemoteUnavailable`]: a later call goes on; those of the commit.
@@ -157,7 +162,8 @@ impl Ship {
 }
 
 impl Retention {
-    /// Looks for a newer base at the interval of roots, and tells it before anything is deleted by it.
+    /// Looks for a newer base at the interval of roots, and tells it before anything is deleted by
+    /// it.
     fn look_if_due(
         &mut self,
         ship: &Ship,
@@ -221,7 +227,8 @@ impl Retention {
         let Some(DeleteBase { root, .. }) = self.base.as_ref().filter(|_| !self.is_swept) else {
             return Ok(doomed);
         };
-        // A reader that finds a root finds its checkpoint, unless it stalls: it reads the newest root again then.
+        // A reader that finds a root finds its checkpoint, unless it stalls: it reads the newest
+        // root again then.
         let passed = [
             ("root/", Root::name(root.epoch, root.number)),
             ("checkpoint/", root.checkpoint_name()),

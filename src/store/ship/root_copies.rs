@@ -9,7 +9,8 @@ use crate::format::{Entry, Group, GroupHeader, GroupKind, LogPosition, RemoteCop
 /// Bytes that are fetched at once.
 const FETCH_BYTES: u64 = 8 * MIB;
 
-/// The copies of segments by the segments' ids, as of a root. The whole checkpoint is read, and none of it kept.
+/// The copies of segments by the segments' ids, as of a root. The whole checkpoint is read, and
+/// none of it kept.
 pub(super) fn copies_at(log: RemoteLog<'_>, root: &Root) -> Result<BTreeMap<u64, RemoteCopy>, ShipError> {
     let name = root.checkpoint_name();
     let mut reader = CheckpointReader {

@@ -59,17 +59,21 @@ pub(super) struct Reign {
     nonce: String,
     follower: LogFollower,
     shipped: ShippedSegments,
-    /// The last group that the own log had when the reign began; 0 once the groups up to it were shipped. Their bytes may be gone.
+    /// The last group that the own log had when the reign began; 0 once the groups up to it were
+    /// shipped. Their bytes may be gone.
     tail: u64,
     /// The index with bytes to be shipped before the first root, and how far they are.
     base: Option<(Arc<Index>, Cursor)>,
-    /// Whether nothing is written before a root is put: no adopted reign has one, or what the remote lacks is gone here, too.
+    /// Whether nothing is written before a root is put: no adopted reign has one, or what the
+    /// remote lacks is gone here, too.
     needs_root: bool,
     /// The parcel that is on its way, and that every try puts.
     pending: Option<FrozenParcel>,
-    /// The first parcel with bytes of segments that were not remote before the checkpoint of the next root.
+    /// The first parcel with bytes of segments that were not remote before the checkpoint of the
+    /// next root.
     root_first: ParcelId,
-    /// Segments with bytes in earlier parcels are sealed when the next root is planned that may become a base.
+    /// Segments with bytes in earlier parcels are sealed when the next root is planned that may
+    /// become a base.
     sealed_before: ParcelId,
     /// The root that is on its way, likewise.
     pending_root: Option<Root>,
@@ -88,8 +92,9 @@ pub(super) struct Reign {
 }
 
 impl Reign {
-    /// A reign whose cut is put. Where an adopted reign has a root, the groups after the cut are what the remote lacks. Otherwise the bytes
-    /// of all segments have to follow, and a root, before anything is written.
+    /// A reign whose cut is put. Where an adopted reign has a root, the groups after the cut are
+    /// what the remote lacks. Otherwise the bytes of all segments have to follow, and a root,
+    /// before anything is written.
     pub(super) fn new(
         shared: &SharedStore,
         (cut, nonce): (&Cut, String),
@@ -127,7 +132,8 @@ impl Reign {
             needs_root,
             pending: None,
             root_first: first,
-            // Segments that were not sealed through the whole reign before hold up the deletes of parcels.
+            // Segments that were not sealed through the whole reign before hold up the deletes of
+            // parcels.
             sealed_before: ParcelId { epoch: cut.former, counter: 0 },
             pending_root: None,
             next_counter: 1,
@@ -141,8 +147,9 @@ impl Reign {
         })
     }
 
-    /// Begins where the adopted reign ends. Where there is no root to go on from, the bytes of all segments that the remote does not have
-    /// are shipped, and a root, and nothing is written meanwhile. After an error of the remote another call goes on.
+    /// Begins where the adopted reign ends. Where there is no root to go on from, the bytes of all
+    /// segments that the remote does not have are shipped, and a root, and nothing is written
+    /// meanwhile. After an error of the remote another call goes on.
     pub(super) fn begin(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
         if self.needs_root {
             self.ship_tail(ship, shared)?;
@@ -166,7 +173,8 @@ impl Reign {
         Ok(())
     }
 
-    /// What was shipped, for a later reign of this process; `None` while bytes are on their way that only the next root makes a part of the log.
+    /// What was shipped, for a later reign of this process; `None` while bytes are on their way
+    /// that only the next root makes a part of the log.
     pub(super) fn into_shipped(self) -> Option<ShippedSegments> {
         (!self.needs_root).then_some(self.shipped)
     }
@@ -276,8 +284,8 @@ impl Reign {
         Some(NeededObjects { root, last, parcels: self.parcels.clone() })
     }
 
-    /// Goes on without anything that was put before: the bytes of all segments that the remote does not have follow, and a root, before the
-    /// next write.
+    /// Goes on without anything that was put before: the bytes of all segments that the remote does
+    /// not have follow, and a root, before the next write.
     ///
     /// # Errors
     /// [`ReignError::NeedsRoot`] in any case but a failure of the disk.
@@ -306,8 +314,9 @@ impl Reign {
         self.ends.insert(0, (after, root.covered.sequence));
     }
 
-    /// Ships the groups after those that the reign adopts, with their bytes: a standby that has the adopted ones goes on with them. Where
-    /// their bytes are gone, as after a start that did not ship, or where they are many, the first root alone has them.
+    /// Ships the groups after those that the reign adopts, with their bytes: a standby that has the
+    /// adopted ones goes on with them. Where their bytes are gone, as after a start that did not
+    /// ship, or where they are many, the first root alone has them.
     fn ship_tail(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
         while self.tail > 0 {
             self.put_pending(ship, shared)?;
@@ -327,7 +336,8 @@ impl Reign {
         Ok(())
     }
 
-    /// Goes on after the tail. What the groups after `before` name is in no parcel: one that was begun is not put.
+    /// Goes on after the tail. What the groups after `before` name is in no parcel: one that was
+    /// begun is not put.
     fn give_tail_up(&mut self, shared: &SharedStore, before: u64) -> Result<(), ReignError> {
         let failed = |error: LogError| ReignError::Store(shared.failed(error));
         let after = |sequence| LogFollower::after(shared.fs.clone(), shared.store, sequence).map_err(failed);
@@ -337,7 +347,8 @@ impl Reign {
         Ok(())
     }
 
-    /// Ships the live bytes of the segments that the remote does not have, in parcels without groups.
+    /// Ships the live bytes of the segments that the remote does not have, in parcels without
+    /// groups.
     fn ship_base(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
         self.put_pending(ship, shared)?;
         while let Some((index, mut cursor)) = self.base.take() {
@@ -357,8 +368,8 @@ impl Reign {
         Ok(())
     }
 
-    /// The next parcel; `None` if there is no group up to `through`. Where bytes of the groups are gone that this directory had before the reign,
-    /// only a root can make up for them.
+    /// The next parcel; `None` if there is no group up to `through`. Where bytes of the groups are
+    /// gone that this directory had before the reign, only a root can make up for them.
     fn next_parcel(
         &mut self,
         shared: &SharedStore,
@@ -382,7 +393,8 @@ impl Reign {
         }
     }
 
-    /// A parcel with the next groups; where their bytes are in doubt, they are read and verified first.
+    /// A parcel with the next groups; where their bytes are in doubt, they are read and verified
+    /// first.
     fn try_build(
         &mut self,
         shared: &SharedStore,

@@ -8,7 +8,8 @@ use crate::format::TakeoverWish;
 
 /// The interval of looks for a wish.
 const LOOK_INTERVAL: Duration = Duration::from_secs(20);
-/// The time for which a wish counts after it was first read. A standby that is there puts another before.
+/// The time for which a wish counts after it was first read. A standby that is there puts another
+/// before.
 const COUNTS_FOR: Duration = Duration::from_secs(60 * 60);
 /// The time after which a standby puts its wish again.
 const AGAIN_AFTER: Duration = Duration::from_secs(30 * 60);
@@ -55,7 +56,8 @@ impl OwnWish {
         Self { after, put: None }
     }
 
-    /// Whether it is to be put: the writer promises fewer signs than the takeover needs, or the last one ends to count.
+    /// Whether it is to be put: the writer promises fewer signs than the takeover needs, or the
+    /// last one ends to count.
     pub(super) fn is_due(&self, now: Timestamp, every: Duration) -> bool {
         let age = self.put.map(|put| now.distance(put));
         let is_slow = every * SIGNS_PER_TAKEOVER > self.after;

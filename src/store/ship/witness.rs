@@ -1,9 +1,11 @@
-//! What speaks for a longer log than a reader has found: a remote may answer 404 for objects that it has, as with a listing that lags or a
-//! cache before it.
+//! What speaks for a longer log than a reader has found: a remote may answer 404 for objects that
+//! it has, as with a listing that lags or a cache before it.
 //!
-//! A reign that begins gives up whatever comes after its cut. So it looks for three witnesses before: the sign of life of the reign that it
-//! adopts names the last group that the remote had; a listing shows parcels, roots and cuts. An end before one of them is none: the reader
-//! waits, and refuses by name. A restore to an earlier time is the way to give up objects that are gone for good.
+//! A reign that begins gives up whatever comes after its cut. So it looks for three witnesses
+//! before: the sign of life of the reign that it adopts names the last group that the remote had; a
+//! listing shows parcels, roots and cuts. An end before one of them is none: the reader waits, and
+//! refuses by name. A restore to an earlier time is the way to give up objects that are gone for
+//! good.
 
 use super::audit::parcel_of;
 use super::chain::{Chain, RemoteLog, ShipError, line};
@@ -32,7 +34,8 @@ impl FoundEnd {
     }
 }
 
-/// Fails where a witness speaks for a longer log than was found below a claim. `seen` is the last sign of life that was read before.
+/// Fails where a witness speaks for a longer log than was found below a claim. `seen` is the last
+/// sign of life that was read before.
 ///
 /// # Errors
 /// [`ShipError::Hidden`] with the name of the object; those of the remote.
@@ -74,8 +77,8 @@ fn check_sign(log: &RemoteLog<'_>, found: FoundEnd, seen: Option<SignOfLife>) ->
     }
 }
 
-/// A parcel after the last one that a listing shows is one that a GET finds: then it follows no other, and means nothing. Data objects come
-/// before their parcel, and mean nothing without it.
+/// A parcel after the last one that a listing shows is one that a GET finds: then it follows no
+/// other, and means nothing. Data objects come before their parcel, and mean nothing without it.
 fn check_parcels(log: &RemoteLog<'_>, found: FoundEnd) -> Result<(), ShipError> {
     let after = log.listed_after(&Parcel::prefix(found.epoch), &Parcel::name(found.epoch, found.last))?;
     let is_later = |object: &&RemoteObject| {

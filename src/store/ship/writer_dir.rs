@@ -7,8 +7,8 @@
 //! | is a part of the log on the remote | it is followed as that of a standby |
 //! | has groups that the log on the remote lacks | its files are set aside, and it is filled |
 //!
-//! A host that goes on adopts the end of the log on the remote by its cut, as each that takes over. Its own groups after that end are the
-//! first ones of its epoch.
+//! A host that goes on adopts the end of the log on the remote by its cut, as each that takes over.
+//! Its own groups after that end are the first ones of its epoch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,7 +77,8 @@ impl WriterDir {
         at == LogPosition::default() || self.groups.get(&at.sequence) == Some(&at.crc)
     }
 
-    /// What is set aside of the directory `fs`, before it is filled; `None` where the remote has all of it.
+    /// What is set aside of the directory `fs`, before it is filled; `None` where the remote has
+    /// all of it.
     ///
     /// # Errors
     /// Those of the remote, and of the disk.

@@ -124,7 +124,8 @@ impl Totals {
         }
     }
 
-    /// Adds the next entries of a walk, which has the versions of a key in sequence, the newest last.
+    /// Adds the next entries of a walk, which has the versions of a key in sequence, the newest
+    /// last.
     pub(super) fn add_all(&mut self, entries: &[Entry]) {
         for entry in entries {
             match entry {

@@ -1,5 +1,5 @@
-//! Backups of a store in use, and restoring them. Source and target are different disks here; `tests/tools/backup.rs`
-//! covers hard links.
+//! Backups of a store in use, and restoring them. Source and target are different disks here;
+//! `tests/tools/backup.rs` covers hard links.
 
 use std::cell::Cell;
 use std::io;
@@ -148,7 +148,8 @@ fn a_segment_that_has_the_id_of_another_one_is_not_taken_for_it() {
     assert_eq!(restored(&target), Model::of(&store));
 }
 
-/// One client overwrites ten keys in turn with rising numbers, and the space of the old versions is reclaimed.
+/// One client overwrites ten keys in turn with rising numbers, and the space of the old versions is
+/// reclaimed.
 fn write_numbers(store: &Store, acknowledged: &AtomicU64, stop: &AtomicBool) {
     for number in 1_u64.. {
         if stop.load(Ordering::Relaxed) {
@@ -191,8 +192,8 @@ fn a_backup_taken_while_clients_write_is_the_store_at_one_moment() {
     }
 }
 
-/// Every key has the last of its numbers up to the highest number in the backup, which is at least the last
-/// acknowledged one.
+/// Every key has the last of its numbers up to the highest number in the backup, which is at least
+/// the last acknowledged one.
 fn check_moment(store: &Store, acknowledged: u64) {
     let number_of = |key: &String| {
         let content = get(store, "b", key).unwrap();
@@ -418,7 +419,8 @@ fn the_remains_of_a_crashed_restore_do_not_pass_for_the_store() {
         let ended = restore(&target, &to, &mut |_| {}).is_ok();
         for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll] {
             match open_with(&to.crash(policy), small()) {
-                // Either nothing or everything was restored; or damage is reported, and nothing is written.
+                // Either nothing or everything was restored; or damage is reported, and nothing is
+                // written.
                 Ok(store) if store.buckets().is_empty() && store.health().damage.is_empty() => {
                     assert!(!ended && store.health().sequence == 0, "stopped at {stop}, {policy:?}");
                 }
@@ -433,8 +435,8 @@ fn the_remains_of_a_crashed_restore_do_not_pass_for_the_store() {
     }
 }
 
-/// Backs up a store with a read-only data directory, as through a read-only mount. `meanwhile` is called once, before
-/// the first segment is copied.
+/// Backs up a store with a read-only data directory, as through a read-only mount. `meanwhile` is
+/// called once, before the first segment is copied.
 fn back_up_read_only(from: &SimFs, to: &SimFs, meanwhile: &dyn Fn()) -> Result<BackupReport, BackupError> {
     let read_only = ReadOnlyFs::new(from);
     let elsewhere = |_: &str, _: &str| Err(io::ErrorKind::CrossesDevices.into());

@@ -1,5 +1,6 @@
-//! Overwrite and delete at random, with readers beside it: space and files stay within bounds, and every read is right.
-//! `SILTSTONE_TEST_CHURN_SECS` says how long the long run takes, in seconds; an hour, if it does not.
+//! Overwrite and delete at random, with readers beside it: space and files stay within bounds, and
+//! every read is right. `SILTSTONE_TEST_CHURN_SECS` says how long the long run takes, in seconds;
+//! an hour, if it does not.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -69,7 +70,8 @@ struct Churn {
     draw: SeededEntropy,
     expected: Expected,
     put_bytes: u64,
-    /// The highest of: bytes taken up for each that lives, and segments beyond those that the live bytes would fill.
+    /// The highest of: bytes taken up for each that lives, and segments beyond those that the live
+    /// bytes would fill.
     worst: (f64, u64),
 }
 

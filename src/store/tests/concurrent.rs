@@ -7,8 +7,8 @@ use std::thread;
 use super::*;
 use crate::fs::sim::CrashPolicy;
 
-/// What one thread did to one key: the round of its last put or delete that was acknowledged, and whether another one was
-/// under way. Rounds that can be divided by 5 delete.
+/// What one thread did to one key: the round of its last put or delete that was acknowledged, and
+/// whether another one was under way. Rounds that can be divided by 5 delete.
 #[derive(Debug, Clone, Copy)]
 struct Told {
     acknowledged: Option<u64>,
@@ -140,7 +140,8 @@ fn a_checkpoint_taken_while_buckets_come_and_go_is_good() {
 /// Races of two puts; before each, both have seen the same.
 const RACES: u64 = 2_000;
 
-/// Every other race is for a key that is absent, and the next one for the object that the first one left there.
+/// Every other race is for a key that is absent, and the next one for the object that the first one
+/// left there.
 fn condition_of(store: &Store, race: u64, key: &str) -> WriteCondition {
     match race % 2 {
         0 => WriteCondition::IfAbsent,

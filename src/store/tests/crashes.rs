@@ -1,4 +1,5 @@
-//! The power goes at every single operation of the disk, and what was acknowledged is found afterwards.
+//! The power goes at every single operation of the disk, and what was acknowledged is found
+//! afterwards.
 
 use super::model::Model;
 use super::script::{CHURN, InDoubt, MORE_WORK, WORK, work};
@@ -6,7 +7,8 @@ use super::steps::Step;
 use super::*;
 use crate::fs::sim::{CrashPolicy, OpKind};
 
-/// Stops the work at every `stride`-th operation, the first of which the seed chooses, and looks after crashes of three kinds.
+/// Stops the work at every `stride`-th operation, the first of which the seed chooses, and looks
+/// after crashes of three kinds.
 fn sweep(options: StoreOptions, stride: u64) {
     sweep_of(WORK, options, stride);
 }
@@ -30,7 +32,8 @@ fn sweep_of(steps: &[Step], options: StoreOptions, stride: u64) {
     }
 }
 
-/// The power goes again during the recovery, at every fifth operation of it; at the others after neighbouring stops.
+/// The power goes again during the recovery, at every fifth operation of it; at the others after
+/// neighbouring stops.
 fn recover_through_crashes(
     reboot: &dyn Fn() -> SimFs,
     policy: CrashPolicy,
@@ -61,8 +64,8 @@ fn go_on(fs: &SimFs, policy: CrashPolicy, options: StoreOptions, doubt: &InDoubt
     doubt.recover(&fs.crash(policy), options).expect("the store opens");
 }
 
-/// The process ends at every operation of the work; the next one finds all that was written, synced or not. What its
-/// readers have seen must survive a crash behind it.
+/// The process ends at every operation of the work; the next one finds all that was written, synced
+/// or not. What its readers have seen must survive a crash behind it.
 fn sweep_of_killed_processes(options: StoreOptions) {
     for stop in 1.. {
         let fs = SimFs::new();

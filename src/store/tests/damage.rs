@@ -1,4 +1,5 @@
-//! Damage is told from what a crash leaves behind, is never repaired in silence, and never keeps others from being read.
+//! Damage is told from what a crash leaves behind, is never repaired in silence, and never keeps
+//! others from being read.
 
 use std::thread;
 use std::time::Duration;
@@ -63,7 +64,8 @@ impl Sample {
         self.models.len() as u64 - 1
     }
 
-    /// The store reads what came before group `n`, takes no writes, names the place, and leaves the disk as it is.
+    /// The store reads what came before group `n`, takes no writes, names the place, and leaves the
+    /// disk as it is.
     pub(super) fn check_corrupt(&self, fs: &SimFs, n: u64, file: &str, offset: u64) {
         let before = everything(fs);
         let store = open_with(fs, self.options).expect("what came before the damage can be read");

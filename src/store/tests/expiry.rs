@@ -1,4 +1,5 @@
-//! Expiry: the walk over places, the conditions at the commit, and the loss of power during a sweep.
+//! Expiry: the walk over places, the conditions at the commit, and the loss of power during a
+//! sweep.
 
 use std::collections::BTreeMap;
 
@@ -211,7 +212,8 @@ fn an_upload_expires_by_a_rule_and_without_one_when_it_is_idle() {
     assert_eq!(store.upload_record("b", "k", idle), Err(StoreError::NoSuchUpload));
 }
 
-/// Expires what is not current, and then what is, in groups of two. Returns the versions whose expiry was acknowledged.
+/// Expires what is not current, and then what is, in groups of two. Returns the versions whose
+/// expiry was acknowledged.
 fn sweep(store: &Store, gone: &mut Vec<VersionId>) -> Result<(), StoreError> {
     let by = store.configured_bucket("b")?.configurations.get(KIND).unwrap().clone();
     let found = places(store, 3);

@@ -42,8 +42,8 @@ fn sweep_of_failed_syncs(options: StoreOptions) {
         println!("sync {failing} failed: {failed:?}");
         let doubt = match outcome {
             Ok(done) => {
-                // Closing continues without its checkpoint, its log file and empty group, or the state of segments. Recovery below shows that
-                // none of them was needed.
+                // Closing continues without its checkpoint, its log file and empty group, or the
+                // state of segments. Recovery below shows that none of them was needed.
                 let expendable = [".checkpoint.new", "reclaim.new", ".log", ".log.new"];
                 let expendable = expendable.iter().any(|end| failed.path.ends_with(end));
                 assert!(expendable || failed.kind == OpKind::SyncDir);
@@ -61,7 +61,8 @@ fn sweep_of_failed_syncs(options: StoreOptions) {
         for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(failing)] {
             doubt.recover(&fs.crash(policy), options).expect("the store opens");
         }
-        // Where the sync of a directory fails no process can go on: the file system turns read-only.
+        // Where the sync of a directory fails no process can go on: the file system turns
+        // read-only.
         if failed.kind == OpKind::SyncData {
             restart_without_a_crash(&fs, options, &doubt);
         }
@@ -99,7 +100,8 @@ fn it_does_so_too_where_segments_are_sealed_and_checkpoints_written_meanwhile() 
     });
 }
 
-/// Does the work while some openings in a row fail for want of descriptors, and says whether any did.
+/// Does the work while some openings in a row fail for want of descriptors, and says whether any
+/// did.
 fn work_without_descriptors(options: StoreOptions, steps: &[Step], from: u64) -> bool {
     let fs = SimFs::new();
     let store = open_with(&fs, options).unwrap();

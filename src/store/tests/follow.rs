@@ -1,4 +1,5 @@
-//! Followers of the log: every change in the order of its key, after any crash, and no more of the log than is allowed.
+//! Followers of the log: every change in the order of its key, after any crash, and no more of the
+//! log than is allowed.
 
 use std::collections::BTreeMap;
 

@@ -295,8 +295,8 @@ fn where_others_take_the_last_byte_a_checkpoint_fails_at_once_and_leaves_nothing
     store.create_bucket("b", "admin").unwrap();
     (0..300).for_each(|at| assert!(put(&store, "b", &long_key(at), b"").is_ok()));
     leave_nothing_free(&fs);
-    // The puts may have had the checkpointer make room. When it comes late it covers all groups and frees their log: a deletion makes
-    // another group, and nothing is left free again.
+    // The puts may have had the checkpointer make room. When it comes late it covers all groups and
+    // frees their log: a deletion makes another group, and nothing is left free again.
     let is_refused = |at: usize| {
         delete(&store, "b", &long_key(at), Selector::Current).unwrap();
         leave_nothing_free(&fs);

@@ -1,4 +1,5 @@
-//! Quotas of the bytes of the index: what has few bytes itself, and fills the index that all buckets share.
+//! Quotas of the bytes of the index: what has few bytes itself, and fills the index that all
+//! buckets share.
 
 use super::*;
 use crate::base::limits::MIB;

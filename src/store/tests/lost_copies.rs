@@ -1,4 +1,5 @@
-//! Copies that somebody deletes, cuts or replaces on the remote: no local byte goes after that, and what is here is sent again.
+//! Copies that somebody deletes, cuts or replaces on the remote: no local byte goes after that, and
+//! what is here is sent again.
 
 use super::ship::{begun, restored, ship};
 use super::tier::{NOTHING_LOCAL, Tiered, work};
@@ -69,7 +70,8 @@ fn no_local_byte_goes_once_its_copy_is_gone_or_changed() {
         tiered.copies().iter().for_each(|name| harm(&tiered, name));
         work(&store).unwrap();
         assert_eq!(readable(&store), 10, "nothing was given back");
-        // What was noticed so is sent again, and goes then. A listing does not tell other bytes of the same length.
+        // What was noticed so is sent again, and goes then. A listing does not tell other bytes of
+        // the same length.
         for _ in 0..tiered.copies().len() + 1 {
             inspect(&store);
             work(&store).unwrap();

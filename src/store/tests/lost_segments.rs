@@ -1,5 +1,5 @@
-//! Segments that are missing, swapped, of another store, or damaged: readers get an error, and all other objects stay
-//! readable.
+//! Segments that are missing, swapped, of another store, or damaged: readers get an error, and all
+//! other objects stay readable.
 
 use super::damage::{Sample, foreign};
 use super::*;
@@ -24,7 +24,8 @@ fn store_in_segments() -> SimFs {
     fs
 }
 
-/// Reads in `bad` segments fail and name them; all other objects are read, and the store stays in use.
+/// Reads in `bad` segments fail and name them; all other objects are read, and the store stays in
+/// use.
 fn check_others_go_on(fs: &SimFs, bad: &[u64]) {
     let store = open_with(fs, small_segments()).unwrap();
     for id in 1..=6 {

@@ -1,4 +1,5 @@
-//! A key with many versions: what a group does with several of them, and what requests cost, counted in versions that are visited.
+//! A key with many versions: what a group does with several of them, and what requests cost,
+//! counted in versions that are visited.
 
 use super::*;
 use crate::index::versions_visited;
@@ -13,7 +14,8 @@ fn mutations_of_one_group_see_what_those_before_them_did_to_a_key() {
     let ids: Vec<_> =
         (0..200).map(|nth: u32| put(&store, "b", "k", &nth.to_le_bytes()).unwrap().id).collect();
     store.set_versioning("b", Versioning::Suspended).unwrap();
-    // All of one group: two versions go by id, one of them twice, then the null version, and a null marker takes its place.
+    // All of one group: two versions go by id, one of them twice, then the null version, and a null
+    // marker takes its place.
     let which = [ids[7], ids[150], ids[7]].map(Selector::Id).into_iter();
     let which: Vec<_> =
         which.chain([Selector::Null, Selector::Null, Selector::Current, Selector::Current]).collect();

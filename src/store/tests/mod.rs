@@ -71,8 +71,9 @@ use crate::fs::sim::SimFs;
 use crate::log::SegmentPins;
 use crate::store::*;
 
-/// Options that make no difference but size, and no commit that nobody asked for. The room that is set aside in a log file
-/// costs most of the time of a test with many starts, so there is little of it.
+/// Options that make no difference but size, and no commit that nobody asked for. The room that is
+/// set aside in a log file costs most of the time of a test with many starts, so there is little of
+/// it.
 pub(super) fn options() -> StoreOptions {
     StoreOptions {
         log_file_max_bytes: 256 * 1024,
@@ -97,7 +98,8 @@ pub(super) fn open_with(fs: &SimFs, options: StoreOptions) -> Result<Store, Open
     Store::open(Arc::new(fs.clone()), clock, &SeededEntropy::new(1), options)
 }
 
-/// Where random tests start: `SILTSTONE_TEST_SEED`, or always the same. Printed, so that a failure can be repeated.
+/// Where random tests start: `SILTSTONE_TEST_SEED`, or always the same. Printed, so that a failure
+/// can be repeated.
 pub(super) fn seed() -> u64 {
     let seed = std::env::var("SILTSTONE_TEST_SEED").map_or(1, |seed| seed.parse().expect("a number"));
     println!("SILTSTONE_TEST_SEED={seed}");

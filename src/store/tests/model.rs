@@ -145,7 +145,8 @@ impl Model {
         }
     }
 
-    /// Does a step in the model; ids of new versions are unknown. An error is what the store must answer.
+    /// Does a step in the model; ids of new versions are unknown. An error is what the store must
+    /// answer.
     pub(super) fn after(&self, step: &Step) -> Result<Self, StoreError> {
         let mut next = self.clone();
         match step {
@@ -310,8 +311,8 @@ fn all_agree<T>(
         && ours.iter().zip(theirs).all(|(ours, theirs)| ours.0 == theirs.0 && agree(ours.1, theirs.1))
 }
 
-/// The entries that make the index: the oldest version of a key first. What it knows of live bytes is the same as if it had
-/// been made from them.
+/// The entries that make the index: the oldest version of a key first. What it knows of live bytes
+/// is the same as if it had been made from them.
 fn entries_of(store: &Store) -> Vec<Entry> {
     let index = store.shared.index();
     let (mut all, mut cursor, mut made) = (Vec::new(), Cursor::Start, Index::bulk_loading());

@@ -152,7 +152,8 @@ fn a_bad_extent_is_reported_and_stays_while_the_others_are_moved() {
     assert_eq!(store.health().moved_bytes, moved, "there is no use in trying again");
 }
 
-/// Small objects with long keys look half dead while all of them live. They must not be relocated for ever.
+/// Small objects with long keys look half dead while all of them live. They must not be relocated
+/// for ever.
 #[test]
 fn small_objects_with_long_keys_are_not_moved_again_and_again() {
     let fs = SimFs::new();
@@ -262,7 +263,8 @@ fn parts_of_uploads_in_progress_are_moved_too() {
     assert_eq!(get(&store, "b", "film").unwrap(), whole);
 }
 
-/// Five in seven of the objects of a segment are live: too many to relocate them for their own sake.
+/// Five in seven of the objects of a segment are live: too many to relocate them for their own
+/// sake.
 #[test]
 fn segments_are_merged_if_there_are_too_many() {
     let fs = SimFs::new();
@@ -314,7 +316,8 @@ fn segments_that_cannot_be_fuller_stay_as_they_are() {
     assert_eq!(store.reclaim().unwrap(), Reclaimed::default(), "nor are they looked at again");
 }
 
-/// The disk has space for little more than the live bytes; the space reserved for the log is not used.
+/// The disk has space for little more than the live bytes; the space reserved for the log is not
+/// used.
 #[test]
 fn on_a_full_disk_there_is_space_for_relocation() {
     let fs = SimFs::with_capacity(8 * MIB);
@@ -344,7 +347,8 @@ fn on_a_full_disk_there_is_space_for_relocation() {
     nothing_found(&fs);
 }
 
-/// Empty objects and completed uploads have extents with only a descriptor. These live and die with their records.
+/// Empty objects and completed uploads have extents with only a descriptor. These live and die with
+/// their records.
 #[test]
 fn extents_with_only_a_record_take_up_no_more_than_live_ones() {
     let fs = SimFs::new();

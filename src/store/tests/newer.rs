@@ -1,4 +1,5 @@
-//! What a newer siltstone wrote is refused by name and never taken for damage, and what may be ignored is.
+//! What a newer siltstone wrote is refused by name and never taken for damage, and what may be
+//! ignored is.
 
 use super::damage::everything;
 use super::*;

@@ -44,7 +44,8 @@ fn store_with_bucket(fs: &SimFs) -> Store {
     store
 }
 
-/// The memory of a store of small objects that were copied, after the `nth` of them did with its keys what `then` does.
+/// The memory of a store of small objects that were copied, after the `nth` of them did with its
+/// keys what `then` does.
 fn index_bytes_after(then: impl Fn(&Store, &str, &str)) -> (u64, u64) {
     let fs = SimFs::new();
     let store = store_with_bucket(&fs);

@@ -172,7 +172,8 @@ fn a_bucket_pinned_to_the_remote_leaves_and_a_class_wins_over_a_pin() {
     store.close();
 }
 
-/// Live versions are moved together when most of a segment is dead; they keep their class, and leave again.
+/// Live versions are moved together when most of a segment is dead; they keep their class, and
+/// leave again.
 #[test]
 fn relocated_versions_keep_their_class() {
     let tiered = Tiered::new(TierOptions::default());
@@ -194,8 +195,8 @@ fn relocated_versions_keep_their_class() {
 
 const PLACES: [&str; 4] = ["here", "gone", "cold", "free"];
 
-/// A writer that ships its log, with a bucket pinned to the disk, one pinned to the remote, one of COLD versions, and one as any other; and a
-/// standby that has followed.
+/// A writer that ships its log, with a bucket pinned to the disk, one pinned to the remote, one of
+/// COLD versions, and one as any other; and a standby that has followed.
 fn placed_and_followed(tiered: &Tiered) -> (Store, SimFs, Standby) {
     let old = begun(tiered, &tiered.fs, ShipMode::Async);
     let fs = SimFs::new();
@@ -246,7 +247,8 @@ fn all_here(tiered: &Tiered, store: &Store) -> [u64; 4] {
 /// Room for one of the buckets, and for the segments that are written to.
 const TIGHT: TierOptions = TierOptions { local_max_bytes: 8 * MIB, ..NOTHING_LOCAL };
 
-/// Reads all objects. The bytes of a bucket that is pinned to the disk stay then, though another host had them before.
+/// Reads all objects. The bytes of a bucket that is pinned to the disk stay then, though another
+/// host had them before.
 fn read_and_keep(tiered: &Tiered, store: &Store) {
     settle(store);
     for _ in 0..2 {

@@ -365,7 +365,8 @@ struct Counted {
 }
 
 impl Counted {
-    /// The bytes of the index that it counts for, with the attributes that all objects of these tests have.
+    /// The bytes of the index that it counts for, with the attributes that all objects of these
+    /// tests have.
     fn index_bytes(&self, key: &str) -> u64 {
         let attributes = if self.size.is_some() { commit_of(b"").attributes.encoded_len() as u64 } else { 0 };
         64 + key.len() as u64 + attributes + 64 * self.parts
@@ -421,7 +422,8 @@ impl QuotaWorld {
         self.draw.next_u64() % end
     }
 
-    /// Checks that a change is refused where the model grows beyond a limit, and only there. `then` is the model afterwards.
+    /// Checks that a change is refused where the model grows beyond a limit, and only there. `then`
+    /// is the model afterwards.
     fn settle<T>(&mut self, done: Result<T, StoreError>, then: impl FnOnce(&mut Contents, Option<T>)) {
         self.settle_by(done, false, then);
     }

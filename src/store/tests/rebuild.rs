@@ -314,7 +314,8 @@ fn a_store_of_siltstone_0_1_0_is_rebuilt_as_far_as_its_segments_allow() {
     assert_eq!(report.assumptions.len(), 2);
 }
 
-/// With a clock that was set back, two starts in a row give out the same numbers if nothing is committed in between.
+/// With a clock that was set back, two starts in a row give out the same numbers if nothing is
+/// committed in between.
 #[test]
 fn bytes_of_a_refused_write_with_the_same_number_do_not_pass_for_those_of_another_key() {
     for before in [5, 200_000, 400_000] {

@@ -164,7 +164,8 @@ fn the_pack_of_the_last_group_stays_until_another_group_follows() {
 fn unsealed_segments_of_an_earlier_process_are_sealed_or_removed() {
     let fs = SimFs::new();
     let store = filled(&fs);
-    // Each of them has a segment of its own, which stays unsealed while a write to it is in progress.
+    // Each of them has a segment of its own, which stays unsealed while a write to it is in
+    // progress.
     let writers: Vec<_> = (0..6)
         .map(|at| {
             let mut writer = store.writer("b", &format!("never{at}"), Some(90_000)).unwrap();

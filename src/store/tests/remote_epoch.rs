@@ -1,4 +1,5 @@
-//! Who may change the remote: a directory goes on from the claim that it has made, and a copy of it changes nothing.
+//! Who may change the remote: a directory goes on from the claim that it has made, and a copy of it
+//! changes nothing.
 
 use super::ship::{HOUR, LITTLE_LOCAL, begun, restored, ship, shipping_with};
 use super::tier::{NOTHING_LOCAL, Tiered, check, seal, work};
@@ -346,7 +347,8 @@ fn looks_at_a_restored_time_and_at_a_fenced_host_leave_the_living_store_whole() 
     let looking = look(&tiered, &copied(&tiered.fs));
     assert_eq!(read_all(&looking).len(), 11);
     drop(looking);
-    // Without an option a copy of the fenced host, and the restored time, are refused before they change anything.
+    // Without an option a copy of the fenced host, and the restored time, are refused before they
+    // change anything.
     for disk in [copied(&tiered.fs), then] {
         let copy = tiered.open_unmarked(&disk);
         assert!(matches!(begin(&copy, 8), Err(StoreError::ReadOnly(_))));

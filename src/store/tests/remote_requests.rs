@@ -1,4 +1,5 @@
-//! The requests that a remote costs, counted on the simulated one, and the table of the guide that names them.
+//! The requests that a remote costs, counted on the simulated one, and the table of the guide that
+//! names them.
 
 use super::standby_pace::Pair;
 use super::tier::{NOTHING_LOCAL, Tiered, work};
@@ -48,7 +49,8 @@ fn ship(store: &Store) {
     store.ship_step(&SeededEntropy::new(5)).unwrap();
 }
 
-/// An hour of intervals, each of which begins with a write or with none. `takeover_after` is what the configuration promises.
+/// An hour of intervals, each of which begins with a write or with none. `takeover_after` is what
+/// the configuration promises.
 fn hour(every: u64, writes: bool, takeover_after: Option<u64>) -> Requests {
     let tiered = Tiered::new(TierOptions::default());
     let store = shipping(&tiered, ShipMode::Async);

@@ -1,5 +1,5 @@
-//! What a start reads of the log: how much there is left to read, and that many groups at once add up to what one after the
-//! other does.
+//! What a start reads of the log: how much there is left to read, and that many groups at once add
+//! up to what one after the other does.
 
 use super::script::WORK;
 use super::steps::Step;
@@ -110,7 +110,8 @@ fn of_a_group_that_does_not_fit_it_is_told_which_and_what_stands_before_it_is_ke
     assert!(contents(&store.shared.index()) == contents(&applied_in_turn(&groups[..wrong])));
 }
 
-/// Writes the groups from the one `from` on over those of the log file `number`, with everything that confirms them.
+/// Writes the groups from the one `from` on over those of the log file `number`, with everything
+/// that confirms them.
 fn rewrite(fs: &SimFs, number: u64, groups: &[Group], from: usize) {
     let store = store_id(fs).unwrap().unwrap();
     let first = groups.iter().position(|group| group.header.sequence == number).unwrap();

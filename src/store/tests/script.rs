@@ -6,8 +6,8 @@ use super::*;
 
 use Step::{Checkpoint, Configure, Create, Delete, Drop, Put, Reclaim, Reopen};
 
-/// Everything that changes a store, small and large, with conditions, versions, buckets that come and go, checkpoints and
-/// restarts.
+/// Everything that changes a store, small and large, with conditions, versions, buckets that come
+/// and go, checkpoints and restarts.
 pub(super) const WORK: &[Step] = &[
     Create("a"),
     Put("a", "small", 1, 100, If::Always),
@@ -72,8 +72,8 @@ pub(super) const WORK: &[Step] = &[
     Reclaim,
 ];
 
-/// What keeps moving and taking away busy: small objects in smaller segments, of which a few outlive the others, versions,
-/// copies that share extents, and parts.
+/// What keeps moving and taking away busy: small objects in smaller segments, of which a few
+/// outlive the others, versions, copies that share extents, and parts.
 pub(super) const CHURN: &[Step] = &[
     Create("a"),
     Put("a", "k1", 1, 6_000, If::Always),

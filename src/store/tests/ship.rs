@@ -1,4 +1,5 @@
-//! The log on a remote: what was answered is restored from there, one host writes at a time, and nothing goes before it was shipped.
+//! The log on a remote: what was answered is restored from there, one host writes at a time, and
+//! nothing goes before it was shipped.
 
 use super::tier::{NOTHING_LOCAL, Tiered, work};
 use super::*;
@@ -482,7 +483,8 @@ fn groups_whose_bytes_were_damaged_before_a_start_are_in_the_root_alone() {
 fn a_takeover_has_what_only_a_root_has() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let (old, fs, mut standby) = followed(&tiered);
-    // The host starts again with a tail that it has not shipped, and the standby follows to its reign before that comes.
+    // The host starts again with a tail that it has not shipped, and the standby follows to its
+    // reign before that comes.
     put(&old, "b", "tail", b"v").unwrap();
     drop(old);
     let old = shipping(&tiered, &tiered.fs, ShipMode::Async);

@@ -1,5 +1,6 @@
-//! One command for all hosts, at each of their starts: a standby that begins in the directory of a writer. Its host goes on where nobody
-//! else writes; otherwise what the remote lacks is set aside, and the directory follows the writer.
+//! One command for all hosts, at each of their starts: a standby that begins in the directory of a
+//! writer. Its host goes on where nobody else writes; otherwise what the remote lacks is set aside,
+//! and the directory follows the writer.
 
 use super::ship::{
     HOUR, LITTLE_LOCAL, begun, follow, is_whole, promoted, restored, ship, shipping, standby_on,

@@ -1,5 +1,5 @@
-//! Who may claim: a directory that lacks a part of the log claims nothing, a claim that stays without a cut ends no reign for good, and
-//! standbys do not fence one another.
+//! Who may claim: a directory that lacks a part of the log claims nothing, a claim that stays
+//! without a cut ends no reign for good, and standbys do not fence one another.
 
 use super::ship::{
     HOUR, LITTLE_LOCAL, begun, follow, followed, is_unavailable, promoted, restored, ship, shipping,
@@ -131,7 +131,8 @@ fn a_write_whose_reign_ends_while_it_is_written_is_not_answered() {
     let writer = Arc::new(begun(&tiered, &tiered.fs, ShipMode::Sync));
     writer.create_bucket("b", "admin").unwrap();
     claim_by_another(&tiered, &writer, 2);
-    // The thread that ships finds the claim between the check of the reign and the end of the group.
+    // The thread that ships finds the claim between the check of the reign and the end of the
+    // group.
     let other = Arc::clone(&writer);
     tiered.clock.advance(PATIENCE);
     tiered.fs.call_before(tiered.fs.operations() + 1, move || {

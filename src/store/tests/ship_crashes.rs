@@ -1,10 +1,12 @@
-//! Hosts that write, ship, send segments, delete on the remote, take over from one another and go back, with a remote that fails; and what
-//! is left where all of them lose their power at any moment.
+//! Hosts that write, ship, send segments, delete on the remote, take over from one another and go
+//! back, with a remote that fails; and what is left where all of them lose their power at any
+//! moment.
 //!
-//! A run sets *crash points* aside: copies of the disks of the host and of the standby, and of the remote, before an operation of a disk
-//! or a call of the remote. From each of them one host comes up again by the ordinary open: the old one, the standby, or one that is
-//! restored, to now or to an earlier time. On its way it may crash again. All objects are read then, so that what was deleted on the
-//! remote too early is missed.
+//! A run sets *crash points* aside: copies of the disks of the host and of the standby, and of the
+//! remote, before an operation of a disk or a call of the remote. From each of them one host comes
+//! up again by the ordinary open: the old one, the standby, or one that is restored, to now or to
+//! an earlier time. On its way it may crash again. All objects are read then, so that what was
+//! deleted on the remote too early is missed.
 //!
 //! | variable | default | |
 //! |---|---|---|
@@ -455,8 +457,8 @@ fn shipping(tiered: &Tiered, fs: &SimFs, mode: ShipMode) -> Store {
     store
 }
 
-/// Begins a reign. The remote fails for a while only: a whole log takes many requests. Returns `false` where another host reigns, or a
-/// parcel of the old one has landed since the restore.
+/// Begins a reign. The remote fails for a while only: a whole log takes many requests. Returns
+/// `false` where another host reigns, or a parcel of the old one has landed since the restore.
 fn begins(tiered: &Tiered, store: &Store) -> bool {
     for tries in 0..=TRIES_MAX {
         if tries == TRIES_MAX {
@@ -605,7 +607,8 @@ impl CrashRecovery<'_> {
         if begun { self.go_on(&store) } else { Ok(()) }
     }
 
-    /// The old host starts as one of several: it goes on where no other host has taken over, and else it follows, and takes over later.
+    /// The old host starts as one of several: it goes on where no other host has taken over, and
+    /// else it follows, and takes over later.
     fn boot(&self, fs: &SimFs, here: &MayBe) -> Result<(), Interrupted> {
         let mut standby = standby_on(&self.world, fs);
         let mut tries = 0;

@@ -1,4 +1,5 @@
-//! A reign goes on from the root of the one before: nothing that the remote has is sent again, and writes do not wait for a checkpoint.
+//! A reign goes on from the root of the one before: nothing that the remote has is sent again, and
+//! writes do not wait for a checkpoint.
 
 use super::ship::{
     LITTLE_LOCAL, begun, follow, followed, is_unavailable, is_whole, promoted, restored, ship, shipping,
@@ -48,7 +49,8 @@ fn a_restart_sends_nothing_that_the_remote_has_before_its_first_write() {
             ship(&writer).unwrap();
             let figures = writer.ship_figures().unwrap();
             assert_eq!((figures.epoch, figures.roots), (restart + 1, 0));
-            // The one parcel has the write and the header of its segment, and what the restart wrote in the log.
+            // The one parcel has the write and the header of its segment, and what the restart
+            // wrote in the log.
             assert!(figures.sent_bytes < 64 * 1024, "{figures:?}");
             assert!(tiered.remote.calls(RemoteCall::Put) <= calls + 1, "claim, cut and tail come before");
             let there = shipping(&tiered, &restored(&tiered), mode);

@@ -1,4 +1,5 @@
-//! Deletes on the remote and restores to earlier times: within the window each state that was shipped comes back, before it nothing is kept.
+//! Deletes on the remote and restores to earlier times: within the window each state that was
+//! shipped comes back, before it nothing is kept.
 
 use std::collections::BTreeMap;
 
@@ -211,7 +212,8 @@ fn a_store_that_went_back_goes_on_as_a_reign_of_its_own() {
     tiered.clock.advance(ROOT_EVERY);
     assert!(matches!(ship(&store), Err(StoreError::ReadOnly(_))));
     drop(store);
-    // Neither the old directory nor a second one that was restored to that time goes on with another log.
+    // Neither the old directory nor a second one that was restored to that time goes on with
+    // another log.
     for other in [tiered.fs.crash(CrashPolicy::DropAll), twin] {
         let other = shipping_with(&tiered, &other, ship_options(ShipMode::Async));
         assert!(matches!(ship(&other), Err(StoreError::ReadOnly(_))), "{:?}", ship(&other));

@@ -1,4 +1,5 @@
-//! A standby that polls: as few requests as the writer's promise allows, and nothing is noticed later than that says.
+//! A standby that polls: as few requests as the writer's promise allows, and nothing is noticed
+//! later than that says.
 
 use super::ship::{begun, follow, promoted, ship, standby_on};
 use super::tier::{NOTHING_LOCAL, Tiered};
@@ -34,7 +35,8 @@ impl Pair {
         Self { tiered, writer, disk, standby, next_poll, calls: 0 }
     }
 
-    /// Lets a second pass, in which the writer may give a sign. Returns whether the standby has seen one.
+    /// Lets a second pass, in which the writer may give a sign. Returns whether the standby has
+    /// seen one.
     pub(super) fn second(&mut self) -> bool {
         self.tiered.clock.advance(Duration::from_secs(1));
         self.writer.give_sign_of_life_if_due().unwrap();

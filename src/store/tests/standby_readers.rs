@@ -1,4 +1,5 @@
-//! Readers of a standby: they see a prefix of the history of the writer, and leave no trace in the directory.
+//! Readers of a standby: they see a prefix of the history of the writer, and leave no trace in the
+//! directory.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -107,7 +108,8 @@ fn files(fs: &SimFs) -> BTreeMap<String, Vec<u8>> {
     fs.files().into_iter().map(|(path, _)| (path.clone(), fs.contents(&path).unwrap())).collect()
 }
 
-/// Follows step by step. After each one the readers see a state of the history, and never an older one than before.
+/// Follows step by step. After each one the readers see a state of the history, and never an older
+/// one than before.
 fn follow_and_check(standby: &mut Standby, readers: &Readers, history: &History, seen: &mut u64) {
     let mut idle = 0;
     while idle < 6 {

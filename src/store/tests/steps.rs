@@ -20,7 +20,8 @@ pub(super) enum If {
     Is(u64, usize),
 }
 
-/// Something that is done to a store; the first names are those of a bucket and a key. Bytes are told by seed and length.
+/// Something that is done to a store; the first names are those of a bucket and a key. Bytes are
+/// told by seed and length.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     Create(&'static str),

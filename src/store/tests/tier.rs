@@ -1,4 +1,5 @@
-//! Sealed segments on a remote: what is answered stays readable whatever fails, and nothing goes before its copy is compared.
+//! Sealed segments on a remote: what is answered stays readable whatever fails, and nothing goes
+//! before its copy is compared.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -546,7 +547,8 @@ fn the_readers_of_a_silent_remote_fail_together() {
             assert!(matches!(reader.join().unwrap(), Err(StoreError::RemoteUnavailable(_))));
         }
     });
-    // One after the other they would take half a minute; together two seconds, twice where some come late.
+    // One after the other they would take half a minute; together two seconds, twice where some
+    // come late.
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
     assert_eq!(store.health().damage, []);
     store.close();
@@ -671,7 +673,8 @@ fn the_bytes_of_a_backup_stay() {
     store.close();
 }
 
-/// Puts, overwrites, deletes and reads of any keys, with a remote that fails, and with losses of power.
+/// Puts, overwrites, deletes and reads of any keys, with a remote that fails, and with losses of
+/// power.
 struct RandomRun {
     tiered: Tiered,
     fs: SimFs,

@@ -1,4 +1,5 @@
-//! The space on the remote: under every pattern of overwrites and deletes it stays below a multiple of the live bytes.
+//! The space on the remote: under every pattern of overwrites and deletes it stays below a multiple
+//! of the live bytes.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +63,8 @@ impl RemoteChurn {
         self.expected.remove(&key);
     }
 
-    /// Deletes all objects but some, by their place in the order of their keys, which is that in which they were put.
+    /// Deletes all objects but some, by their place in the order of their keys, which is that in
+    /// which they were put.
     fn keep(&mut self, stays: impl Fn(usize) -> bool) {
         let keys: Vec<u64> = self.expected.keys().copied().collect();
         keys.into_iter().enumerate().filter(|(nth, _)| !stays(*nth)).for_each(|(_, key)| self.delete(key));

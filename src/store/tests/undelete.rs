@@ -21,7 +21,8 @@ fn undelete(store: &Store, query: &UndeleteQuery) -> Vec<String> {
     keys
 }
 
-/// An hour passes between the two deletions of `a/2`. The key `gone` has only markers, and `there` has none.
+/// An hour passes between the two deletions of `a/2`. The key `gone` has only markers, and `there`
+/// has none.
 fn store() -> (Store, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
     let store =

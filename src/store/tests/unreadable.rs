@@ -153,8 +153,8 @@ fn a_start_loads_the_older_checkpoint_if_the_newest_is_unreadable() {
     }
 }
 
-/// The remains of a crash are always readable. So unreadable bytes were written before, and may have been
-/// acknowledged.
+/// The remains of a crash are always readable. So unreadable bytes were written before, and may
+/// have been acknowledged.
 #[test]
 fn an_unreadable_log_never_passes_for_a_torn_one() {
     let fs = SimFs::new();

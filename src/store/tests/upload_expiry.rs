@@ -106,7 +106,8 @@ fn uploads_of_many_parts_go_in_several_groups_and_before_their_bucket() {
     let refused = groups_of(&|| assert_eq!(store.delete_bucket("b"), Err(StoreError::BucketNotEmpty)));
     assert_eq!((refused, store.usage("b").unwrap().uploads.count), (0, 603));
     delete(&store, "b", "object", Selector::Current).unwrap();
-    // One for each of the large ones, the last with some of the others; one for the rest of them, and one for the bucket.
+    // One for each of the large ones, the last with some of the others; one for the rest of them,
+    // and one for the bucket.
     assert_eq!(groups_of(&|| store.delete_bucket("b").unwrap()), 5);
     assert_eq!((store.bucket("b").map(drop), store.health().live_bytes), (Err(StoreError::NoSuchBucket), 0));
 }

@@ -28,7 +28,8 @@ fn kinds(report: &VerifyReport) -> Vec<NoteKind> {
     report.notes.iter().map(|note| note.kind).collect()
 }
 
-/// A store with small and large objects, versions and markers, two checkpoints and a log after them.
+/// A store with small and large objects, versions and markers, two checkpoints and a log after
+/// them.
 fn filled(fs: &SimFs) -> Store {
     let store = open(fs);
     store.create_bucket("photos", "admin").unwrap();

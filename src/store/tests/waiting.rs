@@ -1,5 +1,5 @@
-//! What happens while a sync takes its time: nothing is seen, nobody is answered, and those who come meanwhile share the
-//! next group.
+//! What happens while a sync takes its time: nothing is seen, nobody is answered, and those who
+//! come meanwhile share the next group.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::*;
 use crate::fs::sim::{CrashPolicy, Op, OpKind, SyncGate};
 
-/// Long enough to notice an answer that comes too early; a slow machine notices less, and fails nothing.
+/// Long enough to notice an answer that comes too early; a slow machine notices less, and fails
+/// nothing.
 const A_MOMENT: Duration = Duration::from_millis(50);
 
 const BOTH: [&str; 2] = ["data/", "meta/"];

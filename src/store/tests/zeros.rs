@@ -85,7 +85,8 @@ fn a_footer_stands_right_behind_the_last_extent() {
     assert_eq!(verify(&fs, &mut |_| {}).unwrap().findings, []);
 }
 
-/// Until it is known that the zeros are gone, a footer before them would not be the end of its file.
+/// Until it is known that the zeros are gone, a footer before them would not be the end of its
+/// file.
 #[test]
 fn the_zeros_are_gone_for_good_before_the_footer_is_written() {
     use OpKind::{SyncData, Truncate, Write};

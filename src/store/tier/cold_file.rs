@@ -19,21 +19,24 @@ use crate::remote::{PartBytes, RemoteError};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The least rate at which bytes are expected, a second.
 const LEAST_BYTES_PER_SECOND: u64 = MIB;
-/// Bytes that are waited for at a time: a remote that falls silent is noticed before the time for all bytes has passed.
+/// Bytes that are waited for at a time: a remote that falls silent is noticed before the time for
+/// all bytes has passed.
 const WAITED_FOR_BYTES: u64 = 64 * KIB;
 
 /// The file of a segment.
 #[derive(Clone)]
 pub(super) struct ColdFile {
     pub(super) file: Arc<dyn File>,
-    /// Whether fetched bytes are kept. Readers of large amounts open files for reading only, and leave the cache alone.
+    /// Whether fetched bytes are kept. Readers of large amounts open files for reading only, and
+    /// leave the cache alone.
     pub(super) is_writable: bool,
     pub(super) residence: Arc<Residence>,
     pub(super) tier: Arc<Tier>,
 }
 
 impl ColdFile {
-    /// Reads what is here. Returns the first hole among the bytes, if there is one and the remote has its bytes: those before it are read.
+    /// Reads what is here. Returns the first hole among the bytes, if there is one and the remote
+    /// has its bytes: those before it are read.
     fn read_local(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<Range<u64>>> {
         let _here = self.residence.bytes.read().expect(NOT_POISONED);
         let wanted_end = offset + buf.len() as u64;
@@ -107,8 +110,8 @@ impl ColdFile {
         Ok(Some(coming))
     }
 
-    /// Takes bytes that are on their way from `offset` on. Returns the end of those in `buf`: `offset` where the file has got the first of them
-    /// meanwhile; `None` if it does not come.
+    /// Takes bytes that are on their way from `offset` on. Returns the end of those in `buf`:
+    /// `offset` where the file has got the first of them meanwhile; `None` if it does not come.
     fn take_coming(&self, coming: &ComingBytes, buf: &mut [u8], offset: u64) -> io::Result<Option<u64>> {
         let mut rest = coming.lock();
         if let Some(end) = rest.copy_last(buf, offset) {
@@ -135,7 +138,8 @@ impl ColdFile {
         self.keep(&taken)
     }
 
-    /// Keeps the last bytes that were taken. Others that wait for the lock look for them in the file.
+    /// Keeps the last bytes that were taken. Others that wait for the lock look for them in the
+    /// file.
     fn keep_last(&self, rest: &mut ComingRest) -> io::Result<()> {
         rest.last.take().map_or(Ok(()), |last| self.keep(&last))
     }
@@ -229,8 +233,9 @@ impl Tier {
         Ok(bytes)
     }
 
-    /// Bytes of a copy for a reader that waits since then. A remote that falls silent is given up after [`PATIENCE`], however many bytes are
-    /// missing; one that ends in the midst is asked for the rest.
+    /// Bytes of a copy for a reader that waits since then. A remote that falls silent is given up
+    /// after [`PATIENCE`], however many bytes are missing; one that ends in the midst is asked for
+    /// the rest.
     fn fetch_since(
         &self,
         segment: u64,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::cold_file::{ColdFile, FetchedBytes};
 use crate::remote::PartBytes;
 
-/// A fetch with one or many readers. The reader whose bytes are missing takes them from the connection; where none reads, it waits.
+/// A fetch with one or many readers. The reader whose bytes are missing takes them from the
+/// connection; where none reads, it waits.
 pub(super) struct ComingBytes {
     pub(super) range: Range<u64>,
     rest: Mutex<ComingRest>,
@@ -21,8 +22,8 @@ pub(super) struct ComingRest {
     end: u64,
     /// `None` after the last byte, and after an error.
     source: Option<Box<dyn PartBytes>>,
-    /// The last bytes that were taken. The file gets them before the next ones are taken, or after the last reader: their reader hands them
-    /// out first.
+    /// The last bytes that were taken. The file gets them before the next ones are taken, or after
+    /// the last reader: their reader hands them out first.
     pub(super) last: Option<FetchedBytes>,
 }
 
@@ -54,7 +55,8 @@ impl ComingRest {
         offset < self.start
     }
 
-    /// Copies the bytes from `offset` on that are among the last ones. Returns the end of those that it copied.
+    /// Copies the bytes from `offset` on that are among the last ones. Returns the end of those
+    /// that it copied.
     pub(super) fn copy_last(&self, buf: &mut [u8], offset: u64) -> Option<u64> {
         let last = self.last.as_ref().filter(|last| last.range.contains(&offset))?;
         let end = last.range.end.min(offset + buf.len() as u64);
@@ -62,8 +64,8 @@ impl ComingRest {
         Some(end)
     }
 
-    /// Takes the bytes up to `end`, if that at `needed` is among them. `None` if it is not, or if the connection has ended: it can be fetched
-    /// anew.
+    /// Takes the bytes up to `end`, if that at `needed` is among them. `None` if it is not, or if
+    /// the connection has ended: it can be fetched anew.
     pub(super) fn take(
         &mut self,
         needed: u64,

@@ -1,8 +1,10 @@
-//! The copies on the remote, compared with what the index says of them: somebody may delete or replace them while this disk has all bytes.
+//! The copies on the remote, compared with what the index says of them: somebody may delete or
+//! replace them while this disk has all bytes.
 //!
-//! Local bytes go only after their copy was asked for a moment ago. Beside that, all copies are listed once a day, so that one that is gone
-//! is noticed while it can be sent again: with the same name and the bytes that live. A copy whose live bytes are not all here is lost,
-//! which is told until it is there again.
+//! Local bytes go only after their copy was asked for a moment ago. Beside that, all copies are
+//! listed once a day, so that one that is gone is noticed while it can be sent again: with the same
+//! name and the bytes that live. A copy whose live bytes are not all here is lost, which is told
+//! until it is there again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -38,9 +40,11 @@ const PAGE_LEN: usize = 1000;
 pub struct CopyFindings {
     /// The end of the last listing; `None` before the first since the start.
     pub listed: Option<Timestamp>,
-    /// The copies that are gone or changed, and whose live bytes are not all on this disk, each with its fault.
+    /// The copies that are gone or changed, and whose live bytes are not all on this disk, each
+    /// with its fault.
     pub lost: Vec<(String, String)>,
-    /// The copies that were gone or changed and were sent again since the start, the mark among them.
+    /// The copies that were gone or changed and were sent again since the start, the mark among
+    /// them.
     pub resent: u64,
 }
 
@@ -66,8 +70,8 @@ struct LostCopy {
 }
 
 impl Store {
-    /// Lists the copies once a day, and sends those again that are gone or changed, as far as their bytes are here. Nothing without a
-    /// tier. Returns whether another call has work to do at once.
+    /// Lists the copies once a day, and sends those again that are gone or changed, as far as their
+    /// bytes are here. Nothing without a tier. Returns whether another call has work to do at once.
     ///
     /// # Errors
     /// [`StoreError::RemoteUnavailable`]: a later call goes on; those of the disk.
@@ -101,7 +105,8 @@ impl Store {
         Some(CopyFindings { listed: inspection.listed, lost: lost.collect(), resent: inspection.resent })
     }
 
-    /// Reads the mark again, which passed before. One that somebody deleted is put again; that of another store ends all use of the remote.
+    /// Reads the mark again, which passed before. One that somebody deleted is put again; that of
+    /// another store ends all use of the remote.
     fn keep_mark(&self, tier: &Tier) -> Result<(), StoreError> {
         let unavailable =
             |error: RemoteError| StoreError::RemoteUnavailable(format!("{}: {error}", RemoteMark::NAME));
@@ -263,7 +268,8 @@ impl Tier {
         inspection.lost.contains_key(&segment) || inspection.suspects.contains(&segment)
     }
 
-    /// Whether local bytes of a segment may go: its copy was found as it should be a moment ago, or is asked for now.
+    /// Whether local bytes of a segment may go: its copy was found as it should be a moment ago, or
+    /// is asked for now.
     ///
     /// # Errors
     /// As of [`Tier::compare_copy`].
@@ -278,10 +284,12 @@ impl Tier {
         !last.is_resent && last.at.is_some_and(|at| now >= at && now.since(at) < RECENT)
     }
 
-    /// Asks for a copy. Its length, its nonce and, where the remote told one before, its MD5 are to be the same.
+    /// Asks for a copy. Its length, its nonce and, where the remote told one before, its MD5 are to
+    /// be the same.
     ///
     /// # Errors
-    /// [`RemoteError::Missing`], and [`RemoteError::Wrong`] where it differs; others where the remote does not tell.
+    /// [`RemoteError::Missing`], and [`RemoteError::Wrong`] where it differs; others where the
+    /// remote does not tell.
     fn compare_copy(&self, residence: &Residence, pieces: &LocalPieces) -> Result<(), RemoteError> {
         let passed = self.mark.pass(self.remote.as_ref(), COMPARED_WITHIN);
         passed.map_err(|error| RemoteError::Unavailable(error.to_string()))?;
@@ -335,7 +343,8 @@ impl Tier {
         last.at = Some(self.clock.now());
     }
 
-    /// Has no local bytes of a segment go while it is sent again. A reader that is giving some back has done so on return.
+    /// Has no local bytes of a segment go while it is sent again. A reader that is giving some back
+    /// has done so on return.
     fn hold_pieces(&self, residence: &Residence) {
         {
             let mut last = residence.compared.lock().expect(NOT_POISONED);

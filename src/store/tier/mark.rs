@@ -30,10 +30,12 @@ impl MarkCheck {
         self.store.get_or_init(|| store);
     }
 
-    /// Fails unless the remote is marked as that of the store. Callers that come while it is asked share the answer.
+    /// Fails unless the remote is marked as that of the store. Callers that come while it is asked
+    /// share the answer.
     ///
     /// # Errors
-    /// `HostUnreachable`, with the reason for an operator: objects of another store, or of another key, would be taken for damage.
+    /// `HostUnreachable`, with the reason for an operator: objects of another store, or of another
+    /// key, would be taken for damage.
     pub(super) fn pass(&self, remote: &dyn RemoteView, within: Duration) -> io::Result<()> {
         if self.has_passed.load(Ordering::Relaxed) {
             return Ok(());

@@ -1,50 +1,59 @@
-//! The tier: sealed segments are copied to a [`Remote`], and their local bytes are given back when room is wanted.
+//! The tier: sealed segments are copied to a [`Remote`], and their local bytes are given back when
+//! room is wanted.
 //!
 //! # From here to there
 //!
 //! Each step is durable before the next.
 //!
-//! 1. A segment is sealed: it never changes again. All its live extents are read. One with damage is not sent: the damage is listed
-//!    with the findings of the scrub, and stays here, where it can be looked at.
-//! 2. A group says that the segment is *leaving*, with a nonce. From now on no hole is punched in it, so that every try sends the
-//!    same bytes. This is an intent: it counts for nothing.
+//! 1. A segment is sealed: it never changes again. All its live extents are read. One with damage
+//!    is not sent: the damage is listed with the findings of the scrub, and stays here, where it
+//!    can be looked at.
+//! 2. A group says that the segment is *leaving*, with a nonce. From now on no hole is punched in
+//!    it, so that every try sends the same bytes. This is an intent: it counts for nothing.
 //! 3. The segment is put, under a name with the nonce.
-//! 4. Length, nonce and MD5 are asked for and compared; where the remote knows no MD5, samples are read back.
+//! 4. Length, nonce and MD5 are asked for and compared; where the remote knows no MD5, samples are
+//!    read back.
 //! 5. A group says that the segment is *remote*.
-//! 6. Only now may its local pages go, piece by piece, the first and the last page never: so a start reads headers and footers
-//!    without the remote.
+//! 6. Only now may its local pages go, piece by piece, the first and the last page never: so a
+//!    start reads headers and footers without the remote.
 //!
-//! The block tables are copied to a file beside the segment (`tables`) before step 5, so that a cold range is one request. This file is
-//! a cache: where a table is missing, its first reader fetches and keeps it.
+//! The block tables are copied to a file beside the segment (`tables`) before step 5, so that a
+//! cold range is one request. This file is a cache: where a table is missing, its first reader
+//! fetches and keeps it.
 //!
 //! After a crash between 2 and 5 the intent is repeated under the same name.
 //!
 //! # Reading
 //!
-//! [`TieredFs`] opens segments as [`ColdFile`]s, so that all readers of segments read cold bytes alike. A hole in a remote segment is
-//! a byte range to fetch. Fetched bytes are written into the hole without a sync. A crash may leave zeros there, or a part: every
-//! block is verified before it is served, and a bad one is discarded and fetched again. Only a second failure is damage.
+//! [`TieredFs`] opens segments as [`ColdFile`]s, so that all readers of segments read cold bytes
+//! alike. A hole in a remote segment is a byte range to fetch. Fetched bytes are written into the
+//! hole without a sync. A crash may leave zeros there, or a part: every block is verified before it
+//! is served, and a bad one is discarded and fetched again. Only a second failure is damage.
 //!
-//! A range that is read in order is one request, whose bytes are handed out while they come ([`coming`]): the first block waits for none
-//! after it. Readers of one place share the fetch. Where it is cut, its rest is fetched anew.
+//! A range that is read in order is one request, whose bytes are handed out while they come
+//! ([`coming`]): the first block waits for none after it. Readers of one place share the fetch.
+//! Where it is cut, its rest is fetched anew.
 //!
-//! The first fetch asks for the mark of the remote before: the bytes of another store, or those of a key that is not given, are no damage.
+//! The first fetch asks for the mark of the remote before: the bytes of another store, or those of
+//! a key that is not given, are no damage.
 //!
 //! # Pins and classes
 //!
-//! Buckets may be pinned to the disk or to the remote, and versions of the class COLD belong on the remote (`placement`). A piece that
-//! should stay is in no queue, and counts as pinned. One that should leave is punched once its segment is listed; what readers fetch of it
-//! later is the first to go.
+//! Buckets may be pinned to the disk or to the remote, and versions of the class COLD belong on the
+//! remote (`placement`). A piece that should stay is in no queue, and counts as pinned. One that
+//! should leave is punched once its segment is listed; what readers fetch of it later is the first
+//! to go.
 //!
 //! # Copies that somebody deletes
 //!
-//! Local bytes go after their copy was asked for a moment ago. All copies are listed once a day; one that is gone or changed is sent again,
-//! or told as lost ([`inspection`]).
+//! Local bytes go after their copy was asked for a moment ago. All copies are listed once a day;
+//! one that is gone or changed is sent again, or told as lost ([`inspection`]).
 //!
 //! # Leaving the remote
 //!
-//! When no version refers to a remote segment, its file is removed as that of any other. A group then says that the copy is
-//! *dropped*. A day later the copy is deleted, and then a group forgets it. A restored backup of that day still finds it.
+//! When no version refers to a remote segment, its file is removed as that of any other. A group
+//! then says that the copy is *dropped*. A day later the copy is deleted, and then a group forgets
+//! it. A restored backup of that day still finds it.
 
 mod cold_file;
 mod coming;
@@ -98,11 +107,13 @@ const FETCHES_AT_ONCE_MAX: usize = 64;
 /// Settings of the tier.
 #[derive(Debug, Clone, Copy)]
 pub struct TierOptions {
-    /// The local bytes of segments, at most: what is not on the remote counts first. Beyond it writes are refused.
+    /// The local bytes of segments, at most: what is not on the remote counts first. Beyond it
+    /// writes are refused.
     pub local_max_bytes: u64,
     /// The time for which the local bytes of a segment stay after it has reached the remote.
     pub keep_local: Duration,
-    /// The time for which a copy stays on the remote after the last version that referred to it is gone.
+    /// The time for which a copy stays on the remote after the last version that referred to it is
+    /// gone.
     pub keep_dropped: Duration,
     /// Percent of the bytes on the remote that the scrub reads in 30 days.
     pub scrub_percent: u64,
@@ -172,9 +183,11 @@ pub(super) struct Tier {
     options: TierOptions,
     /// Bytes of the disk that fetched bytes leave free.
     keep_free_bytes: u64,
-    /// Whether the files are those of another thread: bad bytes of remote segments cannot be discarded there, so that none are read.
+    /// Whether the files are those of another thread: bad bytes of remote segments cannot be
+    /// discarded there, so that none are read.
     leaves_files_alone: bool,
-    /// Whether the store only looks, and nobody else writes to its files: bad bytes are read from the remote, and stay.
+    /// Whether the store only looks, and nobody else writes to its files: bad bytes are read from
+    /// the remote, and stay.
     only_looks: bool,
     /// The segments that were opened or are remote.
     residences: RwLock<BTreeMap<u64, Arc<Residence>>>,
@@ -183,7 +196,8 @@ pub(super) struct Tier {
     departing: Mutex<BTreeSet<sieve::PieceId>>,
     /// The last walk that found wishes; `None` while there are none.
     last_walk: Mutex<Option<LastWalk>>,
-    /// A reader that finds a hole takes the turn of its piece, so that others with the same wish find its bytes.
+    /// A reader that finds a hole takes the turn of its piece, so that others with the same wish
+    /// find its bytes.
     turns: Vec<Mutex<FetchTurn>>,
     /// Bytes that may not be given back, as of the last call.
     pinned_bytes: AtomicU64,
@@ -282,7 +296,8 @@ impl Tier {
         self.options.keep_dropped
     }
 
-    /// Learns of the complete copies, as of the group `sequence`. Reads of remote segments find their bytes after it.
+    /// Learns of the complete copies, as of the group `sequence`. Reads of remote segments find
+    /// their bytes after it.
     pub(in crate::store) fn learn(&self, index: &Index, sequence: u64) {
         for (segment, copy) in index.remote_copies(None).filter(|(_, copy)| copy.phase != CopyPhase::Leaving)
         {
@@ -408,12 +423,14 @@ impl Tier {
         true
     }
 
-    /// Whether there will be room for `bytes` of fetched bytes, once other pieces are given back. No reader waits for that.
+    /// Whether there will be room for `bytes` of fetched bytes, once other pieces are given back.
+    /// No reader waits for that.
     fn may_make_room(&self, bytes: u64) -> bool {
         bytes <= self.available_bytes()
     }
 
-    /// Whether there is no room for `bytes` more of fetched bytes: the limit would be passed, or the disk is nearly full.
+    /// Whether there is no room for `bytes` more of fetched bytes: the limit would be passed, or
+    /// the disk is nearly full.
     fn lacks_room(&self, bytes: u64) -> bool {
         let is_full = || {
             self.fs.space().is_ok_and(|space| space.free_bytes < self.keep_free_bytes.saturating_add(bytes))
@@ -454,7 +471,8 @@ impl Tier {
         Some((segment, number))
     }
 
-    /// Punches a piece that was taken from its queue. Returns the bytes; 0 if it has to stay, and is queued again.
+    /// Punches a piece that was taken from its queue. Returns the bytes; 0 if it has to stay, and
+    /// is queued again.
     fn give_back(&self, residence: &Residence, number: u32) -> u64 {
         let Some(copy) = residence.copy() else { return 0 };
         match self.punch(residence, copy, number) {
@@ -475,8 +493,8 @@ impl Tier {
         }
     }
 
-    /// Punches a piece. Returns its bytes; `None` if it stays in any case, its copy is not there, or a backup holds the file, since it may
-    /// outlive the copy.
+    /// Punches a piece. Returns its bytes; `None` if it stays in any case, its copy is not there,
+    /// or a backup holds the file, since it may outlive the copy.
     fn punch(&self, residence: &Residence, copy: &LocalPieces, number: u32) -> std::io::Result<Option<u64>> {
         self.check_copy(residence, copy).map_err(|error| cold_file::failure(&copy.name, error))?;
         let file = self.fs.open(&segment_path(residence.segment))?;
@@ -543,8 +561,9 @@ impl Store {
         tier.learn(&index, sequence);
     }
 
-    /// The store of a directory that another thread extends, for reads alone, and the place after its last group. Cold bytes come from
-    /// `remote`, and are not kept. Nothing is written, and every change is refused.
+    /// The store of a directory that another thread extends, for reads alone, and the place after
+    /// its last group. Cold bytes come from `remote`, and are not kept. Nothing is written, and
+    /// every change is refused.
     pub(in crate::store) fn open_for_reads(
         fs: Arc<dyn Fs>,
         clock: Arc<dyn Clock>,
@@ -565,8 +584,8 @@ impl Store {
         Ok((store, log))
     }
 
-    /// Works for the tier: sends a sealed segment to the remote, gives local bytes back, deletes copies that are not needed any more.
-    /// Nothing without a tier.
+    /// Works for the tier: sends a sealed segment to the remote, gives local bytes back, deletes
+    /// copies that are not needed any more. Nothing without a tier.
     ///
     /// # Errors
     /// [`StoreError::RemoteUnavailable`]: a later call may succeed; those of the commit.
@@ -636,7 +655,8 @@ impl Store {
         self.tier.as_ref().map(|tier| tier.options.local_max_bytes)
     }
 
-    /// Lists the segments that have been remote for long enough, and counts the bytes of all others. Returns the bytes that left.
+    /// Lists the segments that have been remote for long enough, and counts the bytes of all
+    /// others. Returns the bytes that left.
     fn list_aged(&self, tier: &Tier) -> Result<u64, StoreError> {
         let failed = |error: std::io::Error| self.shared.failed(error.into());
         let (mut aged, mut pinned) = self.aged_segments(tier);

@@ -1,9 +1,12 @@
-//! Where the pieces of segments should lie: by the pin of their bucket, and by the storage class of the versions in them.
+//! Where the pieces of segments should lie: by the pin of their bucket, and by the storage class of
+//! the versions in them.
 //!
-//! A version of the class COLD wishes to be on the remote alone. Any other one wishes what its bucket is pinned to. A piece follows the
-//! warmest of the versions whose bytes it has. The wishes are found by a walk over the index, before a segment is listed and when a pin or
-//! the amount of COLD bytes has changed; one that nothing tells of, such as a copy, is found within an hour. A walk takes at most a
-//! twentieth of the time. Without pins and COLD versions there is no walk, and nothing is kept.
+//! A version of the class COLD wishes to be on the remote alone. Any other one wishes what its
+//! bucket is pinned to. A piece follows the warmest of the versions whose bytes it has. The wishes
+//! are found by a walk over the index, before a segment is listed and when a pin or the amount of
+//! COLD bytes has changed; one that nothing tells of, such as a copy, is found within an hour. A
+//! walk takes at most a twentieth of the time. Without pins and COLD versions there is no walk, and
+//! nothing is kept.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -138,8 +141,9 @@ impl WishSets {
 }
 
 impl Store {
-    /// Sees to it that the pieces of all listed segments, and of those that are `about` to be, lie where they should. Returns the bytes that
-    /// left; `None` if another walk is too early, so that `about` may not be listed yet.
+    /// Sees to it that the pieces of all listed segments, and of those that are `about` to be, lie
+    /// where they should. Returns the bytes that left; `None` if another walk is too early, so that
+    /// `about` may not be listed yet.
     pub(super) fn place_pieces(&self, tier: &Tier, about: &[u64]) -> io::Result<Option<u64>> {
         let index = self.shared.index();
         let basis = WishBasis::of(&index);
@@ -195,7 +199,8 @@ fn wishes(index: &Index, basis: &WishBasis, tier: &Tier, about: &[u64]) -> WishS
 }
 
 impl Tier {
-    /// Takes over the wishes for the pieces of a segment. Returns the bytes of those that left at once.
+    /// Takes over the wishes for the pieces of a segment. Returns the bytes of those that left at
+    /// once.
     fn place(&self, residence: &Residence, sets: &[u8]) -> io::Result<u64> {
         let Some(copy) = residence.copy() else { return Ok(0) };
         let mut leaving = Vec::new();
@@ -224,8 +229,8 @@ impl Tier {
         })
     }
 
-    /// Lists the pieces of a segment, and has those leave that wish to be on the remote alone. `None` where the copy of such a segment is
-    /// not there: it is not listed for now.
+    /// Lists the pieces of a segment, and has those leave that wish to be on the remote alone.
+    /// `None` where the copy of such a segment is not there: it is not listed for now.
     pub(super) fn list_and_leave(&self, residence: &Residence) -> io::Result<Option<u64>> {
         let Some(copy) = residence.copy() else { return self.list(residence).map(|()| Some(0)) };
         let leaving = || (0..copy.count()).filter(|number| copy.wish(*number) == PieceWish::Remote);
@@ -259,7 +264,8 @@ impl Tier {
         Ok(0)
     }
 
-    /// Sets the wish of a piece, by which its pages are counted and queued. The caller holds the bytes exclusively.
+    /// Sets the wish of a piece, by which its pages are counted and queued. The caller holds the
+    /// bytes exclusively.
     fn set_wish(&self, residence: &Residence, copy: &LocalPieces, number: u32, wish: PieceWish) {
         let pages = u64::from(copy.pages_of(number));
         self.count_of(copy.wish(number)).fetch_sub(pages, Ordering::AcqRel);

@@ -1,4 +1,5 @@
-//! The weekly probe: a remote that was fit when it was marked may have lost that since, as by an upgrade or a proxy in front of it.
+//! The weekly probe: a remote that was fit when it was marked may have lost that since, as by an
+//! upgrade or a proxy in front of it.
 
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,7 +10,8 @@ use crate::remote::probe::{ProbeReport, ProbeSize, probe};
 use crate::store::Store;
 use crate::store::remote_request::PATIENCE;
 
-/// The least time from the start to the first probe. As much again is drawn, as after it: several servers with one remote take turns.
+/// The least time from the start to the first probe. As much again is drawn, as after it: several
+/// servers with one remote take turns.
 const FIRST_AFTER: Duration = Duration::from_secs(5 * 60);
 /// The time between two probes, to which a seventh at most is added.
 const PROBE_INTERVAL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -41,12 +43,14 @@ pub(super) struct WeeklyProbe {
     /// The time of the next one; unknown before the first look.
     due: Option<Instant>,
     last: Option<RemoteProbed>,
-    /// The first race that was decided badly since the start. Later probes that see none change nothing.
+    /// The first race that was decided badly since the start. Later probes that see none change
+    /// nothing.
     badly_decided: Option<String>,
 }
 
 impl Store {
-    /// Probes the remote, if it is time. Returns the outcome, where there is one. Nothing without a tier.
+    /// Probes the remote, if it is time. Returns the outcome, where there is one. Nothing without a
+    /// tier.
     pub fn probe_remote(&self, entropy: &dyn Entropy) -> Option<RemoteProbed> {
         let tier = self.tier.as_ref()?;
         let now = self.shared.clock.instant();
@@ -64,7 +68,8 @@ impl Store {
         probed
     }
 
-    /// The outcome of the last probe of the remote; `None` before the first since the start, and without a tier.
+    /// The outcome of the last probe of the remote; `None` before the first since the start, and
+    /// without a tier.
     pub fn remote_probed(&self) -> Option<RemoteProbed> {
         self.tier.as_ref()?.probes().last.clone()
     }
@@ -89,8 +94,9 @@ impl Tier {
         }
     }
 
-    /// A probe, if the remote is the own one and answers. A fault counts only if a second probe finds it, too: the remote may have been away
-    /// for a moment. A race that was decided badly counts at once.
+    /// A probe, if the remote is the own one and answers. A fault counts only if a second probe
+    /// finds it, too: the remote may have been away for a moment. A race that was decided badly
+    /// counts at once.
     fn probe_now(&self) -> Option<ProbeReport> {
         self.mark.pass(self.remote.as_ref(), PATIENCE).ok()?;
         // Who may not change the remote puts nothing there to try it.

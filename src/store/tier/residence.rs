@@ -23,7 +23,8 @@ pub(super) struct Residence {
     pub(super) segment: u64,
     /// Set once the remote has every byte.
     copy: OnceLock<LocalPieces>,
-    /// A group that says so, or a later one: where the log is shipped, local bytes stay until the remote has it.
+    /// A group that says so, or a later one: where the log is shipped, local bytes stay until the
+    /// remote has it.
     pub(super) known_by: AtomicU64,
     /// Held shared while local bytes are read, and exclusively while they are given back.
     pub(super) bytes: RwLock<()>,
@@ -33,7 +34,8 @@ pub(super) struct Residence {
     pub(super) pinned_bytes: AtomicU64,
     /// Bytes that come to readers.
     coming: Mutex<Vec<Weak<ComingBytes>>>,
-    /// Pieces whose bytes here were found bad where nothing may be written: those of the copy are read.
+    /// Pieces whose bytes here were found bad where nothing may be written: those of the copy are
+    /// read.
     distrusted: RwLock<BTreeSet<u32>>,
     /// The end of the last fetch, and its length ahead of what was asked for.
     sequence: Mutex<(u64, u64)>,
@@ -140,8 +142,8 @@ impl Residence {
         all.push(Arc::downgrade(coming));
     }
 
-    /// The bytes to fetch ahead for a reader of `wanted`: none at first, and more with each fetch that begins where the last one
-    /// ended.
+    /// The bytes to fetch ahead for a reader of `wanted`: none at first, and more with each fetch
+    /// that begins where the last one ended.
     pub(super) fn read_ahead(&self, wanted: &Range<u64>) -> u64 {
         let mut sequence = self.sequence.lock().expect(NOT_POISONED);
         let (end, last) = *sequence;
@@ -155,7 +157,8 @@ impl Residence {
 }
 
 impl LocalPieces {
-    /// The pages that may be given back: all but the first, with the header, and the last, with the footer.
+    /// The pages that may be given back: all but the first, with the header, and the last, with the
+    /// footer.
     pub(super) fn movable(&self) -> Range<u64> {
         PAGE_BYTES..self.length.saturating_sub(PAGE_BYTES).max(PAGE_BYTES)
     }

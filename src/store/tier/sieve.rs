@@ -1,6 +1,6 @@
-//! The order in which local pieces of remote segments are given back: SIEVE (Zhang et al., NSDI 2024). A hand moves from the oldest
-//! to the newest piece. It passes those that were read since its last visit, and takes the first other one. A read moves
-//! nothing, so it needs no lock.
+//! The order in which local pieces of remote segments are given back: SIEVE (Zhang et al., NSDI
+//! 2024). A hand moves from the oldest to the newest piece. It passes those that were read since
+//! its last visit, and takes the first other one. A read moves nothing, so it needs no lock.
 
 /// A piece: its segment, and its number in it.
 pub(super) type PieceId = (u64, u32);
@@ -52,8 +52,9 @@ impl Sieve {
         self.newest = at;
     }
 
-    /// Removes the piece that is to be given back next. `spare` tells whether a piece stays for now, because it was read since it was
-    /// asked about last. `None` if there is no piece, or all stay in two rounds.
+    /// Removes the piece that is to be given back next. `spare` tells whether a piece stays for
+    /// now, because it was read since it was asked about last. `None` if there is no piece, or all
+    /// stay in two rounds.
     pub(super) fn evict(&mut self, mut spare: impl FnMut(PieceId) -> bool) -> Option<PieceId> {
         for _ in 0..2 * self.len() {
             let at = if self.hand == NONE { self.oldest } else { self.hand };

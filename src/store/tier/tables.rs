@@ -1,8 +1,8 @@
-//! The block tables of remote segments, which stay here: a range of a remote segment is one request and not two
-//! (data-format.md, section 4, *Tables of remote segments*).
+//! The block tables of remote segments, which stay here: a range of a remote segment is one request
+//! and not two (data-format.md, section 4, *Tables of remote segments*).
 //!
-//! The file is written without a sync, and read without trust: a reader compares a table with the CRC in the record, and fetches
-//! the one in the segment where they differ.
+//! The file is written without a sync, and read without trust: a reader compares a table with the
+//! CRC in the record, and fetches the one in the segment where they differ.
 
 use std::io;
 use std::ops::Range;
@@ -11,8 +11,9 @@ use super::Tier;
 use crate::base::limits::BLOCK_BYTES;
 use crate::format::tables_path;
 
-/// Bytes of a segment for each CRC in the file. A table has one CRC for each block that was begun, and none for a payload of at most
-/// one block. So there are at least as many of these in a payload as CRCs in its table, and no two tables meet.
+/// Bytes of a segment for each CRC in the file. A table has one CRC for each block that was begun,
+/// and none for a payload of at most one block. So there are at least as many of these in a payload
+/// as CRCs in its table, and no two tables meet.
 const BYTES_PER_CRC: u64 = BLOCK_BYTES / 2;
 const CRC_BYTES: u64 = 4;
 
@@ -32,7 +33,8 @@ impl Tier {
         Some(bytes)
     }
 
-    /// Keeps tables of a segment, each with its offset there. Without them the next readers of these extents ask the remote twice.
+    /// Keeps tables of a segment, each with its offset there. Without them the next readers of
+    /// these extents ask the remote twice.
     pub(super) fn keep_tables<'t>(&self, segment: u64, tables: impl IntoIterator<Item = (u64, &'t [u8])>) {
         match self.write_tables(segment, tables) {
             Err(error) if error.kind() != io::ErrorKind::StorageFull => {

@@ -65,7 +65,8 @@ impl Store {
         Ok(())
     }
 
-    /// Whether all live extents of the first of the waiting segments are good. They are read once, however often it is sent.
+    /// Whether all live extents of the first of the waiting segments are good. They are read once,
+    /// however often it is sent.
     fn is_good(
         &self,
         checks: &mut SegmentChecks,
@@ -117,7 +118,8 @@ impl Store {
         Ok(copy)
     }
 
-    /// Drops the copies of segments that are gone, and deletes those that were dropped long enough ago.
+    /// Drops the copies of segments that are gone, and deletes those that were dropped long enough
+    /// ago.
     pub(super) fn delete_dropped(&self, tier: &Tier, done: &mut TierProgress) -> Result<(), StoreError> {
         let index = self.shared.index();
         let now = self.acts_time();
@@ -178,7 +180,8 @@ pub(super) struct SegmentChecks {
     extents: SealedExtents,
     /// The segment that was found good last.
     good: Option<u64>,
-    /// Segments with damage, and their live bytes at that time. They stay here until some of those die, or until the next start.
+    /// Segments with damage, and their live bytes at that time. They stay here until some of those
+    /// die, or until the next start.
     damaged: BTreeMap<u64, u64>,
 }
 
@@ -188,7 +191,8 @@ impl SegmentChecks {
     }
 }
 
-/// Puts a segment, and compares the copy with it. One that `is_missing` may be there in fact, and then stays as it is.
+/// Puts a segment, and compares the copy with it. One that `is_missing` may be there in fact, and
+/// then stays as it is.
 pub(super) fn send(
     tier: &Tier,
     id: u64,

@@ -1,4 +1,5 @@
-//! The turns of readers that fetch: one at a time at a place, and those who wait share what it finds.
+//! The turns of readers that fetch: one at a time at a place, and those who wait share what it
+//! finds.
 
 use std::io;
 use std::time::Instant;
@@ -20,8 +21,8 @@ struct FailedFetch {
 }
 
 impl FetchTurn {
-    /// Fails as the last fetch did, if that was after the reader had arrived: it has waited for it. What is wrong with one copy says nothing
-    /// of another.
+    /// Fails as the last fetch did, if that was after the reader had arrived: it has waited for it.
+    /// What is wrong with one copy says nothing of another.
     pub(super) fn check(&self, segment: u64, arrived: Instant) -> io::Result<()> {
         let shares = |failed: &&FailedFetch| {
             let concerns = failed.segment == segment || failed.kind == io::ErrorKind::HostUnreachable;
@@ -33,7 +34,8 @@ impl FetchTurn {
         }
     }
 
-    /// The time from which a reader waits for the remote: its arrival, or a later fetch that the remote has answered.
+    /// The time from which a reader waits for the remote: its arrival, or a later fetch that the
+    /// remote has answered.
     pub(super) fn waits_since(&self, arrived: Instant) -> Instant {
         self.served.map_or(arrived, |served| served.max(arrived))
     }

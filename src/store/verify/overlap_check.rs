@@ -1,5 +1,5 @@
-//! The check for overlapping extents: all references, added up independently of the index and compared with its live
-//! bytes.
+//! The check for overlapping extents: all references, added up independently of the index and
+//! compared with its live bytes.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,8 @@ impl OverlapCheck {
         self.0.push(ExtentSpan { segment, offset, len, shared });
     }
 
-    /// Reports extents with several owners that are not marked as shared, extents that overlap, and segments with
-    /// another number of live bytes in the index.
+    /// Reports extents with several owners that are not marked as shared, extents that overlap, and
+    /// segments with another number of live bytes in the index.
     pub(super) fn finish(mut self, liveness: &Liveness) -> Vec<Damage> {
         self.0.sort_unstable();
         self.0.dedup_by(|again, place| place.shared && again == place);

@@ -127,7 +127,8 @@ pub struct VerifyCounts {
     pub extents: u64,
     /// Bytes of their payloads.
     pub payload_bytes: u64,
-    /// Extents whose bytes may be on a remote alone, and were not checked; a shared one counts once.
+    /// Extents whose bytes may be on a remote alone, and were not checked; a shared one counts
+    /// once.
     pub unchecked_extents: u64,
     /// Bytes of their payloads.
     pub unchecked_bytes: u64,

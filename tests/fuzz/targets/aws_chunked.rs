@@ -1,5 +1,5 @@
-//! Bodies in the coding `aws-chunked`, after a head with a correct signature. The first byte chooses the form of the
-//! payload, the second the sizes of the pieces in which the rest arrives.
+//! Bodies in the coding `aws-chunked`, after a head with a correct signature. The first byte
+//! chooses the form of the payload, the second the sizes of the pieces in which the rest arrives.
 #![no_main]
 
 use std::cell::RefCell;

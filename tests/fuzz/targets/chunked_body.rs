@@ -1,4 +1,5 @@
-//! A chunked body: it reads the same, wherever the network splits it. The first byte chooses the split.
+//! A chunked body: it reads the same, wherever the network splits it. The first byte chooses the
+//! split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Every structure on disk: any bytes are decoded to a value or an error, and a value is written as it was read.
+//! Every structure on disk: any bytes are decoded to a value or an error, and a value is written as
+//! it was read.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,6 @@
-//! A store whose log has arbitrary group bodies with correct CRCs. The store opens or refuses to open, and an opened
-//! store is usable. Each piece of the input, after its length in one byte, is the body of a group.
+//! A store whose log has arbitrary group bodies with correct CRCs. The store opens or refuses to
+//! open, and an opened store is usable. Each piece of the input, after its length in one byte, is
+//! the body of a group.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -10,7 +10,8 @@ use siltstone::s3::{Body, ErrorCode, Handler as _, Headers, Method, Request, S3E
 use siltstone::service::Service;
 use siltstone_fuzz::{Pieces, receive, service};
 
-/// After this number of requests an empty server replaces the current one, so that memory does not grow.
+/// After this number of requests an empty server replaces the current one, so that memory does not
+/// grow.
 const REQUESTS_MAX: u32 = 2_000;
 
 thread_local! {

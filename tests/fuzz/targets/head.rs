@@ -1,4 +1,5 @@
-//! A request head: any bytes are read to a head or refused, whatever the pieces in which they arrive.
+//! A request head: any bytes are read to a head or refused, whatever the pieces in which they
+//! arrive.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -17,7 +18,8 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(head_is_complete(whole, 0), "a whole head must reach a worker");
     for searched in 0..head.len {
         let before = head_is_complete(&whole[..searched], 0);
-        // A prefix that looked complete is complete or refused; the rest belongs to another request.
+        // A prefix that looked complete is complete or refused; the rest belongs to another
+        // request.
         assert!(before || head_is_complete(whole, searched), "the end is overlooked behind {searched}");
     }
 });

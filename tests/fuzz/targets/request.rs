@@ -1,5 +1,5 @@
-//! The whole protocol without a socket: a head, as the engine reads it, and a body after it, for a server that
-//! permits everything to everyone.
+//! The whole protocol without a socket: a head, as the engine reads it, and a body after it, for a
+//! server that permits everything to everyone.
 #![no_main]
 
 use std::cell::RefCell;
@@ -10,7 +10,8 @@ use siltstone::s3::{Body, Handler as _, Request};
 use siltstone::service::Service;
 use siltstone_fuzz::{Pieces, receive, service};
 
-/// After this number of requests an empty server replaces the current one, so that memory does not grow.
+/// After this number of requests an empty server replaces the current one, so that memory does not
+/// grow.
 const REQUESTS_MAX: u32 = 2_000;
 
 thread_local! {

@@ -1,4 +1,5 @@
-//! The small values of requests and of the users file: ranges, dates, queries, names, tags, copy sources, checksums.
+//! The small values of requests and of the users file: ranges, dates, queries, names, tags, copy
+//! sources, checksums.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

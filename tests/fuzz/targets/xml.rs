@@ -1,5 +1,5 @@
-//! A request document: any bytes are a document or an error, every element of a document can be read, and lifecycle rules that are
-//! accepted are read back from the document that is stored.
+//! A request document: any bytes are a document or an error, every element of a document can be
+//! read, and lifecycle rules that are accepted are read back from the document that is stored.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

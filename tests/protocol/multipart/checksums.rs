@@ -199,7 +199,8 @@ fn without_an_announcement_a_claim_is_verified_against_the_bytes() {
     assert_eq!(made.one("ChecksumType").as_deref(), Some("FULL_OBJECT"));
 }
 
-/// The checksum types of an algorithm, the default first (S3 user guide, "Composite and full object checksum types").
+/// The checksum types of an algorithm, the default first (S3 user guide, "Composite and full object
+/// checksum types").
 fn types_of(algorithm: ChecksumAlgorithm) -> &'static [&'static str] {
     match algorithm {
         ChecksumAlgorithm::Crc64Nvme => &["FULL_OBJECT"],

@@ -45,8 +45,8 @@ fn copying_writes_no_bytes_of_the_object() {
     assert!(written < 100_000, "{written} bytes for a part of a mebibyte");
 }
 
-/// The digests of what was put in one piece are known, so that its bytes need not be there to be read; those of a range, or of
-/// another algorithm, are not.
+/// The digests of what was put in one piece are known, so that its bytes need not be there to be
+/// read; those of a range, or of another algorithm, are not.
 #[test]
 fn a_whole_source_is_read_only_for_a_digest_that_it_lacks() {
     let server = Server::new();

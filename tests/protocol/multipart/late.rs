@@ -1,4 +1,5 @@
-//! Answers that take longer than clients are left waiting. Gates hold commits back: nothing here depends on a clock.
+//! Answers that take longer than clients are left waiting. Gates hold commits back: nothing here
+//! depends on a clock.
 
 use std::time::Duration;
 

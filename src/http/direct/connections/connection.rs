@@ -21,12 +21,14 @@ pub(crate) enum ConnectionPhase {
     Handshake,
     /// The client sends requests.
     Requests,
-    /// The last response has been sent. At most that many more bytes are received and discarded: a client that is still sending
-    /// must be able to read its response, which a reset would destroy (RFC 9112, section 9.6).
+    /// The last response has been sent. At most that many more bytes are received and discarded: a
+    /// client that is still sending must be able to read its response, which a reset would destroy
+    /// (RFC 9112, section 9.6).
     Draining(u64),
 }
 
-/// An open connection. The holder of its box owns it: only the owner reads and writes. Dropping it closes the connection.
+/// An open connection. The holder of its box owns it: only the owner reads and writes. Dropping it
+/// closes the connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(super) slot: SlotGuard,
@@ -86,8 +88,8 @@ impl Connection {
         }
     }
 
-    /// Appends received bytes. More than [`limits::UNRESERVED_HEAD_BYTES`] in all take a reservation of `len_max` from
-    /// `memory`.
+    /// Appends received bytes. More than [`limits::UNRESERVED_HEAD_BYTES`] in all take a
+    /// reservation of `len_max` from `memory`.
     ///
     /// # Errors
     /// When there is no memory for them.
@@ -126,7 +128,8 @@ impl Connection {
         self.deadline = now + time;
     }
 
-    /// Since when it has been idle, if another connection may displace it: no response is pending and no request is complete.
+    /// Since when it has been idle, if another connection may displace it: no response is pending
+    /// and no request is complete.
     pub(super) fn evictable_since(&self) -> Option<Instant> {
         let is_idle = !self.is_draining() && self.pending_response.is_none() && self.awaited_len == 0;
         is_idle.then_some(self.idle_since)

@@ -65,12 +65,14 @@ pub(super) struct NewConnection {
 }
 
 impl ConnectionTable {
-    /// An empty table, whose connections are watched by `poller`. At most `draining_max` of them may be draining.
+    /// An empty table, whose connections are watched by `poller`. At most `draining_max` of them
+    /// may be draining.
     pub(super) fn new(poller: Arc<Poller>, draining_max: usize) -> Arc<Self> {
         Arc::new(Self { poller, slots: Mutex::new(ConnectionSlots::new(draining_max)) })
     }
 
-    /// Adds a connection. If one more exceeds a limit, it displaces the connection that has been idle longest.
+    /// Adds a connection. If one more exceeds a limit, it displaces the connection that has been
+    /// idle longest.
     ///
     /// # Errors
     /// Returns the connection if it exceeds a limit and none is idle. It is to be rejected.
@@ -94,17 +96,18 @@ impl ConnectionTable {
         }
     }
 
-    /// Parks a connection until an event of `interest`, when `unpark` gets it, or until its deadline, when `take_expired` does.
-    /// Plain text that TLS has already decrypted counts as an event. The connection is closed if the system cannot watch it, or if
-    /// it waits for requests and the table is closed to those.
+    /// Parks a connection until an event of `interest`, when `unpark` gets it, or until its
+    /// deadline, when `take_expired` does. Plain text that TLS has already decrypted counts as an
+    /// event. The connection is closed if the system cannot watch it, or if it waits for requests
+    /// and the table is closed to those.
     pub(super) fn park(&self, mut connection: Box<Connection>, interest: Interest) {
         let token = connection.slot.token;
         let stream = Arc::clone(&connection.stream);
         let has_event = interest == Interest::Readable && stream.has_plaintext();
         let interest = if has_event { Interest::ReadableOrWritable } else { interest };
         let registered = std::mem::replace(&mut connection.is_registered, true);
-        // Parked before it is watched, because the event may come at once. If another thread takes and closes it in between, the
-        // socket lives on in `stream`, and is watched in vain.
+        // Parked before it is watched, because the event may come at once. If another thread takes
+        // and closes it in between, the socket lives on in `stream`, and is watched in vain.
         let refused = self.lock().park(connection);
         if refused.is_some() {
             return;
@@ -119,7 +122,8 @@ impl ConnectionTable {
         }
     }
 
-    /// Takes the connection that is parked under `token`. `None` if another thread has taken or closed it.
+    /// Takes the connection that is parked under `token`. `None` if another thread has taken or
+    /// closed it.
     pub(super) fn unpark(&self, token: ConnectionToken) -> Option<Box<Connection>> {
         self.lock().unpark(token)
     }
@@ -129,8 +133,9 @@ impl ConnectionTable {
         self.lock().take_parked(&|connection| connection.deadline <= now)
     }
 
-    /// Ends the sending half of a connection after its last response, and parks it until the client ends the other half or
-    /// `deadline` passes. If too many connections are draining, it is closed at once.
+    /// Ends the sending half of a connection after its last response, and parks it until the client
+    /// ends the other half or `deadline` passes. If too many connections are draining, it is closed
+    /// at once.
     pub(super) fn start_draining(&self, mut connection: Box<Connection>, deadline: Instant) {
         connection.stream.shut_down_sending();
         let has_room = self.lock().mark_draining(connection.slot.token);
@@ -188,7 +193,8 @@ mod tests {
         (connection, token, client)
     }
 
-    /// A connection accepted that many seconds after the first, the client's end, and whether it exceeds a limit.
+    /// A connection accepted that many seconds after the first, the client's end, and whether it
+    /// exceeds a limit.
     fn insert_from(
         table: &Arc<ConnectionTable>,
         origin: Option<ClientOrigin>,
@@ -269,7 +275,8 @@ mod tests {
         assert!(!excess && table.unpark(parked[0].0).is_none());
         // Both of its connections are in use.
         assert!(insert_from(&table, one, 5, max).2);
-        // The limit of all connections is reached: the one that has been idle longest is displaced, of any origin.
+        // The limit of all connections is reached: the one that has been idle longest is displaced,
+        // of any origin.
         let (newest, _newer_client, excess) = insert_from(&table, other, 6, max);
         assert!(!excess && table.unpark(parked[1].0).is_none());
         assert!(table.unpark(parked[2].0).is_some(), "it has not been idle as long");

@@ -26,7 +26,8 @@ pub(super) struct ConnectionSlots {
 /// The slot of one connection.
 #[derive(Debug, Default)]
 struct ConnectionSlot {
-    /// Counts the connections that have used the slot, so that a late event of one is not taken for an event of the next.
+    /// Counts the connections that have used the slot, so that a late event of one is not taken for
+    /// an event of the next.
     generation: u32,
     /// The socket of the connection; `None` in a free slot.
     stream: Option<Arc<ClientStream>>,
@@ -44,7 +45,8 @@ impl ConnectionSlots {
         Self { draining_max, ..Self::default() }
     }
 
-    /// Takes the parked connections that `is_meant` chooses. The caller may release the lock before it uses them.
+    /// Takes the parked connections that `is_meant` chooses. The caller may release the lock before
+    /// it uses them.
     pub(super) fn take_parked(
         &mut self,
         is_meant: &dyn Fn(&Connection) -> bool,
@@ -55,7 +57,8 @@ impl ConnectionSlots {
         parked.into_iter()
     }
 
-    /// Takes the connection that has been idle longest, if one more connection would exceed a limit.
+    /// Takes the connection that has been idle longest, if one more connection would exceed a
+    /// limit.
     ///
     /// # Errors
     /// When the limit is reached and no connection is idle.

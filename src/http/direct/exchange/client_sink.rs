@@ -25,7 +25,8 @@ pub(super) struct ClientSink<'w> {
 }
 
 impl ClientSink<'_> {
-    /// Sends the bytes kept from an earlier stall. Returns whether the client has received all of them.
+    /// Sends the bytes kept from an earlier stall. Returns whether the client has received all of
+    /// them.
     ///
     /// # Errors
     /// As `send_all`.
@@ -61,7 +62,8 @@ impl ClientSink<'_> {
 }
 
 impl ResponseSink for ClientSink<'_> {
-    /// Keeps the bytes that a stalled client does not receive. Where there is no memory for them, waits for the client.
+    /// Keeps the bytes that a stalled client does not receive. Where there is no memory for them,
+    /// waits for the client.
     fn write_all<const N: usize>(&mut self, parts: [&[u8]; N]) -> io::Result<()> {
         *self.response_started = true;
         let progress = send_all(self.stream, parts, 0, &mut self.budget, self.should_yield)?;

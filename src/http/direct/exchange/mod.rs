@@ -1,4 +1,5 @@
-//! One request and its response, in three steps: read the request, call the handler, write the response.
+//! One request and its response, in three steps: read the request, call the handler, write the
+//! response.
 
 mod client_sink;
 
@@ -88,8 +89,8 @@ impl Exchange {
         }
     }
 
-    /// Answers the request in the read buffer, for a worker with a permit for `class`. A panic is answered with 500 if no byte
-    /// of the response has been sent, else it aborts the connection.
+    /// Answers the request in the read buffer, for a worker with a permit for `class`. A panic is
+    /// answered with 500 if no byte of the response has been sent, else it aborts the connection.
     pub(super) fn run(&mut self, connection: &Connection, class: WorkerClass) -> NextAction {
         self.begin(class, RequestTraits::default(), false);
         let action = catch_panic(|| self.answer(connection));

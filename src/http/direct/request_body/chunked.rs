@@ -1,5 +1,5 @@
-//! The chunked transfer coding (RFC 9112, section 7.1): finds the data between the framing. Extensions and trailer lines are
-//! skipped, because S3 uses none.
+//! The chunked transfer coding (RFC 9112, section 7.1): finds the data between the framing.
+//! Extensions and trailer lines are skipped, because S3 uses none.
 
 use crate::base::limits;
 use crate::http::fields::{invalid_request, is_token_byte};
@@ -48,7 +48,8 @@ impl TransferDecoder {
         Self { position: TransferPosition::Size, extra_len: 0 }
     }
 
-    /// Decodes framing at the start of `bytes`. Returns how many bytes it took, and what follows them.
+    /// Decodes framing at the start of `bytes`. Returns how many bytes it took, and what follows
+    /// them.
     ///
     /// # Errors
     /// `InvalidRequest` for malformed framing and for too much of it.
@@ -121,7 +122,8 @@ fn first_line(bytes: &[u8]) -> Result<Option<&[u8]>, S3Error> {
     }
 }
 
-/// Whether a line begins as a header line does: a name and a colon (RFC 9112, sections 5 and 7.1.2).
+/// Whether a line begins as a header line does: a name and a colon (RFC 9112, sections 5 and
+/// 7.1.2).
 fn is_field_line(line: &[u8]) -> bool {
     let name = line.iter().take_while(|byte| is_token_byte(**byte)).count();
     name > 0 && line.get(name) == Some(&b':')

@@ -1,4 +1,5 @@
-//! The body of a request as a handler reads it: received at a minimum rate, freed from its framing, counted.
+//! The body of a request as a handler reads it: received at a minimum rate, freed from its framing,
+//! counted.
 
 pub(super) mod chunked;
 
@@ -69,7 +70,8 @@ pub(super) struct RequestBody<'w> {
 }
 
 impl<'w> RequestBody<'w> {
-    /// The body that begins with the content of `buffer`. `expects_continue`: the client has asked for `100 Continue`.
+    /// The body that begins with the content of `buffer`. `expects_continue`: the client has asked
+    /// for `100 Continue`.
     pub(super) fn new(
         stream: &'w ClientStream,
         buffer: &'w mut ReadBuffer,
@@ -77,15 +79,16 @@ impl<'w> RequestBody<'w> {
         expects_continue: bool,
         budget: StallBudget<'w>,
     ) -> Self {
-        // A client that has begun to send does not wait, whatever it said. One that announces a body of no bytes may wait:
-        // botocore does, and would take the next response of the connection for that of its next request.
+        // A client that has begun to send does not wait, whatever it said. One that announces a
+        // body of no bytes may wait: botocore does, and would take the next response of the
+        // connection for that of its next request.
         let awaits_continue = expects_continue && buffer.is_empty() && framing != BodyFraming::Absent;
         let unread = UnreadBody::new(framing);
         Self { stream, buffer, unread, read_len: 0, awaits_continue, failure: None, budget }
     }
 
-    /// Reads the rest of a small body that is arriving anyway. Returns whether all of it has been read, so that the next request
-    /// begins where the buffer does.
+    /// Reads the rest of a small body that is arriving anyway. Returns whether all of it has been
+    /// read, so that the next request begins where the buffer does.
     pub(super) fn skip_rest(&mut self) -> bool {
         match self.unread {
             _ if self.awaits_continue || self.failure.is_some() => return false,
@@ -154,7 +157,8 @@ impl<'w> RequestBody<'w> {
         }
     }
 
-    /// Receives at most `remaining` bytes of data, from the buffer while it holds any, else from the stream.
+    /// Receives at most `remaining` bytes of data, from the buffer while it holds any, else from
+    /// the stream.
     fn receive_data(&mut self, buf: &mut [u8], remaining: u64) -> Result<usize, S3Error> {
         let want = buf.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
         match self.buffer.read_into(&mut buf[..want]) {

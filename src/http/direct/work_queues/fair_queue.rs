@@ -1,4 +1,5 @@
-//! A queue in which clients take turns, so that a client with many requests delays each of the others by one request.
+//! A queue in which clients take turns, so that a client with many requests delays each of the
+//! others by one request.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -66,7 +67,8 @@ impl<T> FairQueue<T> {
         item
     }
 
-    /// Removes the last item of the origin with the most items, if that has at least two more than `origin`.
+    /// Removes the last item of the origin with the most items, if that has at least two more than
+    /// `origin`.
     fn displace(&mut self, origin: ClientOrigin) -> Option<T> {
         let own = self.items.get(&origin).map_or(0, VecDeque::len);
         let most = self.items.values_mut().max_by_key(|items| items.len())?;

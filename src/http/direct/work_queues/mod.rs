@@ -6,8 +6,8 @@
 //! | large | a large body in either direction, at the speed of the client | three quarters |
 //! | heavy | large, and busy with the processor or the disk all the time | a quarter of those, at most one per processor |
 //!
-//! No worker belongs to a class: permits count the workers at large and heavy requests. Small requests come first, in the order
-//! of their arrival. Among the others the clients take turns.
+//! No worker belongs to a class: permits count the workers at large and heavy requests. Small
+//! requests come first, in the order of their arrival. Among the others the clients take turns.
 
 mod fair_queue;
 
@@ -29,7 +29,8 @@ struct ClassLimits {
 }
 
 impl ClassLimits {
-    /// Reserves a quarter of the workers for small requests: none of one worker, at least one of several.
+    /// Reserves a quarter of the workers for small requests: none of one worker, at least one of
+    /// several.
     fn new(workers: usize, processors: usize) -> Self {
         let reserved = if workers < 2 { 0 } else { (workers / 4).max(1) };
         let large = workers - reserved;
@@ -125,8 +126,8 @@ impl WorkQueues {
     /// Queues a connection whose request waits for a worker.
     ///
     /// # Errors
-    /// Returns the connection for which there is no room: this one, or another that it displaces. Returns this one when the
-    /// queues are closed.
+    /// Returns the connection for which there is no room: this one, or another that it displaces.
+    /// Returns this one when the queues are closed.
     pub(super) fn push(
         &self,
         connection: Box<Connection>,
@@ -150,7 +151,8 @@ impl WorkQueues {
         outcome
     }
 
-    /// A permit for a worker that already has a request. `None` when queued requests come first or the limit is reached.
+    /// A permit for a worker that already has a request. `None` when queued requests come first or
+    /// the limit is reached.
     pub(super) fn try_start(self: &Arc<Self>, class: WorkerClass) -> Option<Permit> {
         let mut queues = self.lock();
         let others_wait = match class {
@@ -189,8 +191,9 @@ impl WorkQueues {
         self.snapshot.idle.load(Ordering::Relaxed) > 0
     }
 
-    /// Waits for the next request that may start. `None` once the queues are closed and hold no such request. Requests that have
-    /// to wait for a permit then are left to the workers that hold the permits.
+    /// Waits for the next request that may start. `None` once the queues are closed and hold no
+    /// such request. Requests that have to wait for a permit then are left to the workers that hold
+    /// the permits.
     pub(super) fn pop(self: &Arc<Self>) -> Option<Assignment> {
         let mut queues = self.lock();
         loop {

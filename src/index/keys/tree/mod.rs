@@ -1,9 +1,9 @@
-//! A copy-on-write tree of leaves. A clone is a snapshot: it costs O(1) and does not see later changes. A change
-//! copies the nodes on its path that a snapshot shares, and rewrites one leaf.
+//! A copy-on-write tree of leaves. A clone is a snapshot: it costs O(1) and does not see later
+//! changes. A change copies the nodes on its path that a snapshot shares, and rewrites one leaf.
 //!
 //! A key is *visible* unless its first entry is a delete marker
-//! ([`is_hidden`](crate::index::keys::record::is_hidden)). Each leaf and node knows whether it holds the start of a
-//! visible key, so a search for the next visible key skips the others.
+//! ([`is_hidden`](crate::index::keys::record::is_hidden)). Each leaf and node knows whether it
+//! holds the start of a visible key, so a search for the next visible key skips the others.
 
 mod builder;
 mod edit;
@@ -24,7 +24,8 @@ pub(super) use scan::TreeScan;
 
 /// Children of a node. Copying a node touches each of them.
 const CHILDREN_MAX: usize = 16;
-/// Neighbours are merged when one of them is less than a quarter full and both together fill no more than this share of one.
+/// Neighbours are merged when one of them is less than a quarter full and both together fill no
+/// more than this share of one.
 const MERGED_SHARE: (usize, usize) = (3, 4);
 
 /// Entries in order.
@@ -46,8 +47,8 @@ impl Tree {
         self.bytes
     }
 
-    /// Makes a change. Returns whether the entry to remove was found; if it is in another leaf than the inserted one,
-    /// it needs a change of its own.
+    /// Makes a change. Returns whether the entry to remove was found; if it is in another leaf than
+    /// the inserted one, it needs a change of its own.
     pub(super) fn change(&mut self, change: &LeafChange<'_>) -> bool {
         let mut edit = TreeEdit::new(change);
         match &mut self.root {

@@ -17,9 +17,10 @@ pub(super) enum Child {
     Node(Arc<Node>, bool),
 }
 
-/// Children of one kind, with a separator between each two: entries of the left child are before it, entries of the
-/// right child at or after it. A separator inside a key, not before all its entries, means that the left child ends
-/// with that key. So the separator before a leaf tells whether the leaf's first key starts in it.
+/// Children of one kind, with a separator between each two: entries of the left child are before
+/// it, entries of the right child at or after it. A separator inside a key, not before all its
+/// entries, means that the left child ends with that key. So the separator before a leaf tells
+/// whether the leaf's first key starts in it.
 ///
 /// Everything that most searches read is in one allocation, which saves a cache miss.
 #[derive(Clone, Default)]
@@ -50,7 +51,8 @@ impl Child {
     pub(super) fn leaf_before(&self, at: EntryPos<'_>) -> Option<&Leaf> {
         match self {
             Self::Leaf(leaf, _) => (leaf.block_pos(0) < at).then_some(leaf),
-            // If `at` is the first position of its child, the entry before it is the last one of the previous child.
+            // If `at` is the first position of its child, the entry before it is the last one of
+            // the previous child.
             Self::Node(node, _) => {
                 let upto = &node.children[..=node.separators.count_up_to(at)];
                 upto.iter().rev().find_map(|child| child.leaf_before(at))
@@ -121,7 +123,8 @@ impl Child {
     }
 }
 
-/// Whether a visible key starts in the leaf. The leaf's first key starts elsewhere if `before` is inside that key.
+/// Whether a visible key starts in the leaf. The leaf's first key starts elsewhere if `before` is
+/// inside that key.
 fn has_visible_key(leaf: &Leaf, before: Option<EntryPos<'_>>) -> bool {
     let mut scan = leaf.scan(0..leaf.blocks());
     if let Some(key) = before.and_then(EntryPos::within) {
@@ -147,7 +150,8 @@ impl Node {
         self.children.iter().any(Child::visible)
     }
 
-    /// Loads the leaves into the cache before a copy of the node, which increments a reference count in each.
+    /// Loads the leaves into the cache before a copy of the node, which increments a reference
+    /// count in each.
     pub(super) fn touch_leaves(&self) {
         for child in &self.children {
             if let Child::Leaf(leaf, _) = child {
@@ -184,8 +188,8 @@ impl Node {
         }
     }
 
-    /// Moves the separator after a child before all entries of `key`, if it was inside that key and the child has no
-    /// entry of it left.
+    /// Moves the separator after a child before all entries of `key`, if it was inside that key and
+    /// the child has no entry of it left.
     pub(super) fn tighten_separator(&mut self, at: usize, key: &[u8]) {
         let within = at < self.separators.len() && self.separators.get(at).within() == Some(key);
         if within && !self.children[at].ends_with(key) {

@@ -128,7 +128,8 @@ fn head(key: &[u8]) -> u128 {
     u128::from_be_bytes(key.first_chunk().copied().unwrap_or_else(short))
 }
 
-/// The number of leading indices below `len` for which `is` holds; it must not hold for any later one.
+/// The number of leading indices below `len` for which `is` holds; it must not hold for any later
+/// one.
 fn count_while(len: usize, is: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {

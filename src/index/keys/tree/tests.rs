@@ -20,8 +20,8 @@ struct Shape {
     key: Option<Vec<u8>>,
 }
 
-/// Checks the invariants of a tree: separators bound the children, visibility is correct, and all leaves have the
-/// same depth.
+/// Checks the invariants of a tree: separators bound the children, visibility is correct, and all
+/// leaves have the same depth.
 fn shape(tree: &Tree) -> Shape {
     let mut shape = Shape::default();
     if let Some(root) = &tree.root {
@@ -160,7 +160,8 @@ fn visibility_is_right_after_random_changes() {
     let draw = SeededEntropy::new(seed);
     let below = |end: u64| draw.next_u64() % end;
     let (mut tree, mut model) = (Tree::default(), BTreeMap::<Vec<u8>, BTreeMap<u64, &[u8]>>::new());
-    // The tree grows, stays as large, and shrinks to nothing. Keys have one entry or hundreds, in leaves of 64.
+    // The tree grows, stays as large, and shrinks to nothing. Keys have one entry or hundreds, in
+    // leaves of 64.
     for (deletes, steps) in [(1, 3_000), (5, 3_000), (9, 6_000)] {
         for step in 0..steps {
             let key = format!("{:02}", below(40) * below(40) / 40).into_bytes();

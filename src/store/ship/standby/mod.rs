@@ -1,13 +1,16 @@
 //! A second host: its directory follows the log on the remote, and it takes over.
 //!
-//! A parcel that is missing may be the end of the log, or may have been deleted after a later root covered it. So a standby that finds
-//! none looks for later reigns and roots; where it has missed parcels it fills its directory from the newest root again. A takeover
-//! decides in the same way, and its looks come after its claim: the model in `tests/remote_model` calls it `ReadFromRoot`.
+//! A parcel that is missing may be the end of the log, or may have been deleted after a later root
+//! covered it. So a standby that finds none looks for later reigns and roots; where it has missed
+//! parcels it fills its directory from the newest root again. A takeover decides in the same way,
+//! and its looks come after its claim: the model in `tests/remote_model` calls it `ReadFromRoot`.
 //!
-//! It may begin in the directory of a writer (`watch`), so that one command serves all hosts at each start.
+//! It may begin in the directory of a writer (`watch`), so that one command serves all hosts at
+//! each start.
 //!
-//! Several standbys do not fence one another: each claims only the reign after the newest claim that it has seen, and takes a claim that is
-//! new for a sign of life. So of those that miss the writer at a time one wins, and the others follow it.
+//! Several standbys do not fence one another: each claims only the reign after the newest claim
+//! that it has seen, and takes a claim that is new for a sign of life. So of those that miss the
+//! writer at a time one wins, and the others follow it.
 
 mod watch;
 
@@ -41,18 +44,20 @@ use crate::store::{Progress, StoreOptions};
 /// Steps without a parcel before the next look for a sign of life, and for later reigns and roots.
 const STEPS_PER_LOOK: u32 = 3;
 
-/// Parcels applied without a pause before a look at what is still ahead, and from one such look to the next.
+/// Parcels applied without a pause before a look at what is still ahead, and from one such look to
+/// the next.
 const PARCELS_PER_LOOK: u64 = 64;
 const PARCELS_BEFORE_LOOK: u64 = 4;
 
 /// Times that a takeover reads on before it takes what is missing for hidden.
 const END_TRIES: u32 = 3;
 
-/// The length of the log after the checkpoint from which a directory is filled again, where there is a newer root: an open reads it in
-/// some seconds.
+/// The length of the log after the checkpoint from which a directory is filled again, where there
+/// is a newer root: an open reads it in some seconds.
 const LOG_MAX_BYTES: u64 = 256 * MIB;
 
-/// The longest time that what is there is applied for before a claim, where a writer goes on to write.
+/// The longest time that what is there is applied for before a claim, where a writer goes on to
+/// write.
 const CATCH_UP_MAX: Duration = Duration::from_secs(60);
 
 /// Why a directory without a log is left as it is.
@@ -107,8 +112,8 @@ struct LogPlace {
 
 /// Where the log goes on after a place.
 enum Onward {
-    /// With the parcels of the same reign, the last of which is known if a later one adopts them. They lead at least to the group
-    /// `least`, or a root alone has it.
+    /// With the parcels of the same reign, the last of which is known if a later one adopts them.
+    /// They lead at least to the group `least`, or a root alone has it.
     Here { last: Option<u64>, least: u64 },
     /// In a later reign.
     There(LogPlace),
@@ -137,7 +142,8 @@ pub struct Standby {
     /// The directory of a writer, which is left as it is so far.
     watched: Option<WatchedDir>,
     claimed: Option<ClaimedReign>,
-    /// The newest claim that was seen. Only the next one may be claimed here: another is that of a host that takes over, too.
+    /// The newest claim that was seen. Only the next one may be claimed here: another is that of a
+    /// host that takes over, too.
     newest_claim: u64,
     /// The last sign of life.
     sign: Option<SignOfLife>,
@@ -177,7 +183,8 @@ impl Standby {
         }
     }
 
-    /// The same standby, whose writer is told to give signs of life as often as a takeover after that time needs.
+    /// The same standby, whose writer is told to give signs of life as often as a takeover after
+    /// that time needs.
     #[must_use]
     pub fn with_takeover_after(mut self, after: Duration) -> Self {
         self.wish = Some(OwnWish::new(after));
@@ -191,8 +198,8 @@ impl Standby {
         self
     }
 
-    /// Applies the next parcel; without one, looks for a sign of life and later reigns at times. The first step reads the directory, or
-    /// fills it from the newest root.
+    /// Applies the next parcel; without one, looks for a sign of life and later reigns at times.
+    /// The first step reads the directory, or fills it from the newest root.
     ///
     /// # Errors
     /// Some [last](ShipError::lasts); after others a later step may succeed.
@@ -221,7 +228,8 @@ impl Standby {
         Ok(StandbyStep { more: moved, sign: is_alive || moved || self.newest_claim > claim })
     }
 
-    /// As [`Standby::step`], by as few requests as the writer's promise allows: where nothing is written, one for the next parcel.
+    /// As [`Standby::step`], by as few requests as the writer's promise allows: where nothing is
+    /// written, one for the next parcel.
     ///
     /// # Errors
     /// As of [`Standby::step`].
@@ -307,7 +315,8 @@ impl Standby {
         Ok(StandbyStep { more: true, sign: true })
     }
 
-    /// Puts the wish for signs of life, where it is due. Without it a takeover waits for as long as the writer's promise needs.
+    /// Puts the wish for signs of life, where it is due. Without it a takeover waits for as long as
+    /// the writer's promise needs.
     fn tell_wish(&mut self, now: Timestamp) {
         let (Some(own), Some(mark)) = (&mut self.wish, self.mark) else { return };
         let every = self.sign.map_or(Duration::ZERO, |sign| sign.every);
@@ -325,9 +334,11 @@ impl Standby {
         }
     }
 
-    /// Takes over: applies what is there, unless the directory is that of a writer, which has it; claims the reign after the newest claim that it has seen, reads on to the end of the log that it
-    /// adopts, puts its cut, and makes the directory that of a writer, which the ordinary open goes on with. `None` where another host was
-    /// faster, which is to be followed. After an error another call goes on with the same claim.
+    /// Takes over: applies what is there, unless the directory is that of a writer, which has it;
+    /// claims the reign after the newest claim that it has seen, reads on to the end of the log
+    /// that it adopts, puts its cut, and makes the directory that of a writer, which the ordinary
+    /// open goes on with. `None` where another host was faster, which is to be followed. After an
+    /// error another call goes on with the same claim.
     ///
     /// # Errors
     /// As of [`Standby::step`].
@@ -345,7 +356,8 @@ impl Standby {
                 if self.watched.is_some() {
                     self.watch(log, progress)?;
                 }
-                // A directory that cannot take over claims nothing, and after the claim nobody writes until it is whole.
+                // A directory that cannot take over claims nothing, and after the claim nobody
+                // writes until it is whole.
                 self.catch_up(progress)?;
                 if seen > 0 && self.newest_claim > seen {
                     return Ok(None);
@@ -405,7 +417,8 @@ impl Standby {
             // A step without a parcel looks for later reigns and roots.
             self.idle_steps = STEPS_PER_LOOK - 1;
             if !self.step(progress)?.more {
-                // A claim before pieces that the remote hides would end the reign of a living writer for nothing.
+                // A claim before pieces that the remote hides would end the reign of a living
+                // writer for nothing.
                 return self.check_seen();
             }
             if self.clock.instant().duration_since(begun) >= CATCH_UP_MAX {
@@ -414,7 +427,8 @@ impl Standby {
         }
     }
 
-    /// Fails where the last sign of life names groups that a directory lacks which has all that the remote shows.
+    /// Fails where the last sign of life names groups that a directory lacks which has all that the
+    /// remote shows.
     fn check_seen(&self) -> Result<(), ShipError> {
         let (Some((_, place)), StandbyFigures { waiting_groups: waiting @ 1.., .. }) =
             (&self.copy, self.figures())
@@ -425,7 +439,8 @@ impl Standby {
         Err(ShipError::Hidden { name: Parcel::name(place.epoch, place.next), why })
     }
 
-    /// Whether the probe has found that the remote decides races: only then may a host take over by itself.
+    /// Whether the probe has found that the remote decides races: only then may a host take over by
+    /// itself.
     ///
     /// # Errors
     /// The remote does not answer, or has no mark.
@@ -463,7 +478,8 @@ impl Standby {
         log.newest_cut(self.newest_claim)
     }
 
-    /// Reads the directory of a standby where it holds a part of the log of `newest`; fills it otherwise, or if it is empty.
+    /// Reads the directory of a standby where it holds a part of the log of `newest`; fills it
+    /// otherwise, or if it is empty.
     fn read_or_fill(
         &mut self,
         log: RemoteLog<'_>,
@@ -531,7 +547,8 @@ impl Standby {
         if last.is_some_and(|last| place.next > last) {
             return Ok(NextParcel::Missing);
         }
-        // The parcels before the first root of a reign: those without groups have bytes that the directory has.
+        // The parcels before the first root of a reign: those without groups have bytes that the
+        // directory has.
         let is_before = self.root.is_none_or(|root| root.epoch != place.epoch || place.next <= root.after);
         let skips = |head: &ParcelHead| is_before && head.before == head.end && head.end == copy.end;
         let parcel = match log.find_parcel_but(place.epoch, place.next, &skips)? {
@@ -563,8 +580,9 @@ impl Standby {
         }
     }
 
-    /// Shows the readers the groups of the directory. They learn which segments are remote, before the bytes of these go; and see the
-    /// groups after that, since some bytes are in a remote segment alone.
+    /// Shows the readers the groups of the directory. They learn which segments are remote, before
+    /// the bytes of these go; and see the groups after that, since some bytes are in a remote
+    /// segment alone.
     fn show_readers(&mut self, log: RemoteLog<'_>) -> Result<(), ShipError> {
         if let (Some(readers), Some((copy, _))) = (&mut self.readers, &mut self.copy) {
             readers.read_through(copy.end.sequence);
@@ -635,8 +653,9 @@ impl Standby {
         Ok(self.copy.as_ref().is_some_and(|(_, place)| *place != before))
     }
 
-    /// Follows the log that `newest` has adopted and continued to its first missing parcel. Returns `false` where others are missing
-    /// before it. The root is looked for before the parcels: a parcel after it that is missing has never been there.
+    /// Follows the log that `newest` has adopted and continued to its first missing parcel. Returns
+    /// `false` where others are missing before it. The root is looked for before the parcels: a
+    /// parcel after it that is missing has never been there.
     fn follow(&mut self, log: RemoteLog<'_>, newest: &Cut) -> Result<bool, ShipError> {
         while let Some((copy, place)) = &mut self.copy {
             match onward(log, newest, *place, copy.end)? {
@@ -698,7 +717,8 @@ impl Standby {
         }
     }
 
-    /// Follows the log of a reign to its end. Returns the cut there, for a reign with that claim; `None` where the directory is to be filled.
+    /// Follows the log of a reign to its end. Returns the cut there, for a reign with that claim;
+    /// `None` where the directory is to be filled.
     fn follow_to_end(
         &mut self,
         log: RemoteLog<'_>,
@@ -798,8 +818,9 @@ fn onward(log: RemoteLog<'_>, newest: &Cut, place: LogPlace, end: LogPosition) -
     })
 }
 
-/// The place in a reign that has adopted all groups of a directory: it begins with the groups that its host had besides, or where there are
-/// none or they are in its first root alone, after that root.
+/// The place in a reign that has adopted all groups of a directory: it begins with the groups that
+/// its host had besides, or where there are none or they are in its first root alone, after that
+/// root.
 fn into_reign(log: RemoteLog<'_>, epoch: u64, end: LogPosition) -> Result<Onward, ShipError> {
     let begin = Onward::There(LogPlace { epoch, next: 1 });
     let first = line(log.remote, &Root::name(epoch, 1), Root::decode)?;

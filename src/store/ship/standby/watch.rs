@@ -1,7 +1,8 @@
-//! A standby in the directory of a writer, as after a loss of power: its host goes on, or follows the one that has taken over.
+//! A standby in the directory of a writer, as after a loss of power: its host goes on, or follows
+//! the one that has taken over.
 //!
-//! The table in `writer_dir` has the cases. Nothing is changed in the directory before its host takes over, or another one shows that it
-//! lives: by a sign of life, or by a cut.
+//! The table in `writer_dir` has the cases. Nothing is changed in the directory before its host
+//! takes over, or another one shows that it lives: by a sign of life, or by a cut.
 
 use std::io;
 use std::sync::Arc;
@@ -42,8 +43,8 @@ impl Standby {
         Ok(!follows(fs)? && !list_numbers(fs, FileKind::Log)?.is_empty())
     }
 
-    /// Whether the directory, that of a writer, has all groups on the remote, and is left as it is until it is clear whether another host
-    /// writes.
+    /// Whether the directory, that of a writer, has all groups on the remote, and is left as it is
+    /// until it is clear whether another host writes.
     pub fn watches(&self) -> bool {
         self.watched.is_some()
     }
@@ -53,7 +54,8 @@ impl Standby {
         self.watched.as_ref().is_some_and(|watched| watched.is_newest)
     }
 
-    /// Reads the directory, or fills it from the newest root. That of a writer is left as it is while it may go on.
+    /// Reads the directory, or fills it from the newest root. That of a writer is left as it is
+    /// while it may go on.
     pub(super) fn read_or_watch(
         &mut self,
         log: RemoteLog<'_>,
@@ -157,7 +159,8 @@ impl Standby {
         self.replace_writer_dir(log, (newest, &chain), dir, progress)
     }
 
-    /// Fills the directory of a writer from the root of a chain. What the remote lacks is set aside before.
+    /// Fills the directory of a writer from the root of a chain. What the remote lacks is set aside
+    /// before.
     fn replace_writer_dir(
         &mut self,
         log: RemoteLog<'_>,
@@ -188,7 +191,8 @@ impl Standby {
         self.replace_writer_dir(log, (cut, &chain), &watched.dir, progress)
     }
 
-    /// Fails where a store without a log in another directory has made the newest claim: the log of a writer would take its objects.
+    /// Fails where a store without a log in another directory has made the newest claim: the log of
+    /// a writer would take its objects.
     pub(super) fn check_no_other_tier(&self, log: RemoteLog<'_>) -> Result<(), ShipError> {
         if self.watched.is_none() {
             return Ok(());

@@ -46,7 +46,8 @@ impl Run {
         }
     }
 
-    /// Sets or removes the quota of an owner, which is never reached: quotas have tests of their own.
+    /// Sets or removes the quota of an owner, which is never reached: quotas have tests of their
+    /// own.
     fn limit_owner(&mut self) {
         let owner = *self.draw.of(&["admin", "other", "nobody"]);
         let quota = (!self.draw.one_in(3))
@@ -60,8 +61,8 @@ impl Run {
         }
     }
 
-    /// Sets or removes one configuration, now and then a long one. Object lock and quotas, which exclude other changes, have tests
-    /// of their own.
+    /// Sets or removes one configuration, now and then a long one. Object lock and quotas, which
+    /// exclude other changes, have tests of their own.
     pub(super) fn configure(&mut self, name: &str) {
         if self.draw.one_in(4) {
             return self.limit_owner();
@@ -105,7 +106,8 @@ impl Run {
         self.set_versioning(name, versioning);
     }
 
-    /// Deletes every version in one commit, and then the bucket with what uploads it has; mostly makes another.
+    /// Deletes every version in one commit, and then the bucket with what uploads it has; mostly
+    /// makes another.
     pub(super) fn empty(&mut self, name: &str) {
         let all = self.world.bucket(name).map(|bucket| {
             let deletion = |(key, version): (&String, &Object)| Deletion {

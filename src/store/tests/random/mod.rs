@@ -1,5 +1,6 @@
-//! Long random sequences of everything that changes a store, compared with a world that is kept in the simplest way.
-//! `SILTSTONE_TEST_SEED` repeats one sequence, `SILTSTONE_TEST_STEPS` says how many steps each has.
+//! Long random sequences of everything that changes a store, compared with a world that is kept in
+//! the simplest way. `SILTSTONE_TEST_SEED` repeats one sequence, `SILTSTONE_TEST_STEPS` says how
+//! many steps each has.
 
 mod buckets;
 mod checks;
@@ -72,8 +73,8 @@ impl Restart {
     }
 }
 
-/// Options of a sequence: every other one with many segments, and with checkpoints while the work goes on. What is kept
-/// free is enough for the log through some restarts.
+/// Options of a sequence: every other one with many segments, and with checkpoints while the work
+/// goes on. What is kept free is enough for the log through some restarts.
 fn options_for(seed: u64) -> StoreOptions {
     let options = StoreOptions { keep_free_bytes: 8 * MIB, ..options() };
     match seed % 2 {

@@ -1,4 +1,5 @@
-//! What a log holds that is made from the segments alone: everything that is there, and beside it nothing but what once was.
+//! What a log holds that is made from the segments alone: everything that is there, and beside it
+//! nothing but what once was.
 
 use super::steps::{Run, bare};
 use super::world::{Bucket, Object, Pending};

@@ -1,4 +1,5 @@
-//! The steps: each is done to the store and to the world, and what the store answers is what the world expects.
+//! The steps: each is done to the store and to the world, and what the store answers is what the
+//! world expects.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -204,7 +205,8 @@ impl Run {
         }
     }
 
-    /// Goes on for some steps on a disk that has no room left, or no more than is kept; then there is room again.
+    /// Goes on for some steps on a disk that has no room left, or no more than is kept; then there
+    /// is room again.
     fn fill_the_disk(&mut self) {
         if self.room != Room::Plenty {
             return println!("it is full already");

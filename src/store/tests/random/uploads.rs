@@ -133,8 +133,8 @@ impl Run {
         self.replaced.extend(old.map(|(part, _)| (id, part)));
     }
 
-    /// The parts that are listed are some of those that are there, sometimes with one that is not. An empty list is refused
-    /// before it comes here; what comes here makes an object.
+    /// The parts that are listed are some of those that are there, sometimes with one that is not.
+    /// An empty list is refused before it comes here; what comes here makes an object.
     pub(super) fn complete(&mut self, bucket: &str, key: &str, upload: UploadId) {
         let condition = self.condition(bucket, key);
         let there = self.world.upload(bucket, key, upload).map(|pending| pending.parts.clone());
@@ -166,7 +166,8 @@ impl Run {
         }
     }
 
-    /// Sometimes puts among the parts one as it was before it was replaced, or one that there never was.
+    /// Sometimes puts among the parts one as it was before it was replaced, or one that there never
+    /// was.
     pub(super) fn spoil(
         &self,
         upload: UploadId,

@@ -106,8 +106,8 @@ impl Object {
         }
     }
 
-    /// Whether it was completed with an empty list, as no client can. A rebuild does not know how to tell it from one whose
-    /// parts were not written down.
+    /// Whether it was completed with an empty list, as no client can. A rebuild does not know how
+    /// to tell it from one whose parts were not written down.
     pub(super) fn is_of_no_part(&self) -> bool {
         self.record.upload.as_ref().is_some_and(|made| made.parts.is_empty())
     }
