@@ -16,14 +16,16 @@ const KIND: &str = "SILTSTONE_TEST_INDEX_KIND";
 const TEST: &str = "index_memory::the_index_reports_the_memory_that_it_uses";
 
 fn bucket(id: u64) -> Entry {
-    let (name, owner) = (format!("bucket-{id:04}"), "admin".to_owned());
+    let name = format!("bucket-{id:04}");
+    let owner = "admin".to_owned();
     let created = Timestamp::default();
     Entry::BucketPut(BucketRecord { id, name, owner, created, versioning: Versioning::Unset })
 }
 
 fn extent(nth: u64, shared: bool) -> ExtentRef {
     let len = 4096;
-    let (segment, offset) = (1 + nth / 50_000, nth % 50_000 * 5_312);
+    let segment = 1 + nth / 50_000;
+    let offset = nth % 50_000 * 5_312;
     ExtentRef { segment, offset: offset / 64 * 64, payload_len: len, check: 7, skip: 0, take: len, shared }
 }
 
@@ -77,7 +79,8 @@ fn upload(nth: u64, tags: usize) -> Entry {
 }
 
 fn part(number: u64) -> Entry {
-    let (upload, key) = (UploadId(5), key(5).into_bytes());
+    let upload = UploadId(5);
+    let key = key(5).into_bytes();
     let modified = Timestamp::from_millis(number);
     let extents = vec![extent(number, false)];
     let record = PartRecord {
@@ -158,12 +161,14 @@ fn measure(kind: &str) {
     let mut index = Index::new();
     index.apply(&bucket(1)).unwrap();
     index.apply(&upload(5, 0)).unwrap();
-    let (before, counted_before) = (resident(), index.memory_bytes());
+    let before = resident();
+    let counted_before = index.memory_bytes();
     for nth in 0..count {
         // Part numbers and stamps start at 1.
         entries(kind, nth + 1, &draw).iter().for_each(|entry| index.apply(entry).unwrap());
     }
-    let (grown, counted) = (resident() - before, index.memory_bytes() - counted_before);
+    let grown = resident() - before;
+    let counted = index.memory_bytes() - counted_before;
     println!("{kind}: counted {}, grown by {} bytes each", counted / count, grown / count);
     // An allocator has holes after leaves were allocated and freed: about a fifth here, and less in
     // a larger index.

@@ -65,9 +65,12 @@ impl Sweeps {
     fn try_put(&self, bucket: &str, key: &str, len: usize) -> Result<VersionId, StoreError> {
         let mut writer = self.store.writer(bucket, key, None)?;
         writer.write(vec![7; len])?;
-        let (attributes, controls) = (Attributes::new(), ObjectControls::default());
+        let attributes = Attributes::new();
+        let controls = ObjectControls::default();
         let condition = WriteCondition::None;
-        let (etag, checksums, tags) = (ETag::None, vec![], vec![]);
+        let etag = ETag::None;
+        let checksums = vec![];
+        let tags = vec![];
         let written = writer.commit(Commit {
             storage_class: StorageClass::Standard,
             etag,
@@ -82,7 +85,9 @@ impl Sweeps {
     }
 
     fn delete(&self, key: &str) {
-        let (key, which, condition) = (key.to_owned(), Selector::Current, DeleteCondition::default());
+        let key = key.to_owned();
+        let which = Selector::Current;
+        let condition = DeleteCondition::default();
         self.store.delete("b", vec![Deletion { key, which, condition }]).unwrap();
     }
 
@@ -301,7 +306,8 @@ fn locked_and_noncurrent_versions_are_moved_and_the_newest_noncurrent_ones_stay(
     let class =
         |id: &VersionId| sweeps.store.find("b", "k", Selector::Id(*id)).unwrap().version.storage_class;
     let classes: Vec<_> = ids.iter().map(class).collect();
-    let (cold, standard) = (StorageClass::Cold, StorageClass::Standard);
+    let cold = StorageClass::Cold;
+    let standard = StorageClass::Standard;
     assert_eq!(classes, [cold, cold, standard, standard]);
     let held = sweeps.store.find("b", "k", Selector::Id(ids[0])).unwrap().version;
     assert!(held.controls.is_held(), "the lock stays");

@@ -269,8 +269,11 @@ impl Seen {
     }
 
     fn told(&self) -> String {
-        let (count, refused, median) = (self.took.len(), self.refused, self.took.value_at_quantile(0.5));
-        let (p99, max) = (self.p99(), self.took.max());
+        let count = self.took.len();
+        let refused = self.refused;
+        let median = self.took.value_at_quantile(0.5);
+        let p99 = self.p99();
+        let max = self.took.max();
         format!("{count}, {refused} refused: median {median} ms, 99 of 100 within {p99} ms, at most {max} ms")
     }
 }
@@ -389,7 +392,8 @@ fn others_are_served_while_the_server_is_besieged() {
         });
         let (reads, writes) = seen;
         assert!(server.process.is_running(), "the server has ended");
-        let (peak, large) = (server.process.peak_mib(), answered_large.into_inner());
+        let peak = server.process.peak_mib();
+        let large = answered_large.into_inner();
         println!(
             "small GETs: {}; small PUTs: {}; {large} large GETs; {peak} MiB at the most",
             reads.told(),

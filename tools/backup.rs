@@ -81,7 +81,8 @@ pub(crate) fn run(
     let refused = |error: &dyn std::fmt::Display| Failure::of(to.display(), error);
     check_apart(data_dir, to)?;
     raise_open_files();
-    let (from, target) = (OsFs::new(data_dir), OsFs::new(to));
+    let from = OsFs::new(data_dir);
+    let target = OsFs::new(to);
     target.create_root().map_err(|error| refused(&error))?;
     let link = |path: &str, new: &str| from.link_into(path, &target, new);
     let source = BackupSource { fs: &from, link: &link };
@@ -148,7 +149,8 @@ fn check_apart(data_dir: &Path, to: &Path) -> Result<(), Failure> {
         known => known,
     };
     let [from, to] = [data_dir, to].map(|path| absolute(path).map_err(|e| Failure::of(path.display(), e)));
-    let (from, to) = (from?, to?);
+    let from = from?;
+    let to = to?;
     if from.starts_with(&to) || to.starts_with(&from) {
         let why = "the backup and the data directory must not contain each other";
         return Err(Failure::of(to.display(), why));

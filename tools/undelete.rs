@@ -140,6 +140,7 @@ fn write_deletion(
         });
         return show::json(out, &described);
     }
-    let (size, modified) = (version.size, version.modified);
+    let size = version.size;
+    let modified = version.modified;
     writeln!(out, "{key:?}: deleted {deleted}, version {id} of {modified}, {size} bytes")
 }

@@ -45,7 +45,8 @@ impl Admissions {
     /// The table admits nobody, or an empty name.
     pub(super) fn add(&mut self, user: &str, access_key: &str, table: &OidcTable) -> Result<(), String> {
         let texts = |of: &[Spanned<String>]| of.iter().map(|text| text.get_ref().clone()).collect::<Vec<_>>();
-        let (subjects, groups) = (texts(&table.subjects), texts(&table.groups));
+        let subjects = texts(&table.subjects);
+        let groups = texts(&table.groups);
         if subjects.is_empty() && groups.is_empty() {
             return Err(format!("`[user.oidc]` of `{user}` needs `subjects` or `groups`"));
         }

@@ -124,7 +124,8 @@ impl Authenticator {
         bucket: &str,
         dialect: Dialect,
     ) -> Result<FormGrant, S3Error> {
-        let (users, version_2) = (&self.users(), self.version_2.is_some());
+        let users = &self.users();
+        let version_2 = self.version_2.is_some();
         let now = self.clock.now();
         FormContext { users, regions: &self.regions, version_2, now, dialect, bucket }.authenticate(form)
     }

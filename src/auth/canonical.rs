@@ -242,8 +242,10 @@ mod tests {
         for (name, value) in lines {
             headers.push(name, value.as_bytes());
         }
-        let (query, headers) = (QueryParams::parse(query).unwrap(), SortedHeaders::of(&headers));
-        let (method, payload) = ("GET", "UNSIGNED-PAYLOAD");
+        let query = QueryParams::parse(query).unwrap();
+        let headers = SortedHeaders::of(&headers);
+        let method = "GET";
+        let payload = "UNSIGNED-PAYLOAD";
         check(&CanonicalRequest {
             method,
             path,

@@ -97,7 +97,8 @@ enum ChunkPhase {
 impl<'c> ChunkDecoder<'c> {
     /// Decodes the bytes of `inner`.
     pub(super) fn new(inner: Box<dyn BodyRead + 'c>, expected: ChunkedPayload) -> Self {
-        let (hash, signature) = (Sha256::new(), Vec::new());
+        let hash = Sha256::new();
+        let signature = Vec::new();
         Self {
             input: ChunkInput::new(inner),
             expected,

@@ -228,7 +228,9 @@ mod tests {
     }
 
     fn shared<'a>(key: &'a str, version: Option<&'a str>) -> SharedObject<'a> {
-        let (origin, bucket, region) = ("http://127.0.0.1:9000", "b", "eu");
+        let origin = "http://127.0.0.1:9000";
+        let bucket = "b";
+        let region = "eu";
         SharedObject { origin, bucket, key, version, region, expires_secs: 60 }
     }
 

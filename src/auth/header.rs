@@ -76,7 +76,9 @@ fn fields(text: &str) -> Result<SignatureFields<'_>, S3Error> {
     let wrong = || {
         SignatureLocation::Header.malformed("Expecting Credential, SignedHeaders and Signature, each once.")
     };
-    let (mut credential, mut signed_headers, mut signature) = (None, None, None);
+    let mut credential = None;
+    let mut signed_headers = None;
+    let mut signature = None;
     for part in text.split(',') {
         let (name, value) = part.trim_ascii().split_once('=').ok_or_else(wrong)?;
         let slot = match name {

@@ -72,8 +72,10 @@ impl FormContext<'_> {
     fn verify_4(&self, form: &PostForm, names: &[String; 4]) -> Result<&Arc<User>, S3Error> {
         let policy = required(form, "policy", "Policy")?;
         let [signature, algorithm, credential, date] = names;
-        let (sent, claimed) = (required(form, signature, signature)?, required(form, algorithm, algorithm)?);
-        let (text, time) = (required(form, credential, credential)?, required(form, date, date)?);
+        let sent = required(form, signature, signature)?;
+        let claimed = required(form, algorithm, algorithm)?;
+        let text = required(form, credential, credential)?;
+        let time = required(form, date, date)?;
         if claimed != ALGORITHM {
             let message = format!("{algorithm} must be {ALGORITHM}");
             return Err(S3Error::invalid_argument(algorithm, claimed, message));

@@ -50,7 +50,8 @@ impl PostPolicy {
         let Ok(StrictJson::Object(members)) = StrictJson::parse(&text) else {
             return Err(invalid("Invalid JSON."));
         };
-        let (mut expiration, mut conditions) = (None, None);
+        let mut expiration = None;
+        let mut conditions = None;
         for (name, value) in &members {
             match name.as_str() {
                 "expiration" => expiration = Some(parse_expiration(value)?),

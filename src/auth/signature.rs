@@ -38,7 +38,8 @@ pub(super) fn verify(
 /// The signature over the string to sign (S3 API reference, "Signature calculations for the
 /// authorization header", steps 2 and 3).
 pub(super) fn sign(timestamp: &str, scope: &str, key: &SigningKey, digest: &Signature) -> Signature {
-    let (timestamp, scope) = (timestamp.as_bytes(), scope.as_bytes());
+    let timestamp = timestamp.as_bytes();
+    let scope = scope.as_bytes();
     hex32(&key.sign(&[ALGORITHM.as_bytes(), b"\n", timestamp, b"\n", scope, b"\n", digest]))
 }
 

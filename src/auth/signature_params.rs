@@ -56,7 +56,10 @@ impl<'a> Credential<'a> {
         let (access_key, scope) = text.split_once('/')?;
         let mut parts = scope.split('/');
         let mut next = || parts.next();
-        let (date, region, service, terminator) = (next()?, next()?, next()?, next()?);
+        let date = next()?;
+        let region = next()?;
+        let service = next()?;
+        let terminator = next()?;
         let whole = parts.next().is_none() && service == SERVICE && terminator == TERMINATOR;
         whole.then_some(Self { access_key, scope, date, region })
     }

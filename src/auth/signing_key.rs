@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn a_cached_key_is_the_derived_one() {
-        let (keys, secret) = (SigningKeys::default(), Secret::new(SECRET));
+        let keys = SigningKeys::default();
+        let secret = Secret::new(SECRET);
         for _ in 0..2 {
             for (date, region) in [("20130524", "eu"), ("20130525", "eu"), ("20130524", "us-east-1")] {
                 let expected = SigningKey::derive(&secret, date, region).sign(&[b"x"]);
@@ -100,7 +101,8 @@ mod tests {
 
     #[test]
     fn a_new_key_evicts_the_oldest() {
-        let (keys, secret) = (SigningKeys::default(), Secret::new(SECRET));
+        let keys = SigningKeys::default();
+        let secret = Secret::new(SECRET);
         for day in 0..limits::SIGNING_KEYS_PER_USER_MAX + 3 {
             keys.get(&secret, &day.to_string(), "eu");
         }

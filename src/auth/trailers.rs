@@ -42,7 +42,8 @@ impl Trailers {
     pub(super) fn receive(&mut self, line: &[u8]) -> Result<(), S3Error> {
         let text = std::str::from_utf8(line).map_err(|_| malformed())?;
         let (name, value) = text.split_once(':').ok_or_else(malformed)?;
-        let (name, value) = (name.to_ascii_lowercase(), value.trim_matches([' ', '\t']));
+        let name = name.to_ascii_lowercase();
+        let value = value.trim_matches([' ', '\t']);
         let at = self.awaited.iter().position(|awaited| *awaited == name).ok_or_else(malformed)?;
         let suffix = name.strip_prefix(self.prefix).ok_or_else(malformed)?;
         if value.is_empty() {

@@ -325,7 +325,8 @@ mod tests {
 
     #[test]
     fn a_crc_in_pieces_is_the_crc_of_the_whole() {
-        let (a, b) = (&b"1234"[..], &b"56789"[..]);
+        let a = &b"1234"[..];
+        let b = &b"56789"[..];
         assert_eq!(Crc32::combine(Crc32::of(a), Crc32::of(b), 5), 0xcbf4_3926);
         let crc32c = |bytes| {
             let mut crc = Crc32c::new();

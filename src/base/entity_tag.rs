@@ -110,7 +110,8 @@ mod tests {
     fn each_condition_holds_or_says_why_not() {
         use WriteCondition::{Both, IfAbsent, IfMatch, IfNoneMatch, None as Nothing};
         let both = |a: &WriteCondition, b: &WriteCondition| Both(Box::new((a.clone(), b.clone())));
-        let (is, is_not) = (IfMatch("abc".to_owned()), IfNoneMatch("abc".to_owned()));
+        let is = IfMatch("abc".to_owned());
+        let is_not = IfNoneMatch("abc".to_owned());
         let other = IfNoneMatch("x".to_owned());
         for (condition, present, absent) in [
             (Nothing, Ok(()), Ok(())),

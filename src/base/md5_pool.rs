@@ -131,7 +131,8 @@ impl PooledMd5 {
             None => queue.waiting.push(piece),
             Some(value) => {
                 drop(queue);
-                let (queue, buffers) = (self.queue.clone(), self.buffers.0.clone());
+                let queue = self.queue.clone();
+                let buffers = self.buffers.0.clone();
                 let job = HashJob { value, piece, blocks_done: 0, queue, buffers };
                 self.jobs.send(job).expect("the threads live as long as a digest can be submitted");
             }

@@ -83,7 +83,8 @@ impl Timestamp {
         if !shape {
             return None;
         }
-        let (date, time) = (&text[..8], &text[9..15]);
+        let date = &text[..8];
+        let time = &text[9..15];
         let date = [&date[..4], &date[4..6], &date[6..]].join("-");
         let time = [&time[..2], &time[2..4], &time[4..]].join(":");
         Self::parse_iso8601(&[&date, "T", &time, "Z"].concat())

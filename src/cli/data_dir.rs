@@ -31,7 +31,8 @@ pub(crate) fn check_first_start(options: &ServerOptions) -> Result<(), CliError>
 /// The name of the entry of `dir` that is `file`, or that `file` is below.
 fn name_within(file: &Path, dir: &Path) -> Option<String> {
     let absolute = |path: &Path| path.canonicalize().or_else(|_| path::absolute(path)).ok();
-    let (file, dir) = (absolute(file)?, absolute(dir)?);
+    let file = absolute(file)?;
+    let dir = absolute(dir)?;
     let first = file.strip_prefix(dir).ok()?.components().next()?;
     Some(first.as_os_str().to_string_lossy().into_owned())
 }

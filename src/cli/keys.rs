@@ -194,7 +194,8 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             path.to_str().unwrap().to_owned()
         };
-        let (access, secret) = (file("access", b"a\n"), file("secret", b" s s \r\n"));
+        let access = file("access", b"a\n");
+        let secret = file("secret", b" s s \r\n");
         assert_eq!(keys([None, Some(&access), None, Some(&secret)]), pair("a", " s s "));
         assert_eq!(keys([Some("b"), Some(""), None, Some(&secret)]), pair("b", " s s "));
         let both = keys([Some("b"), None, Some("s"), Some(&secret)]).unwrap_err();

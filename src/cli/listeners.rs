@@ -75,7 +75,8 @@ impl RunningServer {
     ) -> Result<Self, CliError> {
         let handler = Arc::new(HandlerSwitch::new(first));
         let server = bind(config, clock, &(Arc::clone(&handler) as Arc<dyn Handler>))?;
-        let (handle, address) = (server.handle(), server.local_addr());
+        let handle = server.handle();
+        let address = server.local_addr();
         let thread = thread::Builder::new().name("listener".to_owned()).spawn(|| server.run());
         let thread = thread.map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
         Ok(Self { handler, handle, address, thread })

@@ -43,7 +43,9 @@ pub(crate) enum LogFormat {
 
 impl LogFormat {
     fn line(self, now: Timestamp, record: &Record<'_>) -> String {
-        let (level, target, message) = (record.level(), record.target(), record.args());
+        let level = record.level();
+        let target = record.target();
+        let message = record.args();
         match self {
             Self::Text => format!("{now} {level:<5} {target}: {message}"),
             Self::Json => {

@@ -78,7 +78,9 @@ struct MaintenanceLoop {
 impl MaintenanceLoop {
     fn run(&self) {
         let start = Instant::now();
-        let (mut uploads_due, mut reclaim_due, mut scrub_due) = (start, start, start + SCRUB_INTERVAL);
+        let mut uploads_due = start;
+        let mut reclaim_due = start;
+        let mut scrub_due = start + SCRUB_INTERVAL;
         let mut clock_due = start;
         loop {
             if Instant::now() >= clock_due {

@@ -277,7 +277,8 @@ fn verify(
     let here = api_client::peer(server, options, environment)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let there = Mirror::new(mirror.clone(), clock).map_err(CliError::refused)?;
-    let (mut source, mut target) = (PeerLink::new(&here), PeerLink::new(there.peer()));
+    let mut source = PeerLink::new(&here);
+    let mut target = PeerLink::new(there.peer());
     let refused = |why: String| CliError::refused(format!("the comparison was not finished: {why}"));
     let mut found = MirrorDifferences::default();
     for bucket in bucket_names(&mut source).map_err(refused)? {
@@ -412,7 +413,8 @@ fn are_alike<'v>(
             && one.length == other.length
             && (one.etag == other.etag || form(&one.etag) != form(&other.etag))
     };
-    let (mut here, mut there) = (here.into_iter(), there.into_iter());
+    let mut here = here.into_iter();
+    let mut there = there.into_iter();
     loop {
         match (here.next(), there.next()) {
             (Some(one), Some(other)) if is_alike(one, other) => {}

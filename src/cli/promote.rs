@@ -117,7 +117,8 @@ pub(crate) fn run(arguments: &PromoteArguments, options: &ServerOptions) -> Resu
     if !dir.join(WAITING).exists() {
         return Err(CliError::refused(format!("{}: a server runs, and no standby", dir.display())));
     }
-    let (request, refusal) = (dir.join(REQUEST), dir.join(REFUSAL));
+    let request = dir.join(REQUEST);
+    let refusal = dir.join(REFUSAL);
     remove(&refusal);
     let text = if arguments.i_stopped_the_other { OTHER_STOPPED } else { PLAIN };
     fs::write(&request, text).map_err(failed)?;

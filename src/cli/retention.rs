@@ -36,7 +36,8 @@ impl RetentionThread {
 }
 
 fn run(store: &Store, stopped: &Receiver<()>) {
-    let (mut pause, mut is_failing) = (BUSY_PAUSE, false);
+    let mut pause = BUSY_PAUSE;
+    let mut is_failing = false;
     while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         match store.retention_step() {
             Ok(done) => {

@@ -194,7 +194,8 @@ fn run_until_stopped(
     let fenced = FencedStop { stop: stop.clone(), is_fenced: Arc::clone(&is_fenced) };
     let stop = move || stop.stop();
     let signals = Signals::watch(stop, move || reloader.reload())?;
-    let (address, console) = (listeners.s3_addr(), listeners.console_addr());
+    let address = listeners.s3_addr();
+    let console = listeners.console_addr();
     if let Some(link) = first_start {
         let endpoint = options.public_url.clone();
         let endpoint = endpoint.unwrap_or_else(|| format!("{scheme}://{}", announce::reachable(address)));
@@ -265,7 +266,8 @@ fn open_store(
 ) -> Result<Arc<Store>, CliError> {
     data_dir::check_first_start(options)?;
     let data_dir = &options.data_dir;
-    let (tier, shipping) = (options.tier(), options.shipping());
+    let tier = options.tier();
+    let shipping = options.shipping();
     let is_look = options.read_only;
     let remote = settings.map(RemoteSettings::remote).transpose();
     let remote = remote.map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
@@ -294,7 +296,9 @@ fn open_store(
         })
         .map_err(|e| data_dir::refusal(data_dir, &e))?;
     let health = store.health();
-    let (buckets, versions, bytes) = (health.buckets, health.versions, health.live_bytes);
+    let buckets = health.buckets;
+    let versions = health.versions;
+    let bytes = health.live_bytes;
     info!("opened {}: {buckets} buckets, {versions} versions, {bytes} bytes", data_dir.display());
     match (store.remote_segments(), &remote) {
         (cold @ 1.., None) => {
@@ -408,8 +412,10 @@ fn console(
     authenticator: &Arc<Authenticator>,
     clock: &Arc<dyn Clock>,
 ) -> Result<Console, CliError> {
-    let (authenticator, clock) = (Arc::clone(authenticator), Arc::clone(clock));
-    let (entropy, access) = (Arc::new(OsEntropy), options.console_access());
+    let authenticator = Arc::clone(authenticator);
+    let clock = Arc::clone(clock);
+    let entropy = Arc::new(OsEntropy);
+    let access = options.console_access();
     let console = Console::new(Arc::clone(service), authenticator, clock, entropy, access)
         .below(options.console_path.clone())
         .known_as(options.public_url.clone(), options.console_url.clone());

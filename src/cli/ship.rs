@@ -50,7 +50,8 @@ impl ShipThread {
 }
 
 fn run(store: &Store, stopped: &Receiver<()>, every: Duration) {
-    let (mut pause, mut is_failing) = (Duration::ZERO, false);
+    let mut pause = Duration::ZERO;
+    let mut is_failing = false;
     loop {
         let is_last = stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout);
         match store.ship_step(&OsEntropy) {

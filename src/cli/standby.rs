@@ -295,7 +295,8 @@ impl Following {
     }
 
     fn show(&self) {
-        let (figures, lag) = (self.standby.figures(), self.last_whole.elapsed());
+        let figures = self.standby.figures();
+        let lag = self.last_whole.elapsed();
         let lag = if lag < 2 * self.standby.pause() { Duration::ZERO } else { lag };
         self.service.show_users_file(changed_at(&self.users));
         self.service.show(StandbyState {

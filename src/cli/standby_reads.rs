@@ -51,7 +51,9 @@ impl StandbyReads {
         memory: &Arc<Budget>,
         listener: &Arc<StandbyService>,
     ) -> ReadServices {
-        let (clock, memory, listener) = (Arc::clone(clock), Arc::clone(memory), Arc::clone(listener));
+        let clock = Arc::clone(clock);
+        let memory = Arc::clone(memory);
+        let listener = Arc::clone(listener);
         ReadServices { reads: self, options: options.clone(), clock, memory, listener }
     }
 

@@ -137,7 +137,8 @@ impl Answer {
 
 impl HttpConnection {
     fn new(endpoint: &Endpoint, socket: Transport) -> Self {
-        let (endpoint, left) = (endpoint.clone(), LeftBody::default());
+        let endpoint = endpoint.clone();
+        let left = LeftBody::default();
         Self { endpoint, socket, received: Vec::new(), ended: false, left }
     }
 
@@ -288,7 +289,8 @@ impl HttpConnection {
     }
 
     fn send(&mut self, request: &SignedRequest<'_>) -> io::Result<()> {
-        let (head, body) = (request.head.as_bytes(), &*request.body);
+        let head = request.head.as_bytes();
+        let body = &*request.body;
         let sent = self.socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)])?;
         if sent < head.len() {
             self.socket.write_all(&head[sent..])?;

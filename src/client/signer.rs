@@ -44,7 +44,8 @@ impl RequestSigner {
 
     /// A signer for that region, which leaves bodies unsigned.
     pub fn new(access_key: &str, secret_key: &str, region: &str) -> Self {
-        let (access_key, secret_key) = (access_key.to_owned(), secret_key.to_owned());
+        let access_key = access_key.to_owned();
+        let secret_key = secret_key.to_owned();
         Self { access_key, secret_key, region: region.to_owned(), token: None, hash_bodies: false }
     }
 

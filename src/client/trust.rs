@@ -180,7 +180,8 @@ mod tests {
 
     #[test]
     fn a_certificate_is_accepted_by_its_fingerprint_alone() {
-        let (good, other) = (CertificateDer::from(b"one".to_vec()), CertificateDer::from(b"two".to_vec()));
+        let good = CertificateDer::from(b"one".to_vec());
+        let other = CertificateDer::from(b"two".to_vec());
         let provider = Arc::new(ring::default_provider());
         let verifier = FingerprintVerifier { expected: CertificateFingerprint::of(&good), provider };
         let name = ServerName::try_from("any").unwrap();

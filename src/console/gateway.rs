@@ -21,7 +21,8 @@ pub(super) fn content(console: &Console, visitor: &Visitor, request: Request<'_>
         return pages::plain_refusal(&Refusal::new(405, "Contents are read with GET."));
     }
     let query = form::query(&request).unwrap_or_default();
-    let (name, is_viewed) = (query.get("key").map(file_name), query.has("view"));
+    let name = query.get("key").map(file_name);
+    let is_viewed = query.has("view");
     let outcome = send(console, visitor, request);
     match outcome {
         Ok(response) => {

@@ -160,7 +160,8 @@ fn actions(rule: Element<'_>) -> Vec<String> {
         let kept = of(action, "NewerNoncurrentVersions");
         kept.map(|kept| format!(" beyond the newest {kept}")).unwrap_or_default()
     };
-    let (kept, moved_beyond) = (beyond("NoncurrentVersionExpiration"), beyond("NoncurrentVersionTransition"));
+    let kept = beyond("NoncurrentVersionExpiration");
+    let moved_beyond = beyond("NoncurrentVersionTransition");
     let sentences = [
         of("Expiration", "Days").map(|days| format!("objects expire after {days} days")),
         of("Expiration", "Date").map(|date| format!("objects expire on {date}")),

@@ -83,7 +83,8 @@ pub(super) fn with(stored: &str, fields: &QueryParams) -> Result<String, Refusal
     }
     let given = |name| fields.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
     let filter = KeyFilter { prefix: given("prefix"), suffix: given("suffix") };
-    let (target, id) = (form::required(fields, "target")?, given("id").unwrap_or_default());
+    let target = form::required(fields, "target")?;
+    let id = given("id").unwrap_or_default();
     let added = Notification::of_webhook(target, &id, patterns, filter);
     Ok(document(&parsed(stored)?.with(added).map_err(refused)?))
 }

@@ -64,7 +64,9 @@ impl RewindStep {
     /// Those of ListObjectVersions.
     pub(super) fn read(s3: &S3Client<'_>, rewind: Rewind<'_>, after: Option<&str>) -> Result<Self, Refusal> {
         let folder = Folder { bucket: rewind.bucket, prefix: rewind.prefix, is_grouped: false };
-        let (mut step, mut versions, mut open) = (Self::default(), 0, None::<KeyInProgress>);
+        let mut step = Self::default();
+        let mut versions = 0;
+        let mut open = None::<KeyInProgress>;
         let mut cursor = after.map(|key| (key.to_owned(), None));
         loop {
             let page = s3.versions(folder, cursor.as_ref().map(|(key, id)| (&**key, id.as_deref())))?;
@@ -216,7 +218,8 @@ mod tests {
 
     /// The changes back to second 10, of versions as a listing has them.
     fn changes(lines: Vec<ObjectLine>) -> Vec<(String, RewindTarget)> {
-        let (mut step, mut open) = (RewindStep::default(), None);
+        let mut step = RewindStep::default();
+        let mut open = None;
         for line in lines {
             if open.as_ref().is_some_and(|open: &KeyInProgress| open.key != line.key) {
                 step.close(open.take()).unwrap();

@@ -20,8 +20,9 @@ pub(super) fn with_lifecycle_rule(stored: &str, fields: &QueryParams) -> Result<
 /// # Errors
 /// The form asks for nothing, or a number is none.
 pub(super) fn lifecycle_rule(fields: &QueryParams) -> Result<String, Refusal> {
-    let (days, noncurrent, abort) =
-        (number(fields, "days")?, number(fields, "noncurrent_days")?, number(fields, "abort_days")?);
+    let days = number(fields, "days")?;
+    let noncurrent = number(fields, "noncurrent_days")?;
+    let abort = number(fields, "abort_days")?;
     if (days, noncurrent, abort) == (None, None, None) {
         return Err(Refusal::new(400, "Give at least one number of days."));
     }
@@ -81,7 +82,8 @@ pub(super) fn website_fields(stored: &str) -> (String, String) {
 /// # Errors
 /// There is no origin or no method, or a number is none.
 pub(super) fn with_cors_rule(stored: &str, fields: &QueryParams) -> Result<String, Refusal> {
-    let (origins, methods) = (lines(fields, "origins"), form::all(fields, "method").collect::<Vec<_>>());
+    let origins = lines(fields, "origins");
+    let methods = form::all(fields, "method").collect::<Vec<_>>();
     if origins.is_empty() || methods.is_empty() {
         return Err(Refusal::new(400, "A rule needs an origin and a method."));
     }
@@ -155,7 +157,8 @@ pub(super) fn with_statement(stored: &str, bucket: &str, fields: &QueryParams) -
 /// # Errors
 /// The number is none.
 pub(super) fn default_retention(fields: &QueryParams) -> Result<String, Refusal> {
-    let (mode, days) = (form::required(fields, "mode")?, number(fields, "days")?);
+    let mode = form::required(fields, "mode")?;
+    let days = number(fields, "days")?;
     let document = element("ObjectLockConfiguration", |lock| {
         lock.leaf("ObjectLockEnabled", "Enabled");
         let Some(days) = days else { return };

@@ -161,7 +161,8 @@ mod tests {
 
     #[test]
     fn a_session_ends_when_it_was_idle_for_an_hour_or_lasted_for_twelve() {
-        let (sessions, entropy) = (Sessions::default(), SeededEntropy::new(1));
+        let sessions = Sessions::default();
+        let entropy = SeededEntropy::new(1);
         let id = SessionId::of_secret(&sessions.start(key(), at(0), &entropy));
         assert!(sessions.key(&id, at(59)).is_some() && sessions.key(&id, at(118)).is_some());
         assert!(sessions.key(&id, at(178)).is_none());
@@ -175,7 +176,8 @@ mod tests {
 
     #[test]
     fn an_ended_session_and_a_guessed_secret_are_unknown() {
-        let (sessions, entropy) = (Sessions::default(), SeededEntropy::new(1));
+        let sessions = Sessions::default();
+        let entropy = SeededEntropy::new(1);
         let secret = sessions.start(key(), at(0), &entropy);
         assert_eq!(secret.len(), 64);
         let id = SessionId::of_secret(&secret);
@@ -186,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_further_session_ends_the_idlest_of_its_own_user() {
-        let (sessions, entropy) = (Sessions::default(), SeededEntropy::new(1));
+        let sessions = Sessions::default();
+        let entropy = SeededEntropy::new(1);
         let other = SessionId::of_secret(&sessions.start(other_key(), at(0), &entropy));
         let start = |minutes| SessionId::of_secret(&sessions.start(key(), at(minutes), &entropy));
         let first = start(1);
@@ -206,7 +209,8 @@ mod tests {
 
     #[test]
     fn a_full_table_ends_a_session_of_the_user_with_the_most() {
-        let (sessions, entropy) = (Sessions::default(), SeededEntropy::new(1));
+        let sessions = Sessions::default();
+        let entropy = SeededEntropy::new(1);
         let keys: Vec<_> = (0..SESSIONS_MAX - 2).map(|n| entered(&format!("AK{n}"))).collect();
         for key in keys.iter().chain([&key(), &key()]) {
             sessions.start(key.clone(), at(0), &entropy);
@@ -219,7 +223,8 @@ mod tests {
 
     #[test]
     fn a_token_counts_once_and_for_an_hour() {
-        let (sessions, entropy) = (Sessions::default(), SeededEntropy::new(1));
+        let sessions = Sessions::default();
+        let entropy = SeededEntropy::new(1);
         let token = sessions.offer(key(), at(0), &entropy);
         assert_eq!(sessions.redeem("other", at(0)), None);
         assert_eq!(sessions.redeem(&token, at(59)), Some(key()));

@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn a_ticket_counts_once_for_its_session_and_for_ten_minutes() {
-        let (tickets, entropy) = (Tickets::default(), SeededEntropy::new(1));
+        let tickets = Tickets::default();
+        let entropy = SeededEntropy::new(1);
         let own = SessionId::of_secret("own");
         let other = SessionId::of_secret("other");
         let name = tickets.offer(own, new_keys("u"), at(0), &entropy);
@@ -102,7 +103,8 @@ mod tests {
 
     #[test]
     fn tickets_are_few() {
-        let (tickets, entropy) = (Tickets::default(), SeededEntropy::new(1));
+        let tickets = Tickets::default();
+        let entropy = SeededEntropy::new(1);
         let own = SessionId::of_secret("own");
         let first = tickets.offer(own, new_keys("first"), at(0), &entropy);
         for _ in 0..TICKETS_MAX {

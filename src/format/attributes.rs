@@ -54,7 +54,8 @@ pub struct EncodedPairs<'a> {
 impl<'a> EncodedPairs<'a> {
     pub(super) fn decode(from: &mut ByteDecoder<'a>) -> Decoded<Self> {
         let count = from.count(PAIR_BYTES_MIN)?;
-        let (start, mut strings) = (from.rest(), *from);
+        let start = from.rest();
+        let mut strings = *from;
         for _ in 0..2 * count {
             from.bytes()?;
         }

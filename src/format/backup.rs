@@ -51,7 +51,9 @@ impl BackupCurrent {
     /// The file, which is one line.
     pub fn encode(&self) -> Vec<u8> {
         let Self { slot, store, sequence, taken } = self;
-        let (slot, store, taken) = (slot.dir(), to_hex(&store.0), taken.as_millis());
+        let slot = slot.dir();
+        let store = to_hex(&store.0);
+        let taken = taken.as_millis();
         let said =
             format!("siltstone backup 1 slot {slot} store {store} sequence {sequence} taken {taken} crc ");
         let crc = Crc32::of(said.as_bytes());

@@ -115,7 +115,8 @@ mod tests {
     fn ids_are_read_back_and_sort_as_their_stamps() {
         let mut before = String::new();
         for stamp in [1, 0xf, 0x10, 1 << 40, u64::MAX] {
-            let (version, upload) = (ids().of_version(VersionId(stamp)), ids().of_upload(UploadId(stamp)));
+            let version = ids().of_version(VersionId(stamp));
+            let upload = ids().of_upload(UploadId(stamp));
             assert_eq!(ids().version(&version.to_string()), Some(VersionId(stamp)));
             assert_eq!(ids().upload(&upload.to_string()), Some(UploadId(stamp)));
             assert!(version.to_string() > before && upload.to_string() > before);

@@ -125,7 +125,8 @@ fn put_long_varint(out: &mut Vec<u8>, value: u64) {
 }
 
 fn put_varint_by_bytes(out: &mut Vec<u8>, mut value: u64) {
-    let (mut bytes, mut len) = ([0; VARINT_BYTES_MAX], 0);
+    let mut bytes = [0; VARINT_BYTES_MAX];
+    let mut len = 0;
     while value >= 0x80 {
         bytes[len] = value as u8 | 0x80;
         value >>= 7;

@@ -125,7 +125,9 @@ impl Descriptor {
             ExtentPurpose::PartRecord(_, part) => (&part.owner, part.created, part.versioning),
             ExtentPurpose::Object(_) | ExtentPurpose::Part(..) | ExtentPurpose::Controls(..) => return None,
         };
-        let (id, name, owner) = (self.bucket, self.bucket_name.clone(), owner.clone());
+        let id = self.bucket;
+        let name = self.bucket_name.clone();
+        let owner = owner.clone();
         Some(BucketRecord { id, name, owner, created, versioning })
     }
 }
@@ -167,7 +169,8 @@ impl ExtentPurpose {
                 Self::ObjectRecord(Box::new(context.with(VersionRecord::decode(from)?)))
             }
             PART_RECORD => {
-                let (context, upload) = (RebuildRecord::decode_context(from)?, UploadRecord::decode(from)?);
+                let context = RebuildRecord::decode_context(from)?;
+                let upload = UploadRecord::decode(from)?;
                 Self::PartRecord(Box::new(upload), Box::new(context.with(PartRecord::decode(from)?)))
             }
             CONTROLS => Self::Controls(VersionId(from.u64()?), ObjectControls::decode(from)?),
@@ -180,7 +183,9 @@ impl<T> RebuildRecord<T> {
     /// A record of an object or part in `bucket`.
     pub fn in_bucket(bucket: &BucketRecord, sources: Vec<PayloadSource>, record: T) -> Box<Self> {
         let BucketRecord { owner, created, versioning, .. } = bucket;
-        let (owner, created, versioning) = (owner.clone(), *created, *versioning);
+        let owner = owner.clone();
+        let created = *created;
+        let versioning = *versioning;
         Box::new(Self { owner, created, versioning, sources, record })
     }
 
@@ -275,7 +280,8 @@ mod tests {
     }
 
     fn recorded<T>(sources: Vec<PayloadSource>, record: T) -> RebuildRecord<T> {
-        let (owner, created) = ("admin".into(), Timestamp::from_millis(6));
+        let owner = "admin".into();
+        let created = Timestamp::from_millis(6);
         RebuildRecord { owner, created, versioning: Versioning::Suspended, sources, record }
     }
 

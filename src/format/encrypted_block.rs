@@ -74,7 +74,8 @@ impl EncryptedBlockHead {
             1 => {}
             later => return Err(DecodeError::Version(later)),
         }
-        let (mut key, mut salt) = ([0; 8], [0; 16]);
+        let mut key = [0; 8];
+        let mut salt = [0; 16];
         key.copy_from_slice(KEY.of(bytes));
         salt.copy_from_slice(SALT.of(bytes));
         Ok(Self { key: EncryptionKeyId(key), salt })

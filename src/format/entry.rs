@@ -344,7 +344,8 @@ impl Entry {
 
     /// The kinds whose body starts with a bucket and a key.
     fn decode_placed(kind: u8, body: &mut ByteDecoder<'_>) -> Decoded<Self> {
-        let (bucket, key) = (body.varint()?, body.bytes()?.to_vec());
+        let bucket = body.varint()?;
+        let key = body.bytes()?.to_vec();
         Ok(match kind {
             VERSION_PUT => Self::VersionPut { bucket, key, record: VersionRecord::decode(body)? },
             VERSION_DELETE => Self::VersionDelete { bucket, key, version: VersionId(body.u64()?) },
@@ -535,7 +536,8 @@ fn encode_document(document: Option<&[u8]>, out: &mut Vec<u8>) {
 }
 
 fn decode_configuration(from: &mut ByteDecoder<'_>) -> Decoded<Entry> {
-    let (bucket, kind) = (from.varint()?, BucketConfigurationKind::from_number(from.u8()?)?);
+    let bucket = from.varint()?;
+    let kind = BucketConfigurationKind::from_number(from.u8()?)?;
     let document = decode_document(from, "a bucket configuration")?;
     Ok(Entry::BucketConfiguration { bucket, kind, document })
 }

@@ -220,7 +220,8 @@ impl UncheckedGroup {
     /// The entries of a checked body, up to the first error. Bytes left over at the end are an
     /// error.
     pub fn raw_entries<'b>(&self, body: &'b [u8]) -> impl Iterator<Item = Decoded<RawEntry<'b>>> + use<'b> {
-        let (mut from, mut left) = (ByteDecoder::new(body), self.entry_count);
+        let mut from = ByteDecoder::new(body);
+        let mut left = self.entry_count;
         std::iter::from_fn(move || match left {
             0 if from.is_done() => None,
             0 => Some(Err(DecodeError::Long)),

@@ -252,7 +252,8 @@ impl Parcel {
     /// # Errors
     /// On invalid bytes.
     pub fn unchecked_groups(&self, store: &StoreId) -> Decoded<Vec<(UncheckedGroup, &[u8])>> {
-        let (mut groups, mut rest) = (Vec::new(), self.groups.as_slice());
+        let mut groups = Vec::new();
+        let mut rest = self.groups.as_slice();
         while !rest.is_empty() {
             let head = UncheckedGroup::decode(GroupKind::Log, store, rest)?;
             let length = usize::try_from(head.group_len()).unwrap_or(usize::MAX);

@@ -49,7 +49,9 @@ pub struct MoveVerdict {
 impl ReclaimState {
     /// The file. Segments that would make it longer than `max_bytes` are omitted.
     pub fn encode(&self, store: &StoreId, max_bytes: u64) -> Vec<u8> {
-        let (mut count, mut segments, mut last) = (0, Vec::new(), 0);
+        let mut count = 0;
+        let mut segments = Vec::new();
+        let mut last = 0;
         // The header and the count take less than a hundred bytes.
         let room = max_bytes.saturating_sub(100) as usize;
         for (id, verdict) in &self.segments {
@@ -75,7 +77,8 @@ impl ReclaimState {
     pub fn decode(store: &StoreId, file: &[u8]) -> Decoded<Self> {
         let (_, body) = state_file::decode([MAGIC_BYTES], store, file)?;
         let mut decoder = ByteDecoder::new(body);
-        let (mut segments, mut last) = (BTreeMap::new(), 0_u64);
+        let mut segments = BTreeMap::new();
+        let mut last = 0_u64;
         for _ in 0..decoder.count(SEGMENT_BYTES_MIN)? {
             last = last.checked_add(decoder.varint()?).ok_or(DecodeError::Value("a segment"))?;
             segments.insert(last, SegmentVerdict::decode(&mut decoder)?);

@@ -122,7 +122,8 @@ impl ScrubState {
 
     /// Decodes the state of a pass in key order. Such a pass starts again; its findings stay.
     fn decode_by_key(decoder: &mut ByteDecoder<'_>) -> Decoded<Self> {
-        let (started, finished) = (timestamp(decoder)?, timestamp(decoder)?);
+        let started = timestamp(decoder)?;
+        let finished = timestamp(decoder)?;
         skip_position(decoder)?;
         // Progress, extents, bytes and unlisted of that pass.
         for _ in 0..4 {
@@ -167,8 +168,10 @@ impl BadExtent {
     }
 
     fn decode(decoder: &mut ByteDecoder<'_>) -> Decoded<Self> {
-        let (bucket, key) = (decoder.varint()?, decoder.bytes()?.to_vec());
-        let (id, part) = (decoder.u64()?, decoder.varint()?);
+        let bucket = decoder.varint()?;
+        let key = decoder.bytes()?.to_vec();
+        let id = decoder.u64()?;
+        let part = decoder.varint()?;
         let which = match u32::try_from(part).map_err(|_| DecodeError::Value("the number of a part"))? {
             0 => ExtentOwnerKind::Version(VersionId(id)),
             number => ExtentOwnerKind::Part(UploadId(id), number),

@@ -69,7 +69,8 @@ impl UploadRecord {
         let id = UploadId(from.u64()?);
         let initiated = Timestamp::from_millis(from.varint()?);
         let initiator = from.string()?.to_owned();
-        let (algorithm, kind) = (from.u8()?, ChecksumType::from_number(from.u8()?)?);
+        let algorithm = from.u8()?;
+        let kind = ChecksumType::from_number(from.u8()?)?;
         let checksum = match algorithm & !(CONTROLS | STORAGE_CLASS) {
             0 => None,
             number => Some((ChecksumAlgorithm::from_number(number)?, kind)),

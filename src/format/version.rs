@@ -415,8 +415,10 @@ mod tests {
 
     fn plain() -> VersionRecord {
         let full = full();
-        let (extents, controls) = (vec![full.extents[0]], ObjectControls::default());
-        let (storage_class, stated_time) = (StorageClass::Standard, None);
+        let extents = vec![full.extents[0]];
+        let controls = ObjectControls::default();
+        let storage_class = StorageClass::Standard;
+        let stated_time = None;
         let usual = VersionRecord { storage_class, stated_time, ..full };
         VersionRecord { size: 100, extents, tags: vec![], controls, upload: None, ..usual }
     }

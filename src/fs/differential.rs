@@ -242,8 +242,10 @@ fn random_operations_do_the_same_on_both() {
     for seed in (0..ROUNDS).map(|round| first.wrapping_add(round)) {
         let draw = Draw(SeededEntropy::new(seed));
         let dir = tempfile::tempdir().unwrap();
-        let (os, sim) = (OsFs::new(dir.path()), SimFs::new());
-        let (mut os, mut sim) = (Side::new(&os), Side::new(&sim));
+        let os = OsFs::new(dir.path());
+        let sim = SimFs::new();
+        let mut os = Side::new(&os);
+        let mut sim = Side::new(&sim);
         for step in 0..STEPS {
             let action = draw.action();
             let expected = os.perform(&action);

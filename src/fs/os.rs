@@ -76,7 +76,8 @@ impl OsFs {
     /// # Errors
     /// As of [`Fs::link`]; `CrossesDevices` when they are on different file systems.
     pub fn link_into(&self, from: &str, other: &Self, to: &str) -> io::Result<()> {
-        let (from, to) = (self.at(from), other.at(to));
+        let from = self.at(from);
+        let to = other.at(to);
         std::fs::hard_link(&from, &to).map_err(|e| open_error(&from, &e))
     }
 
@@ -125,7 +126,8 @@ impl Fs for OsFs {
     fn create_dir(&self, dir: &str) -> io::Result<()> {
         let ends = dir.match_indices('/').map(|(end, _)| end).chain([dir.len()]);
         for path in ends.map(|end| &dir[..end]) {
-            let (child, parent) = (self.at(path), self.at(split(path).0));
+            let child = self.at(path);
+            let parent = self.at(split(path).0);
             make_dir(&child).map_err(|e| open_error(&child, &e))?;
             sync_dir(&parent)?;
         }
@@ -134,7 +136,8 @@ impl Fs for OsFs {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         check_one_directory(from, to)?;
-        let (from, to) = (self.at(from), self.at(to));
+        let from = self.at(from);
+        let to = self.at(to);
         std::fs::rename(&from, &to).map_err(|e| open_error(&from, &e))
     }
 

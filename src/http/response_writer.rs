@@ -248,7 +248,8 @@ mod tests {
 
     #[test]
     fn bytes_that_are_here_are_sent_before_others_are_waited_for() {
-        let (mut piece, mut sink) = (Vec::new(), WriteLengths::default());
+        let mut piece = Vec::new();
+        let mut sink = WriteLengths::default();
         let body = ComingBody { at_hand: 65_536, left: 400_000 };
         send_counted(&mut sink, b"head", allocated(&mut piece), Box::new(body), 400_000).unwrap();
         assert_eq!(sink.0, [4 + 65_536, limits::RESPONSE_BUFFER_BYTES, 400_000 - 65_536 - 262_144]);

@@ -94,7 +94,9 @@ mod tests {
     #[test]
     fn the_earliest_end_of_the_chain_is_known_and_follows_a_replacement() {
         let read = |name: &str| std::fs::read(format!("tests/fixtures/tls/{name}")).unwrap();
-        let (long, early, key) = (read("one.pem"), read("early.pem"), read("one.key"));
+        let long = read("one.pem");
+        let early = read("early.pem");
+        let key = read("one.key");
         let tls = Tls::new(&long, &key).unwrap();
         assert_eq!(tls.expires().unwrap().as_secs(), 4_948_906_349);
         tls.replace(&[long, early].concat(), &key).unwrap();

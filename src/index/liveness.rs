@@ -173,7 +173,8 @@ impl Liveness {
         if !extent.shared {
             return Some(size_of(extent));
         }
-        let (start, size) = (start_of(extent), size_of(extent));
+        let start = start_of(extent);
+        let size = size_of(extent);
         if let Some(deferred) = &mut self.deferred {
             deferred.push(SharedReference { start, size: size as i64 });
             return None;
@@ -190,7 +191,8 @@ impl Liveness {
         if !extent.shared {
             return Some(size_of(extent));
         }
-        let (start, size) = (start_of(extent), size_of(extent));
+        let start = start_of(extent);
+        let size = size_of(extent);
         if let Some(deferred) = &mut self.deferred {
             deferred.push(SharedReference { start, size: -(size as i64) });
             return None;

@@ -592,7 +592,8 @@ impl Index {
     /// Changes a bucket, and updates the memory of all and the content of its owner.
     fn change<T>(&mut self, id: u64, change: impl FnOnce(&mut BucketIndex) -> T) -> Result<T, ApplyError> {
         let bucket = self.buckets.get_mut(&id).ok_or(ApplyError::UnknownBucket(id))?;
-        let (bytes, usage) = (bucket.memory_bytes(), bucket.usage());
+        let bytes = bucket.memory_bytes();
+        let usage = bucket.usage();
         let done = change(bucket);
         self.bucket_bytes = self.bucket_bytes - bytes + bucket.memory_bytes();
         self.owners.change(&bucket.record.owner, &usage, &bucket.usage());

@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn parts_are_sorted_by_number_in_any_order_of_arrival() {
-        let (mut parts, mut model) = (PartTable::default(), BTreeMap::new());
+        let mut parts = PartTable::default();
+        let mut model = BTreeMap::new();
         for step in 0..500 {
             // Few rows, so that numbers repeat, at both ends of a row and in between.
             let new = part(1 + step * 37 % 101, u64::from(step));

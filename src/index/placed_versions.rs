@@ -41,7 +41,8 @@ impl PlacedVersion<'_> {
 
     /// The length of the record in the disk encoding, found by the call.
     pub fn record_bytes(&self) -> usize {
-        let (mut scratch, mut encoded) = (Vec::new(), Vec::new());
+        let mut scratch = Vec::new();
+        let mut encoded = Vec::new();
         self.record.into_iter().for_each(|record| record.encode_for_disk(&mut scratch, &mut encoded));
         encoded.len()
     }
@@ -89,7 +90,8 @@ impl Index {
             if !more || taken == limit {
                 return more;
             }
-            let (version, record) = (scan.version().summary(), Some(scan.version()));
+            let version = scan.version().summary();
+            let record = Some(scan.version());
             let place = cursor.advance(&scan, version.modified, is_same_key);
             match place {
                 VersionPlace::Current if version.delete_marker => marker = Some(version),

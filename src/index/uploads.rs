@@ -128,7 +128,8 @@ impl Uploads {
         record: &PartRecord,
     ) -> Option<Option<PartRecord>> {
         let parts = &mut self.uploads.get_mut(&(key.into(), upload))?.parts;
-        let (bytes, payload) = (parts.memory_bytes(), parts.payload_bytes());
+        let bytes = parts.memory_bytes();
+        let payload = parts.payload_bytes();
         let counted = parts.index_bytes();
         let replaced = parts.put(record);
         self.bytes = self.bytes - bytes + parts.memory_bytes();

@@ -172,7 +172,8 @@ impl Index {
         out: &mut impl EntrySink,
     ) -> bool {
         let found = self.owner_quotas.after(after.as_deref()).map(|(owner, quota)| {
-            let (owner, document) = (owner.to_owned(), quota.document().to_vec());
+            let owner = owner.to_owned();
+            let document = quota.document().to_vec();
             let bytes = document.len();
             (Cursor::OwnerQuotas(owner.clone()), Entry::OwnerQuota { owner, document: Some(document) }, bytes)
         });
@@ -195,7 +196,8 @@ impl Index {
         out: &mut impl EntrySink,
     ) -> bool {
         let found = self.followers.after(after.as_deref()).map(|(name, state)| {
-            let (name, state) = (name.to_owned(), Some(state.clone()));
+            let name = name.to_owned();
+            let state = Some(state.clone());
             (Cursor::Followers(name.clone()), Entry::Follower { name, state }, size_of::<Entry>())
         });
         if take_some(found, cursor, limits, out) {
@@ -265,7 +267,8 @@ impl BucketStep<'_> {
             Some(key) => scan.seek_past(key),
             None => scan.seek_key(&[]),
         }
-        let (mut taken, mut of_key) = (StepSize::default(), KeyVersions::default());
+        let mut taken = StepSize::default();
+        let mut of_key = KeyVersions::default();
         while scan.next() {
             if taken.names == 0 || of_key.key != scan.key() {
                 if taken.is_full(self.limits) {

@@ -335,7 +335,8 @@ mod tests {
     fn nothing_after_the_end_of_a_checkpoint_is_looked_at() {
         let fs = SimFs::new();
         fs.create_dir(FileKind::Checkpoint.dir()).unwrap();
-        let (store, now) = (StoreId([1; 16]), Timestamp::from_millis(1));
+        let store = StoreId([1; 16]);
+        let now = Timestamp::from_millis(1);
         let len = CheckpointWriter::write(&fs, store, now, &CheckpointPlan::covering(1), &mut |writer| {
             writer.put(&Entry::BucketDelete { id: 1 })?;
             Ok(writer.end(1, 7))

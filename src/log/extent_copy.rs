@@ -53,7 +53,9 @@ pub struct ExtentCopier<'a> {
 impl<'a> ExtentCopier<'a> {
     /// A copier without copies.
     pub fn new(segments: &'a Segments, store: StoreId) -> Self {
-        let (gathered, headers, seen) = (Vec::new(), Vec::new(), HashSet::new());
+        let gathered = Vec::new();
+        let headers = Vec::new();
+        let seen = HashSet::new();
         let gather_bytes = Self::gather_bytes(segments.max_bytes()) as usize;
         Self { segments, store, gather_bytes, gathered, headers, seen, copied: CopiedExtents::default() }
     }

@@ -38,11 +38,12 @@ impl ExtentReader {
     /// As of [`ExtentReader::read`], where the bytes are elsewhere.
     pub fn will_read(&mut self, position: u64, end: u64) -> Result<(), LogError> {
         self.read_table_aside();
-        let (payload, payload_len) = (self.extent.offset + UNIT_BYTES, u64::from(self.extent.payload_len));
+        let payload = self.extent.offset + UNIT_BYTES;
+        let payload_len = u64::from(self.extent.payload_len);
         let table_end = payload + payload_len + ExtentHeader::table_len(payload_len);
         // Whole blocks are verified.
-        let (first, end) =
-            (position - position % BLOCK_BYTES, end.next_multiple_of(BLOCK_BYTES).min(payload_len));
+        let first = position - position % BLOCK_BYTES;
+        let end = end.next_multiple_of(BLOCK_BYTES).min(payload_len);
         let wanted = payload + first..payload + end;
         let is_near = self.table.is_empty() && table_end - wanted.end <= TABLE_NEAR_BYTES;
         let range = wanted.start..if is_near { table_end } else { wanted.end };
@@ -117,7 +118,8 @@ impl ExtentReader {
 
     fn read_blocks(&mut self, position: u64, out: &mut [u8]) -> Result<(), LogError> {
         self.read_table()?;
-        let (offset, len) = (self.extent.offset + UNIT_BYTES + position, out.len());
+        let offset = self.extent.offset + UNIT_BYTES + position;
+        let len = out.len();
         self.segment.read_checked(offset, len, || self.read_blocks_once(position, out))
     }
 
@@ -146,7 +148,8 @@ impl ExtentReader {
             self.table = vec![self.extent.check];
             return Ok(());
         };
-        let (offset, len) = (range.start, (range.end - range.start) as usize);
+        let offset = range.start;
+        let len = (range.end - range.start) as usize;
         let mut bytes = vec![0; len];
         self.segment.read_checked(offset, len, || {
             self.segment.read_at(&mut bytes, offset)?;

@@ -89,7 +89,8 @@ impl LogFollower {
             kind: GroupKind::Log,
             store: self.store,
         };
-        let (sequence, previous_crc) = (self.at.sequence + 1, self.at.crc);
+        let sequence = self.at.sequence + 1;
+        let previous_crc = self.at.crc;
         let mut reader = GroupReader { groups, position: self.position, sequence, previous_crc };
         let (group, at) = match reader.next()? {
             Ok(read) => read,

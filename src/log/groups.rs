@@ -64,7 +64,8 @@ impl GroupFile<'_> {
             Ok(group) => group,
             Err(error) => return Ok(Err(GroupError::Bad(format!("group header: {error}")))),
         };
-        let (sequence, len) = (group.header().sequence, group.group_len());
+        let sequence = group.header().sequence;
+        let len = group.group_len();
         if position + len > self.len {
             return Ok(Err(GroupError::Bad(format!("the file ends within group {sequence}"))));
         }

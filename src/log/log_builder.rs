@@ -44,7 +44,8 @@ pub fn build_log(
 ) -> Result<BuiltLog, LogError> {
     let mut measure = EntryWriter::new(store, now, 0, None);
     measure.write(feed)?;
-    let (len, last) = (measure.position, measure.sequence - 1);
+    let len = measure.position;
+    let last = measure.sequence - 1;
     let features = measure.features;
     let header =
         FileHeader { kind: FileKind::Log, store, number: 1, features, created: now, previous_crc: 0 };
@@ -76,7 +77,8 @@ struct EntryWriter<'a> {
 
 impl<'a> EntryWriter<'a> {
     fn new(store: StoreId, now: Timestamp, len: u64, file: Option<&'a dyn File>) -> Self {
-        let (body, position) = (Vec::with_capacity(2 * GROUP_TARGET_BYTES), PAGE_BYTES);
+        let body = Vec::with_capacity(2 * GROUP_TARGET_BYTES);
+        let position = PAGE_BYTES;
         Self {
             file,
             len,

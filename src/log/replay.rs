@@ -294,7 +294,8 @@ impl ReplayPass<'_, '_> {
                     return Ok(ReplayStop { position: reader.position, why, damage: None });
                 }
                 Err(GroupError::Unreadable(why)) => {
-                    let (position, damage) = (reader.position, Damage::new(&log.path, reader.position, &why));
+                    let position = reader.position;
+                    let damage = Damage::new(&log.path, reader.position, &why);
                     return Ok(ReplayStop { position, why, damage: Some(damage) });
                 }
                 Err(GroupError::Newer(why)) => return Err(newer(&log.path, why)),
@@ -350,7 +351,8 @@ impl ReplayPass<'_, '_> {
             why: stop.why,
         });
         let mut position = stop.position;
-        let (mut in_doubt, mut doubtful_segment) = (false, None);
+        let mut in_doubt = false;
+        let mut doubtful_segment = None;
         if let Some(held) = self.held.take() {
             in_doubt = held.group.header.sequence > self.watermark;
             doubtful_segment = held.group.header.pack.filter(|_| in_doubt).map(|pack| pack.segment);

@@ -55,7 +55,8 @@ impl Reserve {
     /// A reserve with this headroom, for a store without metadata.
     pub fn new(headroom_bytes: u64) -> Self {
         let checkpoint_bytes = AtomicU64::new(CHECKPOINT_BESIDE_BYTES);
-        let (allocated_bytes, growth_left) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+        let allocated_bytes = AtomicU64::new(0);
+        let growth_left = AtomicU64::new(u64::MAX);
         Self { headroom_bytes, checkpoint_bytes, allocated_bytes, growth_left }
     }
 

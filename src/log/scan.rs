@@ -196,7 +196,8 @@ impl SegmentScan {
 
     /// Classifies the unit at the position.
     fn unit(&mut self) -> Result<SegmentUnit, LogError> {
-        let (at, store) = (self.position, self.store);
+        let at = self.position;
+        let store = self.store;
         let id = self.segment.id;
         let bytes = match self.bytes(UNIT_BYTES) {
             Err(LogError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
@@ -221,7 +222,8 @@ impl SegmentScan {
     }
 
     fn footer(&mut self) -> Result<SegmentUnit, LogError> {
-        let (at, store) = (self.position, self.store);
+        let at = self.position;
+        let store = self.store;
         if !at.is_multiple_of(PAGE_BYTES) {
             return Ok(SegmentUnit::Other);
         }

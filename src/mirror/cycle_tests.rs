@@ -270,7 +270,8 @@ impl Circle {
     fn step(&mut self, at: usize) -> bool {
         let store = &self.stores[at];
         let there = &self.stores[(at + 1) % self.stores.len()];
-        let (keeps_origins, writes) = (self.keeps_origins, &self.writes);
+        let keeps_origins = self.keeps_origins;
+        let writes = &self.writes;
         let mirrors_to = self.stores.iter().map(Store::public_id).collect();
         let mut target = StoreTarget { store: there, keeps_origins, origins: Vec::new(), mirrors_to, writes };
         let (mirror, feed) = &mut self.mirrors[at];
@@ -441,7 +442,9 @@ fn a_mirror_to_its_own_store_copies_nothing() {
     let mirror = mirror(&[], "copy-{bucket}");
     let mut feed = mirror.feed(&store);
     let writes = Cell::new(0);
-    let (origins, mirrors_to, writes) = (Vec::new(), Vec::new(), &writes);
+    let origins = Vec::new();
+    let mirrors_to = Vec::new();
+    let writes = &writes;
     let mut target = StoreTarget { store: &store, keeps_origins: true, origins, mirrors_to, writes };
     for _ in 0..20 {
         let refused = feed.step(&mirror, &store, &mut target);

@@ -179,7 +179,8 @@ impl DueKeys {
         }
         let due = state.next(Instant::now())?;
         let known = state.keys.get_mut(&due).expect("a placed key is known");
-        let (work, batches) = (std::mem::take(&mut known.work), std::mem::take(&mut known.batches));
+        let work = std::mem::take(&mut known.work);
+        let batches = std::mem::take(&mut known.batches);
         Some(TakenKey { due, work, batches })
     }
 

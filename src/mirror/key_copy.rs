@@ -52,7 +52,8 @@ struct VersionTwins(HashSet<(u64, String)>);
 
 impl VersionTwins {
     fn among(versions: &[VersionSummary], there: &[PeerVersion]) -> Self {
-        let (mut seen, mut twins) = (HashSet::new(), HashSet::new());
+        let mut seen = HashSet::new();
+        let mut twins = HashSet::new();
         for version in versions.iter().filter(|version| !version.delete_marker) {
             let described = (version.size, bare(&version.etag.to_string()));
             if !seen.insert(described.clone()) {
@@ -83,7 +84,8 @@ impl<'c> KeyCopy<'c> {
     /// The target does not take it, or a version went away meanwhile: a later try begins from the
     /// versions of its time.
     pub(super) fn run(mut self, work: &DueWork) -> Result<KeyCopied, PeerError> {
-        let (bucket, key) = (self.due.bucket.0, &self.due.key);
+        let bucket = self.due.bucket.0;
+        let key = &self.due.key;
         let followed = self.store.followed_versions(bucket, key.as_bytes(), NEWEST_COMPARED);
         // The versions of a bucket that is gone stay at the target.
         let is_gone = followed.is_none();
@@ -322,7 +324,8 @@ impl<'c> KeyCopy<'c> {
             if !work.compare && Some(at) != last && !is_retagged && is_told_apart {
                 continue;
             }
-            let (found, id) = (self.find(&versions[*wanted])?, there[*matched].id.as_deref());
+            let found = self.find(&versions[*wanted])?;
+            let id = there[*matched].id.as_deref();
             let attributes = self.target.attributes(self.place, id)?;
             let attributes = attributes.ok_or_else(gone)?;
             match self.difference(&found, id, &attributes)? {
@@ -401,7 +404,8 @@ impl<'c> KeyCopy<'c> {
             None if matches!(shape, UploadShape::Whole(_)) => self.entity_tag(found, true)?,
             known => known,
         };
-        let (headers, tags) = (headers_of(version), tags_of(version));
+        let headers = headers_of(version);
+        let tags = tags_of(version);
         let mut bytes = VersionBytes { store: self.store, found, rate: self.rate };
         let body = MirrorBody { shape: &shape, expected: expected.as_deref(), origin: &mut bytes };
         match shape {

@@ -222,7 +222,8 @@ impl Mirror {
 
     /// Its figures.
     pub fn figures(&self) -> MirrorFigures {
-        let (due_keys, failing_keys) = (self.keys.len() as u64, self.keys.failing() as u64);
+        let due_keys = self.keys.len() as u64;
+        let failing_keys = self.keys.failing() as u64;
         let (refused, unlisted) = self.refusals.shown();
         let refused_keys = refused.len() as u64 + unlisted;
         let occupied = self.members.occupied();
@@ -271,7 +272,8 @@ impl Mirror {
             for _ in 0..self.settings.workers {
                 scope.spawn(move || self.run_worker(store, begun));
             }
-            let (mut feed, mut target) = (self.feed(store), HttpTarget::new(&self.peer, begun));
+            let mut feed = self.feed(store);
+            let mut target = HttpTarget::new(&self.peer, begun);
             while !self.is_stopped() {
                 let step = feed.step(self, store, &mut target);
                 let fails = matches!(step, Err(FeedError::Target(PeerError::Passing(_))));
@@ -408,7 +410,8 @@ impl Mirror {
         if self.members.is_occupied(*id) || (is_gone && !self.members.had_joined(*id, &place.bucket)) {
             return Ok(done);
         }
-        let (members, rate) = (&self.members, self.rate.as_ref());
+        let members = &self.members;
+        let rate = self.rate.as_ref();
         KeyCopy { store, target, members, rate, place: &place, due, done }.run(&taken.work)
     }
 
@@ -744,7 +747,8 @@ impl MirrorFeed {
         for place in places {
             let id = place.id;
             let Some(source) = store.followed_bucket(id) else { continue };
-            let (name, all_versions) = (source.name.clone(), source.versioning != Versioning::Unset);
+            let name = source.name.clone();
+            let all_versions = source.versioning != Versioning::Unset;
             target.visit(&place.bucket, (&place.prefix, all_versions), &mut |found| {
                 let key = found.strip_prefix(&*mirror.settings.target_prefix).unwrap_or(found);
                 let newest = store.followed_versions(id, key.as_bytes(), 1);

@@ -57,7 +57,8 @@ impl VersionBytes<'_> {
         match shape {
             UploadShape::Whole(length) => self.md5(0..*length).map(|md5| to_hex(&md5)),
             UploadShape::Parts(lengths) => {
-                let (mut of_parts, mut start) = (Md5::new(), 0);
+                let mut of_parts = Md5::new();
+                let mut start = 0;
                 for length in lengths {
                     of_parts.update(&self.md5(start..start + length)?);
                     start += length;
@@ -70,7 +71,8 @@ impl VersionBytes<'_> {
     fn md5(&self, range: Range<u64>) -> Result<[u8; 16], PeerError> {
         let lasting = |error| PeerError::Lasting(format!("it cannot be read: {error}"));
         let mut reader = self.store.read(self.found, range).map_err(lasting)?;
-        let (mut md5, mut buffer) = (Md5::new(), vec![0; BUFFER_BYTES]);
+        let mut md5 = Md5::new();
+        let mut buffer = vec![0; BUFFER_BYTES];
         loop {
             match reader.read(&mut buffer).map_err(lasting)? {
                 0 => return Ok(md5.finish()),

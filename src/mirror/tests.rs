@@ -278,7 +278,8 @@ struct Mirrored {
 impl Mirrored {
     fn new(versioned: bool, seed: u64) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
-        let (target, hours) = (SimTarget::new(versioned, seed), ActiveHours::default());
+        let target = SimTarget::new(versioned, seed);
+        let hours = ActiveHours::default();
         Self { fs: SimFs::new(), clock, target, kept: 64 << 20, rate: 0, hours }
     }
 
@@ -439,7 +440,8 @@ fn a_target_gets_every_version_in_order() {
     put(&store, "k0", b"one", "1");
     put(&store, "k0", b"two", "1");
     delete(&store, "k0", Selector::Current);
-    let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+    let mirror = mirrored.mirror();
+    let mut target = mirrored.target.clone();
     let mut feed = mirror.feed(&store);
     mirrored.converge(&store, &mirror, &mut feed);
     mirrored.check(&store, "b", true);
@@ -469,7 +471,8 @@ fn a_new_mirror_takes_no_target_over_that_has_objects() {
     put(&store, "k0", b"one", "1");
     let place = MirrorPlace { bucket: "b".into(), key: "copy/theirs".into() };
     mirrored.target.0.lock().unwrap().add(&place, Some((b"x".to_vec(), vec![], vec![])));
-    let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+    let mirror = mirrored.mirror();
+    let mut target = mirrored.target.clone();
     let mut feed = mirror.feed(&store);
     for _ in 0..10 {
         assert!(!feed.step(&mirror, &store, &mut target).unwrap());
@@ -537,7 +540,8 @@ fn a_target_that_refused_a_bucket_is_asked_again_after_a_while() {
     let store = mirrored.open().unwrap();
     bucket(&store, true);
     put(&store, "k0", b"one", "1");
-    let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+    let mirror = mirrored.mirror();
+    let mut target = mirrored.target.clone();
     let mut feed = mirror.feed(&store);
     let mut asked_after = |steps: u32| {
         for _ in 0..steps {
@@ -562,7 +566,8 @@ fn a_mirror_whose_target_does_not_answer_says_so() {
     let store = mirrored.open().unwrap();
     bucket(&store, false);
     put(&store, "k0", b"one", "1");
-    let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+    let mirror = mirrored.mirror();
+    let mut target = mirrored.target.clone();
     let mut feed = mirror.feed(&store);
     mirrored.converge(&store, &mirror, &mut feed);
     assert_eq!(mirror.figures().state, MirrorState::Running);
@@ -666,7 +671,8 @@ fn a_bucket_that_was_made_and_did_not_keep_versions_yet_does_after_a_restart() {
     bucket(&store, true);
     put(&store, "k0", b"one", "1");
     put(&store, "k0", b"two", "1");
-    let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+    let mirror = mirrored.mirror();
+    let mut target = mirrored.target.clone();
     let mut feed = mirror.feed(&store);
     while mirrored.target.0.lock().unwrap().lost_enabling > 0 {
         drop(feed.step(&mirror, &store, &mut target));
@@ -934,7 +940,8 @@ fn a_target_that_refuses_everything_holds_the_position_back() {
     let mirrored = Mirrored::new(false, 1);
     let store = mirrored.open().unwrap();
     bucket(&store, false);
-    let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+    let mirror = mirrored.mirror();
+    let mut target = mirrored.target.clone();
     let mut feed = mirror.feed(&store);
     mirrored.converge(&store, &mirror, &mut feed);
     refuse(&mirrored, &[""]);
@@ -960,7 +967,8 @@ fn refused_keys_beyond_the_list_are_counted_and_a_resync_tries_all_of_them() {
     bucket(&store, false);
     let names: Vec<_> = (0..103).map(|at| format!("r{at:03}")).collect();
     refuse(&mirrored, &names.iter().map(String::as_str).collect::<Vec<_>>());
-    let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+    let mirror = mirrored.mirror();
+    let mut target = mirrored.target.clone();
     let mut feed = mirror.feed(&store);
     for name in &names {
         put(&store, name, b"one", "1");
@@ -986,7 +994,8 @@ fn bytes_are_booked_with_the_rate_limit() {
     let store = mirrored.open().unwrap();
     bucket(&store, false);
     put(&store, "k0", &[1; 200], "1");
-    let (mirror, begun) = (mirrored.mirror(), Instant::now());
+    let mirror = mirrored.mirror();
+    let begun = Instant::now();
     mirrored.converge(&store, &mirror, &mut mirror.feed(&store));
     // A burst of a quarter of a second is free, of which the object has taken four fifths or, some
     // time later, more.
@@ -1000,7 +1009,8 @@ fn nothing_is_sent_at_other_hours() {
     // The clock begins at 22:13.
     let store = mirrored.open().unwrap();
     bucket(&store, false);
-    let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+    let mirror = mirrored.mirror();
+    let mut target = mirrored.target.clone();
     let mut feed = mirror.feed(&store);
     assert!(!mirror.work(&store, &mut target, Duration::ZERO));
     assert!(mirror.pause() > Duration::ZERO, "a worker turns in a circle");
@@ -1022,7 +1032,8 @@ fn a_target_converges_whenever_the_power_goes_and_requests_are_lost() {
     for seed in 1..=crashes {
         let entropy = SeededEntropy::new(seed);
         let random = |bound: u64| entropy.next_u64() % bound;
-        let (of_target, of_source) = (seed % 2 == 0, seed % 3 > 0);
+        let of_target = seed % 2 == 0;
+        let of_source = seed % 3 > 0;
         let mut mirrored = Mirrored::new(of_target, seed);
         mirrored.kept = if seed % 5 == 0 { 0 } else { 64 << 20 };
         mirrored.target.set_faults(6);
@@ -1030,7 +1041,8 @@ fn a_target_converges_whenever_the_power_goes_and_requests_are_lost() {
             mirrored.fs.stop_at(mirrored.fs.operations() + 60 + random(250));
             if let Some(store) = mirrored.open() {
                 bucket(&store, of_source);
-                let (mirror, mut target) = (mirrored.mirror(), mirrored.target.clone());
+                let mirror = mirrored.mirror();
+                let mut target = mirrored.target.clone();
                 let mut feed = mirror.feed(&store);
                 for _ in 0..40 {
                     change_one(&store, &random);

@@ -25,8 +25,10 @@ impl VersionPlan {
         markers: (&[bool], &[bool]),
         mut is_same: impl FnMut(usize, usize) -> Result<bool, E>,
     ) -> Result<Self, E> {
-        let (source, target) = (markers.0.len(), markers.1.len());
-        let (mut matched, mut left) = (Vec::new(), 0..target);
+        let source = markers.0.len();
+        let target = markers.1.len();
+        let mut matched = Vec::new();
+        let mut left = 0..target;
         for wanted in 0..source {
             let Some(there) = first_same(&mut left, |there| is_same(wanted, there))? else { break };
             matched.push((wanted, there));
@@ -63,7 +65,8 @@ fn passing_over_markers<E>(
     (source, target): (&[bool], &[bool]),
     mut is_same: impl FnMut(usize, usize) -> Result<bool, E>,
 ) -> Result<Vec<(usize, usize)>, E> {
-    let (mut matched, mut left) = (Vec::new(), 0..target.len());
+    let mut matched = Vec::new();
+    let mut left = 0..target.len();
     for wanted in 0..source.len() {
         if is_repeated(source, wanted) && !target.get(left.start).is_some_and(|marker| *marker) {
             continue;

@@ -171,7 +171,9 @@ impl<'a> StoredFacts<'a> {
         action: Action,
         place: Place<'a>,
     ) -> Self {
-        let (bucket, object, request_tags) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        let bucket = OnceCell::new();
+        let object = OnceCell::new();
+        let request_tags = OnceCell::new();
         Self {
             context,
             call,
@@ -225,7 +227,8 @@ impl AccessFacts for StoredFacts<'_> {
     }
 
     fn context(&self) -> PolicyContext<'_> {
-        let (call, query) = (self.call, &self.call.query);
+        let call = self.call;
+        let query = &self.call.query;
         let user = (!self.identity.is_anonymous()).then(|| self.identity.name());
         PolicyContext {
             user,

@@ -39,7 +39,8 @@ pub(super) fn create(
 /// The new bucket, with its access control list, and with object lock if the caller asks for it and
 /// may set it.
 fn new_bucket(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<NewBucket, S3Error> {
-    let (name, owner) = (call.bucket().to_owned(), proof.user().to_owned());
+    let name = call.bucket().to_owned();
+    let owner = proof.user().to_owned();
     let mut configurations = acl::of_new_bucket(context, proof, call)?;
     let locked = call.vendor_header("bucket-object-lock-enabled");
     if !locked.is_some_and(|value| value.eq_ignore_ascii_case("true")) {

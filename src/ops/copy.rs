@@ -70,7 +70,9 @@ impl CopyTask {
         if let Some(algorithm) = self.unknown {
             commit.checksums = vec![checksums::of_whole((algorithm, self.compute(algorithm, cancel)?))];
         }
-        let (etag, kept, stated) = (commit.etag, commit.checksums.clone(), commit.stated_time);
+        let etag = commit.etag;
+        let kept = commit.checksums.clone();
+        let stated = commit.stated_time;
         let place = (self.target.bucket.as_str(), self.target.key.as_str());
         let written = match self.store.copy(bytes, place.0, place.1, commit) {
             // The target of a condition. A source that is gone is reported as `NoSuchVersion`.
@@ -180,7 +182,8 @@ fn tags(
     if directives.replace_tags {
         return tagging::of_new_object(context, proof, call);
     }
-    let (named, tags) = (&source.named, &source.found.version.tags);
+    let named = &source.named;
+    let tags = &source.found.version.tags;
     let reading = match named.version {
         Some(_) => Action::GetObjectVersionTagging,
         None => Action::GetObjectTagging,

@@ -97,8 +97,8 @@ impl<'r> LifecyclePreview<'r> {
         let sum = if is_due { &mut total.due } else { &mut total.later };
         (sum.count, sum.bytes) = (sum.count + 1, sum.bytes + bytes);
         if is_due && self.items.len() < self.items_max {
-            let (key, rule) =
-                (String::from_utf8_lossy(key).into_owned(), self.rules.rule_id(expiry.rule).to_owned());
+            let key = String::from_utf8_lossy(key).into_owned();
+            let rule = self.rules.rule_id(expiry.rule).to_owned();
             self.items.push(DueExpiry { key, rule, kind: expiry.kind, at: expiry.at, bytes });
         }
     }
@@ -169,14 +169,16 @@ impl Context {
         let is_cut = add_versions(&self.store, &info, &mut preview)
             | add_uploads(&self.store, &info, &mut preview).map_err(missing)?;
         let shown = preview.rules().map(|(rule, total)| (rule.to_owned(), *total)).collect();
-        let (total, moves) = (preview.total_due(), preview.total_moves());
+        let total = preview.total_due();
+        let moves = preview.total_moves();
         Ok(LifecycleEffect { rules: shown, due: preview.due().to_vec(), total, moves, is_cut })
     }
 }
 
 /// Adds the versions of a bucket; `true` if there are more than a preview reads.
 fn add_versions(store: &Store, bucket: &BucketInfo, preview: &mut LifecyclePreview<'_>) -> bool {
-    let (mut cursor, mut read) = (PlaceCursor::default(), 0);
+    let mut cursor = PlaceCursor::default();
+    let mut read = 0;
     while store.visit_places(bucket, &mut cursor, STEP_VERSIONS, &mut |placed| {
         read += 1;
         preview.add_version(placed);
@@ -194,7 +196,8 @@ fn add_uploads(
     bucket: &BucketInfo,
     preview: &mut LifecyclePreview<'_>,
 ) -> Result<bool, StoreError> {
-    let (mut pages, mut read) = (UploadPages::default(), 0);
+    let mut pages = UploadPages::default();
+    let mut read = 0;
     while let Some(page) = pages.next(|query, after| store.list_uploads(&bucket.name, query, after))? {
         for (key, upload) in page.keys() {
             read += 1;

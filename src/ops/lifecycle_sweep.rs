@@ -100,7 +100,8 @@ impl LifecycleSweeper {
     ) -> Result<SweepTotals, StoreError> {
         // While the clock is in doubt, nothing is known to be due.
         let Some(now) = self.store.acts_time() else { return Ok(SweepTotals::default()) };
-        let (buckets, mut totals) = (self.store.buckets(), SweepTotals::default());
+        let buckets = self.store.buckets();
+        let mut totals = SweepTotals::default();
         let instant = self.clock.instant();
         self.swept.retain(|id, _| buckets.iter().any(|bucket| bucket.id == *id));
         for bucket in buckets {
@@ -209,7 +210,8 @@ impl BucketSweep<'_> {
         totals: &mut SweepTotals,
         report: &mut dyn FnMut(&ExpiredItem<'_>),
     ) -> Result<bool, StoreError> {
-        let (mut cursor, mut more) = (PlaceCursor::default(), self.rules.concerns_versions());
+        let mut cursor = PlaceCursor::default();
+        let mut more = self.rules.concerns_versions();
         while more {
             let mut due = Vec::new();
             let mut hidden = Vec::new();
@@ -246,7 +248,8 @@ impl BucketSweep<'_> {
         totals: &mut SweepTotals,
         report: &mut dyn FnMut(&ExpiredItem<'_>),
     ) -> Result<bool, StoreError> {
-        let (name, mut pages) = (&self.bucket.name, UploadPages::default());
+        let name = &self.bucket.name;
+        let mut pages = UploadPages::default();
         while let Some(page) = pages.next(|query, after| self.store.list_uploads(name, query, after))? {
             let mut due = Vec::new();
             for (key, upload) in page.keys() {
@@ -273,7 +276,8 @@ impl BucketSweep<'_> {
 
     fn due_transition(&self, placed: &PlacedVersion<'_>) -> Option<DueItem> {
         let mut due = self.due_item(placed, |place| transition_of(self.rules, placed, place))?;
-        let (class, record_bytes) = (StorageClass::Cold, placed.record_bytes());
+        let class = StorageClass::Cold;
+        let record_bytes = placed.record_bytes();
         due.item.transition = Some(ClassTransition { class, record_bytes });
         Some(due)
     }
@@ -285,7 +289,8 @@ impl BucketSweep<'_> {
         action: impl Fn(VersionPlace) -> Option<Expiry>,
     ) -> Option<DueItem> {
         let due = |place| action(place).filter(|found| found.at <= self.now);
-        let (version, found) = (&placed.version, due(placed.place)?);
+        let version = &placed.version;
+        let found = due(placed.place)?;
         let role = match placed.place {
             VersionPlace::Current => ExpiringRole::Current(version.id),
             VersionPlace::LoneDeleteMarker => ExpiringRole::LoneDeleteMarker(version.id),
@@ -319,7 +324,8 @@ impl BucketSweep<'_> {
                 return Ok(false);
             }
             let items = group.iter().map(|due| due.item.clone()).collect();
-            let (bucket, configuration) = (self.bucket.clone(), Some(self.by.clone()));
+            let bucket = self.bucket.clone();
+            let configuration = Some(self.by.clone());
             let outcomes = match self.store.expire(ExpiryRequest { bucket, configuration, items }) {
                 // Not even the log has space. The next bucket may have what frees some.
                 Err(StoreError::DiskFull) => vec![ExpiryOutcome::DiskFull; group.len()],
@@ -387,7 +393,8 @@ fn group_len(due: &[DueItem]) -> usize {
 /// The least number up to `max` for which a predicate holds that holds for `max`, and for every
 /// greater number than one for which it holds.
 fn least(max: u32, holds: impl Fn(u32) -> bool) -> u32 {
-    let (mut low, mut high) = (0, max);
+    let mut low = 0;
+    let mut high = max;
     while low < high {
         let middle = low + (high - low) / 2;
         if holds(middle) { high = middle } else { low = middle + 1 }

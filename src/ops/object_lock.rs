@@ -33,7 +33,8 @@ pub(super) fn put_configuration(
     context.store.configured_bucket(call.bucket()).for_client(call)?;
     let request = body::read_document(context, call)?;
     let lock = LockConfiguration::parse(body::parse(&request, LockConfiguration::ROOT)?.root())?;
-    let (kind, document) = (BucketConfigurationKind::ObjectLock, configuration_document(context, lock));
+    let kind = BucketConfigurationKind::ObjectLock;
+    let document = configuration_document(context, lock);
     context.store.set_bucket_configuration(call.bucket(), kind, Some(document)).for_client(call)?;
     Ok(Response::new(200))
 }
@@ -259,7 +260,8 @@ pub(super) fn add_headers(
     proof: &Authorized,
     call: &Call<'_>,
 ) -> Response {
-    let (retention, held) = (version.controls.retention, version.controls.is_held());
+    let retention = version.controls.retention;
+    let held = version.controls.is_held();
     if retention.is_none() && !held {
         return response;
     }

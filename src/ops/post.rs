@@ -72,7 +72,9 @@ fn redirect(form: &PostForm, call: &Call<'_>, etag: &str) -> Option<String> {
     let (page, fragment) = url.split_at(url.find('#').unwrap_or(url.len()));
     let separator = if page.contains('?') { '&' } else { '?' };
     let encoded = |text| utf8_percent_encode(text, RESERVED).to_string().replace("%20", "+");
-    let (bucket, key, etag) = (encoded(call.bucket()), encoded(call.key()), encoded(etag));
+    let bucket = encoded(call.bucket());
+    let key = encoded(call.key());
+    let etag = encoded(etag);
     let url = format!("{page}{separator}bucket={bucket}&key={key}&etag={etag}{fragment}");
     Some(utf8_percent_encode(&url, CONTROLS).to_string())
 }

@@ -43,7 +43,8 @@ impl<'q> Markers<'q> {
     /// prefix.
     fn parse(context: &Context, query: &'q QueryParams) -> Result<Self, S3Error> {
         let (name, text) = ("version-id-marker", |name| query.get(name).unwrap_or_default());
-        let (key, version_text) = (text("key-marker"), text(name));
+        let key = text("key-marker");
+        let version_text = text(name);
         if key.is_empty() && !version_text.is_empty() {
             let message = "A version-id marker cannot be specified without a key marker.";
             return Err(S3Error::invalid_argument(name, version_text, message));

@@ -150,7 +150,8 @@ impl NewObject<'_> {
         let Self { name, body, nonce, .. } = self;
         let found = found.ok_or(RemoteError::Missing)?;
         if found.length != body.length() || found.nonce.as_deref() != Some(nonce) {
-            let (length, found) = (found.length, found.nonce);
+            let length = found.length;
+            let found = found.nonce;
             let why = format!("{name} has {length} bytes and nonce {found:?} after it was put");
             return Err(RemoteError::Wrong(why));
         }
@@ -192,7 +193,8 @@ impl Body for &[u8] {
 
 fn md5_of_body(body: &dyn Body) -> io::Result<[u8; 16]> {
     let mut md5 = Md5::new();
-    let (mut buffer, mut at) = (vec![0; COMPARED_AT_ONCE.min(body.length()) as usize], 0);
+    let mut buffer = vec![0; COMPARED_AT_ONCE.min(body.length()) as usize];
+    let mut at = 0;
     while at < body.length() {
         let count = (buffer.len() as u64).min(body.length() - at);
         let piece = &mut buffer[..count as usize];

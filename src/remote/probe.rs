@@ -225,7 +225,8 @@ impl RemoteProbe<'_> {
     }
 
     fn put_first(&self) -> Result<Finding, RemoteError> {
-        let (bytes, nonce) = (bytes(), nonce());
+        let bytes = bytes();
+        let nonce = nonce();
         self.put("object", &bytes, &nonce, false)?;
         Ok(self.find_first(&bytes, &nonce))
     }
@@ -372,7 +373,8 @@ impl RemoteProbe<'_> {
             self.is_proven_unfit.store(true, Ordering::Relaxed);
             return Err(format!("in round {round}, the object is not that of the create that succeeded"));
         }
-        let (winner, decided) = (winner.clone(), Instant::now());
+        let winner = winner.clone();
+        let decided = Instant::now();
         Ok((DecidedRace { name, winner, round, decided }, unclear))
     }
 

@@ -102,7 +102,8 @@ mod tests {
     #[test]
     fn request_ids_are_sixteen_digits_and_differ() {
         let entropy = SeededEntropy::new(1);
-        let (a, b) = (RequestId::new(&entropy), RequestId::new(&entropy));
+        let a = RequestId::new(&entropy);
+        let b = RequestId::new(&entropy);
         assert_eq!(a.as_str().len(), 16);
         assert!(a.as_str().bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase()));
         assert_ne!(a, b);

@@ -268,7 +268,8 @@ mod tests {
             running.finish()
         };
         for algorithm in ChecksumAlgorithm::ALL {
-            let (first, second) = (of(algorithm, b"1234"), of(algorithm, b"56789"));
+            let first = of(algorithm, b"1234");
+            let second = of(algorithm, b"56789");
             let whole = algorithm.combines().then(|| of(algorithm, b"123456789"));
             assert_eq!(algorithm.combine(&first, &second, 5), whole, "{algorithm:?}");
             let same = algorithm.combines().then(|| first.clone());

@@ -282,8 +282,8 @@ mod tests {
     #[test]
     fn a_write_may_have_either_condition_or_both() {
         let read = |lines| write_condition(&headers(lines)).unwrap();
-        let (is, is_not) =
-            (WriteCondition::IfMatch(TAG.to_owned()), WriteCondition::IfNoneMatch("x".to_owned()));
+        let is = WriteCondition::IfMatch(TAG.to_owned());
+        let is_not = WriteCondition::IfNoneMatch("x".to_owned());
         assert_eq!(read(&[]), WriteCondition::None);
         assert_eq!(read(&[("if-none-match", "*")]), WriteCondition::IfAbsent);
         assert_eq!(read(&[("if-match", TAG)]), is);
@@ -306,7 +306,8 @@ mod tests {
             let lines = headers(lines);
             delete_condition(&lines, VendorHeaders::new(&lines, Dialect::Aws)).map_err(|error| error.code)
         };
-        let (size, time) = ("x-amz-if-match-size", "x-amz-if-match-last-modified-time");
+        let size = "x-amz-if-match-size";
+        let time = "x-amz-if-match-last-modified-time";
         let modified = expected_time(MODIFIED);
         assert!(modified.is_some());
         let all = DeleteCondition { if_match: Some(TAG.to_owned()), size: Some(7), modified };

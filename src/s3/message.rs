@@ -68,7 +68,8 @@ pub struct Headers {
 impl Headers {
     /// No lines, with capacity for `lines` lines with `bytes` bytes of names and as many of values.
     pub fn with_capacity(lines: usize, bytes: usize) -> Self {
-        let (names, values) = (String::with_capacity(bytes), Vec::with_capacity(bytes));
+        let names = String::with_capacity(bytes);
+        let values = Vec::with_capacity(bytes);
         Self { names, values, ends: Vec::with_capacity(lines) }
     }
 

@@ -115,7 +115,8 @@ impl LockConfiguration {
             .ok_or_else(|| S3Error::malformed_xml("a Rule has a DefaultRetention"))?;
         check_names(retention, &["Mode", "Days", "Years"])?;
         let mode = mode(retention)?.ok_or_else(|| S3Error::malformed_xml("there is no Mode"))?;
-        let (days, years) = (text(retention, "Days")?, text(retention, "Years")?);
+        let days = text(retention, "Days")?;
+        let years = text(retention, "Years")?;
         let period = LockPeriod::parse(days.as_deref(), years.as_deref())?;
         Ok(Self { default: Some((mode, period)) })
     }

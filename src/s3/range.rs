@@ -30,7 +30,8 @@ impl ByteRange {
             ("", last) => number(last).map(Self::Last),
             (first, "") => number(first).map(Self::From),
             (first, last) => {
-                let (first, last) = (number(first)?, number(last)?);
+                let first = number(first)?;
+                let last = number(last)?;
                 (first <= last).then_some(Self::Closed { first, last })
             }
         }

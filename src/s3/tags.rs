@@ -62,7 +62,8 @@ pub fn parse(root: Element<'_>, holder: TagHolder) -> Result<Vec<(String, String
 }
 
 fn parse_tag(tag: Element<'_>) -> Result<Option<(String, String)>, XmlError> {
-    let (key, value) = (tag.child_text("Key")?, tag.child_text("Value")?);
+    let key = tag.child_text("Key")?;
+    let value = tag.child_text("Value")?;
     Ok(key.zip(value).map(|(key, value)| (key.into_owned(), value.into_owned())))
 }
 

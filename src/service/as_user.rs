@@ -69,7 +69,8 @@ impl Service {
         entry: &mut RequestLogEntry,
         received: &'c AtomicU64,
     ) -> Result<Response, S3Error> {
-        let (query, dialect) = (QueryParams::parse(&request.query)?, entry.dialect);
+        let query = QueryParams::parse(&request.query)?;
+        let dialect = entry.dialect;
         let headers = VendorHeaders::new(&request.headers, dialect);
         headers.check()?;
         let copies = headers.get("copy-source").is_some();
@@ -83,8 +84,11 @@ impl Service {
                 .element("ResourceType", target.level().name_in_errors()));
         }
         CountingBody::wrap(&mut request.body, received);
-        let (id, received) = (entry.id.clone(), entry.begun);
-        let (body_tags, deletions, form) = (None, None, None);
+        let id = entry.id.clone();
+        let received = entry.begun;
+        let body_tags = None;
+        let deletions = None;
+        let form = None;
         let mut call =
             Call { id, dialect, operation, target, query, received, body_tags, deletions, form, request };
         self.perform(identity, &mut call, entry)

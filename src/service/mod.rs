@@ -174,7 +174,8 @@ impl Service {
             audit_log: None,
             staleness: None,
         };
-        let (failed_signatures, lifecycle) = (FailedSignatures::default(), Arc::default());
+        let failed_signatures = FailedSignatures::default();
+        let lifecycle = Arc::default();
         let server_cors = ServerCors::new(&settings.cors_allow_origins);
         Self {
             context,
@@ -346,8 +347,11 @@ impl Service {
                     entry.store = Some(self.store_mark());
                 }
                 hoisted::restore_headers(&mut request.headers, &query, dialect)?;
-                let (id, received) = (entry.id.clone(), entry.begun);
-                let (body_tags, deletions, form) = (None, None, None);
+                let id = entry.id.clone();
+                let received = entry.begun;
+                let body_tags = None;
+                let deletions = None;
+                let form = None;
                 let call = Call {
                     id,
                     dialect,

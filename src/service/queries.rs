@@ -38,7 +38,8 @@ impl Service {
     ) -> Result<Vec<bool>, S3Error> {
         let mut call = self.call_like(request);
         let may_read = |key: &&str| {
-            let (bucket, key) = (bucket.to_owned(), ObjectKey::new((*key).to_owned())?);
+            let bucket = bucket.to_owned();
+            let key = ObjectKey::new((*key).to_owned())?;
             call.target = TargetResource::Object { bucket, key };
             Ok(self.may(identity, &mut call, Operation::GetObject).is_ok())
         };

@@ -89,7 +89,8 @@ impl Service {
         entry.user = Some(identity.name().to_owned());
         let scheme = if request.secure { UrlScheme::Https } else { UrlScheme::Http };
         let address = WebsiteAddress { scheme, host: host_of(request) };
-        let (dialect, received) = (entry.dialect, entry.begun);
+        let dialect = entry.dialect;
+        let received = entry.begun;
         Ok(Visit { bucket, request, operation, address, id, identity, dialect, received })
     }
 

@@ -225,7 +225,8 @@ fn write_published(shared: &SharedStore) -> Result<u64, LogError> {
 
 /// Writes the whole index, a few keys at a time. Commits go on; the snapshot does not change.
 fn feed(index: &Index, writer: &mut CheckpointWriter<'_>) -> Result<(), LogError> {
-    let (mut cursor, mut entries) = (Cursor::Start, Vec::new());
+    let mut cursor = Cursor::Start;
+    let mut entries = Vec::new();
     while index.walk_encoded(&mut cursor, KEYS_AT_ONCE, &mut entries) {
         writer.put_encoded(&entries)?;
     }

@@ -49,7 +49,8 @@ fn sources_of_range(
     for slice in slices(extents, range) {
         let segment = shared.segments.get(slice.segment)?;
         let descriptor = segment.descriptor(&segment.extent(&shared.store, slice.offset)?)?;
-        let (stamp, len) = (descriptor.write, u64::from(slice.take));
+        let stamp = descriptor.write;
+        let len = u64::from(slice.take);
         let from = descriptor.position + u64::from(slice.skip);
         match sources.last_mut() {
             Some(last) if last.stamp == stamp && last.from + last.len == from => last.len += len,

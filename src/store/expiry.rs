@@ -133,7 +133,8 @@ impl Store {
         let ExpiryRequest { bucket, configuration, items } = request;
         let mut outcomes = Vec::with_capacity(items.len());
         for items in self.by_work(&bucket, items) {
-            let (bucket, configuration) = (bucket.clone(), configuration.clone());
+            let bucket = bucket.clone();
+            let configuration = configuration.clone();
             let request = ExpiryRequest { bucket, configuration, items };
             outcomes.extend(self.committer.submit(|reply| Mutation::Expire(Box::new(request), reply))?);
         }

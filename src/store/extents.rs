@@ -28,9 +28,11 @@ pub(super) fn slices(extents: &[ExtentRef], range: &Range<u64>) -> Vec<ExtentRef
     let mut slices = Vec::new();
     for extent in extents {
         let end = start + u64::from(extent.take);
-        let (from, to) = (range.start.max(start), range.end.min(end));
+        let from = range.start.max(start);
+        let to = range.end.min(end);
         if from < to {
-            let (skip, take) = (extent.skip + (from - start) as u32, (to - from) as u32);
+            let skip = extent.skip + (from - start) as u32;
+            let take = (to - from) as u32;
             slices.push(ExtentRef { skip, take, ..*extent });
         }
         start = end;

@@ -71,7 +71,8 @@ impl<'a> StoreLoader<'a> {
 
     /// A store without a checkpoint.
     pub(super) fn from_start(fs: &'a dyn Fs, store: StoreId) -> Self {
-        let (start, written) = (ReplayStart::default(), WrittenBytes::default());
+        let start = ReplayStart::default();
+        let written = WrittenBytes::default();
         Self { fs, segments: fs, store, index: Index::bulk_loading(), start, checkpoint_len: 0, written }
     }
 

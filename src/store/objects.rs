@@ -106,7 +106,8 @@ impl Store {
         key: &str,
         commit: Commit,
     ) -> Result<CommittedVersion, StoreError> {
-        let (bucket, key) = (self.bucket(bucket)?, key.to_owned());
+        let bucket = self.bucket(bucket)?;
+        let key = key.to_owned();
         let content = copy::copy_content(&self.shared, source)?;
         let put = Put { bucket, key, content, commit, md5_by_committer: false };
         self.committer.submit(|reply| Mutation::Put(Box::new(put), reply))
@@ -179,7 +180,9 @@ impl Store {
         version: VersionRecord,
         change: VersionChange,
     ) -> Result<(), StoreError> {
-        let (bucket, key, version) = (bucket.to_owned(), key.to_owned(), Box::new(version));
+        let bucket = bucket.to_owned();
+        let key = key.to_owned();
+        let version = Box::new(version);
         self.committer.submit(|reply| Mutation::Amend { bucket, key, version, change, reply })
     }
 
@@ -234,7 +237,8 @@ fn look_up<'i>(
     detail: RecordDetail,
 ) -> Result<(&'i BucketRecord, VersionRecord), StoreError> {
     let bucket = index.bucket(bucket).ok_or(StoreError::NoSuchBucket)?;
-    let (id, key) = (bucket.id, key.as_bytes());
+    let id = bucket.id;
+    let key = key.as_bytes();
     let found = match (which, detail) {
         (Selector::Id(named), RecordDetail::Full) => index.version(id, key, named).filter(|v| !v.null),
         (Selector::Id(named), RecordDetail::Outline) => {

@@ -76,7 +76,8 @@ impl Store {
     /// # Errors
     /// Those of the commit.
     pub fn set_owner_quota(&self, owner: &str, quota: Option<&Quota>) -> Result<(), StoreError> {
-        let (owner, document) = (owner.to_owned(), quota.map(Quota::document));
+        let owner = owner.to_owned();
+        let document = quota.map(Quota::document);
         self.committer.submit(|reply| Mutation::OwnerQuota { owner, document, reply })
     }
 
@@ -94,7 +95,8 @@ impl Store {
 
     /// All users with quotas, by name.
     pub fn limited_owners(&self) -> Vec<LimitedOwner> {
-        let (index, configured) = (self.shared.index(), self.shared.owner_quotas());
+        let index = self.shared.index();
+        let configured = self.shared.owner_quotas();
         let mut owners: Vec<&str> = index.owner_quotas().map(|(owner, _)| owner).collect();
         owners.extend(configured.keys().map(String::as_str));
         owners.sort_unstable();

@@ -41,7 +41,8 @@ impl ObjectReader {
         let mut start = 0;
         for extent in extents {
             let end = start + u64::from(extent.take);
-            let (from, to) = (range.start.max(start), range.end.min(end));
+            let from = range.start.max(start);
+            let to = range.end.min(end);
             if from < to {
                 let skip = u64::from(extent.skip);
                 ranges.push_back(ExtentRange {

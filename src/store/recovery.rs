@@ -132,7 +132,8 @@ fn load(
     let fs = disk.fs.clone();
     let mut reading = StoreLoader::from_newest(fs.as_ref(), store, &mut damage)?;
     let tail = reading.replay()?;
-    let (index, sequence) = (reading.index, tail.sequence - 1);
+    let index = reading.index;
+    let sequence = tail.sequence - 1;
     let shared = SharedStore::new(disk, clock, store, options, segments, index, sequence);
     damage.iter().for_each(|damage| shared.report(damage));
     Ok((shared, tail))

@@ -31,7 +31,8 @@ impl FileBody<'_> {
     /// # Errors
     /// Those of the disk.
     pub(super) fn for_each_part(&self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
-        let (mut buffer, mut at) = (vec![0; MIB.min(self.length()) as usize], 0);
+        let mut buffer = vec![0; MIB.min(self.length()) as usize];
+        let mut at = 0;
         while at < self.length() {
             let length = (buffer.len() as u64).min(self.length() - at);
             let part = &mut buffer[..length as usize];

@@ -182,7 +182,8 @@ fn read(fs: &dyn Fs, now: Timestamp, top: usize) -> Result<Stats, StatsError> {
     let tail = loader.replay()?;
     damage.extend(tail.damage);
     damage.extend(loader.missing_segments()?);
-    let (index, written) = (loader.index, loader.written);
+    let index = loader.index;
+    let written = loader.written;
     let newest_checkpoint = match covered {
         0 => None,
         covered => Some(open_file(fs, FileKind::Checkpoint, covered, Some(store))?.1.created),
@@ -214,7 +215,8 @@ fn segments(fs: &dyn Fs, store: StoreId, index: &Index) -> Result<Vec<SegmentSta
     let segment = |id| {
         let segment = Segment::open(fs, store, id)?;
         let sealed = !matches!(segment.footer(&store), Ok(None));
-        let (len, on_disk) = (segment.file.len()?, segment.file.usage()?.allocated_bytes);
+        let len = segment.file.len()?;
+        let on_disk = segment.file.usage()?.allocated_bytes;
         Ok(SegmentStats { id, len, on_disk, live: index.liveness().of(id), sealed })
     };
     list_numbers(fs, FileKind::Segment)?.into_iter().map(segment).collect()

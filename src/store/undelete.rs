@@ -65,7 +65,8 @@ impl Store {
     ) -> Result<(), StoreError> {
         let prefix = wanted.key.as_ref().unwrap_or(&wanted.prefix).clone().into_bytes();
         let mut query = ListQuery { prefix, limit: PAGE_LEN_MAX, ..ListQuery::default() };
-        let (mut after, mut versions) = (None, None);
+        let mut after = None;
+        let mut versions = None;
         loop {
             let page = self.list_versions(bucket, &query, after)?;
             let mut found = Vec::new();

@@ -44,7 +44,8 @@ impl Store {
         is_ruled: IsRuled<'_>,
     ) -> Result<u64, StoreError> {
         let configured = self.configured_bucket(&bucket.name)?;
-        let (mut aborted, mut pages) = (0, UploadPages::default());
+        let mut aborted = 0;
+        let mut pages = UploadPages::default();
         while let Some(page) = pages.next(|query, after| self.list_uploads(&bucket.name, query, after))? {
             let mut items = Vec::new();
             for (key, upload) in page.keys() {
@@ -79,7 +80,8 @@ impl Store {
     fn abort_in_groups(&self, bucket: &BucketRecord, items: &[ExpiringItem]) -> Result<u64, StoreError> {
         let mut aborted = 0;
         for group in items.chunks(EXPIRY_GROUP_MAX) {
-            let (bucket, items) = (bucket.clone(), group.to_vec());
+            let bucket = bucket.clone();
+            let items = group.to_vec();
             let outcomes = self.expire(ExpiryRequest { bucket, configuration: None, items })?;
             aborted += outcomes.iter().filter(|outcome| **outcome == ExpiryOutcome::Removed).count() as u64;
         }

@@ -81,7 +81,8 @@ impl Store {
         key: &str,
         change: UploadChange,
     ) -> Result<Option<UploadRecord>, StoreError> {
-        let (bucket, key) = (bucket.to_owned(), key.to_owned());
+        let bucket = bucket.to_owned();
+        let key = key.to_owned();
         self.committer.submit(|reply| Mutation::Upload { bucket, key, change, reply })
     }
 
@@ -169,7 +170,8 @@ impl Store {
         checksum: Option<Checksum>,
     ) -> Result<PartRecord, StoreError> {
         let (bucket, upload) = self.bucket_and_upload(bucket, key, upload)?;
-        let (key, content) = (key.to_owned(), copy::copy_content(&self.shared, source)?);
+        let key = key.to_owned();
+        let content = copy::copy_content(&self.shared, source)?;
         let put = PutPart { bucket, key, upload, number, content, md5, checksum };
         self.committer.submit(|reply| Mutation::PutPart(Box::new(put), reply))
     }
@@ -228,7 +230,9 @@ impl Store {
         key: &str,
         completion: Completion,
     ) -> Result<CommittedVersion, StoreError> {
-        let (bucket, key, completion) = (bucket.to_owned(), key.to_owned(), Box::new(completion));
+        let bucket = bucket.to_owned();
+        let key = key.to_owned();
+        let completion = Box::new(completion);
         self.committer.submit(|reply| Mutation::Complete { bucket, key, completion, reply })
     }
 

@@ -28,7 +28,8 @@ impl Store {
     pub fn bucket_usages(&self) -> Vec<BucketUsage> {
         let index = self.shared.index();
         let usages = index.usages().map(|(record, content)| {
-            let (bucket, owner) = (record.name.clone(), record.owner.clone());
+            let bucket = record.name.clone();
+            let owner = record.owner.clone();
             BucketUsage { bucket, owner, content }
         });
         usages.collect()

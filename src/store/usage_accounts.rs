@@ -158,7 +158,9 @@ impl<'a> UsageAccounts<'a> {
         let features = index.features();
         let stored = [Features::BUCKET_CONFIGURATIONS, Features::OWNER_QUOTAS];
         let off = configured.is_empty() && !stored.into_iter().any(|feature| features.contains(feature));
-        let (buckets, owners, parts) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let buckets = HashMap::new();
+        let owners = HashMap::new();
+        let parts = HashMap::new();
         Self { index, configured, options, off, buckets, owners, parts }
     }
 

@@ -299,7 +299,8 @@ impl<'a> Verifier<'a> {
 
 /// The CRC of the index as entries.
 fn fingerprint(index: &Index) -> u32 {
-    let (mut crc, mut cursor) = (Crc32::new(), Cursor::Start);
+    let mut crc = Crc32::new();
+    let mut cursor = Cursor::Start;
     loop {
         let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
         if entries.is_empty() {

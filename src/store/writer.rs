@@ -173,7 +173,8 @@ impl<'s> PartWriter<'s> {
     /// [`StoreError::NoSuchUpload`] if the upload has been completed or aborted in the meantime;
     /// [`StoreError::DiskFull`]; [`StoreError::ReadOnly`].
     pub fn commit(mut self, md5: [u8; 16], checksum: Option<Checksum>) -> Result<PartRecord, StoreError> {
-        let (bucket, number) = (self.sink.bucket.clone(), self.number);
+        let bucket = self.sink.bucket.clone();
+        let number = self.number;
         let content = self.sink.finish(|ProvisionalRecord { id, size, modified, .. }| {
             let checksum = checksum.clone();
             let record = PartRecord { number, id, modified, size, md5, extents: Vec::new(), checksum };
@@ -235,7 +236,8 @@ impl<'s> BodySink<'s> {
         upload: Option<UploadId>,
         expected_len: Option<u64>,
     ) -> Self {
-        let (buffer, stream) = (Vec::new(), ExtentStream::default());
+        let buffer = Vec::new();
+        let stream = ExtentStream::default();
         Self { shared, bucket, key: key.to_owned(), upload, expected_len, buffer, stream, finished_len: 0 }
     }
 

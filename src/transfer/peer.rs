@@ -200,7 +200,8 @@ impl<'p> PeerLink<'p> {
         let origin = self.origin.as_ref().filter(|_| !matches!(call.method, "GET" | "HEAD"));
         let signed = signed.into_iter().chain(origin);
         let more: Vec<(&str, &str)> = signed.map(|(name, value)| (&**name, &**value)).collect();
-        let (method, host) = (call.method, &*endpoint.host);
+        let method = call.method;
+        let host = &*endpoint.host;
         let to_sign =
             RequestToSign { method, path: &path, query: &query, host, hash: "UNSIGNED-PAYLOAD", more: &more };
         let mut lines = signer.lines_for_hash(&to_sign);

@@ -77,7 +77,8 @@ impl Courier {
     /// alone, so that the others pass.
     fn deliver_request(&mut self, messages: &[Message], stopped: &Receiver<()>) -> Delivered {
         let body = body(messages);
-        let (mut pause, mut refused_since) = (PAUSE_MIN, None);
+        let mut pause = PAUSE_MIN;
+        let mut refused_since = None;
         loop {
             let now = Timestamp::from_system(SystemTime::now());
             let mut wait = jittered(pause);
@@ -195,7 +196,8 @@ mod tests {
     #[test]
     fn targets_choose_a_pause_within_bounds() {
         for seconds in [0, 3, 59] {
-            let (at_least, pause) = (Duration::from_secs(seconds), asked(Duration::from_secs(seconds)));
+            let at_least = Duration::from_secs(seconds);
+            let pause = asked(Duration::from_secs(seconds));
             assert!((at_least..=at_least + PAUSE_BEYOND).contains(&pause), "{seconds}: {pause:?}");
         }
         assert_eq!(asked(Duration::from_secs(61)), PAUSE_MAX);

@@ -209,7 +209,8 @@ impl DurationRange {
         let duration = humantime::parse_duration(value.get_ref()).ok();
         duration.filter(|duration| (self.min..=self.max).contains(&duration.as_millis())).ok_or_else(|| {
             let bound = |millis: u128| humantime::format_duration(Duration::from_millis(millis as u64));
-            let (min, max) = (bound(self.min), bound(self.max));
+            let min = bound(self.min);
+            let max = bound(self.max);
             (value.span(), format!("`{name}` is a duration from {min} to {max}, such as 5s"))
         })
     }

@@ -67,7 +67,8 @@ impl Webhook {
     /// Delivers events until `stopped` is disconnected. An error of the store is logged once, and
     /// tried again.
     pub fn run(&mut self, store: &Store, stopped: &Receiver<()>) {
-        let (mut pause, mut is_failing) = (Duration::ZERO, false);
+        let mut pause = Duration::ZERO;
+        let mut is_failing = false;
         while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
             pause = match self.step(store, stopped) {
                 Ok(pause) => {
@@ -113,7 +114,8 @@ impl Webhook {
 
     /// Adds the messages of a batch to those that wait. After an error the batch is read again.
     fn add(&mut self, store: &Store, batch: ChangeBatch) -> Result<(), StoreError> {
-        let (events, follower) = (&mut self.events, &self.follower);
+        let events = &mut self.events;
+        let follower = &self.follower;
         let read = batch.changes.iter().map(|change| events.message(store, follower, change));
         let messages = match read.collect::<Result<Vec<_>, _>>() {
             Ok(messages) => messages.into_iter().flatten(),

@@ -110,7 +110,8 @@ fn a_chunk_is_never_handed_out_to_its_end_before_it_is_verified() {
     let sent = trailing().with_body(wrong);
     let mut request = sent.request();
     authenticate(&authenticator().1, &mut request, sent.dialect).unwrap();
-    let (mut buf, mut given) = (vec![0; 65_536], 0);
+    let mut buf = vec![0; 65_536];
+    let mut given = 0;
     let error = loop {
         match request.body.reader.read(&mut buf) {
             Ok(read) => given += read,
@@ -156,7 +157,8 @@ fn no_more_is_handed_out_than_was_announced() {
         let sent = unsigned(body, "5", None);
         let mut request = sent.request();
         authenticate(&authenticator().1, &mut request, sent.dialect).unwrap();
-        let (mut buf, mut given) = ([0; 100], 0);
+        let mut buf = [0; 100];
+        let mut given = 0;
         let error = loop {
             match request.body.reader.read(&mut buf) {
                 Ok(read) => given += read,

@@ -202,7 +202,8 @@ pub(crate) struct Received {
 
 /// Reads a body to its end, in pieces of an odd size.
 pub(crate) fn read_all(reader: &mut dyn BodyRead) -> Result<Vec<u8>, S3Error> {
-    let (mut data, mut buf) = (Vec::new(), [0; 999]);
+    let mut data = Vec::new();
+    let mut buf = [0; 999];
     loop {
         match reader.read(&mut buf) {
             Ok(0) => return Ok(data),

@@ -329,7 +329,8 @@ fn the_previous_keys_of_a_user_sign_beside_the_new_ones() {
         let received = get_object().outcome(&authenticator);
         received.map(|received| received.identity.name().to_owned()).map_err(|e| e.code)
     };
-    let (old, new) = ([ACCESS_KEY, SECRET_KEY], ["AKIANEW", "another"]);
+    let old = [ACCESS_KEY, SECRET_KEY];
+    let new = ["AKIANEW", "another"];
     assert_eq!(outcome_with(old, None), Ok("a".to_owned()));
     assert_eq!(outcome_with(new, Some(old)), Ok("a".to_owned()));
     assert_eq!(outcome_with(old, Some(new)), Ok("a".to_owned()));

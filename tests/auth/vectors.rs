@@ -94,7 +94,8 @@ pub(crate) fn presigned() -> Sent {
 /// A body of 64 KiB and 1 KiB of `a`, with the signatures of its three chunks.
 fn chunks(signatures: [&str; 3], end: &str) -> Vec<u8> {
     let [first, second, last] = signatures;
-    let (large, small) = ("a".repeat(65_536), "a".repeat(1024));
+    let large = "a".repeat(65_536);
+    let small = "a".repeat(1024);
     format!(
         "10000;chunk-signature={first}\r\n{large}\r\n400;chunk-signature={second}\r\n{small}\r\n\
          0;chunk-signature={last}\r\n{end}\r\n"
@@ -188,7 +189,9 @@ pub(crate) fn recorded() -> Vec<Recorded> {
         let dialect = if case["dialect"] == "aws" { Dialect::Aws } else { Dialect::Svc };
         let lines = pairs(&case["headers"]);
         let lines: Vec<_> = lines.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let (method, path, query) = (text(&case["method"]), text(&case["path"]), text(&case["query"]));
+        let method = text(&case["method"]);
+        let path = text(&case["path"]);
+        let query = text(&case["query"]);
         Recorded {
             name: text(&case["name"]),
             sent: Sent::new(dialect, &method, &path, &query, &lines).with_body(text(&case["body"])),

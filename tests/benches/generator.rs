@@ -85,7 +85,8 @@ impl fmt::Display for Tally {
         write!(f, "accepted {:.0}/s ({})", self.accepted_a_second(), times(&self.accepted))?;
         if !self.refused.is_empty() {
             let rate = self.refused.len() as f64 / self.time.as_secs_f64();
-            let (least, most) = (self.seconds.iter().min(), self.seconds.iter().max());
+            let least = self.seconds.iter().min();
+            let most = self.seconds.iter().max();
             let [least, most] = [least, most].map(|count| count.copied().unwrap_or(0));
             write!(
                 f,

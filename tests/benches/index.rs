@@ -117,7 +117,8 @@ fn busy() -> Duration {
 
 fn key(nth: u64) -> Vec<u8> {
     let day = nth / 3_000;
-    let (month, camera) = (day / 28 % 12 + 1, nth / 100 % 30);
+    let month = day / 28 % 12 + 1;
+    let camera = nth / 100 % 30;
     let key = format!(
         "photos/{}/{month:02}/{:02}/camera-{camera:02}/img-{nth:08}.jpg",
         2000 + day / 336,
@@ -128,7 +129,8 @@ fn key(nth: u64) -> Vec<u8> {
 }
 
 fn record(nth: u64, stamp: u64, draw: &SeededEntropy) -> VersionRecord {
-    let (size, mut md5) = (20_000 + draw.next_u64() % 2_000_000, [0; 16]);
+    let size = 20_000 + draw.next_u64() % 2_000_000;
+    let mut md5 = [0; 16];
     draw.fill(&mut md5);
     let mut attributes = Attributes::new();
     attributes.push("content-type", "image/jpeg");
@@ -275,7 +277,8 @@ fn write_checkpoint(fs: &OsFs, store: StoreId, covered: u64, index: &Index) -> u
         Timestamp::default(),
         &CheckpointPlan::covering(covered),
         &mut |writer| {
-            let (mut cursor, mut entries) = (Cursor::Start, Vec::new());
+            let mut cursor = Cursor::Start;
+            let mut entries = Vec::new();
             while index.walk_encoded(&mut cursor, 256, &mut entries) {
                 writer.put_encoded(&entries)?;
             }
@@ -330,7 +333,8 @@ fn pages(store: &Store) {
     println!("page of 1,000 keys of the store: {page:.1?}");
     let parent = ListQuery { delimiter: "/".into(), ..flat };
     let time = |bucket| median(|| store.list_objects(bucket, &parent).expect("the bucket is there").len());
-    let (few, many) = (time("few"), time(BUCKET));
+    let few = time("few");
+    let many = time(BUCKET);
     println!(
         "list the parent of 10 keys: {few:.2?}; of all keys: {many:.2?}, {:.2} times as long",
         many.as_secs_f64() / few.as_secs_f64()
@@ -340,7 +344,8 @@ fn pages(store: &Store) {
 /// Commits beside a thread that repeatedly lists the whole bucket.
 fn commits(store: &Store) {
     let alone = commit_times(store);
-    let (stop, listed) = (AtomicBool::new(false), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    let listed = AtomicU64::new(0);
     let beside = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {

@@ -121,7 +121,8 @@ fn head() -> Walk {
 /// The signature of a request, by a key that has been derived before.
 fn signature() -> Walk {
     let authenticator = authenticator();
-    let (mut request, query) = (request("/test.txt", "", &EXAMPLE), QueryParams::default());
+    let mut request = request("/test.txt", "", &EXAMPLE);
+    let query = QueryParams::default();
     Box::new(move || {
         let identity = authenticator.authenticate(black_box(&mut request), &query, Dialect::Aws);
         assert!(!identity.expect("it is the signature of the reference").is_anonymous());

@@ -81,7 +81,9 @@ fn commits(dir: &Path, pair: Duration) {
         let start = Instant::now();
         std::thread::scope(|scope| {
             for writer in 0..writers {
-                let (store, bytes, done) = (&store, &bytes, &done);
+                let store = &store;
+                let bytes = &bytes;
+                let done = &done;
                 scope.spawn(move || {
                     for round in 0.. {
                         if start.elapsed() > RUN {
@@ -93,7 +95,8 @@ fn commits(dir: &Path, pair: Duration) {
                 });
             }
         });
-        let (puts, groups) = (done.into_inner(), store.health().sequence - before);
+        let puts = done.into_inner();
+        let groups = store.health().sequence - before;
         let each = start.elapsed() / groups as u32;
         println!(
             "put 4 KiB, {writers} writers: {:.0}/s, {:.1} a group, a group in {each:.1?}, {:.2} bare sync pairs",
@@ -146,7 +149,8 @@ fn mostly_dead(dir: &Path) -> Store {
     let bytes = vec![7; 64 * KIB as usize];
     std::thread::scope(|scope| {
         for writer in 0..16 {
-            let (store, bytes) = (&store, &bytes);
+            let store = &store;
+            let bytes = &bytes;
             scope.spawn(move || {
                 (writer..OBJECTS).step_by(16).for_each(|at| put(store, "b", &format!("large/{at}"), bytes));
             });
@@ -181,7 +185,8 @@ fn move_all(store: &Store, rate: Option<u64>, stop: &AtomicBool) {
 /// The median and the 99th percentile of single commits, and their number; `go_on` gets the number
 /// so far and ends the run.
 fn commit_times(store: &Store, go_on: impl Fn(usize) -> bool) -> ([Duration; 2], usize) {
-    let (bytes, mut times) = (vec![7; 4 * KIB as usize], Vec::new());
+    let bytes = vec![7; 4 * KIB as usize];
+    let mut times = Vec::new();
     while go_on(times.len()) {
         let start = Instant::now();
         put(store, "b", &format!("small/{}", times.len() % 100), &bytes);
@@ -197,7 +202,8 @@ fn reads(dir: &Path) {
     for size in [4 * KIB, MIB] {
         put(&store, "b", "k", &vec![7; size as usize]);
         let mut buffer = vec![0; 256 * KIB as usize];
-        let (start, mut reads) = (Instant::now(), 0);
+        let start = Instant::now();
+        let mut reads = 0;
         while start.elapsed() < RUN {
             let found = store.find("b", "k", Selector::Current).expect("it was put");
             let mut reader = store.read(&found, 0..found.version.size).expect("the segment is there");

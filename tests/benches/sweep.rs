@@ -39,7 +39,8 @@ pub(super) fn sweep(keys: u64, dir: &Path) {
     let document = Some(THIRD.as_bytes().to_vec());
     let kind = BucketConfigurationKind::Lifecycle;
     store.set_bucket_configuration(BUCKET, kind, document).expect("the bucket is there");
-    let (before, start) = (resident(), Instant::now());
+    let before = resident();
+    let start = Instant::now();
     let ((totals, processor), others) = beside(&store, || sweep_once(&store));
     assert!(totals.versions > keys / 4, "{totals:?}");
     println!(

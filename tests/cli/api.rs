@@ -44,7 +44,8 @@ impl Client {
         );
         let request = SignedRequest { head, body: Cow::Borrowed(body.as_bytes()), head_only: false };
         let answer = HttpConnection::open(&self.endpoint).unwrap().exchange(&request).unwrap();
-        let (status, body) = (answer.status, answer.into_body());
+        let status = answer.status;
+        let body = answer.into_body();
         (status, if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() })
     }
 
@@ -112,7 +113,8 @@ fn users_come_change_and_go_without_a_signal() {
         .iter()
         .map(|line| (text(line, "action"), line["user"].as_str(), line["error"].as_str()))
         .collect();
-    let (admin, cam) = (Some("admin"), Some("cam & co"));
+    let admin = Some("admin");
+    let cam = Some("cam & co");
     assert_eq!(
         told,
         [

@@ -53,7 +53,8 @@ type SeenVersion = Option<(Vec<u8>, String)>;
 
 /// Every version of every key, oldest first; keys without `prefix`.
 fn content(peer: &Peer, prefix: &str) -> Vec<(String, Vec<SeenVersion>)> {
-    let (mut link, mut keys) = (PeerLink::new(peer), Vec::new());
+    let mut link = PeerLink::new(peer);
+    let mut keys = Vec::new();
     visit_keys(&mut link, prefix, true, &mut |key| {
         keys.push(key);
         true
@@ -130,8 +131,10 @@ fn stdout_of(output: &std::process::Output) -> String {
 #[test]
 fn a_mirror_converges_whichever_server_is_killed() {
     let rounds: u64 = std::env::var(ROUNDS).map_or(4, |rounds| rounds.parse().expect("a number"));
-    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    let (near, far) = (address(), address());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
+    let near = address();
+    let far = address();
     let table = format!(
         "[[mirror]]\nname = 'away'\nendpoint = 'http://{far}'\naccess_key = '{KEY}'\nsecret_key = '{SECRET}'\n\
          buckets = ['photos']\ntarget_bucket = 'copy-{{bucket}}'\ntarget_prefix = 'box'\n"
@@ -145,8 +148,10 @@ fn a_mirror_converges_whichever_server_is_killed() {
         )
     };
     let start_target = || start(there.path(), &far, &["--bucket", "copy-photos"]);
-    let (mut source, mut target) = (Some(start_source()), Some(start_target()));
-    let (near_peer, far_peer) = (peer(&near, "photos"), peer(&far, "copy-photos"));
+    let mut source = Some(start_source());
+    let mut target = Some(start_target());
+    let near_peer = peer(&near, "photos");
+    let far_peer = peer(&far, "copy-photos");
     keep_versions(&far_peer);
     keep_versions(&near_peer);
     let entropy = SeededEntropy::new(7);
@@ -171,7 +176,8 @@ fn a_mirror_converges_whichever_server_is_killed() {
             }
         }
     }
-    let (source, target) = (source.unwrap(), target.unwrap());
+    let source = source.unwrap();
+    let target = target.unwrap();
     let last = PeerCall { method: "PUT", key: "dir/key 1", ..PeerCall::default() };
     PeerLink::new(&near_peer).ask_with(last, b"last").unwrap();
     eventually("the mirror is current", || is_current(&source));
@@ -215,8 +221,10 @@ fn put_parts(peer: &Peer, key: &str, seed: u64, lengths: &[u64]) {
     let mut bytes = vec![0; lengths.iter().sum::<u64>() as usize];
     SeededEntropy::new(seed).fill(&mut bytes);
     let headers = [("x-amz-meta-nth".to_owned(), seed.to_string())];
-    let (shape, begun) = (UploadShape::Parts(lengths.to_vec()), Timestamp::default());
-    let (headers, shape) = (&headers, &shape);
+    let shape = UploadShape::Parts(lengths.to_vec());
+    let begun = Timestamp::default();
+    let headers = &headers;
+    let shape = &shape;
     let upload =
         ObjectUpload { key, headers, shape, begun, stated_time: None, repeated: true, expected: None };
     upload.send(&mut PeerLink::new(peer), &mut Bytes(bytes)).unwrap();
@@ -229,8 +237,10 @@ fn etag(peer: &Peer, key: &str) -> String {
 
 #[test]
 fn an_object_in_parts_arrives_in_the_same_parts_and_a_refused_one_is_named() {
-    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    let (near, far) = (address(), address());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
+    let near = address();
+    let far = address();
     let policy = r#"{"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Principal": "*",
         "Action": "s3:PutObject", "Resource": "arn:aws:s3:::films/closed"}]}"#;
     let table = format!(
@@ -240,7 +250,8 @@ fn an_object_in_parts_arrives_in_the_same_parts_and_a_refused_one_is_named() {
     fs::write(here.path().join("siltstone.toml"), table).unwrap();
     let target = start(there.path(), &far, &[]);
     let source = start(here.path(), &near, &["--bucket", "films", "--config", "siltstone.toml"]);
-    let (near_peer, far_peer) = (peer(&near, "films"), peer(&far, "films"));
+    let near_peer = peer(&near, "films");
+    let far_peer = peer(&far, "films");
     let deny = PeerCall { method: "PUT", query: &[("policy", "")], ..PeerCall::default() };
     let is_denied = || PeerLink::new(&far_peer).ask_with(deny, policy.as_bytes()).is_ok();
     eventually("the mirror makes the bucket", is_denied);
@@ -253,7 +264,8 @@ fn an_object_in_parts_arrives_in_the_same_parts_and_a_refused_one_is_named() {
     for key in ["long", "short"] {
         assert_eq!(etag(&far_peer, key), etag(&near_peer, key));
     }
-    let (mut wanted, found) = (content(&near_peer, ""), content(&far_peer, ""));
+    let mut wanted = content(&near_peer, "");
+    let found = content(&far_peer, "");
     wanted.retain(|(key, _)| key != "closed");
     assert!(wanted == found, "the target differs");
     // The other key is tried for some minutes before it is set aside.
@@ -278,7 +290,8 @@ fn lose_answers(head: &str, answer: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn a_version_whose_answer_is_lost_is_not_stored_twice() {
-    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
     let near = address();
     let target = start(there.path(), "127.0.0.1:0", &[]);
     let fault = Fault { answer: lose_answers, ..Fault::default() };
@@ -289,7 +302,8 @@ fn a_version_whose_answer_is_lost_is_not_stored_twice() {
     fs::write(here.path().join("siltstone.toml"), table).unwrap();
     let arguments = ["--bucket", "films:versioned", "--config", "siltstone.toml"];
     let source = start(here.path(), &near, &arguments);
-    let (near_peer, far_peer) = (peer(&near, "films"), peer(target.address(), "films"));
+    let near_peer = peer(&near, "films");
+    let far_peer = peer(target.address(), "films");
     work(&near_peer, &SeededEntropy::new(5), 0, 12);
     eventually("everything is there", || is_current(&source));
     assert!(content(&near_peer, "") == content(&far_peer, ""), "the target differs");
@@ -315,12 +329,15 @@ fn table(address: &str, more: &str) -> String {
 
 #[test]
 fn versions_that_are_enabled_while_the_mirror_runs_are_all_copied() {
-    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    let (near, far) = (address(), address());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
+    let near = address();
+    let far = address();
     fs::write(here.path().join("siltstone.toml"), table(&far, "")).unwrap();
     let target = start(there.path(), &far, &[]);
     let source = start(here.path(), &near, &["--bucket", "films", "--config", "siltstone.toml"]);
-    let (near_peer, far_peer) = (peer(&near, "films"), peer(&far, "films"));
+    let near_peer = peer(&near, "films");
+    let far_peer = peer(&far, "films");
     put(&near_peer, "k", 0, b"none");
     eventually("the mirror is current", || is_current(&source));
     // Somebody takes the versions of the target away, which the mirror does not notice.
@@ -354,8 +371,10 @@ fn versions_that_are_enabled_while_the_mirror_runs_are_all_copied() {
 
 #[test]
 fn a_bucket_named_as_a_foreign_one_is_occupied_until_a_resync() {
-    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    let (near, far) = (address(), address());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
+    let near = address();
+    let far = address();
     fs::write(here.path().join("siltstone.toml"), table(&far, "")).unwrap();
     let target = start(there.path(), &far, &["--bucket", "theirs:versioned"]);
     put(&peer(&far, "theirs"), "k", 1, b"theirs");
@@ -397,7 +416,8 @@ fn answer_in_its_place(head: String) -> Verdict {
 
 #[test]
 fn an_odd_answer_is_not_remembered() {
-    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
     let near = address();
     let target = start(there.path(), "127.0.0.1:0", &[]);
     let fault = Fault { request: answer_in_its_place, ..Fault::default() };
@@ -405,7 +425,8 @@ fn an_odd_answer_is_not_remembered() {
     fs::write(here.path().join("siltstone.toml"), table(&proxy.to_string(), "")).unwrap();
     let arguments = ["--bucket", "films:versioned", "--config", "siltstone.toml"];
     let source = start(here.path(), &near, &arguments);
-    let (near_peer, far_peer) = (peer(&near, "films"), peer(target.address(), "films"));
+    let near_peer = peer(&near, "films");
+    let far_peer = peer(target.address(), "films");
     for nth in 0..5 {
         put(&near_peer, "k", nth, b"one of several");
     }
@@ -417,18 +438,22 @@ fn an_odd_answer_is_not_remembered() {
 
 #[test]
 fn two_servers_that_mirror_each_other_come_to_rest() {
-    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    let (near, far) = (address(), address());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
+    let near = address();
+    let far = address();
     fs::write(here.path().join("siltstone.toml"), table(&far, "")).unwrap();
     fs::write(there.path().join("siltstone.toml"), table(&near, "")).unwrap();
     let arguments = ["--bucket", "films", "--config", "siltstone.toml"];
     let one = start(here.path(), &near, &arguments);
     let other = start(there.path(), &far, &arguments);
-    let (near_peer, far_peer) = (peer(&near, "films"), peer(&far, "films"));
+    let near_peer = peer(&near, "films");
+    let far_peer = peer(&far, "films");
     let are_current = || is_current(&one) && is_current(&other);
     eventually("both have begun", are_current);
     let keys = |peer: &Peer| {
-        let (mut link, mut keys) = (PeerLink::new(peer), Vec::new());
+        let mut link = PeerLink::new(peer);
+        let mut keys = Vec::new();
         visit_keys(&mut link, "", false, &mut |key| {
             keys.push(format!("{} {}", key.key, key.versions[0].etag));
             true

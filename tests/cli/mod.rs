@@ -53,7 +53,9 @@ impl Terminal {
         let flags = OFlags::NOCTTY.bits().cast_signed();
         let device = fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(name).unwrap();
         let screen = std::thread::spawn(move || {
-            let (mut controller, mut text, mut piece) = (fs::File::from(controller), Vec::new(), [0; 1024]);
+            let mut controller = fs::File::from(controller);
+            let mut text = Vec::new();
+            let mut piece = [0; 1024];
             // Reading fails once no process has the device open.
             while let Ok(count @ 1..) = controller.read(&mut piece) {
                 text.extend_from_slice(&piece[..count]);
@@ -94,7 +96,8 @@ fn the_first_start_makes_an_administrator_and_shows_its_keys_once_on_a_terminal(
     let users = fs::read_to_string(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
     assert_eq!(value(&users, "name"), "admin");
-    let (access, secret) = (value(&users, "access_key"), value(&users, "secret_key"));
+    let access = value(&users, "access_key");
+    let secret = value(&users, "secret_key");
     assert!(secret.len() >= 40, "{secret}");
     for line in [
         format!("export AWS_ACCESS_KEY_ID={access}"),
@@ -152,7 +155,8 @@ fn two_first_starts_make_different_keys() {
         let users = fs::read_to_string(dir.path().join("siltstone-data/users.toml")).unwrap();
         (value(&users, "access_key").to_owned(), value(&users, "secret_key").to_owned())
     };
-    let (one, other) = (keys(), keys());
+    let one = keys();
+    let other = keys();
     assert_ne!(one.0, other.0);
     assert_ne!(one.1, other.1);
 }
@@ -484,7 +488,8 @@ fn the_engine_tiny_http_serves_on_loopback_addresses_alone() {
 fn a_certificate_needs_its_key_and_the_engine_that_can_use_it() {
     let dir = TempDir::new().unwrap();
     let pem = |name: &str| format!("{}/tests/fixtures/tls/{name}", env!("CARGO_MANIFEST_DIR"));
-    let (certificate, key) = (pem("one.pem"), pem("one.key"));
+    let certificate = pem("one.pem");
+    let key = pem("one.key");
     for (arguments, status, problem) in [
         (vec!["--tls-cert", &certificate], 2, "set both, or neither"),
         (vec!["--tls-key", &key], 2, "set both, or neither"),

@@ -209,7 +209,8 @@ fn health_exits_with_0_while_a_put_would_succeed() {
 fn health_speaks_https_to_this_host() {
     let dir = TempDir::new().unwrap();
     let pem = |name: &str| format!("{}/tests/fixtures/tls/{name}", env!("CARGO_MANIFEST_DIR"));
-    let (certificate, key) = (pem("one.pem"), pem("one.key"));
+    let certificate = pem("one.pem");
+    let key = pem("one.key");
     let tls = [("SILTSTONE_TLS_CERT", &certificate), ("SILTSTONE_TLS_KEY", &key)];
     let mut command = server(dir.path(), &["data"]);
     command.envs(tls);
@@ -240,7 +241,9 @@ fn the_metrics_tell_when_the_certificate_expires_also_after_a_reload() {
     let url = format!("https://localhost:{}/-/metrics", running.address().rsplit_once(':').unwrap().1);
     let expiry = || {
         let authorities = fixture("ca-one.pem");
-        let (url, authorities, patience) = (&*url, Some(&*authorities), LONG);
+        let url = &*url;
+        let authorities = Some(&*authorities);
+        let patience = LONG;
         let page = Fetch { url, authorities, patience, lines: "", form: None }.run().unwrap().text();
         let name = "siltstone_tls_certificate_expiry_timestamp_seconds ";
         page.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned))

@@ -33,7 +33,8 @@ fn put_soon(server: &Running, nth: u64) {
 
 #[test]
 fn another_host_takes_over_from_the_remote_and_the_old_one_is_refused() {
-    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let _remote = start(there.path(), &address, &[]);
     fs::write(here.path().join("siltstone.toml"), section(&address)).unwrap();
@@ -62,7 +63,8 @@ fn another_host_takes_over_from_the_remote_and_the_old_one_is_refused() {
 
 #[test]
 fn a_writer_whose_remote_has_a_log_is_not_started_without_it() {
-    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
     let remote = start(there.path(), "127.0.0.1:0", &[]);
     fs::write(here.path().join("siltstone.toml"), section(remote.address())).unwrap();
     assert_eq!(start(here.path(), "127.0.0.1:0", &[]).end(Signal::TERM).0, Some(0));
@@ -88,7 +90,8 @@ fn a_writer_whose_remote_has_a_log_is_not_started_without_it() {
 
 #[test]
 fn buckets_of_the_options_are_made_by_a_store_that_ships_its_log() {
-    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
     let remote = start(there.path(), "127.0.0.1:0", &[]);
     fs::write(here.path().join("siltstone.toml"), section(remote.address())).unwrap();
     assert_eq!(start(here.path(), "127.0.0.1:0", &[]).end(Signal::TERM).0, Some(0));
@@ -123,7 +126,8 @@ struct ListenerWatch {
 
 impl ListenerWatch {
     fn start(address: &str) -> Self {
-        let (ends, address) = (Arc::new(AtomicBool::new(false)), address.to_owned());
+        let ends = Arc::new(AtomicBool::new(false));
+        let address = address.to_owned();
         let told = Arc::clone(&ends);
         let refused = thread::spawn(move || {
             let mut refused = 0;
@@ -145,8 +149,9 @@ impl ListenerWatch {
 
 #[test]
 fn a_standby_follows_and_becomes_the_writer_when_it_is_promoted() {
-    let (here, there, elsewhere) =
-        (TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
+    let elsewhere = TempDir::new().unwrap();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let _remote = start(there.path(), &address, &[]);
     fs::write(here.path().join("siltstone.toml"), section(&address)).unwrap();
@@ -213,7 +218,9 @@ fn asides(dir: &Path) -> Vec<String> {
 
 #[test]
 fn one_command_is_right_at_each_start_of_two_hosts() {
-    let (a, b, there) = (TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap());
+    let a = TempDir::new().unwrap();
+    let b = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let remote = start(there.path(), &address, &[]);
     for dir in [&a, &b] {
@@ -300,7 +307,8 @@ fn one_command_is_right_at_each_start_of_two_hosts() {
 
 #[test]
 fn a_host_that_may_be_the_newest_waits_for_the_other_and_says_so() {
-    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
     let remote = start(there.path(), "127.0.0.1:0", &[]);
     fs::write(here.path().join("siltstone.toml"), section(remote.address())).unwrap();
     assert_eq!(start(here.path(), "127.0.0.1:0", &[]).end(Signal::TERM).0, Some(0));
@@ -332,7 +340,9 @@ fn shipped(server: &Running) {
 
 #[test]
 fn a_time_is_restored_and_what_is_given_up_is_found_and_deleted() {
-    let (here, there, back) = (TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
+    let back = TempDir::new().unwrap();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let _remote = start(there.path(), &address, &[]);
     for dir in [&here, &back] {
@@ -414,8 +424,9 @@ fn stale(answer: &str) -> Option<u64> {
 
 #[test]
 fn a_standby_answers_reads_and_says_how_stale_they_may_be() {
-    let (here, there, elsewhere) =
-        (TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
+    let elsewhere = TempDir::new().unwrap();
     let remote = start(there.path(), "127.0.0.1:0", &[]);
     fs::write(here.path().join("siltstone.toml"), section(remote.address())).unwrap();
     let both = section(remote.address());

@@ -55,7 +55,8 @@ pub(super) fn bytes(nth: u64) -> Vec<u8> {
 }
 
 pub(super) fn put(client: &S3Remote, nth: u64) -> Result<(), RemoteError> {
-    let (name, body) = (format!("object-{nth}"), bytes(nth));
+    let name = format!("object-{nth}");
+    let body = bytes(nth);
     let object = NewObject { name: &name, body: &body.as_slice(), nonce: "n", create_only: false };
     client.put(&object, SOON).map(drop)
 }
@@ -79,7 +80,8 @@ pub(super) fn init(dir: &Path) {
 
 #[test]
 fn segments_go_to_another_server_and_come_back_when_they_are_read() {
-    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
     // The address of the remote outlives its process.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let remote = start(there.path(), &address, &[]);
@@ -150,7 +152,8 @@ fn copy_dir(from: &Path, to: &Path) {
 
 #[test]
 fn a_copy_of_the_directory_looks_on_until_it_is_adopted() {
-    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
     let remote = start(there.path(), "127.0.0.1:0", &[]);
     fs::write(here.path().join("siltstone.toml"), section(remote.address())).unwrap();
     let tiered = ["--segment-size", "1MiB", "--local-max", "4MiB", "--config", "siltstone.toml"];

@@ -219,7 +219,8 @@ fn a_running_server_makes_the_change_at_once() {
 
 #[test]
 fn a_server_that_does_not_know_the_keys_of_the_file_is_not_asked() {
-    let (dir, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let dir = TempDir::new().unwrap();
+    let other = TempDir::new().unwrap();
     write_users(dir.path(), &ADMIN.replace("hidden-1", "hidden-0123456789"));
     write_users(other.path(), &ADMIN.replace("AK1", "AK9"));
     let (server, _) = running(dir.path());

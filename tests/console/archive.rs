@@ -7,7 +7,8 @@ use super::harness::{Answer, Browser, Site};
 /// The entries of an archive: name, kind, content. It must be whole.
 fn entries(mut archive: &[u8]) -> Vec<(String, char, Vec<u8>)> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap().trim_end_matches('\0').to_owned();
-    let (mut found, mut long_name) = (Vec::new(), None);
+    let mut found = Vec::new();
+    let mut long_name = None;
     loop {
         let (header, rest) = archive.split_at(512);
         if header.iter().all(|byte| *byte == 0) {
@@ -176,7 +177,8 @@ fn the_length_of_an_archive_is_told() {
     }
     let all = [("bucket", "b"), ("folder", ""), ("confirmed", "1")];
     let (length, mut source) = browser.stream("archive", &all);
-    let (mut read, mut piece) = (0, [0; 1000]);
+    let mut read = 0;
+    let mut piece = [0; 1000];
     loop {
         match source.read(&mut piece).unwrap() {
             0 => break,

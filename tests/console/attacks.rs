@@ -41,7 +41,8 @@ fn pages_of_other_origins_change_nothing() {
 fn somebody_else_cannot_sign_the_browser_in() {
     let site = Site::new();
     let mut browser = site.browser();
-    let (key, secret) = (access_key("reader"), secret_key("reader"));
+    let key = access_key("reader");
+    let secret = secret_key("reader");
     let fields = [("access_key", &*key), ("secret_key", &*secret)];
     let answer = browser.post_with("sign-in", &fields, &[("sec-fetch-site", "cross-site")]);
     assert_eq!((answer.status, answer.header("Set-Cookie")), (403, None));
@@ -69,7 +70,8 @@ fn redirects_lead_to_no_other_site() {
         "/-/console/%252e%252e/%252e%252e/b/evil",
         "javascript:alert(1)",
     ] {
-        let (key, secret) = (access_key("owner"), secret_key("owner"));
+        let key = access_key("owner");
+        let secret = secret_key("owner");
         let fields = [("access_key", &*key), ("secret_key", &*secret), ("next", next)];
         let answer = site.browser().post("sign-in", &fields);
         assert!(answer.status == 200 && answer.text().contains("url=/-/console/\""), "{}", answer.text());

@@ -98,7 +98,8 @@ impl Site {
             audit_log,
             directory,
         });
-        let (service, authenticator) = (server.service.clone(), server.authenticator.clone());
+        let service = server.service.clone();
+        let authenticator = server.authenticator.clone();
         let entropy = Arc::new(SeededEntropy::new(7));
         let console = Console::new(service, authenticator, server.clock.clone(), entropy, access);
         Self { console: Arc::new(console), server, root: ConsoleRoot::DEFAULT.to_owned() }
@@ -262,7 +263,8 @@ fn read(body: ResponseBody) -> Vec<u8> {
     match body {
         ResponseBody::Bytes(bytes) => bytes,
         ResponseBody::Stream { mut source, .. } => {
-            let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+            let mut bytes = Vec::new();
+            let mut piece = [0; 4096];
             loop {
                 match source.read(&mut piece).unwrap() {
                     0 => return bytes,

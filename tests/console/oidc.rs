@@ -47,8 +47,13 @@ impl Provider {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (pair, kid, code) = (new_pair(), "1".to_owned(), (String::new(), String::new()));
-        let (claims, forms, key_requests, logout) = (Value::Null, Vec::new(), 0, None);
+        let pair = new_pair();
+        let kid = "1".to_owned();
+        let code = (String::new(), String::new());
+        let claims = Value::Null;
+        let forms = Vec::new();
+        let key_requests = 0;
+        let logout = None;
         let state = State { pair, kid, claims, code, forms, key_requests, logout };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
@@ -92,7 +97,9 @@ impl Provider {
 
 fn serve(stream: TcpStream, address: SocketAddr, state: &Mutex<State>) {
     let mut reader = BufReader::new(stream);
-    let (mut request, mut len, mut line) = (String::new(), 0, String::new());
+    let mut request = String::new();
+    let mut len = 0;
+    let mut line = String::new();
     while reader.read_line(&mut line).unwrap() > 2 {
         if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
             len = value.trim().parse().unwrap();
@@ -119,7 +126,8 @@ fn answer(request: &str, form: &str, address: SocketAddr, state: &mut State) -> 
         "/keys" => {
             state.key_requests += 1;
             let point = state.pair.public_key().as_ref();
-            let (x, y) = (BASE64_URL.encode(&point[1..33]), BASE64_URL.encode(&point[33..]));
+            let x = BASE64_URL.encode(&point[1..33]);
+            let y = BASE64_URL.encode(&point[33..]);
             Ok(
                 json!({"keys": [{"kty": "unknown"}, {"kty": "EC", "crv": "P-256", "kid": state.kid, "x": x, "y": y}]}),
             )
@@ -260,7 +268,8 @@ fn people_who_are_no_users_and_refusals_of_the_provider_open_no_session() {
 fn an_attempt_ends_in_the_browser_where_it_began_and_once() {
     let provider = Provider::start();
     let site = site(&provider);
-    let (mut victim, mut thief) = (site.browser(), site.browser());
+    let mut victim = site.browser();
+    let mut thief = site.browser();
     let query = provider.sign_in(&begin(&mut thief), &site, "7", &[]);
     for cookie in [None, Some("siltstone-console-oidc=0000.%2F-%2Fconsole%2F".to_owned())] {
         victim.cookie = cookie;
@@ -422,7 +431,8 @@ impl AuditLog for PersonLog {
 
 #[test]
 fn the_audit_log_names_the_person_beside_its_user() {
-    let (provider, log) = (Provider::start(), Arc::new(PersonLog::default()));
+    let provider = Provider::start();
+    let log = Arc::new(PersonLog::default());
     let site = Site::with_audit_log(log.clone()).with_oidc(provider.settings());
     site.replace_users(&users());
     let mut person = signed_in(&provider, &site);

@@ -28,7 +28,8 @@ fn pages_are_shown_while_all_other_workers_wait_for_commits_and_bodies() {
     let listen = ([127, 0, 0, 1], 0).into();
     let config = Config { workers: 3, reserve_workers: 2, ..Config::new(listen) };
     let server = Server::bind(config, Arc::new(SystemClock), site.console.clone()).unwrap();
-    let (address, handle) = (server.local_addr(), server.handle());
+    let address = server.local_addr();
+    let handle = server.handle();
     let running = thread::spawn(move || server.run().unwrap());
 
     let gate = site.server.fs.hold_syncs("");

@@ -313,7 +313,8 @@ fn an_older_version_becomes_current_and_a_deleted_object_comes_back() {
     let oldest = browser.get("bucket?name=kept&prefix=a%2F&versions=1").links("/-/console/object?").remove(1);
     let page = browser.get(&oldest);
     assert!(page.text().contains("Make this version the current one"));
-    let (key, version) = (field(&page, "key"), field(&page, "version"));
+    let key = field(&page, "key");
+    let version = field(&page, "version");
     let fields = [("bucket", "kept"), ("key", &*key), ("version", &*version), ("change", "restore")];
     let answer = browser.post("change", &fields);
     assert_eq!(

@@ -21,7 +21,8 @@ fn values(page: &str, name: &str) -> Vec<String> {
 /// Opens every page and every file to which links lead from the first one. Gives their addresses,
 /// and those of forms.
 fn crawl(browser: &mut Browser<'_>, first: &str) -> (BTreeSet<String>, BTreeSet<String>) {
-    let (mut found, mut forms) = (BTreeSet::from([first.to_owned()]), BTreeSet::new());
+    let mut found = BTreeSet::from([first.to_owned()]);
+    let mut forms = BTreeSet::new();
     let mut open = vec![first.to_owned()];
     while let Some(address) = open.pop() {
         let answer = browser.get(&address);

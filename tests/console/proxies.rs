@@ -21,7 +21,8 @@ fn browser(site: &Site, peer: [u8; 4]) -> Browser<'_> {
 fn sign_in(browser: &mut Browser<'_>, secret: &str, lines: &[(&str, &str)]) -> Answer {
     let mut lines = lines.to_vec();
     lines.push(("sec-fetch-site", "same-origin"));
-    let (key, secret) = (access_key("owner"), secret.to_owned());
+    let key = access_key("owner");
+    let secret = secret.to_owned();
     browser.post_with("sign-in", &[("access_key", &key), ("secret_key", &secret)], &lines)
 }
 

@@ -110,7 +110,8 @@ fn after_signing_in_the_page_leads_to_where_the_user_wanted() {
     assert_eq!(answer.status, 401);
     let next = "/-/console/bucket?name=b&prefix=a%2F";
     assert_eq!(answer.links("/-/console/bucket"), [next]);
-    let (key, secret) = (access_key("owner"), secret_key("owner"));
+    let key = access_key("owner");
+    let secret = secret_key("owner");
     let fields = [("access_key", &*key), ("secret_key", &*secret), ("next", next)];
     assert!(browser.post("sign-in", &fields).links("/-/console/bucket").contains(&next.to_owned()));
 }

@@ -106,7 +106,9 @@ fn record() -> VersionRecord {
 }
 
 fn one_of_each_kind() -> Vec<(&'static str, Entry)> {
-    let (bucket, key, id) = (1, b"k".to_vec(), UploadId(2));
+    let bucket = 1;
+    let key = b"k".to_vec();
+    let id = UploadId(2);
     let named = BucketRecord {
         id: 1,
         name: "b".into(),
@@ -474,7 +476,8 @@ fn make_records(dir: &Path) {
     let mut part = store.part_writer("plain", "film", upload, 1, Some(100_000)).unwrap();
     part.write(pattern(2, 100_000)).unwrap();
     part.commit(Md5::of(&pattern(2, 100_000)), None).unwrap();
-    let (range, place) = (source(&store, 1..90_001), ("plain", "film"));
+    let range = source(&store, 1..90_001);
+    let place = ("plain", "film");
     store.copy_part(range, place, (upload, 2), Md5::of(&pattern(1, 200_000)[1..90_001]), None).unwrap();
     let parts = store.upload("plain", "film", upload).unwrap().parts;
     store.complete_upload("plain", "film", Completion { upload, parts, commit: commit(b"film") }).unwrap();
@@ -668,7 +671,8 @@ fn make_followed(dir: &Path) {
     store.create_bucket("b", "admin").unwrap();
     let mut follower = store.follower("away", Beginning::Now);
     follower.next(&store, 100).unwrap();
-    let (stated_time, storage_class) = (Some(stated_time()), StorageClass::Cold);
+    let stated_time = Some(stated_time());
+    let storage_class = StorageClass::Cold;
     put(&store, "b", "timed", b"timed", Commit { stated_time, storage_class, ..commit(b"timed") });
     let bucket = store.bucket("b").unwrap().id;
     let refused =

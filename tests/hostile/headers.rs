@@ -44,7 +44,8 @@ const LINES: &[(&str, &[u8], &str)] = &[
 
 /// The host and 98 more are 99 lines.
 const MANY_98: &[u8] = &{
-    let (mut lines, head) = ([b'\n'; 9 + 98 * 6], b"Host: a\r\n");
+    let mut lines = [b'\n'; 9 + 98 * 6];
+    let head = b"Host: a\r\n";
     let mut at = 0;
     while at < lines.len() {
         lines[at] = if at < 9 { head[at] } else { b"A: b\r\n"[(at - 9) % 6] };

@@ -90,11 +90,13 @@ impl Victim {
             audit_log: None,
             directory: None,
         });
-        let (store, service) = (started.store, started.service);
+        let store = started.store;
+        let service = started.service;
         let mut config = http::Config::new(([127, 0, 0, 1], 0).into());
         config.workers = 2;
         let server = http::Server::bind(config, Arc::new(SystemClock), service).unwrap();
-        let (address, handle) = (server.local_addr(), server.handle());
+        let address = server.local_addr();
+        let handle = server.handle();
         let thread = std::thread::spawn(move || {
             server.run().unwrap();
         });

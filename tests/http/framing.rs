@@ -10,7 +10,9 @@ fn echo(mut request: Request<'_>) -> Response {
         Ok(body) => String::from_utf8(body).unwrap(),
         Err(error) => return text(error.status(), error.code.as_str()),
     };
-    let (method, path, query) = (request.method.as_str(), &request.path, &request.query);
+    let method = request.method.as_str();
+    let path = &request.path;
+    let query = &request.query;
     text(200, &format!("{method}|{path}|{query}|{body}"))
 }
 

@@ -43,7 +43,8 @@ pub(crate) fn text(status: u16, body: &str) -> Response {
 
 /// Reads a request body to its end.
 pub(crate) fn read_all(request: &mut Request<'_>) -> Result<Vec<u8>, S3Error> {
-    let (mut all, mut buf) = (Vec::new(), vec![0; 64 * 1024]);
+    let mut all = Vec::new();
+    let mut buf = vec![0; 64 * 1024];
     loop {
         match request.body.reader.read(&mut buf)? {
             0 => return Ok(all),
@@ -75,7 +76,8 @@ pub(crate) fn start_with(
     answer: impl Fn(Request<'_>) -> Response + Send + Sync + 'static,
 ) -> Running {
     let server = Server::bind(config, Arc::new(SystemClock), Arc::new(Stub(answer))).unwrap();
-    let (address, handle) = (server.local_addr(), server.handle());
+    let address = server.local_addr();
+    let handle = server.handle();
     let thread = std::thread::spawn(move || server.run().unwrap());
     Running { address, handle, thread: Some(thread) }
 }

@@ -36,12 +36,14 @@ fn few() -> Config {
 fn heavy_work_leaves_workers_for_large_and_small_requests() {
     let (begun, beginnings) = channel();
     let (release, released) = channel();
-    let (begun, released) = (Mutex::new(begun), Arc::new(Mutex::new(released)));
+    let begun = Mutex::new(begun);
+    let released = Arc::new(Mutex::new(released));
     let at_work = Arc::new(AtomicUsize::new(0));
     let most_at_work = Arc::clone(&at_work);
     let server = start_with(few(), move |mut request: Request<'_>| match &*request.path {
         "/heavy" => {
-            let (begun, released) = (begun.lock().unwrap().clone(), Arc::clone(&released));
+            let begun = begun.lock().unwrap().clone();
+            let released = Arc::clone(&released);
             let at_work = Arc::clone(&at_work);
             deferred(move || {
                 at_work.fetch_add(1, Ordering::SeqCst);
@@ -84,7 +86,8 @@ fn work_can_tell_that_its_client_has_left_and_may_fail_or_panic() {
     let seen = Mutex::new(seen);
     let server = start_with(few(), move |request: Request<'_>| match &*request.path {
         "/watched" => {
-            let (client, seen) = (request.client.clone().unwrap(), seen.lock().unwrap().clone());
+            let client = request.client.clone().unwrap();
+            let seen = seen.lock().unwrap().clone();
             assert!(!client.has_left());
             seen.send(()).unwrap();
             deferred(move || {

@@ -18,7 +18,8 @@ use crate::support::process::{MANY_DESCRIPTORS, alone, open_descriptors};
 fn start_busy() -> (Running, Client, Sender<()>) {
     let (arrived, arrivals) = channel();
     let (release, released) = channel();
-    let (arrived, released) = (Mutex::new(arrived), Mutex::new(released));
+    let arrived = Mutex::new(arrived);
+    let released = Mutex::new(released);
     let config = Config { workers: 1, queue_len: 1, ..settings() };
     let server = start_with(config, move |request: Request<'_>| -> Response {
         if request.path == "/held" {
@@ -70,7 +71,8 @@ fn requests_beyond_the_queue_are_answered_with_503_at_once() {
     // The worker is held. Of three more, the queue has room for one.
     let (answered, answers) = channel();
     for _ in 0..3 {
-        let (address, answered) = (server.address, answered.clone());
+        let address = server.address;
+        let answered = answered.clone();
         thread::spawn(move || {
             let mut client = Client::connect(address);
             let answer = client.ask("/");
@@ -138,7 +140,8 @@ fn the_refusal_of_an_upload_for_lack_of_workers_reaches_the_client() {
     let (server, _busy, release) = start_busy();
     let (answered, answers) = channel();
     for _ in 0..4 {
-        let (address, answered) = (server.address, answered.clone());
+        let address = server.address;
+        let answered = answered.clone();
         thread::spawn(move || {
             let mut client = Client::connect(address);
             client.send(format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", 4 << 20));
@@ -156,7 +159,8 @@ fn the_refusal_of_an_upload_for_lack_of_workers_reaches_the_client() {
 #[test]
 fn a_head_request_is_turned_away_without_a_body() {
     let (server, _busy, release) = start_busy();
-    let (mut waiting, mut clients) = (server.client(), [server.client(), server.client()]);
+    let mut waiting = server.client();
+    let mut clients = [server.client(), server.client()];
     waiting.get("/").assert_silent();
     eventually("the queue is full", || {
         let mut probe = server.client();

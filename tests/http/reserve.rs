@@ -60,7 +60,8 @@ pub(crate) fn held<C>(config: Config, ask: impl Fn(&Running) -> C) -> Held<C> {
     let workers = config.workers;
     let (begun, beginnings) = channel();
     let (releases, released): (Vec<_>, Vec<_>) = (0..workers).map(|_| channel()).unzip();
-    let (begun, released) = (Mutex::new(begun), Mutex::new(released));
+    let begun = Mutex::new(begun);
+    let released = Mutex::new(released);
     let server = start_with(config, move |request| answer(&begun, &released, request));
     let hold = |_| {
         let client = ask(&server);

@@ -76,7 +76,8 @@ fn slow_clients_give_way_sooner_while_others_wait_for_the_worker() {
     let mut writer = server.client();
     writer.send("PUT /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\nabc");
     let waiting = {
-        let (stalled, mut client) = (Arc::clone(&stalled), server.client());
+        let stalled = Arc::clone(&stalled);
+        let mut client = server.client();
         thread::spawn(move || {
             let answer = client.ask("/small");
             stalled.store(false, Ordering::SeqCst);

@@ -119,7 +119,8 @@ pub(super) fn check_bytes(store: &Store, model: &Model) {
         for (key, version) in bucket.versions().filter(|(_, version)| !version.marker) {
             let found = store.find(name, key, version.selector()).unwrap();
             let mut reader = store.read(&found, 0..found.version.size).unwrap();
-            let (mut bytes, mut buffer) = (Vec::new(), vec![0; 4096]);
+            let mut bytes = Vec::new();
+            let mut buffer = vec![0; 4096];
             while let len @ 1.. = reader.read(&mut buffer).unwrap() {
                 bytes.extend_from_slice(&buffer[..len]);
             }

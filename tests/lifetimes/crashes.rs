@@ -43,8 +43,8 @@ fn locked(run: &Run, model: &Model) -> Vec<String> {
 /// `work` tells whether it was.
 fn at_every_operation(mut run: Run, work: impl Fn(&mut Run, Option<PowerCut>) -> bool) {
     run.restart(None);
-    let (base, policies) =
-        (run.model.clone(), [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(11)]);
+    let base = run.model.clone();
+    let policies = [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(11)];
     let must_stay = locked(&run, &base);
     assert!(must_stay.len() > 3, "{must_stay:?}");
     for after in 1.. {

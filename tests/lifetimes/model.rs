@@ -64,7 +64,8 @@ pub(super) type Amounts = [u64; 3];
 
 impl ModelVersion {
     pub(super) fn marker(null: bool, modified: u64) -> Self {
-        let (bytes, retention) = (Arc::default(), None);
+        let bytes = Arc::default();
+        let retention = None;
         Self { id: None, null, marker: true, modified, bytes, tagged: false, retention, held: false }
     }
 
@@ -107,7 +108,9 @@ impl ModelUpload {
 
 impl ModelBucket {
     pub(super) fn new(owner: &'static str) -> Self {
-        let (versioning, keys, uploads) = (Versioning::Unset, BTreeMap::new(), vec![]);
+        let versioning = Versioning::Unset;
+        let keys = BTreeMap::new();
+        let uploads = vec![];
         Self { owner, versioning, keys, uploads, quota: Quota::default(), rules: vec![] }
     }
 

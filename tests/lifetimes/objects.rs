@@ -25,7 +25,8 @@ fn commit_of(traits: Traits) -> Commit {
     let tags = if traits.tagged { vec![("kind".to_owned(), "log".to_owned())] } else { vec![] };
     let legal_hold = traits.held.then_some(true);
     let controls = ObjectControls { retention: traits.retention, legal_hold, ..ObjectControls::default() };
-    let (attributes, condition) = (Attributes::new(), WriteCondition::None);
+    let attributes = Attributes::new();
+    let condition = WriteCondition::None;
     Commit {
         storage_class: StorageClass::Standard,
         etag: ETag::None,
@@ -94,12 +95,16 @@ impl Run {
         traits: Traits,
         ended: Option<UploadId>,
     ) -> Vec<super::model::Refusal> {
-        let (now, lock_time) = (self.stamp_time(), self.lock_time());
+        let now = self.stamp_time();
+        let lock_time = self.lock_time();
         let Traits { tagged, retention, held } = traits;
         self.model.refusals(|model| {
             let bucket = model.bucket(bucket);
             let null = bucket.versioning != Versioning::Enabled;
-            let (id, marker, modified, bytes) = (None, false, now, bytes.clone());
+            let id = None;
+            let marker = false;
+            let modified = now;
+            let bytes = bytes.clone();
             let version = ModelVersion { id, null, marker, modified, bytes, tagged, retention, held };
             bucket.uploads.retain(|upload| Some(upload.id) != ended);
             bucket.put(key, version, lock_time)
@@ -121,7 +126,9 @@ impl Run {
     }
 
     pub(super) fn put(&mut self, bucket: &str, key: &str) {
-        let (bytes, traits, told) = (self.drawn_bytes(), self.drawn_traits(), self.draw.one_in(2));
+        let bytes = self.drawn_bytes();
+        let traits = self.drawn_traits();
+        let told = self.draw.one_in(2);
         println!("put {bucket}/{key}, {} bytes, {traits:?}", bytes.len());
         let expected = self.expect_version((bucket, key), &bytes, traits, None);
         let answered = write(self.store(), (bucket, key), &bytes, told, commit_of(traits));
@@ -153,14 +160,17 @@ impl Run {
 
     pub(super) fn begin(&mut self, bucket: &str, key: &str) {
         println!("begin {bucket}/{key}");
-        let (initiated, key) = (self.stamp_time(), key.to_owned());
+        let initiated = self.stamp_time();
+        let key = key.to_owned();
         let upload = ModelUpload { id: UploadId(0), key: key.clone(), initiated, parts: BTreeMap::new() };
         let expected = self.model.refusals(|model| {
             model.bucket(bucket).uploads.push(upload);
             Ok(())
         });
-        let (initiator, controls) = ("ann".to_owned(), ObjectControls::default());
-        let (attributes, tags) = (Attributes::new(), vec![]);
+        let initiator = "ann".to_owned();
+        let controls = ObjectControls::default();
+        let attributes = Attributes::new();
+        let tags = vec![];
         let new = NewUpload {
             storage_class: StorageClass::Standard,
             initiator,
@@ -197,7 +207,8 @@ impl Run {
         let number = 1 + self.draw.below(3) as u32;
         let source = if is_copy { self.source() } else { None };
         let bytes = source.as_ref().map_or_else(|| self.drawn_bytes(), |(_, bytes)| bytes.clone());
-        let (now, upload) = (self.stamp_time(), self.model.buckets[bucket].uploads[nth].clone());
+        let now = self.stamp_time();
+        let upload = self.model.buckets[bucket].uploads[nth].clone();
         println!("part {number} of {bucket}/{}, {} bytes, a copy: {is_copy}", upload.key, bytes.len());
         let expected = self.model.refusals(|model| {
             model.bucket(bucket).uploads[nth].parts.insert(number, (bytes.clone(), now));
@@ -223,7 +234,8 @@ impl Run {
         let first = *parts.keys().next().expect("it has parts");
         let numbers = if numbers.is_empty() { vec![first] } else { numbers };
         let bytes = numbers.iter().flat_map(|number| parts[number].0.iter().copied()).collect();
-        let (bytes, traits) = (Arc::new(bytes), self.drawn_traits());
+        let bytes = Arc::new(bytes);
+        let traits = self.drawn_traits();
         println!("complete {bucket}/{key} of {numbers:?}, {traits:?}");
         let stored = self.store().upload(bucket, &key, upload).unwrap().parts;
         let parts = stored.into_iter().filter(|part| numbers.contains(&part.number)).collect();

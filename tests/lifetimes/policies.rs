@@ -54,7 +54,8 @@ impl Run {
         quota: Option<Quota>,
         cut: Option<PowerCut>,
     ) -> bool {
-        let (mut after, owner) = (self.model.clone(), self.model.bucket(bucket).owner);
+        let mut after = self.model.clone();
+        let owner = self.model.bucket(bucket).owner;
         match (is_owner, quota) {
             (true, Some(quota)) => drop(after.owner_quotas.insert(owner.to_owned(), quota)),
             (true, None) => drop(after.owner_quotas.remove(owner)),
@@ -108,7 +109,8 @@ impl Run {
 
     /// Sweeps; returns whether it was done before the power went.
     pub(super) fn sweep_until(&mut self, cut: Option<PowerCut>) -> bool {
-        let (due, times) = (self.due(), self.times());
+        let due = self.due();
+        let times = self.times();
         let ids = self.store().clone();
         let text = |version: &ModelVersion| version.named().text(ids.client_ids());
         let expected = ModelSweep::of(&self.model, &due, times, &text);
@@ -125,7 +127,9 @@ impl Run {
         let mut taken = Vec::new();
         let mut report = |item: &ExpiredItem<'_>| {
             let version = item.version.unwrap_or("an upload").to_owned();
-            let (bucket, key, rule) = (item.bucket.to_owned(), item.key.to_owned(), item.rule.to_owned());
+            let bucket = item.bucket.to_owned();
+            let key = item.key.to_owned();
+            let rule = item.rule.to_owned();
             taken.push((bucket, key, version, rule, item.is_hidden, item.bytes));
         };
         let sweeper = &mut self.opened.as_mut().expect("it is open").1;

@@ -43,7 +43,9 @@ impl Run {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(self.true_time())));
         clock.set_wall(Timestamp::from_millis(self.now()));
         clock.set_synchronized(true);
-        let (opened, model, swept) = (Some(open(&fs, &clock)), self.model.clone(), Default::default());
+        let opened = Some(open(&fs, &clock));
+        let model = self.model.clone();
+        let swept = Default::default();
         let draw = Draw(SeededEntropy::new(1));
         Self { draw, clock, fs, opened, model, swept, seen: self.seen }
     }

@@ -56,13 +56,16 @@ fn refusal_of(error: &StoreError) -> Refusal {
 
 impl Run {
     pub(super) fn start(seed: u64) -> Self {
-        let (fs, now) = (SimFs::new(), 1_700_000_000_000 / DAY * DAY);
+        let fs = SimFs::new();
+        let now = 1_700_000_000_000 / DAY * DAY;
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(now)));
         // What sets the clock right again is believed.
         clock.set_synchronized(true);
         let opened = Some(open(&fs, &clock));
-        let (draw, model) = (Draw(SeededEntropy::new(seed)), Model::default());
-        let (swept, seen) = (Default::default(), Seen::default());
+        let draw = Draw(SeededEntropy::new(seed));
+        let model = Model::default();
+        let swept = Default::default();
+        let seen = Seen::default();
         let mut run = Self { draw, clock, fs, opened, model, swept, seen };
         for (name, owner) in BUCKETS {
             run.store().create_bucket(name, owner).unwrap();
@@ -100,7 +103,8 @@ impl Run {
 
     /// What a version states that is made now: not the time of a clock that was set back.
     pub(super) fn stamp_time(&self) -> u64 {
-        let (now, lock_time) = (self.now(), self.lock_time());
+        let now = self.now();
+        let lock_time = self.lock_time();
         if lock_time - now <= HOUR { now } else { lock_time }
     }
 
@@ -133,7 +137,8 @@ impl Run {
 
     /// Does something.
     pub(super) fn step(&mut self) {
-        let (bucket, key) = (self.draw.of(&BUCKETS).0, *self.draw.of(&KEYS));
+        let bucket = self.draw.of(&BUCKETS).0;
+        let key = *self.draw.of(&KEYS);
         match self.draw.below(100) {
             0..28 => self.put(bucket, key),
             28..32 => self.copy(bucket, key),
@@ -197,7 +202,8 @@ impl Run {
 
     fn delete(&mut self, bucket: &str, key: &str) {
         println!("delete {bucket}/{key}");
-        let (now, lock_time) = (self.stamp_time(), self.lock_time());
+        let now = self.stamp_time();
+        let lock_time = self.lock_time();
         let expected = self.model.refusals(|model| model.bucket(bucket).delete_current(key, now, lock_time));
         let answered = super::objects::delete(self.store(), bucket, key, Selector::Current, false);
         self.agreed(answered, &expected);
@@ -213,7 +219,8 @@ impl Run {
 
     fn delete_version(&mut self, bucket: &str) {
         let Some((key, nth)) = self.some_version(bucket) else { return };
-        let (bypass, lock_time) = (self.draw.one_in(2), self.lock_time());
+        let bypass = self.draw.one_in(2);
+        let lock_time = self.lock_time();
         let which = self.model.bucket(bucket).keys[&key][nth].selector();
         println!("delete {bucket}/{key} {which:?}, bypass: {bypass}");
         let expected = self.model.refusals(|model| model.bucket(bucket).remove(&key, nth, lock_time, bypass));
@@ -232,7 +239,8 @@ impl Run {
     fn retain(&mut self, bucket: &str) {
         let Some((key, nth)) = self.some_version(bucket) else { return };
         let new = (!self.draw.one_in(4)).then(|| self.drawn_retention());
-        let (bypass, lock_time) = (self.draw.one_in(3), self.lock_time());
+        let bypass = self.draw.one_in(3);
+        let lock_time = self.lock_time();
         let version = self.model.bucket(bucket).keys[&key][nth].clone();
         if version.marker {
             return;
@@ -251,7 +259,8 @@ impl Run {
 
     pub(super) fn hold(&mut self, bucket: &str) {
         let Some((key, nth)) = self.some_version(bucket) else { return };
-        let (held, version) = (self.draw.one_in(3), self.model.bucket(bucket).keys[&key][nth].clone());
+        let held = self.draw.one_in(3);
+        let version = self.model.bucket(bucket).keys[&key][nth].clone();
         if version.marker {
             return;
         }

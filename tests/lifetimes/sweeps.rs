@@ -80,7 +80,8 @@ impl ModelSweep {
                 match take(bucket, key, version, place, times) {
                     Some(Ok(is_hidden)) => {
                         let bytes = if is_hidden { 0 } else { version.bytes.len() as u64 };
-                        let (key, rule) = (key.clone(), rule.id.clone());
+                        let key = key.clone();
+                        let rule = rule.id.clone();
                         self.taken.push((name.to_owned(), key, text(version), rule, is_hidden, bytes));
                     }
                     Some(Err(_)) => self.locked += 1,
@@ -94,7 +95,9 @@ impl ModelSweep {
         let rules = bucket.rules.clone();
         bucket.uploads.retain(|upload| {
             let Some(rule) = aborter(&rules, upload, now) else { return true };
-            let (name, key, rule) = (name.to_owned(), upload.key.clone(), rule.id.clone());
+            let name = name.to_owned();
+            let key = upload.key.clone();
+            let rule = rule.id.clone();
             self.taken.push((name, key, "an upload".to_owned(), rule, false, 0));
             false
         });
@@ -138,10 +141,13 @@ pub(super) fn abort_idle(
     buckets: impl Iterator<Item = String>,
     since: u64,
 ) -> (u64, Vec<Model>) {
-    let (mut aborted, mut after, mut states) = (0, model.clone(), vec![model.clone()]);
+    let mut aborted = 0;
+    let mut after = model.clone();
+    let mut states = vec![model.clone()];
     for name in buckets {
         let bucket = after.bucket(&name);
-        let (rules, before) = (bucket.rules.clone(), bucket.uploads.len());
+        let rules = bucket.rules.clone();
+        let before = bucket.uploads.len();
         bucket.uploads.retain(|upload| upload.last_activity() >= since || is_ruled(&rules, upload));
         aborted += (before - bucket.uploads.len()) as u64;
         states.push(after.clone());

@@ -19,7 +19,8 @@ fn crc32(value: u32, kind: ChecksumType, parts: u32) -> Checksum {
 /// Puts an object of three parts, numbered 2, 4 and 6, with or without checksums.
 fn put_in_parts(server: &Server, checked: bool) {
     let store = &server.store;
-    let (attributes, tags) = (Attributes::new(), Vec::new());
+    let attributes = Attributes::new();
+    let tags = Vec::new();
     let new = NewUpload {
         storage_class: StorageClass::Standard,
         initiator: "owner".into(),

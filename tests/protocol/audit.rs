@@ -91,7 +91,8 @@ fn a_change_is_recorded_with_the_value_before_and_after_it() {
     server.set_versioning("Enabled");
     server.set_versioning("Suspended");
     let states: Vec<_> = log.taken().into_iter().map(|it| (it.before, it.after)).collect();
-    let (enabled, suspended) = (Some("Enabled".to_owned()), Some("Suspended".to_owned()));
+    let enabled = Some("Enabled".to_owned());
+    let suspended = Some("Suspended".to_owned());
     assert_eq!(states, [(None, enabled.clone()), (enabled, suspended)]);
 }
 
@@ -101,7 +102,8 @@ fn buckets_are_recorded_when_they_come_and_go() {
     assert_eq!(server.request("PUT", "/new").send().status, 200);
     assert!(log.one().after.unwrap().contains(r#""owner":"owner""#));
     assert_eq!(server.request("PUT", "/new").send().status, 409);
-    let (second, code) = (log.one(), Some("BucketAlreadyExists"));
+    let second = log.one();
+    let code = Some("BucketAlreadyExists");
     let code = if usual_dialect() == Dialect::Aws { Some("BucketAlreadyOwnedByYou") } else { code };
     assert_eq!((second.error.as_deref(), second.after), (code, None));
     assert_eq!(server.delete("/new").status, 204);

@@ -11,7 +11,8 @@ fn statement(effect: &str, principal: &str, actions: &str, resources: &str, rest
     let list = |texts: &str, prefix: &str| {
         texts.split(' ').map(|text| format!(r#""{prefix}{text}""#)).collect::<Vec<_>>().join(", ")
     };
-    let (actions, resources) = (list(actions, "s3:"), list(resources, "arn:aws:s3:::"));
+    let actions = list(actions, "s3:");
+    let resources = list(resources, "arn:aws:s3:::");
     format!(
         r#"{{"Effect": "{effect}", "Principal": {principal}, "Action": [{actions}], "Resource": [{resources}]{rest}}}"#
     )
@@ -212,7 +213,8 @@ fn a_version_is_allowed_by_its_id() {
     let server = Server::new();
     server.set_versioning("Enabled");
     let version = |answer: &Answer| answer.header("p-version-id").unwrap().to_owned();
-    let (old, new) = (version(&server.put("/b/k", b"old")), version(&server.put("/b/k", b"new")));
+    let old = version(&server.put("/b/k", b"old"));
+    let new = version(&server.put("/b/k", b"new"));
     let named = condition(&format!(r#""StringEquals": {{"s3:VersionId": "{old}"}}"#));
     set(&server, &[statement("Allow", "*", "GetObjectVersion", "b/*", &named)]);
     let get = |version: &str| anonymous(&server, "GET", &format!("/b/k?versionId={version}")).status;

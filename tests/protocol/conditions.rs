@@ -20,7 +20,8 @@ fn read(server: &Server, lines: &[(&str, &str)]) -> u16 {
         }
         asked.send()
     };
-    let (get, head) = (send("GET"), send("HEAD"));
+    let get = send("GET");
+    let head = send("HEAD");
     assert_eq!(get.status, head.status, "{lines:?}");
     if get.status == 412 {
         get.is_error(412, "PreconditionFailed");

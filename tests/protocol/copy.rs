@@ -153,7 +153,8 @@ fn a_copy_has_the_tags_of_the_version_that_it_copies_and_keeps_them() {
         let asked = server.request("PUT", "/b/k").header("p-tagging", format!("of={value}"));
         asked.body(value.as_bytes()).send().header("p-version-id").unwrap().to_owned()
     };
-    let (old, new) = (put("old"), put("new"));
+    let old = put("old");
+    let new = put("new");
     let of = |value: &str| vec![("of".to_owned(), value.to_owned())];
     for (source, value) in [
         (format!("b/k?versionId={old}"), "old"),
@@ -182,7 +183,8 @@ fn a_copy_has_the_tags_of_the_version_that_it_copies_and_keeps_them() {
 fn the_tags_of_a_named_version_take_a_permission_of_their_own() {
     const COMMON: [&str; 4] = ["PutObject", "GetObject", "GetObjectVersion", "PutObjectTagging"];
     let with = |more: &'static str| [&COMMON[..], &[more]].concat();
-    let (current, named) = (with("GetObjectTagging"), with("GetObjectVersionTagging"));
+    let current = with("GetObjectTagging");
+    let named = with("GetObjectVersionTagging");
     let server = Server::with_grants(&[("current", &current, &["b/*"]), ("named", &named, &["b/*"])]);
     server.request("PUT", "/b/k").header("p-tagging", "a=1").body(b"x").send();
     for (user, source, status) in [
@@ -428,7 +430,8 @@ fn a_copy_outlives_its_source() {
 /// Puts together `times` copies of an object.
 fn assemble(server: &Server, from: &str, times: u32, to: &str) -> UploadId {
     let store = &server.store;
-    let (attributes, tags) = (Attributes::new(), Vec::new());
+    let attributes = Attributes::new();
+    let tags = Vec::new();
     let new = NewUpload {
         storage_class: StorageClass::Standard,
         initiator: "owner".into(),
@@ -440,7 +443,8 @@ fn assemble(server: &Server, from: &str, times: u32, to: &str) -> UploadId {
     let upload = store.create_upload("b", to, new).unwrap().id;
     let found = store.find("b", from, Selector::Current).unwrap();
     let parts = (1..=times).map(|number| {
-        let (bucket, range) = (found.bucket.id, 0..found.version.size);
+        let bucket = found.bucket.id;
+        let range = 0..found.version.size;
         let source = CopyRange { bucket, key: from.into(), version: found.version.clone(), range };
         store.copy_part(source, ("b", to), (upload, number), [7; 16], None).unwrap()
     });

@@ -216,7 +216,8 @@ fn a_named_version_is_deleted_only_where_its_tag_matches() {
     let server = Server::new();
     server.set_versioning("Enabled");
     let put = server.put("/b/k", b"x");
-    let (etag, id) = (put.header("ETag").unwrap(), put.header("p-version-id").unwrap());
+    let etag = put.header("ETag").unwrap();
+    let id = put.header("p-version-id").unwrap();
     server.put("/b/k", b"newer");
     let delete =
         |tag: &str| server.request("DELETE", &format!("/b/k?versionId={id}")).header("If-Match", tag).send();

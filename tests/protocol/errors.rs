@@ -166,7 +166,8 @@ fn of_uploads(server: &Server) -> Vec<&'static str> {
         let target = format!("/b/film?partNumber={number}&uploadId={upload}");
         server.put(&target, b"part").header("ETag").unwrap().to_owned()
     };
-    let (first, second) = (tag(1), tag(2));
+    let first = tag(1);
+    let second = tag(2);
     let complete = |parts: &[(u32, &str)]| {
         let parts = parts
             .iter()

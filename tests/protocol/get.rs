@@ -19,7 +19,8 @@ fn a_head_has_the_headers_of_the_get_and_its_length() {
     let server = Server::new();
     for size in [0, 10, 300_000] {
         server.put("/b/k", &pattern(size));
-        let (get, head) = (server.get("/b/k"), server.head("/b/k"));
+        let get = server.get("/b/k");
+        let head = server.head("/b/k");
         head.is_bare(200);
         assert_eq!(head.header("Content-Length"), Some(size.to_string().as_str()));
         for name in ["ETag", "Last-Modified", "Accept-Ranges", "Content-Type"] {

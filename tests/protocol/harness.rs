@@ -609,7 +609,8 @@ impl Answer {
             ResponseBody::Empty => (Vec::new(), false),
             ResponseBody::Bytes(bytes) => (bytes, false),
             ResponseBody::Stream { length, mut source } => {
-                let (mut body, mut buffer) = (Vec::new(), vec![0; 100_000]);
+                let mut body = Vec::new();
+                let mut buffer = vec![0; 100_000];
                 let cut = loop {
                     match source.read(&mut buffer) {
                         Ok(0) => break false,

@@ -27,7 +27,8 @@ fn listed(answer: &Answer) -> (Vec<String>, Vec<String>) {
 
 /// All pages of the second form, one after the other.
 fn all_pages(server: &Server, query: &str) -> Vec<String> {
-    let (mut names, mut token) = (Vec::new(), String::new());
+    let mut names = Vec::new();
+    let mut token = String::new();
     for _ in 0..100 {
         let page = server.get(&format!("/b?list-type=2&{query}{token}"));
         let (mut page_names, prefixes) = listed(&page);
@@ -278,7 +279,8 @@ fn the_first_form_goes_on_from_a_marker() {
 #[test]
 fn the_first_form_names_the_next_marker_where_keys_are_grouped() {
     let server = with_keys(&KEYS);
-    let (mut names, mut marker) = (Vec::new(), String::new());
+    let mut names = Vec::new();
+    let mut marker = String::new();
     loop {
         let page = server.get(&format!("/b?max-keys=1&delimiter=%2F&marker={}", encoded(&marker)));
         let (keys, prefixes) = listed(&page);

@@ -117,7 +117,12 @@ fn metrics_count_requests_bytes_and_stored_objects() {
 fn the_guide_has_every_metric_with_its_type_and_labels() {
     let server = Server::new();
     server.put("/b/k", b"x");
-    let (bucket, key, version, rule, is_hidden, bytes) = ("b", "k", Some("v"), "r", false, 1);
+    let bucket = "b";
+    let key = "k";
+    let version = Some("v");
+    let rule = "r";
+    let is_hidden = false;
+    let bytes = 1;
     server.expiries.count(&ExpiredItem { bucket, key, version, rule, is_hidden, moved_to: None, bytes });
     let limits = br#"{"bytes":9,"objects":9,"uploads":9,"index_bytes":9}"#;
     assert_eq!(server.request("PUT", "/b?quota").body(limits).send().status, 200);

@@ -48,7 +48,9 @@ fn files_of_every_size_come_back_as_they_went_in() {
 fn fields_are_the_headers_of_the_object() {
     let server = Server::new();
     let tagging = "<Tagging><TagSet><Tag><Key>a</Key><Value>b c</Value></Tag></TagSet></Tagging>";
-    let (meta, storage, crc) = (vendor("meta-mood"), vendor("storage-class"), vendor("checksum-crc32"));
+    let meta = vendor("meta-mood");
+    let storage = vendor("storage-class");
+    let crc = vendor("checksum-crc32");
     let fields = [
         ("KEY", "k"),
         ("Content-Type", "text/plain"),

@@ -195,8 +195,8 @@ fn permissions_and_checks_are_those_of_a_put() {
     send(&server, &tagged).is_error(403, "AccessDenied");
     let absent = server.request("POST", "/absent").form(&signed()).send();
     absent.is_error(404, "NoSuchBucket");
-    let (crc, sse) =
-        (format!("{}checksum-crc32", usual_dialect().header_prefix()), names("server-side-encryption").0);
+    let crc = format!("{}checksum-crc32", usual_dialect().header_prefix());
+    let sse = names("server-side-encryption").0;
     for (name, value, status, code) in [
         ("acl", "public-read", 400, "AccessControlListNotSupported"),
         (&*sse, "AES256", 501, "NotImplemented"),

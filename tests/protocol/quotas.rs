@@ -202,7 +202,8 @@ fn an_owner_cannot_shed_what_administrators_set_by_making_the_bucket_anew() {
 #[test]
 fn the_users_file_limits_an_owner_too() {
     let server = Server::new();
-    let (access, secret) = (access_key("owner"), secret_key("owner"));
+    let access = access_key("owner");
+    let secret = secret_key("owner");
     let file = format!(
         "[[user]]\nname = \"owner\"\naccess_key = \"{access}\"\nsecret_key = \"{secret}\"\nquota = {{ bytes = \"1KiB\" }}"
     );

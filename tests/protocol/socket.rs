@@ -44,7 +44,8 @@ impl Socket {
         config.engine = engine;
         config.workers = 2;
         let server = http::Server::bind(config, Arc::new(SystemClock), handler).unwrap();
-        let (address, handle) = (server.local_addr(), server.handle());
+        let address = server.local_addr();
+        let handle = server.handle();
         let thread = std::thread::spawn(move || {
             server.run().unwrap();
         });

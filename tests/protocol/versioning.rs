@@ -136,7 +136,8 @@ fn to_know_the_time_of_a_version_is_not_to_know_its_id() {
 fn to_know_the_time_of_an_upload_is_not_to_know_its_id() {
     let server = Server::new();
     let begin = || server.request("POST", "/b/k?uploads").send().one("UploadId").unwrap();
-    let (first, second) = (begin(), begin());
+    let first = begin();
+    let second = begin();
     assert!(first < second && first[16..] != second[16..], "they sort by time, and differ");
     for wrong in forged(&first) {
         let at = |more: &str| format!("/b/k?{more}uploadId={wrong}");

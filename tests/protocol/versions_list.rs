@@ -33,7 +33,8 @@ fn delete(server: &Server, key: &str) -> String {
 
 /// All pages of so many, one after the other.
 fn all_pages(server: &Server, query: &str, max_keys: usize) -> Vec<String> {
-    let (mut all, mut markers) = (Vec::new(), String::new());
+    let mut all = Vec::new();
+    let mut markers = String::new();
     for _ in 0..100 {
         let page = server.get(&format!("/b?versions&max-keys={max_keys}{query}{markers}"));
         let items = entries(&page);

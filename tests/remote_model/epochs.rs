@@ -104,7 +104,8 @@ impl EpochScenario {
 
     /// The process of a directory after it has looked at the remote.
     fn judged(&self, world: &World, h: usize) -> Process {
-        let (host, newest) = (&world.hosts[h], world.newest());
+        let host = &world.hosts[h];
+        let newest = world.newest();
         let claim = (newest, world.claims[newest]);
         let is_own = newest == 0 || host.held == claim || host.tried == claim;
         if self.keeps(EpochRule::NewestClaimIsOwn) && !is_own {

@@ -16,7 +16,8 @@ fn adopted(scenario: &Scenario, world: &WorldState) -> Option<Vec<(usize, usize,
     if !scenario.keeps(Safeguard::EpochInNames) {
         reigns = vec![(0, PARCELS - 1)];
     }
-    let (mut chain, mut history) = (vec![(0, 0, 0)], 0);
+    let mut chain = vec![(0, 0, 0)];
+    let mut history = 0;
     for (epoch, last) in reigns.into_iter().rev() {
         for counter in 1..=last {
             match objects.parcels[epoch][counter] {

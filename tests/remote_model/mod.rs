@@ -208,7 +208,9 @@ fn holds(scenario: Scenario, wider: Scenario) {
     let scenario = if std::env::var_os(DEEP).is_some() { wider } else { scenario };
     let begun = Instant::now();
     let result = explore(&scenario);
-    let (states, transitions, depth) = (result.states, result.transitions, result.depth);
+    let states = result.states;
+    let transitions = result.transitions;
+    let depth = result.depth;
     println!(
         "{states} states, {transitions} transitions, depth {depth}, {:?}: {scenario:?}",
         begun.elapsed()

@@ -29,7 +29,8 @@ impl Scenario {
 
     fn upload_steps(&self, world: &WorldState, h: usize, k: usize, found: &mut Successors) {
         let host = &world.hosts[h];
-        let (bit, epoch) = (1u8 << k, host.epoch);
+        let bit = 1u8 << k;
+        let epoch = host.epoch;
         let mut local = |step, change: &dyn Fn(&mut HostState)| {
             let mut next = world.clone();
             change(&mut next.hosts[h]);

@@ -67,7 +67,8 @@ fn pass(mut client: TcpStream, server: SocketAddr, fault: Fault) -> std::io::Res
     let mut upstream = TcpStream::connect(server)?;
     upstream.write_all(forwarded.replacen("\r\n", "\r\nConnection: close\r\n", 1).as_bytes())?;
     upstream.write_all(&received)?;
-    let (mut from, mut to) = (client.try_clone()?, upstream.try_clone()?);
+    let mut from = client.try_clone()?;
+    let mut to = upstream.try_clone()?;
     thread::spawn(move || std::io::copy(&mut from, &mut to));
     answer(&mut client, &mut upstream, |answer| (fault.answer)(&head, answer))?;
     client.shutdown(Shutdown::Both)

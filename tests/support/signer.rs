@@ -53,7 +53,8 @@ impl Signer {
         payload: &[u8],
     ) -> String {
         let signature = self.signature(method, path, query, lines, payload);
-        let (credential, names) = (self.credential(), lines.names());
+        let credential = self.credential();
+        let names = lines.names();
         format!("AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, Signature={signature}")
     }
 

@@ -31,7 +31,8 @@ impl Backup {
     }
 
     fn restore(&self, args: &[&str]) -> (Output, PathBuf) {
-        let (from, to) = (self.to(), self.dir.path().join("restored"));
+        let from = self.to();
+        let to = self.dir.path().join("restored");
         let command = ["--data-dir", to.to_str().unwrap(), "restore", from.to_str().unwrap()];
         (run(&[args, &command].concat()), to)
     }
@@ -78,7 +79,8 @@ fn sealed_segments_are_hard_links_and_others_are_not() {
     for segment in report["segments"].as_array().unwrap() {
         let file = segment["file"].as_str().unwrap();
         let copy = backup.to().join(&slot).join(file);
-        let (own, copy) = (backup.store.path(file).metadata().unwrap(), copy.metadata().unwrap());
+        let own = backup.store.path(file).metadata().unwrap();
+        let copy = copy.metadata().unwrap();
         let sealed = segment["sealed"].as_bool().unwrap();
         assert_eq!(own.ino() == copy.ino(), sealed, "{file}");
         assert_eq!(own.nlink(), if sealed { 2 } else { 1 }, "{file}");

@@ -14,7 +14,8 @@ fn check_kept(dir: &Path, kept: &Kept) {
     let store = open(dir);
     for (key, bytes) in kept {
         let found = store.find("photos", key, Selector::Current).unwrap();
-        let (mut read, mut done) = (vec![0; bytes.len()], 0);
+        let mut read = vec![0; bytes.len()];
+        let mut done = 0;
         let mut reader = store.read(&found, 0..found.version.size).unwrap();
         while done < read.len() {
             done += reader.read(&mut read[done..]).unwrap();
@@ -32,7 +33,8 @@ fn sparse(count: u64) -> (TempDir, Kept) {
     store.create_bucket("photos", "admin").unwrap();
     let mut kept = vec![];
     for at in 0..count {
-        let (key, mut bytes) = (format!("{at}"), vec![0; if at % 2 == 0 { 300_000 } else { 3_000 }]);
+        let key = format!("{at}");
+        let mut bytes = vec![0; if at % 2 == 0 { 300_000 } else { 3_000 }];
         SeededEntropy::new(at).fill(&mut bytes);
         put(&store, &key, &bytes);
         if at % 5 == 0 {

@@ -216,10 +216,11 @@ fn held_bodies_and_lost_trailers_are_named() {
 
 #[test]
 fn faults_of_the_way_and_of_keys_are_named() {
-    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let other = tempfile::tempdir().unwrap();
     let alone = server(dir.path(), &[]);
-    let (url, host) =
-        (format!("http://{}", alone.address()), alone.address().replace("127.0.0.1", "localhost"));
+    let url = format!("http://{}", alone.address());
+    let host = alone.address().replace("127.0.0.1", "localhost");
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let name = format!("http://{}", "x".repeat(64));
     for (check, args) in [
@@ -313,12 +314,14 @@ fn examine_remote(store: &Fixture, config: &str) -> (BTreeSet<String>, Value) {
 
 #[test]
 fn faults_of_a_remote_are_named_alone() {
-    let (dir, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let files = tempfile::tempdir().unwrap();
     let mut command = on_a_free_port(dir.path());
     command.env("SILTSTONE_ACCESS_KEY", ACCESS_KEY).env("SILTSTONE_SECRET_KEY", REMOTE_SECRET);
     command.args(["--bucket", "cold", "--bucket", "kept:versioned"]);
     let server = Running::start(command);
-    let (store, other) = (Fixture::new(), Fixture::new());
+    let store = Fixture::new();
+    let other = Fixture::new();
     let url = format!("http://{}", server.address());
     let secret = format!("secret_key = '{REMOTE_SECRET}'\n");
     let on = |name: &str, bucket: &str, more: &str| {

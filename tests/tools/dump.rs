@@ -50,7 +50,8 @@ fn a_checkpoint_is_printed_to_its_end() {
     let fixture = Fixture::new();
     let (status, lines) = dump(&fixture, &fixture.files(FileKind::Checkpoint)[1]);
     assert_eq!((status, lines[0]["kind"].as_str()), (0, Some("checkpoint")));
-    let (first, last) = (*kinds(&lines).first().unwrap(), *kinds(&lines).last().unwrap());
+    let first = *kinds(&lines).first().unwrap();
+    let last = *kinds(&lines).last().unwrap();
     assert_eq!((first, last), ("bucket put", "checkpoint end"));
     assert_eq!(lines.last().unwrap()["entries"].as_array().unwrap().last().unwrap()["versions"], 7);
 }
@@ -94,7 +95,8 @@ fn an_entry_of_an_unknown_kind_is_printed_with_its_number() {
 #[test]
 fn segments_are_printed_extent_by_extent_with_what_they_are() {
     let fixture = Fixture::new();
-    let (mut keys, mut footers) = (Vec::new(), 0);
+    let mut keys = Vec::new();
+    let mut footers = 0;
     for file in fixture.files(FileKind::Segment) {
         let (status, lines) = dump(&fixture, &file);
         assert_eq!((status, lines[0]["kind"].as_str()), (0, Some("segment")), "{lines:#?}");

@@ -74,13 +74,18 @@ fn manifest(dir: &Path) -> Vec<Value> {
 
 #[test]
 fn a_bucket_comes_back_from_a_directory_as_it_was() {
-    let (from, to, files) =
-        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (source, target) = (start(from.path()), start(to.path()));
-    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let source = start(from.path());
+    let target = start(to.path());
+    let mut old = Client::new(&source, "old");
+    let mut new = Client::new(&target, "new");
     fill(&mut old);
     old.put_parts("film", [&bytes(3, 6 << 20), &bytes(4, 700_000)]);
-    let (dir, old_url, new_url) = (files.path().join("out"), old.url.clone(), new.url.clone());
+    let dir = files.path().join("out");
+    let old_url = old.url.clone();
+    let new_url = new.url.clone();
     let dir_name = dir.to_str().unwrap();
     let args = ["s3://old", dir_name, "--server", &old_url];
     let output = command_of("export", &args).output().unwrap();
@@ -116,10 +121,13 @@ fn a_bucket_comes_back_from_a_directory_as_it_was() {
 
 #[test]
 fn versions_and_markers_go_through_a_directory_in_order() {
-    let (from, to, files) =
-        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (source, target) = (start(from.path()), start(to.path()));
-    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let source = start(from.path());
+    let target = start(to.path());
+    let mut old = Client::new(&source, "old");
+    let mut new = Client::new(&target, "new");
     old.enable_versions();
     new.enable_versions();
     old.ask("PUT", "p/note", &[], "x-amz-meta-who: me\r\n", b"first");
@@ -127,7 +135,9 @@ fn versions_and_markers_go_through_a_directory_in_order() {
     old.ask("PUT", "p/note", &[], "", b"third");
     old.ask("PUT", "p/gone", &[], "", b"once");
     old.ask("DELETE", "p/gone", &[], "", b"");
-    let (dir, old_url, new_url) = (files.path().to_str().unwrap(), old.url.clone(), new.url.clone());
+    let dir = files.path().to_str().unwrap();
+    let old_url = old.url.clone();
+    let new_url = new.url.clone();
     let args = ["s3://old/p", dir, "--server", &old_url, "--versions"];
     let told = report(&command_of("export", &args).output().unwrap());
     assert_eq!(counts(&told), [2, 0, 0, 0], "{told}");
@@ -141,9 +151,12 @@ fn versions_and_markers_go_through_a_directory_in_order() {
 
 #[test]
 fn versions_go_to_another_server_where_they_are_asked_for() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (source, target) = (start(from.path()), start(to.path()));
-    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let source = start(from.path());
+    let target = start(to.path());
+    let mut old = Client::new(&source, "old");
+    let mut new = Client::new(&target, "new");
     let mut current = Client::new(&target, "current");
     old.enable_versions();
     new.enable_versions();
@@ -151,7 +164,8 @@ fn versions_go_to_another_server_where_they_are_asked_for() {
     old.ask("PUT", "a", &[], "", b"second");
     old.ask("DELETE", "a-x", &[], "", b"");
     old.put_parts("film", [&bytes(3, 6 << 20), &bytes(4, 700_000)]);
-    let (old_url, new_url) = (old.url.clone(), new.url.clone());
+    let old_url = old.url.clone();
+    let new_url = new.url.clone();
     let args = ["s3://old", "s3://new", "--server", &old_url, "--endpoint", &new_url, "--versions"];
     let told = report(&command_of("export", &args).output().unwrap());
     assert_eq!((counts(&told), new.history()), ([16, 0, 0, 0], old.history()), "{told}");
@@ -163,7 +177,8 @@ fn versions_go_to_another_server_where_they_are_asked_for() {
 
 #[test]
 fn an_export_that_is_killed_goes_on_where_it_was() {
-    let (from, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let from = tempfile::tempdir().unwrap();
+    let files = tempfile::tempdir().unwrap();
     let source = start(from.path());
     let mut old = Client::new(&source, "old");
     let names: Vec<_> = (0..200).map(|number| format!("key-{number:03}")).collect();
@@ -202,13 +217,17 @@ fn an_export_that_is_killed_goes_on_where_it_was() {
 
 #[test]
 fn an_upload_that_was_left_by_a_killed_run_is_removed() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (source, target) = (start(from.path()), start(to.path()));
-    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let source = start(from.path());
+    let target = start(to.path());
+    let mut old = Client::new(&source, "old");
+    let mut new = Client::new(&target, "new");
     old.put_parts("film", [&bytes(3, 5 << 20), b"end"]);
     new.ask("POST", "film", &[("uploads", "")], "", b"");
     new.ask("POST", "film-of-others", &[("uploads", "")], "", b"");
-    let (old_url, new_url) = (old.url.clone(), new.url.clone());
+    let old_url = old.url.clone();
+    let new_url = new.url.clone();
     let args = ["s3://old", "s3://new", "--server", &old_url, "--endpoint", &new_url];
     assert_eq!(counts(&report(&command_of("export", &args).output().unwrap())), [1, 0, 0, 0]);
     let uploads = new.ask("GET", "", &[("uploads", "")], "", b"").text();
@@ -220,9 +239,12 @@ fn an_upload_that_was_left_by_a_killed_run_is_removed() {
 
 #[test]
 fn a_source_without_tags_is_copied_and_named() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (source, target) = (start(from.path()), start(to.path()));
-    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let source = start(from.path());
+    let target = start(to.path());
+    let mut old = Client::new(&source, "old");
+    let mut new = Client::new(&target, "new");
     old.ask("PUT", "a", &[], "x-amz-meta-who: me\r\nx-amz-tagging: a=b\r\n", b"a");
     let request = |head: String| match head.lines().next().is_some_and(|line| line.contains("tagging")) {
         true => {
@@ -231,7 +253,8 @@ fn a_source_without_tags_is_copied_and_named() {
         false => Verdict::Forward(head),
     };
     let proxy = proxy::start(source.address().parse().unwrap(), Fault { request, ..Fault::default() });
-    let (from_url, to_url) = (format!("http://{proxy}"), new.url.clone());
+    let from_url = format!("http://{proxy}");
+    let to_url = new.url.clone();
     let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
     let output = command_of("import", &args).output().unwrap();
     let told = report(&output);
@@ -272,9 +295,12 @@ fn change_once(head: &str, mut answer: Vec<u8>) -> Vec<u8> {
 #[test]
 fn a_byte_that_changes_on_the_way_replaces_no_good_copy() {
     for versioned in [false, true] {
-        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (source, target) = (start(from.path()), start(to.path()));
-        let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+        let from = tempfile::tempdir().unwrap();
+        let to = tempfile::tempdir().unwrap();
+        let source = start(from.path());
+        let target = start(to.path());
+        let mut old = Client::new(&source, "old");
+        let mut new = Client::new(&target, "new");
         if versioned {
             old.enable_versions();
             new.enable_versions();
@@ -284,7 +310,8 @@ fn a_byte_that_changes_on_the_way_replaces_no_good_copy() {
         old.ask("PUT", "film", &[], "", b"the film");
         let fault = Fault { answer: change_once, ..Fault::default() };
         let proxy = proxy::start(source.address().parse().unwrap(), fault);
-        let (from_url, to_url) = (format!("http://{proxy}"), new.url.clone());
+        let from_url = format!("http://{proxy}");
+        let to_url = new.url.clone();
         let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
         let output = command_of("import", &args).output().unwrap();
         assert_eq!(counts(&report(&output)), [1, 0, 0, 0], "{}", report(&output));
@@ -305,12 +332,16 @@ fn change_always(head: &str, mut answer: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn bytes_that_are_never_those_of_the_source_are_a_failure_and_replace_nothing() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (source, target) = (start(from.path()), start(to.path()));
-    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let source = start(from.path());
+    let target = start(to.path());
+    let mut old = Client::new(&source, "old");
+    let mut new = Client::new(&target, "new");
     let fault = Fault { answer: change_always, ..Fault::default() };
     let proxy = proxy::start(source.address().parse().unwrap(), fault);
-    let (from_url, to_url) = (format!("http://{proxy}"), new.url.clone());
+    let from_url = format!("http://{proxy}");
+    let to_url = new.url.clone();
     let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
     new.ask("PUT", "film", &[], "", b"the good copy of before");
     old.ask("PUT", "film", &[], "", b"the film");
@@ -340,9 +371,12 @@ fn hide_parts(head: &str, answer: Vec<u8>) -> Vec<u8> {
 #[test]
 fn an_object_whose_parts_the_source_does_not_tell_is_copied_once() {
     for versioned in [false, true] {
-        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (source, target) = (start(from.path()), start(to.path()));
-        let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+        let from = tempfile::tempdir().unwrap();
+        let to = tempfile::tempdir().unwrap();
+        let source = start(from.path());
+        let target = start(to.path());
+        let mut old = Client::new(&source, "old");
+        let mut new = Client::new(&target, "new");
         if versioned {
             old.enable_versions();
             new.enable_versions();
@@ -350,7 +384,8 @@ fn an_object_whose_parts_the_source_does_not_tell_is_copied_once() {
         let etag = old.put_parts("film", [&vec![1; 5 << 20], b"end"]);
         let proxy =
             proxy::start(source.address().parse().unwrap(), Fault { answer: hide_parts, ..Fault::default() });
-        let (from_url, to_url) = (format!("http://{proxy}"), new.url.clone());
+        let from_url = format!("http://{proxy}");
+        let to_url = new.url.clone();
         let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
         let told = report(&command_of("import", &args).output().unwrap());
         assert_eq!(counts(&told), [1, 0, 0, 0], "{told}");
@@ -381,14 +416,18 @@ fn add_odd_key(head: &str, answer: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn a_key_that_a_listing_cannot_tell_is_a_failure_of_its_own() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (source, target) = (start(from.path()), start(to.path()));
-    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let source = start(from.path());
+    let target = start(to.path());
+    let mut old = Client::new(&source, "old");
+    let mut new = Client::new(&target, "new");
     old.ask("PUT", "a", &[], "", b"a");
     old.ask("PUT", "z", &[], "", b"z");
     let proxy =
         proxy::start(source.address().parse().unwrap(), Fault { answer: add_odd_key, ..Fault::default() });
-    let (from_url, to_url) = (format!("http://{proxy}"), new.url.clone());
+    let from_url = format!("http://{proxy}");
+    let to_url = new.url.clone();
     let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
     let output = command_of("import", &args).output().unwrap();
     let told = report(&output);
@@ -421,12 +460,16 @@ fn repeat_keys(head: &str, answer: Vec<u8>) -> Vec<u8> {
 #[test]
 fn a_listing_whose_pages_repeat_ends_with_an_error_that_names_the_place() {
     for answer in [repeat_pages as fn(&str, Vec<u8>) -> Vec<u8>, repeat_keys] {
-        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let (source, target) = (start(from.path()), start(to.path()));
-        let (mut old, new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+        let from = tempfile::tempdir().unwrap();
+        let to = tempfile::tempdir().unwrap();
+        let source = start(from.path());
+        let target = start(to.path());
+        let mut old = Client::new(&source, "old");
+        let new = Client::new(&target, "new");
         old.ask("PUT", "a", &[], "", b"a");
         let proxy = proxy::start(source.address().parse().unwrap(), Fault { answer, ..Fault::default() });
-        let (from_url, to_url) = (format!("http://{proxy}"), new.url.clone());
+        let from_url = format!("http://{proxy}");
+        let to_url = new.url.clone();
         let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
         let output = command_of("import", &args).output().unwrap();
         let told = report(&output);
@@ -437,13 +480,17 @@ fn a_listing_whose_pages_repeat_ends_with_an_error_that_names_the_place() {
 
 #[test]
 fn metadata_beyond_ascii_are_the_same_in_a_copy() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (source, target) = (start(from.path()), start(to.path()));
-    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let source = start(from.path());
+    let target = start(to.path());
+    let mut old = Client::new(&source, "old");
+    let mut new = Client::new(&target, "new");
     let lines = "x-amz-meta-who: M\u{fc}ller  und \u{65e5}\u{672c}\r\nx-amz-meta-word: =?UTF-8?B?w7w=?=\r\n\
         Content-Disposition: attachment; filename=\"\u{fc}.txt\"\r\nx-amz-meta-plain: =?UTF-8?Q?a?=\r\n";
     old.ask("PUT", "a", &[], lines, b"a");
-    let (from_url, to_url) = (old.url.clone(), new.url.clone());
+    let from_url = old.url.clone();
+    let to_url = new.url.clone();
     let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
     let told = report(&command_of("import", &args).output().unwrap());
     assert_eq!(counts(&told), [1, 0, 0, 0], "{told}");
@@ -469,11 +516,15 @@ fn metadata_beyond_ascii_are_the_same_in_a_copy() {
 
 #[test]
 fn metadata_with_spaces_in_a_row_are_copied() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (source, target) = (start(from.path()), start(to.path()));
-    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let source = start(from.path());
+    let target = start(to.path());
+    let mut old = Client::new(&source, "old");
+    let mut new = Client::new(&target, "new");
     old.ask("PUT", "a", &[], "x-amz-meta-who: me  and \t you\r\n", b"a");
-    let (from_url, to_url) = (old.url.clone(), new.url.clone());
+    let from_url = old.url.clone();
+    let to_url = new.url.clone();
     let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
     let told = report(&command_of("import", &args).output().unwrap());
     assert_eq!(counts(&told), [1, 0, 0, 0], "{told}");
@@ -484,20 +535,24 @@ fn metadata_with_spaces_in_a_row_are_copied() {
 
 #[test]
 fn no_link_leads_an_export_or_an_import_out_of_its_directory() {
-    let (store, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = tempfile::tempdir().unwrap();
+    let files = tempfile::tempdir().unwrap();
     let server = start(store.path());
-    let (mut old, mut new) = (Client::new(&server, "old"), Client::new(&server, "new"));
+    let mut old = Client::new(&server, "old");
+    let mut new = Client::new(&server, "new");
     for key in ["plain", "linked", "sub/within", "away/one"] {
         old.ask("PUT", key, &[], "", key.as_bytes());
     }
-    let (dir, outside) = (files.path().join("out"), files.path().join("outside"));
+    let dir = files.path().join("out");
+    let outside = files.path().join("outside");
     fs::create_dir_all(dir.join("real")).unwrap();
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("secret"), "secret").unwrap();
     symlink("real", dir.join("sub")).unwrap();
     symlink(&outside, dir.join("away")).unwrap();
     symlink(outside.join("secret"), dir.join("linked")).unwrap();
-    let (url, dir_name) = (old.url.clone(), dir.to_str().unwrap());
+    let url = old.url.clone();
+    let dir_name = dir.to_str().unwrap();
     let out = command_of("export", &["s3://old", dir_name, "--server", &url]).output().unwrap();
     let told = report(&out);
     assert_eq!((status(&out), counts(&told)), (1, [3, 0, 1, 0]), "{told}");

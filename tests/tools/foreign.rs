@@ -49,7 +49,8 @@ fn no_command_makes_a_store_in_a_foreign_directory() {
     let remote = RemoteServer::start();
     let config = remote.config();
     let config = config.to_str().unwrap();
-    let (store, backups) = (Fixture::new(), tempfile::tempdir().unwrap());
+    let store = Fixture::new();
+    let backups = tempfile::tempdir().unwrap();
     let backup = backups.path().join("backup");
     let backup = backup.to_str().unwrap();
     assert_eq!(status(&store.tool(&["backup", backup])), 0);

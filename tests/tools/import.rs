@@ -96,7 +96,8 @@ impl Client {
     ) -> SignedRequest<'b> {
         let (signed, plain): (Vec<_>, Vec<_>) = lines.lines().partition(|line| line.starts_with("x-amz-"));
         let more: Vec<_> = signed.iter().filter_map(|line| line.split_once(": ")).collect();
-        let (host, query) = (self.url.trim_start_matches("http://"), encoded_query(query));
+        let host = self.url.trim_start_matches("http://");
+        let query = encoded_query(query);
         let name = &self.bucket;
         let path = if key.is_empty() { format!("/{name}") } else { format!("/{name}/{key}") };
         let to_sign =
@@ -169,7 +170,8 @@ impl Client {
 
 #[test]
 fn a_directory_is_imported_with_types_and_times_and_again_without_work() {
-    let (data, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let data = tempfile::tempdir().unwrap();
+    let files = tempfile::tempdir().unwrap();
     let server = start(data.path());
     let mut client = Client::new(&server, "photos");
     let dir = files.path();
@@ -213,9 +215,12 @@ fn a_directory_is_imported_with_types_and_times_and_again_without_work() {
 
 #[test]
 fn versions_markers_metadata_tags_and_parts_come_along_in_order() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (source, target) = (start(from.path()), start(to.path()));
-    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let source = start(from.path());
+    let target = start(to.path());
+    let mut old = Client::new(&source, "old");
+    let mut new = Client::new(&target, "new");
     old.enable_versions();
     new.enable_versions();
     old.ask("PUT", "note", &[], "", b"first");
@@ -225,7 +230,8 @@ fn versions_markers_metadata_tags_and_parts_come_along_in_order() {
     old.ask("DELETE", "gone", &[], "", b"");
     let etag = old.put_parts("film", [&bytes(3, 6 << 20), &bytes(4, 700_000)]);
 
-    let (from_url, to_url) = (old.url.clone(), new.url.clone());
+    let from_url = old.url.clone();
+    let to_url = new.url.clone();
     let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
     let output = command(&args).output().unwrap();
     let told = report(&output);
@@ -261,13 +267,17 @@ fn versions_markers_metadata_tags_and_parts_come_along_in_order() {
 
 #[test]
 fn an_import_that_is_killed_goes_on_where_it_was() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (source, target) = (start(from.path()), start(to.path()));
-    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let source = start(from.path());
+    let target = start(to.path());
+    let mut old = Client::new(&source, "old");
+    let mut new = Client::new(&target, "new");
     for number in 0..300 {
         old.ask("PUT", &format!("key-{number:03}"), &[], "", &bytes(number, 2_000));
     }
-    let (from_url, to_url) = (old.url.clone(), new.url.clone());
+    let from_url = old.url.clone();
+    let to_url = new.url.clone();
     let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url, "--parallel", "2"];
     let mut child = command(&args).stdout(Stdio::null()).spawn().unwrap();
     while new.ask("HEAD", "key-020", &[], "", b"").status != 200 {
@@ -288,12 +298,16 @@ fn an_import_that_is_killed_goes_on_where_it_was() {
 
 #[test]
 fn what_cannot_be_imported_is_named() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (source, target) = (start(from.path()), start(to.path()));
-    let (mut old, new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let source = start(from.path());
+    let target = start(to.path());
+    let mut old = Client::new(&source, "old");
+    let new = Client::new(&target, "new");
     old.enable_versions();
     old.ask("PUT", "a", &[], "", b"a");
-    let (from_url, to_url) = (old.url.clone(), new.url.clone());
+    let from_url = old.url.clone();
+    let to_url = new.url.clone();
     let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
     let told = report(&command(&args).output().unwrap());
     let lost = told["not_kept"].to_string();
@@ -319,7 +333,8 @@ fn a_stopped_server_is_filled_and_read_in_its_data_directory() {
         old.ask("PUT", "note", &[], "x-amz-meta-mood: good", body);
     }
     old.ask("PUT", "large", &[], "", &bytes(7, 70_000));
-    let (url, data_dir) = (old.url.clone(), to.path().join("siltstone-data"));
+    let url = old.url.clone();
+    let data_dir = to.path().join("siltstone-data");
     let [dir, out] = [&*data_dir, out.path()].map(|path| path.to_str().unwrap().to_owned());
     let args = ["s3://old", "new", "--endpoint", &url, "--offline", "--data-dir", &dir];
     let output = command(&args).output().unwrap();
@@ -351,18 +366,22 @@ fn a_stopped_server_is_filled_and_read_in_its_data_directory() {
 /// A user without the permission imports all the same, and the report says so.
 #[test]
 fn times_are_told_as_lost_where_they_may_not_be_stated() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
     let grants = user("mover", &["*"], &["new", "new/*"]);
     let users = write_users(to.path(), &grants);
     let mut start_target = on_a_free_port(to.path());
     start_target.arg("--users").arg(users);
     start_target.env("SILTSTONE_ACCESS_KEY", ACCESS_KEY).env("SILTSTONE_SECRET_KEY", SECRET_KEY);
-    let (source, target) = (start(from.path()), Running::start(start_target));
-    let (mut old, mut new) = (Client::new(&source, "old"), Client::new(&target, "new"));
+    let source = start(from.path());
+    let target = Running::start(start_target);
+    let mut old = Client::new(&source, "old");
+    let mut new = Client::new(&target, "new");
     for key in ["a", "b"] {
         old.ask("PUT", key, &[], "", key.as_bytes());
     }
-    let (from_url, to_url) = (old.url.clone(), new.url.clone());
+    let from_url = old.url.clone();
+    let to_url = new.url.clone();
     let keys = [access_key("mover"), secret_key("mover")];
     let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url, "--keep-times"];
     let run = |args: &[&str]| {

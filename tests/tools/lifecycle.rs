@@ -69,7 +69,8 @@ fn a_dry_run_tells_what_becomes_cold_apart_from_what_is_taken() {
     let told: Value = serde_json::from_str(&run(&rules, &["--json"])).unwrap();
     let rows: Vec<_> =
         told["rules"].as_array().unwrap().iter().map(|row| (&row["rule"], &row["action"])).collect();
-    let (moves, takes) = (json!("transition to COLD"), json!("expiration"));
+    let moves = json!("transition to COLD");
+    let takes = json!("expiration");
     assert_eq!(
         rows,
         [(&json!("now"), &moves), (&json!("older"), &takes), (&json!("older"), &moves)],

@@ -93,9 +93,11 @@ fn the_server_is_a_remote_for_all_modes_and_nothing_of_the_probe_is_left() {
 #[test]
 fn a_store_that_checks_without_a_lock_decides_no_races() {
     let race = |fault: Fault| {
-        let (store, dir) = (TinyStore::start(fault), tempfile::tempdir().unwrap());
+        let store = TinyStore::start(fault);
+        let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("remote.toml");
-        let (url, keys) = (store.url(), "access_key = 'AK'\nsecret_key = 's'\n");
+        let url = store.url();
+        let keys = "access_key = 'AK'\nsecret_key = 's'\n";
         fs::write(&config, format!("[remote]\nendpoint = '{url}'\nbucket = 'cold'\n{keys}")).unwrap();
         let report = report(&tool(&config, dir.path(), &[&["probe"][..], &SMALL].concat()));
         let check = |check: &&Value| check["check"] == "race";
@@ -114,7 +116,9 @@ fn a_store_that_checks_without_a_lock_decides_no_races() {
 #[test]
 fn a_remote_is_marked_once_and_belongs_to_one_store() {
     let remote = RemoteServer::start();
-    let (config, own, other) = (remote.config(), Fixture::new().keep(), Fixture::new().keep());
+    let config = remote.config();
+    let own = Fixture::new().keep();
+    let other = Fixture::new().keep();
     let before = tool(&config, &own, &["status"]);
     assert_eq!((status(&before), &report(&before)["marked"]), (1, &Value::from(false)));
     let init = |dir: &Path| tool(&config, dir, &[&["init"][..], &SMALL].concat());
@@ -141,8 +145,10 @@ fn a_remote_is_marked_once_and_belongs_to_one_store() {
 #[test]
 fn an_encrypted_remote_is_marked_read_with_older_keys_and_closed_without() {
     use std::os::unix::fs::PermissionsExt as _;
-    let (remote, own) = (RemoteServer::start(), Fixture::new().keep());
-    let (plain, keys) = (remote.config(), remote.dir.path().join("remote.key"));
+    let remote = RemoteServer::start();
+    let own = Fixture::new().keep();
+    let plain = remote.config();
+    let keys = remote.dir.path().join("remote.key");
     let key_of = |more: &[&str]| {
         let made = tool(&plain, &own, &[&["key", keys.to_str().unwrap()], more].concat());
         assert_eq!(status(&made), 0, "{}", stderr(&made));

@@ -108,7 +108,8 @@ impl Received {
             lines.push(line.trim_end().to_owned());
         }
         let mut first = lines[0].split(' ');
-        let (method, target) = (first.next().unwrap().to_owned(), first.next().unwrap());
+        let method = first.next().unwrap().to_owned();
+        let target = first.next().unwrap();
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let key = path[1..].split_once('/').map(|(_, key)| key.to_owned()).filter(|key| !key.is_empty());
         let headers = lines[1..].iter().filter_map(|line| line.split_once(": "));
@@ -207,7 +208,8 @@ impl State {
 
     /// Puts the bytes or deletes, if the conditions of the request hold.
     fn write(&self, request: &Received, key: &str, bytes: Option<Vec<u8>>) -> Reply {
-        let (absent, tags) = (request.header("If-None-Match"), request.header("If-Match"));
+        let absent = request.header("If-None-Match");
+        let tags = request.header("If-Match");
         if self.fault == Fault::RefusesDeletions && bytes.is_none() && tags.is_some() {
             return (501, None, Vec::new());
         }

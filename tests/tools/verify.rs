@@ -155,7 +155,8 @@ fn a_damaged_footer_is_found() {
     let fixture = Fixture::new();
     let (_, report) = look(&fixture);
     let sealed = report["segments"].as_array().unwrap().iter().find(|s| s["sealed"] == true).unwrap();
-    let (file, len) = (sealed["file"].as_str().unwrap(), sealed["len"].as_u64().unwrap());
+    let file = sealed["file"].as_str().unwrap();
+    let len = sealed["len"].as_u64().unwrap();
     expect(|fixture| fixture.flip(file, len - PAGE_BYTES + 9, 1), file, len - PAGE_BYTES, None);
 }
 
@@ -226,7 +227,8 @@ fn no_flip_of_any_bit_brings_it_down() {
         let file = &files[entropy.next_u64() as usize % files.len()];
         // Mostly in data: the log consists of zeros for the most part.
         let len = fs::metadata(fixture.path(file)).unwrap().len().min(60_000);
-        let (at, mask) = (entropy.next_u64() % len, 1 << (entropy.next_u64() % 8));
+        let at = entropy.next_u64() % len;
+        let mask = 1 << (entropy.next_u64() % 8);
         fixture.flip(file, at, mask);
         let output = fixture.tool(&["verify", "--json"]);
         assert!(matches!(status(&output), 0 | 1), "{file} at {at}: {}", stderr(&output));

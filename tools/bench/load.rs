@@ -51,7 +51,8 @@ impl<'l> Load<'l> {
         clients: usize,
         stopped: &'l AtomicBool,
     ) -> Self {
-        let (first, end) = (AtomicU64::new(0), AtomicU64::new(0));
+        let first = AtomicU64::new(0);
+        let end = AtomicU64::new(0);
         Self { bucket, endpoint, size, clients, stopped, first, end }
     }
 
@@ -108,7 +109,8 @@ impl<'l> Load<'l> {
 
     fn client(&self, number: u64, operation: Operation, until: Instant) -> Seen {
         let mut seen = Seen::new();
-        let (body, random) = (self.body(number), SeededEntropy::new(number));
+        let body = self.body(number);
+        let random = SeededEntropy::new(number);
         let mut connection = match HttpConnection::open(self.endpoint) {
             Ok(connection) => connection,
             Err(error) => {

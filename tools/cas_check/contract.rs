@@ -74,7 +74,9 @@ fn every(rounds: u32) -> u32 {
 }
 
 fn create(session: &mut Session<'_>) -> Result<String, Finding> {
-    let (key, first, second) = (session.link.key("create"), session.link.content(), session.link.content());
+    let key = session.link.key("create");
+    let first = session.link.content();
+    let second = session.link.content();
     let request = session.link.put(&key, &first, Absent);
     let etag = session.done(&request, "a put with If-None-Match: * of an absent key")?;
     session.shows(&key, &first, &etag)?;
@@ -93,7 +95,8 @@ fn create(session: &mut Session<'_>) -> Result<String, Finding> {
 }
 
 fn replace(session: &mut Session<'_>) -> Result<String, Finding> {
-    let (key, absent) = (session.link.key("replace"), session.link.key("replace-absent"));
+    let key = session.link.key("replace");
+    let absent = session.link.key("replace-absent");
     let [first, second, third] = [(); 3].map(|()| session.link.content());
     let request = session.link.put(&key, &first, Always);
     let old = session.done(&request, "a put")?;
@@ -112,7 +115,9 @@ fn replace(session: &mut Session<'_>) -> Result<String, Finding> {
 }
 
 fn delete(session: &mut Session<'_>) -> Result<String, Finding> {
-    let (key, first, second) = (session.link.key("delete"), session.link.content(), session.link.content());
+    let key = session.link.key("delete");
+    let first = session.link.content();
+    let second = session.link.content();
     let request = session.link.put(&key, &first, Always);
     let old = session.done(&request, "a put")?;
     let request = session.link.put(&key, &second, Always);

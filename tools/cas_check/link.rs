@@ -72,7 +72,8 @@ pub(crate) struct Link<'p> {
 
 impl<'p> Link<'p> {
     pub(crate) fn new(place: &'p Place, stopped: Arc<AtomicBool>, deadline: Instant) -> Self {
-        let (requests, contents) = (AtomicU64::new(0), AtomicU64::new(0));
+        let requests = AtomicU64::new(0);
+        let contents = AtomicU64::new(0);
         Self { place, stopped, deadline, requests, contents }
     }
 

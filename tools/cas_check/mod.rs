@@ -113,7 +113,8 @@ pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Res
 /// All checks, without versions and with them as far as the bucket allows; and the number of
 /// requests.
 fn check_all(link: Link<'_>, arguments: &Arguments, json: bool) -> Result<(Vec<CheckResult>, u64), String> {
-    let (place, size) = (link.place, (arguments.rounds, arguments.connections.into()));
+    let place = link.place;
+    let size = (arguments.rounds, arguments.connections.into());
     let steps: u32 = CHECKS.iter().map(|check| (check.steps)(arguments.rounds)).sum();
     let passes = if place.made { 2 } else { 1 };
     let mut session = Session::new(link, size, (Meter::of_steps(json), (steps * passes).into()))?;

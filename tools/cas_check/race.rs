@@ -47,7 +47,8 @@ pub(super) fn create(session: &mut Session<'_>) -> Result<String, Finding> {
 }
 
 pub(super) fn replace(session: &mut Session<'_>) -> Result<String, Finding> {
-    let (key, mut connections) = (session.link.key("replace-race"), session.connect_racers()?);
+    let key = session.link.key("replace-race");
+    let mut connections = session.connect_racers()?;
     let first = session.link.put(&key, &session.link.content(), Always);
     let mut etag = session.done(&first, "a put")?;
     for round in 0..session.rounds {
@@ -61,7 +62,8 @@ pub(super) fn replace(session: &mut Session<'_>) -> Result<String, Finding> {
 }
 
 pub(super) fn delete(session: &mut Session<'_>) -> Result<String, Finding> {
-    let (key, mut connections) = (session.link.key("delete-race"), session.connect_racers()?);
+    let key = session.link.key("delete-race");
+    let mut connections = session.connect_racers()?;
     for round in 0..session.rounds {
         let first = session.link.put(&key, &session.link.content(), Always);
         let etag = session.done(&first, "a put")?;
@@ -80,7 +82,8 @@ pub(super) fn delete(session: &mut Session<'_>) -> Result<String, Finding> {
 }
 
 pub(super) fn multipart(session: &mut Session<'_>) -> Result<String, Finding> {
-    let (rounds, mut connections) = (multipart_rounds(session.rounds), session.connect_racers()?);
+    let rounds = multipart_rounds(session.rounds);
+    let mut connections = session.connect_racers()?;
     for round in 0..rounds {
         until_won(round, |attempt| {
             let key = session.link.key(&format!("multipart-race-{round}-{attempt}"));

@@ -55,7 +55,8 @@ impl CheckResult {
 
     /// The result of a check with versions in a store without them.
     pub(crate) fn not_offered(check: &Check, why: &str) -> Self {
-        let (outcome, detail) = (CheckOutcome::NotOffered, why.to_owned());
+        let outcome = CheckOutcome::NotOffered;
+        let detail = why.to_owned();
         Self { name: check.name, title: check.title, versions: Versions::On, outcome, detail }
     }
 
@@ -130,7 +131,8 @@ impl Report {
                 writeln!(out, "  {:<12}{name:<16}{title}: {detail}", result.outcome.name())?;
             }
         }
-        let (requests, seconds) = (self.requests, self.elapsed.as_secs_f64());
+        let requests = self.requests;
+        let seconds = self.elapsed.as_secs_f64();
         writeln!(out, "{requests} requests in {seconds:.1} s to {}, bucket {}", self.endpoint, self.bucket)?;
         writeln!(out, "verdict: {}: {}", self.verdict(), self.reason())
     }

@@ -30,7 +30,8 @@ impl<'p> Session<'p> {
         (meter, steps): (Meter, u64),
     ) -> Result<Self, String> {
         let open = || HttpConnection::open(&link.place.endpoint).map_err(|error| error.to_string());
-        let (writer, reader) = (open()?, open()?);
+        let writer = open()?;
+        let reader = open()?;
         Ok(Self { link, rounds, racers, writer, reader, meter, steps_done: 0, steps })
     }
 

@@ -89,7 +89,8 @@ pub(super) fn examine(facts: &HostFacts) -> Vec<Finding> {
 }
 
 fn file_system(facts: &HostFacts) -> Option<Finding> {
-    let (kind, dir) = (&facts.mount.kind, facts.dir.display());
+    let kind = &facts.mount.kind;
+    let dir = facts.dir.display();
     if VOLATILE_KINDS.contains(&&**kind) {
         let what = format!("{dir} is on {kind}, whose contents end with the machine or the container");
         return Some(Finding::error(
@@ -147,7 +148,8 @@ fn sync_time(facts: &HostFacts) -> Option<Finding> {
 }
 
 fn space(facts: &HostFacts) -> Option<Finding> {
-    let (free, total) = (facts.space.free_bytes, facts.space.total_bytes);
+    let free = facts.space.free_bytes;
+    let total = facts.space.total_bytes;
     let what = format!("{} of {} are free", ByteSize(free), ByteSize(total));
     let change = "delete objects or other files, enlarge the file system, or set a remote and --local-max";
     match free {
@@ -158,7 +160,8 @@ fn space(facts: &HostFacts) -> Option<Finding> {
 }
 
 fn inodes(facts: &HostFacts) -> Option<Finding> {
-    let (free, total) = (facts.space.free_inodes, facts.space.total_inodes);
+    let free = facts.space.free_inodes;
+    let total = facts.space.total_inodes;
     let few = total > 0 && free < FREE_INODES_MIN.min(total / 10);
     let what = format!("{free} of {total} inodes are free, and each segment needs one");
     few.then(|| {
@@ -203,7 +206,8 @@ fn owner(facts: &HostFacts) -> Option<Finding> {
 }
 
 fn permissions(facts: &HostFacts) -> Option<Finding> {
-    let (dir, mode) = (facts.dir.display(), facts.mode & 0o7777);
+    let dir = facts.dir.display();
+    let mode = facts.mode & 0o7777;
     let what = format!("others may write to {dir} (mode {mode:o})");
     (mode & 0o022 != 0).then(|| Finding::error("permissions", what, format!("chmod 700 {dir}")))
 }

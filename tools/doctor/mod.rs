@@ -150,8 +150,8 @@ impl Examination {
         if let Ok(page) = connection::page(target, "/-/metrics")
             && page.status == 200
         {
-            let (figures, now) =
-                (gather::figures_of(&page.text()), Timestamp::from_system(SystemTime::now()));
+            let figures = gather::figures_of(&page.text());
+            let now = Timestamp::from_system(SystemTime::now());
             self.findings.extend(inside::examine_figures(&figures, now));
             self.checked.extend(inside::FIGURE_CHECKS);
         }

@@ -173,7 +173,8 @@ fn listing(facts: &RemoteFacts) -> Option<Finding> {
 }
 
 fn mark(facts: &RemoteFacts) -> Option<Finding> {
-    let (name, error) = (&facts.name, Severity::Error);
+    let name = &facts.name;
+    let error = Severity::Error;
     let (severity, what, change) = match (&facts.mark, facts.store) {
         (Ok(Some(mark)), Some(store)) if mark.store != store => {
             (error, format!("{name} belongs to another store"), "choose a prefix of its own in [remote]")

@@ -229,7 +229,8 @@ fn with_trailer(body: &[u8]) -> Vec<u8> {
 }
 
 fn put_with_trailer(session: &Session, key: &str, chunked: bool) -> io::Result<(Reply, bool)> {
-    let (body, length) = (with_trailer(&sample()), sample().len().to_string());
+    let body = with_trailer(&sample());
+    let length = sample().len().to_string();
     let headers = [
         ("content-encoding", "aws-chunked"),
         ("x-amz-decoded-content-length", &*length),

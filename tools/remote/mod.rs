@@ -241,7 +241,8 @@ fn small_file(path: &Path) -> Result<String, String> {
 
 /// The id of the store in a directory. Nothing is locked.
 pub(crate) fn store_in(data_dir: &Path) -> Result<StoreId, Failure> {
-    let (fs, failed) = (OsFs::new(data_dir), |why: String| Failure::of(data_dir.display(), why));
+    let fs = OsFs::new(data_dir);
+    let failed = |why: String| Failure::of(data_dir.display(), why);
     let numbers = list_numbers(&fs, FileKind::Log).map_err(|error| failed(error.to_string()))?;
     let newest = numbers.last().ok_or_else(|| failed(NO_STORE.to_owned()))?;
     let opened = open_file(&fs, FileKind::Log, *newest, None).map_err(|error| failed(error.to_string()))?;

@@ -62,14 +62,16 @@ pub(crate) struct Arguments {
 /// Shows views until it is stopped, or one.
 pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let of_endpoint = |why| Failure::of(&arguments.endpoint, why);
-    let (mut before, mut read_at) = (read(arguments).map_err(of_endpoint)?, Instant::now());
+    let mut before = read(arguments).map_err(of_endpoint)?;
+    let mut read_at = Instant::now();
     let is_shown = !json && !arguments.once && io::stdout().is_terminal();
     let keys = if is_shown { TerminalKeys::take() } else { None };
     loop {
         if wait(arguments.interval, keys.as_ref()) {
             return Ok(Outcome::Success);
         }
-        let (page, now) = (read(arguments), Instant::now());
+        let page = read(arguments);
+        let now = Instant::now();
         match page {
             Ok(page) => {
                 let view = ServerView::between(&before, &page, now - read_at, arguments.buckets);

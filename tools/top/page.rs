@@ -70,7 +70,8 @@ fn sample(line: &str) -> Option<Sample> {
 
 /// The text up to its closing quotation mark, and the place after the mark.
 fn unescaped(quoted: &str) -> Option<(String, usize)> {
-    let (mut text, mut chars) = (String::new(), quoted.char_indices());
+    let mut text = String::new();
+    let mut chars = quoted.char_indices();
     while let Some((at, char)) = chars.next() {
         match char {
             '"' => return Some((text, at + 1)),

@@ -77,7 +77,8 @@ fn cut(text: &str, columns: usize) -> String {
 fn write_page(view: &ServerView, endpoint: &str, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "siltstone {} at {endpoint}", view.version)?;
     write_warnings(view, out)?;
-    let (received, sent) = (size(view.received_bytes), size(view.sent_bytes));
+    let received = size(view.received_bytes);
+    let sent = size(view.sent_bytes);
     writeln!(out, "bodies    {received}/s received, {sent}/s sent")?;
     writeln!(out, "queue     {} until a worker takes a request", quantiles(view.queue_wait))?;
     writeln!(
@@ -95,7 +96,8 @@ fn write_page(view: &ServerView, endpoint: &str, out: &mut dyn Write) -> io::Res
         "operation", "requests/s", "4xx/s", "5xx/s", "> 1 s/s", "p50", "p99"
     )?;
     for OperationRate { name, rate, refused, failed, slow, latency } in &view.operations {
-        let (median, p99) = (time(latency.median), time(latency.p99));
+        let median = time(latency.median);
+        let p99 = time(latency.p99);
         writeln!(
             out,
             "{:<24} {rate:>10.1} {refused:>7.1} {failed:>7.1} {slow:>7.1} {median:>9} {p99:>9}",

@@ -140,7 +140,8 @@ impl PageChange<'_> {
         let sum = |page: &MetricsPage| -> f64 {
             page.samples(name).filter(|sample| of(sample)).map(|sample| sample.value).sum()
         };
-        let (before, after) = (sum(self.before), sum(self.after));
+        let before = sum(self.before);
+        let after = sum(self.after);
         if after < before { after } else { after - before }
     }
 

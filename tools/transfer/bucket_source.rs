@@ -109,8 +109,8 @@ impl CopySource for BucketSource<'_, '_> {
 fn has_grants(link: &mut PeerLink<'_>, key: &str, id: Option<&str>) -> bool {
     let mut query = vec![("acl", "")];
     query.extend(id.map(|id| ("versionId", id)));
-    let (call, mut document) =
-        (PeerCall { method: "GET", key, query: &query, ..PeerCall::default() }, Vec::new());
+    let call = PeerCall { method: "GET", key, query: &query, ..PeerCall::default() };
+    let mut document = Vec::new();
     // One attempt: a source that does not tell grants must not hold up the copy.
     if link.send(call, &mut io::empty(), &mut document).is_err() {
         return false;

@@ -107,8 +107,8 @@ impl BucketCopy<'_> {
                 .map_err(|why| format!("the listing of the source: {why}"))
             },
             |jobs| {
-                let (mut source, mut target) =
-                    (PeerLink::new(&self.source.peer), PeerLink::new(&self.target.peer));
+                let mut source = PeerLink::new(&self.source.peer);
+                let mut target = PeerLink::new(&self.target.peer);
                 jobs.for_each(|listed| self.copy(transfer, &mut source, &mut target, &listed));
             },
         );

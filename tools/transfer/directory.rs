@@ -119,7 +119,8 @@ impl DirectoryWalk<'_> {
 }
 
 pub(super) fn mtime_of(metadata: &Metadata) -> String {
-    let (seconds, nanos) = (metadata.mtime(), metadata.mtime_nsec());
+    let seconds = metadata.mtime();
+    let nanos = metadata.mtime_nsec();
     match nanos {
         0 => seconds.to_string(),
         // Before 1970 the fraction counts towards the past.

@@ -198,7 +198,8 @@ fn export_directory(
 
 impl DirectoryExport<'_> {
     fn list(&self, queue: &JobQueue<'_, Job>) -> Result<(), String> {
-        let (mut link, mut places) = (PeerLink::new(&self.source.peer), Places::default());
+        let mut link = PeerLink::new(&self.source.peer);
+        let mut places = Places::default();
         visit_keys(&mut link, &self.source.prefix, self.versions, &mut |listed| {
             if let Some(why) = listed.fault {
                 self.transfer.report().add(&listed.key, 0, Err(why));
@@ -234,7 +235,8 @@ impl DirectoryExport<'_> {
         link: &mut PeerLink<'_>,
         job: &Job,
     ) -> Result<(Copied, Vec<ManifestEntry>), String> {
-        let (mut copied, mut entries) = (Copied::Present, Vec::new());
+        let mut copied = Copied::Present;
+        let mut entries = Vec::new();
         for (at, version) in job.listed.versions.iter().enumerate() {
             let current = at + 1 == job.listed.versions.len();
             let (outcome, entry) = self.save_version(link, job, version, current)?;

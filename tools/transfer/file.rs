@@ -71,7 +71,8 @@ pub(super) fn import_file(
     {
         return Ok(Copied::Present);
     }
-    let (begun, stated_time) = (transfer.begun, found.modified);
+    let begun = transfer.begun;
+    let stated_time = found.modified;
     let upload = ObjectUpload {
         key,
         headers: &headers,
@@ -132,7 +133,9 @@ pub(super) fn copy_measured(
 }
 
 fn copy_md5(from: &mut dyn Read, length: u64, sink: &mut dyn Write) -> io::Result<[u8; 16]> {
-    let (mut md5, mut piece, mut left) = (Md5::new(), vec![0; 64 * 1024], length);
+    let mut md5 = Md5::new();
+    let mut piece = vec![0; 64 * 1024];
+    let mut left = length;
     while left > 0 {
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
         let count = from.read(&mut piece[..most])?;

@@ -186,7 +186,8 @@ impl ObjectCopy<'_, '_> {
         let (bare, tags) = without_tags(headers);
         // A copy of the current version alone may leave several in a target that keeps them.
         let repeated = id.is_none();
-        let (key, begun) = (self.key, self.begun);
+        let key = self.key;
+        let begun = self.begun;
         let upload = ObjectUpload { key, headers, shape, begun, stated_time, repeated, expected };
         let unstated = StatedTimes::default();
         let times = self.times.unwrap_or(&unstated);

@@ -111,12 +111,14 @@ impl OwnServer<'_> {
 
 impl OfflineServer {
     fn start(store: Arc<Store>, workers: usize) -> io::Result<Self> {
-        let (clock, keys) = (Arc::new(SystemClock) as Arc<dyn Clock>, KeyPair::generate(&OsEntropy));
+        let clock = Arc::new(SystemClock) as Arc<dyn Clock>;
+        let keys = KeyPair::generate(&OsEntropy);
         let memory = Budget::new(MEMORY_BYTES, 0);
         let service = service(&store, &keys, &clock, &memory)?;
         let config = Config { workers, memory, ..Config::new(([127, 0, 0, 1], 0).into()) };
         let server = Server::bind(config, clock, Arc::new(service))?;
-        let (url, handle) = (format!("http://{}", server.local_addr()), server.handle());
+        let url = format!("http://{}", server.local_addr());
+        let handle = server.handle();
         let thread = thread::Builder::new().name("server".to_owned()).spawn(|| {
             if let Err(error) = server.run() {
                 log::error!("the server of the data directory ended: {error}");

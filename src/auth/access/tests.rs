@@ -220,7 +220,8 @@ impl Case {
     /// Compares the evaluator with the model for every user, action and resource. Returns how many
     /// were allowed and refused.
     fn check(&self) -> [u32; 2] {
-        let (users, mut counts) = (self.users(), [0; 2]);
+        let users = self.users();
+        let mut counts = [0; 2];
         let mut policy = self.parsed_policy();
         for name in USERS {
             let user = match name {
@@ -355,7 +356,8 @@ fn random_part(entropy: &SeededEntropy) -> Part {
 
 #[test]
 fn a_thousand_random_policies_agree_with_the_model() {
-    let (entropy, mut counts) = (SeededEntropy::new(18), [0; 2]);
+    let entropy = SeededEntropy::new(18);
+    let mut counts = [0; 2];
     let blocks: Vec<_> = blocks().collect();
     // More by hand: 20_000.
     let count = std::env::var("SILTSTONE_TEST_POLICIES").ok().and_then(|text| text.parse().ok());

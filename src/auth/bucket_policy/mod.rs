@@ -380,7 +380,8 @@ mod tests {
             let text = statement(&format!(r#""Principal": "*", "Action": "s3:GetObject", {resource}"#));
             BucketPolicy::parse(text.as_bytes(), "site").unwrap()
         };
-        let (few, many) = (with(&"a*".repeat(64)), with(&"a*".repeat(65)));
+        let few = with(&"a*".repeat(64));
+        let many = with(&"a*".repeat(65));
         assert_eq!(few.check_wildcards(), Ok(()));
         assert_eq!(many.check_wildcards(), Err("a pattern has more than 64 wildcards".to_owned()));
         let decide = |key: &str| many.decide(Action::GetObject, object(key), &PolicyContext::default());

@@ -52,7 +52,8 @@ impl GlobPattern {
     /// # Errors
     /// A variable that is unknown, has a default or does not end; the text names it.
     pub(super) fn parse(text: &str, syntax: GlobSyntax) -> Result<Self, String> {
-        let (mut pieces, mut rest) = (vec![GlobPiece::default()], text);
+        let mut pieces = vec![GlobPiece::default()];
+        let mut rest = text;
         while let Some(first) = rest.chars().next() {
             let last = pieces.last_mut().expect("there is a first piece");
             rest = match rest.strip_prefix("${").filter(|_| syntax.variables) {

@@ -182,7 +182,8 @@ fn parameter(text: &Option<String>) -> Option<Vec<u8>> {
 }
 
 fn check_claims(claims: Claims, expected: &Expected<'_>) -> Result<OidcPerson, TokenError> {
-    let (now, is_ours) = (expected.now, claims.is_for(expected.client_id));
+    let now = expected.now;
+    let is_ours = claims.is_for(expected.client_id);
     for (holds, why) in [
         (claims.iss == expected.issuer, "it is of another issuer"),
         (is_ours, "it is for another client"),
@@ -241,7 +242,9 @@ mod tests {
     const NOW: f64 = 1_800_000_000.0;
 
     fn expected() -> Expected<'static> {
-        let (issuer, client_id, nonce) = ("https://id.example", "siltstone", "n-1");
+        let issuer = "https://id.example";
+        let client_id = "siltstone";
+        let nonce = "n-1";
         Expected { issuer, client_id, nonce, now: NOW, groups_claim: "groups" }
     }
 
@@ -257,7 +260,8 @@ mod tests {
             let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref(), &random)
                 .unwrap();
             let point = pair.public_key().as_ref()[1..].to_vec();
-            let (x, y) = (BASE64_URL.encode(&point[..32]), BASE64_URL.encode(&point[32..]));
+            let x = BASE64_URL.encode(&point[..32]);
+            let y = BASE64_URL.encode(&point[32..]);
             let key = json!({"kty": "EC", "crv": "P-256", "kid": kid, "use": "sig", "x": x, "y": y});
             Self { pair, key: serde_json::from_value(key).unwrap() }
         }
@@ -336,7 +340,8 @@ mod tests {
 
     #[test]
     fn tokens_of_others_and_without_signature_are_refused() {
-        let (provider, stranger) = (Provider::new("1"), Provider::new("1"));
+        let provider = Provider::new("1");
+        let stranger = Provider::new("1");
         let keys = [provider.key.clone()];
         let refused = |token: &str| matches!(verified(token, &keys), Err(TokenError::Refused(_)));
         let token = provider.token(&header(), &claims());

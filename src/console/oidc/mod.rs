@@ -174,8 +174,9 @@ impl Console {
         code: &str,
         next: &str,
     ) -> Response {
-        let (verifier, nonce, redirect_uri) =
-            (&*attempt.verifier, &*attempt.nonce, &*redirect_uri(&self.root, request));
+        let verifier = &*attempt.verifier;
+        let nonce = &*attempt.nonce;
+        let redirect_uri = &*redirect_uri(&self.root, request);
         let person = match oidc
             .asking(|| oidc.provider.exchange(&CodeExchange { code, verifier, redirect_uri, nonce }))
         {
@@ -184,7 +185,8 @@ impl Console {
             None => return self.sign_in_form(503, next, Some(BUSY)),
         };
         let address = proxies::browser(request, &self.is_trusted_proxy);
-        let (subject, name) = (person.subject.clone(), person.name.clone());
+        let subject = person.subject.clone();
+        let name = person.name.clone();
         let Some(key) = self.authenticator.admit_person(person) else {
             warn!(
                 "console: {name:?} (subject {subject:?}) of the OpenID provider is no user here, from {address:?}"
@@ -219,7 +221,9 @@ mod tests {
 
     #[test]
     fn the_values_of_an_attempt_differ_and_come_from_its_secret() {
-        let (one, again, other) = (Attempt::of("1"), Attempt::of("1"), Attempt::of("2"));
+        let one = Attempt::of("1");
+        let again = Attempt::of("1");
+        let other = Attempt::of("2");
         assert_eq!((&one.state, &one.nonce, &one.verifier), (&again.state, &again.nonce, &again.verifier));
         let all = std::collections::HashSet::from([
             &one.state,

@@ -90,7 +90,8 @@ fn of_mirror(MirrorStatus { figures, follower }: &MirrorStatus) -> OutboundSecti
     let told = |(time, error): &(Timestamp, String)| {
         format!("{}: {}", text::time(&time.to_iso8601()), visible(error))
     };
-    let (error, fails) = (figures.last_error.as_ref().map(told), figures.failing_keys > 0);
+    let error = figures.last_error.as_ref().map(told);
+    let fails = figures.failing_keys > 0;
     rows.extend(error.clone().filter(|_| !fails).map(|error| ("Last error", error)));
     OutboundSection {
         title: format!("Mirror {}", figures.name),

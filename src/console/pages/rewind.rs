@@ -141,7 +141,9 @@ fn preview(view: &View<'_>, rewind: Rewind<'_>) -> Result<RewindPreview, Refusal
 /// Makes the changes of one step. `seen` is the time of the list: an object that was changed after
 /// it stays as it is.
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
-    let (bucket, written, seen) = (view.required("bucket")?, view.required("time")?, view.required("seen")?);
+    let bucket = view.required("bucket")?;
+    let written = view.required("time")?;
+    let seen = view.required("seen")?;
     let prefix = decoded(view.given("at").unwrap_or_default())?;
     let after = view.given("after").map(decoded).transpose()?;
     if super::settings::versioning(view, bucket).as_deref() != Some("Enabled") {

@@ -23,7 +23,8 @@ struct SharePage {
 }
 
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
-    let (bucket, key) = (view.required("bucket")?, &*view.key()?);
+    let bucket = view.required("bucket")?;
+    let key = &*view.key()?;
     let expires_secs =
         view.required("expires")?.parse().ok().filter(|secs| (1..=EXPIRES_MAX_SECS).contains(secs));
     let expires_secs =

@@ -110,7 +110,8 @@ fn disk_rows(health: &Health) -> Vec<(&'static str, String)> {
 
 /// The end of the certificate of the server, with TLS alone.
 fn certificate_row(view: &View<'_>) -> Option<(&'static str, String)> {
-    let (expires, now) = (view.console.service.certificate_expires()?, view.console.clock.now());
+    let expires = view.console.service.certificate_expires()?;
+    let now = view.console.clock.now();
     let time = text::time(&expires.to_iso8601());
     let left = match expires > now {
         true => format!("in {} days", expires.distance(now).as_secs() / DAY_SECS),

@@ -122,7 +122,8 @@ fn row<'a>(view: &'a View<'_>, user: UserEntry) -> Row<'a> {
     let is_refused = of_user.are_there() && of_user.text("change", "") != "create";
     let grants = user.allow.iter().map(line).collect::<Vec<_>>().join("\n");
     let shown = shown(&user);
-    let (shown_name, has_previous) = (visible(&user.name).into_owned(), user.access_keys.len() > 1);
+    let shown_name = visible(&user.name).into_owned();
+    let has_previous = user.access_keys.len() > 1;
     Row { user, shown, is_refused, granted, shown_name, grants, has_previous }
 }
 

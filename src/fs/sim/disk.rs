@@ -80,7 +80,8 @@ impl SimDisk {
     /// The disk after the end of the process, or as it is now.
     pub(super) fn after_kill(&self) -> Self {
         let closed = |(&id, inode): (&FileId, &Inode)| {
-            let (image, unreadable) = (Arc::clone(&inode.image), inode.unreadable.clone());
+            let image = Arc::clone(&inode.image);
+            let unreadable = inode.unreadable.clone();
             (id, Inode { image, unreadable, handles: 0 })
         };
         let mut disk = Self {

@@ -59,7 +59,8 @@ impl FileImage {
         let end = offset + buf.len() as u64;
         for (&number, cell) in self.sectors.range(offset / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES)) {
             let start = number * SECTOR_BYTES;
-            let (from, to) = (start.max(offset), (start + SECTOR_BYTES).min(end));
+            let from = start.max(offset);
+            let to = (start + SECTOR_BYTES).min(end);
             let part = &cell.current()[(from - start) as usize..(to - start) as usize];
             buf[(from - offset) as usize..(to - offset) as usize].copy_from_slice(part);
         }
@@ -110,7 +111,8 @@ impl FileImage {
 
     /// Shortens the file to at most `end` bytes and frees the space after it.
     pub(super) fn truncate(&mut self, end: u64, at: u64) {
-        let (old, end) = (self.len(), end.min(self.len()));
+        let old = self.len();
+        let end = end.min(self.len());
         self.zero(end, old, at);
         self.holes.retain(|page| *page < end / PAGE_BYTES);
         if end < old {
@@ -141,7 +143,8 @@ impl FileImage {
         let sectors: Vec<u64> = sectors.map(|(number, _)| *number).collect();
         for number in sectors {
             let start = number * SECTOR_BYTES;
-            let (from, to) = (start.max(offset), (start + SECTOR_BYTES).min(end));
+            let from = start.max(offset);
+            let to = (start + SECTOR_BYTES).min(end);
             self.write_sector(number, (from - start) as usize, &vec![0; (to - from) as usize], at);
         }
     }

@@ -297,7 +297,8 @@ impl SimFs {
             disk.open(id);
             Ok(id)
         })?;
-        let (shared, path) = (Arc::clone(&self.shared), path.to_owned());
+        let shared = Arc::clone(&self.shared);
+        let path = path.to_owned();
         Ok(Arc::new(SimFile { shared, id, path, writable, holds: AtomicBool::new(false) }))
     }
 
@@ -405,7 +406,8 @@ impl File for SimFile {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.with(|disk| {
             if let Some(reads) = &mut disk.plan.reads {
-                let (path, len) = (self.path.clone(), buf.len() as u64);
+                let path = self.path.clone();
+                let len = buf.len() as u64;
                 reads.push(Op { kind: OpKind::Read, path, offset, len });
             }
             disk.check_readable(self.id, offset, buf.len() as u64)?;

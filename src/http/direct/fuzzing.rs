@@ -60,8 +60,10 @@ pub fn head_is_complete(bytes: &[u8], searched_len: usize) -> bool {
 pub fn read_chunked<'p>(
     pieces: impl IntoIterator<Item = &'p [u8]>,
 ) -> Result<Option<(Vec<u8>, Vec<u8>)>, S3Error> {
-    let (mut decoder, mut input, mut data, mut ended) =
-        (TransferDecoder::new(), Vec::new(), Vec::new(), false);
+    let mut decoder = TransferDecoder::new();
+    let mut input = Vec::new();
+    let mut data = Vec::new();
+    let mut ended = false;
     for piece in pieces {
         input.extend_from_slice(piece);
         while !ended {

@@ -62,7 +62,8 @@ pub(super) fn send_all<const N: usize>(
     let mut slices = parts.map(IoSlice::new);
     let mut rest = &mut slices[..];
     IoSlice::advance_slices(&mut rest, skipped);
-    let (mut sent, mut has_waited) = (skipped, false);
+    let mut sent = skipped;
+    let mut has_waited = false;
     while !rest.is_empty() {
         let yields = should_yield();
         match send_some(stream, rest, budget, yields) {

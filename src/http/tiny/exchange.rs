@@ -89,7 +89,8 @@ impl TinyExchange {
         if head.body == BodyFraming::Chunked && socket.is_none() {
             return self.refuse(request, &S3Error::new(ErrorCode::MissingContentLength), peer);
         }
-        let (framing, keep_alive) = (head.body, head.keep_alive);
+        let framing = head.body;
+        let keep_alive = head.keep_alive;
         let mut body = TinyRequestBody::new(request, framing, socket.as_ref());
         let response = catch_panic(|| self.call_handler(&mut body, head, peer));
         let internal = S3Error::new(ErrorCode::InternalError);

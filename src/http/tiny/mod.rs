@@ -122,7 +122,8 @@ impl Engine for TinyServer {
         let engine = self.engine;
         let (done, ended) = bounded(engine.config.workers);
         for number in 0..engine.config.workers {
-            let (engine, done) = (Arc::clone(&engine), done.clone());
+            let engine = Arc::clone(&engine);
+            let done = done.clone();
             thread::Builder::new().name(format!("http-{number}")).spawn(move || {
                 // The channel has room for one message of each worker. It fails only when the
                 // server is gone.

@@ -128,7 +128,8 @@ impl Leaf {
 
     /// The last block that does not start after `at`, or else the first: the block of `at`.
     pub(super) fn block_of(&self, at: EntryPos<'_>) -> usize {
-        let (mut low, mut high) = (0, self.blocks());
+        let mut low = 0;
+        let mut high = self.blocks();
         while high - low > 1 {
             let middle = low + (high - low) / 2;
             if self.block_pos(middle) <= at {
@@ -180,7 +181,8 @@ impl<'l> EntryHeader<'l> {
     #[inline]
     fn read(bytes: &'l [u8]) -> Self {
         let mut from = ByteDecoder::new(bytes);
-        let (shared, key_len) = (expect_valid(from.varint()) as usize, expect_valid(from.varint()) as usize);
+        let shared = expect_valid(from.varint()) as usize;
+        let key_len = expect_valid(from.varint()) as usize;
         let value_len = expect_valid(from.varint()) as usize;
         let order = expect_valid(from.u64());
         Self { shared, key_len, order, value_len, rest: from.rest() }
@@ -231,7 +233,8 @@ impl<'l> LeafScan<'l> {
     /// `at`, that number alone tells how the entry compares.
     pub(super) fn seek(&mut self, leaf: &'l Leaf, at: EntryPos<'_>) {
         let block = leaf.block_of(at);
-        let (entries, start) = (leaf.entries(), leaf.block_start(block));
+        let entries = leaf.entries();
+        let start = leaf.block_start(block);
         prefetch(&entries[start..leaf.block_start(block + 1)]);
         self.rest = &entries[start..];
         let mut common = 0;
@@ -373,7 +376,8 @@ impl LeafBuilder {
 
     /// Copies blocks of another leaf.
     pub(super) fn copy_blocks(&mut self, leaf: &Leaf, blocks: Range<usize>) {
-        let (start, end) = (leaf.block_start(blocks.start), leaf.block_start(blocks.end));
+        let start = leaf.block_start(blocks.start);
+        let end = leaf.block_start(blocks.end);
         for nth in blocks {
             self.blocks.push((self.bytes.len() + leaf.block_start(nth) - start, leaf.block_len(nth)));
             self.len += leaf.block_len(nth);

@@ -124,7 +124,8 @@ impl Keys {
         let is_newest = newest.head().id == id;
         let found = if is_newest { newest } else { self.version_of(key, id)? };
         let next = if is_newest { versions.next().map(|next| next.summary()) } else { None };
-        let (order, record) = (found.order, found.record());
+        let order = found.order;
+        let record = found.record();
         self.usage.remove_version(&record.summary(), is_newest);
         self.usage.index_bytes -= version_index_bytes(key, &record);
         if let Some(next) = next {
@@ -138,7 +139,8 @@ impl Keys {
     /// Replaces and returns the version with the same id, if it exists.
     pub(super) fn amend(&mut self, key: &[u8], record: &VersionRecord) -> Option<VersionRecord> {
         let found = self.version_of(key, record.id)?;
-        let (place, old) = (found.place(), found.record());
+        let place = found.place();
+        let old = found.record();
         if (old.size, old.delete_marker, old.storage_class)
             != (record.size, record.delete_marker, record.storage_class)
         {
@@ -155,7 +157,8 @@ impl Keys {
     /// Writes an entry and removes the one with the order `remove`, if both are in the same leaf.
     /// Returns whether it was removed.
     fn write(&mut self, key: &[u8], place: RecordPlace, record: &VersionRecord, remove: Option<u64>) -> bool {
-        let (mut on_disk, mut value) = (Vec::with_capacity(128), Vec::with_capacity(64));
+        let mut on_disk = Vec::with_capacity(128);
+        let mut value = Vec::with_capacity(64);
         record.encode(&mut on_disk);
         EncodedVersion::of(record, &on_disk).encode(place, &mut self.dictionary, &mut value);
         self.tree.change(&LeafChange { key, remove, insert: Some((place.order, &value)) })

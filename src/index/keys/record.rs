@@ -117,13 +117,15 @@ impl<'a> EncodedVersion<'a> {
     #[inline]
     pub(in crate::index) fn read(on_disk: &'a [u8]) -> Decoded<Self> {
         if let Some(plain) = PlainVersion::decode(on_disk)?.filter(is_plain) {
-            let (summary, features) = (plain.summary, plain.summary.features());
+            let summary = plain.summary;
+            let features = plain.summary.features();
             return Ok(Self { summary, features, form: RecordForm::Plain(plain) });
         }
         let mut from = ByteDecoder::new(on_disk);
         let record = VersionRecord::decode(&mut from)?;
         from.finish()?;
-        let (summary, features) = (record.summary(), record.features());
+        let summary = record.summary();
+        let features = record.features();
         let counted = version_index_bytes(&[], &record);
         let form = RecordForm::AsOnDisk(on_disk, record.extents.into(), counted);
         Ok(Self { summary, features, form })

@@ -74,7 +74,8 @@ fn index_of_keys(keys: &[&str]) -> Index {
 }
 
 fn copy_by_walk(index: &Index, count_max: usize) -> Index {
-    let (mut copy, mut cursor) = (Index::bulk_loading(), Cursor::Start);
+    let mut copy = Index::bulk_loading();
+    let mut cursor = Cursor::Start;
     loop {
         let entries = index.walk(&mut cursor, count_max);
         if entries.is_empty() {
@@ -121,7 +122,8 @@ fn applying_an_entry_again_changes_nothing() {
     let entries =
         [put("k", record(2, false)), put("k", record(3, false)), delete("k", 2), put("j", record(4, true))];
     let twice: Vec<_> = entries.iter().chain(&entries[2..]).cloned().collect();
-    let (once, twice) = (index_of(&entries), index_of(&twice));
+    let once = index_of(&entries);
+    let twice = index_of(&twice);
     for key in ["k", "j"] {
         assert_eq!(ids(&once, key), ids(&twice, key));
     }

@@ -57,7 +57,8 @@ impl Model {
 
     /// The live bytes of each segment; shared extents count once.
     fn live_bytes(&self) -> BTreeMap<u64, u64> {
-        let (mut live, mut shared) = (BTreeMap::new(), BTreeMap::new());
+        let mut live = BTreeMap::new();
+        let mut shared = BTreeMap::new();
         for extent in self.0.values().flatten().flat_map(|version| &version.extents) {
             let size = 64 + u64::from(extent.payload_len);
             if !extent.shared || shared.insert((extent.segment, extent.offset), ()).is_none() {
@@ -310,7 +311,8 @@ fn check(index: &Index, model: &Model, draw: &Draw) {
 }
 
 fn walked(index: &Index, count_max: usize) -> Vec<Entry> {
-    let (mut all, mut cursor) = (Vec::new(), Cursor::Start);
+    let mut all = Vec::new();
+    let mut cursor = Cursor::Start;
     loop {
         let entries = index.walk(&mut cursor, count_max);
         if entries.is_empty() {
@@ -327,7 +329,9 @@ fn encoded(entries: &[Entry]) -> Vec<u8> {
 }
 
 fn walked_encoded(index: &Index, count_max: usize) -> Vec<u8> {
-    let (mut all, mut cursor, mut some) = (Vec::new(), Cursor::Start, Vec::new());
+    let mut all = Vec::new();
+    let mut cursor = Cursor::Start;
+    let mut some = Vec::new();
     while index.walk_encoded(&mut cursor, count_max, &mut some) {
         all.extend_from_slice(&some);
     }
@@ -336,7 +340,8 @@ fn walked_encoded(index: &Index, count_max: usize) -> Vec<u8> {
 
 fn loaded(entries: &[Entry]) -> Index {
     let bytes = encoded(entries);
-    let (mut loader, mut from) = (Loader::default(), ByteDecoder::new(&bytes));
+    let mut loader = Loader::default();
+    let mut from = ByteDecoder::new(&bytes);
     while !from.is_done() {
         loader.add(&RawEntry::read(&mut from).unwrap()).unwrap();
     }

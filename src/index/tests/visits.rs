@@ -15,7 +15,8 @@ fn entries_of(null: bool, displaced: bool) -> Vec<Entry> {
 }
 
 fn loaded(entries: &[Entry]) -> Index {
-    let (mut bytes, mut loader) = (Vec::new(), Loader::default());
+    let mut bytes = Vec::new();
+    let mut loader = Loader::default();
     bucket(1, "one").encode(&mut bytes);
     entries.iter().for_each(|entry| entry.encode(&mut bytes));
     let mut from = ByteDecoder::new(&bytes);

@@ -47,7 +47,8 @@ fn no_step_exceeds_its_limits_however_large_a_key_or_an_upload() {
 fn a_walk_in_small_steps_loads_to_the_same_index() {
     let index = large();
     let mut loader = Loader::default();
-    let (mut cursor, mut bytes) = (Cursor::Start, Vec::new());
+    let mut cursor = Cursor::Start;
+    let mut bytes = Vec::new();
     while index.walk_encoded(&mut cursor, 3, &mut bytes) {
         let mut from = ByteDecoder::new(&bytes);
         while !from.is_done() {

@@ -52,7 +52,8 @@ impl Segments {
     /// Of the disk.
     pub fn allocated_bytes(&self) -> Result<Option<u64>, LogError> {
         let immutable: HashSet<u64> = self.immutable_segments().into_iter().collect();
-        let (mut sum, mut unknown) = (0, Vec::new());
+        let mut sum = 0;
+        let mut unknown = Vec::new();
         for (id, entry) in self.known.read().expect("no thread panics while it holds the lock").iter() {
             match entry.allocated_bytes.known() {
                 Some(bytes) => sum += bytes,

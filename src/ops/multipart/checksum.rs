@@ -291,7 +291,8 @@ fn check_fits(algorithm: ChecksumAlgorithm, kind: ChecksumType) -> Result<(), S3
     if fits {
         return Ok(());
     }
-    let (kind, algorithm) = (checksums::type_name(kind), algorithm.as_str().to_ascii_lowercase());
+    let kind = checksums::type_name(kind);
+    let algorithm = algorithm.as_str().to_ascii_lowercase();
     Err(invalid(format!("The {kind} checksum type cannot be used with the {algorithm} checksum algorithm.")))
 }
 

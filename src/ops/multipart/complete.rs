@@ -108,7 +108,8 @@ impl CompletionHeaders {
     fn from_headers(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Self, S3Error> {
         let condition = new_object::condition(context, proof, call)?;
         let stated_time = new_object::stated_time(context, proof, call)?;
-        let (size, claimed) = (expected_size(call)?, ClaimedChecksum::from_headers(call)?);
+        let size = expected_size(call)?;
+        let claimed = ClaimedChecksum::from_headers(call)?;
         Ok(Self { condition, stated_time, size, claimed })
     }
 
@@ -121,7 +122,8 @@ impl CompletionHeaders {
     ) -> Result<(Commit, ObjectChecksum), S3Error> {
         let size: u64 = parts.iter().map(|part| part.size).sum();
         if self.size.is_some_and(|wanted| wanted != size) {
-            let (name, wanted) = (size_header(call), self.size.unwrap_or_default());
+            let name = size_header(call);
+            let wanted = self.size.unwrap_or_default();
             return Err(S3Error::new(ErrorCode::InvalidRequest).message(format!(
                 "The provided '{name}' header value {wanted} does not match what was computed: {size}"
             )));
@@ -209,7 +211,8 @@ impl CompletionTask {
         checksum: ObjectChecksum,
         cancel: &CancelToken,
     ) -> Result<Response, S3Error> {
-        let (object, upload) = ((self.bucket.as_str(), self.key.as_str()), completion.upload);
+        let object = (self.bucket.as_str(), self.key.as_str());
+        let upload = completion.upload;
         let read = |part: &PartRecord| self.store.read_part(object, upload, part);
         let checksum = checksum.finish(&read, &self.id, cancel, &completion.parts)?;
         completion.commit.checksums = checksum.into_iter().collect();

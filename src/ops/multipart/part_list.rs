@@ -75,7 +75,9 @@ impl PartList {
 impl ListedPart {
     /// `names` are those of the elements with checksums.
     fn parse(part: Element<'_>, names: &[(ChecksumAlgorithm, String)]) -> Result<Self, S3Error> {
-        let (mut number, mut tag, mut checksums) = (None, None, Vec::new());
+        let mut number = None;
+        let mut tag = None;
+        let mut checksums = Vec::new();
         for child in part.children() {
             let text = || child.text().trim().to_owned();
             let again = match child.name() {

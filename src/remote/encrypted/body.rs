@@ -22,7 +22,8 @@ impl<'b> EncryptedBody<'b> {
     }
 
     fn seal(&self, number: u64) -> io::Result<Vec<u8>> {
-        let (start, length) = (number * EncryptedBlockHead::PLAIN_BYTES, self.plain.length());
+        let start = number * EncryptedBlockHead::PLAIN_BYTES;
+        let length = self.plain.length();
         let left = length.checked_sub(start).ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut plain = vec![0; left.min(EncryptedBlockHead::PLAIN_BYTES) as usize];
         self.plain.read_at(start, &mut plain)?;
@@ -38,7 +39,8 @@ impl Body for EncryptedBody<'_> {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let mut last_read = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut at, mut left) = (offset, buffer);
+        let mut at = offset;
+        let mut left = buffer;
         while !left.is_empty() {
             let number = at / EncryptedBlockHead::BLOCK_BYTES;
             let block = match last_read.take() {

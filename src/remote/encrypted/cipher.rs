@@ -43,7 +43,8 @@ impl BlockCipher {
     /// block at each call. Another plaintext has another salt, so that no key encrypts two.
     pub(super) fn seal(&self, place: BlockPlace<'_>, plain: &[u8]) -> Vec<u8> {
         let head = EncryptedBlockHead { key: self.id, salt: self.salt(place, plain) };
-        let (bytes, key) = (head.encode(), self.key_of(place, &head));
+        let bytes = head.encode();
+        let key = self.key_of(place, &head);
         let mut block = Vec::with_capacity(bytes.len() + plain.len() + EncryptedBlockHead::TAG_BYTES);
         block.extend_from_slice(&bytes);
         block.extend_from_slice(plain);

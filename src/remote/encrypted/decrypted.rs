@@ -34,7 +34,8 @@ impl DecryptedBytes {
 
     /// Decrypts the next block.
     fn open_next(&mut self, within: Duration) -> Result<(), RemoteError> {
-        let (number, length) = (self.next, self.encrypted.object_length);
+        let number = self.next;
+        let length = self.encrypted.object_length;
         let start = number.saturating_mul(EncryptedBlockHead::BLOCK_BYTES);
         let end = start.saturating_add(EncryptedBlockHead::BLOCK_BYTES);
         let is_beyond = start >= length || number * EncryptedBlockHead::PLAIN_BYTES >= self.range.end;

@@ -45,7 +45,8 @@ fn the_example_of_the_format_is_what_is_put() {
     let keys = EncryptionKeys::parse(line("siltstone remote-key 1 ")).unwrap();
     let sim = SimRemote::new();
     let remote = EncryptedRemote::new(Arc::new(sim.clone()), &keys);
-    let (name, plain) = ("claim/0000000000000007", b"hello, remote\n");
+    let name = "claim/0000000000000007";
+    let plain = b"hello, remote\n";
     put(&remote, name, plain);
     let told = line("encrypted ").trim_start_matches("encrypted ");
     assert_eq!(to_hex(&sim.bytes(name).unwrap()), told);
@@ -63,7 +64,8 @@ proptest! {
     ) {
         let plain = bytes(length);
         let (sim, remote) = holding(&plain);
-        let (a, b) = (ends.0 % (length + 1), ends.1 % (length + 1));
+        let a = ends.0 % (length + 1);
+        let b = ends.1 % (length + 1);
         let range = a.min(b)..a.max(b);
         let read = remote.get("a", range.clone(), SOON).unwrap();
         prop_assert!(read == plain[range.start as usize..range.end as usize]);
@@ -205,7 +207,8 @@ fn other_bytes_at_the_same_place_have_another_salt_and_another_key() {
 
 #[test]
 fn the_answer_of_a_lost_create_is_known_again_by_the_encrypted_length() {
-    let (sim, remote) = (SimRemote::new(), Arc::new(SimRemote::new()));
+    let sim = SimRemote::new();
+    let remote = Arc::new(SimRemote::new());
     drop(remote);
     let remote = encrypted(&sim, 1, &[]);
     let plain = bytes(PART);

@@ -141,7 +141,8 @@ impl S3Remote {
                 if md5.is_some_and(|md5| md5 != digested.md5) {
                     return Err(RemoteError::Wrong(format!("the remote has other bytes of {}", object.name)));
                 }
-                let (name, nonce) = (object.name.to_owned(), Some(object.nonce.to_owned()));
+                let name = object.name.to_owned();
+                let nonce = Some(object.nonce.to_owned());
                 Ok(RemoteObject { name, length: object.body.length(), nonce, md5 })
             }
             412 if object.create_only => self.taken(object, deadline),
@@ -208,14 +209,16 @@ impl RemoteView for S3Remote {
     }
 
     fn list(&self, prefix: &str, after: &str, within: Duration) -> Result<Vec<RemoteObject>, RemoteError> {
-        let (prefix, after) = (format!("{}{prefix}", self.prefix), format!("{}{after}", self.prefix));
+        let prefix = format!("{}{prefix}", self.prefix);
+        let after = format!("{}{after}", self.prefix);
         let query = [
             ("list-type", "2"),
             ("max-keys", "1000"),
             ("prefix", prefix.as_str()),
             ("start-after", after.as_str()),
         ];
-        let (path, deadline) = (&self.bucket, Instant::now() + within);
+        let path = &self.bucket;
+        let deadline = Instant::now() + within;
         let request = RemoteRequest {
             call: RemoteCall::List,
             path,

@@ -27,7 +27,8 @@ pub(super) struct DigestedBody<'b> {
 impl<'b> DigestedBody<'b> {
     /// Reads the body once.
     pub(super) fn new(body: &'b dyn Body) -> io::Result<Self> {
-        let (mut sha256, mut md5) = (Sha256::new(), Md5::new());
+        let mut sha256 = Sha256::new();
+        let mut md5 = Md5::new();
         let mut piece = vec![0; PIECE_BYTES.min(body.length()) as usize];
         let mut offset = 0;
         while offset < body.length() {

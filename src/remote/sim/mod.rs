@@ -264,8 +264,10 @@ impl SimRemote {
         let object = state.shown(name).ok_or(RemoteError::Missing)?;
         let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
         let wrong = || RemoteError::Wrong(format!("{name} has not the range {range:?}"));
-        let (object_length, is_empty) = (object.bytes.len() as u64, range.is_empty());
-        let (start, end) = (at(range.start), at(range.end.min(object_length)));
+        let object_length = object.bytes.len() as u64;
+        let is_empty = range.is_empty();
+        let start = at(range.start);
+        let end = at(range.end.min(object_length));
         let found = object.bytes.get(start..end).filter(|part| is_empty || !part.is_empty());
         let mut bytes = found.ok_or_else(wrong)?.to_vec();
         match fault {
@@ -423,7 +425,8 @@ impl Remote for SimRemote {
         let stored = StoredObject::new(bytes, Some(object.nonce.to_owned()));
         // The answer to a put need not tell an MD5, and few callers want to know it.
         let attributes = stored.attributes_without_md5(object.name);
-        let (name, stored) = (object.name.to_owned(), Arc::new(stored));
+        let name = object.name.to_owned();
+        let stored = Arc::new(stored);
         let write = LateWrite::Put { name, stored, create_only: object.create_only };
         self.write(RemoteCall::Put, write).map(|()| attributes)
     }

@@ -46,7 +46,8 @@ impl StoredObject {
     }
 
     pub(super) fn attributes_without_md5(&self, name: &str) -> RemoteObject {
-        let (length, nonce) = (self.bytes.len() as u64, self.nonce.clone());
+        let length = self.bytes.len() as u64;
+        let nonce = self.nonce.clone();
         RemoteObject { name: name.to_owned(), length, nonce, md5: None }
     }
 }

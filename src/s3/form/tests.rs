@@ -27,12 +27,14 @@ fn request<'b>(media_type: &str, bytes: &'b [u8], step: usize) -> Request<'b> {
     headers.push("Content-Type", media_type.as_bytes());
     let reader = Box::new(Pieces { bytes, step });
     let body = Body { content_length: Some(bytes.len() as u64), chunked: false, reader };
-    let (path, query) = ("/b".to_owned(), String::new());
+    let path = "/b".to_owned();
+    let query = String::new();
     Request { method: Method::Post, path, query, headers, body, secure: false, peer: None, client: None }
 }
 
 fn read_all(reader: &mut dyn BodyRead, step: usize) -> Result<Vec<u8>, S3Error> {
-    let (mut read, mut buf) = (Vec::new(), vec![0; step]);
+    let mut read = Vec::new();
+    let mut buf = vec![0; step];
     loop {
         match reader.read(&mut buf) {
             Ok(0) => {

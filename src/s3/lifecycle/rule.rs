@@ -42,7 +42,8 @@ impl LifecycleRule {
     /// Checks that the actions go together with the filter (S3 API reference, LifecycleRule,
     /// LifecycleExpiration, NoncurrentVersionExpiration).
     fn check(&self) -> Result<(), S3Error> {
-        let (filter, actions) = (&self.filter, &self.actions);
+        let filter = &self.filter;
+        let actions = &self.actions;
         let marker = matches!(actions.expiration, Some(Expiration::DeleteMarker(_)));
         if marker && filter.has_tags() {
             return Err(invalid("ExpiredObjectDeleteMarker cannot be specified with Tags"));

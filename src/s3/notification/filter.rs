@@ -68,7 +68,8 @@ impl KeyFilter {
     /// Whether a key may pass both filters: one prefix begins with the other, and one suffix ends
     /// with the other.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
-        let (a, b) = (self, other);
+        let a = self;
+        let b = other;
         (a.prefix().starts_with(b.prefix()) || b.prefix().starts_with(a.prefix()))
             && (a.suffix().ends_with(b.suffix()) || b.suffix().ends_with(a.suffix()))
     }

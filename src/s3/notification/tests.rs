@@ -129,7 +129,9 @@ fn filters_for_one_event_may_not_overlap() {
     let both = |a: (&str, &str, &str), b: (&str, &str, &str)| {
         parse(&(queue("a", a.0, a.1, a.2) + &queue("b", b.0, b.1, b.2)))
     };
-    let (all, put, removed) = ("s3:ObjectCreated:*", "s3:ObjectCreated:Put", "s3:ObjectRemoved:*");
+    let all = "s3:ObjectCreated:*";
+    let put = "s3:ObjectCreated:Put";
+    let removed = "s3:ObjectRemoved:*";
     for (a, b) in [
         ((all, "", ""), (removed, "", "")),
         ((all, "a/", ""), (put, "b/", "")),
@@ -153,7 +155,8 @@ fn filters_for_one_event_may_not_overlap() {
 #[test]
 fn a_notification_without_an_id_gets_the_same_one_each_time() {
     let without = EVERYTHING.replace("<Id>q</Id>", "<Id></Id>").replace("<Id>t</Id>", "");
-    let (first, second) = (parse(&without).unwrap(), parse(&without).unwrap());
+    let first = parse(&without).unwrap();
+    let second = parse(&without).unwrap();
     assert_eq!(first, second);
     let ids: Vec<_> = first.notifications.iter().map(|it| it.id.len()).collect();
     assert_eq!(ids, [32, 32, 1]);

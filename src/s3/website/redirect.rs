@@ -54,7 +54,8 @@ impl WebsiteAddress<'_> {
     /// The location of `path`, which is encoded, on `host` or, without one, on the host of the
     /// request.
     pub(super) fn location(self, scheme: Option<UrlScheme>, host: Option<&str>, path: &str) -> String {
-        let (scheme, host) = (scheme.unwrap_or(self.scheme), host.unwrap_or(self.host));
+        let scheme = scheme.unwrap_or(self.scheme);
+        let host = host.unwrap_or(self.host);
         format!("{}://{host}/{path}", scheme.as_str())
     }
 

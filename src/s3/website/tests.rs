@@ -92,8 +92,9 @@ fn configurations_that_s3_refuses_are_refused() {
     let of_redirect = |redirect: &str| rules(&rule("", redirect));
     let of_condition = |condition: &str| rules(&rule(condition, ""));
     let to = |inner: &str| format!("<RedirectAllRequestsTo>{inner}</RedirectAllRequestsTo>");
-    let (malformed, argument, request) =
-        (ErrorCode::MalformedXML, ErrorCode::InvalidArgument, ErrorCode::InvalidRequest);
+    let malformed = ErrorCode::MalformedXML;
+    let argument = ErrorCode::InvalidArgument;
+    let request = ErrorCode::InvalidRequest;
     for (text, code, message) in [
         (String::new(), argument, "A value for IndexDocument Suffix must be provided"),
         ("<IndexDocument/>".to_owned(), argument, "The IndexDocument Suffix is not well formed"),

@@ -321,7 +321,8 @@ fn check_signed(identity: &Identity, request: &Request<'_>) -> Result<(), ApiErr
 }
 
 fn read(request: &mut Request<'_>) -> Result<Vec<u8>, ApiError> {
-    let (mut body, mut piece) = (Vec::new(), [0; 8 * 1024]);
+    let mut body = Vec::new();
+    let mut piece = [0; 8 * 1024];
     loop {
         let read = request.body.reader.read(&mut piece)?;
         if read == 0 {
@@ -411,7 +412,8 @@ mod tests {
 
     #[test]
     fn a_probe_is_told_with_its_first_problem() {
-        let (at, problem) = (Timestamp::from_millis(0), Some("it ignores conditions".to_owned()));
+        let at = Timestamp::from_millis(0);
+        let problem = Some("it ignores conditions".to_owned());
         let probed = RemoteProbed { at, keeps_objects: true, decides_races: false, problem };
         let told = json!({
             "finished": "1970-01-01T00:00:00.000Z",

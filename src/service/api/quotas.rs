@@ -87,8 +87,12 @@ impl Service {
     ) -> Result<Response, S3Error> {
         self.begin_audit(entry, operation, &target, &query);
         let reads = request.method == Method::Get;
-        let (id, received) = (entry.id.clone(), entry.begun);
-        let (dialect, body_tags, deletions, form) = (Dialect::Aws, None, None, None);
+        let id = entry.id.clone();
+        let received = entry.begun;
+        let dialect = Dialect::Aws;
+        let body_tags = None;
+        let deletions = None;
+        let form = None;
         let mut call =
             Call { id, dialect, operation, target, query, received, body_tags, deletions, form, request };
         let proof = self.context.authorize(identity, &call, &[action], Resource::Service)?;

@@ -68,7 +68,8 @@ impl<'i> ExpectedExtents<'i> {
     /// Collects the extents of segments from `first` on, for as many segments as fit into memory.
     fn collect_from(&mut self, first: u64) {
         (self.collected, self.collected_to) = (BTreeMap::new(), u64::MAX);
-        let (mut cursor, mut count) = (Cursor::Start, 0);
+        let mut cursor = Cursor::Start;
+        let mut count = 0;
         loop {
             let entries = self.index.walk(&mut cursor, KEYS_AT_ONCE);
             if entries.is_empty() {
@@ -113,7 +114,9 @@ impl<'i> ExpectedExtents<'i> {
 /// The damage with the versions and parts that it concerns.
 pub(super) fn findings_with_owners(store: &StoreId, index: &Index, damage: Vec<Damage>) -> Vec<Finding> {
     let bad: BTreeMap<_, _> = damage.into_iter().map(|bad| ((bad.file.clone(), bad.offset), bad)).collect();
-    let (mut findings, mut bucket, mut cursor) = (Vec::new(), String::new(), Cursor::Start);
+    let mut findings = Vec::new();
+    let mut bucket = String::new();
+    let mut cursor = Cursor::Start;
     loop {
         let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
         if entries.is_empty() {
@@ -235,7 +238,8 @@ impl<'a> SequentialReader<'a> {
     }
 
     fn read_more(&mut self) -> io::Result<()> {
-        let (from, before) = (self.read_to(), self.kept.len());
+        let from = self.read_to();
+        let before = self.kept.len();
         self.kept.resize(before + MIB.min(self.len - from) as usize, 0);
         self.file.read_exact_at(&mut self.kept[before..], from)?;
         self.crc.update(&self.kept[before..]);

@@ -61,7 +61,9 @@ impl FileCopier<'_> {
 
     /// Returns the length and the CRC of the written bytes.
     fn write_all(&mut self, from: &dyn File, to: &dyn File, zeros: ZeroBlocks) -> io::Result<(u64, u32)> {
-        let (mut buffer, mut crc, mut len) = (vec![0; MIB as usize], Crc32::new(), 0);
+        let mut buffer = vec![0; MIB as usize];
+        let mut crc = Crc32::new();
+        let mut len = 0;
         loop {
             let part = MIB.min(from.len()?.saturating_sub(len)) as usize;
             if part == 0 {
@@ -91,7 +93,9 @@ fn write(file: &dyn File, bytes: &[u8], offset: u64, zeros: ZeroBlocks) -> io::R
 
 fn crc_of(file: &dyn File) -> io::Result<u32> {
     let len = file.len()?;
-    let (mut buffer, mut crc, mut at) = (vec![0; MIB as usize], Crc32::new(), 0);
+    let mut buffer = vec![0; MIB as usize];
+    let mut crc = Crc32::new();
+    let mut at = 0;
     while at < len {
         let part = (buffer.len() as u64).min(len - at) as usize;
         file.read_exact_at(&mut buffer[..part], at)?;

@@ -276,10 +276,13 @@ impl<'a> BackupRun<'a> {
         let total = to_copy.iter().map(|(_, len)| len).sum();
         self.slots.check_room(total)?;
         self.step(ProgressStep::CopySegments, 0, total);
-        let (mut done, mut found) = (0, Vec::new());
-        let (store, mut extents) = (self.report.store, ExpectedExtents::new(&metadata.index));
+        let mut done = 0;
+        let mut found = Vec::new();
+        let store = self.report.store;
+        let mut extents = ExpectedExtents::new(&metadata.index);
         for (id, _) in to_copy {
-            let (file, path) = (pins.open(id)?, FileKind::Segment.path(id));
+            let file = pins.open(id)?;
+            let path = FileKind::Segment.path(id);
             let mut copier = FileCopier { done, ..self.copier(ProgressStep::CopySegments, total) };
             let mut check = |copy: &dyn File| extents.check(id, &store, copy);
             let (len, damage) = copier.copy_and(file.as_ref(), &path, ZeroBlocks::Skip, &mut check)?;

@@ -84,7 +84,8 @@ fn copy_all(
     if total > free_bytes {
         return Err(BackupError::NoRoom { needed_bytes: total, free_bytes });
     }
-    let (step, mut files) = (ProgressStep::CopySegments, FileTotals::default());
+    let step = ProgressStep::CopySegments;
+    let mut files = FileTotals::default();
     let mut copier = FileCopier { to: target, step, done: 0, total, progress };
     for (dir, path) in paths {
         let zeros =

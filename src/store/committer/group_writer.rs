@@ -201,7 +201,8 @@ impl GroupWriter {
                 return mutations.into_iter().for_each(|mutation| mutation.reject(error.clone()));
             }
         };
-        let (begun, count) = (Instant::now(), mutations.len());
+        let begun = Instant::now();
+        let count = mutations.len();
         let mut plan = self.plan(mutations, room, place.as_ref());
         let place = self.release_if_unused(place, &plan);
         let replies = std::mem::take(&mut plan.replies);
@@ -550,7 +551,8 @@ mod tests {
         let condition = DeleteCondition::default();
         let deletion = Deletion { key: "k".into(), which: Selector::Null, condition };
         let (reply, _answer) = oneshot::channel();
-        let (bucket, deletions) = ("b".to_owned(), vec![deletion; keys]);
+        let bucket = "b".to_owned();
+        let deletions = vec![deletion; keys];
         Mutation::Delete { bucket, deletions, bypass_governance: false, reply }
     }
 

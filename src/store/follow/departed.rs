@@ -59,7 +59,8 @@ impl DepartedBuckets {
         self.known.insert(wanted, None);
         let Some(state) = shared.index().follower(follower.name()).cloned() else { return Ok(()) };
         let Some(mut log) = open_log(shared, state.position)? else { return Ok(()) };
-        let (through, mut bytes) = (shared.published().sequence, 0);
+        let through = shared.published().sequence;
+        let mut bytes = 0;
         loop {
             let group = match log.next(through) {
                 Ok(Some(followed)) => followed.group,

@@ -102,7 +102,8 @@ impl Follower {
     /// # Errors
     /// Those of the commit. A later call saves it again.
     pub fn done_through(&mut self, store: &Store, place: FollowPosition) -> Result<(), StoreError> {
-        let (now, published) = (store.shared.clock.now(), store.shared.published().sequence);
+        let now = store.shared.clock.now();
+        let published = store.shared.published().sequence;
         store.shared.followers.update(&self.name, |progress| {
             progress.done = place.state.position.sequence;
             progress.in_snapshot = place.state.snapshot.is_some();
@@ -270,7 +271,10 @@ impl Follower {
     fn next_of_log(&mut self, store: &Store, bound: usize) -> Result<Option<ChangeBatch>, StoreError> {
         let FollowStage::Log(log) = &mut self.stage else { unreachable!("the caller looked at the stage") };
         let through = store.shared.published().sequence;
-        let (mut changes, mut bytes, mut time, mut has_news) = (Vec::new(), 0, None, false);
+        let mut changes = Vec::new();
+        let mut bytes = 0;
+        let mut time = None;
+        let mut has_news = false;
         while changes.len() < bound && bytes < BATCH_BYTES {
             let group = match log.next(through) {
                 Ok(Some(followed)) => followed.group,
@@ -365,7 +369,8 @@ fn is_news(entry: &Entry) -> bool {
 
 /// The changes of a group, with their causes.
 fn changes_of(group: Group) -> Vec<Change> {
-    let (sequence, time) = (group.header.sequence, group.header.time);
+    let sequence = group.header.sequence;
+    let time = group.header.time;
     let (mut cause, mut left, mut null): (Option<Arc<Cause>>, u64, bool) = (None, 0, false);
     let mut changes = Vec::new();
     let mut origins = Vec::new();

@@ -100,7 +100,8 @@ impl Store {
 
     /// The followers in use, by name.
     pub fn follower_figures(&self) -> Vec<FollowerFigures> {
-        let (published, now) = (self.shared.published().sequence, self.shared.clock.now());
+        let published = self.shared.published().sequence;
+        let now = self.shared.clock.now();
         let log_from = self.shared.followers.log_from();
         let figures = |(name, progress): (&String, &FollowerProgress)| {
             let waiting_groups = published.saturating_sub(progress.done);
@@ -184,7 +185,8 @@ pub(super) fn keeps_log_from(
     let Some(wanted) = index.followers().map(|(_, state)| state.position.sequence + 1).min() else {
         return Ok(needed_from);
     };
-    let (mut kept_from, mut bytes) = (needed_from, 0);
+    let mut kept_from = needed_from;
+    let mut bytes = 0;
     let extra = logs.windows(2).rev().filter(|pair| pair[1] <= needed_from && pair[1] > wanted);
     for pair in extra {
         bytes += shared.fs.open_read(&log_path(pair[0]))?.usage()?.allocated_bytes;

@@ -372,7 +372,9 @@ mod tests {
         let range = OBJECT_SIZE_MAX_BYTES - PUT_SIZE_MAX_BYTES..OBJECT_SIZE_MAX_BYTES;
         let source = CopyRange { bucket: 1, key: "k".repeat(1024), version, range };
         let content = Content::Copied { source: Box::new(source), sources: vec![] };
-        let (name, owner, created) = ("b".into(), "admin".into(), Timestamp::from_millis(1));
+        let name = "b".into();
+        let owner = "admin".into();
+        let created = Timestamp::from_millis(1);
         let bucket = BucketRecord { id: 1, name, owner, created, versioning: Versioning::Unset };
         let put =
             PutPart { bucket, key: "k".into(), upload, number: 1, content, md5: [0; 16], checksum: None };

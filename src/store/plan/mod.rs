@@ -146,7 +146,9 @@ impl<'a> Planner<'a> {
         (room, growth): (AvailableRoom, IndexBudget),
         place: Option<u64>,
     ) -> Self {
-        let (changed, updated, ended) = (HashMap::new(), HashMap::new(), HashSet::new());
+        let changed = HashMap::new();
+        let updated = HashMap::new();
+        let ended = HashSet::new();
         let pack = PackBuilder::with_capacity(place.unwrap_or(0) as usize);
         let plan = GroupPlan { pack, ..GroupPlan::default() };
         let place = place.is_some();

@@ -15,7 +15,8 @@ impl Planner<'_> {
     }
 
     fn relocated_entry(&self, referrer: &ReferringRecord, relocation: &Relocation) -> Option<Entry> {
-        let (bucket, key) = (referrer.bucket, referrer.key.clone());
+        let bucket = referrer.bucket;
+        let key = referrer.key.clone();
         match referrer.id {
             RecordId::Version(id) => {
                 let mut record = self.index.version(bucket, &key, id)?;

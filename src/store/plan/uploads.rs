@@ -51,9 +51,11 @@ impl Planner<'_> {
 
     pub(super) fn put_part(&mut self, put: PutPart) -> Result<PartRecord, StoreError> {
         let bucket = self.same_bucket(&put.bucket)?;
-        let (key, upload) = (put.key.into_bytes(), put.upload.id);
+        let key = put.key.into_bytes();
+        let upload = put.upload.id;
         self.check_upload(bucket.id, &key, upload)?;
-        let (part, size) = ((upload, put.number), put.content.size());
+        let part = (upload, put.number);
+        let size = put.content.size();
         let change = self.accounts.of_part((bucket.id, &key), part, size);
         self.check_quota(bucket, change)?;
         self.check_room(SpaceClaim::Growth)?;
@@ -91,7 +93,8 @@ impl Planner<'_> {
         completion: Completion,
     ) -> Result<CommittedVersion, StoreError> {
         let bucket = self.bucket(bucket)?;
-        let (key, upload) = (key.into_bytes(), completion.upload);
+        let key = key.into_bytes();
+        let upload = completion.upload;
         self.check_upload(bucket.id, &key, upload)?;
         let there = self.index.parts(bucket.id, &key, upload, 0).ok_or(StoreError::NoSuchUpload)?;
         let chosen = ChosenParts::of(there, &completion.parts)?;
@@ -161,7 +164,8 @@ impl ChosenParts {
     }
 
     fn with_room_for(count: usize) -> Self {
-        let (parts, sources) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let parts = Vec::with_capacity(count);
+        let sources = Vec::with_capacity(count);
         Self { size: 0, parts, sources, extents: Vec::with_capacity(count) }
     }
 

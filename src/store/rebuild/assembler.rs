@@ -106,7 +106,8 @@ impl<'a> Assembler<'a> {
                         if bucket.keeps_versions { Versioning::Enabled } else { Versioning::Unset };
                     // The id is a stamp: the creation time in microseconds since 1970.
                     let created = Timestamp::from_millis(id / 1000);
-                    let (name, owner) = (bucket.name.clone(), owner.to_owned());
+                    let name = bucket.name.clone();
+                    let owner = owner.to_owned();
                     BucketRecord { id: *id, name, owner, created, versioning }
                 }
             };
@@ -175,8 +176,8 @@ impl<'a> Assembler<'a> {
 
     /// Reports the uploads in progress: the segments do not tell whether an upload was aborted.
     fn report_uploads(&mut self) {
-        let (all, ids) =
-            (ListQuery { limit: usize::MAX, ..ListQuery::default() }, ClientIds::new(&self.store));
+        let all = ListQuery { limit: usize::MAX, ..ListQuery::default() };
+        let ids = ClientIds::new(&self.store);
         for bucket in self.buckets.values() {
             for (key, upload) in self.index.list_uploads(bucket.id, &all, None).keys() {
                 let what = format!(
@@ -184,7 +185,8 @@ impl<'a> Assembler<'a> {
                      that was deleted",
                     ids.of_upload(upload.id)
                 );
-                let (bucket, key) = (bucket.name.clone(), Some(key.into_owned()));
+                let bucket = bucket.name.clone();
+                let key = Some(key.into_owned());
                 self.rebuilt.assumptions.push(Assumption { bucket, key, what });
             }
         }
@@ -231,7 +233,8 @@ impl<'a> Assembler<'a> {
             None => self.extents_of_sources(item, record.size, sources, SourceKind::Writes)?,
         };
         let put = extents.and_then(|extents| {
-            let (bucket, key) = (item.descriptor.bucket, item.descriptor.key.clone());
+            let bucket = item.descriptor.bucket;
+            let key = item.descriptor.key.clone();
             let record = self.with_last_controls(bucket, &key, VersionRecord { extents, ..record.clone() });
             apply(&mut self.index, &Entry::VersionPut { bucket, key, record })
         });
@@ -261,7 +264,9 @@ impl<'a> Assembler<'a> {
         upload: &UploadRecord,
         part: &RebuildRecord<PartRecord>,
     ) -> Result<(), LogError> {
-        let (bucket, key, id) = (item.descriptor.bucket, item.descriptor.key.clone(), upload.id);
+        let bucket = item.descriptor.bucket;
+        let key = item.descriptor.key.clone();
+        let id = upload.id;
         let extents = self.extents_of_sources(item, part.record.size, &part.sources, SourceKind::Writes)?;
         let there = self.index.has_upload(bucket, &key, id);
         let put = extents.and_then(|extents| {
@@ -340,7 +345,8 @@ impl<'a> Assembler<'a> {
     fn extents_of_write(&self, source: &PayloadSource) -> Result<Vec<ExtentRef>, LossReason> {
         let PayloadSource { stamp: write, from, len } = *source;
         let shared = self.scan.is_shared(write);
-        let (mut at, end) = (from, from.saturating_add(len));
+        let mut at = from;
+        let end = from.saturating_add(len);
         let mut extents = Vec::new();
         for piece in self.scan.pieces_of(write) {
             let stop = piece.position + u64::from(piece.extent.payload_len);
@@ -348,7 +354,8 @@ impl<'a> Assembler<'a> {
                 break;
             }
             if stop > at {
-                let (skip, take) = ((at - piece.position) as u32, (stop.min(end) - at) as u32);
+                let skip = (at - piece.position) as u32;
+                let take = (stop.min(end) - at) as u32;
                 extents.push(ExtentRef { skip, take, shared, ..piece.extent });
                 at += u64::from(take);
             }
@@ -373,7 +380,8 @@ impl<'a> Assembler<'a> {
         record: &VersionRecord,
         upload: UploadId,
     ) -> Result<Result<Vec<ExtentRef>, LossReason>, LogError> {
-        let (mut md5, mut extents) = (Md5::new(), Vec::new());
+        let mut md5 = Md5::new();
+        let mut extents = Vec::new();
         let parts = record.upload.as_ref().map_or(&[][..], |made| &made.parts);
         for wanted in parts {
             let known = self.scan.bare_parts.get(&upload);

@@ -94,7 +94,8 @@ impl StoreScan {
         for id in list_numbers(fs, FileKind::Segment)? {
             segments.extend(scan.open(fs, store, id)?);
         }
-        let (mut done, total) = (0, segments.iter().map(|(_, len)| len).sum());
+        let mut done = 0;
+        let total = segments.iter().map(|(_, len)| len).sum();
         for (segment, len) in segments {
             let mut scanned =
                 |at| progress(Progress { step: ProgressStep::Segments, done: done + at, total });
@@ -230,7 +231,8 @@ impl StoreScan {
         version: VersionId,
         controls: ObjectControls,
     ) {
-        let (stamp, owner) = (descriptor.write, owner_mark(descriptor.bucket, &descriptor.key));
+        let stamp = descriptor.write;
+        let owner = owner_mark(descriptor.bucket, &descriptor.key);
         let found = ChangedControls { controls, extent: header.to_ref(), stamp, owner };
         // A relocation leaves two extents with one stamp, and the same controls.
         match self.controls.entry(version) {
@@ -253,7 +255,8 @@ impl StoreScan {
     }
 
     fn record(&mut self, header: &ExtentHeader, descriptor: &Descriptor, id: u64, is_part: bool) {
-        let (segment, offset) = (header.segment, header.offset);
+        let segment = header.segment;
+        let offset = header.offset;
         let owner = owner_mark(descriptor.bucket, &descriptor.key);
         self.records.push(RecordLocation { id, write: descriptor.write, is_part, owner, segment, offset });
         self.raise_last_stamp(id);

@@ -174,7 +174,9 @@ impl ReclaimRun<'_> {
         }
         let size = self.shared.options.segment_max_bytes;
         let gathered = Some(ExtentCopier::gather_bytes(size)).filter(|gathered| *gathered < size);
-        let (mut bytes, mut longest, mut enough) = (0, gathered.unwrap_or(0), 0);
+        let mut bytes = 0;
+        let mut longest = gathered.unwrap_or(0);
+        let mut enough = 0;
         for (at, (_, dense)) in worth.iter().chain(others).enumerate() {
             (bytes, longest) = (bytes + dense.bytes, longest.max(dense.longest));
             let copies = u64::div_ceil(bytes, size.saturating_sub(longest).max(1));

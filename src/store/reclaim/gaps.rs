@@ -79,7 +79,9 @@ impl Gaps {
     /// The gaps of [`HOLE_MIN_BYTES`] or more in a sealed segment of `len` bytes. Its first and
     /// last page are its header and its footer.
     pub(super) fn find(&self, len: u64) -> Vec<Gap> {
-        let (mut gaps, mut before, mut from) = (Vec::new(), None, PAGE_BYTES);
+        let mut gaps = Vec::new();
+        let mut before = None;
+        let mut from = PAGE_BYTES;
         for (at, stretch) in self.stretches.iter().enumerate().filter(|(_, s)| s.first != Stretch::NONE) {
             let start = at as u64 * HOLE_MIN_BYTES;
             gaps.push(Gap { before, pages: from..start + u64::from(stretch.first) * PAGE_BYTES });
@@ -131,7 +133,9 @@ mod tests {
         let draw = SeededEntropy::new(3);
         let mut found = 0;
         for _ in 0..300 {
-            let (len, mut at, mut extents) = (40 * MIB, PAGE_BYTES, Vec::new());
+            let len = 40 * MIB;
+            let mut at = PAGE_BYTES;
+            let mut extents = Vec::new();
             while at < len - 18 * MIB {
                 let flow = draw.next_u64();
                 let payload_len = if flow.is_multiple_of(7) { flow % (16 * MIB) } else { flow % 300_000 };

@@ -114,7 +114,8 @@ impl ReclaimRun<'_> {
     /// Up to `most` segments with the most dead bytes; none if a walk over the whole index is too
     /// costly for what they may free.
     fn worth_a_walk(&mut self, sealed: Vec<u64>, index: &Index, most: usize) -> Vec<u64> {
-        let (baselines, size) = (&self.reclaimer.baselines, self.shared.options.segment_max_bytes);
+        let baselines = &self.reclaimer.baselines;
+        let size = self.shared.options.segment_max_bytes;
         let dead = |id: u64| (baselines.dead(id, index.liveness().of(id), size), id);
         let candidates = sealed.into_iter().filter(|id| !self.reclaimer.deferred.contains_key(id));
         let mut dead: Vec<(u64, u64)> = candidates.map(dead).filter(|(dead, _)| *dead > 0).collect();
@@ -184,7 +185,8 @@ impl ReclaimRun<'_> {
 
     /// Punches some of the waiting segments, in turn, if they have no reader.
     pub(super) fn punch_deferred(&mut self) -> Result<(), StoreError> {
-        let (deferred, turn) = (&self.reclaimer.deferred, self.reclaimer.deferred_cursor);
+        let deferred = &self.reclaimer.deferred;
+        let turn = self.reclaimer.deferred_cursor;
         let ids = deferred.range(turn..).chain(deferred.range(..turn)).map(|(id, _)| *id);
         let free: Vec<u64> =
             ids.filter(|id| self.shared.segments.is_unpinned(*id)).take(PUNCHED_PER_CALL).collect();

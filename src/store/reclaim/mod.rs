@@ -231,7 +231,8 @@ impl Store {
         self.shared.check_writable()?;
         // A call that panicked left nothing that the next one builds on.
         let mut reclaimer = self.reclaimer.lock().unwrap_or_else(PoisonError::into_inner);
-        let (shared, done) = (self.shared.as_ref(), Reclaimed::default());
+        let shared = self.shared.as_ref();
+        let done = Reclaimed::default();
         let mut run =
             ReclaimRun { store: self, shared, reclaimer: &mut reclaimer, policy, is_sealing: false, done };
         let ended = run.run();

@@ -36,7 +36,8 @@ impl Reclaimer {
             log::warn!("the findings about segments are lost and will be made again: {error}");
             None
         });
-        let (mut baselines, mut move_verdicts) = (BTreeMap::new(), BTreeMap::new());
+        let mut baselines = BTreeMap::new();
+        let mut move_verdicts = BTreeMap::new();
         for (id, SegmentVerdict { hole, moving }) in kept.unwrap_or_default().segments {
             baselines.extend(hole.map(|HoleVerdict { live, searched }| {
                 (id, if searched { LiveBaseline::Searched(live) } else { LiveBaseline::Lived(live) })

@@ -148,7 +148,9 @@ mod tests {
             shared: draw.next_u64().is_multiple_of(2),
         };
         let entries: Vec<Entry> = (0..600).map(|_| part(vec![random(), random()])).collect();
-        let (mut from, mut walks, mut found) = ((2, 700), 0, Vec::new());
+        let mut from = (2, 700);
+        let mut walks = 0;
+        let mut found = Vec::new();
         loop {
             let mut builder = BatchBuilder::new(from, 7, 100 * size_of::<LiveExtent>() as u64);
             entries.iter().for_each(|entry| builder.add(entry));

@@ -86,8 +86,9 @@ impl Store {
     /// The objects that the scrub found damaged, as long as they refer to the damaged bytes.
     /// Sorted, each once.
     pub fn damaged_objects(&self) -> Vec<DamagedObject> {
-        let (bad, index, buckets) =
-            (self.scrubber.state.lock().bad.clone(), self.shared.index(), self.buckets());
+        let bad = self.scrubber.state.lock().bad.clone();
+        let index = self.shared.index();
+        let buckets = self.buckets();
         let object = |bad: &BadExtent| {
             let ExtentOwner { bucket, key, which } = &bad.owner;
             let version = match which {

@@ -31,7 +31,8 @@ impl SealedExtents {
     pub(in crate::store) fn find(shared: &SharedStore, ids: &[u64]) -> Self {
         let (Some(first), Some(last)) = (ids.first(), ids.last()) else { return Self::default() };
         let index = shared.index();
-        let (mut from, mut extents) = ((*first, 0), Vec::new());
+        let mut from = (*first, 0);
+        let mut extents = Vec::new();
         let next = loop {
             let mut builder = BatchBuilder::new(from, *last, walk_memory_bytes(&index));
             loop {
@@ -131,7 +132,9 @@ impl Store {
         segment: &Arc<Segment>,
         suspects: &HashSet<ExtentLocation>,
     ) -> Result<u64, StoreError> {
-        let (index, mut cursor, mut bad) = (self.shared.index(), Cursor::Start, 0);
+        let index = self.shared.index();
+        let mut cursor = Cursor::Start;
+        let mut bad = 0;
         loop {
             let entries = index.walk(&mut cursor, KEYS_PER_WALK);
             if entries.is_empty() {

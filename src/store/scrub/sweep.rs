@@ -93,8 +93,11 @@ impl Sweep {
     /// last.
     fn check_large(&mut self, extent: &LiveExtent) -> Result<bool, LogError> {
         let payload = extent.offset + ExtentHeader::BYTES as u64;
-        let (end, whole_end) = (payload + u64::from(extent.payload_len), extent.offset + extent.len());
-        let (mut header, mut crcs, mut from) = (None, Vec::new(), payload);
+        let end = payload + u64::from(extent.payload_len);
+        let whole_end = extent.offset + extent.len();
+        let mut header = None;
+        let mut crcs = Vec::new();
+        let mut from = payload;
         while from < end {
             let to = end.min(from + PIECE_BYTES);
             let first = if from == payload { extent.offset } else { from };

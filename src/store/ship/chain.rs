@@ -254,7 +254,9 @@ impl RemoteLog<'_> {
         newest: &Cut,
         wanted: &mut dyn FnMut(&Root) -> bool,
     ) -> Result<Option<Chain>, ShipError> {
-        let (mut cut, mut adopted_by, mut reigns) = (*newest, None, Vec::new());
+        let mut cut = *newest;
+        let mut adopted_by = None;
+        let mut reigns = Vec::new();
         loop {
             reigns.insert(0, (cut.epoch, adopted_by));
             if let Some(root) = self.newest_root(cut.epoch, adopted_by.as_ref(), wanted)? {

@@ -132,7 +132,9 @@ impl Changes {
                 self.names.insert(record.id, record.name.clone());
             }
             if let Some((kind, version, size)) = self.of_entry(entry) {
-                let (sequence, time, bucket) = (group.header.sequence, group.header.time, self.holder(entry));
+                let sequence = group.header.sequence;
+                let time = group.header.time;
+                let bucket = self.holder(entry);
                 let key = entry.bucket_and_key().map_or(Vec::new(), |(_, key)| key.to_vec());
                 visit(DivergentChange { sequence, time, kind, bucket, key, version, size });
             }

@@ -262,7 +262,8 @@ fn is_placed(fs: &dyn Fs, store: StoreId, segment: u64, length: u64) -> Result<b
     if file.len()? != length || length < 2 * PAGE_BYTES {
         return Ok(false);
     }
-    let (mut first, mut last) = (vec![0; PAGE_BYTES as usize], vec![0; PAGE_BYTES as usize]);
+    let mut first = vec![0; PAGE_BYTES as usize];
+    let mut last = vec![0; PAGE_BYTES as usize];
     file.read_exact_at(&mut first, 0)?;
     file.read_exact_at(&mut last, length - PAGE_BYTES)?;
     Ok(FileHeader::decode(&first).is_ok() && Footer::decode(&store, &last).is_ok())

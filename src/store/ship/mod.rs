@@ -545,8 +545,9 @@ impl Store {
         let made = self.shared.clock.now();
         let every = ship.sign_every(made);
         let sign = SignOfLife { store: self.shared.store, epoch, sequence, made, every };
-        let (name, bytes, nonce) =
-            (SignOfLife::name(epoch), sign.encode(), sign.made.as_millis().to_string());
+        let name = SignOfLife::name(epoch);
+        let bytes = sign.encode();
+        let nonce = sign.made.as_millis().to_string();
         let object = NewObject { name: &name, body: &bytes.as_slice(), nonce: &nonce, create_only: false };
         let put = ship.right.writer()?.put(&object, PATIENCE);
         put.map_err(|error| StoreError::RemoteUnavailable(format!("{name}: {error}")))?;

@@ -37,7 +37,8 @@ impl<'a> ParcelApplier<'a> {
         let name = || Parcel::name(parcel.head.epoch, parcel.head.counter);
         let damaged =
             |why: &dyn std::fmt::Display| ShipError::damaged(name(), &format!("a group in it: {why}"));
-        let (mut found, mut rest) = (Vec::new(), parcel.groups.as_slice());
+        let mut found = Vec::new();
+        let mut rest = parcel.groups.as_slice();
         while !rest.is_empty() {
             let head = UncheckedGroup::decode(GroupKind::Log, &self.log.store, rest);
             let head = head.map_err(|error| damaged(&error))?;
@@ -145,7 +146,8 @@ pub(super) fn ends_of_copy(
         return Err(ShipError::damaged(name, &"its length is that of no segment"));
     }
     let page = |at| get(log.remote, &name, at..at + PAGE_BYTES);
-    let (first, last) = (page(0)?, page(copy.length - PAGE_BYTES)?);
+    let first = page(0)?;
+    let last = page(copy.length - PAGE_BYTES)?;
     FileHeader::decode(&first).map_err(|error| ShipError::damaged(&name, &error))?;
     Footer::decode(&log.store, &last).map_err(|error| ShipError::damaged(&name, &error))?;
     Ok([first, last])

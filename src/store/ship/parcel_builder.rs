@@ -238,7 +238,8 @@ impl<'a> ParcelBuilder<'a> {
                 self.add_inline(segment, file, at..end)?;
             } else {
                 self.objects += 1;
-                let (object, crc) = (self.objects, crc_of(&FileBody { file, range: at..end })?);
+                let object = self.objects;
+                let crc = crc_of(&FileBody { file, range: at..end })?;
                 self.parcel.pieces.push(ParcelPiece { segment, offset: at, length: end - at, object, crc });
             }
             at = end;
@@ -250,7 +251,8 @@ impl<'a> ParcelBuilder<'a> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         file.read_exact_at(&mut bytes, range.start)?;
         self.parcel.inline.extend_from_slice(&bytes);
-        let (length, crc) = (bytes.len() as u64, Crc32::of(&bytes));
+        let length = bytes.len() as u64;
+        let crc = Crc32::of(&bytes);
         let piece = ParcelPiece { segment, offset: range.start, length, object: 0, crc };
         let last = self.parcel.pieces.last_mut().filter(|last| {
             let follows = last.segment == segment && last.offset + last.length == piece.offset;

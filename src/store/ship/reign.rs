@@ -67,7 +67,8 @@ impl ClaimedReign {
         if let Some(cut) = self.cut {
             return Ok(cut);
         }
-        let (epoch, store) = (self.epoch, log.store);
+        let epoch = self.epoch;
+        let store = log.store;
         let cut = match log.newest_cut(epoch - 1)? {
             None => Cut { store, epoch, former: 0, last: 0, end: LogPosition::default() },
             Some(former) => {
@@ -153,7 +154,8 @@ pub(super) struct NewestReign {
 /// # Errors
 /// [`ShipError::BeforeWindow`], [`ShipError::NoLog`], and those of the remote.
 pub(super) fn chain_at(log: &RemoteLog<'_>, at: Timestamp) -> Result<(Chain, NewestReign), ShipError> {
-    let (cut, mut roots) = (newest_reign(log)?, Vec::new());
+    let cut = newest_reign(log)?;
+    let mut roots = Vec::new();
     let found = log.chain_from(&cut, &mut |root| {
         roots.push(*root);
         root.made <= at

@@ -198,7 +198,8 @@ impl Restore<'_> {
             created: clock.now(),
             previous_crc: root.covered.crc,
         };
-        let (fs, path) = (self.fs, log_path(header.number));
+        let fs = self.fs;
+        let path = log_path(header.number);
         let mut failure = None;
         let created = create_file(fs, &header, |file| {
             let filled = self.fill_log(file, heads, total, progress);
@@ -225,7 +226,8 @@ impl Restore<'_> {
         total: u64,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), ShipError> {
-        let (mut position, mut file_len) = (PAGE_BYTES, 2 * PAGE_BYTES);
+        let mut position = PAGE_BYTES;
+        let mut file_len = 2 * PAGE_BYTES;
         let log = self.log;
         let ids = heads.iter().map(|head| ParcelId { epoch: head.epoch, counter: head.counter });
         let mut expected = heads.iter();
@@ -265,7 +267,8 @@ impl Restore<'_> {
 
     fn fetch_checkpoint(&mut self) -> Result<(), ShipError> {
         let root = self.chain.root;
-        let (name, path) = (root.checkpoint_name(), checkpoint_path(root.covered.sequence));
+        let name = root.checkpoint_name();
+        let path = checkpoint_path(root.covered.sequence);
         let mut failure = None;
         let written = write_atomically(self.fs, &path, FileKind::Checkpoint.dir(), |file| {
             let mut at = 0;
@@ -317,7 +320,8 @@ impl Restore<'_> {
     fn note_return_point(&self) -> Result<(), ShipError> {
         let (root, (former, last)) = (self.chain.root.id(), self.last);
         let store = self.log.store;
-        let (newest, end) = (self.newest.epoch, self.applier.end);
+        let newest = self.newest.epoch;
+        let end = self.applier.end;
         let point = ReturnPoint { store, newest, root, former, last, end };
         RETURN_FILE.save(self.fs, &point.encode()).map_err(|error| ShipError::Disk(error.to_string()))
     }

@@ -72,7 +72,8 @@ struct DeleteBase {
 /// those of more than a day ago, and of the others those that many parcels made due soon after
 /// another one.
 fn spare_roots(roots: &[Root], base: Option<Root>, (every, now): (Duration, Timestamp)) -> Vec<Root> {
-    let (mut spare, mut kept) = (Vec::new(), None);
+    let mut spare = Vec::new();
+    let mut kept = None;
     for root in roots.iter().rev() {
         let age = now.since(root.made);
         let is_close = kept.is_some_and(|kept| root.made.since(kept) < every);
@@ -194,7 +195,8 @@ impl Retention {
     fn look(&mut self, ship: &Ship, log: RemoteLog<'_>, now: Timestamp) -> Result<(), ShipError> {
         let ShipOptions { window, .. } = ship.options;
         let Some(cut) = log.cut(self.epoch)? else { return Ok(()) };
-        let (mut roots, mut oldest) = (Vec::new(), now);
+        let mut roots = Vec::new();
+        let mut oldest = now;
         let found = log.chain_from(&cut, &mut |root| {
             roots.push(*root);
             oldest = root.made;
@@ -209,7 +211,8 @@ impl Retention {
         };
         let dropped = copies_at(log, &root)?.into_iter().filter(|(_, copy)| copy.phase == CopyPhase::Dropped);
         let dropped = dropped.map(|(segment, copy)| copy.name(segment)).collect();
-        let (epoch, number) = (self.epoch, self.floors + 1);
+        let epoch = self.epoch;
+        let number = self.floors + 1;
         let floor = Floor { store: log.store, epoch, number, base: root.id() };
         self.next = Some((floor, DeleteBase { root, dropped }));
         Ok(())

@@ -17,7 +17,8 @@ impl ShippedRanges {
             .take_while(|(_, end)| **end >= range.start)
             .map(|(start, end)| (*start, *end))
             .collect();
-        let (mut new, mut at) = (Vec::new(), range.start);
+        let mut new = Vec::new();
+        let mut at = range.start;
         for (start, end) in touching.iter().rev() {
             if at < *start {
                 new.push(at..*start);

@@ -352,7 +352,8 @@ impl Reign {
     fn ship_base(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
         self.put_pending(ship, shared)?;
         while let Some((index, mut cursor)) = self.base.take() {
-            let (place, before) = ((self.epoch, self.next_counter), self.follower.position());
+            let place = (self.epoch, self.next_counter);
+            let before = self.follower.position();
             let mut builder = ParcelBuilder::new(shared, &mut self.shipped, place, before);
             let mut is_done = false;
             while !is_done && !builder.is_full() {
@@ -401,7 +402,9 @@ impl Reign {
         through: u64,
         is_in_doubt: bool,
     ) -> Result<Option<FrozenParcel>, LogError> {
-        let (epoch, counter, before) = (self.epoch, self.next_counter, self.follower.position());
+        let epoch = self.epoch;
+        let counter = self.next_counter;
+        let before = self.follower.position();
         if before.sequence >= through {
             return Ok(None);
         }

@@ -100,7 +100,8 @@ mod tests {
     #[test]
     fn a_standby_wishes_again_while_its_writer_is_slow_and_every_half_an_hour() {
         let mut own = OwnWish::new(Duration::from_secs(15));
-        let (slow, fast) = (Duration::from_secs(60), Duration::from_secs(5));
+        let slow = Duration::from_secs(60);
+        let fast = Duration::from_secs(5);
         assert!(own.is_due(at(0), fast), "it has not told yet");
         own.was_put(at(0));
         assert!(!own.is_due(at(59), slow) && own.is_due(at(60), slow));

@@ -93,7 +93,8 @@ fn fill(store: &Store, first: u64) {
 
 #[test]
 fn a_store_in_use_is_restored_as_it_was() {
-    let (fs, target) = (SimFs::new(), SimFs::new());
+    let fs = SimFs::new();
+    let target = SimFs::new();
     let store = filled(&fs);
     let report =
         try_backup(&fs, &target, BackupOptions { verify: true, ..BackupOptions::default() }).unwrap();
@@ -107,7 +108,8 @@ fn a_store_in_use_is_restored_as_it_was() {
 
 #[test]
 fn a_second_backup_copies_only_what_is_new_and_drops_what_is_gone() {
-    let (fs, target) = (SimFs::new(), SimFs::new());
+    let fs = SimFs::new();
+    let target = SimFs::new();
     let store = filled(&fs);
     let first = back_up(&fs, &target);
     fill(&store, 100);
@@ -126,7 +128,8 @@ fn a_second_backup_copies_only_what_is_new_and_drops_what_is_gone() {
     assert_eq!(restored(&target), Model::of(&store));
     // An emptied store keeps its active segments only.
     drop(store);
-    let (other, target) = (SimFs::new(), SimFs::new());
+    let other = SimFs::new();
+    let target = SimFs::new();
     let store = open_with(&other, small()).unwrap();
     store.create_bucket("b", "admin").unwrap();
     put(&store, "b", "k", &bytes(1, 70_000)).unwrap();
@@ -139,7 +142,8 @@ fn a_second_backup_copies_only_what_is_new_and_drops_what_is_gone() {
 
 #[test]
 fn a_segment_that_has_the_id_of_another_one_is_not_taken_for_it() {
-    let (fs, target) = (SimFs::new(), SimFs::new());
+    let fs = SimFs::new();
+    let target = SimFs::new();
     let store = filled(&fs);
     let slot = back_up(&fs, &target).slot.dir();
     let sealed = list_numbers(&fs, FileKind::Segment).unwrap()[0];
@@ -171,10 +175,12 @@ fn numbered(number: u64, len: usize) -> Vec<u8> {
 #[test]
 fn a_backup_taken_while_clients_write_is_the_store_at_one_moment() {
     for round in 0..6 {
-        let (fs, target) = (SimFs::new(), SimFs::new());
+        let fs = SimFs::new();
+        let target = SimFs::new();
         let store = open_with(&fs, small()).unwrap();
         store.create_bucket("b", "admin").unwrap();
-        let (acknowledged, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let acknowledged = AtomicU64::new(0);
+        let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| write_numbers(&store, &acknowledged, &stop));
             for _ in 0..3 {
@@ -211,7 +217,8 @@ fn check_moment(store: &Store, acknowledged: u64) {
 
 #[test]
 fn segments_reclaimed_before_they_are_pinned_are_not_in_the_backup() {
-    let (fs, target) = (SimFs::new(), SimFs::new());
+    let fs = SimFs::new();
+    let target = SimFs::new();
     let store = filled(&fs);
     let version = store.find("b", "large1", Selector::Current).unwrap().version;
     let first = Cell::new(true);
@@ -229,7 +236,8 @@ fn segments_reclaimed_before_they_are_pinned_are_not_in_the_backup() {
 
 #[test]
 fn segments_created_while_others_are_pinned_are_pinned_too() {
-    let (fs, target) = (SimFs::new(), SimFs::new());
+    let fs = SimFs::new();
+    let target = SimFs::new();
     let store = filled(&fs);
     let calls = Cell::new(0);
     back_up_while_writing(&fs, &target, &store, &calls);
@@ -280,7 +288,8 @@ fn a_crash_at_any_step_leaves_the_former_backup_or_the_new_one() {
 
 #[test]
 fn an_incomplete_first_backup_is_not_a_backup() {
-    let (fs, target) = (SimFs::new(), SimFs::new());
+    let fs = SimFs::new();
+    let target = SimFs::new();
     drop(filled(&fs));
     target.stop_at(20);
     assert!(try_backup(&fs, &target, BackupOptions::default()).is_err());
@@ -292,7 +301,8 @@ fn an_incomplete_first_backup_is_not_a_backup() {
 
 #[test]
 fn a_target_that_is_something_else_is_left_alone() {
-    let (fs, target) = (SimFs::new(), SimFs::new());
+    let fs = SimFs::new();
+    let target = SimFs::new();
     drop(filled(&fs));
     target.create("letters.txt").unwrap();
     let refused = try_backup(&fs, &target, BackupOptions::default());
@@ -300,7 +310,8 @@ fn a_target_that_is_something_else_is_left_alone() {
     assert_eq!(target.files().len(), 1);
     let target = SimFs::new();
     back_up(&fs, &target);
-    let (other, entropy) = (SimFs::new(), SeededEntropy::new(2));
+    let other = SimFs::new();
+    let entropy = SeededEntropy::new(2);
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1)));
     drop(Store::open(Arc::new(other.clone()), clock, &entropy, small()).unwrap());
     let refused = try_backup(&other, &target, BackupOptions::default());
@@ -330,7 +341,8 @@ fn without_space_nothing_is_started_and_partial_files_are_removed() {
 
 #[test]
 fn damage_keeps_the_former_backup() {
-    let (fs, target) = (SimFs::new(), SimFs::new());
+    let fs = SimFs::new();
+    let target = SimFs::new();
     let store = filled(&fs);
     let old = Model::of(&store);
     back_up(&fs, &target);
@@ -364,7 +376,8 @@ fn damage_keeps_the_former_backup() {
 
 #[test]
 fn a_damaged_backup_is_reported() {
-    let (fs, target) = (SimFs::new(), SimFs::new());
+    let fs = SimFs::new();
+    let target = SimFs::new();
     let store = filled(&fs);
     let slot = back_up(&fs, &target).slot.dir();
     let extent = store.find("b", "large1", Selector::Current).unwrap().version.extents[0];
@@ -384,7 +397,8 @@ fn a_damaged_backup_is_reported() {
 
 #[test]
 fn users_are_copied_only_with_the_option() {
-    let (fs, target) = (SimFs::new(), SimFs::new());
+    let fs = SimFs::new();
+    let target = SimFs::new();
     drop(filled(&fs));
     fs.create("users.toml").unwrap().write_all_at(b"[[user]]", 0).unwrap();
     back_up(&fs, &target);
@@ -397,7 +411,8 @@ fn users_are_copied_only_with_the_option() {
 
 #[test]
 fn a_store_is_restored_into_an_empty_directory_only() {
-    let (fs, target) = (SimFs::new(), SimFs::new());
+    let fs = SimFs::new();
+    let target = SimFs::new();
     drop(filled(&fs));
     back_up(&fs, &target);
     let files = fs.files();
@@ -409,7 +424,8 @@ fn a_store_is_restored_into_an_empty_directory_only() {
 
 #[test]
 fn the_remains_of_a_crashed_restore_do_not_pass_for_the_store() {
-    let (fs, target) = (SimFs::new(), SimFs::new());
+    let fs = SimFs::new();
+    let target = SimFs::new();
     let store = filled(&fs);
     let whole = Model::of(&store);
     back_up(&fs, &target);
@@ -475,7 +491,8 @@ fn punches(fs: &SimFs) -> usize {
 
 #[test]
 fn no_holes_are_punched_into_segments_copied_through_a_read_only_mount() {
-    let (fs, target) = (SimFs::new(), SimFs::new());
+    let fs = SimFs::new();
+    let target = SimFs::new();
     let store = with_room_for_holes(&fs);
     let before = Model::of(&store);
     back_up_read_only(&fs, &target, &|| {
@@ -493,7 +510,8 @@ fn no_holes_are_punched_into_segments_copied_through_a_read_only_mount() {
 
 #[test]
 fn copies_are_checked_and_zeros_in_place_of_an_object_keep_the_former_backup() {
-    let (fs, target) = (SimFs::new(), SimFs::new());
+    let fs = SimFs::new();
+    let target = SimFs::new();
     let store = with_room_for_holes(&fs);
     let extent = store.find("b", "last", Selector::Current).unwrap().version.extents[0];
     let former = Model::of(&store);
@@ -516,7 +534,8 @@ fn each_part_of_an_extent_that_is_copied_is_checked() {
     let store = with_room_for_holes(&fs);
     let extent = store.find("b", "last", Selector::Current).unwrap().version.extents[0];
     drop(store);
-    let (payload, len) = (extent.offset + 64, u64::from(extent.payload_len));
+    let payload = extent.offset + 64;
+    let len = u64::from(extent.payload_len);
     for at in [extent.offset, payload, payload + 70_000, payload + len, payload + len + 8 + 2] {
         fs.damage(&segment_path(extent.segment), at, 1).unwrap();
         let refused = try_backup(&fs, &SimFs::new(), BackupOptions::default());

@@ -106,7 +106,8 @@ fn of_many_who_race_for_an_absent_key_one_wins() {
             let racers: Vec<_> = (0..4u8)
                 .map(|racer| {
                     scope.spawn({
-                        let (store, key) = (&store, &key);
+                        let store = &store;
+                        let key = &key;
                         move || put_if(store, "b", key, &[racer], WriteCondition::IfAbsent)
                     })
                 })

@@ -86,7 +86,8 @@ fn amendments_have_one_cause_and_the_source_of_a_copy_none() {
     caused("PutObjectTagging", || store.set_tags("b", "k", found.version.clone(), tags)).unwrap();
     let copy = || {
         let found = store.find("b", "k", Selector::Current).unwrap();
-        let (bucket, version) = (found.bucket.id, found.version.clone());
+        let bucket = found.bucket.id;
+        let version = found.version.clone();
         CopyRange { bucket, key: "k".into(), version, range: 0..1 }
     };
     caused("CopyObject", || store.copy(copy(), "b", "c1", commit_of(b"x"))).unwrap();

@@ -77,7 +77,8 @@ struct Churn {
 
 impl Churn {
     fn change(&mut self, store: &Store) {
-        let (key, seed) = (self.draw.next_u64() % self.scale.keys, self.draw.next_u64());
+        let key = self.draw.next_u64() % self.scale.keys;
+        let seed = self.draw.next_u64();
         if seed.is_multiple_of(4) {
             delete(store, "b", &key.to_string(), Selector::Current).unwrap();
             self.expected.remove(&key);
@@ -98,7 +99,8 @@ impl Churn {
     /// Twice what lives, and the files that it would fill: both beside a few more.
     fn check_bounds(&mut self, store: &Store) {
         reclaim_all(store).unwrap();
-        let (live, size) = (store.health().live_bytes, self.scale.segment_bytes);
+        let live = store.health().live_bytes;
+        let size = self.scale.segment_bytes;
         let (files, bytes) = self.data();
         assert!(bytes <= 2 * live + 5 * size, "{bytes} bytes for {live} that live");
         let files_max = live / size + SEGMENTS_BESIDE_MAX + BUSY;
@@ -146,11 +148,14 @@ impl Drop for End<'_> {
 
 /// Changes, reclaim and reads at the same time.
 fn churn(fs: Arc<dyn Fs>, scale: Scale) -> Churn {
-    let (draw, start, mut changes) = (SeededEntropy::new(seed()), Instant::now(), 0);
+    let draw = SeededEntropy::new(seed());
+    let start = Instant::now();
+    let mut changes = 0;
     let mut churn = Churn { scale, fs, draw, expected: Expected::new(), put_bytes: 0, worst: (0.0, 0) };
     let store = scale.open(&churn.fs);
     store.create_bucket("b", "admin").unwrap();
-    let (done, reads) = (AtomicBool::new(false), Mutex::new(0));
+    let done = AtomicBool::new(false);
+    let reads = Mutex::new(0);
     thread::scope(|scope| {
         let _end = End(&done);
         for _ in 0..2 {
@@ -193,7 +198,8 @@ fn churn(fs: Arc<dyn Fs>, scale: Scale) -> Churn {
 }
 
 fn check_compacted(churn: &Churn) {
-    let (clock, size) = (Arc::new(SystemClock), churn.scale.segment_bytes);
+    let clock = Arc::new(SystemClock);
+    let size = churn.scale.segment_bytes;
     let done = compact(&churn.fs, clock, &SeededEntropy::new(1), size, &mut |_| true).unwrap();
     assert!(done.after.data_bytes * 2 <= done.live_bytes * 3, "{done:?}");
     println!("compacted: {done:?}");

@@ -20,7 +20,8 @@ fn set_back(clock: &ManualClock, by: Duration) {
 
 #[test]
 fn a_follower_saves_its_position_however_far_the_clock_is_set_back() {
-    let (fs, clock) = (SimFs::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000))));
+    let fs = SimFs::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
     let store = Store::open(Arc::new(fs.clone()), clock.clone(), &SeededEntropy::new(1), options()).unwrap();
     store.create_bucket("b", "admin").unwrap();
     let mut follower = store.follower("away", Beginning::Snapshot);
@@ -104,10 +105,13 @@ struct Host {
 
 impl Host {
     fn new() -> Self {
-        let (fs, clock) = (SimFs::new(), Arc::new(ManualClock::new(start())));
+        let fs = SimFs::new();
+        let clock = Arc::new(ManualClock::new(start()));
         let store = Self::open(&fs, &clock);
         let configurations = vec![(BucketConfigurationKind::ObjectLock, b"<x/>".to_vec())];
-        let (name, owner, versioning) = ("b".into(), "admin".into(), Versioning::Enabled);
+        let name = "b".into();
+        let owner = "admin".into();
+        let versioning = Versioning::Enabled;
         store.create_configured_bucket(NewBucket { name, owner, versioning, configurations }).unwrap();
         store.create_bucket("plain", "admin").unwrap();
         store.watch_clock().unwrap();

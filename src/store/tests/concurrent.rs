@@ -31,7 +31,8 @@ fn content(thread: u64, round: u64) -> Vec<u8> {
 /// Which thread and round made these bytes; they are whole.
 fn maker(bytes: &[u8]) -> (u64, u64) {
     let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-    let (thread, round) = (number(0), number(8));
+    let thread = number(0);
+    let round = number(8);
     assert_eq!(bytes, content(thread, round), "an object is mixed of several");
     (thread, round)
 }
@@ -155,7 +156,8 @@ fn condition_of(store: &Store, race: u64, key: &str) -> WriteCondition {
 /// Takes part in every race and tells how each ended.
 fn racer(store: &Store, start: &Barrier, thread: u64) -> Vec<Result<(), StoreError>> {
     let race = |race: u64| {
-        let (key, bytes) = (format!("k-{}", race / 2), content(thread, race));
+        let key = format!("k-{}", race / 2);
+        let bytes = content(thread, race);
         start.wait();
         let condition = condition_of(store, race, &key);
         start.wait();

@@ -69,7 +69,8 @@ fn put_each_kind(store: &Store) {
 
 fn copy_of_large(store: &Store, to: &str) {
     let found = store.find("b", "large", Selector::Current).unwrap();
-    let (bucket, version) = (found.bucket.id, found.version);
+    let bucket = found.bucket.id;
+    let version = found.version;
     let source = CopyRange { bucket, key: "large".into(), version, range: 70_000..140_000 };
     store.copy(source, "b", to, commit_of(b"")).unwrap();
 }
@@ -172,7 +173,8 @@ fn a_change_of_controls_shares_its_group_with_copies_tags_and_other_changes() {
     hold_legally(&store, "large", false).unwrap();
     // Its extents say *shared*, and nothing shares them.
     delete(&store, "b", "copy", Selector::Current).unwrap();
-    let (mut first, mut answers) = (None, Vec::new());
+    let mut first = None;
+    let mut answers = Vec::new();
     let gate = hold(&fs, "meta/", || first = Some(begin(&store, |store| put(store, "b", "first", b"1"))));
     let mut queue = |act: fn(&Store)| {
         let queued = store.committer.queued();
@@ -205,7 +207,8 @@ fn a_change_of_controls_shares_its_group_with_copies_tags_and_other_changes() {
     check(&store);
     assert_eq!(current(&store, "large").tags, [("a".to_owned(), "b".to_owned())]);
     check(&rebuilt(&fs));
-    let (live, crashed) = (store.health().live_bytes, fs.crash(CrashPolicy::DropAll));
+    let live = store.health().live_bytes;
+    let crashed = fs.crash(CrashPolicy::DropAll);
     let store = open(&crashed);
     check(&store);
     assert_eq!(store.health().live_bytes, live, "shared extents are counted once");

@@ -48,7 +48,9 @@ fn noncurrent(version: VersionId, newer_noncurrent_min: u32) -> ExpiringRole {
 
 /// The key, the version and the place of all versions of the bucket, read in steps.
 fn places(store: &Store, step: usize) -> Vec<(Vec<u8>, VersionId, VersionPlace)> {
-    let (bucket, mut cursor, mut found) = (store.bucket("b").unwrap(), PlaceCursor::default(), Vec::new());
+    let bucket = store.bucket("b").unwrap();
+    let mut cursor = PlaceCursor::default();
+    let mut found = Vec::new();
     let mut push =
         |placed: &PlacedVersion<'_>| found.push((placed.key.to_vec(), placed.version.id, placed.place));
     while store.visit_places(&bucket, &mut cursor, step, &mut push) {}
@@ -87,7 +89,8 @@ fn places_by_definition(store: &Store) -> Vec<(Vec<u8>, VersionId, VersionPlace)
 
 #[test]
 fn a_walk_in_steps_of_any_size_finds_the_places_of_all_versions() {
-    let (random, clock) = (SeededEntropy::new(seed()), Arc::new(ManualClock::new(at(0))));
+    let random = SeededEntropy::new(seed());
+    let clock = Arc::new(ManualClock::new(at(0)));
     let store =
         Store::open(Arc::new(SimFs::new()), clock.clone(), &SeededEntropy::new(1), options()).unwrap();
     bucket_with(&store, Versioning::Enabled);
@@ -199,7 +202,8 @@ fn an_upload_expires_by_a_rule_and_without_one_when_it_is_idle() {
         Store::open(Arc::new(SimFs::new()), clock.clone(), &SeededEntropy::new(1), options()).unwrap();
     let by = bucket_with(&store, Versioning::Unset);
     let begin = || upload_expiry::begin(&store, "b", "k");
-    let (ruled, idle) = (begin(), begin());
+    let ruled = begin();
+    let idle = begin();
     clock.set(at(2));
     let mut part = store.part_writer("b", "k", idle, 1, None).unwrap();
     part.write(b"abc").unwrap();

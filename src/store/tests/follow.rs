@@ -95,7 +95,8 @@ fn bucket_id(store: &Store) -> u64 {
 
 /// The versions of the store, as a consumer that is current knows them.
 fn versions(store: &Store) -> Consumer {
-    let (index, bucket) = (store.shared.index(), bucket_id(store));
+    let index = store.shared.index();
+    let bucket = bucket_id(store);
     let mut known = BTreeMap::new();
     for key in (0..KEYS).map(|at| format!("k{at}").into_bytes()) {
         let mut ids: Vec<_> = index.summaries(bucket, &key).map(|version| version.id).collect();
@@ -130,7 +131,8 @@ fn a_follower_gets_what_there_is_and_then_every_change_in_order() {
     versioned(&store);
     put(&store, "b", "k0", b"1").unwrap();
     put(&store, "b", "k0", b"2").unwrap();
-    let (mut follower, mut consumer) = (mirror(&store), Consumer::default());
+    let mut follower = mirror(&store);
+    let mut consumer = Consumer::default();
     consumer.catch_up(&store, &mut follower).unwrap();
     assert!(consumer == versions(&store));
     assert!(store.is_followed("away"));
@@ -160,7 +162,8 @@ fn a_follower_goes_on_where_it_was_and_a_saved_position_is_no_news() {
     let store = followed.open().unwrap();
     versioned(&store);
     let mut consumer = Consumer::default();
-    let (mut one, mut other) = (mirror(&store), store.follower("other", Beginning::Now));
+    let mut one = mirror(&store);
+    let mut other = store.follower("other", Beginning::Now);
     consumer.catch_up(&store, &mut one).unwrap();
     Consumer::default().catch_up(&store, &mut other).unwrap();
     for at in 0..20 {
@@ -233,7 +236,8 @@ fn the_log_is_kept_for_a_follower_within_limits() {
         let followed = Followed::new(StoreOptions { follow_max_bytes: max, ..small });
         let store = followed.open().unwrap();
         versioned(&store);
-        let (mut follower, mut consumer) = (mirror(&store), Consumer::default());
+        let mut follower = mirror(&store);
+        let mut consumer = Consumer::default();
         consumer.catch_up(&store, &mut follower).unwrap();
         follower.save(&store).unwrap();
         fill_log(&store, 20);
@@ -262,7 +266,8 @@ fn a_full_disk_takes_the_log_from_a_follower() {
     let followed = Followed::on(SimFs::with_capacity(64 * MIB), small);
     let store = followed.open().unwrap();
     versioned(&store);
-    let (mut follower, mut consumer) = (mirror(&store), Consumer::default());
+    let mut follower = mirror(&store);
+    let mut consumer = Consumer::default();
     consumer.catch_up(&store, &mut follower).unwrap();
     follower.save(&store).unwrap();
     fill_log(&store, 10);

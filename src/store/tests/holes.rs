@@ -224,7 +224,8 @@ fn one_walk_over_the_index_finds_the_holes_of_all_segments_and_without_dead_byte
 /// It takes several calls to learn which segments are sealed.
 #[test]
 fn a_walk_after_a_start_waits_until_all_segments_are_known() {
-    let (fs, count) = (SimFs::new(), 136);
+    let fs = SimFs::new();
+    let count = 136;
     let options = StoreOptions { segment_max_bytes: 2_800_000, ..options() };
     let store = open_with(&fs, options).unwrap();
     store.create_bucket("b", "admin").unwrap();

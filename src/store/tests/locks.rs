@@ -28,11 +28,14 @@ struct Locked {
 impl Locked {
     /// A store with the bucket `b`, which keeps versions and has object lock.
     fn new() -> Self {
-        let (fs, clock) = (SimFs::new(), Arc::new(ManualClock::new(at(0))));
+        let fs = SimFs::new();
+        let clock = Arc::new(ManualClock::new(at(0)));
         let store =
             Store::open(Arc::new(fs.clone()), clock.clone(), &SeededEntropy::new(1), options()).unwrap();
         let configurations = vec![(BucketConfigurationKind::ObjectLock, b"<x/>".to_vec())];
-        let (name, owner, versioning) = ("b".into(), "admin".into(), Versioning::Enabled);
+        let name = "b".into();
+        let owner = "admin".into();
+        let versioning = Versioning::Enabled;
         store.create_configured_bucket(NewBucket { name, owner, versioning, configurations }).unwrap();
         Self { fs, clock, store }
     }
@@ -140,7 +143,8 @@ fn a_clock_that_is_set_back_frees_nothing_and_adds_to_the_time_of_the_store() {
 #[test]
 fn object_lock_demands_versioning_and_is_never_removed() {
     let locked = Locked::new();
-    let (store, kind) = (&locked.store, BucketConfigurationKind::ObjectLock);
+    let store = &locked.store;
+    let kind = BucketConfigurationKind::ObjectLock;
     for versioning in [Versioning::Suspended, Versioning::Unset] {
         assert_eq!(store.set_versioning("b", versioning), Err(StoreError::InvalidBucketState));
     }
@@ -179,7 +183,8 @@ fn compacted(fs: &SimFs, clock: &Arc<ManualClock>) -> SimFs {
 }
 
 fn backed_up(fs: &SimFs, clock: &Arc<ManualClock>) -> SimFs {
-    let (to, again) = (SimFs::new(), SimFs::new());
+    let to = SimFs::new();
+    let again = SimFs::new();
     let elsewhere = |_: &str, _: &str| Err(std::io::ErrorKind::CrossesDevices.into());
     let source = BackupSource { fs, link: &elsewhere };
     backup(&source, &to, &**clock, BackupOptions::default(), &mut |_| {}).unwrap();

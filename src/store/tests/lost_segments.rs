@@ -102,7 +102,8 @@ fn a_missing_segment_ends_writing_and_takes_only_its_objects_with_it() {
 
 /// Reads `range` up to an error, whole or in pieces of `piece` bytes.
 fn read_in_pieces(store: &Store, version: &VersionRecord, range: Range<u64>, piece: usize) -> Vec<u8> {
-    let (mut found, mut buffer) = (Vec::new(), vec![0; piece]);
+    let mut found = Vec::new();
+    let mut buffer = vec![0; piece];
     let mut reader = read_record(store, version, range).unwrap();
     while let Ok(len @ 1..) = reader.read(&mut buffer) {
         found.extend_from_slice(&buffer[..len]);

@@ -31,7 +31,8 @@ fn mutations_of_one_group_see_what_those_before_them_did_to_a_key() {
     let markers: Vec<_> =
         done.iter().map(|done| done.as_ref().ok().map(|deleted| deleted.delete_marker)).collect();
     // A version that is gone already counts as deleted, with a condition or without.
-    let (version, marker) = (Some(false), Some(true));
+    let version = Some(false);
+    let marker = Some(true);
     assert_eq!(markers, [version, version, version, version, version, marker, marker]);
     let page = store.list_versions("b", &ListQuery { limit: 1000, ..ListQuery::default() }, None).unwrap();
     assert_eq!(page.keys().count(), page.len(), "nothing is grouped");

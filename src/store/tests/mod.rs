@@ -160,7 +160,8 @@ pub(super) fn read_all(
 }
 
 pub(super) fn to_end(mut reader: ObjectReader) -> Result<Vec<u8>, StoreError> {
-    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 150_000]);
+    let mut bytes = Vec::new();
+    let mut buffer = vec![0; 150_000];
     loop {
         match reader.read(&mut buffer)? {
             0 => return Ok(bytes),

@@ -262,7 +262,9 @@ impl Bucket {
         let null = self.versioning != Versioning::Enabled;
         let versions = self.keys.entry(key.into()).or_default();
         versions.retain(|old| !(null && old.null));
-        let (id, tag, controls) = (None, None, ObjectControls::default());
+        let id = None;
+        let tag = None;
+        let controls = ObjectControls::default();
         versions.insert(0, Version { id, null, marker, content, tag, controls });
     }
 
@@ -293,7 +295,8 @@ fn version_of(store: &Store, record: VersionRecord) -> Version {
 }
 
 fn content_of(mut reader: ObjectReader) -> Content {
-    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 150_000]);
+    let mut bytes = Vec::new();
+    let mut buffer = vec![0; 150_000];
     loop {
         match reader.read(&mut buffer).expect("it can be read") {
             0 => return Content::new(bytes),
@@ -315,7 +318,9 @@ fn all_agree<T>(
 /// is the same as if it had been made from them.
 fn entries_of(store: &Store) -> Vec<Entry> {
     let index = store.shared.index();
-    let (mut all, mut cursor, mut made) = (Vec::new(), Cursor::Start, Index::bulk_loading());
+    let mut all = Vec::new();
+    let mut cursor = Cursor::Start;
+    let mut made = Index::bulk_loading();
     loop {
         let entries = index.walk(&mut cursor, 3);
         if entries.is_empty() {

@@ -108,7 +108,8 @@ fn shared_extents_are_moved_once_for_all_their_records() {
     put(&store, "b", "gone", &bytes(2, 60_000)).unwrap();
     for at in 0..600 {
         let found = store.find("b", "source", Selector::Current).unwrap();
-        let (bucket, range) = (found.bucket.id, 100..20_000 + at);
+        let bucket = found.bucket.id;
+        let range = 100..20_000 + at;
         let source = CopyRange { bucket, key: "source".into(), version: found.version, range };
         store.copy(source, "b", &format!("{at:03}"), commit_of(b"")).unwrap();
     }
@@ -177,10 +178,13 @@ fn small_objects_with_long_keys_are_not_moved_again_and_again() {
 
 /// Every change that may happen to a record while its extents are copied.
 fn change(store: &Store, thread: u64, round: u64) {
-    let (key, expected) = (format!("{thread}-{}", round % 7), bytes(round, 9_000));
+    let key = format!("{thread}-{}", round % 7);
+    let expected = bytes(round, 9_000);
     put(store, "b", &key, &expected).unwrap();
     let found = store.find("b", &key, Selector::Current).unwrap();
-    let (bucket, version, twin) = (found.bucket.id, found.version.clone(), format!("{key}-twin"));
+    let bucket = found.bucket.id;
+    let version = found.version.clone();
+    let twin = format!("{key}-twin");
     store.set_tags("b", &key, version.clone(), vec![("a".into(), "b".into())]).unwrap();
     let source = CopyRange { bucket, key: key.clone(), range: 0..9_000, version };
     store.copy(source, "b", &twin, commit_of(b"")).unwrap();
@@ -279,7 +283,8 @@ fn segments_are_merged_if_there_are_too_many() {
         }
         if at % 100 == 99 {
             reclaim_all(&store).unwrap();
-            let (live, health) = (store.health().live_bytes, store.health());
+            let live = store.health().live_bytes;
+            let health = store.health();
             assert!(
                 segments(&fs) <= live / 100_000 + SEGMENTS_BESIDE_MAX + 3,
                 "{} for {live}",

@@ -133,7 +133,8 @@ fn no_parts_and_parts_out_of_order_are_refused_by_the_store_itself() {
     let upload = store.create_upload("b", "k", new_upload()).unwrap().id;
     let parts: Vec<_> =
         (1..=2).map(|number| put_part(&store, upload, number, &bytes(1, 9_000)).unwrap()).collect();
-    let (one, two) = (parts[0].clone(), parts[1].clone());
+    let one = parts[0].clone();
+    let two = parts[1].clone();
     let live = store.health().live_bytes;
     for wrong in [vec![], vec![one.clone(), one.clone()], vec![two.clone(), one.clone()]] {
         let completion = Completion { upload, parts: wrong, commit: commit_of(b"") };

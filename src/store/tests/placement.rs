@@ -114,7 +114,8 @@ fn cold_versions_leave_without_pressure_come_back_on_a_read_and_stay_cold_after_
 fn transition(store: &Store, bucket: &str, key: &str) -> ExpiryOutcome {
     let version = store.find(bucket, key, Selector::Current).unwrap().version.id;
     let transition = ClassTransition { class: StorageClass::Cold, record_bytes: 4096 };
-    let (key, role) = (key.as_bytes().to_vec(), ExpiringRole::Current(version));
+    let key = key.as_bytes().to_vec();
+    let role = ExpiringRole::Current(version);
     let items = vec![ExpiringItem { key, role, transition: Some(transition) }];
     let request = ExpiryRequest { bucket: store.bucket(bucket).unwrap(), configuration: None, items };
     store.expire(request).unwrap()[0]
@@ -228,7 +229,8 @@ fn check_placed(store: &Store) {
         let bucket = store.configured_bucket(bucket).unwrap();
         bucket.configuration(BucketConfigurationKind::Placement).and_then(BucketPlacement::of)
     };
-    let (local, remote) = (Some(BucketPlacement::Local), Some(BucketPlacement::Remote));
+    let local = Some(BucketPlacement::Local);
+    let remote = Some(BucketPlacement::Remote);
     assert_eq!(PLACES.map(pin), [local, remote, None, None]);
     for bucket in PLACES {
         let class = if bucket == "cold" { StorageClass::Cold } else { StorageClass::Standard };

@@ -299,7 +299,9 @@ fn copy_of_source(
     copy: impl FnOnce(CopyRange) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let found = store.find("copied", "source", Selector::Current)?;
-    let (bucket, key, range) = (found.bucket.id, "source".into(), 0..len as u64);
+    let bucket = found.bucket.id;
+    let key = "source".into();
+    let range = 0..len as u64;
     copy(CopyRange { bucket, key, range, version: found.version })
 }
 
@@ -313,7 +315,8 @@ fn writers_that_race_never_overrun_and_leave_no_room_unused() {
     let refused = AtomicUsize::new(0);
     thread::scope(|scope| {
         for writer in 0..WRITERS {
-            let (store, refused) = (&store, &refused);
+            let store = &store;
+            let refused = &refused;
             scope.spawn(move || {
                 let draw = SeededEntropy::new(writer);
                 for step in 0..40 {
@@ -436,7 +439,8 @@ impl QuotaWorld {
         then: impl FnOnce(&mut Contents, Option<T>),
     ) {
         let mut after = self.contents.clone();
-        let (before, is_refused) = (self.contents.used(), done.is_err());
+        let before = self.contents.used();
+        let is_refused = done.is_err();
         if let Err(error) = &done {
             assert!(matches!(error, StoreError::QuotaExceeded { .. }), "{error}");
             self.refused += 1;
@@ -528,7 +532,9 @@ impl QuotaWorld {
 
     fn step_of_upload(&mut self, len: u64, null: bool) {
         let Some((id, (key, parts))) = self.contents.uploads.first_key_value() else { return };
-        let (id, key, parts) = (*id, key.clone(), parts.clone());
+        let id = *id;
+        let key = key.clone();
+        let parts = parts.clone();
         match self.below(5) {
             0 => {
                 let done = self.store.abort_upload("b", &key, id);

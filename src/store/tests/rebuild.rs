@@ -171,7 +171,8 @@ fn of_racing_puts_the_last_committed_is_the_newest() {
     store.create_bucket("b", "admin").unwrap();
     put(&store, "b", "other", &bytes(1, 100_000)).unwrap();
     // The large one gets its id before the small one, and is committed after it.
-    let (mut large, written) = (None, bytes(2, 200_000));
+    let mut large = None;
+    let written = bytes(2, 200_000);
     let gate = hold(&fs, &stream_segment(&store), || {
         large = Some(begin(&store, move |store| put(store, "b", "k", &written)));
     });
@@ -191,7 +192,8 @@ fn a_version_is_null_or_not_as_it_was_committed() {
     let store = Arc::new(open(&fs));
     store.create_bucket("b", "admin").unwrap();
     put(&store, "b", "k", &bytes(1, 100_000)).unwrap();
-    let (mut large, written) = (None, bytes(2, 200_000));
+    let mut large = None;
+    let written = bytes(2, 200_000);
     let gate = hold(&fs, &stream_segment(&store), || {
         large = Some(begin(&store, move |store| put(store, "b", "k", &written)));
     });

@@ -71,7 +71,8 @@ fn dead_segments_are_removed_for_good() {
 fn a_segment_stays_while_it_has_or_may_get_readers() {
     let fs = SimFs::new();
     let store = filled(&fs);
-    let (first, second) = (segment_of(&store, "k0"), segment_of(&store, "k2"));
+    let first = segment_of(&store, "k0");
+    let second = segment_of(&store, "k2");
     let found = store.find("b", "k0", Selector::Current).unwrap();
     let other = store.find("b", "k2", Selector::Current).unwrap();
     let mut reader = store.read(&other, 0..40_000).unwrap();

@@ -163,7 +163,8 @@ fn an_adoption_that_fails_at_any_call_is_made_up_for_by_the_next_one() {
         let store = former.shared.store;
         drop(former);
         tiered.remote.fail_next(RemoteCall::Put, fault);
-        let (remote, now) = (tiered.reached(), tiered.clock.now());
+        let remote = tiered.reached();
+        let now = tiered.clock.now();
         assert!(adopt_remote(remote.as_ref(), &tiered.fs, store, now, &SeededEntropy::new(33)).is_err());
         let there = u64::from(fault == RemoteFault::Lost);
         adopt(&tiered, store, 34, 2 + there);
@@ -298,7 +299,8 @@ fn a_look_at_a_directory_writes_nothing_anywhere() {
     let (tiered, living) = Tiered::filled(NOTHING_LOCAL);
     work(&living).unwrap();
     let copy = copied(&tiered.fs);
-    let (before, files) = (changes(&tiered), copy.operations());
+    let before = changes(&tiered);
+    let files = copy.operations();
     let looking = look(&tiered, &copy);
     assert_eq!(read_all(&looking), read_all(&living));
     assert!(matches!(put(&looking, "b", "k", b"v"), Err(StoreError::ReadOnly(_))));

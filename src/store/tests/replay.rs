@@ -49,7 +49,8 @@ fn applied_in_bulk(groups: &[Group]) -> Index {
 
 /// All that an index holds, in order.
 fn contents(index: &Index) -> (Vec<Entry>, Vec<(u64, u64)>, u64, u64) {
-    let (mut cursor, mut entries) = (Cursor::Start, Vec::new());
+    let mut cursor = Cursor::Start;
+    let mut entries = Vec::new();
     loop {
         let some = index.walk(&mut cursor, 1_000);
         if some.is_empty() {
@@ -87,7 +88,8 @@ fn many_groups_at_once_add_up_to_what_one_after_the_other_does() {
     let fs = busy_log();
     let groups = groups_of(&fs);
     assert!(groups.len() > 500);
-    let (turn, bulk) = (contents(&applied_in_turn(&groups)), contents(&applied_in_bulk(&groups)));
+    let turn = contents(&applied_in_turn(&groups));
+    let bulk = contents(&applied_in_bulk(&groups));
     assert!(turn == bulk, "the same entries add up to something else");
     let store = open_with(&fs.crash(CrashPolicy::DropAll), options()).unwrap();
     assert!(contents(&store.shared.index()) == turn, "a start finds something else");
@@ -116,7 +118,8 @@ fn rewrite(fs: &SimFs, number: u64, groups: &[Group], from: usize) {
     let store = store_id(fs).unwrap().unwrap();
     let first = groups.iter().position(|group| group.header.sequence == number).unwrap();
     assert!(first <= from, "the group is in this file");
-    let (mut position, mut previous_crc) = (PAGE_BYTES, groups[first].header.previous_crc);
+    let mut position = PAGE_BYTES;
+    let mut previous_crc = groups[first].header.previous_crc;
     for (at, group) in groups.iter().enumerate().skip(first) {
         let mut body = Vec::new();
         group.entries.iter().for_each(|entry| entry.encode(&mut body));

@@ -53,7 +53,8 @@ impl Scrubbing {
 
     fn reopen(&mut self) {
         self.store = None;
-        let (fs, clock) = (Arc::new(self.fs.clone()), self.clock.clone());
+        let fs = Arc::new(self.fs.clone());
+        let clock = self.clock.clone();
         self.store = Some(Store::open(fs, clock, &SeededEntropy::new(1), options()).unwrap());
     }
 
@@ -102,7 +103,8 @@ fn a_pass_checks_every_extent_once_and_rests_for_a_week() {
 #[test]
 fn a_budget_limits_what_a_call_reads_and_calls_add_up_to_a_pass() {
     let scrubbing = Scrubbing::new();
-    let (mut extents, mut calls) = (0, 1);
+    let mut extents = 0;
+    let mut calls = 1;
     loop {
         let done = scrubbing.scrub(10_000);
         extents += done.extents;
@@ -274,7 +276,8 @@ fn no_part_of_an_extent_goes_unchecked() {
 #[test]
 fn an_extent_in_the_place_of_another_is_found() {
     let scrubbing = Scrubbing::new();
-    let (one, other) = (scrubbing.extent("small3"), scrubbing.extent("small4"));
+    let one = scrubbing.extent("small3");
+    let other = scrubbing.extent("small4");
     let file = scrubbing.fs.contents(&segment_path(one.segment)).unwrap();
     let bytes = &file[one.offset as usize..][..5_064];
     scrubbing.fs.overwrite(&segment_path(other.segment), other.offset, bytes).unwrap();

@@ -189,7 +189,8 @@ pub(super) fn a_root_makes_a_restore_short_and_every_point_of_a_crash_leads_to_a
     let report =
         restore_from_remote(tiered.reached().as_ref(), &fs, tiered.clock.as_ref(), &mut |_| ()).unwrap();
     assert_eq!(report.sequence, store.health().sequence);
-    let (mut whole, mut none) = (0, 0);
+    let mut whole = 0;
+    let mut none = 0;
     for stop in 1..=fs.operations() + 1 {
         let fs = SimFs::new();
         fs.stop_at(stop);
@@ -362,8 +363,10 @@ fn a_standby_goes_from_reign_to_reign() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let old = begun(&tiered, &tiered.fs, ShipMode::Async);
     old.create_bucket("b", "admin").unwrap();
-    let (first, second) = (SimFs::new(), SimFs::new());
-    let (mut one, mut two) = (standby_on(&tiered, &first), standby_on(&tiered, &second));
+    let first = SimFs::new();
+    let second = SimFs::new();
+    let mut one = standby_on(&tiered, &first);
+    let mut two = standby_on(&tiered, &second);
     put(&old, "b", "k", &bytes(1, 300_000)).unwrap();
     old.committer.write_idle_group().unwrap();
     ship(&old).unwrap();

@@ -312,7 +312,8 @@ fn a_loss_of_power_at_any_step_of_a_start_loses_no_name_of_what_is_set_aside() {
     follow(&mut standby_on(&tiered, &whole));
     let last = whole.operations();
     assert!(last > 20, "{last}");
-    let (mut before, mut after) = (0, 0);
+    let mut before = 0;
+    let mut after = 0;
     for stop in 1..=last {
         for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(stop)] {
             let fs = start.copy();

@@ -147,8 +147,10 @@ fn a_write_whose_reign_ends_while_it_is_written_is_not_answered() {
 fn of_standbys_that_miss_the_writer_at_a_time_one_wins_and_the_others_follow() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let (old, first, mut one) = followed(&tiered);
-    let (second, third) = (SimFs::new(), SimFs::new());
-    let (mut two, mut three) = (standby_on(&tiered, &second), standby_on(&tiered, &third));
+    let second = SimFs::new();
+    let third = SimFs::new();
+    let mut two = standby_on(&tiered, &second);
+    let mut three = standby_on(&tiered, &third);
     follow(&mut two);
     follow(&mut three);
     drop(old);

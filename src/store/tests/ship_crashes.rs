@@ -190,7 +190,8 @@ impl ShipRun {
 
     /// Makes a step, and returns what was caught in the middle of it.
     fn step(&mut self) -> Vec<(CrashPoint, Expected)> {
-        let (before, moments) = (self.answers.clone(), self.moments.len());
+        let before = self.answers.clone();
+        let moments = self.moments.len();
         let returned = self.returned.clone();
         let takes_over = self.arm_and(Self::any_step);
         let caught = std::mem::take(&mut *self.caught.lock().unwrap());
@@ -218,14 +219,17 @@ impl ShipRun {
 
     /// Plans crash points from now on.
     fn arm(&mut self) {
-        let (host, standby) = (self.fs.clone(), self.standby.0.clone());
+        let host = self.fs.clone();
+        let standby = self.standby.0.clone();
         let mut remaining = self.points_of_a_step;
         while remaining > 0 {
             remaining -= 1;
-            let (tiered, caught) = (self.tiered.handle(&host), Arc::clone(&self.caught));
+            let tiered = self.tiered.handle(&host);
+            let caught = Arc::clone(&self.caught);
             let disk = standby.clone();
             let catch = move || {
-                let (world, standby) = (tiered.copy(), disk.copy());
+                let world = tiered.copy();
+                let standby = disk.copy();
                 caught.lock().unwrap_or_else(PoisonError::into_inner).push(CrashPoint { world, standby });
             };
             let ahead = 1 + self.below(4 << self.below(5));
@@ -323,7 +327,8 @@ impl ShipRun {
     fn take_over(&mut self, at: Option<Timestamp>) {
         let (fs, new) = loop {
             let fs = SimFs::new();
-            let (remote, clock) = (&self.tiered.remote, self.tiered.clock.as_ref());
+            let remote = &self.tiered.remote;
+            let clock = self.tiered.clock.as_ref();
             let restored = match at {
                 Some(at) => {
                     restore_from_remote_at(self.tiered.reached().as_ref(), &fs, clock, at, &mut |_| ())
@@ -791,7 +796,9 @@ fn run(
 pub(super) fn whatever_fails_what_was_answered_is_on_the_remote() {
     let first = seed();
     let runs = std::env::var("SILTSTONE_SHIP_RUNS").map_or(4, |runs| runs.parse().unwrap());
-    let (mut restores, mut deletes, mut returns) = (0, 0, 0);
+    let mut restores = 0;
+    let mut deletes = 0;
+    let mut returns = 0;
     for seed in first..first + runs {
         let mut run = run(seed, STEPS, 0, &Figures::default(), &|| true);
         run.check_a_moment();
@@ -807,7 +814,9 @@ pub(super) fn whatever_fails_what_was_answered_is_on_the_remote() {
 
 #[test]
 fn from_every_crash_point_a_host_comes_up_with_what_was_answered() {
-    let (first, figures, begun) = (seed(), Figures::default(), Instant::now());
+    let first = seed();
+    let figures = Figures::default();
+    let begun = Instant::now();
     let named = std::env::var("SILTSTONE_CRASH_SECONDS").ok();
     if let Some(seconds) = named.map(|seconds| Duration::from_secs(seconds.parse().unwrap())) {
         let threads = thread::available_parallelism().unwrap().get() as u64;

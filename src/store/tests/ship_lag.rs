@@ -40,7 +40,8 @@ fn shipping(mode: ShipMode, lag_max: Option<Duration>) -> (Tiered, Arc<SteppedCl
     let of_day = tiered.clock.clone();
     let clock = Arc::new(SteppedClock { of_day, begun: Instant::now(), passed: Mutex::default() });
     let options = StoreOptions { segment_max_bytes: 4 * MIB, ..options() };
-    let (fs, tier) = (Arc::new(tiered.fs.clone()), (tiered.reached(), LITTLE_LOCAL));
+    let fs = Arc::new(tiered.fs.clone());
+    let tier = (tiered.reached(), LITTLE_LOCAL);
     let store = Store::open_tiered(fs, clock.clone(), &SeededEntropy::new(1), options, tier).unwrap();
     store.ship_log(ShipOptions { mode, root_every: HOUR, window: HOUR, lag_max });
     (tiered, clock, store)

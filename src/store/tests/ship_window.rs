@@ -177,7 +177,8 @@ fn each_state_within_the_window_comes_back() {
     let now = tiered.clock.now();
     sweep(&store);
     let oldest = store.ship_figures().unwrap().oldest.unwrap();
-    let (mut restored, mut refused) = (0, 0);
+    let mut restored = 0;
+    let mut refused = 0;
     for (nth, (at, state)) in states.iter().enumerate() {
         match restored_at(&tiered, *at) {
             Ok(fs) if nth % 8 == 0 || *at == oldest => {
@@ -202,7 +203,8 @@ fn a_store_that_went_back_goes_on_as_a_reign_of_its_own() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let (store, states) = with_history(&tiered, 60);
     let (at, state) = &states[40];
-    let (back, twin) = (restored_at(&tiered, *at).unwrap(), restored_at(&tiered, *at).unwrap());
+    let back = restored_at(&tiered, *at).unwrap();
+    let twin = restored_at(&tiered, *at).unwrap();
     assert!(back.open_read(RETURN).is_ok());
     let there = begun(&tiered, &back);
     assert!(back.open_read(RETURN).is_err());

@@ -142,10 +142,13 @@ fn readers_see_a_prefix_of_the_history_and_leave_the_directory_as_it_is() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let mut writer = begun(&tiered, &tiered.fs, ShipMode::Async);
     writer.create_bucket("b", "admin").unwrap();
-    let (fs, plain_fs) = (SimFs::new(), SimFs::new());
+    let fs = SimFs::new();
+    let plain_fs = SimFs::new();
     let (mut standby, readers) = read_standby_on(&tiered, &fs);
     let mut plain = standby_on(&tiered, &plain_fs);
-    let (mut history, mut seen, mut written) = (History::default(), 0, 0);
+    let mut history = History::default();
+    let mut seen = 0;
+    let mut written = 0;
     history.note(&writer);
     for round in 0..40 {
         for _ in 0..draw.next_u64() % 6 {
@@ -208,7 +211,9 @@ fn at_every_moment_of_a_step_a_reader_gets_the_bytes_of_its_group() {
         let (mut standby, readers) = read_standby_on(&tiered, &fs);
         standby.step(&mut |_| ()).unwrap();
         let held = readers.store().and_then(|store| hold(&store));
-        let (history, readers, looked) = (history.clone(), readers.clone(), Arc::new(Mutex::new(false)));
+        let history = history.clone();
+        let readers = readers.clone();
+        let looked = Arc::new(Mutex::new(false));
         let tell = looked.clone();
         fs.call_before(fs.operations() + at, move || {
             history.check(&readers.store().unwrap());
@@ -237,7 +242,8 @@ fn readers_lose_the_store_while_the_directory_is_filled_again_and_when_it_gets_a
     let (mut standby, readers) = read_standby_on(&tiered, &fs);
     assert!(readers.store().is_none());
     follow(&mut standby);
-    let (first, held) = (readers.store().unwrap(), hold(&readers.store().unwrap()).unwrap());
+    let first = readers.store().unwrap();
+    let held = hold(&readers.store().unwrap()).unwrap();
     for at in 0..6 {
         writer.shared.segments.retire(|_| true);
         put(&writer, "b", &format!("k{at}"), &bytes(at, 200_000)).unwrap();
@@ -275,7 +281,8 @@ fn the_store_of_readers_refuses_every_change() {
     let fs = SimFs::new();
     let (mut standby, readers) = read_standby_on(&tiered, &fs);
     follow(&mut standby);
-    let (store, before) = (readers.store().unwrap(), files(&fs));
+    let store = readers.store().unwrap();
+    let before = files(&fs);
     assert!(put(&store, "b", "k", b"w").is_err() && put(&store, "b", "l", &bytes(1, 900_000)).is_err());
     assert!(
         delete(&store, "b", "k", Selector::Current).is_err() && store.create_bucket("c", "admin").is_err()

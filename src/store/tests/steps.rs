@@ -106,7 +106,8 @@ impl Step {
                 if upload_of(store, bucket, key).is_ok() {
                     return Ok(());
                 }
-                let (checksum, attributes) = (None, Attributes::new());
+                let checksum = None;
+                let attributes = Attributes::new();
                 let new = NewUpload {
                     storage_class: StorageClass::Standard,
                     initiator: "admin".into(),

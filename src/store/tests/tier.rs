@@ -77,7 +77,8 @@ impl Tiered {
         let mark = RemoteMark { store: store.shared.store, made: self.clock.now(), decides_races };
         let marked =
             Self { remote: SimRemote::new(), fs: self.fs.clone(), clock: self.clock.clone(), ..*self };
-        let (name, bytes) = (RemoteMark::NAME, mark.encode());
+        let name = RemoteMark::NAME;
+        let bytes = mark.encode();
         let object = NewObject { name, body: &bytes.as_slice(), nonce: "mark", create_only: false };
         marked.reached().put(&object, Duration::ZERO).unwrap();
         self.remote.place(name, &marked.remote.bytes(name).unwrap());
@@ -120,7 +121,8 @@ impl Tiered {
     /// As `open_unmarked`, of a disk that may fail.
     pub(super) fn try_open_on(&self, fs: &SimFs) -> Result<Store, OpenError> {
         let options = StoreOptions { segment_max_bytes: 4 * MIB, ..options() };
-        let (fs, entropy) = (Arc::new(fs.clone()), SeededEntropy::new(1));
+        let fs = Arc::new(fs.clone());
+        let entropy = SeededEntropy::new(1);
         let tier = (self.reached(), self.options);
         Store::open_tiered(fs, self.clock.clone(), &entropy, options, tier)
     }
@@ -369,7 +371,9 @@ fn reader(store: &Store, key: &str) -> ObjectReader {
 pub(super) fn the_first_bytes_are_read_while_the_others_come_and_readers_share_them() {
     let (tiered, store) = with_room();
     let fetched = || store.tier_figures().unwrap().fetched_bytes;
-    let (gets, wanted, block) = (tiered.remote.calls(RemoteCall::Get), bytes(3, LEN), 65_536);
+    let gets = tiered.remote.calls(RemoteCall::Get);
+    let wanted = bytes(3, LEN);
+    let block = 65_536;
     let mut readers = [reader(&store, "k3"), reader(&store, "k3")];
     assert_eq!(fetched(), 0, "a reader that is opened takes nothing");
     let mut buffer = vec![0; block];
@@ -422,7 +426,9 @@ fn bytes_are_handed_out_before_they_are_kept_and_are_kept_with_the_last_reader()
         work(&store).unwrap();
         store.tier_figures().unwrap().cached_bytes
     };
-    let (before, mut one, mut other) = (cached(), reader(&store, "k3"), reader(&store, "k3"));
+    let before = cached();
+    let mut one = reader(&store, "k3");
+    let mut other = reader(&store, "k3");
     let mut buffer = vec![0; 65_536];
     assert_eq!(one.read(&mut buffer).unwrap(), buffer.len());
     assert_eq!(cached(), before);
@@ -447,7 +453,8 @@ fn bytes_that_come_wrong_are_fetched_again_and_are_neither_handed_out_nor_kept()
         let name = store.shared.index().remote_copy(extent.segment).unwrap().name(extent.segment);
         let place = (extent.offset + UNIT_BYTES + at * 70_000) as usize;
         assert!(tiered.remote.damage(&name, place));
-        let (remote, calls) = (tiered.remote.clone(), tiered.remote.all_calls());
+        let remote = tiered.remote.clone();
+        let calls = tiered.remote.all_calls();
         // The same change again makes it good.
         tiered.remote.call_before(calls + 2, move || assert!(remote.damage(&name, place)));
         assert!(get(&store, "b", &format!("k{at}")).unwrap() == bytes(at, LEN), "k{at}");
@@ -529,7 +536,8 @@ fn the_readers_of_a_silent_remote_fail_together() {
     drop(store);
     let options = StoreOptions { segment_max_bytes: 4 * MIB, ..options() };
     let tier: (Arc<dyn Remote>, TierOptions) = (Arc::new(SilentRemote(tiered.remote.clone())), NOTHING_LOCAL);
-    let (fs, entropy) = (Arc::new(tiered.fs.clone()), SeededEntropy::new(1));
+    let fs = Arc::new(tiered.fs.clone());
+    let entropy = SeededEntropy::new(1);
     let store = Store::open_tiered(fs, tiered.clock.clone(), &entropy, options, tier).unwrap();
     store.check_remote_mark().unwrap();
     let begun = Instant::now();
@@ -688,7 +696,8 @@ impl RandomRun {
         let draw = SeededEntropy::new(seed);
         let options = TierOptions { local_max_bytes: (9 + draw.next_u64() % 8) * MIB, ..NOTHING_LOCAL };
         let tiered = Tiered::new(options);
-        let (fs, store) = (tiered.fs.clone(), tiered.open());
+        let fs = tiered.fs.clone();
+        let store = tiered.open();
         store.create_bucket("b", "admin").unwrap();
         Self { tiered, fs, store, draw, keys: BTreeMap::new() }
     }
@@ -713,7 +722,8 @@ impl RandomRun {
     }
 
     fn put(&mut self) {
-        let (key, seed) = (format!("k{}", self.below(12)), self.draw.next_u64());
+        let key = format!("k{}", self.below(12));
+        let seed = self.draw.next_u64();
         let len = if self.below(2) == 0 { self.below(3000) } else { self.below(900_000) } as usize;
         match put(&self.store, "b", &key, &bytes(seed, len)) {
             Ok(_) => drop(self.keys.insert(key, (seed, len))),
@@ -891,7 +901,8 @@ fn the_scrub_reads_a_sample_of_the_remote_past_what_is_here_and_keeps_nothing() 
     let (tiered, store) = Tiered::filled(options);
     work(&store).unwrap();
     let cached = || store.tier_figures().unwrap().cached_bytes;
-    let (before, gets) = (cached(), tiered.remote.calls(RemoteCall::Get));
+    let before = cached();
+    let gets = tiered.remote.calls(RemoteCall::Get);
     let mut checked = 0;
     let mut pass = || {
         tiered.clock.advance(Duration::from_secs(7 * 24 * 3600));

@@ -30,7 +30,8 @@ impl RemoteChurn {
         let tiered = Tiered::new(TierOptions { local_max_bytes: 32 * MIB, ..NOTHING_LOCAL });
         let store = tiered.open();
         store.create_bucket("b", "admin").unwrap();
-        let (draw, expected) = (SeededEntropy::new(seed()), BTreeMap::new());
+        let draw = SeededEntropy::new(seed());
+        let expected = BTreeMap::new();
         let mut churn = Self { tiered, store, draw, expected, next: KEYS };
         (0..KEYS).for_each(|key| churn.put(key));
         churn.clean();

@@ -49,7 +49,8 @@ fn a_reader_gets_an_error_and_no_byte_of_the_block_and_health_reports_it() {
     fs.make_unreadable(&file, at + 150_000..at + 150_001).unwrap();
     let found = store.find("b", "large", Selector::Current).unwrap();
     let mut reader = store.read(&found, 0..300_000).unwrap();
-    let (mut read, mut piece) = (Vec::new(), vec![0; 10_000]);
+    let mut read = Vec::new();
+    let mut piece = vec![0; 10_000];
     let error = loop {
         match reader.read(&mut piece) {
             Ok(len) => read.extend_from_slice(&piece[..len]),

@@ -55,7 +55,8 @@ fn uploads_older_than_the_age_are_aborted_and_their_parts_freed() {
 fn an_upload_that_gets_parts_goes_on_and_one_with_a_rule_is_left_to_it() {
     let clock = clock();
     let store = open_at(&clock, Some(HOUR));
-    let (busy, ruled) = (begin(&store, "a", "busy"), begin(&store, "b", "ruled"));
+    let busy = begin(&store, "a", "busy");
+    let ruled = begin(&store, "b", "ruled");
     clock.advance(HOUR);
     let mut part = store.part_writer("a", "busy", busy, 1, None).unwrap();
     part.write(b"abc").unwrap();

@@ -65,7 +65,8 @@ fn a_shared_extent_is_read_once_and_reported_for_all_its_owners() {
     store.create_bucket("photos", "admin").unwrap();
     put(&store, "photos", "source", &bytes(1, 100_000)).unwrap();
     let found = store.find("photos", "source", Selector::Current).unwrap();
-    let (source, extent) = (found.version.clone(), found.version.extents[0]);
+    let source = found.version.clone();
+    let extent = found.version.extents[0];
     let source =
         CopyRange { bucket: found.bucket.id, key: "source".into(), version: source, range: 10..90_000 };
     store.copy(source, "photos", "copy", commit_of(b"")).unwrap();
@@ -140,7 +141,8 @@ fn append(fs: &SimFs, entries: &[Entry]) {
 fn nothing_is_written_and_the_lock_is_released() {
     let fs = SimFs::new();
     drop(filled(&fs));
-    let (files, operations) = (fs.files(), fs.trace().len());
+    let files = fs.files();
+    let operations = fs.trace().len();
     nothing_found(&fs);
     assert_eq!(fs.files(), files);
     // The only requests to the disk make earlier writes durable.
@@ -295,7 +297,8 @@ fn list(fs: &SimFs, kind: FileKind) -> Vec<u64> {
 fn meaningful(fs: &SimFs, path: &str, live: &[(u64, u64)]) -> Vec<Range<u64>> {
     let bytes = fs.contents(path).unwrap();
     let store = FileHeader::decode(&bytes).unwrap().store;
-    let (file, first) = (fs.open_read(path).unwrap(), 0..PAGE_BYTES);
+    let file = fs.open_read(path).unwrap();
+    let first = 0..PAGE_BYTES;
     let mut regions = vec![first];
     let kind = FileHeader::decode(&bytes).unwrap().kind;
     if kind == FileKind::Segment {
@@ -381,7 +384,8 @@ fn an_extent_with_two_owners_that_is_not_marked_as_shared_is_found() {
     let store = open(&fs);
     store.create_bucket("photos", "admin").unwrap();
     put(&store, "photos", "k", b"abc").unwrap();
-    let (bucket, record) = (store.bucket("photos").unwrap(), find_record(&store, "k"));
+    let bucket = store.bucket("photos").unwrap();
+    let record = find_record(&store, "k");
     drop(store);
     let version = |id, shared| {
         let mut record = VersionRecord { id: VersionId(id), null: false, ..record.clone() };

@@ -113,7 +113,8 @@ fn those_who_come_while_a_group_is_synced_share_the_next_one() {
     while store.committer.queued() < WRITERS {
         thread::yield_now();
     }
-    let (before, sequence) = (fs.trace().len(), store.health().sequence);
+    let before = fs.trace().len();
+    let sequence = store.health().sequence;
     drop(gate);
     first.unwrap().recv().unwrap().unwrap();
     assert!(answers.into_iter().all(|answer| answer.recv().unwrap().is_ok()));

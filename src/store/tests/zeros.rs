@@ -30,7 +30,8 @@ fn store_with_an_object(fs: &SimFs) -> Store {
 fn small_objects_are_written_inside_the_file_and_large_ones_at_its_end() {
     let fs = SimFs::new();
     let store = store_with_an_object(&fs);
-    let (len, before) = (newest(&fs).len().unwrap(), fs.trace().len());
+    let len = newest(&fs).len().unwrap();
+    let before = fs.trace().len();
     for at in 0..50 {
         put(&store, "b", &format!("k{at}"), &bytes(at, 3_000)).unwrap();
     }

@@ -170,7 +170,8 @@ impl ColdFile {
     /// Writes fetched bytes into the holes of a piece.
     fn keep_piece(&self, copy: &LocalPieces, number: u32, fetched: &FetchedBytes) -> io::Result<()> {
         let piece = copy.piece(number);
-        let (mut at, end) = (piece.start.max(fetched.range.start), piece.end.min(fetched.range.end));
+        let mut at = piece.start.max(fetched.range.start);
+        let end = piece.end.min(fetched.range.end);
         let mut pages = 0;
         while at < end
             && let Some(hole) = self.file.next_hole(at..end)?
@@ -318,7 +319,8 @@ impl File for ColdFile {
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let arrived = Instant::now();
-        let (mut at, end) = (offset, offset + buf.len() as u64);
+        let mut at = offset;
+        let end = offset + buf.len() as u64;
         while at < end {
             let missing = &mut buf[(at - offset) as usize..];
             let (Some(hole), Some(copy)) = (self.read_local(missing, at)?, self.residence.copy()) else {

@@ -122,7 +122,8 @@ impl Store {
         let Some(known) = tier.inspection().mark else { return Ok(()) };
         log::warn!("somebody deleted the mark of the remote, {}: it is put again", RemoteMark::NAME);
         let bytes = known.encode();
-        let (name, nonce) = (RemoteMark::NAME, known.made.as_millis().to_string());
+        let name = RemoteMark::NAME;
+        let nonce = known.made.as_millis().to_string();
         let object = NewObject { name, body: &bytes.as_slice(), nonce: &nonce, create_only: true };
         tier.right.writer()?.put(&object, PATIENCE).map_err(unavailable)?;
         tier.inspection().resent += 1;

@@ -519,7 +519,8 @@ impl Tier {
 
 /// The bytes of a range that are not in holes.
 fn data_bytes(file: &dyn File, range: std::ops::Range<u64>) -> std::io::Result<u64> {
-    let (mut at, mut data) = (range.start, 0);
+    let mut at = range.start;
+    let mut data = 0;
     while at < range.end {
         let hole = file.next_hole(at..range.end)?.unwrap_or(range.end..range.end);
         data += hole.start - at;
@@ -689,7 +690,8 @@ impl Store {
     fn aged_segments(&self, tier: &Tier) -> (Vec<Arc<Residence>>, u64) {
         let index = self.shared.index();
         let now = self.acts_time();
-        let (mut aged, mut pinned) = (Vec::new(), 0);
+        let mut aged = Vec::new();
+        let mut pinned = 0;
         let active = self.shared.segments.active_segments();
         for id in self.shared.segments.ids() {
             let residence = tier.residence(id);

@@ -284,7 +284,9 @@ mod tests {
     #[test]
     fn a_piece_follows_the_warmest_of_its_bytes() {
         let set = |wishes: &[PieceWish]| wishes.iter().fold(0, |set, wish| set | 1 << *wish as u8);
-        let (none, local, remote) = (PieceWish::None, PieceWish::Local, PieceWish::Remote);
+        let none = PieceWish::None;
+        let local = PieceWish::Local;
+        let remote = PieceWish::Remote;
         for (wishes, warmest) in [
             (&[][..], none),
             (&[remote], remote),

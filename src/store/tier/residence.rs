@@ -165,7 +165,8 @@ impl LocalPieces {
 
     /// The bytes of a piece that may be given back.
     pub(super) fn piece(&self, number: u32) -> Range<u64> {
-        let (start, movable) = (u64::from(number) * PIECE_BYTES, self.movable());
+        let start = u64::from(number) * PIECE_BYTES;
+        let movable = self.movable();
         let end = (start + PIECE_BYTES).min(movable.end);
         start.max(movable.start).min(end)..end
     }

@@ -81,7 +81,8 @@ mod tests {
         let lengths = [65_537, 98_304, 131_072, 131_073, 196_608, 196_609, 1 << 20, (1 << 20) + 1, 16 << 20];
         for first in (4096..400_000).step_by(4096) {
             for one in lengths {
-                let (mut at, mut end) = (first, 0);
+                let mut at = first;
+                let mut end = 0;
                 for length in [one, 65_537, one, 65_537, 131_073] {
                     let table =
                         at + UNIT_BYTES + length..at + UNIT_BYTES + length + ExtentHeader::table_len(length);

@@ -62,7 +62,8 @@ mod tests {
 
     #[test]
     fn those_who_wait_share_a_failure_and_later_ones_do_not() {
-        let (before, mut turn) = (Instant::now(), FetchTurn::default());
+        let before = Instant::now();
+        let mut turn = FetchTurn::default();
         let silent = || io::Error::new(io::ErrorKind::HostUnreachable, "silent");
         assert!(turn.note::<()>(1, Err(silent())).is_err());
         assert_eq!(turn.check(1, before).unwrap_err().to_string(), "silent");

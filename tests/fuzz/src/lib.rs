@@ -111,7 +111,8 @@ pub fn receive(response: Response) {
     }
     let panicked = response.status == 500;
     if let ResponseBody::Stream { length, mut source } = response.body {
-        let (mut total, mut buffer) = (0, vec![0; 65_536]);
+        let mut total = 0;
+        let mut buffer = vec![0; 65_536];
         while let Ok(count @ 1..) = source.read(&mut buffer) {
             total += count as u64;
         }

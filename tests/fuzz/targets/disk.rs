@@ -14,7 +14,8 @@ use siltstone_fuzz::open;
 const STORE: StoreId = StoreId([7; 16]);
 
 fn entries_in(body: &[u8]) -> u32 {
-    let (mut from, mut count) = (ByteDecoder::new(body), 0);
+    let mut from = ByteDecoder::new(body);
+    let mut count = 0;
     while !from.is_done() && Entry::decode(&mut from).is_ok() {
         count += 1;
     }
@@ -26,7 +27,9 @@ fn log(mut bytes: &[u8]) -> Vec<u8> {
     let now = Timestamp::from_millis(1);
     let features = Features::NONE;
     let header = FileHeader { kind: FileKind::Log, store: STORE, number: 1, features, created: now, previous_crc: 0 };
-    let (mut file, mut sequence, mut previous_crc) = (header.encode(), 1, 0);
+    let mut file = header.encode();
+    let mut sequence = 1;
+    let mut previous_crc = 0;
     while let Some((len, rest)) = bytes.split_first() {
         let (body, rest) = rest.split_at(rest.len().min(usize::from(*len)));
         let header = GroupHeader {

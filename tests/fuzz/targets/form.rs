@@ -39,7 +39,8 @@ fn request(bytes: &[u8], step: usize) -> Request<'_> {
 fn read(bytes: &[u8], step: usize) -> Result<(PostForm, Vec<u8>), S3Error> {
     let mut request = request(bytes, step);
     let form = PostForm::open(&mut request)?;
-    let (mut file, mut buffer) = (Vec::new(), vec![0; step + 1]);
+    let mut file = Vec::new();
+    let mut buffer = vec![0; step + 1];
     loop {
         match request.body.reader.read(&mut buffer)? {
             0 => return Ok((form, file)),

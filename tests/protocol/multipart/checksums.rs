@@ -50,7 +50,8 @@ fn a_composite_checksum_is_that_of_the_checksums_of_the_parts() {
 #[test]
 fn the_checksum_of_the_full_object_follows_from_its_parts() {
     let server = Server::new();
-    let (first, last) = (pattern(MIN), b"the end".to_vec());
+    let first = pattern(MIN);
+    let last = b"the end".to_vec();
     let whole = [first.as_slice(), &last].concat();
     for algorithm in [ChecksumAlgorithm::Crc32, ChecksumAlgorithm::Crc32c, ChecksumAlgorithm::Crc64Nvme] {
         let id =
@@ -85,7 +86,8 @@ fn digests_are_composite() {
 fn a_checksum_sent_with_the_completion_must_be_that_of_the_object() {
     let server = Server::new();
     let bodies: [&[u8]; 1] = [b"123456789"];
-    let (full, composite) = (crc32(b"123456789"), composite(&bodies));
+    let full = crc32(b"123456789");
+    let composite = composite(&bodies);
     let bare = composite.trim_end_matches("-1").to_owned();
     for (announced, good, bad) in [
         (FULL, vec![full.clone()], vec!["AAAAAA==".to_owned(), composite.clone()]),
@@ -162,7 +164,8 @@ fn the_checksums_that_sdks_send_by_default_work() {
     for (number, body) in (1..).zip(&bodies) {
         let asked = server.part(&id, number, b"").aws().with_trailer(body, "p-checksum-crc32", &crc32(body));
         let put = asked.header("p-sdk-checksum-algorithm", "CRC32").send();
-        let (tag, crc) = (put.header("ETag").unwrap(), put.header("p-checksum-crc32").unwrap());
+        let tag = put.header("ETag").unwrap();
+        let crc = put.header("p-checksum-crc32").unwrap();
         list += &format!(
             "<Part><ETag>{}</ETag><ChecksumCRC32>{crc}</ChecksumCRC32><PartNumber>{number}</PartNumber></Part>",
             tag.replace('"', "&quot;")
@@ -267,7 +270,8 @@ fn every_algorithm_has_the_types_of_the_table_and_no_other() {
 #[test]
 fn every_algorithm_and_type_is_verified_and_told_alike_by_all_operations() {
     let server = Server::new();
-    let (first, last) = (pattern(MIN), b"the end".to_vec());
+    let first = pattern(MIN);
+    let last = b"the end".to_vec();
     let bodies = [first.as_slice(), &last];
     for algorithm in ChecksumAlgorithm::ALL {
         for kind in types_of(algorithm) {

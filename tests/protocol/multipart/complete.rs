@@ -108,7 +108,8 @@ fn parts_that_are_not_there_or_are_others_are_refused() {
 fn every_part_but_the_last_listed_has_five_mebibytes() {
     let server = Server::new();
     let id = server.begin(&[]);
-    let (small, enough) = (pattern(MIN - 1), pattern(MIN));
+    let small = pattern(MIN - 1);
+    let enough = pattern(MIN);
     let small_tag = server.put_part(&id, 1, &small);
     let last = server.put_part(&id, 2, b"");
     let refused = server.complete(&id, &[(1, &small_tag), (2, &last)]);

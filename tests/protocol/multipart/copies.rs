@@ -148,7 +148,8 @@ fn the_conditions_on_the_source_must_hold() {
     let server = Server::new();
     let tag = server.put("/b/source", b"x").header("ETag").unwrap().to_owned();
     let id = server.begin(&[]);
-    let (earlier, later) = ("Sat, 31 Jan 2026 11:59:59 GMT", "Sat, 31 Jan 2026 12:00:01 GMT");
+    let earlier = "Sat, 31 Jan 2026 11:59:59 GMT";
+    let later = "Sat, 31 Jan 2026 12:00:01 GMT";
     for (name, good, bad) in [
         ("p-copy-source-if-match", tag.as_str(), "\"x\""),
         ("p-copy-source-if-none-match", "\"x\"", &tag),

@@ -182,7 +182,8 @@ fn every_upload_is_in_just_one_page() {
     for (delimiter, expected) in
         [("", ids.clone()), ("/", [&ids[..3], &["dir/".to_owned()], &ids[5..]].concat())]
     {
-        let (mut seen, mut marker) = (Vec::new(), String::new());
+        let mut seen = Vec::new();
+        let mut marker = String::new();
         loop {
             let page = server.get(&format!("/b?uploads&max-uploads=1&delimiter={delimiter}{marker}"));
             seen.extend(texts(&page, "Upload", "UploadId"));
@@ -256,7 +257,8 @@ fn a_page_of_uploads_or_parts_holds_a_thousand_and_no_more() {
     for query in ["", "&max-uploads=1000", "&max-uploads=2000"] {
         let page = server.get(&format!("/b?uploads{query}"));
         assert_eq!((page.all("Upload").len(), page.one("IsTruncated").as_deref()), (1000, Some("true")));
-        let (key, id) = (page.one("NextKeyMarker").unwrap(), page.one("NextUploadIdMarker").unwrap());
+        let key = page.one("NextKeyMarker").unwrap();
+        let id = page.one("NextUploadIdMarker").unwrap();
         let rest = server.get(&format!("/b?uploads&key-marker={key}&upload-id-marker={id}"));
         assert_eq!(rest.all("UploadId"), [shown(ids[1000])]);
         assert_eq!(rest.one("IsTruncated").as_deref(), Some("false"));

@@ -12,7 +12,8 @@ fn a_part_is_read_by_its_number() {
         let read = |method: &str, number: u32| {
             server.request(method, &format!("/b/k?partNumber={number}")).dialect(dialect).send()
         };
-        let (get, head) = (read("GET", 2), read("HEAD", 2));
+        let get = read("GET", 2);
+        let head = read("HEAD", 2);
         assert_eq!((get.status, get.text()), (206, "the end"));
         head.is_bare(206);
         assert_eq!(head.header("Content-Length"), Some("7"));

@@ -110,7 +110,9 @@ fn rules_on_an_error_redirect_requests_that_fail_with_it() {
 #[test]
 fn the_first_rule_that_holds_counts() {
     let name = |name: &str| format!("<ReplaceKeyWith>{name}</ReplaceKeyWith>");
-    let (first, second, last) = (name("first"), name("second"), name("last"));
+    let first = name("first");
+    let second = name("second");
+    let last = name("last");
     let server = site(
         &format!(
             "{INDEX}{}",

@@ -18,7 +18,8 @@ fn replace(fs: &SimFs, path: &str, bytes: &[u8]) -> std::io::Result<()> {
 
 #[test]
 fn a_careful_replacement_survives_the_loss_of_power_at_every_operation() {
-    let (old, new) = (vec![1; 3000], vec![2; 5000]);
+    let old = vec![1; 3000];
+    let new = vec![2; 5000];
     let (fs, _) = disk_with("a", &old);
     let before = fs.operations();
     replace(&fs, "a", &new).unwrap();
@@ -163,7 +164,8 @@ fn room_comes_back_when_the_last_name_and_handle_are_gone() {
 #[test]
 fn reserved_room_counts_and_can_be_written_when_the_disk_is_full() {
     let fs = SimFs::with_capacity(1000);
-    let (a, b) = (fs.create("a").unwrap(), fs.create("b").unwrap());
+    let a = fs.create("a").unwrap();
+    let b = fs.create("b").unwrap();
     a.reserve(0, 700).unwrap();
     assert_eq!(fs.space().unwrap().free_bytes, 300);
     assert_eq!(b.reserve(0, 301).unwrap_err().kind(), ErrorKind::StorageFull);

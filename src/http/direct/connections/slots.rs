@@ -111,7 +111,8 @@ impl ConnectionSlots {
         let Some(slot) = self.slot(token) else {
             return;
         };
-        let (was_draining, origin) = (slot.draining, slot.origin);
+        let was_draining = slot.draining;
+        let origin = slot.origin;
         let generation = slot.generation.wrapping_add(1);
         *slot = ConnectionSlot { generation, ..ConnectionSlot::default() };
         self.draining -= usize::from(was_draining);

@@ -50,7 +50,8 @@ impl ClientSink<'_> {
         let Some(reservation) = self.memory.reserve(len as u64) else {
             return false;
         };
-        let (mut bytes, mut to_skip) = (Vec::with_capacity(len), sent);
+        let mut bytes = Vec::with_capacity(len);
+        let mut to_skip = sent;
         for part in parts {
             let skipped = to_skip.min(part.len());
             bytes.extend_from_slice(&part[skipped..]);

@@ -171,7 +171,8 @@ impl Exchange {
         let Self { engine, queues, read_buffer, class, .. } = self;
         let under_load = || queues.is_under_load(*class);
         let config = &engine.config;
-        let (time, rate) = (config.read_stall_budget, config.rate_min_bytes_per_sec);
+        let time = config.read_stall_budget;
+        let rate = config.rate_min_bytes_per_sec;
         let budget = StallBudget::new(&*engine.clock, time, rate, &under_load);
         let mut body =
             RequestBody::new(&connection.stream, read_buffer, head.body, head.expects_continue, budget);
@@ -260,16 +261,19 @@ impl Exchange {
         let should_yield =
             || may_stall && !engine.is_stopping() && (*class == WorkerClass::Small || under_load());
         let config = &engine.config;
-        let (time, rate) = (config.write_stall_budget, config.rate_min_bytes_per_sec);
+        let time = config.write_stall_budget;
+        let rate = config.rate_min_bytes_per_sec;
         let budget = StallBudget::new(&*engine.clock, time, rate, &under_load).with_remaining(stall_budget);
-        let (stream, memory) = (&*connection.stream, &config.memory);
+        let stream = &*connection.stream;
+        let memory = &config.memory;
         let mut sink =
             ClientSink { stream, budget, response_started, should_yield: &should_yield, memory, unsent };
         match send(writer, &mut sink) {
             Ok(()) => Ok(if close { NextAction::Drain } else { NextAction::KeepOpen }),
             Err(SendFailure::ClientGone) => Ok(NextAction::Abort),
             Err(SendFailure::Stalled(rest)) => {
-                let (unsent, stall_budget) = (sink.unsent, sink.budget.remaining());
+                let unsent = sink.unsent;
+                let stall_budget = sink.budget.remaining();
                 Err(Box::new(ResponseTail { unsent, rest, reservation, stall_budget }))
             }
             Err(SendFailure::BrokenSource(error)) => {

@@ -148,7 +148,9 @@ mod tests {
 
     /// Decodes a body that arrives in pieces. Returns the data, and the bytes after the body.
     fn decode(pieces: &[&[u8]]) -> Result<(Vec<u8>, Vec<u8>), S3Error> {
-        let (mut decoder, mut input, mut data) = (TransferDecoder::new(), Vec::new(), Vec::new());
+        let mut decoder = TransferDecoder::new();
+        let mut input = Vec::new();
+        let mut data = Vec::new();
         for piece in pieces {
             input.extend_from_slice(piece);
             loop {

@@ -273,7 +273,8 @@ impl ClassQueues {
         if let Some(connection) = self.small.pop_front() {
             return Some((connection, WorkerClass::Small));
         }
-        let (large, heavy) = (WorkerClass::Large, WorkerClass::Heavy);
+        let large = WorkerClass::Large;
+        let heavy = WorkerClass::Heavy;
         let (first, second) = if self.heavy_first { (heavy, large) } else { (large, heavy) };
         let (connection, class) =
             self.pop_if_room(first, limits).or_else(|| self.pop_if_room(second, limits))?;

@@ -29,7 +29,8 @@ pub(super) struct TreeEdit<'e> {
 
 impl<'e> TreeEdit<'e> {
     pub(super) fn new(change: &'e LeafChange<'e>) -> Self {
-        let (builder, delta) = (LeafBuilder::default(), MemoryDelta::default());
+        let builder = LeafBuilder::default();
+        let delta = MemoryDelta::default();
         Self { change, builder, removed: false, replaced: false, delta }
     }
 
@@ -132,7 +133,8 @@ fn split_leaf(leaf: Leaf) -> (Leaf, Option<NodeSplit>) {
         builder.copy_blocks(&leaf, blocks);
         builder.finish()
     };
-    let (left, right) = (part(0..cut), part(cut..leaf.blocks()));
+    let left = part(0..cut);
+    let right = part(cut..leaf.blocks());
     let right = Child::of_leaf(right, Some(separator.at()));
     (left, Some(NodeSplit { separator, right }))
 }

@@ -161,7 +161,8 @@ impl Node {
     }
 
     pub(super) fn insert_after(&mut self, at: usize, split: NodeSplit) {
-        let (before, after) = (self.separators.iter().take(at), self.separators.iter().skip(at));
+        let before = self.separators.iter().take(at);
+        let after = self.separators.iter().skip(at);
         self.separators = before.chain([split.separator.at()]).chain(after).collect();
         self.children.insert(at + 1, split.right);
     }
@@ -193,7 +194,8 @@ impl Node {
     pub(super) fn tighten_separator(&mut self, at: usize, key: &[u8]) {
         let within = at < self.separators.len() && self.separators.get(at).within() == Some(key);
         if within && !self.children[at].ends_with(key) {
-            let (before, after) = (self.separators.iter().take(at), self.separators.iter().skip(at + 1));
+            let before = self.separators.iter().take(at);
+            let after = self.separators.iter().skip(at + 1);
             self.separators = before.chain([EntryPos::first_of(key)]).chain(after).collect();
             self.children[at + 1].refresh_first_leaf(Some(EntryPos::first_of(key)));
         }

@@ -55,7 +55,8 @@ impl From<EntryPos<'_>> for Separator {
 
 impl<'k> FromIterator<EntryPos<'k>> for Separators {
     fn from_iter<I: IntoIterator<Item = EntryPos<'k>>>(entries: I) -> Self {
-        let (mut keys, mut ends) = (Vec::new(), Vec::with_capacity(CHILDREN_MAX));
+        let mut keys = Vec::new();
+        let mut ends = Vec::with_capacity(CHILDREN_MAX);
         for EntryPos { key, order } in entries {
             keys.extend_from_slice(key);
             ends.push((order, u32::try_from(keys.len()).expect("a few keys have less than 4 GiB")));
@@ -67,7 +68,8 @@ impl<'k> FromIterator<EntryPos<'k>> for Separators {
 impl Separators {
     fn with_heads(mut self) -> Self {
         if let Some(last) = self.len().checked_sub(1) {
-            let (first, last) = (self.get(0).key, self.get(last).key);
+            let first = self.get(0).key;
+            let last = self.get(last).key;
             self.start = first[..shared_len(first, last).min(START_MAX)].iter().copied().collect();
             self.heads = self.iter().map(|entry| head(&entry.key[self.start.len()..])).collect();
         }
@@ -113,7 +115,8 @@ impl Separators {
         let wanted = head(rest);
         // A linear scan loads all of them at once; a binary search would wait for each load.
         let count = |is: fn(&u128, &u128) -> bool| self.heads.iter().filter(|head| is(head, &wanted)).count();
-        let (before, up_to) = (count(u128::lt), count(u128::le));
+        let before = count(u128::lt);
+        let up_to = count(u128::le);
         before + count_while(up_to - before, |nth| self.get(before + nth) <= at)
     }
 }
@@ -131,7 +134,8 @@ fn head(key: &[u8]) -> u128 {
 /// The number of leading indices below `len` for which `is` holds; it must not hold for any later
 /// one.
 fn count_while(len: usize, is: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, len);
+    let mut low = 0;
+    let mut high = len;
     while low < high {
         let middle = low + (high - low) / 2;
         if is(middle) {

@@ -103,7 +103,9 @@ const HIDES: &[u8] = &[2];
 
 /// The visible keys, and the most entries read before one of them or the end.
 fn shown(tree: &Tree) -> (Vec<Vec<u8>>, usize) {
-    let (mut keys, mut passed, mut passed_max) = (Vec::new(), 0, 0);
+    let mut keys = Vec::new();
+    let mut passed = 0;
+    let mut passed_max = 0;
     let mut scan = tree.scan();
     scan.seek(EntryPos::first_of(&[]));
     while scan.next_in_visible_leaves() {
@@ -159,7 +161,8 @@ fn visibility_is_right_after_random_changes() {
     println!("SILTSTONE_TEST_SEED={seed}");
     let draw = SeededEntropy::new(seed);
     let below = |end: u64| draw.next_u64() % end;
-    let (mut tree, mut model) = (Tree::default(), BTreeMap::<Vec<u8>, BTreeMap<u64, &[u8]>>::new());
+    let mut tree = Tree::default();
+    let mut model = BTreeMap::<Vec<u8>, BTreeMap<u64, &[u8]>>::new();
     // The tree grows, stays as large, and shrinks to nothing. Keys have one entry or hundreds, in
     // leaves of 64.
     for (deletes, steps) in [(1, 3_000), (5, 3_000), (9, 6_000)] {

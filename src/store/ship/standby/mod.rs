@@ -221,7 +221,8 @@ impl Standby {
             }
             NextParcel::Gap => {}
         }
-        let (is_alive, claim) = (self.read_sign(log)?, self.newest_claim);
+        let is_alive = self.read_sign(log)?;
+        let claim = self.newest_claim;
         let moved = self.follow_reigns(log, progress)?;
         self.show_readers(log)?;
         // Who claims is about to write. The claimant has as long as a writer to show that it lives.
@@ -324,7 +325,9 @@ impl Standby {
             return;
         }
         let wish = TakeoverWish { store: mark.store, after: own.after, made: now };
-        let (name, bytes, nonce) = (TakeoverWish::NAME, wish.encode(), now.as_millis().to_string());
+        let name = TakeoverWish::NAME;
+        let bytes = wish.encode();
+        let nonce = now.as_millis().to_string();
         let object = NewObject { name, body: &bytes.as_slice(), nonce: &nonce, create_only: false };
         match self.remote.put(&object, PATIENCE) {
             Ok(_) => own.was_put(now),

@@ -16,7 +16,8 @@ impl Run {
             return;
         };
         self.fresh(info.id);
-        let (name, owner) = (name.to_owned(), owner.to_owned());
+        let name = name.to_owned();
+        let owner = owner.to_owned();
         let created = self.clock.now();
         assert_eq!(
             info,

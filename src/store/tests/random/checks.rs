@@ -175,7 +175,8 @@ fn check_listings(store: &Store, name: &str, bucket: &Bucket, draw: &Draw) {
 /// All that must be listed, worked out one key at a time.
 fn listed<'w, T>(query: &ListQuery, all: impl Iterator<Item = (&'w String, &'w T)>) -> Rows<'w, T> {
     let text = |bytes: &'_ [u8]| str::from_utf8(bytes).unwrap().to_owned();
-    let (query_prefix, delimiter) = (text(&query.prefix), text(&query.delimiter));
+    let query_prefix = text(&query.prefix);
+    let delimiter = text(&query.delimiter);
     let after = text(query.after.as_deref().unwrap_or_default());
     let group = |key: &str| {
         let rest = key.strip_prefix(&query_prefix).filter(|_| !delimiter.is_empty())?;
@@ -235,7 +236,8 @@ fn check_pages<T: Row>(
     mut read: impl FnMut(&ListQuery, Option<&Seen>) -> SeenPage,
 ) {
     let mut rest = rows.as_slice();
-    let (mut query, mut last) = (query.clone(), None);
+    let mut query = query.clone();
+    let mut last = None;
     loop {
         let page = read(&query, last.as_ref());
         assert_eq!(page.items.len(), rest.len().min(query.limit), "of {query:?}");

@@ -20,7 +20,8 @@ impl Run {
     }
 
     pub(super) fn commit(&self, bytes: &[u8], condition: WriteCondition) -> Commit {
-        let (draw, md5) = (&self.draw, Md5::of(bytes));
+        let draw = &self.draw;
+        let md5 = Md5::of(bytes);
         let etag = match draw.below(10) {
             0 => ETag::Multipart { md5, parts: 3 },
             1 => ETag::Crc(7),
@@ -180,7 +181,8 @@ impl Run {
         let (size, modified) = match any.filter(|_| self.draw.one_in(5)) {
             None => (None, None),
             Some(version) => {
-                let (record, off) = (&version.record, self.draw.below(2));
+                let record = &version.record;
+                let off = self.draw.below(2);
                 let from = Timestamp::from_millis(record.last_modified().as_millis() + off);
                 (Some(record.size), Some(from..from.plus(Duration::from_millis(1))))
             }
@@ -224,7 +226,8 @@ impl Run {
             }
         };
         let bytes = object.bytes[range.start as usize..range.end as usize].to_vec();
-        let (bucket, version) = (found.bucket.id, self.as_once_known(found));
+        let bucket = found.bucket.id;
+        let version = self.as_once_known(found);
         Some((CopyRange { bucket, key, version, range }, bytes))
     }
 
@@ -311,7 +314,8 @@ impl Run {
         };
         let class = self.storage_class();
         println!("{bucket}/{key} {:?} becomes {class:?}", object.named());
-        let (version, record_bytes) = (object.record.id, 1 << 20);
+        let version = object.record.id;
+        let record_bytes = 1 << 20;
         let newest = self.world.bucket(bucket).expect("it is there").versions(&key)[0].record.id;
         let role = match newest == version {
             true => ExpiringRole::Current(version),

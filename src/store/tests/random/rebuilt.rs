@@ -67,7 +67,8 @@ impl Run {
         assert_eq!(store.bucket(name), Ok(BucketInfo { versioning, ..bucket.info.clone() }));
         for (key, object) in objects() {
             let found = store.find(name, key, object.selector()).expect("it is there").version;
-            let (tags, controls) = (object.first_tags.clone(), object.recorded_controls);
+            let tags = object.first_tags.clone();
+            let controls = object.recorded_controls;
             let storage_class = object.first_class;
             let expected = VersionRecord { tags, controls, storage_class, ..object.record.clone() };
             assert_eq!(

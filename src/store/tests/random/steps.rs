@@ -58,7 +58,9 @@ pub(super) enum Room {
 }
 
 fn open_at(fs: &SimFs, clock: &Arc<ManualClock>, options: StoreOptions, remote: Option<&SimRemote>) -> Store {
-    let (fs, clock, entropy) = (Arc::new(fs.clone()), clock.clone(), SeededEntropy::new(1));
+    let fs = Arc::new(fs.clone());
+    let clock = clock.clone();
+    let entropy = SeededEntropy::new(1);
     let store = match remote {
         None => Store::open(fs, clock, &entropy, options),
         Some(remote) => Store::open_tiered(fs, clock, &entropy, options, (Arc::new(remote.clone()), TIER)),
@@ -79,12 +81,17 @@ pub(super) fn bare(part: &PartRecord) -> PartRecord {
 
 impl Run {
     pub(super) fn start(seed: u64, options: StoreOptions, remote: Option<SimRemote>) -> Self {
-        let (fs, clock) =
-            (SimFs::new(), Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000))));
+        let fs = SimFs::new();
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
         let store = Some(open_at(&fs, &clock, options, remote.as_ref()));
-        let (draw, world) = (Draw(SeededEntropy::new(seed)), World::default());
-        let (known, ended, replaced) = (vec![], vec![], vec![]);
-        let (acknowledged, room, refused) = (HashSet::new(), Room::Plenty, Cell::new(0));
+        let draw = Draw(SeededEntropy::new(seed));
+        let world = World::default();
+        let known = vec![];
+        let ended = vec![];
+        let replaced = vec![];
+        let acknowledged = HashSet::new();
+        let room = Room::Plenty;
+        let refused = Cell::new(0);
         let mut run = Self {
             draw,
             clock,
@@ -246,7 +253,8 @@ impl Run {
 
 /// All records of a store as they are, and what it counts.
 fn everything(store: &Store, world: &World) -> impl PartialEq + std::fmt::Debug + use<> {
-    let (mut versions, mut uploads) = (Vec::new(), Vec::new());
+    let mut versions = Vec::new();
+    let mut uploads = Vec::new();
     for (name, bucket) in &world.buckets {
         versions.extend(bucket.all().map(|(key, object)| store.find(name, key, object.selector()).unwrap()));
         uploads.extend(bucket.uploads.keys().map(|(key, id)| store.upload(name, key, *id).unwrap()));

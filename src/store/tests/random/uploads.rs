@@ -65,7 +65,8 @@ impl Run {
     }
 
     pub(super) fn put_part(&mut self, bucket: &str, key: &str, id: UploadId) {
-        let (number, bytes) = (1 + self.draw.below(4) as u32, self.bytes());
+        let number = 1 + self.draw.below(4) as u32;
+        let bytes = self.bytes();
         println!("put part {number} of {bucket}/{key} {id:?}, {} bytes", bytes.len());
         let checksum = self.checksum_of_part(&bytes);
         let answered = self.write_part(bucket, key, id, number, (&bytes, checksum.clone()));
@@ -122,7 +123,9 @@ impl Run {
             return;
         };
         self.fresh(part.id);
-        let (size, md5, modified) = (bytes.len() as u64, Md5::of(&bytes), self.clock.now());
+        let size = bytes.len() as u64;
+        let md5 = Md5::of(&bytes);
+        let modified = self.clock.now();
         let id_of_part = part.id;
         let expected = PartRecord { number, id: id_of_part, modified, size, md5, extents: vec![], checksum };
         assert_eq!(bare(&part), expected);
