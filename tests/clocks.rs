@@ -36,7 +36,7 @@ const MEASURED: &[(&str, usize, &str)] = &[
     ("store/ship/mod.rs", 2, "a distance either way: a clock that is set makes a heartbeat due at once"),
     ("store/ship/pace.rs", 4, "likewise"),
     ("store/ship/retention.rs", 4, "the ages of roots and copies"),
-    ("store/ship/shipper.rs", 1, "the age of the last root of another reign"),
+    ("store/ship/shipper.rs", 1, "the age of the last root of another epoch"),
     ("store/ship/wishes.rs", 3, "a distance either way: a clock that is set makes a look due at once"),
     ("store/stats/totals.rs", 1, "the ages of objects, for people"),
     ("store/tier/inspection.rs", 2, "a copy that was not found a moment ago is asked for"),

@@ -169,7 +169,7 @@ const NAME_A_REMOTE: &[&str] = &[
     "store/remote_epoch.rs",
     "store/remote_right.rs",
     "store/ship/audit.rs",
-    "store/ship/reign.rs",
+    "store/ship/epoch.rs",
     "store/ship/standby/mod.rs",
     "store/tier/mod.rs",
 ];

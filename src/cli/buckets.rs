@@ -111,7 +111,7 @@ impl BucketSpec {
             }
             return Ok(());
         }
-        // A store that ships its log takes writes once its reign has begun.
+        // A store that ships its log takes writes once its epoch has begun.
         let begun = store.ship_step(&OsEntropy);
         let made = begun.and_then(|()| store.create_configured_bucket(self.new_bucket(namespace)));
         made.map_err(|e| CliError::start(format!("cannot make the bucket {name}: {e}")))?;

@@ -34,7 +34,7 @@ use super::tls_files::TlsFiles;
 /// on its way to the remote.
 const LOCAL_SEGMENTS_MIN: u64 = 4;
 
-/// The shortest time without a sign of life: a writer gives one every 5 s, and it is looked for
+/// The shortest time without a heartbeat: a writer gives one every 5 s, and it is looked for
 /// every 3 s.
 const TAKEOVER_AFTER_MIN: Duration = Duration::from_secs(15);
 /// The least bound of the lag: the remote is looked at three times in it.
@@ -328,7 +328,7 @@ pub(crate) struct ServerOptions {
     #[arg(long, value_name = "TIME", env = "SILTSTONE_SHIP_LAG_MAX", global = true)]
     ship_lag_max: Option<TimeSpan>,
 
-    /// Time without a sign of life of the writer after which a standby takes over; at least 15s.
+    /// Time without a heartbeat of the writer after which a standby takes over; at least 15s.
     /// Without it only `promote` takes over. The writer has the same setting
     #[arg(long, value_name = "TIME", env = "SILTSTONE_TAKEOVER_AFTER", global = true)]
     pub(crate) takeover_after: Option<TimeSpan>,

@@ -47,7 +47,7 @@ use super::webhook::{WebhookThreads, reload_secrets};
 /// progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
-/// Serves until a signal ends it; in the reign that this host has claimed as a standby, and with
+/// Serves until a signal ends it; in the epoch that this host has claimed as a standby, and with
 /// its listener, if it has.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! The threads that send the log, and signs of life, to the remote.
+//! The threads that send the log, and heartbeats, to the remote.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::stop::FencedStop;
 /// The longest wait for the end of the thread.
 const END_MAX: Duration = Duration::from_secs(5);
 
-/// The interval of tries to begin a reign.
+/// The interval of tries to begin an epoch.
 const BEGIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The interval of looks whether a sign of life is due.
+/// The interval of looks whether a heartbeat is due.
 const SIGN_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The thread.
@@ -72,13 +72,13 @@ fn run(store: &Store, stopped: &Receiver<()>, every: Duration) {
         if is_last {
             return;
         }
-        // Before the reign has begun, no writes are taken.
+        // Before the epoch has begun, no writes are taken.
         let is_writing = store.ship_figures().is_some_and(|figures| figures.epoch > 0);
         pause = if is_writing { every } else { every.min(BEGIN_INTERVAL) };
     }
 }
 
-/// The thread that gives signs of life. It has no other work, so that a long parcel or checkpoint
+/// The thread that gives heartbeats. It has no other work, so that a long parcel or checkpoint
 /// does not look like the end of the writer.
 pub(crate) struct SignThread(OutboundThread);
 
@@ -93,14 +93,14 @@ impl SignThread {
 
     /// Ends the thread.
     pub(crate) fn end(self) {
-        self.0.end(END_MAX, "a sign of life");
+        self.0.end(END_MAX, "a heartbeat");
     }
 }
 
 fn give_signs(store: &Store, stopped: &Receiver<()>) {
     while stopped.recv_timeout(SIGN_LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         // A store that takes no writes any more gives none. The ship thread tells of outages.
-        if let Err(StoreError::ReadOnly(_)) = store.give_sign_of_life_if_due() {
+        if let Err(StoreError::ReadOnly(_)) = store.give_heartbeat_if_due() {
             return;
         }
     }

@@ -40,7 +40,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A host that is the writer from now on.
 pub(crate) struct Promoted {
-    /// Its reign; `None` where the remote is not marked yet, so that the server begins one when it
+    /// Its epoch; `None` where the remote is not marked yet, so that the server begins one when it
     /// is.
     pub(crate) taken: Option<TakenOver>,
     /// Its listener, which answers until the store is open that it is starting.
@@ -168,7 +168,7 @@ fn listen(
 enum FollowingEnd {
     /// A signal.
     Stopped,
-    /// It has claimed a reign.
+    /// It has claimed an epoch.
     TakenOver(TakenOver),
     /// It has a store, and the remote is not that of any yet.
     Unmarked,
@@ -310,7 +310,7 @@ impl Following {
     /// What a host waits for whose directory may be the newest.
     fn watching(&self) -> Option<String> {
         let wait = match self.takeover_after {
-            Some(after) => format!("goes on {} s after the last sign of life", after.as_secs()),
+            Some(after) => format!("goes on {} s after the last heartbeat", after.as_secs()),
             None => "goes on by siltstone promote".to_owned(),
         };
         let told = format!(
@@ -346,7 +346,7 @@ impl Following {
         if !is_silent {
             return None;
         }
-        warn!("the writer has given no sign of life for {:?}", self.last_sign.elapsed());
+        warn!("the writer has given no heartbeat for {:?}", self.last_sign.elapsed());
         Some(TakeoverReason::Silence)
     }
 
@@ -387,7 +387,7 @@ impl Following {
             let taken = looked.and_then(|()| self.standby.take_over(&OsEntropy, &mut no_progress));
             match taken {
                 Ok(Some(taken)) => {
-                    info!("this host has claimed reign {}", taken.epoch());
+                    info!("this host has claimed epoch {}", taken.epoch());
                     return Ok(Some(taken));
                 }
                 Ok(None) => {
@@ -420,7 +420,7 @@ enum TakeoverReason {
     Operator,
     /// The directory has made the newest claim, so that no other host writes.
     Newest,
-    /// The writer gives no signs of life.
+    /// The writer gives no heartbeats.
     Silence,
 }
 

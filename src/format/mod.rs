@@ -12,6 +12,7 @@ mod controls;
 mod descriptor;
 mod encrypted_block;
 mod entry;
+mod epoch;
 mod etag;
 mod extent;
 mod extent_ref;
@@ -28,7 +29,6 @@ mod names;
 mod parcel;
 mod plain_version;
 mod reclaim;
-mod reign;
 mod remote_copy;
 mod remote_mark;
 mod scrub;
@@ -49,6 +49,10 @@ pub use controls::{AclGrants, ObjectControls, Retention, RetentionMode};
 pub use descriptor::{Descriptor, ExtentPurpose, PayloadSource, RebuildRecord};
 pub use encrypted_block::{ENCRYPTED_BLOCK_LAYOUT, EncryptedBlockHead, EncryptionKeyId, EncryptionKeyLine};
 pub use entry::{BucketRecord, CheckpointEnd, Entry, RawEntry, RawVersionPut, Versioning};
+pub use epoch::{
+    Claim, ClaimId, Cut, EpochRecord, Floor, LogPosition, ParcelId, ReturnPoint, Root, RootId, SignOfLife,
+    TakeoverWish,
+};
 pub use etag::ETag;
 pub use extent::{EXTENT_LAYOUT, ExtentHeader};
 pub use extent_ref::ExtentRef;
@@ -70,10 +74,6 @@ pub use parcel::{
 };
 pub use plain_version::PlainVersion;
 pub use reclaim::{HoleVerdict, MoveVerdict, ReclaimState, SegmentVerdict};
-pub use reign::{
-    Claim, ClaimId, Cut, EpochRecord, Floor, LogPosition, ParcelId, ReturnPoint, Root, RootId, SignOfLife,
-    TakeoverWish,
-};
 pub use remote_copy::{CopyPhase, RemoteCopy};
 pub use remote_mark::RemoteMark;
 pub use scrub::{BadExtent, ExtentOwner, ExtentOwnerKind, ScrubState};

@@ -20,7 +20,7 @@ pub const EPOCH: &str = "meta/epoch";
 /// The lock clock.
 pub const CLOCK: &str = "meta/clock";
 
-/// The point to which the directory was restored, for a reign that gives up the log after it.
+/// The point to which the directory was restored, for an epoch that gives up the log after it.
 pub const RETURN: &str = "meta/return";
 
 /// The directory of the files of hosts that were taken over: further names, which a fill leaves.

@@ -121,9 +121,9 @@ impl ParcelPiece {
 /// The header of a parcel: its place in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParcelHead {
-    /// The reign that wrote it.
+    /// The epoch that wrote it.
     pub epoch: u64,
-    /// Its number in that reign, from 1 without gaps.
+    /// Its number in that epoch, from 1 without gaps.
     pub counter: u64,
     /// The critical features of its entries.
     pub features: Features,
@@ -183,7 +183,7 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// The names of all parcels of a reign begin so.
+    /// The names of all parcels of an epoch begin so.
     pub fn prefix(epoch: u64) -> String {
         format!("log/{epoch:016x}/")
     }

@@ -38,7 +38,7 @@ impl CopyPhase {
 pub struct RemoteCopy {
     /// How far it is.
     pub phase: CopyPhase,
-    /// The reign in which it was made: a part of its name.
+    /// The epoch in which it was made: a part of its name.
     pub epoch: u64,
     /// Tells two copies of one segment apart: a part of its name.
     pub nonce: u32,

@@ -146,7 +146,7 @@ impl StandbyService {
         let reads = if self.reads().is_some() { ", which answers reads" } else { "" };
         let users = self.users_text();
         format!(
-            "a standby of reign {epoch}, {groups} groups, {bytes} bytes and {lag} s behind{reads}\n{users}"
+            "a standby of epoch {epoch}, {groups} groups, {bytes} bytes and {lag} s behind{reads}\n{users}"
         )
     }
 

@@ -27,7 +27,7 @@ use crate::store::remote_request::PATIENCE;
 use crate::store::remote_right::{Claiming, RemoteRefusal};
 use crate::store::ship::ShipError;
 use crate::store::ship::chain::{RemoteLog, line};
-use crate::store::ship::reign::put_once;
+use crate::store::ship::epoch::put_once;
 use crate::store::state_file::StateFile;
 use crate::store::tier::Tier;
 use crate::store::{ReadOnlyReason, Store, StoreError};
@@ -44,7 +44,7 @@ const EPOCH_FILE: StateFile =
 
 impl Store {
     /// Claims an epoch on the remote, unless that is done, or refused for good. Nothing without a
-    /// remote, and where the log is shipped, whose reign is an epoch.
+    /// remote, and where the log is shipped, whose epoch is an epoch.
     ///
     /// # Errors
     /// [`StoreError::RemoteUnavailable`]: a later call may succeed; [`StoreError::ReadOnly`] where the remote has a log that this store does
@@ -201,8 +201,8 @@ impl Store {
         self.shared.check_writable()
     }
 
-    /// Notes the claim of a reign, so that a later start without the log goes on from it.
-    pub(super) fn note_reign(&self, claim: ClaimId) -> Result<(), LogError> {
+    /// Notes the claim of an epoch, so that a later start without the log goes on from it.
+    pub(super) fn note_epoch(&self, claim: ClaimId) -> Result<(), LogError> {
         note(self.shared.fs.as_ref(), self.shared.store, claim, ClaimId::default())
     }
 
@@ -244,7 +244,7 @@ fn last_held(
 }
 
 /// Fails where a store without a log, which is not in this directory, has made the newest claim: a
-/// reign would take its objects.
+/// epoch would take its objects.
 pub(super) fn check_no_other_tier(
     fs: &dyn Fs,
     log: RemoteLog<'_>,

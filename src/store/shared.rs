@@ -52,8 +52,8 @@ pub(super) fn walk_memory_bytes(index: &Index) -> u64 {
 
 /// The way of the log to the remote.
 pub(super) trait LogShipping: Send + Sync {
-    /// Fails until the reign has begun.
-    fn check_reign(&self) -> Result<(), StoreError>;
+    /// Fails until the epoch has begun.
+    fn check_epoch(&self) -> Result<(), StoreError>;
 
     /// Fails while the remote lacks older writes than it may.
     fn check_lag(&self, now: Instant) -> Result<(), StoreError>;
@@ -240,9 +240,9 @@ impl SharedStore {
         self.has_unpublished.load(Ordering::Acquire)
     }
 
-    /// Fails where the log is shipped and the reign has not begun.
-    pub(super) fn check_reign(&self) -> Result<(), StoreError> {
-        self.shipping().map_or(Ok(()), LogShipping::check_reign)
+    /// Fails where the log is shipped and the epoch has not begun.
+    pub(super) fn check_epoch(&self) -> Result<(), StoreError> {
+        self.shipping().map_or(Ok(()), LogShipping::check_epoch)
     }
 
     /// Fails where the log is shipped, and the remote lacks older writes than it may.

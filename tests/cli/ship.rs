@@ -26,7 +26,7 @@ fn restore(dir: &Path) {
     assert!(!finish(&mut tool).status.success(), "the directory is not empty any more");
 }
 
-/// The server takes writes once its reign has begun.
+/// The server takes writes once its epoch has begun.
 fn put_soon(server: &Running, nth: u64) {
     eventually("the log is shipped", || put(&client(server.address()), nth).is_ok());
 }
@@ -167,7 +167,7 @@ fn a_standby_follows_and_becomes_the_writer_when_it_is_promoted() {
     let standby = start(elsewhere.path(), "127.0.0.1:0", &following);
     eventually("it follows", || standby.answer("/-/metrics").contains("\nsiltstone_ship_epoch 1\n"));
     assert!(standby.get("/-/health").contains(" 200 "));
-    assert!(standby.answer("/-/ready").contains("\r\n\r\na standby of reign 1, "));
+    assert!(standby.answer("/-/ready").contains("\r\n\r\na standby of epoch 1, "));
     let refused = standby.answer("/cold/object-0").to_lowercase();
     assert!(standby.get("/-/ready").contains(" 503 ") && refused.contains(" 503 "));
     assert!(
@@ -234,7 +234,7 @@ fn one_command_is_right_at_each_start_of_two_hosts() {
     eventually("it serves", || first.answer("/-/ready").contains("The log is not sent to the remote yet"));
     init(a.path());
     (0..3).for_each(|nth| put_soon(&first, nth));
-    eventually("it follows", || second.answer("/-/ready").contains("a standby of reign 1, "));
+    eventually("it follows", || second.answer("/-/ready").contains("a standby of epoch 1, "));
 
     // After a loss of power it goes on at once.
     shipped(&first);
@@ -242,7 +242,7 @@ fn one_command_is_right_at_each_start_of_two_hosts() {
     let first = start(a.path(), "127.0.0.1:0", &ONE_COMMAND);
     put_soon(&first, 3);
     assert!(first.answer("/-/metrics").contains("\nsiltstone_ship_epoch 2\n"));
-    eventually("it follows on", || second.answer("/-/ready").contains("a standby of reign 2, "));
+    eventually("it follows on", || second.answer("/-/ready").contains("a standby of epoch 2, "));
 
     // It stalls, is taken over, and comes back: it ends for its service manager, and follows at its
     // next start.
@@ -261,7 +261,7 @@ fn one_command_is_right_at_each_start_of_two_hosts() {
     assert_eq!(first.exit_code(), Some(3), "{}", first.said());
     assert!(first.said().contains("another host has taken over"), "{}", first.said());
     let first = start(a.path(), "127.0.0.1:0", &ONE_COMMAND);
-    eventually("it follows the other", || first.answer("/-/ready").contains("a standby of reign 3, "));
+    eventually("it follows the other", || first.answer("/-/ready").contains("a standby of epoch 3, "));
     let (status, listed) = tool(a.path(), &["divergent"]);
     assert_eq!(
         (status, asides(a.path()).len()),
@@ -279,7 +279,7 @@ fn one_command_is_right_at_each_start_of_two_hosts() {
     put_soon(&first, 7);
     shipped(&first);
     let second = start(b.path(), "127.0.0.1:0", &ONE_COMMAND);
-    eventually("it follows", || second.answer("/-/ready").contains("a standby of reign 4, "));
+    eventually("it follows", || second.answer("/-/ready").contains("a standby of epoch 4, "));
     let [aside] = asides(b.path()).try_into().unwrap();
     let (status, listed) = tool(b.path(), &["divergent"]);
     assert_eq!(status, Some(1), "{listed}");
@@ -364,7 +364,7 @@ fn a_time_is_restored_and_what_is_given_up_is_found_and_deleted() {
     shipped(&server);
     let (status, told) = tool(here.path(), &["status"]);
     let expected =
-        ["belongs to: this store", "fit for tier, ship, takeover", "restores reach: ", "log: reign 1, "];
+        ["belongs to: this store", "fit for tier, ship, takeover", "restores reach: ", "log: epoch 1, "];
     assert!(status == Some(0) && expected.iter().all(|line| told.contains(line)), "{told}");
     assert_eq!(server.end(Signal::TERM).0, Some(0));
     assert!(tool(here.path(), &["audit"]).1.ends_with(" objects, 0 missing, 0 strangers\n"));

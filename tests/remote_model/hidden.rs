@@ -2,7 +2,7 @@
 //! takes over.
 //!
 //! The host that takes over reads parcels up to the first 404. Two witnesses speak for later ones:
-//! the sign of life names the last parcel that was answered when it was put, and a listing shows
+//! the heartbeat names the last parcel that was answered when it was put, and a listing shows
 //! parcels. It creates its cut only where neither speaks for more; else it reads again. Where
 //! listings hide what GETs hide, the sign is the only witness: it covers what was answered before
 //! it.

@@ -7,18 +7,18 @@ use super::state::{Activity, HostState, ReturnPoint, WorldState};
 /// The histories after each parcel of the adopted chain, oldest first, each with the parcel's name.
 /// `None` where the chain breaks.
 ///
-/// The chain is that of a restore: the highest reign with a cut, and the former reigns that the
+/// The chain is that of a restore: the highest epoch with a cut, and the former epochs that the
 /// cuts name. Parcels that were deleted count, since their names were once up.
 fn adopted(scenario: &Scenario, world: &WorldState) -> Option<Vec<(usize, usize, Entries)>> {
     let objects = &world.objects;
-    let top = newest_reign(objects)?;
-    let mut reigns = objects.adopted_reigns(top)?;
+    let top = newest_epoch(objects)?;
+    let mut epochs = objects.adopted_epochs(top)?;
     if !scenario.keeps(Safeguard::EpochInNames) {
-        reigns = vec![(0, PARCELS - 1)];
+        epochs = vec![(0, PARCELS - 1)];
     }
     let mut chain = vec![(0, 0, 0)];
     let mut history = 0;
-    for (epoch, last) in reigns.into_iter().rev() {
+    for (epoch, last) in epochs.into_iter().rev() {
         for counter in 1..=last {
             match objects.parcels[epoch][counter] {
                 Some(parcel) if parcel.previous == history => history |= parcel.entries,
@@ -32,15 +32,15 @@ fn adopted(scenario: &Scenario, world: &WorldState) -> Option<Vec<(usize, usize,
     Some(chain)
 }
 
-/// The highest reign with a cut.
-fn newest_reign(objects: &RemoteObjects) -> Option<usize> {
+/// The highest epoch with a cut.
+fn newest_epoch(objects: &RemoteObjects) -> Option<usize> {
     (0..EPOCHS).rev().find(|&epoch| objects.cuts[epoch].is_some())
 }
 
 /// The points of the adopted chain before the newest one that a restore finds, each with the root
 /// that it begins with.
 pub(super) fn earlier_points(scenario: &Scenario, world: &WorldState) -> Vec<(ReturnPoint, Entries)> {
-    let (Some(chain), Some(newest)) = (adopted(scenario, world), newest_reign(&world.objects)) else {
+    let (Some(chain), Some(newest)) = (adopted(scenario, world), newest_epoch(&world.objects)) else {
         return Vec::new();
     };
     let mut points = Vec::new();
@@ -58,7 +58,7 @@ pub(super) fn earlier_points(scenario: &Scenario, world: &WorldState) -> Vec<(Re
 
 /// The place of the newest root among the names of a chain.
 fn root_before(world: &WorldState, names: &[(usize, usize, Entries)]) -> Option<usize> {
-    let roots = newest_reign(&world.objects).map(|top| world.objects.adopted_roots(top)).unwrap_or_default();
+    let roots = newest_epoch(&world.objects).map(|top| world.objects.adopted_roots(top)).unwrap_or_default();
     names.iter().rposition(|(_, _, history)| roots.iter().any(|(_, _, root)| root == history))
 }
 
@@ -90,7 +90,7 @@ pub(super) fn violated(scenario: &Scenario, world: &WorldState) -> Option<&'stat
         return Some("a host claims after a claim that it has seen");
     }
     if world.started_beside {
-        return Some("a start that goes on at once ends the reign of no living host");
+        return Some("a start that goes on at once ends the epoch of no living host");
     }
     if world.hosts.iter().any(|host| host.activity == Activity::Serving && host.shipped & !host.log != 0) {
         return Some("a host that writes has the log that it continues");

@@ -16,7 +16,7 @@
 //! | cut: former epoch, its last adopted parcel, the history up to there | epoch | If-None-Match: *, never deleted |
 //! | parcel: a piece of the log with the history before it | epoch, counter | the same bytes at each try |
 //! | root: checkpoint and the names that a restore needs | epoch, counter | the same bytes at each try |
-//! | floor: the base by which a reign deletes | epoch, counter | the same bytes at each try |
+//! | floor: the base by which an epoch deletes | epoch, counter | the same bytes at each try |
 //! | segment | epoch, id | the same bytes at each try |
 //!
 //! # Protocol
@@ -27,8 +27,8 @@
 //! and listed.
 //!
 //! **Take over**, and each start: (1) create the next claim; (2) look for the newest cut below it,
-//! downwards; (3) get the newest root of that reign; (4) get parcels from there to the first 404;
-//! (5) create the cut; (6) serve. A reign without a cut when (2) passes it is void: its writer
+//! downwards; (3) get the newest root of that epoch; (4) get parcels from there to the first 404;
+//! (5) create the cut; (6) serve. An epoch without a cut when (2) passes it is void: its writer
 //! finds the higher claim before it answers anything.
 //!
 //! **Tier.** Log *segment leaving*, put and verify the segment, log *segment remote*, ship that,
@@ -38,13 +38,13 @@
 //! when it is dead at the base. A parcel goes when the base covers it and each object in it is
 //! dead, or its segment remote, at the base. The deleter chooses, sends HEAD for the next claim,
 //! and deletes on 404 alone. A root before the base goes. A root after it may go, too, unless its
-//! name says that it may become a base: every 24th root of a reign, from the first on. A segment
+//! name says that it may become a base: every 24th root of an epoch, from the first on. A segment
 //! under the key of a lower epoch that neither the adopted log nor the own unshipped tail calls
 //! remote is a stranger and may go.
 //!
-//! **Go back.** A restore to an earlier point notes the newest reign, the root that it begins with,
-//! and the point. Its host creates the next claim, finds no cut of a later reign than the noted
-//! one, looks at the floors of all reigns, and creates a cut that adopts the log up to the point. A
+//! **Go back.** A restore to an earlier point notes the newest epoch, the root that it begins with,
+//! and the point. Its host creates the next claim, finds no cut of a later epoch than the noted
+//! one, looks at the floors of all epochs, and creates a cut that adopts the log up to the point. A
 //! floor after the noted root refuses it.
 //!
 //! # Proof in short
@@ -54,7 +54,7 @@
 //! puts the base and then looks for the claim; a takeover creates the claim and then looks for the
 //! root. So a takeover that the deleter does not see begins at the base or later, where it reads
 //! nothing that goes. Adopted histories only grow and the base only moves on, hence a dead key
-//! stays dead while the deleter stalls. A reign that goes back sees the floor of each deleter that
+//! stays dead while the deleter stalls. An epoch that goes back sees the floor of each deleter that
 //! does not see its claim, and the point is not before that floor.
 //!
 //! # Rules that the search added
@@ -72,20 +72,20 @@
 //!   parcel older than the window is needed while the newest root that covers it is younger
 //!   ([`Safeguard::DeadAtBase`]).
 //! - **Local pages go after *segment remote* is shipped.** A fenced host logs it for itself alone.
-//!   The next reign takes the segment for a stranger, and the group that the old host answered in
+//!   The next epoch takes the segment for a stranger, and the group that the old host answered in
 //!   async mode has its bytes nowhere ([`Safeguard::EvictAfterShipped`]).
-//! - **A start on the own newest reign ships the unshipped tail** in the new reign. It was answered
+//! - **A start on the own newest epoch ships the unshipped tail** in the new epoch. It was answered
 //!   in async mode ([`Safeguard::TailGoesOn`]).
 //! - **A key that the unshipped tail names is no stranger**, though its epoch is lower and no root
 //!   or parcel names it yet ([`Safeguard::TailNamesKeys`]).
 //! - **Names tell which roots may become a base.** A stalled deleter may take any other root; the
-//!   next reign must not have made it the base meanwhile ([`Safeguard::LastingRootsStay`]).
+//!   next epoch must not have made it the base meanwhile ([`Safeguard::LastingRootsStay`]).
 //! - **The floor is up before a delete, and is read after the claim.** Otherwise a base that has
-//!   moved on, or a stalled deleter, takes the bytes that a reign goes back to
+//!   moved on, or a stalled deleter, takes the bytes that an epoch goes back to
 //!   ([`Safeguard::FloorBeforeDelete`], [`Safeguard::FloorAfterClaim`]).
 //!
 //! - **A directory that goes on as it is has the whole log before it claims**, and after its claim,
-//!   too. Otherwise an old copy of it ends the reign of the living writer, or goes on without a
+//!   too. Otherwise an old copy of it ends the epoch of the living writer, or goes on without a
 //!   part of the log ([`Safeguard::DescentBeforeClaim`], [`Safeguard::DescentAfterClaim`]).
 //! - **A writer that finds a later claim without a cut claims again**, as soon as it likes: a
 //!   claimant that failed between the two leaves no host that writes otherwise
@@ -95,12 +95,12 @@
 //!   was taken over sets its changes aside and follows. Otherwise hosts fence one another, until
 //!   none is left ([`Safeguard::LosersLook`], [`Safeguard::LosersFollow`]).
 //! - **A start by the one command goes on at once only behind its own claim**, and otherwise waits
-//!   for a sign of life. Its directory may have all of the log beside a host that writes
+//!   for a heartbeat. Its directory may have all of the log beside a host that writes
 //!   ([`Safeguard::OwnClaimGoesOn`]). Groups that came between its look and its claim are adopted,
 //!   and its own after the common ones are set aside, as before each fill
 //!   ([`Safeguard::AsideBeforeFill`]).
 //! - **A 404 is no end where a witness speaks for more.** A remote that hides parcels for a while
-//!   ends the log of a takeover early; the sign of life and a listing tell ([`hidden`]).
+//!   ends the log of a takeover early; the heartbeat and a listing tell ([`hidden`]).
 //!
 //! # Stores without a log
 //!
@@ -111,9 +111,9 @@
 //!
 //! Up to three hosts where they race, and one start in an old directory or a copy. Clones of a
 //! disk, which have the number of the claim, are in [`epochs`] alone. In the other searches two
-//! hosts, up to three reigns, two writes, one unanswered request and one crash in the searches of
-//! reigns; two hosts, two reigns, one segment, one root, one delete and stalls in those of the
-//! tier. `SILTSTONE_MODEL_DEEP=1` widens the bounds: three hosts or four reigns, and crashes and
+//! hosts, up to three epochs, two writes, one unanswered request and one crash in the searches of
+//! epochs; two hosts, two epochs, one segment, one root, one delete and stalls in those of the
+//! tier. `SILTSTONE_MODEL_DEEP=1` widens the bounds: three hosts or four epochs, and crashes and
 //! unanswered requests beside the deleter. Checkpoint and root are one object. One object fills a
 //! segment: half-dead segments are not rewritten. A restore to an earlier point reads at one
 //! instant, and ends with a whole parcel.
@@ -145,9 +145,9 @@ const BEHIND: &str = "claims nothing";
 const SEEN: &str = "claim that it has seen";
 const CONTINUES: &str = "has the log that it continues";
 const WRITER: &str = "may come to write";
-const BESIDE: &str = "ends the reign of no living host";
+const BESIDE: &str = "ends the epoch of no living host";
 
-fn reigns(sync: bool) -> Scenario {
+fn epochs(sync: bool) -> Scenario {
     Scenario {
         hosts: 2,
         epochs: 3,
@@ -171,7 +171,7 @@ fn reigns(sync: bool) -> Scenario {
 
 fn tier(sync: bool) -> Scenario {
     let parcels = if sync { 4 } else { 3 };
-    let bounds = Scenario { epochs: 2, writes: 1, parcels, roots: 1, deletes: 1, ..reigns(sync) };
+    let bounds = Scenario { epochs: 2, writes: 1, parcels, roots: 1, deletes: 1, ..epochs(sync) };
     Scenario { unanswered: 0, crashes: 0, tier: true, ..bounds }
 }
 
@@ -189,18 +189,18 @@ fn returning(sync: bool) -> Scenario {
 
 /// A host is started in an old directory as if it were that of the writer.
 fn booting(sync: bool) -> Scenario {
-    Scenario { epochs: 4, boots: 1, crashes: 0, ..reigns(sync) }
+    Scenario { epochs: 4, boots: 1, crashes: 0, ..epochs(sync) }
 }
 
 /// Two hosts that are started by the one command after each end of their processes, also in a copy
 /// of the directory of the other one.
 fn one_command(sync: bool) -> Scenario {
-    Scenario { one_command: true, boots: 1, crashes: 1, unanswered: 0, ..reigns(sync) }
+    Scenario { one_command: true, boots: 1, crashes: 1, unanswered: 0, ..epochs(sync) }
 }
 
 /// Three hosts that take over from one another, one of which goes for good.
 fn racing(sync: bool) -> Scenario {
-    Scenario { hosts: 3, writes: 1, parcels: 2, deaths: 1, unanswered: 0, crashes: 0, ..reigns(sync) }
+    Scenario { hosts: 3, writes: 1, parcels: 2, deaths: 1, unanswered: 0, crashes: 0, ..epochs(sync) }
 }
 
 /// Searches `scenario`, or `wider` where the environment asks for it, and expects no violation.
@@ -231,12 +231,12 @@ fn breaks_without(safeguard: Safeguard, mut scenario: Scenario, invariant: &str)
 
 #[test]
 fn takeovers_lose_nothing_in_sync() {
-    holds(reigns(true), Scenario { epochs: 4, crashes: 2, unanswered: 2, ..reigns(true) });
+    holds(epochs(true), Scenario { epochs: 4, crashes: 2, unanswered: 2, ..epochs(true) });
 }
 
 #[test]
 fn takeovers_lose_nothing_shipped_in_async() {
-    holds(reigns(false), Scenario { hosts: 3, ..reigns(false) });
+    holds(epochs(false), Scenario { hosts: 3, ..epochs(false) });
 }
 
 #[test]
@@ -256,17 +256,17 @@ fn deletes_take_nothing_that_is_needed_of_large_uploads() {
 
 #[test]
 fn a_collector_of_claims_loses_answered_writes() {
-    breaks_without(Safeguard::ClaimsStay, reigns(true), SHIPPED);
+    breaks_without(Safeguard::ClaimsStay, epochs(true), SHIPPED);
 }
 
 #[test]
 fn a_collector_of_cuts_breaks_the_chain() {
-    breaks_without(Safeguard::CutsStay, reigns(true), CONTIGUOUS);
+    breaks_without(Safeguard::CutsStay, epochs(true), CONTIGUOUS);
 }
 
 #[test]
 fn an_answer_before_the_claim_check_is_lost() {
-    breaks_without(Safeguard::ClaimCheckAfterParcel, reigns(true), SHIPPED);
+    breaks_without(Safeguard::ClaimCheckAfterParcel, epochs(true), SHIPPED);
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn a_segment_between_two_roots_is_needed_within_the_window() {
 
 #[test]
 fn names_without_the_epoch_are_overwritten() {
-    breaks_without(Safeguard::EpochInNames, reigns(true), SHIPPED);
+    breaks_without(Safeguard::EpochInNames, epochs(true), SHIPPED);
 }
 
 #[test]
@@ -301,17 +301,17 @@ fn an_intent_that_counts_as_a_copy_loses_the_object() {
 
 #[test]
 fn a_retry_with_other_bytes_is_overwritten_by_the_first_try() {
-    breaks_without(Safeguard::SameBytesOnRetry, reigns(false), SHIPPED);
+    breaks_without(Safeguard::SameBytesOnRetry, epochs(false), SHIPPED);
 }
 
 #[test]
-fn a_remote_that_ignores_if_none_match_has_two_reigns() {
-    breaks_without(Safeguard::AtomicCreate, Scenario { unanswered: 0, ..reigns(true) }, SHIPPED);
+fn a_remote_that_ignores_if_none_match_has_two_epochs() {
+    breaks_without(Safeguard::AtomicCreate, Scenario { unanswered: 0, ..epochs(true) }, SHIPPED);
 }
 
 #[test]
 fn a_second_cut_is_overwritten_by_the_first() {
-    breaks_without(Safeguard::CutIsFrozen, reigns(true), CONTIGUOUS);
+    breaks_without(Safeguard::CutIsFrozen, epochs(true), CONTIGUOUS);
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn a_takeover_that_reads_from_where_it_stopped_ends_at_a_deleted_parcel() {
 
 #[test]
 fn a_start_without_the_unshipped_tail_loses_answered_groups() {
-    breaks_without(Safeguard::TailGoesOn, reigns(false), LISTED);
+    breaks_without(Safeguard::TailGoesOn, epochs(false), LISTED);
 }
 
 #[test]
@@ -345,12 +345,12 @@ fn a_root_that_a_stalled_deleter_takes_may_be_the_next_base() {
 }
 
 #[test]
-fn a_reign_that_goes_back_finds_all_that_it_needs() {
+fn an_epoch_that_goes_back_finds_all_that_it_needs() {
     holds(returning(false), Scenario { root_deletes: true, crashes: 1, ..returning(true) });
 }
 
 #[test]
-fn a_base_that_is_not_told_takes_what_a_reign_goes_back_to() {
+fn a_base_that_is_not_told_takes_what_an_epoch_goes_back_to() {
     breaks_without(Safeguard::FloorBeforeDelete, returning(false), RESTORE);
 }
 
@@ -360,7 +360,7 @@ fn a_floor_that_is_read_before_the_claim_is_passed_by_a_stalled_deleter() {
 }
 
 #[test]
-fn a_stale_directory_that_is_opened_as_a_writer_loses_nothing_and_ends_no_reign() {
+fn a_stale_directory_that_is_opened_as_a_writer_loses_nothing_and_ends_no_epoch() {
     holds(booting(true), Scenario { boots: 2, ..booting(true) });
     holds(booting(false), Scenario { unanswered: 2, ..booting(false) });
 }
@@ -376,7 +376,7 @@ fn a_directory_that_looks_only_before_its_claim_gives_up_what_came_since() {
 }
 
 #[test]
-fn a_claim_without_a_cut_ends_all_reigns_where_no_writer_claims_again() {
+fn a_claim_without_a_cut_ends_all_epochs_where_no_writer_claims_again() {
     breaks_without(Safeguard::ClaimsAgain, booting(true), WRITER);
 }
 
@@ -387,7 +387,7 @@ fn hosts_that_are_started_by_one_command_lose_nothing_whatever_their_directories
 }
 
 #[test]
-fn a_start_that_goes_on_behind_the_claim_of_another_host_ends_its_reign() {
+fn a_start_that_goes_on_behind_the_claim_of_another_host_ends_its_epoch() {
     breaks_without(Safeguard::OwnClaimGoesOn, one_command(true), BESIDE);
 }
 

@@ -37,7 +37,7 @@ pub(super) fn is_leaving(entries: Entries, k: usize) -> bool {
     (0..EPOCHS).any(|epoch| entries & leaving(epoch, k) != 0)
 }
 
-/// The point of the former reign from which a reign goes on.
+/// The point of the former epoch from which an epoch goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct CutObject {
     pub(super) former: usize,
@@ -83,7 +83,7 @@ pub(super) struct RemoteObjects {
     /// The parcels that a GET finds, one bit for each counter.
     pub(super) present: [u8; EPOCHS],
     pub(super) roots: [[Option<Entries>; PARCELS]; EPOCHS],
-    /// The newest base that a reign has named before it deleted anything.
+    /// The newest base that an epoch has named before it deleted anything.
     pub(super) floors: [Entries; EPOCHS],
     /// The segments that a GET finds, one bit for each.
     pub(super) segments: [u8; EPOCHS],
@@ -91,7 +91,7 @@ pub(super) struct RemoteObjects {
 
 impl RemoteObjects {
     /// The remote after epoch 0 was claimed by `nonce` and began empty.
-    pub(super) fn with_first_reign(nonce: u8) -> Self {
+    pub(super) fn with_first_epoch(nonce: u8) -> Self {
         let mut objects = Self {
             claims: [0; EPOCHS],
             cuts: [None; EPOCHS],
@@ -151,25 +151,25 @@ impl RemoteObjects {
         self.segments[epoch] & (1 << k) != 0
     }
 
-    /// The reigns whose log the reign `top` has adopted and continued, itself first, each with the
+    /// The epochs whose log the epoch `top` has adopted and continued, itself first, each with the
     /// last parcel that counts. `None` where a cut is missing.
-    pub(super) fn adopted_reigns(&self, top: usize) -> Option<Vec<(usize, usize)>> {
-        let mut reigns = vec![(top, PARCELS - 1)];
-        while let Some(&(epoch, _)) = reigns.last().filter(|(epoch, _)| *epoch > 0) {
+    pub(super) fn adopted_epochs(&self, top: usize) -> Option<Vec<(usize, usize)>> {
+        let mut epochs = vec![(top, PARCELS - 1)];
+        while let Some(&(epoch, _)) = epochs.last().filter(|(epoch, _)| *epoch > 0) {
             let cut = self.cuts[epoch]?;
-            reigns.push((cut.former, cut.last));
+            epochs.push((cut.former, cut.last));
         }
-        Some(reigns)
+        Some(epochs)
     }
 
-    /// The histories of the roots that the reign `top` has put and adopted, each with its name.
+    /// The histories of the roots that the epoch `top` has put and adopted, each with its name.
     pub(super) fn adopted_roots(&self, top: usize) -> Vec<(usize, usize, Entries)> {
-        let reigns = self.adopted_reigns(top).unwrap_or_default();
-        let named = reigns.into_iter().flat_map(|(epoch, last)| (0..=last).map(move |n| (epoch, n)));
+        let epochs = self.adopted_epochs(top).unwrap_or_default();
+        let named = epochs.into_iter().flat_map(|(epoch, last)| (0..=last).map(move |n| (epoch, n)));
         named.filter_map(|(epoch, n)| self.roots[epoch][n].map(|history| (epoch, n, history))).collect()
     }
 
-    /// The newest root of a reign, up to counter `last`.
+    /// The newest root of an epoch, up to counter `last`.
     pub(super) fn newest_root(&self, epoch: usize, last: usize) -> Option<(usize, Entries)> {
         (0..PARCELS.min(last + 1))
             .rev()

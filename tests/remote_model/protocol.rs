@@ -38,7 +38,7 @@ pub(super) enum Safeguard {
     ReadFromRoot,
     /// A cut is created once, with the bytes of the first try.
     CutIsFrozen,
-    /// A host that starts on its own newest reign ships its unshipped groups in the new one.
+    /// A host that starts on its own newest epoch ships its unshipped groups in the new one.
     TailGoesOn,
     /// A key that the unshipped tail names is no stranger.
     TailNamesKeys,
@@ -71,7 +71,7 @@ pub(super) struct Scenario {
     pub(super) hosts: usize,
     pub(super) epochs: usize,
     pub(super) writes: usize,
-    /// Parcels of all reigns.
+    /// Parcels of all epochs.
     pub(super) parcels: usize,
     pub(super) roots: usize,
     pub(super) deletes: u8,
@@ -113,7 +113,7 @@ impl Scenario {
         !self.removed.contains(&safeguard)
     }
 
-    /// The epoch in the names of a reign's parcels.
+    /// The epoch in the names of an epoch's parcels.
     pub(super) fn name_epoch(&self, epoch: usize) -> usize {
         if self.keeps(Safeguard::EpochInNames) { epoch } else { 0 }
     }
@@ -149,7 +149,7 @@ impl Scenario {
         found.push((step, next));
     }
 
-    /// Applies a request. The cut of a reign that goes back ends the promises about groups after
+    /// Applies a request. The cut of an epoch that goes back ends the promises about groups after
     /// it.
     fn apply(&self, world: &mut WorldState, request: ChangeRequest) -> bool {
         let before = world.objects.cuts;
@@ -200,7 +200,7 @@ impl Scenario {
         }
     }
 
-    /// Looks at the floor of one reign: a base after the root of the point means that bytes of the
+    /// Looks at the floor of one epoch: a base after the root of the point means that bytes of the
     /// point may be gone.
     fn look_at_floor(world: &mut WorldState, h: usize, epoch: usize, candidate: usize) {
         let floor = world.objects.floors[candidate];
@@ -252,14 +252,14 @@ impl Scenario {
                 self.look_at_directory(next, h);
             }),
             Activity::Watching => {
-                local("finds no sign of life and goes on", &|next| {
+                local("finds no heartbeat and goes on", &|next| {
                     next.hosts[h].is_writer = true;
                     self.probe(next, h);
                 });
                 let writes =
                     |host: &HostState| matches!(host.activity, Activity::Serving | Activity::CheckingClaim);
                 if (0..self.hosts).any(|other| other != h && writes(&world.hosts[other])) {
-                    local("finds a sign of life and follows", &|next| self.leave_directory(next, h));
+                    local("finds a heartbeat and follows", &|next| self.leave_directory(next, h));
                 }
             }
             Activity::CheckingDescent => local("looks whether it has the whole log", &|next| {
@@ -323,7 +323,7 @@ impl Scenario {
                     found,
                     |next, won| {
                         if won {
-                            self.begin_reign(next, h, epoch, cut);
+                            self.begin_epoch(next, h, epoch, cut);
                         } else {
                             next.hosts[h].activity = Activity::Fenced;
                         }
@@ -480,7 +480,7 @@ impl Scenario {
         world.hosts[h].activity = Activity::ReadingParcels { epoch, former, counter, history };
     }
 
-    fn begin_reign(&self, world: &mut WorldState, h: usize, epoch: usize, cut: CutObject) {
+    fn begin_epoch(&self, world: &mut WorldState, h: usize, epoch: usize, cut: CutObject) {
         let fetched = (0..WRITES).filter(|&k| {
             let has = |p: &ParcelObject| p.entries & written(k) != 0;
             let name = self.name_epoch(cut.former);
@@ -583,7 +583,7 @@ impl Scenario {
         world.promised |= entries;
     }
 
-    /// The steps of a collector that takes claims and cuts of former reigns for rubbish.
+    /// The steps of a collector that takes claims and cuts of former epochs for rubbish.
     fn collector_steps(&self, world: &WorldState, found: &mut Successors) {
         let Some(newest) = (0..self.epochs).rev().find(|&epoch| world.objects.cuts[epoch].is_some()) else {
             return;
@@ -661,7 +661,7 @@ impl StateMachine for Scenario {
         let mut hosts = vec![standby; self.hosts];
         hosts[0] = HostState { activity: Activity::Serving, nonce: 1, epoch: 0, ..hosts[0].clone() };
         WorldState {
-            objects: RemoteObjects::with_first_reign(1),
+            objects: RemoteObjects::with_first_epoch(1),
             hosts,
             unanswered: BTreeSet::new(),
             crashes: 0,

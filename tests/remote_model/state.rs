@@ -11,7 +11,7 @@ pub(super) enum Activity {
     /// Started by the one command in the directory of a writer: it looks at the log.
     Starting,
     /// Its directory has the whole log, and another one has made the newest claim: it waits for a
-    /// sign of life.
+    /// heartbeat.
     Watching,
     /// Opened as the directory of a writer: it looks whether it has the whole log before it claims.
     CheckingDescent,
@@ -64,7 +64,7 @@ pub(super) enum Deletion {
 /// An earlier point of the log that was restored, to go on from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ReturnPoint {
-    /// The reign that reigned then.
+    /// The epoch that was current then.
     pub(super) newest: usize,
     /// The root that it was restored from.
     pub(super) root: Entries,
@@ -83,7 +83,7 @@ pub(super) struct HostState {
     pub(super) shipped: Entries,
     /// Entries of the local log.
     pub(super) log: Entries,
-    /// Groups that another reign cut off. They are kept and listed.
+    /// Groups that another epoch cut off. They are kept and listed.
     pub(super) divergent: Entries,
     pub(super) in_flight: Option<ParcelObject>,
     /// Segments with local pages.

@@ -33,7 +33,7 @@ Looks for faults around a server, and names each with the line or option to chan
 all proxies on the way: address, TLS, clock, region, paths, headers, bodies, chunked uploads, ranges, conditions, CORS. It works in a bucket of
 its own, which it removes, or below a prefix of --bucket. With a data directory it looks at the file system, syncs, space, limits,
 permissions, backup and checkpoint; the server may run. With --remote it looks at the bucket that a section [remote] names: the way there, keys,
-mark, versions, lifecycle, sign of life. Without any of them it examines the directory of --data-dir.
+mark, versions, lifecycle, heartbeat. Without any of them it examines the directory of --data-dir.
 
 Examples:
   siltstone-tools doctor /srv/objects --backup /mnt/usb/objects

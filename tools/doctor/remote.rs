@@ -1,5 +1,5 @@
 //! Checks of the remote that a configuration file names: the way to it, its bucket, its mark, its
-//! owner's sign of life.
+//! owner's heartbeat.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -28,9 +28,9 @@ pub(super) const REMOTE_CHECKS: [&str; 9] = [
 
 /// The longest time of one call.
 const WITHIN: Duration = Duration::from_secs(20);
-/// The age of a sign of life that no interval of `--ship-every` explains.
+/// The age of a heartbeat that no interval of `--ship-every` explains.
 const SIGN_OLD: Duration = Duration::from_secs(60 * 60);
-/// The longest sign of life.
+/// The longest heartbeat.
 const SIGN_MAX_BYTES: u64 = 512;
 
 /// A remote, as it answers.
@@ -49,7 +49,7 @@ pub(super) struct RemoteFacts {
     pub(super) is_versioned: Option<bool>,
     /// The rules of its lifecycle; `None` where it does not tell.
     pub(super) lifecycle_rules: Option<usize>,
-    /// The newest sign of life below the prefix, and whether there is a log at all.
+    /// The newest heartbeat below the prefix, and whether there is a log at all.
     pub(super) sign: Option<Timestamp>,
     pub(super) has_log: bool,
 }
@@ -214,8 +214,8 @@ fn lifecycle(facts: &RemoteFacts) -> Option<Finding> {
 fn alive(facts: &RemoteFacts) -> Option<Finding> {
     let age = facts.sign.map(|made| facts.now.since(made));
     let what = match facts.sign {
-        Some(made) => format!("the last sign of life on {} is of {made}", facts.name),
-        None => format!("{} has a log, and no sign of life of its writer", facts.name),
+        Some(made) => format!("the last heartbeat on {} is of {made}", facts.name),
+        None => format!("{} has a log, and no heartbeat of its writer", facts.name),
     };
     let change = "see whether the server with --ship runs; if it is gone: siltstone promote on the standby, or remote restore";
     let is_silent = facts.has_log && age.is_none_or(|age| age > SIGN_OLD);

@@ -123,7 +123,7 @@ enum RemoteCommand {
 
 #[derive(Debug, Args)]
 struct AuditArguments {
-    /// Delete the objects of earlier reigns that nothing needs; without it they are listed
+    /// Delete the objects of earlier epochs that nothing needs; without it they are listed
     #[arg(long)]
     delete: bool,
 }

@@ -143,7 +143,7 @@ fn write_divergent_log(log: &DivergentLog, out: &mut dyn Write) -> io::Result<()
     }
     writeln!(
         out,
-        "{groups} groups after group {shared} are here alone, with {} changes; the log on the remote is that of reign {epoch}",
+        "{groups} groups after group {shared} are here alone, with {} changes; the log on the remote is that of epoch {epoch}",
         changes.len()
     )
 }
@@ -266,7 +266,7 @@ pub(super) fn write_status(
             "decides_races": mark.map(|mark| mark.decides_races),
             "oldest": reach.map(|reach| reach.oldest.to_iso8601()),
             "newest": reach.map(|reach| reach.newest.to_iso8601()),
-            "reign": reach.map(|reach| reach.epoch),
+            "epoch": reach.map(|reach| reach.epoch),
             "group": reach.map(|reach| reach.sequence),
             "sign_of_life": reach.and_then(|reach| reach.sign).map(Timestamp::to_iso8601),
             "lag": lag.map(|LogLag { is_here, groups, bytes, time }| {
@@ -286,7 +286,7 @@ pub(super) fn write_status(
     if let Some(RemoteReach { oldest, newest, epoch, sequence, sign }) = reach {
         writeln!(out, "restores reach: {} to {}", oldest.to_iso8601(), newest.to_iso8601())?;
         let sign = sign.map_or("none".to_owned(), Timestamp::to_iso8601);
-        writeln!(out, "log: reign {epoch}, up to group {sequence}, last sign of life: {sign}")?;
+        writeln!(out, "log: epoch {epoch}, up to group {sequence}, last heartbeat: {sign}")?;
     }
     if let Some(LogLag { is_here, groups, bytes, time }) = lag {
         let behind = if is_here { "the log on the remote" } else { "the data directory" };

@@ -188,10 +188,10 @@ fn of_ship(figures: &ShipFigures) -> OutboundSection {
         state: state.to_owned(),
         error: None,
         rows: vec![
-            ("Reign", figures.epoch.to_string()),
+            ("Epoch", figures.epoch.to_string()),
             ("Groups not yet sent", figures.waiting_groups.to_string()),
             ("Behind", seconds(figures.lag.as_secs())),
-            ("Last checkpoint sent (UTC)", time(figures.last_root, "none in this reign")),
+            ("Last checkpoint sent (UTC)", time(figures.last_root, "none in this epoch")),
             ("A restore reaches back to (UTC)", time(figures.oldest, "not known yet")),
             (
                 "Sent since the start",

@@ -187,7 +187,7 @@ pub(in crate::service) fn remote_requests(
 
 /// Adds the state of the log on the remote; zeros where it stays here.
 pub(in crate::service) fn ship(page: &mut Exposition, figures: &ShipFigures) {
-    let help = "The number of the reign in which the log is sent to the remote; 0 without one.";
+    let help = "The number of the epoch in which the log is sent to the remote; 0 without one.";
     page.single("ship_epoch", "gauge", help, figures.epoch);
     let help = "Groups of the log that the remote does not have.";
     page.single("ship_waiting_groups", "gauge", help, figures.waiting_groups);
@@ -208,7 +208,7 @@ pub(in crate::service) fn ship(page: &mut Exposition, figures: &ShipFigures) {
     page.single("ship_renewals_total", "counter", help, figures.renewals);
     let seconds = |time: Option<Timestamp>| time.map_or(0, |time| time.as_millis() / 1000);
     let help =
-        "Time of the newest checkpoint on the remote of this reign, in seconds since 1970; 0 without one.";
+        "Time of the newest checkpoint on the remote of this epoch, in seconds since 1970; 0 without one.";
     page.single("ship_last_root_timestamp_seconds", "gauge", help, seconds(figures.last_root));
     let help =
         "Oldest time that a restore from the remote reaches, in seconds since 1970; 0 while it is not known.";
@@ -238,9 +238,9 @@ pub(in crate::service) fn followers(page: &mut Exposition, figures: &[FollowerFi
 /// Adds the state of a standby, under the names that a writer has for the same log.
 pub(in crate::service) fn standby(page: &mut Exposition, state: &StandbyState) {
     let StandbyState { figures, lag, .. } = state;
-    let help = "The number of the reign that this standby follows; 0 while it is being filled.";
+    let help = "The number of the epoch that this standby follows; 0 while it is being filled.";
     page.single("ship_epoch", "gauge", help, figures.epoch);
-    let help = "Groups that this standby lacks, as of the last sign of life of the writer.";
+    let help = "Groups that this standby lacks, as of the last heartbeat of the writer.";
     page.single("ship_waiting_groups", "gauge", help, figures.waiting_groups);
     let help = "Time since this standby had the whole log on the remote.";
     page.single("ship_lag_seconds", "gauge", help, lag.as_secs());

@@ -333,7 +333,7 @@ impl GroupWriter {
     /// Fails if nothing can be committed now.
     fn check_open(&mut self) -> Result<(), StoreError> {
         self.shared.check_writable()?;
-        self.shared.check_reign()?;
+        self.shared.check_epoch()?;
         self.shared.check_lag()?;
         self.settle_pending()
     }
@@ -342,10 +342,10 @@ impl GroupWriter {
     /// after the remote has it, it is shipped before.
     fn settle_pending(&mut self) -> Result<(), StoreError> {
         let Some(pending) = &self.pending else { return Ok(()) };
-        // Groups without entries are written before the reign begins, and shipped at its beginning.
-        // Others wait for a reign: that in which they were written may have ended meanwhile.
+        // Groups without entries are written before the epoch begins, and shipped at its beginning.
+        // Others wait for an epoch: that in which they were written may have ended meanwhile.
         let is_sync = self.shared.shipping().is_some_and(LogShipping::is_sync);
-        if is_sync && (!pending.entries.is_empty() || self.shared.check_reign().is_ok()) {
+        if is_sync && (!pending.entries.is_empty() || self.shared.check_epoch().is_ok()) {
             self.shared.ensure_shipped(self.log_writer.next_sequence() - 1)?;
         }
         let Some(UnpublishedGroup { entries, pack_segment }) = self.pending.take() else { return Ok(()) };

@@ -1,15 +1,15 @@
 //! The objects on a remote, compared with those that the log there names.
 //!
-//! A *stranger* is an object of an earlier reign than that of the newest root that no reign has
+//! A *stranger* is an object of an earlier epoch than that of the newest root that no epoch has
 //! adopted: a segment that neither the oldest root nor the newest one nor a later parcel names, or
-//! a piece of a log that was given up. The reign of the newest root has shipped all that its host
+//! a piece of a log that was given up. The epoch of the newest root has shipped all that its host
 //! had, so that no host needs a stranger. Nothing else is judged: neither objects of the newest
-//! reign, whose host may be at work, nor names that no store gives.
+//! epoch, whose host may be at work, nor names that no store gives.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chain::{Chain, ParcelRun, RemoteLog, ShipError, line};
-use super::reign::newest_reign;
+use super::epoch::newest_epoch;
 use super::restore::store_of;
 use super::root_copies::copies_at;
 use crate::base::Timestamp;
@@ -27,11 +27,11 @@ pub struct RemoteReach {
     pub oldest: Timestamp,
     /// That of the newest parcel, or of the newest root.
     pub newest: Timestamp,
-    /// The reign of the newest root.
+    /// The epoch of the newest root.
     pub epoch: u64,
     /// The last group.
     pub sequence: u64,
-    /// The time of the last sign of life of that reign.
+    /// The time of the last heartbeat of that epoch.
     pub sign: Option<Timestamp>,
 }
 
@@ -54,7 +54,7 @@ pub struct RemoteAudit {
 /// Those of the remote.
 pub fn remote_reach(remote: &dyn RemoteView) -> Result<Option<RemoteReach>, ShipError> {
     let log = RemoteLog { remote, store: store_of(remote)? };
-    let found = newest_reign(&log).and_then(|cut| adopted_roots(&log, &cut));
+    let found = newest_epoch(&log).and_then(|cut| adopted_roots(&log, &cut));
     let roots = match found {
         Err(ShipError::NoLog) => return Ok(None),
         found => found?,
@@ -85,10 +85,10 @@ pub fn audit_remote(remote: &dyn RemoteView) -> Result<RemoteAudit, ShipError> {
     let log = RemoteLog { remote, store: store_of(remote)? };
     let claimed = log.newest_claim()?;
     for tries in 1.. {
-        let cut = newest_reign(&log)?;
+        let cut = newest_epoch(&log)?;
         let roots = adopted_roots(&log, &cut)?;
         let found = Comparison::new(&log, cut, roots.clone()).and_then(Comparison::run);
-        let has_changed = || Ok::<_, ShipError>(adopted_roots(&log, &newest_reign(&log)?)? != roots);
+        let has_changed = || Ok::<_, ShipError>(adopted_roots(&log, &newest_epoch(&log)?)? != roots);
         match found {
             Ok(audit) if audit.missing.is_empty() || tries == TRIES || !has_changed()? => {
                 return Ok(RemoteAudit { claimed, ..audit });
@@ -115,7 +115,7 @@ pub fn delete_strangers(remote: &dyn Remote, audit: &RemoteAudit) -> Result<(), 
     })
 }
 
-/// All roots that a reign has put and adopted, the newest first.
+/// All roots that an epoch has put and adopted, the newest first.
 fn adopted_roots(log: &RemoteLog<'_>, cut: &Cut) -> Result<Vec<Root>, ShipError> {
     let mut roots = Vec::new();
     log.chain_from(cut, &mut |root| {

@@ -110,12 +110,12 @@ pub(super) fn disk(error: std::io::Error) -> ShipError {
 #[derive(Debug, Clone)]
 pub(super) struct Chain {
     pub(super) root: Root,
-    /// The reigns from that of the root on, each with the cut that adopts it; the newest one goes
+    /// The epochs from that of the root on, each with the cut that adopts it; the newest one goes
     /// on to the first parcel that is missing.
-    reigns: Vec<(u64, Option<Cut>)>,
+    epochs: Vec<(u64, Option<Cut>)>,
 }
 
-/// Parcels of one reign.
+/// Parcels of one epoch.
 #[derive(Debug, Clone)]
 pub(super) struct ParcelRun {
     epoch: u64,
@@ -143,32 +143,32 @@ pub(in crate::store) struct RemoteLog<'r> {
 impl Chain {
     /// The log of another chain from a later root on.
     pub(super) fn from_root(root: Root, whole: &Self) -> Self {
-        let reigns = whole.reigns.iter().filter(|(epoch, _)| *epoch >= root.epoch);
-        Self { root, reigns: reigns.copied().collect() }
+        let epochs = whole.epochs.iter().filter(|(epoch, _)| *epoch >= root.epoch);
+        Self { root, epochs: epochs.copied().collect() }
     }
 
-    /// The newest reign.
+    /// The newest epoch.
     pub(super) fn newest(&self) -> u64 {
-        self.reigns.last().map_or(self.root.epoch, |(epoch, _)| *epoch)
+        self.epochs.last().map_or(self.root.epoch, |(epoch, _)| *epoch)
     }
 
-    /// The number of parcels after the root in reigns that a later one has adopted.
+    /// The number of parcels after the root in epochs that a later one has adopted.
     pub(super) fn adopted_parcels(&self) -> u64 {
         let last = |(epoch, cut): &(u64, Option<Cut>)| {
             let before = if *epoch == self.root.epoch { self.root.after } else { 0 };
             cut.map_or(0, |cut| cut.last.saturating_sub(before))
         };
-        self.reigns.iter().map(last).fold(0, u64::saturating_add)
+        self.epochs.iter().map(last).fold(0, u64::saturating_add)
     }
 
     /// Whether a parcel belongs to the log of the chain, or comes before it.
     pub(super) fn is_adopted(&self, epoch: u64, counter: u64) -> bool {
-        let reign = self.reigns.iter().find(|(reign, _)| *reign == epoch);
+        let found = self.epochs.iter().find(|(found, _)| *found == epoch);
         let is_adopted = |(_, cut): &(u64, Option<Cut>)| cut.is_none_or(|cut| counter <= cut.last);
-        epoch < self.root.epoch || reign.is_some_and(is_adopted)
+        epoch < self.root.epoch || found.is_some_and(is_adopted)
     }
 
-    /// The reign and the number of the last parcel of the log, and its end, by the heads after the
+    /// The epoch and the number of the last parcel of the log, and its end, by the heads after the
     /// root.
     pub(super) fn end_of(&self, heads: &[ParcelHead], end: LogPosition) -> (u64, u64, LogPosition) {
         let found = heads.last().filter(|head| head.end.sequence > self.root.covered.sequence);
@@ -176,15 +176,15 @@ impl Chain {
         found.unwrap_or((self.root.epoch, self.root.after, self.root.covered))
     }
 
-    /// The last group of a reign that counts: a cut may adopt a parcel in part.
+    /// The last group of an epoch that counts: a cut may adopt a parcel in part.
     pub(super) fn last_sequence(&self, epoch: u64) -> u64 {
-        let cut = self.reigns.iter().find(|(reign, _)| *reign == epoch).and_then(|(_, cut)| *cut);
+        let cut = self.epochs.iter().find(|(found, _)| *found == epoch).and_then(|(_, cut)| *cut);
         cut.map_or(u64::MAX, |cut| cut.end.sequence)
     }
 }
 
 impl RemoteLog<'_> {
-    /// Whether a reign up to that epoch has begun a log.
+    /// Whether an epoch up to that epoch has begun a log.
     pub(in crate::store) fn has_log(&self, highest: u64) -> Result<bool, ShipError> {
         Ok(highest > 0 && (!self.page(Cut::PREFIX, "")?.is_empty() || self.cut(highest)?.is_some()))
     }
@@ -206,7 +206,7 @@ impl RemoteLog<'_> {
     }
 
     /// The parcels with bytes that the checkpoint of a root needs, in order. They may begin in a
-    /// reign that its own has adopted.
+    /// epoch that its own has adopted.
     pub(super) fn parcels_before(&self, root: &Root) -> Result<Vec<ParcelRun>, ShipError> {
         let mut runs = Vec::new();
         let mut epoch = root.epoch;
@@ -220,7 +220,7 @@ impl RemoteLog<'_> {
         }
         if epoch != root.first.epoch {
             let name = Root::name(root.epoch, root.number);
-            return Err(ShipError::damaged(name, &"its first parcel is of a reign that was not adopted"));
+            return Err(ShipError::damaged(name, &"its first parcel is of an epoch that was not adopted"));
         }
         runs.push(ParcelRun { epoch, counters: root.first.counter..=last });
         runs.reverse();
@@ -232,7 +232,7 @@ impl RemoteLog<'_> {
         self.exists(&Claim::name(epoch))
     }
 
-    /// The newest cut of a reign up to `epoch`.
+    /// The newest cut of an epoch up to `epoch`.
     pub(super) fn newest_cut(&self, epoch: u64) -> Result<Option<Cut>, ShipError> {
         for epoch in (1..=epoch).rev() {
             if let Some(cut) = self.cut(epoch)? {
@@ -242,7 +242,7 @@ impl RemoteLog<'_> {
         Ok(None)
     }
 
-    /// The log as the reign of `newest` has adopted and continued it; `None` if it has no root.
+    /// The log as the epoch of `newest` has adopted and continued it; `None` if it has no root.
     pub(super) fn chain(&self, newest: &Cut) -> Result<Option<Chain>, ShipError> {
         self.chain_from(newest, &mut |_| true)
     }
@@ -256,11 +256,11 @@ impl RemoteLog<'_> {
     ) -> Result<Option<Chain>, ShipError> {
         let mut cut = *newest;
         let mut adopted_by = None;
-        let mut reigns = Vec::new();
+        let mut epochs = Vec::new();
         loop {
-            reigns.insert(0, (cut.epoch, adopted_by));
+            epochs.insert(0, (cut.epoch, adopted_by));
             if let Some(root) = self.newest_root(cut.epoch, adopted_by.as_ref(), wanted)? {
-                return Ok(Some(Chain { root, reigns }));
+                return Ok(Some(Chain { root, epochs }));
             }
             if cut.former == 0 {
                 return Ok(None);
@@ -269,7 +269,7 @@ impl RemoteLog<'_> {
             let name = Cut::name(cut.former);
             adopted_by = Some(cut);
             cut = former
-                .ok_or_else(|| ShipError::damaged(name, &"it is missing, and a later reign names it"))?;
+                .ok_or_else(|| ShipError::damaged(name, &"it is missing, and a later epoch names it"))?;
         }
     }
 
@@ -282,12 +282,12 @@ impl RemoteLog<'_> {
     ) -> Result<(Vec<ParcelHead>, LogPosition), ShipError> {
         let mut heads = Vec::new();
         let mut end = chain.root.covered;
-        for (epoch, adopted_by) in &chain.reigns {
+        for (epoch, adopted_by) in &chain.epochs {
             let first = if *epoch == chain.root.epoch { chain.root.after + 1 } else { 1 };
             let mut ahead = HeadsAhead::of(self, *epoch, first, adopted_by.as_ref())?;
             for counter in first..=adopted_by.map_or(u64::MAX - 1, |cut| cut.last) {
                 let Some(head) = ahead.head(counter)? else {
-                    // A later reign names the last one, so that all before it were there.
+                    // A later epoch names the last one, so that all before it were there.
                     if adopted_by.is_some() {
                         return Err(missing(&Parcel::name(*epoch, counter)));
                     }
@@ -403,13 +403,13 @@ impl RemoteLog<'_> {
         Ok(bytes)
     }
 
-    /// The cut of a reign.
+    /// The cut of an epoch.
     pub(super) fn cut(&self, epoch: u64) -> Result<Option<Cut>, ShipError> {
         let found = line(self.remote, &Cut::name(epoch), Cut::decode)?;
         Ok(found.filter(|cut| cut.store == self.store && cut.epoch == epoch))
     }
 
-    /// The newest root of a reign that holds nothing beyond the cut that adopts it, and that is
+    /// The newest root of an epoch that holds nothing beyond the cut that adopts it, and that is
     /// wanted.
     pub(super) fn newest_root(
         &self,
@@ -450,7 +450,7 @@ impl RemoteLog<'_> {
         Ok(found.map_err(|error| ShipError::Remote { name: name.to_owned(), error })?.is_some())
     }
 
-    /// The newest floor that a reign has put.
+    /// The newest floor that an epoch has put.
     pub(super) fn newest_floor(&self, epoch: u64) -> Result<Option<Floor>, ShipError> {
         let numbers = self.numbers(&Floor::prefix(epoch), &|number| Floor::name(epoch, number))?;
         let Some(number) = numbers.last() else { return Ok(None) };

@@ -1,10 +1,10 @@
-//! The groups that a host took after the last one that a later reign adopted from it. They are in
+//! The groups that a host took after the last one that a later epoch adopted from it. They are in
 //! its directory alone.
 
 use std::collections::BTreeMap;
 
 use super::chain::{RemoteLog, ShipError};
-use super::reign::newest_reign;
+use super::epoch::newest_epoch;
 use super::restore::mark_of;
 use crate::base::Timestamp;
 use crate::format::{
@@ -19,7 +19,7 @@ use crate::store::stats::load;
 /// How far the log of a directory is that on the remote.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Divergence {
-    /// The number of the newest reign.
+    /// The number of the newest epoch.
     pub epoch: u64,
     /// The last group that both have.
     pub shared: u64,
@@ -182,9 +182,9 @@ impl Changes {
 }
 
 /// Groups of the current log on the remote, by sequence: the ends of adopted logs, and of the
-/// parcels after the newest root. With it comes the number of the newest reign.
+/// parcels after the newest root. With it comes the number of the newest epoch.
 pub(super) fn anchors(log: &RemoteLog<'_>) -> Result<(u64, BTreeMap<u64, u32>), ShipError> {
-    let newest = newest_reign(log)?;
+    let newest = newest_epoch(log)?;
     let mut found = BTreeMap::new();
     let mut cut = Some(newest);
     while let Some(it) = cut {

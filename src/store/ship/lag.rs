@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::audit::parcel_of;
 use super::chain::{RemoteLog, ShipError};
 use super::divergent::OwnLog;
-use super::reign::newest_reign;
+use super::epoch::newest_epoch;
 use super::restore::store_of;
 use crate::base::Timestamp;
 use crate::format::{Entry, Group, Parcel};
@@ -33,7 +33,7 @@ pub struct LogLag {
 /// Those of the remote, and of the directory.
 pub fn log_lag(remote: &dyn RemoteView, fs: &dyn Fs) -> Result<Option<LogLag>, ShipError> {
     let log = RemoteLog { remote, store: store_of(remote)? };
-    let chain = match newest_reign(&log).and_then(|cut| log.chain(&cut)) {
+    let chain = match newest_epoch(&log).and_then(|cut| log.chain(&cut)) {
         Err(ShipError::NoLog) | Ok(None) => return Ok(None),
         found => found?,
     };

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::audit::parcel_of;
 use super::chain::{RemoteLog, ShipError};
-use super::{ReignStage, Ship};
+use super::{EpochStage, Ship};
 use crate::format::{Cut, Parcel, ParcelId, Root};
 use crate::store::remote_request::PATIENCE;
 use crate::store::{Store, StoreError};
@@ -27,7 +27,7 @@ pub(super) struct NeededObjects {
     pub(super) root: Root,
     /// The last parcel.
     pub(super) last: ParcelId,
-    /// The parcels of the own reign, each with its bytes and those of its data objects.
+    /// The parcels of the own epoch, each with its bytes and those of its data objects.
     pub(super) parcels: BTreeMap<u64, u64>,
 }
 
@@ -45,7 +45,7 @@ impl Store {
             return Ok(());
         }
         let needed = match &*ship.lock() {
-            ReignStage::Reigning(reign) => reign.needed(),
+            EpochStage::Current(epoch) => epoch.needed(),
             _ => None,
         };
         let Some(needed) = needed else { return Ok(()) };
@@ -55,12 +55,12 @@ impl Store {
         ship.next_listing.store((now + LISTING_INTERVAL).as_millis() as u64, Ordering::Relaxed);
         let Some(name) = missing else { return Ok(()) };
         let mut state = ship.lock();
-        let ReignStage::Reigning(reign) = &mut *state else { return Ok(()) };
+        let EpochStage::Current(epoch) = &mut *state else { return Ok(()) };
         log::error!(
             "{name}, which a restore needs, is gone or changed on the remote: a new checkpoint is shipped"
         );
         ship.renewals.fetch_add(1, Ordering::Relaxed);
-        let renewed = reign.renew(&self.shared, format!("{name} is gone"));
+        let renewed = epoch.renew(&self.shared, format!("{name} is gone"));
         match ship.after(renewed, &mut state, &self.shared) {
             // The next step of shipping goes on.
             Err(StoreError::RemoteUnavailable(_)) => Ok(()),
@@ -89,22 +89,22 @@ impl NeededObjects {
         if found.is_none_or(|found| found.length != checkpoint_length) {
             return Ok(Some(checkpoint));
         }
-        let ParcelId { epoch: mut reign, counter: mut last } = self.last;
+        let ParcelId { mut epoch, counter: mut last } = self.last;
         loop {
-            let from = if first.epoch == reign { first.counter } else { 1 };
-            if let Some(name) = self.missing_parcel(log, reign, from..=last)? {
+            let from = if first.epoch == epoch { first.counter } else { 1 };
+            if let Some(name) = self.missing_parcel(log, epoch, from..=last)? {
                 return Ok(Some(name));
             }
-            if reign <= first.epoch {
+            if epoch <= first.epoch {
                 return Ok(None);
             }
-            let Some(cut) = log.cut(reign)? else { return Ok(Some(Cut::name(reign))) };
-            reign = cut.former;
+            let Some(cut) = log.cut(epoch)? else { return Ok(Some(Cut::name(epoch))) };
+            epoch = cut.former;
             last = cut.last;
         }
     }
 
-    /// The first parcel of a reign that is gone, or that has other bytes than this process has put.
+    /// The first parcel of an epoch that is gone, or that has other bytes than this process has put.
     fn missing_parcel(
         &self,
         log: &RemoteLog<'_>,
@@ -128,7 +128,7 @@ impl NeededObjects {
     }
 }
 
-/// The parcels of a reign from one on as a listing shows them, each with the bytes of its data
+/// The parcels of an epoch from one on as a listing shows them, each with the bytes of its data
 /// objects, too. These mean nothing without it.
 fn listed_parcels(log: &RemoteLog<'_>, epoch: u64, first: u64) -> Result<BTreeMap<u64, u64>, ShipError> {
     let before = Parcel::name(epoch, first.saturating_sub(1));

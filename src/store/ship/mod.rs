@@ -1,6 +1,6 @@
 //! The log on the remote: another host takes over from there, or a new one restores it.
 //!
-//! A reign begins with a look whether the directory has the whole log, a claim, and the cut. From
+//! An epoch begins with a look whether the directory has the whole log, a claim, and the cut. From
 //! then on parcels follow, one at a time: groups as they are in the log, with the bytes that their
 //! entries name for the first time. After each parcel the next claim is looked for: where there is
 //! one, another host takes over, and this store takes no more writes. It claims again where the cut
@@ -9,11 +9,11 @@
 //! | Files | Job |
 //! |---|---|
 //! | `chain` | reading the log on the remote |
-//! | `reign` | the claim, the log that it adopts, the cut |
-//! | `pace`, `wishes` | how often a standby looks, and how often its writer gives signs of life |
+//! | `epoch` | the claim, the log that it adopts, the cut |
+//! | `pace`, `wishes` | how often a standby looks, and how often its writer gives heartbeats |
 //! | `witness` | what speaks for a longer log than the remote shows |
 //! | `parcel_builder`, `shipped_ranges` | parcels from the own log; the bytes that were shipped |
-//! | `shipper` | one reign: parcels, roots, the look for the next claim |
+//! | `shipper` | one epoch: parcels, roots, the look for the next claim |
 //! | `retention`, `root_copies` | deletes on the remote, the copies of segments as of a root |
 //! | `audit` | the objects there, compared with those that the log names |
 //! | `log_inspection` | the objects that a restore needs, listed once a day |
@@ -24,7 +24,7 @@
 //! | `writer_dir`, `aside` | the directory of a writer that starts again beside other hosts; its files before it is filled |
 //! | `lag_bound` | how long ago the remote had the whole log, and the bound of that |
 //! | `lag` | how far a directory and the log on the remote are apart |
-//! | `divergent` | the groups in a directory that no later reign has adopted |
+//! | `divergent` | the groups in a directory that no later epoch has adopted |
 //! | `parcel_applier` | parcels applied to a directory |
 //!
 //! Until groups are shipped, their bytes stay: the log is kept, nothing is reclaimed that they
@@ -36,6 +36,7 @@ pub(super) mod audit;
 pub(super) mod chain;
 pub(super) mod copy_audit;
 pub(super) mod divergent;
+pub(super) mod epoch;
 pub(super) mod lag;
 mod lag_bound;
 pub(super) mod log_copy;
@@ -44,7 +45,6 @@ mod pace;
 mod parcel_applier;
 mod parcel_builder;
 pub(super) mod readers;
-pub(super) mod reign;
 pub(super) mod restore;
 mod retention;
 mod root_copies;
@@ -72,11 +72,11 @@ use crate::store::shared::{LogShipping, SharedStore};
 use crate::store::tier::Tier;
 use crate::store::{ReadOnlyReason, Store, StoreError};
 use chain::{RemoteLog, line};
+use epoch::ClaimedEpoch;
 use lag_bound::InStep;
 use parcel_builder::ShippedSegments;
-use reign::ClaimedReign;
 use retention::Retention;
-use shipper::{AdoptedRoot, Reign};
+use shipper::{AdoptedRoot, WriterEpoch};
 use standby::TakenOver;
 use wishes::KnownWishes;
 
@@ -90,14 +90,14 @@ const FENCE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// that writes.
 const CUT_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The longest interval of signs of life: that without a promised takeover.
+/// The longest interval of heartbeats: that without a promised takeover.
 const SIGN_EVERY_MAX: Duration = Duration::from_secs(60);
 /// The shortest one.
 const SIGN_EVERY_MIN: Duration = Duration::from_secs(5);
-/// The time from the begin of a reign on in which signs come as often as for the shortest time:
+/// The time from the begin of an epoch on in which signs come as often as for the shortest time:
 /// standbys have told nothing yet.
 const EARLY: Duration = Duration::from_secs(10 * 60);
-/// The signs of life within the time after which another host takes over.
+/// The heartbeats within the time after which another host takes over.
 const SIGNS_PER_TAKEOVER: u32 = 3;
 
 /// When an acknowledged write is on the remote.
@@ -126,7 +126,7 @@ pub struct ShipOptions {
 /// The state of shipping.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ShipFigures {
-    /// The number of the reign; 0 before it has begun.
+    /// The number of the epoch; 0 before it has begun.
     pub epoch: u64,
     /// Groups that the remote does not have.
     pub waiting_groups: u64,
@@ -149,7 +149,7 @@ pub struct ShipFigures {
     /// Times since the start that objects of the log were gone from the remote, so that a new base
     /// was shipped.
     pub renewals: u64,
-    /// The time of the last root of this reign; `None` before it.
+    /// The time of the last root of this epoch; `None` before it.
     pub last_root: Option<Timestamp>,
     /// The oldest time that a restore reaches; `None` before it was looked for.
     pub oldest: Option<Timestamp>,
@@ -161,10 +161,10 @@ pub(super) struct Ship {
     /// Held from the claim on.
     right: Arc<RemoteRight>,
     options: ShipOptions,
-    state: Mutex<ReignStage>,
-    /// What an earlier reign of this process has shipped.
+    state: Mutex<EpochStage>,
+    /// What an earlier epoch of this process has shipped.
     kept: Mutex<Option<ShippedSegments>>,
-    /// The groups up to this one are on the remote in this reign; 0 before it has begun.
+    /// The groups up to this one are on the remote in this epoch; 0 before it has begun.
     shipped: AtomicU64,
     epoch: AtomicU64,
     /// When the remote had all groups.
@@ -182,13 +182,13 @@ pub(super) struct Ship {
     /// Times in milliseconds since 1970; 0 for none.
     last_root: AtomicU64,
     oldest: AtomicU64,
-    /// The reign whose cut is put, and that signs of life are given for; 0 without one.
+    /// The epoch whose cut is put, and that heartbeats are given for; 0 without one.
     signing: AtomicU64,
-    /// The interval of signs of life that the own configuration promises, in milliseconds.
+    /// The interval of heartbeats that the own configuration promises, in milliseconds.
     sign_every: AtomicU64,
-    /// The interval that the last sign of life promises, in milliseconds.
+    /// The interval that the last heartbeat promises, in milliseconds.
     promised: AtomicU64,
-    /// When signs of life began, in milliseconds since 1970; 0 before.
+    /// When heartbeats began, in milliseconds since 1970; 0 before.
     signing_since: AtomicU64,
     /// The time of the next listing of the log, in milliseconds of the uptime.
     next_listing: AtomicU64,
@@ -196,23 +196,23 @@ pub(super) struct Ship {
     renewals: AtomicU64,
     /// What standbys wish.
     wishes: Mutex<KnownWishes>,
-    /// The times of the last sign of life and of the last parcel, in milliseconds since 1970; 0 for
+    /// The times of the last heartbeat and of the last parcel, in milliseconds since 1970; 0 for
     /// none.
     last_sign: AtomicU64,
     last_parcel: AtomicU64,
 }
 
-/// The way into a reign.
+/// The way into an epoch.
 #[derive(Default)]
-enum ReignStage {
+enum EpochStage {
     /// Nothing is claimed.
     #[default]
     Idle,
     /// The cut has to be put.
-    Claimed(ClaimedReign),
+    Claimed(ClaimedEpoch),
     /// Parcels are put.
-    Reigning(Box<Reign>),
-    /// Another host has claimed a later reign, and has not begun it: nothing is written.
+    Current(Box<WriterEpoch>),
+    /// Another host has claimed a later epoch, and has not begun it: nothing is written.
     Overtaken(LaterClaim),
     /// Another host has taken over.
     Fenced,
@@ -221,7 +221,7 @@ enum ReignStage {
 /// A claim of another host, whose cut is not there.
 #[derive(Debug, Clone, Copy)]
 struct LaterClaim {
-    /// The own reign.
+    /// The own epoch.
     epoch: u64,
     /// The newest claim.
     newest: u64,
@@ -262,13 +262,13 @@ impl Ship {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, ReignStage> {
+    fn lock(&self) -> MutexGuard<'_, EpochStage> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the reign has to put a root before anything is written.
+    /// Whether the epoch has to put a root before anything is written.
     fn needs_root(&self) -> bool {
-        matches!(&*self.lock(), ReignStage::Reigning(reign) if reign.needs_root())
+        matches!(&*self.lock(), EpochStage::Current(epoch) if epoch.needs_root())
     }
 
     fn kept(&self) -> MutexGuard<'_, Option<ShippedSegments>> {
@@ -279,8 +279,8 @@ impl Ship {
         RemoteLog { remote: self.remote.as_ref(), store: shared.store }
     }
 
-    /// The interval of signs of life: that of the own configuration, or a shorter one that a
-    /// standby wishes, or the shortest early in a reign.
+    /// The interval of heartbeats: that of the own configuration, or a shorter one that a
+    /// standby wishes, or the shortest early in an epoch.
     fn sign_every(&self, now: Timestamp) -> Duration {
         if time_in(&self.signing_since).is_none_or(|since| now.distance(since) < EARLY) {
             return SIGN_EVERY_MIN;
@@ -294,7 +294,7 @@ impl Ship {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a sign of life is due. Parcels are signs, too; then one in a minute names the last
+    /// Whether a heartbeat is due. Parcels are signs, too; then one in a minute names the last
     /// group.
     fn is_sign_due(&self, now: Timestamp) -> bool {
         let is_past = |millis: &AtomicU64, time: Duration| {
@@ -307,17 +307,17 @@ impl Ship {
         is_idle || is_past(&self.last_sign, SIGN_EVERY_MAX)
     }
 
-    /// The writer of the reign.
+    /// The writer of the epoch.
     fn writer(&self) -> Result<EpochWriter<'_>, ShipError> {
         self.right.writer().map_err(|why| {
             let error = RemoteError::Refused(why.to_string());
-            ShipError::Remote { name: "the reign".to_owned(), error }
+            ShipError::Remote { name: "the epoch".to_owned(), error }
         })
     }
 
     /// Remembers whether the remote took the log, and told who writes it.
-    fn note_outcome(&self, done: &Result<(), ReignError>) {
-        self.is_failing.store(matches!(done, Err(ReignError::Ship(_))), Ordering::Relaxed);
+    fn note_outcome(&self, done: &Result<(), WriterEpochError>) {
+        self.is_failing.store(matches!(done, Err(WriterEpochError::Ship(_))), Ordering::Relaxed);
     }
 
     /// How far the log on the remote is behind beyond the bound, at `now`: the lag and the bound.
@@ -328,44 +328,44 @@ impl Ship {
         (lag > most).then_some((lag, most))
     }
 
-    /// Draws the conclusion from what a reign did.
+    /// Draws the conclusion from what an epoch did.
     fn after(
         &self,
-        done: Result<(), ReignError>,
-        state: &mut ReignStage,
+        done: Result<(), WriterEpochError>,
+        state: &mut EpochStage,
         shared: &SharedStore,
     ) -> Result<(), StoreError> {
         match done {
             Ok(()) => Ok(()),
-            Err(ReignError::Ship(error)) => Err(StoreError::RemoteUnavailable(error.to_string())),
-            Err(ReignError::Fenced(why)) => {
-                *state = ReignStage::Fenced;
+            Err(WriterEpochError::Ship(error)) => Err(StoreError::RemoteUnavailable(error.to_string())),
+            Err(WriterEpochError::Fenced(why)) => {
+                *state = EpochStage::Fenced;
                 self.right.refuse(RemoteRefusal::TakenOver);
                 shared.latch(ReadOnlyReason::Fenced, why.clone());
                 Err(StoreError::ReadOnly(why))
             }
-            Err(ReignError::Overtaken(LaterClaim { epoch, newest, since })) => {
+            Err(WriterEpochError::Overtaken(LaterClaim { epoch, newest, since })) => {
                 // What was shipped is needed again if this store claims again.
-                if let ReignStage::Reigning(reign) = std::mem::take(state) {
-                    *self.kept() = reign.into_shipped();
+                if let EpochStage::Current(epoch) = std::mem::take(state) {
+                    *self.kept() = epoch.into_shipped();
                 }
-                *state = ReignStage::Overtaken(LaterClaim { epoch, newest, since });
+                *state = EpochStage::Overtaken(LaterClaim { epoch, newest, since });
                 self.right.refuse(RemoteRefusal::NotLooked);
                 self.epoch.store(0, Ordering::Release);
                 log::warn!(
-                    "another host has claimed reign {newest}: nothing is written until it has begun, or fails to"
+                    "another host has claimed epoch {newest}: nothing is written until it has begun, or fails to"
                 );
                 Err(StoreError::RemoteUnavailable(waits_for_cut(newest)))
             }
-            Err(ReignError::NeedsRoot(why)) => {
+            Err(WriterEpochError::NeedsRoot(why)) => {
                 self.epoch.store(0, Ordering::Release);
                 log::warn!(
                     "nothing is written until a new checkpoint is on the remote, since bytes are gone that it lacks: {why}"
                 );
                 Err(StoreError::RemoteUnavailable(why))
             }
-            Err(ReignError::Store(error)) => {
-                *state = ReignStage::Idle;
+            Err(WriterEpochError::Store(error)) => {
+                *state = EpochStage::Idle;
                 self.right.refuse(RemoteRefusal::NotLooked);
                 self.epoch.store(0, Ordering::Release);
                 self.shipped.store(0, Ordering::Release);
@@ -376,7 +376,7 @@ impl Ship {
 }
 
 impl LogShipping for Ship {
-    fn check_reign(&self) -> Result<(), StoreError> {
+    fn check_epoch(&self) -> Result<(), StoreError> {
         if self.epoch.load(Ordering::Acquire) > 0 {
             return Ok(());
         }
@@ -407,19 +407,19 @@ impl LogShipping for Ship {
     }
 
     fn ship_through(&self, shared: &SharedStore, through: u64) -> Result<(), StoreError> {
-        self.check_reign()?;
+        self.check_epoch()?;
         if self.has(through) {
             return Ok(());
         }
         let mut state = self.lock();
-        let ReignStage::Reigning(reign) = &mut *state else { return self.check_reign() };
-        let done = reign.ship(self, shared, through);
+        let EpochStage::Current(epoch) = &mut *state else { return self.check_epoch() };
+        let done = epoch.ship(self, shared, through);
         self.note_outcome(&done);
         self.after(done, &mut state, shared)
     }
 }
 
-/// The interval of signs of life of which enough fit into that time.
+/// The interval of heartbeats of which enough fit into that time.
 fn signs_within(takeover_after: Duration) -> Duration {
     (takeover_after / SIGNS_PER_TAKEOVER).clamp(SIGN_EVERY_MIN, SIGN_EVERY_MAX)
 }
@@ -433,11 +433,11 @@ fn time_in(millis: &AtomicU64) -> Option<Timestamp> {
 }
 
 fn waits_for_cut(claim: u64) -> String {
-    format!("another host has claimed reign {claim} and has not begun it")
+    format!("another host has claimed epoch {claim} and has not begun it")
 }
 
-/// Why a reign could not go on.
-enum ReignError {
+/// Why an epoch could not go on.
+enum WriterEpochError {
     /// Bytes that the remote lacks are gone here, too.
     NeedsRoot(String),
     /// Another host has claimed a later one.
@@ -450,7 +450,7 @@ enum ReignError {
     Store(StoreError),
 }
 
-impl From<ShipError> for ReignError {
+impl From<ShipError> for WriterEpochError {
     fn from(error: ShipError) -> Self {
         Self::Ship(error)
     }
@@ -458,19 +458,19 @@ impl From<ShipError> for ReignError {
 
 impl Store {
     /// Ships the log to the remote of the tier from now on. Writes fail with
-    /// [`StoreError::RemoteUnavailable`] until [`Store::ship_step`] has begun a reign. Without a
+    /// [`StoreError::RemoteUnavailable`] until [`Store::ship_step`] has begun an epoch. Without a
     /// tier it does nothing.
     pub fn ship_log(&self, options: ShipOptions) {
         self.ship_log_from(options, None);
     }
 
-    /// Like [`Store::ship_log`], but in the reign that a standby has claimed for this directory, if
+    /// Like [`Store::ship_log`], but in the epoch that a standby has claimed for this directory, if
     /// there is one.
     pub fn ship_log_from(&self, options: ShipOptions, taken: Option<TakenOver>) {
         let Some(tier) = &self.tier else { return };
         let ship = Ship::new(tier, options, self.shared.clock.instant());
         if let Some(TakenOver(claimed)) = taken {
-            *ship.lock() = ReignStage::Claimed(claimed);
+            *ship.lock() = EpochStage::Claimed(claimed);
         }
         let ship = Arc::new(ship);
         self.shared.set_shipping(ship.clone());
@@ -478,7 +478,7 @@ impl Store {
         let _ = self.ship.set(ship);
     }
 
-    /// Works for the log on the remote: begins the reign, ships what is durable, puts a root when
+    /// Works for the log on the remote: begins the epoch, ships what is durable, puts a root when
     /// one is due.
     ///
     /// # Errors
@@ -486,7 +486,7 @@ impl Store {
     pub fn ship_step(&self, entropy: &dyn Entropy) -> Result<(), StoreError> {
         let Some(ship) = self.ship.get() else { return Ok(()) };
         self.shared.check_writable()?;
-        self.begin_reign(ship, entropy)?;
+        self.begin_writer_epoch(ship, entropy)?;
         let begun = self.shared.clock.instant();
         let written = self.shipped_kinds();
         let published = self.shared.published().sequence;
@@ -494,7 +494,7 @@ impl Store {
             if !ship.needs_root() {
                 return Err(error);
             }
-            self.begin_reign(ship, entropy)?;
+            self.begin_writer_epoch(ship, entropy)?;
             ship.ship_through(&self.shared, published)?;
         }
         ship.written_then.store(written, Ordering::Relaxed);
@@ -503,7 +503,7 @@ impl Store {
         self.put_root_if_due(ship)
     }
 
-    /// Promises that other hosts may take over after that time without a sign of life; where none
+    /// Promises that other hosts may take over after that time without a heartbeat; where none
     /// does, signs are seldom. Until it is told, they are as often as for the shortest time.
     /// Nothing without shipping.
     pub fn promise_takeover(&self, after: Option<Duration>) {
@@ -516,7 +516,7 @@ impl Store {
     ///
     /// # Errors
     /// As of [`Store::give_sign_of_life`].
-    pub fn give_sign_of_life_if_due(&self) -> Result<(), StoreError> {
+    pub fn give_heartbeat_if_due(&self) -> Result<(), StoreError> {
         let Some(ship) = self.ship.get() else { return Ok(()) };
         let now = self.shared.clock.now();
         if ship.signing.load(Ordering::Acquire) > 0 && ship.wishes().is_due(now) {
@@ -525,16 +525,16 @@ impl Store {
             let wish = read.ok().flatten().filter(|wish| wish.store == self.shared.store);
             ship.wishes().learn(wish, now);
         }
-        if ship.is_sign_due(now) { self.give_sign_of_life() } else { Ok(()) }
+        if ship.is_sign_due(now) { self.give_heartbeat() } else { Ok(()) }
     }
 
-    /// Puts a sign of life, by which a standby tells an idle writer from one that is gone. It waits
-    /// for no parcel. Without a reign it does nothing.
+    /// Puts a heartbeat, by which a standby tells an idle writer from one that is gone. It waits
+    /// for no parcel. Without an epoch it does nothing.
     ///
     /// # Errors
     /// [`StoreError::RemoteUnavailable`]; [`StoreError::ReadOnly`] for a store that takes no writes
     /// any more.
-    pub fn give_sign_of_life(&self) -> Result<(), StoreError> {
+    pub fn give_heartbeat(&self) -> Result<(), StoreError> {
         let Some(ship) = self.ship.get() else { return Ok(()) };
         self.shared.check_writable()?;
         let epoch = ship.signing.load(Ordering::Acquire);
@@ -585,7 +585,7 @@ impl Store {
     /// taken. Its text is public.
     pub fn ship_obstacle(&self) -> Option<String> {
         let ship = self.ship.get()?;
-        if ship.check_reign().is_err() {
+        if ship.check_epoch().is_err() {
             let why = match (self.has_foreign_remote(), ship.is_failing.load(Ordering::Relaxed)) {
                 (true, _) => RemoteRefusal::NotOwn.to_string(),
                 (false, true) => "it does not answer as it should".to_owned(),
@@ -613,9 +613,9 @@ impl Store {
         objects + moved + log
     }
 
-    /// Begins the reign, unless it has begun.
-    fn begin_reign(&self, ship: &Ship, entropy: &dyn Entropy) -> Result<(), StoreError> {
-        if ship.check_reign().is_ok() {
+    /// Begins the epoch, unless it has begun.
+    fn begin_writer_epoch(&self, ship: &Ship, entropy: &dyn Entropy) -> Result<(), StoreError> {
+        if ship.check_epoch().is_ok() {
             return Ok(());
         }
         let marked = self.check_remote_mark();
@@ -633,30 +633,32 @@ impl Store {
         let judged = self.judge_later_claim(ship, &mut state);
         ship.after(judged, &mut state, &self.shared)?;
         let begun = self.next_state(ship, &mut state, (entropy, point)).and_then(|()| match &mut *state {
-            ReignStage::Reigning(reign) => reign.begin(ship, &self.shared).map(|()| reign.epoch()),
+            EpochStage::Current(epoch) => epoch.begin(ship, &self.shared).map(|()| epoch.epoch()),
             _ => Ok(0),
         });
         let begun = begun.and_then(|epoch| match point {
             // Nothing may be written before: another start would give it up.
-            Some(_) if epoch > 0 => self.forget_return_point().map(|()| epoch).map_err(ReignError::Store),
+            Some(_) if epoch > 0 => {
+                self.forget_return_point().map(|()| epoch).map_err(WriterEpochError::Store)
+            }
             _ => Ok(epoch),
         });
         if let Ok(epoch @ 1..) = begun {
-            if let ReignStage::Reigning(reign) = &*state {
-                self.note_claim_of(reign);
+            if let EpochStage::Current(epoch) = &*state {
+                self.note_claim_of(epoch);
             }
             ship.epoch.store(epoch, Ordering::Release);
-            log::info!("the log is shipped as reign {epoch}");
+            log::info!("the log is shipped as epoch {epoch}");
         }
         let begun = begun.map(drop);
         ship.note_outcome(&begun);
         ship.after(begun, &mut state, &self.shared)
     }
 
-    /// Finds out what became of a claim that has overtaken the reign. One that stays without a cut
+    /// Finds out what became of a claim that has overtaken the epoch. One that stays without a cut
     /// ends it no longer: this store claims again.
-    fn judge_later_claim(&self, ship: &Ship, state: &mut ReignStage) -> Result<(), ReignError> {
-        let ReignStage::Overtaken(later) = state else { return Ok(()) };
+    fn judge_later_claim(&self, ship: &Ship, state: &mut EpochStage) -> Result<(), WriterEpochError> {
+        let EpochStage::Overtaken(later) = state else { return Ok(()) };
         let log = ship.log(&self.shared);
         let now = self.shared.clock.instant();
         let newest = log.newest_claim_from(later.newest)?;
@@ -665,63 +667,63 @@ impl Store {
             *later = LaterClaim { newest, since: now, ..*later };
         }
         if now.duration_since(later.since) < CUT_PATIENCE {
-            return Err(ReignError::Ship(ShipError::Waiting(waits_for_cut(newest))));
+            return Err(WriterEpochError::Ship(ShipError::Waiting(waits_for_cut(newest))));
         }
-        log::warn!("reign {newest} was claimed and has not begun: this host claims the next one");
-        *state = ReignStage::Idle;
+        log::warn!("epoch {newest} was claimed and has not begun: this host claims the next one");
+        *state = EpochStage::Idle;
         Ok(())
     }
 
     fn next_state(
         &self,
         ship: &Ship,
-        state: &mut ReignStage,
+        state: &mut EpochStage,
         (entropy, point): (&dyn Entropy, Option<ReturnPoint>),
-    ) -> Result<(), ReignError> {
+    ) -> Result<(), WriterEpochError> {
         let log = ship.log(&self.shared);
         let Some(remote) = ship.right.claimant() else { return Ok(()) };
-        if let ReignStage::Idle = state {
+        if let EpochStage::Idle = state {
             self.check_no_other_tier(&log)?;
-            let mut next = ClaimedReign::unclaimed(log.newest_claim()? + 1, entropy);
+            let mut next = ClaimedEpoch::unclaimed(log.newest_claim()? + 1, entropy);
             // A directory that lacks a part of the log claims nothing: the claim would end the
-            // reign of a living writer.
+            // epoch of a living writer.
             self.adopt(&log, &mut next, point)?;
             next.cut = None;
             if !next.claim(remote, &log, self.shared.clock.now())? {
                 return Ok(());
             }
-            *state = ReignStage::Claimed(next);
+            *state = EpochStage::Claimed(next);
         }
-        let ReignStage::Claimed(claimed) = state else { return Ok(()) };
+        let EpochStage::Claimed(claimed) = state else { return Ok(()) };
         ship.right.hold(claimed.epoch);
         let cut = self.adopt(&log, claimed, point)?;
         match claimed.begin(remote) {
             Err(ShipError::Remote { error: RemoteError::Exists, .. }) => {
-                *state = ReignStage::Idle;
+                *state = EpochStage::Idle;
                 return Ok(());
             }
             begun => begun?,
         }
-        let reign = (&cut, claimed.nonce.clone());
+        let epoch = (&cut, claimed.nonce.clone());
         ship.signing.store(claimed.epoch, Ordering::Release);
         ship.signing_since.store(self.shared.clock.now().as_millis(), Ordering::Relaxed);
-        // The chain of a reign that goes back may have roots after its point.
+        // The chain of an epoch that goes back may have roots after its point.
         let chain = if point.is_none() { log.chain(&cut)? } else { None };
         let shipped = ship.kept().take();
         let adopted =
             chain.map(|chain| AdoptedRoot { root: chain.root, parcels: chain.adopted_parcels(), shipped });
-        *state = ReignStage::Idle;
-        *state = ReignStage::Reigning(Box::new(Reign::new(&self.shared, reign, adopted)?));
+        *state = EpochStage::Idle;
+        *state = EpochStage::Current(Box::new(WriterEpoch::new(&self.shared, epoch, adopted)?));
         Ok(())
     }
 
-    /// Finds the log that a reign adopts, all of which has to be here.
+    /// Finds the log that an epoch adopts, all of which has to be here.
     fn adopt(
         &self,
         log: &RemoteLog<'_>,
-        claimed: &mut ClaimedReign,
+        claimed: &mut ClaimedEpoch,
         point: Option<ReturnPoint>,
-    ) -> Result<format::Cut, ReignError> {
+    ) -> Result<format::Cut, WriterEpochError> {
         let cut = match point {
             Some(point) => claimed.adopt_until(log, &point)?,
             None => claimed.adopt(log)?,
@@ -730,21 +732,21 @@ impl Store {
         Ok(cut)
     }
 
-    /// Fails where the newest claim is that of a store without a log in another directory: a reign
+    /// Fails where the newest claim is that of a store without a log in another directory: an epoch
     /// would take its objects.
-    fn check_no_other_tier(&self, log: &RemoteLog<'_>) -> Result<(), ReignError> {
-        match check_no_other_tier(self.shared.fs.as_ref(), *log).map_err(ReignError::Store)? {
+    fn check_no_other_tier(&self, log: &RemoteLog<'_>) -> Result<(), WriterEpochError> {
+        match check_no_other_tier(self.shared.fs.as_ref(), *log).map_err(WriterEpochError::Store)? {
             None => Ok(()),
             Some(refusal) => {
-                Err(ReignError::Fenced(format!("the remote is not that of this directory: {refusal}")))
+                Err(WriterEpochError::Fenced(format!("the remote is not that of this directory: {refusal}")))
             }
         }
     }
 
-    /// Notes the claim of a reign in the directory, from which a later start without the log goes
+    /// Notes the claim of an epoch in the directory, from which a later start without the log goes
     /// on. Without the note that start asks the operator.
-    fn note_claim_of(&self, reign: &Reign) {
-        let noted = reign.claim().map(|claim| self.note_reign(claim));
+    fn note_claim_of(&self, epoch: &WriterEpoch) {
+        let noted = epoch.claim().map(|claim| self.note_epoch(claim));
         if let Some(Err(error)) = noted {
             log::warn!("the epoch is not noted in the directory: {error}");
         }
@@ -752,7 +754,7 @@ impl Store {
 
     /// The point at which the log ends on purpose.
     fn return_point(&self) -> Result<Option<ReturnPoint>, StoreError> {
-        reign::return_point(self.shared.fs.as_ref()).map_err(|error| self.shared.failed(error))
+        epoch::return_point(self.shared.fs.as_ref()).map_err(|error| self.shared.failed(error))
     }
 
     fn forget_return_point(&self) -> Result<(), StoreError> {
@@ -763,28 +765,28 @@ impl Store {
 
     fn look_for_claim(&self, ship: &Ship) -> Result<(), StoreError> {
         let mut state = ship.lock();
-        let ReignStage::Reigning(reign) = &mut *state else { return Ok(()) };
-        if !reign.is_look_due(ship, &self.shared) {
+        let EpochStage::Current(epoch) = &mut *state else { return Ok(()) };
+        if !epoch.is_look_due(ship, &self.shared) {
             return Ok(());
         }
-        let done = reign.look_for_claim(ship, &self.shared);
+        let done = epoch.look_for_claim(ship, &self.shared);
         ship.note_outcome(&done);
         ship.after(done, &mut state, &self.shared)
     }
 
     fn put_root_if_due(&self, ship: &Ship) -> Result<(), StoreError> {
         match &*ship.lock() {
-            ReignStage::Reigning(reign) if reign.is_root_due(ship, &self.shared) => {}
+            EpochStage::Current(epoch) if epoch.is_root_due(ship, &self.shared) => {}
             _ => return Ok(()),
         }
         let Some((root, nonce)) = self.root_on_its_way(ship)? else { return Ok(()) };
         // The way of a checkpoint to the remote holds up no parcel.
         let put = shipper::put_root(ship, &self.shared, &root, &nonce);
         let mut state = ship.lock();
-        let ReignStage::Reigning(reign) = &mut *state else { return Ok(()) };
+        let EpochStage::Current(epoch) = &mut *state else { return Ok(()) };
         match put {
-            Ok(()) => reign.root_was_put(&self.shared, &root),
-            Err(ReignError::Store(_)) => reign.give_root_up(),
+            Ok(()) => epoch.root_was_put(&self.shared, &root),
+            Err(WriterEpochError::Store(_)) => epoch.give_root_up(),
             Err(error) => return ship.after(Err(error), &mut state, &self.shared),
         }
         Ok(())
@@ -793,18 +795,18 @@ impl Store {
     /// The root that the last call could not put, or a new one with a new checkpoint, whose groups
     /// are shipped.
     fn root_on_its_way(&self, ship: &Ship) -> Result<Option<(format::Root, String)>, StoreError> {
-        if let ReignStage::Reigning(reign) = &mut *ship.lock() {
-            if let Some(frozen) = reign.root_on_its_way() {
+        if let EpochStage::Current(epoch) = &mut *ship.lock() {
+            if let Some(frozen) = epoch.root_on_its_way() {
                 return Ok(Some(frozen));
             }
-            reign.plan_root(&self.shared);
+            epoch.plan_root(&self.shared);
         }
         self.checkpoint()?;
         ship.ship_through(&self.shared, self.shared.published().sequence)?;
         let mut state = ship.lock();
-        let ReignStage::Reigning(reign) = &mut *state else { return Ok(None) };
-        match reign.freeze_root(&self.shared, 0) {
-            Ok(_) => Ok(reign.root_on_its_way()),
+        let EpochStage::Current(epoch) = &mut *state else { return Ok(None) };
+        match epoch.freeze_root(&self.shared, 0) {
+            Ok(_) => Ok(epoch.root_on_its_way()),
             Err(error) => ship.after(Err(error), &mut state, &self.shared).map(|()| None),
         }
     }

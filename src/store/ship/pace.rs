@@ -11,10 +11,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 const IDLE_PAUSE: Duration = Duration::from_secs(5);
 /// The time without a parcel after which the pause is longer.
 const IDLE_AFTER: Duration = Duration::from_secs(60);
-/// The interval of looks for a sign of life: half of that of the signs, between these.
+/// The interval of looks for a heartbeat: half of that of the signs, between these.
 const SIGN_LOOK_MIN: Duration = Duration::from_secs(3);
 const SIGN_LOOK_MAX: Duration = Duration::from_secs(10);
-/// The interval of looks for later reigns and roots while nothing calls for one.
+/// The interval of looks for later epochs and roots while nothing calls for one.
 const FULL_LOOK_INTERVAL: Duration = Duration::from_secs(30 * 60);
 /// The longest interval of such looks while the writer is silent.
 const SILENT_LOOK_MAX: Duration = Duration::from_secs(60);
@@ -26,14 +26,14 @@ const SIGN_EVERY: Duration = Duration::from_secs(5);
 pub(super) struct FollowPace {
     /// The last parcel, or the first look.
     applied: Option<Timestamp>,
-    /// The last look for a sign of life, and for later reigns and roots.
+    /// The last look for a heartbeat, and for later epochs and roots.
     sign_look: Option<Timestamp>,
     full_look: Option<Timestamp>,
-    /// The last parcel or new sign of life.
+    /// The last parcel or new heartbeat.
     heard: Option<Timestamp>,
     /// The interval of signs that the writer promises.
     every: Option<Duration>,
-    /// Looks for later reigns since then.
+    /// Looks for later epochs since then.
     silent_looks: u32,
 }
 
@@ -50,12 +50,12 @@ impl FollowPace {
         self.applied.get_or_insert(now);
     }
 
-    /// Whether a look for a sign of life is due.
+    /// Whether a look for a heartbeat is due.
     pub(super) fn is_sign_due(&self, now: Timestamp) -> bool {
         self.sign_look.is_none_or(|last| now.distance(last) >= self.sign_look_interval())
     }
 
-    /// Notes a look for a sign of life, which promises the next one after `every`, and may be a new
+    /// Notes a look for a heartbeat, which promises the next one after `every`, and may be a new
     /// one.
     pub(super) fn looked_for_sign(&mut self, now: Timestamp, every: Option<Duration>, is_new: bool) {
         self.sign_look = Some(now);
@@ -66,7 +66,7 @@ impl FollowPace {
         }
     }
 
-    /// Whether a look for later reigns and roots is due: at times, and more often while the writer
+    /// Whether a look for later epochs and roots is due: at times, and more often while the writer
     /// is late.
     pub(super) fn is_full_look_due(&self, now: Timestamp) -> bool {
         let Some(last) = self.full_look else { return true };

@@ -28,25 +28,25 @@ const INLINE_MAX_BYTES: u64 = MIB;
 /// A parcel with more data objects takes no more groups.
 const OBJECTS_MAX: u32 = 64;
 
-/// What a reign has shipped.
+/// What an epoch has shipped.
 #[derive(Default)]
 pub(super) struct ShippedSegments {
     ranges: ShippedRanges,
     /// The first parcel with bytes of each segment that is not among `remote`; it may be one of an
-    /// adopted reign.
+    /// adopted epoch.
     pub(super) first: BTreeMap<u64, ParcelId>,
     /// The segments whose copies are complete by what was shipped.
     pub(super) remote: BTreeSet<u64>,
 }
 
 impl ShippedSegments {
-    /// Those of a reign that has shipped nothing: the remote has some segments.
+    /// Those of an epoch that has shipped nothing: the remote has some segments.
     pub(super) fn of(index: &Index) -> Self {
         let remote = index.remote_copies(None).filter(|(_, copy)| copy.phase == CopyPhase::Remote);
         Self { remote: remote.map(|(id, _)| id).collect(), ..Self::default() }
     }
 
-    /// Those of a reign that goes on from a root of an adopted one: the parcels after that have all
+    /// Those of an epoch that goes on from a root of an adopted one: the parcels after that have all
     /// bytes that the adopted groups name. What lies in the segments that the opening found was
     /// named by these, or by groups after them, or never.
     pub(super) fn adopted(index: &Index, segments: &Segments, root: &Root) -> Self {

@@ -4,8 +4,8 @@ use std::io;
 use std::ops::ControlFlow;
 
 use super::chain::{Chain, ParcelRun, RemoteLog, ShipError, disk, get, missing};
+use super::epoch::{NewestEpoch, RETURN_FILE, chain_at};
 use super::parcel_applier::{ParcelApplier, learn_copy};
-use super::reign::{NewestReign, RETURN_FILE, chain_at};
 use super::witness::{FoundEnd, check_end};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{Clock, Timestamp};
@@ -55,7 +55,7 @@ pub fn restore_from_remote(
 
 /// As [`restore_from_remote`], up to the last group that is not younger than `at`. Where that gives
 /// up a part of the log, a file in the directory says so: a start that ships the log goes on from
-/// there in a reign of its own.
+/// there in an epoch of its own.
 ///
 /// # Errors
 /// [`ShipError::BeforeWindow`] with the oldest time; others as of [`restore_from_remote`].
@@ -111,14 +111,14 @@ pub(super) fn restore_chain(
     clock: &dyn Clock,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RemoteRestoreReport, ShipError> {
-    let newest = NewestReign { epoch: chain.root.epoch, covered: chain.root.covered.sequence };
+    let newest = NewestEpoch { epoch: chain.root.epoch, covered: chain.root.covered.sequence };
     restore_up_to((log, fs), (chain, heads), (None, newest, false), clock, progress)
 }
 
 fn restore_up_to(
     (log, fs): (RemoteLog<'_>, &dyn Fs),
     (chain, heads): (&Chain, &[ParcelHead]),
-    (at, newest, is_cut_short): (Option<Timestamp>, NewestReign, bool),
+    (at, newest, is_cut_short): (Option<Timestamp>, NewestEpoch, bool),
     clock: &dyn Clock,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RemoteRestoreReport, ShipError> {
@@ -160,12 +160,12 @@ struct Restore<'a> {
     chain: &'a Chain,
     /// The time after which no group is restored.
     at: Option<Timestamp>,
-    newest: NewestReign,
+    newest: NewestEpoch,
     /// Whether a group was left out that is younger than the time.
     gives_up: bool,
     /// Whether something speaks for a longer log than the remote shows.
     is_cut_short: bool,
-    /// The reign and the number of the parcel with the last group.
+    /// The epoch and the number of the parcel with the last group.
     last: (u64, u64),
     applier: ParcelApplier<'a>,
     report: RemoteRestoreReport,

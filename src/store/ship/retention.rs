@@ -1,6 +1,6 @@
 //! Deleting on the remote: nothing goes that a restore to a time within the window needs.
 //!
-//! The *base* is the newest root that the reign has adopted, that is as old as the window, and
+//! The *base* is the newest root that the epoch has adopted, that is as old as the window, and
 //! whose number says that it may become one. A restore to any time of the window begins with it or
 //! with a later root. These go:
 //!
@@ -12,7 +12,7 @@
 //!
 //! Each step is answered before the next: the base is told as a *floor*; objects are chosen; the
 //! next claim is looked for; the objects are deleted. A deleter that stalls after its look does no
-//! harm. The reign that it does not see begins with the base or a later root, and one that goes
+//! harm. The epoch that it does not see begins with the base or a later root, and one that goes
 //! back in time looks at the floors after its claim. The model of it is in `tests/remote_model`.
 
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ pub struct RetentionProgress {
     pub more: bool,
 }
 
-/// What the deleter of a reign knows.
+/// What the deleter of an epoch knows.
 #[derive(Default)]
 pub(super) struct Retention {
     epoch: u64,
@@ -97,7 +97,7 @@ struct DoomedObject {
 
 impl Store {
     /// Deletes some of the objects on the remote that no restore to a time within the window needs.
-    /// Nothing where the log is not shipped, and before the reign has begun.
+    /// Nothing where the log is not shipped, and before the epoch has begun.
     ///
     /// # Errors
     /// [`StoreError::RemoteUnavailable`]: a later call goes on; those of the commit.

@@ -1,4 +1,4 @@
-//! One reign: parcels, roots, the look for the next claim.
+//! One epoch: parcels, roots, the look for the next claim.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::chain::RemoteLog;
 use super::log_inspection::NeededObjects;
 use super::parcel_builder::{FrozenParcel, ParcelBuilder, ShippedSegments, put};
-use super::{FENCE_CHECK_INTERVAL, LaterClaim, ReignError, Ship};
+use super::{FENCE_CHECK_INTERVAL, LaterClaim, Ship, WriterEpochError};
 use crate::base::limits::{KIB, MIB};
 use crate::format::{ClaimId, Cut, FileKind, LogPosition, ParcelId, Root, checkpoint_path};
 use crate::index::{Cursor, Index};
@@ -29,12 +29,12 @@ const ROOT_AFTER_BYTES: u64 = 64 * MIB;
 /// A parcel costs a reader a request, which is worth so many bytes of a checkpoint.
 const PARCEL_IS_WORTH: u64 = 64 * KIB;
 
-/// The root of an adopted reign from which the log goes on.
+/// The root of an adopted epoch from which the log goes on.
 pub(super) struct AdoptedRoot {
     pub(super) root: Root,
     /// Parcels after it.
     pub(super) parcels: u64,
-    /// What an earlier reign of this process has shipped.
+    /// What an earlier epoch of this process has shipped.
     pub(super) shipped: Option<ShippedSegments>,
 }
 
@@ -53,18 +53,18 @@ impl ParcelVolume {
     }
 }
 
-/// A reign that has begun.
-pub(super) struct Reign {
+/// An epoch that has begun.
+pub(super) struct WriterEpoch {
     epoch: u64,
     nonce: String,
     follower: LogFollower,
     shipped: ShippedSegments,
-    /// The last group that the own log had when the reign began; 0 once the groups up to it were
+    /// The last group that the own log had when the epoch began; 0 once the groups up to it were
     /// shipped. Their bytes may be gone.
     tail: u64,
     /// The index with bytes to be shipped before the first root, and how far they are.
     base: Option<(Arc<Index>, Cursor)>,
-    /// Whether nothing is written before a root is put: no adopted reign has one, or what the
+    /// Whether nothing is written before a root is put: no adopted epoch has one, or what the
     /// remote lacks is gone here, too.
     needs_root: bool,
     /// The parcel that is on its way, and that every try puts.
@@ -82,7 +82,7 @@ pub(super) struct Reign {
     ends: Vec<(u64, u64)>,
     roots: u64,
     last_root: Instant,
-    /// Parcels that were put since the last root, and their bytes; those of adopted reigns, too.
+    /// Parcels that were put since the last root, and their bytes; those of adopted epochs, too.
     since_root: ParcelVolume,
     last_look: Instant,
     /// The newest root that is put.
@@ -91,18 +91,18 @@ pub(super) struct Reign {
     parcels: BTreeMap<u64, u64>,
 }
 
-impl Reign {
-    /// A reign whose cut is put. Where an adopted reign has a root, the groups after the cut are
+impl WriterEpoch {
+    /// An epoch whose cut is put. Where an adopted epoch has a root, the groups after the cut are
     /// what the remote lacks. Otherwise the bytes of all segments have to follow, and a root,
     /// before anything is written.
     pub(super) fn new(
         shared: &SharedStore,
         (cut, nonce): (&Cut, String),
         adopted: Option<AdoptedRoot>,
-    ) -> Result<Self, ReignError> {
+    ) -> Result<Self, WriterEpochError> {
         let Published { index, sequence, .. } = shared.published();
         let from = if cut.former == 0 { sequence } else { cut.end.sequence };
-        let failed = |error: LogError| ReignError::Store(shared.failed(error));
+        let failed = |error: LogError| WriterEpochError::Store(shared.failed(error));
         let after = |sequence| LogFollower::after(shared.fs.clone(), shared.store, sequence).map_err(failed);
         let needs_root = adopted.is_none();
         let now = shared.clock.instant();
@@ -132,7 +132,7 @@ impl Reign {
             needs_root,
             pending: None,
             root_first: first,
-            // Segments that were not sealed through the whole reign before hold up the deletes of
+            // Segments that were not sealed through the whole epoch before hold up the deletes of
             // parcels.
             sealed_before: ParcelId { epoch: cut.former, counter: 0 },
             pending_root: None,
@@ -147,10 +147,10 @@ impl Reign {
         })
     }
 
-    /// Begins where the adopted reign ends. Where there is no root to go on from, the bytes of all
+    /// Begins where the adopted epoch ends. Where there is no root to go on from, the bytes of all
     /// segments that the remote does not have are shipped, and a root, and nothing is written
     /// meanwhile. After an error of the remote another call goes on.
-    pub(super) fn begin(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
+    pub(super) fn begin(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), WriterEpochError> {
         if self.needs_root {
             self.ship_tail(ship, shared)?;
             self.ship_base(ship, shared)?;
@@ -158,14 +158,14 @@ impl Reign {
                 Some(root) => root,
                 None => {
                     self.plan_root(shared);
-                    checkpointer::write(shared).map_err(ReignError::Store)?;
+                    checkpointer::write(shared).map_err(WriterEpochError::Store)?;
                     self.freeze_root(shared, self.next_counter - 1)?
                 }
             };
             put_root(ship, shared, &root, &self.nonce)?;
             self.root_was_put(shared, &root);
             let follower = LogFollower::after(shared.fs.clone(), shared.store, root.covered.sequence);
-            self.follower = follower.map_err(|error| ReignError::Store(shared.failed(error)))?;
+            self.follower = follower.map_err(|error| WriterEpochError::Store(shared.failed(error)))?;
             self.needs_root = false;
         }
         self.look_for_claim(ship, shared)?;
@@ -173,7 +173,7 @@ impl Reign {
         Ok(())
     }
 
-    /// What was shipped, for a later reign of this process; `None` while bytes are on their way
+    /// What was shipped, for a later epoch of this process; `None` while bytes are on their way
     /// that only the next root makes a part of the log.
     pub(super) fn into_shipped(self) -> Option<ShippedSegments> {
         (!self.needs_root).then_some(self.shipped)
@@ -194,7 +194,12 @@ impl Reign {
     }
 
     /// Ships groups up to `through`, and looks for the next claim after each parcel.
-    pub(super) fn ship(&mut self, ship: &Ship, shared: &SharedStore, through: u64) -> Result<(), ReignError> {
+    pub(super) fn ship(
+        &mut self,
+        ship: &Ship,
+        shared: &SharedStore,
+        through: u64,
+    ) -> Result<(), WriterEpochError> {
         while !ship.has(through) {
             if self.pending.is_none() {
                 self.pending = self.next_parcel(shared, through)?;
@@ -244,8 +249,8 @@ impl Reign {
     }
 
     /// Decides on the next root, which has the newest checkpoint. Every try puts the same one.
-    pub(super) fn freeze_root(&mut self, shared: &SharedStore, base: u64) -> Result<Root, ReignError> {
-        let failed = |error: LogError| ReignError::Store(shared.failed(error));
+    pub(super) fn freeze_root(&mut self, shared: &SharedStore, base: u64) -> Result<Root, WriterEpochError> {
+        let failed = |error: LogError| WriterEpochError::Store(shared.failed(error));
         let checkpoints = list_numbers(shared.fs.as_ref(), FileKind::Checkpoint);
         let sequence = checkpoints.map_err(|error| failed(error.into()))?.last().copied().unwrap_or(0);
         let covered =
@@ -267,7 +272,7 @@ impl Reign {
         Ok(*self.pending_root.insert(root))
     }
 
-    /// The root to be put, and the nonce of the reign.
+    /// The root to be put, and the nonce of the epoch.
     pub(super) fn root_on_its_way(&self) -> Option<(Root, String)> {
         self.pending_root.map(|root| (root, self.nonce.clone()))
     }
@@ -288,17 +293,17 @@ impl Reign {
     /// not have follow, and a root, before the next write.
     ///
     /// # Errors
-    /// [`ReignError::NeedsRoot`] in any case but a failure of the disk.
-    pub(super) fn renew(&mut self, shared: &SharedStore, why: String) -> Result<(), ReignError> {
+    /// [`WriterEpochError::NeedsRoot`] in any case but a failure of the disk.
+    pub(super) fn renew(&mut self, shared: &SharedStore, why: String) -> Result<(), WriterEpochError> {
         let Published { index, sequence, .. } = shared.published();
         let follower = LogFollower::after(shared.fs.clone(), shared.store, sequence);
-        self.follower = follower.map_err(|error| ReignError::Store(shared.failed(error)))?;
+        self.follower = follower.map_err(|error| WriterEpochError::Store(shared.failed(error)))?;
         self.shipped = ShippedSegments::of(&index);
         self.base = Some((index, Cursor::Start));
         self.tail = 0;
         self.needs_root = true;
         self.give_root_up();
-        Err(ReignError::NeedsRoot(why))
+        Err(WriterEpochError::NeedsRoot(why))
     }
 
     pub(super) fn root_was_put(&mut self, shared: &SharedStore, root: &Root) {
@@ -314,10 +319,10 @@ impl Reign {
         self.ends.insert(0, (after, root.covered.sequence));
     }
 
-    /// Ships the groups after those that the reign adopts, with their bytes: a standby that has the
+    /// Ships the groups after those that the epoch adopts, with their bytes: a standby that has the
     /// adopted ones goes on with them. Where their bytes are gone, as after a start that did not
     /// ship, or where they are many, the first root alone has them.
-    fn ship_tail(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
+    fn ship_tail(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), WriterEpochError> {
         while self.tail > 0 {
             self.put_pending(ship, shared)?;
             let before = self.follower.position().sequence;
@@ -338,8 +343,8 @@ impl Reign {
 
     /// Goes on after the tail. What the groups after `before` name is in no parcel: one that was
     /// begun is not put.
-    fn give_tail_up(&mut self, shared: &SharedStore, before: u64) -> Result<(), ReignError> {
-        let failed = |error: LogError| ReignError::Store(shared.failed(error));
+    fn give_tail_up(&mut self, shared: &SharedStore, before: u64) -> Result<(), WriterEpochError> {
+        let failed = |error: LogError| WriterEpochError::Store(shared.failed(error));
         let after = |sequence| LogFollower::after(shared.fs.clone(), shared.store, sequence).map_err(failed);
         self.shipped.go_back(shared, after(before)?, self.tail).map_err(failed)?;
         self.follower = after(self.tail)?;
@@ -349,7 +354,7 @@ impl Reign {
 
     /// Ships the live bytes of the segments that the remote does not have, in parcels without
     /// groups.
-    fn ship_base(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
+    fn ship_base(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), WriterEpochError> {
         self.put_pending(ship, shared)?;
         while let Some((index, mut cursor)) = self.base.take() {
             let place = (self.epoch, self.next_counter);
@@ -360,7 +365,7 @@ impl Reign {
                 let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
                 is_done = entries.is_empty();
                 let added = entries.iter().try_for_each(|entry| builder.add_extents(entry));
-                added.map_err(|error| ReignError::Store(shared.failed(error)))?;
+                added.map_err(|error| WriterEpochError::Store(shared.failed(error)))?;
             }
             self.pending = Some(builder.finish());
             self.base = (!is_done).then_some((index, cursor));
@@ -370,15 +375,15 @@ impl Reign {
     }
 
     /// The next parcel; `None` if there is no group up to `through`. Where bytes of the groups are
-    /// gone that this directory had before the reign, only a root can make up for them.
+    /// gone that this directory had before the epoch, only a root can make up for them.
     fn next_parcel(
         &mut self,
         shared: &SharedStore,
         through: u64,
-    ) -> Result<Option<FrozenParcel>, ReignError> {
+    ) -> Result<Option<FrozenParcel>, WriterEpochError> {
         if self.follower.position().sequence >= self.tail {
             let built = self.try_build(shared, through, false);
-            return built.map_err(|error| ReignError::Store(shared.failed(error)));
+            return built.map_err(|error| WriterEpochError::Store(shared.failed(error)));
         }
         let before = self.follower.position().sequence;
         match self.try_build(shared, through.min(self.tail), true) {
@@ -389,7 +394,7 @@ impl Reign {
                 self.needs_root = true;
                 self.tail = sequence;
                 self.give_tail_up(shared, before)?;
-                Err(ReignError::NeedsRoot(error.to_string()))
+                Err(WriterEpochError::NeedsRoot(error.to_string()))
             }
         }
     }
@@ -419,7 +424,7 @@ impl Reign {
         Ok(Some(builder.finish()))
     }
 
-    fn put_pending(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
+    fn put_pending(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), WriterEpochError> {
         let Some(parcel) = &self.pending else { return Ok(()) };
         let to = (ship.writer()?, &shared.segments);
         let sent = parcel.put(to, &mut self.shipped, &self.nonce)?;
@@ -436,7 +441,11 @@ impl Reign {
     }
 
     /// Looks for the next claim.
-    pub(super) fn look_for_claim(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), ReignError> {
+    pub(super) fn look_for_claim(
+        &mut self,
+        ship: &Ship,
+        shared: &SharedStore,
+    ) -> Result<(), WriterEpochError> {
         let log = ship.log(shared);
         let now = shared.clock.instant();
         let newest = log.newest_claim_from(self.epoch)?;
@@ -446,31 +455,37 @@ impl Reign {
             return Ok(());
         }
         check_no_later_cut(&log, self.epoch, newest)?;
-        Err(ReignError::Overtaken(LaterClaim { epoch: self.epoch, newest, since: now }))
+        Err(WriterEpochError::Overtaken(LaterClaim { epoch: self.epoch, newest, since: now }))
     }
 }
 
-/// Fails where a claim after the own reign has its cut: another host has taken over.
-pub(super) fn check_no_later_cut(log: &RemoteLog<'_>, epoch: u64, newest: u64) -> Result<(), ReignError> {
+/// Fails where a claim after the own epoch has its cut: another host has taken over.
+pub(super) fn check_no_later_cut(
+    log: &RemoteLog<'_>,
+    epoch: u64,
+    newest: u64,
+) -> Result<(), WriterEpochError> {
     match log.newest_cut(newest)?.filter(|cut| cut.epoch > epoch) {
-        Some(cut) => Err(ReignError::Fenced(format!("another host has taken over as reign {}", cut.epoch))),
+        Some(cut) => {
+            Err(WriterEpochError::Fenced(format!("another host has taken over as epoch {}", cut.epoch)))
+        }
         None => Ok(()),
     }
 }
 
 /// Fails unless the own log continues the log that a cut adopts.
-pub(super) fn check_descent(shared: &SharedStore, cut: &Cut) -> Result<(), ReignError> {
+pub(super) fn check_descent(shared: &SharedStore, cut: &Cut) -> Result<(), WriterEpochError> {
     if cut.end == LogPosition::default() {
         return Ok(());
     }
     let own = LogFollower::after(shared.fs.clone(), shared.store, cut.end.sequence);
     match own {
         Ok(own) if own.position() == cut.end => Ok(()),
-        Ok(_) | Err(LogError::Damaged(_)) => Err(ReignError::Fenced(format!(
+        Ok(_) | Err(LogError::Damaged(_)) => Err(WriterEpochError::Fenced(format!(
             "the log on the remote ends with group {}, and this store does not have it: restore it from there again",
             cut.end.sequence
         ))),
-        Err(error) => Err(ReignError::Store(shared.failed(error))),
+        Err(error) => Err(WriterEpochError::Store(shared.failed(error))),
     }
 }
 
@@ -480,9 +495,9 @@ pub(super) fn put_root(
     shared: &SharedStore,
     root: &Root,
     nonce: &str,
-) -> Result<(), ReignError> {
+) -> Result<(), WriterEpochError> {
     let file = shared.fs.open_read(&checkpoint_path(root.covered.sequence));
-    let file = file.map_err(|error| ReignError::Store(shared.failed(error.into())))?;
+    let file = file.map_err(|error| WriterEpochError::Store(shared.failed(error.into())))?;
     let body = FileBody { file: file.as_ref(), range: 0..root.checkpoint_length };
     let writer = ship.writer()?;
     let mut sent = put(writer, &root.checkpoint_name(), &body, nonce)?;

@@ -1,4 +1,4 @@
-//! What standbys wish of their writer: signs of life as often as their takeover needs.
+//! What standbys wish of their writer: heartbeats as often as their takeover needs.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! What speaks for a longer log than a reader has found: a remote may answer 404 for objects that
 //! it has, as with a listing that lags or a cache before it.
 //!
-//! A reign that begins gives up whatever comes after its cut. So it looks for three witnesses
-//! before: the sign of life of the reign that it adopts names the last group that the remote had; a
+//! An epoch that begins gives up whatever comes after its cut. So it looks for three witnesses
+//! before: the heartbeat of the epoch that it adopts names the last group that the remote had; a
 //! listing shows parcels, roots and cuts. An end before one of them is none: the reader waits, and
 //! refuses by name. A restore to an earlier time is the way to give up objects that are gone for
 //! good.
@@ -15,7 +15,7 @@ use crate::remote::RemoteObject;
 /// The end of the log that a reader has found.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FoundEnd {
-    /// The newest reign with a cut.
+    /// The newest epoch with a cut.
     pub(super) epoch: u64,
     /// Its last parcel that was found; 0 for none.
     pub(super) last: u64,
@@ -26,7 +26,7 @@ pub(super) struct FoundEnd {
 }
 
 impl FoundEnd {
-    /// The end of the log of a chain in a reign, by the heads after its root.
+    /// The end of the log of a chain in an epoch, by the heads after its root.
     pub(super) fn of(epoch: u64, chain: &Chain, heads: &[ParcelHead], end: LogPosition) -> Self {
         let at_root = if chain.root.epoch == epoch { chain.root.after } else { 0 };
         let last = heads.last().filter(|head| head.epoch == epoch).map_or(at_root, |head| head.counter);
@@ -35,7 +35,7 @@ impl FoundEnd {
 }
 
 /// Fails where a witness speaks for a longer log than was found below a claim. `seen` is the last
-/// sign of life that was read before.
+/// heartbeat that was read before.
 ///
 /// # Errors
 /// [`ShipError::Hidden`] with the name of the object; those of the remote.

@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::aside::SegmentsAside;
 use super::chain::{RemoteLog, ShipError};
 use super::divergent::{OwnLog, anchors};
+use super::epoch::adopted;
 use super::parcel_applier::ParcelApplier;
-use super::reign::adopted;
 use crate::format::{Cut, Entry, Group, LogPosition, StoreId};
 use crate::fs::Fs;
 

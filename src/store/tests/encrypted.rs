@@ -32,12 +32,12 @@ fn the_tier_holds_whatever_fails() {
 fn the_log_holds() {
     encrypted(&[
         ship::a_restored_store_has_what_was_shipped_and_ships_on,
-        ship::nothing_is_written_before_the_reign_has_begun_and_reads_go_on,
+        ship::nothing_is_written_before_the_epoch_has_begun_and_reads_go_on,
         ship::a_synchronous_write_is_on_the_remote_when_it_is_answered,
         ship::a_host_that_was_taken_over_answers_no_write,
         ship::no_bytes_go_before_their_end_is_shipped,
         ship::a_damaged_object_is_named_and_nothing_is_restored,
-        ship::an_answer_that_was_lost_does_not_end_a_reign,
+        ship::an_answer_that_was_lost_does_not_end_an_epoch,
         ship::a_look_for_the_next_claim_that_failed_is_made_up_for_before_anything_counts_as_shipped,
         ship::many_objects_of_any_size_fit_into_parcels_that_are_read_back,
     ]);

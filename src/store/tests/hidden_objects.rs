@@ -16,7 +16,7 @@ fn written(mode: ShipMode) -> Tiered {
         put(&store, "b", &format!("k{at}"), &bytes(at, 300)).unwrap();
         ship(&store).unwrap();
     }
-    store.give_sign_of_life().unwrap();
+    store.give_heartbeat().unwrap();
     tiered
 }
 
@@ -91,7 +91,7 @@ fn a_takeover_waits_for_pieces_that_the_remote_does_not_show() {
 }
 
 #[test]
-fn a_standby_that_has_seen_a_sign_of_life_does_not_forget_it() {
+fn a_standby_that_has_seen_a_heartbeat_does_not_forget_it() {
     let tiered = written(ShipMode::Sync);
     let fs = SimFs::new();
     let parcels = names(&tiered, "log/");
@@ -142,7 +142,7 @@ fn a_host_that_starts_again_gives_up_nothing_that_the_remote_hides() {
         ship(&store).unwrap();
         put(&store, "b", "k10", b"x").unwrap();
         assert_eq!(get(&store, "b", "k9").unwrap(), bytes(9, 300));
-        store.give_sign_of_life().unwrap();
+        store.give_heartbeat().unwrap();
         a_restore_is_as_long_as_the_log(&tiered);
     }
 }

@@ -181,7 +181,7 @@ fn a_log_of_which_somebody_deleted_a_part_is_shipped_anew() {
         for at in 0..10 {
             put(&store, "b", &format!("k{at}"), &bytes(at, 700_000)).unwrap();
         }
-        // The log goes on from the root of an earlier reign.
+        // The log goes on from the root of an earlier epoch.
         store.close();
         drop(store);
         let store = begun(&tiered, &tiered.fs, ShipMode::Sync);

@@ -55,15 +55,15 @@ fn hour(every: u64, writes: bool, takeover_after: Option<u64>) -> Requests {
     let tiered = Tiered::new(TierOptions::default());
     let store = shipping(&tiered, ShipMode::Async);
     store.promise_takeover(takeover_after.map(Duration::from_secs));
-    // Early in a reign signs come often.
+    // Early in an epoch signs come often.
     for _ in 0..600 {
         tiered.clock.advance(Duration::from_secs(1));
-        store.give_sign_of_life_if_due().unwrap();
+        store.give_heartbeat_if_due().unwrap();
     }
     during(&store, || {
         for second in 1..=3600 {
             tiered.clock.advance(Duration::from_secs(1));
-            store.give_sign_of_life_if_due().unwrap();
+            store.give_heartbeat_if_due().unwrap();
             if second % every > 0 {
                 continue;
             }
@@ -82,7 +82,7 @@ fn standby_hour(every: Option<u64>, takeover_after: Option<u64>) -> Requests {
     let mut all = Requests { puts: 0, gets: 0 };
     for second in 1..=3600 {
         pair.tiered.clock.advance(Duration::from_secs(1));
-        pair.writer.give_sign_of_life_if_due().unwrap();
+        pair.writer.give_heartbeat_if_due().unwrap();
         if every.is_some_and(|every| second % every == 0) {
             put(&pair.writer, "b", &format!("k{}", second % 50), b"v").unwrap();
             ship(&pair.writer);

@@ -83,7 +83,7 @@ pub(super) fn a_restored_store_has_what_was_shipped_and_ships_on() {
 }
 
 #[test]
-pub(super) fn nothing_is_written_before_the_reign_has_begun_and_reads_go_on() {
+pub(super) fn nothing_is_written_before_the_epoch_has_begun_and_reads_go_on() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let store = begun(&tiered, &tiered.fs, ShipMode::Async);
     store.create_bucket("b", "admin").unwrap();
@@ -350,7 +350,7 @@ fn a_standby_follows_and_reads_on_after_its_claim() {
     assert!(matches!(ship(&old), Err(StoreError::ReadOnly(_))));
     put(&new, "b", "new", b"v").unwrap();
     ship(&new).unwrap();
-    // A second standby has followed through the change of reigns.
+    // A second standby has followed through the change of epochs.
     let third = SimFs::new();
     let mut other = standby_on(&tiered, &third);
     follow(&mut other);
@@ -359,7 +359,7 @@ fn a_standby_follows_and_reads_on_after_its_claim() {
 }
 
 #[test]
-fn a_standby_goes_from_reign_to_reign() {
+fn a_standby_goes_from_epoch_to_epoch() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let old = begun(&tiered, &tiered.fs, ShipMode::Async);
     old.create_bucket("b", "admin").unwrap();
@@ -382,7 +382,7 @@ fn a_standby_goes_from_reign_to_reign() {
     follow(&mut two);
     assert_eq!((two.figures().epoch, two.figures().fills), (2, 1));
     assert_eq!(two.figures().sequence, old.health().sequence);
-    // This one adds a group when it opens, which is the first of its reign.
+    // This one adds a group when it opens, which is the first of its epoch.
     let new = promoted(&tiered, &first, &mut one, ShipMode::Async);
     put(&new, "b", "k", b"2").unwrap();
     ship(&new).unwrap();
@@ -487,7 +487,7 @@ fn a_takeover_has_what_only_a_root_has() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let (old, fs, mut standby) = followed(&tiered);
     // The host starts again with a tail that it has not shipped, and the standby follows to its
-    // reign before that comes.
+    // epoch before that comes.
     put(&old, "b", "tail", b"v").unwrap();
     drop(old);
     let old = shipping(&tiered, &tiered.fs, ShipMode::Async);
@@ -503,7 +503,7 @@ fn a_takeover_has_what_only_a_root_has() {
     assert_eq!(get(&new, "b", "tail").unwrap(), b"v");
 }
 
-/// Deletes the parcels that a root of the first reign covers, as retention does.
+/// Deletes the parcels that a root of the first epoch covers, as retention does.
 pub(super) fn delete_covered(tiered: &Tiered) -> usize {
     let names = tiered.remote.names();
     let newest = names.iter().rfind(|name| name.starts_with("root/")).unwrap();
@@ -598,7 +598,7 @@ fn a_directory_with_groups_that_the_log_lacks_tells_them() {
 }
 
 #[test]
-fn an_idle_writer_gives_signs_of_life_and_one_that_was_taken_over_gives_none() {
+fn an_idle_writer_gives_heartbeats_and_one_that_was_taken_over_gives_none() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let old = begun(&tiered, &tiered.fs, ShipMode::Async);
     let fs = SimFs::new();
@@ -607,18 +607,18 @@ fn an_idle_writer_gives_signs_of_life_and_one_that_was_taken_over_gives_none() {
     let signs = |standby: &mut Standby| (0..9).filter(|_| standby.step(&mut |_| ()).unwrap().sign).count();
     assert_eq!(signs(&mut standby), 0);
     tiered.clock.advance(Duration::from_secs(5));
-    old.give_sign_of_life().unwrap();
+    old.give_heartbeat().unwrap();
     assert_eq!(signs(&mut standby), 1);
     let new = promoted(&tiered, &fs, &mut standby, ShipMode::Async);
     assert!(ship(&old).is_err() || put(&old, "b", "k", b"v").is_err());
     tiered.clock.advance(Duration::from_secs(20));
     assert!(ship(&old).is_err());
-    assert!(matches!(old.give_sign_of_life(), Err(StoreError::ReadOnly(_))));
-    new.give_sign_of_life().unwrap();
+    assert!(matches!(old.give_heartbeat(), Err(StoreError::ReadOnly(_))));
+    new.give_heartbeat().unwrap();
 }
 
 #[test]
-pub(super) fn an_answer_that_was_lost_does_not_end_a_reign() {
+pub(super) fn an_answer_that_was_lost_does_not_end_an_epoch() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let store = shipping(&tiered, &tiered.fs, ShipMode::Async);
     tiered.remote.fail_next(RemoteCall::Put, RemoteFault::Lost);

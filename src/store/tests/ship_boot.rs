@@ -14,7 +14,7 @@ use crate::remote::sim::{RemoteCall, RemoteFault};
 
 const MODES: [ShipMode; 2] = [ShipMode::Sync, ShipMode::Async];
 const SYNC: ShipOptions = ShipOptions { mode: ShipMode::Sync, root_every: HOUR, window: HOUR, lag_max: None };
-/// The longest interval between two looks for a sign of life.
+/// The longest interval between two looks for a heartbeat.
 const LOOK: Duration = Duration::from_secs(10);
 
 /// A host that starts. It looks once.
@@ -24,7 +24,7 @@ fn boot(tiered: &Tiered, fs: &SimFs) -> Standby {
     standby
 }
 
-/// Looks for a sign of life of another host. Returns whether there was one.
+/// Looks for a heartbeat of another host. Returns whether there was one.
 fn look(tiered: &Tiered, standby: &mut Standby) -> bool {
     tiered.clock.advance(LOOK);
     standby.step(&mut |_| ()).unwrap().sign
@@ -164,7 +164,7 @@ fn a_host_that_comes_back_beside_a_writer_sets_aside_what_the_remote_lacks_and_f
 }
 
 #[test]
-fn a_host_with_the_newest_groups_waits_for_a_sign_of_life_and_follows_then() {
+fn a_host_with_the_newest_groups_waits_for_a_heartbeat_and_follows_then() {
     for has_tail in [true, false] {
         let tiered = Tiered::new(LITTLE_LOCAL);
         let old = writer_with_a_tail(&tiered);
@@ -454,7 +454,7 @@ fn a_piece_that_a_fenced_writer_puts_late_is_not_followed_into_a_circle() {
 }
 
 #[test]
-fn an_interrupted_claim_is_a_sign_of_life_and_keeps_the_directory() {
+fn an_interrupted_claim_is_a_heartbeat_and_keeps_the_directory() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let old = writer_with_a_tail(&tiered);
     let claim = Claim { store: old.shared.store, epoch: 2, made: Timestamp::from_millis(1), of_tier: false };

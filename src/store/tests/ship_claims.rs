@@ -1,5 +1,5 @@
 //! Who may claim: a directory that lacks a part of the log claims nothing, a claim that stays
-//! without a cut ends no reign for good, and standbys do not fence one another.
+//! without a cut ends no epoch for good, and standbys do not fence one another.
 
 use super::ship::{
     HOUR, LITTLE_LOCAL, begun, follow, followed, is_unavailable, promoted, restored, ship, shipping,
@@ -50,7 +50,7 @@ fn a_directory_that_lacks_a_part_of_the_log_claims_nothing() {
 }
 
 #[test]
-fn a_directory_that_lacks_what_came_while_it_claimed_begins_no_reign_and_the_writer_claims_again() {
+fn a_directory_that_lacks_what_came_while_it_claimed_begins_no_epoch_and_the_writer_claims_again() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let writer = Arc::new(begun(&tiered, &tiered.fs, ShipMode::Sync));
     writer.create_bucket("b", "admin").unwrap();
@@ -110,7 +110,7 @@ fn a_claim_that_stays_without_a_cut_is_waited_for_and_then_passed() {
 }
 
 #[test]
-fn a_cut_after_the_claim_ends_the_reign_whenever_it_comes() {
+fn a_cut_after_the_claim_ends_the_epoch_whenever_it_comes() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let (writer, _fs, _standby) = followed(&tiered);
     claim_by_another(&tiered, &writer, 2);
@@ -126,12 +126,12 @@ fn a_cut_after_the_claim_ends_the_reign_whenever_it_comes() {
 }
 
 #[test]
-fn a_write_whose_reign_ends_while_it_is_written_is_not_answered() {
+fn a_write_whose_epoch_ends_while_it_is_written_is_not_answered() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let writer = Arc::new(begun(&tiered, &tiered.fs, ShipMode::Sync));
     writer.create_bucket("b", "admin").unwrap();
     claim_by_another(&tiered, &writer, 2);
-    // The thread that ships finds the claim between the check of the reign and the end of the
+    // The thread that ships finds the claim between the check of the epoch and the end of the
     // group.
     let other = Arc::clone(&writer);
     tiered.clock.advance(PATIENCE);
@@ -183,7 +183,7 @@ fn of_standbys_that_miss_the_writer_at_a_time_one_wins_and_the_others_follow() {
 }
 
 #[test]
-fn a_claim_is_a_sign_of_life_and_is_passed_when_its_host_shows_no_other() {
+fn a_claim_is_a_heartbeat_and_is_passed_when_its_host_shows_no_other() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let (old, fs, mut standby) = followed(&tiered);
     claim_by_another(&tiered, &old, 2);

@@ -319,7 +319,7 @@ impl ShipRun {
         self.fs = self.fs.crash(policy(&self.draw));
         self.arm();
         self.store = shipping(&self.tiered, &self.fs, self.mode);
-        assert!(begins(&self.tiered, &self.store), "nobody else reigns");
+        assert!(begins(&self.tiered, &self.store), "nobody else epochs");
         self.answers.there.clone_from(&self.answers.here);
         self.learn();
     }
@@ -462,8 +462,8 @@ fn shipping(tiered: &Tiered, fs: &SimFs, mode: ShipMode) -> Store {
     store
 }
 
-/// Begins a reign. The remote fails for a while only: a whole log takes many requests. Returns
-/// `false` where another host reigns, or a parcel of the old one has landed since the restore.
+/// Begins an epoch. The remote fails for a while only: a whole log takes many requests. Returns
+/// `false` where another host epochs, or a parcel of the old one has landed since the restore.
 fn begins(tiered: &Tiered, store: &Store) -> bool {
     for tries in 0..=TRIES_MAX {
         if tries == TRIES_MAX {
@@ -473,10 +473,10 @@ fn begins(tiered: &Tiered, store: &Store) -> bool {
             Ok(()) => return true,
             Err(StoreError::RemoteUnavailable(_)) => {}
             Err(StoreError::ReadOnly(_)) => return false,
-            Err(other) => panic!("no reign begins: {other}"),
+            Err(other) => panic!("no epoch begins: {other}"),
         }
     }
-    panic!("no reign begins although the remote answers");
+    panic!("no epoch begins although the remote answers");
 }
 
 /// The bytes of a key.
@@ -607,7 +607,7 @@ impl CrashRecovery<'_> {
         let store = self.open(fs)?;
         store.ship_log(ship_options(self.expected.mode));
         let begun = self.begin(&store)?;
-        assert!(begun || self.expected.has_rival, "nobody else reigns");
+        assert!(begun || self.expected.has_rival, "nobody else epochs");
         self.compare(&store, &self.expected.answers.here)?;
         if begun { self.go_on(&store) } else { Ok(()) }
     }
@@ -714,7 +714,7 @@ impl CrashRecovery<'_> {
                 Err(error) => return Err(interrupted(error)),
             }
         }
-        panic!("no reign begins although the remote answers");
+        panic!("no epoch begins although the remote answers");
     }
 
     /// Reads all keys.

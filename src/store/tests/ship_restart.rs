@@ -1,4 +1,4 @@
-//! A reign goes on from the root of the one before: nothing that the remote has is sent again, and
+//! An epoch goes on from the root of the one before: nothing that the remote has is sent again, and
 //! writes do not wait for a checkpoint.
 
 use super::ship::{
@@ -74,7 +74,7 @@ fn a_host_that_takes_over_sends_nothing_that_the_remote_has() {
     ship(&new).unwrap();
     assert!(new.ship_figures().unwrap().sent_bytes < 64 * 1024);
     has_objects(&shipping(&tiered, &restored(&tiered), ShipMode::Async));
-    // An object that is changed without new bytes refers to those of the reign before.
+    // An object that is changed without new bytes refers to those of the epoch before.
     let mut third = standby_on(&tiered, &SimFs::new());
     follow(&mut third);
     assert_eq!(third.figures().epoch, 2);
@@ -106,7 +106,7 @@ fn what_was_not_shipped_before_a_restart_is_shipped_after_it_and_holds_up_no_wri
 }
 
 #[test]
-fn the_first_root_of_a_reign_needs_parcels_of_the_one_before_until_their_segments_are_remote() {
+fn the_first_root_of_an_epoch_needs_parcels_of_the_one_before_until_their_segments_are_remote() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     drop(writer_with_objects(&tiered, ShipMode::Async));
     let writer = begun(&tiered, &tiered.fs, ShipMode::Async);
@@ -159,7 +159,7 @@ fn has_objects_but(store: &Store) {
 }
 
 #[test]
-fn an_object_that_is_changed_in_a_later_reign_keeps_the_bytes_of_the_former_one() {
+fn an_object_that_is_changed_in_a_later_epoch_keeps_the_bytes_of_the_former_one() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     drop(writer_with_objects(&tiered, ShipMode::Async));
     let writer = begun(&tiered, &tiered.fs, ShipMode::Async);

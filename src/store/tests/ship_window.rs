@@ -78,7 +78,7 @@ fn the_space_on_the_remote_is_that_of_the_window() {
             "window {window}: {all} bytes for {live} live ones; log {log}, segments {segments}, checkpoints {checkpoints}, peak {peak}"
         );
         peaks.push(peak);
-        // A new reign goes on with what the last one left.
+        // A new epoch goes on with what the last one left.
         store.close();
         drop(store);
         store = begun(&tiered, &tiered.fs);
@@ -199,7 +199,7 @@ fn each_state_within_the_window_comes_back() {
 }
 
 #[test]
-fn a_store_that_went_back_goes_on_as_a_reign_of_its_own() {
+fn a_store_that_went_back_goes_on_as_an_epoch_of_its_own() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let (store, states) = with_history(&tiered, 60);
     let (at, state) = &states[40];
@@ -220,7 +220,7 @@ fn a_store_that_went_back_goes_on_as_a_reign_of_its_own() {
         let other = shipping_with(&tiered, &other, ship_options(ShipMode::Async));
         assert!(matches!(ship(&other), Err(StoreError::ReadOnly(_))), "{:?}", ship(&other));
     }
-    // Those have claimed, so that the new reign is fenced, and goes on by a restart.
+    // Those have claimed, so that the new epoch is fenced, and goes on by a restart.
     there.close();
     drop(there);
     let there = begun(&tiered, &back);
@@ -240,7 +240,7 @@ fn an_audit_names_what_is_missing_and_what_nothing_needs() {
     let (store, states) = with_history(&tiered, 60);
     let audit = audit_remote(&tiered.remote).unwrap();
     assert!(audit.missing.is_empty() && audit.strangers.is_empty(), "{audit:?}");
-    // A reign that goes back leaves the log after its point, and the segments of that time.
+    // An epoch that goes back leaves the log after its point, and the segments of that time.
     store.close();
     drop(store);
     let back = restored_at(&tiered, states[40].0).unwrap();

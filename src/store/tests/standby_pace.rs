@@ -39,7 +39,7 @@ impl Pair {
     /// seen one.
     pub(super) fn second(&mut self) -> bool {
         self.tiered.clock.advance(Duration::from_secs(1));
-        self.writer.give_sign_of_life_if_due().unwrap();
+        self.writer.give_heartbeat_if_due().unwrap();
         self.poll()
     }
 
@@ -50,7 +50,7 @@ impl Pair {
         }
     }
 
-    /// Polls, if it is time. Returns whether the standby has seen a sign of life.
+    /// Polls, if it is time. Returns whether the standby has seen a heartbeat.
     pub(super) fn poll(&mut self) -> bool {
         let mut has_seen = false;
         while self.tiered.clock.now() >= self.next_poll {
@@ -107,7 +107,7 @@ fn a_writer_gives_signs_as_often_as_its_standby_wishes_while_that_is_there() {
         let before = pair.tiered.remote.calls(RemoteCall::Put);
         for _ in 0..3600 {
             pair.tiered.clock.advance(Duration::from_secs(1));
-            pair.writer.give_sign_of_life_if_due().unwrap();
+            pair.writer.give_heartbeat_if_due().unwrap();
         }
         pair.tiered.remote.calls(RemoteCall::Put) - before
     };
@@ -140,7 +140,7 @@ fn a_takeover_by_another_host_is_noticed_and_followed() {
         let mut waited = 0;
         while pair.standby.figures().epoch < 2 {
             pair.tiered.clock.advance(Duration::from_secs(1));
-            new.give_sign_of_life_if_due().unwrap();
+            new.give_heartbeat_if_due().unwrap();
             pair.poll();
             waited += 1;
             assert!(waited <= 15, "it is not noticed");

@@ -156,7 +156,7 @@ fn readers_see_a_prefix_of_the_history_and_leave_the_directory_as_it_is() {
             act(&tiered, &writer, &mut history, &draw, written);
         }
         if round % 13 == 12 {
-            // A new reign of the same host.
+            // A new epoch of the same host.
             drop(writer);
             writer = begun(&tiered, &tiered.fs, ShipMode::Async);
             history.note(&writer);

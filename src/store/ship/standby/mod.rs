@@ -1,15 +1,15 @@
 //! A second host: its directory follows the log on the remote, and it takes over.
 //!
 //! A parcel that is missing may be the end of the log, or may have been deleted after a later root
-//! covered it. So a standby that finds none looks for later reigns and roots; where it has missed
+//! covered it. So a standby that finds none looks for later epochs and roots; where it has missed
 //! parcels it fills its directory from the newest root again. A takeover decides in the same way,
 //! and its looks come after its claim: the model in `tests/remote_model` calls it `ReadFromRoot`.
 //!
 //! It may begin in the directory of a writer (`watch`), so that one command serves all hosts at
 //! each start.
 //!
-//! Several standbys do not fence one another: each claims only the reign after the newest claim
-//! that it has seen, and takes a claim that is new for a sign of life. So of those that miss the
+//! Several standbys do not fence one another: each claims only the epoch after the newest claim
+//! that it has seen, and takes a claim that is new for a heartbeat. So of those that miss the
 //! writer at a time one wins, and the others follow it.
 
 mod watch;
@@ -21,11 +21,11 @@ use std::time::Duration;
 use watch::WatchedDir;
 
 use super::chain::{Chain, RemoteLog, ShipError, disk, line};
+use super::epoch::ClaimedEpoch;
 use super::log_copy::{LogCopy, clear, follows, is_used, mark, unmark};
 use super::pace::FollowPace;
 use super::parcel_applier::ParcelApplier;
 use super::readers::{ReaderStore, StandbyReaders};
-use super::reign::ClaimedReign;
 use super::restore::{mark_of, restore_chain};
 use super::wishes::OwnWish;
 use super::witness::{FoundEnd, check_end};
@@ -41,7 +41,7 @@ use crate::store::remote_epoch::note_claim;
 use crate::store::remote_request::PATIENCE;
 use crate::store::{Progress, StoreOptions};
 
-/// Steps without a parcel before the next look for a sign of life, and for later reigns and roots.
+/// Steps without a parcel before the next look for a heartbeat, and for later epochs and roots.
 const STEPS_PER_LOOK: u32 = 3;
 
 /// Parcels applied without a pause before a look at what is still ahead, and from one such look to
@@ -75,7 +75,7 @@ pub struct StandbyStep {
 /// The state of a standby.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StandbyFigures {
-    /// The number of the reign that is followed; 0 before the directory is filled.
+    /// The number of the epoch that is followed; 0 before the directory is filled.
     pub epoch: u64,
     /// The last group in the directory.
     pub sequence: u64,
@@ -91,12 +91,12 @@ pub struct StandbyFigures {
     pub fills: u64,
 }
 
-/// A reign that a standby has claimed, and whose log is in its directory.
+/// An epoch that a standby has claimed, and whose log is in its directory.
 #[derive(Debug)]
-pub struct TakenOver(pub(super) ClaimedReign);
+pub struct TakenOver(pub(super) ClaimedEpoch);
 
 impl TakenOver {
-    /// The number of the reign.
+    /// The number of the epoch.
     pub fn epoch(&self) -> u64 {
         self.0.epoch
     }
@@ -112,12 +112,12 @@ struct LogPlace {
 
 /// Where the log goes on after a place.
 enum Onward {
-    /// With the parcels of the same reign, the last of which is known if a later one adopts them.
+    /// With the parcels of the same epoch, the last of which is known if a later one adopts them.
     /// They lead at least to the group `least`, or a root alone has it.
     Here { last: Option<u64>, least: u64 },
-    /// In a later reign.
+    /// In a later epoch.
     There(LogPlace),
-    /// Nowhere: parcels are missing, or the directory has some that no later reign has adopted.
+    /// Nowhere: parcels are missing, or the directory has some that no later epoch has adopted.
     Gap,
 }
 
@@ -141,13 +141,13 @@ pub struct Standby {
     copy: Option<(LogCopy, LogPlace)>,
     /// The directory of a writer, which is left as it is so far.
     watched: Option<WatchedDir>,
-    claimed: Option<ClaimedReign>,
+    claimed: Option<ClaimedEpoch>,
     /// The newest claim that was seen. Only the next one may be claimed here: another is that of a
     /// host that takes over, too.
     newest_claim: u64,
-    /// The last sign of life.
+    /// The last heartbeat.
     sign: Option<SignOfLife>,
-    /// The newest root that is known of the reign that is followed.
+    /// The newest root that is known of the epoch that is followed.
     root: Option<Root>,
     idle_steps: u32,
     /// Parcels applied since one was missing.
@@ -183,7 +183,7 @@ impl Standby {
         }
     }
 
-    /// The same standby, whose writer is told to give signs of life as often as a takeover after
+    /// The same standby, whose writer is told to give heartbeats as often as a takeover after
     /// that time needs.
     #[must_use]
     pub fn with_takeover_after(mut self, after: Duration) -> Self {
@@ -198,7 +198,7 @@ impl Standby {
         self
     }
 
-    /// Applies the next parcel; without one, looks for a sign of life and later reigns at times.
+    /// Applies the next parcel; without one, looks for a heartbeat and later epochs at times.
     /// The first step reads the directory, or fills it from the newest root.
     ///
     /// # Errors
@@ -223,7 +223,7 @@ impl Standby {
         }
         let is_alive = self.read_sign(log)?;
         let claim = self.newest_claim;
-        let moved = self.follow_reigns(log, progress)?;
+        let moved = self.follow_epochs(log, progress)?;
         self.show_readers(log)?;
         // Who claims is about to write. The claimant has as long as a writer to show that it lives.
         Ok(StandbyStep { more: moved, sign: is_alive || moved || self.newest_claim > claim })
@@ -277,18 +277,18 @@ impl Standby {
         self.pace.least_silence()
     }
 
-    /// Whether the last sign of life names groups that the directory lacks.
+    /// Whether the last heartbeat names groups that the directory lacks.
     fn lacks_groups(&self) -> bool {
         self.figures().waiting_groups > 0
     }
 
-    /// Whether another host has claimed a reign after those that are known.
+    /// Whether another host has claimed an epoch after those that are known.
     fn is_succeeded(&self, log: RemoteLog<'_>) -> Result<bool, ShipError> {
         let Some((_, place)) = &self.copy else { return Ok(false) };
         log.is_claimed(place.epoch.max(self.newest_claim) + 1)
     }
 
-    /// Looks for later reigns and roots.
+    /// Looks for later epochs and roots.
     fn look_fully(
         &mut self,
         log: RemoteLog<'_>,
@@ -296,7 +296,7 @@ impl Standby {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<StandbyStep, ShipError> {
         let claim = self.newest_claim;
-        let moved = self.follow_reigns(log, progress)?;
+        let moved = self.follow_epochs(log, progress)?;
         let now = self.clock.now();
         self.pace.looked_fully(now);
         if moved {
@@ -316,7 +316,7 @@ impl Standby {
         Ok(StandbyStep { more: true, sign: true })
     }
 
-    /// Puts the wish for signs of life, where it is due. Without it a takeover waits for as long as
+    /// Puts the wish for heartbeats, where it is due. Without it a takeover waits for as long as
     /// the writer's promise needs.
     fn tell_wish(&mut self, now: Timestamp) {
         let (Some(own), Some(mark)) = (&mut self.wish, self.mark) else { return };
@@ -331,14 +331,14 @@ impl Standby {
         let object = NewObject { name, body: &bytes.as_slice(), nonce: &nonce, create_only: false };
         match self.remote.put(&object, PATIENCE) {
             Ok(_) => own.was_put(now),
-            Err(error) => log::warn!(
-                "the writer is not told how often this standby needs signs of life: {name}: {error}"
-            ),
+            Err(error) => {
+                log::warn!("the writer is not told how often this standby needs heartbeats: {name}: {error}");
+            }
         }
     }
 
     /// Takes over: applies what is there, unless the directory is that of a writer, which has it;
-    /// claims the reign after the newest claim that it has seen, reads on to the end of the log
+    /// claims the epoch after the newest claim that it has seen, reads on to the end of the log
     /// that it adopts, puts its cut, and makes the directory that of a writer, which the ordinary
     /// open goes on with. `None` where another host was faster, which is to be followed. After an
     /// error another call goes on with the same claim.
@@ -366,7 +366,7 @@ impl Standby {
                     return Ok(None);
                 }
                 self.check_no_other_tier(log)?;
-                let next = ClaimedReign::unclaimed(self.newest_claim + 1, entropy);
+                let next = ClaimedEpoch::unclaimed(self.newest_claim + 1, entropy);
                 if !next.claim(remote.as_ref(), &log, self.clock.now())? {
                     self.newest_claim = next.epoch;
                     self.watched.iter_mut().for_each(|watched| watched.is_newest = false);
@@ -397,7 +397,7 @@ impl Standby {
         Ok(self.claimed.take().map(TakenOver))
     }
 
-    /// Whether this host has claimed a reign, so that nobody writes until it has taken over.
+    /// Whether this host has claimed an epoch, so that nobody writes until it has taken over.
     pub fn has_claimed(&self) -> bool {
         self.claimed.is_some()
     }
@@ -417,10 +417,10 @@ impl Standby {
     fn catch_up(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<(), ShipError> {
         let begun = self.clock.instant();
         loop {
-            // A step without a parcel looks for later reigns and roots.
+            // A step without a parcel looks for later epochs and roots.
             self.idle_steps = STEPS_PER_LOOK - 1;
             if !self.step(progress)?.more {
-                // A claim before pieces that the remote hides would end the reign of a living
+                // A claim before pieces that the remote hides would end the epoch of a living
                 // writer for nothing.
                 return self.check_seen();
             }
@@ -430,7 +430,7 @@ impl Standby {
         }
     }
 
-    /// Fails where the last sign of life names groups that a directory lacks which has all that the
+    /// Fails where the last heartbeat names groups that a directory lacks which has all that the
     /// remote shows.
     fn check_seen(&self) -> Result<(), ShipError> {
         let (Some((_, place)), StandbyFigures { waiting_groups: waiting @ 1.., .. }) =
@@ -470,12 +470,12 @@ impl Standby {
         Ok(RemoteLog { remote, store: mark.store })
     }
 
-    /// The cut of the newest reign.
-    fn newest_reign(&mut self, log: RemoteLog<'_>) -> Result<Cut, ShipError> {
+    /// The cut of the newest epoch.
+    fn newest_epoch(&mut self, log: RemoteLog<'_>) -> Result<Cut, ShipError> {
         self.newest_cut(log)?.ok_or(ShipError::NoLog)
     }
 
-    /// As [`Standby::newest_reign`]; `None` where the remote has no log.
+    /// As [`Standby::newest_epoch`]; `None` where the remote has no log.
     fn newest_cut(&mut self, log: RemoteLog<'_>) -> Result<Option<Cut>, ShipError> {
         self.newest_claim = log.newest_claim()?;
         log.newest_cut(self.newest_claim)
@@ -533,7 +533,7 @@ impl Standby {
         let report = restore_chain((log, fs.as_ref()), (chain, &heads), self.clock.as_ref(), progress)?;
         let last = heads.last().filter(|head| head.epoch == chain.newest());
         let at_root = if chain.root.epoch == chain.newest() { chain.root.after } else { 0 };
-        // What an adopted reign has put after its cut is none of the log, and is not asked for.
+        // What an adopted epoch has put after its cut is none of the log, and is not asked for.
         let place = LogPlace { epoch: chain.newest(), next: last.map_or(at_root, |head| head.counter) + 1 };
         let copy = LogCopy::open(fs.as_ref()).map_err(|error| ShipError::Disk(error.to_string()))?;
         let copy = copy.ok_or(ShipError::NoLog)?;
@@ -544,13 +544,13 @@ impl Standby {
         self.show_readers(log)
     }
 
-    /// Applies the next parcel of the reign, if it is there and not after `last`.
+    /// Applies the next parcel of the epoch, if it is there and not after `last`.
     fn apply_next(&mut self, log: RemoteLog<'_>, last: Option<u64>) -> Result<NextParcel, ShipError> {
         let Some((copy, place)) = &mut self.copy else { return Ok(NextParcel::Missing) };
         if last.is_some_and(|last| place.next > last) {
             return Ok(NextParcel::Missing);
         }
-        // The parcels before the first root of a reign: those without groups have bytes that the
+        // The parcels before the first root of an epoch: those without groups have bytes that the
         // directory has.
         let is_before = self.root.is_none_or(|root| root.epoch != place.epoch || place.next <= root.after);
         let skips = |head: &ParcelHead| is_before && head.before == head.end && head.end == copy.end;
@@ -614,13 +614,13 @@ impl Standby {
         Ok(())
     }
 
-    /// Reads the sign of life of the reign. Returns whether it is a new one.
+    /// Reads the heartbeat of the epoch. Returns whether it is a new one.
     fn read_sign(&mut self, log: RemoteLog<'_>) -> Result<bool, ShipError> {
         let Some((_, place)) = &self.copy else { return Ok(false) };
         self.read_sign_of(log, place.epoch)
     }
 
-    /// As [`Standby::read_sign`], of any reign.
+    /// As [`Standby::read_sign`], of any epoch.
     fn read_sign_of(&mut self, log: RemoteLog<'_>, epoch: u64) -> Result<bool, ShipError> {
         let found = line(log.remote, &SignOfLife::name(epoch), SignOfLife::decode)?;
         let found = found.filter(|sign| sign.store == log.store && sign.epoch == epoch);
@@ -630,12 +630,12 @@ impl Standby {
     }
 
     /// Looks where the log goes on. Returns whether the directory has got further.
-    fn follow_reigns(
+    fn follow_epochs(
         &mut self,
         log: RemoteLog<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<bool, ShipError> {
-        let newest = self.newest_reign(log)?;
+        let newest = self.newest_epoch(log)?;
         let Some((copy, place)) = &mut self.copy else { return Ok(false) };
         copy.place_copies(log, self.fs.as_ref())?;
         self.root = log.newest_root(place.epoch, None, &mut |_| true)?.or(self.root);
@@ -685,11 +685,11 @@ impl Standby {
         Ok(false)
     }
 
-    /// Gets the directory to the end of the log that a claimed reign adopts, and freezes its cut.
+    /// Gets the directory to the end of the log that a claimed epoch adopts, and freezes its cut.
     fn reach_end(
         &mut self,
         log: RemoteLog<'_>,
-        claimed: &mut ClaimedReign,
+        claimed: &mut ClaimedEpoch,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), ShipError> {
         if claimed.cut.is_none() && self.copy.is_some() {
@@ -720,7 +720,7 @@ impl Standby {
         }
     }
 
-    /// Follows the log of a reign to its end. Returns the cut there, for a reign with that claim;
+    /// Follows the log of an epoch to its end. Returns the cut there, for an epoch with that claim;
     /// `None` where the directory is to be filled.
     fn follow_to_end(
         &mut self,
@@ -816,15 +816,15 @@ fn onward(log: RemoteLog<'_>, newest: &Cut, place: LogPlace, end: LogPosition) -
     }
     Ok(match (place.next - 1).cmp(&cut.last) {
         Ordering::Less => Onward::Here { last: Some(cut.last), least: 0 },
-        Ordering::Equal if end == cut.end => into_reign(log, cut.epoch, end)?,
+        Ordering::Equal if end == cut.end => into_epoch(log, cut.epoch, end)?,
         Ordering::Equal | Ordering::Greater => Onward::Gap,
     })
 }
 
-/// The place in a reign that has adopted all groups of a directory: it begins with the groups that
+/// The place in an epoch that has adopted all groups of a directory: it begins with the groups that
 /// its host had besides, or where there are none or they are in its first root alone, after that
 /// root.
-fn into_reign(log: RemoteLog<'_>, epoch: u64, end: LogPosition) -> Result<Onward, ShipError> {
+fn into_epoch(log: RemoteLog<'_>, epoch: u64, end: LogPosition) -> Result<Onward, ShipError> {
     let begin = Onward::There(LogPlace { epoch, next: 1 });
     let first = line(log.remote, &Root::name(epoch, 1), Root::decode)?;
     Ok(match first.filter(|root| root.store == log.store && root.epoch == epoch) {

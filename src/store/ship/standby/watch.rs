@@ -2,7 +2,7 @@
 //! the one that has taken over.
 //!
 //! The table in `writer_dir` has the cases. Nothing is changed in the directory before its host
-//! takes over, or another one shows that it lives: by a sign of life, or by a cut.
+//! takes over, or another one shows that it lives: by a heartbeat, or by a cut.
 
 use std::io;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::store::loader::store_id;
 use crate::store::remote_epoch::{check_no_other_tier, made_newest_claim};
 use crate::store::ship::aside::set_aside;
 use crate::store::ship::chain::{Chain, RemoteLog, ShipError, disk};
+use crate::store::ship::epoch::return_point;
 use crate::store::ship::log_copy::{LogCopy, follows, mark};
-use crate::store::ship::reign::return_point;
 use crate::store::ship::writer_dir::{LogEnd, WriterDir};
 
 /// Why a directory is neither that of a standby nor becomes one.
@@ -96,7 +96,7 @@ impl Standby {
             return self.leave_writer_dir(log, &newest, &dir, progress);
         }
         let is_newest = made_newest_claim(fs.as_ref(), log, self.newest_claim)?;
-        // Only a later sign of life tells that another host writes.
+        // Only a later heartbeat tells that another host writes.
         self.sign = None;
         self.read_sign_of(log, end.epoch)?;
         self.watched = Some(WatchedDir { dir, end, is_newest });
@@ -179,7 +179,7 @@ impl Standby {
         self.fill(log, chain, progress)
     }
 
-    /// As [`Standby::replace_writer_dir`], by the log that a claimed reign adopts.
+    /// As [`Standby::replace_writer_dir`], by the log that a claimed epoch adopts.
     pub(super) fn replace_watched(
         &mut self,
         log: RemoteLog<'_>,

@@ -1,14 +1,14 @@
-//! Beginning a reign: the look at the log, the claim, the log that it adopts, the cut.
+//! Beginning an epoch: the look at the log, the claim, the log that it adopts, the cut.
 //!
 //! A directory that goes on as it is has the whole log before it claims, since a claim ends the
-//! reign of a living writer; and after its claim, too, since that one may have written meanwhile.
+//! epoch of a living writer; and after its claim, too, since that one may have written meanwhile.
 //!
 //! The old writer puts its parcel and then looks for the next claim. The new one creates the claim
 //! and then looks for parcels. One of them sees the other, since requests for one name are
 //! linearizable and of several creates one succeeds. The model of the protocol is in
 //! `tests/remote_model`.
 
-use super::ReignError;
+use super::WriterEpochError;
 use super::chain::{Chain, RemoteLog, ShipError};
 use super::witness::{FoundEnd, check_end};
 use crate::base::{Entropy, Timestamp};
@@ -32,16 +32,16 @@ pub(super) fn return_point(fs: &dyn Fs) -> Result<Option<ReturnPoint>, LogError>
     RETURN_FILE.load(fs, ReturnPoint::decode)
 }
 
-/// A reign that is claimed. Its cut is frozen once it is known: every try puts the same bytes.
+/// An epoch that is claimed. Its cut is frozen once it is known: every try puts the same bytes.
 #[derive(Debug)]
-pub(super) struct ClaimedReign {
+pub(super) struct ClaimedEpoch {
     pub(super) epoch: u64,
     pub(super) nonce: String,
     pub(super) cut: Option<Cut>,
 }
 
-impl ClaimedReign {
-    /// A reign that is not claimed yet.
+impl ClaimedEpoch {
+    /// An epoch that is not claimed yet.
     pub(super) fn unclaimed(epoch: u64, entropy: &dyn Entropy) -> Self {
         Self { epoch, nonce: format!("{:016x}", entropy.next_u64()), cut: None }
     }
@@ -85,7 +85,7 @@ impl ClaimedReign {
         &mut self,
         log: &RemoteLog<'_>,
         point: &ReturnPoint,
-    ) -> Result<Cut, ReignError> {
+    ) -> Result<Cut, WriterEpochError> {
         if let Some(cut) = self.cut {
             return Ok(cut);
         }
@@ -94,18 +94,18 @@ impl ClaimedReign {
             |cut: &Cut| (cut.former, cut.last, cut.end) == (point.former, point.last, point.end);
         match &newest {
             Some(cut) if cut.epoch == point.newest => {}
-            // An own reign that went back and has begun goes on; one that has not begun is given
+            // An own epoch that went back and has begun goes on; one that has not begun is given
             // up.
             Some(cut) if has_returned(cut) => {
                 if log.chain(cut)?.is_some_and(|chain| chain.root.epoch == cut.epoch) {
                     return Ok(self.adopt(log)?);
                 }
             }
-            _ => return Err(ReignError::Fenced(RETURN_IS_LATE.to_owned())),
+            _ => return Err(WriterEpochError::Fenced(RETURN_IS_LATE.to_owned())),
         }
         for epoch in point.root.epoch..self.epoch {
             if log.newest_floor(epoch)?.is_some_and(|floor| floor.base > point.root) {
-                return Err(ReignError::Fenced(RETURN_IS_OLD.to_owned()));
+                return Err(WriterEpochError::Fenced(RETURN_IS_OLD.to_owned()));
             }
         }
         let ReturnPoint { former, last, end, .. } = *point;
@@ -117,34 +117,38 @@ impl ClaimedReign {
         ClaimId { epoch: self.epoch, nonce: u64::from_str_radix(&self.nonce, 16).unwrap_or(0) }
     }
 
-    /// Creates the cut. The reign has begun then, unless it is fenced already.
+    /// Creates the cut. The epoch has begun then, unless it is fenced already.
     pub(super) fn begin(&self, remote: &dyn Remote) -> Result<(), ShipError> {
         let cut = self.cut.expect("the log was adopted");
         put_once(remote, &Cut::name(self.epoch), &cut.encode(), &self.nonce)
     }
 }
 
-/// The last parcel of a reign, and the end of the log that it has adopted and continued, for a
-/// reign with that claim.
+/// The last parcel of an epoch, and the end of the log that it has adopted and continued, for a
+/// epoch with that claim.
 ///
 /// # Errors
 /// [`ShipError::Hidden`] where something speaks for a longer log.
-pub(super) fn adopted(log: &RemoteLog<'_>, claim: u64, reign: &Cut) -> Result<(u64, LogPosition), ShipError> {
-    let found = FoundEnd { epoch: reign.epoch, last: 0, end: reign.end, has_root: false };
-    let Some(chain) = log.chain(reign)? else {
+pub(super) fn adopted(
+    log: &RemoteLog<'_>,
+    claim: u64,
+    newest: &Cut,
+) -> Result<(u64, LogPosition), ShipError> {
+    let found = FoundEnd { epoch: newest.epoch, last: 0, end: newest.end, has_root: false };
+    let Some(chain) = log.chain(newest)? else {
         check_end(log, claim, found, None)?;
-        return Ok((0, reign.end));
+        return Ok((0, newest.end));
     };
     let (heads, end) = log.heads(&chain, None)?;
-    check_end(log, claim, FoundEnd::of(reign.epoch, &chain, &heads, end), None)?;
+    check_end(log, claim, FoundEnd::of(newest.epoch, &chain, &heads, end), None)?;
     let (epoch, counter, end) = chain.end_of(&heads, end);
-    // What an earlier reign ends with is all that this one has.
-    Ok((if epoch == reign.epoch { counter } else { 0 }, end))
+    // What an earlier epoch ends with is all that this one has.
+    Ok((if epoch == newest.epoch { counter } else { 0 }, end))
 }
 
-/// The newest reign of a log, and the last group of its newest root.
+/// The newest epoch of a log, and the last group of its newest root.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct NewestReign {
+pub(super) struct NewestEpoch {
     pub(super) epoch: u64,
     pub(super) covered: u64,
 }
@@ -153,8 +157,8 @@ pub(super) struct NewestReign {
 ///
 /// # Errors
 /// [`ShipError::BeforeWindow`], [`ShipError::NoLog`], and those of the remote.
-pub(super) fn chain_at(log: &RemoteLog<'_>, at: Timestamp) -> Result<(Chain, NewestReign), ShipError> {
-    let cut = newest_reign(log)?;
+pub(super) fn chain_at(log: &RemoteLog<'_>, at: Timestamp) -> Result<(Chain, NewestEpoch), ShipError> {
+    let cut = newest_epoch(log)?;
     let mut roots = Vec::new();
     let found = log.chain_from(&cut, &mut |root| {
         roots.push(*root);
@@ -162,15 +166,15 @@ pub(super) fn chain_at(log: &RemoteLog<'_>, at: Timestamp) -> Result<(Chain, New
     })?;
     match (found, roots.as_slice()) {
         (Some(chain), [newest, ..]) => {
-            Ok((chain, NewestReign { epoch: cut.epoch, covered: newest.covered.sequence }))
+            Ok((chain, NewestEpoch { epoch: cut.epoch, covered: newest.covered.sequence }))
         }
         (None, [.., oldest]) => Err(ShipError::BeforeWindow(oldest.made)),
         _ => Err(ShipError::NoLog),
     }
 }
 
-/// The cut of the newest reign.
-pub(super) fn newest_reign(log: &RemoteLog<'_>) -> Result<Cut, ShipError> {
+/// The cut of the newest epoch.
+pub(super) fn newest_epoch(log: &RemoteLog<'_>) -> Result<Cut, ShipError> {
     let newest = log.newest_claim()?;
     log.newest_cut(newest)?.ok_or(ShipError::NoLog)
 }

@@ -1,4 +1,4 @@
-//! Objects that order the reigns over a log on a remote (data-format.md, section 17).
+//! Objects that order the epochs over a log on a remote (data-format.md, section 17).
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ pub struct LogPosition {
     pub crc: u32,
 }
 
-/// The claim of a reign: who creates it reigns, or nobody does.
+/// The claim of an epoch: who creates it epochs, or nobody does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
     /// The store.
     pub store: StoreId,
-    /// The number of the reign, from 1.
+    /// The number of the epoch, from 1.
     pub epoch: u64,
     /// The time when it was made.
     pub made: Timestamp,
@@ -33,7 +33,7 @@ impl Claim {
     const KIND: &str = "claim";
     const TIER: &str = "tier";
 
-    /// The name of the claim of a reign.
+    /// The name of the claim of an epoch.
     pub fn name(epoch: u64) -> String {
         format!("{}{epoch:016x}", Self::PREFIX)
     }
@@ -66,16 +66,16 @@ impl Claim {
     }
 }
 
-/// The beginning of a reign: the log that it adopts.
+/// The beginning of an epoch: the log that it adopts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     /// The store.
     pub store: StoreId,
-    /// The number of the reign.
+    /// The number of the epoch.
     pub epoch: u64,
-    /// The reign before it, from which it adopts the log; 0 for none.
+    /// The epoch before it, from which it adopts the log; 0 for none.
     pub former: u64,
-    /// The last parcel of that reign that it adopts; 0 for none.
+    /// The last parcel of that epoch that it adopts; 0 for none.
     pub last: u64,
     /// The end of the adopted log.
     pub end: LogPosition,
@@ -86,7 +86,7 @@ impl Cut {
     /// The beginning of the names of all cuts.
     pub const PREFIX: &str = "cut/";
 
-    /// The name of the cut of a reign.
+    /// The name of the cut of an epoch.
     pub fn name(epoch: u64) -> String {
         format!("{}{epoch:016x}", Self::PREFIX)
     }
@@ -127,37 +127,37 @@ impl Cut {
 pub struct Root {
     /// The store.
     pub store: StoreId,
-    /// The reign that wrote it.
+    /// The epoch that wrote it.
     pub epoch: u64,
-    /// Its number in that reign, from 1.
+    /// Its number in that epoch, from 1.
     pub number: u64,
     /// The last group of the checkpoint.
     pub covered: LogPosition,
     /// Bytes of the checkpoint.
     pub checkpoint_length: u64,
     /// The first parcel with bytes of segments that the checkpoint does not call remote; that of an
-    /// earlier reign where one that was adopted has such bytes.
+    /// earlier epoch where one that was adopted has such bytes.
     pub first: ParcelId,
-    /// The last parcel of the own reign that holds no group after the checkpoint; not below `first`
-    /// less 1 where that is of the same reign.
+    /// The last parcel of the own epoch that holds no group after the checkpoint; not below `first`
+    /// less 1 where that is of the same epoch.
     pub after: u64,
     /// The time when it was made.
     pub made: Timestamp,
 }
 
-/// The reign and the counter of a parcel. Adopted parcels are in the order of their ids.
+/// The epoch and the counter of a parcel. Adopted parcels are in the order of their ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ParcelId {
-    /// The reign.
+    /// The epoch.
     pub epoch: u64,
     /// The counter in it, from 1.
     pub counter: u64,
 }
 
-/// The reign and the number of a root. Adopted roots are in the order of their ids.
+/// The epoch and the number of a root. Adopted roots are in the order of their ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RootId {
-    /// The reign.
+    /// The epoch.
     pub epoch: u64,
     /// The number in it.
     pub number: u64,
@@ -165,13 +165,13 @@ pub struct RootId {
 
 impl Root {
     const KIND: &str = "root";
-    /// The version of the line of a root whose first parcel is of an earlier reign: readers that
+    /// The version of the line of a root whose first parcel is of an earlier epoch: readers that
     /// know no such root refuse it.
     const OVER_EPOCHS: &str = "2";
-    /// One root of so many of a reign may become the base of deletes. The others may go before it.
+    /// One root of so many of an epoch may become the base of deletes. The others may go before it.
     pub const LASTING_EVERY: u64 = 24;
 
-    /// Its reign and number.
+    /// Its epoch and number.
     pub fn id(&self) -> RootId {
         RootId { epoch: self.epoch, number: self.number }
     }
@@ -181,7 +181,7 @@ impl Root {
         number % Self::LASTING_EVERY == 1
     }
 
-    /// The names of all roots of a reign begin so.
+    /// The names of all roots of an epoch begin so.
     pub fn prefix(epoch: u64) -> String {
         format!("root/{epoch:016x}/")
     }
@@ -210,7 +210,7 @@ impl Root {
             ("made", &self.made.as_millis()),
             ("first-epoch", &self.first.epoch),
         ];
-        // A root whose parcels are all of its own reign is read by every version.
+        // A root whose parcels are all of its own epoch is read by every version.
         match self.first.epoch == self.epoch {
             true => sealed_line::encode(Self::KIND, &self.store, &values[..8]),
             false => sealed_line::encode_version(Self::KIND, Self::OVER_EPOCHS, &self.store, &values),
@@ -263,14 +263,14 @@ impl Root {
     }
 }
 
-/// The root by which a reign deletes: nothing that only earlier roots need is kept.
+/// The root by which an epoch deletes: nothing that only earlier roots need is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Floor {
     /// The store.
     pub store: StoreId,
-    /// The reign that deletes.
+    /// The epoch that deletes.
     pub epoch: u64,
-    /// Its number in that reign, from 1.
+    /// Its number in that epoch, from 1.
     pub number: u64,
     /// The root.
     pub base: RootId,
@@ -279,7 +279,7 @@ pub struct Floor {
 impl Floor {
     const KIND: &str = "floor";
 
-    /// The names of all floors of a reign begin so.
+    /// The names of all floors of an epoch begin so.
     pub fn prefix(epoch: u64) -> String {
         format!("floor/{epoch:016x}/")
     }
@@ -316,17 +316,17 @@ impl Floor {
     }
 }
 
-/// The point at which the log of a restored store ends on purpose: a reign that begins there gives
+/// The point at which the log of a restored store ends on purpose: an epoch that begins there gives
 /// up the log after it. The file `meta/return` (data-format.md, section 17, *Going back*).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReturnPoint {
     /// The store.
     pub store: StoreId,
-    /// The newest reign with a cut, as of the restore.
+    /// The newest epoch with a cut, as of the restore.
     pub newest: u64,
     /// The root that the restore began with.
     pub root: RootId,
-    /// The reign with the point.
+    /// The epoch with the point.
     pub former: u64,
     /// Its last parcel up to the point; 0 for none.
     pub last: u64,
@@ -425,12 +425,12 @@ impl EpochRecord {
     }
 }
 
-/// A sign of life of a writer, by which a standby tells an idle one from one that is gone.
+/// A heartbeat of a writer, by which a standby tells an idle one from one that is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignOfLife {
     /// The store.
     pub store: StoreId,
-    /// The number of the reign.
+    /// The number of the epoch.
     pub epoch: u64,
     /// The last group that the remote has.
     pub sequence: u64,
@@ -446,7 +446,7 @@ impl SignOfLife {
     /// The interval of signs of the first version, which do not tell it.
     const FIRST_EVERY: Duration = Duration::from_secs(5);
 
-    /// The name of the object of a reign.
+    /// The name of the object of an epoch.
     pub fn name(epoch: u64) -> String {
         format!("alive/{epoch:016x}")
     }
@@ -491,13 +491,13 @@ impl SignOfLife {
     }
 }
 
-/// The wish of a standby that takes over by itself: its writer gives signs of life as often as that
+/// The wish of a standby that takes over by itself: its writer gives heartbeats as often as that
 /// needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TakeoverWish {
     /// The store.
     pub store: StoreId,
-    /// The time without a sign of life after which the standby takes over.
+    /// The time without a heartbeat after which the standby takes over.
     pub after: Duration,
     /// The time when it was made.
     pub made: Timestamp,
@@ -563,12 +563,12 @@ mod tests {
             after: 5,
             made,
         };
-        let over_reigns = Root { first: ParcelId { epoch: 5, counter: 9 }, ..root };
+        let over_epochs = Root { first: ParcelId { epoch: 5, counter: 9 }, ..root };
         [
             Claim { store: STORE, epoch: 7, made, of_tier: false }.encode(),
             Cut { store: STORE, epoch: 7, former: 6, last: 9, end: END }.encode(),
             root.encode(),
-            over_reigns.encode(),
+            over_epochs.encode(),
             Floor { store: STORE, epoch: 7, number: 1, base: RootId { epoch: 6, number: 25 } }.encode(),
             ReturnPoint { store: STORE, newest: 7, root: root.id(), former: 7, last: 9, end: END }.encode(),
             SignOfLife { store: STORE, epoch: 7, sequence: 42, made, every: Duration::from_secs(60) }
@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_of_life_of_the_first_version_is_read() {
+    fn a_heartbeat_of_the_first_version_is_read() {
         let line = b"siltstone alive 1 store 30313233343536373839616263646566 epoch 7 sequence 42 made 1763766000000 crc a32ee195\n";
         let sign = SignOfLife::decode(line).unwrap();
         assert_eq!((sign.epoch, sign.sequence, sign.every), (7, 42, Duration::from_secs(5)));
