@@ -195,7 +195,7 @@ class Host:
 
 
 def is_standby(good, said):
-    return not good and "a standby of reign" in said
+    return not good and "a standby of epoch" in said
 
 
 @pytest.fixture
@@ -296,11 +296,11 @@ def test_the_steps_of_the_guide_make_two_hosts_of_which_one_writes(network, host
         b.until("it comes back as the standby", is_standby)
         # 7. A stop by hand, and a restart of the writer, which nobody takes over.
         goes_on()
-        epoch = max(re.findall(r"this host has claimed reign (\d+)", a.log.read_text()), key=int)
+        epoch = max(re.findall(r"this host has claimed epoch (\d+)", a.log.read_text()), key=int)
         a.process.kill()
         a.until("it is started again and writes at once", lambda good, said: good)
         goes_on()
-        assert f"this host has claimed reign {int(epoch) + 1}" in a.log.read_text()
+        assert f"this host has claimed epoch {int(epoch) + 1}" in a.log.read_text()
         assert is_standby(*b.ready()), b.ready()
     finally:
         stop.touch()
