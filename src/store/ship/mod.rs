@@ -512,10 +512,10 @@ impl Store {
         ship.sign_every.store(every.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// As [`Store::give_sign_of_life`], if one is due.
+    /// As [`Store::give_heartbeat`], if one is due.
     ///
     /// # Errors
-    /// As of [`Store::give_sign_of_life`].
+    /// As of [`Store::give_heartbeat`].
     pub fn give_heartbeat_if_due(&self) -> Result<(), StoreError> {
         let Some(ship) = self.ship.get() else { return Ok(()) };
         let now = self.shared.clock.now();
