@@ -3,7 +3,7 @@
 #
 #   tests/clients/run.sh [pytest arguments]
 #
-# SILTSTONE_BIN names a binary to use instead of building one.
+# SILTSTONE_BIN names a binary to use instead of building one, SILTSTONE_DYNAMIC_BIN one that loads its C library, for the tests of clocks.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -35,10 +35,11 @@ def clean_environment(home, **more):
 class Server:
     """A server process on a data directory of its own. `url` is valid once it has started."""
 
-    def __init__(self, data_dir, *arguments, wrapper=(), scheme="http"):
+    def __init__(self, data_dir, *arguments, wrapper=(), scheme="http", binary=BINARY):
         self.data_dir = Path(data_dir)
         self.arguments = list(arguments)
         self.wrapper = list(wrapper)
+        self.binary = binary
         self.scheme = scheme
         self.log = self.data_dir.with_name(self.data_dir.name + ".stderr")
         self.port = 0
@@ -46,7 +47,7 @@ class Server:
 
     def start(self):
         """Starts the server and waits until it accepts connections; a restart takes the same port again."""
-        command = [*self.wrapper, str(BINARY), "--data-dir", str(self.data_dir)]
+        command = [*self.wrapper, str(self.binary), "--data-dir", str(self.data_dir)]
         command += ["--listen", f"127.0.0.1:{self.port}", *self.arguments]
         environment = clean_environment(
             self.data_dir.parent, SILTSTONE_ACCESS_KEY=ACCESS_KEY, SILTSTONE_SECRET_KEY=SECRET_KEY
