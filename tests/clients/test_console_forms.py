@@ -11,6 +11,8 @@ import pytest
 from siltstone import ROOT
 from visits import PATIENCE_MILLIS, HoldingProxy, uploaded, visits_of
 
+Error = pytest.importorskip("playwright.sync_api").Error
+
 TABS_MAX = 400
 # What one request deletes, and what one rewinds.
 DELETED_AT_ONCE = 1_000
@@ -103,7 +105,15 @@ class Forms:
         browser.context.on("page", lambda page: page.on("download", lambda download: self.downloads.append(download)))
 
     def open(self, address, heading):
-        self.page.goto(self.browser.root + address)
+        """Goes to a page. The answer to a form that was sent before may arrive meanwhile, and take its place."""
+        for _ in range(4):
+            try:
+                self.page.goto(self.browser.root + address, timeout=8_000)
+                break
+            except Error:
+                self.page.wait_for_load_state()
+        else:
+            self.page.goto(self.browser.root + address)
         self.heading(heading)
 
     def heading(self, name):
