@@ -1,4 +1,4 @@
-# How cargo builds the static programs; sourced by build.sh, and by checks that run cargo and are not to build them again.
+# How cargo builds the static programs; sourced by build.sh.
 
 # Sets what cargo reads, for a target. Paths in messages of panics are independent of the machine, and there are no symbols: those are in
 # a build of the same commit. A static program cannot look up whether libc has getrandom(2), and would read /dev/urandom instead, which
