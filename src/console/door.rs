@@ -78,14 +78,12 @@ impl Console {
     }
 }
 
-/// Whether a person opened the address: S3 clients that list buckets sign their requests, and do
-/// not ask for HTML.
+/// Whether a person opened the address: S3 clients that list buckets sign their requests, and do not
+/// ask for HTML. Every request is asked, so that its method and its path come first.
 fn is_of_browser(request: &Request<'_>) -> bool {
-    let accepts_html =
-        request.headers.get_str("accept").is_some_and(|accepted| accepted.contains("text/html"));
     request.method == Method::Get
         && request.path == "/"
         && request.query.is_empty()
         && request.headers.get_str("authorization").is_none()
-        && accepts_html
+        && request.headers.get_str("accept").is_some_and(|accepted| accepted.contains("text/html"))
 }

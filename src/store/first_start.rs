@@ -152,17 +152,18 @@ pub fn empty_directories(disk: &OsFs) -> io::Result<Vec<String>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
-    if holds_store(disk, &entries)? {
-        return Ok(Vec::new());
-    }
     // A first start that was cut off leaves its own directories beside its lock.
     let is_begun = entries.iter().any(|entry| entry.name == LOCK);
     let is_own = |name: &str| is_begun && FileKind::ALL.iter().any(|kind| kind.dir() == name);
     let mut empty = Vec::new();
-    for entry in entries {
+    for entry in &entries {
         if entry.is_dir && !is_own(&entry.name) && disk.entries(&entry.name)?.is_empty() {
-            empty.push(entry.name);
+            empty.push(entry.name.clone());
         }
+    }
+    // The files of a store are many, and most have no such directory beside them.
+    if !empty.is_empty() && holds_store(disk, &entries)? {
+        return Ok(Vec::new());
     }
     Ok(empty)
 }
