@@ -245,14 +245,7 @@ impl S3Client<'_> {
         tags: &[(String, String)],
     ) -> Result<(), Refusal> {
         let mut document = crate::xml::Writer::new("Tagging", None);
-        document.element("TagSet", |set| {
-            for (name, value) in tags {
-                set.element("Tag", |tag| {
-                    tag.leaf("Key", name);
-                    tag.leaf("Value", value);
-                });
-            }
-        });
+        crate::s3::tags::render(tags, &mut document);
         let body = document.finish();
         let digest = base64_md5(&body);
         let mut query = vec![("tagging", "")];
