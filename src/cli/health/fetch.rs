@@ -9,20 +9,20 @@ use std::time::Duration;
 use clap::{ArgAction, Parser};
 
 use super::target::{Answer, PATIENCE, READY_PAGE, Target};
-use super::write;
+use super::{not_ready, why_refused, write};
 use crate::cli::CliError;
 
-/// The pages, as they are asked for. RustFS has its page at `/health`, where a bucket would be
-/// here.
-const PAGES: [(&str, &str); 7] = [
-    ("/-/ready", READY_PAGE),
-    ("/-/health", "/-/health"),
-    ("/minio/health/live", "/minio/health/live"),
-    ("/minio/health/ready", "/minio/health/ready"),
-    ("/minio/health/cluster", "/minio/health/cluster"),
-    ("/minio/health/cluster/read", "/minio/health/cluster/read"),
-    ("/health", READY_PAGE),
+/// The pages of the health.
+const PAGES: [&str; 6] = [
+    READY_PAGE,
+    "/-/health",
+    "/minio/health/live",
+    "/minio/health/ready",
+    "/minio/health/cluster",
+    "/minio/health/cluster/read",
 ];
+/// RustFS has its page there, where a bucket would be here.
+const RUSTFS_PAGE: &str = "/health";
 /// The outputs that a health check names.
 const OUTPUTS: [&str; 2] = ["-", "/dev/null"];
 /// The pause before another try, where none is named (curl, `--retry`, doubles it from here).
@@ -156,7 +156,7 @@ struct Check {
 /// With curl's exit status: 7 without a server, 22 where `--fail` is given and the server is not
 /// ready, 2 for anything that is no health check.
 pub(crate) fn curl(arguments: &[OsString]) -> Result<(), CliError> {
-    let curl = Curl::try_parse_from(arguments).map_err(|error| refused("curl", &error))?;
+    let curl = Curl::try_parse_from(arguments).map_err(|error| only_health("curl", &why_refused(&error)))?;
     let head = curl.head || curl.request.as_deref() == Some("HEAD");
     let check = Check {
         target: page("curl", curl.pages.iter().chain(&curl.url))?,
@@ -170,8 +170,7 @@ pub(crate) fn curl(arguments: &[OsString]) -> Result<(), CliError> {
     let quiet = curl.silent && !curl.show_error;
     let answer = outcome.map_err(|why| failure(CURL_REFUSED, why, quiet))?;
     if curl.fail && answer.status >= 400 {
-        let why = format!("the server is not ready, status {}: {}", answer.status, answer.reason());
-        return Err(failure(CURL_STATUS, why, quiet));
+        return Err(failure(CURL_STATUS, format!("the server is {}", not_ready(&answer)), quiet));
     }
     let shown = curl.output.as_deref() != Some("/dev/null");
     show(&answer, shown && (head || curl.include), shown && !head)
@@ -183,7 +182,7 @@ pub(crate) fn curl(arguments: &[OsString]) -> Result<(), CliError> {
 /// With wget's exit status: 4 without a server, 8 where it is not ready, 2 for anything that is no
 /// health check.
 pub(crate) fn wget(arguments: &[OsString]) -> Result<(), CliError> {
-    let wget = Wget::try_parse_from(arguments).map_err(|error| refused("wget", &error))?;
+    let wget = Wget::try_parse_from(arguments).map_err(|error| only_health("wget", &why_refused(&error)))?;
     let check = Check {
         target: page("wget", wget.pages.iter())?,
         method: if wget.spider { "HEAD" } else { "GET" },
@@ -194,8 +193,7 @@ pub(crate) fn wget(arguments: &[OsString]) -> Result<(), CliError> {
     };
     let answer = check.run().map_err(|why| failure(WGET_REFUSED, why, wget.quiet))?;
     if answer.status >= 400 {
-        let why = format!("the server is not ready, status {}: {}", answer.status, answer.reason());
-        return Err(failure(WGET_STATUS, why, wget.quiet));
+        return Err(failure(WGET_STATUS, format!("the server is {}", not_ready(&answer)), wget.quiet));
     }
     show(&answer, false, wget.output_document.as_deref() == Some("-"))
 }
@@ -238,11 +236,10 @@ fn page<'u>(program: &str, mut urls: impl Iterator<Item = &'u String>) -> Result
     let (_, after_scheme) = full.split_once("://").unwrap_or_default();
     let path = after_scheme.find('/').map_or("", |start| &after_scheme[start..]);
     let path = path.split('?').next().unwrap_or_default();
-    let Some((asked, own)) = PAGES.iter().find(|(asked, _)| *asked == path.trim_end_matches('/')) else {
-        return Err(only_health(program, &format!("{url} is no page of the server's health")));
-    };
-    if asked != own {
-        target.path = (*own).to_owned();
+    match path.trim_end_matches('/') {
+        RUSTFS_PAGE => target.path = READY_PAGE.to_owned(),
+        page if PAGES.contains(&page) => {}
+        _ => return Err(only_health(program, &format!("{url} is no page of the server's health"))),
     }
     Ok(target)
 }
@@ -268,16 +265,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 fn failure(status: u8, why: String, quiet: bool) -> CliError {
     CliError::with_status(status, if quiet { String::new() } else { why })
-}
-
-/// The error for arguments that no health check has. Ends the process where they ask for help.
-fn refused(program: &str, error: &clap::Error) -> CliError {
-    if !error.use_stderr() {
-        error.exit();
-    }
-    let text = error.to_string();
-    let why = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    only_health(program, why)
 }
 
 fn only_health(program: &str, why: &str) -> CliError {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::report;
 use super::target::{READY_PAGE, Target};
+use super::{report, why_refused};
 use crate::cli::{self, CliError, CommandLine, Environment};
 
 /// The alias that is the server of this host unless it was set (MinIO Client, "mc alias").
@@ -214,13 +214,9 @@ fn ask_own_server(environment: &Environment) -> Result<(), CliError> {
     cli::run(line, environment)
 }
 
-/// The error for another command. Ends the process where the arguments ask for help.
+/// The error for another command.
 fn refused(error: &clap::Error) -> CliError {
-    if !error.use_stderr() {
-        error.exit();
-    }
-    let text = error.to_string();
-    let why = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let why = why_refused(error);
     CliError::usage(format!(
         "{why}. This mc is Siltstone: it knows `mc ready ALIAS` and `mc alias set ALIAS URL`. Any MinIO client works from outside \
          the container; `siltstone user` and `SILTSTONE_BUCKETS` take the place of `mc admin` and `mc mb`"

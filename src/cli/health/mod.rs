@@ -11,7 +11,7 @@ use clap::Args;
 
 use super::options::ServerOptions;
 use super::{CliError, announce, server};
-use target::{PATIENCE, Target};
+use target::{Answer, PATIENCE, Target};
 
 /// The arguments of `health`.
 #[derive(Debug, Args)]
@@ -40,11 +40,23 @@ pub(crate) fn run(arguments: &HealthArguments, options: &ServerOptions) -> Resul
 /// Asks for the page, and writes the first line of the answer of a server that is ready.
 fn report(target: &Target) -> Result<(), CliError> {
     let answer = target.ask("GET", PATIENCE).map_err(CliError::refused)?;
-    let reason = answer.reason().to_owned();
     if answer.status != 200 {
-        return Err(CliError::refused(format!("not ready, status {}: {reason}", answer.status)));
+        return Err(CliError::refused(not_ready(&answer)));
     }
-    write([reason])
+    write([answer.reason().to_owned()])
+}
+
+fn not_ready(answer: &Answer) -> String {
+    format!("not ready, status {}: {}", answer.status, answer.reason())
+}
+
+/// Why arguments are refused, in one line. Ends the process where they ask for help.
+fn why_refused(error: &clap::Error) -> String {
+    if !error.use_stderr() {
+        error.exit();
+    }
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
 fn write(lines: impl IntoIterator<Item = String>) -> Result<(), CliError> {
