@@ -54,11 +54,13 @@ read_arguments() {
     [ ${#parts[@]} -gt 0 ] || parts=(tar deb image)
 }
 
+# Machine-independent paths in messages of panics, and no symbols: those are in a build of the same commit. A static program cannot
+# look up whether libc has getrandom(2), and would read /dev/urandom instead, which a bare root does not have.
 build_programs() {
-    (
-        static_environment "$target"
-        cargo build --quiet --release --locked --bins
-    )
+    local flags=(-C target-feature=+crt-static --cfg 'getrandom_backend="linux_getrandom"')
+    flags+=("--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo" "--remap-path-prefix=$PWD=.")
+    RUSTFLAGS="${RUSTFLAGS:-} ${flags[*]}" CARGO_PROFILE_RELEASE_STRIP=symbols \
+        cargo build --quiet --release --locked --target "$target" --bins
 }
 
 # The linker falls back to shared libraries where a static one is missing.
@@ -100,7 +102,6 @@ build_tar() {
     echo "$out/$name.tar.gz"
 }
 
-. tools/package/static.sh
 . tools/package/deb.sh
 . tools/package/image.sh
 
