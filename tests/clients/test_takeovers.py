@@ -55,8 +55,10 @@ class Takeover:
         return stalled_at
 
     def run(self):
-        """Gives the seconds without a writer."""
+        """Gives the seconds without a writer: since the promotion, or where a standby decides by itself, since the old host stalled."""
         stalled_at = self.befall()
+        # The client's last request waits for a host that stalls.
+        begun = stalled_at if self.by_itself else time.monotonic()
         if self.fate == "boots" and self.by_itself and self.draw.random() < 0.5:
             # Into the silence, in which it is the writer still, or into the takeover of another one.
             time.sleep(self.draw.uniform(0, TAKEOVER_AFTER_SECONDS + 5))
@@ -66,7 +68,7 @@ class Takeover:
             if not self.by_itself:
                 promote(self.draw.choice(self.hosts.others()).server)
             writer = self.hosts.next_writer(self.hosts.others())
-        took = time.monotonic() - stalled_at
+        took = time.monotonic() - begun
         late = self.come_back()
         self.hosts.writer = self.hosts.settle()
         lost = self.writes.check(self.hosts.writer.server, stalled_at, self.mode, SLACK_SECONDS)
