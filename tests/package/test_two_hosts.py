@@ -160,12 +160,17 @@ class Host:
             good, bad = (good + 1, 0) if is_good else (0, bad + 1)
             if good >= times["rise"] and not self.has_address:
                 ip("-n", self.network.name(self.name), "address", "add", f"{SHARED}/24", "dev", "eth0")
-                # A gratuitous ARP tells the others.
-                ip("-n", self.network.name("client"), "neighbor", "flush", "dev", "eth0")
+                self.announce()
                 self.has_address = True
             elif bad >= times["fall"] and self.has_address:
                 ip("-n", self.network.name(self.name), "address", "delete", f"{SHARED}/24", "dev", "eth0")
+                # Of two hosts with the address, which see each other again, the one that keeps it announces itself anew.
+                self.announce()
                 self.has_address = False
+
+    def announce(self):
+        """The effect of a gratuitous ARP on the client."""
+        ip("-n", self.network.name("client"), "neighbor", "flush", "dev", "eth0")
 
     def begin(self):
         for work in (self.supervise, self.keep_alive):
