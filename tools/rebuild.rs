@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     replace: bool,
 
-    /// Owner of buckets whose owner is not in the segments: those of siltstone 0.1.0
+    /// Owner of buckets whose owner is not in the segments: buckets of siltstone 0.1.0
     #[arg(long, value_name = "USER", default_value = "admin")]
     owner: String,
 }

@@ -110,7 +110,7 @@ fn write_space(stats: &Stats, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// How the live bytes come about. Those of small objects are mostly what the store keeps beside
+/// How the live bytes come about. For small objects they are mostly what the store keeps beside
 /// them.
 fn live_text(content: u64, live: u64) -> String {
     match live.checked_sub(content) {

@@ -34,7 +34,7 @@ impl ActionLevel {
 
 macro_rules! actions {
     ($($(#[doc = $use:literal])+ $action:ident: $level:ident;)+) => {
-        /// A permission. None includes another. The names are those of the S3 service authorization
+        /// A permission. None includes another. The names come from the S3 service authorization
         /// reference, without `s3:`, where it has the action.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Action {

@@ -97,7 +97,7 @@ impl Authenticator {
     /// Checks that a form, which is signed in its fields, is signed nowhere else.
     ///
     /// # Errors
-    /// `InvalidRequest`; those of malformed parameters.
+    /// `InvalidRequest`; the errors of malformed parameters.
     pub fn check_unsigned(&self, headers: &Headers, query: &QueryParams) -> Result<(), S3Error> {
         let mut presigned = query.has(V2_ACCESS_KEY);
         for dialect in Dialect::ALL {

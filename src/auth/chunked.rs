@@ -70,7 +70,7 @@ impl ChunkSigner {
     }
 }
 
-/// Decodes the chunks of a body. Data are returned as they arrive, also those of a signed chunk, so
+/// Decodes the chunks of a body. Data are returned as they arrive, also of a signed chunk, so
 /// that no chunk is held in memory. The signature of a chunk is verified before its last data are
 /// returned, and all signatures before the end is.
 pub(super) struct ChunkDecoder<'c> {

@@ -6,7 +6,7 @@ use crate::auth::users::User;
 use crate::auth::{AccessFacts, Action, ConditionMemo, OidcPerson, Resource, Users, access};
 use crate::s3::{ErrorCode, S3Error};
 
-/// The authenticated sender of a request. Its permissions are those of the users file that it was
+/// The authenticated sender of a request. Its permissions come from the users file that it was
 /// authenticated against, even if the file is replaced during the request.
 #[derive(Debug, Clone)]
 pub struct Identity {

@@ -72,7 +72,7 @@ impl Grant {
         })
     }
 
-    /// Whether this grant allows `action` on `resource`. `owned` tells whether the user owns the
+    /// Whether this grant allows `action` on `resource`. `owned` says whether the user owns the
     /// bucket of the resource.
     pub(super) fn allows(&self, action: Action, resource: Resource<'_>, owned: Ownership<'_>) -> bool {
         self.actions.contains(action)

@@ -41,7 +41,7 @@ impl FormContext<'_> {
     /// Authenticates `form` and checks its policy. A form without a signature is anonymous.
     ///
     /// # Errors
-    /// Those of [`crate::auth::Authenticator::authenticate_form`].
+    /// As [`crate::auth::Authenticator::authenticate_form`].
     pub(super) fn authenticate(&self, form: &PostForm) -> Result<FormGrant, S3Error> {
         let names = self.names();
         let signed_by_4 = names.iter().any(|name| form.get(name).is_some());

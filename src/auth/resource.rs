@@ -71,7 +71,7 @@ impl NamePattern {
 /// The buckets that the user created, in a users file.
 const OWNED: &str = "@owned";
 
-/// Tells whether the user of a grant owns the bucket of a resource. Only a pattern with `@owned`
+/// Says whether the user of a grant owns the bucket of a resource. Only a pattern with `@owned`
 /// asks.
 pub(super) type Ownership<'f> = &'f dyn Fn() -> bool;
 

@@ -66,7 +66,7 @@ impl StringToSign {
     ///
     /// # Errors
     /// `InvalidURI` for a parameter that does not decode; `AccessDenied` or `InvalidArgument` for a
-    /// request whose text is that of another one, too.
+    /// request whose text is another one's, too.
     pub(super) fn of(
         request: &Request<'_>,
         query: &QueryParams,

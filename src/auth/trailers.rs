@@ -20,7 +20,7 @@ impl Trailers {
     /// Reads the names in the `p-trailer` headers.
     ///
     /// # Errors
-    /// `InvalidRequest` for a name other than that of a checksum, and for too many names.
+    /// `InvalidRequest` for a name other than a checksum's, and for too many names.
     pub(super) fn announced(headers: &Headers, dialect: Dialect) -> Result<Self, S3Error> {
         let prefix = dialect.header_prefix();
         let mut awaited = Vec::new();

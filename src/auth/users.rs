@@ -208,7 +208,7 @@ impl User {
     }
 
     /// Whether a grant of the users file allows `action` on `resource`. Anonymous requests never
-    /// create buckets. `owned` tells whether the user owns the bucket of the resource.
+    /// create buckets. `owned` says whether the user owns the bucket of the resource.
     pub(super) fn may(&self, action: Action, resource: Resource<'_>, owned: Ownership<'_>) -> bool {
         let barred = self.is_anonymous() && action == Action::CreateBucket;
         !barred && self.grants.iter().any(|grant| grant.allows(action, resource, owned))

@@ -114,7 +114,7 @@ pub const MEMORY_DEFAULT_MAX_BYTES: u64 = GIB;
 pub const INDEX_DEFAULT_SHARE: (u64, u64) = (3, 4);
 /// The least default limit of the index.
 pub const INDEX_DEFAULT_MIN_BYTES: u64 = 8 * MIB;
-/// The share of the index, one in this many, that a quota allows without being told.
+/// The share of the index, one in this many, that a quota allows by default.
 pub const INDEX_QUOTA_SHARE: u64 = 4;
 /// The program and its permanent threads: the poller, the committer, checkpoints, the scrub, and
 /// the reclaimer, whose batches are the largest part.

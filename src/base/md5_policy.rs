@@ -12,7 +12,7 @@
 //! | a larger body, or one of unknown length | [`Md5Pool`] | the worker reads the next piece while the pool hashes the last one |
 //!
 //! A `Content-MD5` must be verified before the commit, so the committer never computes it. The
-//! entity tag of a part is always an MD5, since that of the completed object is derived from it.
+//! entity tag of a part is always an MD5, since the tag of the completed object is derived from it.
 //! The bytes of a copied part are hashed by the worker that reads them, unless the source has a
 //! known MD5.
 //!

@@ -7,9 +7,9 @@ use ipnet::{IpNet, Ipv4Net};
 /// IPv4 addresses within IPv6 begin after so many bits (RFC 4291, section 2.5.5.2).
 const MAPPED_PREFIX: u8 = 96;
 
-/// The network that `text` names, or that of its one address. A network of IPv4 addresses that are
-/// written as IPv6 addresses (`::ffff:192.0.2.0/120`) is one of IPv4, since the addresses of
-/// clients are made so before they are compared.
+/// The network that `text` names, or the network of its one address. A network of IPv4 addresses
+/// that are written as IPv6 addresses (`::ffff:192.0.2.0/120`) is one of IPv4, since the addresses
+/// of clients are made so before they are compared.
 ///
 /// # Errors
 /// The reason: other text, or a network that such addresses are only a part of.

@@ -1,6 +1,6 @@
 //! The storage classes of versions.
 
-/// The class of a version, which tells where its bytes should lie.
+/// The class of a version, which says where its bytes should lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum StorageClass {
     /// On the disk of the store, as long as there is room.

@@ -182,7 +182,7 @@ impl HttpConnection {
     /// long or of unknown length ends the connection instead, which is not opened again.
     ///
     /// # Errors
-    /// Those of the connection; `TimedOut` after the deadline.
+    /// Errors of the connection; `TimedOut` after the deadline.
     pub fn exchange_head(&mut self, request: &SignedRequest<'_>, deadline: Instant) -> io::Result<Answer> {
         if self.ended {
             return Err(ErrorKind::NotConnected.into());
@@ -214,7 +214,7 @@ impl HttpConnection {
     /// its sink. A connection that has ended is not opened again.
     ///
     /// # Errors
-    /// Those of the connection, of the body and of the sink; `TimedOut` after the deadline.
+    /// Errors of the connection, of the body and of the sink; `TimedOut` after the deadline.
     pub fn exchange_streaming(&mut self, request: &mut StreamedRequest<'_>) -> io::Result<Answer> {
         if self.ended {
             return Err(ErrorKind::NotConnected.into());
@@ -245,7 +245,7 @@ impl HttpConnection {
     /// again, unless the server ends it.
     ///
     /// # Errors
-    /// Those of the connection, which has ended then; `TimedOut` after the deadline;
+    /// Errors of the connection, which has ended then; `TimedOut` after the deadline;
     /// `UnexpectedEof` beyond the end of the body, and where the connection ends before.
     pub fn read_body(&mut self, buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
         if buffer.len() as u64 > self.left.len {

@@ -10,7 +10,7 @@ use crate::client::{Answer, Endpoint, HttpConnection, SignedRequest};
 pub struct Fetch<'a> {
     /// The URL: `http://` or `https://`, the host, and the path.
     pub url: &'a str,
-    /// A PEM file with the authorities that sign certificates; `None` for those of the system.
+    /// A PEM file with the authorities that sign certificates; `None` for the system's.
     pub authorities: Option<&'a Path>,
     /// The longest silence of the server.
     pub patience: Duration,

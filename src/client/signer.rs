@@ -62,7 +62,7 @@ impl RequestSigner {
         self.lines_for_hash(&RequestToSign { method, path, query, host, hash: &hash, more: &[] })
     }
 
-    /// The header lines that sign a request, among them those of `more`.
+    /// The header lines that sign a request, including `more`.
     pub fn lines_for_hash(&self, request: &RequestToSign<'_>) -> String {
         let RequestToSign { method, path, query, host, hash, more } = *request;
         let date = Timestamp::from_system(SystemTime::now()).to_iso_basic();

@@ -97,7 +97,7 @@ impl TimedSocket {
         Ok(())
     }
 
-    /// The outcome of a read or a write. Without a deadline it stays as the system tells it.
+    /// The outcome of a read or a write. Without a deadline it stays as the system reports it.
     fn outcome(&self, done: io::Result<usize>) -> io::Result<usize> {
         match done {
             Err(error) if error.kind() == ErrorKind::WouldBlock && self.deadline.is_some() => {

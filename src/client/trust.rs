@@ -71,7 +71,7 @@ impl fmt::Debug for CertificateFingerprint {
 }
 
 impl CertificateTrust {
-    /// The authorities in the file at `path`, or those of the system.
+    /// The authorities in the file at `path`, or the system's.
     pub fn authorities(path: Option<&Path>) -> Self {
         path.map_or(Self::System, |path| Self::Authorities(path.to_owned()))
     }

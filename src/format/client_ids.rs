@@ -52,7 +52,7 @@ impl ClientIds {
         self.tagged(UPLOAD, id.0)
     }
 
-    /// The public id of the store, which mirrors tell each other: 32 hexadecimal digits.
+    /// The public id of the store, which mirrors send each other: 32 hexadecimal digits.
     pub fn of_store(&self) -> String {
         [0, 1].map(|half| self.tagged(STORE, half).to_string().split_off(HALF_DIGITS)).concat()
     }

@@ -26,7 +26,8 @@ pub struct Descriptor {
     pub bucket_name: String,
     /// The key.
     pub key: Vec<u8>,
-    /// A stamp, the same in all extents of one object or part; of controls, that of their change.
+    /// A stamp, the same in all extents of one object or part; of controls, the stamp of their
+    /// change.
     pub write: u64,
     /// The offset of the payload in the object or part.
     pub position: u64,

@@ -35,7 +35,7 @@ impl fmt::Display for EncryptionKeyId {
 pub struct EncryptedBlockHead {
     /// The key that the block was encrypted with.
     pub key: EncryptionKeyId,
-    /// Tells blocks apart that have the same place: it depends on the place and on the plaintext.
+    /// Distinguishes blocks that have the same place: it depends on the place and on the plaintext.
     pub salt: [u8; 16],
 }
 

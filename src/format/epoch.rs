@@ -135,7 +135,7 @@ pub struct Root {
     pub covered: LogPosition,
     /// Bytes of the checkpoint.
     pub checkpoint_length: u64,
-    /// The first parcel with bytes of segments that the checkpoint does not call remote; that of an
+    /// The first parcel with bytes of segments that the checkpoint does not call remote; for an
     /// earlier epoch where one that was adopted has such bytes.
     pub first: ParcelId,
     /// The last parcel of the own epoch that holds no group after the checkpoint; not below `first`
@@ -425,7 +425,7 @@ impl EpochRecord {
     }
 }
 
-/// A heartbeat of a writer, by which a standby tells an idle one from one that is gone.
+/// A heartbeat of a writer, by which a standby knows an idle one from one that is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignOfLife {
     /// The store.
@@ -443,7 +443,7 @@ pub struct SignOfLife {
 impl SignOfLife {
     const KIND: &str = "alive";
     const VERSION: &str = "2";
-    /// The interval of signs of the first version, which do not tell it.
+    /// The interval of signs of the first version, which do not state it.
     const FIRST_EVERY: Duration = Duration::from_secs(5);
 
     /// The name of the object of an epoch.

@@ -61,7 +61,7 @@ impl FileKind {
     }
 }
 
-/// The id of a store, which distinguishes its files from those of other stores.
+/// The id of a store, which distinguishes its files from other stores'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StoreId(pub [u8; 16]);
 

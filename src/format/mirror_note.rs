@@ -51,7 +51,7 @@ pub enum MirrorNote {
     Bucket(MirroredPlace, TargetOrigin),
     /// An upload in parts.
     Upload(MirrorUpload),
-    /// The buckets of changes after this group are noted. Those of earlier ones have all joined.
+    /// The buckets of changes after this group are noted. Earlier buckets have all joined.
     CompleteAfter(u64),
     /// A bucket of which the target did not get all versions, since it kept none.
     Partial(u64),

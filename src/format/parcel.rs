@@ -109,7 +109,7 @@ impl ParcelPiece {
     /// Checks its bytes.
     ///
     /// # Errors
-    /// [`DecodeError::Crc`], and those of a wrong length.
+    /// [`DecodeError::Crc`], and the errors of a wrong length.
     pub fn check(&self, bytes: &[u8]) -> Decoded<()> {
         if bytes.len() as u64 != self.length {
             return Err(DecodeError::Short);

@@ -40,7 +40,7 @@ pub struct RemoteCopy {
     pub phase: CopyPhase,
     /// The epoch in which it was made: a part of its name.
     pub epoch: u64,
-    /// Tells two copies of one segment apart: a part of its name.
+    /// Distinguishes two copies of one segment: a part of its name.
     pub nonce: u32,
     /// Bytes of the segment.
     pub length: u64,

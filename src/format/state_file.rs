@@ -12,7 +12,7 @@ pub const STATE_FILE_LAYOUT: &[Field] = &[MAGIC, BODY_LEN, CRC];
 
 const HEADER_BYTES: usize = 16;
 
-/// The first bytes of a state file, which tell the kind of its body.
+/// The first bytes of a state file, which state the kind of its body.
 pub(super) type StateFileMagic = [u8; 8];
 
 /// A file with this body.

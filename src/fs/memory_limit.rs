@@ -56,10 +56,10 @@ impl fmt::Display for MemoryLimitSource {
     }
 }
 
-/// The lowest limit of the memory of a process: the memory of the machine, those of its control
-/// groups and of all groups above them, of version 1 or 2 or both, and those of the process itself.
+/// The lowest limit of the memory of a process: the memory of the machine, the limits of its
+/// control groups and of all groups above them, of version 1 or 2 or both, and the process's own.
 /// `root` is the root directory; `process` is a directory of `/proc`, as `self`. `None` where the
-/// kernel tells nothing.
+/// kernel says nothing.
 pub fn memory_limit(root: &Path, process: &str) -> Option<MemoryLimit> {
     let proc = root.join("proc");
     let read = |name: &str| fs::read_to_string(proc.join(name)).unwrap_or_default();
@@ -97,7 +97,7 @@ fn group_limits(root: &Path, mount: &Mount, groups: &str) -> Vec<(PathBuf, u64)>
     for (depth, group) in below_mount(Path::new(group), &mount.root).ancestors().enumerate() {
         let point = mount.point.join(group);
         let dir = root.join(point.strip_prefix("/").unwrap_or(&point));
-        // Groups of version 1 are not counted in those above them where they are told not to be.
+        // Groups of version 1 are not counted in those above them where they are set not to be.
         let is_counted = depth == 0 || number_of(&dir.join("memory.use_hierarchy")) != Some(0);
         let names: &[&str] = match is_unified {
             true => &["memory.max", "memory.high"],

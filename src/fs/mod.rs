@@ -71,7 +71,7 @@ pub struct FileUsage {
     pub allocated_bytes: u64,
     /// The number of its names.
     pub links: u64,
-    /// A number that tells the file from its copies, whatever their names are.
+    /// A number that distinguishes the file from its copies, whatever their names are.
     pub id: u64,
 }
 
@@ -224,7 +224,7 @@ pub trait File: Send + Sync {
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
 
     /// The first hole in a range inside the file: bytes that read as zeros and take no space.
-    /// `None` where there is none, and where the file system does not tell.
+    /// `None` where there is none, and where the file system does not say.
     fn next_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>>;
 
     /// Drops the own copy of a range of bytes where another one exists elsewhere, so that the next

@@ -303,7 +303,7 @@ impl OsFile {
         self.drop_cache(start, NonZeroU64::new(end - start))
     }
 
-    /// Tells the system that a range of the cache is not needed; no length means everything after
+    /// Advises the system that a range of the cache is not needed; no length means everything after
     /// `offset`. Dirty pages are written back, clean ones dropped.
     fn drop_cache(&self, offset: u64, len: Option<NonZeroU64>) -> io::Result<()> {
         Ok(fadvise(&self.file, offset, len, Advice::DontNeed)?)
@@ -393,7 +393,7 @@ fn create_durably(path: &Path) -> io::Result<()> {
     sync_dir(parent)
 }
 
-/// The number of an inode and the time of its birth, where the file system tells it: another disk
+/// The number of an inode and the time of its birth, where the file system reports it: another disk
 /// may give a copy the same number.
 fn id_of(found: &Metadata) -> u64 {
     let born = found.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The clients that count as one: those of an IPv4 address, or of an IPv6 network of 64 bits. A
+/// The clients that count as one: all of an IPv4 address, or of an IPv6 network of 64 bits. A
 /// site is given at least such a network (RFC 6177), so that a limit on single addresses would
 /// limit no site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

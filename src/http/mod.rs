@@ -49,9 +49,9 @@ trait Engine: Send {
     fn run(self: Box<Self>) -> io::Result<Outcome>;
 }
 
-/// Tells an engine to stop.
+/// Stops an engine.
 trait StopSignal: Debug + Send + Sync {
-    /// Tells the engine to stop, and returns at once. A second call has no effect.
+    /// Asks the engine to stop, and returns at once. A second call has no effect.
     fn stop(&self);
 }
 
@@ -106,7 +106,7 @@ impl Handle {
         Self { engine: Arc::new(engine) }
     }
 
-    /// Tells the server to stop, and returns at once. The server accepts no more connections and
+    /// Asks the server to stop, and returns at once. The server accepts no more connections and
     /// finishes running requests; then `run` returns. A second call has no effect.
     pub fn shutdown(&self) {
         self.engine.stop();
@@ -116,7 +116,7 @@ impl Handle {
 /// Figures of a server from its start to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// Connections accepted, including those rejected at once; `None` if the engine cannot tell.
+    /// Connections accepted, including those rejected at once; `None` if the engine does not know.
     pub connections_accepted: Option<u64>,
     /// Requests answered by workers, including refused ones. Requests rejected without a worker are
     /// not counted.

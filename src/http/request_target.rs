@@ -11,7 +11,7 @@ pub(super) struct RequestTarget<'a> {
     pub(super) path: &'a str,
     /// The part after the first `?`.
     pub(super) query: &'a str,
-    /// Host and port of an absolute target. They replace those of the Host line (RFC 9112, section
+    /// Host and port of an absolute target. They replace the Host line's (RFC 9112, section
     /// 3.2.2).
     pub(super) authority: Option<&'a str>,
 }

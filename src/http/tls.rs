@@ -31,8 +31,8 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// An identity from PEM texts: the certificate of the server followed by those of its
-    /// intermediate authorities, and the key.
+    /// An identity from PEM texts: the certificate of the server followed by the certificates of
+    /// its intermediate authorities, and the key.
     ///
     /// # Errors
     /// A message for the operator, if they cannot be read or do not belong together.
@@ -51,7 +51,7 @@ impl Tls {
     }
 
     /// The end of the certificate's validity, or of an intermediate's that ends earlier; `None` if
-    /// none of them tells (RFC 5280, section 4.1.2.5).
+    /// none of them says (RFC 5280, section 4.1.2.5).
     pub fn expires(&self) -> Option<Timestamp> {
         self.identity.read().unwrap_or_else(PoisonError::into_inner).expires
     }

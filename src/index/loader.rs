@@ -19,7 +19,7 @@ pub enum LoadError {
     Decode(#[from] DecodeError),
 }
 
-/// Builds an index from the entries of a checkpoint. The result equals that of [`Index::apply`],
+/// Builds an index from the entries of a checkpoint. The result equals the one of [`Index::apply`],
 /// whatever the order of the entries.
 pub struct Loader {
     index: Index,

@@ -6,7 +6,7 @@ use crate::format::VersionSummary;
 use crate::index::Index;
 use crate::index::keys::{KeyScan, Version};
 
-/// The place of a version among those of its key.
+/// The place of a version among its key's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionPlace {
     /// The newest version, not a delete marker.
@@ -48,7 +48,7 @@ impl PlacedVersion<'_> {
     }
 }
 
-/// The position of a walk: the last version that was read. Its memory is that of a key.
+/// The position of a walk: the last version that was read. It takes the memory of a key.
 #[derive(Debug, Clone, Default)]
 pub struct PlaceCursor {
     key: Vec<u8>,

@@ -27,7 +27,7 @@ pub struct Usage {
     pub current: ContentTotal,
     /// The other versions, without delete markers.
     pub noncurrent: ContentTotal,
-    /// Of both, those of the class COLD.
+    /// Of both, the part in the class COLD.
     pub cold: ContentTotal,
     /// The delete markers.
     pub delete_markers: u64,
@@ -99,7 +99,7 @@ impl Usage {
         self.cold.add(cold_of(version));
     }
 
-    /// Counts a version that was removed. `is_newest` tells whether it was the newest of its key.
+    /// Counts a version that was removed. `is_newest` says whether it was the newest of its key.
     pub(super) fn remove_version(&mut self, version: &VersionSummary, is_newest: bool) {
         match (version.delete_marker, is_newest) {
             (true, _) => self.delete_markers -= 1,

@@ -99,7 +99,7 @@ fn push(page: &mut ListPage<ListedVersion>, limit: usize, scan: &KeyScan<'_>, la
 }
 
 /// A scan of the versions of `key` that are older than `after`. If that version is gone, its id
-/// still tells which ones are older, since ids ascend with time.
+/// still shows which ones are older, since ids ascend with time.
 fn scan_older<'k>(keys: &'k Keys, key: &[u8], after: VersionRef) -> KeyScan<'k> {
     let mut scan = keys.scan();
     let order = match after {

@@ -168,7 +168,7 @@ impl StreamExtent {
         self.payload_len
     }
 
-    /// The CRC of the payload so far, combined from those of its blocks.
+    /// The CRC of the payload so far, combined from the CRCs of its blocks.
     pub fn payload_crc(&self) -> u32 {
         let blocks = self.block_crcs.iter().fold(0, |crc, block| Crc32::combine(crc, *block, BLOCK_BYTES));
         Crc32::combine(blocks, self.block.value(), self.block_len)

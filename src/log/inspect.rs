@@ -129,7 +129,7 @@ impl Segment {
     /// another host, too: the own copy may be the remains of a crash.
     ///
     /// # Errors
-    /// Those of the last read; of the disk.
+    /// Errors of the last read, and of the disk.
     pub(super) fn read_checked<T>(
         &self,
         offset: u64,

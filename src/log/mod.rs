@@ -4,8 +4,8 @@
 //! - `segments`, `extent_writer`, `extent_reader`, `extent_copy`: extents are allocated, written,
 //!   read and relocated.
 //! - `log_writer`, `log_builder`, `replay`, `follow`: the log is appended to, built at once, and
-//!   read; replay tells a torn end from a corrupt one, and a follower reads while another thread
-//!   appends.
+//!   read; replay distinguishes a torn end from a corrupt one, and a follower reads while another
+//!   thread appends.
 //! - `checkpoint`, `reserve`: all metadata in one file, and the disk space that is kept free for
 //!   it.
 //! - `scan`, `inspect`: records are found and checked, for readers and tools.

@@ -421,7 +421,7 @@ fn a_resync_refills_a_store_that_lost_what_came_from_it() {
     let mut circle = Circle::new(2, true);
     circle.put(0, "k", b"one");
     circle.rest();
-    // The loss is none that the log of the first store tells to its mirror as a deletion.
+    // The loss is none that the log of the first store shows to its mirror as a deletion.
     let cause = Cause { origins: vec![circle.stores[1].public_id()], ..Cause::default() };
     let scope = CauseScope::enter(Some(Arc::new(cause)));
     circle.delete(0, "k");

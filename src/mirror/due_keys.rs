@@ -110,7 +110,7 @@ impl DueWork {
         self.refill |= other.refill;
         self.is_deep |= other.is_deep;
         self.made_here |= other.made_here;
-        // A walk looks at the key as it is: what was read of the log before tells nothing of that.
+        // A walk looks at the key as it is: what was read of the log before says nothing of that.
         let before = self.latest.take().filter(|_| !other.compare);
         self.latest = other.latest.or(before);
         for id in other.retagged {
@@ -130,7 +130,7 @@ impl DueKeys {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the keys of a batch. Its end, if it has one, is done once all of them and those of
+    /// Adds the keys of a batch. Its end, if it has one, is done once all of them and the keys of
     /// earlier batches are copied.
     pub(super) fn add(&self, keys: Vec<(DueKey, DueWork)>, end: Option<FollowPosition>) {
         let mut state = self.lock();
@@ -151,7 +151,7 @@ impl DueKeys {
         self.wake.notify_all();
     }
 
-    /// The keys that are due, those of workers included.
+    /// The keys that are due, including the workers'.
     pub(super) fn len(&self) -> usize {
         self.lock().keys.len()
     }
@@ -184,7 +184,7 @@ impl DueKeys {
         Some(TakenKey { due, work, batches })
     }
 
-    /// A worker has copied a key. `is_there` tells whether the target has an object of it now.
+    /// A worker has copied a key. `is_there` says whether the target has an object of it now.
     pub(super) fn copied(&self, taken: TakenKey, is_there: bool) {
         self.lock().accepted += u64::from(is_there);
         self.set_aside(taken);

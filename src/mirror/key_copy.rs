@@ -159,7 +159,7 @@ impl<'c> KeyCopy<'c> {
         }
     }
 
-    /// Makes the current version of the target that of the store.
+    /// Makes the current version of the target equal to the store's.
     fn copy_current(&mut self, current: Option<&VersionSummary>, keeps: bool) -> Result<(), PeerError> {
         let Some(current) = current.filter(|version| !version.delete_marker) else {
             // A target with versions would get a delete marker each time.
@@ -180,7 +180,7 @@ impl<'c> KeyCopy<'c> {
         }
     }
 
-    /// Makes the versions of the target those of the store, in order.
+    /// Makes the versions of the target equal to the store's, in order.
     fn copy_versions(&mut self, versions: &[VersionSummary], work: &DueWork) -> Result<(), PeerError> {
         let there = self.target.versions(self.place)?;
         let twins = VersionTwins::among(versions, &there);
@@ -189,7 +189,7 @@ impl<'c> KeyCopy<'c> {
         self.follow(plan, (versions, &there), work)
     }
 
-    /// Makes the newest versions of the target those of the store, where both have older ones and
+    /// Makes the newest versions of the target equal to the store's, where both have older ones and
     /// none of those can have changed; `false`, before any version is sent, where all have to be
     /// compared.
     fn copy_newest(&mut self, versions: &[VersionSummary], work: &DueWork) -> Result<bool, PeerError> {
@@ -305,7 +305,7 @@ impl<'c> KeyCopy<'c> {
     }
 
     /// Compares the attributes of the last version that both have, of those that others are like,
-    /// and of all where that was asked for: lengths and entity tags do not tell metadata. The ones
+    /// and of all where that was asked for: lengths and entity tags do not cover metadata. The ones
     /// before were the last at some time.
     fn checked(
         &mut self,
@@ -343,7 +343,7 @@ impl<'c> KeyCopy<'c> {
         })
     }
 
-    /// Whether both may be the same version, as far as listings tell.
+    /// Whether both may be the same version, as far as listings show.
     fn is_alike(&self, wanted: &VersionSummary, there: &PeerVersion) -> Result<bool, PeerError> {
         if wanted.delete_marker || there.delete_marker {
             return Ok(wanted.delete_marker && there.delete_marker);
@@ -387,8 +387,8 @@ impl<'c> KeyCopy<'c> {
         })
     }
 
-    /// The entity tag of a copy. Where the record does not tell it, the bytes are read; `None` if
-    /// the record tells it and the caller has compared that one.
+    /// The entity tag of a copy. Where the record does not state it, the bytes are read; `None` if
+    /// the record states it and the caller has compared that one.
     fn entity_tag(&self, found: &FoundVersion, also_known: bool) -> Result<Option<String>, PeerError> {
         let shape = shape_of(&found.version);
         match known_entity_tag(&found.version, &shape) {

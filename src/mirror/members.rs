@@ -25,7 +25,7 @@ pub struct OccupiedBucket {
 struct MemberState {
     joined: BTreeMap<MirroredPlace, TargetOrigin>,
     occupied: BTreeMap<u64, OccupiedBucket>,
-    /// The uploads that are noted, and those of them that nobody is at work on.
+    /// The uploads that are noted, and which of them have no worker.
     uploads: BTreeSet<MirrorUpload>,
     left: BTreeSet<MirrorUpload>,
     partial: BTreeSet<u64>,
@@ -49,7 +49,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Those of the mirror with that name. [`Members::load`] comes before their use.
+    /// The members of the mirror with that name. [`Members::load`] comes before their use.
     pub(super) fn new(name: &str) -> Self {
         Self { name: name.to_owned(), state: Mutex::default(), is_richer: AtomicBool::new(false) }
     }
@@ -76,7 +76,7 @@ impl Members {
         *self.lock() = state;
     }
 
-    /// Whether notes tell all buckets of later changes. A mirror of an earlier version has none.
+    /// Whether notes list all buckets of later changes. A mirror of an earlier version has none.
     pub(super) fn is_begun(&self) -> bool {
         self.lock().complete_after.is_some()
     }
@@ -280,7 +280,7 @@ impl Members {
         self.lock().left.iter().cloned().collect()
     }
 
-    /// Those of a key.
+    /// The uploads of a key.
     pub(super) fn left_of(&self, source: &str, key: &str) -> Vec<MirrorUpload> {
         let state = self.lock();
         state.left.iter().filter(|left| left.source == source && left.key == key).cloned().collect()
@@ -309,7 +309,7 @@ impl Members {
         Ok(())
     }
 
-    /// Tells that the target keeps versions of a bucket. Those that it did not get are looked for
+    /// Notes that the target keeps versions of a bucket. Those that it did not get are looked for
     /// if there are any.
     pub(super) fn tell_versions(&self, id: u64) {
         if self.lock().partial.contains(&id) {

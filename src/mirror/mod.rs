@@ -1,7 +1,7 @@
 //! Mirrors: buckets as plain objects on other S3 servers, which follow the log of this store.
 //!
 //! A mirror does not repeat changes. A change makes its key *due*; the copy of a due key compares
-//! the versions of the store with those of the target, appends what the target lacks, in order, and
+//! the versions of the store with the target's, appends what the target lacks, in order, and
 //! removes what the store does not have any more. So a change that comes twice does nothing, one
 //! whose version is gone is covered by the change that took it away, and many changes of a key at
 //! once cost one copy. One worker has a key at a time; keys are copied side by side.

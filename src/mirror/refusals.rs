@@ -40,7 +40,7 @@ impl Refusals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over those of an earlier run. Keys of buckets that are gone concern nobody any more.
+    /// Takes over the refusals of an earlier run. Keys of buckets that are gone are dropped.
     pub(super) fn restore(&self, store: &Store, saved: &RefusedKeys) {
         let listed = saved.keys.iter().filter_map(|refused| {
             let bucket = store.followed_bucket(refused.bucket)?;

@@ -215,7 +215,7 @@ impl Mirror {
         })
     }
 
-    /// Its name, which is that of its follower.
+    /// Its name, which is its follower's, too.
     pub fn name(&self) -> &str {
         &self.settings.name
     }
@@ -476,7 +476,7 @@ impl Mirror {
 }
 
 impl MirrorFeed {
-    /// Reads the next changes, and tells the follower how far the copies are; `false` if there is
+    /// Reads the next changes, and informs the follower how far the copies are; `false` if there is
     /// nothing to do at once.
     pub(super) fn step(
         &mut self,
@@ -555,7 +555,7 @@ impl MirrorFeed {
         Ok(())
     }
 
-    /// Makes keys due, but for those of buckets that are still looked for, which are returned.
+    /// Makes keys due, except keys of buckets that are still looked for, which are returned.
     /// Nobody looks for one that is gone.
     fn held_back(&self, mirror: &Mirror, store: &Store, read: ReadKeys) -> ReadKeys {
         let is_held = |id: u64| self.buckets.wants(id) && store.followed_bucket(id).is_some();
@@ -716,7 +716,7 @@ impl MirrorFeed {
         Ok(is_mirrored.then_some((due, DueWork { compare, refill, latest, ..work })))
     }
 
-    /// The name of a bucket, which may be gone; `None` where the log does not tell it, as that of
+    /// The name of a bucket, which may be gone; `None` where the log does not name it, as for
     /// an earlier version of the server.
     fn name_of(&mut self, store: &Store, id: u64) -> Result<Option<String>, StoreError> {
         if let Some(name) = self.names.get(&id) {

@@ -18,7 +18,7 @@ const MIRRORS_MAX: usize = 16;
 /// Threads that copy keys, unless the table says otherwise.
 const WORKERS: usize = 4;
 const WORKERS_MAX: usize = 64;
-/// The place of the name of the source bucket in that of the target.
+/// The place of the name of the source bucket in the target's name.
 const BUCKET_MARK: &str = "{bucket}";
 
 /// A mirror.
@@ -32,7 +32,7 @@ pub struct MirrorSettings {
     pub sources: Vec<(String, String)>,
     /// The bucket at the target, where `{bucket}` stands for the name of the source.
     pub target_bucket: String,
-    /// The buckets at the target that have other names, by those of their sources.
+    /// The buckets at the target that have other names, by the names of their sources.
     pub target_buckets: BTreeMap<String, String>,
     /// The beginning of all keys at the target: empty, or with a `/` at its end.
     pub target_prefix: String,

@@ -100,7 +100,7 @@ pub(super) fn shape_of(version: &VersionRecord) -> UploadShape {
     UploadShape::Parts(starts.map(|start| PART_BYTES.min(version.size - start)).collect())
 }
 
-/// The entity tag as the target shows it, where the record tells it; without quotes.
+/// The entity tag as the target shows it, where the record states it; without quotes.
 pub(super) fn known_entity_tag(version: &VersionRecord, shape: &UploadShape) -> Option<String> {
     let is_same_shape = match (version.etag, shape) {
         (ETag::Md5(_), UploadShape::Whole(_)) => true,

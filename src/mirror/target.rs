@@ -258,7 +258,7 @@ impl MirrorTarget for HttpTarget<'_> {
 
     fn abort_uploads(&mut self, place: &MirrorPlace) -> Result<(), PeerError> {
         match abort_uploads(self.at(place), &place.key) {
-            // Neither without the bucket, nor at a server that does not tell them.
+            // Neither without the bucket, nor at a server that does not show them.
             Err(PeerError::Absent | PeerError::Unsupported(_)) => Ok(()),
             aborted => aborted,
         }

@@ -54,7 +54,7 @@ pub(super) struct BucketsMade {
 /// What a bucket of the store is to the mirror.
 struct SourceBucket {
     id: u64,
-    /// Its name here, and that of its counterpart.
+    /// Its name here, and its counterpart's.
     source: String,
     name: String,
     versioning: Versioning,
@@ -73,7 +73,7 @@ impl TargetBuckets {
         self.wanted.push_back(WantedBucket { id: bucket, is_new });
     }
 
-    /// Whether it is not known yet what a bucket is to the mirror, and nothing has refused to tell.
+    /// Whether it is not known yet what a bucket is to the mirror, and no request was refused.
     pub(super) fn wants(&self, bucket: u64) -> bool {
         self.wanted.iter().any(|wanted| wanted.id == bucket)
     }

@@ -19,7 +19,7 @@ impl VersionPlan {
     ///
     /// Some targets keep one of several delete markers in a row, which no request changes. The
     /// others are passed over where that leaves less to append; at the end of the source they are
-    /// appended nevertheless, for a target that keeps them. `markers` tells the delete markers of
+    /// appended nevertheless, for a target that keeps them. `markers` has the delete markers of
     /// the source and of the target.
     pub(super) fn of<E>(
         markers: (&[bool], &[bool]),
@@ -59,7 +59,7 @@ fn is_repeated(markers: &[bool], at: usize) -> bool {
     markers[at] && at.checked_sub(1).is_some_and(|before| markers[before])
 }
 
-/// The versions that both have, where those of several markers in a row that the target lacks are
+/// The versions that both have, where among several markers in a row that the target lacks are
 /// passed over.
 fn passing_over_markers<E>(
     (source, target): (&[bool], &[bool]),

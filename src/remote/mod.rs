@@ -132,16 +132,16 @@ pub struct NewObject<'b> {
     pub name: &'b str,
     /// The bytes.
     pub body: &'b dyn Body,
-    /// Names this put, and is kept with the object: it tells an own put whose answer was lost from
-    /// that of another writer.
+    /// Names this put, and is kept with the object: it distinguishes an own put whose answer was
+    /// lost from another writer's.
     pub nonce: &'b str,
     /// Whether the put fails where the name is taken (`If-None-Match: *`).
     pub create_only: bool,
 }
 
 impl NewObject<'_> {
-    /// Compares the object with the attributes that the remote tells of it. `md5` is asked for the
-    /// MD5 of the bytes here, where the remote tells one.
+    /// Compares the object with the attributes that the remote states. `md5` is asked for the
+    /// MD5 of the bytes here, where the remote states one.
     fn compare(
         &self,
         found: Option<RemoteObject>,
@@ -171,7 +171,7 @@ pub trait Body: Sync {
     /// Fills `buffer` with the bytes at `offset`.
     ///
     /// # Errors
-    /// Those of the disk; `UnexpectedEof` beyond the end.
+    /// Errors of the disk; `UnexpectedEof` beyond the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 
@@ -228,16 +228,16 @@ pub trait PartBytes: Send {
     ///
     /// # Errors
     /// [`RemoteError::Unavailable`] where they do not come within that time; [`RemoteError::Wrong`]
-    /// beyond the last one, and for bytes that are not those of the object.
+    /// beyond the last one, and for bytes that are not the object's.
     fn read(&mut self, buffer: &mut [u8], within: Duration) -> Result<(), RemoteError>;
 }
 
 /// The result of a comparison of an object with its bytes here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// Its length, its nonce and its MD5 are those of the bytes.
+    /// Its length, its nonce and its MD5 match the bytes.
     Equal,
-    /// Its length and its nonce are; the remote tells no MD5.
+    /// Its length and its nonce do; the remote states no MD5.
     NoDigest,
 }
 

@@ -134,7 +134,7 @@ impl ProbeReport {
     }
 }
 
-/// Probes a remote. `progress` is told the check, and how many steps of all are done.
+/// Probes a remote. `progress` receives the check, and how many steps of all are done.
 ///
 /// # Errors
 /// Nothing can be said, since the first put fails.
@@ -554,7 +554,7 @@ mod tests {
     #[test]
     fn a_create_that_lands_late_over_the_winner_is_found_when_it_is_read_back() {
         let remote = SimRemote::new();
-        // Those of the first check, three of the listing and three of the creates come before.
+        // The steps of the first check, three of the listing and three of the creates come before.
         (0..7).for_each(|_| remote.fail_next(RemoteCall::Put, RemoteFault::None));
         remote.fail_next(RemoteCall::Put, RemoteFault::LateOver);
         let report = probe(&remote, ProbeSize { settle: Duration::from_millis(200), ..SMALL }, |_, _, _| {

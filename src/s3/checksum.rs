@@ -41,13 +41,13 @@ impl ChecksumAlgorithm {
         &self.header()["p-".len()..]
     }
 
-    /// Whether the checksum of a concatenation follows from those of its pieces.
+    /// Whether the checksum of a concatenation follows from the checksums of its pieces.
     pub fn combines(self) -> bool {
         matches!(self, Self::Crc32 | Self::Crc32c | Self::Crc64Nvme)
     }
 
-    /// The checksum of two byte strings, concatenated, from that of each and the length of the
-    /// second; `None` for digests, which do not combine.
+    /// The checksum of two byte strings, concatenated, from the checksum of each and the length of
+    /// the second; `None` for digests, which do not combine.
     pub fn combine(self, first: &[u8], second: &[u8], second_len: u64) -> Option<Vec<u8>> {
         let short = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_be_bytes);
         let long = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_be_bytes);

@@ -3,8 +3,8 @@
 
 use crate::s3::{ErrorCode, Headers, S3Error};
 
-/// The query parameter, or the field of a form, that tells signature version 2, which only clients
-/// of AWS make.
+/// The query parameter, or the field of a form, that announces signature version 2, which only
+/// clients of AWS make.
 pub const V2_ACCESS_KEY: &str = "AWSAccessKeyId";
 
 /// The prefix of vendor headers and query parameters.

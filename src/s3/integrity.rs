@@ -53,7 +53,8 @@ impl Integrity {
     /// Reads `Content-MD5` and the declared checksum.
     ///
     /// # Errors
-    /// `InvalidDigest` for a malformed `Content-MD5`; those of [`ExpectedChecksum::from_headers`].
+    /// `InvalidDigest` for a malformed `Content-MD5`; the errors of
+    /// [`ExpectedChecksum::from_headers`].
     pub fn from_headers(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<Self, S3Error> {
         let claim = ExpectedChecksum::from_headers(vendor)?;
         let algorithm = claim.as_ref().map(ExpectedChecksum::algorithm);
@@ -121,7 +122,7 @@ impl Integrity {
         }
     }
 
-    /// Compares the digests after the last byte. `trailers` are those of the body, named `p-...`.
+    /// Compares the digests after the last byte. `trailers` belong to the body, named `p-...`.
     ///
     /// # Errors
     /// `BadDigest`; `MalformedTrailerError` if the announced trailer is missing.

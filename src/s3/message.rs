@@ -137,12 +137,12 @@ pub trait BodyRead: Send {
     ///
     /// # Errors
     /// `IncompleteBody` if the connection ends early, `RequestTimeout` if the client is too slow,
-    /// and those of the verifying layers. After an error all calls fail.
+    /// and the errors of the verifying layers. After an error all calls fail.
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error>;
 
     /// The trailers: names in lower case with `p-` in place of the vendor prefix, in the order of
     /// arrival. Complete, and verified if the request was signed, once `read` has returned 0; empty
-    /// before. A wrapping reader passes on those of the reader inside.
+    /// before. A wrapping reader passes on the trailers of the reader inside.
     fn trailers(&self) -> &[(String, String)] {
         &[]
     }
@@ -317,7 +317,7 @@ impl Response {
     /// Runs deferred work, if there is any, and returns the final response.
     ///
     /// # Errors
-    /// Those of the work.
+    /// Errors of the work.
     pub fn complete_deferred(mut self) -> Result<Self, S3Error> {
         while let ResponseBody::Deferred(work) = self.body {
             self = work()?;

@@ -19,8 +19,8 @@ const STANDARD: [(&str, &str, &str); 6] = [
 /// "Content-Type").
 const DEFAULT_TYPE: &str = "binary/octet-stream";
 
-/// The location that websites redirect requests for the object to: the stored name, and that of the
-/// header after its prefix (S3 API reference, PutObject, "x-amz-website-redirect-location").
+/// The location that websites redirect requests for the object to: the stored name, and the name of
+/// the header after its prefix (S3 API reference, PutObject, "x-amz-website-redirect-location").
 const REDIRECT_LOCATION: &str = "website-redirect-location";
 
 /// The last character of ISO-8859-1, the text of header values in S3.
@@ -29,7 +29,7 @@ const LATIN_1_MAX: u32 = 0xff;
 /// The prefix of the names of user metadata, as stored and as sent.
 const META: &str = "meta-";
 
-/// Whether a stored name, or that of a header after its prefix, is one of user metadata.
+/// Whether a stored name, or a header's after its prefix, is one of user metadata.
 pub fn is_user_metadata(name: &str) -> bool {
     name.starts_with(META)
 }
@@ -49,7 +49,7 @@ pub fn collect(headers: &Headers, vendor: VendorHeaders<'_>) -> Result<Vec<(Stri
 }
 
 /// The metadata of a copy with the metadata of its source, which the redirect location is not part
-/// of: the request gives that of the copy (S3 API reference, CopyObject,
+/// of: the request gives the copy's (S3 API reference, CopyObject,
 /// "x-amz-website-redirect-location").
 ///
 /// # Errors

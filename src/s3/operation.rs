@@ -151,7 +151,7 @@ operations! {
     GetBucketPolicy = Get Bucket "policy" RouteCondition::None;
     /// Removes the policy of a bucket.
     DeleteBucketPolicy = Delete Bucket "policy" RouteCondition::None;
-    /// Tells whether the policy of a bucket is public.
+    /// Says whether the policy of a bucket is public.
     GetBucketPolicyStatus = Get Bucket "policyStatus" RouteCondition::None;
     /// Sets the public access block of a bucket.
     PutPublicAccessBlock = Put Bucket "publicAccessBlock" RouteCondition::None;

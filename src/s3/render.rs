@@ -62,7 +62,7 @@ fn in_ascii(name: &str, value: &[u8]) -> Vec<u8> {
 /// and no body (RFC 9110, section 9.3.2).
 fn without_body(mut response: Response) -> Response {
     let named = response.get_header("Content-Length").is_some();
-    // The `Content-Length` of a 304 would have to be that of the 200 (RFC 9110, section 8.6).
+    // The `Content-Length` of a 304 would have to equal the 200's (RFC 9110, section 8.6).
     if let (false, Some(length), true) = (named, response.body.len(), response.status != 304) {
         response = response.header("Content-Length", length.to_string());
     }

@@ -26,7 +26,7 @@ const RESERVED: &str = "aws:";
 /// header there are none.
 ///
 /// # Errors
-/// `InvalidArgument` for malformed text and for a repeated name; those of [`check`].
+/// `InvalidArgument` for malformed text and for a repeated name; the errors of [`check`].
 pub fn from_header(vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S3Error> {
     let Some(value) = vendor.get("tagging") else { return Ok(Vec::new()) };
     let malformed = || {
@@ -50,7 +50,8 @@ pub fn from_header(vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S
 /// Reads the element `Tagging`.
 ///
 /// # Errors
-/// `MalformedXML` without a `TagSet` and for a tag without a key or a value; those of [`check`].
+/// `MalformedXML` without a `TagSet` and for a tag without a key or a value; the errors of
+/// [`check`].
 pub fn parse(root: Element<'_>, holder: TagHolder) -> Result<Vec<(String, String)>, S3Error> {
     let malformed = |error: XmlError| S3Error::malformed_xml(&error.to_string());
     let set = root.child("TagSet").map_err(malformed)?;

@@ -12,7 +12,7 @@ const LISTED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.
 /// The same with `/`: all but the unreserved characters, as in a query.
 const QUERY: &AsciiSet = &LISTED.add(b'/');
 
-/// The characters of a path that need encoding: all but those of segments (RFC 3986, section 3.3)
+/// The characters of a path that need encoding: all but a segment's (RFC 3986, section 3.3)
 /// and `/`.
 const PATH: &AsciiSet = &LISTED
     .remove(b'!')

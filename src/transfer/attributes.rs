@@ -79,7 +79,7 @@ pub enum Loss {
 pub type Tags = Vec<(String, String)>;
 
 impl StoredAttributes {
-    /// The number of parts in the entity tag; `None` if it is that of a whole object.
+    /// The number of parts in the entity tag; `None` if it is a whole object's.
     ///
     /// Entity tags that are no digests have none, either.
     pub fn part_count(&self) -> Option<u32> {
@@ -196,7 +196,7 @@ impl PeerVersioning {
 /// The versioning of the bucket.
 ///
 /// # Errors
-/// As of [`PeerLink::send`]. Another document than that of versioning is one, since anything on the
+/// As of [`PeerLink::send`]. Another document than versioning's is one, since anything on the
 /// way may have answered.
 pub fn versions_state(link: &mut PeerLink<'_>) -> Result<PeerVersioning, PeerError> {
     let call = PeerCall { method: "GET", query: &[("versioning", "")], ..PeerCall::default() };
@@ -231,7 +231,7 @@ pub fn store_of(link: &mut PeerLink<'_>) -> Result<Option<PeerStore>, PeerError>
     })
 }
 
-/// The id of a store, and those of the stores that it has mirrors to, after commas.
+/// The id of a store, and the ids of the stores that it has mirrors to, after commas.
 fn store_in(told: &str) -> Option<PeerStore> {
     let mut ids = told.split(',').map(|id| id.trim().to_owned()).filter(|id| !id.is_empty());
     Some(PeerStore { id: ids.next()?, mirrors_to: ids.collect() })
@@ -271,7 +271,7 @@ fn tags_in(document: &[u8]) -> Option<Tags> {
     Some(tags)
 }
 
-/// The headers with that of the tags, if there are any; sorted.
+/// The headers with the tags', if there are any; sorted.
 pub fn with_tags(mut headers: Vec<Header>, tags: &Tags) -> Vec<Header> {
     if !tags.is_empty() {
         let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
@@ -282,7 +282,7 @@ pub fn with_tags(mut headers: Vec<Header>, tags: &Tags) -> Vec<Header> {
     headers
 }
 
-/// The headers without that of the tags, and the tags.
+/// The headers without the tags', and the tags.
 pub fn without_tags(headers: &[Header]) -> (Vec<Header>, Tags) {
     let (tagging, others): (Vec<_>, Vec<_>) = headers.iter().cloned().partition(|(name, _)| name == TAGGING);
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();

@@ -4,7 +4,7 @@
 use crate::xml::Document;
 
 /// The characters that stand for others while a page is read: of control characters by their code,
-/// then of all that cannot be told.
+/// then of all that is not known.
 const MARKS: u32 = 33;
 const UNTOLD: u32 = 32;
 /// The private use area, of which a page has some range free.

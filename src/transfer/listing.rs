@@ -39,7 +39,7 @@ pub struct PeerKey {
     pub key: String,
     /// Its versions.
     pub versions: Vec<PeerVersion>,
-    /// Why the listing does not tell the key or its versions, where it does not. The others are not
+    /// Why the listing does not show the key or its versions, where it does not. The others are not
     /// concerned.
     pub fault: Option<String>,
 }
@@ -164,8 +164,8 @@ pub fn bucket_names(link: &mut PeerLink<'_>) -> Result<Vec<String>, String> {
     buckets.into_iter().map(|bucket| text(bucket, "Name")).collect()
 }
 
-/// Whether the bucket of the link is there, as a page of its listing tells. An answer of success to
-/// HEAD may be that of anything on the way.
+/// Whether the bucket of the link is there, as a page of its listing shows. An answer of success to
+/// HEAD may come from anything on the way.
 ///
 /// # Errors
 /// As of [`PeerLink::send`].
@@ -276,7 +276,7 @@ impl<'p> Listing<'p> {
     }
 
     /// The entries by key, and the newest first in each. Some servers list all delete markers after
-    /// all versions; only their pages are sorted by time, since others tell the order better than
+    /// all versions; only their pages are sorted by time, since others show the order better than
     /// times do.
     fn entries(self) -> Result<Vec<PageEntry>, String> {
         let is_entry = |entry: &Element<'_>| matches!(entry.name(), "Contents" | "Version" | "DeleteMarker");
@@ -286,7 +286,7 @@ impl<'p> Listing<'p> {
             first == entries.len() || entries[first..].iter().any(|entry| entry.name() != "DeleteMarker");
         let mut keyed = Vec::new();
         for entry in entries {
-            // The time of arrival tells the order, where the server shows it beside a stated one.
+            // The time of arrival gives the order, where the server shows it beside a stated one.
             let arrived = Some(text(entry, "Stored")?).filter(|time| !time.is_empty());
             let arrived = arrived.map_or_else(|| text(entry, "LastModified"), Ok)?;
             let newest_first = (Reverse(text(entry, "IsLatest")?), Reverse(arrived));

@@ -57,7 +57,7 @@ pub struct PeerCall<'c> {
     pub key: &'c str,
     /// The parameters, not encoded.
     pub query: &'c [(&'c str, &'c str)],
-    /// The headers beside those of the signature.
+    /// The headers beside the signature's.
     pub headers: &'c [Header],
     /// The length of the body of a PUT or a POST.
     pub length: u64,
@@ -171,7 +171,7 @@ impl<'p> PeerLink<'p> {
     /// Deletes an object, or a version for good, by one request.
     ///
     /// # Errors
-    /// As of [`PeerLink::send`]; an answer with a document, which S3 does not send, tells nothing.
+    /// As of [`PeerLink::send`]; an answer with a document, which S3 does not send, says nothing.
     pub fn delete(&mut self, key: &str, id: Option<&str>) -> Result<(), PeerError> {
         let query: Vec<_> = id.map(|id| ("versionId", id)).into_iter().collect();
         let call = PeerCall { method: "DELETE", key, query: &query, ..PeerCall::default() };

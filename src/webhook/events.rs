@@ -130,7 +130,7 @@ impl EventSource {
     }
 
     /// The bucket with that id; `None` for one that an earlier version of the server deleted, whose
-    /// log does not tell its name.
+    /// log does not name it.
     fn bucket(
         &mut self,
         store: &Store,
@@ -205,7 +205,7 @@ fn version(store: &Store, versioning: Versioning, kind: &ChangeKind) -> Option<S
     };
     let named = match kind {
         ChangeKind::Put(version) | ChangeKind::Amended(version) => named(version.null, version.id),
-        // Logs of earlier versions do not tell null versions.
+        // Logs of earlier versions do not mark null versions.
         ChangeKind::Deleted(gone) => named(gone.null || versioning == Versioning::Unset, gone.id),
         ChangeKind::BucketPut(_) | ChangeKind::BucketDeleted | ChangeKind::BucketConfigured(_) => None,
     };

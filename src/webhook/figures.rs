@@ -67,7 +67,7 @@ impl TargetFigures {
         &self.name
     }
 
-    /// The figures now, with those of its follower, if that is in use.
+    /// The figures now, with its follower's, if that is in use.
     pub fn state(&self, followers: &[FollowerFigures]) -> TargetState {
         let name = follower_name(&self.name);
         let follower = followers.iter().find(|follower| follower.name == name);

@@ -10,7 +10,7 @@ use crate::store::LostChanges;
 /// The requester of changes by lifecycle rules, and its address.
 const LIFECYCLE: &str = "s3.amazonaws.com";
 
-/// An event of an object, with everything that its record tells.
+/// An event of an object, with everything that its record states.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectEventFacts<'e> {
     /// The event.

@@ -223,7 +223,7 @@ impl Reply {
         }
     }
 
-    /// A completion tells the entity tag in its body, and possibly an error, although its status
+    /// A completion states the entity tag in its body, and possibly an error, although its status
     /// is 200.
     fn of_success(answer: &Answer) -> Self {
         let text = answer.text();

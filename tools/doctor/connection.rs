@@ -122,12 +122,12 @@ fn check_handshake(target: &Target, findings: &mut Vec<Finding>) -> bool {
     }
 }
 
-/// What rustls says of a server whose certificate is that of an authority.
+/// What rustls says of a server whose certificate is an authority's.
 const USED_AUTHORITY: &str = "CaUsedAsEndEntity";
 /// The extension BasicConstraints (RFC 5280, section 4.2.1.9).
 const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.19");
 
-/// The finding for a server whose certificate is that of an authority, as `openssl req -x509` makes
+/// The finding for a server whose certificate is an authority's, as `openssl req -x509` makes
 /// them.
 fn of_authority() -> Finding {
     Finding::error(

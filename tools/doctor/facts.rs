@@ -61,7 +61,7 @@ pub(super) struct BackupFacts {
     pub(super) on_same_disk: bool,
 }
 
-/// The store, as its files tell it.
+/// The store, as its files show it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct StoreFacts {
     /// The reason why it cannot be read.
@@ -74,7 +74,7 @@ pub(super) struct StoreFacts {
     pub(super) log_bytes: u64,
 }
 
-/// The metrics of a running server that checks look at; `None` where it does not tell them.
+/// The metrics of a running server that checks look at; `None` where it does not show them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ServerFigures {
     pub(super) scrub_finished: Option<f64>,

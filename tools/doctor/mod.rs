@@ -145,7 +145,7 @@ impl Examination {
         Ok(())
     }
 
-    /// The metrics are told to some clients alone.
+    /// The metrics are shown to some clients alone.
     fn of_figures(&mut self, target: &Target) {
         if let Ok(page) = connection::page(target, "/-/metrics")
             && page.status == 200

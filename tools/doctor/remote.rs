@@ -45,9 +45,9 @@ pub(super) struct RemoteFacts {
     pub(super) mark: Result<Option<RemoteMark>, String>,
     /// The store in the data directory, if one was named.
     pub(super) store: Option<StoreId>,
-    /// Whether the bucket has versions; `None` where it does not tell.
+    /// Whether the bucket has versions; `None` where it does not say.
     pub(super) is_versioned: Option<bool>,
-    /// The rules of its lifecycle; `None` where it does not tell.
+    /// The rules of its lifecycle; `None` where it does not say.
     pub(super) lifecycle_rules: Option<usize>,
     /// The newest heartbeat below the prefix, and whether there is a log at all.
     pub(super) sign: Option<Timestamp>,

@@ -20,7 +20,7 @@ pub(super) struct Ask<'a> {
     pub(super) method: &'a str,
     pub(super) key: &'a str,
     pub(super) query: &'a [(&'a str, &'a str)],
-    /// Names in lower case. Those of `x-amz-` are signed.
+    /// Names in lower case. Those that begin with `x-amz-` are signed.
     pub(super) headers: &'a [(&'a str, &'a str)],
     pub(super) body: &'a [u8],
     /// The value of x-amz-content-sha256.

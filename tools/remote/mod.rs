@@ -332,7 +332,7 @@ fn adopt(
     Ok(Outcome::Success)
 }
 
-/// Compares the objects with those that the log names, and deletes strangers where it is told to.
+/// Compares the objects with the log's, and deletes orphans where that is asked for.
 /// Without a log the data directory names the copies.
 fn audit(
     place: &RemotePlace<'_>,
@@ -444,7 +444,7 @@ impl RemotePlace<'_> {
         read_mark(self.remote, WITHIN).map_err(failed)
     }
 
-    /// Tells whose the remote is, and for which modes its mark says that it is fit.
+    /// Says whose the remote is, and for which modes its mark says that it is fit.
     fn judge_mark(
         &self,
         mark: &RemoteMark,

@@ -88,12 +88,12 @@ pub(super) fn write_adopted(epoch: u64, data_dir: &Path, json: bool, out: &mut d
 pub(super) struct DivergentLog {
     /// The name of the directory, where its files were set aside.
     pub(super) aside: Option<String>,
-    /// `None` where nothing tells which groups the remote has.
+    /// `None` where nothing says which groups the remote has.
     pub(super) divergence: Option<Divergence>,
     pub(super) changes: Vec<DivergentChange>,
 }
 
-/// In JSON that of the data directory comes first, and those that were set aside below `aside`.
+/// In JSON the data directory's comes first, and those that were set aside below `aside`.
 pub(super) fn write_divergent(logs: &[DivergentLog], json: bool, out: &mut dyn Write) -> io::Result<()> {
     if json {
         let own = logs.iter().find(|log| log.aside.is_none());
@@ -196,7 +196,7 @@ fn describe_probe(report: &ProbeReport, place: &str) -> Value {
     })
 }
 
-/// Tells whose a remote is that is marked already.
+/// Says whose a remote is that is marked already.
 pub(super) fn write_marked(
     mark: &RemoteMark,
     is_own: bool,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-/// The byte of Ctrl-C, and that of Ctrl-D.
+/// The bytes of Ctrl-C and Ctrl-D.
 const CTRL_C: u8 = 3;
 const CTRL_D: u8 = 4;
 

@@ -56,7 +56,7 @@ fn describe_quantiles(LatencyQuantiles { median, p99 }: LatencyQuantiles) -> Val
 /// The columns of a page.
 const COLUMNS: usize = 80;
 
-/// Writes the view as a page of text, no line of which is longer than that of a usual terminal.
+/// Writes the view as a page of text, no line of which is wider than a usual terminal.
 pub(super) fn write_text(view: &ServerView, endpoint: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Vec::new();
     write_page(view, endpoint, &mut page)?;

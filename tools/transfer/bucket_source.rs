@@ -77,7 +77,7 @@ impl CopySource for BucketSource<'_, '_> {
         Ok((from, with_tags(kept, &tags.unwrap_or_default())))
     }
 
-    /// The parts of the source, as far as it tells their lengths.
+    /// The parts of the source, as far as it states their lengths.
     fn shape_of(&mut self, from: &StoredAttributes, id: Option<&str>) -> Result<UploadShape, PeerError> {
         let Some(count) = from.part_count() else {
             return Ok(UploadShape::Whole(from.length));
@@ -111,7 +111,7 @@ fn has_grants(link: &mut PeerLink<'_>, key: &str, id: Option<&str>) -> bool {
     query.extend(id.map(|id| ("versionId", id)));
     let call = PeerCall { method: "GET", key, query: &query, ..PeerCall::default() };
     let mut document = Vec::new();
-    // One attempt: a source that does not tell grants must not hold up the copy.
+    // One attempt: a source that does not show grants must not hold up the copy.
     if link.send(call, &mut io::empty(), &mut document).is_err() {
         return false;
     }

@@ -55,7 +55,7 @@ impl Place {
         Ok(Self { peer, prefix: prefix.to_owned() })
     }
 
-    /// Makes the prefix that of a directory.
+    /// Makes the prefix a directory's.
     pub(super) fn close_prefix(&mut self) {
         if !self.prefix.is_empty() && !self.prefix.ends_with('/') {
             self.prefix.push('/');

@@ -34,7 +34,7 @@ impl ContainedDirectory {
     /// Opens a file for reading. Links within the directory are followed.
     ///
     /// # Errors
-    /// Those of the kernel; `InvalidInput` if the name leads out of the directory or to no regular
+    /// Errors of the kernel; `InvalidInput` if the name leads out of the directory or to no regular
     /// file.
     pub(super) fn read(&self, name: &str) -> io::Result<File> {
         // Without NONBLOCK the open would wait for the other end of a pipe.

@@ -26,11 +26,11 @@ pub(super) struct FoundFile {
 /// A walk through a directory. Neither files nor directories are changed.
 pub(super) struct DirectoryWalk<'w> {
     pub(super) follow_links: bool,
-    /// Is told each file; returns whether the walk goes on.
+    /// Receives each file; returns whether the walk goes on.
     pub(super) found: &'w mut dyn FnMut(FoundFile) -> bool,
-    /// Is told each name that is left out, and why.
+    /// Receives each name that is left out, and why.
     pub(super) left_out: &'w mut dyn FnMut(&Path, &str),
-    /// Is told each directory without entries: a bucket has no place for it.
+    /// Receives each directory without entries: a bucket has no place for it.
     pub(super) empty: &'w mut dyn FnMut(&Path),
     /// The directories above, to notice loops of links.
     pub(super) above: BTreeSet<(u64, u64)>,

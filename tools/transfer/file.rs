@@ -114,7 +114,7 @@ pub(super) fn etag_of(file: &mut File, shape: &UploadShape) -> io::Result<String
 /// Copies the bytes, and returns the entity tag that they have after an upload of this shape.
 ///
 /// # Errors
-/// Those of the source and the sink; `UnexpectedEof` if the source is shorter.
+/// Errors of the source and the sink; `UnexpectedEof` if the source is shorter.
 pub(super) fn copy_measured(
     from: &mut dyn Read,
     shape: &UploadShape,

@@ -288,7 +288,7 @@ impl DirectoryImport<'_> {
     }
 }
 
-/// A short digest of a path: enough to tell the paths of a directory apart, in little memory.
+/// A short digest of a path: enough to distinguish the paths of a directory, in little memory.
 fn digest_of(path: &str) -> [u8; 16] {
     let mut short = [0; 16];
     short.copy_from_slice(&digest(&SHA256, path.as_bytes()).as_ref()[..16]);

@@ -1,4 +1,4 @@
-//! The manifest of an export: JSON lines, one for each version, those of a key one after another
+//! The manifest of an export: JSON lines, one for each version, a key's one after another
 //! and the oldest first. The last line has their number and the SHA-256 of everything before it.
 
 use std::collections::BTreeMap;

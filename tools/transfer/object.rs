@@ -15,7 +15,7 @@ const SOURCE_ETAG: &str = "x-amz-meta-siltstone-source-etag";
 
 /// The versions of one key at the source of a copy. A version without an id is the current one.
 pub(super) trait CopySource {
-    /// The attributes of a version, and the headers of its copy with that of the tags.
+    /// The attributes of a version, and the headers of its copy with the tags'.
     fn wanted(&mut self, id: Option<&str>) -> Result<(StoredAttributes, Vec<Header>), String>;
 
     /// The lengths that its entity tag depends on.
@@ -39,13 +39,13 @@ pub(super) struct ObjectCopy<'c, 'p> {
     pub(super) begun: Timestamp,
     /// The times of copies in a target that keeps them; `None` where they are not stated.
     pub(super) times: Option<&'c StatedTimes>,
-    /// Is told what a copy loses.
+    /// Receives what a copy loses.
     pub(super) lost: &'c mut dyn FnMut(Loss),
 }
 
 impl ObjectCopy<'_, '_> {
     /// Copies the current version, unless it is there. `listed` is its time in a listing, which is
-    /// more exact than that of headers.
+    /// more exact than the headers'.
     ///
     /// # Errors
     /// A message, if it cannot be read or is not stored.
@@ -151,7 +151,7 @@ impl ObjectCopy<'_, '_> {
         let is_told =
             from.has_digest() && (!from.etag.contains('-') || matches!(shape, UploadShape::Parts(_)));
         let expected = Some(&*from.etag).filter(|_| is_told);
-        // The copy has an entity tag of its own, so that the next run cannot tell it by that.
+        // The copy has an entity tag of its own, so that the next run cannot recognise it by that.
         let mut headers = headers.to_vec();
         if !is_told {
             headers = without_source_etag(headers);
@@ -220,7 +220,7 @@ fn without_source_etag(mut headers: Vec<Header>) -> Vec<Header> {
     headers
 }
 
-/// The time of the version at the source: that of its listing, unless it has changed since.
+/// The time of the version at the source: its listing's, unless it has changed since.
 fn time_of(from: &StoredAttributes, listed: Option<Timestamp>) -> Option<Timestamp> {
     let seconds = from.modified?;
     listed.filter(|time| time.as_secs() == seconds).or(Some(Timestamp::from_millis(seconds * 1_000)))

@@ -58,7 +58,7 @@ pub(super) struct OfflineServer {
 }
 
 impl OwnServerArguments {
-    /// The server, which answers `parallel` keys at a time. `is_filled` tells whether a data
+    /// The server, which answers `parallel` keys at a time. `is_filled` says whether a data
     /// directory may be made.
     ///
     /// # Errors

@@ -203,7 +203,7 @@ fn is_told(from: &StoredAttributes, shape: &UploadShape) -> bool {
     from.has_digest() && (from.part_count().is_none() || matches!(shape, UploadShape::Parts(_)))
 }
 
-/// Whether the file has the bytes. Where the entity tag tells nothing, length and time decide.
+/// Whether the file has the bytes. Where the entity tag proves nothing, length and time decide.
 fn is_copy(file: &File, from: &StoredAttributes, shape: &UploadShape, time: SystemTime) -> bool {
     let Ok(metadata) = file.metadata() else { return false };
     if metadata.len() != from.length {
@@ -219,7 +219,7 @@ fn set_time(file: &File, time: SystemTime) -> io::Result<()> {
     if file.metadata()?.modified()? == time { Ok(()) } else { file.set_modified(time) }
 }
 
-/// The modification time: that of the metadata, or that of the version.
+/// The modification time: the metadata's, or else the version's.
 fn time_of(headers: &[Header], from: &StoredAttributes) -> SystemTime {
     let told = headers.iter().find(|(name, _)| name == MTIME).and_then(|(_, value)| parse_time(value));
     told.unwrap_or_else(|| UNIX_EPOCH + Duration::from_secs(from.modified.unwrap_or_default()))

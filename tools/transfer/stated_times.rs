@@ -11,7 +11,7 @@ const UNKNOWN: u8 = 0;
 const KEPT: u8 = 1;
 const NOT_KEPT: u8 = 2;
 
-/// Whether the target keeps the times that are stated, as its first answers tell.
+/// Whether the target keeps the times that are stated, as its first answers show.
 #[derive(Default)]
 pub(super) struct StatedTimes(AtomicU8);
 
@@ -39,7 +39,7 @@ impl StatedTimes {
                 self.0.store(NOT_KEPT, Ordering::Relaxed);
                 Ok((etag, false))
             }
-            // A time that is no past one would tell nothing.
+            // A time that is no past one would prove nothing.
             Ok(etag) if known == UNKNOWN && time < upload.begun => {
                 Ok((etag, self.learn(upload.key, time, link)?))
             }

@@ -96,7 +96,7 @@ fn is_allowed_by_acl(user: &User, action: Action, facts: &dyn AccessFacts) -> bo
         || !user.is_anonymous() && acl.includes(AclGroup::AuthenticatedUsers, permission)
 }
 
-/// Whether the ACL of the object or that of the bucket grants an action, and its permission there
+/// Whether the ACL of the object or of the bucket grants an action, and its permission there
 /// (S3 user guide, "Mapping of ACL permissions and access policy permissions").
 fn permission(action: Action) -> Option<(bool, AclPermission)> {
     match action {

@@ -154,7 +154,7 @@ pub(super) struct Condition {
     operator: ConditionOperator,
     key: ConditionKey,
     values: Vec<PolicyValue>,
-    /// The keys whose values it compares, each once: its own, and those of variables.
+    /// The keys whose values it compares, each once: its own, and the keys of variables.
     compared: Vec<ConditionKey>,
 }
 

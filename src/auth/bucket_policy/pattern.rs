@@ -249,7 +249,7 @@ impl GlobPiece {
 /// (Baeza-Yates and Gonnet, "A new approach to text searching", 1992). The time is the length of
 /// the text for every 64 characters of the piece.
 struct PieceSearch {
-    /// The places of each character in the piece, those of `?` included, by character.
+    /// The places of each character in the piece, including `?`, by character.
     places: Vec<(char, Vec<u64>)>,
     /// The places of `?`.
     any: Vec<u64>,

@@ -77,7 +77,7 @@ pub(super) struct FaultPlan {
     pub(super) fail_sync_at: Option<u64>,
     pub(super) opens: u64,
     pub(super) fail_opens: Range<u64>,
-    /// Whether the file system does not tell its space.
+    /// Whether the file system does not report its space.
     pub(super) hides_space: bool,
     /// Makes every further operation fail.
     pub(super) power_lost: bool,

@@ -32,7 +32,7 @@ pub(super) fn request_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((method, &rest[1..=memchr::memchr(b' ', &rest[1..])?]))
 }
 
-/// The class of the body of a request, as far as its head tells.
+/// The class of the body of a request, as far as its head shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyClass {
     /// The request can be answered from the bytes received. So can an invalid head.

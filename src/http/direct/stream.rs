@@ -163,7 +163,7 @@ impl ClientStream {
         if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
     }
 
-    /// Ends the sending half: tells the client that nothing more will come.
+    /// Ends the sending half: the client sees that nothing more will come.
     pub(super) fn shut_down_sending(&self) {
         if let Some(mut session) = self.session() {
             session.close(NonBlocking(&self.socket));
@@ -181,7 +181,7 @@ impl ClientStream {
     /// Makes the later close a reset, which no client can take for the end of a response.
     pub(super) fn reset_on_close(&self) {
         self.is_aborted.store(true, Ordering::Relaxed);
-        // Where it fails the connection is gone, or the plain close tells the client nearly the
+        // Where it fails the connection is gone, or the plain close says nearly the
         // same.
         let _ = rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
     }

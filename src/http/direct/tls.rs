@@ -92,11 +92,12 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Announces the end to the client (`close_notify`), so that it can tell the end from an abort.
+    /// Announces the end to the client (`close_notify`), so that it can distinguish the end from an
+    /// abort.
     pub(super) fn close(&mut self, transport: impl Write) {
         if self.is_established() {
             self.tls.send_close_notify();
-            // A client that receives nothing cannot be told.
+            // A client that receives nothing cannot be notified.
             let _ = self.flush(transport);
         }
     }

@@ -163,7 +163,7 @@ impl Worker {
     }
 
     /// Continues a handshake as far as the client has come, and parks the connection. Its deadline
-    /// is that of the whole handshake until that is complete.
+    /// is the whole handshake's until that is complete.
     fn continue_handshake(&self, mut connection: Box<Connection>) {
         match connection.stream.handshake() {
             Ok(()) => {

@@ -230,7 +230,7 @@ impl<'l> LeafScan<'l> {
 
     /// Seeks the first entry of a leaf at or after `at`. Skipped keys are not assembled. If an
     /// entry shares another number of bytes with its predecessor than the predecessor shares with
-    /// `at`, that number alone tells how the entry compares.
+    /// `at`, that number alone decides how the entry compares.
     pub(super) fn seek(&mut self, leaf: &'l Leaf, at: EntryPos<'_>) {
         let block = leaf.block_of(at);
         let entries = leaf.entries();
@@ -283,8 +283,8 @@ impl<'l> LeafScan<'l> {
 }
 
 /// Skips an entry before `at`. Returns the following entries and the number of bytes that its key
-/// shares with that of `at`; `common` is this number for the previous entry of the block. `None` if
-/// no entry is left before `at`.
+/// shares with the entry of `at`; `common` is this number for the previous entry of the block.
+/// `None` if no entry is left before `at`.
 #[inline]
 fn skip_entry<'l>(entries: &'l [u8], at: EntryPos<'_>, common: usize) -> Option<(&'l [u8], usize)> {
     if entries.is_empty() {

@@ -5,8 +5,8 @@
 //! above, and is *displaced*. A map knows the orders of displaced versions, so every version is
 //! found by its id without a walk over the others.
 //!
-//! A version that comes above the null version of its key tells the order of that one. It is still
-//! right when the version is the newest: the next null version would be above it. So the null
+//! A version that comes above the null version of its key shows the null version's order. It is
+//! still right when the version is the newest: the next null version would be above it. So the null
 //! version is found by the newest one, and a key without an older null version pays no byte for it.
 
 mod background_builder;
@@ -320,7 +320,7 @@ impl<'k> KeyScan<'k> {
         self.scan.seek(EntryPos::first_of(key));
     }
 
-    /// Seeks the first version after those of `key`.
+    /// Seeks the first version after the versions of `key`.
     pub(super) fn seek_past(&mut self, key: &[u8]) {
         let mut next = key.to_vec();
         next.push(0);

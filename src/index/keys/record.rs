@@ -88,7 +88,7 @@ pub(super) fn is_hidden(value: &[u8]) -> bool {
     u64::from(value[0]) & DELETE_MARKER != 0
 }
 
-/// The place of a version among those of its key.
+/// The place of a version among its key's.
 #[derive(Clone, Copy)]
 pub(super) struct RecordPlace {
     pub(super) order: u64,

@@ -25,7 +25,7 @@ impl Segments {
     /// else the file system lacks, such as space by a quota of its own.
     ///
     /// # Errors
-    /// Those of [`Segments::allocate`] but for a full disk.
+    /// As [`Segments::allocate`], except for a full disk.
     pub fn refuses_growth(&self) -> Result<bool, LogError> {
         let lacks_inodes = self.fs.space().map_err(LogError::Exhausted)?.free_files == Some(0);
         for head in [WriteHead::Small, WriteHead::Large] {

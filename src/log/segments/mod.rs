@@ -258,7 +258,7 @@ impl Segments {
     /// Removes an immutable, unreferenced segment unless it is pinned. Durable after a sync of the
     /// directory.
     ///
-    /// The newest segment stays: its id tells the next start which ids have been given, and an id
+    /// The newest segment stays: its id shows the next start which ids have been given, and an id
     /// never means two files.
     ///
     /// # Errors

@@ -79,7 +79,7 @@ impl Segments {
     /// Bytes that are free on the file system.
     ///
     /// # Errors
-    /// [`LogError::Exhausted`] if it does not tell. Nothing was written, so that the disk is as it
+    /// [`LogError::Exhausted`] if it does not say. Nothing was written, so that the disk is as it
     /// was.
     pub fn free_bytes(&self) -> Result<u64, LogError> {
         self.fs.space().map(|space| space.free_bytes).map_err(LogError::Exhausted)

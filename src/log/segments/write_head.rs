@@ -103,7 +103,7 @@ impl ActiveSegments {
 }
 
 impl Segments {
-    /// The file system that a head writes through; that of relocation counts its bytes apart.
+    /// The file system that a head writes through; the head of relocation counts its bytes apart.
     pub(super) fn fs_of(&self, head: WriteHead) -> &dyn Fs {
         match head {
             WriteHead::Small | WriteHead::Large => self.fs.as_ref(),

@@ -14,7 +14,7 @@ pub struct EncryptionKey {
 }
 
 impl EncryptionKey {
-    /// A new key. `entropy` has to be that of the system.
+    /// A new key. `entropy` has to be the system's.
     pub fn generate(entropy: &dyn Entropy) -> Self {
         let mut secret = [0; 32];
         entropy.fill(&mut secret);
@@ -56,7 +56,7 @@ impl fmt::Debug for EncryptionKey {
 pub struct EncryptionKeys {
     /// The key for new objects.
     pub current: EncryptionKey,
-    /// Those of objects that were put before.
+    /// The keys of objects that were put before.
     pub older: Vec<EncryptionKey>,
 }
 

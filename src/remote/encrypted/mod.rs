@@ -32,8 +32,8 @@ use body::EncryptedBody;
 use cipher::{BlockCipher, BlockPlace};
 use decrypted::DecryptedBytes;
 
-/// A remote whose objects are encrypted. All lengths and ranges are those of plaintexts. It tells
-/// no MD5, since those of the remote are of encrypted bytes;
+/// A remote whose objects are encrypted. All lengths and ranges count plaintext. It states
+/// no MD5, since the remote's cover encrypted bytes;
 /// [`RemoteView::compare`](crate::remote::RemoteView::compare) compares them.
 pub struct EncryptedRemote {
     remote: Arc<dyn Remote>,
@@ -148,7 +148,7 @@ impl RemoteView for EncryptedRemote {
     }
 
     /// As [`RemoteView::list`](crate::remote::RemoteView::list). Strangers among the objects, which
-    /// are not encrypted, have the length that the remote tells.
+    /// are not encrypted, have the length that the remote states.
     fn list(&self, prefix: &str, after: &str, within: Duration) -> Result<Vec<RemoteObject>, RemoteError> {
         let found = self.remote.list(prefix, after, within)?;
         let plain = found.into_iter().map(|object| {

@@ -1,4 +1,4 @@
-//! Tests of the encryption: every range is that of the plaintext, and everything that was changed
+//! Tests of the encryption: every range is the plaintext's, and everything that was changed
 //! or exchanged is an error.
 
 use super::*;
@@ -171,7 +171,7 @@ fn a_put_sends_the_same_bytes_at_each_try_and_in_each_process() {
     let first = sim.bytes("a").unwrap();
     let (again, _) = holding(&plain);
     assert!(again.bytes("a").unwrap() == first);
-    // Pieces of all sizes are those of the whole.
+    // Pieces of all sizes equal the whole's.
     let cipher = BlockCipher::new(&key(1));
     let read = plain.as_slice();
     let body = EncryptedBody::new(&cipher, "a", &read);

@@ -24,12 +24,12 @@ pub(super) fn is_transient(answer: &Answer) -> bool {
     }
 }
 
-/// Whether the answer is that of a server that is not able to work.
+/// Whether the answer comes from a server that is not able to work.
 pub(super) fn is_of_overload(answer: &Answer) -> bool {
     matches!(answer.status, 429 | 500..=506 | 508..=599) && is_transient(answer)
 }
 
-/// Whether a status tells neither success, nor that there is no object or already one.
+/// Whether a status means neither success, nor that there is no object or already one.
 pub(super) fn is_failure(status: u16) -> bool {
     !matches!(status, 200..=299 | 404 | 412)
 }

@@ -1,4 +1,4 @@
-//! Tests of the client against a server that answers as it is told.
+//! Tests of the client against a server that answers by a script.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

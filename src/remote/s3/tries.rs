@@ -129,7 +129,7 @@ impl RemoteLink {
         }
     }
 
-    /// The answer of a try, or the reason for another one. Tells the circuit breaker.
+    /// The answer of a try, or the reason for another one. Counts for the circuit breaker.
     fn judge(&self, tried: Result<Answered, TryError>) -> Result<Result<Answered, String>, RemoteError> {
         let mut breaker = self.breaker();
         match tried {
@@ -262,7 +262,7 @@ impl RemoteLink {
         most / 2 + most / 2 * drawn as u32 / 1000
     }
 
-    /// Tells that a body ended before its end, and what that means.
+    /// Reports that a body ended before its end, and what that means.
     pub(super) fn cut(&self, error: &io::Error) -> RemoteError {
         let why = format!("{}: {error}", self.endpoint.host);
         self.breaker().failed(Instant::now(), &why);

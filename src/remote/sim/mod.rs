@@ -423,7 +423,7 @@ impl Remote for SimRemote {
             return Ok(stored.attributes_without_md5(object.name));
         }
         let stored = StoredObject::new(bytes, Some(object.nonce.to_owned()));
-        // The answer to a put need not tell an MD5, and few callers want to know it.
+        // The answer to a put need not state an MD5, and few callers want to know it.
         let attributes = stored.attributes_without_md5(object.name);
         let name = object.name.to_owned();
         let stored = Arc::new(stored);

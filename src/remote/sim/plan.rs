@@ -28,7 +28,7 @@ pub enum RemoteFault {
     /// The answer comes after the time that the call may take, or its bytes drip until then: the
     /// call fails at its deadline, and a write has its effect.
     Slow,
-    /// The body of a GET ends early; that of a stream in its midst.
+    /// The body of a GET ends early; a stream's in its midst.
     Cut,
     /// A GET is answered with another range.
     WrongRange,

@@ -67,7 +67,7 @@ impl AclGroup {
     }
 }
 
-/// The permissions that an ACL grants beside those of the owner, one bit each.
+/// The permissions that an ACL grants beside the owner's, one bit each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupGrants(u8);
 
@@ -80,7 +80,7 @@ impl GroupGrants {
         Self(bits)
     }
 
-    /// The bits: those of the permissions in their order, first of all users, then of users with
+    /// The bits: one for each permission in their order, first of all users, then of users with
     /// keys.
     pub fn bits(self) -> u8 {
         self.0

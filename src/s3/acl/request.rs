@@ -28,7 +28,7 @@ pub struct RequestedAcl {
 }
 
 impl RequestedAcl {
-    /// No grant beside those of the owner.
+    /// No grant beside the owner's.
     pub fn private() -> Self {
         Self { grants: GroupGrants::NONE, is_without_effect: true, unserved: None }
     }

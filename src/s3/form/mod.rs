@@ -60,7 +60,7 @@ impl PostForm {
     ///   a body;
     /// - `MalformedPOSTRequest` for a malformed form; `MaxPostPreDataLengthExceeded`;
     /// - `InvalidArgument` for a form without a file, and for a repeated field;
-    /// - those of reading. Errors in the file, and behind it, appear when it is read.
+    /// - errors of reading. Errors in the file, and after it, appear when it is read.
     pub fn open(request: &mut Request<'_>) -> Result<Self, S3Error> {
         let boundary = boundary(&request.headers)?;
         if request.body.content_length.is_none() && !request.body.chunked {
@@ -150,7 +150,7 @@ impl PostForm {
         }
     }
 
-    /// Replaces the headers of a request by those of its object: the fields. Host, origin, referrer
+    /// Replaces the headers of a request by its object's: the fields. Host, origin, referrer
     /// and user agent stay, and the expected owner of the bucket. Must follow the verification of
     /// the form.
     ///

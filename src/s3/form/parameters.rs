@@ -30,7 +30,7 @@ fn token(text: &str) -> (String, &str) {
 }
 
 /// A quoted value up to its second quote, and the text after it. A backslash before anything but a
-/// quote is a character of the value: browsers do not escape those of a path.
+/// quote is a character of the value: browsers do not escape quotes of a path.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices().peekable();

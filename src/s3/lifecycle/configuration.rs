@@ -146,7 +146,7 @@ impl LifecycleConfiguration {
     }
 
     /// The earliest expiry of a version; `None` if no rule ever takes it. Of two at the same
-    /// moment, that of the first rule. It allocates nothing, unless tags are loaded.
+    /// moment, the first rule's. It allocates nothing, unless tags are loaded.
     pub fn expiry(&self, facts: &ExpiryFacts<'_>) -> Option<Expiry> {
         evaluation::expiry(&self.rules, self.of_versions.rules_of(facts.key), facts)
     }

@@ -30,7 +30,7 @@ pub struct ExpiryFacts<'f> {
     pub tags: &'f dyn Fn() -> Vec<(String, String)>,
 }
 
-/// The place of a version among those of its key.
+/// The place of a version among its key's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpiryState {
     /// The current version, which is not a delete marker. A current delete marker above other
@@ -86,7 +86,7 @@ fn days_after(time: Timestamp, days: u32) -> Timestamp {
 }
 
 /// The earliest expiry of a version by the rules with these numbers; of two at the same moment,
-/// that of the first rule.
+/// the first rule's.
 pub(super) fn expiry(
     rules: &[LifecycleRule],
     numbers: impl Iterator<Item = usize>,

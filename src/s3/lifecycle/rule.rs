@@ -24,7 +24,8 @@ impl LifecycleRule {
     ///
     /// # Errors
     /// `MalformedXML`; `InvalidArgument` for a long id; `InvalidRequest` for actions that the
-    /// filter does not allow; those of [`LifecycleFilter::parse`] and [`LifecycleActions::parse`].
+    /// filter does not allow; the errors of [`LifecycleFilter::parse`] and
+    /// [`LifecycleActions::parse`].
     pub(super) fn parse(element: Element<'_>) -> Result<Self, S3Error> {
         let known: Vec<_> =
             ["ID", "Status", "Filter", "Prefix"].into_iter().chain(LifecycleActions::NAMES).collect();

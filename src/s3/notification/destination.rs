@@ -3,7 +3,7 @@
 use super::invalid;
 use crate::s3::S3Error;
 
-/// The partitions of ARNs: this server's, and that of servers whose clients come here.
+/// The partitions of ARNs: this server's, and those in use at servers whose clients come here.
 const PARTITIONS: [&str; 2] = ["siltstone", "minio"];
 /// The last part of ARNs.
 const RESOURCE: &str = "webhook";

@@ -95,7 +95,7 @@ impl NotificationConfiguration {
     /// The same with another notification at the end.
     ///
     /// # Errors
-    /// Those of [`Self::parse`] for an id that is in use, and for filters that overlap.
+    /// As [`Self::parse`] for an id that is in use, and for filters that overlap.
     pub fn with(mut self, notification: Notification) -> Result<Self, S3Error> {
         self.notifications.push(notification);
         self.check_ids()?;

@@ -24,7 +24,7 @@ pub enum WebsiteConfiguration {
     RedirectAll {
         /// The host, and a path below it if it has a `/`.
         host: String,
-        /// The scheme; `None` for that of the request.
+        /// The scheme; `None` for the request's.
         scheme: Option<UrlScheme>,
     },
     /// Objects are served.
@@ -129,7 +129,7 @@ impl WebsitePages {
         }
     }
 
-    /// The key of the object that is served for a request for `key`: that of the index document for
+    /// The key of the object that is served for a request for `key`: the index document's for
     /// the root and for a folder, whose key ends with a slash.
     pub fn page_key(&self, key: &str) -> String {
         if is_folder(key) { format!("{key}{}", self.index_suffix) } else { key.to_owned() }

@@ -81,7 +81,7 @@ impl<'w> RequestBody<'w> {
     ) -> Self {
         // A client that has begun to send does not wait, whatever it said. One that announces a
         // body of no bytes may wait: botocore does, and would take the next response of the
-        // connection for that of its next request.
+        // connection for the body of its next request.
         let awaits_continue = expects_continue && buffer.is_empty() && framing != BodyFraming::Absent;
         let unread = UnreadBody::new(framing);
         Self { stream, buffer, unread, read_len: 0, awaits_continue, failure: None, budget }

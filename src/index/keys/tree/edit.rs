@@ -34,7 +34,7 @@ impl<'e> TreeEdit<'e> {
         Self { change, builder, removed: false, replaced: false, delta }
     }
 
-    /// The position of the leaf: that of the inserted entry, or else of the removed one.
+    /// The position of the leaf: the inserted entry's, or else of the removed one.
     fn at(&self) -> EntryPos<'_> {
         let order = self.change.insert.map(|(order, _)| order).or(self.change.remove);
         EntryPos { key: self.change.key, order: order.expect("a change removes or inserts an entry") }

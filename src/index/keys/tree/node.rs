@@ -19,7 +19,7 @@ pub(super) enum Child {
 
 /// Children of one kind, with a separator between each two: entries of the left child are before
 /// it, entries of the right child at or after it. A separator inside a key, not before all its
-/// entries, means that the left child ends with that key. So the separator before a leaf tells
+/// entries, means that the left child ends with that key. So the separator before a leaf shows
 /// whether the leaf's first key starts in it.
 ///
 /// Everything that most searches read is in one allocation, which saves a cache miss.
@@ -180,7 +180,7 @@ impl Node {
         Some(NodeSplit { separator, right: Child::of_node(Self { separators, children }) })
     }
 
-    /// Removes an empty child. Its separator becomes that of the next one.
+    /// Removes an empty child. Its separator becomes the next one's.
     pub(super) fn drop_empty(&mut self, at: usize, before: Option<EntryPos<'_>>) {
         self.children.remove(at);
         self.separators = self.separators.without(at.min(self.children.len().saturating_sub(1)));
