@@ -72,7 +72,7 @@ impl ApiClient {
     /// answers.
     ///
     /// # Errors
-    /// Those of [`Self::open`], for a server that is named.
+    /// As [`Self::open`], for a server that is named.
     pub(crate) fn find(
         address: &ServerAddress,
         options: &ServerOptions,

@@ -54,7 +54,7 @@ impl LineFile {
     /// they begin on a line of their own.
     ///
     /// # Errors
-    /// Those of the write; a part of the lines may be written.
+    /// Errors of the write; a part of the lines may be written.
     pub(crate) fn append(&self, lines: &str) -> io::Result<()> {
         self.write(lines).map(drop)
     }
@@ -62,7 +62,7 @@ impl LineFile {
     /// As [`LineFile::append`]. The lines are durable on return.
     ///
     /// # Errors
-    /// Those of the write and the sync.
+    /// Errors of the write and the sync.
     pub(crate) fn append_durably(&self, lines: &str) -> io::Result<()> {
         // The sync is outside of the lock, so that lines of other requests can be written
         // meanwhile.

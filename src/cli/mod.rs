@@ -184,7 +184,7 @@ impl CommandLine {
     /// Ends the process if the arguments are wrong or ask for help.
     ///
     /// # Errors
-    /// Those of the variables and of the configuration file, in words for the operator.
+    /// Errors of the variables and of the configuration file, in words for the operator.
     pub(crate) fn read(arguments: &[OsString], environment: &Environment) -> Result<Self, CliError> {
         let arguments = without_program_name(arguments);
         let matches = command().get_matches_from(&arguments);

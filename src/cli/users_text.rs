@@ -51,7 +51,7 @@ impl From<&ListedUser> for UserEntry {
 /// The text after a change, with the new keys if it makes some.
 ///
 /// # Errors
-/// Those of the edit.
+/// Errors of the edit.
 pub(crate) fn changed(text: &str, change: &UserChange, keys: Option<&KeyPair>) -> Result<String, String> {
     let name = change.name();
     match (change, keys) {

@@ -34,7 +34,7 @@ impl ObjectCopy<'_> {
     /// Makes the copy. Durable on return.
     ///
     /// # Errors
-    /// Those of CopyObject; for objects over 5 GiB, those of an upload in parts, which is aborted.
+    /// Errors of CopyObject; for objects over 5 GiB, those of an upload in parts, which is aborted.
     pub(super) fn make(&self, s3: &S3Client<'_>) -> Result<(), Refusal> {
         if self.head.size > COPY_MAX_BYTES {
             return self.make_in_parts(s3);

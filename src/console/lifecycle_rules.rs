@@ -107,7 +107,7 @@ pub(super) fn without(document: &str, id: &str) -> Result<String, Refusal> {
 /// The document with the rule of a form, or its XML, in place of the rule with an id.
 ///
 /// # Errors
-/// There is none; those of the form.
+/// There is none; the errors of the form.
 pub(super) fn replaced(document: &str, id: &str, fields: &QueryParams) -> Result<String, Refusal> {
     let mut pieces = Pieces::of(document);
     let place = pieces.place(id)?;

@@ -61,7 +61,7 @@ impl RewindStep {
     /// Reads the changes of the keys after `after`: some hundreds at most.
     ///
     /// # Errors
-    /// Those of ListObjectVersions.
+    /// Errors of ListObjectVersions.
     pub(super) fn read(s3: &S3Client<'_>, rewind: Rewind<'_>, after: Option<&str>) -> Result<Self, Refusal> {
         let folder = Folder { bucket: rewind.bucket, prefix: rewind.prefix, is_grouped: false };
         let mut step = Self::default();
@@ -144,7 +144,7 @@ impl RewindChange {
     /// return.
     ///
     /// # Errors
-    /// Those of CopyObject and DeleteObject.
+    /// Errors of CopyObject and DeleteObject.
     pub(super) fn make(&self, s3: &S3Client<'_>, bucket: &str) -> Result<(), Refusal> {
         let condition = match &self.current {
             Some(tag) => ("if-match", &**tag),

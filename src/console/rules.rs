@@ -10,7 +10,7 @@ use crate::xml::{Document, Writer};
 /// The lifecycle rules with the rule of a form.
 ///
 /// # Errors
-/// Those of [`lifecycle_rule`].
+/// As [`lifecycle_rule`].
 pub(super) fn with_lifecycle_rule(stored: &str, fields: &QueryParams) -> Result<String, Refusal> {
     inserted(stored, "LifecycleConfiguration", &lifecycle_rule(fields)?)
 }

@@ -161,7 +161,7 @@ impl Selection {
     /// The part from `place` on: about `objects_max` objects.
     ///
     /// # Errors
-    /// Those of ListObjectsV2 and ListObjectVersions.
+    /// Errors of ListObjectsV2 and ListObjectVersions.
     pub(super) fn step(
         &self,
         s3: &S3Client<'_>,

@@ -72,7 +72,7 @@ pub(super) fn put_of_object(
 /// The ACL in the headers or in the body of a call.
 ///
 /// # Errors
-/// `InvalidRequest` for both; those of [`RequestedAcl::from_headers`] and of the body;
+/// `InvalidRequest` for both; the errors of [`RequestedAcl::from_headers`] and of the body;
 /// `MalformedXML`; `AccessDenied` for another owner in the body.
 fn requested(
     context: &Context,
@@ -144,7 +144,7 @@ fn check_served(requested: &RequestedAcl) -> Result<(), S3Error> {
 /// their own (S3 API reference, PutObject, "Permissions").
 ///
 /// # Errors
-/// Those of [`RequestedAcl::from_headers`] and of [`allowed`]; `AccessDenied`; `NoSuchBucket`.
+/// As [`RequestedAcl::from_headers`] and [`allowed`]; `AccessDenied`; `NoSuchBucket`.
 pub(super) fn of_new_object(
     context: &Context,
     proof: &Authorized,
@@ -168,7 +168,7 @@ pub(super) fn of_new_object(
 /// takes a permission of its own (S3 API reference, CreateBucket, "Permissions").
 ///
 /// # Errors
-/// Those of [`RequestedAcl::from_headers`]; `InvalidArgument` for an unknown ownership;
+/// As [`RequestedAcl::from_headers`]; `InvalidArgument` for an unknown ownership;
 /// `NotImplemented` for a grantee that is not supported; `InvalidBucketAclWithObjectOwnership` for
 /// an ACL where ACLs are off; `AccessDenied`.
 pub(super) fn of_new_bucket(

@@ -10,7 +10,7 @@ use crate::store::{StoreError, VersionRecord};
 /// the change is.
 ///
 /// # Errors
-/// Those of `change`. A version that has gone meanwhile is missed by the name that the call gave
+/// Errors of `change`. A version that has gone meanwhile is missed by the name that the call gave
 /// it.
 pub(super) fn amend(
     context: &Context,

@@ -47,7 +47,7 @@ pub(super) fn check_size(size: u64) -> Result<(), S3Error> {
 /// each piece while the next one is read.
 ///
 /// # Errors
-/// Those of reading, `EntityTooLarge`, and those of `write`.
+/// Errors of reading, `EntityTooLarge`, and the errors of `write`.
 pub(super) fn receive(
     call: &mut Call<'_>,
     md5_pool: &Md5Pool,
@@ -98,7 +98,7 @@ fn fill(reader: &mut dyn BodyRead, piece: &mut [u8]) -> Result<usize, S3Error> {
 /// Passes the bytes of an object or part to `take`, chunk by chunk, until the request is cancelled.
 ///
 /// # Errors
-/// Those of reading, and that of [`CancelToken::check`].
+/// Errors of reading, and that of [`CancelToken::check`].
 pub(super) fn for_each_chunk(
     reader: &mut ObjectReader,
     id: &RequestId,
@@ -156,7 +156,7 @@ pub(super) fn read_text(context: &Context, call: &mut Call<'_>) -> Result<Reserv
 /// much harm.
 ///
 /// # Errors
-/// `InvalidRequest` without a digest; those of [`read_document`].
+/// `InvalidRequest` without a digest; the errors of [`read_document`].
 pub(super) fn read_claimed_document(
     context: &Context,
     call: &mut Call<'_>,

@@ -26,7 +26,7 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
 /// The response to a GET of a version.
 ///
 /// # Errors
-/// Those of its conditions and of its range; `SlowDown`; those of reading.
+/// Errors of its conditions and of its range; `SlowDown`; the errors of reading.
 pub(super) fn with_body(
     context: &Context,
     proof: &Authorized,
@@ -61,7 +61,7 @@ pub(super) fn head(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
 /// The response to a HEAD of a version.
 ///
 /// # Errors
-/// Those of its conditions and of its range.
+/// Errors of its conditions and of its range.
 pub(super) fn without_body(
     context: &Context,
     proof: &Authorized,

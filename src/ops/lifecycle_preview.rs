@@ -153,7 +153,7 @@ impl Context {
     /// to 500,000 versions and as many uploads.
     ///
     /// # Errors
-    /// `MalformedXML` and those of rules that cannot be stored; `NoSuchBucket`.
+    /// `MalformedXML` and the errors of rules that cannot be stored; `NoSuchBucket`.
     pub fn lifecycle_effect(
         &self,
         bucket: &str,

@@ -92,7 +92,7 @@ impl LifecycleSweeper {
     /// A full disk keeps no bucket from its turn: what removes goes on, since it frees space.
     ///
     /// # Errors
-    /// Those of a commit. What expired before stays expired, and the bucket stays due.
+    /// Errors of a commit. What expired before stays expired, and the bucket stays due.
     pub fn sweep_due(
         &mut self,
         is_stopped: &dyn Fn() -> bool,
@@ -139,7 +139,7 @@ impl LifecycleSweeper {
 /// that a rule of their bucket aborts at its own time. Returns their number. Durable on return.
 ///
 /// # Errors
-/// Those of a commit.
+/// Errors of a commit.
 pub fn abort_idle_uploads(store: &Store) -> Result<u64, StoreError> {
     store.abort_idle_uploads(&|bucket: &ConfiguredBucket, key, initiated| {
         let Some(by) = bucket.configuration(KIND) else { return false };

@@ -221,7 +221,7 @@ impl SourceObject {
     /// Converts the outcome of a copy. The source may have been deleted in the meantime.
     ///
     /// # Errors
-    /// `NoSuchVersion` or `NoSuchKey` for a deleted source; those of the store.
+    /// `NoSuchVersion` or `NoSuchKey` for a deleted source; the errors of the store.
     pub(super) fn copied<T>(
         &self,
         outcome: Result<T, StoreError>,

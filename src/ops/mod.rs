@@ -113,7 +113,7 @@ impl Context {
     /// Runs the operation of `call`. Only this function selects operations.
     ///
     /// # Errors
-    /// Those of the operation; `AccessDenied` for a bucket whose owner is not the one that `call`
+    /// Errors of the operation; `AccessDenied` for a bucket whose owner is not the one that `call`
     /// expects.
     pub fn dispatch(&self, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
         owner::check_target(self, call)?;
@@ -267,7 +267,7 @@ impl Context {
     /// The object that a `GetObject` or `HeadObject` on a website host names.
     ///
     /// # Errors
-    /// Those of the operation.
+    /// Errors of the operation.
     pub fn website_object(&self, proof: &Authorized, call: &Call<'_>) -> Result<WebsiteObject, S3Error> {
         website::object(self, proof, call)
     }

@@ -43,7 +43,7 @@ pub(super) fn check_served(call: &Call<'_>) -> Result<(), S3Error> {
 /// The attributes of the object from the headers.
 ///
 /// # Errors
-/// Those of [`metadata::collect`].
+/// As [`metadata::collect`].
 pub(super) fn attributes(call: &Call<'_>) -> Result<Attributes, S3Error> {
     metadata::collect(call.headers(), call.vendor()).map(attributes_of)
 }
@@ -99,7 +99,7 @@ pub(super) fn check_time_is_of_use(call: &Call<'_>) -> Result<(), S3Error> {
 /// the bytes.
 ///
 /// # Errors
-/// Those of [`acl::of_new_object`] and of [`object_lock::of_new_object`].
+/// As [`acl::of_new_object`] and [`object_lock::of_new_object`].
 pub(super) fn controls(
     context: &Context,
     proof: &Authorized,
@@ -120,7 +120,7 @@ pub(super) fn storage_class(call: &Call<'_>) -> StorageClass {
 /// has no current version.
 ///
 /// # Errors
-/// Those of [`conditions::write_condition`] and of [`check_may_compare`].
+/// As [`conditions::write_condition`] and [`check_may_compare`].
 pub(super) fn condition(
     context: &Context,
     proof: &Authorized,
@@ -190,7 +190,7 @@ pub(super) fn hides_absence(
 /// Converts the outcome of a conditional write.
 ///
 /// # Errors
-/// Those of the store; `AccessDenied` for a missing key that must be concealed.
+/// Errors of the store; `AccessDenied` for a missing key that must be concealed.
 pub(super) fn committed<T>(
     outcome: Result<T, StoreError>,
     context: &Context,

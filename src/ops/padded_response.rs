@@ -49,7 +49,7 @@ type TaskOutcome = Result<Response, S3Error>;
 /// the client has left.
 ///
 /// # Errors
-/// Those of `work` if it ends promptly; `SlowDown` if no thread can be started.
+/// Errors of `work` if it ends promptly; `SlowDown` if no thread can be started.
 pub(super) fn respond(
     context: &Context,
     call: &Call<'_>,
@@ -80,7 +80,7 @@ pub(super) fn defer(
 /// Runs `work` at once if it is short; otherwise defers it, with the memory of its thread reserved.
 ///
 /// # Errors
-/// Those of short work; `SlowDown` without memory for long work.
+/// Errors of short work; `SlowDown` without memory for long work.
 pub(super) fn run_or_defer(
     context: &Context,
     call: &Call<'_>,

@@ -26,7 +26,7 @@ pub(super) fn get(
 /// Sets the configuration of this kind. Durable on return.
 ///
 /// # Errors
-/// `NoSuchBucket`; those of the commit.
+/// `NoSuchBucket`; the errors of the commit.
 pub(super) fn set(
     context: &Context,
     call: &Call<'_>,
@@ -40,7 +40,7 @@ pub(super) fn set(
 /// Removes the configuration of this kind, if there is one. Durable on return.
 ///
 /// # Errors
-/// `NoSuchBucket`; those of the commit.
+/// `NoSuchBucket`; the errors of the commit.
 pub(super) fn delete(
     context: &Context,
     call: &Call<'_>,

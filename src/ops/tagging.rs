@@ -49,7 +49,7 @@ fn replace(
 /// The tags in the body of a call.
 ///
 /// # Errors
-/// Those of the body; `MalformedXML`; those of [`tags::check`].
+/// Errors of the body; `MalformedXML`; the errors of [`tags::check`].
 fn read_tags(context: &Context, call: &mut Call<'_>) -> Result<Vec<(String, String)>, S3Error> {
     let request = body::read_document(context, call)?;
     tags::parse(body::parse(&request, tags::ROOT)?.root(), TagHolder::Object)
@@ -60,7 +60,7 @@ impl Context {
     /// policy of the bucket depends on them.
     ///
     /// # Errors
-    /// Those of PutObjectTagging for its body; `InvalidArgument` for an unknown directive of a
+    /// Errors of PutObjectTagging for its body; `InvalidArgument` for an unknown directive of a
     /// copy.
     pub fn read_tags_for_policy(&self, call: &mut Call<'_>) -> Result<(), S3Error> {
         let is_concerned = matches!(call.operation, Operation::PutObjectTagging | Operation::CopyObject);
@@ -81,7 +81,7 @@ impl Context {
 /// (S3 API reference, PutObject, "Permissions").
 ///
 /// # Errors
-/// `AccessDenied`; those of [`tags::from_header`].
+/// `AccessDenied`; the errors of [`tags::from_header`].
 pub(super) fn of_new_object(
     context: &Context,
     proof: &Authorized,

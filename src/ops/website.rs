@@ -83,7 +83,7 @@ impl BucketWebsite {
 /// The object that a GET or HEAD names. A redirect takes precedence over conditions and ranges.
 ///
 /// # Errors
-/// Those of the operation.
+/// Errors of the operation.
 pub(super) fn object(
     context: &Context,
     proof: &Authorized,

@@ -113,7 +113,7 @@ pub trait Remote: RemoteView {
     /// digests of both.
     ///
     /// # Errors
-    /// Those of both.
+    /// Errors of both.
     fn put_and_compare(&self, object: &NewObject<'_>, within: Duration) -> Result<Comparison, RemoteError> {
         self.put(object, within)?;
         self.compare(object, within)

@@ -252,7 +252,7 @@ impl AuditEntry {
     /// log cannot be written.
     ///
     /// # Errors
-    /// `ServiceUnavailable`; those of the operation.
+    /// `ServiceUnavailable`; the errors of the operation.
     pub(super) fn run(
         &mut self,
         log: &dyn AuditLog,

@@ -10,7 +10,7 @@ impl Service {
     /// fields are its headers, and the file is its body. What becomes known is added to `entry`.
     ///
     /// # Errors
-    /// Those of [`PostForm::open`], [`PostForm::key`] and [`PostForm::restore_headers`], and of
+    /// As [`PostForm::open`], [`PostForm::key`] and [`PostForm::restore_headers`], and of
     /// [`crate::auth::Authenticator::authenticate_form`].
     pub(super) fn admit_form<'c>(
         &self,

@@ -166,7 +166,7 @@ impl Service {
     /// The users.
     ///
     /// # Errors
-    /// Those of [`UserError`].
+    /// As [`UserError`].
     pub fn users(&self, identity: &Identity) -> Result<Vec<UserEntry>, UserError> {
         check(identity, Action::AdminListUsers)?;
         self.directory()?.list()
@@ -176,7 +176,7 @@ impl Service {
     /// and in effect. Returns new keys, which are shown nowhere else.
     ///
     /// # Errors
-    /// Those of [`UserError`].
+    /// As [`UserError`].
     pub fn change_user(
         &self,
         identity: &Identity,

@@ -110,14 +110,14 @@ pub struct Health {
     pub index_max_bytes: u64,
     /// Whether it is so near to the limit that puts are refused.
     pub index_full: bool,
-    /// Bytes that are free on the file system, and all of it; `None` if it does not tell.
+    /// Bytes that are free on the file system, and all of it; `None` if it does not say.
     pub disk: Option<(u64, u64)>,
     /// The creation time of the newest checkpoint; `None` before the first.
     pub newest_checkpoint: Option<Timestamp>,
     /// The estimated time that the next start needs for the log that no checkpoint covers, after a
     /// crash now.
     pub replay_time: Duration,
-    /// Whether the file system lacks the space for a small put, or does not tell.
+    /// Whether the file system lacks the space for a small put, or does not say.
     pub disk_full: bool,
     /// A background thread that has panicked. The store goes on without it until the disk or the
     /// log is full.

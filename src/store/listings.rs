@@ -19,7 +19,7 @@ impl UploadPages {
     /// The next page, as `list` returns it for a query and an upload; `None` after the last one.
     ///
     /// # Errors
-    /// Those of `list`.
+    /// Errors of `list`.
     pub fn next<E>(
         &mut self,
         list: impl FnOnce(&ListQuery, Option<UploadId>) -> Result<ListPage<UploadSummary>, E>,

@@ -281,7 +281,7 @@ impl Store {
     }
 
     /// The bytes that data segments take up on the disk: with preallocated space, without holes.
-    /// `None` where the disk does not tell, and while further calls have to measure some of very
+    /// `None` where the disk does not say, and while further calls have to measure some of very
     /// many segments.
     pub fn segment_bytes(&self) -> Option<u64> {
         self.shared.segments.allocated_bytes().ok().flatten()

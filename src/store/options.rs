@@ -40,7 +40,7 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// The bytes of the index that a quota allows without being told; `None` where the index is not
+    /// The bytes of the index that a quota allows by default; `None` where the index is not
     /// limited.
     pub(super) fn index_quota_default(&self) -> Option<u64> {
         (self.index_max_bytes != u64::MAX).then_some(self.index_max_bytes / INDEX_QUOTA_SHARE)

@@ -23,7 +23,7 @@ pub struct LimitedBucket {
     pub owner: String,
     /// Its quota, as it was set.
     pub quota: Quota,
-    /// The quota with the limits that it has without being told.
+    /// The quota with the limits that it has by default.
     pub in_force: Quota,
     /// Its content.
     pub content: Usage,
@@ -38,7 +38,7 @@ pub struct LimitedOwner {
     pub stored: Option<Quota>,
     /// The quota of the configuration.
     pub configured: Option<Quota>,
-    /// Of both the stricter limits, with those that a quota has without being told; none where
+    /// Of both the stricter limits, with those that a quota has by default; none where
     /// there is no quota.
     pub in_force: Quota,
     /// Its buckets and their content.
@@ -74,7 +74,7 @@ impl Store {
     /// Sets or removes the quota of a user, whether or not it owns buckets. Durable on return.
     ///
     /// # Errors
-    /// Those of the commit.
+    /// Errors of the commit.
     pub fn set_owner_quota(&self, owner: &str, quota: Option<&Quota>) -> Result<(), StoreError> {
         let owner = owner.to_owned();
         let document = quota.map(Quota::document);

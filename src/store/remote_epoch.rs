@@ -48,7 +48,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::RemoteUnavailable`]: a later call may succeed; [`StoreError::ReadOnly`] where the remote has a log that this store does
-    /// not continue; those of the disk.
+    /// not continue; the errors of the disk.
     pub fn begin_epoch(&self, entropy: &dyn Entropy) -> Result<(), StoreError> {
         let Some(tier) = &self.tier else { return Ok(()) };
         let right = tier.right();
@@ -265,7 +265,7 @@ pub(super) fn check_no_other_tier(
 /// changes the remote.
 ///
 /// # Errors
-/// Those of the remote, and of the disk.
+/// Errors of the remote, and of the disk.
 pub(super) fn made_newest_claim(fs: &dyn Fs, log: RemoteLog<'_>, newest: u64) -> Result<bool, ShipError> {
     match last_held(fs, log, newest) {
         Ok(held) => Ok(held.is_ok()),
@@ -286,7 +286,7 @@ pub(super) fn note_claim(fs: &dyn Fs, store: StoreId, claim: ClaimId) -> Result<
 /// next start goes on from there, and no other directory does. Returns the epoch.
 ///
 /// # Errors
-/// [`ShipError::Claimed`] where another claim is faster; those of the remote, and of the disk.
+/// [`ShipError::Claimed`] where another claim is faster; the errors of the remote, and of the disk.
 pub fn adopt_remote(
     remote: &dyn Remote,
     fs: &dyn Fs,

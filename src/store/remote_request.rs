@@ -29,7 +29,7 @@ impl FileBody<'_> {
     /// Gives all bytes to `take`, part by part.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub(super) fn for_each_part(&self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
         let mut buffer = vec![0; MIB.min(self.length()) as usize];
         let mut at = 0;

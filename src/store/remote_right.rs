@@ -208,7 +208,7 @@ impl EpochWriter<'_> {
     /// As [`Remote::put`].
     ///
     /// # Errors
-    /// [`RemoteError::Refused`] once the epoch is lost; those of the remote.
+    /// [`RemoteError::Refused`] once the epoch is lost; the errors of the remote.
     pub(super) fn put(&self, object: &NewObject<'_>, within: Duration) -> Result<RemoteObject, RemoteError> {
         self.check()?;
         self.remote.put(object, within)

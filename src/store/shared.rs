@@ -259,7 +259,7 @@ impl SharedStore {
     /// may go then.
     ///
     /// # Errors
-    /// Those of [`LogShipping::ship_through`].
+    /// As [`LogShipping::ship_through`].
     pub(super) fn ensure_shipped(&self, sequence: u64) -> Result<(), StoreError> {
         self.shipping().map_or(Ok(()), |ship| ship.ship_through(self, sequence))
     }
@@ -355,7 +355,7 @@ impl SharedStore {
     }
 
     /// Whether a small put would be refused for lack of space, by the same checks, or the file
-    /// system does not tell.
+    /// system does not say.
     fn refuses_puts(&self) -> bool {
         if self.lacks_room(SpaceClaim::Growth, SMALL_PUT_BYTES).unwrap_or(true) {
             return true;

@@ -280,7 +280,7 @@ impl<'a> UsageAccounts<'a> {
     }
 }
 
-/// A quota with the limits that it has without being told.
+/// A quota with the limits that it has by default.
 pub(super) fn in_force(quota: Quota, options: &StoreOptions) -> Quota {
     Quota { index_bytes: quota.index_bytes.or(options.index_quota_default()), ..quota }
 }

@@ -47,7 +47,7 @@ impl WebhookSender {
     /// Sends `body`, at the time `now`.
     ///
     /// # Errors
-    /// Those of the target.
+    /// Errors of the target.
     pub fn send(&mut self, body: &str, now: Timestamp) -> Result<(), DeliveryError> {
         let request = self.request(body, now.as_secs());
         let deadline = Instant::now() + self.settings.timeout;

@@ -112,7 +112,7 @@ impl<'a> View<'a> {
     /// The text of a sub-resource of a bucket.
     ///
     /// # Errors
-    /// Those of S3, such as 404 for none.
+    /// Errors of S3, such as 404 for none.
     fn document(&self, bucket: &str, name: &str) -> Result<String, Refusal> {
         let request = S3Request { query: &[(name, "")], ..S3Request::default() };
         let reply = self.s3().send(Method::Get, target(Some(bucket), None)?, request)?;

@@ -40,7 +40,7 @@ impl SelectedList {
     /// Lists what is selected, and adds to the named objects the entity tags that they have.
     ///
     /// # Errors
-    /// Those of the listings.
+    /// Errors of the listings.
     pub(super) fn read(view: &View<'_>, bucket: &str, selection: &Selection) -> Result<Self, Refusal> {
         // An object that comes while the folders are listed is not on the list.
         let seen = view.console.clock.now().to_iso8601();
@@ -126,7 +126,7 @@ impl ChangeStep {
     /// Reads the step that the fields `after` and `seen` name: about `objects_max` objects.
     ///
     /// # Errors
-    /// Those of the listings; the fields are malformed.
+    /// Errors of the listings; the fields are malformed.
     pub(super) fn read(
         view: &View<'_>,
         bucket: &str,

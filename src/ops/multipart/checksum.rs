@@ -156,7 +156,7 @@ impl ObjectChecksum {
     /// The checksum. Reads the parts by `read` if necessary.
     ///
     /// # Errors
-    /// `BadDigest`; those of reading the parts; that of [`CancelToken::check`].
+    /// `BadDigest`; the errors of reading the parts; that of [`CancelToken::check`].
     pub(super) fn finish(
         self,
         read: PartReader<'_>,

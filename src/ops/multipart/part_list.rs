@@ -24,7 +24,7 @@ impl PartList {
     /// Reads the body of the request.
     ///
     /// # Errors
-    /// `MalformedXML` for another document and for an empty list; those of reading documents.
+    /// `MalformedXML` for another document and for an empty list; the errors of reading documents.
     pub(super) fn read(context: &Context, call: &mut Call<'_>) -> Result<Self, S3Error> {
         let bytes = body::read_document_by_md5(context, call, PART_LIST_MAX_BYTES)?;
         Self::parse(&bytes)

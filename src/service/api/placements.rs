@@ -10,7 +10,7 @@ impl Service {
     /// Shows, sets or removes the pin of a bucket. A change is durable on return.
     ///
     /// # Errors
-    /// `AccessDenied`; those of the operation.
+    /// `AccessDenied`; the errors of the operation.
     pub(super) fn placement(
         &self,
         bucket: &str,

@@ -60,7 +60,7 @@ impl Service {
     /// operation beside S3 is.
     ///
     /// # Errors
-    /// `AccessDenied`; those of the operation.
+    /// `AccessDenied`; the errors of the operation.
     pub(super) fn quota(
         &self,
         holder: &QuotaHolder,
@@ -77,7 +77,7 @@ impl Service {
     /// Runs an operation beside S3 for a user with the permission for an action of the API.
     ///
     /// # Errors
-    /// `AccessDenied`; those of the operation.
+    /// `AccessDenied`; the errors of the operation.
     pub(super) fn run_extension(
         &self,
         Extension { operation, target, query, action }: Extension,

@@ -51,7 +51,7 @@ pub enum ChangeKind {
 pub struct DeletedVersion {
     /// Its id.
     pub id: VersionId,
-    /// Whether it was a null version. The log of earlier versions of the server does not tell.
+    /// Whether it was a null version. The log of earlier versions of the server does not say.
     pub null: bool,
 }
 

@@ -100,7 +100,7 @@ impl Follower {
     /// States that everything before the place is done. The position is saved from time to time.
     ///
     /// # Errors
-    /// Those of the commit. A later call saves it again.
+    /// Errors of the commit. A later call saves it again.
     pub fn done_through(&mut self, store: &Store, place: FollowPosition) -> Result<(), StoreError> {
         let now = store.shared.clock.now();
         let published = store.shared.published().sequence;
@@ -133,7 +133,7 @@ impl Follower {
     /// Saves the last place that is done, if there was news since, or other keys were refused.
     ///
     /// # Errors
-    /// Those of the commit.
+    /// Errors of the commit.
     pub fn save(&mut self, store: &Store) -> Result<(), StoreError> {
         let is_news = |place: &&FollowPosition| place.news > self.saved_news || self.refused_anew;
         let Some(place) = self.done.as_ref().filter(is_news) else { return Ok(()) };

@@ -86,7 +86,7 @@ impl Store {
     /// Removes the followers that are not among `names`. Durable on return.
     ///
     /// # Errors
-    /// Those of the commit.
+    /// Errors of the commit.
     pub fn keep_followers(&self, names: &[&str]) -> Result<(), StoreError> {
         let index = self.shared.index();
         let known: BTreeSet<_> =
@@ -161,7 +161,7 @@ impl Store {
     /// Sets or removes notes of a follower. Durable on return.
     ///
     /// # Errors
-    /// Those of the commit.
+    /// Errors of the commit.
     pub fn note_for_follower(&self, name: &str, notes: Vec<FollowerNote>) -> Result<(), StoreError> {
         let name = name.to_owned();
         self.committer.submit(|reply| Mutation::FollowerNotes { name, notes, reply })

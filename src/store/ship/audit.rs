@@ -51,7 +51,7 @@ pub struct RemoteAudit {
 /// The times that a restore reaches; `None` where there is no log.
 ///
 /// # Errors
-/// Those of the remote.
+/// Errors of the remote.
 pub fn remote_reach(remote: &dyn RemoteView) -> Result<Option<RemoteReach>, ShipError> {
     let log = RemoteLog { remote, store: store_of(remote)? };
     let found = newest_epoch(&log).and_then(|cut| adopted_roots(&log, &cut));
@@ -80,7 +80,7 @@ pub fn remote_reach(remote: &dyn RemoteView) -> Result<Option<RemoteReach>, Ship
 /// Nothing is changed; a server may be at work.
 ///
 /// # Errors
-/// Those of the remote; damage of what is read.
+/// Errors of the remote; damage of what is read.
 pub fn audit_remote(remote: &dyn RemoteView) -> Result<RemoteAudit, ShipError> {
     let log = RemoteLog { remote, store: store_of(remote)? };
     let claimed = log.newest_claim()?;
@@ -103,7 +103,7 @@ pub fn audit_remote(remote: &dyn RemoteView) -> Result<RemoteAudit, ShipError> {
 /// Deletes the strangers of an audit, which the epochs at its beginning do not need.
 ///
 /// # Errors
-/// [`ShipError::Claimed`] where a later epoch was claimed since; those of the remote.
+/// [`ShipError::Claimed`] where a later epoch was claimed since; the errors of the remote.
 pub fn delete_strangers(remote: &dyn Remote, audit: &RemoteAudit) -> Result<(), ShipError> {
     let log = RemoteLog { remote, store: store_of(remote)? };
     if log.is_claimed(audit.claimed + 1)? {

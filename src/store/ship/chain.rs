@@ -349,7 +349,7 @@ impl RemoteLog<'_> {
     /// Gives parcels to `visit`, in their order. Several are asked for at a time.
     ///
     /// # Errors
-    /// Where one is missing; those of the remote, and of `visit`.
+    /// Where one is missing; the errors of the remote, and of `visit`.
     pub(super) fn each_parcel(
         &self,
         ids: impl Iterator<Item = ParcelId>,

@@ -17,7 +17,7 @@ use crate::store::stats::load;
 /// none is deleted, since the directory may be an old copy itself.
 ///
 /// # Errors
-/// Those of the remote and of the directory; [`ShipError::Disk`] for the directory of another
+/// Errors of the remote and of the directory; [`ShipError::Disk`] for the directory of another
 /// store.
 pub fn audit_copies(remote: &dyn RemoteView, fs: &dyn Fs) -> Result<RemoteAudit, ShipError> {
     let log = RemoteLog { remote, store: store_of(remote)? };

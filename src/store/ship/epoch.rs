@@ -156,7 +156,7 @@ pub(super) struct NewestEpoch {
 /// The log from the newest root on that is not younger than `at`.
 ///
 /// # Errors
-/// [`ShipError::BeforeWindow`], [`ShipError::NoLog`], and those of the remote.
+/// [`ShipError::BeforeWindow`], [`ShipError::NoLog`], and the errors of the remote.
 pub(super) fn chain_at(log: &RemoteLog<'_>, at: Timestamp) -> Result<(Chain, NewestEpoch), ShipError> {
     let cut = newest_epoch(log)?;
     let mut roots = Vec::new();

@@ -30,7 +30,7 @@ pub struct LogLag {
 /// written, and a server may be at work; `None` where the remote has no log.
 ///
 /// # Errors
-/// Those of the remote, and of the directory.
+/// Errors of the remote, and of the directory.
 pub fn log_lag(remote: &dyn RemoteView, fs: &dyn Fs) -> Result<Option<LogLag>, ShipError> {
     let log = RemoteLog { remote, store: store_of(remote)? };
     let chain = match newest_epoch(&log).and_then(|cut| log.chain(&cut)) {

@@ -482,7 +482,7 @@ impl Store {
     /// one is due.
     ///
     /// # Errors
-    /// As of `LogShipping::ship_through`, and those of the disk. A later call tries again.
+    /// As of `LogShipping::ship_through`, and the errors of the disk. A later call tries again.
     pub fn ship_step(&self, entropy: &dyn Entropy) -> Result<(), StoreError> {
         let Some(ship) = self.ship.get() else { return Ok(()) };
         self.shared.check_writable()?;

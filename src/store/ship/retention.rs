@@ -100,7 +100,7 @@ impl Store {
     /// Nothing where the log is not shipped, and before the epoch has begun.
     ///
     /// # Errors
-    /// [`StoreError::RemoteUnavailable`]: a later call goes on; those of the commit.
+    /// [`StoreError::RemoteUnavailable`]: a later call goes on; the errors of the commit.
     pub fn retention_step(&self) -> Result<RetentionProgress, StoreError> {
         let (Some(ship), Some(tier)) = (self.ship.get(), &self.tier) else {
             return Ok(RetentionProgress::default());

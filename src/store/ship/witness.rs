@@ -38,7 +38,7 @@ impl FoundEnd {
 /// heartbeat that was read before.
 ///
 /// # Errors
-/// [`ShipError::Hidden`] with the name of the object; those of the remote.
+/// [`ShipError::Hidden`] with the name of the object; the errors of the remote.
 pub(super) fn check_end(
     log: &RemoteLog<'_>,
     claim: u64,

@@ -46,7 +46,7 @@ impl LogEnd {
     /// That of the log of the newest cut, below a claim.
     ///
     /// # Errors
-    /// [`ShipError::Hidden`] where something speaks for a longer log; those of the remote.
+    /// [`ShipError::Hidden`] where something speaks for a longer log; the errors of the remote.
     pub(super) fn find(log: &RemoteLog<'_>, claim: u64, newest: Option<&Cut>) -> Result<Self, ShipError> {
         let Some(cut) = newest else { return Ok(Self::default()) };
         let (last, end) = adopted(log, claim, cut)?;
@@ -81,7 +81,7 @@ impl WriterDir {
     /// all of it.
     ///
     /// # Errors
-    /// Those of the remote, and of the disk.
+    /// Errors of the remote, and of the disk.
     pub(super) fn lacking(
         &self,
         fs: &dyn Fs,

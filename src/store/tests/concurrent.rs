@@ -111,7 +111,7 @@ fn of_many_threads_each_finds_what_it_was_told_after_a_crash() {
     }
 }
 
-/// Had a checkpoint shown a group that it does not tell of, that group could not be replayed.
+/// Had a checkpoint shown a group that it does not say of, that group could not be replayed.
 #[test]
 fn a_checkpoint_taken_while_buckets_come_and_go_is_good() {
     for _ in 0..20 {

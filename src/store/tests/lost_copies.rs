@@ -70,7 +70,7 @@ fn no_local_byte_goes_once_its_copy_is_gone_or_changed() {
         tiered.copies().iter().for_each(|name| harm(&tiered, name));
         work(&store).unwrap();
         assert_eq!(readable(&store), 10, "nothing was given back");
-        // What was noticed so is sent again, and goes then. A listing does not tell other bytes of
+        // What was noticed so is sent again, and goes then. A listing does not say other bytes of
         // the same length.
         for _ in 0..tiered.copies().len() + 1 {
             inspect(&store);

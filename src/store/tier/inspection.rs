@@ -74,7 +74,7 @@ impl Store {
     /// bytes are here. Nothing without a tier. Returns whether another call has work to do at once.
     ///
     /// # Errors
-    /// [`StoreError::RemoteUnavailable`]: a later call goes on; those of the disk.
+    /// [`StoreError::RemoteUnavailable`]: a later call goes on; the errors of the disk.
     pub fn inspect_copies(&self) -> Result<bool, StoreError> {
         let Some(tier) = &self.tier else { return Ok(false) };
         self.shared.check_writable()?;
@@ -290,7 +290,7 @@ impl Tier {
     ///
     /// # Errors
     /// [`RemoteError::Missing`], and [`RemoteError::Wrong`] where it differs; others where the
-    /// remote does not tell.
+    /// remote does not say.
     fn compare_copy(&self, residence: &Residence, pieces: &LocalPieces) -> Result<(), RemoteError> {
         let passed = self.mark.pass(self.remote.as_ref(), COMPARED_WITHIN);
         passed.map_err(|error| RemoteError::Unavailable(error.to_string()))?;
@@ -329,7 +329,7 @@ impl Tier {
             return Err(RemoteError::Wrong("it has another MD5 than before".to_owned()));
         }
         last.md5 = found.md5.or(last.md5);
-        // A listing does not tell whose put it was.
+        // A listing does not say whose put it was.
         if found.nonce.is_some() {
             last.at = Some(self.clock.now());
         }

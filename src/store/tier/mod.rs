@@ -589,7 +589,7 @@ impl Store {
     /// copies that are not needed any more. Nothing without a tier.
     ///
     /// # Errors
-    /// [`StoreError::RemoteUnavailable`]: a later call may succeed; those of the commit.
+    /// [`StoreError::RemoteUnavailable`]: a later call may succeed; the errors of the commit.
     pub fn tier_step(&self, entropy: &dyn Entropy) -> Result<TierProgress, StoreError> {
         let Some(tier) = &self.tier else { return Ok(TierProgress::default()) };
         self.shared.check_writable()?;

@@ -52,7 +52,7 @@ impl Sieve {
         self.newest = at;
     }
 
-    /// Removes the piece that is to be given back next. `spare` tells whether a piece stays for
+    /// Removes the piece that is to be given back next. `spare` says whether a piece stays for
     /// now, because it was read since it was asked about last. `None` if there is no piece, or all
     /// stay in two rounds.
     pub(super) fn evict(&mut self, mut spare: impl FnMut(PieceId) -> bool) -> Option<PieceId> {

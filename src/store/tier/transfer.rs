@@ -18,7 +18,7 @@ use crate::store::{Store, StoreError};
 
 /// Copies that one call deletes.
 const DELETED_PER_CALL: usize = 64;
-/// Places of a copy that are read back where the remote does not tell its MD5.
+/// Places of a copy that are read back where the remote does not say its MD5.
 const SAMPLES: u64 = 8;
 
 impl Store {
