@@ -11,13 +11,13 @@ use super::CliError;
 use super::access_log::AccessLogFile;
 use super::lifecycle::LifecycleThread;
 use super::maintenance::Maintenance;
-use super::mirror::MirrorThreads;
+use super::mirrors::MirrorThreads;
 use super::options::ServerOptions;
 use super::retention::RetentionThread;
 use super::ship::{ShipThread, SignThread};
 use super::stop::FencedStop;
 use super::tier::TierThread;
-use super::webhook::WebhookThreads;
+use super::webhooks::WebhookThreads;
 
 /// The work of the threads beside the store.
 pub(crate) struct BackgroundWork {

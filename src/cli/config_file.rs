@@ -13,7 +13,7 @@ use siltstone::service::MetricsAccess;
 use toml_edit::{Document, Item, Value};
 
 use super::CliError;
-use super::buckets::BucketSpecs;
+use super::bucket_specs::BucketSpecs;
 use super::environment::Environment;
 use super::keys::key_in;
 use super::layers::{OptionFlags, checked_flag, parser};

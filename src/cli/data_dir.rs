@@ -1,4 +1,5 @@
-//! The refusal of a data directory, with the remedy where permission is missing.
+//! The data directory before its first start, and its refusal, with the remedy where permission is
+//! missing.
 
 use std::fmt::Display;
 use std::fs;
@@ -8,9 +9,12 @@ use std::path::{self, Path};
 
 use rustix::process::{getegid, geteuid};
 use siltstone::fs::OsFs;
+use siltstone::s3::BucketName;
 use siltstone::store::{self, FirstStartError, OpenError};
 
 use super::CliError;
+use super::bucket_specs::{BucketSpec, BucketSpecs};
+use super::notes::Notes;
 use super::options::ServerOptions;
 
 /// Checks whether the directory has a store, or may get one. Nothing is written before.
@@ -26,6 +30,30 @@ pub(crate) fn check_first_start(options: &ServerOptions) -> Result<(), CliError>
         Err(FirstStartError::Io(error)) => Err(refusal(dir, &OpenError::Io(error))),
         Err(error) => Err(CliError::start(format!("cannot use {}: {error}", dir.display()))),
     }
+}
+
+/// Makes the empty directories of a data directory without a store buckets to make: the entry
+/// points of compose files make buckets by `mkdir -p /data/NAME && minio server /data`.
+///
+/// # Errors
+/// The directory cannot be read.
+pub(crate) fn take_bucket_directories(
+    options: &mut ServerOptions,
+    notes: &mut Notes,
+) -> Result<(), CliError> {
+    let found = store::empty_directories(&OsFs::new(&options.data_dir))
+        .map_err(|error| refusal(&options.data_dir, &OpenError::Io(error)))?;
+    for name in found {
+        if BucketName::new(&name).is_err() {
+            continue;
+        }
+        notes.info(format!("the empty directory {name} is a bucket to make, as in MinIO"));
+        if !options.bucket.iter().any(|specs| specs.names(&name)) {
+            options.bucket.push(BucketSpecs(vec![BucketSpec::plain(&name)]));
+        }
+        options.bucket_directories.push(name);
+    }
+    Ok(())
 }
 
 /// The name of the entry of `dir` that is `file`, or that `file` is below.

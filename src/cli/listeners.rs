@@ -18,7 +18,7 @@ use super::CliError;
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use super::options::ServerOptions;
-use super::tls_files::{self, TlsFiles};
+use super::tls_files::TlsFiles;
 
 /// What a listener of S3 requests has, whoever answers them.
 pub(crate) struct Front {
@@ -34,8 +34,18 @@ impl Front {
     /// # Errors
     /// The certificate cannot be read.
     pub(crate) fn new(options: &ServerOptions, plan: &MemoryPlan) -> Result<Self, CliError> {
-        Ok(Self { memory: plan.budget(), tls: tls_files::load(options)?, running: None })
+        Ok(Self { memory: plan.budget(), tls: load_tls(options)?, running: None })
     }
+}
+
+/// The certificate of the options, if there is one.
+///
+/// # Errors
+/// It cannot be read.
+fn load_tls(options: &ServerOptions) -> Result<Option<(TlsFiles, Arc<Tls>)>, CliError> {
+    let Some(files) = options.tls_files()? else { return Ok(None) };
+    let tls = files.read().map_err(CliError::start)?;
+    Ok(Some((files, Arc::new(tls))))
 }
 
 /// An address that only the console has.

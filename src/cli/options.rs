@@ -22,7 +22,7 @@ use siltstone::store::{ScrubPace, ShipOptions, StoreCreation, TierOptions};
 
 use super::CliError;
 use super::access_log::AccessLogFormat;
-use super::buckets::{self, BucketSpecs};
+use super::bucket_specs::{self, BucketSpecs};
 use super::logging::{LogFormat, LogLevel};
 use super::option_values::{
     ByteCount, RegionNames, ScrubRate, ShipWhen, TimeSpan, WebOrigins, metrics_access, public_url, web_url,
@@ -540,7 +540,7 @@ impl ServerOptions {
             return Err(CliError::usage("--tls-cert: only --http-engine direct can serve HTTPS"));
         }
         self.check_listeners()?;
-        buckets::check(&self.bucket)?;
+        bucket_specs::check(&self.bucket)?;
         self.check_local_max()?;
         self.check_takeover()?;
         self.check_website_domain()?;

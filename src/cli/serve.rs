@@ -8,18 +8,14 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use log::{error, info, warn};
-use siltstone::auth::{ANY_REGION, Authenticator, Users};
-use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy};
-use siltstone::console::{Console, ConsoleAccess};
-use siltstone::fs::OsFs;
+use siltstone::base::{Clock, OsEntropy};
+use siltstone::console::ConsoleAccess;
 use siltstone::http::{Config, Tls};
 use siltstone::mirror::{MirrorSettings, Mirrors};
-use siltstone::ops::{Context, LifecycleFigures, PaddingTimes};
-use siltstone::remote::{RemoteSettings, RemoteView};
-use siltstone::s3::route::Addressing;
-use siltstone::service::{HtmlSandbox, Service, ServiceSettings};
-use siltstone::store::{self, OpenError, ShipOptions, Store, StoreError, TakenOver};
-use siltstone::webhook::{self, WebhookFigures, WebhookSettings};
+use siltstone::ops::LifecycleFigures;
+use siltstone::service::HtmlSandbox;
+use siltstone::store::Store;
+use siltstone::webhook::{self, WebhookSettings};
 
 use super::CliError;
 use super::access_log::AccessLogFile;
@@ -27,21 +23,22 @@ use super::announce;
 use super::audit_log::AuditLogFile;
 use super::background::{BackgroundThreads, BackgroundWork};
 use super::buckets;
-use super::data_dir;
 use super::host_clock::HostClock;
 use super::listeners::{self, ConsoleListen, Front, Listeners};
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
+use super::open_store::open_store;
 use super::options::ServerOptions;
 use super::running_users::RunningUsers;
 use super::sections::Sections;
+use super::service::{authenticator, console, open_access_log, service};
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
 use super::standby::Promoted;
 use super::stop::{FencedStop, Stop};
 use super::tls_files::TlsFiles;
 use super::users_file::UsersFile;
-use super::webhook::{WebhookThreads, reload_secrets};
+use super::webhooks::{WebhookThreads, reload_secrets};
 
 /// The time that closing the store may take beyond the shutdown timeout, for a write or a sync in
 /// progress.
@@ -69,7 +66,7 @@ pub(crate) fn serve(
     };
     let Sections { remote, webhooks, mirrors } = sections;
     let webhooks = if options.read_only { Vec::new() } else { webhooks };
-    let store = open_store(options, (remote.as_ref(), taken), &plan, Arc::clone(&clock), files)?;
+    let store = open_store(options, remote.as_ref(), taken, &plan, Arc::clone(&clock), files)?;
     log_memory(&plan, &store);
     let first_key = create_users_file(options, &users_file)?;
     let (users, list) = users_file.read().map_err(CliError::start)?;
@@ -168,11 +165,6 @@ fn create_users_file(options: &ServerOptions, users_file: &UsersFile) -> Result<
     Ok(generated.map(|keys| keys.access_key))
 }
 
-pub(super) fn open_access_log(options: &ServerOptions) -> Result<Option<Arc<AccessLogFile>>, CliError> {
-    let opened = options.access_log_path().map(|path| AccessLogFile::open(path, options.access_log_format));
-    Ok(opened.transpose().map_err(CliError::start)?.map(Arc::new))
-}
-
 fn open_audit_log(options: &ServerOptions) -> Result<Option<Arc<AuditLogFile>>, CliError> {
     let opened = options.audit_log.as_deref().map(AuditLogFile::open);
     Ok(opened.transpose().map_err(CliError::start)?.map(Arc::new))
@@ -255,185 +247,6 @@ fn close(store: Arc<Store>, by: Instant) {
     if closed.recv_deadline(by + CLOSE_GRACE) == Err(RecvTimeoutError::Timeout) {
         warn!("the store could not be closed in time: the next start replays more of the log");
     }
-}
-
-fn open_store(
-    options: &ServerOptions,
-    (settings, taken): (Option<&RemoteSettings>, Option<TakenOver>),
-    plan: &MemoryPlan,
-    clock: Arc<dyn Clock>,
-    files: OpenFiles,
-) -> Result<Arc<Store>, CliError> {
-    data_dir::check_first_start(options)?;
-    let data_dir = &options.data_dir;
-    let tier = options.tier();
-    let shipping = options.shipping();
-    let is_look = options.read_only;
-    let remote = settings.map(RemoteSettings::remote).transpose();
-    let remote = remote.map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
-    let options = store_options(options, plan, files);
-    let disk = OsFs::new(data_dir);
-    let follows = store::follows(&disk).map_err(|e| data_dir::refusal(data_dir, &OpenError::from(e)))?;
-    if follows && !is_look {
-        let what = format!(
-            "{} is the directory of a standby: start it there with --standby, and make it the writer with siltstone promote",
-            data_dir.display()
-        );
-        return Err(CliError::start(what));
-    }
-    let made = if is_look { Ok(()) } else { disk.create_root() };
-    let store = made
-        .map_err(OpenError::from)
-        .and_then(|()| match &remote {
-            remote if is_look => {
-                let view = remote.clone().map(|remote| remote as Arc<dyn RemoteView>);
-                Store::look(Arc::new(disk), clock, options, view)
-            }
-            None => Store::open(Arc::new(disk), clock, &OsEntropy, options),
-            Some(remote) => {
-                Store::open_tiered(Arc::new(disk), clock, &OsEntropy, options, (Arc::clone(remote), tier))
-            }
-        })
-        .map_err(|e| data_dir::refusal(data_dir, &e))?;
-    let health = store.health();
-    let buckets = health.buckets;
-    let versions = health.versions;
-    let bytes = health.live_bytes;
-    info!("opened {}: {buckets} buckets, {versions} versions, {bytes} bytes", data_dir.display());
-    match (store.remote_segments(), &remote) {
-        (cold @ 1.., None) => {
-            let what = format!(
-                "the bytes of {cold} segments are on a remote: name it in the section [remote] of the configuration file"
-            );
-            return Err(CliError::start(what));
-        }
-        (0, None) => {}
-        (cold, Some(_)) => info!("the remote has {cold} segments"),
-    }
-    if is_look {
-        info!("the server only looks: nothing is written to {} or to a remote", data_dir.display());
-        return Ok(Arc::new(store));
-    }
-    if let Some(reason) = health.read_only {
-        error!("the store takes no writes: {reason}");
-    }
-    begin_shipping(shipping, settings, &store, taken)?;
-    begin_epoch(&store)?;
-    Ok(Arc::new(store))
-}
-
-/// Claims an epoch on the remote of a store that ships no log. Where the remote does not answer,
-/// the thread of the tier tries again.
-fn begin_epoch(store: &Store) -> Result<(), CliError> {
-    match store.begin_epoch(&OsEntropy) {
-        Ok(()) => Ok(()),
-        Err(StoreError::ReadOnly(_)) => Err(CliError::start(
-            "the remote has a log, and this server was started without --ship: start it with --ship async or --ship sync as before. \
-             To look at the directory, start it with --read-only. To write without the log, which ends, with --abandon-log true",
-        )),
-        Err(problem) => {
-            warn!("nothing is changed on the remote until it answers: {problem}");
-            Ok(())
-        }
-    }
-}
-
-/// The settings of the store.
-pub(super) fn store_options(
-    options: &ServerOptions,
-    plan: &MemoryPlan,
-    files: OpenFiles,
-) -> store::StoreOptions {
-    store::StoreOptions {
-        buckets_max: options.buckets_max,
-        abort_uploads_after: Some(options.abort_uploads_after.0),
-        segment_max_bytes: options.segment_size.0,
-        segments_open_max: files.segments_open_max,
-        index_max_bytes: plan.index_max,
-        follow_max_bytes: options.follow_max.0,
-        ..store::StoreOptions::default()
-    }
-}
-
-/// Lets the log be shipped from now on, where the options say so.
-fn begin_shipping(
-    shipping: Option<ShipOptions>,
-    remote: Option<&RemoteSettings>,
-    store: &Store,
-    taken: Option<TakenOver>,
-) -> Result<(), CliError> {
-    let Some(shipping) = shipping else { return Ok(()) };
-    if remote.is_none() {
-        return Err(CliError::usage(
-            "--ship: name a remote in the section [remote] of the configuration file",
-        ));
-    }
-    store.ship_log_from(shipping, taken);
-    Ok(())
-}
-
-/// The service of a store.
-pub(super) fn service(
-    options: &ServerOptions,
-    store: &Arc<Store>,
-    authenticator: &Arc<Authenticator>,
-    clock: &Arc<dyn Clock>,
-    memory: &Arc<Budget>,
-    webhooks: &WebhookFigures,
-) -> Result<Service, CliError> {
-    let md5 = Md5Pool::start().map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
-    let context = Context {
-        store: Arc::clone(store),
-        region: options.region.0[0].clone(),
-        any_region: options.region.0.iter().any(|region| region == ANY_REGION),
-        namespace: options.xml_namespace.clone(),
-        padding: PaddingTimes { after: options.keep_alive_after.0, ..PaddingTimes::default() },
-        entity_tags: options.etag,
-        object_ownership: options.object_ownership,
-        md5,
-        memory: Arc::clone(memory),
-        webhooks: webhooks.iter().map(|target| target.name().to_owned()).collect(),
-    };
-    let settings = ServiceSettings {
-        default_dialect: options.dialect,
-        addressing: addressing(options),
-        metrics: options.metrics,
-        cors_allow_origins: options.cors_allow_origin.0.clone(),
-        html_sandbox: options.html_sandbox,
-    };
-    // Request ids must differ from those of other starts, and may be predictable.
-    let ids = SeededEntropy::new(OsEntropy.next_u64());
-    Ok(Service::new(context, Arc::clone(authenticator), Arc::clone(clock), Arc::new(ids), settings))
-}
-
-fn console(
-    options: &ServerOptions,
-    service: &Arc<Service>,
-    authenticator: &Arc<Authenticator>,
-    clock: &Arc<dyn Clock>,
-) -> Result<Console, CliError> {
-    let authenticator = Arc::clone(authenticator);
-    let clock = Arc::clone(clock);
-    let entropy = Arc::new(OsEntropy);
-    let access = options.console_access();
-    let console = Console::new(Arc::clone(service), authenticator, clock, entropy, access)
-        .below(options.console_path.clone())
-        .known_as(options.public_url.clone(), options.console_url.clone());
-    let proxies = options.trusted_proxies.clone();
-    let console = console.with_trusted_proxies(move |address| proxies.contains(address));
-    Ok(match options.oidc()? {
-        Some(settings) => console.with_oidc(settings),
-        None => console,
-    })
-}
-
-pub(super) fn authenticator(options: &ServerOptions, users: Users, clock: &Arc<dyn Clock>) -> Authenticator {
-    let authenticator = Authenticator::new(users, options.region.0.clone(), Arc::clone(clock));
-    if options.sigv2_presigned { authenticator.with_version_2(addressing(options)) } else { authenticator }
-}
-
-fn addressing(options: &ServerOptions) -> Addressing {
-    Addressing { domain: options.host_domain(), website_domain: options.website_domain() }
 }
 
 fn log_memory(plan: &MemoryPlan, store: &Store) {

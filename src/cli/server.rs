@@ -8,15 +8,12 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 
 use siltstone::console::ConsoleAccess;
-use siltstone::fs::OsFs;
-use siltstone::s3::{BucketName, ObjectOwnership};
-use siltstone::store::{self, OpenError};
+use siltstone::s3::ObjectOwnership;
 
-use super::buckets::{BucketSpec, BucketSpecs};
+use super::CliError;
 use super::layers::is_set;
 use super::notes::Notes;
 use super::options::ServerOptions;
-use super::{CliError, data_dir};
 
 /// The options whose defaults differ from those of `serve`, each with its default here. All
 /// addresses and port 9000 (MinIO, `server --help`); clients of MinIO speak S3's dialect; it
@@ -110,7 +107,7 @@ impl ServerArguments {
             Some(address) => options.console_listen = Some(address),
             None => {}
         }
-        take_bucket_directories(options, notes)
+        Ok(())
     }
 
     /// The one directory, if it is named.
@@ -127,27 +124,6 @@ impl ServerArguments {
             ))),
         }
     }
-}
-
-/// Makes the empty directories of a data directory without a store buckets to make: the entry
-/// points of compose files make buckets by `mkdir -p /data/NAME && minio server /data`.
-///
-/// # Errors
-/// The directory cannot be read.
-fn take_bucket_directories(options: &mut ServerOptions, notes: &mut Notes) -> Result<(), CliError> {
-    let found = store::empty_directories(&OsFs::new(&options.data_dir))
-        .map_err(|error| data_dir::refusal(&options.data_dir, &OpenError::Io(error)))?;
-    for name in found {
-        if BucketName::new(&name).is_err() {
-            continue;
-        }
-        notes.info(format!("the empty directory {name} is a bucket to make, as in MinIO"));
-        if !options.bucket.iter().any(|specs| specs.names(&name)) {
-            options.bucket.push(BucketSpecs(vec![BucketSpec::plain(&name)]));
-        }
-        options.bucket_directories.push(name);
-    }
-    Ok(())
 }
 
 /// The command with the defaults of this form.

@@ -25,9 +25,9 @@ use super::host_clock::HostClock;
 use super::listeners::{self, Front, RunningServer};
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
+use super::open_store;
 use super::options::ServerOptions;
-use super::promote::{PromoteRequest, Promotion, WAITS_FOR_LOG};
-use super::serve;
+use super::promotion::{PromoteRequest, Promotion, WAITS_FOR_LOG};
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
 use super::standby_reads::StandbyReads;
@@ -100,7 +100,7 @@ pub(crate) fn follow(
         None => standby,
         Some(reads) => {
             let services = reads.services(options, &clock, &front.memory, &service);
-            standby.with_readers(serve::store_options(options, &plan, files), Box::new(services))
+            standby.with_readers(open_store::store_options(options, &plan, files), Box::new(services))
         }
     };
     let mut following = Following {

@@ -12,7 +12,7 @@ use siltstone::webhook::WebhookFigures;
 use super::CliError;
 use super::access_log::AccessLogFile;
 use super::options::ServerOptions;
-use super::serve;
+use super::service;
 use super::users_file::UsersFile;
 
 /// The users of the reads, and the log of these.
@@ -38,8 +38,8 @@ impl StandbyReads {
             CliError::start(format!("--standby-reads needs the users of the writer: {problem}"))
         })?;
         let quotas = users.quotas().clone();
-        let authenticator = Arc::new(serve::authenticator(options, users, clock));
-        let access_log = serve::open_access_log(options)?;
+        let authenticator = Arc::new(service::authenticator(options, users, clock));
+        let access_log = service::open_access_log(options)?;
         Ok(Self { users_file: Arc::new(users_file), authenticator, quotas, access_log })
     }
 
@@ -85,7 +85,7 @@ impl StandbyReaders for ReadServices {
         let StandbyReads { authenticator, quotas, access_log, .. } = &self.reads;
         store.configure_owner_quotas(quotas.clone());
         let webhooks = WebhookFigures::new();
-        match serve::service(&self.options, &store, authenticator, &self.clock, &self.memory, &webhooks) {
+        match service::service(&self.options, &store, authenticator, &self.clock, &self.memory, &webhooks) {
             Ok(service) => {
                 info!("reads are answered as soon as the directory has all that the remote has");
                 self.listener.open_reads(match access_log {

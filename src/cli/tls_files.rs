@@ -3,23 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use log::warn;
 use siltstone::http::Tls;
 
 use super::CliError;
-use super::options::ServerOptions;
-
-/// The certificate of the options, if there is one.
-///
-/// # Errors
-/// It cannot be read.
-pub(crate) fn load(options: &ServerOptions) -> Result<Option<(TlsFiles, Arc<Tls>)>, CliError> {
-    let Some(files) = options.tls_files()? else { return Ok(None) };
-    let tls = files.read().map_err(CliError::start)?;
-    Ok(Some((files, Arc::new(tls))))
-}
 
 /// The paths of the certificate and the key.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,281 @@
+//! The comparison of the listings of a server and of the target of a mirror.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::thread;
+
+use crossbeam_channel::bounded;
+use siltstone::base::{Clock, SystemClock};
+use siltstone::mirror::{Mirror, MirrorSettings};
+use siltstone::transfer::{
+    PeerKey, PeerLink, PeerVersion, PeerVersioning, bucket_names, versions_state, visit_keys,
+};
+
+use super::api_client::{self, ServerAddress};
+use super::environment::Environment;
+use super::options::ServerOptions;
+use super::{CliError, announce};
+
+/// Keys that the listing of the target may be ahead.
+const KEYS_AHEAD: usize = 4_096;
+/// The most keys that are named for one reason.
+const NAMED_MAX: u64 = 100;
+
+/// The mirror whose target is compared.
+#[derive(Clone, Copy)]
+pub(crate) struct VerifiedMirror<'m> {
+    pub(crate) settings: &'m MirrorSettings,
+    /// Whether the current objects alone are compared.
+    pub(crate) current: bool,
+}
+
+/// Compares the listings of the server and of the target, and shows the differences.
+///
+/// # Errors
+/// A message for the operator: one of the two does not answer, or the target differs.
+pub(crate) fn verify(
+    mirror: VerifiedMirror<'_>,
+    server: &ServerAddress,
+    options: &ServerOptions,
+    environment: &Environment,
+) -> Result<(), CliError> {
+    let here = api_client::peer(server, options, environment)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let there = Mirror::new(mirror.settings.clone(), clock).map_err(CliError::refused)?;
+    let mut source = PeerLink::new(&here);
+    let mut target = PeerLink::new(there.peer());
+    let mut found = MirrorDifferences::default();
+    for bucket in bucket_names(&mut source).map_err(unfinished)? {
+        for prefix in mirror.settings.prefixes_of(&bucket) {
+            source.enter(&bucket);
+            target.enter(&mirror.settings.bucket_for(&bucket));
+            compare_prefix(&mut source, &mut target, mirror, &bucket, &prefix, &mut found)?;
+        }
+    }
+    found.outcome()
+}
+
+fn unfinished(why: String) -> CliError {
+    CliError::refused(format!("the comparison was not finished: {why}"))
+}
+
+/// Compares the keys below a prefix of `bucket`, which both links have entered.
+fn compare_prefix(
+    source: &mut PeerLink<'_>,
+    target: &mut PeerLink<'_>,
+    mirror: VerifiedMirror<'_>,
+    bucket: &str,
+    prefix: &str,
+    found: &mut MirrorDifferences,
+) -> Result<(), CliError> {
+    let here = versions_state(source).map_err(|error| unfinished(error.text()))?;
+    let there = versions_state(target).map_err(|error| unfinished(error.text()))?;
+    let mut versions = false;
+    if !mirror.current {
+        found.compare_versioning(bucket, here, there);
+        versions = here.may_have_versions() && there.may_have_versions();
+    }
+    compare(source, target, &mirror.settings.target_prefix, prefix, versions, &mut |key| {
+        found.add(bucket, key);
+    })
+    .map_err(unfinished)
+}
+
+/// The differences that a comparison found.
+#[derive(Default)]
+struct MirrorDifferences {
+    compared: u64,
+    missing: u64,
+    different: u64,
+    extra: u64,
+    /// Keys that only differ in how many delete markers are in a row.
+    marker_runs: u64,
+    /// Buckets that keep versions here, and not at the target.
+    unversioned: u64,
+    lines: Vec<String>,
+}
+
+impl MirrorDifferences {
+    fn note(&mut self, count: fn(&mut Self) -> &mut u64, what: &str, bucket: &str, key: &str) {
+        *count(self) += 1;
+        if *count(self) <= NAMED_MAX {
+            self.lines.push(format!("{what}\t{bucket}/{key}"));
+        }
+    }
+
+    fn outcome(mut self) -> Result<(), CliError> {
+        let Self { compared, missing, different, extra, marker_runs, unversioned, .. } = self;
+        if marker_runs > 0 {
+            self.lines.push(format!(
+                "{marker_runs} keys are the same but for the number of delete markers in a row, of which some servers keep one"
+            ));
+        }
+        self.lines.push(format!(
+            "{compared} keys compared: {missing} missing, {different} different, {extra} only at the target"
+        ));
+        announce::lines(self.lines)
+            .map_err(|e| CliError::refused(format!("cannot show the differences: {e}")))?;
+        match missing + different + extra + unversioned {
+            0 => Ok(()),
+            _ => Err(CliError::refused(
+                "the target differs: if the mirror is current, `siltstone mirror resync` mends it",
+            )),
+        }
+    }
+}
+
+/// A key of one or both sides, and whether both are alike.
+#[derive(Debug, PartialEq, Eq)]
+enum ComparedKey {
+    Alike,
+    /// Alike but for the number of delete markers in a row.
+    MarkerRuns,
+    Missing(String),
+    Different(String),
+    Extra(String),
+}
+
+impl MirrorDifferences {
+    /// Names a bucket of which the target cannot have every version.
+    fn compare_versioning(&mut self, bucket: &str, here: PeerVersioning, there: PeerVersioning) {
+        let there = match there {
+            PeerVersioning::Enabled => return,
+            PeerVersioning::Suspended => "suspended",
+            PeerVersioning::Unset => "not enabled",
+            PeerVersioning::Unsupported => "not known",
+        };
+        if here.may_have_versions() {
+            self.unversioned += 1;
+            self.lines.push(format!("versions\t{bucket}: kept here, and {there} at the target"));
+        }
+    }
+
+    fn add(&mut self, bucket: &str, compared: ComparedKey) {
+        self.compared += 1;
+        match compared {
+            ComparedKey::Alike => {}
+            ComparedKey::MarkerRuns => self.marker_runs += 1,
+            ComparedKey::Missing(key) => self.note(|it| &mut it.missing, "missing", bucket, &key),
+            ComparedKey::Different(key) => self.note(|it| &mut it.different, "different", bucket, &key),
+            ComparedKey::Extra(key) => self.note(|it| &mut it.extra, "extra", bucket, &key),
+        }
+    }
+}
+
+/// Compares two listings, both of which are sorted by key, and that of the target below
+/// `target_prefix`. A second thread lists the target.
+fn compare(
+    source: &mut PeerLink<'_>,
+    target: &mut PeerLink<'_>,
+    target_prefix: &str,
+    prefix: &str,
+    versions: bool,
+    found: &mut dyn FnMut(ComparedKey),
+) -> Result<(), String> {
+    let (sender, there) = bounded::<PeerKey>(KEYS_AHEAD);
+    let below = format!("{target_prefix}{prefix}");
+    thread::scope(|scope| {
+        let listing =
+            scope.spawn(move || visit_keys(target, &below, versions, &mut |key| sender.send(key).is_ok()));
+        let name = |key: &PeerKey| key.key.strip_prefix(target_prefix).unwrap_or(&key.key).to_owned();
+        let mut next = there.recv().ok();
+        let listed = visit_keys(source, prefix, versions, &mut |here| {
+            while let Some(extra) = next.take_if(|key| name(key).cmp(&here.key) == Ordering::Less) {
+                found(ComparedKey::Extra(name(&extra)));
+                next = there.recv().ok();
+            }
+            let same = next.take_if(|key| name(key) == here.key);
+            match same {
+                Some(same) => {
+                    next = there.recv().ok();
+                    found(compared(here, &same));
+                }
+                None => found(ComparedKey::Missing(here.key)),
+            }
+            true
+        });
+        if listed.is_ok() {
+            for extra in next.into_iter().chain(there.iter()) {
+                found(ComparedKey::Extra(name(&extra)));
+            }
+        }
+        drop(there);
+        listed.and(listing.join().unwrap_or_else(|_| Err("a panic".to_owned())))
+    })
+}
+
+/// The comparison of two keys. Delete markers in a row carry no data, and some servers keep one of
+/// them.
+fn compared(here: PeerKey, there: &PeerKey) -> ComparedKey {
+    if here.fault.is_some() || there.fault.is_some() {
+        return ComparedKey::Different(here.key);
+    }
+    if are_alike(&here.versions, &there.versions) {
+        return ComparedKey::Alike;
+    }
+    match are_alike(without_repeated_markers(&here), without_repeated_markers(there)) {
+        true => ComparedKey::MarkerRuns,
+        false => ComparedKey::Different(here.key),
+    }
+}
+
+/// The versions without delete markers after another one.
+fn without_repeated_markers(key: &PeerKey) -> impl Iterator<Item = &PeerVersion> {
+    let mut follows_marker = false;
+    key.versions.iter().filter(move |version| {
+        !(std::mem::replace(&mut follows_marker, version.delete_marker) && version.delete_marker)
+    })
+}
+
+/// Whether both have the same versions, by length, and by entity tag where both tell the same kind
+/// of digest.
+fn are_alike<'v>(
+    here: impl IntoIterator<Item = &'v PeerVersion>,
+    there: impl IntoIterator<Item = &'v PeerVersion>,
+) -> bool {
+    let form = |etag: &str| (etag.len(), etag.rsplit_once('-').map(|(_, parts)| parts.to_owned()));
+    let is_alike = |one: &PeerVersion, other: &PeerVersion| {
+        one.delete_marker == other.delete_marker
+            && one.length == other.length
+            && (one.etag == other.etag || form(&one.etag) != form(&other.etag))
+    };
+    let mut here = here.into_iter();
+    let mut there = there.into_iter();
+    loop {
+        match (here.next(), there.next()) {
+            (Some(one), Some(other)) if is_alike(one, other) => {}
+            (one, other) => return one.is_none() && other.is_none(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key with versions of these bytes, where `-` is a delete marker.
+    fn key(versions: &str) -> PeerKey {
+        let version = |byte: char| PeerVersion {
+            id: None,
+            delete_marker: byte == '-',
+            length: 1,
+            etag: byte.to_string(),
+            modified: None,
+        };
+        PeerKey { key: "k".to_owned(), versions: versions.chars().map(version).collect(), fault: None }
+    }
+
+    #[test]
+    fn delete_markers_in_a_row_count_once() {
+        let compare = |here: &str, there: &str| compared(key(here), &key(there));
+        assert_eq!(compare("a--b", "a--b"), ComparedKey::Alike);
+        for (here, there) in [("a--b", "a-b"), ("---", "-"), ("a-b", "a---b"), ("--a-", "-a--")] {
+            assert_eq!(compare(here, there), ComparedKey::MarkerRuns, "{here} {there}");
+        }
+        for (here, there) in
+            [("a-b", "ab"), ("aa", "a"), ("a--", "a"), ("a-b", "b-a"), ("a", "ab"), ("", "-")]
+        {
+            assert_eq!(compare(here, there), ComparedKey::Different("k".to_owned()), "{here} {there}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The threads of mirrors.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use siltstone::mirror::{Mirror, Mirrors};
+use siltstone::store::Store;
+
+use super::CliError;
+use super::outbound_thread::OutboundThread;
+
+/// The longest wait for the end of a mirror.
+const END_MAX: Duration = Duration::from_secs(5);
+/// The niceness of the threads of mirrors.
+const NICENESS: i32 = 10;
+
+/// The mirrors of a server, each with its threads.
+pub(crate) struct MirrorThreads(Vec<OutboundThread>);
+
+impl MirrorThreads {
+    /// Starts them.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn start(store: &Arc<Store>, mirrors: &Mirrors) -> Result<Self, CliError> {
+        let start = |mirror: &Arc<Mirror>| {
+            let mirror = Arc::clone(mirror);
+            OutboundThread::start("mirror", Arc::clone(store), move |store, stopped| {
+                yield_to_requests();
+                run(&mirror, store, stopped);
+            })
+        };
+        mirrors.iter().map(start).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Ends them, and saves their positions.
+    pub(crate) fn end(self) {
+        self.0.into_iter().for_each(|thread| thread.end(END_MAX, "an object of a mirror"));
+    }
+}
+
+/// Lowers the priority of this thread and of those that it starts: requests go first where there
+/// are too few processors for both.
+fn yield_to_requests() {
+    // Elsewhere the call concerns the whole process.
+    if cfg!(target_os = "linux")
+        && let Err(error) = rustix::process::setpriority_process(None, NICENESS)
+    {
+        log::info!("mirrors run at the priority of requests: {error}");
+    }
+}
+
+fn run(mirror: &Mirror, store: &Store, stopped: &Receiver<()>) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while stopped.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {}
+            mirror.stop();
+        });
+        mirror.run(store);
+    });
+}

@@ -1,0 +1,97 @@
+//! The parts that answer requests: the service of a store, its authenticator and the console.
+
+use std::sync::Arc;
+
+use siltstone::auth::{ANY_REGION, Authenticator, Users};
+use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy};
+use siltstone::console::Console;
+use siltstone::ops::{Context, PaddingTimes};
+use siltstone::s3::route::Addressing;
+use siltstone::service::{Service, ServiceSettings};
+use siltstone::store::Store;
+use siltstone::webhook::WebhookFigures;
+
+use super::CliError;
+use super::access_log::AccessLogFile;
+use super::options::ServerOptions;
+
+/// The service of a store.
+///
+/// # Errors
+/// A thread cannot be started.
+pub(crate) fn service(
+    options: &ServerOptions,
+    store: &Arc<Store>,
+    authenticator: &Arc<Authenticator>,
+    clock: &Arc<dyn Clock>,
+    memory: &Arc<Budget>,
+    webhooks: &WebhookFigures,
+) -> Result<Service, CliError> {
+    let md5 = Md5Pool::start().map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
+    let context = Context {
+        store: Arc::clone(store),
+        region: options.region.0[0].clone(),
+        any_region: options.region.0.iter().any(|region| region == ANY_REGION),
+        namespace: options.xml_namespace.clone(),
+        padding: PaddingTimes { after: options.keep_alive_after.0, ..PaddingTimes::default() },
+        entity_tags: options.etag,
+        object_ownership: options.object_ownership,
+        md5,
+        memory: Arc::clone(memory),
+        webhooks: webhooks.iter().map(|target| target.name().to_owned()).collect(),
+    };
+    let settings = ServiceSettings {
+        default_dialect: options.dialect,
+        addressing: addressing(options),
+        metrics: options.metrics,
+        cors_allow_origins: options.cors_allow_origin.0.clone(),
+        html_sandbox: options.html_sandbox,
+    };
+    // Request ids must differ from those of other starts, and may be predictable.
+    let ids = SeededEntropy::new(OsEntropy.next_u64());
+    Ok(Service::new(context, Arc::clone(authenticator), Arc::clone(clock), Arc::new(ids), settings))
+}
+
+/// The console of a service.
+///
+/// # Errors
+/// Its settings are not sound.
+pub(crate) fn console(
+    options: &ServerOptions,
+    service: &Arc<Service>,
+    authenticator: &Arc<Authenticator>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Console, CliError> {
+    let authenticator = Arc::clone(authenticator);
+    let clock = Arc::clone(clock);
+    let entropy = Arc::new(OsEntropy);
+    let access = options.console_access();
+    let console = Console::new(Arc::clone(service), authenticator, clock, entropy, access)
+        .below(options.console_path.clone())
+        .known_as(options.public_url.clone(), options.console_url.clone());
+    let proxies = options.trusted_proxies.clone();
+    let console = console.with_trusted_proxies(move |address| proxies.contains(address));
+    Ok(match options.oidc()? {
+        Some(settings) => console.with_oidc(settings),
+        None => console,
+    })
+}
+
+/// The authenticator of `users`.
+pub(crate) fn authenticator(options: &ServerOptions, users: Users, clock: &Arc<dyn Clock>) -> Authenticator {
+    let authenticator = Authenticator::new(users, options.region.0.clone(), Arc::clone(clock));
+    if options.sigv2_presigned { authenticator.with_version_2(addressing(options)) } else { authenticator }
+}
+
+fn addressing(options: &ServerOptions) -> Addressing {
+    Addressing { domain: options.host_domain(), website_domain: options.website_domain() }
+}
+
+/// The access log, where it has a file.
+///
+/// # Errors
+/// The file cannot be opened.
+pub(crate) fn open_access_log(options: &ServerOptions) -> Result<Option<Arc<AccessLogFile>>, CliError> {
+    let opened = options.access_log_path().map(|path| AccessLogFile::open(path, options.access_log_format));
+    Ok(opened.transpose().map_err(CliError::start)?.map(Arc::new))
+}
