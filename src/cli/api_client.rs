@@ -9,12 +9,13 @@ use siltstone::auth::KeyPair;
 use siltstone::client::{Answer, Bucket, Endpoint, HttpConnection, RequestSigner};
 use siltstone::transfer::Peer;
 
+use super::CliError;
+use super::announce;
 use super::environment::Environment;
 use super::keys::AdministratorKeys;
 use super::notes::Notes;
 use super::options::ServerOptions;
 use super::users_file::UsersFile;
-use super::{CliError, announce};
 
 /// The server options that also apply to commands which ask a running server.
 pub(crate) const OPTIONS: [&str; 6] = ["config", "data_dir", "users", "listen", "region", "log_level"];

@@ -8,7 +8,6 @@ use siltstone::store::Store;
 use siltstone::webhook::{WebhookFigures, WebhookSettings};
 
 use super::CliError;
-use super::access_log::AccessLogFile;
 use super::lifecycle::LifecycleThread;
 use super::maintenance::Maintenance;
 use super::mirrors::MirrorThreads;
@@ -18,6 +17,7 @@ use super::ship::{ShipThread, SignThread};
 use super::stop::FencedStop;
 use super::tier::TierThread;
 use super::webhooks::WebhookThreads;
+use crate::cli::logs::access_log::AccessLogFile;
 
 /// The work of the threads beside the store.
 pub(crate) struct BackgroundWork {

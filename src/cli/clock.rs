@@ -5,10 +5,11 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde_json::Value;
 
+use super::CliError;
+use super::announce;
 use super::api_client::{self, ApiClient, ServerAddress};
 use super::environment::Environment;
 use super::options::ServerOptions;
-use super::{CliError, announce};
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\

@@ -217,7 +217,7 @@ mod tests {
         let defaults = options(&["--log-level=info", "--listen=127.0.0.1:9000"], EVERY_OPTION);
         assert_eq!(
             (defaults.log_level, defaults.listen.port()),
-            (super::super::logging::LogLevel::Info, 9000)
+            (crate::cli::logs::logging::LogLevel::Info, 9000)
         );
     }
 }

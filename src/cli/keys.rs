@@ -137,7 +137,7 @@ fn secret_file(path: &Path, secrets: &Path) -> PathBuf {
 
 /// The key in a file, without the line end that editors and `echo` append. Warns if all accounts of
 /// the host may read it.
-pub(super) fn key_in(path: &Path) -> Result<String, String> {
+pub(crate) fn key_in(path: &Path) -> Result<String, String> {
     warn_of_world(path);
     let mut text = String::new();
     let file = File::open(path).map_err(|e| e.to_string())?;

@@ -12,7 +12,7 @@ use siltstone::service::{AccessLog as _, AccessRecord};
 use siltstone::store::Store;
 
 use super::CliError;
-use super::access_log::AccessLogFile;
+use crate::cli::logs::access_log::AccessLogFile;
 
 /// The interval of checks for buckets that are due: a sweep follows a change of rules within it.
 const CHECK_INTERVAL: Duration = Duration::from_secs(30);

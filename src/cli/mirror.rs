@@ -7,11 +7,13 @@ use serde_json::Value;
 use siltstone::client::encoded;
 use siltstone::mirror::MirrorSettings;
 
+use super::CliError;
+use super::announce;
 use super::api_client::{self, ApiClient, ServerAddress};
+use super::config_file;
 use super::environment::Environment;
 use super::mirror_verify::{VerifiedMirror, verify};
 use super::options::ServerOptions;
-use super::{CliError, announce, config_file};
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\

@@ -1,10 +1,8 @@
 //! Floor 7: the command line, the configuration file, the first start, and the life of the process.
 
-mod access_log;
 mod allocator;
 mod announce;
 mod api_client;
-mod audit_log;
 mod background;
 mod bucket_specs;
 mod buckets;
@@ -19,8 +17,7 @@ mod keys;
 mod layers;
 mod lifecycle;
 mod listeners;
-mod log_file;
-mod logging;
+mod logs;
 mod maintenance;
 mod memory;
 mod mirror;
@@ -74,6 +71,7 @@ pub(crate) use error::CliError;
 use health::HealthArguments;
 use keys::AdministratorKeys;
 use layers::{is_set, with_layers};
+use logs::logging;
 use mirror::MirrorCommand;
 use notes::Notes;
 use options::ServerOptions;

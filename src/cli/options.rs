@@ -21,14 +21,14 @@ use siltstone::service::{HtmlSandbox, MetricsAccess};
 use siltstone::store::{ScrubPace, ShipOptions, StoreCreation, TierOptions};
 
 use super::CliError;
-use super::access_log::AccessLogFormat;
 use super::bucket_specs::{self, BucketSpecs};
-use super::logging::{LogFormat, LogLevel};
 use super::option_values::{
     ByteCount, RegionNames, ScrubRate, ShipWhen, TimeSpan, WebOrigins, metrics_access, public_url, web_url,
 };
 use super::secret_files::warn_of_world;
 use super::tls_files::TlsFiles;
+use crate::cli::logs::access_log::AccessLogFormat;
+use crate::cli::logs::logging::{LogFormat, LogLevel};
 
 /// The segments that have to fit into the limit of local bytes: one for each kind of write, and one
 /// on its way to the remote.

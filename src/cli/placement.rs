@@ -4,10 +4,11 @@ use clap::{Args, ValueEnum};
 use siltstone::s3::BucketName;
 use siltstone::store::BucketPlacement;
 
+use super::CliError;
+use super::announce;
 use super::api_client::{self, ApiClient, ServerAddress};
 use super::environment::Environment;
 use super::options::ServerOptions;
-use super::{CliError, announce};
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\

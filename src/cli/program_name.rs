@@ -4,8 +4,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use super::CliError;
+use super::Environment;
 use super::health::{fetch, mc};
-use super::{CliError, Environment};
 
 /// A name of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,10 +7,11 @@ use siltstone::base::Quota;
 use siltstone::client::encoded;
 use siltstone::s3::BucketName;
 
+use super::CliError;
+use super::announce;
 use super::api_client::{self, ApiClient, ServerAddress};
 use super::environment::Environment;
 use super::options::ServerOptions;
-use super::{CliError, announce};
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\

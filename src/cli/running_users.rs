@@ -11,10 +11,10 @@ use siltstone::service::{
 };
 use siltstone::store::Store;
 
-use super::audit_log::AuditLogFile;
 use super::user_changes::{ChangeOrigin, UserList};
 use super::users_file::UsersFile;
 use super::users_text::{self, ListedUser};
+use crate::cli::logs::audit_log::AuditLogFile;
 
 /// The users file, and what its users are in effect for.
 pub(crate) struct RunningUsers {

@@ -8,10 +8,10 @@ use log::warn;
 
 /// The folder in which runtimes of containers put secrets, readable by all of the one container
 /// that has it.
-pub(super) const SECRETS_DIR: &str = "/run/secrets";
+pub(crate) const SECRETS_DIR: &str = "/run/secrets";
 
 /// Warns if all accounts of the host may read a file that holds a secret.
-pub(super) fn warn_of_world(path: &Path) {
+pub(crate) fn warn_of_world(path: &Path) {
     if let Some(mode) = open_mode(path).filter(|_| !path.starts_with(SECRETS_DIR)) {
         let shown = path.display();
         warn!(

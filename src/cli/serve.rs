@@ -18,9 +18,7 @@ use siltstone::store::Store;
 use siltstone::webhook::{self, WebhookSettings};
 
 use super::CliError;
-use super::access_log::AccessLogFile;
 use super::announce;
-use super::audit_log::AuditLogFile;
 use super::background::{BackgroundThreads, BackgroundWork};
 use super::buckets;
 use super::host_clock::HostClock;
@@ -39,6 +37,8 @@ use super::stop::{FencedStop, Stop};
 use super::tls_files::TlsFiles;
 use super::users_file::UsersFile;
 use super::webhooks::{WebhookThreads, reload_secrets};
+use crate::cli::logs::access_log::AccessLogFile;
+use crate::cli::logs::audit_log::AuditLogFile;
 
 /// The time that closing the store may take beyond the shutdown timeout, for a write or a sync in
 /// progress.

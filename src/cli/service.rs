@@ -12,8 +12,8 @@ use siltstone::store::Store;
 use siltstone::webhook::WebhookFigures;
 
 use super::CliError;
-use super::access_log::AccessLogFile;
 use super::options::ServerOptions;
+use crate::cli::logs::access_log::AccessLogFile;
 
 /// The service of a store.
 ///

@@ -10,10 +10,10 @@ use siltstone::store::{OwnerQuotas, StandbyReaders, Store};
 use siltstone::webhook::WebhookFigures;
 
 use super::CliError;
-use super::access_log::AccessLogFile;
 use super::options::ServerOptions;
 use super::service;
 use super::users_file::UsersFile;
+use crate::cli::logs::access_log::AccessLogFile;
 
 /// The users of the reads, and the log of these.
 #[derive(Clone)]

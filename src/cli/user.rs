@@ -4,11 +4,14 @@ use clap::{Args, Subcommand};
 use siltstone::auth::KeyPair;
 use siltstone::service::{GrantEntry, UserChange, UserEntry};
 
+use super::CliError;
+use super::announce;
 use super::api_client::{ApiClient, ServerAddress};
 use super::environment::Environment;
 use super::options::ServerOptions;
+use super::user_api;
+use super::user_edits;
 use super::users_file::UsersFile;
-use super::{CliError, announce, user_api, user_edits};
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\

@@ -8,7 +8,7 @@ use siltstone::base::{Clock as _, SystemClock};
 use siltstone::service::{AuditLog as _, AuditRecord, AuditedState};
 use toml::{Table, Value as TomlValue};
 
-use super::audit_log::AuditLogFile;
+use crate::cli::logs::audit_log::AuditLogFile;
 
 /// The parts of a user that the audit log shows. An allow list, so that no secret can appear.
 const SHOWN: [&str; 4] = ["name", "allow", "quota", "oidc"];

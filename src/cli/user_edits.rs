@@ -7,10 +7,10 @@ use siltstone::base::OsEntropy;
 use siltstone::service::{AuditLog as _, GrantEntry, UserChange, UserEntry};
 
 use super::CliError;
-use super::audit_log::AuditLogFile;
 use super::user_changes::ChangeOrigin;
 use super::users_file::UsersFile;
 use super::users_text::{self, ListedUser};
+use crate::cli::logs::audit_log::AuditLogFile;
 
 /// The users of the file.
 ///

@@ -3,10 +3,11 @@
 use clap::Subcommand;
 use serde_json::Value;
 
+use super::CliError;
+use super::announce;
 use super::api_client::{self, ApiClient, ServerAddress};
 use super::environment::Environment;
 use super::options::ServerOptions;
-use super::{CliError, announce};
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\

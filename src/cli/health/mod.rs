@@ -1,16 +1,18 @@
 //! The command `health`: asks a server whether it is ready, for health checks in images without a
 //! shell; and the programs that health checks call in its place.
 
-pub(super) mod fetch;
-pub(super) mod mc;
+pub(crate) mod fetch;
+pub(crate) mod mc;
 mod target;
 
 use std::net::SocketAddr;
 
 use clap::Args;
 
+use super::CliError;
+use super::announce;
 use super::options::ServerOptions;
-use super::{CliError, announce, server};
+use super::server;
 use target::{Answer, PATIENCE, Target};
 
 /// The arguments of `health`.
