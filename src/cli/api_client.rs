@@ -11,11 +11,11 @@ use siltstone::transfer::Peer;
 
 use super::CliError;
 use super::announce;
-use super::environment::Environment;
-use super::keys::AdministratorKeys;
-use super::notes::Notes;
-use super::options::ServerOptions;
 use super::users_file::UsersFile;
+use crate::cli::config::environment::Environment;
+use crate::cli::config::keys::AdministratorKeys;
+use crate::cli::config::notes::Notes;
+use crate::cli::config::options::ServerOptions;
 
 /// The server options that also apply to commands which ask a running server.
 pub(crate) const OPTIONS: [&str; 6] = ["config", "data_dir", "users", "listen", "region", "log_level"];

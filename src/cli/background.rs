@@ -11,12 +11,12 @@ use super::CliError;
 use super::lifecycle::LifecycleThread;
 use super::maintenance::Maintenance;
 use super::mirrors::MirrorThreads;
-use super::options::ServerOptions;
 use super::retention::RetentionThread;
 use super::ship::{ShipThread, SignThread};
 use super::stop::FencedStop;
 use super::tier::TierThread;
 use super::webhooks::WebhookThreads;
+use crate::cli::config::options::ServerOptions;
 use crate::cli::logs::access_log::AccessLogFile;
 
 /// The work of the threads beside the store.

@@ -5,7 +5,7 @@ use siltstone::base::OsEntropy;
 use siltstone::store::{Store, Versioning};
 
 use super::CliError;
-use super::bucket_specs::{BucketSpec, BucketSpecs};
+use crate::cli::config::bucket_specs::{BucketSpec, BucketSpecs};
 
 /// Makes the buckets that are missing, durably, and leaves the others as they are. `namespace` is
 /// that of stored documents; empty for none.

@@ -13,9 +13,9 @@ use siltstone::s3::BucketName;
 use siltstone::store::{self, FirstStartError, OpenError};
 
 use super::CliError;
-use super::bucket_specs::{BucketSpec, BucketSpecs};
-use super::notes::Notes;
-use super::options::ServerOptions;
+use crate::cli::config::bucket_specs::{BucketSpec, BucketSpecs};
+use crate::cli::config::notes::Notes;
+use crate::cli::config::options::ServerOptions;
 
 /// Checks whether the directory has a store, or may get one. Nothing is written before.
 ///

@@ -17,8 +17,8 @@ use siltstone::service::{HandlerSwitch, Service};
 use super::CliError;
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
-use super::options::ServerOptions;
-use super::tls_files::TlsFiles;
+use crate::cli::config::options::ServerOptions;
+use crate::cli::config::tls_files::TlsFiles;
 
 /// What a listener of S3 requests has, whoever answers them.
 pub(crate) struct Front {

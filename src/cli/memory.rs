@@ -19,8 +19,8 @@ use siltstone::fs::{MemoryLimit, memory_limit};
 use siltstone::http::EngineName;
 
 use super::CliError;
-use super::option_values::ByteCount;
-use super::options::ServerOptions;
+use crate::cli::config::option_values::ByteCount;
+use crate::cli::config::options::ServerOptions;
 
 /// The default shares of workers and of connections in the memory that the process leaves: one in
 /// this many.
@@ -155,7 +155,8 @@ mod tests {
     use super::*;
 
     fn plan(options: &str) -> Result<MemoryPlan, String> {
-        MemoryPlan::make(&crate::cli::config_file::options(&[], options)).map_err(|error| error.to_string())
+        MemoryPlan::make(&crate::cli::config::config_file::options(&[], options))
+            .map_err(|error| error.to_string())
     }
 
     #[test]

@@ -10,10 +10,10 @@ use siltstone::mirror::MirrorSettings;
 use super::CliError;
 use super::announce;
 use super::api_client::{self, ApiClient, ServerAddress};
-use super::config_file;
-use super::environment::Environment;
 use super::mirror_verify::{VerifiedMirror, verify};
-use super::options::ServerOptions;
+use crate::cli::config::config_file;
+use crate::cli::config::environment::Environment;
+use crate::cli::config::options::ServerOptions;
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\

@@ -14,8 +14,8 @@ use siltstone::transfer::{
 use super::CliError;
 use super::announce;
 use super::api_client::{self, ServerAddress};
-use super::environment::Environment;
-use super::options::ServerOptions;
+use crate::cli::config::environment::Environment;
+use crate::cli::config::options::ServerOptions;
 
 /// Keys that the listing of the target may be ahead.
 const KEYS_AHEAD: usize = 4_096;

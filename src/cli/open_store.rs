@@ -12,7 +12,7 @@ use super::CliError;
 use super::data_dir;
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
-use super::options::ServerOptions;
+use crate::cli::config::options::ServerOptions;
 
 /// Opens the store of the data directory, with the remote of `settings`, in the epoch of `taken` if
 /// this host has claimed one.

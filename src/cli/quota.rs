@@ -10,8 +10,8 @@ use siltstone::s3::BucketName;
 use super::CliError;
 use super::announce;
 use super::api_client::{self, ApiClient, ServerAddress};
-use super::environment::Environment;
-use super::options::ServerOptions;
+use crate::cli::config::environment::Environment;
+use crate::cli::config::options::ServerOptions;
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\

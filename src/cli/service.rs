@@ -12,7 +12,7 @@ use siltstone::store::Store;
 use siltstone::webhook::WebhookFigures;
 
 use super::CliError;
-use super::options::ServerOptions;
+use crate::cli::config::options::ServerOptions;
 use crate::cli::logs::access_log::AccessLogFile;
 
 /// The service of a store.

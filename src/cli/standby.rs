@@ -26,12 +26,12 @@ use super::listeners::{self, Front, RunningServer};
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use super::open_store;
-use super::options::ServerOptions;
 use super::promotion::{PromoteRequest, Promotion, WAITS_FOR_LOG};
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
 use super::standby_reads::StandbyReads;
 use super::users_file::UsersFile;
+use crate::cli::config::options::ServerOptions;
 
 /// The longest wait of a takeover for objects that the remote hides.
 const HIDDEN_MAX: Duration = Duration::from_secs(60);

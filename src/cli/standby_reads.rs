@@ -10,9 +10,9 @@ use siltstone::store::{OwnerQuotas, StandbyReaders, Store};
 use siltstone::webhook::WebhookFigures;
 
 use super::CliError;
-use super::options::ServerOptions;
 use super::service;
 use super::users_file::UsersFile;
+use crate::cli::config::options::ServerOptions;
 use crate::cli::logs::access_log::AccessLogFile;
 
 /// The users of the reads, and the log of these.

@@ -7,11 +7,11 @@ use siltstone::service::{GrantEntry, UserChange, UserEntry};
 use super::CliError;
 use super::announce;
 use super::api_client::{ApiClient, ServerAddress};
-use super::environment::Environment;
-use super::options::ServerOptions;
 use super::user_api;
 use super::user_edits;
 use super::users_file::UsersFile;
+use crate::cli::config::environment::Environment;
+use crate::cli::config::options::ServerOptions;
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\

@@ -11,8 +11,8 @@ use siltstone::auth::{KeyPair, Users};
 use siltstone::base::{Entropy, limits};
 use siltstone::fs::{Fs, OsFs};
 
-use super::keys::AdministratorKeys;
 use super::user_changes::UserList;
+use crate::cli::config::keys::AdministratorKeys;
 
 /// The path of the file, and the administrator from the environment.
 pub(crate) struct UsersFile {
@@ -235,8 +235,8 @@ mod tests {
     use siltstone::base::SeededEntropy;
 
     use super::*;
-    use crate::cli::environment::Environment;
-    use crate::cli::notes::Notes;
+    use crate::cli::config::environment::Environment;
+    use crate::cli::config::notes::Notes;
 
     fn chosen() -> AdministratorKeys {
         let set = [("SILTSTONE_ACCESS_KEY", "chosen"), ("SILTSTONE_SECRET_KEY", "s")];

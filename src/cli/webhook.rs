@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::CliError;
 use super::announce;
 use super::api_client::{self, ApiClient, ServerAddress};
-use super::environment::Environment;
-use super::options::ServerOptions;
+use crate::cli::config::environment::Environment;
+use crate::cli::config::options::ServerOptions;
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\

@@ -8,8 +8,8 @@ use siltstone::store::Store;
 use siltstone::webhook::{TargetFigures, Webhook, WebhookFigures, WebhookSettings};
 
 use super::CliError;
-use super::keys;
 use super::outbound_thread::OutboundThread;
+use crate::cli::config::keys;
 
 /// The longest wait for the end of all threads.
 const END_MAX: Duration = Duration::from_secs(3);

@@ -11,8 +11,8 @@ use clap::Args;
 
 use super::CliError;
 use super::announce;
-use super::options::ServerOptions;
-use super::server;
+use crate::cli::config::options::ServerOptions;
+use crate::cli::config::server;
 use target::{Answer, PATIENCE, Target};
 
 /// The arguments of `health`.

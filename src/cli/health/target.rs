@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 
 use crate::cli::announce;
-use crate::cli::options::ServerOptions;
+use crate::cli::config::options::ServerOptions;
 
 /// The longest wait for a connection, and for each of its reads and writes.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);

@@ -6,10 +6,10 @@ use siltstone::mirror::MirrorSettings;
 use siltstone::remote::RemoteSettings;
 use siltstone::webhook::WebhookSettings;
 
-use super::CliError;
 use super::config_file;
 use super::environment::Environment;
 use super::secret_files::warn_of_world;
+use crate::cli::error::CliError;
 
 /// The servers that the configuration file names.
 pub(crate) struct Sections {

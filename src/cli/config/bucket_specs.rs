@@ -9,7 +9,7 @@ use siltstone::s3::object_lock::LockConfiguration;
 use siltstone::store::{BucketConfigurationKind, NewBucket, Versioning};
 use siltstone::xml::Writer;
 
-use super::CliError;
+use crate::cli::error::CliError;
 
 /// Buckets in the form `NAME[:MODIFIER[+MODIFIER]...]`, separated by commas.
 #[derive(Debug, Clone, PartialEq, Eq)]

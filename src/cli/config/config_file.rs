@@ -12,7 +12,6 @@ use siltstone::client::SettingSources;
 use siltstone::service::MetricsAccess;
 use toml_edit::{Document, Item, Value};
 
-use super::CliError;
 use super::bucket_specs::BucketSpecs;
 use super::environment::Environment;
 use super::keys::key_in;
@@ -20,6 +19,7 @@ use super::layers::{OptionFlags, checked_flag, parser};
 use super::option_values::{RegionNames, WebOrigins};
 #[cfg(test)]
 use super::options::ServerOptions;
+use crate::cli::error::CliError;
 
 /// The sections that are no options, and whether each is a list of tables.
 const SECTIONS: [(&str, bool); 3] = [("remote", false), ("mirror", true), ("webhook", true)];

@@ -20,13 +20,13 @@ use siltstone::s3::{Dialect, ObjectOwnership};
 use siltstone::service::{HtmlSandbox, MetricsAccess};
 use siltstone::store::{ScrubPace, ShipOptions, StoreCreation, TierOptions};
 
-use super::CliError;
 use super::bucket_specs::{self, BucketSpecs};
 use super::option_values::{
     ByteCount, RegionNames, ScrubRate, ShipWhen, TimeSpan, WebOrigins, metrics_access, public_url, web_url,
 };
 use super::secret_files::warn_of_world;
 use super::tls_files::TlsFiles;
+use crate::cli::error::CliError;
 use crate::cli::logs::access_log::AccessLogFormat;
 use crate::cli::logs::logging::{LogFormat, LogLevel};
 
@@ -646,7 +646,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cli::config_file::options;
+    use crate::cli::config::config_file::options;
 
     #[test]
     fn options_that_are_not_set_have_their_defaults() {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use log::warn;
 use siltstone::http::Tls;
 
-use super::CliError;
+use crate::cli::error::CliError;
 
 /// The paths of the certificate and the key.
 #[derive(Debug, Clone, PartialEq, Eq)]

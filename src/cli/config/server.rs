@@ -10,10 +10,10 @@ use clap::{ArgMatches, Args};
 use siltstone::console::ConsoleAccess;
 use siltstone::s3::ObjectOwnership;
 
-use super::CliError;
 use super::layers::is_set;
 use super::notes::Notes;
 use super::options::ServerOptions;
+use crate::cli::error::CliError;
 
 /// The options whose defaults differ from those of `serve`, each with its default here. All
 /// addresses and port 9000 (MinIO, `server --help`); clients of MinIO speak S3's dialect; it
