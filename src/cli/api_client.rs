@@ -11,11 +11,11 @@ use siltstone::transfer::Peer;
 
 use super::CliError;
 use super::announce;
-use super::users_file::UsersFile;
 use crate::cli::config::environment::Environment;
 use crate::cli::config::keys::AdministratorKeys;
 use crate::cli::config::notes::Notes;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::users::users_file::UsersFile;
 
 /// The server options that also apply to commands which ask a running server.
 pub(crate) const OPTIONS: [&str; 6] = ["config", "data_dir", "users", "listen", "region", "log_level"];

@@ -28,7 +28,6 @@ mod promote;
 mod promotion;
 mod quota;
 mod retention;
-mod running_users;
 mod serve;
 mod service;
 mod service_manager;
@@ -40,10 +39,8 @@ mod stop;
 mod tier;
 mod user;
 mod user_api;
-mod user_changes;
 mod user_edits;
-mod users_file;
-mod users_text;
+mod users;
 mod webhook;
 mod webhooks;
 
@@ -75,7 +72,7 @@ use quota::QuotaCommand;
 use service_manager::{SOCKET_VARIABLE, ServiceManager};
 use standby::Promoted;
 use user::UserCommand;
-use users_file::UsersFile;
+use users::users_file::UsersFile;
 use webhook::WebhookCommand;
 
 const MORE_HELP: &str = "\

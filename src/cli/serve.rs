@@ -26,19 +26,19 @@ use super::listeners::{self, ConsoleListen, Front, Listeners};
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use super::open_store::open_store;
-use super::running_users::RunningUsers;
 use super::service::{authenticator, console, open_access_log, service};
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
 use super::standby::Promoted;
 use super::stop::{FencedStop, Stop};
-use super::users_file::UsersFile;
 use super::webhooks::{WebhookThreads, reload_secrets};
 use crate::cli::config::options::ServerOptions;
 use crate::cli::config::sections::Sections;
 use crate::cli::config::tls_files::TlsFiles;
 use crate::cli::logs::access_log::AccessLogFile;
 use crate::cli::logs::audit_log::AuditLogFile;
+use crate::cli::users::running_users::RunningUsers;
+use crate::cli::users::users_file::UsersFile;
 
 /// The time that closing the store may take beyond the shutdown timeout, for a write or a sync in
 /// progress.

@@ -30,8 +30,8 @@ use super::promotion::{PromoteRequest, Promotion, WAITS_FOR_LOG};
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
 use super::standby_reads::StandbyReads;
-use super::users_file::UsersFile;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::users::users_file::UsersFile;
 
 /// The longest wait of a takeover for objects that the remote hides.
 const HIDDEN_MAX: Duration = Duration::from_secs(60);

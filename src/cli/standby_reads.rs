@@ -11,9 +11,9 @@ use siltstone::webhook::WebhookFigures;
 
 use super::CliError;
 use super::service;
-use super::users_file::UsersFile;
 use crate::cli::config::options::ServerOptions;
 use crate::cli::logs::access_log::AccessLogFile;
+use crate::cli::users::users_file::UsersFile;
 
 /// The users of the reads, and the log of these.
 #[derive(Clone)]

@@ -9,9 +9,9 @@ use super::announce;
 use super::api_client::{ApiClient, ServerAddress};
 use super::user_api;
 use super::user_edits;
-use super::users_file::UsersFile;
 use crate::cli::config::environment::Environment;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::users::users_file::UsersFile;
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\

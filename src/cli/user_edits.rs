@@ -7,10 +7,10 @@ use siltstone::base::OsEntropy;
 use siltstone::service::{AuditLog as _, GrantEntry, UserChange, UserEntry};
 
 use super::CliError;
-use super::user_changes::ChangeOrigin;
-use super::users_file::UsersFile;
-use super::users_text::{self, ListedUser};
 use crate::cli::logs::audit_log::AuditLogFile;
+use crate::cli::users::user_changes::ChangeOrigin;
+use crate::cli::users::users_file::UsersFile;
+use crate::cli::users::users_text::{self, ListedUser};
 
 /// The users of the file.
 ///

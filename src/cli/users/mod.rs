@@ -1,0 +1,6 @@
+//! The users file, and the users of a running server.
+
+pub(crate) mod running_users;
+pub(crate) mod user_changes;
+pub(crate) mod users_file;
+pub(crate) mod users_text;
