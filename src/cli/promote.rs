@@ -12,8 +12,8 @@ use siltstone::fs::{Fs as _, OsFs};
 
 use super::CliError;
 use super::announce;
-use super::promotion::{PromoteRequest, REFUSAL, REQUEST, WAITING, remove};
 use crate::cli::config::options::ServerOptions;
+use crate::cli::run::promotion::{PromoteRequest, REFUSAL, REQUEST, WAITING, remove};
 
 /// The longest wait for the standby. It may be in the middle of a large parcel.
 const PATIENCE: Duration = Duration::from_secs(60);

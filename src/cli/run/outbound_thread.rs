@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use log::{error, info};
 use siltstone::store::Store;
 
-use super::CliError;
+use crate::cli::error::CliError;
 
 /// A thread with a name.
 pub(crate) struct OutboundThread {

@@ -11,8 +11,8 @@ use siltstone::service::{Service, ServiceSettings};
 use siltstone::store::Store;
 use siltstone::webhook::WebhookFigures;
 
-use super::CliError;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::error::CliError;
 use crate::cli::logs::access_log::AccessLogFile;
 
 /// The service of a store.

@@ -8,11 +8,11 @@ use siltstone::fs::OsFs;
 use siltstone::remote::{RemoteSettings, RemoteView};
 use siltstone::store::{self, OpenError, ShipOptions, Store, StoreError, TakenOver};
 
-use super::CliError;
 use super::data_dir;
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::error::CliError;
 
 /// Opens the store of the data directory, with the remote of `settings`, in the epoch of `taken` if
 /// this host has claimed one.

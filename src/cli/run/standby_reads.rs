@@ -9,9 +9,9 @@ use siltstone::service::StandbyService;
 use siltstone::store::{OwnerQuotas, StandbyReaders, Store};
 use siltstone::webhook::WebhookFigures;
 
-use super::CliError;
 use super::service;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::error::CliError;
 use crate::cli::logs::access_log::AccessLogFile;
 use crate::cli::users::users_file::UsersFile;
 

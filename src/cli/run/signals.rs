@@ -6,7 +6,7 @@ use log::info;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator;
 
-use super::CliError;
+use crate::cli::error::CliError;
 
 /// The signal thread.
 pub(crate) struct Signals {

@@ -8,9 +8,9 @@ use log::{info, warn};
 use siltstone::base::OsEntropy;
 use siltstone::store::{ReadOnlyReason, Store, StoreError};
 
-use super::CliError;
 use super::outbound_thread::OutboundThread;
 use super::stop::FencedStop;
+use crate::cli::error::CliError;
 
 /// The longest wait for the end of the thread.
 const END_MAX: Duration = Duration::from_secs(5);

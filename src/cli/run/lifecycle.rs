@@ -11,7 +11,7 @@ use siltstone::ops::{ExpiredItem, LifecycleFigures, LifecycleSweeper, SweepTotal
 use siltstone::service::{AccessLog as _, AccessRecord};
 use siltstone::store::Store;
 
-use super::CliError;
+use crate::cli::error::CliError;
 use crate::cli::logs::access_log::AccessLogFile;
 
 /// The interval of checks for buckets that are due: a sweep follows a change of rules within it.

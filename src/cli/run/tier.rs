@@ -9,8 +9,8 @@ use log::{error, info, warn};
 use siltstone::base::OsEntropy;
 use siltstone::store::{RemoteProbed, Store, StoreError};
 
-use super::CliError;
 use super::outbound_thread::OutboundThread;
+use crate::cli::error::CliError;
 
 /// The interval of looks for segments to send, and for bytes to give back.
 const STEP_INTERVAL: Duration = Duration::from_secs(1);

@@ -8,8 +8,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use siltstone::mirror::{Mirror, Mirrors};
 use siltstone::store::Store;
 
-use super::CliError;
 use super::outbound_thread::OutboundThread;
+use crate::cli::error::CliError;
 
 /// The longest wait for the end of a mirror.
 const END_MAX: Duration = Duration::from_secs(5);

@@ -7,7 +7,6 @@ use siltstone::ops::LifecycleFigures;
 use siltstone::store::Store;
 use siltstone::webhook::{WebhookFigures, WebhookSettings};
 
-use super::CliError;
 use super::lifecycle::LifecycleThread;
 use super::maintenance::Maintenance;
 use super::mirrors::MirrorThreads;
@@ -17,6 +16,7 @@ use super::stop::FencedStop;
 use super::tier::TierThread;
 use super::webhooks::WebhookThreads;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::error::CliError;
 use crate::cli::logs::access_log::AccessLogFile;
 
 /// The work of the threads beside the store.

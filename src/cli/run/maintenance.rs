@@ -10,7 +10,7 @@ use siltstone::base::limits::MIB;
 use siltstone::ops::abort_idle_uploads;
 use siltstone::store::{Reclaimed, ScrubPace, Scrubbed, Store, StoreError};
 
-use super::CliError;
+use crate::cli::error::CliError;
 
 /// The interval of checks for expired uploads.
 const UPLOADS_INTERVAL: Duration = Duration::from_secs(60);

@@ -14,11 +14,11 @@ use siltstone::http::{Config, Handle, Outcome, Server, Tls};
 use siltstone::s3::Handler;
 use siltstone::service::{HandlerSwitch, Service};
 
-use super::CliError;
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use crate::cli::config::options::ServerOptions;
 use crate::cli::config::tls_files::TlsFiles;
+use crate::cli::error::CliError;
 
 /// What a listener of S3 requests has, whoever answers them.
 pub(crate) struct Front {

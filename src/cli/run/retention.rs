@@ -7,8 +7,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use log::warn;
 use siltstone::store::Store;
 
-use super::CliError;
 use super::outbound_thread::OutboundThread;
+use crate::cli::error::CliError;
 
 /// The pause after a call that has left work.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);

@@ -4,8 +4,8 @@ use log::info;
 use siltstone::base::OsEntropy;
 use siltstone::store::{Store, Versioning};
 
-use super::CliError;
 use crate::cli::config::bucket_specs::{BucketSpec, BucketSpecs};
+use crate::cli::error::CliError;
 
 /// Makes the buckets that are missing, durably, and leaves the others as they are. `namespace` is
 /// that of stored documents; empty for none.

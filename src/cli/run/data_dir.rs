@@ -12,10 +12,10 @@ use siltstone::fs::OsFs;
 use siltstone::s3::BucketName;
 use siltstone::store::{self, FirstStartError, OpenError};
 
-use super::CliError;
 use crate::cli::config::bucket_specs::{BucketSpec, BucketSpecs};
 use crate::cli::config::notes::Notes;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::error::CliError;
 
 /// Checks whether the directory has a store, or may get one. Nothing is written before.
 ///

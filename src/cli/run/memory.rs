@@ -18,9 +18,9 @@ use siltstone::console::ConsoleAccess;
 use siltstone::fs::{MemoryLimit, memory_limit};
 use siltstone::http::EngineName;
 
-use super::CliError;
 use crate::cli::config::option_values::ByteCount;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::error::CliError;
 
 /// The default shares of workers and of connections in the memory that the process leaves: one in
 /// this many.

@@ -7,9 +7,9 @@ use log::{error, info};
 use siltstone::store::Store;
 use siltstone::webhook::{TargetFigures, Webhook, WebhookFigures, WebhookSettings};
 
-use super::CliError;
 use super::outbound_thread::OutboundThread;
 use crate::cli::config::keys;
+use crate::cli::error::CliError;
 
 /// The longest wait for the end of all threads.
 const END_MAX: Duration = Duration::from_secs(3);

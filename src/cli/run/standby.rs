@@ -18,8 +18,6 @@ use siltstone::remote::RemoteSettings;
 use siltstone::service::{StandbyService, StandbyState};
 use siltstone::store::{Progress, ShipError, Standby, StandbyStep, TakenOver};
 
-use super::CliError;
-use super::announce;
 use super::data_dir;
 use super::host_clock::HostClock;
 use super::listeners::{self, Front, RunningServer};
@@ -30,7 +28,9 @@ use super::promotion::{PromoteRequest, Promotion, WAITS_FOR_LOG};
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
 use super::standby_reads::StandbyReads;
+use crate::cli::announce;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::error::CliError;
 use crate::cli::users::users_file::UsersFile;
 
 /// The longest wait of a takeover for objects that the remote hides.
