@@ -167,7 +167,7 @@
 //! |---|---|
 //! | add an operation | a row in `s3/operation.rs`, its actions in `service/permission.rs`, a function in `ops`, a line in `ops/mod.rs`, a row in `src/guide/operations.md` |
 //! | add an error | `s3/error.rs` |
-//! | add an option | `cli/options.rs`, and a row in `src/guide/configuration.md` |
+//! | add an option | the struct of its subject in `cli/config/options`, and a row in `src/guide/configuration.md` |
 //! | add a limit | `base/limits.rs`, and a row in `src/guide/limits.md` |
 //! | store another field | data-format.md first, then `format/version.rs` or `format/entry.rs` |
 //! | add a page of the console | `console/address.rs`, a file in `console/pages` with its template in `console/templates`, a row in `src/guide/console.md` |

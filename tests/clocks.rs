@@ -21,7 +21,7 @@ const ARITHMETIC: &[&str] = &[
 const MEASURED: &[(&str, usize, &str)] = &[
     ("auth/signature_params.rs", 3, "signatures state the time of their client"),
     ("base/clock.rs", 3, "a clock for tests"),
-    ("cli/host_clock.rs", 1, "whether the kernel speaks of the same clock"),
+    ("cli/run/host_clock.rs", 1, "whether the kernel speaks of the same clock"),
     ("console/pages/state.rs", 1, "a certificate states its end"),
     ("console/tickets.rs", 2, "a distance either way: a clock that is set ends a ticket early"),
     ("ops/object_lock.rs", 1, "a retention lasts for days from the wall clock"),

@@ -1,31 +1,36 @@
-//! Floor 7: the command line, the configuration file, the first start, and the life of the process.
+//! The command line: options and settings, the commands, and the life of the server process.
+//!
+//! Rooms, bottom first; each names only those before it, and [`error`] and [`announce`]:
+//!
+//! - [`logs`]: what the process writes
+//! - [`config`]: options and settings, and where their values come from
+//! - [`users`]: the users file, and the users of a running server
+//! - [`run`]: the life of the server process
+//! - [`commands`]: the other commands
 
 mod announce;
-mod api_client;
-mod clock;
+mod commands;
 mod config;
 mod error;
-mod health;
 mod logs;
-mod mirror;
-mod mirror_verify;
-mod placement;
 mod program_name;
-mod promote;
-mod quota;
 mod run;
-mod user;
-mod user_api;
-mod user_edits;
 mod users;
-mod webhook;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use clock::ClockCommand;
+use commands::api_client;
+use commands::clock::{self, ClockCommand};
+use commands::health::{self, HealthArguments};
+use commands::mirror::{self, MirrorCommand};
+use commands::placement::{self, PlacementArguments};
+use commands::promote::{self, PromoteArguments};
+use commands::quota::{self, QuotaCommand};
+use commands::user::{self, UserCommand};
+use commands::webhook::{self, WebhookCommand};
 use config::config_file;
 pub(crate) use config::environment::Environment;
 use config::keys::AdministratorKeys;
@@ -34,25 +39,16 @@ use config::notes::Notes;
 use config::old_names;
 use config::options::ServerOptions;
 use config::sections::Sections;
-use config::server;
-use config::server::ServerArguments;
+use config::server::{self, ServerArguments};
 pub(crate) use error::CliError;
-use health::HealthArguments;
 use logs::logging;
-use mirror::MirrorCommand;
-use placement::PlacementArguments;
 pub(crate) use program_name::ProgramName;
-use promote::PromoteArguments;
-use quota::QuotaCommand;
 pub(crate) use run::allocator::restart_configured;
 use run::data_dir;
 use run::serve;
 use run::service_manager::{SOCKET_VARIABLE, ServiceManager};
-use run::standby;
-use run::standby::Promoted;
-use user::UserCommand;
+use run::standby::{self, Promoted};
 use users::users_file::UsersFile;
-use webhook::WebhookCommand;
 
 const MORE_HELP: &str = "\
 Examples:

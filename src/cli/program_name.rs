@@ -4,9 +4,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use super::CliError;
-use super::Environment;
-use super::health::{fetch, mc};
+use super::commands::health::{fetch, mc};
+use super::config::environment::Environment;
+use super::error::CliError;
 
 /// A name of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

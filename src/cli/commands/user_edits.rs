@@ -6,7 +6,7 @@ use siltstone::auth::KeyPair;
 use siltstone::base::OsEntropy;
 use siltstone::service::{AuditLog as _, GrantEntry, UserChange, UserEntry};
 
-use super::CliError;
+use crate::cli::error::CliError;
 use crate::cli::logs::audit_log::AuditLogFile;
 use crate::cli::users::user_changes::ChangeOrigin;
 use crate::cli::users::users_file::UsersFile;

@@ -5,8 +5,8 @@ use siltstone::auth::{KeyPair, Secret};
 use siltstone::client::encoded;
 use siltstone::service::{UserChange, UserEntry};
 
-use super::CliError;
 use super::api_client::ApiClient;
+use crate::cli::error::CliError;
 
 /// The users in effect.
 ///

@@ -5,11 +5,11 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde_json::Value;
 
-use super::CliError;
-use super::announce;
 use super::api_client::{self, ApiClient, ServerAddress};
+use crate::cli::announce;
 use crate::cli::config::environment::Environment;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::error::CliError;
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\

@@ -4,13 +4,13 @@ use clap::{Args, Subcommand};
 use siltstone::auth::KeyPair;
 use siltstone::service::{GrantEntry, UserChange, UserEntry};
 
-use super::CliError;
-use super::announce;
 use super::api_client::{ApiClient, ServerAddress};
 use super::user_api;
 use super::user_edits;
+use crate::cli::announce;
 use crate::cli::config::environment::Environment;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::error::CliError;
 use crate::cli::users::users_file::UsersFile;
 
 /// Shown below the help.

@@ -9,12 +9,12 @@ use siltstone::auth::KeyPair;
 use siltstone::client::{Answer, Bucket, Endpoint, HttpConnection, RequestSigner};
 use siltstone::transfer::Peer;
 
-use super::CliError;
-use super::announce;
+use crate::cli::announce;
 use crate::cli::config::environment::Environment;
 use crate::cli::config::keys::AdministratorKeys;
 use crate::cli::config::notes::Notes;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::error::CliError;
 use crate::cli::users::users_file::UsersFile;
 
 /// The server options that also apply to commands which ask a running server.

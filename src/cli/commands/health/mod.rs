@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 
 use clap::Args;
 
-use super::CliError;
-use super::announce;
+use crate::cli::announce;
 use crate::cli::config::options::ServerOptions;
 use crate::cli::config::server;
+use crate::cli::error::CliError;
 use target::{Answer, PATIENCE, Target};
 
 /// The arguments of `health`.

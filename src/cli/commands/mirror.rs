@@ -7,13 +7,13 @@ use serde_json::Value;
 use siltstone::client::encoded;
 use siltstone::mirror::MirrorSettings;
 
-use super::CliError;
-use super::announce;
 use super::api_client::{self, ApiClient, ServerAddress};
 use super::mirror_verify::{VerifiedMirror, verify};
+use crate::cli::announce;
 use crate::cli::config::config_file;
 use crate::cli::config::environment::Environment;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::error::CliError;
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\

@@ -7,11 +7,11 @@ use siltstone::base::Quota;
 use siltstone::client::encoded;
 use siltstone::s3::BucketName;
 
-use super::CliError;
-use super::announce;
 use super::api_client::{self, ApiClient, ServerAddress};
+use crate::cli::announce;
 use crate::cli::config::environment::Environment;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::error::CliError;
 
 /// Shown below the help.
 pub(crate) const EXAMPLES: &str = "\

@@ -10,7 +10,7 @@ use clap::{ArgAction, Parser};
 
 use super::target::{Answer, PATIENCE, READY_PAGE, Target};
 use super::{not_ready, why_refused, write};
-use crate::cli::CliError;
+use crate::cli::error::CliError;
 
 /// The pages of the health.
 const PAGES: [&str; 6] = [

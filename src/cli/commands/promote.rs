@@ -10,9 +10,9 @@ use clap::Args;
 use siltstone::format::LOCK;
 use siltstone::fs::{Fs as _, OsFs};
 
-use super::CliError;
-use super::announce;
+use crate::cli::announce;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::error::CliError;
 use crate::cli::run::promotion::{PromoteRequest, REFUSAL, REQUEST, WAITING, remove};
 
 /// The longest wait for the standby. It may be in the middle of a large parcel.

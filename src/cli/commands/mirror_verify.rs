@@ -11,11 +11,11 @@ use siltstone::transfer::{
     PeerKey, PeerLink, PeerVersion, PeerVersioning, bucket_names, versions_state, visit_keys,
 };
 
-use super::CliError;
-use super::announce;
 use super::api_client::{self, ServerAddress};
+use crate::cli::announce;
 use crate::cli::config::environment::Environment;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::error::CliError;
 
 /// Keys that the listing of the target may be ahead.
 const KEYS_AHEAD: usize = 4_096;
