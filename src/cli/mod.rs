@@ -229,13 +229,13 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         data_dir::take_bucket_directories(&mut options, &mut notes)?;
     }
     options.check()?;
-    logging::start(options.log_level, options.log_format);
+    logging::start(options.logs.log_level, options.logs.log_format);
     let is_standby = matches!(command, CliCommand::Standby);
     match command {
         CliCommand::Serve | CliCommand::Server(_) | CliCommand::Standby => {
-            options.standby |= is_standby;
+            options.remote.standby |= is_standby;
             let sections = Sections::read(config.as_deref(), environment)?;
-            if options.standby {
+            if options.remote.standby {
                 follow_or_serve(&options, sections, environment, notes)
             } else {
                 serve(&options, sections, environment, notes, None)
@@ -259,7 +259,7 @@ fn follow_or_serve(
     environment: &Environment,
     notes: Notes,
 ) -> Result<(), CliError> {
-    if options.read_only {
+    if options.store.read_only {
         return Err(CliError::usage(
             "--read-only: a standby writes to its directory; start the server without --standby",
         ));
@@ -297,5 +297,5 @@ fn users_file(
 ) -> Result<UsersFile, CliError> {
     let keys = AdministratorKeys::from_environment(environment, notes).map_err(CliError::usage)?;
     keys.iter().try_for_each(|keys| keys.read().map(drop)).map_err(CliError::usage)?;
-    Ok(UsersFile::new(options.users_path(), keys))
+    Ok(UsersFile::new(options.start.users_path(), keys))
 }

@@ -130,16 +130,16 @@ pub(crate) fn peer(
 fn url_of(address: &ServerAddress, options: &ServerOptions) -> Result<String, CliError> {
     match &address.endpoint {
         Some(url) => Ok(url.clone()),
-        None if options.tls_files()?.is_some() => {
+        None if options.http.tls_files()?.is_some() => {
             Err(CliError::usage("the server speaks HTTPS: name it by --endpoint https://NAME:PORT"))
         }
-        None => Ok(format!("http://{}", announce::reachable(options.listen))),
+        None => Ok(format!("http://{}", announce::reachable(options.start.listen))),
     }
 }
 
 fn signer_of(options: &ServerOptions, environment: &Environment) -> Result<RequestSigner, CliError> {
     let KeyPair { access_key, secret_key } = administrator_keys(options, environment)?;
-    Ok(RequestSigner::new(&access_key, secret_key.reveal(), &options.region.0[0]))
+    Ok(RequestSigner::new(&access_key, secret_key.reveal(), &options.addressing.region.0[0]))
 }
 
 /// The document in an answer.
@@ -164,7 +164,7 @@ fn administrator_keys(options: &ServerOptions, environment: &Environment) -> Res
     if let Some(keys) = keys.map_err(CliError::usage)? {
         return keys.read().map_err(CliError::usage);
     }
-    let file = UsersFile::new(options.users_path(), None);
+    let file = UsersFile::new(options.start.users_path(), None);
     let (users, _) = file.read().map_err(CliError::refused)?;
     users.administrator_keys().ok_or_else(|| {
         CliError::refused(format!("{} has no administrator, whose keys it takes", file.path().display()))

@@ -31,7 +31,7 @@ pub(crate) struct PromoteArguments {
 /// # Errors
 /// There is no standby, or it refuses.
 pub(crate) fn run(arguments: &PromoteArguments, options: &ServerOptions) -> Result<(), CliError> {
-    let dir = &options.data_dir;
+    let dir = &options.start.data_dir;
     let failed = |error: io::Error| CliError::refused(format!("{}: {error}", dir.display()));
     if !is_in_use(dir).map_err(failed)? {
         return Err(CliError::refused(format!("no standby runs in {}", dir.display())));

@@ -139,7 +139,7 @@ pub(crate) fn run(
     options: &ServerOptions,
     environment: &Environment,
 ) -> Result<(), CliError> {
-    let file = UsersFile::new(options.users_path(), None);
+    let file = UsersFile::new(options.start.users_path(), None);
     let server = match command.is_forced() {
         true => None,
         false => ApiClient::find(command.server(), options, environment)?,
@@ -155,7 +155,7 @@ pub(crate) fn run(
             (place, user_api::change(server, &change)?)
         }
         None => {
-            let log = options.audit_log.as_deref();
+            let log = options.logs.audit_log.as_deref();
             let keys = user_edits::change(&change, command.is_forced(), &file, log)?;
             let path = file.path().display();
             (format!("in {path}; a running server uses the file after SIGHUP: kill -HUP PID"), keys)

@@ -216,7 +216,7 @@ mod tests {
         }
         let defaults = options(&["--log-level=info", "--listen=127.0.0.1:9000"], EVERY_OPTION);
         assert_eq!(
-            (defaults.log_level, defaults.listen.port()),
+            (defaults.logs.log_level, defaults.start.listen.port()),
             (crate::cli::logs::logging::LogLevel::Info, 9000)
         );
     }

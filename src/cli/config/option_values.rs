@@ -1,10 +1,12 @@
 //! The values of options in the form in which operators write them.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use siltstone::auth::ANY_REGION;
 use siltstone::base::limits::{GIB, KIB, MIB};
 use siltstone::service::MetricsAccess;
@@ -155,6 +157,20 @@ impl FromStr for ScrubRate {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text == "0" { Ok(Self(0)) } else { text.parse().map(|ByteCount(bytes)| Self(bytes)) }
     }
+}
+
+/// Parses one of several names into its value.
+pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
+    values: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let value_of = |name: String| values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+    PossibleValuesParser::new(values.iter().map(|(name, _)| *name))
+        .try_map(move |name| value_of(name).ok_or("it is not one of the names"))
+}
+
+/// A number that is not zero, as a default.
+pub(crate) const fn not_zero(number: usize) -> NonZeroUsize {
+    NonZeroUsize::new(number).expect("a default is not zero")
 }
 
 /// Parses the clients that may read the metrics.

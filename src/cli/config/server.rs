@@ -95,16 +95,16 @@ impl ServerArguments {
     /// The arguments name several directories or hosts.
     pub(crate) fn apply(&self, options: &mut ServerOptions, notes: &mut Notes) -> Result<(), CliError> {
         if let Some(directory) = self.directory()? {
-            options.data_dir = directory;
+            options.start.data_dir = directory;
         }
         if let Some(address) = self.address {
-            options.listen = address;
+            options.start.listen = address;
         }
         match self.console_address {
-            Some(address) if options.console_access() == ConsoleAccess::Off => {
+            Some(address) if options.console.access() == ConsoleAccess::Off => {
                 notes.info(format!("--console-address {address}: nothing listens there, by --console off"));
             }
-            Some(address) => options.console_listen = Some(address),
+            Some(address) => options.console.console_listen = Some(address),
             None => {}
         }
         Ok(())

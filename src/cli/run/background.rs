@@ -64,11 +64,15 @@ impl BackgroundThreads {
         let has_remote = store.tier_figures().is_some();
         let ships = store.ship_figures().is_some();
         Ok(Self {
-            webhooks: WebhookThreads::start(store, targets, &options.region.0[0], figures)?,
+            webhooks: WebhookThreads::start(store, targets, &options.addressing.region.0[0], figures)?,
             mirrors: MirrorThreads::start(store, &work.mirrors)?,
             tier: has_remote.then(|| TierThread::start(Arc::clone(store))).transpose()?,
             shipping: ships.then(|| ShippingThreads::start(options, store, fenced)).transpose()?,
-            maintenance: Maintenance::start(Arc::clone(store), options.reclaim_rate.0, options.scrub_pace())?,
+            maintenance: Maintenance::start(
+                Arc::clone(store),
+                options.upkeep.reclaim_rate.0,
+                options.upkeep.scrub_pace(),
+            )?,
             lifecycle: LifecycleThread::start(Arc::clone(store), work.expiry_log, work.expiries)?,
         })
     }
@@ -93,7 +97,7 @@ impl ShippingThreads {
         // Standbys say what they need beyond that.
         store.promise_takeover(None);
         Ok(Self {
-            ship: ShipThread::start(Arc::clone(store), options.ship_interval(), fenced)?,
+            ship: ShipThread::start(Arc::clone(store), options.remote.ship_interval(), fenced)?,
             retention: RetentionThread::start(Arc::clone(store))?,
             signs: SignThread::start(Arc::clone(store))?,
         })

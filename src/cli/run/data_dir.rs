@@ -22,10 +22,10 @@ use crate::cli::error::CliError;
 /// # Errors
 /// What was found, and what to do.
 pub(crate) fn check_first_start(options: &ServerOptions) -> Result<(), CliError> {
-    let dir = &options.data_dir;
+    let dir = &options.start.data_dir;
     let files = options.files().filter_map(|file| name_within(file, dir));
-    let known: Vec<_> = files.chain(options.bucket_directories.iter().cloned()).collect();
-    match store::check_first_start(&OsFs::new(dir), options.create, &known) {
+    let known: Vec<_> = files.chain(options.start.bucket_directories.iter().cloned()).collect();
+    match store::check_first_start(&OsFs::new(dir), options.start.create, &known) {
         Ok(()) => Ok(()),
         Err(FirstStartError::Io(error)) => Err(refusal(dir, &OpenError::Io(error))),
         Err(error) => Err(CliError::start(format!("cannot use {}: {error}", dir.display()))),
@@ -41,17 +41,17 @@ pub(crate) fn take_bucket_directories(
     options: &mut ServerOptions,
     notes: &mut Notes,
 ) -> Result<(), CliError> {
-    let found = store::empty_directories(&OsFs::new(&options.data_dir))
-        .map_err(|error| refusal(&options.data_dir, &OpenError::Io(error)))?;
+    let found = store::empty_directories(&OsFs::new(&options.start.data_dir))
+        .map_err(|error| refusal(&options.start.data_dir, &OpenError::Io(error)))?;
     for name in found {
         if BucketName::new(&name).is_err() {
             continue;
         }
         notes.info(format!("the empty directory {name} is a bucket to make, as in MinIO"));
-        if !options.bucket.iter().any(|specs| specs.names(&name)) {
-            options.bucket.push(BucketSpecs(vec![BucketSpec::plain(&name)]));
+        if !options.start.bucket.iter().any(|specs| specs.names(&name)) {
+            options.start.bucket.push(BucketSpecs(vec![BucketSpec::plain(&name)]));
         }
-        options.bucket_directories.push(name);
+        options.start.bucket_directories.push(name);
     }
     Ok(())
 }

@@ -43,7 +43,7 @@ impl Front {
 /// # Errors
 /// It cannot be read.
 fn load_tls(options: &ServerOptions) -> Result<Option<(TlsFiles, Arc<Tls>)>, CliError> {
-    let Some(files) = options.tls_files()? else { return Ok(None) };
+    let Some(files) = options.http.tls_files()? else { return Ok(None) };
     let tls = files.read().map_err(CliError::start)?;
     Ok(Some((files, Arc::new(tls))))
 }
@@ -60,7 +60,7 @@ impl ConsoleListen {
     /// That of the options, if they have one.
     pub(crate) fn of(options: &ServerOptions, plan: &MemoryPlan) -> Option<Self> {
         let own = |address| Self { address, reserve_workers: plan.reserve_workers };
-        options.console_listen.map(own)
+        options.console.console_listen.map(own)
     }
 }
 
@@ -225,7 +225,10 @@ fn run_console(server: Server) {
 
 /// The files that connections of the console may take besides those of S3 requests.
 pub(crate) fn console_files(options: &ServerOptions) -> usize {
-    options.console_listen.map_or(0, |_| limits::CONSOLE_CONNECTIONS_MAX + limits::CONSOLE_DRAINING_MAX)
+    options
+        .console
+        .console_listen
+        .map_or(0, |_| limits::CONSOLE_CONNECTIONS_MAX + limits::CONSOLE_DRAINING_MAX)
 }
 
 /// The settings of the listener of the console. It shares the memory and the certificate of S3
@@ -246,17 +249,17 @@ fn console_config(own: ConsoleListen, s3: &Config) -> Config {
 /// The settings of the listener of S3 requests, without its certificate and its memory.
 pub(crate) fn config(options: &ServerOptions, plan: &MemoryPlan, files: OpenFiles) -> Config {
     Config {
-        engine: options.http_engine,
+        engine: options.http.http_engine,
         workers: plan.workers,
         // The reserve is for the pages of the console, wherever these are.
-        reserve_workers: if options.console_listen.is_some() { 0 } else { plan.reserve_workers },
-        queue_len: options.queue.get(),
+        reserve_workers: if options.console.console_listen.is_some() { 0 } else { plan.reserve_workers },
+        queue_len: options.http.queue.get(),
         connections_max: files.connections_max,
-        connections_per_address_max: options.max_connections_per_address.map(NonZeroUsize::get),
-        trusted_proxies: options.trusted_proxies.clone(),
-        idle_deadline: options.idle_timeout.0,
-        shutdown_timeout: options.shutdown_timeout.0,
-        ..Config::new(options.listen)
+        connections_per_address_max: options.http.max_connections_per_address.map(NonZeroUsize::get),
+        trusted_proxies: options.http.trusted_proxies.clone(),
+        idle_deadline: options.http.idle_timeout.0,
+        shutdown_timeout: options.http.shutdown_timeout.0,
+        ..Config::new(options.start.listen)
     }
 }
 

@@ -52,9 +52,12 @@ impl MemoryPlan {
     pub(crate) fn make(options: &ServerOptions) -> Result<Self, CliError> {
         let limit = memory_limit(Path::new("/"), "self");
         let allowed = limit.as_ref().map(|limit| limit.bytes);
-        let ceiling = options.memory_max.map_or_else(|| default_ceiling(allowed), |ByteCount(bytes)| bytes);
-        let index_max =
-            options.index_max.map_or_else(|| default_index_max(allowed, ceiling), |ByteCount(bytes)| bytes);
+        let ceiling =
+            options.http.memory_max.map_or_else(|| default_ceiling(allowed), |ByteCount(bytes)| bytes);
+        let index_max = options
+            .http
+            .index_max
+            .map_or_else(|| default_index_max(allowed, ceiling), |ByteCount(bytes)| bytes);
         warn_of_sum(ceiling, index_max, limit.as_ref());
         Self::divide(options, ceiling, index_max)
     }
@@ -64,27 +67,29 @@ impl MemoryPlan {
             let least = ByteSize(MEMORY_MIN_BYTES);
             return Err(CliError::usage(format!("--memory-max: {} is less than {least}", ByteSize(ceiling))));
         }
-        let each = match options.tls_cert {
+        let each = match options.http.tls_cert {
             Some(_) => MEMORY_OF_TLS_CONNECTION_BYTES,
             None => MEMORY_OF_CONNECTION_BYTES,
         };
-        let console = options.console_listen.map_or(0, |_| of_console_listener(each));
+        let console = options.console.console_listen.map_or(0, |_| of_console_listener(each));
         let left = ceiling - MEMORY_OF_PROCESS_BYTES - console;
         let fit = |share: u64, each: u64, most: usize| most.min((left / share / each) as usize);
         let workers = options
+            .http
             .workers
             .map_or_else(|| fit(WORKERS_SHARE, MEMORY_OF_WORKER_BYTES, WORKERS_DEFAULT), NonZeroUsize::get);
         let connections_max = options
+            .http
             .max_connections
             .map_or_else(|| fit(CONNECTIONS_SHARE, each, CONNECTIONS_MAX_DEFAULT), NonZeroUsize::get);
         let has_reserve =
-            options.console_access() != ConsoleAccess::Off && options.http_engine == EngineName::Direct;
+            options.console.access() != ConsoleAccess::Off && options.http.http_engine == EngineName::Direct;
         let reserve_workers = if has_reserve { CONSOLE_RESERVE_WORKERS } else { 0 };
         let costs = [
             ("--workers", workers, MEMORY_OF_WORKER_BYTES),
             ("--max-connections", connections_max + DRAINING_MAX, each),
             // There are two queues of that length.
-            ("--queue", options.queue.get(), 2 * UNRESERVED_HEAD_BYTES as u64),
+            ("--queue", options.http.queue.get(), 2 * UNRESERVED_HEAD_BYTES as u64),
             ("--console-listen", 1, console),
             ("--console", reserve_workers, MEMORY_OF_WORKER_BYTES),
         ];

@@ -28,10 +28,10 @@ pub(crate) fn open_store(
     files: OpenFiles,
 ) -> Result<Arc<Store>, CliError> {
     data_dir::check_first_start(options)?;
-    let data_dir = &options.data_dir;
+    let data_dir = &options.start.data_dir;
     let tier = options.tier();
-    let shipping = options.shipping();
-    let is_look = options.read_only;
+    let shipping = options.remote.shipping();
+    let is_look = options.store.read_only;
     let remote = settings.map(RemoteSettings::remote).transpose();
     let remote = remote.map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
     let options = store_options(options, plan, files);
@@ -108,12 +108,12 @@ pub(crate) fn store_options(
     files: OpenFiles,
 ) -> store::StoreOptions {
     store::StoreOptions {
-        buckets_max: options.buckets_max,
-        abort_uploads_after: Some(options.abort_uploads_after.0),
-        segment_max_bytes: options.segment_size.0,
+        buckets_max: options.store.buckets_max,
+        abort_uploads_after: Some(options.store.abort_uploads_after.0),
+        segment_max_bytes: options.store.segment_size.0,
         segments_open_max: files.segments_open_max,
         index_max_bytes: plan.index_max,
-        follow_max_bytes: options.follow_max.0,
+        follow_max_bytes: options.upkeep.follow_max.0,
         ..store::StoreOptions::default()
     }
 }

@@ -65,14 +65,14 @@ pub(crate) fn serve(
         None => (None, Front::new(options, &plan)?),
     };
     let Sections { remote, webhooks, mirrors } = sections;
-    let webhooks = if options.read_only { Vec::new() } else { webhooks };
+    let webhooks = if options.store.read_only { Vec::new() } else { webhooks };
     let store = open_store(options, remote.as_ref(), taken, &plan, Arc::clone(&clock), files)?;
     log_memory(&plan, &store);
     let first_key = create_users_file(options, &users_file)?;
     let (users, list) = users_file.read().map_err(CliError::start)?;
     store.configure_owner_quotas(users.quotas().clone());
-    if !options.read_only {
-        buckets::make(&store, &options.bucket, &options.xml_namespace)?;
+    if !options.store.read_only {
+        buckets::make(&store, &options.start.bucket, &options.protocol.xml_namespace)?;
     }
     let authenticator = Arc::new(authenticator(options, users, &clock));
     let Front { memory, tls, running } = front;
@@ -80,7 +80,7 @@ pub(crate) fn serve(
     let figures = WebhookThreads::figures(&webhooks);
     let service = service(options, &store, &authenticator, &clock, &memory, &figures)?;
     // A server that only looks sends nothing to others.
-    let mirrors = if options.read_only { Vec::new() } else { mirrors };
+    let mirrors = if options.store.read_only { Vec::new() } else { mirrors };
     let mirrors = make_mirrors(mirrors, &clock)?;
     let service = service.with_lifecycle_figures(Arc::clone(&expiries)).with_webhooks(figures.clone());
     let service = service.with_mirrors(Arc::clone(&mirrors));
@@ -103,7 +103,7 @@ pub(crate) fn serve(
     );
     let users = Arc::new(users);
     // The users file is often in the directory.
-    let service = if options.read_only { service } else { service.with_users(users.clone()) };
+    let service = if options.store.read_only { service } else { service.with_users(users.clone()) };
     warn_of_plain_http(options)?;
     warn_of_sandbox(options);
     let service = match &tls {
@@ -120,7 +120,7 @@ pub(crate) fn serve(
     let link = first_key.map(|key| console.first_link(&key));
     let listeners =
         Listeners::bind((config, running), ConsoleListen::of(options, &plan), &clock, service, console)?;
-    if !options.read_only {
+    if !options.store.read_only {
         keep_followers(&store, &webhooks, &mirrors);
     }
     let expiry_log = access_log.clone();
@@ -149,7 +149,7 @@ fn keep_followers(store: &Store, webhooks: &[WebhookSettings], mirrors: &Mirrors
 /// Creates the users file on the first start and shows its keys. Returns the access key if it was
 /// created.
 fn create_users_file(options: &ServerOptions, users_file: &UsersFile) -> Result<Option<String>, CliError> {
-    if options.read_only {
+    if options.store.read_only {
         return match users_file.is_missing() {
             true => Err(CliError::start(format!(
                 "--read-only makes no users file, and there is no {}: name one with --users, or set keys in the environment",
@@ -160,13 +160,13 @@ fn create_users_file(options: &ServerOptions, users_file: &UsersFile) -> Result<
     }
     let generated = users_file.create_if_missing(&OsEntropy).map_err(CliError::start)?;
     if let Some(keys) = &generated {
-        announce::keys(users_file.path(), &options.region.0[0], keys);
+        announce::keys(users_file.path(), &options.addressing.region.0[0], keys);
     }
     Ok(generated.map(|keys| keys.access_key))
 }
 
 fn open_audit_log(options: &ServerOptions) -> Result<Option<Arc<AuditLogFile>>, CliError> {
-    let opened = options.audit_log.as_deref().map(AuditLogFile::open);
+    let opened = options.logs.audit_log.as_deref().map(AuditLogFile::open);
     Ok(opened.transpose().map_err(CliError::start)?.map(Arc::new))
 }
 
@@ -189,20 +189,22 @@ fn run_until_stopped(
     let address = listeners.s3_addr();
     let console = listeners.console_addr();
     if let Some(link) = first_start {
-        let endpoint = options.public_url.clone();
+        let endpoint = options.console.public_url.clone();
         let endpoint = endpoint.unwrap_or_else(|| format!("{scheme}://{}", announce::reachable(address)));
         let console_origin = format!("{scheme}://{}", announce::reachable(console));
         announce::first_steps(&endpoint, &console_origin, link.as_deref());
     }
-    let background = match options.read_only {
+    let background = match options.store.read_only {
         true => None,
-        false => Some(BackgroundThreads::start(options, &store, work, options.standby.then_some(fenced))?),
+        false => {
+            Some(BackgroundThreads::start(options, &store, work, options.remote.standby.then_some(fenced))?)
+        }
     };
     if console != address {
         info!(
             "the console is at {scheme}://{}{}",
             announce::reachable(console),
-            options.console_path.as_str()
+            options.console.console_path.as_str()
         );
     }
     announce::listening(scheme, address);
@@ -210,7 +212,7 @@ fn run_until_stopped(
     let outcome = listeners.run();
     signals.end();
     background.into_iter().for_each(BackgroundThreads::end);
-    close(store, *stopped.get_or_init(Instant::now) + options.shutdown_timeout.0);
+    close(store, *stopped.get_or_init(Instant::now) + options.http.shutdown_timeout.0);
     outcome.map_err(|e| CliError::start(format!("cannot go on serving: {e}")))?;
     if is_fenced.load(Ordering::Relaxed) { Err(CliError::taken_over()) } else { Ok(()) }
 }
@@ -261,11 +263,11 @@ fn log_memory(plan: &MemoryPlan, store: &Store) {
 /// Warns of plain HTTP on other than loopback addresses. Signatures protect keys and requests, but
 /// do not encrypt data.
 fn warn_of_plain_http(options: &ServerOptions) -> Result<(), CliError> {
-    if options.tls_files()?.is_none() && !options.listen.ip().is_loopback() {
+    if options.http.tls_files()?.is_none() && !options.start.listen.ip().is_loopback() {
         warn!(
             "plain HTTP on {}: all transferred data can be read on the network; set --tls-cert and --tls-key, or use a proxy \
              that encrypts",
-            options.listen
+            options.start.listen
         );
     }
     Ok(())
@@ -273,8 +275,9 @@ fn warn_of_plain_http(options: &ServerOptions) -> Result<(), CliError> {
 
 /// Warns of an option that is without effect.
 fn warn_of_sandbox(options: &ServerOptions) {
-    let has_console = options.console_access() != ConsoleAccess::Off && options.console_listen.is_none();
-    if options.html_sandbox == HtmlSandbox::Off && has_console {
+    let has_console =
+        options.console.access() != ConsoleAccess::Off && options.console.console_listen.is_none();
+    if options.addressing.html_sandbox == HtmlSandbox::Off && has_console {
         warn!(
             "--html-sandbox off has no effect beside the console, where scripts of stored documents could act for its users: give the \
              console another address (--console-listen), or turn it off (--console off)"

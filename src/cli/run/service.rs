@@ -30,22 +30,22 @@ pub(crate) fn service(
     let md5 = Md5Pool::start().map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
     let context = Context {
         store: Arc::clone(store),
-        region: options.region.0[0].clone(),
-        any_region: options.region.0.iter().any(|region| region == ANY_REGION),
-        namespace: options.xml_namespace.clone(),
-        padding: PaddingTimes { after: options.keep_alive_after.0, ..PaddingTimes::default() },
-        entity_tags: options.etag,
-        object_ownership: options.object_ownership,
+        region: options.addressing.region.0[0].clone(),
+        any_region: options.addressing.region.0.iter().any(|region| region == ANY_REGION),
+        namespace: options.protocol.xml_namespace.clone(),
+        padding: PaddingTimes { after: options.http.keep_alive_after.0, ..PaddingTimes::default() },
+        entity_tags: options.protocol.etag,
+        object_ownership: options.protocol.object_ownership,
         md5,
         memory: Arc::clone(memory),
         webhooks: webhooks.iter().map(|target| target.name().to_owned()).collect(),
     };
     let settings = ServiceSettings {
-        default_dialect: options.dialect,
+        default_dialect: options.protocol.dialect,
         addressing: addressing(options),
-        metrics: options.metrics,
-        cors_allow_origins: options.cors_allow_origin.0.clone(),
-        html_sandbox: options.html_sandbox,
+        metrics: options.protocol.metrics,
+        cors_allow_origins: options.addressing.cors_allow_origin.0.clone(),
+        html_sandbox: options.addressing.html_sandbox,
     };
     // Request ids must differ from those of other starts, and may be predictable.
     let ids = SeededEntropy::new(OsEntropy.next_u64());
@@ -65,13 +65,13 @@ pub(crate) fn console(
     let authenticator = Arc::clone(authenticator);
     let clock = Arc::clone(clock);
     let entropy = Arc::new(OsEntropy);
-    let access = options.console_access();
+    let access = options.console.access();
     let console = Console::new(Arc::clone(service), authenticator, clock, entropy, access)
-        .below(options.console_path.clone())
-        .known_as(options.public_url.clone(), options.console_url.clone());
-    let proxies = options.trusted_proxies.clone();
+        .below(options.console.console_path.clone())
+        .known_as(options.console.public_url.clone(), options.console.console_url.clone());
+    let proxies = options.http.trusted_proxies.clone();
     let console = console.with_trusted_proxies(move |address| proxies.contains(address));
-    Ok(match options.oidc()? {
+    Ok(match options.console.oidc.settings()? {
         Some(settings) => console.with_oidc(settings),
         None => console,
     })
@@ -79,12 +79,19 @@ pub(crate) fn console(
 
 /// The authenticator of `users`.
 pub(crate) fn authenticator(options: &ServerOptions, users: Users, clock: &Arc<dyn Clock>) -> Authenticator {
-    let authenticator = Authenticator::new(users, options.region.0.clone(), Arc::clone(clock));
-    if options.sigv2_presigned { authenticator.with_version_2(addressing(options)) } else { authenticator }
+    let authenticator = Authenticator::new(users, options.addressing.region.0.clone(), Arc::clone(clock));
+    if options.protocol.sigv2_presigned {
+        authenticator.with_version_2(addressing(options))
+    } else {
+        authenticator
+    }
 }
 
 fn addressing(options: &ServerOptions) -> Addressing {
-    Addressing { domain: options.host_domain(), website_domain: options.website_domain() }
+    Addressing {
+        domain: options.addressing.host_domain(),
+        website_domain: options.addressing.website_domain(),
+    }
 }
 
 /// The access log, where it has a file.
@@ -92,6 +99,7 @@ fn addressing(options: &ServerOptions) -> Addressing {
 /// # Errors
 /// The file cannot be opened.
 pub(crate) fn open_access_log(options: &ServerOptions) -> Result<Option<Arc<AccessLogFile>>, CliError> {
-    let opened = options.access_log_path().map(|path| AccessLogFile::open(path, options.access_log_format));
+    let opened =
+        options.logs.access_log_path().map(|path| AccessLogFile::open(path, options.logs.access_log_format));
     Ok(opened.transpose().map_err(CliError::start)?.map(Arc::new))
 }

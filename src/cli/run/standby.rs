@@ -57,24 +57,25 @@ pub(crate) fn follow(
     users_file: UsersFile,
     manager: &ServiceManager,
 ) -> Result<Option<Promoted>, CliError> {
-    let (Some(remote), Some(_)) = (remote, options.shipping()) else {
+    let (Some(remote), Some(_)) = (remote, options.remote.shipping()) else {
         return Err(CliError::usage(
             "--standby: name a remote in the section [remote] of the configuration file, and set --ship to the mode of the writer",
         ));
     };
     let remote = remote.remote().map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
     data_dir::check_first_start(options)?;
-    let disk = OsFs::new(&options.data_dir);
-    let refusal =
-        |error: io::Error| CliError::start(format!("cannot use {}: {error}", options.data_dir.display()));
+    let disk = OsFs::new(&options.start.data_dir);
+    let refusal = |error: io::Error| {
+        CliError::start(format!("cannot use {}: {error}", options.start.data_dir.display()))
+    };
     disk.create_root().map_err(refusal)?;
     let lock = disk.lock(LOCK).map_err(refusal)?;
-    let promotion = Promotion::at(&options.data_dir);
+    let promotion = Promotion::at(&options.start.data_dir);
     promotion.open();
-    if !options.users_path().exists() {
+    if !options.start.users_path().exists() {
         warn!(
             "there is no {}: copy it from the writer, unless the environment holds the only keys",
-            options.users_path().display()
+            options.start.users_path().display()
         );
     }
     let (stop, stopped) = bounded(1);
@@ -83,16 +84,18 @@ pub(crate) fn follow(
         let _ = stop.try_send(());
     };
     let clock: Arc<dyn Clock> = Arc::new(HostClock);
-    let reads = options.standby_reads.then(|| StandbyReads::new(options, users_file, &clock)).transpose()?;
+    let reads =
+        options.remote.standby_reads.then(|| StandbyReads::new(options, users_file, &clock)).transpose()?;
     let reloaded = reads.clone();
     let signals = Signals::watch(stop, move || reloaded.iter().for_each(StandbyReads::reload))?;
-    let service = StandbyService::new(options.metrics, options.dialect, Arc::new(OsEntropy));
+    let service =
+        StandbyService::new(options.protocol.metrics, options.protocol.dialect, Arc::new(OsEntropy));
     let service = Arc::new(service);
     let (plan, files) = plans(options)?;
     let front = listen(options, (&plan, files), &clock, Arc::clone(&service))?;
     manager.ready();
     let standby = Standby::new(remote, Arc::new(disk), Arc::clone(&clock));
-    let standby = match &options.takeover_after {
+    let standby = match &options.remote.takeover_after {
         Some(after) => standby.with_takeover_after(after.0),
         None => standby,
     };
@@ -109,9 +112,9 @@ pub(crate) fn follow(
         stopped,
         lock,
         promotion,
-        data_dir: options.data_dir.clone(),
-        users: options.users_path(),
-        takeover_after: options.takeover_after.as_ref().map(|time| time.0),
+        data_dir: options.start.data_dir.clone(),
+        users: options.start.users_path(),
+        takeover_after: options.remote.takeover_after.as_ref().map(|time| time.0),
         last_sign: Instant::now(),
         last_whole: Instant::now(),
         is_fit: false,

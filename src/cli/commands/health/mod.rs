@@ -34,7 +34,7 @@ pub(crate) struct HealthArguments {
 pub(crate) fn run(arguments: &HealthArguments, options: &ServerOptions) -> Result<(), CliError> {
     let target = match &arguments.url {
         Some(url) => Target::parse(url).map_err(|problem| format!("--url {url}: {problem}")),
-        None => Target::of_server(arguments.address.unwrap_or(options.listen), options),
+        None => Target::of_server(arguments.address.unwrap_or(options.start.listen), options),
     };
     report(&target.map_err(CliError::refused)?)
 }

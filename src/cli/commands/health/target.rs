@@ -50,7 +50,7 @@ impl Target {
     /// # Errors
     /// The options of TLS contradict each other.
     pub(super) fn of_server(listen: SocketAddr, options: &ServerOptions) -> Result<Self, String> {
-        let tls = options.tls_files().map_err(|e| e.to_string())?.is_some();
+        let tls = options.http.tls_files().map_err(|e| e.to_string())?.is_some();
         let mut addresses = vec![announce::reachable(listen)];
         if listen.ip() == Ipv6Addr::UNSPECIFIED {
             addresses.push((Ipv4Addr::LOCALHOST, listen.port()).into());
