@@ -1,6 +1,7 @@
 //! The comparison of the listings of a server and of the target of a mirror.
 
 use std::cmp::Ordering;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::thread;
 
@@ -56,7 +57,7 @@ pub(crate) fn verify(
     found.outcome()
 }
 
-fn unfinished(why: String) -> CliError {
+fn unfinished(why: impl Display) -> CliError {
     CliError::refused(format!("the comparison was not finished: {why}"))
 }
 
