@@ -163,7 +163,6 @@ mod tests {
     use std::num::NonZeroUsize;
     use std::time::Duration;
 
-    use super::*;
     use crate::cli::config::config_file::options;
     use crate::cli::logs::logging::LogLevel;
 

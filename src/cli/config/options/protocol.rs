@@ -45,7 +45,6 @@ pub(crate) struct ProtocolOptions {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::cli::config::config_file::options;
 
     #[test]

@@ -55,7 +55,6 @@ impl StartOptions {
 mod tests {
     use std::path::Path;
 
-    use super::*;
     use crate::cli::config::config_file::options;
 
     #[test]
