@@ -170,13 +170,12 @@ class Link(threading.Thread):
         self.loop.run_forever()
 
     async def connected(self, reader, writer):
-        await self.passes.wait()
         try:
+            await self.passes.wait()
             far_reader, far_writer = await asyncio.open_connection(*self.remote)
-        except OSError:
+            await asyncio.gather(self.passed(reader, far_writer), self.passed(far_reader, writer))
+        except (OSError, asyncio.CancelledError):
             writer.close()
-            return
-        await asyncio.gather(self.passed(reader, far_writer), self.passed(far_reader, writer))
 
     async def passed(self, reader, writer):
         try:
@@ -315,6 +314,20 @@ class Hosts:
                 return writing[0]
             time.sleep(0.2)
         raise AssertionError(f"the hosts do not come to rest:\n{[host.ready_text() for host in self.all]}\n{self.log()}")
+
+    def start_copy_beside(self, own_server, arguments):
+        """Starts a server in a copy of the writer's directory, as someone who only wants to look does, and ends it. Gives what it said."""
+        copy = own_server(*arguments, "--config", str(self.writer.config))
+        shutil.copytree(self.writer.server.data_dir, copy.data_dir)
+        try:
+            copy.start()
+            time.sleep(1)
+            copy.kill()
+        except AssertionError:
+            assert copy.process.wait(STOP_SECONDS_MAX) != 0
+            copy.process.stdout.close()
+        shutil.rmtree(copy.data_dir)
+        return copy.log.read_text()
 
     def end(self):
         for host in self.all:

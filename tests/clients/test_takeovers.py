@@ -32,6 +32,9 @@ SEED = int(os.environ.get("SILTSTONE_TAKEOVERS_SEED", "1"))
 TAKEOVER_AFTER_SECONDS = 15
 FATES = ["boots", "stalls", "lost", "cut"]
 SETTLES_SECONDS = 60
+# Neither names --ship: the first is refused, the second answers reads.
+LOOKS = [[], ["--read-only"]]
+COPY_IS_TOLD = ["--ship", "the server only looks"]
 
 
 class Takeover:
@@ -107,6 +110,7 @@ def take_over_often(own_server, tmp_path, section, mode):
     writes.use(hosts.writer.server)
     writes.start()
     times = {True: [], False: []}
+    copies = []
     try:
         for number in range(TAKEOVERS):
             by_itself = BY_ITSELF > 0 and number % BY_ITSELF == BY_ITSELF - 1
@@ -114,7 +118,10 @@ def take_over_often(own_server, tmp_path, section, mode):
             took = Takeover(hosts, writes, draw, mode, fate, by_itself).run()
             times[by_itself].append(took)
             print(f"{mode} {number + 1}: {fate}, {'by itself' if by_itself else 'promoted'}, {took:.1f} s, {hosts.writer.name} writes", flush=True)
+            # The living writer goes on; the next takeover reads every object.
+            copies.append(hosts.start_copy_beside(own_server, draw.choice(LOOKS)))
             assert writes.is_alive(), "the client has failed"
+        assert all(any(told in said for told in COPY_IS_TOLD) for said in copies), copies
     finally:
         writes.ends.set()
         writes.join()
