@@ -176,7 +176,7 @@ impl CommandLine {
 
 /// The arguments without a leading `minio` or `rustfs`, the name of the program in the commands of
 /// compose files whose image has this program as its entry point. A directory in place of a command
-/// is that of `server`, as RustFS takes it.
+/// means `server`, as RustFS takes it.
 fn without_program_name(arguments: &[OsString]) -> Vec<OsString> {
     let mut arguments = arguments.to_vec();
     if arguments.get(1).is_some_and(|first| first == "minio" || first == "rustfs") {

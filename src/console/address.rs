@@ -219,7 +219,7 @@ impl ConsoleRoot {
         let is_read = matches!(method, b"GET" | b"HEAD");
         match page {
             Some(PagePath::SignIn | PagePath::SignOut) => is_read || method == b"POST",
-            // Those of an OpenID provider ask that; a rewind walks all versions of a folder.
+            // An OpenID provider's pages need that; a rewind walks all versions of a folder.
             None
             | Some(
                 PagePath::Oidc | PagePath::OidcCallback | PagePath::S3 | PagePath::Content | PagePath::Rewind,
@@ -235,7 +235,7 @@ impl ConsoleRoot {
     }
 
     /// Whether a redirect may lead there: to a page of the console that is shown, at this origin.
-    /// The path is that of a page as it stands, without any encoding that a browser could resolve.
+    /// The path names a page as it stands, without any encoding that a browser could resolve.
     pub(super) fn is_local(&self, address: &str) -> bool {
         let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\\\"<>".contains(&byte);
         let path = address.split(['?', '#']).next().unwrap_or_default();
@@ -251,7 +251,7 @@ pub(super) fn origin(request: &Request<'_>) -> String {
     format!("{scheme}://{}", request.headers.get_str("host").unwrap_or_default())
 }
 
-/// The same of S3 requests: those of the page, or with `port` if the console has a listener of its
+/// The same of S3 requests: the page's, or with `port` if the console has a listener of its
 /// own.
 pub(super) fn s3_origin(request: &Request<'_>, port: Option<u16>) -> String {
     port.map_or_else(|| origin(request), |port| with_port(request, port))

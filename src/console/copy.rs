@@ -24,7 +24,7 @@ pub(super) struct ObjectCopy<'a> {
     /// The size and the properties of the source, which must be the same still.
     pub(super) head: &'a ObjectHead,
     pub(super) target: ObjectPlace<'a>,
-    /// The content type and the metadata of the copy; `None` for those of the source.
+    /// The content type and the metadata of the copy; `None` for the source's.
     pub(super) metadata: Option<&'a [(String, String)]>,
     /// The condition on the current version at the target: the name of a header and its value.
     pub(super) condition: Option<(&'static str, &'a str)>,
@@ -34,7 +34,8 @@ impl ObjectCopy<'_> {
     /// Makes the copy. Durable on return.
     ///
     /// # Errors
-    /// Errors of CopyObject; for objects over 5 GiB, those of an upload in parts, which is aborted.
+    /// Errors of CopyObject; for objects over 5 GiB, errors of an upload in parts, which is
+    /// aborted.
     pub(super) fn make(&self, s3: &S3Client<'_>) -> Result<(), Refusal> {
         if self.head.size > COPY_MAX_BYTES {
             return self.make_in_parts(s3);

@@ -55,7 +55,7 @@ impl Handler for ConsoleDoor {
 
 impl Console {
     /// The answer to a browser that opens the root of S3 requests, if the console may be shown to
-    /// it. `port` is that of the console's own listener.
+    /// it. `port` is the console's own listener's.
     pub(super) fn lead(&self, request: &mut Request<'_>, port: Option<u16>) -> Option<Response> {
         if self.access == ConsoleAccess::Off || !is_of_browser(request) {
             return None;
@@ -78,8 +78,8 @@ impl Console {
     }
 }
 
-/// Whether a person opened the address: S3 clients that list buckets sign their requests, and do not
-/// ask for HTML. Every request is asked, so that its method and its path come first.
+/// Whether a person opened the address: S3 clients that list buckets sign their requests, and do
+/// not ask for HTML. Every request is asked, so that its method and its path come first.
 fn is_of_browser(request: &Request<'_>) -> bool {
     request.method == Method::Get
         && request.path == "/"

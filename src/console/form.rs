@@ -7,7 +7,7 @@ use crate::s3::{QueryParams, Request, uri};
 
 /// Bytes of a form of a signed-in user: enough for a thousand keys of the greatest length.
 pub(super) const FORM_MAX_BYTES: usize = 1 << 20;
-/// Fields of a form: enough for a thousand objects beside those of any page. Each is more in memory
+/// Fields of a form: enough for a thousand objects beside any page's own. Each is more in memory
 /// and in a page than it was when it was sent.
 const FIELDS_MAX: usize = 2_000;
 /// Bytes of the form to sign in.
@@ -76,7 +76,7 @@ pub(super) fn all<'q>(fields: &'q QueryParams, name: &'q str) -> impl Iterator<I
     fields.iter().filter(move |(given, _)| *given == name).map(|(_, value)| value)
 }
 
-/// The fields without those of some names: what the next form of a change has again.
+/// The fields without some names: what the next form of a change has again.
 pub(super) fn without<'q>(fields: &'q QueryParams, names: &[&str]) -> Vec<(&'q str, &'q str)> {
     fields.iter().filter(|(name, _)| !names.contains(name)).collect()
 }

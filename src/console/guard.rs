@@ -82,9 +82,9 @@ pub(super) fn protect(mut response: Response) -> Response {
     response
 }
 
-/// Whether a page of this origin sent the request. Cookies do not tell: the ports of a host are one
-/// site, so a page on another port could send them. A browser too old for `Sec-Fetch-Site` names
-/// the origin; without both headers nothing is known.
+/// Whether a page of this origin sent the request. Cookies prove nothing: the ports of a host are
+/// one site, so a page on another port could send them. A browser too old for `Sec-Fetch-Site`
+/// names the origin; without both headers nothing is known.
 fn is_from_own_origin(headers: &Headers) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return site == b"same-origin";

@@ -1,14 +1,14 @@
 //! Floor 6: the console, pages for browsers below `/-/console`.
 //!
 //! A browser signs in once and gets a session (`sessions`), which stands for a key of the users
-//! file. The pages are made of responses to S3 requests that are handled as those of its user
+//! file. The pages are made of responses to S3 requests that are handled as its user's
 //! (`s3_client`), and a page's scripts send S3 requests the same way (`gateway`). So the console
-//! has no authority of its own: permissions, limits and records are those of the S3 API.
+//! has no authority of its own: permissions, limits and records are the S3 API's.
 //!
 //! | Files | Job |
 //! |---|---|
 //! | `mod`, `address` | the way of a request; the paths of the pages |
-//! | `proxies` | what a trusted proxy tells about the browser |
+//! | `proxies` | what a trusted proxy says about the browser |
 //! | `guard` | the checks before anything else: plain HTTP, requests from other origins; the headers of all responses |
 //! | `sessions`, `cookie`, `sign_in`, `oidc`, `attempts` | who the browser acts for |
 //! | `gateway`, `summed_body`, `s3_client`, `objects` | S3 requests of scripts, of pages; listings and objects as values |
@@ -237,7 +237,7 @@ impl Console {
     }
 
     /// The signed-in user of the browser. Cookies of no session are left out, and with two sessions
-    /// none counts: one of them could be that of somebody who wants this browser to act for them.
+    /// none counts: an attacker who wants this browser to act could have set one of them.
     fn visitor(&self, request: &Request<'_>) -> Option<Visitor> {
         let mut visitors = cookie::sessions(request).filter_map(|session| self.visitor_of(session));
         let first = visitors.next()?;

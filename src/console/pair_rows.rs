@@ -1,4 +1,4 @@
-//! Names and values in a form, two fields a row: those of tags and of metadata.
+//! Names and values in a form, two fields a row, for tags and metadata.
 
 use super::form::{self, EnteredFields, decoded};
 use super::s3_client::Refusal;

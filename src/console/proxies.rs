@@ -1,4 +1,4 @@
-//! What a proxy that is trusted tells about the browser's request.
+//! What a trusted proxy says about the browser's request.
 
 use std::net::IpAddr;
 
@@ -23,7 +23,7 @@ pub(super) fn restate(request: &mut Request<'_>, is_trusted: &TrustedProxy) {
     }
 }
 
-/// The address of the browser: as a trusted proxy tells it, or that of the connection.
+/// The address of the browser: as a trusted proxy names it, or the connection's.
 pub(super) fn browser(request: &Request<'_>, is_trusted: &TrustedProxy) -> Option<IpAddr> {
     let peer = request.peer?.ip();
     let told = || last(&request.headers, "x-forwarded-for")?.parse().ok();

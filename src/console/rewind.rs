@@ -9,7 +9,7 @@ use crate::s3::Method;
 
 /// Changes of one step.
 const CHANGES_MAX: usize = 200;
-/// Versions that one step reads, and then those of its last key that are newer than the time.
+/// Versions that one step reads, and then versions of its last key that are newer than the time.
 const VERSIONS_MAX: usize = 10_000;
 
 /// The content of a key at the time, which differs from its current one.

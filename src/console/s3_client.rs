@@ -1,4 +1,4 @@
-//! S3 requests of the pages, handled in this process as those of the signed-in user.
+//! S3 requests of the pages, handled in this process as the signed-in user's.
 
 use std::net::SocketAddr;
 
@@ -74,7 +74,7 @@ impl Reply {
 pub(super) struct S3Client<'a> {
     pub(super) service: &'a Service,
     pub(super) visitor: &'a Visitor,
-    /// The request for the page, whose sender and connection those of the requests are.
+    /// The request for the page, whose sender and connection the requests share.
     pub(super) page: &'a Request<'a>,
 }
 
@@ -101,7 +101,7 @@ pub(super) fn target(bucket: Option<&str>, key: Option<&str>) -> Result<TargetRe
     })
 }
 
-/// The sender and the connection of a request for a page, which those of its S3 requests are, too.
+/// The sender and the connection of a request for a page, which its S3 requests share.
 pub(super) struct RequestSender {
     headers: Vec<(&'static str, Vec<u8>)>,
     secure: bool,

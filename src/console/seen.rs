@@ -14,7 +14,7 @@ pub(super) fn pairs(pairs: &[(String, String)]) -> String {
     uri::encode_pairs(pairs.iter().map(|(name, value)| (&**name, &**value)))
 }
 
-/// Checks that the digest of what is stored is still that of what the form showed, likewise.
+/// Checks that the digest of what is stored still matches what the form showed, likewise.
 ///
 /// # Errors
 /// It is another one: 409.

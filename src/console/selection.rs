@@ -96,7 +96,7 @@ pub(super) struct SelectionStep {
 }
 
 impl Selection {
-    /// The selection of the fields `object`, which are those of [`SelectedObject::field`], and
+    /// The selection of the fields `object`, as [`SelectedObject::field`] writes them, and
     /// `folder` and `history`, which are percent-encoded prefixes.
     ///
     /// # Errors

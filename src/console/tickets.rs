@@ -55,7 +55,7 @@ impl Tickets {
         name
     }
 
-    /// The keys of a ticket, which counts no more afterwards. That of another session counts for
+    /// The keys of a ticket, which counts no more afterwards. Another session's counts for
     /// that one alone.
     pub(super) fn redeem(&self, name: &str, session: SessionId, now: Timestamp) -> Option<NewKeys> {
         let mut tickets = self.lock();

@@ -22,7 +22,7 @@ pub(super) struct Place<'a> {
     found: Option<&'a VersionRecord>,
     /// The future owner of a bucket that is to be created.
     creator: Option<&'a str>,
-    /// The tags that the request gives the object, where they are those of another object.
+    /// The tags that the request gives the object, where they come from another object.
     tags: Option<&'a [(String, String)]>,
 }
 

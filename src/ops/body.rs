@@ -98,7 +98,7 @@ fn fill(reader: &mut dyn BodyRead, piece: &mut [u8]) -> Result<usize, S3Error> {
 /// Passes the bytes of an object or part to `take`, chunk by chunk, until the request is cancelled.
 ///
 /// # Errors
-/// Errors of reading, and that of [`CancelToken::check`].
+/// Errors of reading, and the error of [`CancelToken::check`].
 pub(super) fn for_each_chunk(
     reader: &mut ObjectReader,
     id: &RequestId,
@@ -169,7 +169,7 @@ pub(super) fn read_claimed_document(
     DocumentReader { context, integrity, max: XML_BODY_MAX_BYTES }.run(&mut call.request.body)
 }
 
-/// Like [`read_document`], for at most `max` bytes; the checksum in the headers is not that of the
+/// Like [`read_document`], for at most `max` bytes; the checksum in the headers does not cover the
 /// document.
 ///
 /// # Errors

@@ -64,7 +64,7 @@ pub(super) fn write(document: &mut Writer, checksums: &[Checksum]) {
 }
 
 /// As [`write`], but without the number of parts in a composite checksum: the form of
-/// GetObjectAttributes, which tells that number elsewhere.
+/// GetObjectAttributes, which shows that number elsewhere.
 pub(super) fn write_bare(document: &mut Writer, checksums: &[Checksum]) {
     write_with(document, checksums, |checksum| checksum::encode(&checksum.value));
 }

@@ -1,4 +1,4 @@
-//! The lifecycle rules of buckets, and the headers that tell when they take an object or an upload.
+//! The lifecycle rules of buckets, and the headers that say when they take an object or an upload.
 
 use std::sync::Arc;
 

@@ -116,7 +116,7 @@ pub(super) fn storage_class(call: &Call<'_>) -> StorageClass {
     call.vendor_header("storage-class").and_then(StorageClass::named).unwrap_or_default()
 }
 
-/// The condition of the write: that of the headers, and for those who may only create, that the key
+/// The condition of the write: the headers', and for users who may only create, that the key
 /// has no current version.
 ///
 /// # Errors
@@ -176,7 +176,7 @@ pub(super) fn check_early(
 }
 
 /// Whether the sender may not learn that the target of a conditional write is missing: for work
-/// that outlasts the call. Without a condition nothing tells it.
+/// that outlasts the call. Without a condition nothing shows it.
 pub(super) fn hides_absence(
     condition: &WriteCondition,
     context: &Context,

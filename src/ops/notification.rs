@@ -11,7 +11,7 @@ use crate::store::{BucketConfiguration, BucketConfigurationKind};
 const KIND: BucketConfigurationKind = BucketConfigurationKind::Notification;
 
 /// PutBucketNotificationConfiguration. Durable on return. A configuration without notifications
-/// removes that of the bucket.
+/// removes the bucket's.
 pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     body::announced_length(&call.request.body)?;
     context.store.bucket(call.bucket()).for_client(call)?;

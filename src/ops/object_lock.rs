@@ -139,7 +139,7 @@ pub(super) fn get_legal_hold(
     Ok(xml(200, document))
 }
 
-/// The retention and the legal hold of a new object: those of its headers, else the default of the
+/// The retention and the legal hold of a new object: its headers', else the default of the
 /// bucket. Either takes a declared digest of the body, in a header or a trailer: what cannot be
 /// replaced must not be stored damaged.
 ///

@@ -112,7 +112,7 @@ fn deferred(follow: impl FnOnce() -> TaskOutcome + Send + 'static) -> Response {
     Response::new(200).with_body(ResponseBody::Deferred(Box::new(follow)))
 }
 
-/// Tells work that its client has left.
+/// Informs work that its client has left.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CancelToken(Arc<AtomicBool>);
 

@@ -11,8 +11,8 @@ use crate::xml::Writer;
 /// All but the unreserved characters of RFC 3986, section 2.3.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// PostObject. Durable on return. The fields of the form have become headers, and the key that of
-/// the call.
+/// PostObject. Durable on return. The fields of the form have become headers, and the key the one
+/// of the call.
 pub(super) fn post(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     let put = put::put(context, proof, call)?;
     let etag = put.get_header("ETag").map(String::from_utf8_lossy).unwrap_or_default().into_owned();

@@ -57,7 +57,7 @@ fn limits_of(
     })
 }
 
-/// PutBucketQuota. A quota without limits removes that of the bucket. Durable on return.
+/// PutBucketQuota. A quota without limits removes the bucket's. Durable on return.
 pub(super) fn put_of_bucket(
     context: &Context,
     _: &Authorized,
@@ -93,7 +93,7 @@ pub(super) fn delete_of_bucket(
     Ok(Response::new(204))
 }
 
-/// PutOwnerQuota. A quota without limits removes that of the owner. Durable on return.
+/// PutOwnerQuota. A quota without limits removes the owner's. Durable on return.
 pub(super) fn put_of_owner(
     context: &Context,
     _: &Authorized,

@@ -113,7 +113,7 @@ pub(super) struct RequestLogEntry {
     pub(super) is_question: bool,
     /// The attempt, if it is audited.
     pub(super) audit: Option<Box<AuditEntry>>,
-    /// What a mirror is told that asks which store it is.
+    /// The answer to a mirror that asks which store this is.
     pub(super) store: Option<String>,
     /// Whether the answer must not run as a page of the server's origin.
     pub(super) is_confined: bool,

@@ -1,4 +1,4 @@
-//! Requests whose sender is known without a signature: those of a signed-in browser.
+//! Requests whose sender is known without a signature: a signed-in browser's.
 
 use std::sync::atomic::AtomicU64;
 
@@ -14,7 +14,7 @@ use crate::s3::{
 
 impl Service {
     /// Handles a request of `identity` for `target`, in the AWS dialect. Its permissions, its
-    /// records and its response are those of the same request with a signature. The path of the
+    /// records and its response equal the same request's with a signature. The path of the
     /// request counts for records alone.
     pub fn handle_as(&self, identity: &Identity, target: TargetResource, request: Request<'_>) -> Response {
         let entry =

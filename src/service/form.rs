@@ -6,7 +6,7 @@ use crate::s3::form::{PostForm, SizeLimitedBody};
 use crate::s3::{Call, Dialect, Operation, QueryParams, Request, S3Error, TargetResource, VendorHeaders};
 
 impl Service {
-    /// Reads and authenticates a form that was sent to `bucket`. The call is that of a put: the
+    /// Reads and authenticates a form that was sent to `bucket`. The call is a put's: the
     /// fields are its headers, and the file is its body. What becomes known is added to `entry`.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use crate::s3::Response;
 /// have hosts of their own and are not affected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HtmlSandbox {
-    /// No: every document but those of passive types gets an origin of its own and runs nothing
+    /// No: every document except passive types gets an origin of its own and runs nothing
     /// (Content Security Policy, "sandbox").
     On,
     /// Yes, unless the console has the same origin.

@@ -117,7 +117,7 @@ enum Origin {
     OfConsole,
 }
 
-/// Tells when the certificate of the server expires, if that is known.
+/// Says when the certificate of the server expires, if that is known.
 type CertificateExpiry = dyn Fn() -> Option<Timestamp> + Send + Sync;
 
 /// Records the outcomes of requests: metrics, access log and audit log.
@@ -250,7 +250,7 @@ impl Service {
 
     /// Handles a request to a listener that also has the console. No answer that a browser may open
     /// there can act as a page of the console: all are confined but those to requests that are
-    /// signed in their headers, as no browser does by itself, and those of websites, which have
+    /// signed in their headers, as no browser does by itself, and websites' requests, which have
     /// hosts of their own.
     pub fn handle_beside_console(&self, request: Request<'_>) -> Response {
         self.answer_at(Origin::OfConsole, request)
@@ -371,7 +371,7 @@ impl Service {
         self.perform(&identity, &mut call, entry)
     }
 
-    /// The public id of the store, and those of the stores that its mirrors reach: a mirror from
+    /// The public id of the store, and the ids of the stores that its mirrors reach: a mirror from
     /// one of them to here knows by them that changes go in a circle.
     fn store_mark(&self) -> String {
         let own = self.context.store.public_id();
@@ -435,7 +435,7 @@ impl Service {
     }
 
     /// Whether an unsigned request asks only whether a server is here, as monitors and proxies do.
-    /// The answer tells nothing else.
+    /// The answer says nothing else.
     fn asks_for_presence(&self, request: &Request<'_>) -> bool {
         request.method == Method::Head
             && request.path == "/"

@@ -29,7 +29,7 @@ pub struct OutboundStatus {
 pub struct MirrorStatus {
     /// The figures of the mirror.
     pub figures: MirrorFigures,
-    /// Those of its follower.
+    /// Its follower's.
     pub follower: Option<FollowerFigures>,
 }
 

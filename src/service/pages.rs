@@ -9,7 +9,7 @@ use super::metrics::{self, Exposition};
 use crate::ops::{FollowerFigures, Health, RemoteProbed, ShipFigures};
 use crate::s3::{ErrorCode, Method, Request, Response, ResponseBody, S3Error};
 
-/// The lag of the log on the remote that is told: beyond that of `--ship-every`, as a rule.
+/// The lag of the log on the remote that is reported: beyond `--ship-every`, as a rule.
 const LAG_TOLD: Duration = Duration::from_secs(10);
 
 /// The clients that may read `/-/metrics`. None needs a signature.
@@ -104,9 +104,9 @@ impl Service {
         }
     }
 
-    /// A clock that is in doubt is told here: puts go on, and what was to expire stays for a while.
-    /// A follower that starts over is told here, too, since the copy that it makes is not current
-    /// for a long time, and one that has lost changes, until it goes on after them.
+    /// A clock that is in doubt is reported here: puts go on, and what was to expire stays for a
+    /// while. A follower that starts over is reported here, too, since the copy that it makes is
+    /// not current for a long time, and one that has lost changes, until it goes on after them.
     fn ready_text(&self, shipped_to: Option<&RemoteProbed>) -> String {
         let mut told = "ready\n".to_owned();
         if self.context.store.clock_figures().is_held {

@@ -72,7 +72,7 @@ impl RecentRequests {
     }
 }
 
-/// Whether a status is that of a failure. Clients ask for missing objects and with conditions in
+/// Whether a status means a failure. Clients ask for missing objects and with conditions in
 /// their ordinary work.
 fn has_failed(status: u16) -> bool {
     status >= 400 && !matches!(status, 404 | 412 | 416)

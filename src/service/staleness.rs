@@ -1,4 +1,4 @@
-//! The mark of answers that may be stale: those of a standby, which follows the log of another
+//! The mark of answers that may be stale: a standby's, which follows the log of another
 //! host.
 
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +26,7 @@ impl Staleness {
         whole.map(|time| time.elapsed().as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX))
     }
 
-    /// The same outcome with the mark, and with the age by which caches tell how long they may keep
+    /// The same outcome with the mark, and with the age by which caches know how long they may keep
     /// it (RFC 9111, section 5.1).
     pub(super) fn mark(&self, outcome: Result<Response, S3Error>) -> Result<Response, S3Error> {
         let Some(seconds) = self.seconds().map(|seconds| seconds.to_string()) else { return outcome };

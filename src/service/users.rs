@@ -134,7 +134,7 @@ pub enum UserError {
     /// No user has the name.
     #[error("there is no user `{0}`")]
     Unknown(String),
-    /// The change is not sound. The message tells why.
+    /// The change is not sound. The message says why.
     #[error("{0}")]
     Invalid(String),
     /// The users file or the audit log could not be read or written, or this server has no users

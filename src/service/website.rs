@@ -126,7 +126,7 @@ impl Service {
             Err(error) if error.code == ErrorCode::NotModified => Err(error),
             Err(error) => {
                 let response = self.failed(visit, pages, &key, &error);
-                // A redirect tells the client of no error.
+                // A redirect shows the client no error.
                 entry.error = (response.status == error.status()).then_some(error.code.as_str());
                 Ok(response)
             }
@@ -205,7 +205,7 @@ impl Visit<'_> {
     }
 }
 
-/// The host of a request. Its name is that of a website; what follows it is kept only where it is a
+/// The host of a request. Its name is a website's; what follows it is kept only where it is a
 /// port.
 fn host_of<'r>(request: &'r Request<'_>) -> &'r str {
     let host = request.headers.get_str("host").unwrap_or_default();
@@ -246,7 +246,7 @@ fn response(object: WebsiteObject) -> Response {
     }
 }
 
-/// A redirect. All bytes of `location` are those of a URI.
+/// A redirect. All bytes of `location` are allowed in a URI.
 fn redirect(status: u16, location: &str) -> Response {
     Response::new(status).header("Location", location)
 }

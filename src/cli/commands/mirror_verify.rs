@@ -229,7 +229,7 @@ fn without_repeated_markers(key: &PeerKey) -> impl Iterator<Item = &PeerVersion>
     })
 }
 
-/// Whether both have the same versions, by length, and by entity tag where both tell the same kind
+/// Whether both have the same versions, by length, and by entity tag where both state the same kind
 /// of digest.
 fn are_alike<'v>(
     here: impl IntoIterator<Item = &'v PeerVersion>,

@@ -50,7 +50,7 @@ pub(crate) fn command(
     announce::lines(lines).map_err(|e| CliError::refused(format!("cannot show the webhooks: {e}")))
 }
 
-/// A line for each webhook, or for that of the name: its fields, separated by tabs.
+/// A line for each webhook, or for the named one: its fields, separated by tabs.
 fn table(text: &str, name: Option<&str>) -> Result<Vec<String>, CliError> {
     let answer = api_client::parsed(text)?;
     let rows = answer["webhooks"].as_array().into_iter().flatten();

@@ -100,7 +100,7 @@ impl BucketSpec {
         Ok(())
     }
 
-    /// What the store is asked for. `namespace` is that of stored documents; empty for none.
+    /// What the store is asked for. `namespace` is as stored documents have it; empty for none.
     pub(crate) fn new_bucket(&self, namespace: &str) -> NewBucket {
         let lock = self.locked.then(|| (BucketConfigurationKind::ObjectLock, lock_document(namespace)));
         let policy = self.access.policy(&self.name).map(|policy| policy.to_string().into_bytes());
@@ -115,7 +115,7 @@ impl BucketSpec {
 }
 
 impl AnonymousAccess {
-    /// The actions on the bucket and on its objects. Those of `mc` are the ones that it puts
+    /// The actions on the bucket and on its objects. `mc`'s are the ones that it puts
     /// (minio-go, `policy.SetPolicy`).
     fn actions(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {

@@ -10,7 +10,7 @@ use super::environment::Environment;
 use super::notes::Notes;
 use super::secret_files::{SECRETS_DIR, warn_of_world};
 
-/// The variables of the access key and of the secret key: ours, then those of other servers, in
+/// The variables of the access key and of the secret key: ours, then other servers', in
 /// order of precedence. With `_FILE` appended they name files that hold the keys.
 const VARIABLES: [[&str; 2]; 4] = [
     ["SILTSTONE_ACCESS_KEY", "SILTSTONE_SECRET_KEY"],

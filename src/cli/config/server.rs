@@ -1,5 +1,5 @@
 //! The command `server`: MinIO's form of the command line, with MinIO's defaults, so that a compose
-//! file needs no other change than that of its image.
+//! file needs no other change than its image.
 
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -15,9 +15,9 @@ use super::notes::Notes;
 use super::options::ServerOptions;
 use crate::cli::error::CliError;
 
-/// The options whose defaults differ from those of `serve`, each with its default here. All
+/// The options whose defaults differ from `serve`'s, each with its default here. All
 /// addresses and port 9000 (MinIO, `server --help`); clients of MinIO speak S3's dialect; it
-/// accepts signatures for any region unless it is told its own, and lets pages of every origin use
+/// accepts signatures for any region unless its own is named, and lets pages of every origin use
 /// it (`MINIO_API_CORS_ALLOW_ORIGIN`).
 const DEFAULTS: [(&str, &str); 5] = [
     ("listen", "[::]:9000"),
@@ -134,7 +134,7 @@ pub(crate) fn with_defaults(command: clap::Command) -> clap::Command {
     })
 }
 
-/// Whether the value of `argument`, of this command, gives way to that of `option`.
+/// Whether the value of `argument`, of this command, gives way to `option`'s.
 fn is_overruled(matches: &ArgMatches, argument: &str, option: &str) -> Result<bool, CliError> {
     match (source(matches, argument), matches.value_source(option)) {
         (Some(ValueSource::CommandLine), Some(ValueSource::CommandLine)) => {

@@ -50,7 +50,7 @@ impl LineFile {
         }
     }
 
-    /// Writes whole lines in one call, so that those of several writers do not mix. After a failure
+    /// Writes whole lines in one call, so that several writers' do not mix. After a failure
     /// they begin on a line of their own.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use crate::cli::config::bucket_specs::{BucketSpec, BucketSpecs};
 use crate::cli::error::CliError;
 
 /// Makes the buckets that are missing, durably, and leaves the others as they are. `namespace` is
-/// that of stored documents; empty for none.
+/// as stored documents have it; empty for none.
 ///
 /// # Errors
 /// A message for the operator that names the bucket. Those before it are made.

@@ -1,4 +1,4 @@
-//! The clocks of the host: that of the system, with what the kernel and the hardware know of it.
+//! The clocks of the host: the system's, with what the kernel and the hardware know of it.
 
 use std::fs;
 use std::time::Duration;

@@ -57,7 +57,7 @@ pub(crate) struct ConsoleListen {
 }
 
 impl ConsoleListen {
-    /// That of the options, if they have one.
+    /// The options', if they have one.
     pub(crate) fn of(options: &ServerOptions, plan: &MemoryPlan) -> Option<Self> {
         let own = |address| Self { address, reserve_workers: plan.reserve_workers };
         options.console.console_listen.map(own)
@@ -158,8 +158,8 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Binds the address of `config`, unless a server runs there, and that of `own` for the console
-    /// if it has one of its own.
+    /// Binds the address of `config`, unless a server runs there, and the address of `own` for the
+    /// console if it has one of its own.
     ///
     /// # Errors
     /// Names the address that cannot be bound.
@@ -223,7 +223,7 @@ fn run_console(server: Server) {
     }
 }
 
-/// The files that connections of the console may take besides those of S3 requests.
+/// The files that connections of the console may take besides S3 requests.
 pub(crate) fn console_files(options: &ServerOptions) -> usize {
     options
         .console

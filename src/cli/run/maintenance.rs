@@ -14,7 +14,7 @@ use crate::cli::error::CliError;
 
 /// The interval of checks for expired uploads.
 const UPLOADS_INTERVAL: Duration = Duration::from_secs(60);
-/// The interval of looks at the clock: a jump is told within it.
+/// The interval of looks at the clock: a jump is reported within it.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
 /// The interval of attempts to reclaim space. An attempt without work only looks at the counters of
 /// each segment.

@@ -13,7 +13,7 @@ use crate::cli::error::CliError;
 /// A thread with a name.
 pub(crate) struct OutboundThread {
     name: &'static str,
-    /// `None` once the thread was told to end.
+    /// `None` once the thread was asked to end.
     stop: Option<Sender<()>>,
     /// Is disconnected when the thread has ended.
     ended: Receiver<()>,
@@ -42,7 +42,7 @@ impl OutboundThread {
         Ok(Self { name, stop: Some(stop), ended, thread })
     }
 
-    /// Tells the thread to end.
+    /// Asks the thread to end.
     pub(crate) fn stop(&mut self) {
         self.stop = None;
     }

@@ -47,7 +47,7 @@ pub(crate) fn service(
         cors_allow_origins: options.addressing.cors_allow_origin.0.clone(),
         html_sandbox: options.addressing.html_sandbox,
     };
-    // Request ids must differ from those of other starts, and may be predictable.
+    // Request ids must differ from other starts', and may be predictable.
     let ids = SeededEntropy::new(OsEntropy.next_u64());
     Ok(Service::new(context, Arc::clone(authenticator), Arc::clone(clock), Arc::new(ids), settings))
 }

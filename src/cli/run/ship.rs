@@ -25,7 +25,7 @@ const SIGN_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct ShipThread(OutboundThread);
 
 impl ShipThread {
-    /// Starts the thread, which sends the log at that interval, and tells `fenced` when another
+    /// Starts the thread, which sends the log at that interval, and informs `fenced` when another
     /// host has taken over.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ fn run(store: &Store, stopped: &Receiver<()>, every: Duration) {
                 info!("the log reaches the remote again");
             }
             Ok(()) => {}
-            // Another host has taken over, or the disk failed: the latch has told it.
+            // Another host has taken over, or the disk failed: the latch has reported it.
             Err(StoreError::ReadOnly(_)) => return,
             // An outage of hours is one line of the log.
             Err(problem) if !is_failing => {
@@ -99,7 +99,7 @@ impl SignThread {
 
 fn give_signs(store: &Store, stopped: &Receiver<()>) {
     while stopped.recv_timeout(SIGN_LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-        // A store that takes no writes any more gives none. The ship thread tells of outages.
+        // A store that takes no writes any more gives none. The ship thread reports outages.
         if let Err(StoreError::ReadOnly(_)) = store.give_heartbeat_if_due() {
             return;
         }

@@ -173,7 +173,7 @@ enum FollowingEnd {
     Stopped,
     /// It has claimed an epoch.
     TakenOver(TakenOver),
-    /// It has a store, and the remote is not that of any yet.
+    /// It has a store, and the remote is marked for none yet.
     Unmarked,
 }
 
@@ -360,7 +360,7 @@ impl Following {
         is_early || begun.elapsed() >= HIDDEN_MAX
     }
 
-    /// Tells what stands against a takeover, until the next one is tried.
+    /// Reports what stands against a takeover, until the next one is tried.
     fn refuse(&mut self, why: TakeoverReason, error: &ShipError) {
         let told = format!("no takeover: {error}");
         error!("{told}");

@@ -77,7 +77,7 @@ impl UserList {
         Self(users.iter().map(UserOutline::of).collect())
     }
 
-    /// These users with an administrator who signs with `keys`, in place of that of the file.
+    /// These users with an administrator who signs with `keys`, in place of the file's.
     pub(crate) fn with_administrator(mut self, keys: &KeyPair) -> Self {
         self.0.retain(|user| user.name != Users::ADMINISTRATOR);
         self.0.extend(Self::of(&Users::first_file(keys)).0);

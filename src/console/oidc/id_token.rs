@@ -15,7 +15,7 @@ const TOKEN_MAX_BYTES: usize = 64 << 10;
 /// How much the clocks of the provider and of this host may differ, in seconds.
 const CLOCK_SKEW_SECS: f64 = 60.0;
 
-/// A public key of a provider (RFC 7517, section 4). Its parameters are those of its type.
+/// A public key of a provider (RFC 7517, section 4). Its parameters depend on its type.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct ProviderKey {
     kty: String,

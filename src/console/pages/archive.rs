@@ -1,4 +1,4 @@
-//! Download of objects and folders as one archive, after a page that tells its size and names the
+//! Download of objects and folders as one archive, after a page that shows its size and names the
 //! objects that are left out.
 
 use askama::Template;
@@ -54,7 +54,7 @@ struct ArchiveContent {
     is_cut: bool,
 }
 
-/// The fields are those of a deletion; `confirmed` asks for the archive itself.
+/// The fields select as in a deletion; `confirmed` asks for the archive itself.
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("bucket")?;
     let at = view.given("at").map(decoded).transpose()?.unwrap_or_default();

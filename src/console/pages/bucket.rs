@@ -82,7 +82,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         let of_version = version.as_ref().map(|version| format!("&version={version}")).unwrap_or_default();
         link("after", Some(after)) + versions + &of_version
     });
-    // Permissions go by prefixes, so that any name stands for those of the folder.
+    // Permissions go by prefixes, so that any name stands for the folder's.
     let some_key = format!("{prefix}name");
     let page = BucketPage {
         page: view.page(),

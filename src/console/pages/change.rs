@@ -24,7 +24,7 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
         "tags" => set_tags(view, bucket, key, version)?,
         _ => return Err(Refusal::new(400, "There is no such change.")),
     }
-    // Tags are those of a version; the other changes make one.
+    // Tags belong to a version; the other changes make one.
     let shown = version.filter(|_| change == "tags");
     Ok(see_other(&view.link("object", &[("bucket", Some(bucket)), ("key", Some(key)), ("version", shown)])))
 }

@@ -78,7 +78,7 @@ fn row(view: &View<'_>, bucket: &BucketLine, usage: Option<&Usage>) -> BucketRow
     BucketRow { link, created: text::time(&bucket.created), name: bucket.name.clone(), content }
 }
 
-/// The space of the disk, if the user is an administrator and the disk tells.
+/// The space of the disk, if the user is an administrator and the disk reports it.
 fn disk(view: &View<'_>) -> Option<DiskSpace> {
     if !view.visitor.identity.is_administrator() {
         return None;

@@ -37,8 +37,8 @@ pub(super) struct Page {
     style: String,
     script: String,
     icon: String,
-    /// Tells the browser which scripts are of this page. No script that was stored, or brought into
-    /// the page, knows it.
+    /// Lists for the browser which scripts belong to this page. No script that was stored, or
+    /// brought into the page, knows it.
     nonce: String,
     /// Why the form that was sent is shown again.
     refusal: Option<Refusal>,

@@ -33,7 +33,7 @@ struct MovePage<'a> {
     entered: EnteredFields<'a>,
 }
 
-/// The fields select as those of a deletion do; `to_bucket`, `to_folder` and, for a single object
+/// The fields select as in a deletion; `to_bucket`, `to_folder` and, for a single object
 /// or folder, `to_name` say where to.
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("bucket")?;

@@ -83,7 +83,7 @@ fn shown_name(object: &SelectedObject) -> String {
     }
 }
 
-/// How pages tell of a change.
+/// How pages speak of a change.
 pub(super) struct ChangeWords {
     /// The page that makes it.
     pub(super) page: &'static str,
@@ -169,7 +169,7 @@ impl ChangeStep {
         }
     }
 
-    /// Leads on to the next step or, where nothing is left to tell, back.
+    /// Leads on to the next step or, where nothing is left to report, back.
     pub(super) fn end(self, view: &View<'_>, bucket: &str, back: String, words: ChangeWords) -> Response {
         if self.left.is_empty() && self.after.is_none() {
             return see_other(&back);

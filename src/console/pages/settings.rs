@@ -209,7 +209,7 @@ fn set_document(view: &View<'_>, bucket: &str, name: &str) -> Result<(), Refusal
     change(view, bucket, name, body)
 }
 
-/// The page of a refused form: the settings, or that of a document alone.
+/// The page of a refused form: the settings, or a document alone.
 pub(super) fn show_again(view: &View<'_>) -> Result<Response, Refusal> {
     let setting = view.required("setting")?;
     match DOCUMENTS.iter().find(|kind| kind.name == setting) {

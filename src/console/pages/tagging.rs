@@ -28,7 +28,7 @@ struct TagPage<'a> {
     entered: EnteredFields<'a>,
 }
 
-/// The fields select as those of a deletion do; the rows have the tags, and `mode` says whether the
+/// The fields select as in a deletion; the rows have the tags, and `mode` says whether the
 /// tags from before stay.
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let bucket = view.required("bucket")?;

@@ -23,7 +23,7 @@ struct Role {
 
 const LISTING: &[&str] = &["ListBucket", "GetBucketLocation"];
 
-/// The first page of the console, and that of most clients. It lists the buckets that the user may
+/// The first page of the console, and of most clients. It lists the buckets that the user may
 /// list.
 const BUCKETS: (&[&str], &[&str]) = (&["ListAllMyBuckets"], &["*"]);
 

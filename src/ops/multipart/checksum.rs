@@ -1,5 +1,5 @@
 //! The checksums of multipart objects (S3 user guide, "Checking object integrity", "Composite and
-//! full object checksum types"). A composite checksum is that of the parts' checksums; a
+//! full object checksum types"). A composite checksum covers the parts' checksums; a
 //! full-object checksum is combined from them.
 
 use crate::base::ChecksumAlgorithm;
@@ -156,7 +156,7 @@ impl ObjectChecksum {
     /// The checksum. Reads the parts by `read` if necessary.
     ///
     /// # Errors
-    /// `BadDigest`; the errors of reading the parts; that of [`CancelToken::check`].
+    /// `BadDigest`; the errors of reading the parts; the error of [`CancelToken::check`].
     pub(super) fn finish(
         self,
         read: PartReader<'_>,

@@ -73,7 +73,7 @@ impl PartList {
 }
 
 impl ListedPart {
-    /// `names` are those of the elements with checksums.
+    /// `names` are the elements with checksums.
     fn parse(part: Element<'_>, names: &[(ChecksumAlgorithm, String)]) -> Result<Self, S3Error> {
         let mut number = None;
         let mut tag = None;

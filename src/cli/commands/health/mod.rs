@@ -27,7 +27,7 @@ pub(crate) struct HealthArguments {
     address: Option<SocketAddr>,
 }
 
-/// Asks the server. Success is told in one line on standard output.
+/// Asks the server. Success is reported in one line on standard output.
 ///
 /// # Errors
 /// The server is not ready or cannot be asked: the reason in one line.

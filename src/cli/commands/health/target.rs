@@ -45,7 +45,7 @@ pub(super) struct Answer {
 
 impl Target {
     /// The server of this host that listens on `listen`. The IPv6 address that stands for all
-    /// addresses may stand for those of IPv4 alone.
+    /// addresses may stand for IPv4's alone.
     ///
     /// # Errors
     /// The options of TLS contradict each other.
