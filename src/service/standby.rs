@@ -92,12 +92,12 @@ impl StandbyService {
     /// Lets `service` answer the reads from now on.
     pub fn open_reads(&self, service: Service) {
         let service = service.with_staleness(Arc::clone(&self.staleness));
-        *self.reads.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(service));
+        *self.lock_reads() = Some(Arc::new(service));
     }
 
     /// Answers no more reads. Those that have begun go on.
     pub fn close_reads(&self) {
-        let last = self.reads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let last = self.lock_reads().take();
         // The memory of its store is freed after the lock is released.
         drop(last);
     }
@@ -105,7 +105,11 @@ impl StandbyService {
     /// The service that answers reads, if they can be answered.
     fn reads(&self) -> Option<Arc<Service>> {
         self.staleness.seconds()?;
-        self.reads.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock_reads().clone()
+    }
+
+    fn lock_reads(&self) -> MutexGuard<'_, Option<Arc<Service>>> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, StandbyState> {
@@ -121,8 +125,10 @@ impl StandbyService {
             ("metrics", access) if access.allows(request) => {
                 let state = self.lock().clone();
                 let mut page = Exposition::default();
-                metrics::standby(&mut page, &state);
-                self.reads().iter().for_each(|reads| reads.show_metrics(&mut page));
+                metrics::standby(&mut page, &state.figures, state.lag);
+                if let Some(reads) = self.reads() {
+                    reads.show_metrics(&mut page);
+                }
                 exposition(page)
             }
             _ => text(404, "A standby has no such page.\n"),
@@ -197,7 +203,9 @@ impl Handler for StandbyService {
     }
 
     fn note_queue_wait(&self, waited: Duration) {
-        self.reads().iter().for_each(|reads| reads.note_queue_wait(waited));
+        if let Some(reads) = self.reads() {
+            reads.note_queue_wait(waited);
+        }
     }
 }
 

@@ -1,20 +1,29 @@
-//! What `/-/metrics` shows: requests, and the state of the store.
+//! What `/-/metrics` shows, a file for each feature.
 
+mod certificate;
+mod commits;
 mod exposition;
+mod followers;
 mod lifecycle;
 mod mirrors;
 mod quotas;
+mod remote;
 mod requests;
+mod ship;
 mod store;
+mod usage;
 mod webhook;
 
+pub(super) use certificate::certificate;
+pub(super) use commits::commits;
 pub(super) use exposition::Exposition;
+pub(super) use followers::followers;
 pub(super) use lifecycle::lifecycle;
 pub(super) use mirrors::mirrors;
 pub(super) use quotas::quotas;
+pub(super) use remote::{remote, remote_copies, remote_epoch, remote_probe, remote_requests};
 pub(super) use requests::Metrics;
-pub(super) use store::{
-    certificate, commits, followers, remote, remote_copies, remote_epoch, remote_probe, remote_requests,
-    segment_bytes, ship, standby, store, usage,
-};
+pub(super) use ship::{ship, standby};
+pub(super) use store::{segment_bytes, store};
+pub(super) use usage::usage;
 pub(super) use webhook::webhooks;
