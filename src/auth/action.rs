@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::auth::bucket_policy;
-
 /// The kind of resource that an action applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ActionLevel {
@@ -57,7 +55,7 @@ macro_rules! actions {
 
             /// Whether conditions may refer to the tags of the object that it is done to.
             pub fn has_existing_tags(self) -> bool {
-                bucket_policy::has_existing_tags(self.as_str())
+                has_existing_tags(self.as_str())
             }
 
             /// Whether the policy of a bucket may allow and deny it. Others concern the server:
@@ -264,6 +262,20 @@ actions! {
     DeleteObjectTagging: Object;
     /// DeleteObjectTagging of a named version.
     DeleteObjectVersionTagging: Object;
+}
+
+/// Whether an action, of this server or another one of S3, is done to an object that is there.
+/// PutObject and DeleteObject are not among them (S3 user guide, "Tagging and access control
+/// policies").
+pub(super) fn has_existing_tags(action: &str) -> bool {
+    let of_object = action.strip_prefix("Get").or_else(|| action.strip_prefix("Put"));
+    let of_object =
+        of_object.or_else(|| action.strip_prefix("Delete")).and_then(|rest| rest.strip_prefix("Object"));
+    let subject = of_object.map(|rest| rest.strip_prefix("Version").unwrap_or(rest));
+    matches!(
+        (subject, action.starts_with("Get")),
+        (Some("Tagging" | "Acl"), _) | (Some("" | "Attributes" | "Retention" | "LegalHold"), true)
+    )
 }
 
 impl fmt::Display for Action {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::context::PolicyContext;
+use crate::auth::action::has_existing_tags;
 
 /// The name of a fact about a request. Names are compared without regard to case; the keys of tags
 /// are not.
@@ -185,17 +186,4 @@ fn is_put(action: &str) -> bool {
 
 fn is_put_of_acl(action: &str) -> bool {
     matches!(action, "PutObjectAcl" | "PutObjectVersionAcl" | "PutBucketAcl")
-}
-
-/// The actions on an object that is there. PutObject and DeleteObject are not among them (S3 user
-/// guide, "Tagging and access control policies").
-pub(in crate::auth) fn has_existing_tags(action: &str) -> bool {
-    let of_object = action.strip_prefix("Get").or_else(|| action.strip_prefix("Put"));
-    let of_object =
-        of_object.or_else(|| action.strip_prefix("Delete")).and_then(|rest| rest.strip_prefix("Object"));
-    let subject = of_object.map(|rest| rest.strip_prefix("Version").unwrap_or(rest));
-    matches!(
-        (subject, action.starts_with("Get")),
-        (Some("Tagging" | "Acl"), _) | (Some("" | "Attributes" | "Retention" | "LegalHold"), true)
-    )
 }

@@ -23,7 +23,6 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use condition::ClientLimit;
-pub(super) use condition_key::has_existing_tags;
 pub use context::{ConditionMemo, ExistingTags, PolicyContext};
 use json::{StrictJson, StrictMembers};
 use pattern::VERSION_WITH_VARIABLES;
