@@ -1,8 +1,6 @@
 //! What the hot paths cost: `cargo bench --bench hot` times them; `tests/benches/count.sh` has
 //! their instructions counted and holds them against the ceilings that are recorded beside it.
 
-#![allow(missing_docs)]
-
 mod objects;
 mod paths;
 

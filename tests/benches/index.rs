@@ -7,8 +7,6 @@
 //! Each part is a process of its own, so that the growth of the process is the memory of the index.
 //! Averages over many operations are processor time; pages and commits are medians of elapsed time.
 
-#![allow(missing_docs)]
-
 mod measure;
 mod objects;
 mod opened;

@@ -8,8 +8,6 @@
 //! machine, so that all rates are lower than what the server could do; what is judged is the ratio
 //! of two of them.
 
-#![allow(missing_docs)]
-
 mod generator;
 mod objects;
 mod opened;

@@ -1,8 +1,6 @@
 //! The costs of the store, each figure beside its lower bound. Run `cargo bench --bench store`.
 //! `SILTSTONE_BENCH_DIR` can name the directory, which should be on a file system with a journal.
 
-#![allow(missing_docs)]
-
 mod measure;
 mod objects;
 mod opened;
