@@ -165,13 +165,13 @@
 //!
 //! | change | place |
 //! |---|---|
-//! | add an operation | a row in `s3/operation.rs`, its actions in `service/permission.rs`, a function in `ops`, a line in `ops/mod.rs`, a row in `src/guide/operations.md` |
+//! | add an operation | its name and route in `s3/operation.rs`, a function in `ops`, its row in `ops/table.rs`, a row in `src/guide/operations.md`; `.github/CONTRIBUTING.md` has an example |
 //! | add an error | `s3/error.rs` |
 //! | add an option | the struct of its subject in `cli/config/options`, and a row in `src/guide/configuration.md` |
 //! | add a limit | `base/limits.rs`, and a row in `src/guide/limits.md` |
 //! | store another field | data-format.md first, then `format/version.rs` or `format/entry.rs` |
 //! | add a page of the console | `console/address.rs`, a file in `console/pages` with its template in `console/templates`, a row in `src/guide/console.md` |
-//! | add a metric | `service/metrics/store.rs`, a row in `src/guide/metrics.md`, and a panel in `tools/package/grafana.json` |
+//! | add a metric | the file of its feature in `service/metrics`, a row in `src/guide/metrics.md`, and a panel in `tools/package/grafana.json` |
 //! | change when space is reclaimed | `store/reclaim/mod.rs` |
 //! | change the fairness between requests | `http/direct/work_queues/mod.rs` |
 

@@ -6,6 +6,7 @@ use siltstone::base::{ManualClock, SeededEntropy, Timestamp, WriteCondition};
 use siltstone::fs::Fs as _;
 use siltstone::fs::sim::SimFs;
 use siltstone::ops::{ExpiredItem, LifecycleSweeper, SweepTotals};
+use siltstone::s3::XmlConfiguration as _;
 use siltstone::s3::lifecycle::LifecycleConfiguration;
 use siltstone::store::{
     Attributes, BucketConfigurationKind, Commit, DeleteCondition, Deletion, ETag, EXPIRY_GROUP_MAX,

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use siltstone::base::{Clock as _, SystemClock};
 use siltstone::fs::OsFs;
 use siltstone::ops::{DueExpiry, LifecyclePreview, PreviewCount, RulePreview};
-use siltstone::s3::lifecycle::{ExpiryKind, LifecycleConfiguration, TransitionMinimumSize};
+use siltstone::s3::XmlConfiguration as _;
+use siltstone::s3::lifecycle::{ExpiryKind, LifecycleConfiguration};
 use siltstone::store::{self, BucketConfigurationKind, ListQuery, PlaceCursor, StoredBucket, UploadPages};
 use siltstone::xml::Document;
 
@@ -85,8 +86,7 @@ fn rules(arguments: &Arguments, bucket: &StoredBucket) -> Result<LifecycleConfig
     let failed = |error: String| Failure::of(path.display(), error);
     let text = fs::read(path).map_err(|error| failed(error.to_string()))?;
     let document = Document::parse(&text).map_err(|error| failed(error.to_string()))?;
-    let parsed = LifecycleConfiguration::parse(document.root(), TransitionMinimumSize::default());
-    parsed.map_err(|error| failed(error.message))
+    LifecycleConfiguration::parse(document.root()).map_err(|error| failed(error.message))
 }
 
 fn add_versions(preview: &mut LifecyclePreview<'_>, bucket: &StoredBucket) {

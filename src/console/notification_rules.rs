@@ -3,8 +3,8 @@
 
 use super::form;
 use super::s3_client::Refusal;
-use crate::s3::QueryParams;
 use crate::s3::notification::{EventPattern, KeyFilter, Notification, NotificationConfiguration};
+use crate::s3::{QueryParams, XmlConfiguration as _};
 
 /// The document of a bucket without notifications.
 pub(super) const NONE: &str = "<NotificationConfiguration/>";

@@ -9,7 +9,7 @@ use crate::auth::{
     Resource,
 };
 use crate::s3::acl::GroupGrants;
-use crate::s3::{Call, ErrorCode, PublicAccessBlock, S3Error, tags};
+use crate::s3::{Call, ErrorCode, PublicAccessBlock, S3Error, TargetResource, tags};
 use crate::store::{ConfiguredBucket, Selector, VersionRecord};
 
 /// The object or bucket of a permission.
@@ -78,7 +78,7 @@ impl Context {
     ///
     /// # Errors
     /// `AccessDenied`.
-    pub fn authorize(
+    pub fn authorize_for(
         &self,
         identity: &Identity,
         call: &Call<'_>,
@@ -86,14 +86,27 @@ impl Context {
         resource: Resource<'_>,
     ) -> Result<Authorized, S3Error> {
         let place = Place::of(resource).version(call.query.get("versionId"));
-        let mut outcome = Err(S3Error::new(ErrorCode::AccessDenied));
+        let mut refusal = S3Error::new(ErrorCode::AccessDenied);
         for action in actions {
-            outcome = outcome.or_else(|_| {
-                let facts = StoredFacts::new(self, call, identity, *action, place);
-                identity.authorize(*action, resource, &facts)
-            });
+            let facts = StoredFacts::new(self, call, identity, *action, place);
+            match identity.authorize(*action, resource, &facts) {
+                Ok(proof) => return Ok(proof),
+                Err(error) => refusal = error,
+            }
         }
-        outcome
+        Err(refusal)
+    }
+}
+
+/// The resource of the permission for a call: its target, or the keys that it lists.
+pub(super) fn resource<'a>(call: &'a Call<'_>, is_listing: bool) -> Resource<'a> {
+    match &call.target {
+        TargetResource::Service => Resource::Service,
+        TargetResource::Bucket(bucket) if is_listing => {
+            Resource::Prefix { bucket, prefix: call.query.get("prefix").unwrap_or_default() }
+        }
+        TargetResource::Bucket(bucket) => Resource::Bucket(bucket),
+        TargetResource::Object { bucket, key } => Resource::Object { bucket, key: key.as_str() },
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Context, body, configurations, lookup, version_id};
 use crate::auth::{Action, Authorized};
 use crate::s3::acl::{GRANTS_ROOT, GroupGrants, POLICY_ROOT, RequestedAcl};
 use crate::s3::render::xml;
-use crate::s3::{Call, ErrorCode, ObjectOwnership, Response, S3Error};
+use crate::s3::{Call, ErrorCode, ObjectOwnership, Response, S3Error, XmlConfiguration as _};
 use crate::store::{BucketConfigurationKind, ConfiguredBucket, ObjectControls};
 
 /// GetBucketAcl. Where ACLs are off, the owner alone has access by them.
@@ -181,9 +181,7 @@ pub(super) fn of_new_bucket(
     let ownership = named_ownership(call)?;
     if let Some(ownership) = ownership {
         access::check(context, proof, call, Action::PutBucketOwnershipControls, place)?;
-        let mut document = context.document(ObjectOwnership::ROOT);
-        ownership.render(&mut document);
-        documents.push((BucketConfigurationKind::OwnershipControls, document.finish()));
+        documents.push((BucketConfigurationKind::OwnershipControls, ownership.to_document()));
     }
     let Some(acl) = RequestedAcl::from_headers(call.vendor(), proof.user())? else { return Ok(documents) };
     check_served(&acl)?;

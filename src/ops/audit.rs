@@ -5,29 +5,48 @@ use serde_json::{Value, json};
 use super::configurations::object_acl;
 use super::{Context, version_id};
 use crate::base::Quota;
+use crate::s3::Call;
 use crate::s3::acl::POLICY_ROOT;
 use crate::s3::object_lock::legal_hold_name;
-use crate::s3::{Call, Operation};
 use crate::store::{BucketConfigurationKind, Retention, RetentionMode, Selector, VersionRecord, Versioning};
 
-impl Context {
-    /// The value that the operation of `call` changes, as it is now; `None` if there is none.
-    /// Documents are as stored; a version and a bucket are JSON objects. Concurrent changes may
-    /// come between this value and the operation.
-    pub fn audited_state(&self, call: &Call<'_>) -> Option<String> {
-        match call.operation {
-            Operation::CreateBucket | Operation::DeleteBucket => bucket(self, call),
-            Operation::PutBucketVersioning => versioning(self, call),
-            Operation::PutOwnerQuota | Operation::DeleteOwnerQuota => owner_quota(self, call),
-            Operation::PutObjectAcl
-            | Operation::PutObjectRetention
-            | Operation::PutObjectLegalHold
-            | Operation::DeleteObject => {
-                let which = version_id::selector(self, call).ok()?;
-                let version = find(self, call, call.key(), which)?;
-                state_of(self, call, &version)
-            }
-            operation => configuration(self, call, kind_of(operation)?),
+/// The value that an audited operation changes. Its record has it from before and after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AuditedValue {
+    /// Nothing that is kept.
+    None,
+    /// A bucket with its configurations.
+    Bucket,
+    /// The versioning state of a bucket.
+    Versioning,
+    /// A configuration of a bucket.
+    Configuration(BucketConfigurationKind),
+    /// The quota of an owner.
+    OwnerQuota,
+    /// A version of an object.
+    Version,
+    /// The access control list of a version.
+    ObjectAcl,
+    /// The retention of a version.
+    Retention,
+    /// The legal hold of a version.
+    LegalHold,
+}
+
+/// The value that a call changes, as it is now; `None` if there is none. Documents are as stored; a
+/// version and a bucket are JSON objects.
+pub(super) fn state(context: &Context, call: &Call<'_>, value: AuditedValue) -> Option<String> {
+    match value {
+        AuditedValue::None => None,
+        AuditedValue::Bucket => bucket(context, call),
+        AuditedValue::Versioning => versioning(context, call),
+        AuditedValue::Configuration(kind) => configuration(context, call, kind),
+        AuditedValue::OwnerQuota => owner_quota(context, call),
+        AuditedValue::Version => Some(describe(&target(context, call)?).to_string()),
+        AuditedValue::ObjectAcl => acl(context, call, &target(context, call)?),
+        AuditedValue::Retention => Some(retention(target(context, call)?.controls.retention?)),
+        AuditedValue::LegalHold => {
+            Some(legal_hold_name(target(context, call)?.controls.is_held()).to_owned())
         }
     }
 }
@@ -42,19 +61,17 @@ fn find(context: &Context, call: &Call<'_>, key: &str, which: Selector) -> Optio
     Some(context.store.find_outline(call.bucket(), key, which).ok()?.version)
 }
 
-/// The property of a version that the operation changes; the whole version for a deletion.
-fn state_of(context: &Context, call: &Call<'_>, version: &VersionRecord) -> Option<String> {
-    match call.operation {
-        Operation::PutObjectAcl => {
-            let owner = context.store.bucket(call.bucket()).ok()?.owner;
-            let mut document = context.document(POLICY_ROOT);
-            object_acl(version).render_policy(&mut document, &owner);
-            String::from_utf8(document.finish()).ok()
-        }
-        Operation::PutObjectRetention => Some(retention(version.controls.retention?)),
-        Operation::PutObjectLegalHold => Some(legal_hold_name(version.controls.is_held()).to_owned()),
-        _ => Some(describe(version).to_string()),
-    }
+/// The version that the call addresses.
+fn target(context: &Context, call: &Call<'_>) -> Option<VersionRecord> {
+    let which = version_id::selector(context, call).ok()?;
+    find(context, call, call.key(), which)
+}
+
+fn acl(context: &Context, call: &Call<'_>, version: &VersionRecord) -> Option<String> {
+    let owner = context.store.bucket(call.bucket()).ok()?.owner;
+    let mut document = context.document(POLICY_ROOT);
+    object_acl(version).render_policy(&mut document, &owner);
+    String::from_utf8(document.finish()).ok()
 }
 
 fn describe(version: &VersionRecord) -> Value {
@@ -107,98 +124,4 @@ fn owner_quota(context: &Context, call: &Call<'_>) -> Option<String> {
 fn configuration(context: &Context, call: &Call<'_>, kind: BucketConfigurationKind) -> Option<String> {
     let bucket = context.store.configured_bucket(call.bucket()).ok()?;
     Some(String::from_utf8_lossy(bucket.configuration(kind)?.document()).into_owned())
-}
-
-/// The configuration that an operation sets or removes.
-fn kind_of(operation: Operation) -> Option<BucketConfigurationKind> {
-    use BucketConfigurationKind as Kind;
-    Some(match operation {
-        Operation::PutBucketCors | Operation::DeleteBucketCors => Kind::Cors,
-        Operation::PutBucketPolicy | Operation::DeleteBucketPolicy => Kind::Policy,
-        Operation::PutPublicAccessBlock | Operation::DeletePublicAccessBlock => Kind::PublicAccessBlock,
-        Operation::PutBucketOwnershipControls | Operation::DeleteBucketOwnershipControls => {
-            Kind::OwnershipControls
-        }
-        Operation::PutBucketAcl => Kind::Acl,
-        Operation::PutBucketTagging | Operation::DeleteBucketTagging => Kind::Tags,
-        Operation::PutBucketLifecycleConfiguration | Operation::DeleteBucketLifecycle => Kind::Lifecycle,
-        Operation::PutBucketQuota | Operation::DeleteBucketQuota => Kind::Quota,
-        Operation::PutBucketPlacement | Operation::DeleteBucketPlacement => Kind::Placement,
-        Operation::PutBucketWebsite | Operation::DeleteBucketWebsite => Kind::Website,
-        Operation::PutObjectLockConfiguration => Kind::ObjectLock,
-        Operation::PutBucketNotificationConfiguration => Kind::Notification,
-        Operation::ListBuckets
-        | Operation::PutOwnerQuota
-        | Operation::GetOwnerQuota
-        | Operation::DeleteOwnerQuota
-        | Operation::CreateBucket
-        | Operation::DeleteBucket
-        | Operation::HeadBucket
-        | Operation::GetBucketLocation
-        | Operation::PutBucketVersioning
-        | Operation::GetBucketVersioning
-        | Operation::GetBucketCors
-        | Operation::GetBucketEncryption
-        | Operation::GetBucketLifecycleConfiguration
-        | Operation::GetBucketAcl
-        | Operation::GetBucketOwnershipControls
-        | Operation::GetBucketPolicy
-        | Operation::GetBucketPolicyStatus
-        | Operation::GetPublicAccessBlock
-        | Operation::GetBucketQuota
-        | Operation::GetBucketPlacement
-        | Operation::GetBucketAccelerateConfiguration
-        | Operation::GetBucketLogging
-        | Operation::GetBucketRequestPayment
-        | Operation::ListBucketAnalyticsConfigurations
-        | Operation::GetBucketAnalyticsConfiguration
-        | Operation::ListBucketIntelligentTieringConfigurations
-        | Operation::GetBucketIntelligentTieringConfiguration
-        | Operation::ListBucketInventoryConfigurations
-        | Operation::GetBucketInventoryConfiguration
-        | Operation::ListBucketMetricsConfigurations
-        | Operation::GetBucketMetricsConfiguration
-        | Operation::PutBucketAccelerateConfiguration
-        | Operation::PutBucketLogging
-        | Operation::PutBucketRequestPayment
-        | Operation::DeleteBucketAnalyticsConfiguration
-        | Operation::DeleteBucketIntelligentTieringConfiguration
-        | Operation::DeleteBucketInventoryConfiguration
-        | Operation::DeleteBucketMetricsConfiguration
-        | Operation::DeleteBucketEncryption
-        | Operation::DeleteBucketReplication
-        | Operation::GetBucketReplication
-        | Operation::GetBucketTagging
-        | Operation::GetBucketNotificationConfiguration
-        | Operation::GetBucketWebsite
-        | Operation::GetObjectLockConfiguration
-        | Operation::ListObjects
-        | Operation::ListObjectsV2
-        | Operation::ListObjectVersions
-        | Operation::ListMultipartUploads
-        | Operation::DeleteObjects
-        | Operation::PostObject
-        | Operation::GetObject
-        | Operation::HeadObject
-        | Operation::GetObjectAttributes
-        | Operation::PutObject
-        | Operation::CopyObject
-        | Operation::DeleteObject
-        | Operation::GetObjectTagging
-        | Operation::PutObjectTagging
-        | Operation::DeleteObjectTagging
-        | Operation::GetObjectAcl
-        | Operation::PutObjectAcl
-        | Operation::PutObjectRetention
-        | Operation::GetObjectRetention
-        | Operation::PutObjectLegalHold
-        | Operation::GetObjectLegalHold
-        | Operation::CreateMultipartUpload
-        | Operation::UploadPart
-        | Operation::UploadPartCopy
-        | Operation::CompleteMultipartUpload
-        | Operation::AbortMultipartUpload
-        | Operation::ListParts
-        | Operation::NotServed => return None,
-    })
 }

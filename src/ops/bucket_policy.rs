@@ -1,7 +1,7 @@
 //! The policies of buckets.
 
 use super::client_error::ForClient as _;
-use super::{Context, body, configurations};
+use super::{Context, body, configurations, stored_document};
 use crate::auth::{Authorized, BucketPolicy};
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, ResponseBody, S3Error};
@@ -56,8 +56,7 @@ pub(super) fn delete(context: &Context, _: &Authorized, call: &Call<'_>) -> Resu
 }
 
 fn set(context: &Context, call: &Call<'_>, document: Option<Vec<u8>>) -> Result<Response, S3Error> {
-    let kind = BucketConfigurationKind::Policy;
-    context.store.set_bucket_configuration(call.bucket(), kind, document).for_client(call)?;
+    stored_document::set(context, call, BucketConfigurationKind::Policy, document)?;
     Ok(Response::new(204))
 }
 

@@ -3,12 +3,12 @@
 use super::access::{self, Place};
 use super::client_error::ForClient as _;
 use super::listing::write_user;
-use super::{Context, acl, body, memory, object_lock, quota, token};
+use super::{Context, acl, body, memory, quota, token};
 use crate::auth::{Action, Authorized};
 use crate::base::Reservation;
 use crate::s3::object_lock::LockConfiguration;
 use crate::s3::render::xml;
-use crate::s3::{BucketName, Call, Dialect, ErrorCode, Response, S3Error};
+use crate::s3::{BucketName, Call, Dialect, ErrorCode, Response, S3Error, XmlConfiguration as _};
 use crate::store::{BucketConfigurationKind, BucketInfo, NewBucket, StoreError, Versioning};
 
 /// Buckets on one page of their listing (S3 API reference, ListBuckets, "max-buckets").
@@ -49,7 +49,7 @@ fn new_bucket(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<
     for action in [Action::PutBucketObjectLockConfiguration, Action::PutBucketVersioning] {
         access::check(context, proof, call, action, Place::new_bucket(call.bucket(), proof.user()))?;
     }
-    let document = object_lock::configuration_document(context, LockConfiguration::default());
+    let document = LockConfiguration::default().to_document();
     configurations.push((BucketConfigurationKind::ObjectLock, document));
     Ok(NewBucket { name, owner, versioning: Versioning::Enabled, configurations })
 }

@@ -2,12 +2,12 @@
 //! forms. A stored document was checked when it was set; one that cannot be read, as after a return
 //! to an older version of the program, closes the bucket rather than opening it.
 
-use super::Context;
+use super::{Context, stored_document};
 use crate::auth::BucketPolicy;
 use crate::s3::acl::{GroupGrants, RequestedAcl};
 use crate::s3::{ObjectOwnership, PublicAccessBlock};
 use crate::store::{AclGrants, BucketConfigurationKind, ConfiguredBucket, VersionRecord};
-use crate::xml::{Document, Element};
+use crate::xml::Document;
 
 /// The policy of a bucket.
 pub(super) fn policy(bucket: &ConfiguredBucket) -> Option<&BucketPolicy> {
@@ -21,34 +21,32 @@ pub(super) fn policy(bucket: &ConfiguredBucket) -> Option<&BucketPolicy> {
     }))
 }
 
-/// The public access block of a bucket, if it has one.
-pub(super) fn set_block(bucket: &ConfiguredBucket) -> Option<PublicAccessBlock> {
-    let read = |root: Element<'_>| PublicAccessBlock::parse(root).ok();
-    stored(bucket, BucketConfigurationKind::PublicAccessBlock, read, PublicAccessBlock::ALL)
-}
-
 /// The public access block that holds for a bucket.
 pub(super) fn block(bucket: &ConfiguredBucket) -> PublicAccessBlock {
-    set_block(bucket).unwrap_or_default()
+    stored_document::stored(bucket).copied().unwrap_or_default()
 }
 
 /// The ownership that holds for the objects of a bucket.
 pub(super) fn ownership(context: &Context, bucket: &ConfiguredBucket) -> ObjectOwnership {
-    let read = |root: Element<'_>| ObjectOwnership::parse(root).ok();
-    let set = stored(
-        bucket,
-        BucketConfigurationKind::OwnershipControls,
-        read,
-        ObjectOwnership::BucketOwnerEnforced,
-    );
-    set.unwrap_or(context.object_ownership)
+    stored_document::stored(bucket).copied().unwrap_or(context.object_ownership)
 }
 
-/// The ACL of a bucket, in effect or not.
+/// The ACL of a bucket, in effect or not. One that cannot be read grants nothing.
 pub(super) fn bucket_acl(bucket: &ConfiguredBucket) -> GroupGrants {
-    let owner = bucket.info.owner.as_str();
-    let read = |root: Element<'_>| RequestedAcl::parse(root, owner).ok().map(|acl| acl.grants);
-    stored(bucket, BucketConfigurationKind::Acl, read, GroupGrants::NONE).unwrap_or_default()
+    let Some(configuration) = bucket.configuration(BucketConfigurationKind::Acl) else {
+        return GroupGrants::default();
+    };
+    *configuration.parsed(|document| {
+        parse_acl(document, &bucket.info.owner).unwrap_or_else(|| {
+            log::error!("the acl of the bucket {} cannot be read", bucket.info.name);
+            GroupGrants::NONE
+        })
+    })
+}
+
+fn parse_acl(document: &[u8], owner: &str) -> Option<GroupGrants> {
+    let document = Document::parse(document).ok()?;
+    Some(RequestedAcl::parse(document.root(), owner).ok()?.grants)
 }
 
 /// The ACL of an object, in effect or not.
@@ -64,21 +62,4 @@ pub(super) fn from_store(grants: AclGrants) -> GroupGrants {
 /// The grants as they are stored.
 pub(super) fn to_store(grants: GroupGrants) -> AclGrants {
     AclGrants::from_bits(grants.bits())
-}
-
-/// The parsed form of a stored document; `closed` for one that cannot be read.
-fn stored<T: Copy + Send + Sync + 'static>(
-    bucket: &ConfiguredBucket,
-    kind: BucketConfigurationKind,
-    read: impl FnOnce(Element<'_>) -> Option<T>,
-    closed: T,
-) -> Option<T> {
-    let parse = |document: &[u8]| {
-        let value = Document::parse(document).ok().and_then(|document| read(document.root()));
-        value.unwrap_or_else(|| {
-            log::error!("the {} of the bucket {} cannot be read", kind.as_str(), bucket.info.name);
-            closed
-        })
-    };
-    Some(*bucket.configuration(kind)?.parsed(parse))
 }

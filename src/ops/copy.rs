@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::access::{self, Place};
 use super::client_error::{ForClient as _, RequestNames};
+use super::copy_directives::Directives;
 use super::lookup::{self, SourceObject};
 use super::padded_response::{self, CancelToken};
 use super::{Context, body, checksums, lifecycle, new_object, tagging, version_id};
@@ -92,43 +93,6 @@ impl CopyTask {
         let mut running = ChecksumHasher::new(algorithm);
         body::for_each_chunk(&mut reader, &self.target.id, cancel, |bytes| running.update(bytes))?;
         Ok(running.finish())
-    }
-}
-
-/// Which properties of the copy come from its source, and which from the request.
-struct Directives {
-    replace_metadata: bool,
-    replace_tags: bool,
-    /// The requested checksum of the copy.
-    algorithm: Option<ChecksumAlgorithm>,
-}
-
-impl Directives {
-    fn from_headers(call: &Call<'_>) -> Result<Self, S3Error> {
-        Ok(Self {
-            replace_metadata: replaces(call, "metadata-directive", "Unknown metadata directive.")?,
-            replace_tags: !keeps_tags(call)?,
-            algorithm: checksums::wanted(call)?,
-        })
-    }
-}
-
-/// Whether the copy gets the tags of its source.
-///
-/// # Errors
-/// `InvalidArgument` for an unknown directive.
-pub(super) fn keeps_tags(call: &Call<'_>) -> Result<bool, S3Error> {
-    Ok(!replaces(call, "tagging-directive", "Unknown tagging directive.")?)
-}
-
-fn replaces(call: &Call<'_>, name: &str, message: &str) -> Result<bool, S3Error> {
-    match call.vendor().get(name) {
-        None | Some(b"COPY") => Ok(false),
-        Some(b"REPLACE") => Ok(true),
-        Some(other) => {
-            let name = format!("{}{name}", call.dialect.header_prefix());
-            Err(S3Error::invalid_argument(&name, &String::from_utf8_lossy(other), message))
-        }
     }
 }
 

@@ -1,64 +1,47 @@
 //! The lifecycle rules of buckets, and the headers that say when they take an object or an upload.
 
-use std::sync::Arc;
-
-use super::client_error::ForClient as _;
-use super::{Context, body, stored_configuration};
-use crate::auth::Authorized;
+use super::Context;
+use super::stored_document::{self, StoredDocument};
 use crate::base::Timestamp;
 use crate::s3::lifecycle::{Expiry, ExpiryFacts, ExpiryState, LifecycleConfiguration, TransitionMinimumSize};
-use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error, uri};
 use crate::store::{
-    BucketConfiguration, BucketConfigurationKind, CommittedVersion, FoundVersion, Selector, Store,
+    BucketConfigurationKind, CommittedVersion, ConfiguredBucket, FoundVersion, Selector, Store,
 };
 
-const KIND: BucketConfigurationKind = BucketConfigurationKind::Lifecycle;
 const MINIMUM: &str = "p-transition-default-minimum-object-size";
 
-/// PutBucketLifecycleConfiguration, and PutBucketLifecycle, the same request with older rules.
-/// Durable on return.
-pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
-    body::announced_length(&call.request.body)?;
-    context.store.bucket(call.bucket()).for_client(call)?;
-    let minimum = call.vendor_header("transition-default-minimum-object-size");
-    let minimum = minimum.map(TransitionMinimumSize::named).transpose()?.unwrap_or_default();
-    let request = body::read_claimed_document(context, call)?;
-    let document = body::parse(&request, LifecycleConfiguration::ROOT)?;
-    let rules = LifecycleConfiguration::parse(document.root(), minimum)?;
-    let response = stored_configuration::set(context, call, KIND, rules.to_document())?;
-    Ok(response.header(MINIMUM, minimum.as_str()))
+/// PutBucketLifecycleConfiguration also takes the older rules of PutBucketLifecycle, which is the
+/// same request.
+impl StoredDocument for LifecycleConfiguration {
+    const KIND: BucketConfigurationKind = BucketConfigurationKind::Lifecycle;
+    const NEEDS_DIGEST: bool = true;
+
+    fn unset(_: &Context) -> Result<Self, ErrorCode> {
+        Err(ErrorCode::NoSuchLifecycleConfiguration)
+    }
+
+    fn take_headers(&mut self, call: &Call<'_>) -> Result<(), S3Error> {
+        if let Some(name) = call.vendor_header("transition-default-minimum-object-size") {
+            self.minimum = TransitionMinimumSize::named(name)?;
+        }
+        Ok(())
+    }
+
+    fn add_headers(&self, response: Response) -> Response {
+        response.header(MINIMUM, self.minimum.as_str())
+    }
 }
 
-/// GetBucketLifecycleConfiguration.
-pub(super) fn get(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    let stored = stored_configuration::get(context, call, KIND, ErrorCode::NoSuchLifecycleConfiguration)?;
-    let Some(rules) = parsed(&stored) else {
-        log::error!(
-            "request {}: the lifecycle rules of the bucket {} cannot be read",
-            call.id,
-            call.bucket()
-        );
-        return Err(S3Error::new(ErrorCode::InternalError));
-    };
-    let mut document = context.document(LifecycleConfiguration::ROOT);
-    rules.render(&mut document);
-    Ok(xml(200, document).header(MINIMUM, rules.minimum.as_str()))
-}
-
-/// DeleteBucketLifecycle. Durable on return.
-pub(super) fn delete(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    stored_configuration::delete(context, call, KIND)
+/// A bucket that may have rules; `None` for a bucket without rules and for a missing one.
+fn of_bucket(store: &Store, bucket: &str) -> Option<ConfiguredBucket> {
+    let bucket = store.configured_bucket(bucket).ok()?;
+    bucket.configuration(LifecycleConfiguration::KIND).is_some().then_some(bucket)
 }
 
 /// The rules; `None` if the document is of a version of the server that knows more of them.
-fn parsed(stored: &BucketConfiguration) -> Option<&LifecycleConfiguration> {
-    stored.parsed(LifecycleConfiguration::from_document).as_ref()
-}
-
-/// The stored rules of a bucket; `None` for a bucket without rules and for a missing one.
-fn of_bucket(store: &Store, bucket: &str) -> Option<Arc<BucketConfiguration>> {
-    store.configured_bucket(bucket).ok()?.configurations.get(KIND).cloned()
+fn rules(bucket: &ConfiguredBucket) -> Option<&LifecycleConfiguration> {
+    stored_document::stored(bucket)
 }
 
 /// Adds the expiry of a current version to the response to a read. A request that names a version
@@ -70,8 +53,8 @@ pub(super) fn add_expiration(
     call: &Call<'_>,
 ) -> Response {
     match of_bucket(&context.store, call.bucket()) {
-        Some(stored) if !call.query.has("versionId") => {
-            with_expiration(response, &stored, (found, call.key()))
+        Some(bucket) if !call.query.has("versionId") => {
+            with_expiration(response, &bucket, (found, call.key()))
         }
         _ => response,
     }
@@ -85,16 +68,16 @@ pub(super) fn add_new_expiration(
     (bucket, key): (&str, &str),
     written: &CommittedVersion,
 ) -> Response {
-    let Some(stored) = of_bucket(store, bucket) else { return response };
+    let Some(configured) = of_bucket(store, bucket) else { return response };
     match store.find_outline(bucket, key, Selector::Current) {
-        Ok(found) if found.version.id == written.id => with_expiration(response, &stored, (&found, key)),
+        Ok(found) if found.version.id == written.id => with_expiration(response, &configured, (&found, key)),
         _ => response,
     }
 }
 
 fn with_expiration(
     response: Response,
-    stored: &BucketConfiguration,
+    bucket: &ConfiguredBucket,
     (found, key): (&FoundVersion, &str),
 ) -> Response {
     let version = &found.version;
@@ -105,7 +88,7 @@ fn with_expiration(
         state: ExpiryState::Current,
         tags: &|| version.tags.clone(),
     };
-    let expiry = parsed(stored).and_then(|rules| Some((rules, rules.expiry(&facts)?)));
+    let expiry = rules(bucket).and_then(|rules| Some((rules, rules.expiry(&facts)?)));
     let Some((rules, expiry)) = expiry else { return response };
     let (date, rule) = described(rules, expiry);
     response.header("p-expiration", format!("expiry-date=\"{date}\", rule-id=\"{rule}\""))
@@ -119,9 +102,9 @@ pub(super) fn add_abort_date(
     call: &Call<'_>,
     initiated: Timestamp,
 ) -> Response {
-    let Some(stored) = of_bucket(&context.store, call.bucket()) else { return response };
+    let Some(bucket) = of_bucket(&context.store, call.bucket()) else { return response };
     let abort =
-        parsed(&stored).and_then(|rules| Some((rules, rules.abort_at(call.key().as_bytes(), initiated)?)));
+        rules(&bucket).and_then(|rules| Some((rules, rules.abort_at(call.key().as_bytes(), initiated)?)));
     let Some((rules, abort)) = abort else { return response };
     let (date, rule) = described(rules, abort);
     response.header("p-abort-date", date).header("p-abort-rule-id", rule)

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::lifecycle_sweep::{expiry_of, transition_of};
 use super::{Context, body, client_error};
 use crate::base::Timestamp;
-use crate::s3::lifecycle::{Expiry, ExpiryKind, LifecycleConfiguration, TransitionMinimumSize};
-use crate::s3::{RequestId, S3Error};
+use crate::s3::lifecycle::{Expiry, ExpiryKind, LifecycleConfiguration};
+use crate::s3::{RequestId, S3Error, XmlConfiguration as _};
 use crate::store::{BucketInfo, PlaceCursor, PlacedVersion, Store, StoreError, UploadPages};
 
 /// Versions that one preview reads at most, and uploads.
@@ -162,7 +162,7 @@ impl Context {
         id: &RequestId,
     ) -> Result<LifecycleEffect, S3Error> {
         let document = body::parse(document, LifecycleConfiguration::ROOT)?;
-        let rules = LifecycleConfiguration::parse(document.root(), TransitionMinimumSize::default())?;
+        let rules = LifecycleConfiguration::parse(document.root())?;
         let missing = |error: StoreError| client_error::to_client_error(&error, id);
         let info = self.store.bucket(bucket).map_err(missing)?;
         let mut preview = LifecyclePreview::new(&rules, now, NAMED_MAX);

@@ -9,16 +9,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::stored_document::{self, StoredDocument as _};
 use crate::base::{Clock, Timestamp};
 use crate::s3::lifecycle::{Expiry, ExpiryFacts, ExpiryState, LifecycleConfiguration};
 use crate::store::{
-    BucketConfiguration, BucketConfigurationKind, BucketInfo, Cause, CauseScope, ClassTransition,
-    ConfiguredBucket, EXPIRY_GROUP_MAX, EXPIRY_GROUP_MAX_BYTES, ExpiringItem, ExpiringRole, ExpiryOutcome,
-    ExpiryRequest, PlaceCursor, PlacedVersion, StorageClass, Store, StoreError, UploadPages, VersionPlace,
-    VersionRef, Versioning,
+    BucketConfiguration, BucketInfo, Cause, CauseScope, ClassTransition, ConfiguredBucket, EXPIRY_GROUP_MAX,
+    EXPIRY_GROUP_MAX_BYTES, ExpiringItem, ExpiringRole, ExpiryOutcome, ExpiryRequest, PlaceCursor,
+    PlacedVersion, StorageClass, Store, StoreError, UploadPages, VersionPlace, VersionRef, Versioning,
 };
 
-const KIND: BucketConfigurationKind = BucketConfigurationKind::Lifecycle;
 /// The time between two sweeps of a bucket whose rules have not changed.
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// Versions that are read in one step. What is due among them is held in memory.
@@ -106,7 +105,7 @@ impl LifecycleSweeper {
         self.swept.retain(|id, _| buckets.iter().any(|bucket| bucket.id == *id));
         for bucket in buckets {
             let Some(by) = self.due_rules(&bucket, instant) else { continue };
-            let Some(rules) = rules_of(&by) else {
+            let Some(rules) = stored_document::parsed::<LifecycleConfiguration>(&by, &bucket.name) else {
                 log::error!(
                     "the lifecycle rules of the bucket {} cannot be read: nothing expires",
                     bucket.name
@@ -127,7 +126,13 @@ impl LifecycleSweeper {
 
     /// The rules of a bucket that is due.
     fn due_rules(&self, bucket: &BucketInfo, now: Instant) -> Option<Arc<BucketConfiguration>> {
-        let by = self.store.configured_bucket(&bucket.name).ok()?.configurations.get(KIND)?.clone();
+        let by = self
+            .store
+            .configured_bucket(&bucket.name)
+            .ok()?
+            .configurations
+            .get(LifecycleConfiguration::KIND)?
+            .clone();
         let is_recent =
             |last: &LastSweep| now.duration_since(last.at) < INTERVAL && Arc::ptr_eq(&last.by, &by);
         let is_due = !self.swept.get(&bucket.id).is_some_and(is_recent);
@@ -142,9 +147,12 @@ impl LifecycleSweeper {
 /// Errors of a commit.
 pub fn abort_idle_uploads(store: &Store) -> Result<u64, StoreError> {
     store.abort_idle_uploads(&|bucket: &ConfiguredBucket, key, initiated| {
-        let Some(by) = bucket.configuration(KIND) else { return false };
+        if bucket.configuration(LifecycleConfiguration::KIND).is_none() {
+            return false;
+        }
         // Rules that cannot be read may concern the upload.
-        rules_of(by).is_none_or(|rules| rules.abort_at(key.as_bytes(), initiated).is_some())
+        let rules: Option<&LifecycleConfiguration> = stored_document::stored(bucket);
+        rules.is_none_or(|rules| rules.abort_at(key.as_bytes(), initiated).is_some())
     })
 }
 
@@ -180,10 +188,6 @@ fn facts<'f>(
         }
     };
     ExpiryFacts { key: placed.key, size: placed.version.size, modified: placed.version.modified, state, tags }
-}
-
-fn rules_of(by: &BucketConfiguration) -> Option<&LifecycleConfiguration> {
-    by.parsed(LifecycleConfiguration::from_document).as_ref()
 }
 
 /// A version or an upload that is due.
@@ -336,7 +340,7 @@ impl BucketSweep<'_> {
             }
         }
         let now = self.store.configured_bucket(&self.bucket.name)?.configurations;
-        let in_force = now.get(KIND).is_some_and(|now| Arc::ptr_eq(now, self.by));
+        let in_force = now.get(LifecycleConfiguration::KIND).is_some_and(|now| Arc::ptr_eq(now, self.by));
         Ok(in_force && !(self.is_stopped)())
     }
 

@@ -14,6 +14,7 @@ mod checksums;
 mod client_error;
 mod configurations;
 mod copy;
+mod copy_directives;
 mod cors;
 mod delete;
 mod get;
@@ -27,7 +28,6 @@ mod lookup;
 mod memory;
 mod multipart;
 mod new_object;
-mod not_configured;
 mod notification;
 mod object_lock;
 mod owner;
@@ -37,7 +37,8 @@ mod placement;
 mod post;
 mod put;
 mod quota;
-mod stored_configuration;
+mod stored_document;
+mod table;
 mod tagging;
 mod token;
 mod unset;
@@ -51,22 +52,26 @@ use std::sync::Arc;
 pub use cors::BucketCors;
 pub use padded_response::PaddingTimes;
 pub use quota::QuotaLimit;
+pub use table::{AuditScope, actions, audit_scope};
 pub use website::{BucketWebsite, WebsiteObject};
 
 pub use lifecycle_figures::{LifecycleFigures, LifecycleTotals};
 pub use lifecycle_preview::{DueExpiry, LifecycleEffect, LifecyclePreview, PreviewCount, RulePreview};
 pub use lifecycle_sweep::{ExpiredItem, LifecycleSweeper, SweepTotals, abort_idle_uploads};
 
-use crate::auth::{Action, Authorized};
+use crate::auth::{Action, Authorized, Identity};
 use crate::base::{Budget, Md5Pool, Reservation};
-use crate::s3::{Call, ObjectOwnership, Operation, RequestId, Response, S3Error};
+use crate::s3::{Call, ObjectOwnership, RequestId, Response, S3Error};
 pub use crate::store::{
     BucketUsage, ClockFigures, CommitFigures, CopyFindings, DamagedObject, FollowerFigures, Health,
     RemoteProbed, RequestFigures, ShipFigures, StandbyFigures, TierFigures, Usage,
 };
 use crate::store::{Cause, CauseScope, Store};
 use crate::xml::Writer;
+use table::Function;
 
+/// The namespace of the documents of S3.
+const S3_NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 /// The header with the stores that a change by a mirror comes from.
 const STATED_ORIGIN: &str = "siltstone-origin";
 /// The most of them, and the length of each.
@@ -110,7 +115,23 @@ pub struct Context {
 }
 
 impl Context {
-    /// Runs the operation of `call`. Only this function selects operations.
+    /// Operations on a store, with the settings of a server without options.
+    pub fn new(store: Arc<Store>, region: String, md5: Md5Pool, memory: Arc<Budget>) -> Self {
+        Self {
+            store,
+            region,
+            any_region: false,
+            namespace: S3_NAMESPACE.to_owned(),
+            padding: PaddingTimes::default(),
+            entity_tags: EntityTags::default(),
+            md5,
+            object_ownership: ObjectOwnership::default(),
+            memory,
+            webhooks: Vec::new(),
+        }
+    }
+
+    /// Runs the function that the table has for the operation of `call`.
     ///
     /// # Errors
     /// Errors of the operation; `AccessDenied` for a bucket whose owner is not the one that `call`
@@ -119,111 +140,26 @@ impl Context {
         owner::check_target(self, call)?;
         new_object::check_time_is_of_use(call)?;
         let _scope = CauseScope::enter(self.cause(proof, call));
-        match call.operation {
-            Operation::ListBuckets => buckets::list(self, proof, call),
-            Operation::CreateBucket => buckets::create(self, proof, call),
-            Operation::DeleteBucket => buckets::delete(self, proof, call),
-            Operation::HeadBucket => buckets::head(self, proof, call),
-            Operation::GetBucketLocation => buckets::location(self, proof, call),
-            Operation::PutBucketVersioning => versioning::put(self, proof, call),
-            Operation::GetBucketVersioning => versioning::get(self, proof, call),
-            Operation::ListObjects => list::list_v1(self, proof, call),
-            Operation::ListObjectsV2 => list::list_v2(self, proof, call),
-            Operation::ListObjectVersions => versions_list::list(self, proof, call),
-            Operation::DeleteObjects => delete::many(self, proof, call),
-            Operation::GetObject => get::get(self, proof, call),
-            Operation::HeadObject => get::head(self, proof, call),
-            Operation::GetObjectAttributes => attributes::get(self, proof, call),
-            Operation::PutObject => put::put(self, proof, call),
-            Operation::PostObject => post::post(self, proof, call),
-            Operation::CopyObject => copy::copy(self, proof, call),
-            Operation::DeleteObject => delete::one(self, proof, call),
-            Operation::ListMultipartUploads => multipart::list_uploads(self, proof, call),
-            Operation::CreateMultipartUpload => multipart::create(self, proof, call),
-            Operation::UploadPart => multipart::upload_part(self, proof, call),
-            Operation::UploadPartCopy => multipart::copy_part(self, proof, call),
-            Operation::CompleteMultipartUpload => multipart::complete(self, proof, call),
-            Operation::AbortMultipartUpload => multipart::abort(self, proof, call),
-            Operation::ListParts => multipart::list_parts(self, proof, call),
-            Operation::GetObjectTagging => tagging::get(self, proof, call),
-            Operation::PutObjectTagging => tagging::put(self, proof, call),
-            Operation::DeleteObjectTagging => tagging::delete(self, proof, call),
-            Operation::PutBucketWebsite => website::put(self, proof, call),
-            Operation::GetBucketWebsite => website::get(self, proof, call),
-            Operation::DeleteBucketWebsite => website::delete(self, proof, call),
-            Operation::PutBucketAcl => acl::put_of_bucket(self, proof, call),
-            Operation::GetBucketAcl => acl::get_of_bucket(self, proof, call),
-            Operation::PutObjectAcl => acl::put_of_object(self, proof, call),
-            Operation::GetObjectAcl => acl::get_of_object(self, proof, call),
-            Operation::PutBucketPolicy => bucket_policy::put(self, proof, call),
-            Operation::GetBucketPolicy => bucket_policy::get(self, proof, call),
-            Operation::GetBucketPolicyStatus => bucket_policy::status(self, proof, call),
-            Operation::DeleteBucketPolicy => bucket_policy::delete(self, proof, call),
-            Operation::PutPublicAccessBlock => ownership::put_block(self, proof, call),
-            Operation::GetPublicAccessBlock => ownership::get_block(self, proof, call),
-            Operation::DeletePublicAccessBlock => ownership::delete_block(self, proof, call),
-            Operation::PutBucketOwnershipControls => ownership::put(self, proof, call),
-            Operation::GetBucketOwnershipControls => ownership::get(self, proof, call),
-            Operation::DeleteBucketOwnershipControls => ownership::delete(self, proof, call),
-            Operation::PutBucketTagging => bucket_tagging::put(self, proof, call),
-            Operation::GetBucketTagging => bucket_tagging::get(self, proof, call),
-            Operation::DeleteBucketTagging => bucket_tagging::delete(self, proof, call),
-            Operation::PutBucketNotificationConfiguration => notification::put(self, proof, call),
-            Operation::GetBucketNotificationConfiguration => notification::get(self, proof, call),
-            Operation::PutBucketCors => cors::put(self, proof, call),
-            Operation::GetBucketCors => cors::get(self, proof, call),
-            Operation::DeleteBucketCors => cors::delete(self, proof, call),
-            Operation::PutBucketLifecycleConfiguration => lifecycle::put(self, proof, call),
-            Operation::GetBucketLifecycleConfiguration => lifecycle::get(self, proof, call),
-            Operation::DeleteBucketLifecycle => lifecycle::delete(self, proof, call),
-            Operation::PutObjectLockConfiguration => object_lock::put_configuration(self, proof, call),
-            Operation::GetObjectLockConfiguration => object_lock::get_configuration(self, proof, call),
-            Operation::PutObjectRetention => object_lock::put_retention(self, proof, call),
-            Operation::GetObjectRetention => object_lock::get_retention(self, proof, call),
-            Operation::PutObjectLegalHold => object_lock::put_legal_hold(self, proof, call),
-            Operation::GetObjectLegalHold => object_lock::get_legal_hold(self, proof, call),
-            Operation::PutBucketQuota => quota::put_of_bucket(self, proof, call),
-            Operation::GetBucketQuota => quota::get_of_bucket(self, proof, call),
-            Operation::DeleteBucketQuota => quota::delete_of_bucket(self, proof, call),
-            Operation::PutBucketPlacement => placement::put(self, proof, call),
-            Operation::GetBucketPlacement => placement::get(self, proof, call),
-            Operation::DeleteBucketPlacement => placement::delete(self, proof, call),
-            Operation::PutOwnerQuota => quota::put_of_owner(self, proof, call),
-            Operation::GetOwnerQuota => quota::get_of_owner(self, proof, call),
-            Operation::DeleteOwnerQuota => quota::delete_of_owner(self, proof, call),
-            Operation::PutBucketAccelerateConfiguration => unset::put_acceleration(self, proof, call),
-            Operation::GetBucketAccelerateConfiguration => unset::get_acceleration(self, proof, call),
-            Operation::PutBucketLogging => unset::put_logging(self, proof, call),
-            Operation::GetBucketLogging => unset::get_logging(self, proof, call),
-            Operation::PutBucketRequestPayment => unset::put_request_payment(self, proof, call),
-            Operation::GetBucketRequestPayment => unset::get_request_payment(self, proof, call),
-            Operation::ListBucketAnalyticsConfigurations => {
-                unset::list(self, proof, call, "ListBucketAnalyticsConfigurationResult")
-            }
-            Operation::ListBucketIntelligentTieringConfigurations => {
-                unset::list(self, proof, call, "ListBucketIntelligentTieringConfigurationsOutput")
-            }
-            Operation::ListBucketInventoryConfigurations => {
-                unset::list(self, proof, call, "ListInventoryConfigurationsResult")
-            }
-            Operation::ListBucketMetricsConfigurations => {
-                unset::list(self, proof, call, "ListMetricsConfigurationsResult")
-            }
-            Operation::GetBucketAnalyticsConfiguration
-            | Operation::DeleteBucketAnalyticsConfiguration
-            | Operation::GetBucketIntelligentTieringConfiguration
-            | Operation::DeleteBucketIntelligentTieringConfiguration
-            | Operation::GetBucketInventoryConfiguration
-            | Operation::DeleteBucketInventoryConfiguration
-            | Operation::GetBucketMetricsConfiguration
-            | Operation::DeleteBucketMetricsConfiguration => unset::absent(self, proof, call),
-            Operation::DeleteBucketEncryption | Operation::DeleteBucketReplication => {
-                unset::delete(self, proof, call)
-            }
-            Operation::GetBucketEncryption | Operation::GetBucketReplication | Operation::NotServed => {
-                not_configured::respond(self, proof, call)
-            }
+        match table::row(call.operation).function {
+            Function::OnBody(run) => run(self, proof, call),
+            Function::OnHead(run) => run(self, proof, call),
         }
+    }
+
+    /// The proof that the sender of `call` may do its operation.
+    ///
+    /// # Errors
+    /// `AccessDenied`.
+    pub fn authorize(&self, identity: &Identity, call: &Call<'_>) -> Result<Authorized, S3Error> {
+        let actions = actions(call.operation, call.query.has("versionId"));
+        let resource = access::resource(call, table::row(call.operation).is_listing);
+        self.authorize_for(identity, call, actions, resource)
+    }
+
+    /// The value that the operation of `call` changes, as it is now; `None` if there is none.
+    /// Concurrent changes may come between this value and the operation.
+    pub fn audited_state(&self, call: &Call<'_>) -> Option<String> {
+        audit::state(self, call, table::row(call.operation).audited_value)
     }
 
     /// The request as the cause of its commits, where a follower of the log reads it.

@@ -6,6 +6,7 @@ use super::access::{self, Place};
 use super::amend::amend;
 use super::client_error::ForClient as _;
 use super::lookup::LoadedVersion;
+use super::stored_document::{self, StoredDocument};
 use super::{Context, body, lookup};
 use crate::auth::{Action, Authorized};
 use crate::s3::integrity::Integrity;
@@ -15,60 +16,20 @@ use crate::s3::object_lock::{
 };
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error};
-use crate::store::{
-    BucketConfigurationKind, ConfiguredBucket, ObjectControls, Retention, RetentionMode, VersionRecord,
-};
-use crate::xml::{Document, Element};
+use crate::store::{BucketConfigurationKind, ObjectControls, Retention, RetentionMode, VersionRecord};
+use crate::xml::Element;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const BYPASS: &str = "bypass-governance-retention";
 
-/// PutObjectLockConfiguration. Durable on return.
-pub(super) fn put_configuration(
-    context: &Context,
-    _: &Authorized,
-    call: &mut Call<'_>,
-) -> Result<Response, S3Error> {
-    body::announced_length(&call.request.body)?;
-    context.store.configured_bucket(call.bucket()).for_client(call)?;
-    let request = body::read_document(context, call)?;
-    let lock = LockConfiguration::parse(body::parse(&request, LockConfiguration::ROOT)?.root())?;
-    let kind = BucketConfigurationKind::ObjectLock;
-    let document = configuration_document(context, lock);
-    context.store.set_bucket_configuration(call.bucket(), kind, Some(document)).for_client(call)?;
-    Ok(Response::new(200))
-}
+impl StoredDocument for LockConfiguration {
+    const KIND: BucketConfigurationKind = BucketConfigurationKind::ObjectLock;
+    /// The bucket is locked, without a default retention.
+    const UNREADABLE: Option<Self> = Some(Self { default: None });
 
-/// The document of a configuration.
-pub(super) fn configuration_document(context: &Context, lock: LockConfiguration) -> Vec<u8> {
-    let mut document = context.document(LockConfiguration::ROOT);
-    lock.render(&mut document);
-    document.finish()
-}
-
-/// GetObjectLockConfiguration.
-pub(super) fn get_configuration(
-    context: &Context,
-    _: &Authorized,
-    call: &Call<'_>,
-) -> Result<Response, S3Error> {
-    let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
-    let missing =
-        || S3Error::new(ErrorCode::ObjectLockConfigurationNotFoundError).element("BucketName", call.bucket());
-    let lock = configuration(&bucket).ok_or_else(missing)?;
-    let mut document = context.document(LockConfiguration::ROOT);
-    lock.render(&mut document);
-    Ok(xml(200, document))
-}
-
-/// The object lock of a bucket. A document that cannot be read leaves the bucket locked, without a
-/// default.
-fn configuration(bucket: &ConfiguredBucket) -> Option<LockConfiguration> {
-    let parse = |document: &[u8]| {
-        let read = Document::parse(document).ok().and_then(|it| LockConfiguration::parse(it.root()).ok());
-        read.unwrap_or_default()
-    };
-    Some(*bucket.configuration(BucketConfigurationKind::ObjectLock)?.parsed(parse))
+    fn unset(_: &Context) -> Result<Self, ErrorCode> {
+        Err(ErrorCode::ObjectLockConfigurationNotFoundError)
+    }
 }
 
 /// PutObjectRetention. Durable on return.
@@ -154,7 +115,7 @@ pub(super) fn of_new_object(
 ) -> Result<ObjectControls, S3Error> {
     let headers = LockHeaders::parse(call.vendor())?;
     let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
-    let Some(lock) = configuration(&bucket) else {
+    let Some(lock) = stored_document::stored::<LockConfiguration>(&bucket) else {
         return if headers.is_empty() { Ok(ObjectControls::default()) } else { Err(not_enabled()) };
     };
     if let Some(integrity) = integrity.filter(|_| !headers.is_empty() || lock.default.is_some()) {
@@ -238,7 +199,7 @@ pub(super) fn bypasses_governance(
 pub(super) fn check_bypass_is_of_use(context: &Context, call: &Call<'_>) -> Result<(), S3Error> {
     let Some(value) = call.vendor_header(BYPASS) else { return Ok(()) };
     let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
-    if configuration(&bucket).is_some() {
+    if bucket.configuration(LockConfiguration::KIND).is_some() {
         return Ok(());
     }
     let name = format!("{}{BYPASS}", call.dialect.header_prefix());
@@ -281,7 +242,10 @@ pub(super) fn add_headers(
 
 fn check_enabled(context: &Context, call: &Call<'_>) -> Result<(), S3Error> {
     let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
-    configuration(&bucket).map(|_| ()).ok_or_else(not_enabled)
+    match bucket.configuration(LockConfiguration::KIND) {
+        Some(_) => Ok(()),
+        None => Err(not_enabled()),
+    }
 }
 
 /// The error of a read of what a version does not have. A version that has it is shown in any

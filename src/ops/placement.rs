@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::client_error::ForClient as _;
-use super::{Context, body, stored_configuration};
+use super::{Context, body, stored_document};
 use crate::auth::Authorized;
 use crate::s3::{Call, Response, ResponseBody, S3Error};
 use crate::store::{BucketConfigurationKind, BucketPlacement};
@@ -22,7 +22,8 @@ pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Res
     if placement == BucketPlacement::Local {
         check_fits(context, call)?;
     }
-    stored_configuration::set(context, call, KIND, placement.document())
+    stored_document::set(context, call, KIND, Some(placement.document()))?;
+    Ok(Response::new(200))
 }
 
 /// Checks that the bytes of a bucket fit on the disk. What it gets later is not checked: a quota
@@ -51,5 +52,6 @@ pub(super) fn get(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<
 
 /// DeleteBucketPlacement. Durable on return.
 pub(super) fn delete(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    stored_configuration::delete(context, call, KIND)
+    stored_document::set(context, call, KIND, None)?;
+    Ok(Response::new(204))
 }

@@ -2,7 +2,7 @@
 
 use super::access::{self, Place};
 use super::amend::amend;
-use super::{Context, body, copy, lookup, version_id};
+use super::{Context, body, copy_directives, lookup, version_id};
 use crate::auth::{Action, Authorized};
 use crate::s3::render::xml;
 use crate::s3::tags::TagHolder;
@@ -70,7 +70,7 @@ impl Context {
         if call.operation == Operation::PutObjectTagging {
             body::announced_length(&call.request.body)?;
             call.body_tags = Some(read_tags(self, call)?);
-        } else if copy::keeps_tags(call)? {
+        } else if copy_directives::keeps_tags(call)? {
             call.body_tags = Some(lookup::tags_of_source(self, call));
         }
         Ok(())

@@ -1,11 +1,12 @@
-//! Configurations that no bucket has. A read answers what S3 answers for a bucket that never had
-//! one, since tools ask for every configuration; a write is accepted where it asks for what is.
+//! Configurations that no bucket has, and sub-resources that are not served. A read answers what S3
+//! answers for a bucket that never had the configuration, since tools ask for every one and fail if
+//! it is reported as not implemented; a write is accepted where it asks for what is.
 
 use super::client_error::ForClient as _;
 use super::{Context, body};
 use crate::auth::Authorized;
 use crate::s3::render::xml;
-use crate::s3::{Call, ErrorCode, Response, S3Error};
+use crate::s3::{Call, ErrorCode, Response, S3Error, route};
 
 /// GetBucketAccelerateConfiguration: an empty document, as of a bucket without a state.
 pub(super) fn get_acceleration(
@@ -72,13 +73,73 @@ pub(super) fn put_request_payment(
     check_default(&payer, "Payer", "BucketOwner", "Requester")
 }
 
-/// The list of the configurations of a kind, with this root element.
-pub(super) fn list(
+/// GetBucketEncryption.
+pub(super) fn get_encryption(
     context: &Context,
     _: &Authorized,
     call: &Call<'_>,
-    root: &str,
 ) -> Result<Response, S3Error> {
+    not_found(context, call, ErrorCode::ServerSideEncryptionConfigurationNotFoundError)
+}
+
+/// GetBucketReplication.
+pub(super) fn get_replication(
+    context: &Context,
+    _: &Authorized,
+    call: &Call<'_>,
+) -> Result<Response, S3Error> {
+    not_found(context, call, ErrorCode::ReplicationConfigurationNotFoundError)
+}
+
+/// The error of a read of the only configuration of a kind (S3 API reference, each operation's
+/// "Errors").
+fn not_found(context: &Context, call: &Call<'_>, code: ErrorCode) -> Result<Response, S3Error> {
+    context.store.bucket(call.bucket()).for_client(call)?;
+    Err(S3Error::new(code).element("BucketName", call.bucket()))
+}
+
+/// Any operation on a sub-resource that is not supported, or not with this method.
+pub(super) fn not_served(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    context.store.bucket(call.bucket()).for_client(call)?;
+    let method = call.request.method.as_str();
+    let name = route::subresource(call.target.level(), &call.query);
+    Err(S3Error::new(ErrorCode::NotImplemented)
+        .message(format!("{method} requests with the parameter '{name}' are not supported."))
+        .element("Method", method)
+        .element("ResourceType", name)
+        .element("BucketName", call.bucket()))
+}
+
+/// ListBucketAnalyticsConfigurations.
+pub(super) fn list_analytics(
+    context: &Context,
+    _: &Authorized,
+    call: &Call<'_>,
+) -> Result<Response, S3Error> {
+    empty_list(context, call, "ListBucketAnalyticsConfigurationResult")
+}
+
+/// ListBucketIntelligentTieringConfigurations.
+pub(super) fn list_tiering(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    empty_list(context, call, "ListBucketIntelligentTieringConfigurationsOutput")
+}
+
+/// ListBucketInventoryConfigurations.
+pub(super) fn list_inventory(
+    context: &Context,
+    _: &Authorized,
+    call: &Call<'_>,
+) -> Result<Response, S3Error> {
+    empty_list(context, call, "ListInventoryConfigurationsResult")
+}
+
+/// ListBucketMetricsConfigurations.
+pub(super) fn list_metrics(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
+    empty_list(context, call, "ListMetricsConfigurationsResult")
+}
+
+/// The list of the configurations of a kind, with this root element.
+fn empty_list(context: &Context, call: &Call<'_>, root: &str) -> Result<Response, S3Error> {
     context.store.bucket(call.bucket()).for_client(call)?;
     if let Some(token) = call.query.get("continuation-token") {
         let message = "The continuation token provided is incorrect";

@@ -1,7 +1,7 @@
 //! The public access block of a bucket (S3 user guide, "Blocking public access to your Amazon S3
 //! storage").
 
-use super::S3Error;
+use super::{S3Error, XmlConfiguration};
 use crate::xml::{Element, Writer};
 
 /// Which public access a bucket refuses, whatever its policy and its ACLs say.
@@ -22,15 +22,26 @@ impl PublicAccessBlock {
     pub const ALL: Self =
         Self { refuses_acls: true, ignores_acls: true, refuses_policy: true, restricts_policy: true };
 
-    /// The name of the root element.
-    pub const ROOT: &'static str = "PublicAccessBlockConfiguration";
+    fn setting(&mut self, name: &str) -> Option<&mut bool> {
+        match name {
+            "BlockPublicAcls" => Some(&mut self.refuses_acls),
+            "IgnorePublicAcls" => Some(&mut self.ignores_acls),
+            "BlockPublicPolicy" => Some(&mut self.refuses_policy),
+            "RestrictPublicBuckets" => Some(&mut self.restricts_policy),
+            _ => None,
+        }
+    }
+}
+
+impl XmlConfiguration for PublicAccessBlock {
+    const ROOT: &'static str = "PublicAccessBlockConfiguration";
 
     /// Reads the element `PublicAccessBlockConfiguration`. Absent settings are off.
     ///
     /// # Errors
     /// `MalformedXML` for an unknown or repeated setting and for a value that is neither `true` nor
     /// `false`.
-    pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
+    fn parse(root: Element<'_>) -> Result<Self, S3Error> {
         let mut block = Self::default();
         for element in root.children() {
             let name = element.name();
@@ -46,18 +57,7 @@ impl PublicAccessBlock {
         Ok(block)
     }
 
-    fn setting(&mut self, name: &str) -> Option<&mut bool> {
-        match name {
-            "BlockPublicAcls" => Some(&mut self.refuses_acls),
-            "IgnorePublicAcls" => Some(&mut self.ignores_acls),
-            "BlockPublicPolicy" => Some(&mut self.refuses_policy),
-            "RestrictPublicBuckets" => Some(&mut self.restricts_policy),
-            _ => None,
-        }
-    }
-
-    /// Writes the settings below the root element.
-    pub fn render(self, document: &mut Writer) {
+    fn render(&self, document: &mut Writer) {
         document.plain("BlockPublicAcls", self.refuses_acls);
         document.plain("IgnorePublicAcls", self.ignores_acls);
         document.plain("BlockPublicPolicy", self.refuses_policy);

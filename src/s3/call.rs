@@ -43,6 +43,17 @@ pub struct VersionDeletion {
     pub error: Option<ErrorCode>,
 }
 
+/// The marks of a request that has just come in.
+#[derive(Debug, Clone)]
+pub struct Arrival {
+    /// The id of the request.
+    pub id: RequestId,
+    /// The spelling of vendor names.
+    pub dialect: Dialect,
+    /// The time at which the request came in.
+    pub received: Timestamp,
+}
+
 /// The input of an operation: a request, routed and authenticated.
 pub struct Call<'c> {
     /// The id of the request.
@@ -65,6 +76,37 @@ pub struct Call<'c> {
     pub form: Option<PostForm>,
     /// The request. Its body is wrapped in the readers that verify it.
     pub request: Request<'c>,
+}
+
+impl<'c> Call<'c> {
+    /// A call of an operation without parameters.
+    pub fn new(arrival: Arrival, operation: Operation, target: TargetResource, request: Request<'c>) -> Self {
+        let Arrival { id, dialect, received } = arrival;
+        Self {
+            id,
+            dialect,
+            operation,
+            target,
+            query: QueryParams::default(),
+            received,
+            body_tags: None,
+            deletions: None,
+            form: None,
+            request,
+        }
+    }
+
+    /// The same call with these parameters.
+    #[must_use]
+    pub fn with_query(self, query: QueryParams) -> Self {
+        Self { query, ..self }
+    }
+
+    /// The same call, which is a form.
+    #[must_use]
+    pub fn with_form(self, form: PostForm) -> Self {
+        Self { form: Some(form), ..self }
+    }
 }
 
 impl Call<'_> {

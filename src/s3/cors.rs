@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crate::base::encoded_words;
 use crate::base::limits::{CORS_REQUEST_HEADERS_MAX, CORS_RULES_MAX};
-use crate::s3::{Dialect, ErrorCode, Headers, S3Error};
+use crate::s3::{Dialect, ErrorCode, Headers, S3Error, XmlConfiguration};
 use crate::xml::{Element, Writer, XmlError};
 
 /// The longest id of a rule, in characters.
@@ -98,32 +98,6 @@ impl CorsConfiguration {
         METHODS.contains(&method)
     }
 
-    /// Reads the element `CORSConfiguration`.
-    ///
-    /// # Errors
-    /// `MalformedXML` for a missing, repeated or unknown element and for more than 100 rules;
-    /// `InvalidRequest` for a method, wildcard or number that S3 refuses.
-    pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
-        if let Some(unknown) = root.children().find(|element| element.name() != "CORSRule") {
-            return Err(S3Error::malformed_xml(&format!("<{}> is unknown", unknown.name())));
-        }
-        let rules = root.all("CORSRule").map(CorsRule::parse).collect::<Result<Vec<_>, _>>()?;
-        match rules.len() {
-            0 => Err(S3Error::malformed_xml("there is no <CORSRule>")),
-            1..=CORS_RULES_MAX => Ok(Self { rules }),
-            _ => Err(invalid(format!(
-                "The number of CORS rules should not exceed allowed limit of {CORS_RULES_MAX} rules."
-            ))),
-        }
-    }
-
-    /// Writes the rules below the root element.
-    pub fn render(&self, document: &mut Writer) {
-        for rule in &self.rules {
-            document.element("CORSRule", |document| rule.render(document));
-        }
-    }
-
     /// The headers of the response to a preflight; `None` where no rule allows the request.
     pub fn preflight(&self, request: Preflight<'_>) -> Option<CorsHeaders> {
         let wanted: Vec<_> =
@@ -163,6 +137,35 @@ impl CorsConfiguration {
             let pattern = rule.origins.iter().find(|pattern| matches(pattern, origin))?;
             Some((rule, pattern.as_str()))
         })
+    }
+}
+
+impl XmlConfiguration for CorsConfiguration {
+    const ROOT: &'static str = "CORSConfiguration";
+
+    /// Reads the element `CORSConfiguration`.
+    ///
+    /// # Errors
+    /// `MalformedXML` for a missing, repeated or unknown element and for more than 100 rules;
+    /// `InvalidRequest` for a method, wildcard or number that S3 refuses.
+    fn parse(root: Element<'_>) -> Result<Self, S3Error> {
+        if let Some(unknown) = root.children().find(|element| element.name() != "CORSRule") {
+            return Err(S3Error::malformed_xml(&format!("<{}> is unknown", unknown.name())));
+        }
+        let rules = root.all("CORSRule").map(CorsRule::parse).collect::<Result<Vec<_>, _>>()?;
+        match rules.len() {
+            0 => Err(S3Error::malformed_xml("there is no <CORSRule>")),
+            1..=CORS_RULES_MAX => Ok(Self { rules }),
+            _ => Err(invalid(format!(
+                "The number of CORS rules should not exceed allowed limit of {CORS_RULES_MAX} rules."
+            ))),
+        }
+    }
+
+    fn render(&self, document: &mut Writer) {
+        for rule in &self.rules {
+            document.element("CORSRule", |document| rule.render(document));
+        }
     }
 }
 

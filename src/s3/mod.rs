@@ -30,9 +30,10 @@ pub mod status;
 pub mod tags;
 pub mod uri;
 pub mod website;
+mod xml_configuration;
 
 pub use access_block::PublicAccessBlock;
-pub use call::{Call, RequestId, VersionDeletion};
+pub use call::{Arrival, Call, RequestId, VersionDeletion};
 pub use copy_source::CopySourceHeader;
 pub use dialect::{Dialect, VendorHeaders};
 pub use error::{ErrorCode, S3Error};
@@ -45,3 +46,4 @@ pub use operation::Operation;
 pub use ownership::ObjectOwnership;
 pub use query::QueryParams;
 pub use route::TargetResource;
+pub use xml_configuration::XmlConfiguration;

@@ -1,6 +1,6 @@
 //! The documents and headers of object lock (S3 user guide, "Locking objects with Object Lock").
 
-use super::{ErrorCode, S3Error, VendorHeaders};
+use super::{ErrorCode, S3Error, VendorHeaders, XmlConfiguration};
 use crate::base::Timestamp;
 use crate::xml::{Element, Writer};
 
@@ -96,15 +96,14 @@ impl LockPeriod {
     }
 }
 
-impl LockConfiguration {
-    /// The name of the root element.
-    pub const ROOT: &'static str = "ObjectLockConfiguration";
+impl XmlConfiguration for LockConfiguration {
+    const ROOT: &'static str = "ObjectLockConfiguration";
 
     /// Reads the element `ObjectLockConfiguration`.
     ///
     /// # Errors
     /// `MalformedXML`; `InvalidArgument` and `InvalidRetentionPeriod` for the length of the period.
-    pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
+    fn parse(root: Element<'_>) -> Result<Self, S3Error> {
         check_names(root, &["ObjectLockEnabled", "Rule"])?;
         if text(root, "ObjectLockEnabled")?.as_deref() != Some("Enabled") {
             return Err(S3Error::malformed_xml("ObjectLockEnabled is Enabled"));
@@ -121,8 +120,7 @@ impl LockConfiguration {
         Ok(Self { default: Some((mode, period)) })
     }
 
-    /// Writes the configuration below the root element.
-    pub fn render(self, document: &mut Writer) {
+    fn render(&self, document: &mut Writer) {
         document.leaf("ObjectLockEnabled", "Enabled");
         let Some((mode, period)) = self.default else { return };
         document.element("Rule", |rule| {

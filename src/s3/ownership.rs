@@ -1,7 +1,7 @@
 //! The ownership of the objects in a bucket (S3 user guide, "Controlling ownership of objects and
 //! disabling ACLs").
 
-use super::S3Error;
+use super::{S3Error, XmlConfiguration};
 use crate::xml::{Element, Writer};
 
 /// The ownership of the objects in a bucket, and so whether ACLs are in effect.
@@ -25,9 +25,6 @@ impl ObjectOwnership {
         (Self::ObjectWriter.as_str(), Self::ObjectWriter),
     ];
 
-    /// The name of the root element.
-    pub const ROOT: &'static str = "OwnershipControls";
-
     /// The name.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -46,12 +43,16 @@ impl ObjectOwnership {
     pub fn has_acls(self) -> bool {
         self != Self::BucketOwnerEnforced
     }
+}
+
+impl XmlConfiguration for ObjectOwnership {
+    const ROOT: &'static str = "OwnershipControls";
 
     /// Reads the element `OwnershipControls`, which has one rule.
     ///
     /// # Errors
     /// `MalformedXML`.
-    pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
+    fn parse(root: Element<'_>) -> Result<Self, S3Error> {
         let malformed = |reason: &str| S3Error::malformed_xml(reason);
         let rule = root.child("Rule").map_err(|error| malformed(&error.to_string()))?;
         let rule = rule.ok_or_else(|| malformed("there is no <Rule>"))?;
@@ -68,8 +69,7 @@ impl ObjectOwnership {
         Self::named(name).ok_or_else(|| malformed(&format!("<ObjectOwnership> cannot be `{name}`")))
     }
 
-    /// Writes the rule below the root element.
-    pub fn render(self, document: &mut Writer) {
+    fn render(&self, document: &mut Writer) {
         document.element("Rule", |rule| rule.leaf("ObjectOwnership", self.as_str()));
     }
 }

@@ -2,11 +2,27 @@
 //! "Using cost allocation S3 bucket tags"): names and values in the order in which they were sent.
 
 use crate::base::limits::{BUCKET_TAGS_MAX, TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX};
-use crate::s3::{ErrorCode, QueryParams, S3Error, VendorHeaders, uri};
+use crate::s3::{ErrorCode, QueryParams, S3Error, VendorHeaders, XmlConfiguration, uri};
 use crate::xml::{Element, Writer, XmlError};
 
 /// The root element of the document with the tags.
 pub const ROOT: &str = "Tagging";
+
+/// The tags of a bucket.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BucketTags(pub Vec<(String, String)>);
+
+impl XmlConfiguration for BucketTags {
+    const ROOT: &'static str = ROOT;
+
+    fn parse(root: Element<'_>) -> Result<Self, S3Error> {
+        parse(root, TagHolder::Bucket).map(Self)
+    }
+
+    fn render(&self, document: &mut Writer) {
+        render(&self.0, document);
+    }
+}
 
 /// The kind of resource that has tags, which decides how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::RequestRecorder;
 use super::audit::{AuditEntry, AuditLog, AuditOutcome};
 use crate::auth::OidcPerson;
 use crate::base::{Clock, Timestamp};
-use crate::s3::{Body, BodyRead, Dialect, Request, RequestId, Response, S3Error};
+use crate::s3::{Arrival, Body, BodyRead, Dialect, Request, RequestId, Response, S3Error};
 
 /// The target of the lines, for filters.
 const TARGET: &str = "access";
@@ -129,6 +129,11 @@ pub(super) struct RequestLogEntry {
 }
 
 impl RequestLogEntry {
+    /// The marks of the request, for its call.
+    pub(super) fn arrival(&self) -> Arrival {
+        Arrival { id: self.id.clone(), dialect: self.dialect, received: self.begun }
+    }
+
     /// The record of a request that has just arrived.
     pub(super) fn begin(request: &Request<'_>, id: RequestId, clock: &dyn Clock) -> Self {
         let mut entry = Self::without_request(id, clock);

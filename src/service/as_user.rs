@@ -84,13 +84,7 @@ impl Service {
                 .element("ResourceType", target.level().name_in_errors()));
         }
         CountingBody::wrap(&mut request.body, received);
-        let id = entry.id.clone();
-        let received = entry.begun;
-        let body_tags = None;
-        let deletions = None;
-        let form = None;
-        let mut call =
-            Call { id, dialect, operation, target, query, received, body_tags, deletions, form, request };
+        let mut call = Call::new(entry.arrival(), operation, target, request).with_query(query);
         self.perform(identity, &mut call, entry)
     }
 }

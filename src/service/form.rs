@@ -33,18 +33,8 @@ impl Service {
         form.restore_headers(&mut request.headers, dialect)?;
         VendorHeaders::new(&request.headers, dialect).check()?;
         SizeLimitedBody::wrap(&mut request.body, grant.lengths);
-        let call = Call {
-            id: entry.id.clone(),
-            dialect,
-            operation: Operation::PostObject,
-            target: TargetResource::Object { bucket, key },
-            query,
-            received: entry.begun,
-            body_tags: None,
-            deletions: None,
-            form: Some(form),
-            request,
-        };
-        Ok((grant.identity, call))
+        let target = TargetResource::Object { bucket, key };
+        let call = Call::new(entry.arrival(), Operation::PostObject, target, request);
+        Ok((grant.identity, call.with_query(query).with_form(form)))
     }
 }

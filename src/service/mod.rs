@@ -14,7 +14,6 @@ mod html_sandbox;
 mod metrics;
 mod outbound;
 mod pages;
-pub mod permission;
 mod queries;
 mod recent;
 mod staleness;
@@ -347,23 +346,7 @@ impl Service {
                     entry.store = Some(self.store_mark());
                 }
                 hoisted::restore_headers(&mut request.headers, &query, dialect)?;
-                let id = entry.id.clone();
-                let received = entry.begun;
-                let body_tags = None;
-                let deletions = None;
-                let form = None;
-                let call = Call {
-                    id,
-                    dialect,
-                    operation,
-                    target,
-                    query,
-                    received,
-                    body_tags,
-                    deletions,
-                    form,
-                    request,
-                };
+                let call = Call::new(entry.arrival(), operation, target, request).with_query(query);
                 (identity, call)
             }
         };
@@ -405,7 +388,7 @@ impl Service {
         entry: &mut RequestLogEntry,
     ) -> Result<Response, S3Error> {
         self.context.read_tags_for_policy(call)?;
-        let proof = self.authorize(identity, call)?;
+        let proof = self.context.authorize(identity, call)?;
         self.run_operation(&proof, call, entry)
     }
 
@@ -462,13 +445,6 @@ impl Service {
             || hoisted::has_header(query, dialect, "copy-source");
         let operation = route::operation(&request.method, target.level(), query, copies)?;
         Ok((target, operation))
-    }
-
-    /// One permitted action of the operation suffices.
-    fn authorize(&self, identity: &Identity, call: &Call<'_>) -> Result<Authorized, S3Error> {
-        let resource = permission::resource(call.operation, &call.target, &call.query);
-        let actions = permission::actions(call.operation, call.query.has("versionId"));
-        self.context.authorize(identity, call, actions, resource)
     }
 
     /// A deferred response, which is recorded when its work is done.

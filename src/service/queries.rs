@@ -1,13 +1,12 @@
 //! Questions of pages: what a user may do, and the content of buckets. No request is recorded for
 //! them.
 
-use super::{NotedRequests, Service, permission};
+use super::{NotedRequests, Service};
 use crate::auth::{Authorized, Identity};
 use crate::base::{Reservation, Timestamp};
 use crate::ops::{CommitFigures, DamagedObject, LifecycleEffect, Usage};
 use crate::s3::{
-    Body, Call, Dialect, Headers, ObjectKey, Operation, QueryParams, Request, RequestId, S3Error,
-    TargetResource,
+    Arrival, Body, Call, Dialect, Headers, ObjectKey, Operation, Request, RequestId, S3Error, TargetResource,
 };
 
 impl Service {
@@ -129,15 +128,15 @@ impl Service {
         operation: Operation,
     ) -> Result<Authorized, S3Error> {
         call.operation = operation;
-        let resource = permission::resource(operation, &call.target, &call.query);
-        self.context.authorize(identity, call, permission::actions(operation, false), resource)
+        self.context.authorize(identity, call)
     }
 
     /// A call from the client of `request`, with neither its body nor its parameters.
     fn call_like(&self, request: &Request<'_>) -> Call<'static> {
         let mut headers = Headers::default();
-        let agent = request.headers.get("user-agent");
-        agent.into_iter().for_each(|value| headers.push("user-agent", value));
+        if let Some(agent) = request.headers.get("user-agent") {
+            headers.push("user-agent", agent);
+        }
         let request = Request {
             method: crate::s3::Method::Get,
             path: "/".to_owned(),
@@ -148,17 +147,11 @@ impl Service {
             peer: request.peer,
             client: None,
         };
-        Call {
+        let arrival = Arrival {
             id: RequestId::new(&*self.entropy),
             dialect: Dialect::Aws,
-            operation: Operation::ListObjectsV2,
-            target: TargetResource::Service,
-            query: QueryParams::default(),
             received: self.recorder.clock.now(),
-            body_tags: None,
-            deletions: None,
-            form: None,
-            request,
-        }
+        };
+        Call::new(arrival, Operation::ListObjectsV2, TargetResource::Service, request)
     }
 }

@@ -4,15 +4,14 @@
 use super::Service;
 use super::access_log::RequestLogEntry;
 use crate::auth::Identity;
-use crate::base::Timestamp;
 use crate::ops::WebsiteObject;
 use crate::s3::website::{
     UrlScheme, WebsiteAddress, WebsiteConfiguration, WebsitePages, error_page, folder_location,
     is_for_error_document, may_be_folder, name_error,
 };
 use crate::s3::{
-    Body, Call, Dialect, ErrorCode, Headers, Method, ObjectKey, Operation, QueryParams, Request, RequestId,
-    Response, S3Error, TargetResource, uri,
+    Arrival, Body, Call, Dialect, ErrorCode, Headers, Method, ObjectKey, Operation, Request, Response,
+    S3Error, TargetResource, uri,
 };
 
 /// The name of these requests in logs and metrics.
@@ -32,10 +31,8 @@ struct Visit<'r> {
     /// `GetObject` or `HeadObject`.
     operation: Operation,
     address: WebsiteAddress<'r>,
-    id: &'r RequestId,
+    arrival: Arrival,
     identity: Identity,
-    dialect: Dialect,
-    received: Timestamp,
 }
 
 impl Service {
@@ -58,7 +55,7 @@ impl Service {
         let id = entry.id.clone();
         let outcome = match request.method {
             Method::Options => self.preflight(request, entry.dialect),
-            _ => self.visit(bucket, request, &id, entry).and_then(|visit| self.answer(&visit, entry)),
+            _ => self.visit(bucket, request, entry).and_then(|visit| self.answer(&visit, entry)),
         };
         match outcome {
             Err(error) if error.code != ErrorCode::NotModified => {
@@ -77,7 +74,6 @@ impl Service {
         &self,
         bucket: &'r str,
         request: &'r Request<'r>,
-        id: &'r RequestId,
         entry: &mut RequestLogEntry,
     ) -> Result<Visit<'r>, S3Error> {
         let operation = operation(&request.method)?;
@@ -89,14 +85,12 @@ impl Service {
         entry.user = Some(identity.name().to_owned());
         let scheme = if request.secure { UrlScheme::Https } else { UrlScheme::Http };
         let address = WebsiteAddress { scheme, host: host_of(request) };
-        let dialect = entry.dialect;
-        let received = entry.begun;
-        Ok(Visit { bucket, request, operation, address, id, identity, dialect, received })
+        Ok(Visit { bucket, request, operation, address, arrival: entry.arrival(), identity })
     }
 
     fn answer(&self, visit: &Visit<'_>, entry: &mut RequestLogEntry) -> Result<Response, S3Error> {
-        let website = self.context.website(visit.bucket, visit.id)?;
-        match website.configuration(visit.id)? {
+        let website = self.context.website(visit.bucket, &visit.arrival.id)?;
+        match website.configuration(&visit.arrival.id)? {
             WebsiteConfiguration::RedirectAll { host, scheme } => {
                 let Request { path, query, .. } = visit.request;
                 Ok(redirect(301, &visit.address.moved_to(host, *scheme, path, query)))
@@ -144,8 +138,8 @@ impl Service {
         }
         let document = pages.error_key().filter(|_| is_for_error_document(error));
         match document.map(|key| self.read(visit, key, visit.operation, is_of_no_object)) {
-            None => error_page(error, None, visit.id),
-            Some(Err(of_document)) => error_page(error, Some(&of_document), visit.id),
+            None => error_page(error, None, &visit.arrival.id),
+            Some(Err(of_document)) => error_page(error, Some(&of_document), &visit.arrival.id),
             Some(Ok(WebsiteObject::Redirect(location))) => redirect(301, &uri::encode_location(&location)),
             Some(Ok(WebsiteObject::Content(response))) => {
                 name_error(Response { status: error.status(), ..response }, error)
@@ -168,19 +162,8 @@ impl Service {
     ) -> Result<WebsiteObject, S3Error> {
         let key = ObjectKey::new(key.to_owned())?;
         let target = TargetResource::Object { bucket: visit.bucket.to_owned(), key };
-        let call = Call {
-            id: visit.id.clone(),
-            dialect: visit.dialect,
-            operation,
-            target,
-            query: QueryParams::default(),
-            received: visit.received,
-            body_tags: None,
-            deletions: None,
-            form: None,
-            request: visit.request_with(operation, keeps),
-        };
-        let proof = self.authorize(&visit.identity, &call)?;
+        let call = Call::new(visit.arrival.clone(), operation, target, visit.request_with(operation, keeps));
+        let proof = self.context.authorize(&visit.identity, &call)?;
         self.context.website_object(&proof, &call)
     }
 }
@@ -191,7 +174,9 @@ impl Visit<'_> {
         let is_vendors =
             |name: &str| Dialect::ALL.iter().any(|dialect| name.starts_with(dialect.header_prefix()));
         let kept = self.request.headers.iter().filter(|(name, _)| keeps(name) && !is_vendors(name));
-        kept.for_each(|(name, value)| headers.push(name, value));
+        for (name, value) in kept {
+            headers.push(name, value);
+        }
         Request {
             method: if operation == Operation::HeadObject { Method::Head } else { Method::Get },
             path: self.request.path.clone(),

@@ -3,6 +3,7 @@
 use super::record::{ObjectEventFacts, Sequencer, test_message};
 use super::selection::{configuration_id, notifications};
 use super::{Message, WebhookSettings};
+use crate::s3::XmlConfiguration as _;
 use crate::s3::notification::{NotificationConfiguration, ObjectEvent};
 use crate::store::{
     BucketConfigurationKind, BucketInfo, Cause, Change, ChangeKind, ConfiguredBucket, DepartedBucket,

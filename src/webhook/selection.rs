@@ -1,6 +1,7 @@
 //! The events of a target: those that the operator chose, and those that buckets send to it.
 
 use super::WebhookSettings;
+use crate::s3::XmlConfiguration as _;
 use crate::s3::notification::{NotificationConfiguration, ObjectEvent};
 use crate::store::{BucketConfigurationKind, ConfiguredBucket};
 

@@ -12,7 +12,7 @@ use siltstone::format::{BucketRecord, ETag, Entry, ExtentRef, VersionId, Version
 use siltstone::fs::OsFs;
 use siltstone::http::fuzzing::read_head;
 use siltstone::index::{Index, ListQuery};
-use siltstone::ops::{Context, EntityTags, PaddingTimes};
+use siltstone::ops::Context;
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{Body, Dialect, Handler as _, Headers, Method, QueryParams, Request, Response};
 use siltstone::service::{MetricsAccess, Service, ServiceSettings};
@@ -247,18 +247,8 @@ fn list() -> Walk {
 }
 
 fn service(store: Arc<Store>) -> Service {
-    let context = Context {
-        store,
-        region: "us-east-1".into(),
-        any_region: false,
-        namespace: "http://s3.amazonaws.com/doc/2006-03-01/".into(),
-        padding: PaddingTimes::default(),
-        entity_tags: EntityTags::Md5,
-        object_ownership: siltstone::s3::ObjectOwnership::default(),
-        md5: Md5Pool::start().expect("a thread can be started"),
-        memory: Budget::unlimited(),
-        webhooks: Vec::new(),
-    };
+    let md5 = Md5Pool::start().expect("a thread can be started");
+    let context = Context::new(store, "us-east-1".into(), md5, Budget::unlimited());
     let settings = ServiceSettings {
         default_dialect: Dialect::Aws,
         addressing: Addressing { domain: Some("s3.amazonaws.com".into()), ..Addressing::default() },

@@ -5,8 +5,8 @@ use std::thread;
 
 use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{Budget, Md5Pool, SeededEntropy, SystemClock};
-use siltstone::ops::{Context, EntityTags, PaddingTimes};
-use siltstone::s3::{Body, Handler as _, Headers, Method, ObjectOwnership, Request, ResponseBody};
+use siltstone::ops::Context;
+use siltstone::s3::{Body, Handler as _, Headers, Method, Request, ResponseBody};
 use siltstone::service::{MetricsAccess, Service, ServiceSettings};
 use siltstone::store::Store;
 
@@ -56,18 +56,8 @@ fn metrics() -> Request<'static> {
 
 fn service(store: Arc<Store>) -> Service {
     let clock = Arc::new(SystemClock);
-    let context = Context {
-        store,
-        region: "us-east-1".into(),
-        any_region: false,
-        namespace: "http://s3.amazonaws.com/doc/2006-03-01/".into(),
-        padding: PaddingTimes::default(),
-        entity_tags: EntityTags::Md5,
-        object_ownership: ObjectOwnership::default(),
-        md5: Md5Pool::start().expect("a thread can be started"),
-        memory: Budget::unlimited(),
-        webhooks: Vec::new(),
-    };
+    let md5 = Md5Pool::start().expect("a thread can be started");
+    let context = Context::new(store, "us-east-1".into(), md5, Budget::unlimited());
     let users = Users::parse(
         "[[user]]\nname = \"anonymous\"\nallow = [{ actions = [\"*\"], resources = [\"*\"] }]\n",
     )

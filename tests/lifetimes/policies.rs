@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use siltstone::base::Clock as _;
 use siltstone::ops::{ExpiredItem, SweepTotals, abort_idle_uploads};
+use siltstone::s3::XmlConfiguration as _;
 use siltstone::s3::lifecycle::LifecycleConfiguration;
 use siltstone::store::{BucketConfigurationKind, Quota, StoreError};
 

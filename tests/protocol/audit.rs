@@ -196,7 +196,7 @@ fn nothing_audited_is_changed_while_the_log_cannot_be_written() {
     assert!(server.request("PUT", "/b?policy").body(POLICY.as_bytes()).send().status < 300);
 }
 
-/// The table in `service` decides by operation; this holds that the decision reaches the log for
+/// The table in `ops` decides by operation; this holds that the decision reaches the log for
 /// each of them.
 #[test]
 fn every_operation_that_changes_a_configuration_leaves_a_record() {

@@ -259,7 +259,7 @@ const RULES: &[(&str, &str)] = &[
         "each operation takes its permission and no other",
         "one_action_on_one_resource_suffices_and_all_others_together_do_not",
     ),
-    ("each operation has a permission", "every_operation_is_asked_for_above"),
+    ("each operation has a permission", "one_action_on_one_resource_suffices_and_all_others_together_do_not"),
     ("multipart operations and their permissions", "each_operation_takes_the_permission_of_its_own"),
     ("GetObject is not GetObjectVersion", "to_read_an_object_is_not_to_read_its_versions_nor_the_reverse"),
     ("copies are checked as reads", "a_source_is_checked_as_a_read_would_be"),

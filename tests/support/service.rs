@@ -70,17 +70,12 @@ impl InProcess {
         let authenticator =
             Arc::new(Authenticator::new(users, regions, clock.clone()).with_version_2(addressing));
         let memory = Budget::new(MEMORY_BYTES, 0);
+        let md5 = Md5Pool::start().unwrap();
         let context = Context {
-            store: store.clone(),
-            region: "eu".to_owned(),
-            any_region: false,
-            namespace: NAMESPACE.to_owned(),
             padding: options.padding,
             entity_tags: options.entity_tags,
-            object_ownership: siltstone::s3::ObjectOwnership::default(),
-            md5: Md5Pool::start().unwrap(),
-            memory: memory.clone(),
             webhooks: vec!["thumbs".to_owned(), "audit".to_owned()],
+            ..Context::new(store.clone(), "eu".to_owned(), md5, memory.clone())
         };
         let entropy = Arc::new(SeededEntropy::new(2));
         let service = Service::new(context, authenticator.clone(), clock.clone(), entropy, options.settings);

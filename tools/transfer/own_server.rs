@@ -12,8 +12,7 @@ use siltstone::base::limits::MIB;
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy, SystemClock};
 use siltstone::fs::{Fs, OsFs};
 use siltstone::http::{Config, Handle, Server};
-use siltstone::ops::{Context, EntityTags, PaddingTimes};
-use siltstone::s3::ObjectOwnership;
+use siltstone::ops::Context;
 use siltstone::service::{Service, ServiceSettings};
 use siltstone::store::{Store, StoreCreation, StoreOptions, check_first_start};
 
@@ -139,16 +138,9 @@ fn service(
     let regions = vec![REGION.to_owned(), ANY_REGION.to_owned()];
     let authenticator = Arc::new(Authenticator::new(users, regions, Arc::clone(clock)));
     let context = Context {
-        store: Arc::clone(store),
-        region: REGION.to_owned(),
         any_region: true,
         namespace: String::new(),
-        padding: PaddingTimes::default(),
-        entity_tags: EntityTags::default(),
-        object_ownership: ObjectOwnership::default(),
-        md5: Md5Pool::start()?,
-        memory: Arc::clone(memory),
-        webhooks: Vec::new(),
+        ..Context::new(Arc::clone(store), REGION.to_owned(), Md5Pool::start()?, Arc::clone(memory))
     };
     let ids = Arc::new(SeededEntropy::new(OsEntropy.next_u64()));
     Ok(Service::new(context, authenticator, Arc::clone(clock), ids, ServiceSettings::default()))

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use serde_json::{Value, json};
 use siltstone::auth::Users;
-use siltstone::s3::BucketName;
 use siltstone::s3::object_lock::LockConfiguration;
+use siltstone::s3::{BucketName, XmlConfiguration as _};
 use siltstone::store::{BucketConfigurationKind, NewBucket, Versioning};
 use siltstone::xml::Writer;
 

@@ -28,17 +28,15 @@ pub(crate) fn service(
     webhooks: &WebhookFigures,
 ) -> Result<Service, CliError> {
     let md5 = Md5Pool::start().map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
+    let region = options.addressing.region.0[0].clone();
     let context = Context {
-        store: Arc::clone(store),
-        region: options.addressing.region.0[0].clone(),
         any_region: options.addressing.region.0.iter().any(|region| region == ANY_REGION),
         namespace: options.protocol.xml_namespace.clone(),
         padding: PaddingTimes { after: options.http.keep_alive_after.0, ..PaddingTimes::default() },
         entity_tags: options.protocol.etag,
         object_ownership: options.protocol.object_ownership,
-        md5,
-        memory: Arc::clone(memory),
         webhooks: webhooks.iter().map(|target| target.name().to_owned()).collect(),
+        ..Context::new(Arc::clone(store), region, md5, Arc::clone(memory))
     };
     let settings = ServiceSettings {
         default_dialect: options.protocol.dialect,

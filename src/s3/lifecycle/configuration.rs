@@ -4,25 +4,13 @@ use std::collections::HashSet;
 
 use super::elements::{check_children, invalid, missing};
 use super::evaluation::{self, Expiry, ExpiryFacts};
+use super::minimum_size::TransitionMinimumSize;
 use super::prefix_index::PrefixIndex;
 use super::rule::LifecycleRule;
 use crate::base::Timestamp;
 use crate::base::limits::LIFECYCLE_RULES_MAX;
-use crate::s3::S3Error;
+use crate::s3::{S3Error, XmlConfiguration};
 use crate::xml::{Document, Element, Writer};
-
-/// The element of the stored document with the minimum size, which clients send as a header.
-const MINIMUM: &str = "TransitionDefaultMinimumObjectSize";
-
-/// The size below which objects are not moved to another storage class by default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TransitionMinimumSize {
-    /// 128 KiB.
-    #[default]
-    AllStorageClasses128K,
-    /// Another size for each storage class: none for COLD.
-    VariesByStorageClass,
-}
 
 /// The rules of a bucket, in the order in which they were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,53 +26,7 @@ pub struct LifecycleConfiguration {
     of_uploads: PrefixIndex,
 }
 
-impl TransitionMinimumSize {
-    /// The name in headers.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::AllStorageClasses128K => "all_storage_classes_128K",
-            Self::VariesByStorageClass => "varies_by_storage_class",
-        }
-    }
-
-    /// The value with this name.
-    ///
-    /// # Errors
-    /// `InvalidArgument`.
-    pub fn named(name: &str) -> Result<Self, S3Error> {
-        let known = [Self::AllStorageClasses128K, Self::VariesByStorageClass];
-        known.into_iter().find(|value| value.as_str() == name).ok_or_else(|| {
-            S3Error::invalid_argument(MINIMUM, name, format!("Invalid value for {MINIMUM}: {name}"))
-        })
-    }
-}
-
 impl LifecycleConfiguration {
-    /// The name of the root element.
-    pub const ROOT: &'static str = "LifecycleConfiguration";
-
-    /// Reads the root element. Rules without an id get one.
-    ///
-    /// # Errors
-    /// `MalformedXML` for a missing, repeated or unknown element; `InvalidRequest` for more than
-    /// 1,000 rules and for combinations that S3 refuses; `InvalidArgument` for a number, date or id
-    /// that it refuses; `InvalidTag`; `InvalidStorageClass` for a transition to another class than
-    /// COLD.
-    pub fn parse(root: Element<'_>, minimum: TransitionMinimumSize) -> Result<Self, S3Error> {
-        check_children(root, &["Rule"])?;
-        Self::parse_rules(root, minimum)
-    }
-
-    /// Reads a document as [`Self::to_document`] writes it; `None` if it is not one.
-    pub fn from_document(bytes: &[u8]) -> Option<Self> {
-        let document = Document::parse(bytes).ok()?;
-        let root = document.root();
-        check_children(root, &["Rule", MINIMUM]).ok()?;
-        let minimum = root.child_text(MINIMUM).ok()?;
-        let minimum = minimum.map(|name| TransitionMinimumSize::named(&name)).transpose().ok()?;
-        Self::parse_rules(root, minimum.unwrap_or_default()).ok()
-    }
-
     fn parse_rules(root: Element<'_>, minimum: TransitionMinimumSize) -> Result<Self, S3Error> {
         match root.all("Rule").count() {
             0 => return Err(missing("Rule")),
@@ -110,21 +52,6 @@ impl LifecycleConfiguration {
         let of_transitions = index(|rule| rule.actions.moves_versions());
         let of_uploads = index(|rule| rule.actions.abort_days.is_some());
         Self { rules, minimum, of_versions, of_transitions, of_uploads }
-    }
-
-    /// Writes the rules below the root element.
-    pub fn render(&self, document: &mut Writer) {
-        for rule in &self.rules {
-            document.element("Rule", |element| rule.render(element));
-        }
-    }
-
-    /// A document with the configuration alone, to be stored.
-    pub fn to_document(&self) -> Vec<u8> {
-        let mut document = Writer::new(Self::ROOT, None);
-        document.leaf(MINIMUM, self.minimum.as_str());
-        self.render(&mut document);
-        document.finish()
     }
 
     /// Whether a rule that is in force may take or move a version.
@@ -161,6 +88,44 @@ impl LifecycleConfiguration {
     /// it. Later parts do not defer it.
     pub fn abort_at(&self, key: &[u8], initiated: Timestamp) -> Option<Expiry> {
         evaluation::abort(&self.rules, self.of_uploads.rules_of(key), initiated)
+    }
+}
+
+impl XmlConfiguration for LifecycleConfiguration {
+    const ROOT: &'static str = "LifecycleConfiguration";
+
+    /// Reads the root element. Rules without an id get one.
+    ///
+    /// # Errors
+    /// `MalformedXML` for a missing, repeated or unknown element; `InvalidRequest` for more than
+    /// 1,000 rules and for combinations that S3 refuses; `InvalidArgument` for a number, date or id
+    /// that it refuses; `InvalidTag`; `InvalidStorageClass` for a transition to another class than
+    /// COLD.
+    fn parse(root: Element<'_>) -> Result<Self, S3Error> {
+        check_children(root, &["Rule"])?;
+        Self::parse_rules(root, TransitionMinimumSize::default())
+    }
+
+    fn render(&self, document: &mut Writer) {
+        for rule in &self.rules {
+            document.element("Rule", |element| rule.render(element));
+        }
+    }
+
+    fn from_document(bytes: &[u8]) -> Option<Self> {
+        let document = Document::parse(bytes).ok()?;
+        let root = document.root();
+        check_children(root, &["Rule", TransitionMinimumSize::ELEMENT]).ok()?;
+        let minimum = root.child_text(TransitionMinimumSize::ELEMENT).ok()?;
+        let minimum = minimum.map(|name| TransitionMinimumSize::named(&name)).transpose().ok()?;
+        Self::parse_rules(root, minimum.unwrap_or_default()).ok()
+    }
+
+    fn to_document(&self) -> Vec<u8> {
+        let mut document = Writer::new(Self::ROOT, None);
+        document.leaf(TransitionMinimumSize::ELEMENT, self.minimum.as_str());
+        self.render(&mut document);
+        document.finish()
     }
 }
 

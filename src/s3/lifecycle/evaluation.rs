@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::time::Duration;
 
 use super::actions::{Expiration, NoncurrentAge, Transition};
-use super::configuration::TransitionMinimumSize;
+use super::minimum_size::TransitionMinimumSize;
 use super::rule::LifecycleRule;
 use crate::base::Timestamp;
 use crate::base::limits::KIB;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::Timestamp;
-use crate::s3::{ErrorCode, S3Error};
+use crate::s3::{ErrorCode, S3Error, XmlConfiguration as _};
 use crate::xml::{Document, Writer};
 
 const DAYS: &str = "<Expiration><Days>3</Days></Expiration>";
@@ -12,7 +12,7 @@ const DAYS: &str = "<Expiration><Days>3</Days></Expiration>";
 fn parse(rules: &str) -> Result<LifecycleConfiguration, S3Error> {
     let text = format!("<LifecycleConfiguration>{rules}</LifecycleConfiguration>");
     let document = Document::parse(text.as_bytes()).unwrap();
-    LifecycleConfiguration::parse(document.root(), TransitionMinimumSize::default())
+    LifecycleConfiguration::parse(document.root())
 }
 
 fn rule(id: &str, filter: &str, actions: &str) -> String {

@@ -14,11 +14,9 @@ use std::fmt::Write as _;
 use crate::base::digest::{Sha256, to_hex};
 use crate::base::limits::NOTIFICATIONS_MAX;
 use crate::s3::elements::{check_children, missing, text};
-use crate::s3::{ErrorCode, S3Error};
-use crate::xml::{Document, Element, Writer};
+use crate::s3::{ErrorCode, S3Error, XmlConfiguration};
+use crate::xml::{Element, Writer};
 
-/// The name of the root element.
-pub const ROOT: &str = "NotificationConfiguration";
 /// The longest id, in characters.
 const ID_LEN_MAX_CHARS: usize = 255;
 
@@ -40,48 +38,6 @@ pub struct Notification {
 }
 
 impl NotificationConfiguration {
-    /// Reads the root element.
-    ///
-    /// # Errors
-    /// `MalformedXML` for a missing, repeated or unknown element; `InvalidArgument` for an event,
-    /// an ARN, an id or a filter that S3 refuses, and for filters that overlap; `NotImplemented`
-    /// for EventBridge.
-    pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
-        if root.all("EventBridgeConfiguration").next().is_some() {
-            return Err(S3Error::new(ErrorCode::NotImplemented)
-                .message("There is no EventBridge here. Name a webhook as the destination of a queue.")
-                .element("ArgumentName", "EventBridgeConfiguration"));
-        }
-        let kinds = DestinationKind::ALL.map(DestinationKind::element);
-        check_children(root, &kinds)?;
-        if root.children().count() > NOTIFICATIONS_MAX {
-            let message = format!("A bucket has at most {NOTIFICATIONS_MAX} notification configurations.");
-            return Err(invalid(ROOT, &root.children().count().to_string(), message));
-        }
-        let notifications = root.children().map(Notification::parse).collect::<Result<Vec<_>, _>>()?;
-        let parsed = Self { notifications };
-        parsed.check_ids()?;
-        parsed.check_overlaps()?;
-        Ok(parsed)
-    }
-
-    /// Reads a document as [`Self::to_document`] writes it; `None` if it is not one.
-    pub fn from_document(bytes: &[u8]) -> Option<Self> {
-        Self::parse(Document::parse(bytes).ok()?.root()).ok()
-    }
-
-    /// A document with the configuration alone, to be stored.
-    pub fn to_document(&self) -> Vec<u8> {
-        let mut document = Writer::new(ROOT, None);
-        self.render(&mut document);
-        document.finish()
-    }
-
-    /// Writes the notifications below the root element.
-    pub fn render(&self, document: &mut Writer) {
-        self.notifications.iter().for_each(|notification| notification.render(document));
-    }
-
     /// Whether nothing is notified.
     pub fn is_empty(&self) -> bool {
         self.notifications.is_empty()
@@ -155,6 +111,39 @@ impl NotificationConfiguration {
             }
         }
         Ok(())
+    }
+}
+
+impl XmlConfiguration for NotificationConfiguration {
+    const ROOT: &'static str = "NotificationConfiguration";
+
+    /// Reads the root element.
+    ///
+    /// # Errors
+    /// `MalformedXML` for a missing, repeated or unknown element; `InvalidArgument` for an event,
+    /// an ARN, an id or a filter that S3 refuses, and for filters that overlap; `NotImplemented`
+    /// for EventBridge.
+    fn parse(root: Element<'_>) -> Result<Self, S3Error> {
+        if root.all("EventBridgeConfiguration").next().is_some() {
+            return Err(S3Error::new(ErrorCode::NotImplemented)
+                .message("There is no EventBridge here. Name a webhook as the destination of a queue.")
+                .element("ArgumentName", "EventBridgeConfiguration"));
+        }
+        let kinds = DestinationKind::ALL.map(DestinationKind::element);
+        check_children(root, &kinds)?;
+        if root.children().count() > NOTIFICATIONS_MAX {
+            let message = format!("A bucket has at most {NOTIFICATIONS_MAX} notification configurations.");
+            return Err(invalid(Self::ROOT, &root.children().count().to_string(), message));
+        }
+        let notifications = root.children().map(Notification::parse).collect::<Result<Vec<_>, _>>()?;
+        let parsed = Self { notifications };
+        parsed.check_ids()?;
+        parsed.check_overlaps()?;
+        Ok(parsed)
+    }
+
+    fn render(&self, document: &mut Writer) {
+        self.notifications.iter().for_each(|notification| notification.render(document));
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::xml::Document;
 
 const EVERYTHING: &str = "<TopicConfiguration><Id>t</Id><Topic>arn:minio:sns:eu:audit:webhook</Topic>\
     <Event>s3:ObjectRemoved:Delete</Event><Event>s3:LifecycleExpiration:*</Event></TopicConfiguration>\
@@ -9,7 +10,7 @@ const EVERYTHING: &str = "<TopicConfiguration><Id>t</Id><Topic>arn:minio:sns:eu:
     <Event>s3:ObjectTagging:Put</Event></CloudFunctionConfiguration>";
 
 fn parse(inner: &str) -> Result<NotificationConfiguration, S3Error> {
-    let text = format!("<{ROOT}>{inner}</{ROOT}>");
+    let text = format!("<NotificationConfiguration>{inner}</NotificationConfiguration>");
     NotificationConfiguration::parse(Document::parse(text.as_bytes()).unwrap().root())
 }
 
@@ -31,7 +32,10 @@ fn queue(id: &str, event: &str, prefix: &str, suffix: &str) -> String {
 fn all_kinds_are_read_and_written_back() {
     let all = parse(EVERYTHING).unwrap();
     let document = String::from_utf8(all.to_document()).unwrap();
-    assert!(document.ends_with(&format!("<{ROOT}>{EVERYTHING}</{ROOT}>")), "{document}");
+    assert!(
+        document.ends_with(&format!("<NotificationConfiguration>{EVERYTHING}</NotificationConfiguration>")),
+        "{document}"
+    );
     assert_eq!(NotificationConfiguration::from_document(document.as_bytes()), Some(all.clone()));
     let names: Vec<_> = all.destinations().map(|destination| destination.name.as_str()).collect();
     assert_eq!(names, ["audit", "thumbs", "f"]);

@@ -10,12 +10,9 @@ pub use redirect::{UrlScheme, WebsiteAddress, folder_location};
 pub use rule::RoutingRule;
 
 use crate::base::limits::{KEY_LEN_MAX_BYTES, ROUTING_RULES_MAX};
-use crate::s3::S3Error;
 use crate::s3::elements::{check_children, child, invalid, missing, text};
-use crate::xml::{Document, Element, Writer};
-
-/// The name of the root element.
-pub const ROOT: &str = "WebsiteConfiguration";
+use crate::s3::{S3Error, XmlConfiguration};
+use crate::xml::{Element, Writer};
 
 /// The website of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,12 +40,28 @@ pub struct WebsitePages {
 }
 
 impl WebsiteConfiguration {
+    fn parse_redirect_all(element: Element<'_>) -> Result<Self, S3Error> {
+        check_children(element, &["HostName", "Protocol"])?;
+        let host = text(element, "HostName")?.ok_or_else(|| missing("HostName"))?;
+        if host.is_empty() {
+            return Err(invalid(
+                "A host name must be provided to redirect all requests (e.g. \"example.com\").",
+            ));
+        }
+        redirect::check_host(&host)?;
+        Ok(Self::RedirectAll { host, scheme: UrlScheme::parse(element)? })
+    }
+}
+
+impl XmlConfiguration for WebsiteConfiguration {
+    const ROOT: &'static str = "WebsiteConfiguration";
+
     /// Reads the root element.
     ///
     /// # Errors
     /// `MalformedXML` for a missing, repeated or unknown element; `InvalidArgument` or
     /// `InvalidRequest` for a value or a combination that S3 refuses.
-    pub fn parse(root: Element<'_>) -> Result<Self, S3Error> {
+    fn parse(root: Element<'_>) -> Result<Self, S3Error> {
         check_children(root, &["IndexDocument", "ErrorDocument", "RedirectAllRequestsTo", "RoutingRules"])?;
         match child(root, "RedirectAllRequestsTo")? {
             Some(_) if root.children().count() > 1 => Err(S3Error::invalid_argument(
@@ -61,32 +74,7 @@ impl WebsiteConfiguration {
         }
     }
 
-    fn parse_redirect_all(element: Element<'_>) -> Result<Self, S3Error> {
-        check_children(element, &["HostName", "Protocol"])?;
-        let host = text(element, "HostName")?.ok_or_else(|| missing("HostName"))?;
-        if host.is_empty() {
-            return Err(invalid(
-                "A host name must be provided to redirect all requests (e.g. \"example.com\").",
-            ));
-        }
-        redirect::check_host(&host)?;
-        Ok(Self::RedirectAll { host, scheme: UrlScheme::parse(element)? })
-    }
-
-    /// Reads a document as [`Self::to_document`] writes it; `None` if it is not one.
-    pub fn from_document(bytes: &[u8]) -> Option<Self> {
-        Self::parse(Document::parse(bytes).ok()?.root()).ok()
-    }
-
-    /// A document with the configuration alone, to be stored.
-    pub fn to_document(&self) -> Vec<u8> {
-        let mut document = Writer::new(ROOT, None);
-        self.render(&mut document);
-        document.finish()
-    }
-
-    /// Writes the configuration below the root element.
-    pub fn render(&self, document: &mut Writer) {
+    fn render(&self, document: &mut Writer) {
         match self {
             Self::RedirectAll { host, scheme } => document.element("RedirectAllRequestsTo", |to| {
                 to.leaf("HostName", host);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::s3::ErrorCode;
+use crate::xml::Document;
 
 const INDEX: &str = "<IndexDocument><Suffix>index.html</Suffix></IndexDocument>";
 

@@ -2,7 +2,7 @@
 
 use crate::auth::{Action, Identity, Resource};
 use crate::s3::{
-    Call, Dialect, Method, Operation, QueryParams, Request, Response, S3Error, TargetResource, uri,
+    Arrival, Call, Dialect, Method, Operation, QueryParams, Request, Response, S3Error, TargetResource, uri,
 };
 use crate::service::Service;
 use crate::service::access_log::RequestLogEntry;
@@ -87,15 +87,9 @@ impl Service {
     ) -> Result<Response, S3Error> {
         self.begin_audit(entry, operation, &target, &query);
         let reads = request.method == Method::Get;
-        let id = entry.id.clone();
-        let received = entry.begun;
-        let dialect = Dialect::Aws;
-        let body_tags = None;
-        let deletions = None;
-        let form = None;
-        let mut call =
-            Call { id, dialect, operation, target, query, received, body_tags, deletions, form, request };
-        let proof = self.context.authorize(identity, &call, &[action], Resource::Service)?;
+        let arrival = Arrival { dialect: Dialect::Aws, ..entry.arrival() };
+        let mut call = Call::new(arrival, operation, target, request).with_query(query);
+        let proof = self.context.authorize_for(identity, &call, &[action], Resource::Service)?;
         let response = self.run_operation(&proof, &mut call, entry)?;
         Ok(if reads { response.header("Cache-Control", "no-store") } else { Response::new(204) })
     }

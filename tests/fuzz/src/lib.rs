@@ -5,7 +5,7 @@ use std::sync::Arc;
 use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{ManualClock, Md5Pool, SeededEntropy, Timestamp};
 use siltstone::fs::sim::SimFs;
-use siltstone::ops::{Context, EntityTags, PaddingTimes};
+use siltstone::ops::Context;
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{BodyRead, Response, ResponseBody, S3Error};
 use siltstone::service::{MetricsAccess, Service, ServiceSettings};
@@ -64,18 +64,8 @@ pub fn service() -> Service {
     let authenticator =
         Authenticator::new(Users::parse(USERS).expect("it is well-formed"), vec!["eu".into()], clock())
             .with_version_2(addressing());
-    let context = Context {
-        store,
-        region: "eu".into(),
-        any_region: false,
-        namespace: "http://s3.amazonaws.com/doc/2006-03-01/".into(),
-        padding: PaddingTimes::default(),
-        entity_tags: EntityTags::Md5,
-        object_ownership: siltstone::s3::ObjectOwnership::default(),
-        md5: Md5Pool::start().expect("a thread can be started"),
-        memory: siltstone::base::Budget::unlimited(),
-        webhooks: Vec::new(),
-    };
+    let md5 = Md5Pool::start().expect("a thread can be started");
+    let context = Context::new(store, "eu".into(), md5, siltstone::base::Budget::unlimited());
     let settings = ServiceSettings {
         addressing: addressing(),
         metrics: MetricsAccess::Open,

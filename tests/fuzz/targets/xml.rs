@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use siltstone::s3::lifecycle::{LifecycleConfiguration, TransitionMinimumSize};
+use siltstone::s3::XmlConfiguration as _;
+use siltstone::s3::lifecycle::LifecycleConfiguration;
 use siltstone::xml::{Document, Element};
 
 fn walk(element: Element<'_>) -> usize {
@@ -14,7 +15,7 @@ fn walk(element: Element<'_>) -> usize {
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(document) = Document::parse(bytes) {
         assert!(walk(document.root()) <= bytes.len());
-        if let Ok(rules) = LifecycleConfiguration::parse(document.root(), TransitionMinimumSize::default()) {
+        if let Ok(rules) = LifecycleConfiguration::parse(document.root()) {
             assert_eq!(LifecycleConfiguration::from_document(&rules.to_document()), Some(rules));
         }
     }
