@@ -10,7 +10,7 @@ use crate::base::{Clock, Entropy};
 use crate::format::FileKind;
 use crate::fs::Fs;
 use crate::log::{Damage, list_numbers};
-use crate::store::loader::store_id;
+use crate::store::open::loader::store_id;
 use crate::store::reclaim::ReclaimPolicy;
 use crate::store::{OpenError, Store, StoreError, StoreOptions};
 

@@ -3,22 +3,24 @@
 //! All changes go through the committer, one commit group after another. Readers take a snapshot of
 //! the published index, so that they see only durable changes and never wait.
 //!
-//! | Files | Job |
+//! Each folder is a room with a page of its own; a room names those above it in this table, and
+//! [`Store`], whose methods the rooms define.
+//!
+//! | Room | Job |
 //! |---|---|
-//! | `mod`, `buckets`, `objects`, `uploads`, `listings`, `requests` | the interface: [`Store`] and the values of its callers |
-//! | `writer`, `reader`, `copy`, `extents` | bytes of bodies to segments and back; the ranges that a copy shares |
-//! | `mutation`, `plan`, `retention`, `committer` | a change: its request and bounds; the decision against the index; the rules of object lock; durability and publication |
-//! | `shared`, `backlog`, `health`, `id_generator`, `index_budget`, `thread_watch`, `write_counters`, `commit_counters` | the state that all threads share |
-//! | `recovery`, `loader`, `bulk_apply` | opening: the newest checkpoint, the log after it, many groups at a time |
-//! | `checkpointer`, `state_file` | checkpoints; the small files of `meta/` |
-//! | `tier` | sealed segments on a remote, and their bytes from there |
+//! | `error`, `options`, `progress` | the values that every caller sees |
+//! | `shared` | the state that all threads share: the published index, health, counters, clocks |
+//! | `remote_log` | reading the log on a remote; the right to change the remote |
+//! | `open` | opening: the newest checkpoint, the log after it, many groups at a time |
+//! | `commit` | a change: its request and bounds, the decision against the index, durability, publication, checkpoints |
+//! | `objects` | buckets, versions, uploads, listings, quotas; bytes of bodies to segments and back |
+//! | `expiry`, `follow` | old versions and uploads; changes for consumers such as mirrors, from the log |
+//! | `reclaim`, `sweep`, `tier`, `scrub` | disk space; reading all extents of a segment; sealed segments on a remote; latent damage |
 //! | `ship` | the log on a remote, and stores restored from there or following it |
-//! | `remote_right`, `remote_epoch` | who may change the remote; the claims of a store without a log there |
-//! | `remote_request` | requests of both |
-//! | `cause` | the requests on whose behalf threads commit |
-//! | `follow` | changes for consumers such as mirrors, from the log |
-//! | `reclaim`, `scrub`, `expiry`, `upload_expiry` | maintenance: disk space, latent damage, old versions and uploads |
-//! | `backup`, `rebuild`, `verify`, `stats`, `stored_bucket`, `compact`, `undelete` | tools |
+//!
+//! To understand a write, read `commit/mutation.rs`, `commit/plan/mod.rs` and
+//! `commit/committer/group_writer.rs`; a start, `open/recovery.rs`; the remote, `tier/mod.rs`, then
+//! `ship/mod.rs`. Programs that work on a store without a server are in [`crate::offline`].
 //!
 //! Ownership by threads and locks:
 //!
@@ -35,58 +37,28 @@
 //! clone a pointer. The latch `read_only` is set once and never reset: after a failed sync the
 //! state of the disk is unknown.
 
-mod backlog;
 pub mod backup;
-mod buckets;
-mod bulk_apply;
-mod cause;
-mod checkpointer;
-mod commit_counters;
-mod committer;
+mod commit;
 pub mod compact;
-mod copy;
 mod error;
 mod expiry;
-mod extents;
-mod first_start;
 mod follow;
-mod health;
-mod id_generator;
-mod index_budget;
-mod listings;
-mod loader;
-mod lock_clock;
-mod mutation;
 mod objects;
+mod open;
 mod options;
-mod plan;
 mod progress;
-mod quotas;
-mod reader;
 pub mod rebuild;
 mod reclaim;
-mod recovery;
-mod remote_epoch;
-mod remote_request;
-mod remote_right;
-mod requests;
-mod retention;
+mod remote_log;
 mod scrub;
 mod shared;
 mod ship;
-mod state_file;
 pub mod stats;
 mod stored_bucket;
-mod thread_watch;
+mod sweep;
 mod tier;
 pub mod undelete;
-mod upload_expiry;
-mod uploads;
-mod usage;
-mod usage_accounts;
 pub mod verify;
-mod write_counters;
-mod writer;
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
@@ -105,38 +77,42 @@ pub use crate::index::{
 pub use crate::log::Damage;
 pub use crate::remote::RequestFigures;
 pub use backup::{backup, restore};
-pub use cause::CauseScope;
-pub use commit_counters::CommitFigures;
-pub use compact::compact;
-pub use error::{OpenError, QuotaHolder, StoreError};
-pub use expiry::{
+pub use commit::expiring::{
     ClassTransition, EXPIRY_GROUP_MAX, EXPIRY_GROUP_MAX_BYTES, ExpiringItem, ExpiringRole, ExpiryOutcome,
     ExpiryRequest,
 };
-pub use first_start::{FirstStartError, StoreCreation, check_first_start, empty_directories};
+pub use commit::requests::{
+    Commit, CommittedVersion, Completion, ConfiguredBucket, CopyRange, Deleted, Deletion, NewBucket,
+    NewUpload, Selector, stated_before,
+};
+pub use compact::compact;
+pub use error::{OpenError, QuotaHolder, StoreError};
 pub use follow::{
     Beginning, Change, ChangeBatch, ChangeKind, DeletedVersion, DepartedBucket, DepartedBuckets,
     FollowPosition, FollowedKey, Follower, FollowerFigures, FollowerNote, KeyRange, LostChanges, MirrorNote,
     MirrorUpload, MirroredPlace, RefusedKey, RefusedKeys, TargetOrigin,
 };
-pub use health::{Health, ReadOnlyReason};
-pub use listings::UploadPages;
-pub use lock_clock::ClockFigures;
-pub use objects::FoundVersion;
+pub use objects::listings::UploadPages;
+pub use objects::quotas::{LimitedBucket, LimitedOwner};
+pub use objects::reader::ObjectReader;
+pub use objects::uploads::{PartSummary, PartsPage, PartsTotal};
+pub use objects::usage::BucketUsage;
+pub use objects::versions::FoundVersion;
+pub use objects::writer::{ObjectWriter, PartWriter};
+pub use open::first_start::{FirstStartError, StoreCreation, check_first_start, empty_directories};
 pub use options::StoreOptions;
 pub use progress::{Progress, ProgressStep};
-pub use quotas::{LimitedBucket, LimitedOwner};
-pub use reader::ObjectReader;
 pub use rebuild::rebuild;
 pub use reclaim::Reclaimed;
-pub use remote_epoch::adopt_remote;
-pub use remote_right::RemoteRefusal;
-use requests::VersionChange;
-pub use requests::{
-    Commit, CommittedVersion, Completion, ConfiguredBucket, CopyRange, Deleted, Deletion, NewBucket,
-    NewUpload, Selector, stated_before,
-};
+pub use remote_log::error::ShipError;
+pub use remote_log::right::RemoteRefusal;
 pub use scrub::{DamagedObject, ScrubPace, Scrubbed};
+pub use shared::cause::CauseScope;
+pub use shared::commit_counters::CommitFigures;
+pub use shared::health::{Health, ReadOnlyReason};
+pub use shared::lock_clock::ClockFigures;
+pub use shared::thread_watch::ThreadWatch;
+pub use shared::usage_accounts::OwnerQuotas;
 pub use ship::audit::{RemoteAudit, RemoteReach, audit_remote, delete_strangers, remote_reach};
 pub use ship::copy_audit::audit_copies;
 pub use ship::divergent::{Divergence, DivergentChange, DivergentKind, divergent_changes};
@@ -145,25 +121,23 @@ pub use ship::log_copy::follows;
 pub use ship::readers::StandbyReaders;
 pub use ship::restore::{RemoteRestoreReport, restore_from_remote, restore_from_remote_at};
 pub use ship::standby::{Standby, StandbyFigures, StandbyStep, TakenOver};
-pub use ship::{RetentionProgress, ShipError, ShipFigures, ShipMode, ShipOptions};
+pub use ship::{RetentionProgress, ShipFigures, ShipMode, ShipOptions};
 pub use stats::stats;
 pub use stored_bucket::{StoredBucket, stored_bucket};
-pub use thread_watch::ThreadWatch;
 use tier::Tier;
+pub use tier::epoch::adopt_remote;
 pub use tier::{BucketPlacement, CopyFindings, RemoteProbed, TierFigures, TierOptions, TierProgress};
-pub use uploads::{PartSummary, PartsPage, PartsTotal};
-pub use usage::BucketUsage;
-pub use usage_accounts::OwnerQuotas;
 pub use verify::verify;
-pub use writer::{ObjectWriter, PartWriter};
 
 use crate::base::{Clock, Entropy};
 use crate::fs::{Fs, Lock, ReadOnlyFs};
 use crate::remote::RemoteView;
-use committer::Committer;
+use commit::checkpointer;
+use commit::committer::Committer;
+use open::recovery;
 use reclaim::Reclaimer;
 use scrub::Scrubber;
-use shared::SharedStore;
+use shared::{SharedStore, lock_clock};
 use ship::Ship;
 
 /// An open store. Dropping it stops its threads but writes no checkpoint; [`Store::close`] also
@@ -286,12 +260,6 @@ impl Store {
     pub fn segment_bytes(&self) -> Option<u64> {
         self.shared.segments.allocated_bytes().ok().flatten()
     }
-}
-
-/// A key or a common prefix as text. Both are UTF-8, unless the disk is damaged: a delimiter is
-/// UTF-8, too, so that it never ends within a character.
-fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 #[cfg(test)]

@@ -18,7 +18,8 @@ use crate::index::{Cursor, Index};
 use crate::log::{
     BuiltLog, CheckpointPlan, CheckpointWriter, Damage, LogError, build_log, list_numbers, open_file,
 };
-use crate::store::{OpenError, Progress, ProgressStep, recovery};
+use crate::store::open::recovery;
+use crate::store::{OpenError, Progress, ProgressStep};
 use assembler::Assembler;
 use scan::StoreScan;
 

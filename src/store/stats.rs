@@ -13,7 +13,7 @@ use crate::format::{FileKind, StoreId, WrittenBytes};
 use crate::fs::{Fs, ReadOnlyFs};
 use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
-use crate::store::loader::{StoreLoader, store_id};
+use crate::store::open::loader::{StoreLoader, store_id};
 
 /// Keys per step of a walk.
 const KEYS_AT_ONCE: usize = 4096;

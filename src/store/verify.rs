@@ -17,9 +17,10 @@ use crate::format::{CopyPhase, FileKind, LOCK, StoreId, segment_path, unfinished
 use crate::fs::{Fs, Lock, ReadOnlyFs};
 use crate::index::{Cursor, Index};
 use crate::log::{Damage, LogError, Segment, any_header, list_numbers, open_file};
-use crate::store::checkpointer::GENERATIONS;
-use crate::store::loader::{StoreLoader, store_id};
-use crate::store::{OpenError, Progress, ProgressStep, reclaim, recovery, scrub};
+use crate::store::commit::checkpointer::GENERATIONS;
+use crate::store::open::loader::{StoreLoader, store_id};
+use crate::store::open::recovery;
+use crate::store::{OpenError, Progress, ProgressStep, reclaim, scrub};
 use object_verifier::ObjectVerifier;
 
 /// Keys per step of a walk.

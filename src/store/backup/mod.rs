@@ -23,7 +23,7 @@ use crate::format::{BackupCurrent, FileKind, number_of};
 use crate::fs::{File, Fs, ReadOnlyFs, SubdirFs};
 use crate::index::Index;
 use crate::log::{Damage, LogError, Segment};
-use crate::store::loader::{StoreLoader, store_id};
+use crate::store::open::loader::{StoreLoader, store_id};
 use crate::store::verify::{VerifyReport, verify};
 use crate::store::{Progress, ProgressStep};
 use backup_pins::{BackupPins, slot_pin};

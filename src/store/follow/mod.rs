@@ -17,13 +17,11 @@
 //! | `change` | the changes that consumers get |
 //! | `departed` | buckets that are gone, for changes before their end |
 //! | `follower` | one follower: its stage, its batches, its position |
-//! | `registry` | the progress of the followers in use |
 //! | `snapshot` | the walk over the index |
 
 mod change;
 mod departed;
 mod follower;
-pub(super) mod registry;
 mod snapshot;
 
 use std::collections::BTreeSet;
@@ -34,15 +32,14 @@ pub use change::{Change, ChangeBatch, ChangeKind, DeletedVersion, FollowPosition
 pub use departed::{DepartedBucket, DepartedBuckets};
 pub use follower::{Beginning, Follower};
 
-use crate::format::{BucketRecord, FollowerState, VersionSummary, log_path};
+use crate::format::{BucketRecord, FollowerState, VersionSummary};
 pub use crate::format::{
     FollowerNote, MirrorNote, MirrorUpload, MirroredPlace, RefusedKey, RefusedKeys, TargetOrigin,
 };
-use crate::log::LogError;
-use crate::store::mutation::Mutation;
+use crate::store::commit::mutation::Mutation;
 use crate::store::shared::SharedStore;
+use crate::store::shared::followers::FollowerProgress;
 use crate::store::{Store, StoreError};
-use registry::FollowerProgress;
 
 /// The state of a follower in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,29 +168,4 @@ impl Store {
         let name = name.to_owned();
         self.committer.submit(|reply| Mutation::Follower { name, state, reply })
     }
-}
-
-/// The first group that the log has to keep, if everything else needs it from `needed_from` on:
-/// followers are waited for as far as the other files have at most `max_bytes`.
-pub(super) fn keeps_log_from(
-    shared: &SharedStore,
-    logs: &[u64],
-    needed_from: u64,
-    max_bytes: u64,
-) -> Result<u64, LogError> {
-    let index = shared.index();
-    let Some(wanted) = index.followers().map(|(_, state)| state.position.sequence + 1).min() else {
-        return Ok(needed_from);
-    };
-    let mut kept_from = needed_from;
-    let mut bytes = 0;
-    let extra = logs.windows(2).rev().filter(|pair| pair[1] <= needed_from && pair[1] > wanted);
-    for pair in extra {
-        bytes += shared.fs.open_read(&log_path(pair[0]))?.usage()?.allocated_bytes;
-        if bytes > max_bytes {
-            break;
-        }
-        kept_from = pair[0];
-    }
-    Ok(kept_from)
 }

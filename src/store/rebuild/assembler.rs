@@ -13,9 +13,9 @@ use crate::format::{
 use crate::fs::Fs;
 use crate::index::{Index, ListQuery};
 use crate::log::{Damage, LogError, Segment};
-use crate::store::extents::slices;
 use crate::store::rebuild::report::{Assumption, LostRecord, RebuildReport};
 use crate::store::rebuild::scan::{RecordLocation, StoreScan};
+use crate::store::shared::extents::slices;
 use crate::store::verify::{NamedOwner, RecordRef};
 use crate::store::{Progress, ProgressStep};
 

@@ -11,8 +11,8 @@ use crate::format::{
 };
 use crate::fs::{File, Fs};
 use crate::log::{Damage, LogError, Scanned, Segment, SegmentRecord, SegmentScan, list_numbers, open_file};
-use crate::store::extents::owner_mark;
 use crate::store::rebuild::RebuildError;
+use crate::store::shared::extents::owner_mark;
 use crate::store::{Progress, ProgressStep};
 
 /// A piece of the bytes of a write.

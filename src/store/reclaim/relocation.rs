@@ -9,7 +9,7 @@ use crate::format::{Entry, ExtentRef, MoveVerdict};
 use crate::index::Cursor;
 use crate::log::{CopiedExtents, CopyError, ExtentCopier, ExtentLocation, LogError};
 use crate::store::StoreError;
-use crate::store::mutation::{Mutation, RecordId, ReferringRecord, Relocation};
+use crate::store::commit::mutation::{Mutation, RecordId, ReferringRecord, Relocation};
 
 /// The most records updated in one group, and the most bytes of them, so that no commit waits for
 /// long.

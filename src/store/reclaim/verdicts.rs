@@ -13,7 +13,7 @@ use crate::format::{HoleVerdict, RECLAIM, ReclaimState, SegmentVerdict, StoreId}
 use crate::fs::Fs;
 use crate::log::LogError;
 use crate::store::shared::SharedStore;
-use crate::store::state_file::StateFile;
+use crate::store::shared::state_file::StateFile;
 use crate::store::{Store, StoreError};
 
 const FILE: StateFile =

@@ -16,25 +16,23 @@
 //! Pages in the page cache are read from there, so the disk below them stays unread; a later pass
 //! reads it. The scrub adds nothing to the page cache.
 
-mod batch;
 mod pace;
 mod run;
 mod sample;
-mod sealed;
 mod state;
-mod sweep;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 pub use pace::ScrubPace;
-pub(super) use sealed::SealedExtents;
 pub(super) use state::{damage_of, is_referenced, load};
 
 use crate::format::{BadExtent, ExtentOwner, ExtentOwnerKind};
 use crate::index::VersionRef;
-use crate::store::health::ScrubHealth;
+use crate::log::Damage;
 use crate::store::shared::SharedStore;
+use crate::store::shared::health::ScrubHealth;
+use crate::store::sweep::references::ExtentReference;
 use crate::store::{Health, Store, StoreError};
 use run::{ScrubPass, ScrubRun};
 use state::ScrubStateCell;
@@ -165,6 +163,19 @@ impl Scrubber {
                 health.damage.push(damage);
             }
         }
+    }
+
+    /// Lists a bad extent, as [`ScrubStateCell::list_bad`].
+    ///
+    /// # Errors
+    /// Where it cannot be saved.
+    pub(super) fn list_bad(
+        &self,
+        shared: &SharedStore,
+        reference: &ExtentReference,
+        damage: &Damage,
+    ) -> Result<bool, StoreError> {
+        self.state.list_bad(shared, reference, damage)
     }
 
     /// The number of listed bad extents, referenced or not.

@@ -6,19 +6,21 @@ use std::io;
 use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
-use super::batch::{BatchBuilder, LiveExtent};
 use super::sample::{CopyCheck, check_copy, is_sampled};
-use super::state::{ExtentReference, ScrubStateCell, references_of};
-use super::sweep::Sweep;
+use super::state::ScrubStateCell;
 use super::{ScrubCounters, Scrubbed};
 use crate::base::Timestamp;
 use crate::base::limits::{SCRUB_EVERY_SECS, SCRUB_SAVE_EVERY_SECS};
 use crate::format::{Entry, ExtentRef, ScrubState, page_ceil, segment_path};
 use crate::index::Cursor;
 use crate::log::{Damage, ExtentLocation, LogError, Segment};
+use crate::store::StoreError;
+use crate::store::shared::extents;
 use crate::store::shared::{SharedStore, walk_memory_bytes};
+use crate::store::sweep::Sweep;
+use crate::store::sweep::batch::{BatchBuilder, LiveExtent};
+use crate::store::sweep::references::{ExtentReference, references_of};
 use crate::store::tier::Tier;
-use crate::store::{StoreError, extents};
 
 /// Keys per step of a walk, during which the index is locked against the committer.
 const KEYS_PER_WALK: usize = 256;

@@ -3,13 +3,13 @@
 
 use std::io;
 
-use super::batch::LiveExtent;
-use super::sweep::is_payload_good;
 use crate::base::Timestamp;
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, SCRUB_EVERY_SECS, SCRUB_REMOTE_SECS};
 use crate::format::{ExtentHeader, StoreId, segment_path};
 use crate::log::Damage;
+use crate::store::sweep::batch::LiveExtent;
+use crate::store::sweep::is_payload_good;
 use crate::store::tier::Tier;
 
 /// The result of a look at the remote.

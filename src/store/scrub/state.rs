@@ -1,18 +1,19 @@
 //! The state that outlives a call: how far the pass has come, and the bad extents (data-format.md,
 //! section 12).
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
 use crate::base::limits::{SCRUB_BAD_EXTENTS_MAX, SCRUB_FILE_MAX_BYTES};
 use crate::format::{
-    BadExtent, Entry, ExtentOwner, ExtentOwnerKind, ExtentRef, SCRUB, ScrubState, StoreId, segment_path,
+    BadExtent, ExtentOwner, ExtentOwnerKind, ExtentRef, SCRUB, ScrubState, StoreId, segment_path,
 };
 use crate::fs::Fs;
 use crate::index::Index;
 use crate::log::{Damage, ExtentLocation, LogError};
 use crate::store::StoreError;
 use crate::store::shared::SharedStore;
-use crate::store::state_file::StateFile;
+use crate::store::shared::state_file::StateFile;
+use crate::store::sweep::references::ExtentReference;
 
 /// Descriptions of bad extents are cut to this many characters.
 const DESCRIPTION_MAX_CHARS: usize = 1024;
@@ -30,12 +31,6 @@ pub(in crate::store) fn load(fs: &dyn Fs, store: &StoreId) -> Result<Option<Scru
 
 /// The state in memory. [`ScrubStateCell::save`] makes it durable.
 pub(super) struct ScrubStateCell(Mutex<ScrubState>);
-
-/// An extent, and one of the records that refer to it.
-pub(super) struct ExtentReference {
-    pub(super) extent: ExtentRef,
-    pub(super) owner: Arc<ExtentOwner>,
-}
 
 impl ScrubStateCell {
     /// Loads the state of the store's last process. A damaged file is reported, and the pass starts
@@ -136,21 +131,6 @@ impl ScrubStateCell {
         self.lock().bad = referenced;
         self.save(shared)
     }
-}
-
-/// The extents of a version or part, each with its owner.
-pub(super) fn references_of(entry: &Entry) -> Vec<ExtentReference> {
-    let (bucket, key, which, extents) = match entry {
-        Entry::VersionPut { bucket, key, record } => {
-            (*bucket, key, ExtentOwnerKind::Version(record.id), &record.extents)
-        }
-        Entry::PartPut { bucket, key, upload, record } => {
-            (*bucket, key, ExtentOwnerKind::Part(*upload, record.number), &record.extents)
-        }
-        _ => return Vec::new(),
-    };
-    let owner = Arc::new(ExtentOwner { bucket, key: key.clone(), which });
-    extents.iter().map(|extent| ExtentReference { extent: *extent, owner: owner.clone() }).collect()
 }
 
 /// Whether the owner of a bad extent still refers to it.

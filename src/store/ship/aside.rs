@@ -5,10 +5,10 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use super::chain::{ShipError, disk};
 use crate::format::{FileKind, LogPosition, aside_path, segment_path};
 use crate::fs::Fs;
 use crate::log::list_numbers;
+use crate::store::remote_log::error::{ShipError, disk};
 
 /// The segments whose bytes are set aside.
 #[derive(Debug, Clone, PartialEq, Eq)]

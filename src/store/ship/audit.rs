@@ -8,14 +8,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::chain::{Chain, ParcelRun, RemoteLog, ShipError, line};
-use super::epoch::newest_epoch;
-use super::restore::store_of;
-use super::root_copies::copies_at;
 use crate::base::Timestamp;
 use crate::format::{CopyPhase, Cut, Entry, Parcel, ParcelId, RemoteCopy, Root, SignOfLife};
 use crate::remote::{Remote, RemoteObject, RemoteView};
-use crate::store::remote_request::PATIENCE;
+use crate::store::remote_log::chain::newest_epoch;
+use crate::store::remote_log::chain::{Chain, ParcelRun, RemoteLog};
+use crate::store::remote_log::error::ShipError;
+use crate::store::remote_log::object::line;
+use crate::store::remote_log::object::store_of;
+use crate::store::remote_log::request::PATIENCE;
+use crate::store::remote_log::root_copies::copies_at;
 
 /// Times that a comparison is begun again because the remote has changed meanwhile.
 const TRIES: u32 = 3;
@@ -246,19 +248,4 @@ impl<'r> Comparison<'r> {
 
 fn names(copies: &BTreeMap<u64, RemoteCopy>) -> impl Iterator<Item = String> {
     copies.iter().map(|(segment, copy)| copy.name(*segment))
-}
-
-/// The first part of a name, and the epoch after it.
-fn kind_and_epoch(name: &str) -> Option<(&str, u64)> {
-    let (kind, rest) = name.split_once('/')?;
-    let (epoch, _) = rest.split_once('/')?;
-    Some((kind, u64::from_str_radix(epoch, 16).ok()?))
-}
-
-/// The epoch and the counter in the name of a parcel or of its data object.
-pub(super) fn parcel_of(name: &str) -> Option<(u64, u64)> {
-    let ("log", epoch) = kind_and_epoch(name)? else { return None };
-    let (_, counter) = name.rsplit_once('/')?;
-    let counter = counter.split('-').next()?;
-    Some((epoch, u64::from_str_radix(counter, 16).ok()?))
 }

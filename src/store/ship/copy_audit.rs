@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::audit::RemoteAudit;
-use super::chain::{RemoteLog, ShipError};
-use super::restore::store_of;
 use crate::format::{CopyPhase, RemoteCopy};
 use crate::fs::{Fs, ReadOnlyFs};
 use crate::remote::{RemoteObject, RemoteView};
-use crate::store::loader::store_id;
+use crate::store::open::loader::store_id;
+use crate::store::remote_log::chain::RemoteLog;
+use crate::store::remote_log::error::ShipError;
+use crate::store::remote_log::object::store_of;
 use crate::store::stats::load;
 
 /// Compares the copies on a remote with those that the data directory of its store names. Nothing

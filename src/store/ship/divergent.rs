@@ -3,9 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::chain::{RemoteLog, ShipError};
-use super::epoch::newest_epoch;
-use super::restore::mark_of;
 use crate::base::Timestamp;
 use crate::format::{
     ClientId, ClientIds, Entry, FileKind, Group, LogPosition, Pack, StoreId, UploadId, VersionId,
@@ -13,7 +10,11 @@ use crate::format::{
 use crate::fs::{Fs, ReadOnlyFs};
 use crate::log::{LogError, Replay, ReplayStart, list_numbers, open_file};
 use crate::remote::RemoteView;
-use crate::store::loader::pack_is_good;
+use crate::store::open::loader::pack_is_good;
+use crate::store::remote_log::chain::RemoteLog;
+use crate::store::remote_log::chain::newest_epoch;
+use crate::store::remote_log::error::ShipError;
+use crate::store::remote_log::object::mark_of;
 use crate::store::stats::load;
 
 /// How far the log of a directory is that on the remote.

@@ -9,15 +9,16 @@
 //! `tests/remote_model`.
 
 use super::WriterEpochError;
-use super::chain::{Chain, RemoteLog, ShipError};
 use super::witness::{FoundEnd, check_end};
 use crate::base::{Entropy, Timestamp};
 use crate::format::{Claim, ClaimId, Cut, LogPosition, RETURN, ReturnPoint, SEALED_LINE_MAX_BYTES};
 use crate::fs::Fs;
 use crate::log::LogError;
 use crate::remote::{NewObject, Remote, RemoteError};
-use crate::store::remote_request::PATIENCE;
-use crate::store::state_file::StateFile;
+use crate::store::remote_log::chain::{Chain, RemoteLog};
+use crate::store::remote_log::error::ShipError;
+use crate::store::remote_log::request::PATIENCE;
+use crate::store::shared::state_file::StateFile;
 
 const RETURN_IS_LATE: &str = "another host has shipped to the remote since this store was restored to an earlier time: restore it again";
 const RETURN_IS_OLD: &str =
@@ -171,22 +172,4 @@ pub(super) fn chain_at(log: &RemoteLog<'_>, at: Timestamp) -> Result<(Chain, New
         (None, [.., oldest]) => Err(ShipError::BeforeWindow(oldest.made)),
         _ => Err(ShipError::NoLog),
     }
-}
-
-/// The cut of the newest epoch.
-pub(super) fn newest_epoch(log: &RemoteLog<'_>) -> Result<Cut, ShipError> {
-    let newest = log.newest_claim()?;
-    log.newest_cut(newest)?.ok_or(ShipError::NoLog)
-}
-
-/// Creates an object; fails with [`RemoteError::Exists`] where another put has.
-pub(in crate::store) fn put_once(
-    remote: &dyn Remote,
-    name: &str,
-    bytes: &[u8],
-    nonce: &str,
-) -> Result<(), ShipError> {
-    let object = NewObject { name, body: &bytes, nonce, create_only: true };
-    let put = remote.put(&object, PATIENCE);
-    put.map(drop).map_err(|error| ShipError::Remote { name: name.to_owned(), error })
 }

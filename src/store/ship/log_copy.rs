@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use super::chain::{RemoteLog, ShipError, disk};
 use super::parcel_applier::{ParcelApplier, ends_of_copy, learn_copy};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{Clock, Timestamp};
@@ -21,7 +20,9 @@ use crate::log::{
     LogError, Replay, ReplayStart, create_file, list_numbers, read_checkpoint, remove_unfinished,
     write_atomically,
 };
-use crate::store::loader::{pack_is_good, store_id, sync_and_evict};
+use crate::store::open::loader::{pack_is_good, store_id, sync_and_evict};
+use crate::store::remote_log::chain::RemoteLog;
+use crate::store::remote_log::error::{ShipError, disk};
 
 /// The least growth of the log file: zeros that are written ahead.
 const GROWTH_BYTES: u64 = MIB;

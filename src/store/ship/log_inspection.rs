@@ -8,11 +8,12 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::audit::parcel_of;
-use super::chain::{RemoteLog, ShipError};
 use super::{EpochStage, Ship};
 use crate::format::{Cut, Parcel, ParcelId, Root};
-use crate::store::remote_request::PATIENCE;
+use crate::store::remote_log::chain::RemoteLog;
+use crate::store::remote_log::chain::parcel_of;
+use crate::store::remote_log::error::ShipError;
+use crate::store::remote_log::request::PATIENCE;
 use crate::store::{Store, StoreError};
 
 /// The time between two listings.

@@ -8,13 +8,12 @@
 //!
 //! | Files | Job |
 //! |---|---|
-//! | `chain` | reading the log on the remote |
 //! | `epoch` | the claim, the log that it adopts, the cut |
 //! | `pace`, `wishes` | how often a standby looks, and how often its writer gives heartbeats |
 //! | `witness` | what speaks for a longer log than the remote shows |
 //! | `parcel_builder`, `shipped_ranges` | parcels from the own log; the bytes that were shipped |
 //! | `shipper` | one epoch: parcels, roots, the look for the next claim |
-//! | `retention`, `root_copies` | deletes on the remote, the copies of segments as of a root |
+//! | `retention` | deletes on the remote |
 //! | `audit` | the objects there, compared with those that the log names |
 //! | `log_inspection` | the objects that a restore needs, listed once a day |
 //! | `copy_audit` | the copies there, compared with those that a directory names |
@@ -33,7 +32,6 @@
 
 mod aside;
 pub(super) mod audit;
-pub(super) mod chain;
 pub(super) mod copy_audit;
 pub(super) mod divergent;
 pub(super) mod epoch;
@@ -47,7 +45,6 @@ mod parcel_builder;
 pub(super) mod readers;
 pub(super) mod restore;
 mod retention;
-mod root_copies;
 mod shipped_ranges;
 mod shipper;
 pub(super) mod standby;
@@ -59,19 +56,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use chain::ShipError;
 pub use retention::RetentionProgress;
 
 use crate::base::{Entropy, Timestamp};
 use crate::format::{self, FileKind, RETURN, ReturnPoint, SignOfLife, TakeoverWish, WrittenBytes};
 use crate::remote::{NewObject, RemoteError, RemoteView};
-use crate::store::remote_epoch::check_no_other_tier;
-use crate::store::remote_request::PATIENCE;
-use crate::store::remote_right::{EpochWriter, RemoteRefusal, RemoteRight};
+use crate::store::remote_log::chain::RemoteLog;
+use crate::store::remote_log::error::ShipError;
+use crate::store::remote_log::object::line;
+use crate::store::remote_log::request::PATIENCE;
+use crate::store::remote_log::right::{EpochWriter, RemoteRefusal, RemoteRight};
 use crate::store::shared::{LogShipping, SharedStore};
 use crate::store::tier::Tier;
+use crate::store::tier::epoch::check_no_other_tier;
 use crate::store::{ReadOnlyReason, Store, StoreError};
-use chain::{RemoteLog, line};
 use epoch::ClaimedEpoch;
 use lag_bound::InStep;
 use parcel_builder::ShippedSegments;

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use super::chain::{RemoteLog, ShipError, disk, get};
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{
     CopyPhase, Entry, FileHeader, FileKind, Footer, Group, GroupHeader, GroupKind, LogPosition, Parcel,
     RemoteCopy, UncheckedGroup, segment_path,
 };
 use crate::fs::{File, Fs};
+use crate::store::remote_log::chain::RemoteLog;
+use crate::store::remote_log::error::{ShipError, disk};
+use crate::store::remote_log::object::get;
 
 /// The segments of a directory, and the place in the log that it has got to.
 pub(super) struct ParcelApplier<'a> {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 
-use super::chain::ShipError;
 use super::shipped_ranges::ShippedRanges;
 use crate::base::digest::Crc32;
 use crate::base::limits::{MIB, PAGE_BYTES};
@@ -16,9 +15,10 @@ use crate::fs::File;
 use crate::index::Index;
 use crate::log::{Damage, FollowedGroup, LogError, LogFollower, Segments};
 use crate::remote::{Body, NewObject};
-use crate::store::loader::pack_is_good;
-use crate::store::remote_request::{FileBody, patience};
-use crate::store::remote_right::EpochWriter;
+use crate::store::open::loader::pack_is_good;
+use crate::store::remote_log::error::ShipError;
+use crate::store::remote_log::request::{FileBody, patience};
+use crate::store::remote_log::right::EpochWriter;
 use crate::store::shared::SharedStore;
 
 /// The size from which a parcel takes no more groups.

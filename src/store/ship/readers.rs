@@ -14,7 +14,7 @@ use crate::fs::Fs;
 use crate::index::Index;
 use crate::log::{Damage, FollowedGroup, LogError, LogFollower};
 use crate::remote::RemoteView;
-use crate::store::loader::apply_group;
+use crate::store::open::loader::apply_group;
 use crate::store::shared::Published;
 use crate::store::{OpenError, Store, StoreOptions};
 

@@ -3,7 +3,6 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use super::chain::{Chain, ParcelRun, RemoteLog, ShipError, disk, get, missing};
 use super::epoch::{NewestEpoch, RETURN_FILE, chain_at};
 use super::parcel_applier::{ParcelApplier, learn_copy};
 use super::witness::{FoundEnd, check_end};
@@ -16,7 +15,10 @@ use crate::format::{
 use crate::fs::{File, Fs};
 use crate::log::{LogError, create_file, list_numbers, read_checkpoint, remove_unfinished, write_atomically};
 use crate::remote::{RemoteView, read_mark};
-use crate::store::remote_request::PATIENCE;
+use crate::store::remote_log::chain::{Chain, ParcelRun, RemoteLog};
+use crate::store::remote_log::error::{ShipError, disk};
+use crate::store::remote_log::object::{get, missing};
+use crate::store::remote_log::request::PATIENCE;
 use crate::store::{Progress, ProgressStep};
 
 /// Bytes of a checkpoint that are fetched at once.
@@ -139,18 +141,6 @@ fn restore_up_to(
     let mut report = restore.report;
     report.bytes += restore.applier.bytes;
     Ok(report)
-}
-
-/// The store that the remote is marked for.
-pub(super) fn store_of(remote: &dyn RemoteView) -> Result<StoreId, ShipError> {
-    Ok(mark_of(remote)?.store)
-}
-
-/// The mark of the remote, which names its store.
-pub(super) fn mark_of(remote: &dyn RemoteView) -> Result<RemoteMark, ShipError> {
-    let name = RemoteMark::NAME;
-    let mark = read_mark(remote, PATIENCE).map_err(|error| ShipError::of_object(name, error))?;
-    mark.ok_or_else(|| missing(name))
 }
 
 /// A restore in progress.

@@ -20,14 +20,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::chain::{RemoteLog, ShipError};
 use super::parcel_builder::put;
-use super::root_copies::copies_at;
 use super::{Ship, ShipOptions};
 use crate::base::Timestamp;
 use crate::format::{CopyPhase, Floor, Parcel, Root};
 use crate::remote::RemoteError;
-use crate::store::remote_request::PATIENCE;
+use crate::store::remote_log::chain::RemoteLog;
+use crate::store::remote_log::error::ShipError;
+use crate::store::remote_log::request::PATIENCE;
+use crate::store::remote_log::root_copies::copies_at;
 use crate::store::tier::Tier;
 use crate::store::{Store, StoreError};
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::chain::RemoteLog;
 use super::log_inspection::NeededObjects;
 use super::parcel_builder::{FrozenParcel, ParcelBuilder, ShippedSegments, put};
 use super::{FENCE_CHECK_INTERVAL, LaterClaim, Ship, WriterEpochError};
@@ -13,8 +12,9 @@ use crate::base::limits::{KIB, MIB};
 use crate::format::{ClaimId, Cut, FileKind, LogPosition, ParcelId, Root, checkpoint_path};
 use crate::index::{Cursor, Index};
 use crate::log::{LogError, LogFollower, list_numbers};
-use crate::store::checkpointer;
-use crate::store::remote_request::FileBody;
+use crate::store::commit::checkpointer;
+use crate::store::remote_log::chain::RemoteLog;
+use crate::store::remote_log::request::FileBody;
 use crate::store::shared::{LogShipping as _, Published, SharedStore};
 
 /// Keys that are looked at in one step.

@@ -7,10 +7,12 @@
 //! refuses by name. A restore to an earlier time is the way to give up objects that are gone for
 //! good.
 
-use super::audit::parcel_of;
-use super::chain::{Chain, RemoteLog, ShipError, line};
 use crate::format::{Cut, LogPosition, Parcel, ParcelHead, Root, SignOfLife};
 use crate::remote::RemoteObject;
+use crate::store::remote_log::chain::parcel_of;
+use crate::store::remote_log::chain::{Chain, RemoteLog};
+use crate::store::remote_log::error::ShipError;
+use crate::store::remote_log::object::line;
 
 /// The end of the log that a reader has found.
 #[derive(Debug, Clone, Copy)]

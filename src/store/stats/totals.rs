@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use crate::base::Timestamp;
 use crate::base::limits::{GIB, KIB, MIB};
 use crate::format::{Entry, VersionRecord};
-use crate::store::text;
+use crate::store::shared::text::text;
 
 /// A number of items, with their bytes as clients count them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

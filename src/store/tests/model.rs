@@ -8,6 +8,7 @@ use super::steps::{If, Step, Which, long_keys, retention_until};
 use super::*;
 use crate::format::Entry;
 use crate::index::{Cursor, Index};
+use crate::store::shared::text::text;
 
 /// The bytes of an object or part.
 #[derive(Clone, PartialEq, Eq)]

@@ -9,7 +9,9 @@ use crate::format::{Entry, FileKind, Group, GroupHeader, log_path};
 use crate::fs::sim::CrashPolicy;
 use crate::index::{Cursor, Index};
 use crate::log::{LogError, LogVolume, Replay, ReplayStart, Reserve, list_numbers};
-use crate::store::loader::store_id;
+use crate::store::open::bulk_apply;
+use crate::store::open::loader::store_id;
+use crate::store::shared::backlog::Backlog;
 
 /// The entries of the log from its beginning, group by group.
 fn groups_of(fs: &SimFs) -> Vec<Group> {
@@ -137,7 +139,7 @@ fn a_checkpoint_is_due_when_a_start_would_take_too_long_however_short_the_log_is
     let volume = |groups, entries| LogVolume { groups, entries, entry_bytes: 1, log_bytes: 1 };
     let reserve = Reserve::new(0);
     let is_due = |checkpoint_len, groups, entries| {
-        let backlog = backlog::Backlog::default();
+        let backlog = Backlog::default();
         backlog.start(checkpoint_len, volume(groups, entries), &reserve);
         backlog.is_due(1 << 30)
     };

@@ -18,8 +18,8 @@ use crate::base::Timestamp;
 use crate::format::{CopyPhase, RemoteCopy, RemoteMark, segment_path};
 use crate::log::Segment;
 use crate::remote::{NewObject, RemoteError, RemoteObject, read_mark};
-use crate::store::remote_request::PATIENCE;
-use crate::store::scrub::SealedExtents;
+use crate::store::remote_log::request::PATIENCE;
+use crate::store::sweep::sealed::SealedExtents;
 use crate::store::{Store, StoreError};
 
 /// The time for which a comparison counts: that of giving back the pieces of one segment.

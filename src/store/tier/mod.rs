@@ -57,6 +57,7 @@
 
 mod cold_file;
 mod coming;
+pub(super) mod epoch;
 mod inspection;
 mod mark;
 mod placement;
@@ -81,10 +82,10 @@ use crate::fs::{File, Fs, ReadOnlyFs};
 use crate::index::Index;
 use crate::log::LogFollower;
 use crate::remote::{Remote, RemoteCall, RemoteView, RequestFigures};
-use crate::store::committer::Committer;
-use crate::store::mutation::Mutation;
-use crate::store::recovery;
-use crate::store::remote_right::{RemoteRefusal, RemoteRight};
+use crate::store::commit::committer::Committer;
+use crate::store::commit::mutation::Mutation;
+use crate::store::open::recovery;
+use crate::store::remote_log::right::{RemoteRefusal, RemoteRight};
 use crate::store::shared::Published;
 use crate::store::{Store, StoreError, StoreOptions};
 pub use inspection::CopyFindings;

@@ -8,7 +8,7 @@ use super::Tier;
 use crate::base::{Entropy, Timestamp};
 use crate::remote::probe::{ProbeReport, ProbeSize, probe};
 use crate::store::Store;
-use crate::store::remote_request::PATIENCE;
+use crate::store::remote_log::request::PATIENCE;
 
 /// The least time from the start to the first probe. As much again is drawn, as after it: several
 /// servers with one remote take turns.

@@ -12,8 +12,8 @@ use crate::fs::File;
 use crate::index::Index;
 use crate::log::{LogError, Segment};
 use crate::remote::{Body, Comparison, NewObject, RemoteError};
-use crate::store::remote_request::{FileBody, PATIENCE, patience};
-use crate::store::scrub::SealedExtents;
+use crate::store::remote_log::request::{FileBody, PATIENCE, patience};
+use crate::store::sweep::sealed::SealedExtents;
 use crate::store::{Store, StoreError};
 
 /// Copies that one call deletes.

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::format::{ClientId, ClientIds, StoreId, UploadId, VersionId, segment_path};
 use crate::log::Damage;
-use crate::store::text;
+use crate::store::shared::text::text;
 
 /// The results of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -20,13 +20,12 @@ use std::time::Duration;
 
 use watch::WatchedDir;
 
-use super::chain::{Chain, RemoteLog, ShipError, disk, line};
 use super::epoch::ClaimedEpoch;
 use super::log_copy::{LogCopy, clear, follows, is_used, mark, unmark};
 use super::pace::FollowPace;
 use super::parcel_applier::ParcelApplier;
 use super::readers::{ReaderStore, StandbyReaders};
-use super::restore::{mark_of, restore_chain};
+use super::restore::restore_chain;
 use super::wishes::OwnWish;
 use super::witness::{FoundEnd, check_end};
 use crate::base::limits::MIB;
@@ -37,8 +36,12 @@ use crate::format::{
 use crate::fs::Fs;
 use crate::log::LogError;
 use crate::remote::{NewObject, Remote, RemoteObject, RemoteView};
-use crate::store::remote_epoch::note_claim;
-use crate::store::remote_request::PATIENCE;
+use crate::store::remote_log::chain::{Chain, RemoteLog};
+use crate::store::remote_log::error::{ShipError, disk};
+use crate::store::remote_log::object::line;
+use crate::store::remote_log::object::mark_of;
+use crate::store::remote_log::request::PATIENCE;
+use crate::store::tier::epoch::note_claim;
 use crate::store::{Progress, StoreOptions};
 
 /// Steps without a parcel before the next look for a heartbeat, and for later epochs and roots.

@@ -11,13 +11,14 @@ use super::{Standby, StandbyStep, locate};
 use crate::format::{Cut, FileKind, Parcel};
 use crate::log::list_numbers;
 use crate::store::Progress;
-use crate::store::loader::store_id;
-use crate::store::remote_epoch::{check_no_other_tier, made_newest_claim};
+use crate::store::open::loader::store_id;
+use crate::store::remote_log::chain::{Chain, RemoteLog};
+use crate::store::remote_log::error::{ShipError, disk};
 use crate::store::ship::aside::set_aside;
-use crate::store::ship::chain::{Chain, RemoteLog, ShipError, disk};
 use crate::store::ship::epoch::return_point;
 use crate::store::ship::log_copy::{LogCopy, follows, mark};
 use crate::store::ship::writer_dir::{LogEnd, WriterDir};
+use crate::store::tier::epoch::{check_no_other_tier, made_newest_claim};
 
 /// Why a directory is neither that of a standby nor becomes one.
 const GOES_BACK: &str = "was restored to an earlier time: start the server there once without --standby, which gives up the log on the \

@@ -1,0 +1,178 @@
+//! Planning multipart uploads. A completed upload becomes an object with the extents of its parts.
+
+use crate::format::{
+    AssembledPart, Assembly, Entry, ExtentPurpose, ExtentRef, PartRecord, PayloadSource, RebuildRecord,
+    UploadId, UploadRecord, VersionId, Versioning,
+};
+use crate::index::{CountedVersion, upload_index_bytes};
+use crate::log::SpaceClaim;
+use crate::store::commit::mutation::{PutPart, UploadChange};
+use crate::store::commit::plan::{Holdings, PackedContent, Planner, check};
+use crate::store::{CommittedVersion, Completion, StoreError};
+
+impl Planner<'_> {
+    pub(super) fn change_upload(
+        &mut self,
+        bucket: &str,
+        key: String,
+        change: UploadChange,
+    ) -> Result<Option<UploadRecord>, StoreError> {
+        let bucket = self.bucket(bucket)?;
+        let key = key.into_bytes();
+        match change {
+            UploadChange::Abort { upload, .. } => {
+                self.check_upload(bucket.id, &key, upload)?;
+                let gone = self.holdings_of_upload(bucket.id, &key, upload);
+                self.end_upload(bucket.id, key, upload);
+                self.count(bucket, Holdings::NONE - gone);
+                Ok(None)
+            }
+            UploadChange::Create(new) => {
+                let record = UploadRecord {
+                    id: UploadId(self.ids.next()),
+                    initiated: self.now,
+                    initiator: new.initiator,
+                    checksum: new.checksum,
+                    attributes: new.attributes,
+                    tags: new.tags,
+                    controls: new.controls,
+                    storage_class: new.storage_class,
+                };
+                let added = Holdings::of_upload(upload_index_bytes(&key, &record));
+                self.check_quota(bucket, added)?;
+                self.check_room(SpaceClaim::Growth)?;
+                let bucket_id = bucket.id;
+                self.plan.entries.push(Entry::UploadPut { bucket: bucket_id, key, record: record.clone() });
+                self.count(bucket, added);
+                Ok(Some(record))
+            }
+        }
+    }
+
+    pub(super) fn put_part(&mut self, put: PutPart) -> Result<PartRecord, StoreError> {
+        let bucket = self.same_bucket(&put.bucket)?;
+        let key = put.key.into_bytes();
+        let upload = put.upload.id;
+        self.check_upload(bucket.id, &key, upload)?;
+        let part = (upload, put.number);
+        let size = put.content.size();
+        let change = self.accounts.of_part((bucket.id, &key), part, size);
+        self.check_quota(bucket, change)?;
+        self.check_room(SpaceClaim::Growth)?;
+        let placed = self.place_content(put.content, |_| true)?;
+        let mut record = PartRecord {
+            number: put.number,
+            id: placed.id,
+            modified: placed.modified,
+            size: placed.size,
+            md5: put.md5,
+            extents: Vec::new(),
+            checksum: put.checksum,
+        };
+        if let Some(packed) = &placed.packed {
+            let part = RebuildRecord::in_bucket(bucket, packed.sources.clone(), record.clone());
+            self.pack(
+                bucket,
+                &key,
+                (placed.id, packed),
+                ExtentPurpose::PartRecord(Box::new(put.upload), part),
+            );
+        }
+        record.extents = placed.extents;
+        self.accounts.count_part(bucket, part, size, change);
+        self.plan.entries.push(Entry::PartPut { bucket: bucket.id, key, upload, record: record.clone() });
+        Ok(record)
+    }
+
+    /// Completes an upload. The parts must be those that the caller saw, by id: equal entity tags
+    /// are not enough.
+    pub(super) fn complete(
+        &mut self,
+        bucket: &str,
+        key: String,
+        completion: Completion,
+    ) -> Result<CommittedVersion, StoreError> {
+        let bucket = self.bucket(bucket)?;
+        let key = key.into_bytes();
+        let upload = completion.upload;
+        self.check_upload(bucket.id, &key, upload)?;
+        let there = self.index.parts(bucket.id, &key, upload, 0).ok_or(StoreError::NoSuchUpload)?;
+        let chosen = ChosenParts::of(there, &completion.parts)?;
+        check(&completion.commit.condition, self.newest(bucket.id, &key).as_ref())?;
+        self.check_null_unlocked(bucket, &key)?;
+        let counted = CountedVersion {
+            key: &key,
+            attributes: &completion.commit.attributes,
+            tags: &completion.commit.tags,
+            parts: chosen.parts.len(),
+            size: chosen.size,
+        };
+        let added = Holdings::of_object(chosen.size, counted.index_bytes());
+        let change =
+            self.change_by_put(bucket, &key, added) - self.holdings_of_upload(bucket.id, &key, upload);
+        self.check_quota(bucket, change)?;
+        if !self.place {
+            return Err(StoreError::DiskFull);
+        }
+        let id = VersionId(self.ids.next());
+        let null = bucket.versioning != Versioning::Enabled;
+        let mut record = completion.commit.into_record(id, null, self.now, chosen.size, Vec::new());
+        let written = CommittedVersion { id, null, modified: self.now, etag: record.etag };
+        record.upload = Some(Assembly { upload, parts: chosen.parts });
+        let object = RebuildRecord::in_bucket(bucket, chosen.sources, record.clone());
+        self.pack(bucket, &key, (id.0, &PackedContent::default()), ExtentPurpose::ObjectRecord(object));
+        record.extents = chosen.extents;
+        self.put_version(bucket.id, key.clone(), record);
+        self.end_upload(bucket.id, key, upload);
+        self.count(bucket, change);
+        Ok(written)
+    }
+
+    pub(super) fn check_upload(&self, bucket: u64, key: &[u8], upload: UploadId) -> Result<(), StoreError> {
+        let there = self.index.has_upload(bucket, key, upload) && !self.ended.contains(&upload);
+        if there { Ok(()) } else { Err(StoreError::NoSuchUpload) }
+    }
+
+    pub(super) fn end_upload(&mut self, bucket: u64, key: Vec<u8>, upload: UploadId) {
+        self.ended.insert(upload);
+        self.plan.entries.push(Entry::UploadDelete { bucket, key, upload });
+    }
+}
+
+/// The parts of a completion, with their extents from the index.
+struct ChosenParts {
+    size: u64,
+    parts: Vec<AssembledPart>,
+    sources: Vec<PayloadSource>,
+    extents: Vec<ExtentRef>,
+}
+
+impl ChosenParts {
+    /// Finds the wanted parts in one pass, since both lists are in order.
+    fn of(mut there: impl Iterator<Item = PartRecord>, wanted: &[PartRecord]) -> Result<Self, StoreError> {
+        // A part that an object had twice would count twice as live, but only once as dead.
+        if wanted.is_empty() || !wanted.is_sorted_by(|one, next| one.number < next.number) {
+            return Err(StoreError::PartsOutOfOrder);
+        }
+        let mut chosen = Self::with_room_for(wanted.len());
+        for wanted in wanted {
+            let found = there.find(|part| part.number >= wanted.number);
+            let same = found.filter(|part| (part.number, part.id) == (wanted.number, wanted.id));
+            chosen.push(same.ok_or(StoreError::PartReplaced(wanted.number))?);
+        }
+        Ok(chosen)
+    }
+
+    fn with_room_for(count: usize) -> Self {
+        let parts = Vec::with_capacity(count);
+        let sources = Vec::with_capacity(count);
+        Self { size: 0, parts, sources, extents: Vec::with_capacity(count) }
+    }
+
+    fn push(&mut self, part: PartRecord) {
+        self.size += part.size;
+        self.sources.push(PayloadSource { stamp: part.id, from: 0, len: part.size });
+        self.extents.extend_from_slice(&part.extents);
+        self.parts.push(AssembledPart { number: part.number, size: part.size, checksum: part.checksum });
+    }
+}

@@ -1,0 +1,249 @@
+//! Opening a store: the newest valid checkpoint and the log after it. Nothing is written before all
+//! of it has been read and verified.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::base::{Clock, Entropy, Timestamp};
+use crate::format::{FileKind, LOCK, StoreId, log_path};
+use crate::fs::{Fs, Lock};
+use crate::index::Index;
+use crate::log::{
+    Damage, LogError, LogFollower, LogTail, LogWriter, SegmentOptions, Segments, SpaceClaim, list_numbers,
+    open_file, remove_unfinished,
+};
+use crate::store::open::loader::{StoreLoader, store_id, sync_and_evict};
+use crate::store::shared::write_counters::MeteredDisk;
+use crate::store::shared::{Published, SharedStore};
+use crate::store::{OpenError, ReadOnlyReason, StoreOptions};
+
+/// A store that has been read.
+pub(in crate::store) struct Recovered {
+    pub(in crate::store) shared: Arc<SharedStore>,
+    /// The log writer; `None` if the log is damaged.
+    pub(in crate::store) log_writer: Option<LogWriter>,
+}
+
+/// Locks the directory against other processes.
+pub(in crate::store) fn lock(fs: &dyn Fs) -> Result<Box<dyn Lock>, OpenError> {
+    fs.lock(LOCK).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => OpenError::Locked,
+        _ => OpenError::Io(error),
+    })
+}
+
+/// As [`lock`]; nothing where the file system cannot be written to.
+pub(in crate::store) fn lock_to_look(fs: &dyn Fs) -> Result<Option<Box<dyn Lock>>, OpenError> {
+    match fs.lock(LOCK) {
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(OpenError::Locked),
+        locked => Ok(Some(locked?)),
+    }
+}
+
+/// Reads the store, or creates one in an empty directory.
+pub(in crate::store) fn open(
+    fs: Arc<dyn Fs>,
+    clock: Arc<dyn Clock>,
+    entropy: &dyn Entropy,
+    options: StoreOptions,
+) -> Result<Recovered, OpenError> {
+    for kind in FileKind::ALL {
+        fs.create_dir(kind.dir())?;
+    }
+    // The lock file, too, must exist before a start on a full disk.
+    fs.sync_dir("")?;
+    let store = store_id(fs.as_ref())?;
+    let disk = MeteredDisk::new(fs);
+    match store {
+        Some(store) => Recovery { disk, clock, store, options }.run(),
+        None => create(disk, clock, entropy, options),
+    }
+}
+
+fn create(
+    disk: MeteredDisk,
+    clock: Arc<dyn Clock>,
+    entropy: &dyn Entropy,
+    options: StoreOptions,
+) -> Result<Recovered, OpenError> {
+    let mut id = [0; 16];
+    entropy.fill(&mut id);
+    let store = StoreId(id);
+    remove_unfinished(disk.fs.as_ref())?;
+    let log_writer = LogWriter::create(disk.fs.clone(), clock.clone(), store, options.log_file_max_bytes)?;
+    let segments = open_segments(&disk, &clock, store, options)?;
+    let shared = SharedStore::new(disk, clock, store, options, segments, Index::new(), 0);
+    Ok(Recovered { shared: Arc::new(shared), log_writer: Some(log_writer) })
+}
+
+fn open_segments(
+    disk: &MeteredDisk,
+    clock: &Arc<dyn Clock>,
+    store: StoreId,
+    options: StoreOptions,
+) -> Result<Segments, LogError> {
+    let StoreOptions { segment_max_bytes, keep_free_bytes, segments_open_max: open_max, .. } = options;
+    let sizes = SegmentOptions { segment_max_bytes, keep_free_bytes, open_max };
+    Segments::open(disk.fs.clone(), disk.relocation_fs.clone(), clock.clone(), store, sizes)
+}
+
+/// Reads the directory of a store that another thread extends, for reads alone, and the place after
+/// its last group. Nothing is written.
+pub(in crate::store) fn read(
+    fs: Arc<dyn Fs>,
+    clock: Arc<dyn Clock>,
+    options: StoreOptions,
+) -> Result<(Arc<SharedStore>, LogFollower), OpenError> {
+    let (shared, tail) = load(fs, clock, options)?;
+    match tail.damage {
+        Some(damage) => Err(LogError::from(damage).into()),
+        None => {
+            let log = LogFollower::at_end(shared.fs.clone(), shared.store, &tail);
+            Ok((Arc::new(shared), log))
+        }
+    }
+}
+
+/// As [`read`], of a directory that nobody extends: where the log is damaged, its beginning is
+/// read.
+pub(in crate::store) fn look(
+    fs: Arc<dyn Fs>,
+    clock: Arc<dyn Clock>,
+    options: StoreOptions,
+) -> Result<Arc<SharedStore>, OpenError> {
+    let (shared, tail) = load(fs, clock, options)?;
+    tail.damage.iter().for_each(|damage| shared.report(damage));
+    shared.only_look();
+    Ok(Arc::new(shared))
+}
+
+/// Reads the directory of a store. Nothing is written.
+fn load(
+    fs: Arc<dyn Fs>,
+    clock: Arc<dyn Clock>,
+    options: StoreOptions,
+) -> Result<(SharedStore, LogTail), OpenError> {
+    let missing = || Damage::new(FileKind::Log.dir(), 0, "there is no store");
+    let store = store_id(fs.as_ref())?.ok_or_else(missing).map_err(LogError::from)?;
+    let disk = MeteredDisk::new(fs);
+    let segments = open_segments(&disk, &clock, store, options)?;
+    let mut damage = segments.damage().to_vec();
+    let fs = disk.fs.clone();
+    let mut reading = StoreLoader::from_newest(fs.as_ref(), store, &mut damage)?;
+    let tail = reading.replay()?;
+    let index = reading.index;
+    let sequence = tail.sequence - 1;
+    let shared = SharedStore::new(disk, clock, store, options, segments, index, sequence);
+    damage.iter().for_each(|damage| shared.report(damage));
+    Ok((shared, tail))
+}
+
+struct Recovery {
+    disk: MeteredDisk,
+    clock: Arc<dyn Clock>,
+    store: StoreId,
+    options: StoreOptions,
+}
+
+impl Recovery {
+    fn run(self) -> Result<Recovered, OpenError> {
+        self.sync_before_reading()?;
+        let segments = open_segments(&self.disk, &self.clock, self.store, self.options)?;
+        let mut damage = segments.damage().to_vec();
+        let mut reading = StoreLoader::from_newest(self.disk.fs.as_ref(), self.store, &mut damage)?;
+        let newest_checkpoint = self.creation_of_checkpoint(reading.start.covered)?;
+        let tail = reading.replay()?;
+        let fatal: Vec<Damage> = tail.damage.clone().into_iter().chain(reading.missing_segments()?).collect();
+        self.disk.counters.resume_from(reading.written);
+        let shared = SharedStore::new(
+            self.disk.clone(),
+            self.clock.clone(),
+            self.store,
+            self.options,
+            segments,
+            reading.index,
+            tail.sequence - 1,
+        );
+        newest_checkpoint.into_iter().for_each(|created| shared.set_newest_checkpoint(created));
+        shared.backlog.start(reading.checkpoint_len, tail.volume, shared.segments.reserve());
+        let doubtful_segment = tail.doubtful_segment.unwrap_or(0);
+        shared.publish(Published { doubtful_segment, ..shared.published() });
+        damage.iter().chain(&fatal).for_each(|damage| shared.report(damage));
+        let log_writer = match fatal.first() {
+            Some(damage) => {
+                shared.latch(ReadOnlyReason::of(damage), damage.to_string());
+                None
+            }
+            None => Some(self.resume(&shared, &tail)?),
+        };
+        Ok(Recovered { shared: Arc::new(shared), log_writer })
+    }
+
+    /// The creation time of the checkpoint of `covered` groups; `None` without one.
+    fn creation_of_checkpoint(&self, covered: u64) -> Result<Option<Timestamp>, LogError> {
+        if covered == 0 {
+            return Ok(None);
+        }
+        let opened = open_file(self.disk.fs.as_ref(), FileKind::Checkpoint, covered, Some(self.store))?;
+        Ok(Some(opened.1.created))
+    }
+
+    /// Makes the input of recovery durable. After a crash of the process alone, the page cache may
+    /// hold bytes that are not on the disk, or, after a failed sync, never will be. Here: file
+    /// names and the last log file; later: the pack of the last group. All else was durable before
+    /// the last group began.
+    fn sync_before_reading(&self) -> Result<(), LogError> {
+        for kind in [FileKind::Segment, FileKind::Log] {
+            self.disk.fs.sync_dir(kind.dir())?;
+        }
+        if let Some(last) = list_numbers(self.disk.fs.as_ref(), FileKind::Log)?.last() {
+            sync_and_evict(self.disk.fs.open(&log_path(*last))?.as_ref())?;
+        }
+        Ok(())
+    }
+
+    fn resume(&self, shared: &SharedStore, tail: &LogTail) -> Result<LogWriter, LogError> {
+        remove_unfinished(self.disk.fs.as_ref())?;
+        let mut log_writer = LogWriter::resume(
+            self.disk.fs.clone(),
+            self.clock.clone(),
+            self.store,
+            self.options.log_file_max_bytes,
+            tail,
+        )?;
+        if let Some(torn) = &tail.torn {
+            log::warn!(
+                "{} at offset {}: dropped the group {}, which a crash left unfinished and which was not acknowledged: {}",
+                torn.file,
+                torn.offset,
+                tail.sequence,
+                torn.why
+            );
+            shared.count_torn();
+        }
+        if tail.torn.is_some() || tail.in_doubt {
+            write_idle_group(shared, &mut log_writer)?;
+        }
+        Ok(log_writer)
+    }
+}
+
+/// Writes an idle group. It overwrites a torn group before anything else is written, so that the
+/// torn group can never become valid; and it confirms that the group before it is durable.
+fn write_idle_group(shared: &SharedStore, log_writer: &mut LogWriter) -> Result<(), LogError> {
+    log_writer.set_space_limit(shared.room(SpaceClaim::Removal)?);
+    let written = match log_writer.write(0, &[], None) {
+        // The next group does both, once it has space.
+        Err(LogError::DiskFull(_)) => return Ok(()),
+        written => written?,
+    };
+    log_writer.file().sync_data()?;
+    log_writer.mark_durable(&written);
+    shared.publish(Published {
+        sequence: log_writer.next_sequence() - 1,
+        doubtful_segment: 0,
+        ..shared.published()
+    });
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! What requests to a remote have in common: how long they may take, and bodies that are parts of
+//! files.
+
+use std::io;
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::base::limits::MIB;
+use crate::fs::File;
+use crate::remote::Body;
+
+/// The time that a small request may take.
+pub(in crate::store) const PATIENCE: Duration = Duration::from_secs(30);
+/// The least rate of the bytes of a request, in bytes a second.
+const LEAST_BYTES_PER_SECOND: u64 = MIB / 8;
+
+/// The time that a request with that many bytes may take.
+pub(in crate::store) fn patience(bytes: u64) -> Duration {
+    PATIENCE + Duration::from_millis(bytes.saturating_mul(1000) / LEAST_BYTES_PER_SECOND)
+}
+
+/// Bytes of a file that do not change.
+pub(in crate::store) struct FileBody<'f> {
+    pub(in crate::store) file: &'f dyn File,
+    pub(in crate::store) range: Range<u64>,
+}
+
+impl FileBody<'_> {
+    /// Gives all bytes to `take`, part by part.
+    ///
+    /// # Errors
+    /// Errors of the disk.
+    pub(in crate::store) fn for_each_part(&self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+        let mut buffer = vec![0; MIB.min(self.length()) as usize];
+        let mut at = 0;
+        while at < self.length() {
+            let length = (buffer.len() as u64).min(self.length() - at);
+            let part = &mut buffer[..length as usize];
+            self.read_at(at, part)?;
+            take(part);
+            at += length;
+        }
+        Ok(())
+    }
+}
+
+impl Body for FileBody<'_> {
+    fn length(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, self.range.start + offset)
+    }
+}

@@ -1,0 +1,78 @@
+//! The progress of the followers in use, and the log that is kept for them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::base::Timestamp;
+use crate::format::log_path;
+use crate::log::LogError;
+use crate::store::shared::SharedStore;
+
+/// The progress of a follower.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::store) struct FollowerProgress {
+    /// The last group that is done.
+    pub(in crate::store) done: u64,
+    /// Whether it walks over the index.
+    pub(in crate::store) in_snapshot: bool,
+    /// Every change up to this time is done.
+    pub(in crate::store) current_at: Timestamp,
+    /// How often it started over since the start of the server.
+    pub(in crate::store) starts_over: u64,
+    /// Whether it found its place gone, and has done nothing since.
+    pub(in crate::store) is_lost: bool,
+}
+
+/// The followers in use, by name, and the log that they have.
+#[derive(Default)]
+pub(in crate::store) struct FollowerRegistry {
+    followers: Mutex<BTreeMap<String, FollowerProgress>>,
+    /// The first group of the log, as of the last removal; 0 before.
+    log_from: AtomicU64,
+}
+
+impl FollowerRegistry {
+    pub(in crate::store) fn lock(&self) -> MutexGuard<'_, BTreeMap<String, FollowerProgress>> {
+        self.followers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first group of the log, as of the last removal; 0 before.
+    pub(in crate::store) fn log_from(&self) -> u64 {
+        self.log_from.load(Ordering::Relaxed)
+    }
+
+    /// States that the log before this group was removed.
+    pub(in crate::store) fn set_log_from(&self, first: u64) {
+        self.log_from.store(first, Ordering::Relaxed);
+    }
+
+    pub(in crate::store) fn update(&self, name: &str, change: impl FnOnce(&mut FollowerProgress)) {
+        change(self.lock().entry(name.to_owned()).or_default());
+    }
+}
+
+/// The first group that the log has to keep, if everything else needs it from `needed_from` on:
+/// followers are waited for as far as the other files have at most `max_bytes`.
+pub(in crate::store) fn keeps_log_from(
+    shared: &SharedStore,
+    logs: &[u64],
+    needed_from: u64,
+    max_bytes: u64,
+) -> Result<u64, LogError> {
+    let index = shared.index();
+    let Some(wanted) = index.followers().map(|(_, state)| state.position.sequence + 1).min() else {
+        return Ok(needed_from);
+    };
+    let mut kept_from = needed_from;
+    let mut bytes = 0;
+    let extra = logs.windows(2).rev().filter(|pair| pair[1] <= needed_from && pair[1] > wanted);
+    for pair in extra {
+        bytes += shared.fs.open_read(&log_path(pair[0]))?.usage()?.allocated_bytes;
+        if bytes > max_bytes {
+            break;
+        }
+        kept_from = pair[0];
+    }
+    Ok(kept_from)
+}
