@@ -14,7 +14,7 @@
 //!   7   http         bytes in, bytes out; event loop and worker pool; the engines
 //!   6   console      pages for browsers
 //!   5   service      the life of a request on one page
-//!   4   ops          one file per group of operations           mirror  webhook
+//!   4   ops          one file per group of operations           mirror  webhook  offline
 //!   3   store                            auth
 //!   2   log     index   remote           s3
 //!   1   format  fs                       xml
@@ -35,6 +35,7 @@
 //! | [`client`] | a client of S3 servers: signed requests over TCP or TLS, its settings and its limits | base, xml |
 //! | [`transfer`] | copies of objects to other S3 servers | base, xml, client |
 //! | [`store`] | the engine: commit, read, recover, reclaim, scrub | the storage column |
+//! | [`offline`] | data directories and remotes for the tools: verify, backup, rebuild, audits | the storage column |
 //! | [`webhook`] | S3's records of events, sent by HTTP | base, client, s3, store |
 //! | [`mirror`] | buckets on other S3 servers that follow the log of the store | base, client, transfer, store; fs for the simulation in its tests |
 //! | [`auth`] | signatures, users, permissions | base, s3 |
@@ -58,12 +59,12 @@
 //!    called.
 //! 4. `ops/put.rs` checks everything that needs no body, then streams the body (`ops/body.rs`) into
 //!    a [`store::ObjectWriter`].
-//! 5. `store/writer.rs` keeps a small body in memory. A large one goes to a segment at once
+//! 5. `store/objects/writer.rs` keeps a small body in memory. A large one goes to a segment at once
 //!    (`log/extent_writer.rs`).
-//! 6. `store/committer/mod.rs` commits. The first thread to come leads; the others' mutations queue
-//!    up and form the next group.
-//! 7. `store/committer/group_writer.rs` plans the group (`store/plan/mod.rs`), packs small bodies
-//!    into one extent, syncs the segments while it appends the group to the log
+//! 6. `store/commit/committer/mod.rs` commits. The first thread to come leads; the others' mutations
+//!    queue up and form the next group.
+//! 7. `store/commit/committer/group_writer.rs` plans the group (`store/commit/plan/mod.rs`), packs
+//!    small bodies into one extent, syncs the segments while it appends the group to the log
 //!    (`log/log_writer.rs`), and syncs the log. **The PUT is durable here.**
 //! 8. The group is applied to the index and the new [`index::Index`] published. Every read from now
 //!    on sees the object.
@@ -75,8 +76,8 @@
 //! 2. The store looks it up in the published index, without a lock that a commit waits for.
 //!    [`store::FoundVersion`] pins its segments, so that a concurrent delete or relocation takes
 //!    nothing away.
-//! 3. `store/reader.rs` reads extents through `log/extent_reader.rs`, which verifies every block
-//!    before it hands out a byte.
+//! 3. `store/objects/reader.rs` reads extents through `log/extent_reader.rs`, which verifies every
+//!    block before it hands out a byte.
 //! 4. `http/response_writer.rs` sends. Where the client stalls, the rest of the response waits
 //!    without a worker.
 //!
@@ -141,10 +142,10 @@
 //! # On a full disk
 //!
 //! The group writer asks for space before it writes (`log/reserve.rs`). Without space, mutations
-//! that need it are refused in `store/plan/mod.rs` with [`store::StoreError::DiskFull`], which
-//! `ops/client_error.rs` turns into 507. Deletes use the reserve. The reclaimer
-//! (`store/reclaim/mod.rs`) and the checkpointer (`store/checkpointer.rs`) then return space while
-//! the server runs.
+//! that need it are refused in `store/commit/plan/mod.rs` with [`store::StoreError::DiskFull`],
+//! which `ops/client_error.rs` turns into 507. Deletes use the reserve. The reclaimer
+//! (`store/reclaim/mod.rs`) and the checkpointer (`store/commit/checkpointer.rs`) then return space
+//! while the server runs.
 //!
 //! # Glossary
 //!
@@ -186,6 +187,7 @@ pub mod http;
 pub mod index;
 pub mod log;
 pub mod mirror;
+pub mod offline;
 pub mod ops;
 pub mod remote;
 pub mod s3;

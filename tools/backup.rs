@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use siltstone::base::SystemClock;
 use siltstone::base::digest::to_hex;
 use siltstone::fs::OsFs;
-use siltstone::store::backup::{
+use siltstone::offline::backup::{
     BackupError, BackupOptions, BackupReport, BackupSource, FileTotals, RestoreReport,
 };
-use siltstone::store::{self, Progress, verify::Finding};
+use siltstone::offline::{self, verify::Finding};
+use siltstone::store::Progress;
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
@@ -89,7 +90,7 @@ pub(crate) fn run(
     let options = BackupOptions { verify: arguments.verify, with_users: arguments.with_users };
     let mut meter = Meter::start(json);
     let made =
-        store::backup(&source, &target, &SystemClock, options, &mut |progress| show(&mut meter, progress));
+        offline::backup(&source, &target, &SystemClock, options, &mut |progress| show(&mut meter, progress));
     meter.finish();
     match made {
         Ok(report) => write_backup(&report, arguments.with_users, json, out)?,
@@ -120,7 +121,7 @@ pub(crate) fn restore(
     }
     target.create_root().map_err(|error| refused(&error))?;
     let mut meter = Meter::start(json);
-    let done = store::restore(&OsFs::new(from), &target, &mut |progress| show(&mut meter, progress));
+    let done = offline::restore(&OsFs::new(from), &target, &mut |progress| show(&mut meter, progress));
     meter.finish();
     let report = match done {
         Ok(report) => report,

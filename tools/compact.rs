@@ -12,8 +12,8 @@ use siltstone::base::limits::MIB;
 use siltstone::base::{OsEntropy, SystemClock};
 use siltstone::fs::{Fs, OsFs};
 use siltstone::log::Damage;
-use siltstone::store;
-use siltstone::store::compact::{CompactProgress, Compacted, Footprint};
+use siltstone::offline;
+use siltstone::offline::compact::{CompactProgress, Compacted, Footprint};
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
@@ -64,7 +64,7 @@ pub(crate) fn run(
     };
     let (fs, clock): (Arc<dyn Fs>, _) = (Arc::new(OsFs::new(data_dir)), Arc::new(SystemClock));
     let segment_max_bytes = arguments.segment_size.as_u64().max(MIB);
-    let done = store::compact(&fs, clock, &OsEntropy, segment_max_bytes, &mut go_on);
+    let done = offline::compact(&fs, clock, &OsEntropy, segment_max_bytes, &mut go_on);
     meter.finish();
     let done = done.map_err(|error| refused(&error))?;
     if json {

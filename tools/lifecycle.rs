@@ -9,10 +9,11 @@ use clap::Args;
 use serde_json::{Value, json};
 use siltstone::base::{Clock as _, SystemClock};
 use siltstone::fs::OsFs;
+use siltstone::offline::{self, StoredBucket};
 use siltstone::ops::{DueExpiry, LifecyclePreview, PreviewCount, RulePreview};
 use siltstone::s3::XmlConfiguration as _;
 use siltstone::s3::lifecycle::{ExpiryKind, LifecycleConfiguration};
-use siltstone::store::{self, BucketConfigurationKind, ListQuery, PlaceCursor, StoredBucket, UploadPages};
+use siltstone::store::{BucketConfigurationKind, ListQuery, PlaceCursor, UploadPages};
 use siltstone::xml::Document;
 
 use crate::outcome::{Failure, Outcome};
@@ -63,7 +64,7 @@ pub(crate) fn run(
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
     let name = &arguments.bucket;
-    let bucket = store::stored_bucket(&OsFs::new(data_dir), name)
+    let bucket = offline::stored_bucket(&OsFs::new(data_dir), name)
         .map_err(|error| Failure::of(data_dir.display(), error))?
         .ok_or_else(|| Failure::of(data_dir.display(), format!("there is no bucket {name}")))?;
     let rules = rules(arguments, &bucket)?;

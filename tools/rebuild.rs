@@ -7,10 +7,11 @@ use clap::Args;
 use serde_json::{Value, json};
 use siltstone::base::SystemClock;
 use siltstone::fs::OsFs;
-use siltstone::store::rebuild::{
+use siltstone::offline;
+use siltstone::offline::rebuild::{
     Assumption, LostRecord, RebuildOptions, RebuildReport, RestoredCounts, SkippedCounts,
 };
-use siltstone::store::{self, Progress};
+use siltstone::store::Progress;
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
@@ -63,7 +64,7 @@ pub(crate) fn run(
     let options = RebuildOptions { replace: arguments.replace, owner: arguments.owner.clone() };
     let mut meter = Meter::start(json);
     let mut update = |Progress { step, done, total }| meter.update(&format!("reading {step}"), done, total);
-    let rebuilt = store::rebuild(&OsFs::new(data_dir), &SystemClock, &options, &mut update);
+    let rebuilt = offline::rebuild(&OsFs::new(data_dir), &SystemClock, &options, &mut update);
     meter.finish();
     let rebuilt = rebuilt.map_err(|error| Failure::of(data_dir.display(), error))?;
     if json { show::json(out, &describe(&rebuilt)) } else { write_text(&rebuilt, out) }?;

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use serde_json::{Map, Value};
+use siltstone::offline::verify::{NamedOwner, RecordRef};
 use siltstone::store::Damage;
-use siltstone::store::verify::{NamedOwner, RecordRef};
 
 /// Writes `value` as one line of JSON.
 pub(crate) fn json(out: &mut dyn Write, value: &Value) -> io::Result<()> {

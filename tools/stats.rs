@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use siltstone::base::SystemClock;
 use siltstone::format::{FileKind, WrittenBytes};
 use siltstone::fs::OsFs;
-use siltstone::store;
-use siltstone::store::stats::{
+use siltstone::offline;
+use siltstone::offline::stats::{
     AgeClass, BucketTotal, Count, FileStats, KeySize, SegmentStats, SizeClass, Stats, Totals,
 };
 
@@ -48,7 +48,7 @@ pub(crate) fn run(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
-    let stats = store::stats(&OsFs::new(data_dir), &SystemClock, arguments.top);
+    let stats = offline::stats(&OsFs::new(data_dir), &SystemClock, arguments.top);
     let stats = stats.map_err(|error| Failure::of(data_dir.display(), error))?;
     if json { show::json(out, &describe(&stats)) } else { write_text(&stats, out) }?;
     Ok(if stats.damage.is_empty() { Outcome::Success } else { Outcome::Findings })

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use siltstone::base::{Clock, OsEntropy, SystemClock, Timestamp};
 use siltstone::fs::{Fs, OsFs};
-use siltstone::store::undelete::{Undeletable, UndeleteQuery};
+use siltstone::offline::undelete::{Undeletable, UndeleteQuery};
 use siltstone::store::{Store, StoreError, StoreOptions, VersionRef};
 
 use crate::outcome::{Failure, Outcome};

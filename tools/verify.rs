@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use siltstone::fs::OsFs;
-use siltstone::store::verify::{Finding, Note, SegmentUse, VerifyReport};
-use siltstone::store::{self, Progress};
+use siltstone::offline;
+use siltstone::offline::verify::{Finding, Note, SegmentUse, VerifyReport};
+use siltstone::store::Progress;
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
@@ -15,7 +16,7 @@ use crate::show;
 /// Checks a whole store, and prints the findings.
 pub(crate) fn run(data_dir: &Path, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let mut meter = Meter::start(json);
-    let report = store::verify(&OsFs::new(data_dir), &mut |Progress { step, done, total }| {
+    let report = offline::verify(&OsFs::new(data_dir), &mut |Progress { step, done, total }| {
         meter.update(&format!("reading {step}"), done, total);
     });
     meter.finish();

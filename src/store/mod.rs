@@ -37,28 +37,21 @@
 //! clone a pointer. The latch `read_only` is set once and never reset: after a failed sync the
 //! state of the disk is unknown.
 
-pub mod backup;
-mod commit;
-pub mod compact;
+pub(crate) mod commit;
 mod error;
 mod expiry;
 mod follow;
 mod objects;
-mod open;
+pub(crate) mod open;
 mod options;
 mod progress;
-pub mod rebuild;
-mod reclaim;
-mod remote_log;
-mod scrub;
-mod shared;
-mod ship;
-pub mod stats;
-mod stored_bucket;
+pub(crate) mod reclaim;
+pub(crate) mod remote_log;
+pub(crate) mod scrub;
+pub(crate) mod shared;
+pub(crate) mod ship;
 mod sweep;
 mod tier;
-pub mod undelete;
-pub mod verify;
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
@@ -76,7 +69,6 @@ pub use crate::index::{
 };
 pub use crate::log::Damage;
 pub use crate::remote::RequestFigures;
-pub use backup::{backup, restore};
 pub use commit::expiring::{
     ClassTransition, EXPIRY_GROUP_MAX, EXPIRY_GROUP_MAX_BYTES, ExpiringItem, ExpiringRole, ExpiryOutcome,
     ExpiryRequest,
@@ -85,7 +77,6 @@ pub use commit::requests::{
     Commit, CommittedVersion, Completion, ConfiguredBucket, CopyRange, Deleted, Deletion, NewBucket,
     NewUpload, Selector, stated_before,
 };
-pub use compact::compact;
 pub use error::{OpenError, QuotaHolder, StoreError};
 pub use follow::{
     Beginning, Change, ChangeBatch, ChangeKind, DeletedVersion, DepartedBucket, DepartedBuckets,
@@ -102,7 +93,6 @@ pub use objects::writer::{ObjectWriter, PartWriter};
 pub use open::first_start::{FirstStartError, StoreCreation, check_first_start, empty_directories};
 pub use options::StoreOptions;
 pub use progress::{Progress, ProgressStep};
-pub use rebuild::rebuild;
 pub use reclaim::Reclaimed;
 pub use remote_log::error::ShipError;
 pub use remote_log::right::RemoteRefusal;
@@ -113,21 +103,14 @@ pub use shared::health::{Health, ReadOnlyReason};
 pub use shared::lock_clock::ClockFigures;
 pub use shared::thread_watch::ThreadWatch;
 pub use shared::usage_accounts::OwnerQuotas;
-pub use ship::audit::{RemoteAudit, RemoteReach, audit_remote, delete_strangers, remote_reach};
-pub use ship::copy_audit::audit_copies;
-pub use ship::divergent::{Divergence, DivergentChange, DivergentKind, divergent_changes};
-pub use ship::lag::{LogLag, log_lag};
 pub use ship::log_copy::follows;
 pub use ship::readers::StandbyReaders;
 pub use ship::restore::{RemoteRestoreReport, restore_from_remote, restore_from_remote_at};
 pub use ship::standby::{Standby, StandbyFigures, StandbyStep, TakenOver};
 pub use ship::{RetentionProgress, ShipFigures, ShipMode, ShipOptions};
-pub use stats::stats;
-pub use stored_bucket::{StoredBucket, stored_bucket};
 use tier::Tier;
 pub use tier::epoch::adopt_remote;
 pub use tier::{BucketPlacement, CopyFindings, RemoteProbed, TierFigures, TierOptions, TierProgress};
-pub use verify::verify;
 
 use crate::base::{Clock, Entropy};
 use crate::fs::{Fs, Lock, ReadOnlyFs};

@@ -17,7 +17,7 @@ use siltstone::format::{
     VersionId, VersionRecord, Versioning, WrittenBytes,
 };
 use siltstone::fs::{Fs, OsFs};
-use siltstone::store::rebuild::{RebuildOptions, rebuild};
+use siltstone::offline::rebuild::{RebuildOptions, rebuild};
 use siltstone::store::{
     AclGrants, Beginning, ChangeKind, Checksum, ChecksumAlgorithm, ChecksumType, Commit, Completion,
     CopyRange, DeleteCondition, Deletion, ETag, ListQuery, ListedVersion, NewBucket, NewUpload,

@@ -1,11 +1,10 @@
 //! The requests of the checks, and their answers. Threads that race share it.
 
 use std::fmt::Display;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use siltstone::xml::{Document, Writer};
 

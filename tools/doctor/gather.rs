@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime};
 use bytesize::ByteSize;
 use siltstone::base::{SystemClock, Timestamp};
 use siltstone::fs::{Mount, OsFs, memory_limit, mounts_of};
-use siltstone::store;
+use siltstone::offline;
 
 use super::facts::{BackupFacts, HostFacts, ServerFigures, ServerProcess, Space, StoreFacts};
 
@@ -148,7 +148,7 @@ fn backup_of(dir: &Path, device: u64) -> BackupFacts {
 }
 
 fn store_of(dir: &Path) -> StoreFacts {
-    match store::stats(&OsFs::new(dir), &SystemClock, 0) {
+    match offline::stats(&OsFs::new(dir), &SystemClock, 0) {
         Err(error) => StoreFacts { unreadable: Some(error.to_string()), ..StoreFacts::default() },
         Ok(stats) => StoreFacts {
             unreadable: None,

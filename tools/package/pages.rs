@@ -4,10 +4,8 @@
 //! Part of the tests of both programs, so that the programs stay without the generators.
 //! `tools/package/build.sh` runs it.
 
-use std::env;
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{env, fs, io};
 
 use clap::Command;
 use clap_complete::Shell;

@@ -15,11 +15,13 @@ use siltstone::client::SettingSources;
 use siltstone::format::{ASIDE, FileKind, LOCK, RemoteMark, StoreId};
 use siltstone::fs::{Fs, OsFs, ReadOnlyFs, SubdirFs};
 use siltstone::log::{list_numbers, open_file};
+use siltstone::offline::{
+    audit_copies, audit_remote, delete_strangers, divergent_changes, log_lag, remote_reach,
+};
 use siltstone::remote::probe::{ProbeReport, ProbeSize, nonce, probe};
 use siltstone::remote::{NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote, read_mark};
 use siltstone::store::{
-    Progress, ShipError, StoreCreation, adopt_remote, audit_copies, audit_remote, check_first_start,
-    delete_strangers, divergent_changes, follows, log_lag, remote_reach, restore_from_remote,
+    Progress, ShipError, StoreCreation, adopt_remote, check_first_start, follows, restore_from_remote,
     restore_from_remote_at,
 };
 

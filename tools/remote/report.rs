@@ -7,9 +7,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 use siltstone::base::Timestamp;
 use siltstone::format::RemoteMark;
+use siltstone::offline::{Divergence, DivergentChange, LogLag, RemoteAudit, RemoteReach};
 use siltstone::remote::RemoteObject;
 use siltstone::remote::probe::{ProbeCheck, ProbeReport};
-use siltstone::store::{Divergence, DivergentChange, LogLag, RemoteAudit, RemoteReach, RemoteRestoreReport};
+use siltstone::store::RemoteRestoreReport;
 
 use crate::show;
 

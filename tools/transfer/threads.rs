@@ -1,10 +1,9 @@
 //! The threads of a transfer: one lists, several work, and the first shows the progress.
 
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, SystemTime};
+use std::{io, thread};
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded};
 use siltstone::base::Timestamp;

@@ -15,7 +15,7 @@ use crate::store::shared::{LogShipping, Published, SharedStore};
 use crate::store::{StoreError, ThreadWatch};
 
 /// Checkpoints that are kept, unless disk space is short.
-pub(in crate::store) const GENERATIONS: usize = 2;
+pub(crate) const GENERATIONS: usize = 2;
 /// Checkpoints that are kept if disk space is short.
 const GENERATIONS_WHEN_SHORT: usize = 1;
 /// The log that is kept for followers alone if disk space is short.

@@ -10,7 +10,7 @@
 //! | `plan` | the decision of a group against the index, with the rules of object lock from `retention` |
 //! | `checkpointer` | checkpoints, and the removal of the log that they cover |
 
-pub(super) mod checkpointer;
+pub(crate) mod checkpointer;
 pub(super) mod committer;
 pub(super) mod expiring;
 pub(super) mod mutation;

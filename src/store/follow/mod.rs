@@ -37,7 +37,6 @@ pub use crate::format::{
     FollowerNote, MirrorNote, MirrorUpload, MirroredPlace, RefusedKey, RefusedKeys, TargetOrigin,
 };
 use crate::store::commit::mutation::Mutation;
-use crate::store::shared::SharedStore;
 use crate::store::shared::followers::FollowerProgress;
 use crate::store::{Store, StoreError};
 

@@ -15,7 +15,7 @@ use crate::log::{
 use crate::store::open::bulk_apply;
 
 /// The id of the store, from the newest log file with a valid header; `None` if there is no store.
-pub(in crate::store) fn store_id(fs: &dyn Fs) -> Result<Option<StoreId>, LogError> {
+pub(crate) fn store_id(fs: &dyn Fs) -> Result<Option<StoreId>, LogError> {
     let mut newest = None;
     for number in list_numbers(fs, FileKind::Log)?.into_iter().rev() {
         match open_file(fs, FileKind::Log, number, None) {
@@ -36,26 +36,26 @@ pub(in crate::store) fn store_id(fs: &dyn Fs) -> Result<Option<StoreId>, LogErro
 }
 
 /// A store that is being read.
-pub(in crate::store) struct StoreLoader<'a> {
+pub(crate) struct StoreLoader<'a> {
     fs: &'a dyn Fs,
     /// The file system with the segments.
     segments: &'a dyn Fs,
     store: StoreId,
     /// The index of all that has been read.
-    pub(in crate::store) index: Index,
+    pub(crate) index: Index,
     /// The groups that the checkpoint covers.
-    pub(in crate::store) start: ReplayStart,
+    pub(crate) start: ReplayStart,
     /// The length of the checkpoint in bytes.
-    pub(in crate::store) checkpoint_len: u64,
+    pub(crate) checkpoint_len: u64,
     /// The bytes written over the lifetime of the store, as of the checkpoint.
-    pub(in crate::store) written: WrittenBytes,
+    pub(crate) written: WrittenBytes,
 }
 
 impl<'a> StoreLoader<'a> {
     /// Reads the newest valid checkpoint; without one, the log must be read from its beginning.
     /// Damage of newer checkpoints goes to `damage`: an older one with more of the log gives the
     /// same index.
-    pub(in crate::store) fn from_newest(
+    pub(crate) fn from_newest(
         fs: &'a dyn Fs,
         store: StoreId,
         damage: &mut Vec<Damage>,
@@ -70,7 +70,7 @@ impl<'a> StoreLoader<'a> {
     }
 
     /// A store without a checkpoint.
-    pub(in crate::store) fn from_start(fs: &'a dyn Fs, store: StoreId) -> Self {
+    pub(crate) fn from_start(fs: &'a dyn Fs, store: StoreId) -> Self {
         let start = ReplayStart::default();
         let written = WrittenBytes::default();
         Self { fs, segments: fs, store, index: Index::bulk_loading(), start, checkpoint_len: 0, written }
@@ -78,11 +78,7 @@ impl<'a> StoreLoader<'a> {
 
     /// Reads the checkpoint that covers the groups up to `covered`. The live bytes are known only
     /// after the replay of the log.
-    pub(in crate::store) fn from_checkpoint(
-        fs: &'a dyn Fs,
-        store: StoreId,
-        covered: u64,
-    ) -> Result<Self, LogError> {
+    pub(crate) fn from_checkpoint(fs: &'a dyn Fs, store: StoreId, covered: u64) -> Result<Self, LogError> {
         let mut loader = Loader::default();
         let mut written = WrittenBytes::default();
         let mut visit = |entry: &RawEntry<'_>| {
@@ -98,13 +94,13 @@ impl<'a> StoreLoader<'a> {
     }
 
     /// The same store with its segments in another file system.
-    pub(in crate::store) fn with_segments_on(self, segments: &'a dyn Fs) -> Self {
+    pub(crate) fn with_segments_on(self, segments: &'a dyn Fs) -> Self {
         Self { segments, ..self }
     }
 
     /// Replays the log after the checkpoint and classifies its end. If the tail is damaged, the
     /// index has all groups before it.
-    pub(in crate::store) fn replay(&mut self) -> Result<LogTail, LogError> {
+    pub(crate) fn replay(&mut self) -> Result<LogTail, LogError> {
         let read = match self.replay_in_bulk() {
             Ok(None) => self.replay_by_group(),
             Ok(Some(tail)) => Ok(tail),
@@ -158,7 +154,7 @@ impl<'a> StoreLoader<'a> {
     }
 
     /// The segments that have live bytes but no file.
-    pub(in crate::store) fn missing_segments(&self) -> Result<Vec<Damage>, LogError> {
+    pub(crate) fn missing_segments(&self) -> Result<Vec<Damage>, LogError> {
         let ids = list_numbers(self.segments, FileKind::Segment)?;
         let missing = self.index.liveness().iter().filter(|(segment, _)| ids.binary_search(segment).is_err());
         let damage = |(segment, bytes)| {
@@ -171,7 +167,7 @@ impl<'a> StoreLoader<'a> {
 
 /// Applies a group after the checkpoint, which proves that the groups up to `through` were durable
 /// while it was written.
-pub(in crate::store) fn apply_group(index: &mut Index, group: &Group, through: u64) -> Result<(), String> {
+pub(crate) fn apply_group(index: &mut Index, group: &Group, through: u64) -> Result<(), String> {
     for entry in &group.entries {
         match index.apply(entry) {
             // Deleted by a later group, while the checkpoint was written.
@@ -184,12 +180,12 @@ pub(in crate::store) fn apply_group(index: &mut Index, group: &Group, through: u
 }
 
 /// Syncs a file and evicts it from the page cache, so that later reads come from the disk.
-pub(in crate::store) fn sync_and_evict(file: &dyn File) -> Result<(), LogError> {
+pub(crate) fn sync_and_evict(file: &dyn File) -> Result<(), LogError> {
     file.sync_data()?;
     Ok(file.evict()?)
 }
 
-pub(in crate::store) fn pack_is_good(fs: &dyn Fs, store: StoreId, pack: &Pack) -> Result<bool, LogError> {
+pub(crate) fn pack_is_good(fs: &dyn Fs, store: StoreId, pack: &Pack) -> Result<bool, LogError> {
     let segment = Segment::open(fs, store, pack.segment)?;
     sync_and_evict(segment.file.as_ref())?;
     let len = segment.file.len()?;

@@ -4,7 +4,7 @@
 //! the tools; `bulk_apply` is its fast half. `first_start` decides whether a store may be made in a
 //! directory at all.
 
-pub(super) mod bulk_apply;
-pub(super) mod first_start;
-pub(super) mod loader;
-pub(super) mod recovery;
+pub(crate) mod bulk_apply;
+pub(crate) mod first_start;
+pub(crate) mod loader;
+pub(crate) mod recovery;

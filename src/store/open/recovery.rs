@@ -25,7 +25,7 @@ pub(in crate::store) struct Recovered {
 }
 
 /// Locks the directory against other processes.
-pub(in crate::store) fn lock(fs: &dyn Fs) -> Result<Box<dyn Lock>, OpenError> {
+pub(crate) fn lock(fs: &dyn Fs) -> Result<Box<dyn Lock>, OpenError> {
     fs.lock(LOCK).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => OpenError::Locked,
         _ => OpenError::Io(error),

@@ -58,6 +58,7 @@
 
 mod baselines;
 mod candidates;
+mod compact;
 mod gaps;
 mod holes;
 mod relocation;
@@ -81,7 +82,7 @@ use baselines::LiveBaselines;
 use candidates::{CandidateScan, RoomShortage};
 use holes::{DeferredHoles, HoleSearch, SearchedSegment};
 use relocation::RelocationPass;
-pub(super) use verdicts::load;
+pub(crate) use verdicts::load;
 
 /// Segments per call that may get a missing footer.
 const SEALED_PER_CALL: usize = 64;

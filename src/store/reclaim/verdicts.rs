@@ -23,7 +23,7 @@ const FILE: StateFile =
 ///
 /// # Errors
 /// As of [`StateFile::load`].
-pub(in crate::store) fn load(fs: &dyn Fs, store: &StoreId) -> Result<Option<ReclaimState>, LogError> {
+pub(crate) fn load(fs: &dyn Fs, store: &StoreId) -> Result<Option<ReclaimState>, LogError> {
     FILE.load(fs, |bytes| ReclaimState::decode(store, bytes))
 }
 

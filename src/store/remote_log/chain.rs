@@ -1,28 +1,27 @@
 //! Reading the log on a remote (data-format.md, section 17): the newest cut, the newest root that
 //! it adopts, and the parcels after it.
 
-use std::ops::{ControlFlow, Range, RangeInclusive};
+use std::ops::{ControlFlow, RangeInclusive};
 use std::panic::resume_unwind;
 use std::thread;
 
-use thiserror::Error;
-
+use super::error::ShipError;
+use super::object::{get, line, missing, rest_of_object, start_of_object};
+use super::request::PATIENCE;
 use crate::base::Timestamp;
-use crate::base::limits::MIB;
 use crate::format::{
-    Claim, Cut, Decoded, Floor, LogPosition, PARCEL_MAX_BYTES, Parcel, ParcelHead, ParcelId, ParcelPiece,
-    RemoteMark, Root, SEALED_LINE_MAX_BYTES, StoreId,
+    Claim, Cut, Floor, LogPosition, PARCEL_MAX_BYTES, Parcel, ParcelHead, ParcelId, ParcelPiece, Root,
+    StoreId,
 };
 use crate::remote::{ObjectPart, RemoteError, RemoteObject, RemoteView};
-use crate::store::remote_log::request::{PATIENCE, patience};
 
 /// Names on a full page of a listing.
 const PAGE_LEN: usize = 1000;
 
 /// The log on a remote, from a root on.
 #[derive(Debug, Clone)]
-pub(in crate::store) struct Chain {
-    pub(in crate::store) root: Root,
+pub(crate) struct Chain {
+    pub(crate) root: Root,
     /// The epochs from that of the root on, each with the cut that adopts it; the newest one goes
     /// on to the first parcel that is missing.
     epochs: Vec<(u64, Option<Cut>)>,
@@ -30,43 +29,43 @@ pub(in crate::store) struct Chain {
 
 /// Parcels of one epoch.
 #[derive(Debug, Clone)]
-pub(in crate::store) struct ParcelRun {
+pub(crate) struct ParcelRun {
     epoch: u64,
     counters: RangeInclusive<u64>,
 }
 
 impl ParcelRun {
     /// Their number.
-    pub(in crate::store) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         (self.counters.end() + 1).saturating_sub(*self.counters.start())
     }
 
-    pub(in crate::store) fn ids(self) -> impl Iterator<Item = ParcelId> {
+    pub(crate) fn ids(self) -> impl Iterator<Item = ParcelId> {
         self.counters.map(move |counter| ParcelId { epoch: self.epoch, counter })
     }
 }
 
 /// The log on a remote.
 #[derive(Clone, Copy)]
-pub(in crate::store) struct RemoteLog<'r> {
-    pub(in crate::store) remote: &'r dyn RemoteView,
-    pub(in crate::store) store: StoreId,
+pub(crate) struct RemoteLog<'r> {
+    pub(crate) remote: &'r dyn RemoteView,
+    pub(crate) store: StoreId,
 }
 
 impl Chain {
     /// The log of another chain from a later root on.
-    pub(in crate::store) fn from_root(root: Root, whole: &Self) -> Self {
+    pub(crate) fn from_root(root: Root, whole: &Self) -> Self {
         let epochs = whole.epochs.iter().filter(|(epoch, _)| *epoch >= root.epoch);
         Self { root, epochs: epochs.copied().collect() }
     }
 
     /// The newest epoch.
-    pub(in crate::store) fn newest(&self) -> u64 {
+    pub(crate) fn newest(&self) -> u64 {
         self.epochs.last().map_or(self.root.epoch, |(epoch, _)| *epoch)
     }
 
     /// The number of parcels after the root in epochs that a later one has adopted.
-    pub(in crate::store) fn adopted_parcels(&self) -> u64 {
+    pub(crate) fn adopted_parcels(&self) -> u64 {
         let last = |(epoch, cut): &(u64, Option<Cut>)| {
             let before = if *epoch == self.root.epoch { self.root.after } else { 0 };
             cut.map_or(0, |cut| cut.last.saturating_sub(before))
@@ -75,7 +74,7 @@ impl Chain {
     }
 
     /// Whether a parcel belongs to the log of the chain, or comes before it.
-    pub(in crate::store) fn is_adopted(&self, epoch: u64, counter: u64) -> bool {
+    pub(crate) fn is_adopted(&self, epoch: u64, counter: u64) -> bool {
         let found = self.epochs.iter().find(|(found, _)| *found == epoch);
         let is_adopted = |(_, cut): &(u64, Option<Cut>)| cut.is_none_or(|cut| counter <= cut.last);
         epoch < self.root.epoch || found.is_some_and(is_adopted)
@@ -83,14 +82,14 @@ impl Chain {
 
     /// The epoch and the number of the last parcel of the log, and its end, by the heads after the
     /// root.
-    pub(in crate::store) fn end_of(&self, heads: &[ParcelHead], end: LogPosition) -> (u64, u64, LogPosition) {
+    pub(crate) fn end_of(&self, heads: &[ParcelHead], end: LogPosition) -> (u64, u64, LogPosition) {
         let found = heads.last().filter(|head| head.end.sequence > self.root.covered.sequence);
         let found = found.map(|head| (head.epoch, head.counter, end));
         found.unwrap_or((self.root.epoch, self.root.after, self.root.covered))
     }
 
     /// The last group of an epoch that counts: a cut may adopt a parcel in part.
-    pub(in crate::store) fn last_sequence(&self, epoch: u64) -> u64 {
+    pub(crate) fn last_sequence(&self, epoch: u64) -> u64 {
         let cut = self.epochs.iter().find(|(found, _)| *found == epoch).and_then(|(_, cut)| *cut);
         cut.map_or(u64::MAX, |cut| cut.end.sequence)
     }
@@ -98,19 +97,19 @@ impl Chain {
 
 impl RemoteLog<'_> {
     /// Whether an epoch up to that epoch has begun a log.
-    pub(in crate::store) fn has_log(&self, highest: u64) -> Result<bool, ShipError> {
+    pub(crate) fn has_log(&self, highest: u64) -> Result<bool, ShipError> {
         Ok(highest > 0 && (!self.page(Cut::PREFIX, "")?.is_empty() || self.cut(highest)?.is_some()))
     }
 
     /// The highest epoch with a claim; 0 for none. A listing may lack the newest ones.
-    pub(in crate::store) fn newest_claim(&self) -> Result<u64, ShipError> {
+    pub(crate) fn newest_claim(&self) -> Result<u64, ShipError> {
         let listed = self.listed(Claim::PREFIX)?;
         let listed = listed.last().and_then(|claim| hexadecimal(&claim.name, Claim::PREFIX));
         self.newest_claim_from(listed.unwrap_or(0))
     }
 
     /// The highest epoch with a claim, from one that has a claim on.
-    pub(in crate::store) fn newest_claim_from(&self, epoch: u64) -> Result<u64, ShipError> {
+    pub(crate) fn newest_claim_from(&self, epoch: u64) -> Result<u64, ShipError> {
         let mut newest = epoch;
         while self.is_claimed(newest + 1)? {
             newest += 1;
@@ -120,7 +119,7 @@ impl RemoteLog<'_> {
 
     /// The parcels with bytes that the checkpoint of a root needs, in order. They may begin in a
     /// epoch that its own has adopted.
-    pub(in crate::store) fn parcels_before(&self, root: &Root) -> Result<Vec<ParcelRun>, ShipError> {
+    pub(crate) fn parcels_before(&self, root: &Root) -> Result<Vec<ParcelRun>, ShipError> {
         let mut runs = Vec::new();
         let mut epoch = root.epoch;
         let mut last = root.after;
@@ -141,12 +140,12 @@ impl RemoteLog<'_> {
     }
 
     /// Whether there is a claim of that epoch.
-    pub(in crate::store) fn is_claimed(&self, epoch: u64) -> Result<bool, ShipError> {
+    pub(crate) fn is_claimed(&self, epoch: u64) -> Result<bool, ShipError> {
         self.exists(&Claim::name(epoch))
     }
 
     /// The newest cut of an epoch up to `epoch`.
-    pub(in crate::store) fn newest_cut(&self, epoch: u64) -> Result<Option<Cut>, ShipError> {
+    pub(crate) fn newest_cut(&self, epoch: u64) -> Result<Option<Cut>, ShipError> {
         for epoch in (1..=epoch).rev() {
             if let Some(cut) = self.cut(epoch)? {
                 return Ok(Some(cut));
@@ -156,13 +155,13 @@ impl RemoteLog<'_> {
     }
 
     /// The log as the epoch of `newest` has adopted and continued it; `None` if it has no root.
-    pub(in crate::store) fn chain(&self, newest: &Cut) -> Result<Option<Chain>, ShipError> {
+    pub(crate) fn chain(&self, newest: &Cut) -> Result<Option<Chain>, ShipError> {
         self.chain_from(newest, &mut |_| true)
     }
 
     /// As [`RemoteLog::chain`], from the newest root on that `wanted` takes; it is asked for each
     /// of them, the newest first.
-    pub(in crate::store) fn chain_from(
+    pub(crate) fn chain_from(
         &self,
         newest: &Cut,
         wanted: &mut dyn FnMut(&Root) -> bool,
@@ -188,7 +187,7 @@ impl RemoteLog<'_> {
 
     /// The heads of the parcels after the root of a chain, as far as each follows the one before it
     /// and up to the first one with a group after a time; and the end of the last one.
-    pub(in crate::store) fn heads(
+    pub(crate) fn heads(
         &self,
         chain: &Chain,
         at: Option<Timestamp>,
@@ -238,22 +237,18 @@ impl RemoteLog<'_> {
     }
 
     /// A whole parcel.
-    pub(in crate::store) fn parcel(&self, epoch: u64, counter: u64) -> Result<Parcel, ShipError> {
+    pub(crate) fn parcel(&self, epoch: u64, counter: u64) -> Result<Parcel, ShipError> {
         self.find_parcel(epoch, counter)?.ok_or_else(|| missing(&Parcel::name(epoch, counter)))
     }
 
     /// A whole parcel, if it is there.
-    pub(in crate::store) fn find_parcel(
-        &self,
-        epoch: u64,
-        counter: u64,
-    ) -> Result<Option<Parcel>, ShipError> {
+    pub(crate) fn find_parcel(&self, epoch: u64, counter: u64) -> Result<Option<Parcel>, ShipError> {
         self.find_parcel_but(epoch, counter, &|_| false).map(|found| found.and_then(|(_, parcel)| parcel))
     }
 
     /// The head of a parcel, if it is there, and the parcel, unless `skips` its head. A parcel that
     /// is not long takes one request.
-    pub(in crate::store) fn find_parcel_but(
+    pub(crate) fn find_parcel_but(
         &self,
         epoch: u64,
         counter: u64,
@@ -267,7 +262,7 @@ impl RemoteLog<'_> {
     ///
     /// # Errors
     /// Where one is missing; the errors of the remote, and of `visit`.
-    pub(in crate::store) fn each_parcel(
+    pub(crate) fn each_parcel(
         &self,
         ids: impl Iterator<Item = ParcelId>,
         visit: &mut dyn FnMut(Parcel) -> Result<ControlFlow<()>, ShipError>,
@@ -313,11 +308,7 @@ impl RemoteLog<'_> {
     }
 
     /// The bytes of a piece that is an object of its own.
-    pub(in crate::store) fn piece(
-        &self,
-        head: &ParcelHead,
-        piece: &ParcelPiece,
-    ) -> Result<Vec<u8>, ShipError> {
+    pub(crate) fn piece(&self, head: &ParcelHead, piece: &ParcelPiece) -> Result<Vec<u8>, ShipError> {
         let name = Parcel::object_name(head.epoch, head.counter, piece.object);
         let bytes = get(self.remote, &name, 0..piece.length)?;
         piece.check(&bytes).map_err(|error| ShipError::damaged(name, &error))?;
@@ -325,14 +316,14 @@ impl RemoteLog<'_> {
     }
 
     /// The cut of an epoch.
-    pub(in crate::store) fn cut(&self, epoch: u64) -> Result<Option<Cut>, ShipError> {
+    pub(crate) fn cut(&self, epoch: u64) -> Result<Option<Cut>, ShipError> {
         let found = line(self.remote, &Cut::name(epoch), Cut::decode)?;
         Ok(found.filter(|cut| cut.store == self.store && cut.epoch == epoch))
     }
 
     /// The newest root of an epoch that holds nothing beyond the cut that adopts it, and that is
     /// wanted.
-    pub(in crate::store) fn newest_root(
+    pub(crate) fn newest_root(
         &self,
         epoch: u64,
         adopted_by: Option<&Cut>,
@@ -350,11 +341,7 @@ impl RemoteLog<'_> {
         Ok(None)
     }
 
-    pub(in crate::store) fn head_of_parcel(
-        &self,
-        epoch: u64,
-        counter: u64,
-    ) -> Result<Option<ParcelHead>, ShipError> {
+    pub(crate) fn head_of_parcel(&self, epoch: u64, counter: u64) -> Result<Option<ParcelHead>, ShipError> {
         let name = Parcel::name(epoch, counter);
         let found = match self.remote.get(&name, 0..ParcelHead::BYTES as u64, PATIENCE) {
             Err(RemoteError::Missing) => return Ok(None),
@@ -370,13 +357,13 @@ impl RemoteLog<'_> {
     }
 
     /// Whether there is an object of that name.
-    pub(in crate::store) fn exists(&self, name: &str) -> Result<bool, ShipError> {
+    pub(crate) fn exists(&self, name: &str) -> Result<bool, ShipError> {
         let found = self.remote.head(name, PATIENCE);
         Ok(found.map_err(|error| ShipError::Remote { name: name.to_owned(), error })?.is_some())
     }
 
     /// The newest floor that an epoch has put.
-    pub(in crate::store) fn newest_floor(&self, epoch: u64) -> Result<Option<Floor>, ShipError> {
+    pub(crate) fn newest_floor(&self, epoch: u64) -> Result<Option<Floor>, ShipError> {
         let numbers = self.numbers(&Floor::prefix(epoch), &|number| Floor::name(epoch, number))?;
         let Some(number) = numbers.last() else { return Ok(None) };
         let name = Floor::name(epoch, *number);
@@ -400,16 +387,12 @@ impl RemoteLog<'_> {
     }
 
     /// All objects with names that begin so, as listings show them.
-    pub(in crate::store) fn listed(&self, prefix: &str) -> Result<Vec<RemoteObject>, ShipError> {
+    pub(crate) fn listed(&self, prefix: &str) -> Result<Vec<RemoteObject>, ShipError> {
         self.listed_after(prefix, "")
     }
 
     /// As [`RemoteLog::listed`], of those after a name.
-    pub(in crate::store) fn listed_after(
-        &self,
-        prefix: &str,
-        after: &str,
-    ) -> Result<Vec<RemoteObject>, ShipError> {
+    pub(crate) fn listed_after(&self, prefix: &str, after: &str) -> Result<Vec<RemoteObject>, ShipError> {
         let mut all: Vec<RemoteObject> = Vec::new();
         loop {
             let page = self.page(prefix, all.last().map_or(after, |last| &last.name))?;
@@ -423,7 +406,7 @@ impl RemoteLog<'_> {
 
     /// Some objects with names that begin so and come after a name, in order; all unless they are
     /// many.
-    pub(in crate::store) fn page(&self, prefix: &str, after: &str) -> Result<Vec<RemoteObject>, ShipError> {
+    pub(crate) fn page(&self, prefix: &str, after: &str) -> Result<Vec<RemoteObject>, ShipError> {
         let page = self.remote.list(prefix, after, PATIENCE);
         page.map_err(|error| ShipError::Remote { name: prefix.to_owned(), error })
     }
@@ -493,20 +476,20 @@ fn hexadecimal(name: &str, prefix: &str) -> Option<u64> {
 }
 
 /// The cut of the newest epoch.
-pub(in crate::store) fn newest_epoch(log: &RemoteLog<'_>) -> Result<Cut, ShipError> {
+pub(crate) fn newest_epoch(log: &RemoteLog<'_>) -> Result<Cut, ShipError> {
     let newest = log.newest_claim()?;
     log.newest_cut(newest)?.ok_or(ShipError::NoLog)
 }
 
 /// The first part of a name, and the epoch after it.
-pub(in crate::store) fn kind_and_epoch(name: &str) -> Option<(&str, u64)> {
+pub(crate) fn kind_and_epoch(name: &str) -> Option<(&str, u64)> {
     let (kind, rest) = name.split_once('/')?;
     let (epoch, _) = rest.split_once('/')?;
     Some((kind, u64::from_str_radix(epoch, 16).ok()?))
 }
 
 /// The epoch and the counter in the name of a parcel or of its data object.
-pub(in crate::store) fn parcel_of(name: &str) -> Option<(u64, u64)> {
+pub(crate) fn parcel_of(name: &str) -> Option<(u64, u64)> {
     let ("log", epoch) = kind_and_epoch(name)? else { return None };
     let (_, counter) = name.rsplit_once('/')?;
     let counter = counter.split('-').next()?;

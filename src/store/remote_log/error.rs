@@ -74,19 +74,19 @@ impl ShipError {
 
     /// The failure to read an object: where the remote has other bytes than it should, the object
     /// is damaged.
-    pub(in crate::store) fn of_object(name: &str, error: RemoteError) -> Self {
+    pub(crate) fn of_object(name: &str, error: RemoteError) -> Self {
         match error {
             RemoteError::Wrong(why) => Self::damaged(name, &why),
             error => Self::Remote { name: name.to_owned(), error },
         }
     }
 
-    pub(in crate::store) fn damaged(name: impl Into<String>, why: &dyn std::fmt::Display) -> Self {
+    pub(crate) fn damaged(name: impl Into<String>, why: &dyn std::fmt::Display) -> Self {
         Self::Damaged { name: name.into(), why: why.to_string() }
     }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is mapped over results")]
-pub(in crate::store) fn disk(error: std::io::Error) -> ShipError {
+pub(crate) fn disk(error: std::io::Error) -> ShipError {
     ShipError::Disk(error.to_string())
 }

@@ -12,9 +12,9 @@
 //! | `object`, `request` | single objects, bodies from files, the time that a request may take |
 //! | `error` | [`ShipError`](error::ShipError) |
 
-pub(super) mod chain;
-pub(super) mod error;
-pub(super) mod object;
-pub(super) mod request;
-pub(super) mod right;
-pub(super) mod root_copies;
+pub(crate) mod chain;
+pub(crate) mod error;
+pub(crate) mod object;
+pub(crate) mod request;
+pub(crate) mod right;
+pub(crate) mod root_copies;

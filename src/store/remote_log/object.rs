@@ -12,7 +12,7 @@ use crate::remote::{NewObject, ObjectPart, Remote, RemoteError, RemoteView, read
 const START_BYTES: u64 = MIB;
 
 /// An object that is one line, by one request.
-pub(in crate::store) fn line<T>(
+pub(crate) fn line<T>(
     remote: &dyn RemoteView,
     name: &str,
     decode: impl Fn(&[u8]) -> Decoded<T>,
@@ -28,10 +28,7 @@ pub(in crate::store) fn line<T>(
 }
 
 /// The first bytes of an object: all of it, unless it is long.
-pub(in crate::store) fn start_of_object(
-    remote: &dyn RemoteView,
-    name: &str,
-) -> Result<Option<ObjectPart>, ShipError> {
+pub(crate) fn start_of_object(remote: &dyn RemoteView, name: &str) -> Result<Option<ObjectPart>, ShipError> {
     match remote.get_part(name, 0..START_BYTES, PATIENCE) {
         Err(RemoteError::Missing) => Ok(None),
         found => found.map(Some).map_err(|error| ShipError::of_object(name, error)),
@@ -39,7 +36,7 @@ pub(in crate::store) fn start_of_object(
 }
 
 /// A whole object of at most `most` bytes, whose first bytes are here.
-pub(in crate::store) fn rest_of_object(
+pub(crate) fn rest_of_object(
     remote: &dyn RemoteView,
     name: &str,
     start: ObjectPart,
@@ -56,38 +53,29 @@ pub(in crate::store) fn rest_of_object(
 }
 
 /// Bytes of an object.
-pub(in crate::store) fn get(
-    remote: &dyn RemoteView,
-    name: &str,
-    range: Range<u64>,
-) -> Result<Vec<u8>, ShipError> {
+pub(crate) fn get(remote: &dyn RemoteView, name: &str, range: Range<u64>) -> Result<Vec<u8>, ShipError> {
     let found = remote.get(name, range.clone(), patience(range.end - range.start));
     found.map_err(|error| ShipError::Remote { name: name.to_owned(), error })
 }
 
-pub(in crate::store) fn missing(name: &str) -> ShipError {
+pub(crate) fn missing(name: &str) -> ShipError {
     ShipError::Remote { name: name.to_owned(), error: RemoteError::Missing }
 }
 
 /// The store that the remote is marked for.
-pub(in crate::store) fn store_of(remote: &dyn RemoteView) -> Result<StoreId, ShipError> {
+pub(crate) fn store_of(remote: &dyn RemoteView) -> Result<StoreId, ShipError> {
     Ok(mark_of(remote)?.store)
 }
 
 /// The mark of the remote, which names its store.
-pub(in crate::store) fn mark_of(remote: &dyn RemoteView) -> Result<RemoteMark, ShipError> {
+pub(crate) fn mark_of(remote: &dyn RemoteView) -> Result<RemoteMark, ShipError> {
     let name = RemoteMark::NAME;
     let mark = read_mark(remote, PATIENCE).map_err(|error| ShipError::of_object(name, error))?;
     mark.ok_or_else(|| missing(name))
 }
 
 /// Creates an object; fails with [`RemoteError::Exists`] where another put has.
-pub(in crate::store) fn put_once(
-    remote: &dyn Remote,
-    name: &str,
-    bytes: &[u8],
-    nonce: &str,
-) -> Result<(), ShipError> {
+pub(crate) fn put_once(remote: &dyn Remote, name: &str, bytes: &[u8], nonce: &str) -> Result<(), ShipError> {
     let object = NewObject { name, body: &bytes, nonce, create_only: true };
     let put = remote.put(&object, PATIENCE);
     put.map(drop).map_err(|error| ShipError::Remote { name: name.to_owned(), error })

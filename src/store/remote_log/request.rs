@@ -10,19 +10,19 @@ use crate::fs::File;
 use crate::remote::Body;
 
 /// The time that a small request may take.
-pub(in crate::store) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// The least rate of the bytes of a request, in bytes a second.
 const LEAST_BYTES_PER_SECOND: u64 = MIB / 8;
 
 /// The time that a request with that many bytes may take.
-pub(in crate::store) fn patience(bytes: u64) -> Duration {
+pub(crate) fn patience(bytes: u64) -> Duration {
     PATIENCE + Duration::from_millis(bytes.saturating_mul(1000) / LEAST_BYTES_PER_SECOND)
 }
 
 /// Bytes of a file that do not change.
-pub(in crate::store) struct FileBody<'f> {
-    pub(in crate::store) file: &'f dyn File,
-    pub(in crate::store) range: Range<u64>,
+pub(crate) struct FileBody<'f> {
+    pub(crate) file: &'f dyn File,
+    pub(crate) range: Range<u64>,
 }
 
 impl FileBody<'_> {
@@ -30,7 +30,7 @@ impl FileBody<'_> {
     ///
     /// # Errors
     /// Errors of the disk.
-    pub(in crate::store) fn for_each_part(&self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    pub(crate) fn for_each_part(&self, mut take: impl FnMut(&[u8])) -> io::Result<()> {
         let mut buffer = vec![0; MIB.min(self.length()) as usize];
         let mut at = 0;
         while at < self.length() {

@@ -13,10 +13,7 @@ const FETCH_BYTES: u64 = 8 * MIB;
 
 /// The copies of segments by the segments' ids, as of a root. The whole checkpoint is read, and
 /// none of it kept.
-pub(in crate::store) fn copies_at(
-    log: RemoteLog<'_>,
-    root: &Root,
-) -> Result<BTreeMap<u64, RemoteCopy>, ShipError> {
+pub(crate) fn copies_at(log: RemoteLog<'_>, root: &Root) -> Result<BTreeMap<u64, RemoteCopy>, ShipError> {
     let name = root.checkpoint_name();
     let mut reader = CheckpointReader {
         log,

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 pub use pace::ScrubPace;
-pub(super) use state::{damage_of, is_referenced, load};
+pub(crate) use state::{damage_of, is_referenced, load};
 
 use crate::format::{BadExtent, ExtentOwner, ExtentOwnerKind};
 use crate::index::VersionRef;

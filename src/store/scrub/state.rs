@@ -25,7 +25,7 @@ const FILE: StateFile =
 ///
 /// # Errors
 /// As of [`StateFile::load`].
-pub(in crate::store) fn load(fs: &dyn Fs, store: &StoreId) -> Result<Option<ScrubState>, LogError> {
+pub(crate) fn load(fs: &dyn Fs, store: &StoreId) -> Result<Option<ScrubState>, LogError> {
     FILE.load(fs, |bytes| ScrubState::decode(store, bytes))
 }
 
@@ -134,7 +134,7 @@ impl ScrubStateCell {
 }
 
 /// Whether the owner of a bad extent still refers to it.
-pub(in crate::store) fn is_referenced(index: &Index, bad: &BadExtent) -> bool {
+pub(crate) fn is_referenced(index: &Index, bad: &BadExtent) -> bool {
     let ExtentOwner { bucket, key, which } = &bad.owner;
     let has_it = |extents: &[ExtentRef]| {
         extents.iter().any(|extent| (extent.segment, extent.offset) == (bad.segment, bad.offset))
@@ -151,7 +151,7 @@ pub(in crate::store) fn is_referenced(index: &Index, bad: &BadExtent) -> bool {
 }
 
 /// The damage that was found in a bad extent.
-pub(in crate::store) fn damage_of(bad: &BadExtent) -> Damage {
+pub(crate) fn damage_of(bad: &BadExtent) -> Damage {
     Damage::new(segment_path(bad.segment), bad.at, bad.what.clone())
 }
 

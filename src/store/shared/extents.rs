@@ -10,7 +10,7 @@ use crate::store::shared::text::text;
 
 /// Checks header with descriptor, and payload, each for itself: the payload can be read while the
 /// header is damaged. The extent belongs to that key of the bucket with that id.
-pub(in crate::store) fn check(
+pub(crate) fn check(
     segment: &Arc<Segment>,
     store: &StoreId,
     extent: &ExtentRef,
@@ -23,7 +23,7 @@ pub(in crate::store) fn check(
 }
 
 /// The parts of extents that a range of their bytes covers.
-pub(in crate::store) fn slices(extents: &[ExtentRef], range: &Range<u64>) -> Vec<ExtentRef> {
+pub(crate) fn slices(extents: &[ExtentRef], range: &Range<u64>) -> Vec<ExtentRef> {
     let mut start = 0;
     let mut slices = Vec::new();
     for extent in extents {
@@ -41,14 +41,14 @@ pub(in crate::store) fn slices(extents: &[ExtentRef], range: &Range<u64>) -> Vec
 }
 
 /// Bytes of an extent that are checked.
-pub(in crate::store) fn len(extent: &ExtentRef) -> u64 {
+pub(crate) fn len(extent: &ExtentRef) -> u64 {
     let payload_len = u64::from(extent.payload_len);
     ExtentHeader::BYTES as u64 + payload_len + ExtentHeader::table_len(payload_len)
 }
 
 /// A short mark of a key in a bucket; never 0. Two keys may have the same mark, by chance and
 /// rarely.
-pub(in crate::store) fn owner_mark(bucket: u64, key: &[u8]) -> u32 {
+pub(crate) fn owner_mark(bucket: u64, key: &[u8]) -> u32 {
     let mut crc = Crc32::with_seed(0);
     crc.update(&bucket.to_le_bytes());
     crc.update(key);

@@ -14,14 +14,14 @@
 pub(super) mod backlog;
 pub(super) mod cause;
 pub(super) mod commit_counters;
-pub(super) mod extents;
+pub(crate) mod extents;
 pub(super) mod followers;
 pub(super) mod health;
 pub(super) mod id_generator;
 pub(super) mod index_budget;
 pub(super) mod lock_clock;
 pub(super) mod state_file;
-pub(super) mod text;
+pub(crate) mod text;
 pub(super) mod thread_watch;
 pub(super) mod usage_accounts;
 pub(super) mod write_counters;

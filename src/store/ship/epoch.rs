@@ -14,10 +14,10 @@ use crate::base::{Entropy, Timestamp};
 use crate::format::{Claim, ClaimId, Cut, LogPosition, RETURN, ReturnPoint, SEALED_LINE_MAX_BYTES};
 use crate::fs::Fs;
 use crate::log::LogError;
-use crate::remote::{NewObject, Remote, RemoteError};
-use crate::store::remote_log::chain::{Chain, RemoteLog};
+use crate::remote::{Remote, RemoteError};
+use crate::store::remote_log::chain::{Chain, RemoteLog, newest_epoch};
 use crate::store::remote_log::error::ShipError;
-use crate::store::remote_log::request::PATIENCE;
+use crate::store::remote_log::object::put_once;
 use crate::store::shared::state_file::StateFile;
 
 const RETURN_IS_LATE: &str = "another host has shipped to the remote since this store was restored to an earlier time: restore it again";

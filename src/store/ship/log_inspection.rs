@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use super::{EpochStage, Ship};
 use crate::format::{Cut, Parcel, ParcelId, Root};
-use crate::store::remote_log::chain::RemoteLog;
-use crate::store::remote_log::chain::parcel_of;
+use crate::store::remote_log::chain::{RemoteLog, parcel_of};
 use crate::store::remote_log::error::ShipError;
 use crate::store::remote_log::request::PATIENCE;
 use crate::store::{Store, StoreError};

@@ -14,16 +14,13 @@
 //! | `parcel_builder`, `shipped_ranges` | parcels from the own log; the bytes that were shipped |
 //! | `shipper` | one epoch: parcels, roots, the look for the next claim |
 //! | `retention` | deletes on the remote |
-//! | `audit` | the objects there, compared with those that the log names |
 //! | `log_inspection` | the objects that a restore needs, listed once a day |
-//! | `copy_audit` | the copies there, compared with those that a directory names |
 //! | `restore` | a data directory from the log on the remote |
 //! | `standby`, `log_copy` | a data directory that follows the log, and a takeover from there |
 //! | `readers` | the store that is read from such a directory |
 //! | `writer_dir`, `aside` | the directory of a writer that starts again beside other hosts; its files before it is filled |
 //! | `lag_bound` | how long ago the remote had the whole log, and the bound of that |
-//! | `lag` | how far a directory and the log on the remote are apart |
-//! | `divergent` | the groups in a directory that no later epoch has adopted |
+//! | `own_log` | the log of a directory, and the groups that it may share with the remote |
 //! | `parcel_applier` | parcels applied to a directory |
 //!
 //! Until groups are shipped, their bytes stay: the log is kept, nothing is reclaimed that they
@@ -31,14 +28,11 @@
 //! remote.
 
 mod aside;
-pub(super) mod audit;
-pub(super) mod copy_audit;
-pub(super) mod divergent;
 pub(super) mod epoch;
-pub(super) mod lag;
 mod lag_bound;
 pub(super) mod log_copy;
 mod log_inspection;
+pub(crate) mod own_log;
 mod pace;
 mod parcel_applier;
 mod parcel_builder;

@@ -9,16 +9,15 @@ use super::witness::{FoundEnd, check_end};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{Clock, Timestamp};
 use crate::format::{
-    Features, FileHeader, FileKind, Group, LogPosition, Parcel, ParcelHead, ParcelId, RETURN, RemoteMark,
-    ReturnPoint, StoreId, checkpoint_path, log_path,
+    Features, FileHeader, FileKind, Group, LogPosition, Parcel, ParcelHead, ParcelId, RETURN, ReturnPoint,
+    checkpoint_path, log_path,
 };
 use crate::fs::{File, Fs};
 use crate::log::{LogError, create_file, list_numbers, read_checkpoint, remove_unfinished, write_atomically};
-use crate::remote::{RemoteView, read_mark};
+use crate::remote::RemoteView;
 use crate::store::remote_log::chain::{Chain, ParcelRun, RemoteLog};
 use crate::store::remote_log::error::{ShipError, disk};
-use crate::store::remote_log::object::{get, missing};
-use crate::store::remote_log::request::PATIENCE;
+use crate::store::remote_log::object::{get, store_of};
 use crate::store::{Progress, ProgressStep};
 
 /// Bytes of a checkpoint that are fetched at once.

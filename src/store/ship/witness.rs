@@ -9,8 +9,7 @@
 
 use crate::format::{Cut, LogPosition, Parcel, ParcelHead, Root, SignOfLife};
 use crate::remote::RemoteObject;
-use crate::store::remote_log::chain::parcel_of;
-use crate::store::remote_log::chain::{Chain, RemoteLog};
+use crate::store::remote_log::chain::{Chain, RemoteLog, parcel_of};
 use crate::store::remote_log::error::ShipError;
 use crate::store::remote_log::object::line;
 

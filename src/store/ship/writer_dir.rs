@@ -13,13 +13,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::aside::SegmentsAside;
-use super::divergent::{OwnLog, anchors};
 use super::epoch::adopted;
 use super::parcel_applier::ParcelApplier;
 use crate::format::{Cut, Entry, Group, LogPosition, StoreId};
 use crate::fs::Fs;
 use crate::store::remote_log::chain::RemoteLog;
 use crate::store::remote_log::error::ShipError;
+use crate::store::ship::own_log::{OwnLog, anchors};
 
 /// The longest search for a group among the parcels after a root. Writers put a root after fewer.
 const PARCELS_MAX: u64 = 2000;

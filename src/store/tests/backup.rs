@@ -12,7 +12,7 @@ use crate::format::{BackupCurrent, FileKind, log_path, segment_path};
 use crate::fs::ReadOnlyFs;
 use crate::fs::sim::{CrashPolicy, OpKind};
 use crate::log::list_numbers;
-use crate::store::backup::{
+use crate::offline::backup::{
     BackupError, BackupOptions, BackupReport, BackupSource, RestoreReport, backup, restore,
 };
 

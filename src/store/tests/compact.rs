@@ -8,7 +8,7 @@ use crate::format::FileKind;
 use crate::fs::Fs;
 use crate::fs::sim::CrashPolicy;
 use crate::log::list_numbers;
-use crate::store::compact::{CompactError, Compacted};
+use crate::offline::compact::{CompactError, Compacted};
 
 const SEGMENT_BYTES: u64 = 200_000;
 

@@ -4,9 +4,9 @@ use super::random::{rebuild_log, segments_of};
 use super::*;
 use crate::base::Clock;
 use crate::fs::Fs;
-use crate::store::backup::{BackupOptions, BackupSource, backup, restore};
-use crate::store::compact::compact as compact_store;
-use crate::store::undelete::{Undeletable, UndeleteQuery};
+use crate::offline::backup::{BackupOptions, BackupSource, backup, restore};
+use crate::offline::compact::compact as compact_store;
+use crate::offline::undelete::{Undeletable, UndeleteQuery};
 
 const DAY_MILLIS: u64 = 24 * 60 * 60 * 1_000;
 const START: u64 = 1_700_000_000_000;

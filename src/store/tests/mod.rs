@@ -69,6 +69,7 @@ use crate::base::digest::Md5;
 use crate::base::{ManualClock, SeededEntropy, Timestamp};
 use crate::fs::sim::SimFs;
 use crate::log::SegmentPins;
+use crate::offline::*;
 use crate::store::*;
 
 /// Options that make no difference but size, and no commit that nobody asked for. The room that is

@@ -12,7 +12,7 @@ use crate::format::{FileKind, log_path, segment_path};
 use crate::fs::OsFs;
 use crate::fs::sim::CrashPolicy;
 use crate::log::list_numbers;
-use crate::store::rebuild::{RebuildError, RebuildOptions, RebuildReport};
+use crate::offline::rebuild::{RebuildError, RebuildOptions, RebuildReport};
 
 fn try_rebuild(fs: &SimFs, replace: bool) -> Result<RebuildReport, RebuildError> {
     let clock = ManualClock::new(Timestamp::from_millis(1_800_000_000_000));

@@ -6,7 +6,7 @@ use crate::base::limits::SCRUB_BAD_EXTENTS_MAX;
 use crate::format::{ExtentHeader, ExtentRef, SCRUB, page_ceil, segment_path};
 use crate::fs::Fs;
 use crate::fs::sim::CrashPolicy;
-use crate::store::verify::NoteKind;
+use crate::offline::verify::NoteKind;
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 /// More than the tests store.

@@ -6,8 +6,8 @@ use super::*;
 use crate::base::limits::MIB;
 use crate::format::{Claim, PARCEL_MAX_BYTES, Parcel, Root, UNIT_BYTES, segment_path};
 use crate::fs::sim::{CrashPolicy, OpKind};
+use crate::offline::verify::verify;
 use crate::remote::sim::{RemoteCall, RemoteFault};
-use crate::store::verify::verify;
 
 /// Room for the open segments, and for little that the remote has.
 pub(super) const LITTLE_LOCAL: TierOptions = TierOptions { local_max_bytes: 24 * MIB, ..NOTHING_LOCAL };

@@ -11,12 +11,12 @@ use crate::base::{Clock as _, Entropy as _};
 use crate::format::{CopyPhase, RemoteMark, UNIT_BYTES, segment_path, tables_path};
 use crate::fs::Fs;
 use crate::fs::sim::CrashPolicy;
+use crate::offline::verify::NoteKind;
 use crate::remote::sim::{RemoteCall, RemoteFault, SimRemote};
 use crate::remote::{
     EncryptedRemote, EncryptionKey, EncryptionKeys, NewObject, ObjectPart, PartStream, Remote, RemoteError,
     RemoteObject, RemoteView, RequestsByCall,
 };
-use crate::store::verify::NoteKind;
 
 const LEN: usize = 700_000;
 /// The segments that are written to, and some more.

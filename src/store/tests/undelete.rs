@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::undelete::{Undeletable, UndeleteQuery};
+use crate::offline::undelete::{Undeletable, UndeleteQuery};
 
 fn found(store: &Store, query: &UndeleteQuery) -> Vec<Undeletable> {
     let mut all = Vec::new();

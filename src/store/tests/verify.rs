@@ -10,8 +10,8 @@ use crate::format::{
 use crate::fs::sim::{CrashPolicy, OpKind};
 use crate::fs::{Fs, ReadOnlyFs};
 use crate::log::{LogError, LogWriter, Segment, build_log};
+use crate::offline::verify::{NoteKind, RecordRef, VerifyError, VerifyReport};
 use crate::store::open::loader::{StoreLoader, store_id};
-use crate::store::verify::{NoteKind, RecordRef, VerifyError, VerifyReport};
 use crate::store::{Progress, ProgressStep};
 
 fn look(fs: &SimFs) -> VerifyReport {

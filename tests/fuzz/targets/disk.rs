@@ -8,7 +8,8 @@ use siltstone::base::Timestamp;
 use siltstone::format::{ByteDecoder, Entry, Features, FileHeader, FileKind, GroupHeader, GroupKind, StoreId};
 use siltstone::fs::Fs;
 use siltstone::fs::sim::SimFs;
-use siltstone::store::{ListQuery, Selector, Store, verify};
+use siltstone::offline::verify;
+use siltstone::store::{ListQuery, Selector, Store};
 use siltstone_fuzz::open;
 
 const STORE: StoreId = StoreId([7; 16]);

@@ -1,10 +1,9 @@
 //! Writing commit groups (data-format.md, section 5, "What a commit writes, and why in this
 //! order").
 
-use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::Instant;
+use std::{io, thread};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 

@@ -4,8 +4,8 @@
 use super::steps::{Run, bare};
 use super::world::{Bucket, Object, Pending};
 use super::*;
-use crate::store::rebuild::{RebuildOptions, RebuildReport};
-use crate::store::verify::{NamedOwner, RecordRef};
+use crate::offline::rebuild::{RebuildOptions, RebuildReport};
+use crate::offline::verify::{NamedOwner, RecordRef};
 
 /// A disk with the segments of another and nothing else.
 pub(in crate::store::tests) fn segments_of(fs: &SimFs) -> SimFs {

@@ -7,9 +7,9 @@ use crate::format::{Entry, ExtentRef, StoreId, segment_path};
 use crate::fs::Fs;
 use crate::index::Liveness;
 use crate::log::{Damage, Segment};
+use crate::offline::verify::overlap_check::OverlapCheck;
+use crate::offline::verify::{Finding, NamedOwner, RecordRef, VerifyReport};
 use crate::store::shared::extents;
-use crate::store::verify::overlap_check::OverlapCheck;
-use crate::store::verify::{Finding, NamedOwner, RecordRef, VerifyReport};
 use crate::store::{Progress, ProgressStep};
 
 /// Checks extents, and adds the findings to the report.

@@ -11,7 +11,7 @@ use crate::format::{
 };
 use crate::fs::{File, Fs};
 use crate::log::{Damage, LogError, Scanned, Segment, SegmentRecord, SegmentScan, list_numbers, open_file};
-use crate::store::rebuild::RebuildError;
+use crate::offline::rebuild::RebuildError;
 use crate::store::shared::extents::owner_mark;
 use crate::store::{Progress, ProgressStep};
 

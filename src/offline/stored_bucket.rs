@@ -8,8 +8,8 @@ use crate::index::{
     BucketConfiguration, Index, ListPage, ListQuery, PlaceCursor, PlacedVersion, UploadSummary,
 };
 use crate::log::Damage;
+use crate::offline::stats::{StatsError, load};
 use crate::store::UploadId;
-use crate::store::stats::{StatsError, load};
 
 /// A bucket at one moment.
 pub struct StoredBucket {

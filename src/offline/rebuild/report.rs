@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::log::Damage;
-use crate::store::verify::NamedOwner;
+use crate::offline::verify::NamedOwner;
 
 /// The result of a rebuild.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -11,7 +11,6 @@ use crate::format::FileKind;
 use crate::fs::Fs;
 use crate::log::{Damage, list_numbers};
 use crate::store::open::loader::store_id;
-use crate::store::reclaim::ReclaimPolicy;
 use crate::store::{OpenError, Store, StoreError, StoreOptions};
 
 /// The length at which the log continues in a new file, so that the old one can go.
@@ -128,8 +127,11 @@ pub fn compact(
         return Err(CompactError::Remote(store.remote_segments()));
     }
     let mut done = Compacted { before: footprint(fs.as_ref())?, ..Compacted::default() };
-    check_room(&store, &done.before)?;
-    done.stopped = !empty_segments(&store, go_on)?;
+    check_room(&store, fs.as_ref(), &done.before)?;
+    let total_bytes = store.health().live_bytes;
+    let is_emptied =
+        store.empty_segments(&mut |moved_bytes| go_on(CompactProgress { moved_bytes, total_bytes }))?;
+    done.stopped = !is_emptied;
     store.renew_log()?;
     store.close();
     let health = store.health();
@@ -141,48 +143,10 @@ pub fn compact(
 
 /// Checks for the space of the fullest segment, since each emptied segment makes space for the
 /// next, and for a checkpoint, which is at most as long as the current metadata.
-fn check_room(store: &Store, before: &Footprint) -> Result<(), CompactError> {
-    let fullest = {
-        let index = store.shared.index();
-        index.liveness().iter().map(|(_, live)| live).max().unwrap_or(0)
-    };
-    let needed = fullest + before.metadata_bytes + ROOM_BESIDE_BYTES;
-    let free = store.shared.fs.space()?.free_bytes;
+fn check_room(store: &Store, fs: &dyn Fs, before: &Footprint) -> Result<(), CompactError> {
+    let needed = store.fullest_segment_bytes() + before.metadata_bytes + ROOM_BESIDE_BYTES;
+    let free = fs.space()?.free_bytes;
     if free < needed { Err(CompactError::NoRoom { needed, free }) } else { Ok(()) }
-}
-
-/// Returns whether all segments were emptied.
-fn empty_segments(
-    store: &Store,
-    go_on: &mut dyn FnMut(CompactProgress) -> bool,
-) -> Result<bool, CompactError> {
-    store.shared.segments.retire(|_| true);
-    let total_bytes = store.health().live_bytes;
-    loop {
-        let more = store.reclaim_by(ReclaimPolicy::OFFLINE)?.more;
-        if !more {
-            // The segments of the last copies are sealed, too.
-            let index = store.shared.index();
-            store.shared.segments.retire(|id| index.liveness().of(id) > 0);
-            drop(index);
-            store.shared.segments.seal_retired().map_err(|error| store.shared.write_failed(error))?;
-            return Ok(true);
-        }
-        if !go_on(CompactProgress { moved_bytes: store.health().moved_bytes, total_bytes }) {
-            return Ok(false);
-        }
-    }
-}
-
-impl Store {
-    /// Writes two checkpoints, each after a group of its own, so that the log before them can go.
-    fn renew_log(&self) -> Result<(), StoreError> {
-        for _ in 0..2 {
-            self.committer.write_idle_group()?;
-            self.checkpoint()?;
-        }
-        Ok(())
-    }
 }
 
 fn footprint(fs: &dyn Fs) -> io::Result<Footprint> {

@@ -3,16 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::divergent::OwnLog;
 use crate::base::Timestamp;
 use crate::format::{Entry, Group, Parcel};
 use crate::fs::Fs;
 use crate::remote::RemoteView;
-use crate::store::remote_log::chain::RemoteLog;
-use crate::store::remote_log::chain::newest_epoch;
-use crate::store::remote_log::chain::parcel_of;
+use crate::store::remote_log::chain::{RemoteLog, newest_epoch, parcel_of};
 use crate::store::remote_log::error::ShipError;
 use crate::store::remote_log::object::store_of;
+use crate::store::ship::own_log::OwnLog;
 
 /// The groups that a directory or the log on the remote has, and the other lacks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! The results of a check.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 use thiserror::Error;
 
@@ -189,7 +188,7 @@ impl fmt::Display for Finding {
 }
 
 impl NamedOwner {
-    pub(in crate::store) fn new(store: &StoreId, bucket: &str, key: &[u8], record: RecordRef) -> Self {
+    pub(in crate::offline) fn new(store: &StoreId, bucket: &str, key: &[u8], record: RecordRef) -> Self {
         let ids = ClientIds::new(store);
         let id = match record {
             RecordRef::Version { id, .. } => ids.of_version(id),

@@ -11,11 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::Timestamp;
 use crate::format::{CopyPhase, Cut, Entry, Parcel, ParcelId, RemoteCopy, Root, SignOfLife};
 use crate::remote::{Remote, RemoteObject, RemoteView};
-use crate::store::remote_log::chain::newest_epoch;
-use crate::store::remote_log::chain::{Chain, ParcelRun, RemoteLog};
+use crate::store::remote_log::chain::{Chain, ParcelRun, RemoteLog, kind_and_epoch, newest_epoch, parcel_of};
 use crate::store::remote_log::error::ShipError;
-use crate::store::remote_log::object::line;
-use crate::store::remote_log::object::store_of;
+use crate::store::remote_log::object::{line, store_of};
 use crate::store::remote_log::request::PATIENCE;
 use crate::store::remote_log::root_copies::copies_at;
 

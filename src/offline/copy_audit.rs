@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use super::audit::RemoteAudit;
+use super::remote_audit::RemoteAudit;
 use crate::format::{CopyPhase, RemoteCopy};
 use crate::fs::{Fs, ReadOnlyFs};
+use crate::offline::stats::load;
 use crate::remote::{RemoteObject, RemoteView};
 use crate::store::open::loader::store_id;
 use crate::store::remote_log::chain::RemoteLog;
 use crate::store::remote_log::error::ShipError;
 use crate::store::remote_log::object::store_of;
-use crate::store::stats::load;
 
 /// Compares the copies on a remote with those that the data directory of its store names. Nothing
 /// is changed; a server may be at work. *Strangers* are copies that the directory does not name:

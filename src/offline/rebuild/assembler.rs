@@ -13,10 +13,10 @@ use crate::format::{
 use crate::fs::Fs;
 use crate::index::{Index, ListQuery};
 use crate::log::{Damage, LogError, Segment};
-use crate::store::rebuild::report::{Assumption, LostRecord, RebuildReport};
-use crate::store::rebuild::scan::{RecordLocation, StoreScan};
+use crate::offline::rebuild::report::{Assumption, LostRecord, RebuildReport};
+use crate::offline::rebuild::scan::{RecordLocation, StoreScan};
+use crate::offline::verify::{NamedOwner, RecordRef};
 use crate::store::shared::extents::slices;
-use crate::store::verify::{NamedOwner, RecordRef};
 use crate::store::{Progress, ProgressStep};
 
 /// The most segments that are open at a time.

@@ -4,18 +4,14 @@
 use std::collections::BTreeMap;
 
 use crate::base::Timestamp;
-use crate::format::{
-    ClientId, ClientIds, Entry, FileKind, Group, LogPosition, Pack, StoreId, UploadId, VersionId,
-};
+use crate::format::{ClientId, ClientIds, Entry, Group, LogPosition, UploadId, VersionId};
 use crate::fs::{Fs, ReadOnlyFs};
-use crate::log::{LogError, Replay, ReplayStart, list_numbers, open_file};
+use crate::offline::stats::load;
 use crate::remote::RemoteView;
-use crate::store::open::loader::pack_is_good;
 use crate::store::remote_log::chain::RemoteLog;
-use crate::store::remote_log::chain::newest_epoch;
 use crate::store::remote_log::error::ShipError;
 use crate::store::remote_log::object::mark_of;
-use crate::store::stats::load;
+use crate::store::ship::own_log::{OwnLog, anchors};
 
 /// How far the log of a directory is that on the remote.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -180,62 +176,4 @@ impl Changes {
             | Entry::CheckpointEnd(_) => return None,
         })
     }
-}
-
-/// Groups of the current log on the remote, by sequence: the ends of adopted logs, and of the
-/// parcels after the newest root. With it comes the number of the newest epoch.
-pub(super) fn anchors(log: &RemoteLog<'_>) -> Result<(u64, BTreeMap<u64, u32>), ShipError> {
-    let newest = newest_epoch(log)?;
-    let mut found = BTreeMap::new();
-    let mut cut = Some(newest);
-    while let Some(it) = cut {
-        found.insert(it.end.sequence, it.end.crc);
-        cut = if it.former == 0 { None } else { log.cut(it.former)? };
-    }
-    if let Some(chain) = log.chain(&newest)? {
-        found.insert(chain.root.covered.sequence, chain.root.covered.crc);
-        found.extend(log.heads(&chain, None)?.0.into_iter().map(|head| (head.end.sequence, head.end.crc)));
-    }
-    Ok((newest.epoch, found))
-}
-
-/// The log files of a directory.
-pub(super) struct OwnLog<'f> {
-    fs: &'f dyn Fs,
-    store: StoreId,
-    /// The first file.
-    number: u64,
-    /// The group before it; `None` at the beginning of a log.
-    pub(super) start: Option<LogPosition>,
-}
-
-impl<'f> OwnLog<'f> {
-    pub(super) fn open(fs: &'f dyn Fs, store: StoreId) -> Result<Self, ShipError> {
-        let numbers = list_numbers(fs, FileKind::Log).map_err(|error| failed(&error.into()))?;
-        let number = *numbers.first().ok_or_else(|| ShipError::Disk("there is no store".to_owned()))?;
-        let (_, header) =
-            open_file(fs, FileKind::Log, number, Some(store)).map_err(|error| failed(&error))?;
-        let before = LogPosition { sequence: number - 1, crc: header.previous_crc };
-        Ok(Self { fs, store, number, start: (number > 1).then_some(before) })
-    }
-
-    /// Gives all groups to `visit`. Returns the last sequence.
-    pub(super) fn read(&self, visit: &mut dyn FnMut(Group)) -> Result<u64, ShipError> {
-        let is_good = |pack: &Pack| pack_is_good(self.fs, self.store, pack);
-        let start = ReplayStart { covered: self.number - 1, through: 0 };
-        let replay = Replay { fs: self.fs, store: self.store, start, pack_is_good: &is_good };
-        let tail = replay.run(&mut |group| {
-            visit(group);
-            Ok(())
-        });
-        let tail = tail.map_err(|error| failed(&error))?;
-        match tail.damage {
-            Some(damage) => Err(ShipError::Disk(damage.to_string())),
-            None => Ok(tail.sequence - 1),
-        }
-    }
-}
-
-fn failed(error: &LogError) -> ShipError {
-    ShipError::Disk(error.to_string())
 }

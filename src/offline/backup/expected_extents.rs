@@ -10,7 +10,7 @@ use crate::format::{Entry, ExtentHeader, ExtentRef, StoreId, UNIT_BYTES, segment
 use crate::fs::File;
 use crate::index::{Cursor, Index};
 use crate::log::Damage;
-use crate::store::verify::{Finding, NamedOwner, RecordRef};
+use crate::offline::verify::{Finding, NamedOwner, RecordRef};
 
 /// Keys per step of a walk.
 const KEYS_AT_ONCE: usize = 4096;

@@ -8,7 +8,7 @@ use super::SegmentTransfer;
 use crate::base::Timestamp;
 use crate::format::{BackupSlot, StoreId};
 use crate::log::{Damage, LogError};
-use crate::store::verify::{Finding, VerifyError};
+use crate::offline::verify::{Finding, VerifyError};
 
 /// A finished backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
