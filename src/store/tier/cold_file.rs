@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::coming::{ComingBytes, ComingRest};
+use super::coming::{ComingBytes, ComingRest, FetchedBytes};
 use super::residence::{LocalPieces, READ_AHEAD_MAX_BYTES, Residence, numbers};
 use super::turn::FetchTurn;
 use super::{NOT_POISONED, Tier, data_bytes};
@@ -105,7 +105,9 @@ impl ColdFile {
         let since = turn.waits_since(arrived);
         let source = self.tier.open_stream(self.residence.segment, &copy.name, &(start..end), since);
         let source = turn.note(self.residence.segment, source)?;
-        let coming = Arc::new(ComingBytes::new(start..end, source, self.clone()));
+        let file = self.clone();
+        let keep = Box::new(move |last: &FetchedBytes| file.keep(last));
+        let coming = Arc::new(ComingBytes::new(start..end, source, keep));
         self.residence.add_coming(&coming);
         Ok(Some(coming))
     }
@@ -153,7 +155,7 @@ impl ColdFile {
     }
 
     /// Keeps fetched bytes where they are missing, as far as there is room.
-    pub(super) fn keep(&self, fetched: &FetchedBytes) -> io::Result<()> {
+    fn keep(&self, fetched: &FetchedBytes) -> io::Result<()> {
         let Some(copy) = self.residence.copy() else { return Ok(()) };
         if !self.tier.make_room(fetched.bytes.len() as u64) {
             return Ok(());
@@ -184,19 +186,6 @@ impl ColdFile {
             self.tier.add_pages(&self.residence, number, pages);
         }
         Ok(())
-    }
-}
-
-/// Bytes of the remote segment.
-pub(super) struct FetchedBytes {
-    pub(super) range: Range<u64>,
-    pub(super) bytes: Vec<u8>,
-}
-
-impl FetchedBytes {
-    /// Those of a range, which is a part of theirs.
-    pub(super) fn of(&self, range: &Range<u64>) -> &[u8] {
-        &self.bytes[(range.start - self.range.start) as usize..(range.end - self.range.start) as usize]
     }
 }
 

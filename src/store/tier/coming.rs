@@ -1,19 +1,34 @@
 //! Bytes of a remote segment that are on their way: a fetch that is read while it comes.
 
+use std::io;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::cold_file::{ColdFile, FetchedBytes};
 use crate::remote::PartBytes;
+
+/// Bytes of the remote segment.
+pub(super) struct FetchedBytes {
+    pub(super) range: Range<u64>,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl FetchedBytes {
+    /// Those of a range, which is a part of theirs.
+    pub(super) fn of(&self, range: &Range<u64>) -> &[u8] {
+        &self.bytes[(range.start - self.range.start) as usize..(range.end - self.range.start) as usize]
+    }
+}
+
+/// Keeps bytes in the file that they were fetched for.
+pub(super) type KeepBytes = Box<dyn Fn(&FetchedBytes) -> io::Result<()> + Send + Sync>;
 
 /// A fetch with one or many readers. The reader whose bytes are missing takes them from the
 /// connection; where none reads, it waits.
 pub(super) struct ComingBytes {
     pub(super) range: Range<u64>,
     rest: Mutex<ComingRest>,
-    /// The file that keeps the bytes.
-    file: ColdFile,
+    keep: KeepBytes,
 }
 
 /// The bytes that no reader has taken, and the last ones that one has.
@@ -28,10 +43,11 @@ pub(super) struct ComingRest {
 }
 
 impl ComingBytes {
-    /// The bytes of `range` of a copy, which come from `source`, for a file.
-    pub(super) fn new(range: Range<u64>, source: Box<dyn PartBytes>, file: ColdFile) -> Self {
+    /// The bytes of `range` of a copy, which come from `source`. `keep` gets the last ones that no
+    /// reader was there to keep.
+    pub(super) fn new(range: Range<u64>, source: Box<dyn PartBytes>, keep: KeepBytes) -> Self {
         let rest = ComingRest { start: range.start, end: range.end, source: Some(source), last: None };
-        Self { range, rest: Mutex::new(rest), file }
+        Self { range, rest: Mutex::new(rest), keep }
     }
 
     /// Waits until no other reader takes bytes.
@@ -43,7 +59,7 @@ impl ComingBytes {
 impl Drop for ComingBytes {
     fn drop(&mut self) {
         let last = self.rest.get_mut().unwrap_or_else(PoisonError::into_inner).last.take();
-        if let Some(Err(error)) = last.map(|last| self.file.keep(&last)) {
+        if let Some(Err(error)) = last.map(|last| (self.keep)(&last)) {
             log::warn!("fetched bytes are not kept: {error}");
         }
     }
