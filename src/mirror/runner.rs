@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+
 use super::due_keys::{DueKey, DueKeys, DueWork, LatestChange, TakenKey};
 use super::key_copy::{KeyCopied, KeyCopy};
 use super::members::{Members, OccupiedBucket};
@@ -96,7 +98,15 @@ pub struct Mirror {
     resync: AtomicBool,
     /// Whether a bucket joined whose keys may have been passed over.
     walk: AtomicBool,
-    stopped: AtomicBool,
+}
+
+/// The pauses of the threads of a mirror, which a stop ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MirrorPauses {
+    /// Where there is nothing to do.
+    pub(super) look: Duration,
+    /// After an error.
+    pub(super) error: Duration,
 }
 
 /// The mirrors of a server.
@@ -210,7 +220,6 @@ impl Mirror {
             figures: Mutex::new(figures),
             resync: AtomicBool::new(false),
             walk: AtomicBool::new(false),
-            stopped: AtomicBool::new(false),
             settings,
         })
     }
@@ -259,50 +268,51 @@ impl Mirror {
         self.resync.store(true, Ordering::Release);
     }
 
-    /// Lets [`Mirror::run`] return.
-    pub fn stop(&self) {
-        self.stopped.store(true, Ordering::Release);
-        self.keys.close();
+    /// Mirrors until `stopped` is disconnected.
+    pub fn run(&self, store: &Store, stopped: &Receiver<()>) {
+        self.run_with(store, stopped, MirrorPauses { look: LOOK_EVERY, error: LOOK_EVERY * 10 });
     }
 
-    /// Mirrors until [`Mirror::stop`].
-    pub fn run(&self, store: &Store) {
+    pub(super) fn run_with(&self, store: &Store, stopped: &Receiver<()>, pauses: MirrorPauses) {
         let begun = self.clock.now();
         thread::scope(|scope| {
             for _ in 0..self.settings.workers {
-                scope.spawn(move || self.run_worker(store, begun));
+                scope.spawn(move || self.run_worker(store, begun, stopped, pauses));
             }
             let mut feed = self.feed(store);
             let mut target = HttpTarget::new(&self.peer, begun);
-            while !self.is_stopped() {
+            let mut pause = Duration::ZERO;
+            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let step = feed.step(self, store, &mut target);
                 let fails = matches!(step, Err(FeedError::Target(PeerError::Passing(_))));
                 self.feed_fails.store(fails, Ordering::Relaxed);
-                match step {
-                    Ok(true) => {}
-                    Ok(false) => thread::sleep(LOOK_EVERY),
+                pause = match step {
+                    Ok(true) => Duration::ZERO,
+                    Ok(false) => pauses.look,
                     Err(error) => {
                         self.note(error.text());
-                        thread::sleep(LOOK_EVERY * 10);
+                        pauses.error
                     }
-                }
+                };
             }
+            // Workers that wait for a key look whether they are stopped.
+            self.keys.close();
             feed.end(self, store);
         });
     }
 
-    fn run_worker(&self, store: &Store, begun: Timestamp) {
+    fn run_worker(&self, store: &Store, begun: Timestamp, stopped: &Receiver<()>, pauses: MirrorPauses) {
         let mut target = HttpTarget::new(&self.peer, begun);
-        while !self.is_stopped() {
-            if !self.work(store, &mut target, LOOK_EVERY) {
-                thread::sleep(self.pause());
-            }
+        let mut pause = Duration::ZERO;
+        while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            let has_tried = self.work(store, &mut target, pauses.look);
+            pause = if has_tried || self.has_waited() { Duration::ZERO } else { pauses.look };
         }
     }
 
-    /// The pause of a worker that copied nothing: none where it has waited for a key.
-    pub(super) fn pause(&self) -> Duration {
-        if self.keys.len() == 0 && self.is_active_hour() { Duration::ZERO } else { LOOK_EVERY }
+    /// Whether a worker that copied nothing has waited for a key.
+    pub(super) fn has_waited(&self) -> bool {
+        self.keys.len() == 0 && self.is_active_hour()
     }
 
     pub(super) fn feed(&self, store: &Store) -> MirrorFeed {
@@ -423,10 +433,6 @@ impl Mirror {
         store.followed_bucket(*id).is_some()
             && !self.members.is_occupied(*id)
             && !self.members.have_joined(&places)
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Acquire)
     }
 
     fn is_active_hour(&self) -> bool {

@@ -3,9 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use super::runner::{Mirror, MirrorFeed};
+use crossbeam_channel::{RecvTimeoutError, bounded};
+
+use super::runner::{Mirror, MirrorFeed, MirrorPauses};
 use super::settings::MirrorPlace;
 use super::source::{headers_of, tags_of};
 use super::target::MirrorBody;
@@ -1004,6 +1007,31 @@ fn bytes_are_booked_with_the_rate_limit() {
 }
 
 #[test]
+fn a_stop_waits_for_no_pause_after_a_target_that_cannot_be_reached() {
+    let mirrored = Mirrored::new(false, 1);
+    let store = mirrored.open().unwrap();
+    bucket(&store, false);
+    put(&store, "k0", b"one", "1");
+    // Nothing listens at the target.
+    let mirror = mirrored.mirror();
+    let hour = Duration::from_secs(3600);
+    let (stop, stopped) = bounded::<()>(0);
+    let (ending, ended) = bounded::<()>(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ending = ending;
+            mirror.run_with(&store, &stopped, MirrorPauses { look: hour, error: hour });
+        });
+        while mirror.figures().last_error.is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(stop);
+        let end = ended.recv_timeout(Duration::from_secs(60));
+        assert_eq!(end, Err(RecvTimeoutError::Disconnected), "it waits for the end of a pause");
+    });
+}
+
+#[test]
 fn nothing_is_sent_at_other_hours() {
     let mirrored = Mirrored { hours: ActiveHours::parse("23:00-06:00").unwrap(), ..Mirrored::new(false, 1) };
     // The clock begins at 22:13.
@@ -1013,7 +1041,7 @@ fn nothing_is_sent_at_other_hours() {
     let mut target = mirrored.target.clone();
     let mut feed = mirror.feed(&store);
     assert!(!mirror.work(&store, &mut target, Duration::ZERO));
-    assert!(mirror.pause() > Duration::ZERO, "a worker turns in a circle");
+    assert!(!mirror.has_waited(), "a worker turns in a circle");
     put(&store, "k0", b"one", "1");
     for _ in 0..20 {
         feed.step(&mirror, &store, &mut target).unwrap();

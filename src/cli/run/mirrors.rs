@@ -1,10 +1,8 @@
 //! The threads of mirrors.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
 use siltstone::mirror::{Mirror, Mirrors};
 use siltstone::store::Store;
 
@@ -29,15 +27,21 @@ impl MirrorThreads {
             let mirror = Arc::clone(mirror);
             OutboundThread::start("mirror", Arc::clone(store), move |store, stopped| {
                 yield_to_requests();
-                run(&mirror, store, stopped);
+                mirror.run(store, stopped);
             })
         };
         mirrors.iter().map(start).collect::<Result<_, _>>().map(Self)
     }
 
     /// Ends them, and saves their positions.
-    pub(crate) fn end(self) {
-        self.0.into_iter().for_each(|thread| thread.end(END_MAX, "an object of a mirror"));
+    pub(crate) fn end(mut self) {
+        // None waits for another one.
+        for thread in &mut self.0 {
+            thread.stop();
+        }
+        for thread in self.0 {
+            thread.end(END_MAX, "an object of a mirror");
+        }
     }
 }
 
@@ -50,14 +54,4 @@ fn yield_to_requests() {
     {
         log::info!("mirrors run at the priority of requests: {error}");
     }
-}
-
-fn run(mirror: &Mirror, store: &Store, stopped: &Receiver<()>) {
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while stopped.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {}
-            mirror.stop();
-        });
-        mirror.run(store);
-    });
 }
