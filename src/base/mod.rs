@@ -1,6 +1,7 @@
 //! Floor 0: types and functions for all other modules: limits, time, entropy, digests, entity tags,
 //! the memory budget. No I/O.
 
+mod backoff;
 pub mod channel;
 pub mod checksum;
 pub mod clock;
@@ -21,6 +22,7 @@ pub mod quota;
 pub mod storage_class;
 pub mod timestamp;
 
+pub use backoff::{Backoff, jittered};
 pub use checksum::ChecksumAlgorithm;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use delete_condition::DeleteCondition;

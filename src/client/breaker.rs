@@ -2,30 +2,25 @@
 
 use std::time::{Duration, Instant};
 
+use crate::base::Backoff;
+
 /// The number of failures in a row that opens the circuit.
 const FAILURES_MAX: u32 = 8;
-/// The first pause.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// The longest pause.
-const PAUSE_MAX: Duration = Duration::from_secs(4);
+/// The pauses while the circuit is open.
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(4) };
 
 /// The state of the circuit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CircuitBreaker {
     failures: u32,
     /// The end of the pause, while the circuit is open.
     open_until: Option<Instant>,
-    pause: Duration,
+    /// How often it was opened since the last answer.
+    openings: u32,
     /// Whether a try is on its way that decides whether the circuit closes.
     probing: bool,
     /// The last failure.
     reason: String,
-}
-
-impl Default for CircuitBreaker {
-    fn default() -> Self {
-        Self { failures: 0, open_until: None, pause: PAUSE_MIN, probing: false, reason: String::new() }
-    }
 }
 
 impl CircuitBreaker {
@@ -70,8 +65,8 @@ impl CircuitBreaker {
         reason.clone_into(&mut self.reason);
         // Tries that began before the circuit opened do not prolong its pause.
         if self.failures >= FAILURES_MAX && (self.open_until.is_none() || self.probing) {
-            self.open_until = Some(now + self.pause);
-            self.pause = (self.pause * 2).min(PAUSE_MAX);
+            self.openings = self.openings.saturating_add(1);
+            self.open_until = Some(now + BACKOFF.after(self.openings));
         }
         self.probing = false;
     }
@@ -106,7 +101,7 @@ mod tests {
         }
         let why = breaker.admit(now).unwrap_err();
         assert!(why.contains("refused") && why.contains("8 tries"), "{why}");
-        breaker.admit(now + PAUSE_MIN).unwrap();
+        breaker.admit(now + BACKOFF.first).unwrap();
         breaker.succeeded();
         breaker.admit(now).unwrap();
     }
@@ -130,16 +125,16 @@ mod tests {
     fn an_abandoned_try_leaves_its_place_to_the_next() {
         let now = Instant::now();
         let mut breaker = after_failures(now, FAILURES_MAX);
-        breaker.admit(now + PAUSE_MIN).unwrap();
+        breaker.admit(now + BACKOFF.first).unwrap();
         breaker.abandoned();
-        breaker.admit(now + PAUSE_MIN).unwrap();
+        breaker.admit(now + BACKOFF.first).unwrap();
     }
 
     #[test]
     fn tries_from_before_the_opening_do_not_prolong_the_pause() {
         let now = Instant::now();
         let mut breaker = after_failures(now, FAILURES_MAX);
-        breaker.failed(now + PAUSE_MIN / 2, "late");
-        breaker.admit(now + PAUSE_MIN).unwrap();
+        breaker.failed(now + BACKOFF.first / 2, "late");
+        breaker.admit(now + BACKOFF.first).unwrap();
     }
 }

@@ -4,12 +4,11 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::base::{Backoff, Entropy};
 use crate::store::{FollowPosition, VersionId};
 
-/// The pause after the first failure of a key. It doubles with each, and is drawn from its second
-/// half.
-const PAUSE_MIN: Duration = Duration::from_millis(500);
-const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// The pauses of a key that failed.
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
 /// The tries of a key that the target refuses.
 const REFUSALS_MAX: u32 = 10;
 
@@ -227,15 +226,14 @@ impl DueKeys {
         state.ready.push_front(taken.due);
     }
 
-    /// A worker could not copy a key, which stays due. `drawn` is a random number.
-    pub(super) fn failed(&self, taken: TakenKey, drawn: u64) {
+    /// A worker could not copy a key, which stays due.
+    pub(super) fn failed(&self, taken: TakenKey, entropy: &dyn Entropy) {
         let mut state = self.lock();
         // Versions may have been sent whose answer was lost.
         let work = DueWork { compare: true, ..taken.work };
         let known = state.give_back(&taken.due, work, taken.batches);
         known.failures += 1;
-        let most = PAUSE_MIN.saturating_mul(1 << known.failures.min(10)).min(PAUSE_MAX);
-        let pause = most / 2 + most / 2 * (drawn % 1_000) as u32 / 1_000;
+        let pause = BACKOFF.jittered_after(known.failures, entropy);
         state.delayed.insert((Instant::now() + pause, taken.due));
     }
 

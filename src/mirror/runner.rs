@@ -359,7 +359,7 @@ impl Mirror {
         }
         let Some(taken) = self.keys.take(wait) else { return false };
         if self.awaits_bucket(store, &taken) {
-            self.keys.failed(taken, self.jitter.next_u64());
+            self.keys.failed(taken, &self.jitter);
             return true;
         }
         if self.breaker().admit(Instant::now()).is_err() {
@@ -393,7 +393,7 @@ impl Mirror {
             self.refusals.add(&taken.due, self.clock.now(), &why);
             self.keys.set_aside(taken);
         } else {
-            self.keys.failed(taken, self.jitter.next_u64());
+            self.keys.failed(taken, &self.jitter);
         }
     }
 

@@ -7,13 +7,13 @@ use super::due_keys::DueKeys;
 use super::members::{Members, OccupiedBucket};
 use super::settings::MirrorSettings;
 use super::target::MirrorTarget;
+use crate::base::Backoff;
 use crate::store::{BucketInfo, MirroredPlace, Store, TargetOrigin, Versioning};
 use crate::transfer::PeerError;
 
-/// The time after which a refused bucket is tried again; it doubles. One refusal may be a mistake
-/// of something on the way, many are not.
-const AGAIN_MIN: Duration = Duration::from_secs(1);
-const AGAIN_MAX: Duration = Duration::from_secs(60);
+/// The times after which refused buckets are tried again. One refusal may be a mistake of something
+/// on the way, many are not.
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(60) };
 
 /// The buckets whose counterparts have to be looked for.
 #[derive(Default)]
@@ -21,9 +21,10 @@ pub(super) struct TargetBuckets {
     wanted: VecDeque<WantedBucket>,
     /// Those that the target refused to show or to make.
     refused: Vec<WantedBucket>,
-    /// The time of the next try of these, and the pause after it.
+    /// The time of the next try of these.
     next_try: Option<Instant>,
-    pause: Duration,
+    /// How often some were refused in a row.
+    refusals: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -123,10 +124,10 @@ impl TargetBuckets {
         }
         self.wanted = waiting;
         if self.refused.is_empty() {
-            self.pause = AGAIN_MIN;
+            self.refusals = 0;
         } else if self.next_try.is_none() {
-            self.next_try = Some(Instant::now() + self.pause.max(AGAIN_MIN));
-            self.pause = (self.pause.max(AGAIN_MIN) * 2).min(AGAIN_MAX);
+            self.refusals = self.refusals.saturating_add(1);
+            self.next_try = Some(Instant::now() + BACKOFF.after(self.refusals));
         }
         Ok(done)
     }

@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::base::Backoff;
 use crate::client::{
     Answer, Endpoint, HttpConnection, RequestSigner, RequestToSign, StreamedRequest, encoded_query,
 };
@@ -13,8 +14,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 const REQUEST_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 /// Attempts at a request that fails for reasons that may pass.
 const ATTEMPTS: u32 = 5;
-/// The pause after the first attempt. Each later pause is twice as long.
-const PAUSE: Duration = Duration::from_millis(200);
+/// The pauses after attempts.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(200), longest: Duration::from_secs(60) };
 /// The longest document that a server may answer.
 const DOCUMENT_MAX_BYTES: usize = 32 << 20;
 /// The characters of a path that stay as they are.
@@ -233,13 +234,11 @@ impl Write for KeptDocument {
 /// # Errors
 /// Of the last attempt.
 pub fn attempts<T>(mut attempt: impl FnMut() -> Result<T, PeerError>) -> Result<T, PeerError> {
-    let mut pause = PAUSE;
-    for _ in 1..ATTEMPTS {
+    for failures in 1..ATTEMPTS {
         match attempt() {
-            Err(PeerError::Passing(_)) => thread::sleep(pause),
+            Err(PeerError::Passing(_)) => thread::sleep(BACKOFF.after(failures)),
             other => return other,
         }
-        pause *= 2;
     }
     attempt()
 }

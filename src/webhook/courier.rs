@@ -7,11 +7,10 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use super::delivery::{DeliveryError, WebhookSender};
 use super::{TargetFigures, WebhookSettings};
-use crate::base::{Entropy as _, OsEntropy, Timestamp};
+use crate::base::{Backoff, OsEntropy, Timestamp, jittered};
 
-/// The first pause after a failure, which doubles with each, and the longest.
-const PAUSE_MIN: Duration = Duration::from_millis(500);
-const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// The pauses after failures.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(60) };
 /// The pause beyond the one that a target asks for, which is never longer than the longest.
 const PAUSE_BEYOND: Duration = Duration::from_millis(500);
 /// Records beyond this size go with the next request.
@@ -77,11 +76,12 @@ impl Courier {
     /// alone, so that the others pass.
     fn deliver_request(&mut self, messages: &[Message], stopped: &Receiver<()>) -> Delivered {
         let body = body(messages);
-        let mut pause = PAUSE_MIN;
+        let mut failures = 0;
         let mut refused_since = None;
         loop {
             let now = Timestamp::from_system(SystemTime::now());
-            let mut wait = jittered(pause);
+            failures += 1;
+            let mut wait = BACKOFF.jittered_after(failures, &OsEntropy);
             match self.sender.send(&body, now) {
                 Ok(()) => {
                     self.accepted(messages.len());
@@ -107,7 +107,6 @@ impl Courier {
             if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
                 return Delivered::Stopped;
             }
-            pause = (2 * pause).min(PAUSE_MAX);
         }
     }
 
@@ -162,14 +161,7 @@ fn body(messages: &[Message]) -> String {
 
 /// The pause before the try that a target asks for after that time.
 fn asked(after: Duration) -> Duration {
-    after.saturating_add(jittered(PAUSE_BEYOND)).min(PAUSE_MAX)
-}
-
-/// A time between half of `pause` and all of it, so that targets which failed together are not
-/// tried together.
-fn jittered(pause: Duration) -> Duration {
-    let share = OsEntropy.next_u64() % 1024;
-    pause / 2 + pause * share as u32 / 2048
+    after.saturating_add(jittered(PAUSE_BEYOND, &OsEntropy)).min(BACKOFF.longest)
 }
 
 #[cfg(test)]
@@ -200,14 +192,7 @@ mod tests {
             let pause = asked(Duration::from_secs(seconds));
             assert!((at_least..=at_least + PAUSE_BEYOND).contains(&pause), "{seconds}: {pause:?}");
         }
-        assert_eq!(asked(Duration::from_secs(61)), PAUSE_MAX);
-        assert_eq!(asked(Duration::MAX), PAUSE_MAX);
-    }
-
-    #[test]
-    fn pauses_differ_and_keep_their_bounds() {
-        let pauses: Vec<_> = (0..100).map(|_| jittered(PAUSE_MAX)).collect();
-        assert!(pauses.iter().all(|pause| (PAUSE_MAX / 2..=PAUSE_MAX).contains(pause)));
-        assert!(pauses.windows(2).any(|pair| pair[0] != pair[1]));
+        assert_eq!(asked(Duration::from_secs(61)), BACKOFF.longest);
+        assert_eq!(asked(Duration::MAX), BACKOFF.longest);
     }
 }

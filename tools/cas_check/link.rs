@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use siltstone::base::Backoff;
 use siltstone::xml::{Document, Writer};
 
 use super::place::{Place, Versions};
@@ -13,8 +14,8 @@ use siltstone::client::{Answer, HttpConnection, SignedRequest};
 
 /// Attempts at a request that an overloaded store refuses.
 const ATTEMPTS: u32 = 6;
-/// The pause after the first of them. Each later pause is twice as long.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The pauses after them.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(60) };
 
 /// The reason for which a check does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,15 +182,13 @@ impl<'p> Link<'p> {
     /// Sends a request; again after a pause where the store is overloaded, which it says before it
     /// does anything.
     fn exchange(&self, connection: &mut HttpConnection, request: &SignedRequest<'_>) -> io::Result<Answer> {
-        let mut pause = PAUSE;
-        for _ in 1..ATTEMPTS {
+        for failures in 1..ATTEMPTS {
             self.requests.fetch_add(1, Ordering::Relaxed);
             let answer = connection.exchange(request)?;
             if !matches!(answer.status, 429 | 503) || self.check_time().is_err() {
                 return Ok(answer);
             }
-            thread::sleep(pause);
-            pause *= 2;
+            thread::sleep(BACKOFF.after(failures));
         }
         self.requests.fetch_add(1, Ordering::Relaxed);
         connection.exchange(request)

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::base::{Entropy as _, OsEntropy, SeededEntropy};
+use crate::base::{Backoff, Entropy as _, OsEntropy, SeededEntropy};
 use crate::client::{
     Answer, Endpoint, HttpConnection, QueryParameter, RequestSigner, RequestToSign, StreamedRequest,
     encoded_query,
@@ -19,8 +19,8 @@ use crate::remote::{RemoteCall, RemoteError};
 
 /// The most tries of a call.
 const TRIES_MAX: u32 = 6;
-/// The pause after the first try. It doubles with each one; half of it is drawn.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// The pauses after tries. The last try of a call has none, so that the longest one is not reached.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(10) };
 /// The longest silence of the remote in a try.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// The most connections that are kept while no call uses them.
@@ -121,7 +121,7 @@ impl RemoteLink {
                 Err(why) => why,
             };
             tries += 1;
-            let pause = self.pause(tries);
+            let pause = BACKOFF.jittered_after(tries, &self.jitter);
             if tries == TRIES_MAX || Instant::now() + pause >= deadline {
                 return Err(RemoteError::Unavailable(format!("{why}, in {tries} tries")));
             }
@@ -253,13 +253,6 @@ impl RemoteLink {
         if connection.is_open() && idle.len() < IDLE_MAX {
             idle.push((connection, Instant::now()));
         }
-    }
-
-    /// The pause after that many tries.
-    fn pause(&self, tries: u32) -> Duration {
-        let most = PAUSE_MIN * 2_u32.saturating_pow(tries - 1);
-        let drawn = self.jitter.next_u64() % 1000;
-        most / 2 + most / 2 * drawn as u32 / 1000
     }
 
     /// Reports that a body ended before its end, and what that means.
