@@ -109,10 +109,18 @@ impl LogError {
 
     /// Damage found at `offset` of `file`: a place that cannot be read counts as damaged.
     pub(crate) fn into_damage(self, file: &str, offset: u64) -> Damage {
+        self.damage_or_io().unwrap_or_else(|error| Damage::new(file, offset, unreadable(&error)))
+    }
+
+    /// The damage that was found.
+    ///
+    /// # Errors
+    /// The error of the disk, where it was none.
+    pub(crate) fn damage_or_io(self) -> Result<Damage, io::Error> {
         match self {
-            Self::Damaged(damage) => damage,
+            Self::Damaged(damage) => Ok(damage),
             Self::DiskFull(error) | Self::Exhausted(error) | Self::Unreachable(error) | Self::Io(error) => {
-                Damage::new(file, offset, unreadable(&error))
+                Err(error)
             }
         }
     }

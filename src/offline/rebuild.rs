@@ -59,13 +59,7 @@ pub enum RebuildError {
 
 impl From<LogError> for RebuildError {
     fn from(error: LogError) -> Self {
-        match error {
-            LogError::Damaged(damage) => Self::Unreadable(damage),
-            LogError::DiskFull(error)
-            | LogError::Exhausted(error)
-            | LogError::Unreachable(error)
-            | LogError::Io(error) => Self::Io(error),
-        }
+        error.damage_or_io().map_or_else(Self::Io, Self::Unreadable)
     }
 }
 

@@ -87,13 +87,7 @@ pub enum StatsError {
 
 impl From<LogError> for StatsError {
     fn from(error: LogError) -> Self {
-        match error {
-            LogError::Damaged(damage) => Self::Damaged(damage),
-            LogError::DiskFull(error)
-            | LogError::Exhausted(error)
-            | LogError::Unreachable(error)
-            | LogError::Io(error) => Self::Io(error),
-        }
+        error.damage_or_io().map_or_else(Self::Io, Self::Damaged)
     }
 }
 

@@ -322,11 +322,7 @@ fn damage_unless_newer(error: LogError, file: &str) -> Result<Damage, VerifyErro
 }
 
 fn verify_error(error: LogError) -> VerifyError {
-    VerifyError::Io(match error {
-        LogError::Damaged(damage) => io::Error::other(damage.to_string()),
-        LogError::DiskFull(error)
-        | LogError::Exhausted(error)
-        | LogError::Unreachable(error)
-        | LogError::Io(error) => error,
-    })
+    VerifyError::Io(
+        error.damage_or_io().map_or_else(|error| error, |damage| io::Error::other(damage.to_string())),
+    )
 }

@@ -152,12 +152,6 @@ pub enum OpenError {
 
 impl From<LogError> for OpenError {
     fn from(error: LogError) -> Self {
-        match error {
-            LogError::Damaged(damage) => Self::Damaged(damage),
-            LogError::DiskFull(error)
-            | LogError::Exhausted(error)
-            | LogError::Unreachable(error)
-            | LogError::Io(error) => Self::Io(error),
-        }
+        error.damage_or_io().map_or_else(Self::Io, Self::Damaged)
     }
 }
