@@ -76,24 +76,13 @@ impl StepSize {
     }
 }
 
-/// Takes entries that come before the buckets until the step is full: each with the cursor after
-/// it, and its bytes. `false` if there are none.
-fn take_some(
-    mut found: impl Iterator<Item = (Cursor, Entry, usize)>,
-    cursor: &mut Cursor,
-    limits: &StepLimits,
-    out: &mut impl EntrySink,
-) -> bool {
-    let mut taken = StepSize::default();
-    while !taken.is_full(limits)
-        && let Some((at, entry, bytes)) = found.next()
-    {
-        taken.names += 1;
-        taken.count(bytes);
-        out.put(entry);
-        *cursor = at;
-    }
-    taken.names > 0
+/// An entry that comes before the buckets.
+struct EarlyEntry {
+    entry: Entry,
+    /// Its bytes in memory.
+    bytes: usize,
+    /// The cursor after it.
+    end: Cursor,
 }
 
 impl Index {
@@ -120,17 +109,15 @@ impl Index {
         !encoding.out.is_empty()
     }
 
-    /// Advances to or within a bucket; `false` at the end.
+    /// Advances before, to or within a bucket; `false` at the end.
     fn step(&self, cursor: &mut Cursor, limits: &StepLimits, out: &mut impl EntrySink) -> bool {
         let within = |id: u64| self.buckets.get(&id).map(|bucket| BucketStep { id, bucket, limits });
         let next = match std::mem::replace(cursor, Cursor::Start) {
-            Cursor::Start => return self.remote_copies_after(None, cursor, limits, out),
-            Cursor::RemoteCopies(segment) => {
-                return self.remote_copies_after(Some(segment), cursor, limits, out);
-            }
-            Cursor::OwnerQuotas(owner) => return self.owner_quotas_after(Some(owner), cursor, limits, out),
-            Cursor::Followers(name) => return self.followers_after(Some(name), cursor, limits, out),
-            Cursor::FollowerNotes(place) => return self.notes_after(Some(place), cursor, limits, out),
+            begun @ (Cursor::Start
+            | Cursor::RemoteCopies(_)
+            | Cursor::OwnerQuotas(_)
+            | Cursor::Followers(_)
+            | Cursor::FollowerNotes(_)) => return self.step_before_buckets(begun, cursor, limits, out),
             Cursor::AfterBucket(id) => return self.enter(Bound::Excluded(id), cursor, out),
             Cursor::Keys(id, after) => within(id).map(|it| it.keys(after.as_deref(), out)).ok_or(id),
             Cursor::Versions(id, key, above) => within(id).map(|it| it.versions(key, above, out)).ok_or(id),
@@ -141,97 +128,86 @@ impl Index {
         true
     }
 
-    /// Advances within the remote copies, or to what comes after them; `false` at the end.
-    fn remote_copies_after(
+    /// Advances among the entries before the buckets, or to the first bucket; `false` at the end.
+    fn step_before_buckets(
         &self,
-        after: Option<u64>,
+        begun: Cursor,
         cursor: &mut Cursor,
         limits: &StepLimits,
         out: &mut impl EntrySink,
     ) -> bool {
-        let found = self.remote_copies(after).map(|(segment, copy)| {
-            let entry = Entry::RemoteSegment { segment, copy: Some(*copy) };
-            (Cursor::RemoteCopies(segment), entry, size_of::<Entry>())
-        });
-        if take_some(found, cursor, limits, out) {
+        let mut found = self.before_buckets(&begun);
+        let mut taken = StepSize::default();
+        while !taken.is_full(limits)
+            && let Some(next) = found.next()
+        {
+            taken.names += 1;
+            taken.count(next.bytes);
+            out.put(next.entry);
+            *cursor = next.end;
+        }
+        drop(found);
+        if taken.names > 0 || self.enter(Bound::Unbounded, cursor, out) {
             return true;
         }
-        let there_is_more = self.owner_quotas_after(None, cursor, limits, out);
-        if let (false, Some(segment)) = (there_is_more, after) {
-            *cursor = Cursor::RemoteCopies(segment);
-        }
-        there_is_more
+        // The cursor stays at the end.
+        *cursor = begun;
+        false
     }
 
-    /// Advances within the quotas of owners, or to what comes after them; `false` at the end.
-    fn owner_quotas_after(
-        &self,
-        after: Option<String>,
-        cursor: &mut Cursor,
-        limits: &StepLimits,
-        out: &mut impl EntrySink,
-    ) -> bool {
-        let found = self.owner_quotas.after(after.as_deref()).map(|(owner, quota)| {
+    /// The entries before the buckets from the cursor on: those of its own kind after its place, and
+    /// all of each later kind. The kinds follow one another as the cursors do.
+    fn before_buckets<'i>(&'i self, cursor: &'i Cursor) -> impl Iterator<Item = EarlyEntry> + 'i {
+        let copies = match cursor {
+            Cursor::Start => Some(self.remote_copies(None)),
+            Cursor::RemoteCopies(segment) => Some(self.remote_copies(Some(*segment))),
+            _ => None,
+        };
+        let quotas = match cursor {
+            Cursor::Start | Cursor::RemoteCopies(_) => Some(self.owner_quotas.after(None)),
+            Cursor::OwnerQuotas(owner) => Some(self.owner_quotas.after(Some(owner))),
+            _ => None,
+        };
+        let followers = match cursor {
+            Cursor::FollowerNotes(_) => None,
+            Cursor::Followers(name) => Some(self.followers.after(Some(name))),
+            _ => Some(self.followers.after(None)),
+        };
+        let notes = match cursor {
+            Cursor::FollowerNotes(place) => self.followers.notes_after(Some(place)),
+            _ => self.followers.notes_after(None),
+        };
+        let copies = copies.into_iter().flatten().map(|(segment, copy)| EarlyEntry {
+            entry: Entry::RemoteSegment { segment, copy: Some(*copy) },
+            bytes: size_of::<Entry>(),
+            end: Cursor::RemoteCopies(segment),
+        });
+        let quotas = quotas.into_iter().flatten().map(|(owner, quota)| {
             let owner = owner.to_owned();
             let document = quota.document().to_vec();
-            let bytes = document.len();
-            (Cursor::OwnerQuotas(owner.clone()), Entry::OwnerQuota { owner, document: Some(document) }, bytes)
+            EarlyEntry {
+                bytes: document.len(),
+                end: Cursor::OwnerQuotas(owner.clone()),
+                entry: Entry::OwnerQuota { owner, document: Some(document) },
+            }
         });
-        if take_some(found, cursor, limits, out) {
-            return true;
-        }
-        let there_is_more = self.followers_after(None, cursor, limits, out);
-        if let (false, Some(owner)) = (there_is_more, after) {
-            *cursor = Cursor::OwnerQuotas(owner);
-        }
-        there_is_more
-    }
-
-    /// Advances within the followers, or to what comes after them; `false` at the end.
-    fn followers_after(
-        &self,
-        after: Option<String>,
-        cursor: &mut Cursor,
-        limits: &StepLimits,
-        out: &mut impl EntrySink,
-    ) -> bool {
-        let found = self.followers.after(after.as_deref()).map(|(name, state)| {
+        let followers = followers.into_iter().flatten().map(|(name, state)| {
             let name = name.to_owned();
-            let state = Some(state.clone());
-            (Cursor::Followers(name.clone()), Entry::Follower { name, state }, size_of::<Entry>())
+            EarlyEntry {
+                bytes: size_of::<Entry>(),
+                end: Cursor::Followers(name.clone()),
+                entry: Entry::Follower { name, state: Some(state.clone()) },
+            }
         });
-        if take_some(found, cursor, limits, out) {
-            return true;
-        }
-        let there_is_more = self.notes_after(None, cursor, limits, out);
-        if let (false, Some(name)) = (there_is_more, after) {
-            *cursor = Cursor::Followers(name);
-        }
-        there_is_more
-    }
-
-    /// Advances within the notes of followers, or to the first bucket after them; `false` at the
-    /// end.
-    fn notes_after(
-        &self,
-        after: Option<(String, Vec<u8>)>,
-        cursor: &mut Cursor,
-        limits: &StepLimits,
-        out: &mut impl EntrySink,
-    ) -> bool {
-        let found = self.followers.notes_after(after.as_ref()).map(|(place, value)| {
+        let notes = notes.map(|(place, value)| {
             let note = FollowerNote { key: place.1.clone(), value: Some(value.to_vec()) };
-            let bytes = size_of::<Entry>() + note.key.len() + value.len();
-            (Cursor::FollowerNotes(place.clone()), Entry::FollowerNote { name: place.0.clone(), note }, bytes)
+            EarlyEntry {
+                bytes: size_of::<Entry>() + note.key.len() + value.len(),
+                end: Cursor::FollowerNotes(place.clone()),
+                entry: Entry::FollowerNote { name: place.0.clone(), note },
+            }
         });
-        if take_some(found, cursor, limits, out) {
-            return true;
-        }
-        let there_is_more = self.enter(Bound::Unbounded, cursor, out);
-        if let (false, Some(place)) = (there_is_more, after) {
-            *cursor = Cursor::FollowerNotes(place);
-        }
-        there_is_more
+        copies.chain(quotas).chain(followers).chain(notes)
     }
 
     fn enter(&self, from: Bound<u64>, cursor: &mut Cursor, out: &mut impl EntrySink) -> bool {

@@ -63,12 +63,15 @@ fn shows_marker(remote: &crate::remote::sim::SimRemote) -> bool {
 fn sends_marker() {
     let tiered = Tiered::new(NOTHING_LOCAL);
     let store = tiered.open_on(&tiered.fs);
-    store.ship_log(ShipOptions {
-        mode: ShipMode::Async,
-        root_every: Duration::from_secs(3600),
-        window: Duration::from_secs(7 * 24 * 3600),
-        lag_max: None,
-    });
+    store.ship_log_from(
+        ShipOptions {
+            mode: ShipMode::Async,
+            root_every: Duration::from_secs(3600),
+            window: Duration::from_secs(7 * 24 * 3600),
+            lag_max: None,
+        },
+        None,
+    );
     store.ship_step(&SeededEntropy::new(5)).unwrap();
     put_one(&store);
     store.ship_step(&SeededEntropy::new(5)).unwrap();

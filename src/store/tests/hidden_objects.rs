@@ -129,12 +129,10 @@ fn a_host_that_starts_again_gives_up_nothing_that_the_remote_hides() {
         hide(&tiered, hidden, in_listings);
         let disk = tiered.fs.crash(CrashPolicy::KeepAll);
         let store = tiered.open_on(&disk);
-        store.ship_log(ShipOptions {
-            mode: ShipMode::Sync,
-            root_every: HOUR,
-            window: HOUR * 24,
-            lag_max: None,
-        });
+        store.ship_log_from(
+            ShipOptions { mode: ShipMode::Sync, root_every: HOUR, window: HOUR * 24, lag_max: None },
+            None,
+        );
         let refused = ship(&store);
         assert!(refused.as_ref().is_err_and(|error| error.to_string().contains(&hidden[0])), "{refused:?}");
         assert!(matches!(put(&store, "b", "x", b"x"), Err(StoreError::RemoteUnavailable(_))));
@@ -171,7 +169,10 @@ fn what_is_gone_for_good_is_given_up_by_a_restore_to_an_earlier_time_alone() {
     let at = tiered.clock.now();
     restore_from_remote_at(tiered.reached().as_ref(), &fs, tiered.clock.as_ref(), at, &mut |_| ()).unwrap();
     let store = tiered.open_on(&fs);
-    store.ship_log(ShipOptions { mode: ShipMode::Sync, root_every: HOUR, window: HOUR * 24, lag_max: None });
+    store.ship_log_from(
+        ShipOptions { mode: ShipMode::Sync, root_every: HOUR, window: HOUR * 24, lag_max: None },
+        None,
+    );
     ship(&store).unwrap();
     assert_eq!(get(&store, "b", "k8").unwrap(), bytes(8, 300));
     assert!(get(&store, "b", "k9").is_err());

@@ -271,7 +271,10 @@ fn a_copy_that_ships_takes_nothing_from_a_living_store_that_does_not() {
     let (tiered, living) = Tiered::filled(NOTHING_LOCAL);
     work(&living).unwrap();
     let copy = tiered.open_unmarked(&copied(&tiered.fs));
-    copy.ship_log(ShipOptions { mode: ShipMode::Async, root_every: HOUR, window: HOUR, lag_max: None });
+    copy.ship_log_from(
+        ShipOptions { mode: ShipMode::Async, root_every: HOUR, window: HOUR, lag_max: None },
+        None,
+    );
     let before = changes(&tiered);
     assert!(matches!(ship(&copy), Err(StoreError::ReadOnly(_))));
     assert_eq!(changes(&tiered), before);

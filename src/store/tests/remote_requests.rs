@@ -33,12 +33,15 @@ fn during(store: &Store, act: impl FnOnce()) -> Requests {
 
 fn shipping(tiered: &Tiered, mode: ShipMode) -> Store {
     let store = tiered.open_on(&tiered.fs);
-    store.ship_log(ShipOptions {
-        mode,
-        root_every: Duration::from_secs(3600),
-        window: Duration::from_secs(7 * 86_400),
-        lag_max: None,
-    });
+    store.ship_log_from(
+        ShipOptions {
+            mode,
+            root_every: Duration::from_secs(3600),
+            window: Duration::from_secs(7 * 86_400),
+            lag_max: None,
+        },
+        None,
+    );
     ship(&store);
     store.create_bucket("b", "admin").unwrap();
     ship(&store);

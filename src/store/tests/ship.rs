@@ -19,7 +19,7 @@ pub(super) fn shipping(tiered: &Tiered, fs: &SimFs, mode: ShipMode) -> Store {
 
 pub(super) fn shipping_with(tiered: &Tiered, fs: &SimFs, options: ShipOptions) -> Store {
     let store = tiered.open_on(fs);
-    store.ship_log(options);
+    store.ship_log_from(options, None);
     store
 }
 
@@ -656,12 +656,10 @@ pub(super) fn many_objects_of_any_size_fit_into_parcels_that_are_read_back() {
     for at in 0..160 {
         put(&store, "b", &format!("k{at}"), &body).unwrap();
     }
-    store.ship_log(ShipOptions {
-        mode: ShipMode::Async,
-        root_every: HOUR,
-        window: 7 * 24 * HOUR,
-        lag_max: None,
-    });
+    store.ship_log_from(
+        ShipOptions { mode: ShipMode::Async, root_every: HOUR, window: 7 * 24 * HOUR, lag_max: None },
+        None,
+    );
     ship(&store).unwrap();
     let longest = tiered.remote.names().iter().map(|name| tiered.remote.bytes(name).unwrap().len()).max();
     assert!(longest.unwrap() as u64 <= PARCEL_MAX_BYTES / 2, "{longest:?}");

@@ -458,7 +458,7 @@ fn fresh_standby(tiered: &Tiered) -> (SimFs, Standby) {
 
 fn shipping(tiered: &Tiered, fs: &SimFs, mode: ShipMode) -> Store {
     let store = tiered.open_on(fs);
-    store.ship_log(ship_options(mode));
+    store.ship_log_from(ship_options(mode), None);
     store
 }
 
@@ -605,7 +605,7 @@ impl CrashRecovery<'_> {
 
     fn restart(&self, fs: &SimFs) -> Result<(), Interrupted> {
         let store = self.open(fs)?;
-        store.ship_log(ship_options(self.expected.mode));
+        store.ship_log_from(ship_options(self.expected.mode), None);
         let begun = self.begin(&store)?;
         assert!(begun || self.expected.has_rival, "nobody else epochs");
         self.compare(&store, &self.expected.answers.here)?;
@@ -670,7 +670,7 @@ impl CrashRecovery<'_> {
             match restore_from_remote(remote.as_ref(), &fs, self.world.clock.as_ref(), &mut |_| ()) {
                 Ok(_) => {
                     let store = self.open(&fs)?;
-                    store.ship_log(ship_options(self.expected.mode));
+                    store.ship_log_from(ship_options(self.expected.mode), None);
                     if self.begin(&store)? {
                         self.compare(&store, &self.expected.answers.there)?;
                         return self.go_on(&store);

@@ -43,7 +43,7 @@ fn shipping(mode: ShipMode, lag_max: Option<Duration>) -> (Tiered, Arc<SteppedCl
     let fs = Arc::new(tiered.fs.clone());
     let tier = (tiered.reached(), LITTLE_LOCAL);
     let store = Store::open_tiered(fs, clock.clone(), &SeededEntropy::new(1), options, tier).unwrap();
-    store.ship_log(ShipOptions { mode, root_every: HOUR, window: HOUR, lag_max });
+    store.ship_log_from(ShipOptions { mode, root_every: HOUR, window: HOUR, lag_max }, None);
     (tiered, clock, store)
 }
 
