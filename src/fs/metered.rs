@@ -1,10 +1,9 @@
 //! A file system that counts the bytes written through it.
 
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::{File, FileUsage, Fs, Lock, Space};
+use super::{File, Fs, forward_file, forward_fs};
 
 /// Receives the sizes of writes.
 pub trait WriteMeter: Send + Sync {
@@ -40,45 +39,7 @@ impl Fs for MeteredFs {
         Ok(self.metered(path, self.fs.open(path)?))
     }
 
-    fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.fs.open_read(path)
-    }
-
-    fn open_uncached(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.fs.open_uncached(path)
-    }
-
-    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
-        self.fs.list(dir)
-    }
-
-    fn create_dir(&self, dir: &str) -> io::Result<()> {
-        self.fs.create_dir(dir)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.fs.rename(from, to)
-    }
-
-    fn link(&self, from: &str, to: &str) -> io::Result<()> {
-        self.fs.link(from, to)
-    }
-
-    fn remove(&self, path: &str) -> io::Result<()> {
-        self.fs.remove(path)
-    }
-
-    fn sync_dir(&self, dir: &str) -> io::Result<()> {
-        self.fs.sync_dir(dir)
-    }
-
-    fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
-        self.fs.lock(path)
-    }
-
-    fn space(&self) -> io::Result<Space> {
-        self.fs.space()
-    }
+    forward_fs!(fs: open_read, open_uncached, list, create_dir, rename, link, remove, sync_dir, lock, space);
 }
 
 struct MeteredFile {
@@ -88,14 +49,6 @@ struct MeteredFile {
 }
 
 impl File for MeteredFile {
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(buf, offset)
-    }
-
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)?;
         self.meter.written(&self.path, false, bytes.len() as u64);
@@ -108,59 +61,6 @@ impl File for MeteredFile {
         Ok(())
     }
 
-    fn reserve(&self, offset: u64, len: u64) -> io::Result<bool> {
-        self.file.reserve(offset, len)
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.file.truncate(len)
-    }
-
-    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.file.punch(offset, len)
-    }
-
-    fn next_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
-        self.file.next_hole(range)
-    }
-
-    fn will_read(&self, range: Range<u64>) -> io::Result<super::ReadAhead> {
-        self.file.will_read(range)
-    }
-
-    fn discard(&self, range: Range<u64>) -> io::Result<bool> {
-        self.file.discard(range)
-    }
-
-    fn read_aside(&self, range: Range<u64>) -> Option<Vec<u8>> {
-        self.file.read_aside(range)
-    }
-
-    fn keep_aside(&self, bytes: &[u8], offset: u64) {
-        self.file.keep_aside(bytes, offset);
-    }
-
-    fn lock_shared(&self) -> io::Result<()> {
-        self.file.lock_shared()
-    }
-
-    fn has_shared_lock(&self) -> io::Result<bool> {
-        self.file.has_shared_lock()
-    }
-
-    fn usage(&self) -> io::Result<FileUsage> {
-        self.file.usage()
-    }
-
-    fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.file.start_writeback(offset, len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn evict(&self) -> io::Result<()> {
-        self.file.evict()
-    }
+    forward_file!(file: len, read_exact_at, reserve, truncate, punch, next_hole, elsewhere, lock_shared);
+    forward_file!(file: has_shared_lock, usage, start_writeback, sync_data, evict);
 }

@@ -19,6 +19,7 @@
 //!   succeed and readers see it. [`File::evict`] makes readers see the disk.
 //! - Durable data stays as it is, except for damage, which checksums above this floor must detect.
 
+mod forward;
 mod memory_limit;
 mod metered;
 mod mounts;
@@ -32,6 +33,7 @@ mod conformance;
 #[cfg(test)]
 mod differential;
 
+pub(crate) use forward::{forward_file, forward_fs};
 pub use memory_limit::{MemoryLimit, MemoryLimitSource, memory_limit};
 pub use metered::{MeteredFs, WriteMeter};
 pub use mounts::{Mount, mounts_of};
@@ -227,33 +229,10 @@ pub trait File: Send + Sync {
     /// `None` where there is none, and where the file system does not say.
     fn next_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>>;
 
-    /// Drops the own copy of a range of bytes where another one exists elsewhere, so that the next
-    /// read gets that one. Returns whether there is another one.
-    ///
-    /// # Errors
-    /// As of [`File::punch`].
-    fn discard(&self, _range: Range<u64>) -> io::Result<bool> {
-        Ok(false)
-    }
-
-    /// Says that a range will be read soon and in order. A file whose bytes are elsewhere may ask
-    /// for them at once.
-    ///
-    /// # Errors
-    /// As of [`File::read_exact_at`].
-    fn will_read(&self, _range: Range<u64>) -> io::Result<ReadAhead> {
-        Ok(None)
-    }
-
-    /// The bytes of a range that can be had without asking elsewhere, where a file whose bytes are
-    /// elsewhere keeps some of them aside. The caller verifies them: they may be others.
-    fn read_aside(&self, _range: Range<u64>) -> Option<Vec<u8>> {
+    /// The bytes of the file that are elsewhere; `None` where all of them are here.
+    fn elsewhere(&self) -> Option<&dyn BytesElsewhere> {
         None
     }
-
-    /// Keeps verified bytes of the file aside, for [`File::read_aside`]. Without effect where no
-    /// bytes are elsewhere, and where the disk has no room.
-    fn keep_aside(&self, _bytes: &[u8], _offset: u64) {}
 
     /// Takes a shared lock that forbids punching holes, until this handle is closed. Before
     /// punching, [`File::has_shared_lock`] is checked. The lock needs no write permission and is
@@ -285,6 +264,30 @@ pub trait File: Send + Sync {
     /// sync, even one of an earlier process, readers may see bytes that never reached the disk, and
     /// later syncs do not report them. This method reveals the loss.
     fn evict(&self) -> io::Result<()>;
+}
+
+/// A file whose bytes may be elsewhere, such as on a remote. Its reads ask for them there.
+pub trait BytesElsewhere {
+    /// Drops the own copy of a range of bytes where another one exists elsewhere, so that the next
+    /// read gets that one. Returns whether there is another one.
+    ///
+    /// # Errors
+    /// As of [`File::punch`].
+    fn discard(&self, range: Range<u64>) -> io::Result<bool>;
+
+    /// Says that a range will be read soon and in order, so that its bytes may be asked for at once.
+    ///
+    /// # Errors
+    /// As of [`File::read_exact_at`].
+    fn will_read(&self, range: Range<u64>) -> io::Result<ReadAhead>;
+
+    /// The bytes of a range that can be had without asking elsewhere, where some are kept aside. The
+    /// caller verifies them: they may be others.
+    fn read_aside(&self, range: Range<u64>) -> Option<Vec<u8>>;
+
+    /// Keeps verified bytes of the file aside, for [`BytesElsewhere::read_aside`]. Without effect
+    /// where the disk has no room.
+    fn keep_aside(&self, bytes: &[u8], offset: u64);
 }
 
 /// Whether `path` is the root or below it.

@@ -4,38 +4,30 @@ use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{File, Fs, Lock, Space};
+use super::{File, Fs, Lock, forward_fs};
 
 /// A read-only view of another file system, which it owns or borrows: files are opened read-only,
 /// and every change is refused. For those that must not modify the store.
-pub struct ReadOnlyFs<F>(F);
+pub struct ReadOnlyFs<F> {
+    fs: F,
+}
 
 impl<F> ReadOnlyFs<F> {
     /// A view of `fs`.
     pub fn new(fs: F) -> Self {
-        Self(fs)
+        Self { fs }
     }
 }
 
 impl<F: Deref<Target: Fs> + Send + Sync> Fs for ReadOnlyFs<F> {
+    forward_fs!(fs: open_read, open_uncached, list, space);
+
     fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
         refused(path)
     }
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.0.open_read(path)
-    }
-
-    fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.0.open_read(path)
-    }
-
-    fn open_uncached(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        self.0.open_uncached(path)
-    }
-
-    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
-        self.0.list(dir)
+        self.fs.open_read(path)
     }
 
     fn create_dir(&self, dir: &str) -> io::Result<()> {
@@ -60,10 +52,6 @@ impl<F: Deref<Target: Fs> + Send + Sync> Fs for ReadOnlyFs<F> {
 
     fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
         refused(path)
-    }
-
-    fn space(&self) -> io::Result<Space> {
-        self.0.space()
     }
 }
 

@@ -158,7 +158,9 @@ impl ExtentReader {
                 false => Err(self.segment.damage(offset, "the block table does not match its CRC").into()),
             }
         })?;
-        self.segment.file.keep_aside(&bytes, offset);
+        if let Some(elsewhere) = self.segment.file.elsewhere() {
+            elsewhere.keep_aside(&bytes, offset);
+        }
         self.set_table(&bytes);
         Ok(())
     }
@@ -166,7 +168,7 @@ impl ExtentReader {
     /// Takes the block table that is kept aside, if it is the right one.
     fn read_table_aside(&mut self) {
         let Some(range) = self.table_range().filter(|_| self.table.is_empty()) else { return };
-        let aside = self.segment.file.read_aside(range);
+        let aside = self.segment.file.elsewhere().and_then(|elsewhere| elsewhere.read_aside(range));
         if let Some(bytes) = aside.filter(|bytes| Crc32::of(bytes) == self.extent.check) {
             self.set_table(&bytes);
         }

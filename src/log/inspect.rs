@@ -122,7 +122,13 @@ impl Segment {
     /// As of [`Segment::read_at`].
     pub(super) fn will_read(&self, range: Range<u64>) -> Result<ReadAhead, LogError> {
         let start = range.start;
-        self.file.will_read(range).map_err(|error| LogError::of_read(error, &self.path(), start))
+        let Some(elsewhere) = self.file.elsewhere() else { return Ok(None) };
+        elsewhere.will_read(range).map_err(|error| LogError::of_read(error, &self.path(), start))
+    }
+
+    /// Drops the own bytes of a range where they are elsewhere, too. Returns whether they are.
+    fn discard(&self, range: Range<u64>) -> Result<bool, LogError> {
+        self.file.elsewhere().map_or(Ok(false), |elsewhere| Ok(elsewhere.discard(range)?))
     }
 
     /// Reads the `len` bytes at `offset` by `read`, and again if it finds damage and they are on
@@ -137,7 +143,7 @@ impl Segment {
         mut read: impl FnMut() -> Result<T, LogError>,
     ) -> Result<T, LogError> {
         match read() {
-            Err(LogError::Damaged(_)) if self.file.discard(offset..offset + len as u64)? => read(),
+            Err(LogError::Damaged(_)) if self.discard(offset..offset + len as u64)? => read(),
             read => read,
         }
     }

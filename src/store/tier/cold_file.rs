@@ -12,7 +12,7 @@ use super::residence::{LocalPieces, READ_AHEAD_MAX_BYTES, Residence, numbers};
 use super::turn::FetchTurn;
 use super::{NOT_POISONED, Tier, data_bytes};
 use crate::base::limits::{KIB, MIB, PAGE_BYTES};
-use crate::fs::{File, FileUsage, ReadAhead};
+use crate::fs::{BytesElsewhere, File, ReadAhead, forward_file};
 use crate::remote::{PartBytes, RemoteError};
 
 /// The longest wait of a reader for the remote, beside the time that the bytes take.
@@ -302,9 +302,8 @@ impl Tier {
 }
 
 impl File for ColdFile {
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
+    forward_file!(file: len, write_all_at, write_zeros, reserve, truncate, next_hole, lock_shared, has_shared_lock);
+    forward_file!(file: usage, start_writeback, sync_data, evict);
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let arrived = Instant::now();
@@ -329,42 +328,18 @@ impl File for ColdFile {
         Ok(())
     }
 
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset)
-    }
-
-    fn write_zeros(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.file.write_zeros(offset, len)
-    }
-
-    fn reserve(&self, offset: u64, len: u64) -> io::Result<bool> {
-        self.file.reserve(offset, len)
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.file.truncate(len)
-    }
-
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
         // Its space is asked for again.
         self.residence.pinned_bytes.store(0, Ordering::Relaxed);
         self.file.punch(offset, len)
     }
 
-    fn next_hole(&self, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
-        self.file.next_hole(range)
+    fn elsewhere(&self) -> Option<&dyn BytesElsewhere> {
+        Some(self)
     }
+}
 
-    fn will_read(&self, range: Range<u64>) -> io::Result<ReadAhead> {
-        match self.residence.copy().filter(|_| self.is_writable) {
-            Some(copy) if range.end <= copy.length => {
-                let coming = self.fetch_ahead(copy, range)?;
-                Ok(coming.map(|coming| coming as Arc<dyn Any + Send + Sync>))
-            }
-            _ => Ok(None),
-        }
-    }
-
+impl BytesElsewhere for ColdFile {
     fn discard(&self, range: Range<u64>) -> io::Result<bool> {
         let Some(copy) = self.residence.copy() else { return Ok(false) };
         if !self.is_writable {
@@ -400,6 +375,16 @@ impl File for ColdFile {
         Ok(start < end)
     }
 
+    fn will_read(&self, range: Range<u64>) -> io::Result<ReadAhead> {
+        match self.residence.copy().filter(|_| self.is_writable) {
+            Some(copy) if range.end <= copy.length => {
+                let coming = self.fetch_ahead(copy, range)?;
+                Ok(coming.map(|coming| coming as Arc<dyn Any + Send + Sync>))
+            }
+            _ => Ok(None),
+        }
+    }
+
     fn read_aside(&self, range: Range<u64>) -> Option<Vec<u8>> {
         self.residence.copy().filter(|copy| range.end <= copy.length)?;
         let mut bytes = vec![0; (range.end - range.start) as usize];
@@ -413,29 +398,5 @@ impl File for ColdFile {
         if self.is_writable && self.residence.copy().is_some() {
             self.tier.keep_tables(self.residence.segment, [(offset, bytes)]);
         }
-    }
-
-    fn lock_shared(&self) -> io::Result<()> {
-        self.file.lock_shared()
-    }
-
-    fn has_shared_lock(&self) -> io::Result<bool> {
-        self.file.has_shared_lock()
-    }
-
-    fn usage(&self) -> io::Result<FileUsage> {
-        self.file.usage()
-    }
-
-    fn start_writeback(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.file.start_writeback(offset, len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn evict(&self) -> io::Result<()> {
-        self.file.evict()
     }
 }

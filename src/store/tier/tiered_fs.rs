@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Tier;
 use super::cold_file::ColdFile;
 use crate::format::{FileKind, number_of, unfinished};
-use crate::fs::{File, Fs, Lock, Space};
+use crate::fs::{File, Fs, forward_fs};
 
 /// Opens segments as [`ColdFile`]s, and everything else as it is.
 pub(in crate::store) struct TieredFs {
@@ -59,21 +59,7 @@ impl Fs for TieredFs {
         Ok(self.wrap(path, self.fs.open_uncached(path)?, false))
     }
 
-    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
-        self.fs.list(dir)
-    }
-
-    fn create_dir(&self, dir: &str) -> io::Result<()> {
-        self.fs.create_dir(dir)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.fs.rename(from, to)
-    }
-
-    fn link(&self, from: &str, to: &str) -> io::Result<()> {
-        self.fs.link(from, to)
-    }
+    forward_fs!(fs: list, create_dir, rename, link, sync_dir, lock, space);
 
     fn remove(&self, path: &str) -> io::Result<()> {
         let segment = segment_of(path);
@@ -82,17 +68,5 @@ impl Fs for TieredFs {
         self.fs.remove(path)?;
         segment.into_iter().for_each(|id| self.tier.forget(id));
         Ok(())
-    }
-
-    fn sync_dir(&self, dir: &str) -> io::Result<()> {
-        self.fs.sync_dir(dir)
-    }
-
-    fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
-        self.fs.lock(path)
-    }
-
-    fn space(&self) -> io::Result<Space> {
-        self.fs.space()
     }
 }
