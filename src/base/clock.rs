@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use super::NOT_POISONED;
 use crate::base::Timestamp;
 
 /// A source of wall-clock time, and what else the host knows of the time.
@@ -103,7 +104,7 @@ impl ManualClock {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, ManualTime> {
-        self.0.lock().expect("no code panics while it holds the clock")
+        self.0.lock().expect(NOT_POISONED)
     }
 }
 

@@ -12,6 +12,7 @@ use std::thread;
 use arrayvec::ArrayVec;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use super::NOT_POISONED;
 use super::channel::receive;
 use super::limits::{MD5_PIECE_BYTES, MD5_PIECES_MAX, MD5_QUEUE_LEN};
 use super::md5_multibuffer::{Block, ChainingValue, INITIAL_VALUE, LANES, compress_lanes, digest, padded};
@@ -21,7 +22,6 @@ const PROCESSORS_PER_THREAD: usize = 4;
 
 /// Blocks of each body that are hashed before a thread looks for newly submitted bodies.
 const BLOCKS_PER_ROUND: usize = 256;
-const NO_PANIC: &str = "no code panics while it holds the queue";
 
 /// The threads. They end when the pool and all its running digests are dropped.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl PooledMd5 {
         while self.outstanding > 0 {
             self.wait_for_buffer();
         }
-        let value = self.queue.lock().expect(NO_PANIC).value;
+        let value = self.queue.lock().expect(NOT_POISONED).value;
         let mut value = value.expect("no thread works on a piece");
         md5::block_api::compress(&mut value, &end);
         digest(value)
@@ -126,7 +126,7 @@ impl PooledMd5 {
     fn submit(&mut self, piece: Vec<u8>) {
         self.len += piece.len() as u64;
         self.outstanding += 1;
-        let mut queue = self.queue.lock().expect(NO_PANIC);
+        let mut queue = self.queue.lock().expect(NOT_POISONED);
         match queue.value.take() {
             None => queue.waiting.push(piece),
             Some(value) => {
@@ -171,7 +171,7 @@ impl HashJob {
     /// waits. The chaining value is stored before the buffer is returned: a body that has all its
     /// buffers back finds the value.
     fn next_piece(&mut self) -> bool {
-        let mut queue = self.queue.lock().expect(NO_PANIC);
+        let mut queue = self.queue.lock().expect(NOT_POISONED);
         let next = queue.waiting.pop_at(0);
         let has_next = next.is_some();
         if !has_next {

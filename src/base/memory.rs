@@ -4,8 +4,10 @@
 //! reserve nothing. A request that needs more reserves it before it allocates, and releases it
 //! afterwards.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use super::NOT_POISONED;
 
 /// A number of bytes, parts of which can be reserved.
 #[derive(Debug)]
@@ -88,7 +90,7 @@ impl Budget {
                 state.refused += 1;
                 return false;
             }
-            let woken = self.released.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+            let woken = self.released.wait_timeout(state, left).expect(NOT_POISONED);
             state = woken.0;
         }
         state.reserved += bytes;
@@ -101,7 +103,7 @@ impl Budget {
     }
 
     fn lock(&self) -> MutexGuard<'_, BudgetCounts> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().expect(NOT_POISONED)
     }
 }
 

@@ -1,7 +1,9 @@
 //! A rate limit for all transfers in one direction.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use crate::base::NOT_POISONED;
 
 /// The transfers that may run ahead of the rate.
 const BURST: Duration = Duration::from_millis(250);
@@ -22,7 +24,7 @@ impl RateLimit {
     /// Books `bytes`, and returns the time to wait before they are transferred.
     pub(crate) fn book(&self, bytes: usize, now: Instant) -> Duration {
         let cost = Duration::from_secs_f64(bytes as f64 / self.bytes_per_sec as f64);
-        let mut paid_until = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paid_until = self.paid_until.lock().expect(NOT_POISONED);
         let earliest = now.checked_sub(BURST).unwrap_or(now);
         let until = paid_until.map_or(earliest, |until| until.max(earliest)) + cost;
         *paid_until = Some(until);

@@ -1,10 +1,10 @@
 //! The keys that are due, their order, their pauses, and the position that is done.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use crate::base::{Backoff, Entropy};
+use crate::base::{Backoff, Entropy, NOT_POISONED};
 use crate::store::{FollowPosition, VersionId};
 
 /// The pauses of a key that failed.
@@ -126,7 +126,7 @@ impl DueWork {
 
 impl DueKeys {
     fn lock(&self) -> MutexGuard<'_, DueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().expect(NOT_POISONED)
     }
 
     /// Adds the keys of a batch. Its end, if it has one, is done once all of them and the keys of
@@ -174,7 +174,7 @@ impl DueKeys {
     pub(super) fn take(&self, wait: Duration) -> Option<TakenKey> {
         let mut state = self.lock();
         if state.ready.is_empty() && state.delayed.is_empty() && !state.closed {
-            state = self.wake.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.wake.wait_timeout(state, wait).expect(NOT_POISONED).0;
         }
         let due = state.next(Instant::now())?;
         let known = state.keys.get_mut(&due).expect("a placed key is known");

@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use crate::base::NOT_POISONED;
 use crate::store::{FollowerNote, MirrorNote, MirrorUpload, MirroredPlace, Store, StoreError, TargetOrigin};
 use crate::transfer::{PeerError, PeerStore};
 
@@ -55,7 +56,7 @@ impl Members {
     }
 
     fn lock(&self) -> MutexGuard<'_, MemberState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().expect(NOT_POISONED)
     }
 
     /// Takes over what earlier runs noted.

@@ -2,10 +2,10 @@
 //! back no longer.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::due_keys::DueKey;
-use crate::base::Timestamp;
+use crate::base::{NOT_POISONED, Timestamp};
 use crate::store::{RefusedKey, RefusedKeys, Store};
 
 /// The longest reason that is kept.
@@ -37,7 +37,7 @@ pub(super) struct Refusals(Mutex<RefusalState>);
 
 impl Refusals {
     fn lock(&self) -> MutexGuard<'_, RefusalState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().expect(NOT_POISONED)
     }
 
     /// Takes over the refusals of an earlier run. Keys of buckets that are gone are dropped.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use super::refusals::{MirrorRefusal, Refusals};
 use super::settings::{MirrorPlace, MirrorSettings};
 use super::target::{HttpTarget, MirrorTarget};
 use super::target_buckets::{BucketContext, TargetBuckets};
-use crate::base::{Clock, Entropy as _, OsEntropy, SeededEntropy, Timestamp};
+use crate::base::{Clock, Entropy as _, NOT_POISONED, OsEntropy, SeededEntropy, Timestamp};
 use crate::client::{CircuitBreaker, RateLimit};
 use crate::store::{
     Beginning, Change, ChangeBatch, ChangeKind, DepartedBuckets, FollowPosition, Follower, MirrorUpload,
@@ -473,11 +473,11 @@ impl Mirror {
     }
 
     fn counted(&self) -> MutexGuard<'_, MirrorFigures> {
-        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+        self.figures.lock().expect(NOT_POISONED)
     }
 
     fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+        self.breaker.lock().expect(NOT_POISONED)
     }
 }
 

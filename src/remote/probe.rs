@@ -4,12 +4,12 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::base::digest::{Md5, to_hex};
-use crate::base::{Entropy, OsEntropy};
+use crate::base::{Entropy, NOT_POISONED, OsEntropy};
 use crate::remote::{Body, NewObject, Remote, RemoteError, RemoteObject};
 
 /// The longest time of one call.
@@ -434,7 +434,7 @@ impl Meeting {
 
     /// Waits until all have come, or some do not come.
     fn wait(&self) {
-        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut missing = self.missing.lock().expect(NOT_POISONED);
         *missing = missing.saturating_sub(1);
         self.complete.notify_all();
         let waited = self.complete.wait_timeout_while(missing, COMPANY_MAX, |missing| *missing > 0);

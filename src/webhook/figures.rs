@@ -1,10 +1,10 @@
 //! The figures of a target, for metrics, the API and the console.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::base::Timestamp;
+use crate::base::{NOT_POISONED, Timestamp};
 use crate::store::FollowerFigures;
 
 /// The name of the follower of the target `name`.
@@ -71,7 +71,7 @@ impl TargetFigures {
     pub fn state(&self, followers: &[FollowerFigures]) -> TargetState {
         let name = follower_name(&self.name);
         let follower = followers.iter().find(|follower| follower.name == name);
-        let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let failing = self.failing.lock().expect(NOT_POISONED).clone();
         let (failing_since, error) = failing.unzip();
         TargetState {
             overruns: follower.map_or(0, |follower| follower.starts_over),
@@ -91,13 +91,13 @@ impl TargetFigures {
     /// Counts accepted messages. Returns whether requests failed before.
     pub(super) fn add_delivered(&self, messages: usize) -> bool {
         self.delivered.fetch_add(messages as u64, Relaxed);
-        self.failing.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+        self.failing.lock().expect(NOT_POISONED).take().is_some()
     }
 
     /// Counts a failed request. Returns whether it is the first after a success.
     pub(super) fn add_failed(&self, why: &str, now: Timestamp) -> bool {
         self.failed.fetch_add(1, Relaxed);
-        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failing = self.failing.lock().expect(NOT_POISONED);
         let since = failing.as_ref().map(|(since, _)| *since);
         *failing = Some((since.unwrap_or(now), why.to_owned()));
         since.is_none()

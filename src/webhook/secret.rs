@@ -1,7 +1,9 @@
 //! The key of signatures.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
+
+use crate::base::NOT_POISONED;
 
 /// The key of signatures: the content of a file without whitespace at its ends. All clones have the
 /// same key.
@@ -35,7 +37,7 @@ impl WebhookSecret {
     /// The file cannot be read, or is empty. The key is unchanged.
     pub fn reload(&self, read: &dyn Fn(&Path) -> Result<String, String>) -> Result<bool, String> {
         let key = key_of(&self.file, read)?;
-        let mut current = self.key.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.key.write().expect(NOT_POISONED);
         let is_other = *current != key;
         *current = key;
         Ok(is_other)
@@ -43,7 +45,7 @@ impl WebhookSecret {
 
     /// The key.
     pub(super) fn key(&self) -> Vec<u8> {
-        self.key.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.key.read().expect(NOT_POISONED).clone()
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::write_head::ActiveSegment;
 use super::{Allocation, Segment, Segments, WriteHead};
+use crate::base::NOT_POISONED;
 use crate::base::limits::PAGE_BYTES;
 use crate::format::{Features, FileHeader, FileKind, page_ceil};
 use crate::log::{LogError, create_file};
@@ -147,7 +148,7 @@ impl Segments {
         };
         let file = self.with_descriptor_retry(|| create_file(self.fs_of(head), &header, |_| Ok(())))?;
         let segment = Arc::new(Segment { id, file });
-        self.known.write().expect("no thread panics while it holds the lock").insert(id, Arc::default());
+        self.known.write().expect(NOT_POISONED).insert(id, Arc::default());
         self.mark_header_checked(id);
         self.cache.put(&segment);
         Ok(ActiveSegment::new(segment, PAGE_BYTES))

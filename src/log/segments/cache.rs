@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::base::NOT_POISONED;
 use crate::log::Segment;
 
 /// A CLOCK cache. When it is full, a new segment replaces one that was not used since the hand last
@@ -59,11 +60,11 @@ impl SegmentCache {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, CacheRing> {
-        self.clock.read().expect("no thread panics while it holds the lock")
+        self.clock.read().expect(NOT_POISONED)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, CacheRing> {
-        self.clock.write().expect("no thread panics while it holds the lock")
+        self.clock.write().expect(NOT_POISONED)
     }
 }
 

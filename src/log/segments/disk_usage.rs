@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Segments;
+use crate::base::NOT_POISONED;
 use crate::format::segment_path;
 use crate::log::LogError;
 
@@ -54,7 +55,7 @@ impl Segments {
         let immutable: HashSet<u64> = self.immutable_segments().into_iter().collect();
         let mut sum = 0;
         let mut unknown = Vec::new();
-        for (id, entry) in self.known.read().expect("no thread panics while it holds the lock").iter() {
+        for (id, entry) in self.known.read().expect(NOT_POISONED).iter() {
             match entry.allocated_bytes.known() {
                 Some(bytes) => sum += bytes,
                 None => unknown.push(*id),
@@ -88,7 +89,7 @@ impl Segments {
 
     /// A clone of the entry would count as a pin.
     fn with_measured(&self, id: u64, act: impl FnOnce(&MeasuredBytes)) {
-        let known = self.known.read().expect("no thread panics while it holds the lock");
+        let known = self.known.read().expect(NOT_POISONED);
         if let Some(entry) = known.get(&id) {
             act(&entry.allocated_bytes);
         }

@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
-use crate::base::Clock;
+use crate::base::{Clock, NOT_POISONED};
 use crate::format::{ExtentRef, FileKind, StoreId, segment_path};
 use crate::fs::{File, Fs};
 use crate::log::{Damage, LogError, Reserve, list_numbers, open_file};
@@ -169,7 +169,7 @@ impl Segments {
 
     /// The ids of all segments, ascending.
     pub fn ids(&self) -> Vec<u64> {
-        self.known.read().expect("no thread panics while it holds the lock").keys().copied().collect()
+        self.known.read().expect(NOT_POISONED).keys().copied().collect()
     }
 
     /// The bytes of segments that were there at the opening, as ranges that nothing is written to
@@ -181,7 +181,7 @@ impl Segments {
 
     /// The number of segments.
     pub fn count(&self) -> u64 {
-        self.known.read().expect("no thread panics while it holds the lock").len() as u64
+        self.known.read().expect(NOT_POISONED).len() as u64
     }
 
     /// The segment `id`. Only a few are kept open: a long read takes a pin and calls this again.
@@ -211,7 +211,7 @@ impl Segments {
     }
 
     fn known(&self, id: u64) -> Option<Arc<SegmentEntry>> {
-        self.known.read().expect("no thread panics while it holds the lock").get(&id).cloned()
+        self.known.read().expect(NOT_POISONED).get(&id).cloned()
     }
 
     fn mark_header_checked(&self, id: u64) {
@@ -239,7 +239,7 @@ impl Segments {
     /// Pins the segments of these extents, as far as they exist. The caller must see a reference to
     /// the extents after this call: before it they may have died.
     pub fn pin(&self, extents: &[ExtentRef]) -> SegmentPins {
-        let known = self.known.read().expect("no thread panics while it holds the lock");
+        let known = self.known.read().expect(NOT_POISONED);
         let mut ids: Vec<u64> = extents.iter().map(|extent| extent.segment).collect();
         ids.dedup();
         if ids.len() > 1 {
@@ -251,7 +251,7 @@ impl Segments {
 
     /// Whether a segment is unpinned at this moment. Later readers come only through references.
     pub fn is_unpinned(&self, id: u64) -> bool {
-        let known = self.known.read().expect("no thread panics while it holds the lock");
+        let known = self.known.read().expect(NOT_POISONED);
         known.get(&id).is_some_and(|readers| Arc::strong_count(readers) == 1)
     }
 
@@ -266,7 +266,7 @@ impl Segments {
     pub fn remove(&self, id: u64) -> Result<bool, LogError> {
         Segment::open(self.fs.as_ref(), self.store, id)?;
         {
-            let mut known = self.known.write().expect("no thread panics while it holds the lock");
+            let mut known = self.known.write().expect(NOT_POISONED);
             let unread = known.get(&id).is_some_and(|readers| Arc::strong_count(readers) == 1);
             if !unread || known.last_key_value().is_some_and(|(newest, _)| *newest == id) {
                 return Ok(false);
@@ -274,7 +274,7 @@ impl Segments {
             known.remove(&id);
         }
         self.cache.remove(id);
-        self.unsealed.lock().expect("no thread panics while it holds the lock").remove(&id);
+        self.unsealed.lock().expect(NOT_POISONED).remove(&id);
         self.fs.remove(&segment_path(id))?;
         Ok(true)
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::write_head::ActiveSegment;
 use super::{Segment, Segments, WriteHead};
+use crate::base::NOT_POISONED;
 use crate::base::limits::PAGE_BYTES;
 use crate::format::page_ceil;
 use crate::log::LogError;
@@ -31,7 +32,7 @@ impl Segments {
             self.resumed.insert(id, page_ceil(len));
             let active = ActiveSegment::new(Arc::new(Segment { id, file }), page_ceil(len));
             *self.active.head(head) = Some(active);
-            self.unsealed.lock().expect("no thread panics while it holds the lock").remove(&id);
+            self.unsealed.lock().expect(NOT_POISONED).remove(&id);
         }
         Ok(())
     }

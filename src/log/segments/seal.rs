@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::write_head::ActiveSegment;
 use super::{Segment, Segments, WriteHead};
+use crate::base::NOT_POISONED;
 use crate::format::{Footer, page_ceil};
 use crate::log::LogError;
 
@@ -55,14 +56,14 @@ impl Segments {
             Some(_) => Ok(()),
         });
         if matches!(sealed, Ok(()) | Err(LogError::Damaged(_))) {
-            self.unsealed.lock().expect("no thread panics while it holds the lock").remove(&id);
+            self.unsealed.lock().expect(NOT_POISONED).remove(&id);
         }
         sealed
     }
 
     /// The ids of the immutable segments that are not known to be sealed.
     pub fn unsealed(&self) -> BTreeSet<u64> {
-        self.unsealed.lock().expect("no thread panics while it holds the lock").clone()
+        self.unsealed.lock().expect(NOT_POISONED).clone()
     }
 
     /// Truncates zeros durably before the footer is written: a footer with zeros after it does not
@@ -86,7 +87,7 @@ impl Segments {
     }
 
     fn add_unsealed(&self, id: u64) {
-        self.unsealed.lock().expect("no thread panics while it holds the lock").insert(id);
+        self.unsealed.lock().expect(NOT_POISONED).insert(id);
     }
 
     /// A segment with a bad footer counts as sealed.

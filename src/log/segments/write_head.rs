@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Segment, Segments};
+use crate::base::NOT_POISONED;
 use crate::fs::Fs;
 use crate::log::{LogError, SpaceClaim};
 
@@ -94,11 +95,11 @@ pub(super) struct ActiveSegments {
 
 impl ActiveSegments {
     pub(super) fn head(&self, head: WriteHead) -> MutexGuard<'_, Option<ActiveSegment>> {
-        self.heads[head as usize].lock().expect("no thread panics while it holds the lock")
+        self.heads[head as usize].lock().expect(NOT_POISONED)
     }
 
     pub(super) fn retired(&self) -> MutexGuard<'_, Vec<ActiveSegment>> {
-        self.retired.lock().expect("no thread panics while it holds the lock")
+        self.retired.lock().expect(NOT_POISONED)
     }
 }
 

@@ -1,9 +1,10 @@
 //! The encrypted form of a body.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::cipher::{BlockCipher, BlockPlace};
+use crate::base::NOT_POISONED;
 use crate::format::EncryptedBlockHead;
 use crate::remote::Body;
 
@@ -38,7 +39,7 @@ impl Body for EncryptedBody<'_> {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let mut last_read = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last_read = self.last_read.lock().expect(NOT_POISONED);
         let mut at = offset;
         let mut left = buffer;
         while !left.is_empty() {

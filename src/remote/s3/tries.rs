@@ -2,11 +2,11 @@
 //! unless the circuit is open.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::base::{Backoff, Entropy as _, OsEntropy, SeededEntropy};
+use crate::base::{Backoff, Entropy as _, NOT_POISONED, OsEntropy, SeededEntropy};
 use crate::client::{
     Answer, Endpoint, HttpConnection, QueryParameter, RequestSigner, RequestToSign, StreamedRequest,
     encoded_query,
@@ -268,10 +268,10 @@ impl RemoteLink {
     }
 
     fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+        self.breaker.lock().expect(NOT_POISONED)
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<(HttpConnection, Instant)>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock().expect(NOT_POISONED)
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::base::Timestamp;
+use crate::base::{NOT_POISONED, Timestamp};
 use crate::format::ClaimId;
 use crate::remote::{Comparison, NewObject, Remote, RemoteError, RemoteObject};
 use crate::store::StoreError;
@@ -152,7 +152,7 @@ impl RemoteRight {
     }
 
     fn change(&self, to: RightState) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write().expect(NOT_POISONED);
         let lasts = matches!(*state, RightState::Refused(why) if !why.may_pass());
         if lasts || *state == to {
             return;
@@ -167,7 +167,7 @@ impl RemoteRight {
 
     /// The epoch that is held.
     pub(in crate::store) fn epoch(&self) -> Option<u64> {
-        match *self.state.read().unwrap_or_else(PoisonError::into_inner) {
+        match *self.state.read().expect(NOT_POISONED) {
             RightState::Held(epoch) => Some(epoch),
             RightState::Refused(_) => None,
         }
@@ -175,7 +175,7 @@ impl RemoteRight {
 
     /// Why there is none.
     pub(in crate::store) fn refusal(&self) -> Option<RemoteRefusal> {
-        match *self.state.read().unwrap_or_else(PoisonError::into_inner) {
+        match *self.state.read().expect(NOT_POISONED) {
             RightState::Held(_) => None,
             RightState::Refused(why) => Some(why),
         }

@@ -3,6 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use crate::base::NOT_POISONED;
 use crate::base::limits::{SCRUB_BAD_EXTENTS_MAX, SCRUB_FILE_MAX_BYTES};
 use crate::format::{
     BadExtent, ExtentOwner, ExtentOwnerKind, ExtentRef, SCRUB, ScrubState, StoreId, segment_path,
@@ -45,7 +46,7 @@ impl ScrubStateCell {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, ScrubState> {
-        self.0.lock().expect("no panic while it is locked")
+        self.0.lock().expect(NOT_POISONED)
     }
 
     /// Makes the state durable. A read-only store and a full disk keep it in memory only.

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::base::NOT_POISONED;
 use crate::base::limits::{MIB, REPLAY_ENTRY_NANOS, REPLAY_GROUP_NANOS, REPLAY_MAX_MILLIS};
 use crate::log::{LogVolume, Reserve};
 
@@ -10,7 +11,6 @@ use crate::log::{LogVolume, Reserve};
 const RETRY_AFTER_BYTES: u64 = 8 * MIB;
 /// The most replay time that is left to the next start.
 const REPLAY_MAX: Duration = Duration::from_millis(REPLAY_MAX_MILLIS);
-const NO_PANIC: &str = "no code panics while it holds the lock";
 
 /// The groups that no checkpoint covers, and the length of the newest checkpoint.
 #[derive(Debug, Default)]
@@ -37,14 +37,14 @@ impl BacklogState {
 impl Backlog {
     /// Starts with the state that recovery has found.
     pub(in crate::store) fn start(&self, checkpoint_len: u64, groups: LogVolume, reserve: &Reserve) {
-        let mut state = self.0.lock().expect(NO_PANIC);
+        let mut state = self.0.lock().expect(NOT_POISONED);
         *state = BacklogState { checkpoint_len, groups, ..BacklogState::default() };
         state.update_reserve(reserve);
     }
 
     /// Adds a group, after it has been published.
     pub(in crate::store) fn add(&self, group: LogVolume, reserve: &Reserve) {
-        let mut state = self.0.lock().expect(NO_PANIC);
+        let mut state = self.0.lock().expect(NOT_POISONED);
         state.groups += group;
         state.update_reserve(reserve);
     }
@@ -52,7 +52,7 @@ impl Backlog {
     /// Begins a checkpoint. Call it before the snapshot of the index is taken: a group published in
     /// between counts as not covered.
     pub(in crate::store) fn begin(&self) {
-        let mut state = self.0.lock().expect(NO_PANIC);
+        let mut state = self.0.lock().expect(NOT_POISONED);
         let groups = std::mem::take(&mut state.groups);
         state.being_covered += groups;
         state.not_before = 0;
@@ -60,7 +60,7 @@ impl Backlog {
 
     /// Ends a checkpoint of `len` bytes; `None` if it failed.
     pub(in crate::store) fn end(&self, len: Option<u64>, reserve: &Reserve) {
-        let mut state = self.0.lock().expect(NO_PANIC);
+        let mut state = self.0.lock().expect(NOT_POISONED);
         let covered = std::mem::take(&mut state.being_covered);
         match len {
             Some(len) => state.checkpoint_len = len,
@@ -76,7 +76,7 @@ impl Backlog {
     /// the last checkpoint, so that checkpoints cost no more than the log; or its replay would take
     /// too long.
     pub(in crate::store) fn is_due(&self, least_bytes: u64) -> bool {
-        let state = self.0.lock().expect(NO_PANIC);
+        let state = self.0.lock().expect(NOT_POISONED);
         let due = state.groups.log_bytes >= least_bytes.max(state.checkpoint_len)
             || replay_time(&state.groups) >= REPLAY_MAX;
         due && state.groups.log_bytes >= state.not_before
@@ -84,7 +84,7 @@ impl Backlog {
 
     /// The estimated replay time of all groups that no checkpoint covers.
     pub(in crate::store) fn replay_time(&self) -> Duration {
-        let state = self.0.lock().expect(NO_PANIC);
+        let state = self.0.lock().expect(NOT_POISONED);
         replay_time(&state.being_covered) + replay_time(&state.groups)
     }
 }

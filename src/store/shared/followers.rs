@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
-use crate::base::Timestamp;
+use crate::base::{NOT_POISONED, Timestamp};
 use crate::format::log_path;
 use crate::log::LogError;
 use crate::store::shared::SharedStore;
@@ -34,7 +34,7 @@ pub(in crate::store) struct FollowerRegistry {
 
 impl FollowerRegistry {
     pub(in crate::store) fn lock(&self) -> MutexGuard<'_, BTreeMap<String, FollowerProgress>> {
-        self.followers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.followers.lock().expect(NOT_POISONED)
     }
 
     /// The first group of the log, as of the last removal; 0 before.

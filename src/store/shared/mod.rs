@@ -34,7 +34,7 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::base::limits::{KIB, MOVE_REMOTE_BELOW_LIVE_PERCENT, WALK_MEMORY_MIN_BYTES, WALK_MEMORY_SHARE};
-use crate::base::{Clock, Timestamp};
+use crate::base::{Clock, NOT_POISONED, Timestamp};
 use crate::format::{ClientIds, CopyPhase, StoreId};
 use crate::fs::Fs;
 use crate::index::Index;
@@ -55,7 +55,6 @@ const DAMAGE_KEPT_MAX: usize = 100;
 /// The disk space of a small put at most: pages of a new segment and of the pack, and its entry in
 /// the log and in the next checkpoint.
 const SMALL_PUT_BYTES: u64 = 16 * KIB;
-const NOT_POISONED: &str = "no code panics while it holds the lock";
 
 /// The published state: all groups up to a sequence, and no other. It is replaced, never changed,
 /// so that readers hold a snapshot for as long as they like and never wait.

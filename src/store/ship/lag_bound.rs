@@ -4,8 +4,10 @@
 //! claimed the next epoch, within the bound (`--ship-lag-max`). So a host that is cut off stops at
 //! that time after it was last in touch, whatever happens on the other side.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use crate::base::NOT_POISONED;
 
 /// The last times at which the remote was known to be in step. Each is taken before the requests
 /// that prove it.
@@ -48,6 +50,6 @@ impl InStep {
     }
 
     fn lock(&self) -> MutexGuard<'_, StepTimes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().expect(NOT_POISONED)
     }
 }

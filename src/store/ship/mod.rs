@@ -52,7 +52,7 @@ use std::time::{Duration, Instant};
 
 pub use retention::RetentionProgress;
 
-use crate::base::{Entropy, Timestamp};
+use crate::base::{Entropy, NOT_POISONED, Timestamp};
 use crate::format::{self, FileKind, RETURN, ReturnPoint, SignOfLife, TakeoverWish, WrittenBytes};
 use crate::remote::{NewObject, RemoteError, RemoteView};
 use crate::store::remote_log::chain::RemoteLog;
@@ -264,7 +264,7 @@ impl Ship {
     }
 
     fn kept(&self) -> MutexGuard<'_, Option<ShippedSegments>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().expect(NOT_POISONED)
     }
 
     fn log<'r>(&'r self, shared: &SharedStore) -> RemoteLog<'r> {
@@ -283,7 +283,7 @@ impl Ship {
     }
 
     fn wishes(&self) -> MutexGuard<'_, KnownWishes> {
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wishes.lock().expect(NOT_POISONED)
     }
 
     /// Whether a heartbeat is due. Parcels are signs, too; then one in a minute names the last

@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::Tier;
 use super::residence::{LocalPieces, Residence};
 use super::transfer::send;
-use super::{NOT_POISONED, Tier};
-use crate::base::Timestamp;
+use crate::base::{NOT_POISONED, Timestamp};
 use crate::format::{CopyPhase, RemoteCopy, RemoteMark, segment_path};
 use crate::log::Segment;
 use crate::remote::{NewObject, RemoteError, RemoteObject, read_mark};

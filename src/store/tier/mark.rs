@@ -2,9 +2,10 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use crate::base::NOT_POISONED;
 use crate::format::{RemoteMark, StoreId};
 use crate::remote::{RemoteError, RemoteView, read_mark};
 
@@ -41,7 +42,7 @@ impl MarkCheck {
             return Ok(());
         }
         let before = self.answered.load(Ordering::Acquire);
-        let mut problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut problem = self.problem.lock().expect(NOT_POISONED);
         if self.answered.load(Ordering::Acquire) == before {
             *problem = self.ask(remote, within).err();
             self.has_passed.store(problem.is_none(), Ordering::Relaxed);

@@ -76,7 +76,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use crate::base::limits::{KEEP_DROPPED_SECS, PAGE_BYTES, SCRUB_REMOTE_PERCENT};
-use crate::base::{Clock, Entropy};
+use crate::base::{Clock, Entropy, NOT_POISONED};
 use crate::format::{CopyPhase, RemoteCopy, segment_path};
 use crate::fs::{File, Fs, ReadOnlyFs};
 use crate::index::Index;
@@ -101,7 +101,6 @@ pub(super) use tiered_fs::TieredFs;
 use transfer::SegmentChecks;
 use turn::FetchTurn;
 
-const NOT_POISONED: &str = "no code panics while it holds the lock";
 /// Readers that fetch at the same time from different places.
 const FETCHES_AT_ONCE_MAX: usize = 64;
 

@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::Tier;
 use super::residence::{LocalPieces, PieceWish, Residence, numbers};
-use super::{NOT_POISONED, Tier};
+use crate::base::NOT_POISONED;
 use crate::format::{
     BucketConfigurationKind, Entry, ExtentHeader, ExtentRef, StorageClass, UNIT_BYTES, segment_path,
 };

@@ -5,10 +5,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 
-use super::NOT_POISONED;
 use super::coming::ComingBytes;
-use crate::base::Timestamp;
 use crate::base::limits::{MIB, PAGE_BYTES};
+use crate::base::{NOT_POISONED, Timestamp};
 use crate::format::RemoteCopy;
 
 /// The unit in which local bytes are given back.

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
+use crate::base::NOT_POISONED;
 use crate::base::channel::{receive, receive_within};
 use crate::base::limits::GROUP_LOOKUPS_MAX;
 use crate::log::LogWriter;
@@ -25,7 +26,6 @@ use group_writer::{GroupWriter, MutationBatch};
 /// The capacity of the queue. Each mutation belongs to a thread that waits for its reply, so the
 /// queue is never full in practice.
 const QUEUE_LEN: usize = 4 * GROUP_LOOKUPS_MAX;
-const NO_PANIC: &str = "no code panics while it holds the lock";
 
 /// A command to the committer thread.
 enum CommitterCommand {
@@ -135,7 +135,7 @@ impl Committer {
 
     /// Commits all submitted mutations, writes a checkpoint and ends the thread.
     pub(in crate::store) fn close(&self) {
-        let thread = self.thread.lock().expect(NO_PANIC).take();
+        let thread = self.thread.lock().expect(NOT_POISONED).take();
         if let Some(thread) = thread {
             // The send fails only if the thread is gone.
             let _ = self.send(CommitterCommand::Close);
@@ -149,7 +149,7 @@ impl Drop for Committer {
         // The thread ends once its queue has no sender.
         let (closed, _) = bounded(0);
         self.queue = closed;
-        if let Some(thread) = self.thread.lock().expect(NO_PANIC).take() {
+        if let Some(thread) = self.thread.lock().expect(NOT_POISONED).take() {
             join(thread);
         }
     }

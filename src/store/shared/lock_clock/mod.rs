@@ -8,11 +8,11 @@
 mod followed_time;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::base::limits::KIB;
-use crate::base::{Clock, Timestamp};
+use crate::base::{Clock, NOT_POISONED, Timestamp};
 use crate::format::{CLOCK, LockClockState, RetentionMode, SavedTime};
 use crate::log::LogError;
 use crate::store::shared::SharedStore;
@@ -168,7 +168,7 @@ impl LockClock {
     }
 
     fn times(&self) -> MutexGuard<'_, ClockTimes> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+        self.times.lock().expect(NOT_POISONED)
     }
 }
 
