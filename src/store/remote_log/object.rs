@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::error::ShipError;
-use super::request::{PATIENCE, patience};
+use super::request::{BACKGROUND, PATIENCE};
 use crate::base::limits::MIB;
 use crate::format::{Decoded, RemoteMark, SEALED_LINE_MAX_BYTES, StoreId};
 use crate::remote::{NewObject, ObjectPart, Remote, RemoteError, RemoteView, read_mark};
@@ -54,7 +54,7 @@ pub(crate) fn rest_of_object(
 
 /// Bytes of an object.
 pub(crate) fn get(remote: &dyn RemoteView, name: &str, range: Range<u64>) -> Result<Vec<u8>, ShipError> {
-    let found = remote.get(name, range.clone(), patience(range.end - range.start));
+    let found = remote.get(name, range.clone(), BACKGROUND.of_bytes(range.end - range.start));
     found.map_err(|error| ShipError::Remote { name: name.to_owned(), error })
 }
 

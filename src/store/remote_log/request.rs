@@ -9,14 +9,24 @@ use crate::base::limits::MIB;
 use crate::fs::File;
 use crate::remote::Body;
 
-/// The time that a small request may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// The least rate of the bytes of a request, in bytes a second.
-const LEAST_BYTES_PER_SECOND: u64 = MIB / 8;
+/// The time that requests of one kind may take.
+pub(crate) struct TimeLimit {
+    /// That of a small request.
+    pub(crate) small: Duration,
+    /// The least rate of the bytes of larger ones.
+    pub(crate) least_bytes_per_second: u64,
+}
 
-/// The time that a request with that many bytes may take.
-pub(crate) fn patience(bytes: u64) -> Duration {
-    PATIENCE + Duration::from_millis(bytes.saturating_mul(1000) / LEAST_BYTES_PER_SECOND)
+/// The limit of requests that no client waits for.
+pub(crate) const BACKGROUND: TimeLimit = TimeLimit { small: PATIENCE, least_bytes_per_second: MIB / 8 };
+/// The time that a small request may take that no client waits for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+impl TimeLimit {
+    /// The time that a request with that many bytes may take.
+    pub(crate) fn of_bytes(&self, bytes: u64) -> Duration {
+        self.small + Duration::from_millis(bytes.saturating_mul(1000) / self.least_bytes_per_second)
+    }
 }
 
 /// Bytes of a file that do not change.

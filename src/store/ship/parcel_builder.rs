@@ -17,7 +17,7 @@ use crate::log::{Damage, FollowedGroup, LogError, LogFollower, Segments};
 use crate::remote::{Body, NewObject};
 use crate::store::open::loader::pack_is_good;
 use crate::store::remote_log::error::ShipError;
-use crate::store::remote_log::request::{FileBody, patience};
+use crate::store::remote_log::request::{BACKGROUND, FileBody};
 use crate::store::remote_log::right::EpochWriter;
 use crate::store::shared::SharedStore;
 
@@ -317,7 +317,7 @@ pub(super) fn put(
     nonce: &str,
 ) -> Result<u64, ShipError> {
     let object = NewObject { name, body, nonce, create_only: false };
-    let done = writer.put(&object, patience(body.length()));
+    let done = writer.put(&object, BACKGROUND.of_bytes(body.length()));
     done.map_err(|error| ShipError::Remote { name: name.to_owned(), error })?;
     Ok(body.length())
 }

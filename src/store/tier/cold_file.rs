@@ -15,11 +15,12 @@ use crate::base::NOT_POISONED;
 use crate::base::limits::{KIB, MIB, PAGE_BYTES};
 use crate::fs::{BytesElsewhere, File, ReadAhead, forward_file};
 use crate::remote::{PartBytes, RemoteError};
+use crate::store::remote_log::request::TimeLimit;
 
 /// The longest wait of a reader for the remote, beside the time that the bytes take.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The least rate at which bytes are expected, a second.
-const LEAST_BYTES_PER_SECOND: u64 = MIB;
+/// The limit of requests that a reader waits for.
+const READER: TimeLimit = TimeLimit { small: PATIENCE, least_bytes_per_second: MIB };
 /// Bytes that are waited for at a time: a remote that falls silent is noticed before the time for
 /// all bytes has passed.
 const WAITED_FOR_BYTES: u64 = 64 * KIB;
@@ -126,7 +127,7 @@ impl ColdFile {
             return Ok(Some(offset));
         }
         let end = (offset + buf.len() as u64).next_multiple_of(PAGE_BYTES);
-        rest.last = rest.take(offset, end, patience);
+        rest.last = rest.take(offset, end, |bytes| READER.of_bytes(bytes));
         let Some(last) = &rest.last else { return Ok(None) };
         self.tier.fetched_bytes.fetch_add(last.bytes.len() as u64, Ordering::Relaxed);
         Ok(rest.copy_last(buf, offset))
@@ -136,7 +137,9 @@ impl ColdFile {
     fn keep_coming(&self, coming: &ComingBytes, offset: u64) -> io::Result<()> {
         let mut rest = coming.lock();
         self.keep_last(&mut rest)?;
-        let Some(taken) = rest.take(offset, coming.range.end, patience) else { return Ok(()) };
+        let Some(taken) = rest.take(offset, coming.range.end, |bytes| READER.of_bytes(bytes)) else {
+            return Ok(());
+        };
         self.tier.fetched_bytes.fetch_add(taken.bytes.len() as u64, Ordering::Relaxed);
         self.keep(&taken)
     }
@@ -190,11 +193,6 @@ impl ColdFile {
     }
 }
 
-/// The time that a reader waits for that many bytes.
-fn patience(bytes: u64) -> Duration {
-    PATIENCE + Duration::from_millis(bytes * 1000 / LEAST_BYTES_PER_SECOND)
-}
-
 /// The error of a reader: bytes that the remote has not got are damage.
 pub(super) fn failure(name: &str, error: RemoteError) -> io::Error {
     match error {
@@ -216,7 +214,7 @@ impl Tier {
     /// Bytes of a copy.
     pub(super) fn fetch(&self, segment: u64, name: &str, range: Range<u64>) -> io::Result<Vec<u8>> {
         let len = range.end - range.start;
-        let within = self.check_mark_within(patience(len))?;
+        let within = self.check_mark_within(READER.of_bytes(len))?;
         let bytes =
             self.remote.get(name, range, within).map_err(|error| self.failed(segment, name, error))?;
         self.fetches.fetch_add(1, Ordering::Relaxed);
@@ -235,7 +233,7 @@ impl Tier {
         since: Instant,
     ) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
-        let whole_by = since + patience(bytes.len() as u64);
+        let whole_by = since + READER.of_bytes(bytes.len() as u64);
         let mut at = 0;
         let mut progress = since;
         loop {
@@ -248,7 +246,8 @@ impl Tier {
                     self.fetched_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                     return Ok(bytes);
                 }
-                let within = patience(piece as u64).min(whole_by.saturating_duration_since(Instant::now()));
+                let within =
+                    READER.of_bytes(piece as u64).min(whole_by.saturating_duration_since(Instant::now()));
                 match source.read(&mut bytes[at..at + piece], within) {
                     Ok(()) => at += piece,
                     Err(error) => break error,

@@ -12,7 +12,7 @@ use crate::fs::File;
 use crate::index::Index;
 use crate::log::{LogError, Segment};
 use crate::remote::{Body, Comparison, NewObject, RemoteError};
-use crate::store::remote_log::request::{FileBody, PATIENCE, patience};
+use crate::store::remote_log::request::{BACKGROUND, FileBody, PATIENCE};
 use crate::store::sweep::sealed::SealedExtents;
 use crate::store::{Store, StoreError};
 
@@ -205,7 +205,7 @@ pub(super) fn send(
     let body = FileBody { file, range: 0..copy.length };
     let object = NewObject { name: &name, body: &body, nonce: &nonce, create_only: is_missing };
     let writer = tier.right.writer().map_err(|why| RemoteError::Refused(why.to_string()))?;
-    let compared = writer.put_and_compare(&object, patience(copy.length))?;
+    let compared = writer.put_and_compare(&object, BACKGROUND.of_bytes(copy.length))?;
     tier.count_sent(copy.length);
     match compared {
         Comparison::Equal => {}
