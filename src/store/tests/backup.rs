@@ -68,15 +68,7 @@ fn filled(fs: &SimFs) -> Store {
     store.create_bucket("b", "admin").unwrap();
     store.set_versioning("b", Versioning::Enabled).unwrap();
     fill(&store, 0);
-    let new = NewUpload {
-        storage_class: StorageClass::Standard,
-        initiator: "admin".into(),
-        checksum: None,
-        attributes: Attributes::new(),
-        tags: vec![],
-        controls: ObjectControls::default(),
-    };
-    let upload = store.create_upload("b", "film", new).unwrap().id;
+    let upload = begin_upload(&store, "b", "film").unwrap();
     let mut part = store.part_writer("b", "film", upload, 1, None).unwrap();
     part.write(bytes(9, 70_000)).unwrap();
     part.commit(Md5::of(&bytes(9, 70_000)), None).unwrap();

@@ -51,15 +51,7 @@ fn put_each_kind(store: &Store) {
     put(store, "b", "small", b"abc").unwrap();
     put(store, "b", "large", &bytes(1, 200_000)).unwrap();
     copy_of_large(store, "copy");
-    let new = NewUpload {
-        storage_class: StorageClass::Standard,
-        initiator: "admin".into(),
-        checksum: None,
-        attributes: Attributes::new(),
-        tags: vec![],
-        controls: NONE,
-    };
-    let upload = store.create_upload("b", "film", new).unwrap().id;
+    let upload = begin_upload(store, "b", "film").unwrap();
     let mut part = store.part_writer("b", "film", upload, 1, None).unwrap();
     part.write(&bytes(2, 70_000)[..]).unwrap();
     part.commit(Md5::of(&bytes(2, 70_000)), None).unwrap();

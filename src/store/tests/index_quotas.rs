@@ -135,7 +135,7 @@ fn whatever_grows_the_index_is_counted_to_the_owner() {
     free(&|| {
         let mut begun = Vec::new();
         until_refused(|nth| {
-            begun.push(begin(&store, &format!("upload-{nth}"))?);
+            begun.push(begin_upload(&store, "ann", &format!("upload-{nth}"))?);
             Ok(())
         });
         assert!(begun.len() > 50, "{}", begun.len());
@@ -144,7 +144,7 @@ fn whatever_grows_the_index_is_counted_to_the_owner() {
         }
     });
     free(&|| {
-        let id = begin(&store, "parts").unwrap();
+        let id = begin_upload(&store, "ann", "parts").unwrap();
         let part = |number: u64| {
             store.part_writer("ann", "parts", id, number as u32 + 1, Some(0))?.commit([0; 16], None)
         };
@@ -177,18 +177,6 @@ fn whatever_grows_the_index_is_counted_to_the_owner() {
     assert!(matches!(store.create_bucket("refused", "ann"), Err(StoreError::QuotaExceeded { .. })));
 }
 
-fn begin(store: &Store, key: &str) -> Result<UploadId, StoreError> {
-    let new = NewUpload {
-        storage_class: StorageClass::Standard,
-        initiator: "ann".into(),
-        checksum: None,
-        attributes: Attributes::new(),
-        tags: vec![],
-        controls: ObjectControls::default(),
-    };
-    store.create_upload("ann", key, new).map(|upload| upload.id)
-}
-
 #[test]
 fn the_count_is_the_same_after_every_kind_of_restart() {
     let fs = SimFs::new();
@@ -199,7 +187,7 @@ fn the_count_is_the_same_after_every_kind_of_restart() {
     for nth in 0..7 {
         mark(&store, &format!("k{nth}")).unwrap();
     }
-    let id = begin(&store, "upload").unwrap();
+    let id = begin_upload(&store, "ann", "upload").unwrap();
     store.part_writer("ann", "upload", id, 1, Some(0)).unwrap().commit([0; 16], None).unwrap();
     store.set_owner_quota("ann", Some(&of_index(used(&store, "ann")))).unwrap();
     let expected = used(&store, "ann");

@@ -169,7 +169,7 @@ fn a_repeated_completion_looks_at_the_newest_versions_alone() {
     let store = open(&fs);
     store.create_bucket("b", "admin").unwrap();
     store.set_versioning("b", Versioning::Enabled).unwrap();
-    let upload = store.create_upload("b", "k", parts::new_upload()).unwrap().id;
+    let upload = store.create_upload("b", "k", new_upload()).unwrap().id;
     store.abort_upload("b", "k", upload).unwrap();
     for nth in 0..VERSIONS {
         put(&store, "b", "k", &nth.to_le_bytes()).unwrap();

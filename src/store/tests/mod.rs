@@ -203,3 +203,20 @@ pub(super) fn bytes(seed: u64, len: usize) -> Vec<u8> {
     SeededEntropy::new(seed).fill(&mut bytes);
     bytes
 }
+
+/// An upload in parts with nothing special about it.
+pub(super) fn new_upload() -> NewUpload {
+    NewUpload {
+        storage_class: StorageClass::Standard,
+        initiator: "admin".into(),
+        checksum: None,
+        attributes: Attributes::new(),
+        tags: vec![],
+        controls: ObjectControls::default(),
+    }
+}
+
+/// Begins such an upload.
+pub(super) fn begin_upload(store: &Store, bucket: &str, key: &str) -> Result<UploadId, StoreError> {
+    store.create_upload(bucket, key, new_upload()).map(|upload| upload.id)
+}

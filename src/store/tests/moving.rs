@@ -234,15 +234,7 @@ fn parts_of_uploads_in_progress_are_moved_too() {
     let fs = SimFs::new();
     let store = open_with(&fs, small_segments()).unwrap();
     store.create_bucket("b", "admin").unwrap();
-    let new = NewUpload {
-        storage_class: StorageClass::Standard,
-        initiator: "admin".into(),
-        checksum: None,
-        attributes: Attributes::new(),
-        tags: vec![],
-        controls: ObjectControls::default(),
-    };
-    let upload = store.create_upload("b", "film", new).unwrap().id;
+    let upload = begin_upload(&store, "b", "film").unwrap();
     let mut parts = vec![];
     for number in 1..=4 {
         let content = bytes(u64::from(number), 8_000);

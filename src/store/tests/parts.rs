@@ -3,17 +3,6 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::fs::sim::{CrashPolicy, OpKind};
 
-pub(super) fn new_upload() -> NewUpload {
-    NewUpload {
-        storage_class: StorageClass::Standard,
-        initiator: "admin".into(),
-        checksum: None,
-        attributes: Attributes::new(),
-        tags: vec![],
-        controls: ObjectControls::default(),
-    }
-}
-
 fn put_part(store: &Store, upload: UploadId, number: u32, bytes: &[u8]) -> Result<PartRecord, StoreError> {
     let mut writer = store.part_writer("b", "k", upload, number, None)?;
     bytes.chunks(90_001).try_for_each(|piece| writer.write(piece))?;

@@ -43,25 +43,13 @@ fn put_unannounced(store: &Store, key: &str, len: usize) -> Result<CommittedVers
     writer.commit(commit_of(&bytes))
 }
 
-fn begin(store: &Store, key: &str) -> Result<UploadId, StoreError> {
-    let new = NewUpload {
-        storage_class: StorageClass::Standard,
-        initiator: "ann".into(),
-        checksum: None,
-        attributes: Attributes::new(),
-        tags: vec![],
-        controls: ObjectControls::default(),
-    };
-    store.create_upload("b", key, new).map(|upload| upload.id)
-}
-
-/// The record of any upload of [`begin`], without its id and its time.
+/// The record of any upload of [`begin_upload`], without its id and its time.
 fn upload_record() -> UploadRecord {
     UploadRecord {
         id: UploadId::NONE,
         initiated: Timestamp::default(),
         storage_class: StorageClass::Standard,
-        initiator: "ann".into(),
+        initiator: new_upload().initiator,
         checksum: None,
         attributes: Attributes::new(),
         tags: vec![],
@@ -153,8 +141,8 @@ fn a_suspended_bucket_replaces_its_null_versions_alone() {
 #[test]
 fn parts_count_when_they_are_stored_and_a_completion_does_not_grow() {
     let store = store_with(Versioning::Unset, limited(Some(100), Some(1), Some(1)));
-    let id = begin(&store, "a").unwrap();
-    assert_eq!(refused_by(begin(&store, "z")), "uploads");
+    let id = begin_upload(&store, "b", "a").unwrap();
+    assert_eq!(refused_by(begin_upload(&store, "b", "z")), "uploads");
     let one = put_part(&store, ("a", id), 1, 60).unwrap();
     put_part(&store, ("a", id), 2, 40).unwrap();
     assert_eq!(refused_by(put_part(&store, ("a", id), 3, 1)), "bytes");
@@ -165,7 +153,7 @@ fn parts_count_when_they_are_stored_and_a_completion_does_not_grow() {
     // The second part is dropped.
     complete(&store, "a", id, vec![one]).unwrap();
     assert_eq!((store.usage("b").unwrap().bytes(), store.usage("b").unwrap().objects()), (60, 1));
-    let id = begin(&store, "other").unwrap();
+    let id = begin_upload(&store, "b", "other").unwrap();
     let part = put_part(&store, ("other", id), 1, 40).unwrap();
     assert_eq!(refused_by(complete(&store, "other", id, vec![part])), "objects");
     store.abort_upload("b", "other", id).unwrap();
@@ -180,7 +168,7 @@ fn a_copy_counts_in_full() {
     assert_eq!(refused_by(copy("b", 60)), "bytes");
     copy("b", 40).unwrap();
     copy("b", 40).unwrap();
-    let id = begin(&store, "m").unwrap();
+    let id = begin_upload(&store, "b", "m").unwrap();
     let part = store.copy_part(start_of(&store, "a", 60), ("b", "m"), (id, 1), [0; 16], None);
     assert_eq!(refused_by(part), "bytes");
 }
@@ -190,11 +178,11 @@ fn nothing_that_does_not_grow_is_refused_beyond_a_lowered_quota() {
     let store = store_with(Versioning::Unset, limited(None, None, None));
     put_len(&store, "a", 60).unwrap();
     put_len(&store, "b", 60).unwrap();
-    let id = begin(&store, "m").unwrap();
+    let id = begin_upload(&store, "b", "m").unwrap();
     let closed = Quota { index_bytes: None, ..Quota::CLOSED };
     store.set_bucket_quota("b", Some(&closed)).unwrap();
     assert_eq!(refused_by(put_len(&store, "c", 0)), "objects");
-    assert_eq!(refused_by(begin(&store, "m")), "uploads");
+    assert_eq!(refused_by(begin_upload(&store, "b", "m")), "uploads");
     put_len(&store, "a", 60).unwrap();
     put_len(&store, "b", 59).unwrap();
     let found = store.find("b", "a", Selector::Current).unwrap();
@@ -284,7 +272,7 @@ fn upload(
     key: &str,
     put: impl FnOnce(UploadId) -> Result<PartRecord, StoreError>,
 ) -> Result<(), StoreError> {
-    let id = begin(store, key)?;
+    let id = begin_upload(store, "b", key)?;
     let done = put(id).and_then(|part| complete(store, key, id, vec![part]));
     done.map(drop).or_else(|error| {
         store.abort_upload("b", key, id)?;
@@ -486,7 +474,7 @@ impl QuotaWorld {
                 });
             }
             5 => {
-                let done = begin(&self.store, &key);
+                let done = begin_upload(&self.store, "b", &key);
                 let upload = |all: &mut Contents, id: Option<UploadId>| {
                     all.uploads.insert(id.unwrap_or(UploadId::NONE), (key, BTreeMap::new()));
                 };

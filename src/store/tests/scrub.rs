@@ -32,15 +32,7 @@ impl Scrubbing {
             put(store, "b", &format!("small{key}"), &bytes(key, 5_000)).unwrap();
         }
         put(store, "b", "large", &bytes(1, 300_000)).unwrap();
-        let new = NewUpload {
-            storage_class: StorageClass::Standard,
-            initiator: "admin".into(),
-            checksum: None,
-            attributes: Attributes::new(),
-            tags: vec![],
-            controls: ObjectControls::default(),
-        };
-        let upload = store.create_upload("b", "film", new).unwrap().id;
+        let upload = begin_upload(store, "b", "film").unwrap();
         let mut part = store.part_writer("b", "film", upload, 1, None).unwrap();
         part.write(bytes(9, 70_000)).unwrap();
         part.commit([0; 16], None).unwrap();

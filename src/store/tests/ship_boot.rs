@@ -52,6 +52,16 @@ fn another(tiered: &Tiered) -> (SimFs, Store) {
     (fs, new)
 }
 
+/// A writer with a tail that is gone, and the one that took over from it and has shipped an object.
+fn taken_over_beside_a_tail(bytes: &[u8]) -> (Tiered, Store) {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    drop(writer_with_a_tail(&tiered));
+    let (_, new) = another(&tiered);
+    put(&new, "b", "new", bytes).unwrap();
+    ship(&new).unwrap();
+    (tiered, new)
+}
+
 /// A host that takes over, and goes before its store is open: nothing is written in its epoch.
 fn taken_over(tiered: &Tiered) -> (SimFs, TakenOver) {
     let fs = SimFs::new();
@@ -272,11 +282,7 @@ fn groups_that_come_between_the_look_and_the_claim_are_not_given_up() {
 #[test]
 fn a_remote_that_fails_in_the_midst_of_a_start_leaves_nothing_half_done() {
     let fails_at = |nth: u64, calls: &mut u64| {
-        let tiered = Tiered::new(LITTLE_LOCAL);
-        drop(writer_with_a_tail(&tiered));
-        let (_fs, new) = another(&tiered);
-        put(&new, "b", "new", b"v").unwrap();
-        ship(&new).unwrap();
+        let (tiered, new) = taken_over_beside_a_tail(b"v");
         let fs = tiered.fs.kill();
         let mut old = standby_on(&tiered, &fs);
         let before = tiered.remote.all_calls();
@@ -302,11 +308,7 @@ fn a_remote_that_fails_in_the_midst_of_a_start_leaves_nothing_half_done() {
 
 #[test]
 fn a_loss_of_power_at_any_step_of_a_start_loses_no_name_of_what_is_set_aside() {
-    let tiered = Tiered::new(LITTLE_LOCAL);
-    drop(writer_with_a_tail(&tiered));
-    let (_fs, new) = another(&tiered);
-    put(&new, "b", "new", &bytes(4, 200_000)).unwrap();
-    ship(&new).unwrap();
+    let (tiered, new) = taken_over_beside_a_tail(&bytes(4, 200_000));
     let start = tiered.fs.crash(CrashPolicy::KeepAll);
     let whole = start.copy();
     follow(&mut standby_on(&tiered, &whole));

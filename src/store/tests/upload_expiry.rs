@@ -13,15 +13,7 @@ fn open_at(clock: &Arc<ManualClock>, abort_uploads_after: Option<Duration>) -> S
 }
 
 pub(super) fn begin(store: &Store, bucket: &str, key: &str) -> UploadId {
-    let new = NewUpload {
-        storage_class: StorageClass::Standard,
-        initiator: "admin".into(),
-        checksum: None,
-        attributes: Attributes::new(),
-        tags: vec![],
-        controls: ObjectControls::default(),
-    };
-    store.create_upload(bucket, key, new).unwrap().id
+    begin_upload(store, bucket, key).unwrap()
 }
 
 fn clock() -> Arc<ManualClock> {

@@ -83,15 +83,7 @@ fn parts_of_uploads_in_progress_are_checked() {
     let fs = SimFs::new();
     let store = open(&fs);
     store.create_bucket("photos", "admin").unwrap();
-    let new = NewUpload {
-        storage_class: StorageClass::Standard,
-        initiator: "admin".into(),
-        checksum: None,
-        attributes: Attributes::new(),
-        tags: vec![],
-        controls: ObjectControls::default(),
-    };
-    let upload = store.create_upload("photos", "film", new).unwrap().id;
+    let upload = begin_upload(&store, "photos", "film").unwrap();
     let mut writer = store.part_writer("photos", "film", upload, 7, None).unwrap();
     writer.write(bytes(1, 100_000)).unwrap();
     let extent = writer.commit([0; 16], None).unwrap().extents[0];
