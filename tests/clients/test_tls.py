@@ -29,7 +29,7 @@ class Authority:
         """Makes the server's certificate, anew where there is one."""
         request = self.directory / "request.pem"
         names = self.directory / "names"
-        names.write_text("subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
+        names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n")
         self.openssl("req", *self.new_key(self.key.name), "-subj", f"/CN={subject}", "-out", request)
         self.openssl(
             "x509", "-req", "-in", request, "-CA", self.path, "-CAkey", self.directory / "ca.key", "-CAcreateserial",
