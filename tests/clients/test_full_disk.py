@@ -29,6 +29,23 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", disk], check=True)
 
 
+@pytest.mark.parametrize("mib, is_small", [(80, True), (DISK_MIB, False)])
+def test_a_disk_that_is_mostly_reserve_is_told_at_the_start(tmp_path, mib, is_small):
+    """Below the reserve no put succeeds, so the log tells of it at the start."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", disk], capture_output=True).returncode != 0:
+        pytest.skip("only root can mount a small disk")
+    server = Server(disk / "data")
+    try:
+        server.start()
+        warned = f"the file system has {mib}.0 MiB in all, of which 64.0 MiB stay free" in server.log.read_text()
+        assert warned == is_small, server.log.read_text()
+    finally:
+        server.kill()
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
 def fill(server, round, count, body):
     """Puts until the disk is full, at most `count`; gives the numbers of those that were acknowledged."""
     found = flood(server.port, count, lambda n: put(f"keys/{round}/{n:07}", body), until=507)

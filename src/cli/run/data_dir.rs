@@ -7,15 +7,21 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{self, Path};
 
+use bytesize::ByteSize;
+use log::warn;
 use rustix::process::{getegid, geteuid};
-use siltstone::fs::OsFs;
+use siltstone::base::limits::MIB;
+use siltstone::fs::{Fs, OsFs};
 use siltstone::s3::BucketName;
-use siltstone::store::{self, FirstStartError, OpenError};
+use siltstone::store::{self, FirstStartError, OpenError, StoreOptions};
 
 use crate::cli::config::bucket_specs::{BucketSpec, BucketSpecs};
 use crate::cli::config::notes::Notes;
 use crate::cli::config::options::ServerOptions;
 use crate::cli::error::CliError;
+
+/// The size below which a file system is worth a warning: the reserve takes more than half of it.
+const SMALL_DISK_BYTES: u64 = 128 * MIB;
 
 /// Checks whether the directory has a store, or may get one. Nothing is written before.
 ///
@@ -54,6 +60,28 @@ pub(crate) fn take_bucket_directories(
         options.start.bucket_directories.push(name);
     }
     Ok(())
+}
+
+/// Warns of a file system of which the reserve leaves puts little or nothing. It is no reason to
+/// refuse the start: reads and deletes need no more.
+pub(crate) fn warn_of_small_disk(dir: &Path) {
+    // A file system that does not tell is not small for all that is known.
+    let total = OsFs::new(dir).space().map_or(u64::MAX, |space| space.total_bytes);
+    if let Some(told) = small_disk(total) {
+        warn!("{}: {told}", dir.display());
+    }
+}
+
+fn small_disk(total_bytes: u64) -> Option<String> {
+    let kept = StoreOptions::default().keep_free_bytes;
+    (total_bytes < SMALL_DISK_BYTES).then(|| {
+        format!(
+            "the file system has {} in all, of which {} stay free so that everything can be deleted on a full disk, so puts get 507 \
+             soon, or from the first one on: give it 256 MiB at least",
+            ByteSize(total_bytes),
+            ByteSize(kept)
+        )
+    })
 }
 
 /// The name of the entry of `dir` that is `file`, or that `file` is below.
@@ -102,4 +130,17 @@ fn remedy(dir: &Path, process: &Owner) -> String {
         process.gid,
         dir.display(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_that_is_mostly_reserve_is_told() {
+        assert_eq!(small_disk(SMALL_DISK_BYTES), None);
+        let told = small_disk(80 * MIB).unwrap();
+        assert!(told.contains("80.0 MiB in all, of which 64.0 MiB stay free"), "{told}");
+        assert!(2 * StoreOptions::default().keep_free_bytes <= SMALL_DISK_BYTES);
+    }
 }

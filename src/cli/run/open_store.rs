@@ -80,6 +80,7 @@ pub(crate) fn open_store(
     if let Some(reason) = health.read_only {
         error!("the store takes no writes: {reason}");
     }
+    data_dir::warn_of_small_disk(data_dir);
     begin_shipping(shipping, settings, &store, taken)?;
     begin_epoch(&store)?;
     Ok(Arc::new(store))
