@@ -73,7 +73,7 @@ def test_go(run, tmp_path):
 
 def test_rust(run, tmp_path):
     installed("rustc")
-    (tmp_path / "page.rs").write_text(the_block("Rust", "rust"))
+    (tmp_path / "page.rs").write_text(the_block("Rust", "rust,ignore"))
     run("rustc", "--edition", "2024", "--test", "page.rs")
     assert "1 passed" in run(tmp_path / "page")
 
