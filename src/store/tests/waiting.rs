@@ -190,3 +190,26 @@ fn nobody_is_told_that_it_is_done_once_any_sync_has_failed() {
     assert!(matches!(small, Err(StoreError::ReadOnly(_))), "{small:?}");
     assert_eq!(get(&store, "b", "large").unwrap(), bytes(1, 200_000));
 }
+
+#[test]
+fn a_sync_that_does_not_return_is_a_wait_that_grows_and_ends() {
+    for prefix in BOTH {
+        let fs = SimFs::new();
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
+        let disk = Arc::new(fs.clone());
+        let store =
+            Store::open(disk, Arc::clone(&clock) as Arc<dyn Clock>, &SeededEntropy::new(1), options());
+        let store = Arc::new(store.unwrap());
+        store.create_bucket("b", "admin").unwrap();
+        put(&store, "b", "first", b"first").unwrap();
+        assert_eq!(store.disk_wait(), None, "nobody commits");
+        let mut answer = None;
+        let gate = hold(&fs, prefix, || answer = Some(begin(&store, |store| put(store, "b", "new", b"new"))));
+        assert_eq!(store.disk_wait(), Some(Duration::ZERO), "{prefix}");
+        clock.advance(Duration::from_secs(100));
+        assert_eq!(store.disk_wait(), Some(Duration::from_secs(100)), "{prefix}");
+        drop(gate);
+        answer.unwrap().recv().unwrap().unwrap();
+        assert_eq!(store.disk_wait(), None, "{prefix}");
+    }
+}

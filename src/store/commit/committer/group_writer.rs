@@ -17,7 +17,7 @@ use crate::log::{Allocation, LogError, LogVolume, LogWriter, SpaceClaim, WriteHe
 use crate::store::commit::checkpointer::{self, Checkpointer};
 use crate::store::commit::mutation::Mutation;
 use crate::store::commit::plan::{AvailableRoom, GroupPlan, PendingReply, Planner};
-use crate::store::shared::commit_counters::CommitCounters;
+use crate::store::shared::commit_counters::{CommitCounters, DiskWork};
 use crate::store::shared::index_budget::IndexBudget;
 use crate::store::shared::usage_accounts::UsageAccounts;
 use crate::store::shared::{LogShipping, Published, SharedStore};
@@ -192,8 +192,10 @@ impl GroupWriter {
             batch.mutations.into_iter().partition(|m| m.entry_bytes_max() as u64 <= GROUP_BODY_MAX_BYTES);
         too_large.into_iter().for_each(|mutation| mutation.reject(StoreError::TooLarge));
         set_md5_tags(&mut mutations);
-        let (room, place) = match self.reserve_room(&mutations, batch.entry_bytes, batch.packed_bytes as u64)
-        {
+        let reserving = self.begin_disk_work();
+        let reserved = self.reserve_room(&mutations, batch.entry_bytes, batch.packed_bytes as u64);
+        drop(reserving);
+        let (room, place) = match reserved {
             Ok(found) => found,
             Err(error) => {
                 let error = self.shared.write_failed(error);
@@ -217,6 +219,10 @@ impl GroupWriter {
         drop(place);
         send_replies(replies, &done);
         self.after_commit();
+    }
+
+    fn begin_disk_work(&self) -> DiskWork {
+        DiskWork::begin(&self.shared.commit_counters, self.shared.clock.instant())
     }
 
     /// The claims that have disk space, and the allocation of the pack, if there is a pack and
@@ -295,6 +301,8 @@ impl GroupWriter {
     ) -> Result<(), StoreError> {
         self.settle_pending()?;
         self.ensure_log_room(&plan, entry_bytes_max).map_err(|error| self.shared.write_failed(error))?;
+        // The remote and the checkpointer, which are waited for before, may take their time.
+        let writing = self.begin_disk_work();
         self.log_writer
             .require(features_of(&plan.entries))
             .map_err(|error| self.shared.write_failed(error))?;
@@ -317,6 +325,7 @@ impl GroupWriter {
         // group.
         self.shared.check_writable()?;
         self.log_writer.mark_durable(&written);
+        drop(writing);
         self.log_bytes += written.len();
         let group = LogVolume::of_group(plan.entries.len() as u64, body.len() as u64);
         self.shared.backlog.add(group, self.shared.segments.reserve());
