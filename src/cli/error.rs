@@ -21,6 +21,11 @@ impl CliError {
         Self { status: 1, message: message.into() }
     }
 
+    /// The same with the status of a command that was refused.
+    pub(crate) fn refused_answer(self) -> Self {
+        Self::refused(self.message)
+    }
+
     /// Arguments, environment or configuration file are wrong: status 2, as for arguments that clap
     /// refuses.
     pub(crate) fn usage(message: impl Into<String>) -> Self {

@@ -24,8 +24,10 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcomm
 
 use commands::api_client;
 use commands::clock::{self, ClockCommand};
+use commands::config::{self as configuration, ConfigCommand, Configuration};
 use commands::health::{self, HealthArguments};
 use commands::mirror::{self, MirrorCommand};
+use commands::pages::{self, CompletionsArguments, ManArguments};
 use commands::placement::{self, PlacementArguments};
 use commands::promote::{self, PromoteArguments};
 use commands::quota::{self, QuotaCommand};
@@ -40,8 +42,9 @@ use config::old_names;
 use config::options::ServerOptions;
 use config::sections::Sections;
 use config::server::{self, ServerArguments};
+use config::shown::ShownOption;
 pub(crate) use error::CliError;
-use logs::logging;
+use logs::logging::{self, LogLevel};
 pub(crate) use program_name::ProgramName;
 pub(crate) use run::allocator::restart_configured;
 use run::data_dir;
@@ -104,6 +107,10 @@ pub(crate) struct CommandLine {
     /// Remarks for the log.
     #[arg(skip)]
     notes: Notes,
+
+    /// Every option with its origin.
+    #[arg(skip)]
+    shown: Vec<ShownOption>,
 }
 
 #[derive(Debug, Default, Subcommand)]
@@ -130,6 +137,15 @@ enum CliCommand {
     /// Show the time of a running server, or state that it is right
     #[command(subcommand, after_help = clock::EXAMPLES)]
     Clock(ClockCommand),
+    /// Check the configuration, or show every option and where its value comes from
+    #[command(subcommand, after_help = configuration::EXAMPLES)]
+    Config(ConfigCommand),
+    /// Write the completions of a shell
+    #[command(after_help = pages::COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArguments),
+    /// Write the man page of the program, or of a command
+    #[command(after_help = pages::MAN_EXAMPLES)]
+    Man(ManArguments),
     /// Set, show and remove quotas of buckets and owners, on a running server
     #[command(subcommand, after_help = quota::EXAMPLES)]
     Quota(QuotaCommand),
@@ -160,13 +176,25 @@ impl CommandLine {
         let mut notes = Notes::default();
         let old_names = old_names::options(environment, |name| is_set(&matches, name), &mut notes)
             .map_err(CliError::usage)?;
-        let file = line.config.as_deref().map_or(Ok(Vec::new()), config_file::read)?;
-        let merged = with_layers(&matches, &arguments, [old_names, file]);
-        let mut line = Self { notes, ..Self::from_matches(&command().get_matches_from(merged)) };
+        let file = match line.config.as_deref().map(config_file::read) {
+            None => Vec::new(),
+            // The file is what the command was asked about: it is not used wrongly.
+            Some(Err(problem)) if line.looks_at_configuration() => return Err(problem.refused_answer()),
+            Some(read) => read?,
+        };
+        let layers = [old_names, file];
+        let merged = command().get_matches_from(with_layers(&matches, &arguments, &layers));
+        let shown = ShownOption::all(&matches, &merged, &layers);
+        let mut line = Self { notes, shown, ..Self::from_matches(&merged) };
         if let Some(CliCommand::Server(own)) = &mut line.command {
             own.reconcile(&matches)?;
         }
         Ok(line)
+    }
+
+    /// Whether the command is one about the configuration.
+    fn looks_at_configuration(&self) -> bool {
+        matches!(self.command, Some(CliCommand::Config(_)))
     }
 
     fn from_matches(matches: &ArgMatches) -> Self {
@@ -201,6 +229,8 @@ pub(crate) fn command() -> clap::Command {
         .mut_subcommand("webhook", |webhook| with_options(webhook, &api_client::OPTIONS))
         .mut_subcommand("clock", |clock| with_options(clock, &api_client::OPTIONS))
         .mut_subcommand("quota", |quota| with_options(quota, &api_client::OPTIONS))
+        .mut_subcommand("completions", |pages| with_options(pages, &[]))
+        .mut_subcommand("man", |pages| with_options(pages, &[]))
         .mut_subcommand("server", server::with_defaults)
 }
 
@@ -222,14 +252,22 @@ fn with_options(command: clap::Command, shown: &[&str]) -> clap::Command {
 /// The server could not start or continue, or the command failed: a message for the operator and
 /// the exit status.
 pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), CliError> {
-    let CommandLine { command, mut options, mut notes, config } = line;
+    let CommandLine { command, mut options, mut notes, config, shown } = line;
     let command = command.unwrap_or_default();
+    // What is written for people and shells does not depend on the options of a server.
+    let needs_sound_options =
+        !matches!(command, CliCommand::Completions(_) | CliCommand::Man(_) | CliCommand::Config(_));
     if let CliCommand::Server(arguments) = &command {
         arguments.apply(&mut options, &mut notes)?;
         data_dir::take_bucket_directories(&mut options, &mut notes)?;
     }
-    options.check()?;
-    logging::start(options.logs.log_level, options.logs.log_format);
+    let mut log_level = options.logs.log_level;
+    if needs_sound_options {
+        options.check()?;
+    } else {
+        log_level = log_level.min(LogLevel::Warn);
+    }
+    logging::start(log_level, options.logs.log_format);
     let is_standby = matches!(command, CliCommand::Standby);
     match command {
         CliCommand::Serve | CliCommand::Server(_) | CliCommand::Standby => {
@@ -249,6 +287,13 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         CliCommand::Quota(command) => quota::run(&command, &options, environment),
         CliCommand::User(command) => user::run(&command, &options, environment),
         CliCommand::Webhook(command) => webhook::command(&command, &options, environment),
+        CliCommand::Completions(arguments) => pages::completions(&arguments, self::command()),
+        CliCommand::Man(arguments) => pages::man(&arguments, self::command()),
+        CliCommand::Config(command) => {
+            let file = config.as_deref();
+            let configuration = Configuration { options: &options, environment, file, shown: &shown };
+            configuration::run(&command, &configuration)
+        }
     }
 }
 

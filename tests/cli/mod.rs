@@ -2,6 +2,7 @@
 
 mod api;
 mod audit;
+mod config;
 mod console;
 mod environment;
 mod mirror;

@@ -2,9 +2,11 @@
 
 pub(crate) mod api_client;
 pub(crate) mod clock;
+pub(crate) mod config;
 pub(crate) mod health;
 pub(crate) mod mirror;
 pub(crate) mod mirror_verify;
+pub(crate) mod pages;
 pub(crate) mod placement;
 pub(crate) mod promote;
 pub(crate) mod quota;

@@ -15,7 +15,7 @@ use toml_edit::{Document, Item, Value};
 use super::bucket_specs::BucketSpecs;
 use super::environment::Environment;
 use super::keys::key_in;
-use super::layers::{OptionFlags, checked_flag, parser};
+use super::layers::{LayeredOption, OptionFlags, ValueOrigin, checked_flag, parser};
 use super::option_values::{RegionNames, WebOrigins};
 #[cfg(test)]
 use super::options::ServerOptions;
@@ -24,15 +24,22 @@ use crate::cli::error::CliError;
 /// The sections that are no options, and whether each is a list of tables.
 const SECTIONS: [(&str, bool); 3] = [("remote", false), ("mirror", true), ("webhook", true)];
 
+/// The least likeness of two names of which one may be meant by the other; from 0 to 1.
+const LIKENESS_MIN: f64 = 0.85;
+
 /// The options of the file at `path` as flags.
 ///
 /// # Errors
-/// The file cannot be read or is malformed TOML, or it has an unknown option or a wrong value. The
-/// message names the file and the line.
+/// The file cannot be read or is malformed TOML, or it has unknown options or wrong values. The
+/// message names the file and the line of each.
 pub(crate) fn read(path: &Path) -> Result<OptionFlags, CliError> {
-    let shown = path.display();
     let text = text(path)?;
-    flags(&text).map_err(|problem| CliError::usage(format!("in the configuration file {shown}, {problem}")))
+    flags(&text).map_err(|problems| {
+        let shown = path.display();
+        let lines: Vec<_> =
+            problems.iter().map(|problem| format!("in the configuration file {shown}, {problem}")).collect();
+        CliError::usage(lines.join("\n"))
+    })
 }
 
 /// The text of the file at `path`.
@@ -66,17 +73,23 @@ pub(crate) fn section<T: Default>(
 
 /// The options of a file by name, each as a flag whose value is checked. The sections have no
 /// flags; [`section`] reads them.
-fn flags(text: &str) -> Result<OptionFlags, String> {
-    let file = Document::parse(text).map_err(|e| e.to_string())?;
+fn flags(text: &str) -> Result<OptionFlags, Vec<String>> {
+    let file = Document::parse(text).map_err(|e| vec![e.to_string()])?;
     let command = parser();
     let mut flags = Vec::new();
+    let mut problems = Vec::new();
     for (name, item) in file.as_table().iter().filter(|(name, item)| !is_section(name, item)) {
         let start = item.span().unwrap_or_default().start;
         let line = 1 + text.bytes().take(start).filter(|byte| *byte == b'\n').count();
-        let flag = flag_of(name, item, &command).map_err(|problem| format!("line {line}: {problem}"))?;
-        flags.push((name.to_owned(), flag));
+        match flag_of(name, item, &command) {
+            Ok(flag) => {
+                let origin = ValueOrigin::FileLine(line);
+                flags.push(LayeredOption { name: name.to_owned(), flag, origin });
+            }
+            Err(problem) => problems.push(format!("line {line}: {problem}")),
+        }
     }
-    Ok(flags)
+    if problems.is_empty() { Ok(flags) } else { Err(problems) }
 }
 
 fn is_section(name: &str, item: &Item) -> bool {
@@ -86,30 +99,75 @@ fn is_section(name: &str, item: &Item) -> bool {
 
 fn flag_of(name: &str, item: &Item, command: &Command) -> Result<String, String> {
     let option = command.get_arguments().find(|arg| arg.get_id() == name);
-    let option = option.ok_or_else(|| format!("there is no option `{name}`"))?;
+    let option = option.ok_or_else(|| unknown(name, command))?;
     let value = text_of(item, option).ok_or_else(|| format!("`{name}` takes a value of another type"))?;
     checked_flag(name, &value)
 }
 
-/// A value as a flag takes it; `None` for a value of a wrong type. Numbers of things are integers,
-/// regions, origins and buckets are arrays of strings, switches are booleans, all other values are
-/// strings. A boolean is passed on for the metrics, whose parser refuses it with advice.
+/// Why there is no option of this name, and the name that was meant.
+fn unknown(name: &str, command: &Command) -> String {
+    if let Some((_, is_list)) = SECTIONS.into_iter().find(|(section, _)| *section == name) {
+        let header = if is_list { format!("[[{name}]]") } else { format!("[{name}]") };
+        return format!("`{name}` is no option: it begins with the line {header}");
+    }
+    let options = command.get_arguments().map(|option| option.get_id().as_str());
+    let names = options.chain(SECTIONS.into_iter().map(|(section, _)| section));
+    match closest(name, names) {
+        Some(meant) => format!("there is no option `{name}`: did you mean `{meant}`?"),
+        None => format!("there is no option `{name}`"),
+    }
+}
+
+/// The name that is the most like `name`, if one is at all: it has few other letters.
+fn closest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let rated = names.map(|known| (strsim::jaro_winkler(name, known), known));
+    let (likeness, best) = rated.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    (likeness > LIKENESS_MIN).then_some(best)
+}
+
+/// How the file writes the value of an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueForm {
+    /// An integer.
+    Number,
+    /// An array of strings.
+    List,
+    /// A boolean.
+    Switch,
+    /// A string.
+    Text,
+}
+
+impl ValueForm {
+    /// That of an option: numbers of things are integers, regions, origins and buckets are arrays
+    /// of strings, switches are booleans, all other values are strings.
+    pub(crate) fn of(option: &Arg) -> Self {
+        let is = |id: TypeId| option.get_value_parser().type_id() == id;
+        if is(TypeId::of::<NonZeroUsize>()) || is(TypeId::of::<u64>()) {
+            return Self::Number;
+        }
+        if is(TypeId::of::<RegionNames>())
+            || is(TypeId::of::<BucketSpecs>())
+            || is(TypeId::of::<WebOrigins>())
+        {
+            return Self::List;
+        }
+        if is(TypeId::of::<bool>()) { Self::Switch } else { Self::Text }
+    }
+}
+
+/// A value as a flag takes it; `None` for a value of a wrong type. A boolean is passed on for the
+/// metrics, whose parser refuses it with advice.
 fn text_of(item: &Item, option: &Arg) -> Option<String> {
-    let is = |id: TypeId| option.get_value_parser().type_id() == id;
-    let is_number = is(TypeId::of::<NonZeroUsize>()) || is(TypeId::of::<u64>());
-    let is_list = [TypeId::of::<RegionNames>(), TypeId::of::<BucketSpecs>(), TypeId::of::<WebOrigins>()]
-        .into_iter()
-        .any(is);
-    let is_switch = is(TypeId::of::<bool>());
-    match item.as_value()? {
-        Value::String(text) if !is_number && !is_list && !is_switch => Some(text.value().clone()),
-        Value::Integer(number) if is_number => Some(number.value().to_string()),
-        Value::Array(names) if is_list => {
+    let is_of_metrics = option.get_value_parser().type_id() == TypeId::of::<MetricsAccess>();
+    match (ValueForm::of(option), item.as_value()?) {
+        (ValueForm::Text, Value::String(text)) => Some(text.value().clone()),
+        (ValueForm::Number, Value::Integer(number)) => Some(number.value().to_string()),
+        (ValueForm::List, Value::Array(names)) => {
             names.iter().map(Value::as_str).collect::<Option<Vec<_>>>().map(|names| names.join(","))
         }
-        Value::Boolean(value) if is_switch || is(TypeId::of::<MetricsAccess>()) => {
-            Some(value.value().to_string())
-        }
+        (ValueForm::Switch, Value::Boolean(value)) => Some(value.value().to_string()),
+        (_, Value::Boolean(value)) if is_of_metrics => Some(value.value().to_string()),
         _ => None,
     }
 }
@@ -132,7 +190,7 @@ pub(crate) fn options(arguments: &[&str], text: &str) -> ServerOptions {
     let arguments: Vec<_> = ["siltstone"].iter().chain(arguments).map(OsString::from).collect();
     let command = <Line as clap::CommandFactory>::command();
     let matches = command.clone().get_matches_from(&arguments);
-    let merged = with_layers(&matches, &arguments, [flags(text).unwrap()]);
+    let merged = with_layers(&matches, &arguments, &[flags(text).unwrap()]);
     Line::from_arg_matches(&command.get_matches_from(merged)).unwrap().options
 }
 
@@ -170,18 +228,34 @@ mod tests {
             "[data_dir]",
             "workers = 2",
         ] {
-            let problem = flags(&format!("workers = 1\n{wrong}")).unwrap_err();
+            let problem = flags(&format!("workers = 1\n{wrong}")).unwrap_err().join("\n");
             assert!(problem.contains("line 2"), "{problem}");
         }
-        let problem = flags("log_level = 'loud'").unwrap_err();
+        let problem = flags("log_level = 'loud'").unwrap_err().join("\n");
         assert!(problem.contains("--log-level") && problem.contains("trace"), "{problem}");
+    }
+
+    #[test]
+    fn every_problem_is_told_with_the_name_that_may_be_meant() {
+        let problems =
+            flags("listn = 'a'\nqueue = 1\ndata-dir = 'd'\n[remot]\n[mirror]\n[zebra]\n").unwrap_err();
+        assert_eq!(
+            problems,
+            [
+                "line 1: there is no option `listn`: did you mean `listen`?",
+                "line 3: there is no option `data-dir`: did you mean `data_dir`?",
+                "line 4: there is no option `remot`: did you mean `remote`?",
+                "line 5: `mirror` is no option: it begins with the line [[mirror]]",
+                "line 6: there is no option `zebra`",
+            ]
+        );
     }
 
     #[test]
     fn the_metrics_of_earlier_versions_are_refused_with_their_replacement() {
         for (old, instead) in [("true", "open"), ("false", "off")] {
             for written in [format!("metrics = {old}"), format!("metrics = '{old}'")] {
-                let problem = flags(&written).unwrap_err();
+                let problem = flags(&written).unwrap_err().join("\n");
                 assert!(problem.contains("line 1") && problem.contains(instead), "{problem}");
             }
         }
@@ -201,12 +275,12 @@ mod tests {
         let flags = flags(EVERY_OPTION).unwrap();
         let command = ServerOptions::augment_args(Command::new("siltstone"));
         let known: BTreeSet<_> = command.get_arguments().map(|arg| arg.get_id().to_string()).collect();
-        assert_eq!(flags.iter().map(|(name, _)| name.clone()).collect::<BTreeSet<_>>(), known);
-        let set: Vec<_> = flags.iter().map(|(_, flag)| flag.as_str()).collect();
+        assert_eq!(flags.iter().map(|option| option.name.clone()).collect::<BTreeSet<_>>(), known);
+        let set: Vec<_> = flags.iter().map(|option| option.flag.as_str()).collect();
         let all = options(&[], EVERY_OPTION);
         assert_eq!(options(&set, ""), all);
         assert!(!format!("{all:?}").contains("None"), "{all:?}");
-        for (name, _) in &flags {
+        for LayeredOption { name, .. } in &flags {
             let without: String = EVERY_OPTION
                 .lines()
                 .filter(|line| !line.starts_with(&format!("{name} ")))

@@ -8,8 +8,27 @@ use clap::{ArgMatches, Args as _, Command};
 
 use super::options::ServerOptions;
 
-/// Options by name, each as a flag with its value.
-pub(crate) type OptionFlags = Vec<(String, String)>;
+/// Where the value of an option comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ValueOrigin {
+    Default,
+    CommandLine,
+    Variable(String),
+    /// A line of the configuration file.
+    FileLine(usize),
+}
+
+/// An option that a layer sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LayeredOption {
+    pub(crate) name: String,
+    /// The flag with its value.
+    pub(crate) flag: String,
+    pub(crate) origin: ValueOrigin,
+}
+
+/// The options that a layer sets.
+pub(crate) type OptionFlags = Vec<LayeredOption>;
 
 /// The arguments, preceded by the flags of `layers` for options that neither a flag nor a variable
 /// of their own sets. An earlier layer takes precedence over a later one. `matches` are the parsed
@@ -17,13 +36,13 @@ pub(crate) type OptionFlags = Vec<(String, String)>;
 pub(crate) fn with_layers(
     matches: &ArgMatches,
     arguments: &[OsString],
-    layers: impl IntoIterator<Item = OptionFlags>,
+    layers: &[OptionFlags],
 ) -> Vec<OsString> {
     let mut merged: Vec<_> = arguments.iter().take(1).cloned().collect();
     let mut set_by_layer = BTreeSet::new();
-    for (name, flag) in layers.into_iter().flatten() {
-        if !is_set(matches, &name) && set_by_layer.insert(name) {
-            merged.push(flag.into());
+    for option in layers.iter().flatten() {
+        if !is_set(matches, &option.name) && set_by_layer.insert(&option.name) {
+            merged.push(option.flag.as_str().into());
         }
     }
     merged.extend(arguments.iter().skip(1).cloned());

@@ -13,4 +13,5 @@ pub(crate) mod options;
 pub(crate) mod secret_files;
 pub(crate) mod sections;
 pub(crate) mod server;
+pub(crate) mod shown;
 pub(crate) mod tls_files;

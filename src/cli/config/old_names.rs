@@ -2,7 +2,7 @@
 
 use super::environment::Environment;
 use super::keys::AdministratorKeys;
-use super::layers::{OptionFlags, checked_flag, is_option};
+use super::layers::{LayeredOption, OptionFlags, ValueOrigin, checked_flag, is_option};
 use super::notes::Notes;
 use super::server;
 
@@ -42,12 +42,16 @@ pub(crate) fn options(
     let is_due = |option: &str| is_option(option) && !is_set(option);
     for (old, option, translate) in OPTIONS.into_iter().filter(|(_, option, _)| is_due(option)) {
         let Some(value) = environment.text(old)? else { continue };
-        if flags.iter().any(|(name, _)| name == option) {
+        if flags.iter().any(|set| set.name == option) {
             continue;
         }
         let wrong = |problem: String| format!("{old}: {problem}");
         let value = translate(value.trim(), notes).map_err(wrong)?;
-        flags.push((option.to_owned(), checked_flag(option, &value).map_err(wrong)?));
+        flags.push(LayeredOption {
+            name: option.to_owned(),
+            flag: checked_flag(option, &value).map_err(wrong)?,
+            origin: ValueOrigin::Variable(old.to_owned()),
+        });
         notes.info(format!("{old} is read in place of --{}", option.replace('_', "-")));
     }
     Ok(flags)
