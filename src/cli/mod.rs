@@ -49,7 +49,7 @@ pub(crate) use program_name::ProgramName;
 pub(crate) use run::allocator::restart_configured;
 use run::data_dir;
 use run::serve;
-use run::service_manager::{SOCKET_VARIABLE, ServiceManager};
+use run::service_manager::ServiceManager;
 use run::standby::{self, Promoted};
 use users::users_file::UsersFile;
 
@@ -273,10 +273,11 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         CliCommand::Serve | CliCommand::Server(_) | CliCommand::Standby => {
             options.remote.standby |= is_standby;
             let sections = Sections::read(config.as_deref(), environment)?;
+            let manager = ServiceManager::of_process(environment);
             if options.remote.standby {
-                follow_or_serve(&options, sections, environment, notes)
+                follow_or_serve(&options, sections, environment, notes, &manager)
             } else {
-                serve(&options, sections, environment, notes, None)
+                serve(&options, sections, environment, notes, &manager, None)
             }
         }
         CliCommand::Promote(arguments) => promote::run(&arguments, &options),
@@ -303,17 +304,17 @@ fn follow_or_serve(
     sections: Sections,
     environment: &Environment,
     notes: Notes,
+    manager: &ServiceManager,
 ) -> Result<(), CliError> {
     if options.store.read_only {
         return Err(CliError::usage(
             "--read-only: a standby writes to its directory; start the server without --standby",
         ));
     }
-    let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
     let users = users_file(options, environment, &mut Notes::default())?;
-    match standby::follow(options, sections.remote.as_ref(), users, &manager)? {
+    match standby::follow(options, sections.remote.as_ref(), users, manager)? {
         None => Ok(()),
-        promoted => serve(options, sections, environment, notes, promoted),
+        promoted => serve(options, sections, environment, notes, manager, promoted),
     }
 }
 
@@ -322,13 +323,13 @@ fn serve(
     sections: Sections,
     environment: &Environment,
     mut notes: Notes,
+    manager: &ServiceManager,
     promoted: Option<Promoted>,
 ) -> Result<(), CliError> {
     let users = users_file(options, environment, &mut notes)?;
     old_names::note_unused(environment, &mut notes);
     notes.log();
-    let manager = ServiceManager::at(environment.get(SOCKET_VARIABLE));
-    serve::serve(options, sections, users, &manager, promoted)
+    serve::serve(options, sections, users, manager, promoted)
 }
 
 /// The users file, with the administrator of the environment.

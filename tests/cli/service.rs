@@ -72,22 +72,86 @@ fn other_errors_of_the_directory_advise_no_chown() {
     assert!(said.contains("cannot use data: ") && !said.contains("chown"), "{said}");
 }
 
+/// A socket of a service manager.
+struct Manager(UnixDatagram);
+
+impl Manager {
+    fn at(path: &Path) -> Self {
+        let socket = UnixDatagram::bind(path).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        Self(socket)
+    }
+
+    fn received(&self) -> String {
+        let mut message = [0; 512];
+        let len = self.0.recv(&mut message).unwrap();
+        String::from_utf8_lossy(&message[..len]).into_owned()
+    }
+
+    /// The next message with this line.
+    fn wait_for(&self, line: &str) -> String {
+        loop {
+            let message = self.received();
+            if message.lines().any(|told| told == line) {
+                return message;
+            }
+        }
+    }
+}
+
 #[test]
 fn the_service_manager_is_told_when_connections_are_accepted_and_when_the_server_stops() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("notify");
-    let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    let received = || {
-        let mut message = [0; 64];
-        let len = socket.recv(&mut message).unwrap();
-        String::from_utf8_lossy(&message[..len]).into_owned()
-    };
+    let manager = Manager::at(&path);
     let mut command = on_a_free_port(dir.path());
     command.env("NOTIFY_SOCKET", &path);
     let server = Running::start(command);
-    assert_eq!(received(), "READY=1");
+    let ready = manager.received();
+    assert!(ready.starts_with("READY=1\nSTATUS=0 versions in 0 buckets, "), "{ready}");
     assert_eq!(server.get("/-/health"), "HTTP/1.1 200 OK");
     assert_eq!(server.end(Signal::TERM).0, Some(0));
-    assert_eq!(received(), "STOPPING=1");
+    assert_eq!(manager.received(), "STOPPING=1\nSTATUS=stopping\n");
+}
+
+#[test]
+fn the_service_manager_gets_signs_of_life_and_is_told_of_a_reload() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("notify");
+    let manager = Manager::at(&path);
+    let command = on_a_free_port(dir.path());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "WATCHDOG_PID=$$ exec \"$0\""]).arg(command.get_program());
+    shell.current_dir(dir.path()).env("SILTSTONE_LISTEN", "127.0.0.1:0");
+    shell.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000");
+    let server = Running::start(shell);
+    let sign = manager.wait_for("WATCHDOG=1");
+    assert!(sign.starts_with("STATUS=0 versions"), "{sign}");
+    manager.wait_for("WATCHDOG=1");
+    server.signal(Signal::HUP);
+    let reload = manager.wait_for("RELOADING=1");
+    let time = reload.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC=")).unwrap();
+    assert!(time.parse::<u64>().unwrap() > 0, "{reload}");
+    manager.wait_for("READY=1");
+    server.signal(Signal::TERM);
+    manager.wait_for("STOPPING=1");
+}
+
+#[test]
+fn a_watchdog_of_another_process_gets_no_signs() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("notify");
+    let manager = Manager::at(&path);
+    let mut command = on_a_free_port(dir.path());
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "4000").env("WATCHDOG_PID", "1");
+    let server = Running::start(command);
+    server.wait_until("an answer", |server| server.get("/-/health").contains(" 200 "));
+    server.end(Signal::TERM);
+    loop {
+        let message = manager.received();
+        assert!(!message.contains("WATCHDOG"), "{message}");
+        if message.contains("STOPPING=1") {
+            break;
+        }
+    }
 }

@@ -2,10 +2,11 @@
 //! stopped in reverse.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bytesize::ByteSize;
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use log::{error, info, warn};
 use siltstone::base::{Clock, OsEntropy};
@@ -14,7 +15,7 @@ use siltstone::http::{Config, Tls};
 use siltstone::mirror::{MirrorSettings, Mirrors};
 use siltstone::ops::LifecycleFigures;
 use siltstone::service::HtmlSandbox;
-use siltstone::store::Store;
+use siltstone::store::{Health, Store};
 use siltstone::webhook::{self, WebhookSettings};
 
 use super::background::{BackgroundThreads, BackgroundWork};
@@ -25,7 +26,7 @@ use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use super::open_store::open_store;
 use super::service::{authenticator, console, open_access_log, service};
-use super::service_manager::ServiceManager;
+use super::service_manager::{ServerProgress, ServiceManager};
 use super::signals::Signals;
 use super::standby::Promoted;
 use super::stop::{FencedStop, Stop};
@@ -185,7 +186,14 @@ fn run_until_stopped(
     let is_fenced: Arc<AtomicBool> = Arc::default();
     let fenced = FencedStop { stop: stop.clone(), is_fenced: Arc::clone(&is_fenced) };
     let stop = move || stop.stop();
-    let signals = Signals::watch(stop, move || reloader.reload())?;
+    let progress = StoreProgress(Arc::downgrade(&store));
+    let reloading = manager.clone();
+    let reload = move || {
+        reloading.reloading();
+        reloader.reload();
+        reloading.reloaded();
+    };
+    let signals = Signals::watch(stop, reload)?;
     let address = listeners.s3_addr();
     let console = listeners.console_addr();
     if let Some(link) = first_start {
@@ -208,13 +216,43 @@ fn run_until_stopped(
         );
     }
     announce::listening(scheme, address);
-    manager.ready();
+    manager.ready(Arc::new(progress));
     let outcome = listeners.run();
     signals.end();
     background.into_iter().for_each(BackgroundThreads::end);
     close(store, *stopped.get_or_init(Instant::now) + options.http.shutdown_timeout.0);
     outcome.map_err(|e| CliError::start(format!("cannot go on serving: {e}")))?;
     if is_fenced.load(Ordering::Relaxed) { Err(CliError::taken_over()) } else { Ok(()) }
+}
+
+/// What the service manager is told of a server with an open store.
+struct StoreProgress(Weak<Store>);
+
+impl ServerProgress for StoreProgress {
+    fn disk_wait(&self) -> Option<Duration> {
+        self.0.upgrade()?.disk_wait()
+    }
+
+    fn status(&self) -> String {
+        self.0.upgrade().map_or_else(|| "stopping".to_owned(), |store| status_of(&store.health()))
+    }
+}
+
+fn status_of(health: &Health) -> String {
+    let Health { versions, buckets, .. } = health;
+    if let Some(reason) = health.read_only_reason {
+        return format!("takes no writes: {reason}");
+    }
+    let refusal = match (health.disk_full, health.index_full) {
+        (true, _) => "; puts are refused, since the disk is full",
+        (false, true) => "; puts are refused, since the index has all of --index-max",
+        (false, false) => "",
+    };
+    let free = match health.disk {
+        Some((free, size)) => format!(", {} of {} free", ByteSize(free), ByteSize(size)),
+        None => String::new(),
+    };
+    format!("{versions} versions in {buckets} buckets{free}{refusal}")
 }
 
 /// The parts of a running server that SIGHUP reloads.
@@ -228,8 +266,12 @@ struct Reloader {
 
 impl Reloader {
     fn reload(&self) {
-        self.access_log.iter().for_each(|log| log.reopen());
-        self.audit_log.iter().for_each(|log| log.reopen());
+        if let Some(log) = &self.access_log {
+            log.reopen();
+        }
+        if let Some(log) = &self.audit_log {
+            log.reopen();
+        }
         self.users.reload();
         reload_secrets(&self.webhooks);
         if let Some((files, tls)) = &self.tls {

@@ -25,7 +25,7 @@ use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use super::open_store;
 use super::promotion::{PromoteRequest, Promotion, WAITS_FOR_LOG};
-use super::service_manager::ServiceManager;
+use super::service_manager::{ServerProgress, ServiceManager};
 use super::signals::Signals;
 use super::standby_reads::StandbyReads;
 use crate::cli::announce;
@@ -86,14 +86,14 @@ pub(crate) fn follow(
     let clock: Arc<dyn Clock> = Arc::new(HostClock);
     let reads =
         options.remote.standby_reads.then(|| StandbyReads::new(options, users_file, &clock)).transpose()?;
-    let reloaded = reads.clone();
-    let signals = Signals::watch(stop, move || reloaded.iter().for_each(StandbyReads::reload))?;
     let service =
         StandbyService::new(options.protocol.metrics, options.protocol.dialect, Arc::new(OsEntropy));
     let service = Arc::new(service);
+    let reloader = StandbyReloader { reads: reads.clone(), manager: manager.clone() };
+    let signals = Signals::watch(stop, move || reloader.reload())?;
     let (plan, files) = plans(options)?;
     let front = listen(options, (&plan, files), &clock, Arc::clone(&service))?;
-    manager.ready();
+    manager.ready(Arc::new(StandbyProgress));
     let standby = Standby::new(remote, Arc::new(disk), Arc::clone(&clock));
     let standby = match &options.remote.takeover_after {
         Some(after) => standby.with_takeover_after(after.0),
@@ -136,6 +136,36 @@ pub(crate) fn follow(
     };
     service.show_opening();
     Ok(Some(Promoted { taken, front }))
+}
+
+/// The parts of a standby that SIGHUP reloads.
+struct StandbyReloader {
+    reads: Option<StandbyReads>,
+    manager: ServiceManager,
+}
+
+impl StandbyReloader {
+    fn reload(&self) {
+        self.manager.reloading();
+        if let Some(reads) = &self.reads {
+            reads.reload();
+        }
+        self.manager.reloaded();
+    }
+}
+
+/// What the service manager is told of a standby.
+struct StandbyProgress;
+
+impl ServerProgress for StandbyProgress {
+    /// Its directory is filled by one thread, which nobody waits for.
+    fn disk_wait(&self) -> Option<Duration> {
+        None
+    }
+
+    fn status(&self) -> String {
+        "a standby, which follows the log on the remote".to_owned()
+    }
 }
 
 /// When a file was changed last; `None` if there is none.
