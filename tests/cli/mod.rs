@@ -509,3 +509,25 @@ fn a_certificate_needs_its_key_and_the_engine_that_can_use_it() {
         assert!(said.contains(problem), "{arguments:?}: {said}");
     }
 }
+
+#[test]
+fn one_word_turns_the_lines_of_requests_off() {
+    for word in ["off", "none"] {
+        let dir = TempDir::new().unwrap();
+        let mut command = on_a_free_port(dir.path());
+        command.args(["--access-log", word, "--log-format", "json"]);
+        let server = Running::start(command);
+        assert!(server.get("/absent").contains(" 403 "));
+        let (status, said) = server.end(Signal::TERM);
+        assert_eq!(status, Some(0));
+        assert!(!said.contains("absent") && said.contains("answered 1 requests"), "{said}");
+        assert!(!dir.path().join(word).exists());
+    }
+    let dir = TempDir::new().unwrap();
+    let mut command = on_a_free_port(dir.path());
+    command.args(["--access-log", "./off"]);
+    let server = Running::start(command);
+    server.get("/absent");
+    server.end(Signal::TERM);
+    assert!(fs::read_to_string(dir.path().join("off")).unwrap().contains("/absent"));
+}

@@ -1,6 +1,8 @@
 //! The access log: a file with a line for each request.
 
-use std::path::Path;
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
@@ -9,6 +11,28 @@ use serde_json::json;
 use siltstone::service::{AccessLog, AccessRecord};
 
 use super::log_file::LineFile;
+
+/// Where the lines go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AccessLogPlace {
+    /// Nowhere.
+    Off,
+    StandardError,
+    File(PathBuf),
+}
+
+impl FromStr for AccessLogPlace {
+    type Err = Infallible;
+
+    /// A file with one of the names has a directory before it: `./off`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "off" | "none" => Self::Off,
+            "-" => Self::StandardError,
+            path => Self::File(path.into()),
+        })
+    }
+}
 
 /// The format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -19,33 +43,42 @@ pub(crate) enum AccessLogFormat {
     Common,
 }
 
-/// The file of the access log, or standard error.
+/// The file of the access log, standard error, or nothing.
 pub(crate) struct AccessLogFile {
-    file: LineFile,
+    /// `None` where requests are not logged.
+    file: Option<LineFile>,
     format: AccessLogFormat,
     /// Whether the last line could not be written. Reported once, not for each line.
     failing: AtomicBool,
 }
 
 impl AccessLogFile {
-    /// Opens the file at `path` for appending; creates it if missing. `-` is standard error.
+    /// Opens the file for appending; creates it if missing.
     ///
     /// # Errors
     /// In words for the operator.
-    pub(crate) fn open(path: &Path, format: AccessLogFormat) -> Result<Self, String> {
-        let file = LineFile::open("access log", path)?;
+    pub(crate) fn open(place: &AccessLogPlace, format: AccessLogFormat) -> Result<Self, String> {
+        let path = match place {
+            AccessLogPlace::Off => None,
+            AccessLogPlace::StandardError => Some(Path::new("-")),
+            AccessLogPlace::File(path) => Some(path.as_path()),
+        };
+        let file = path.map(|path| LineFile::open("access log", path)).transpose()?;
         Ok(Self { file, format, failing: AtomicBool::new(false) })
     }
 
     /// Opens the file again after it was renamed. On an error the old file stays in use.
     pub(crate) fn reopen(&self) {
-        self.file.reopen();
+        if let Some(file) = &self.file {
+            file.reopen();
+        }
     }
 }
 
 impl AccessLog for AccessLogFile {
     fn record(&self, record: &AccessRecord<'_>) {
-        let written = self.file.append(&match self.format {
+        let Some(file) = &self.file else { return };
+        let written = file.append(&match self.format {
             AccessLogFormat::Json => json_line(record),
             AccessLogFormat::Common => common_line(record),
         });

@@ -92,12 +92,12 @@ fn addressing(options: &ServerOptions) -> Addressing {
     }
 }
 
-/// The access log, where it has a file.
+/// The access log; `None` where requests are in the log of the process.
 ///
 /// # Errors
 /// The file cannot be opened.
 pub(crate) fn open_access_log(options: &ServerOptions) -> Result<Option<Arc<AccessLogFile>>, CliError> {
-    let opened =
-        options.logs.access_log_path().map(|path| AccessLogFile::open(path, options.logs.access_log_format));
-    Ok(opened.transpose().map_err(CliError::start)?.map(Arc::new))
+    let Some(place) = options.logs.access_log_place() else { return Ok(None) };
+    let log = AccessLogFile::open(place, options.logs.access_log_format).map_err(CliError::start)?;
+    Ok(Some(Arc::new(log)))
 }

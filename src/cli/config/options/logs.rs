@@ -1,19 +1,19 @@
 //! Options: the log, the access log and the audit log.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::logs::access_log::AccessLogFormat;
+use crate::cli::logs::access_log::{AccessLogFormat, AccessLogPlace};
 use crate::cli::logs::logging::{LogFormat, LogLevel};
 
 /// The log, the access log and the audit log.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct LogOptions {
-    /// Write a line for each request to this file, - for standard error; without it they are in the
-    /// log
+    /// Write a line for each request to this file, - for standard error, off or none for no line at
+    /// all; without it they are in the log
     #[arg(long, value_name = "FILE", env = "SILTSTONE_ACCESS_LOG", global = true)]
-    pub(crate) access_log: Option<PathBuf>,
+    pub(crate) access_log: Option<AccessLogPlace>,
 
     /// How a line of the access log is written: json, or common as web servers do
     #[arg(long, value_name = "NAME", env = "SILTSTONE_ACCESS_LOG_FORMAT", global = true)]
@@ -37,10 +37,19 @@ pub(crate) struct LogOptions {
 }
 
 impl LogOptions {
-    /// The file of the access log; `None` to write its lines to the log. If the log is JSON, the
+    /// The place of the access log; `None` to write its lines to the log. If the log is JSON, the
     /// access log is written to standard error as JSON lines of its own.
-    pub(crate) fn access_log_path(&self) -> Option<&Path> {
+    pub(crate) fn access_log_place(&self) -> Option<&AccessLogPlace> {
         let among_json = self.log_format == LogFormat::Json && self.log_level >= LogLevel::Info;
-        self.access_log.as_deref().or(among_json.then_some(Path::new("-")))
+        self.access_log.as_ref().or(among_json.then_some(&AccessLogPlace::StandardError))
+    }
+
+    /// The files that the logs are written to.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        let access_log = match &self.access_log {
+            Some(AccessLogPlace::File(path)) => Some(path),
+            _ => None,
+        };
+        access_log.into_iter().chain(&self.audit_log)
     }
 }

@@ -81,10 +81,8 @@ impl ServerOptions {
             &self.console.oidc.oidc_ca_file,
             &self.http.tls_cert,
             &self.http.tls_key,
-            &self.logs.access_log,
-            &self.logs.audit_log,
         ];
-        named.into_iter().flatten().map(PathBuf::as_path)
+        named.into_iter().flatten().chain(self.logs.files()).map(PathBuf::as_path)
     }
 
     /// The settings of the tier.
