@@ -81,8 +81,8 @@ Environment:
 
 Signals:
   SIGTERM, SIGINT  finish running requests, then exit
-  SIGHUP           read the users file, the key files, the secrets of webhooks, the certificate and its key again, and reopen
-                   the access log and the audit log; a broken file is reported and changes nothing
+  SIGHUP           read the users file, the key files, the secrets of webhooks, the token of the metrics, the certificate and its
+                   key again, and reopen the access log and the audit log; a broken file is reported and changes nothing
 
 Exit status:
   0  ended by a signal

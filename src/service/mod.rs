@@ -12,6 +12,7 @@ mod form;
 mod handler_switch;
 mod html_sandbox;
 mod metrics;
+mod metrics_token;
 mod outbound;
 mod pages;
 mod queries;
@@ -53,6 +54,7 @@ use failed_signatures::FailedSignatures;
 pub use handler_switch::HandlerSwitch;
 pub use html_sandbox::HtmlSandbox;
 use metrics::Metrics;
+pub use metrics_token::MetricsToken;
 pub use outbound::{MirrorStatus, OutboundStatus};
 pub use pages::MetricsAccess;
 use recent::RecentRequests;
@@ -103,6 +105,7 @@ pub struct Service {
     webhooks: WebhookFigures,
     mirrors: Arc<Mirrors>,
     certificate_expiry: Option<Box<CertificateExpiry>>,
+    metrics_token: Option<Arc<MetricsToken>>,
     recorder: RequestRecorder,
     users: Option<Arc<dyn UserDirectory>>,
 }
@@ -187,6 +190,7 @@ impl Service {
             webhooks: WebhookFigures::new(),
             mirrors: Arc::default(),
             certificate_expiry: None,
+            metrics_token: None,
             recorder,
             users: None,
         }
@@ -199,6 +203,12 @@ impl Service {
         expires: impl Fn() -> Option<Timestamp> + Send + Sync + 'static,
     ) -> Self {
         Self { certificate_expiry: Some(Box::new(expires)), ..self }
+    }
+
+    /// The same service, whose metrics are also for clients that state the token.
+    #[must_use]
+    pub fn with_metrics_token(self, token: Arc<MetricsToken>) -> Self {
+        Self { metrics_token: Some(token), ..self }
     }
 
     /// The same service, whose metrics show these figures of the lifecycle sweeps.

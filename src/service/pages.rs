@@ -4,15 +4,15 @@
 
 use std::time::Duration;
 
-use super::Service;
 use super::metrics::{self, Exposition};
+use super::{MetricsToken, Service};
 use crate::ops::{FollowerFigures, Health, RemoteProbed, ShipFigures};
 use crate::s3::{ErrorCode, Method, Request, Response, ResponseBody, S3Error};
 
 /// The lag of the log on the remote that is reported: beyond `--ship-every`, as a rule.
 const LAG_TOLD: Duration = Duration::from_secs(10);
 
-/// The clients that may read `/-/metrics`. None needs a signature.
+/// The clients that may read `/-/metrics` without its token. None needs a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricsAccess {
     /// None: the page does not exist.
@@ -32,6 +32,17 @@ impl MetricsAccess {
             Self::Open => true,
         }
     }
+}
+
+/// Whether the client may read the metrics: by where it is, or by the token.
+pub(super) fn may_read(request: &Request<'_>, access: MetricsAccess, token: Option<&MetricsToken>) -> bool {
+    access.allows(request) || token.is_some_and(|token| token.is_stated_by(request))
+}
+
+/// The refusal of a client that does not state the token of the metrics.
+pub(super) fn token_needed() -> Response {
+    text(401, "The metrics are for clients that state the token of --metrics-token-file.\n")
+        .header("WWW-Authenticate", "Bearer realm=\"metrics\"")
 }
 
 /// The name of the page that MinIO has at the requested path ("Healthcheck API", "Admin API"). Only
@@ -82,7 +93,10 @@ impl Service {
             ("health", _) => Ok(text(200, "alive\n")),
             ("readable", _) => Ok(text(200, "readable\n")),
             ("ready", _) => Ok(self.ready()),
-            ("metrics", access) if access.allows(request) => Ok(self.exposition()),
+            ("metrics", access) if may_read(request, access, self.metrics_token.as_deref()) => {
+                Ok(self.exposition())
+            }
+            ("metrics", _) if self.metrics_token.is_some() => Ok(token_needed()),
             ("metrics", MetricsAccess::Local) => Ok(text(
                 403,
                 "The metrics are for clients on the server's host, unless it runs with --metrics open.\n",

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::metrics::{self, Exposition};
-use super::pages::{MetricsAccess, by_minio_path, exposition, text};
-use super::{Service, Staleness};
+use super::pages::{MetricsAccess, by_minio_path, exposition, may_read, text, token_needed};
+use super::{MetricsToken, Service, Staleness};
 use crate::base::{Entropy, limits};
 use crate::ops::StandbyFigures;
 use crate::s3::render::{ResponseFrame, render};
@@ -37,6 +37,7 @@ pub struct StandbyService {
     reads: Mutex<Option<Arc<Service>>>,
     staleness: Arc<Staleness>,
     metrics: MetricsAccess,
+    metrics_token: Option<Arc<MetricsToken>>,
     dialect: Dialect,
     entropy: Arc<dyn Entropy>,
 }
@@ -50,9 +51,16 @@ impl StandbyService {
             reads: Mutex::default(),
             staleness: Arc::default(),
             metrics,
+            metrics_token: None,
             dialect,
             entropy,
         }
+    }
+
+    /// The same handler, whose metrics are also for clients that state the token.
+    #[must_use]
+    pub fn with_metrics_token(self, token: Arc<MetricsToken>) -> Self {
+        Self { metrics_token: Some(token), ..self }
     }
 
     /// Says from now on that this host opens its store.
@@ -122,7 +130,7 @@ impl StandbyService {
             ("ready", _) => text(503, &self.obstacle()),
             ("readable", _) if self.reads().is_some() => text(200, "readable\n"),
             ("readable", _) => text(503, &self.obstacle()),
-            ("metrics", access) if access.allows(request) => {
+            ("metrics", access) if may_read(request, access, self.metrics_token.as_deref()) => {
                 let state = self.lock().clone();
                 let mut page = Exposition::default();
                 metrics::standby(&mut page, &state.figures, state.lag);
@@ -131,6 +139,7 @@ impl StandbyService {
                 }
                 exposition(page)
             }
+            ("metrics", _) if self.metrics_token.is_some() => token_needed(),
             _ => text(404, "A standby has no such page.\n"),
         }
     }

@@ -101,6 +101,7 @@ fn config_check_reads_the_files_that_are_named_and_starts_nothing() {
     for (flags, told) in [
         (&["--tls-cert", "/no/cert", "--tls-key", "/no/key"][..], "/no/cert"),
         (&["--tls-cert", "/no/cert"], "set both"),
+        (&["--metrics-token-file", "/no/token"], "/no/token"),
         (&["--oidc-issuer", "https://a"], "--oidc-client-id"),
         (&["--memory-max", "64MiB", "--workers", "9999"], "--workers takes"),
     ] {

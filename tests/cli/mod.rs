@@ -531,3 +531,35 @@ fn one_word_turns_the_lines_of_requests_off() {
     server.end(Signal::TERM);
     assert!(fs::read_to_string(dir.path().join("off")).unwrap().contains("/absent"));
 }
+
+#[test]
+fn the_metrics_are_for_those_who_state_the_token_which_is_read_again_on_sighup() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("token");
+    fs::write(&path, "first-token\n").unwrap();
+    let mut command = on_a_free_port(dir.path());
+    command.args(["--metrics", "off", "--metrics-token-file", "token"]);
+    let server = Running::start(command);
+    let status = |server: &Running, authorization: &str| {
+        let answer = server.answer_to("/-/metrics", &format!("Authorization: {authorization}\r\n"));
+        answer.split(' ').nth(1).unwrap().to_owned()
+    };
+    for stated in ["Bearer first-token", "bearer  first-token"] {
+        assert_eq!(status(&server, stated), "200", "{stated}");
+    }
+    for wrong in ["Bearer", "Bearer ", "Bearer first-tokeN", "Bearer first-token2", "Basic first-token"] {
+        assert_eq!(status(&server, wrong), "401", "{wrong}");
+    }
+    assert!(server.answer("/-/metrics").contains("WWW-Authenticate: Bearer"));
+    fs::write(&path, "second-token").unwrap();
+    server.signal(Signal::HUP);
+    server.wait_until("the other token", |server| status(server, "Bearer second-token") == "200");
+    assert_eq!(status(&server, "Bearer first-token"), "401");
+    fs::write(&path, "two words").unwrap();
+    server.signal(Signal::HUP);
+    server.wait_until("the complaint", |server| {
+        server.said().contains("the token of the metrics is unchanged")
+    });
+    assert_eq!(status(&server, "Bearer second-token"), "200");
+    assert!(!server.said().contains("second-token"));
+}

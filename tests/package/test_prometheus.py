@@ -58,13 +58,14 @@ def test_the_alerts_name_metrics_that_exist(own_server):
 
 
 class Prometheus:
-    def __init__(self, home, server):
+    def __init__(self, home, server, target=None):
         needs("prometheus")
-        home.mkdir()
+        home.mkdir(exist_ok=True)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        target = {"job_name": "siltstone", "metrics_path": "/-/metrics", "static_configs": [{"targets": [f"127.0.0.1:{server.port}"]}]}
+        target = dict(target or {"job_name": "siltstone", "metrics_path": "/-/metrics"})
+        target["static_configs"] = [{"targets": [f"127.0.0.1:{server.port}"]}]
         settings = {"global": {"scrape_interval": "1s"}, "rule_files": [str(ALERTS)], "scrape_configs": [target]}
         (home / "prometheus.yml").write_text(yaml.safe_dump(settings))
         self.log = open(home / "log", "wb")
@@ -111,5 +112,25 @@ def test_a_real_prometheus_reads_the_server_and_answers_every_expression(own_ser
             prometheus.query(expr.replace("$__rate_interval", "1m").replace("$instance", ".*"))
         for expr in alert_expressions():
             prometheus.query(expr)
+    finally:
+        prometheus.end()
+
+
+def test_the_settings_with_a_token_are_accepted():
+    promtool("check", "config", "--syntax-only", SOURCES / "prometheus.yml")
+
+
+def test_a_real_prometheus_reads_a_server_by_its_token(own_server, tmp_path):
+    """The settings as they are, but for TLS and the address."""
+    home = tmp_path / "prometheus"
+    home.mkdir()
+    [target] = yaml.safe_load((SOURCES / "prometheus.yml").read_text())["scrape_configs"]
+    token = home / target["authorization"]["credentials_file"]
+    token.write_text("a-token-of-the-test\n")
+    server = own_server("--metrics", "off", "--metrics-token-file", str(token)).start()
+    prometheus = Prometheus(home, server, {**target, "scheme": "http"})
+    try:
+        prometheus.wait_for('up{job="siltstone"} == 1')
+        prometheus.wait_for("siltstone_build_info")
     finally:
         prometheus.end()

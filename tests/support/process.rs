@@ -139,8 +139,14 @@ impl Running {
 
     /// The answer to an unsigned GET.
     pub(crate) fn answer(&self, path: &str) -> String {
+        self.answer_to(path, "")
+    }
+
+    /// The answer to an unsigned GET with further header lines.
+    pub(crate) fn answer_to(&self, path: &str, headers: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address).unwrap();
+        let host = &self.address;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer

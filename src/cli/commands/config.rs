@@ -14,6 +14,7 @@ use crate::cli::config::sections::Sections;
 use crate::cli::config::shown::{self, ShownOption};
 use crate::cli::error::CliError;
 use crate::cli::run::memory::MemoryPlan;
+use crate::cli::run::metrics_token::MetricsTokenFile;
 use crate::cli::users::users_file::UsersFile;
 
 /// Shown below the help.
@@ -69,6 +70,7 @@ impl Configuration<'_> {
             MemoryPlan::make(self.options).map(drop),
             self.options.console.oidc.settings().map(drop),
             self.check_certificate(),
+            MetricsTokenFile::open(self.options).map(drop),
             Sections::read(self.file, self.environment).map(drop),
             self.check_users(),
         ];

@@ -9,6 +9,7 @@ pub(crate) mod lifecycle;
 pub(crate) mod listeners;
 pub(crate) mod maintenance;
 pub(crate) mod memory;
+pub(crate) mod metrics_token;
 pub(crate) mod mirrors;
 pub(crate) mod open_files;
 pub(crate) mod open_store;

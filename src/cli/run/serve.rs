@@ -23,6 +23,7 @@ use super::buckets;
 use super::host_clock::HostClock;
 use super::listeners::{self, ConsoleListen, Front, Listeners};
 use super::memory::MemoryPlan;
+use super::metrics_token::MetricsTokenFile;
 use super::open_files::OpenFiles;
 use super::open_store::open_store;
 use super::service::{authenticator, console, open_access_log, service};
@@ -105,6 +106,11 @@ pub(crate) fn serve(
     let users = Arc::new(users);
     // The users file is often in the directory.
     let service = if options.store.read_only { service } else { service.with_users(users.clone()) };
+    let metrics_token = MetricsTokenFile::open(options)?;
+    let service = match &metrics_token {
+        Some(file) => service.with_metrics_token(Arc::clone(&file.token)),
+        None => service,
+    };
     warn_of_plain_http(options)?;
     warn_of_sandbox(options);
     let service = match &tls {
@@ -127,7 +133,7 @@ pub(crate) fn serve(
     let expiry_log = access_log.clone();
     let reloaded = webhooks.clone();
     let work = BackgroundWork { webhooks: (webhooks, figures), mirrors, expiry_log, expiries };
-    let reloader = Reloader { users, tls, access_log, audit_log, webhooks: reloaded };
+    let reloader = Reloader { users, tls, access_log, audit_log, webhooks: reloaded, metrics_token };
     run_until_stopped(options, listeners, store, (reloader, work), link, manager)
 }
 
@@ -262,6 +268,7 @@ struct Reloader {
     access_log: Option<Arc<AccessLogFile>>,
     audit_log: Option<Arc<AuditLogFile>>,
     webhooks: Vec<WebhookSettings>,
+    metrics_token: Option<MetricsTokenFile>,
 }
 
 impl Reloader {
@@ -274,6 +281,9 @@ impl Reloader {
         }
         self.users.reload();
         reload_secrets(&self.webhooks);
+        if let Some(file) = &self.metrics_token {
+            file.reload();
+        }
         if let Some((files, tls)) = &self.tls {
             reload_tls(files, tls);
         }

@@ -22,6 +22,7 @@ use super::data_dir;
 use super::host_clock::HostClock;
 use super::listeners::{self, Front, RunningServer};
 use super::memory::MemoryPlan;
+use super::metrics_token::MetricsTokenFile;
 use super::open_files::OpenFiles;
 use super::open_store;
 use super::promotion::{PromoteRequest, Promotion, WAITS_FOR_LOG};
@@ -86,10 +87,14 @@ pub(crate) fn follow(
     let clock: Arc<dyn Clock> = Arc::new(HostClock);
     let reads =
         options.remote.standby_reads.then(|| StandbyReads::new(options, users_file, &clock)).transpose()?;
+    let metrics_token = MetricsTokenFile::open(options)?;
     let service =
         StandbyService::new(options.protocol.metrics, options.protocol.dialect, Arc::new(OsEntropy));
-    let service = Arc::new(service);
-    let reloader = StandbyReloader { reads: reads.clone(), manager: manager.clone() };
+    let service = Arc::new(match &metrics_token {
+        Some(file) => service.with_metrics_token(Arc::clone(&file.token)),
+        None => service,
+    });
+    let reloader = StandbyReloader { reads: reads.clone(), metrics_token, manager: manager.clone() };
     let signals = Signals::watch(stop, move || reloader.reload())?;
     let (plan, files) = plans(options)?;
     let front = listen(options, (&plan, files), &clock, Arc::clone(&service))?;
@@ -141,6 +146,7 @@ pub(crate) fn follow(
 /// The parts of a standby that SIGHUP reloads.
 struct StandbyReloader {
     reads: Option<StandbyReads>,
+    metrics_token: Option<MetricsTokenFile>,
     manager: ServiceManager,
 }
 
@@ -149,6 +155,9 @@ impl StandbyReloader {
         self.manager.reloading();
         if let Some(reads) = &self.reads {
             reads.reload();
+        }
+        if let Some(file) = &self.metrics_token {
+            file.reload();
         }
         self.manager.reloaded();
     }

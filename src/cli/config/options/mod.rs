@@ -81,6 +81,7 @@ impl ServerOptions {
             &self.console.oidc.oidc_ca_file,
             &self.http.tls_cert,
             &self.http.tls_key,
+            &self.protocol.metrics_token_file,
         ];
         named.into_iter().flatten().chain(self.logs.files()).map(PathBuf::as_path)
     }

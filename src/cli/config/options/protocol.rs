@@ -1,5 +1,7 @@
 //! Options: dialect and form of requests and answers.
 
+use std::path::PathBuf;
+
 use clap::{ArgAction, Args};
 use siltstone::ops::EntityTags;
 use siltstone::s3::{Dialect, ObjectOwnership};
@@ -36,6 +38,11 @@ pub(crate) struct ProtocolOptions {
     #[arg(long, value_name = "NAME", env = "SILTSTONE_METRICS", global = true)]
     #[arg(value_parser = metrics_access, default_value = "local")]
     pub(crate) metrics: MetricsAccess,
+
+    /// File with a token that lets clients anywhere read /-/metrics, stated as `Authorization:
+    /// Bearer TOKEN`; with --metrics off they alone may
+    #[arg(long, value_name = "FILE", env = "SILTSTONE_METRICS_TOKEN_FILE", global = true)]
+    pub(crate) metrics_token_file: Option<PathBuf>,
 
     /// ETag of a put: the MD5 of its bytes, or, cheaper, their CRC-32 as HEX-1
     #[arg(long, value_name = "NAME", env = "SILTSTONE_ETAG", global = true, default_value = "md5")]
