@@ -102,3 +102,20 @@ fn anchor(heading: &str) -> String {
     }
     anchor
 }
+
+#[test]
+fn every_alert_leads_to_a_heading_of_the_guide() {
+    let alerts = fs::read_to_string(root().join("tools/package/alerts.yaml")).unwrap();
+    let rules = alerts.lines().filter(|line| line.trim_start().starts_with("- alert: ")).count();
+    let mut links = 0;
+    for line in alerts.lines() {
+        let Some(url) = line.trim_start().strip_prefix("runbook_url: ") else { continue };
+        let target = url.strip_prefix("https://siltstone.invalid/").unwrap_or_else(|| panic!("{url}"));
+        let (file, heading) = target.split_once('#').unwrap_or_else(|| panic!("{url}"));
+        let page = fs::read_to_string(root().join(file)).unwrap_or_else(|e| panic!("{url}: {e}"));
+        let mut anchors = page.lines().filter(|line| line.starts_with('#')).map(anchor);
+        assert!(anchors.any(|it| it == heading), "{url}");
+        links += 1;
+    }
+    assert!(rules > 0 && links == rules, "{rules} rules, {links} links");
+}
