@@ -62,6 +62,25 @@ until journalctl -u siltstone | grep 'the users file was read again'; do sleep 0
 [ "$(main_pid)" = "$pid" ]
 $as_siltstone user list | grep camera
 
+: a backup is made where the administrator asks for it
+refuse systemctl is-enabled siltstone-backup.timer
+refuse systemctl start siltstone-backup.service
+install -d -o siltstone -g siltstone -m 700 /var/backups/siltstone
+systemctl enable --now siltstone-backup.timer
+systemctl start siltstone-backup.service
+[ -n "$(ls /var/backups/siltstone)" ] && [ -e /var/backups/siltstone/users.toml ]
+
+: the files of its logs are rotated by renaming
+sed -i 's,^# access_log = ,access_log = ,' $config
+systemctl restart siltstone
+[ "$(stat -c %U:%a /var/log/siltstone)" = siltstone:750 ]
+status_of /rotated
+mv /var/log/siltstone/access.log /var/log/siltstone/access.log.1
+systemctl reload siltstone
+until [ -e /var/log/siltstone/access.log ]; do sleep 0.1; done
+grep '/rotated' /var/log/siltstone/access.log.1
+pid=$(main_pid)
+
 : an upgrade keeps the configuration and restarts
 echo '# changed by the administrator' >>$config
 install_package new.deb
@@ -100,6 +119,7 @@ refuse systemctl cat siltstone
 rm -rf $data
 install_package new.deb
 systemctl stop siltstone
+rm -rf /var/backups/siltstone
 find $data -mindepth 1 -delete
 dpkg -P siltstone
 [ ! -e $data ] && [ ! -e /etc/siltstone ]

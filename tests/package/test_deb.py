@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,42 @@ def test_the_configuration_is_accepted_by_the_server(server):
     )
     # The directory is in use: the options were read before that is noticed.
     assert done.returncode == 1 and "another process uses" in done.stderr
+
+
+def test_the_backup_is_confined():
+    needs("systemd-analyze")
+    told = run("systemd-analyze", "security", "--offline=true", "--no-pager", SOURCES / "deb/siltstone-backup.service")
+    assert float(re.search(r"Overall exposure level for \S+: (\S+)", told).group(1)) < EXPOSURE_MAX, told
+
+
+def test_the_logs_are_rotated_without_a_lost_line(own_server, tmp_path):
+    """The file as it is, but for the place, the account, and the way to the server."""
+    needs("logrotate")
+    logs = tmp_path / "logs"
+    logs.mkdir(mode=0o700)
+    server = own_server("--access-log", str(logs / "access.log"), "--audit-log", str(logs / "audit.log")).start()
+    server.client().create_bucket(Bucket="rotated-away")
+    rules = (SOURCES / "deb/siltstone.logrotate").read_text().replace("/var/log/siltstone", str(logs))
+    rules = re.sub(r"^ *su .*\n", "", rules, flags=re.M).replace("create 640 siltstone siltstone", "create 640")
+    rules = re.sub(r"systemctl reload .*", f"kill -HUP {server.process.pid}", rules)
+    (tmp_path / "rules").write_text(rules)
+    (tmp_path / "rules").chmod(0o600)
+    run("logrotate", "--force", "--state", tmp_path / "state", tmp_path / "rules")
+    for name in ["access log", "audit log"]:
+        wait_until(lambda: f"reopened the {name}" in server.log.read_text())
+    server.client().create_bucket(Bucket="after-it")
+    server.stop()
+    for name in ["access.log", "audit.log"]:
+        assert "rotated-away" in (logs / f"{name}.1").read_text() and "rotated-away" not in (logs / name).read_text()
+        assert "after-it" in (logs / name).read_text()
+
+
+def wait_until(holds):
+    for _ in range(1000):
+        if holds():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not come about")
 
 
 @pytest.fixture(scope="session")

@@ -43,8 +43,9 @@ deb_files() {
     rm "$tree/usr/share/doc/siltstone/LICENSE"
     install -D -m 644 -t "$tree/usr/share/doc/siltstone" "$from/copyright"
     deb_changelog | gzip -9n >"$tree/usr/share/doc/siltstone/changelog.gz"
-    install -D -m 644 -t "$tree/usr/lib/systemd/system" "$from/siltstone.service"
+    install -D -m 644 -t "$tree/usr/lib/systemd/system" "$from"/*.service "$from"/*.timer
     install -D -m 644 -t "$tree/etc/siltstone" "$from/siltstone.toml"
+    install -D -m 644 "$from/siltstone.logrotate" "$tree/etc/logrotate.d/siltstone"
     install -D -m 644 "$from/lintian-overrides" "$tree/usr/share/lintian/overrides/siltstone"
 }
 
@@ -53,7 +54,7 @@ deb_metadata() {
     mkdir "$tree/DEBIAN"
     (cd "$tree" && find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum) >"$tree/DEBIAN/md5sums"
     deb_control "$architecture" "$tree" >"$tree/DEBIAN/control"
-    echo /etc/siltstone/siltstone.toml >"$tree/DEBIAN/conffiles"
+    printf '%s\n' /etc/logrotate.d/siltstone /etc/siltstone/siltstone.toml >"$tree/DEBIAN/conffiles"
     install -m 755 -t "$tree/DEBIAN" tools/package/deb/{postinst,prerm,postrm}
 }
 
