@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::coming::{ComingBytes, ComingRest, FetchedBytes};
-use super::residence::{LocalPieces, READ_AHEAD_MAX_BYTES, Residence, numbers};
-use super::turn::FetchTurn;
+use super::fetch_lock::FetchLock;
+use super::in_flight::{FetchedBytes, InFlightBytes, InFlightFetch};
+use super::segment_cache::{LocalCache, LocalPieces, READ_AHEAD_MAX_BYTES, numbers};
 use super::{Tier, data_bytes};
 use crate::base::NOT_POISONED;
 use crate::base::limits::{KIB, MIB, PAGE_BYTES};
@@ -32,7 +32,7 @@ pub(super) struct ColdFile {
     /// Whether fetched bytes are kept. Readers of large amounts open files for reading only, and
     /// leave the cache alone.
     pub(super) is_writable: bool,
-    pub(super) residence: Arc<Residence>,
+    pub(super) cache: Arc<LocalCache>,
     pub(super) tier: Arc<Tier>,
 }
 
@@ -40,13 +40,13 @@ impl ColdFile {
     /// Reads what is here. Returns the first hole among the bytes, if there is one and the remote
     /// has its bytes: those before it are read.
     fn read_local(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<Range<u64>>> {
-        let _here = self.residence.bytes.read().expect(NOT_POISONED);
+        let _here = self.cache.bytes.read().expect(NOT_POISONED);
         let wanted_end = offset + buf.len() as u64;
-        let hole = match self.residence.copy() {
+        let hole = match self.cache.copy() {
             Some(copy) if wanted_end <= copy.length => {
                 let wanted = offset..wanted_end;
                 copy.visit(&wanted);
-                let ignores_file = self.tier.leaves_files_alone || self.residence.distrusts(&wanted);
+                let ignores_file = self.tier.leaves_files_alone || self.cache.distrusts(&wanted);
                 if ignores_file { Some(wanted) } else { self.file.next_hole(wanted)? }
             }
             _ => None,
@@ -65,15 +65,15 @@ impl ColdFile {
         hole: &Range<u64>,
         arrived: Instant,
     ) -> io::Result<()> {
-        let mut turn = self.tier.turn(self.residence.segment, hole.start);
+        let mut lock = self.tier.fetch_lock(self.cache.segment, hole.start);
         // Another reader may have fetched it meanwhile, or failed to.
         let Some(hole) = self.read_local(buf, offset)? else { return Ok(()) };
-        turn.check(self.residence.segment, arrived)?;
+        lock.check(self.cache.segment, arrived)?;
         let range = self.range_to_fetch(copy, hole.start..offset + buf.len() as u64);
-        let since = turn.waits_since(arrived);
-        let bytes = self.tier.fetch_since(self.residence.segment, &copy.name, range.clone(), since);
-        let bytes = turn.note(self.residence.segment, bytes)?;
-        drop(turn);
+        let since = lock.waits_since(arrived);
+        let bytes = self.tier.fetch_since(self.cache.segment, &copy.name, range.clone(), since);
+        let bytes = lock.note(self.cache.segment, bytes)?;
+        drop(lock);
         let fetched = FetchedBytes { range, bytes };
         let missing = hole.start..offset + buf.len() as u64;
         buf[(missing.start - offset) as usize..].copy_from_slice(fetched.of(&missing));
@@ -81,19 +81,19 @@ impl ColdFile {
     }
 
     /// Asks for what is missing of a range, if there is room to keep it, or joins those who have.
-    fn fetch_ahead(&self, copy: &LocalPieces, range: Range<u64>) -> io::Result<Option<Arc<ComingBytes>>> {
-        // A reader of what is here waits for no turn, which may last as long as a fetch.
+    fn fetch_ahead(&self, copy: &LocalPieces, range: Range<u64>) -> io::Result<Option<Arc<InFlightFetch>>> {
+        // A reader of what is here takes no fetch lock, which may be held as long as a fetch lasts.
         if self.file.next_hole(range.clone())?.is_none() {
             return Ok(None);
         }
         let arrived = Instant::now();
-        let mut turn = self.tier.turn(self.residence.segment, range.start);
+        let mut lock = self.tier.fetch_lock(self.cache.segment, range.start);
         let Some(hole) = self.file.next_hole(range.clone())? else { return Ok(None) };
-        let hole = match self.residence.coming(hole.start) {
+        let hole = match self.cache.in_flight(hole.start) {
             None => hole,
-            Some(coming) if coming.range.end >= range.end => return Ok(Some(coming)),
-            Some(coming) => {
-                self.keep_coming(&coming, hole.start)?;
+            Some(fetch) if fetch.range.end >= range.end => return Ok(Some(fetch)),
+            Some(fetch) => {
+                self.keep_in_flight(&fetch, hole.start)?;
                 let Some(hole) = self.file.next_hole(range.clone())? else { return Ok(None) };
                 hole
             }
@@ -103,21 +103,21 @@ impl ColdFile {
         if !self.tier.may_make_room(end - start) {
             return Ok(None);
         }
-        turn.check(self.residence.segment, arrived)?;
-        let since = turn.waits_since(arrived);
-        let source = self.tier.open_stream(self.residence.segment, &copy.name, &(start..end), since);
-        let source = turn.note(self.residence.segment, source)?;
+        lock.check(self.cache.segment, arrived)?;
+        let since = lock.waits_since(arrived);
+        let source = self.tier.open_stream(self.cache.segment, &copy.name, &(start..end), since);
+        let source = lock.note(self.cache.segment, source)?;
         let file = self.clone();
         let keep = Box::new(move |last: &FetchedBytes| file.keep(last));
-        let coming = Arc::new(ComingBytes::new(start..end, source, keep));
-        self.residence.add_coming(&coming);
-        Ok(Some(coming))
+        let fetch = Arc::new(InFlightFetch::new(start..end, source, keep));
+        self.cache.add_in_flight(&fetch);
+        Ok(Some(fetch))
     }
 
     /// Takes bytes that are on their way from `offset` on. Returns the end of those in `buf`:
     /// `offset` where the file has got the first of them meanwhile; `None` if it does not come.
-    fn take_coming(&self, coming: &ComingBytes, buf: &mut [u8], offset: u64) -> io::Result<Option<u64>> {
-        let mut rest = coming.lock();
+    fn take_in_flight(&self, fetch: &InFlightFetch, buf: &mut [u8], offset: u64) -> io::Result<Option<u64>> {
+        let mut rest = fetch.lock();
         if let Some(end) = rest.copy_last(buf, offset) {
             return Ok(Some(end));
         }
@@ -134,10 +134,10 @@ impl ColdFile {
     }
 
     /// Takes all bytes that are on their way, from `offset` on, and keeps them.
-    fn keep_coming(&self, coming: &ComingBytes, offset: u64) -> io::Result<()> {
-        let mut rest = coming.lock();
+    fn keep_in_flight(&self, fetch: &InFlightFetch, offset: u64) -> io::Result<()> {
+        let mut rest = fetch.lock();
         self.keep_last(&mut rest)?;
-        let Some(taken) = rest.take(offset, coming.range.end, |bytes| READER.of_bytes(bytes)) else {
+        let Some(taken) = rest.take(offset, fetch.range.end, |bytes| READER.of_bytes(bytes)) else {
             return Ok(());
         };
         self.tier.fetched_bytes.fetch_add(taken.bytes.len() as u64, Ordering::Relaxed);
@@ -146,7 +146,7 @@ impl ColdFile {
 
     /// Keeps the last bytes that were taken. Others that wait for the lock look for them in the
     /// file.
-    fn keep_last(&self, rest: &mut ComingRest) -> io::Result<()> {
+    fn keep_last(&self, rest: &mut InFlightBytes) -> io::Result<()> {
         rest.last.take().map_or(Ok(()), |last| self.keep(&last))
     }
 
@@ -154,17 +154,17 @@ impl ColdFile {
     fn range_to_fetch(&self, copy: &LocalPieces, wanted: Range<u64>) -> Range<u64> {
         let start = wanted.start - wanted.start % PAGE_BYTES;
         let end = wanted.end.next_multiple_of(PAGE_BYTES);
-        let ahead = if self.is_writable { self.residence.read_ahead(&(start..end)) } else { 0 };
+        let ahead = if self.is_writable { self.cache.read_ahead(&(start..end)) } else { 0 };
         start..(end + ahead).min(copy.length)
     }
 
     /// Keeps fetched bytes where they are missing, as far as there is room.
     fn keep(&self, fetched: &FetchedBytes) -> io::Result<()> {
-        let Some(copy) = self.residence.copy() else { return Ok(()) };
+        let Some(copy) = self.cache.copy() else { return Ok(()) };
         if !self.tier.make_room(fetched.bytes.len() as u64) {
             return Ok(());
         }
-        let _here = self.residence.bytes.read().expect(NOT_POISONED);
+        let _here = self.cache.bytes.read().expect(NOT_POISONED);
         let kept = numbers(&fetched.range).try_for_each(|number| self.keep_piece(copy, number, fetched));
         // Without room the bytes are fetched again another time.
         match kept {
@@ -187,7 +187,7 @@ impl ColdFile {
             at = hole.end;
         }
         if pages > 0 {
-            self.tier.add_pages(&self.residence, number, pages);
+            self.tier.add_pages(&self.cache, number, pages);
         }
         Ok(())
     }
@@ -204,11 +204,12 @@ pub(super) fn failure(name: &str, error: RemoteError) -> io::Error {
 }
 
 impl Tier {
-    /// The turn of a reader at a place, once others that fetch there have ended.
-    fn turn(&self, segment: u64, offset: u64) -> MutexGuard<'_, FetchTurn> {
-        let piece = segment.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (offset / super::residence::PIECE_BYTES);
-        let turn = &self.turns[(piece % self.turns.len() as u64) as usize];
-        turn.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The lock for fetches at a place. Fetches of other readers there have ended then.
+    fn fetch_lock(&self, segment: u64, offset: u64) -> MutexGuard<'_, FetchLock> {
+        let piece =
+            segment.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (offset / super::segment_cache::PIECE_BYTES);
+        let lock = &self.fetch_locks[(piece % self.fetch_locks.len() as u64) as usize];
+        lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes of a copy.
@@ -311,12 +312,12 @@ impl File for ColdFile {
         let end = offset + buf.len() as u64;
         while at < end {
             let missing = &mut buf[(at - offset) as usize..];
-            let (Some(hole), Some(copy)) = (self.read_local(missing, at)?, self.residence.copy()) else {
+            let (Some(hole), Some(copy)) = (self.read_local(missing, at)?, self.cache.copy()) else {
                 return Ok(());
             };
-            let taken = match self.residence.coming(hole.start) {
-                Some(coming) => {
-                    self.take_coming(&coming, &mut missing[(hole.start - at) as usize..], hole.start)?
+            let taken = match self.cache.in_flight(hole.start) {
+                Some(fetch) => {
+                    self.take_in_flight(&fetch, &mut missing[(hole.start - at) as usize..], hole.start)?
                 }
                 None => None,
             };
@@ -330,7 +331,7 @@ impl File for ColdFile {
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
         // Its space is asked for again.
-        self.residence.pinned_bytes.store(0, Ordering::Relaxed);
+        self.cache.pinned_bytes.store(0, Ordering::Relaxed);
         self.file.punch(offset, len)
     }
 
@@ -341,16 +342,16 @@ impl File for ColdFile {
 
 impl BytesElsewhere for ColdFile {
     fn discard(&self, range: Range<u64>) -> io::Result<bool> {
-        let Some(copy) = self.residence.copy() else { return Ok(false) };
+        let Some(copy) = self.cache.copy() else { return Ok(false) };
         if !self.is_writable {
             // A copy of a directory may have zeros where the original has holes.
-            let is_new = self.tier.only_looks && !self.residence.distrusts(&range);
+            let is_new = self.tier.only_looks && !self.cache.distrusts(&range);
             if is_new {
-                self.residence.distrust(&range);
+                self.cache.distrust(&range);
             }
             return Ok(is_new);
         }
-        match self.tier.check_copy(&self.residence, copy) {
+        match self.tier.check_copy(&self.cache, copy) {
             Ok(()) => {}
             // Bytes beside the bad ones may be the last.
             Err(RemoteError::Missing | RemoteError::Wrong(_)) => return Ok(false),
@@ -360,14 +361,14 @@ impl BytesElsewhere for ColdFile {
         let start = (range.start - range.start % PAGE_BYTES).max(movable.start);
         let end = range.end.next_multiple_of(PAGE_BYTES).min(movable.end);
         if start < end {
-            if let Some(coming) = self.residence.coming(range.start) {
-                coming.lock().last = None;
+            if let Some(fetch) = self.cache.in_flight(range.start) {
+                fetch.lock().last = None;
             }
-            let _alone = self.residence.bytes.write().expect(NOT_POISONED);
+            let _alone = self.cache.bytes.write().expect(NOT_POISONED);
             let known = numbers(&(start..end)).try_for_each(|number| {
                 let piece = copy.piece(number);
                 let lost = data_bytes(self.file.as_ref(), piece.start.max(start)..piece.end.min(end))?;
-                self.tier.lose_pages(&self.residence, number, (lost / PAGE_BYTES) as u16);
+                self.tier.lose_pages(&self.cache, number, (lost / PAGE_BYTES) as u16);
                 Ok::<(), io::Error>(())
             });
             known.and_then(|()| self.file.punch(start, end - start))?;
@@ -376,27 +377,27 @@ impl BytesElsewhere for ColdFile {
     }
 
     fn will_read(&self, range: Range<u64>) -> io::Result<ReadAhead> {
-        match self.residence.copy().filter(|_| self.is_writable) {
+        match self.cache.copy().filter(|_| self.is_writable) {
             Some(copy) if range.end <= copy.length => {
-                let coming = self.fetch_ahead(copy, range)?;
-                Ok(coming.map(|coming| coming as Arc<dyn Any + Send + Sync>))
+                let fetch = self.fetch_ahead(copy, range)?;
+                Ok(fetch.map(|fetch| fetch as Arc<dyn Any + Send + Sync>))
             }
             _ => Ok(None),
         }
     }
 
     fn read_aside(&self, range: Range<u64>) -> Option<Vec<u8>> {
-        self.residence.copy().filter(|copy| range.end <= copy.length)?;
+        self.cache.copy().filter(|copy| range.end <= copy.length)?;
         let mut bytes = vec![0; (range.end - range.start) as usize];
         match self.read_local(&mut bytes, range.start) {
             Ok(None) => Some(bytes),
-            _ => self.tier.read_table(self.residence.segment, &range),
+            _ => self.tier.read_table(self.cache.segment, &range),
         }
     }
 
     fn keep_aside(&self, bytes: &[u8], offset: u64) {
-        if self.is_writable && self.residence.copy().is_some() {
-            self.tier.keep_tables(self.residence.segment, [(offset, bytes)]);
+        if self.is_writable && self.cache.copy().is_some() {
+            self.tier.keep_tables(self.cache.segment, [(offset, bytes)]);
         }
     }
 }

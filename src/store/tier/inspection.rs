@@ -12,7 +12,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Tier;
-use super::residence::{LocalPieces, Residence};
+use super::segment_cache::{LocalCache, LocalPieces};
 use super::transfer::send;
 use crate::base::{NOT_POISONED, Timestamp};
 use crate::format::{CopyPhase, RemoteCopy, RemoteMark, segment_path};
@@ -168,28 +168,28 @@ impl Store {
 
     /// Asks for a suspect, and sends it again where it is not as it should be.
     fn judge_copy(&self, tier: &Tier, segment: u64) -> Result<(), StoreError> {
-        let residence = tier.residence(segment);
-        let Some(pieces) = residence.copy() else {
+        let cache = tier.cache(segment);
+        let Some(pieces) = cache.copy() else {
             tier.inspection().suspects.remove(&segment);
             return Ok(());
         };
-        let why = match tier.compare_copy(&residence, pieces) {
+        let why = match tier.compare_copy(&cache, pieces) {
             Ok(()) => {
-                tier.found_again(&residence, pieces);
+                tier.found_again(&cache, pieces);
                 return Ok(());
             }
             Err(error @ (RemoteError::Missing | RemoteError::Wrong(_))) => error,
             Err(error) => return Err(self.remote_failed(segment, error)),
         };
         let is_missing = matches!(why, RemoteError::Missing);
-        if self.send_again(tier, &residence, is_missing)? {
+        if self.send_again(tier, &cache, is_missing)? {
             log::warn!(
                 "{}: its copy on the remote, {}, was sent again: {why}",
                 segment_path(segment),
                 pieces.name
             );
             tier.inspection().resent += 1;
-            tier.found_again(&residence, pieces);
+            tier.found_again(&cache, pieces);
         } else {
             self.count_as_lost(tier, segment, pieces, &why);
         }
@@ -211,13 +211,13 @@ impl Store {
     }
 
     /// Sends a segment again, if its live bytes are all here. Returns whether they are.
-    fn send_again(&self, tier: &Tier, residence: &Residence, is_missing: bool) -> Result<bool, StoreError> {
-        let id = residence.segment;
+    fn send_again(&self, tier: &Tier, cache: &LocalCache, is_missing: bool) -> Result<bool, StoreError> {
+        let id = cache.segment;
         let _one_at_a_time = tier.checks.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(copy) = self.shared.index().remote_copy(id).copied() else { return Ok(false) };
-        tier.hold_pieces(residence);
+        tier.hold_pieces(cache);
         let sent = self.send_whole(tier, id, &copy, is_missing);
-        residence.compared.lock().expect(NOT_POISONED).is_resent = false;
+        cache.compared.lock().expect(NOT_POISONED).is_resent = false;
         sent
     }
 
@@ -274,14 +274,14 @@ impl Tier {
     ///
     /// # Errors
     /// As of [`Tier::compare_copy`].
-    pub(super) fn check_copy(&self, residence: &Residence, pieces: &LocalPieces) -> Result<(), RemoteError> {
-        if self.is_compared(residence) { Ok(()) } else { self.compare_copy(residence, pieces) }
+    pub(super) fn check_copy(&self, cache: &LocalCache, pieces: &LocalPieces) -> Result<(), RemoteError> {
+        if self.is_compared(cache) { Ok(()) } else { self.compare_copy(cache, pieces) }
     }
 
     /// Whether the copy of a segment was found as it should be a moment ago.
-    pub(super) fn is_compared(&self, residence: &Residence) -> bool {
+    pub(super) fn is_compared(&self, cache: &LocalCache) -> bool {
         let now = self.clock.now();
-        let last = residence.compared.lock().expect(NOT_POISONED);
+        let last = cache.compared.lock().expect(NOT_POISONED);
         !last.is_resent && last.at.is_some_and(|at| now >= at && now.since(at) < RECENT)
     }
 
@@ -291,40 +291,40 @@ impl Tier {
     /// # Errors
     /// [`RemoteError::Missing`], and [`RemoteError::Wrong`] where it differs; others where the
     /// remote does not say.
-    fn compare_copy(&self, residence: &Residence, pieces: &LocalPieces) -> Result<(), RemoteError> {
+    fn compare_copy(&self, cache: &LocalCache, pieces: &LocalPieces) -> Result<(), RemoteError> {
         let passed = self.mark.pass(self.remote.as_ref(), COMPARED_WITHIN);
         passed.map_err(|error| RemoteError::Unavailable(error.to_string()))?;
         let found = self.remote.head(&pieces.name, COMPARED_WITHIN).and_then(|found| {
             let found = found.ok_or(RemoteError::Missing)?;
             match found.nonce.as_deref() == Some(pieces.nonce.as_str()) {
-                true => self.check_attributes(residence, &found, pieces.length),
+                true => self.check_attributes(cache, &found, pieces.length),
                 false => Err(RemoteError::Wrong(format!("it has the nonce {:?}", found.nonce))),
             }
         });
         if let Err(RemoteError::Missing | RemoteError::Wrong(_)) = found {
-            self.suspect(residence.segment);
+            self.suspect(cache.segment);
         }
         found
     }
 
     /// Compares a copy as a listing shows it, which tells no nonce.
     fn compare_listed(&self, segment: u64, object: &RemoteObject, length: u64) {
-        let residence = self.residence(segment);
-        if self.check_attributes(&residence, object, length).is_err() {
+        let cache = self.cache(segment);
+        if self.check_attributes(&cache, object, length).is_err() {
             self.suspect(segment);
         }
     }
 
     fn check_attributes(
         &self,
-        residence: &Residence,
+        cache: &LocalCache,
         found: &RemoteObject,
         length: u64,
     ) -> Result<(), RemoteError> {
         if found.length != length {
             return Err(RemoteError::Wrong(format!("it has {} of {length} bytes", found.length)));
         }
-        let mut last = residence.compared.lock().expect(NOT_POISONED);
+        let mut last = cache.compared.lock().expect(NOT_POISONED);
         if last.md5.zip(found.md5).is_some_and(|(before, now)| before != now) {
             return Err(RemoteError::Wrong("it has another MD5 than before".to_owned()));
         }
@@ -338,33 +338,33 @@ impl Tier {
 
     /// Notes that a copy was put and compared.
     pub(super) fn note_sent(&self, segment: u64) {
-        let residence = self.residence(segment);
-        let mut last = residence.compared.lock().expect(NOT_POISONED);
+        let cache = self.cache(segment);
+        let mut last = cache.compared.lock().expect(NOT_POISONED);
         last.md5 = None;
         last.at = Some(self.clock.now());
     }
 
     /// Has no local bytes of a segment go while it is sent again. A reader that is giving some back
     /// has done so on return.
-    fn hold_pieces(&self, residence: &Residence) {
+    fn hold_pieces(&self, cache: &LocalCache) {
         {
-            let mut last = residence.compared.lock().expect(NOT_POISONED);
+            let mut last = cache.compared.lock().expect(NOT_POISONED);
             last.is_resent = true;
             last.at = None;
         }
-        drop(residence.bytes.write().expect(NOT_POISONED));
+        drop(cache.bytes.write().expect(NOT_POISONED));
     }
 
     /// Clears a segment whose copy is as it should be. Its pieces were in no queue.
-    fn found_again(&self, residence: &Residence, pieces: &LocalPieces) {
+    fn found_again(&self, cache: &LocalCache, pieces: &LocalPieces) {
         {
             let mut inspection = self.inspection();
-            inspection.suspects.remove(&residence.segment);
-            inspection.lost.remove(&residence.segment);
+            inspection.suspects.remove(&cache.segment);
+            inspection.lost.remove(&cache.segment);
         }
-        if residence.is_listed.load(Ordering::Acquire) {
+        if cache.is_listed.load(Ordering::Acquire) {
             let here = (0..pieces.count()).filter(|number| pieces.pages_of(*number) > 0);
-            here.for_each(|number| self.enqueue(residence, pieces, number));
+            here.for_each(|number| self.enqueue(cache, pieces, number));
         }
     }
 }

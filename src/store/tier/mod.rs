@@ -31,7 +31,7 @@
 //! is served, and a bad one is discarded and fetched again. Only a second failure is damage.
 //!
 //! A range that is read in order is one request, whose bytes are handed out while they come
-//! ([`coming`]): the first block waits for none after it. Readers of one place share the fetch.
+//! ([`in_flight`]): the first block waits for none after it. Readers of one place share the fetch.
 //! Where it is cut, its rest is fetched anew.
 //!
 //! The first fetch asks for the mark of the remote before: the bytes of another store, or those of
@@ -56,18 +56,18 @@
 //! it. A restored backup of that day still finds it.
 
 mod cold_file;
-mod coming;
 pub(super) mod epoch;
+mod fetch_lock;
+mod in_flight;
 mod inspection;
 mod mark;
 mod placement;
 mod probe;
-mod residence;
+mod segment_cache;
 mod sieve;
 mod tables;
 mod tiered_fs;
 mod transfer;
-mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -88,6 +88,7 @@ use crate::store::open::recovery;
 use crate::store::remote_log::right::{RemoteRefusal, RemoteRight};
 use crate::store::shared::Published;
 use crate::store::{Store, StoreError, StoreOptions};
+use fetch_lock::FetchLock;
 pub use inspection::CopyFindings;
 use inspection::Inspection;
 use mark::MarkCheck;
@@ -95,11 +96,10 @@ pub use placement::BucketPlacement;
 use placement::LastWalk;
 pub use probe::RemoteProbed;
 use probe::WeeklyProbe;
-use residence::{LocalPieces, PieceWish, Residence};
+use segment_cache::{LocalCache, LocalPieces, PieceWish};
 use sieve::Sieve;
 pub(super) use tiered_fs::TieredFs;
 use transfer::SegmentChecks;
-use turn::FetchTurn;
 
 /// Readers that fetch at the same time from different places.
 const FETCHES_AT_ONCE_MAX: usize = 64;
@@ -190,15 +190,15 @@ pub(super) struct Tier {
     /// the remote, and stay.
     only_looks: bool,
     /// The segments that were opened or are remote.
-    residences: RwLock<BTreeMap<u64, Arc<Residence>>>,
+    caches: RwLock<BTreeMap<u64, Arc<LocalCache>>>,
     sieve: Mutex<Sieve>,
     /// Pieces that should be on the remote alone, and were fetched: the first to go.
     departing: Mutex<BTreeSet<sieve::PieceId>>,
     /// The last walk that found wishes; `None` while there are none.
     last_walk: Mutex<Option<LastWalk>>,
-    /// A reader that finds a hole takes the turn of its piece, so that others with the same wish
-    /// find its bytes.
-    turns: Vec<Mutex<FetchTurn>>,
+    /// A reader that finds a hole takes the fetch lock of its piece, so that others with the same
+    /// wish find its bytes.
+    fetch_locks: Vec<Mutex<FetchLock>>,
     /// Bytes that may not be given back, as of the last call.
     pinned_bytes: AtomicU64,
     cached_pages: AtomicU64,
@@ -231,11 +231,11 @@ impl Tier {
             keep_free_bytes,
             leaves_files_alone: false,
             only_looks: false,
-            residences: RwLock::default(),
+            caches: RwLock::default(),
             sieve: Mutex::default(),
             departing: Mutex::default(),
             last_walk: Mutex::default(),
-            turns: (0..FETCHES_AT_ONCE_MAX).map(|_| Mutex::default()).collect(),
+            fetch_locks: (0..FETCHES_AT_ONCE_MAX).map(|_| Mutex::default()).collect(),
             pinned_bytes: AtomicU64::new(0),
             cached_pages: AtomicU64::new(0),
             held_pages: AtomicU64::new(0),
@@ -301,22 +301,22 @@ impl Tier {
     pub(in crate::store) fn learn(&self, index: &Index, sequence: u64) {
         for (segment, copy) in index.remote_copies(None).filter(|(_, copy)| copy.phase != CopyPhase::Leaving)
         {
-            self.residence(segment).set_copy(copy, sequence);
+            self.cache(segment).set_copy(copy, sequence);
         }
     }
 
-    /// The residence of a segment.
-    fn residence(&self, segment: u64) -> Arc<Residence> {
-        if let Some(known) = self.residences.read().expect(NOT_POISONED).get(&segment) {
+    /// What is here of a segment.
+    fn cache(&self, segment: u64) -> Arc<LocalCache> {
+        if let Some(known) = self.caches.read().expect(NOT_POISONED).get(&segment) {
             return known.clone();
         }
-        let mut all = self.residences.write().expect(NOT_POISONED);
-        all.entry(segment).or_insert_with(|| Arc::new(Residence::new(segment))).clone()
+        let mut all = self.caches.write().expect(NOT_POISONED);
+        all.entry(segment).or_insert_with(|| Arc::new(LocalCache::new(segment))).clone()
     }
 
     /// Forgets a segment whose file is gone.
     fn forget(&self, segment: u64) {
-        let gone = self.residences.write().expect(NOT_POISONED).remove(&segment);
+        let gone = self.caches.write().expect(NOT_POISONED).remove(&segment);
         if let Some(copy) = gone.as_ref().and_then(|gone| gone.copy()) {
             for wish in [PieceWish::None, PieceWish::Local, PieceWish::Remote] {
                 self.count_of(wish).fetch_sub(copy.pages(wish), Ordering::AcqRel);
@@ -334,7 +334,7 @@ impl Tier {
     /// # Errors
     /// `InvalidData` where the remote has not got them; others where it does not answer.
     pub(super) fn read_copy(&self, segment: u64, range: std::ops::Range<u64>) -> std::io::Result<Vec<u8>> {
-        match self.residence(segment).copy() {
+        match self.cache(segment).copy() {
             Some(copy) => self.fetch(segment, &copy.name, range),
             None => Err(ErrorKind::NotFound.into()),
         }
@@ -364,18 +364,18 @@ impl Tier {
     }
 
     /// Counts pages that were fetched into a piece.
-    fn add_pages(&self, residence: &Residence, number: u32, pages: u16) {
-        let Some(copy) = residence.copy().filter(|_| residence.is_listed.load(Ordering::Acquire)) else {
+    fn add_pages(&self, cache: &LocalCache, number: u32, pages: u16) {
+        let Some(copy) = cache.copy().filter(|_| cache.is_listed.load(Ordering::Acquire)) else {
             return;
         };
         self.count_of(copy.wish(number)).fetch_add(u64::from(pages), Ordering::AcqRel);
         copy.add_pages(number, pages);
-        self.enqueue(residence, copy, number);
+        self.enqueue(cache, copy, number);
     }
 
     /// Queues a piece with local pages, unless it is queued or stays in any case.
-    fn enqueue(&self, residence: &Residence, copy: &LocalPieces, number: u32) {
-        let piece = (residence.segment, number);
+    fn enqueue(&self, cache: &LocalCache, copy: &LocalPieces, number: u32) {
+        let piece = (cache.segment, number);
         match copy.wish(number) {
             PieceWish::Local => {}
             PieceWish::Remote => drop(self.departing.lock().expect(NOT_POISONED).insert(piece)),
@@ -387,25 +387,25 @@ impl Tier {
     }
 
     /// Lists the pieces of a remote segment, so that they may be given back.
-    fn list(&self, residence: &Residence) -> std::io::Result<()> {
-        let Some(copy) = residence.copy() else { return Ok(()) };
-        let file = self.fs.open_read(&segment_path(residence.segment))?;
+    fn list(&self, cache: &LocalCache) -> std::io::Result<()> {
+        let Some(copy) = cache.copy() else { return Ok(()) };
+        let file = self.fs.open_read(&segment_path(cache.segment))?;
         // No reader may count pages before they are counted here.
-        let _alone = residence.bytes.write().expect(NOT_POISONED);
-        residence.is_listed.store(true, Ordering::Release);
+        let _alone = cache.bytes.write().expect(NOT_POISONED);
+        cache.is_listed.store(true, Ordering::Release);
         for number in 0..copy.count() {
             let piece = copy.piece(number);
             let pages = (data_bytes(file.as_ref(), piece)? / PAGE_BYTES) as u16;
             if pages > 0 {
-                self.add_pages(residence, number, pages);
+                self.add_pages(cache, number, pages);
             }
         }
         Ok(())
     }
 
     /// Forgets pages of a piece that were found bad.
-    fn lose_pages(&self, residence: &Residence, number: u32, pages: u16) {
-        let Some(copy) = residence.copy().filter(|_| residence.is_listed.load(Ordering::Acquire)) else {
+    fn lose_pages(&self, cache: &LocalCache, number: u32, pages: u16) {
+        let Some(copy) = cache.copy().filter(|_| cache.is_listed.load(Ordering::Acquire)) else {
             return;
         };
         let lost = copy.lose_pages(number, pages).into();
@@ -443,14 +443,14 @@ impl Tier {
         loop {
             let (segment, number) = self.next_piece()?;
             // The segment may have died, and the piece may have left by itself.
-            let known = self.residences.read().expect(NOT_POISONED).get(&segment).cloned();
+            let known = self.caches.read().expect(NOT_POISONED).get(&segment).cloned();
             let has_pages =
                 |copy: &LocalPieces| copy.wish(number) != PieceWish::Local && copy.pages_of(number) > 0;
             // The pieces of a suspect stay, and are queued again once its copy is there.
             let may_go =
-                |known: &Arc<Residence>| known.copy().is_some_and(has_pages) && !self.is_suspect(segment);
-            if let Some(residence) = known.filter(may_go) {
-                return Some(self.give_back(&residence, number));
+                |known: &Arc<LocalCache>| known.copy().is_some_and(has_pages) && !self.is_suspect(segment);
+            if let Some(cache) = known.filter(may_go) {
+                return Some(self.give_back(&cache, number));
             }
         }
     }
@@ -460,8 +460,8 @@ impl Tier {
         if let Some(piece) = self.departing.lock().expect(NOT_POISONED).pop_first() {
             return Some(piece);
         }
-        let residences = self.residences.read().expect(NOT_POISONED);
-        let copy = |segment: u64| residences.get(&segment).and_then(|known| known.copy());
+        let caches = self.caches.read().expect(NOT_POISONED);
+        let copy = |segment: u64| caches.get(&segment).and_then(|known| known.copy());
         let spare =
             |(segment, number): sieve::PieceId| copy(segment).is_some_and(|copy| copy.take_visit(number));
         let (segment, number) = self.sieve.lock().expect(NOT_POISONED).evict(spare)?;
@@ -473,9 +473,9 @@ impl Tier {
 
     /// Punches a piece that was taken from its queue. Returns the bytes; 0 if it has to stay, and
     /// is queued again.
-    fn give_back(&self, residence: &Residence, number: u32) -> u64 {
-        let Some(copy) = residence.copy() else { return 0 };
-        match self.punch(residence, copy, number) {
+    fn give_back(&self, cache: &LocalCache, number: u32) -> u64 {
+        let Some(copy) = cache.copy() else { return 0 };
+        match self.punch(cache, copy, number) {
             Ok(Some(bytes)) => bytes,
             stays => {
                 // The thread of the tier tells of an outage, and of a copy that is gone.
@@ -485,9 +485,9 @@ impl Tier {
                 if let Err(error) = stays
                     && !is_told(&error)
                 {
-                    log::warn!("{}: no room could be given back: {error}", segment_path(residence.segment));
+                    log::warn!("{}: no room could be given back: {error}", segment_path(cache.segment));
                 }
-                self.enqueue(residence, copy, number);
+                self.enqueue(cache, copy, number);
                 0
             }
         }
@@ -495,24 +495,24 @@ impl Tier {
 
     /// Punches a piece. Returns its bytes; `None` if it stays in any case, its copy is not there,
     /// or a backup holds the file, since it may outlive the copy.
-    fn punch(&self, residence: &Residence, copy: &LocalPieces, number: u32) -> std::io::Result<Option<u64>> {
-        self.check_copy(residence, copy).map_err(|error| cold_file::failure(&copy.name, error))?;
-        let file = self.fs.open(&segment_path(residence.segment))?;
+    fn punch(&self, cache: &LocalCache, copy: &LocalPieces, number: u32) -> std::io::Result<Option<u64>> {
+        self.check_copy(cache, copy).map_err(|error| cold_file::failure(&copy.name, error))?;
+        let file = self.fs.open(&segment_path(cache.segment))?;
         let piece = copy.piece(number);
-        let _alone = residence.bytes.write().expect(NOT_POISONED);
+        let _alone = cache.bytes.write().expect(NOT_POISONED);
         // Who has lost the epoch does not know for how long the copy stays.
         let may_leave = self.right.epoch().is_some() && copy.wish(number) != PieceWish::Local;
         if !may_leave || file.usage()?.links > 1 || file.has_shared_lock()? {
             return Ok(None);
         }
         // It may be sent again since.
-        if !self.is_compared(residence) {
+        if !self.is_compared(cache) {
             return Ok(None);
         }
         file.punch(piece.start, piece.end - piece.start)?;
         let pages = u64::from(copy.take_pages(number));
         self.cached_pages.fetch_sub(pages, Ordering::AcqRel);
-        self.departing.lock().expect(NOT_POISONED).remove(&(residence.segment, number));
+        self.departing.lock().expect(NOT_POISONED).remove(&(cache.segment, number));
         Ok(Some(pages * PAGE_BYTES))
     }
 }
@@ -664,20 +664,20 @@ impl Store {
         if tier.right.epoch().is_none() {
             aged.clear();
         }
-        let about: Vec<u64> = aged.iter().map(|residence| residence.segment).collect();
+        let about: Vec<u64> = aged.iter().map(|cache| cache.segment).collect();
         let mut left = 0;
         match self.place_pieces(tier, &about).map_err(failed)? {
             Some(bytes) => {
                 left += bytes;
-                for residence in &aged {
-                    match tier.list_and_leave(residence).map_err(failed)? {
+                for cache in &aged {
+                    match tier.list_and_leave(cache).map_err(failed)? {
                         Some(bytes) => left += bytes,
-                        None => pinned += self.unlisted_bytes(tier, residence, false),
+                        None => pinned += self.unlisted_bytes(tier, cache, false),
                     }
                 }
             }
             None => {
-                let bytes = aged.iter().map(|residence| self.unlisted_bytes(tier, residence, false));
+                let bytes = aged.iter().map(|cache| self.unlisted_bytes(tier, cache, false));
                 pinned += bytes.sum::<u64>();
             }
         }
@@ -687,41 +687,41 @@ impl Store {
     }
 
     /// The segments that are to be listed, and the bytes of those that may not be.
-    fn aged_segments(&self, tier: &Tier) -> (Vec<Arc<Residence>>, u64) {
+    fn aged_segments(&self, tier: &Tier) -> (Vec<Arc<LocalCache>>, u64) {
         let index = self.shared.index();
         let now = self.acts_time();
         let mut aged = Vec::new();
         let mut pinned = 0;
         let active = self.shared.segments.active_segments();
         for id in self.shared.segments.ids() {
-            let residence = tier.residence(id);
-            if residence.is_listed.load(Ordering::Acquire) {
+            let cache = tier.cache(id);
+            if cache.is_listed.load(Ordering::Acquire) {
                 continue;
             }
             let is_aged = |copy: &RemoteCopy| {
                 copy.phase == CopyPhase::Remote
                     && now.is_some_and(|now| now.since(copy.since) >= tier.options.keep_local)
             };
-            let is_told = self.shared.is_shipped(residence.known_by.load(Ordering::Relaxed));
+            let is_told = self.shared.is_shipped(cache.known_by.load(Ordering::Relaxed));
             match index.remote_copy(id) {
-                Some(copy) if is_told && is_aged(copy) => aged.push(residence),
-                _ => pinned += self.unlisted_bytes(tier, &residence, active.contains(&id)),
+                Some(copy) if is_told && is_aged(copy) => aged.push(cache),
+                _ => pinned += self.unlisted_bytes(tier, &cache, active.contains(&id)),
             }
         }
         (aged, pinned)
     }
 
     /// The space of a segment that is not listed. That of a sealed one is asked for once.
-    fn unlisted_bytes(&self, tier: &Tier, residence: &Residence, is_active: bool) -> u64 {
-        match residence.pinned_bytes.load(Ordering::Relaxed) {
+    fn unlisted_bytes(&self, tier: &Tier, cache: &LocalCache, is_active: bool) -> u64 {
+        match cache.pinned_bytes.load(Ordering::Relaxed) {
             0 => {}
             known => return known,
         }
-        let usage = tier.fs.open_read(&segment_path(residence.segment)).and_then(|file| file.usage());
+        let usage = tier.fs.open_read(&segment_path(cache.segment)).and_then(|file| file.usage());
         // A segment that was removed a moment ago takes no space.
         let bytes = usage.map_or(0, |usage| usage.allocated_bytes);
         if !is_active {
-            residence.pinned_bytes.store(bytes, Ordering::Relaxed);
+            cache.pinned_bytes.store(bytes, Ordering::Relaxed);
         }
         bytes
     }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::Tier;
-use super::residence::{LocalPieces, PieceWish, Residence, numbers};
+use super::segment_cache::{LocalCache, LocalPieces, PieceWish, numbers};
 use crate::base::NOT_POISONED;
 use crate::format::{
     BucketConfigurationKind, Entry, ExtentHeader, ExtentRef, StorageClass, UNIT_BYTES, segment_path,
@@ -164,7 +164,7 @@ impl Store {
         let wishes = wishes(&index, &basis, tier, about);
         let mut left = 0;
         for (segment, sets) in &wishes.0 {
-            left += tier.place(&tier.residence(*segment), sets)?;
+            left += tier.place(&tier.cache(*segment), sets)?;
         }
         let end = self.shared.clock.instant();
         *last = (!basis.wishes_nothing()).then(|| LastWalk { basis, end, took: end.duration_since(begun) });
@@ -174,13 +174,13 @@ impl Store {
 
 /// The wishes for the pieces of the listed segments and of those that are about to be.
 fn wishes(index: &Index, basis: &WishBasis, tier: &Tier, about: &[u64]) -> WishSets {
-    let residences = tier.residences.read().expect(NOT_POISONED);
+    let caches = tier.caches.read().expect(NOT_POISONED);
     let is_wanted =
-        |known: &Residence| known.is_listed.load(Ordering::Acquire) || about.contains(&known.segment);
-    let wanted = residences.values().filter(|known| is_wanted(known));
+        |known: &LocalCache| known.is_listed.load(Ordering::Acquire) || about.contains(&known.segment);
+    let wanted = caches.values().filter(|known| is_wanted(known));
     let pieces = wanted.filter_map(|known| Some((known.segment, vec![0; known.copy()?.count() as usize])));
     let mut sets = WishSets(pieces.collect());
-    drop(residences);
+    drop(caches);
     let mut cursor = Cursor::Start;
     while !basis.wishes_nothing() {
         let entries = index.walk(&mut cursor, KEYS_PER_WALK);
@@ -202,24 +202,24 @@ fn wishes(index: &Index, basis: &WishBasis, tier: &Tier, about: &[u64]) -> WishS
 impl Tier {
     /// Takes over the wishes for the pieces of a segment. Returns the bytes of those that left at
     /// once.
-    fn place(&self, residence: &Residence, sets: &[u8]) -> io::Result<u64> {
-        let Some(copy) = residence.copy() else { return Ok(0) };
+    fn place(&self, cache: &LocalCache, sets: &[u8]) -> io::Result<u64> {
+        let Some(copy) = cache.copy() else { return Ok(0) };
         let mut leaving = Vec::new();
         // Where the copy is not there, its pieces stay as they are until a later walk.
-        let may_leave = !self.has_to_leave(copy, sets) || self.check_copy(residence, copy).is_ok();
+        let may_leave = !self.has_to_leave(copy, sets) || self.check_copy(cache, copy).is_ok();
         {
             // No reader may count pages meanwhile.
-            let _alone = residence.bytes.write().expect(NOT_POISONED);
+            let _alone = cache.bytes.write().expect(NOT_POISONED);
             for (number, set) in (0..copy.count()).zip(sets) {
                 let wish = WishSets::warmest(*set);
                 if copy.wish(number) != wish && (may_leave || wish != PieceWish::Remote) {
-                    self.set_wish(residence, copy, number, wish);
+                    self.set_wish(cache, copy, number, wish);
                     leaving.extend((wish == PieceWish::Remote).then_some(number));
                 }
             }
         }
         // The pieces of a segment that is not listed leave once it is.
-        leaving.into_iter().map(|number| self.leave(residence, copy, number)).sum()
+        leaving.into_iter().map(|number| self.leave(cache, copy, number)).sum()
     }
 
     /// Whether pieces would leave by these wishes that do not wish to yet.
@@ -232,48 +232,48 @@ impl Tier {
 
     /// Lists the pieces of a segment, and has those leave that wish to be on the remote alone.
     /// `None` where the copy of such a segment is not there: it is not listed for now.
-    pub(super) fn list_and_leave(&self, residence: &Residence) -> io::Result<Option<u64>> {
-        let Some(copy) = residence.copy() else { return self.list(residence).map(|()| Some(0)) };
+    pub(super) fn list_and_leave(&self, cache: &LocalCache) -> io::Result<Option<u64>> {
+        let Some(copy) = cache.copy() else { return self.list(cache).map(|()| Some(0)) };
         let leaving = || (0..copy.count()).filter(|number| copy.wish(*number) == PieceWish::Remote);
         let is_there = leaving().next().is_none()
-            || (!self.is_suspect(residence.segment) && self.check_copy(residence, copy).is_ok());
+            || (!self.is_suspect(cache.segment) && self.check_copy(cache, copy).is_ok());
         if !is_there {
             return Ok(None);
         }
-        self.list(residence)?;
-        leaving().map(|number| self.leave(residence, copy, number)).sum::<io::Result<u64>>().map(Some)
+        self.list(cache)?;
+        leaving().map(|number| self.leave(cache, copy, number)).sum::<io::Result<u64>>().map(Some)
     }
 
     /// Gives a piece back at once. One that a backup holds has no wish until the next walk.
-    fn leave(&self, residence: &Residence, copy: &LocalPieces, number: u32) -> io::Result<u64> {
+    fn leave(&self, cache: &LocalCache, copy: &LocalPieces, number: u32) -> io::Result<u64> {
         if copy.pages_of(number) == 0 {
             return Ok(0);
         }
         // Where the copy is not there any more, the piece is queued.
-        if self.check_copy(residence, copy).is_err() {
+        if self.check_copy(cache, copy).is_err() {
             return Ok(0);
         }
-        if let Some(bytes) = self.punch(residence, copy, number)? {
+        if let Some(bytes) = self.punch(cache, copy, number)? {
             return Ok(bytes);
         }
         log::info!(
             "{}: a backup keeps bytes that should be on the remote alone",
-            segment_path(residence.segment)
+            segment_path(cache.segment)
         );
-        let _alone = residence.bytes.write().expect(NOT_POISONED);
-        self.set_wish(residence, copy, number, PieceWish::None);
+        let _alone = cache.bytes.write().expect(NOT_POISONED);
+        self.set_wish(cache, copy, number, PieceWish::None);
         Ok(0)
     }
 
     /// Sets the wish of a piece, by which its pages are counted and queued. The caller holds the
     /// bytes exclusively.
-    fn set_wish(&self, residence: &Residence, copy: &LocalPieces, number: u32, wish: PieceWish) {
+    fn set_wish(&self, cache: &LocalCache, copy: &LocalPieces, number: u32, wish: PieceWish) {
         let pages = u64::from(copy.pages_of(number));
         self.count_of(copy.wish(number)).fetch_sub(pages, Ordering::AcqRel);
         self.count_of(wish).fetch_add(pages, Ordering::AcqRel);
         copy.set_wish(number, wish);
         if pages > 0 {
-            self.enqueue(residence, copy, number);
+            self.enqueue(cache, copy, number);
         }
     }
 }

@@ -22,12 +22,9 @@ impl TieredFs {
     fn wrap(&self, path: &str, file: Arc<dyn File>, is_writable: bool) -> Arc<dyn File> {
         match segment_of(path) {
             None => file,
-            Some(id) => Arc::new(ColdFile {
-                file,
-                is_writable,
-                residence: self.tier.residence(id),
-                tier: self.tier.clone(),
-            }),
+            Some(id) => {
+                Arc::new(ColdFile { file, is_writable, cache: self.tier.cache(id), tier: self.tier.clone() })
+            }
         }
     }
 }

@@ -60,7 +60,7 @@ impl Store {
         let tables = checks.extents.tables(&segment);
         tier.keep_tables(id, tables.iter().map(|(offset, bytes)| (*offset, bytes.as_slice())));
         self.set_remote_copy(id, Some(self.in_phase(copy, CopyPhase::Remote)))?;
-        tier.residence(id).set_copy(&copy, self.shared.published().sequence);
+        tier.cache(id).set_copy(&copy, self.shared.published().sequence);
         done.sent += 1;
         Ok(())
     }

@@ -1,12 +1,12 @@
-//! The turns of readers that fetch: one at a time at a place, and those who wait share what it
-//! finds.
+//! The lock that readers take to fetch: one fetches at a place at a time, and those who wait share
+//! what it finds.
 
 use std::io;
 use std::time::Instant;
 
 /// What the readers at a place have found.
 #[derive(Default)]
-pub(super) struct FetchTurn {
+pub(super) struct FetchLock {
     /// The end of the last fetch that brought bytes.
     served: Option<Instant>,
     failed: Option<FailedFetch>,
@@ -20,7 +20,7 @@ struct FailedFetch {
     why: String,
 }
 
-impl FetchTurn {
+impl FetchLock {
     /// Fails as the last fetch did, if that was after the reader had arrived: it has waited for it.
     /// What is wrong with one copy says nothing of another.
     pub(super) fn check(&self, segment: u64, arrived: Instant) -> io::Result<()> {
@@ -63,16 +63,16 @@ mod tests {
     #[test]
     fn those_who_wait_share_a_failure_and_later_ones_do_not() {
         let before = Instant::now();
-        let mut turn = FetchTurn::default();
+        let mut lock = FetchLock::default();
         let silent = || io::Error::new(io::ErrorKind::HostUnreachable, "silent");
-        assert!(turn.note::<()>(1, Err(silent())).is_err());
-        assert_eq!(turn.check(1, before).unwrap_err().to_string(), "silent");
-        assert!(turn.check(2, before).is_err(), "the remote is away for all");
-        let after = turn.failed.as_ref().unwrap().at + std::time::Duration::from_nanos(1);
-        assert!(turn.check(1, after).is_ok());
-        assert!(turn.note::<()>(1, Err(io::Error::new(io::ErrorKind::InvalidData, "gone"))).is_err());
-        assert!(turn.check(1, before).is_err() && turn.check(2, before).is_ok());
-        assert!(turn.note(2, Ok(())).is_ok() && turn.check(1, before).is_ok());
-        assert!(turn.waits_since(before) > before);
+        assert!(lock.note::<()>(1, Err(silent())).is_err());
+        assert_eq!(lock.check(1, before).unwrap_err().to_string(), "silent");
+        assert!(lock.check(2, before).is_err(), "the remote is away for all");
+        let after = lock.failed.as_ref().unwrap().at + std::time::Duration::from_nanos(1);
+        assert!(lock.check(1, after).is_ok());
+        assert!(lock.note::<()>(1, Err(io::Error::new(io::ErrorKind::InvalidData, "gone"))).is_err());
+        assert!(lock.check(1, before).is_err() && lock.check(2, before).is_ok());
+        assert!(lock.note(2, Ok(())).is_ok() && lock.check(1, before).is_ok());
+        assert!(lock.waits_since(before) > before);
     }
 }

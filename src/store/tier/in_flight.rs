@@ -25,14 +25,14 @@ pub(super) type KeepBytes = Box<dyn Fn(&FetchedBytes) -> io::Result<()> + Send +
 
 /// A fetch with one or many readers. The reader whose bytes are missing takes them from the
 /// connection; where none reads, it waits.
-pub(super) struct ComingBytes {
+pub(super) struct InFlightFetch {
     pub(super) range: Range<u64>,
-    rest: Mutex<ComingRest>,
+    rest: Mutex<InFlightBytes>,
     keep: KeepBytes,
 }
 
 /// The bytes that no reader has taken, and the last ones that one has.
-pub(super) struct ComingRest {
+pub(super) struct InFlightBytes {
     start: u64,
     end: u64,
     /// `None` after the last byte, and after an error.
@@ -42,21 +42,21 @@ pub(super) struct ComingRest {
     pub(super) last: Option<FetchedBytes>,
 }
 
-impl ComingBytes {
+impl InFlightFetch {
     /// The bytes of `range` of a copy, which come from `source`. `keep` gets the last ones that no
     /// reader was there to keep.
     pub(super) fn new(range: Range<u64>, source: Box<dyn PartBytes>, keep: KeepBytes) -> Self {
-        let rest = ComingRest { start: range.start, end: range.end, source: Some(source), last: None };
+        let rest = InFlightBytes { start: range.start, end: range.end, source: Some(source), last: None };
         Self { range, rest: Mutex::new(rest), keep }
     }
 
     /// Waits until no other reader takes bytes.
-    pub(super) fn lock(&self) -> MutexGuard<'_, ComingRest> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, InFlightBytes> {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for ComingBytes {
+impl Drop for InFlightFetch {
     fn drop(&mut self) {
         let last = self.rest.get_mut().unwrap_or_else(PoisonError::into_inner).last.take();
         if let Some(Err(error)) = last.map(|last| (self.keep)(&last)) {
@@ -65,7 +65,7 @@ impl Drop for ComingBytes {
     }
 }
 
-impl ComingRest {
+impl InFlightBytes {
     /// Whether a reader has taken the byte at `offset`.
     pub(super) fn has_passed(&self, offset: u64) -> bool {
         offset < self.start

@@ -1,11 +1,11 @@
-//! Which bytes of a segment are here.
+//! The cache of a remote segment: which of its bytes are here.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 
-use super::coming::ComingBytes;
+use super::in_flight::InFlightFetch;
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{NOT_POISONED, Timestamp};
 use crate::format::RemoteCopy;
@@ -18,7 +18,7 @@ pub(super) const READ_AHEAD_MAX_BYTES: u64 = 8 * MIB;
 const READ_AHEAD_MIN_BYTES: u64 = MIB / 4;
 
 /// A segment, and which of its bytes are here.
-pub(super) struct Residence {
+pub(super) struct LocalCache {
     pub(super) segment: u64,
     /// Set once the remote has every byte.
     copy: OnceLock<LocalPieces>,
@@ -32,7 +32,7 @@ pub(super) struct Residence {
     /// The space of a sealed segment that is not listed; 0 if it is not known.
     pub(super) pinned_bytes: AtomicU64,
     /// Bytes that come to readers.
-    coming: Mutex<Vec<Weak<ComingBytes>>>,
+    in_flight: Mutex<Vec<Weak<InFlightFetch>>>,
     /// Pieces whose bytes here were found bad where nothing may be written: those of the copy are
     /// read.
     distrusted: RwLock<BTreeSet<u32>>,
@@ -81,7 +81,7 @@ pub(super) enum PieceWish {
     Remote,
 }
 
-impl Residence {
+impl LocalCache {
     pub(super) fn new(segment: u64) -> Self {
         Self {
             segment,
@@ -90,7 +90,7 @@ impl Residence {
             bytes: RwLock::default(),
             is_listed: AtomicBool::new(false),
             pinned_bytes: AtomicU64::new(0),
-            coming: Mutex::default(),
+            in_flight: Mutex::default(),
             distrusted: RwLock::default(),
             sequence: Mutex::default(),
             compared: Mutex::default(),
@@ -129,16 +129,16 @@ impl Residence {
     }
 
     /// The fetch with the byte at `offset`, if one is read.
-    pub(super) fn coming(&self, offset: u64) -> Option<Arc<ComingBytes>> {
-        let all = self.coming.lock().expect(NOT_POISONED);
-        all.iter().filter_map(Weak::upgrade).find(|coming| coming.range.contains(&offset))
+    pub(super) fn in_flight(&self, offset: u64) -> Option<Arc<InFlightFetch>> {
+        let all = self.in_flight.lock().expect(NOT_POISONED);
+        all.iter().filter_map(Weak::upgrade).find(|fetch| fetch.range.contains(&offset))
     }
 
     /// Adds a fetch, which is there for as long as one of its readers.
-    pub(super) fn add_coming(&self, coming: &Arc<ComingBytes>) {
-        let mut all = self.coming.lock().expect(NOT_POISONED);
+    pub(super) fn add_in_flight(&self, fetch: &Arc<InFlightFetch>) {
+        let mut all = self.in_flight.lock().expect(NOT_POISONED);
         all.retain(|known| known.strong_count() > 0);
-        all.push(Arc::downgrade(coming));
+        all.push(Arc::downgrade(fetch));
     }
 
     /// The bytes to fetch ahead for a reader of `wanted`: none at first, and more with each fetch
@@ -257,26 +257,26 @@ mod tests {
 
     #[test]
     fn a_sequential_reader_gets_more_ahead_each_time_and_others_nothing() {
-        let residence = Residence::new(1);
+        let cache = LocalCache::new(1);
         let mut at = MIB;
         let ahead: Vec<u64> = (0..8)
             .map(|_| {
-                let ahead = residence.read_ahead(&(at..at + 4096));
+                let ahead = cache.read_ahead(&(at..at + 4096));
                 at += 4096 + ahead;
                 ahead >> 10
             })
             .collect();
         assert_eq!(ahead, [0, 256, 512, 1024, 2048, 4096, 8192, 8192]);
-        assert_eq!(residence.read_ahead(&(0..4096)), 0);
+        assert_eq!(cache.read_ahead(&(0..4096)), 0);
     }
 
     #[test]
     fn the_first_and_the_last_page_of_a_segment_stay() {
-        let residence = Residence::new(1);
+        let cache = LocalCache::new(1);
         let since = Timestamp::from_millis(0);
         let phase = crate::format::CopyPhase::Remote;
-        residence.set_copy(&RemoteCopy { phase, epoch: 1, nonce: 2, length: 2 * MIB + 8192, since }, 1);
-        let copy = residence.copy().unwrap();
+        cache.set_copy(&RemoteCopy { phase, epoch: 1, nonce: 2, length: 2 * MIB + 8192, since }, 1);
+        let copy = cache.copy().unwrap();
         assert_eq!(copy.count(), 3);
         assert_eq!([0, 1, 2].map(|n| copy.piece(n)), [4096..MIB, MIB..2 * MIB, 2 * MIB..2 * MIB + 4096]);
     }
