@@ -14,7 +14,7 @@ use crate::store::remote_log::error::ShipError;
 use crate::store::remote_log::object::store_of;
 
 /// Compares the copies on a remote with those that the data directory of its store names. Nothing
-/// is changed; a server may be at work. *Strangers* are copies that the directory does not name:
+/// is changed; a server may be at work. *Orphans* are copies that the directory does not name:
 /// none is deleted, since the directory may be an old copy itself.
 ///
 /// # Errors
@@ -32,10 +32,10 @@ pub fn audit_copies(remote: &dyn RemoteView, fs: &dyn Fs) -> Result<RemoteAudit,
         log.listed(RemoteCopy::PREFIX)?.into_iter().map(|object| (object.name, object.length)).collect();
     let (index, _) = load(&fs).map_err(|error| ShipError::Disk(error.to_string()))?;
     let mut audit = RemoteAudit { objects: listed.len() as u64, ..RemoteAudit::default() };
-    let mut strangers = listed.clone();
+    let mut orphans = listed.clone();
     for (segment, copy) in index.remote_copies(None) {
         let name = copy.name(segment);
-        strangers.remove(&name);
+        orphans.remove(&name);
         if copy.phase != CopyPhase::Remote {
             continue;
         }
@@ -46,9 +46,9 @@ pub fn audit_copies(remote: &dyn RemoteView, fs: &dyn Fs) -> Result<RemoteAudit,
             None => audit.missing.push((name, "it is not there")),
         }
     }
-    for (name, length) in strangers {
+    for (name, length) in orphans {
         if log.exists(&name)? {
-            audit.strangers.push(RemoteObject { name, length, nonce: None, md5: None });
+            audit.orphans.push(RemoteObject { name, length, nonce: None, md5: None });
         }
     }
     Ok(audit)

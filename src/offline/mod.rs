@@ -32,7 +32,7 @@ pub use copy_audit::audit_copies;
 pub use divergent::{Divergence, DivergentChange, DivergentKind, divergent_changes};
 pub use log_lag::{LogLag, log_lag};
 pub use rebuild::rebuild;
-pub use remote_audit::{RemoteAudit, RemoteReach, audit_remote, delete_strangers, remote_reach};
+pub use remote_audit::{RemoteAudit, RemoteReach, audit_remote, delete_orphans, remote_reach};
 pub use stats::stats;
 pub use stored_bucket::{StoredBucket, stored_bucket};
 pub use verify::verify;

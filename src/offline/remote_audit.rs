@@ -1,9 +1,9 @@
 //! The objects on a remote, compared with those that the log there names.
 //!
-//! A *stranger* is an object of an earlier epoch than that of the newest root that no epoch has
+//! An *orphan* is an object of an earlier epoch than that of the newest root that no epoch has
 //! adopted: a segment that neither the oldest root nor the newest one nor a later parcel names, or
 //! a piece of a log that was given up. The epoch of the newest root has shipped all that its host
-//! had, so that no host needs a stranger. Nothing else is judged: neither objects of the newest
+//! had, so that no host needs an orphan. Nothing else is judged: neither objects of the newest
 //! epoch, whose host may be at work, nor names that no store gives.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +43,7 @@ pub struct RemoteAudit {
     /// The newest claim when it began.
     pub claimed: u64,
     /// Objects that nothing needs.
-    pub strangers: Vec<RemoteObject>,
+    pub orphans: Vec<RemoteObject>,
     /// Objects that the newest state needs and that are not there, each with its fault.
     pub missing: Vec<(String, &'static str)>,
 }
@@ -100,16 +100,16 @@ pub fn audit_remote(remote: &dyn RemoteView) -> Result<RemoteAudit, ShipError> {
     unreachable!("the last try returns")
 }
 
-/// Deletes the strangers of an audit, which the epochs at its beginning do not need.
+/// Deletes the orphans of an audit, which the epochs at its beginning do not need.
 ///
 /// # Errors
 /// [`ShipError::Claimed`] where a later epoch was claimed since; the errors of the remote.
-pub fn delete_strangers(remote: &dyn Remote, audit: &RemoteAudit) -> Result<(), ShipError> {
+pub fn delete_orphans(remote: &dyn Remote, audit: &RemoteAudit) -> Result<(), ShipError> {
     let log = RemoteLog { remote, store: store_of(remote)? };
     if log.is_claimed(audit.claimed + 1)? {
         return Err(ShipError::Claimed(audit.claimed + 1));
     }
-    audit.strangers.iter().try_for_each(|object| {
+    audit.orphans.iter().try_for_each(|object| {
         let deleted = remote.delete(&object.name, PATIENCE);
         deleted.map_err(|error| ShipError::Remote { name: object.name.clone(), error })
     })
@@ -172,7 +172,7 @@ impl<'r> Comparison<'r> {
         for root in self.roots.clone() {
             self.check(root.checkpoint_name(), root.checkpoint_length)?;
         }
-        self.find_strangers(&named);
+        self.find_orphans(&named);
         Ok(self.audit)
     }
 
@@ -228,7 +228,7 @@ impl<'r> Comparison<'r> {
         self.log.exists(name).map(|is_there| !is_there)
     }
 
-    fn find_strangers(&mut self, named: &BTreeSet<String>) {
+    fn find_orphans(&mut self, named: &BTreeSet<String>) {
         for (name, length) in &self.listed {
             let Some((kind, epoch)) = kind_and_epoch(name) else { continue };
             let is_needed = match kind {
@@ -238,7 +238,7 @@ impl<'r> Comparison<'r> {
             };
             if !is_needed && epoch < self.newest.epoch {
                 let object = RemoteObject { name: name.clone(), length: *length, nonce: None, md5: None };
-                self.audit.strangers.push(object);
+                self.audit.orphans.push(object);
             }
         }
     }

@@ -367,7 +367,7 @@ fn a_time_is_restored_and_what_is_given_up_is_found_and_deleted() {
         ["belongs to: this store", "fit for tier, ship, takeover", "restores reach: ", "log: epoch 1, "];
     assert!(status == Some(0) && expected.iter().all(|line| told.contains(line)), "{told}");
     assert_eq!(server.end(Signal::TERM).0, Some(0));
-    assert!(tool(here.path(), &["audit"]).1.ends_with(" objects, 0 missing, 0 strangers\n"));
+    assert!(tool(here.path(), &["audit"]).1.ends_with(" objects, 0 missing, 0 orphans\n"));
 
     let (status, told) = tool(back.path(), &["restore", "--at", "2001-01-01T00:00:00Z"]);
     assert_eq!(
@@ -387,7 +387,7 @@ fn a_time_is_restored_and_what_is_given_up_is_found_and_deleted() {
 
     // The pieces after that time are given up.
     let (status, told) = tool(here.path(), &["audit"]);
-    assert_eq!((status, told.contains("\nstranger: log/0000000000000001/")), (Some(1), true), "{told}");
+    assert_eq!((status, told.contains("\norphan: log/0000000000000001/")), (Some(1), true), "{told}");
     let (status, told) = tool(here.path(), &["audit", "--delete"]);
     assert_eq!((status, told.contains("\ndeleted: log/0000000000000001/")), (Some(0), true), "{told}");
     assert_eq!(tool(here.path(), &["audit"]).0, Some(0));

@@ -16,7 +16,7 @@ use siltstone::format::{ASIDE, FileKind, LOCK, RemoteMark, StoreId};
 use siltstone::fs::{Fs, OsFs, ReadOnlyFs, SubdirFs};
 use siltstone::log::{list_numbers, open_file};
 use siltstone::offline::{
-    audit_copies, audit_remote, delete_strangers, divergent_changes, log_lag, remote_reach,
+    audit_copies, audit_remote, delete_orphans, divergent_changes, log_lag, remote_reach,
 };
 use siltstone::remote::probe::{ProbeReport, ProbeSize, nonce, probe};
 use siltstone::remote::{NewObject, Remote, RemoteError, RemoteObject, RemoteSettings, S3Remote, read_mark};
@@ -356,10 +356,10 @@ fn audit(
         found => found.map_err(failed)?,
     };
     if deletes {
-        delete_strangers(place.remote, &found).map_err(failed)?;
+        delete_orphans(place.remote, &found).map_err(failed)?;
     }
     write_audit(&found, deletes, json, out)?;
-    let is_clean = found.missing.is_empty() && (deletes || found.strangers.is_empty());
+    let is_clean = found.missing.is_empty() && (deletes || found.orphans.is_empty());
     Ok(if is_clean { Outcome::Success } else { Outcome::Findings })
 }
 

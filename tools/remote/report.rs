@@ -225,23 +225,23 @@ pub(super) fn write_audit(
     json: bool,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let RemoteAudit { objects, strangers, missing, .. } = audit;
+    let RemoteAudit { objects, orphans, missing, .. } = audit;
     if json {
         let missing: Vec<Value> =
             missing.iter().map(|(name, why)| json!({ "name": name, "why": why })).collect();
-        let strangers: Vec<Value> =
-            strangers.iter().map(|object| json!({ "name": object.name, "bytes": object.length })).collect();
+        let orphans: Vec<Value> =
+            orphans.iter().map(|object| json!({ "name": object.name, "bytes": object.length })).collect();
         let told =
-            json!({ "objects": objects, "missing": missing, "strangers": strangers, "deleted": deleted });
+            json!({ "objects": objects, "missing": missing, "strangers": orphans, "deleted": deleted });
         return show::json(out, &told);
     }
     for (name, why) in missing {
         writeln!(out, "missing: {name}: {why}")?;
     }
-    for RemoteObject { name, length, .. } in strangers {
-        writeln!(out, "{}: {name}, {length} bytes", if deleted { "deleted" } else { "stranger" })?;
+    for RemoteObject { name, length, .. } in orphans {
+        writeln!(out, "{}: {name}, {length} bytes", if deleted { "deleted" } else { "orphan" })?;
     }
-    writeln!(out, "{objects} objects, {} missing, {} strangers", missing.len(), strangers.len())
+    writeln!(out, "{objects} objects, {} missing, {} orphans", missing.len(), orphans.len())
 }
 
 pub(super) fn write_status(

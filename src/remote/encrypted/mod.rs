@@ -147,7 +147,7 @@ impl RemoteView for EncryptedRemote {
         self.with_encrypted(object, |encrypted| self.remote.compare(encrypted, within))
     }
 
-    /// As [`RemoteView::list`](crate::remote::RemoteView::list). Strangers among the objects, which
+    /// As [`RemoteView::list`](crate::remote::RemoteView::list). Foreign objects among them, which
     /// are not encrypted, have the length that the remote states.
     fn list(&self, prefix: &str, after: &str, within: Duration) -> Result<Vec<RemoteObject>, RemoteError> {
         let found = self.remote.list(prefix, after, within)?;

@@ -219,7 +219,7 @@ fn an_audit_without_a_log_compares_the_copies_with_the_directory() {
     let audit = || audit_copies(tiered.reached().as_ref(), &tiered.fs).unwrap();
     let copies = tiered.copies();
     let found = audit();
-    assert_eq!((found.objects, found.missing.len(), found.strangers.len()), (copies.len() as u64, 0, 0));
+    assert_eq!((found.objects, found.missing.len(), found.orphans.len()), (copies.len() as u64, 0, 0));
     tiered.remote.remove(&copies[0]);
     tiered.remote.place(&copies[1], b"short");
     tiered.remote.place("segment/0000000000000009/000000000000000a-0000000b", b"other");
@@ -229,7 +229,7 @@ fn an_audit_without_a_log_compares_the_copies_with_the_directory() {
         missing,
         [(copies[0].as_str(), "it is not there"), (copies[1].as_str(), "it has another length")]
     );
-    assert_eq!(found.strangers.len(), 1);
+    assert_eq!(found.orphans.len(), 1);
     let other = Tiered::new(NOTHING_LOCAL);
     let elsewhere =
         Store::open(Arc::new(other.fs.clone()), other.clock.clone(), &SeededEntropy::new(99), options());

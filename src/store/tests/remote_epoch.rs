@@ -364,7 +364,7 @@ fn looks_at_a_restored_time_and_at_a_fenced_host_leave_the_living_store_whole() 
 }
 
 #[test]
-fn strangers_stay_where_an_epoch_was_claimed_since_the_audit() {
+fn orphans_stay_where_an_epoch_was_claimed_since_the_audit() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let first = begun(&tiered, &tiered.fs, ShipMode::Async);
     first.create_bucket("b", "admin").unwrap();
@@ -373,16 +373,16 @@ fn strangers_stay_where_an_epoch_was_claimed_since_the_audit() {
     // Older epochs are judged once the newest one has a root of its own.
     tiered.clock.advance(HOUR);
     ship(&second).unwrap();
-    let stranger = "segment/0000000000000001/0000000000000099-00000001";
-    tiered.remote.place(stranger, b"stranger");
+    let orphan = "segment/0000000000000001/0000000000000099-00000001";
+    tiered.remote.place(orphan, b"orphan");
     let found = audit_remote(tiered.reached().as_ref()).unwrap();
-    assert_eq!(found.strangers.len(), 1);
+    assert_eq!(found.orphans.len(), 1);
     let third = begun(&tiered, &restored(&tiered), ShipMode::Async);
-    let refused = delete_strangers(tiered.reached().as_ref(), &found);
+    let refused = delete_orphans(tiered.reached().as_ref(), &found);
     assert!(matches!(refused, Err(ShipError::Claimed(3))), "{refused:?}");
-    assert!(tiered.remote.bytes(stranger).is_some());
+    assert!(tiered.remote.bytes(orphan).is_some());
     let found = audit_remote(tiered.reached().as_ref()).unwrap();
-    delete_strangers(tiered.reached().as_ref(), &found).unwrap();
-    assert!(tiered.remote.bytes(stranger).is_none());
+    delete_orphans(tiered.reached().as_ref(), &found).unwrap();
+    assert!(tiered.remote.bytes(orphan).is_none());
     drop((second, third));
 }

@@ -123,7 +123,7 @@ fn the_first_root_of_an_epoch_needs_parcels_of_the_one_before_until_their_segmen
     let there = shipping(&tiered, &restored(&tiered), ShipMode::Async);
     has_objects(&there);
     let audit = audit_remote(tiered.reached().as_ref()).unwrap();
-    assert_eq!((audit.missing, audit.strangers.len()), (vec![], 0));
+    assert_eq!((audit.missing, audit.orphans.len()), (vec![], 0));
     // A standby that begins there has all bytes, too, and so has the host after it.
     let fs = SimFs::new();
     let mut standby = standby_on(&tiered, &fs);

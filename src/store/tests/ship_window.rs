@@ -239,7 +239,7 @@ fn an_audit_names_what_is_missing_and_what_nothing_needs() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let (store, states) = with_history(&tiered, 60);
     let audit = audit_remote(&tiered.remote).unwrap();
-    assert!(audit.missing.is_empty() && audit.strangers.is_empty(), "{audit:?}");
+    assert!(audit.missing.is_empty() && audit.orphans.is_empty(), "{audit:?}");
     // An epoch that goes back leaves the log after its point, and the segments of that time.
     store.close();
     drop(store);
@@ -248,10 +248,10 @@ fn an_audit_names_what_is_missing_and_what_nothing_needs() {
     let audit = audit_remote(&tiered.remote).unwrap();
     assert_eq!(audit.missing, []);
     for kind in ["log/", "segment/"] {
-        assert!(audit.strangers.iter().any(|object| object.name.starts_with(kind)), "{kind}: {audit:?}");
+        assert!(audit.orphans.iter().any(|object| object.name.starts_with(kind)), "{kind}: {audit:?}");
     }
-    delete_strangers(&tiered.remote, &audit).unwrap();
-    assert!(audit_remote(&tiered.remote).unwrap().strangers.is_empty());
+    delete_orphans(&tiered.remote, &audit).unwrap();
+    assert!(audit_remote(&tiered.remote).unwrap().orphans.is_empty());
     // No state that can be restored has lost anything.
     for (at, state) in &states[20..=40] {
         let fs = restored_at(&tiered, *at).unwrap();
