@@ -427,7 +427,7 @@ impl EpochRecord {
 
 /// A heartbeat of a writer, by which a standby knows an idle one from one that is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SignOfLife {
+pub struct Heartbeat {
     /// The store.
     pub store: StoreId,
     /// The number of the epoch.
@@ -436,14 +436,14 @@ pub struct SignOfLife {
     pub sequence: u64,
     /// The time when it was made.
     pub made: Timestamp,
-    /// The longest time until the next sign or parcel, as its writer promises.
+    /// The longest time until the next heartbeat or parcel, as its writer promises.
     pub every: Duration,
 }
 
-impl SignOfLife {
+impl Heartbeat {
     const KIND: &str = "alive";
     const VERSION: &str = "2";
-    /// The interval of signs of the first version, which do not state it.
+    /// The interval of heartbeats of the first version, which do not state it.
     const FIRST_EVERY: Duration = Duration::from_secs(5);
 
     /// The name of the object of an epoch.
@@ -571,8 +571,7 @@ mod tests {
             over_epochs.encode(),
             Floor { store: STORE, epoch: 7, number: 1, base: RootId { epoch: 6, number: 25 } }.encode(),
             ReturnPoint { store: STORE, newest: 7, root: root.id(), former: 7, last: 9, end: END }.encode(),
-            SignOfLife { store: STORE, epoch: 7, sequence: 42, made, every: Duration::from_secs(60) }
-                .encode(),
+            Heartbeat { store: STORE, epoch: 7, sequence: 42, made, every: Duration::from_secs(60) }.encode(),
             TakeoverWish { store: STORE, after: Duration::from_secs(15), made }.encode(),
             EpochRecord { store: STORE, held: CLAIM, tried: CLAIM, file: 5 }.encode(),
             Claim { store: STORE, epoch: 7, made, of_tier: true }.encode(),
@@ -588,7 +587,7 @@ mod tests {
             Root::decode(bytes).map(|root| root.encode()),
             Floor::decode(bytes).map(|floor| floor.encode()),
             ReturnPoint::decode(bytes).map(|point| point.encode()),
-            SignOfLife::decode(bytes).map(|sign| sign.encode()),
+            Heartbeat::decode(bytes).map(|heartbeat| heartbeat.encode()),
             TakeoverWish::decode(bytes).map(|wish| wish.encode()),
             EpochRecord::decode(bytes).map(|record| record.encode()),
         ]
@@ -597,8 +596,8 @@ mod tests {
     #[test]
     fn a_heartbeat_of_the_first_version_is_read() {
         let line = b"siltstone alive 1 store 30313233343536373839616263646566 epoch 7 sequence 42 made 1763766000000 crc a32ee195\n";
-        let sign = SignOfLife::decode(line).unwrap();
-        assert_eq!((sign.epoch, sign.sequence, sign.every), (7, 42, Duration::from_secs(5)));
+        let heartbeat = Heartbeat::decode(line).unwrap();
+        assert_eq!((heartbeat.epoch, heartbeat.sequence, heartbeat.every), (7, 42, Duration::from_secs(5)));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub use descriptor::{Descriptor, ExtentPurpose, PayloadSource, RebuildRecord};
 pub use encrypted_block::{ENCRYPTED_BLOCK_LAYOUT, EncryptedBlockHead, EncryptionKeyId, EncryptionKeyLine};
 pub use entry::{BucketRecord, CheckpointEnd, Entry, RawEntry, RawVersionPut, Versioning};
 pub use epoch::{
-    Claim, ClaimId, Cut, EpochRecord, Floor, LogPosition, ParcelId, ReturnPoint, Root, RootId, SignOfLife,
+    Claim, ClaimId, Cut, EpochRecord, Floor, Heartbeat, LogPosition, ParcelId, ReturnPoint, Root, RootId,
     TakeoverWish,
 };
 pub use etag::ETag;

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::Timestamp;
-use crate::format::{CopyPhase, Cut, Entry, Parcel, ParcelId, RemoteCopy, Root, SignOfLife};
+use crate::format::{CopyPhase, Cut, Entry, Heartbeat, Parcel, ParcelId, RemoteCopy, Root};
 use crate::remote::{Remote, RemoteObject, RemoteView};
 use crate::store::remote_log::chain::{Chain, ParcelRun, RemoteLog, kind_and_epoch, newest_epoch, parcel_of};
 use crate::store::remote_log::error::ShipError;
@@ -32,7 +32,7 @@ pub struct RemoteReach {
     /// The last group.
     pub sequence: u64,
     /// The time of the last heartbeat of that epoch.
-    pub sign: Option<Timestamp>,
+    pub heartbeat: Option<Timestamp>,
 }
 
 /// The findings of a comparison.
@@ -65,13 +65,13 @@ pub fn remote_reach(remote: &dyn RemoteView) -> Result<Option<RemoteReach>, Ship
     let last = last.iter().rev().find_map(|parcel| parcel_of(&parcel.name));
     let head = last.map(|(epoch, counter)| log.head_of_parcel(epoch, counter)).transpose()?.flatten();
     let sequence = head.map_or(newest.covered.sequence, |head| head.end.sequence);
-    let sign = line(remote, &SignOfLife::name(newest.epoch), SignOfLife::decode)?;
+    let heartbeat = line(remote, &Heartbeat::name(newest.epoch), Heartbeat::decode)?;
     Ok(Some(RemoteReach {
         oldest: oldest.made,
         newest: head.map_or(newest.made, |head| head.time.max(newest.made)),
         epoch: newest.epoch,
         sequence,
-        sign: sign.filter(|sign| sign.store == log.store).map(|sign| sign.made),
+        heartbeat: heartbeat.filter(|heartbeat| heartbeat.store == log.store).map(|heartbeat| heartbeat.made),
     }))
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use siltstone::base::Timestamp;
-use siltstone::format::{RemoteMark, SignOfLife, StoreId};
+use siltstone::format::{Heartbeat, RemoteMark, StoreId};
 use siltstone::remote::{Remote, RemoteSettings, read_mark};
 
 use super::connection;
@@ -50,7 +50,7 @@ pub(super) struct RemoteFacts {
     /// The rules of its lifecycle; `None` where it does not say.
     pub(super) lifecycle_rules: Option<usize>,
     /// The newest heartbeat below the prefix, and whether there is a log at all.
-    pub(super) sign: Option<Timestamp>,
+    pub(super) heartbeat: Option<Timestamp>,
     pub(super) has_log: bool,
 }
 
@@ -112,7 +112,7 @@ fn gather(
         store,
         is_versioned: None,
         lifecycle_rules: None,
-        sign: None,
+        heartbeat: None,
         has_log: false,
     };
     if reply.is_good() {
@@ -121,15 +121,15 @@ fn gather(
         facts.is_versioned = is_versioned(session)?;
         facts.lifecycle_rules = lifecycle_rules(session)?;
         facts.has_log = remote.list("claim/", "", WITHIN).is_ok_and(|page| !page.is_empty());
-        facts.sign = sign_of(remote.as_ref());
+        facts.heartbeat = heartbeat_of(remote.as_ref());
     }
     Ok((reply, facts))
 }
 
-fn sign_of(remote: &dyn Remote) -> Option<Timestamp> {
+fn heartbeat_of(remote: &dyn Remote) -> Option<Timestamp> {
     let newest = remote.list("alive/", "", WITHIN).ok()?.pop()?;
     let part = remote.get_part(&newest.name, 0..SIGN_MAX_BYTES, WITHIN).ok()?;
-    SignOfLife::decode(&part.bytes).ok().map(|sign| sign.made)
+    Heartbeat::decode(&part.bytes).ok().map(|heartbeat| heartbeat.made)
 }
 
 /// Whether new versions are kept. Remotes without versions, and users who may not ask, tell
@@ -212,8 +212,8 @@ fn lifecycle(facts: &RemoteFacts) -> Option<Finding> {
 }
 
 fn alive(facts: &RemoteFacts) -> Option<Finding> {
-    let age = facts.sign.map(|made| facts.now.since(made));
-    let what = match facts.sign {
+    let age = facts.heartbeat.map(|made| facts.now.since(made));
+    let what = match facts.heartbeat {
         Some(made) => format!("the last heartbeat on {} is of {made}", facts.name),
         None => format!("{} has a log, and no heartbeat of its writer", facts.name),
     };

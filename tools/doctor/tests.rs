@@ -172,7 +172,7 @@ fn good_remote() -> RemoteFacts {
         store: Some(store),
         is_versioned: Some(false),
         lifecycle_rules: Some(0),
-        sign: Some(before(DAY / 1000)),
+        heartbeat: Some(before(DAY / 1000)),
         has_log: true,
     }
 }
@@ -190,7 +190,7 @@ fn a_good_remote_has_no_findings() {
     assert_eq!(named_of_remote(|facts| facts.store = None), Vec::<&str>::new());
     let asks_nothing = |facts: &mut RemoteFacts| (facts.is_versioned, facts.lifecycle_rules) = (None, None);
     assert_eq!(named_of_remote(asks_nothing), Vec::<&str>::new(), "a user who may not ask");
-    let without_log = |facts: &mut RemoteFacts| (facts.has_log, facts.sign) = (false, None);
+    let without_log = |facts: &mut RemoteFacts| (facts.has_log, facts.heartbeat) = (false, None);
     assert_eq!(named_of_remote(without_log), Vec::<&str>::new());
 }
 
@@ -211,6 +211,6 @@ fn each_fault_of_a_remote_is_named_alone() {
     assert_eq!(named_of_remote(|facts| facts.mark = Err("encrypted".to_owned())), ["remote-mark"]);
     assert_eq!(named_of_remote(|facts| facts.is_versioned = Some(true)), ["remote-versions"]);
     assert_eq!(named_of_remote(|facts| facts.lifecycle_rules = Some(1)), ["remote-lifecycle"]);
-    assert_eq!(named_of_remote(|facts| facts.sign = Some(before(DAY))), ["remote-alive"]);
-    assert_eq!(named_of_remote(|facts| facts.sign = None), ["remote-alive"]);
+    assert_eq!(named_of_remote(|facts| facts.heartbeat = Some(before(DAY))), ["remote-alive"]);
+    assert_eq!(named_of_remote(|facts| facts.heartbeat = None), ["remote-alive"]);
 }

@@ -269,7 +269,7 @@ pub(super) fn write_status(
             "newest": reach.map(|reach| reach.newest.to_iso8601()),
             "epoch": reach.map(|reach| reach.epoch),
             "group": reach.map(|reach| reach.sequence),
-            "sign_of_life": reach.and_then(|reach| reach.sign).map(Timestamp::to_iso8601),
+            "sign_of_life": reach.and_then(|reach| reach.heartbeat).map(Timestamp::to_iso8601),
             "lag": lag.map(|LogLag { is_here, groups, bytes, time }| {
                 json!({ "of": if is_here { "remote" } else { "directory" }, "groups": groups, "bytes": bytes, "seconds": time.as_secs() })
             }),
@@ -284,10 +284,10 @@ pub(super) fn write_status(
         let fit = if mark.decides_races { "tier, ship, takeover" } else { "tier, ship" };
         writeln!(out, "marked: {}, fit for {fit}", mark.made.to_iso8601())?;
     }
-    if let Some(RemoteReach { oldest, newest, epoch, sequence, sign }) = reach {
+    if let Some(RemoteReach { oldest, newest, epoch, sequence, heartbeat }) = reach {
         writeln!(out, "restores reach: {} to {}", oldest.to_iso8601(), newest.to_iso8601())?;
-        let sign = sign.map_or("none".to_owned(), Timestamp::to_iso8601);
-        writeln!(out, "log: epoch {epoch}, up to group {sequence}, last heartbeat: {sign}")?;
+        let heartbeat = heartbeat.map_or("none".to_owned(), Timestamp::to_iso8601);
+        writeln!(out, "log: epoch {epoch}, up to group {sequence}, last heartbeat: {heartbeat}")?;
     }
     if let Some(LogLag { is_here, groups, bytes, time }) = lag {
         let behind = if is_here { "the log on the remote" } else { "the data directory" };

@@ -304,13 +304,13 @@ impl Following {
     fn judge(&mut self, stepped: Result<StandbyStep, ShipError>) -> Result<Duration, CliError> {
         let now = Instant::now();
         match stepped {
-            Ok(StandbyStep { more, sign }) => {
+            Ok(StandbyStep { more, heartbeat }) => {
                 self.check_fitness()?;
                 self.waits_for_log = false;
                 if self.problem.take().is_some() {
                     info!("the log on the remote is followed again");
                 }
-                if sign {
+                if heartbeat {
                     self.last_sign = now;
                     self.refusal = None;
                 }

@@ -53,7 +53,7 @@ use std::time::{Duration, Instant};
 pub use retention::RetentionProgress;
 
 use crate::base::{Entropy, NOT_POISONED, Timestamp};
-use crate::format::{self, FileKind, RETURN, ReturnPoint, SignOfLife, TakeoverWish, WrittenBytes};
+use crate::format::{self, FileKind, Heartbeat, RETURN, ReturnPoint, TakeoverWish, WrittenBytes};
 use crate::remote::{NewObject, RemoteError, RemoteView};
 use crate::store::remote_log::chain::RemoteLog;
 use crate::store::remote_log::error::ShipError;
@@ -73,8 +73,8 @@ use standby::TakenOver;
 use wishes::KnownWishes;
 
 /// The interval of looks for the next claim while nothing is written, where a takeover is promised:
-/// a host that was fenced answers reads for so long. Without a promise it is that of the signs of
-/// life.
+/// a host that was fenced answers reads for up to this time. Without a promise it is the interval
+/// of heartbeats.
 const FENCE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The time that a later claim has for its cut. A host that takes over puts it right after its
@@ -83,14 +83,14 @@ const FENCE_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 const CUT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest interval of heartbeats: that without a promised takeover.
-const SIGN_EVERY_MAX: Duration = Duration::from_secs(60);
+const HEARTBEAT_EVERY_MAX: Duration = Duration::from_secs(60);
 /// The shortest one.
-const SIGN_EVERY_MIN: Duration = Duration::from_secs(5);
-/// The time from the begin of an epoch on in which signs come as often as for the shortest time:
-/// standbys have told nothing yet.
+const HEARTBEAT_EVERY_MIN: Duration = Duration::from_secs(5);
+/// The time from the begin of an epoch on in which heartbeats come as often as for the shortest
+/// time: standbys have put no wish yet.
 const EARLY: Duration = Duration::from_secs(10 * 60);
 /// The heartbeats within the time after which another host takes over.
-const SIGNS_PER_TAKEOVER: u32 = 3;
+const HEARTBEATS_PER_TAKEOVER: u32 = 3;
 
 /// When an acknowledged write is on the remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,13 +175,13 @@ pub(super) struct Ship {
     last_root: AtomicU64,
     oldest: AtomicU64,
     /// The epoch whose cut is put, and that heartbeats are given for; 0 without one.
-    signing: AtomicU64,
+    heartbeat_epoch: AtomicU64,
     /// The interval of heartbeats that the own configuration promises, in milliseconds.
-    sign_every: AtomicU64,
+    heartbeat_every: AtomicU64,
     /// The interval that the last heartbeat promises, in milliseconds.
     promised: AtomicU64,
     /// When heartbeats began, in milliseconds since 1970; 0 before.
-    signing_since: AtomicU64,
+    heartbeats_since: AtomicU64,
     /// The time of the next listing of the log, in milliseconds of the uptime.
     next_listing: AtomicU64,
     /// Times that objects were gone, and a new base was shipped.
@@ -190,7 +190,7 @@ pub(super) struct Ship {
     wishes: Mutex<KnownWishes>,
     /// The times of the last heartbeat and of the last parcel, in milliseconds since 1970; 0 for
     /// none.
-    last_sign: AtomicU64,
+    last_heartbeat: AtomicU64,
     last_parcel: AtomicU64,
 }
 
@@ -242,14 +242,14 @@ impl Ship {
             deleted_bytes: AtomicU64::new(0),
             last_root: AtomicU64::new(0),
             oldest: AtomicU64::new(0),
-            signing: AtomicU64::new(0),
-            sign_every: AtomicU64::new(SIGN_EVERY_MIN.as_millis() as u64),
-            promised: AtomicU64::new(SIGN_EVERY_MIN.as_millis() as u64),
-            signing_since: AtomicU64::new(0),
+            heartbeat_epoch: AtomicU64::new(0),
+            heartbeat_every: AtomicU64::new(HEARTBEAT_EVERY_MIN.as_millis() as u64),
+            promised: AtomicU64::new(HEARTBEAT_EVERY_MIN.as_millis() as u64),
+            heartbeats_since: AtomicU64::new(0),
             next_listing: AtomicU64::new(0),
             renewals: AtomicU64::new(0),
             wishes: Mutex::default(),
-            last_sign: AtomicU64::new(0),
+            last_heartbeat: AtomicU64::new(0),
             last_parcel: AtomicU64::new(0),
         }
     }
@@ -273,12 +273,12 @@ impl Ship {
 
     /// The interval of heartbeats: that of the own configuration, or a shorter one that a
     /// standby wishes, or the shortest early in an epoch.
-    fn sign_every(&self, now: Timestamp) -> Duration {
-        if time_in(&self.signing_since).is_none_or(|since| now.distance(since) < EARLY) {
-            return SIGN_EVERY_MIN;
+    fn heartbeat_every(&self, now: Timestamp) -> Duration {
+        if time_in(&self.heartbeats_since).is_none_or(|since| now.distance(since) < EARLY) {
+            return HEARTBEAT_EVERY_MIN;
         }
-        let own = Duration::from_millis(self.sign_every.load(Ordering::Relaxed));
-        let wished = self.wishes().after(now).map_or(own, signs_within);
+        let own = Duration::from_millis(self.heartbeat_every.load(Ordering::Relaxed));
+        let wished = self.wishes().after(now).map_or(own, heartbeats_within);
         own.min(wished)
     }
 
@@ -286,17 +286,17 @@ impl Ship {
         self.wishes.lock().expect(NOT_POISONED)
     }
 
-    /// Whether a heartbeat is due. Parcels are signs, too; then one in a minute names the last
+    /// Whether a heartbeat is due. Parcels are heartbeats, too; then one in a minute names the last
     /// group.
-    fn is_sign_due(&self, now: Timestamp) -> bool {
+    fn is_heartbeat_due(&self, now: Timestamp) -> bool {
         let is_past = |millis: &AtomicU64, time: Duration| {
             time_in(millis).is_none_or(|last| now.distance(last) >= time)
         };
-        // The last sign promised this one.
+        // The last heartbeat promised this one.
         let promised = Duration::from_millis(self.promised.load(Ordering::Relaxed));
-        let every = self.sign_every(now).min(promised);
-        let is_idle = is_past(&self.last_sign, every) && is_past(&self.last_parcel, every);
-        is_idle || is_past(&self.last_sign, SIGN_EVERY_MAX)
+        let every = self.heartbeat_every(now).min(promised);
+        let is_idle = is_past(&self.last_heartbeat, every) && is_past(&self.last_parcel, every);
+        is_idle || is_past(&self.last_heartbeat, HEARTBEAT_EVERY_MAX)
     }
 
     /// The writer of the epoch.
@@ -412,8 +412,8 @@ impl LogShipping for Ship {
 }
 
 /// The interval of heartbeats of which enough fit into that time.
-fn signs_within(takeover_after: Duration) -> Duration {
-    (takeover_after / SIGNS_PER_TAKEOVER).clamp(SIGN_EVERY_MIN, SIGN_EVERY_MAX)
+fn heartbeats_within(takeover_after: Duration) -> Duration {
+    (takeover_after / HEARTBEATS_PER_TAKEOVER).clamp(HEARTBEAT_EVERY_MIN, HEARTBEAT_EVERY_MAX)
 }
 
 /// The time in milliseconds that is stored there; `None` for 0.
@@ -490,12 +490,12 @@ impl Store {
     }
 
     /// Promises that other hosts may take over after that time without a heartbeat; where none
-    /// does, signs are seldom. Until it is told, they are as often as for the shortest time.
+    /// does, heartbeats are seldom. Until it is told, they are as often as for the shortest time.
     /// Nothing without shipping.
     pub fn promise_takeover(&self, after: Option<Duration>) {
         let Some(ship) = self.ship.get() else { return };
-        let every = after.map_or(SIGN_EVERY_MAX, signs_within);
-        ship.sign_every.store(every.as_millis() as u64, Ordering::Relaxed);
+        let every = after.map_or(HEARTBEAT_EVERY_MAX, heartbeats_within);
+        ship.heartbeat_every.store(every.as_millis() as u64, Ordering::Relaxed);
     }
 
     /// As [`Store::give_heartbeat`], if one is due.
@@ -505,13 +505,13 @@ impl Store {
     pub fn give_heartbeat_if_due(&self) -> Result<(), StoreError> {
         let Some(ship) = self.ship.get() else { return Ok(()) };
         let now = self.shared.clock.now();
-        if ship.signing.load(Ordering::Acquire) > 0 && ship.wishes().is_due(now) {
-            // Without an answer signs stay as seldom as they are.
+        if ship.heartbeat_epoch.load(Ordering::Acquire) > 0 && ship.wishes().is_due(now) {
+            // Without an answer heartbeats stay as seldom as they are.
             let read = line(ship.remote.as_ref(), TakeoverWish::NAME, TakeoverWish::decode);
             let wish = read.ok().flatten().filter(|wish| wish.store == self.shared.store);
             ship.wishes().learn(wish, now);
         }
-        if ship.is_sign_due(now) { self.give_heartbeat() } else { Ok(()) }
+        if ship.is_heartbeat_due(now) { self.give_heartbeat() } else { Ok(()) }
     }
 
     /// Puts a heartbeat, by which a standby tells an idle writer from one that is gone. It waits
@@ -523,21 +523,21 @@ impl Store {
     pub fn give_heartbeat(&self) -> Result<(), StoreError> {
         let Some(ship) = self.ship.get() else { return Ok(()) };
         self.shared.check_writable()?;
-        let epoch = ship.signing.load(Ordering::Acquire);
+        let epoch = ship.heartbeat_epoch.load(Ordering::Acquire);
         if epoch == 0 {
             return Ok(());
         }
         let sequence = ship.shipped.load(Ordering::Acquire);
         let made = self.shared.clock.now();
-        let every = ship.sign_every(made);
-        let sign = SignOfLife { store: self.shared.store, epoch, sequence, made, every };
-        let name = SignOfLife::name(epoch);
-        let bytes = sign.encode();
-        let nonce = sign.made.as_millis().to_string();
+        let every = ship.heartbeat_every(made);
+        let heartbeat = Heartbeat { store: self.shared.store, epoch, sequence, made, every };
+        let name = Heartbeat::name(epoch);
+        let bytes = heartbeat.encode();
+        let nonce = heartbeat.made.as_millis().to_string();
         let object = NewObject { name: &name, body: &bytes.as_slice(), nonce: &nonce, create_only: false };
         let put = ship.right.writer()?.put(&object, PATIENCE);
         put.map_err(|error| StoreError::RemoteUnavailable(format!("{name}: {error}")))?;
-        ship.last_sign.store(made.as_millis(), Ordering::Relaxed);
+        ship.last_heartbeat.store(made.as_millis(), Ordering::Relaxed);
         ship.promised.store(every.as_millis() as u64, Ordering::Relaxed);
         Ok(())
     }
@@ -691,8 +691,8 @@ impl Store {
             begun => begun?,
         }
         let epoch = (&cut, claimed.nonce.clone());
-        ship.signing.store(claimed.epoch, Ordering::Release);
-        ship.signing_since.store(self.shared.clock.now().as_millis(), Ordering::Relaxed);
+        ship.heartbeat_epoch.store(claimed.epoch, Ordering::Release);
+        ship.heartbeats_since.store(self.shared.clock.now().as_millis(), Ordering::Relaxed);
         // The chain of an epoch that goes back may have roots after its point.
         let chain = if point.is_none() { log.chain(&cut)? } else { None };
         let shipped = ship.kept().take();

@@ -216,7 +216,7 @@ impl WriterEpoch {
     /// Whether the last look for the next claim was long ago.
     pub(super) fn is_look_due(&self, ship: &Ship, shared: &SharedStore) -> bool {
         let now = shared.clock.instant();
-        let idle = ship.sign_every(shared.clock.now()).max(FENCE_CHECK_INTERVAL);
+        let idle = ship.heartbeat_every(shared.clock.now()).max(FENCE_CHECK_INTERVAL);
         // Who promises a bound of the lag looks three times within it.
         let interval = ship.options.lag_max.map_or(idle, |most| idle.min(most / 3));
         now.duration_since(self.last_look).max(ship.in_step.since_look(now)) >= interval

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::SIGNS_PER_TAKEOVER;
+use super::HEARTBEATS_PER_TAKEOVER;
 use crate::base::Timestamp;
 use crate::format::TakeoverWish;
 
@@ -56,11 +56,11 @@ impl OwnWish {
         Self { after, put: None }
     }
 
-    /// Whether it is to be put: the writer promises fewer signs than the takeover needs, or the
+    /// Whether it is to be put: the writer promises fewer heartbeats than the takeover needs, or the
     /// last one ends to count.
     pub(super) fn is_due(&self, now: Timestamp, every: Duration) -> bool {
         let age = self.put.map(|put| now.distance(put));
-        let is_slow = every * SIGNS_PER_TAKEOVER > self.after;
+        let is_slow = every * HEARTBEATS_PER_TAKEOVER > self.after;
         age.is_none_or(|age| age >= AGAIN_AFTER || (is_slow && age >= PAUSE))
     }
 

@@ -7,7 +7,7 @@
 //! refuses by name. A restore to an earlier time is the way to give up objects that are gone for
 //! good.
 
-use crate::format::{Cut, LogPosition, Parcel, ParcelHead, Root, SignOfLife};
+use crate::format::{Cut, Heartbeat, LogPosition, Parcel, ParcelHead, Root};
 use crate::remote::RemoteObject;
 use crate::store::remote_log::chain::{Chain, RemoteLog, parcel_of};
 use crate::store::remote_log::error::ShipError;
@@ -44,10 +44,10 @@ pub(super) fn check_end(
     log: &RemoteLog<'_>,
     claim: u64,
     found: FoundEnd,
-    seen: Option<SignOfLife>,
+    seen: Option<Heartbeat>,
 ) -> Result<(), ShipError> {
     check_cuts(log, claim, found.epoch)?;
-    check_sign(log, found, seen)?;
+    check_heartbeat(log, found, seen)?;
     match found.has_root {
         true => check_parcels(log, found),
         false => check_roots(log, found.epoch),
@@ -61,12 +61,12 @@ fn check_cuts(log: &RemoteLog<'_>, claim: u64, found: u64) -> Result<(), ShipErr
     later.map_or(Ok(()), |later| Err(hidden(later.name, "a listing shows it")))
 }
 
-fn check_sign(log: &RemoteLog<'_>, found: FoundEnd, seen: Option<SignOfLife>) -> Result<(), ShipError> {
-    let name = SignOfLife::name(found.epoch);
-    let read = line(log.remote, &name, SignOfLife::decode)?;
-    let signs = [read, seen].into_iter().flatten();
-    let told = signs.filter(|sign| sign.store == log.store && sign.epoch == found.epoch);
-    match told.map(|sign| sign.sequence).max() {
+fn check_heartbeat(log: &RemoteLog<'_>, found: FoundEnd, seen: Option<Heartbeat>) -> Result<(), ShipError> {
+    let name = Heartbeat::name(found.epoch);
+    let read = line(log.remote, &name, Heartbeat::decode)?;
+    let heartbeats = [read, seen].into_iter().flatten();
+    let told = heartbeats.filter(|heartbeat| heartbeat.store == log.store && heartbeat.epoch == found.epoch);
+    match told.map(|heartbeat| heartbeat.sequence).max() {
         Some(sequence) if sequence > found.end.sequence => Err(hidden(
             Parcel::name(found.epoch, found.last + 1),
             &format!(

@@ -58,7 +58,7 @@ fn hour(every: u64, writes: bool, takeover_after: Option<u64>) -> Requests {
     let tiered = Tiered::new(TierOptions::default());
     let store = shipping(&tiered, ShipMode::Async);
     store.promise_takeover(takeover_after.map(Duration::from_secs));
-    // Early in an epoch signs come often.
+    // Early in an epoch heartbeats come often.
     for _ in 0..600 {
         tiered.clock.advance(Duration::from_secs(1));
         store.give_heartbeat_if_due().unwrap();

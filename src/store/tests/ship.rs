@@ -604,11 +604,12 @@ fn an_idle_writer_gives_heartbeats_and_one_that_was_taken_over_gives_none() {
     let fs = SimFs::new();
     let mut standby = standby_on(&tiered, &fs);
     follow(&mut standby);
-    let signs = |standby: &mut Standby| (0..9).filter(|_| standby.step(&mut |_| ()).unwrap().sign).count();
-    assert_eq!(signs(&mut standby), 0);
+    let heartbeats =
+        |standby: &mut Standby| (0..9).filter(|_| standby.step(&mut |_| ()).unwrap().heartbeat).count();
+    assert_eq!(heartbeats(&mut standby), 0);
     tiered.clock.advance(Duration::from_secs(5));
     old.give_heartbeat().unwrap();
-    assert_eq!(signs(&mut standby), 1);
+    assert_eq!(heartbeats(&mut standby), 1);
     let new = promoted(&tiered, &fs, &mut standby, ShipMode::Async);
     assert!(ship(&old).is_err() || put(&old, "b", "k", b"v").is_err());
     tiered.clock.advance(Duration::from_secs(20));

@@ -7,7 +7,7 @@ use super::ship::{
 };
 use super::tier::Tiered;
 use super::*;
-use crate::format::{ASIDE, Claim, Cut, LogPosition, STANDBY, SignOfLife, aside_path};
+use crate::format::{ASIDE, Claim, Cut, Heartbeat, LogPosition, STANDBY, aside_path};
 use crate::fs::sim::CrashPolicy;
 use crate::fs::{Fs, SubdirFs};
 use crate::remote::sim::{RemoteCall, RemoteFault};
@@ -27,7 +27,7 @@ fn boot(tiered: &Tiered, fs: &SimFs) -> Standby {
 /// Looks for a heartbeat of another host. Returns whether there was one.
 fn look(tiered: &Tiered, standby: &mut Standby) -> bool {
     tiered.clock.advance(LOOK);
-    standby.step(&mut |_| ()).unwrap().sign
+    standby.step(&mut |_| ()).unwrap().heartbeat
 }
 
 /// A host that goes on as the writer.
@@ -191,13 +191,13 @@ fn a_host_with_the_newest_groups_waits_for_a_heartbeat_and_follows_then() {
         assert!(!look(&tiered, &mut old) && !look(&tiered, &mut old));
         assert_eq!(fs.files(), before, "it is left as it is");
         let every = Duration::from_secs(5);
-        let sign = SignOfLife { store, epoch: 2, sequence: 1, made: tiered.clock.now(), every };
-        tiered.remote.place(&SignOfLife::name(2), &sign.encode());
+        let heartbeat = Heartbeat { store, epoch: 2, sequence: 1, made: tiered.clock.now(), every };
+        tiered.remote.place(&Heartbeat::name(2), &heartbeat.encode());
         assert!(look(&tiered, &mut old));
         assert!(!old.watches() && follows(&fs).unwrap());
         assert_eq!(asides(&fs).len(), usize::from(has_tail));
         is_whole(&fs);
-        assert!(!look(&tiered, &mut old), "it is the same sign");
+        assert!(!look(&tiered, &mut old), "it is the same heartbeat");
     }
 }
 

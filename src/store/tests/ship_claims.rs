@@ -187,9 +187,10 @@ fn a_claim_is_a_heartbeat_and_is_passed_when_its_host_shows_no_other() {
     let tiered = Tiered::new(LITTLE_LOCAL);
     let (old, fs, mut standby) = followed(&tiered);
     claim_by_another(&tiered, &old, 2);
-    let signs = |standby: &mut Standby| (0..9).filter(|_| standby.step(&mut |_| ()).unwrap().sign).count();
-    assert_eq!(signs(&mut standby), 1);
-    assert_eq!(signs(&mut standby), 0);
+    let heartbeats =
+        |standby: &mut Standby| (0..9).filter(|_| standby.step(&mut |_| ()).unwrap().heartbeat).count();
+    assert_eq!(heartbeats(&mut standby), 1);
+    assert_eq!(heartbeats(&mut standby), 0);
     drop(old);
     let taken = standby.take_over(&SeededEntropy::new(2), &mut |_| ()).unwrap().unwrap();
     assert_eq!(taken.epoch(), 3);

@@ -35,7 +35,7 @@ impl Pair {
         Self { tiered, writer, disk, standby, next_poll, calls: 0 }
     }
 
-    /// Lets a second pass, in which the writer may give a sign. Returns whether the standby has
+    /// Lets a second pass, in which the writer may give a heartbeat. Returns whether the standby has
     /// seen one.
     pub(super) fn second(&mut self) -> bool {
         self.tiered.clock.advance(Duration::from_secs(1));
@@ -57,7 +57,7 @@ impl Pair {
             let before = self.tiered.remote.all_calls();
             let step = self.standby.poll(&mut |_| ()).unwrap();
             self.calls += self.tiered.remote.all_calls() - before;
-            has_seen |= step.sign;
+            has_seen |= step.heartbeat;
             let pause = if step.more { Duration::ZERO } else { self.standby.pause() };
             self.next_poll = self.tiered.clock.now().plus(pause);
         }
@@ -102,8 +102,8 @@ fn a_writer_gives_signs_as_often_as_its_standby_wishes_while_that_is_there() {
         silent = if pair.second() { 0 } else { silent + 1 };
         assert!(silent < 15, "silent for {silent} s at {second}");
     }
-    // Without it signs are seldom again.
-    let signs = |pair: &Pair| {
+    // Without it heartbeats are seldom again.
+    let heartbeats = |pair: &Pair| {
         let before = pair.tiered.remote.calls(RemoteCall::Put);
         for _ in 0..3600 {
             pair.tiered.clock.advance(Duration::from_secs(1));
@@ -111,8 +111,8 @@ fn a_writer_gives_signs_as_often_as_its_standby_wishes_while_that_is_there() {
         }
         pair.tiered.remote.calls(RemoteCall::Put) - before
     };
-    signs(&pair);
-    assert_eq!(signs(&pair), 60);
+    heartbeats(&pair);
+    assert_eq!(heartbeats(&pair), 60);
 }
 
 #[test]

@@ -31,7 +31,7 @@ use super::witness::{FoundEnd, check_end};
 use crate::base::limits::MIB;
 use crate::base::{Clock, Entropy, Timestamp};
 use crate::format::{
-    Cut, FileKind, LogPosition, Parcel, ParcelHead, RemoteMark, Root, SignOfLife, TakeoverWish,
+    Cut, FileKind, Heartbeat, LogPosition, Parcel, ParcelHead, RemoteMark, Root, TakeoverWish,
 };
 use crate::fs::Fs;
 use crate::log::LogError;
@@ -71,7 +71,7 @@ pub struct StandbyStep {
     /// Whether another step has work at once.
     pub more: bool,
     /// Whether a writer has shown that it lives.
-    pub sign: bool,
+    pub heartbeat: bool,
 }
 
 /// The state of a standby.
@@ -148,7 +148,7 @@ pub struct Standby {
     /// host that takes over, too.
     newest_claim: u64,
     /// The last heartbeat.
-    sign: Option<SignOfLife>,
+    heartbeat: Option<Heartbeat>,
     /// The newest root that is known of the epoch that is followed.
     root: Option<Root>,
     idle_steps: u32,
@@ -174,7 +174,7 @@ impl Standby {
             watched: None,
             claimed: None,
             newest_claim: 0,
-            sign: None,
+            heartbeat: None,
             root: None,
             idle_steps: 0,
             busy_steps: 0,
@@ -223,12 +223,12 @@ impl Standby {
             }
             NextParcel::Gap => {}
         }
-        let is_alive = self.read_sign(log)?;
+        let is_alive = self.read_heartbeat(log)?;
         let claim = self.newest_claim;
         let moved = self.follow_epochs(log, progress)?;
         self.show_readers(log)?;
         // Who claims is about to write. The claimant has as long as a writer to show that it lives.
-        Ok(StandbyStep { more: moved, sign: is_alive || moved || self.newest_claim > claim })
+        Ok(StandbyStep { more: moved, heartbeat: is_alive || moved || self.newest_claim > claim })
     }
 
     /// As [`Standby::step`], by as few requests as the writer's promise allows: where nothing is
@@ -255,17 +255,17 @@ impl Standby {
         self.figures.lag_bytes = 0;
         self.pace.missed(now);
         let is_look_due = self.pace.is_full_look_due(now);
-        if !is_look_due && !self.pace.is_sign_due(now) {
+        if !is_look_due && !self.pace.is_heartbeat_due(now) {
             return Ok(StandbyStep::default());
         }
-        let is_alive = self.read_sign(log)?;
-        self.pace.looked_for_sign(now, self.sign.map(|sign| sign.every), is_alive);
+        let is_alive = self.read_heartbeat(log)?;
+        self.pace.looked_for_heartbeat(now, self.heartbeat.map(|heartbeat| heartbeat.every), is_alive);
         self.tell_wish(now);
         let is_moved = is_look_due || self.lacks_groups() || (!is_alive && self.is_succeeded(log)?);
         if is_moved {
             self.look_fully(log, is_alive, progress)
         } else {
-            Ok(StandbyStep { more: false, sign: is_alive })
+            Ok(StandbyStep { more: false, heartbeat: is_alive })
         }
     }
 
@@ -306,7 +306,7 @@ impl Standby {
         }
         self.show_readers(log)?;
         // Who claims is about to write. The claimant has as long as a writer to show that it lives.
-        Ok(StandbyStep { more: moved, sign: is_alive || moved || self.newest_claim > claim })
+        Ok(StandbyStep { more: moved, heartbeat: is_alive || moved || self.newest_claim > claim })
     }
 
     fn parcel_was_applied(&mut self, log: RemoteLog<'_>) -> Result<StandbyStep, ShipError> {
@@ -315,14 +315,14 @@ impl Standby {
         if self.busy_steps % PARCELS_PER_LOOK == PARCELS_BEFORE_LOOK {
             self.look_ahead(log)?;
         }
-        Ok(StandbyStep { more: true, sign: true })
+        Ok(StandbyStep { more: true, heartbeat: true })
     }
 
     /// Puts the wish for heartbeats, where it is due. Without it a takeover waits for as long as
     /// the writer's promise needs.
     fn tell_wish(&mut self, now: Timestamp) {
         let (Some(own), Some(mark)) = (&mut self.wish, self.mark) else { return };
-        let every = self.sign.map_or(Duration::ZERO, |sign| sign.every);
+        let every = self.heartbeat.map_or(Duration::ZERO, |heartbeat| heartbeat.every);
         if !own.is_due(now, every) {
             return;
         }
@@ -460,7 +460,10 @@ impl Standby {
         let place = self.copy.as_ref().map(|(copy, place)| (place.epoch, copy.end.sequence));
         let place = place.or(self.watched.as_ref().map(|it| (it.end.epoch, it.dir.end.sequence)));
         let (epoch, sequence) = place.unwrap_or_default();
-        let known = self.sign.filter(|sign| sign.epoch == epoch).map_or(0, |sign| sign.sequence);
+        let known = self
+            .heartbeat
+            .filter(|heartbeat| heartbeat.epoch == epoch)
+            .map_or(0, |heartbeat| heartbeat.sequence);
         StandbyFigures { epoch, sequence, waiting_groups: known.saturating_sub(sequence), ..self.figures }
     }
 
@@ -605,7 +608,7 @@ impl Standby {
 
     /// Finds out how far the directory is behind.
     fn look_ahead(&mut self, log: RemoteLog<'_>) -> Result<(), ShipError> {
-        self.read_sign(log)?;
+        self.read_heartbeat(log)?;
         if let Some((_, place)) = &self.copy {
             let ahead =
                 log.listed_after(&Parcel::prefix(place.epoch), &Parcel::name(place.epoch, place.next - 1))?;
@@ -617,17 +620,17 @@ impl Standby {
     }
 
     /// Reads the heartbeat of the epoch. Returns whether it is a new one.
-    fn read_sign(&mut self, log: RemoteLog<'_>) -> Result<bool, ShipError> {
+    fn read_heartbeat(&mut self, log: RemoteLog<'_>) -> Result<bool, ShipError> {
         let Some((_, place)) = &self.copy else { return Ok(false) };
-        self.read_sign_of(log, place.epoch)
+        self.read_heartbeat_of(log, place.epoch)
     }
 
-    /// As [`Standby::read_sign`], of any epoch.
-    fn read_sign_of(&mut self, log: RemoteLog<'_>, epoch: u64) -> Result<bool, ShipError> {
-        let found = line(log.remote, &SignOfLife::name(epoch), SignOfLife::decode)?;
-        let found = found.filter(|sign| sign.store == log.store && sign.epoch == epoch);
-        let is_new = found.is_some() && found != self.sign;
-        self.sign = found.or(self.sign);
+    /// As [`Standby::read_heartbeat`], of any epoch.
+    fn read_heartbeat_of(&mut self, log: RemoteLog<'_>, epoch: u64) -> Result<bool, ShipError> {
+        let found = line(log.remote, &Heartbeat::name(epoch), Heartbeat::decode)?;
+        let found = found.filter(|heartbeat| heartbeat.store == log.store && heartbeat.epoch == epoch);
+        let is_new = found.is_some() && found != self.heartbeat;
+        self.heartbeat = found.or(self.heartbeat);
         Ok(is_new)
     }
 
@@ -748,7 +751,7 @@ impl Standby {
         let Some((copy, place)) = &self.copy else { return Ok(()) };
         let last = if place.epoch == newest { place.next - 1 } else { 0 };
         let found = FoundEnd { epoch: newest, last, end: copy.end, has_root: true };
-        check_end(&log, claim, found, self.sign)
+        check_end(&log, claim, found, self.heartbeat)
     }
 
     /// The cut that adopts the log up to the place of the directory.

@@ -63,7 +63,7 @@ impl Standby {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<StandbyStep, ShipError> {
         if self.watched.is_some() {
-            let is_due = self.pace.is_sign_due(self.clock.now());
+            let is_due = self.pace.is_heartbeat_due(self.clock.now());
             return if is_due { self.watch(log, progress) } else { Ok(StandbyStep::default()) };
         }
         let newest = self.newest_cut(log)?;
@@ -72,7 +72,7 @@ impl Standby {
         } else {
             self.read_or_fill(log, &newest.ok_or(ShipError::NoLog)?, progress)?;
         }
-        Ok(StandbyStep { more: true, sign: true })
+        Ok(StandbyStep { more: true, heartbeat: true })
     }
 
     /// Finds out how the directory of a writer and the log on the remote are related.
@@ -98,8 +98,8 @@ impl Standby {
         }
         let is_newest = made_newest_claim(fs.as_ref(), log, self.newest_claim)?;
         // Only a later heartbeat tells that another host writes.
-        self.sign = None;
-        self.read_sign_of(log, end.epoch)?;
+        self.heartbeat = None;
+        self.read_heartbeat_of(log, end.epoch)?;
         self.watched = Some(WatchedDir { dir, end, is_newest });
         Ok(())
     }
@@ -121,21 +121,21 @@ impl Standby {
             true => LogEnd::find(&log, self.newest_claim + 1, newest.as_ref())?,
             false => before,
         };
-        let is_alive = self.read_sign_of(log, before.epoch)?;
+        let is_alive = self.read_heartbeat_of(log, before.epoch)?;
         let now = self.clock.now();
-        self.pace.looked_for_sign(now, self.sign.map(|sign| sign.every), is_alive);
+        self.pace.looked_for_heartbeat(now, self.heartbeat.map(|heartbeat| heartbeat.every), is_alive);
         self.tell_wish(now);
         let Some(mut watched) = self.watched.take() else { return Ok(StandbyStep::default()) };
         let writes = is_alive || end.epoch != before.epoch || !watched.dir.has(end.end);
         if let Some(newest) = newest.filter(|_| writes) {
             self.leave_writer_dir(log, &newest, &watched.dir, progress)?;
-            return Ok(StandbyStep { more: true, sign: true });
+            return Ok(StandbyStep { more: true, heartbeat: true });
         }
         watched.end = end;
         watched.is_newest &= self.newest_claim == claim;
         self.watched = Some(watched);
         // What this host had on its way may arrive late, and who claims is about to write.
-        Ok(StandbyStep { more: false, sign: end != before || self.newest_claim > claim })
+        Ok(StandbyStep { more: false, heartbeat: end != before || self.newest_claim > claim })
     }
 
     /// Lets the directory of a writer follow the log that a cut adopts and continues.
