@@ -35,7 +35,7 @@ const MEASURED: &[(&str, usize, &str)] = &[
     ("offline/log_lag.rs", 2, "the distance of two logs, for people"),
     ("store/ship/mod.rs", 2, "a distance either way: a clock that is set makes a heartbeat due at once"),
     ("store/ship/pace.rs", 4, "likewise"),
-    ("store/ship/retention.rs", 4, "the ages of roots and copies"),
+    ("store/ship/cleanup.rs", 4, "the ages of roots and copies"),
     ("store/ship/shipper.rs", 1, "the age of the last root of another epoch"),
     ("store/ship/wishes.rs", 3, "a distance either way: a clock that is set makes a look due at once"),
     ("offline/stats/totals.rs", 1, "the ages of objects, for people"),

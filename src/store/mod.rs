@@ -107,7 +107,7 @@ pub use ship::log_copy::follows;
 pub use ship::readers::StandbyReaders;
 pub use ship::restore::{RemoteRestoreReport, restore_from_remote, restore_from_remote_at};
 pub use ship::standby::{Standby, StandbyFigures, StandbyStep, TakenOver};
-pub use ship::{RetentionProgress, ShipFigures, ShipMode, ShipOptions};
+pub use ship::{CleanupProgress, ShipFigures, ShipMode, ShipOptions};
 use tier::Tier;
 pub use tier::epoch::adopt_remote;
 pub use tier::{BucketPlacement, CopyFindings, RemoteProbed, TierFigures, TierOptions, TierProgress};

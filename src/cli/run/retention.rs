@@ -39,7 +39,7 @@ fn run(store: &Store, stopped: &Receiver<()>) {
     let mut pause = BUSY_PAUSE;
     let mut is_failing = false;
     while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-        match store.retention_step() {
+        match store.cleanup_step() {
             Ok(done) => {
                 is_failing = false;
                 pause = if done.more { BUSY_PAUSE } else { IDLE_PAUSE };

@@ -13,7 +13,7 @@
 //! | `witness` | what speaks for a longer log than the remote shows |
 //! | `parcel_builder`, `shipped_ranges` | parcels from the own log; the bytes that were shipped |
 //! | `shipper` | one epoch: parcels, roots, the look for the next claim |
-//! | `retention` | deletes on the remote |
+//! | `cleanup` | deleting what no restore within the window needs |
 //! | `log_inspection` | the objects that a restore needs, listed once a day |
 //! | `restore` | a data directory from the log on the remote |
 //! | `standby`, `log_copy` | a data directory that follows the log, and a takeover from there |
@@ -28,6 +28,7 @@
 //! remote.
 
 mod aside;
+mod cleanup;
 pub(super) mod epoch;
 mod lag_bound;
 pub(super) mod log_copy;
@@ -38,7 +39,6 @@ mod parcel_applier;
 mod parcel_builder;
 pub(super) mod readers;
 pub(super) mod restore;
-mod retention;
 mod shipped_ranges;
 mod shipper;
 pub(super) mod standby;
@@ -50,7 +50,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use retention::RetentionProgress;
+pub use cleanup::CleanupProgress;
 
 use crate::base::{Entropy, NOT_POISONED, Timestamp};
 use crate::format::{self, FileKind, Heartbeat, RETURN, ReturnPoint, TakeoverWish, WrittenBytes};
@@ -64,10 +64,10 @@ use crate::store::shared::{LogShipping, SharedStore};
 use crate::store::tier::Tier;
 use crate::store::tier::epoch::check_no_other_tier;
 use crate::store::{ReadOnlyReason, Store, StoreError};
+use cleanup::Cleanup;
 use epoch::ClaimedEpoch;
 use lag_bound::InStep;
 use parcel_builder::ShippedSegments;
-use retention::Retention;
 use shipper::{AdoptedRoot, WriterEpoch};
 use standby::TakenOver;
 use wishes::KnownWishes;
@@ -168,7 +168,7 @@ pub(super) struct Ship {
     parcels: AtomicU64,
     roots: AtomicU64,
     sent_bytes: AtomicU64,
-    retention: Mutex<Retention>,
+    cleanup: Mutex<Cleanup>,
     deleted_objects: AtomicU64,
     deleted_bytes: AtomicU64,
     /// Times in milliseconds since 1970; 0 for none.
@@ -237,7 +237,7 @@ impl Ship {
             parcels: AtomicU64::new(0),
             roots: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
-            retention: Mutex::default(),
+            cleanup: Mutex::default(),
             deleted_objects: AtomicU64::new(0),
             deleted_bytes: AtomicU64::new(0),
             last_root: AtomicU64::new(0),

@@ -61,7 +61,7 @@ fn roots_and_the_looks_of_the_deleter_come_at_their_intervals_after_the_clock_is
     let store = shipping_with(&tiered, &tiered.fs, options);
     ship(&store).unwrap();
     store.create_bucket("b", "admin").unwrap();
-    store.retention_step().unwrap();
+    store.cleanup_step().unwrap();
     set_back(&tiered.clock, 10 * YEAR);
     let figures = || store.ship_figures().unwrap();
     for round in 0..3 {
@@ -72,7 +72,7 @@ fn roots_and_the_looks_of_the_deleter_come_at_their_intervals_after_the_clock_is
         ship(&store).unwrap();
         assert_eq!(figures().roots, roots + 1, "round {round}");
         let requests = tiered.remote.all_calls();
-        store.retention_step().unwrap();
+        store.cleanup_step().unwrap();
         assert!(tiered.remote.all_calls() > requests, "the deleter looks, round {round}");
     }
 }
@@ -449,9 +449,9 @@ fn the_deleter_on_the_remote_rests_while_the_clock_is_ahead() {
     }
     tiered.clock.set_wall(tiered.clock.now().plus(YEAR));
     tiered.clock.advance(options.root_every);
-    assert_eq!(store.retention_step(), Ok(RetentionProgress::default()));
+    assert_eq!(store.cleanup_step(), Ok(CleanupProgress::default()));
     assert_eq!(tiered.remote.calls(crate::remote::sim::RemoteCall::Delete), 0);
     set_back(&tiered.clock, YEAR);
     tiered.clock.advance(options.window * 2);
-    assert!((0..9).any(|_| store.retention_step().unwrap().deleted > 0));
+    assert!((0..9).any(|_| store.cleanup_step().unwrap().deleted > 0));
 }

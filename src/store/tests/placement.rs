@@ -1,4 +1,4 @@
-//! Pins of buckets and classes of versions: where the bytes of segments lie that the remote has.
+//! Placements of buckets and classes of versions: where the bytes of segments lie that the remote has.
 
 use super::ship::{begun, follow, is_whole, promoted, restored, ship, standby_on};
 use super::tier::{NOTHING_LOCAL, Tiered, seal, work};
@@ -48,7 +48,7 @@ fn here(tiered: &Tiered, store: &Store, nth: u64, bucket: &str) -> u64 {
     here
 }
 
-fn pin(store: &Store, bucket: &str, placement: Option<BucketPlacement>) {
+fn place(store: &Store, bucket: &str, placement: Option<BucketPlacement>) {
     let document = placement.map(BucketPlacement::document);
     store.set_bucket_configuration(bucket, BucketConfigurationKind::Placement, document).unwrap();
 }
@@ -66,7 +66,7 @@ fn a_bucket_pinned_to_the_disk_stays_there_under_pressure_and_a_restart_keeps_it
     let tiered = Tiered::new(TierOptions::default());
     let store = tiered.open();
     fill(&store, &["here", "there"], StorageClass::Standard);
-    pin(&store, "here", Some(BucketPlacement::Local));
+    place(&store, "here", Some(BucketPlacement::Local));
     store.close();
     drop(store);
     let tiered = tiered.with(NOTHING_LOCAL);
@@ -80,8 +80,8 @@ fn a_bucket_pinned_to_the_disk_stays_there_under_pressure_and_a_restart_keeps_it
         assert!(figures.cached_bytes < MIB, "{figures:?}");
         store = reopened(&tiered, store);
     }
-    // Without its pin it goes as all others.
-    pin(&store, "here", None);
+    // Without its placement it goes as all others.
+    place(&store, "here", None);
     work(&store).unwrap();
     assert!(here(&tiered, &store, 0, "here") < OBJECTS - 2, "no more than there is room for");
     assert_eq!((readable(&store, 0, "here"), readable(&store, 1, "there")), (OBJECTS, OBJECTS));
@@ -157,8 +157,8 @@ fn a_bucket_pinned_to_the_remote_leaves_and_a_class_wins_over_a_pin() {
     let tiered = Tiered::new(TierOptions::default());
     let store = tiered.open();
     fill(&store, &["gone", "here"], StorageClass::Standard);
-    pin(&store, "gone", Some(BucketPlacement::Remote));
-    pin(&store, "here", Some(BucketPlacement::Local));
+    place(&store, "gone", Some(BucketPlacement::Remote));
+    place(&store, "here", Some(BucketPlacement::Local));
     work(&store).unwrap();
     assert_eq!((here(&tiered, &store, 0, "gone"), here(&tiered, &store, 1, "here")), (0, OBJECTS));
     for at in 0..OBJECTS {
@@ -166,7 +166,7 @@ fn a_bucket_pinned_to_the_remote_leaves_and_a_class_wins_over_a_pin() {
     }
     work(&store).unwrap();
     assert_eq!(here(&tiered, &store, 1, "here"), 0);
-    pin(&store, "gone", None);
+    place(&store, "gone", None);
     assert_eq!(readable(&store, 0, "gone"), OBJECTS);
     let store = reopened(&tiered, store);
     assert_eq!(here(&tiered, &store, 0, "gone"), OBJECTS);
@@ -196,7 +196,7 @@ fn relocated_versions_keep_their_class() {
 
 const PLACES: [&str; 4] = ["here", "gone", "cold", "free"];
 
-/// A writer that ships its log, with a bucket pinned to the disk, one pinned to the remote, one of
+/// A writer that ships its log, with a bucket placed on the disk, one placed on the remote, one of
 /// COLD versions, and one as any other; and a standby that has followed.
 fn placed_and_followed(tiered: &Tiered) -> (Store, SimFs, Standby) {
     let old = begun(tiered, &tiered.fs, ShipMode::Async);
@@ -205,8 +205,8 @@ fn placed_and_followed(tiered: &Tiered) -> (Store, SimFs, Standby) {
     fill(&old, &PLACES, StorageClass::Standard);
     ship(&old).unwrap();
     follow(&mut standby);
-    pin(&old, "here", Some(BucketPlacement::Local));
-    pin(&old, "gone", Some(BucketPlacement::Remote));
+    place(&old, "here", Some(BucketPlacement::Local));
+    place(&old, "gone", Some(BucketPlacement::Remote));
     for at in 0..OBJECTS {
         assert_eq!(transition(&old, "cold", &format!("k{at}")), ExpiryOutcome::Moved);
     }
@@ -225,13 +225,13 @@ fn settle(store: &Store) {
 }
 
 fn check_placed(store: &Store) {
-    let pin = |bucket: &str| {
+    let placement = |bucket: &str| {
         let bucket = store.configured_bucket(bucket).unwrap();
         bucket.configuration(BucketConfigurationKind::Placement).and_then(BucketPlacement::of)
     };
     let local = Some(BucketPlacement::Local);
     let remote = Some(BucketPlacement::Remote);
-    assert_eq!(PLACES.map(pin), [local, remote, None, None]);
+    assert_eq!(PLACES.map(placement), [local, remote, None, None]);
     for bucket in PLACES {
         let class = if bucket == "cold" { StorageClass::Cold } else { StorageClass::Standard };
         for at in 0..OBJECTS {
@@ -249,7 +249,7 @@ fn all_here(tiered: &Tiered, store: &Store) -> [u64; 4] {
 /// Room for one of the buckets, and for the segments that are written to.
 const TIGHT: TierOptions = TierOptions { local_max_bytes: 8 * MIB, ..NOTHING_LOCAL };
 
-/// Reads all objects. The bytes of a bucket that is pinned to the disk stay then, though another
+/// Reads all objects. The bytes of a bucket that is placed on the disk stay then, though another
 /// host had them before.
 fn read_and_keep(tiered: &Tiered, store: &Store) {
     settle(store);

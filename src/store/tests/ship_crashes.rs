@@ -251,7 +251,7 @@ impl ShipRun {
             26..29 => drop(reclaim_all(&self.store)),
             29 => self.store.shared.segments.retire(|_| true),
             30..34 => self.tiered.clock.advance(Duration::from_secs(self.below(6000))),
-            34..37 => drop(self.store.retention_step()),
+            34..37 => drop(self.store.cleanup_step()),
             37 => drop(self.store.checkpoint()),
             38 => self.stalled_step(),
             39 => self.tiered.remote.land_late_writes(),
@@ -307,7 +307,7 @@ impl ShipRun {
         if let Some(StalledHost { store, .. }) = self.stalled.pop() {
             let done = put(&store, "b", "k0", &value_of(4));
             assert!(self.mode == ShipMode::Async || done.is_err(), "a fenced host answered");
-            let _ = store.retention_step();
+            let _ = store.cleanup_step();
             let _ = ship(&store);
             let late = put(&store, "b", "k0", &value_of(5));
             let shipped = ship(&store);

@@ -31,7 +31,7 @@ pub(super) fn ship_options(mode: ShipMode) -> ShipOptions {
 fn sweep(store: &Store) -> u64 {
     let mut deleted = 0;
     loop {
-        let done = store.retention_step().unwrap();
+        let done = store.cleanup_step().unwrap();
         deleted += done.deleted;
         if done.deleted == 0 {
             return deleted;
@@ -111,7 +111,7 @@ fn a_deleter_whose_successor_has_claimed_deletes_nothing() {
     let mark = Claim { store: store.shared.store, epoch: 2, made: tiered.clock.now(), of_tier: false };
     tiered.remote.place(&Claim::name(2), &mark.encode());
     let before = tiered.remote.names().len();
-    assert_eq!(store.retention_step().unwrap().deleted, 0);
+    assert_eq!(store.cleanup_step().unwrap().deleted, 0);
     // The floor is there, and nothing is gone.
     assert_eq!(tiered.remote.names().len(), before + 1);
     assert_eq!(tiered.remote.calls(RemoteCall::Delete), 0);

@@ -37,9 +37,9 @@
 //! The first fetch asks for the mark of the remote before: the bytes of another store, or those of
 //! a key that is not given, are no damage.
 //!
-//! # Pins and classes
+//! # Placements and classes
 //!
-//! Buckets may be pinned to the disk or to the remote, and versions of the class COLD belong on the
+//! Buckets may be placed on the disk or on the remote, and versions of the class COLD belong on the
 //! remote (`placement`). A piece that should stay is in no queue, and counts as pinned. One that
 //! should leave is punched once its segment is listed; what readers fetch of it later is the first
 //! to go.

@@ -1,11 +1,11 @@
-//! Where the pieces of segments should lie: by the pin of their bucket, and by the storage class of
-//! the versions in them.
+//! Where the pieces of segments should lie: by the placement of their bucket, and by the storage
+//! class of the versions in them.
 //!
-//! A version of the class COLD wishes to be on the remote alone. Any other one wishes what its
-//! bucket is pinned to. A piece follows the warmest of the versions whose bytes it has. The wishes
-//! are found by a walk over the index, before a segment is listed and when a pin or the amount of
-//! COLD bytes has changed; one that nothing tells of, such as a copy, is found within an hour. A
-//! walk takes at most a twentieth of the time. Without pins and COLD versions there is no walk, and
+//! A version of the class COLD wishes to be on the remote alone. Any other one wishes what the
+//! placement of its bucket says. A piece follows the warmest of the versions whose bytes it has. The
+//! wishes are found by a walk over the index, before a segment is listed and when a placement or the
+//! amount of COLD bytes has changed; another change, such as a copy, is found within an hour. A walk
+//! takes at most a twentieth of the time. Without placements and COLD versions there is no walk, and
 //! nothing is kept.
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ const WALK_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// The time between two walks, in multiples of the time that the last one took.
 const REST: u32 = 20;
 
-/// The place that the bytes of a bucket are pinned to.
+/// The place where the bytes of a bucket should lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BucketPlacement {
     /// The disk: its bytes are copied to the remote, and stay here.
@@ -67,7 +67,7 @@ impl BucketPlacement {
         Self::named(document.get(Self::MEMBER)?.as_str()?)
     }
 
-    /// The pin of a stored configuration.
+    /// The placement in a stored configuration.
     pub fn of(stored: &BucketConfiguration) -> Option<Self> {
         *stored.parsed(Self::from_document)
     }
@@ -84,7 +84,7 @@ impl BucketPlacement {
 #[derive(PartialEq, Eq)]
 struct WishBasis {
     /// By the ids of buckets.
-    pins: BTreeMap<u64, BucketPlacement>,
+    placements: BTreeMap<u64, BucketPlacement>,
     cold: ContentTotal,
 }
 
@@ -97,24 +97,26 @@ pub(super) struct LastWalk {
 
 impl WishBasis {
     fn of(index: &Index) -> Self {
-        let pin = |id| index.configuration(id, BucketConfigurationKind::Placement);
-        let pins =
-            index.buckets().filter_map(|bucket| Some((bucket.id, BucketPlacement::of(pin(bucket.id)?)?)));
+        let stored = |id| index.configuration(id, BucketConfigurationKind::Placement);
+        let placements =
+            index.buckets().filter_map(|bucket| Some((bucket.id, BucketPlacement::of(stored(bucket.id)?)?)));
         let cold = index.usages().fold(ContentTotal::default(), |sum, (_, usage)| ContentTotal {
             count: sum.count + usage.cold.count,
             bytes: sum.bytes + usage.cold.bytes,
         });
-        Self { pins: pins.collect(), cold }
+        Self { placements: placements.collect(), cold }
     }
 
     fn wishes_nothing(&self) -> bool {
-        self.pins.is_empty() && self.cold.count == 0
+        self.placements.is_empty() && self.cold.count == 0
     }
 
     fn wish(&self, bucket: u64, class: StorageClass) -> PieceWish {
         match class {
             StorageClass::Cold => PieceWish::Remote,
-            StorageClass::Standard => self.pins.get(&bucket).map_or(PieceWish::None, |pin| pin.wish()),
+            StorageClass::Standard => {
+                self.placements.get(&bucket).map_or(PieceWish::None, |placement| placement.wish())
+            }
         }
     }
 }

@@ -39,16 +39,16 @@ const SPARE_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// The work of one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RetentionProgress {
+pub struct CleanupProgress {
     /// Objects that were deleted.
     pub deleted: u64,
     /// Whether another call has work to do at once.
     pub more: bool,
 }
 
-/// What the deleter of an epoch knows.
+/// What the cleanup of an epoch knows.
 #[derive(Default)]
-pub(super) struct Retention {
+pub(super) struct Cleanup {
     epoch: u64,
     base: Option<DeleteBase>,
     /// The base that is about to be told, and its floor: every try puts the same one.
@@ -102,34 +102,34 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::RemoteUnavailable`]: a later call goes on; the errors of the commit.
-    pub fn retention_step(&self) -> Result<RetentionProgress, StoreError> {
+    pub fn cleanup_step(&self) -> Result<CleanupProgress, StoreError> {
         let (Some(ship), Some(tier)) = (self.ship.get(), &self.tier) else {
-            return Ok(RetentionProgress::default());
+            return Ok(CleanupProgress::default());
         };
         let epoch = ship.epoch.load(Ordering::Acquire);
         if epoch == 0 || self.shared.check_writable().is_err() {
-            return Ok(RetentionProgress::default());
+            return Ok(CleanupProgress::default());
         }
         // While the clock is in doubt, nothing is known to be before the window.
-        let Some(now) = self.acts_time() else { return Ok(RetentionProgress::default()) };
-        let mut retention = ship.retention();
-        if retention.epoch != epoch {
-            *retention = Retention { epoch, ..Retention::default() };
+        let Some(now) = self.acts_time() else { return Ok(CleanupProgress::default()) };
+        let mut cleanup = ship.cleanup();
+        if cleanup.epoch != epoch {
+            *cleanup = Cleanup { epoch, ..Cleanup::default() };
         }
         let log = ship.log(&self.shared);
         let unavailable = |error: ShipError| StoreError::RemoteUnavailable(error.to_string());
-        retention.look_if_due(ship, log, now, self.shared.clock.instant()).map_err(unavailable)?;
-        let mut doomed = retention.doomed(log).map_err(unavailable)?;
-        doomed.extend(self.dropped_copies(tier, &retention, now));
+        cleanup.look_if_due(ship, log, now, self.shared.clock.instant()).map_err(unavailable)?;
+        let mut doomed = cleanup.doomed(log).map_err(unavailable)?;
+        doomed.extend(self.dropped_copies(tier, &cleanup, now));
         let more = doomed.len() > DELETED_PER_CALL;
         doomed.truncate(DELETED_PER_CALL);
         // The other host has adopted all that the base has. It deletes for itself.
         if doomed.is_empty() || log.is_claimed(epoch + 1).map_err(unavailable)? {
-            return Ok(RetentionProgress::default());
+            return Ok(CleanupProgress::default());
         }
         let deleted = doomed.len() as u64;
         doomed.iter().try_for_each(|object| self.delete_doomed(ship, object))?;
-        Ok(RetentionProgress { deleted, more })
+        Ok(CleanupProgress { deleted, more })
     }
 
     fn delete_doomed(&self, ship: &Ship, object: &DoomedObject) -> Result<(), StoreError> {
@@ -142,8 +142,8 @@ impl Store {
     }
 
     /// The copies that the base calls dropped.
-    fn dropped_copies(&self, tier: &Tier, retention: &Retention, now: Timestamp) -> Vec<DoomedObject> {
-        let Some(base) = &retention.base else { return Vec::new() };
+    fn dropped_copies(&self, tier: &Tier, cleanup: &Cleanup, now: Timestamp) -> Vec<DoomedObject> {
+        let Some(base) = &cleanup.base else { return Vec::new() };
         let index = self.shared.index();
         let copies = index.remote_copies(None).filter(|(_, copy)| {
             copy.phase == CopyPhase::Dropped && now.since(copy.since) >= tier.keep_dropped()
@@ -158,12 +158,12 @@ impl Store {
 }
 
 impl Ship {
-    fn retention(&self) -> MutexGuard<'_, Retention> {
-        self.retention.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cleanup(&self) -> MutexGuard<'_, Cleanup> {
+        self.cleanup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Retention {
+impl Cleanup {
     /// Looks for a newer base at the interval of roots, and tells it before anything is deleted by
     /// it.
     fn look_if_due(
