@@ -162,6 +162,28 @@
 //! | hole | a range of a segment whose bytes were returned to the file system |
 //! | dialect | the vendor prefix of headers, `x-amz-` or `x-svc-` |
 //!
+//! Of a remote:
+//!
+//! | term | meaning |
+//! |---|---|
+//! | tier | sealed segments that are copied to the remote, so that their local bytes may go |
+//! | placement | where the bytes of a bucket should lie: on the disk or on the remote |
+//! | segment cache | the bytes of a remote segment that are on the disk |
+//! | fetch lock | what a reader holds that fetches; others at the same place wait, and share what it finds |
+//! | in-flight fetch | bytes of a remote segment that are read while they come |
+//! | shipping | putting the log on the remote, so that another host can take over |
+//! | epoch | the time during which one host may change the remote; epochs are numbered |
+//! | claim | the object by which a host takes the next epoch; one host succeeds in creating it |
+//! | cut | the object that begins an epoch: the last parcel of the epoch before that it adopts |
+//! | parcel | groups of the log in one object, with the bytes that they name for the first time |
+//! | root | a checkpoint on the remote, from which a restore begins |
+//! | floor | the oldest root that is still whole: what comes before it may be deleted |
+//! | window | how far back in time a restore reaches |
+//! | heartbeat | an object that a writer puts again and again, so that no standby takes over |
+//! | fenced | said of a host whose epoch has ended, since another one was claimed |
+//! | standby | a host whose directory follows the log on the remote |
+//! | orphan | an object on the remote that nothing needs |
+//!
 //! # To change something
 //!
 //! | change | place |
@@ -173,7 +195,11 @@
 //! | store another field | data-format.md first, then `format/version.rs` or `format/entry.rs` |
 //! | add a page of the console | `console/address.rs`, a file in `console/pages` with its template in `console/templates`, a row in `src/guide/console.md` |
 //! | add a metric | the file of its feature in `service/metrics`, a row in `src/guide/metrics.md`, and a panel in `tools/package/grafana.json` |
-//! | change when space is reclaimed | `store/reclaim/mod.rs` |
+//! | change when space is reclaimed, or which segments go | `store/reclaim/mod.rs` |
+//! | change how a store opens | `store/open/recovery.rs` |
+//! | change who may write to the remote | `store/remote_log/right.rs`; claims are made in `store/ship/epoch.rs`, and in `store/tier/epoch.rs` without a log there |
+//! | change what is deleted on the remote | `store/ship/cleanup.rs` |
+//! | add a check of a data directory | `offline/verify.rs`, and a kind in `offline/verify/report.rs` |
 //! | change the fairness between requests | `http/direct/work_queues/mod.rs` |
 
 pub mod auth;
