@@ -138,12 +138,16 @@ impl ExtentPurpose {
         match self {
             Self::Object(last) => {
                 out.put_u8(last.is_some().into());
-                last.iter().for_each(|record| record.encode(out));
+                if let Some(record) = last {
+                    record.encode(out);
+                }
             }
             Self::Part(upload, last) => {
                 out.put_varint(upload.0);
                 out.put_u8(last.is_some().into());
-                last.iter().for_each(|record| record.encode(out));
+                if let Some(record) = last {
+                    record.encode(out);
+                }
             }
             Self::ObjectRecord(object) => {
                 object.encode_context(out);
@@ -196,7 +200,9 @@ impl<T> RebuildRecord<T> {
         encode_versioning(self.versioning, out);
         out.put_varint(self.sources.len() as u64);
         for PayloadSource { stamp, from, len } in &self.sources {
-            [*stamp, *from, *len].into_iter().for_each(|value| out.put_varint(value));
+            for value in [*stamp, *from, *len] {
+                out.put_varint(value);
+            }
         }
     }
 

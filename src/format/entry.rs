@@ -712,7 +712,9 @@ mod tests {
     #[test]
     fn encoded_entries_decode_in_sequence() {
         let mut bytes = Vec::new();
-        all_kinds().iter().for_each(|entry| entry.encode(&mut bytes));
+        for entry in &all_kinds() {
+            entry.encode(&mut bytes);
+        }
         let mut decoder = ByteDecoder::new(&bytes);
         for entry in all_kinds() {
             assert_eq!(Entry::decode(&mut decoder), Ok(Some(entry)));

@@ -83,7 +83,9 @@ impl ExtentRef {
 
 pub(super) fn encode_extents(extents: &[ExtentRef], out: &mut Vec<u8>) {
     out.put_varint(extents.len() as u64);
-    extents.iter().for_each(|extent| extent.encode(out));
+    for extent in extents {
+        extent.encode(out);
+    }
 }
 
 pub(super) fn decode_extents(from: &mut ByteDecoder<'_>) -> Decoded<Vec<ExtentRef>> {

@@ -266,7 +266,9 @@ mod tests {
 
     fn encoded(entries: &[Entry]) -> (Vec<u8>, u32) {
         let mut body = Vec::new();
-        entries.iter().for_each(|entry| entry.encode(&mut body));
+        for entry in entries {
+            entry.encode(&mut body);
+        }
         header().encode_group(&STORE, entries.len() as u32, &body)
     }
 

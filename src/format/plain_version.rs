@@ -69,7 +69,9 @@ impl<'a> PlainVersion<'a> {
             flag(!self.attributes.is_empty(), ATTRIBUTES) | flag(self.checksum.is_some(), CHECKSUMS);
         encode_summary(&self.summary, optional, out);
         out.put_varint(self.extents().count() as u64);
-        self.extents().for_each(|extent| extent.encode(out));
+        for extent in self.extents() {
+            extent.encode(out);
+        }
         if !self.attributes.is_empty() {
             out.put_varint(self.attributes.count as u64);
             out.extend_from_slice(self.attributes.bytes);

@@ -85,7 +85,9 @@ impl ScrubState {
         for number in [segment, offset, end, extents, bytes, unlisted, self.bad.len() as u64] {
             body.put_varint(number);
         }
-        self.bad.iter().for_each(|bad| bad.encode(&mut body));
+        for bad in &self.bad {
+            bad.encode(&mut body);
+        }
         state_file::encode(MAGIC_BYTES, store, &body)
     }
 

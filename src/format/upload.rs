@@ -76,7 +76,9 @@ impl UploadRecord {
             number => Some((ChecksumAlgorithm::from_number(number)?, kind)),
         };
         let mut attributes = Attributes::new();
-        decode_pairs(from)?.into_iter().for_each(|(name, value)| attributes.push(name, value));
+        for (name, value) in decode_pairs(from)? {
+            attributes.push(name, value);
+        }
         let tags = decode_pairs(from)?;
         let controls =
             if algorithm & CONTROLS != 0 { ObjectControls::decode(from)? } else { ObjectControls::default() };

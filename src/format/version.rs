@@ -151,7 +151,9 @@ impl VersionRecord {
         }
         if !self.checksums.is_empty() {
             out.put_varint(self.checksums.len() as u64);
-            self.checksums.iter().for_each(|checksum| encode_checksum(checksum, out));
+            for checksum in &self.checksums {
+                encode_checksum(checksum, out);
+            }
         }
         if !self.tags.is_empty() {
             encode_pairs(&self.tags, out);

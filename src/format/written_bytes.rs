@@ -55,7 +55,9 @@ impl WrittenBytes {
     /// Appends the entry.
     pub fn encode_entry(&self, out: &mut Vec<u8>) {
         let mut body = Vec::new();
-        self.fields().iter().for_each(|field| body.put_varint(*field));
+        for field in &self.fields() {
+            body.put_varint(*field);
+        }
         out.put_u8(Self::KIND);
         out.put_bytes(&body);
     }

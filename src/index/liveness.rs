@@ -107,7 +107,9 @@ impl Liveness {
     pub(super) fn add_batch(&mut self, batch: LiveBytesBatch) {
         let LiveBytesBatch { bytes, last: (segment, size) } = batch;
         let all = bytes.into_iter().chain([(segment, size)]);
-        all.filter(|(_, size)| *size > 0).for_each(|(segment, size)| self.grow(segment, size));
+        for (segment, size) in all.filter(|(_, size)| *size > 0) {
+            self.grow(segment, size);
+        }
     }
 
     fn grow(&mut self, segment: u64, size: u64) {

@@ -184,7 +184,9 @@ impl Index {
             }
             Entry::UploadDelete { bucket, key, upload } => {
                 let parts = self.change(*bucket, |bucket| bucket.uploads.remove(key, *upload))?;
-                parts.iter().for_each(|part| self.liveness.remove(&part.extents));
+                for part in parts.iter() {
+                    self.liveness.remove(&part.extents);
+                }
                 Ok(())
             }
             Entry::PartPut { bucket, key, upload, record } => self.put_part(*bucket, key, *upload, record),
@@ -523,7 +525,9 @@ impl Index {
             self.liveness.remove(&scan.version().record().extents);
         }
         self.versions -= bucket.keys.len();
-        bucket.uploads.all_parts().for_each(|part| self.liveness.remove(&part.extents));
+        for part in bucket.uploads.all_parts() {
+            self.liveness.remove(&part.extents);
+        }
         Ok(())
     }
 
@@ -534,7 +538,9 @@ impl Index {
         let replaced = self.change(bucket, |bucket| bucket.keys.put(key, record))?;
         let replaced = replaced.map_err(|VersionOrderExhausted| ApplyError::LastStamp(record.id))?;
         self.liveness.add(&record.extents);
-        replaced.iter().for_each(|old| self.liveness.remove(&old.extents));
+        for old in &replaced {
+            self.liveness.remove(&old.extents);
+        }
         self.versions += 1;
         self.versions -= replaced.len() as u64;
         self.raise_last_stamp(record.last_stamp());
@@ -575,7 +581,9 @@ impl Index {
             Some(old) if old.id == record.id => self.liveness.amend(&old.extents, &record.extents, false),
             replaced => {
                 self.liveness.add(&record.extents);
-                replaced.iter().for_each(|part| self.liveness.remove(&part.extents));
+                if let Some(part) = &replaced {
+                    self.liveness.remove(&part.extents);
+                }
             }
         }
         Ok(())

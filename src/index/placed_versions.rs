@@ -43,7 +43,9 @@ impl PlacedVersion<'_> {
     pub fn record_bytes(&self) -> usize {
         let mut scratch = Vec::new();
         let mut encoded = Vec::new();
-        self.record.into_iter().for_each(|record| record.encode_for_disk(&mut scratch, &mut encoded));
+        if let Some(record) = self.record {
+            record.encode_for_disk(&mut scratch, &mut encoded);
+        }
         encoded.len()
     }
 }

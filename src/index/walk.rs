@@ -302,7 +302,9 @@ impl BucketStep<'_> {
             }
             taken.entries += of_upload.entries;
             taken.bytes += of_upload.bytes;
-            parts.iter().for_each(|record| self.put_part(&name, record, out));
+            for record in parts.iter() {
+                self.put_part(&name, record, out);
+            }
             after = Some(name);
         }
         if taken.names > 0 { Cursor::Uploads(self.id, after) } else { Cursor::AfterBucket(self.id) }

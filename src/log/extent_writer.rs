@@ -191,7 +191,9 @@ impl StreamExtent {
         let check = if self.payload_len <= BLOCK_BYTES {
             self.block_crcs[0]
         } else {
-            self.block_crcs.iter().for_each(|crc| tail.extend_from_slice(&crc.to_le_bytes()));
+            for crc in &self.block_crcs {
+                tail.extend_from_slice(&crc.to_le_bytes());
+            }
             Crc32::of(&tail)
         };
         let descriptor = descriptor.encode();

@@ -650,7 +650,9 @@ impl MirrorFeed {
         if !done.joined.is_empty() {
             mirror.keys.retry_now();
         }
-        done.refusal.into_iter().for_each(|why| mirror.note(why));
+        if let Some(why) = done.refusal {
+            mirror.note(why);
+        }
         Ok(())
     }
 

@@ -110,7 +110,9 @@ impl<'a> Verifier<'a> {
         let mut loader = self.newest()?;
         let covered = loader.start.covered;
         let whole = self.replay(&mut loader)?;
-        loader.missing_segments().map_err(verify_error)?.into_iter().for_each(|d| self.report.find(d));
+        for damage in loader.missing_segments().map_err(verify_error)? {
+            self.report.find(damage);
+        }
         self.check_objects(&loader.index);
         self.check_scrub(&loader.index)?;
         self.check_reclaim()?;
@@ -187,7 +189,9 @@ impl<'a> Verifier<'a> {
             self.report.note(note);
         }
         let whole = tail.damage.is_none();
-        tail.damage.into_iter().for_each(|damage| self.report.find(damage));
+        if let Some(damage) = tail.damage {
+            self.report.find(damage);
+        }
         Ok(whole)
     }
 
@@ -308,7 +312,9 @@ fn fingerprint(index: &Index) -> u32 {
             return crc.value();
         }
         let mut bytes = Vec::new();
-        entries.iter().for_each(|entry| entry.encode(&mut bytes));
+        for entry in &entries {
+            entry.encode(&mut bytes);
+        }
         crc.update(&bytes);
     }
 }

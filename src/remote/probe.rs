@@ -584,7 +584,9 @@ mod tests {
             (RemoteCall::Delete, 0, RemoteFault::Status(403), "delete"),
         ] {
             let remote = SimRemote::new();
-            (0..skipped).for_each(|_| remote.fail_next(call, RemoteFault::None));
+            for _ in 0..skipped {
+                remote.fail_next(call, RemoteFault::None);
+            }
             remote.fail_next(call, fault);
             let report = run(&remote);
             assert!(!report.keeps_objects() && !report.decides_races(), "{check}");

@@ -426,7 +426,9 @@ fn status(
         let page = place.remote.list("", &after, WITHIN).map_err(|why| Failure::of(&place.name, why))?;
         let Some(RemoteObject { name, .. }) = page.last() else { break };
         after.clone_from(name);
-        page.iter().for_each(|object| contents.count(object));
+        for object in &page {
+            contents.count(object);
+        }
     }
     let own = store_in(data_dir).ok().zip(mark).map(|(store, mark)| store == mark.store);
     let reach = mark.map(|_| remote_reach(place.remote)).transpose();

@@ -109,7 +109,9 @@ impl BucketCopy<'_> {
             |jobs| {
                 let mut source = PeerLink::new(&self.source.peer);
                 let mut target = PeerLink::new(&self.target.peer);
-                jobs.for_each(|listed| self.copy(transfer, &mut source, &mut target, &listed));
+                for listed in jobs {
+                    self.copy(transfer, &mut source, &mut target, &listed);
+                }
             },
         );
     }

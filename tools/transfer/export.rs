@@ -187,7 +187,9 @@ fn export_directory(
         |queue| export.list(queue),
         |jobs| {
             let mut link = PeerLink::new(&source.peer);
-            jobs.for_each(|job| export.save_key(&mut link, &job));
+            for job in jobs {
+                export.save_key(&mut link, &job);
+            }
         },
     );
     if transfer.report().unfinished.is_none() {

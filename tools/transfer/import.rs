@@ -203,7 +203,9 @@ fn import_directory(
         |queue| import.list(manifest, queue),
         |jobs| {
             let mut link = PeerLink::new(&target.peer);
-            jobs.for_each(|job| import.work(&mut link, job));
+            for job in jobs {
+                import.work(&mut link, job);
+            }
         },
     );
     Ok(())

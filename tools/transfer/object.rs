@@ -142,7 +142,9 @@ impl ObjectCopy<'_, '_> {
         if headers.iter().any(|(_, value)| value.contains('\u{fffd}')) {
             return Err(PeerError::Lasting("its metadata is not UTF-8".to_owned()));
         }
-        from.losses.iter().for_each(|loss| (self.lost)(*loss));
+        for loss in &from.losses {
+            (self.lost)(*loss);
+        }
         if self.source.has_grants(id) {
             (self.lost)(Loss::Grants);
         }

@@ -92,7 +92,9 @@ impl ExportDirectory {
             Copied::Present
         } else {
             self.receive(version, &from, &shape, time)?;
-            from.losses.iter().for_each(|loss| (version.lost)(*loss));
+            for loss in &from.losses {
+                (version.lost)(*loss);
+            }
             if version.source.has_grants(version.id) {
                 (version.lost)(Loss::Grants);
             }

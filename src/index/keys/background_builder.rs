@@ -91,7 +91,9 @@ impl BuilderThread {
 
 fn build(receiver: &Receiver<EntryBatch>) -> Tree {
     let mut builder = TreeBuilder::default();
-    receiver.iter().for_each(|batch| batch.push_to(&mut builder));
+    for batch in receiver {
+        batch.push_to(&mut builder);
+    }
     builder.finish()
 }
 

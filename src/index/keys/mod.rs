@@ -90,11 +90,15 @@ impl Keys {
         let replaced_null = null.filter(|_| record.null).map(|null| (null.order, null.record()));
         let out: Vec<_> = same.into_iter().chain(replaced_null).collect();
         self.count_put(key, record, newest, &out);
-        out.iter().for_each(|(order, old)| self.displaced.remove(key, old.id, *order));
+        for (order, old) in &out {
+            self.displaced.remove(key, old.id, *order);
+        }
         self.displaced.add(key, record.id, order);
         let remove = out.first().map(|(order, _)| *order);
         let gone = self.write(key, RecordPlace { order, null_below }, record, remove);
-        out.iter().skip(usize::from(gone)).for_each(|(order, _)| self.delete_entry(key, *order));
+        for (order, _) in out.iter().skip(usize::from(gone)) {
+            self.delete_entry(key, *order);
+        }
         Ok(out.into_iter().map(|(_, record)| record).collect())
     }
 

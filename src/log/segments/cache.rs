@@ -119,7 +119,9 @@ mod tests {
         let file = SimFs::new().create("segment").unwrap();
         let segment = move |id| Arc::new(Segment { id, file: file.clone() });
         let opened = SegmentCache::new(MAX);
-        (0..MAX as u64).for_each(|id| opened.put(&segment(id)));
+        for id in 0..MAX as u64 {
+            opened.put(&segment(id));
+        }
         (opened, segment)
     }
 

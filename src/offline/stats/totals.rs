@@ -183,10 +183,14 @@ impl Totals {
         }
         self.objects.add(record.size);
         let fits = |class: &&mut SizeClass| class.up_to.is_none_or(|up_to| record.size <= up_to);
-        self.sizes.iter_mut().find(fits).into_iter().for_each(|class| class.of.add(record.size));
+        if let Some(class) = self.sizes.iter_mut().find(fits) {
+            class.of.add(record.size);
+        }
         let secs = self.now.as_millis().saturating_sub(record.modified.as_millis()) / 1000;
         let fits = |class: &&mut AgeClass| class.up_to_secs.is_none_or(|up_to| secs <= up_to);
-        self.ages.iter_mut().find(fits).into_iter().for_each(|class| class.of.add(record.size));
+        if let Some(class) = self.ages.iter_mut().find(fits) {
+            class.of.add(record.size);
+        }
         let bucket = self.bucket.as_ref().map_or_else(String::new, |bucket| bucket.name.clone());
         push_bounded(&mut self.all_keys, KeySize { bytes: record.size, bucket, key: text(key) }, self.top);
     }

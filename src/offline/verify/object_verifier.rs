@@ -92,12 +92,16 @@ impl<'a> ObjectVerifier<'a> {
             extents.extend(refs.iter().map(|extent| OwnedExtent { extent: *extent, key, which }));
         }
         extents.sort_unstable_by_key(|owned| (owned.extent.segment, owned.extent.offset));
-        extents.iter().for_each(|owned| self.check_owned(owned));
+        for owned in &extents {
+            self.check_owned(owned);
+        }
     }
 
     /// Compares all referenced extents with the live bytes of the index.
     pub(super) fn finish(self, liveness: &Liveness) {
-        self.overlap_check.finish(liveness).into_iter().for_each(|damage| self.report.find(damage));
+        for damage in self.overlap_check.finish(liveness) {
+            self.report.find(damage);
+        }
     }
 
     fn check_owned(&mut self, owned: &OwnedExtent<'_>) {

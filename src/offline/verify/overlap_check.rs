@@ -36,7 +36,9 @@ impl OverlapCheck {
         let mut damage: Vec<_> = self.0.windows(2).filter_map(|pair| conflict(pair[0], pair[1])).collect();
         let mut live: BTreeMap<u64, (u64, u64)> =
             liveness.iter().map(|(id, bytes)| (id, (bytes, 0))).collect();
-        self.0.iter().for_each(|place| live.entry(place.segment).or_default().1 += place.len);
+        for place in &self.0 {
+            live.entry(place.segment).or_default().1 += place.len;
+        }
         let differs = |(id, (counted, found)): (u64, (u64, u64))| {
             let what = format!("{found} bytes of it are referenced, and {counted} are counted as live");
             (counted != found).then(|| Damage::new(segment_path(id), 0, what))

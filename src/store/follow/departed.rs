@@ -94,7 +94,9 @@ fn departed_in(group: &Group) -> Vec<DepartedBucket> {
             }
             Entry::BucketConfiguration { bucket, kind: KIND, document } => {
                 let of_bucket = stated.iter_mut().rfind(|it| it.record.id == *bucket);
-                of_bucket.into_iter().for_each(|it| it.notifications.clone_from(document));
+                if let Some(it) = of_bucket {
+                    it.notifications.clone_from(document);
+                }
             }
             Entry::BucketDelete { id } => {
                 let at = stated.iter().rposition(|it| it.record.id == *id);

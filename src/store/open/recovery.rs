@@ -113,7 +113,9 @@ pub(in crate::store) fn look(
     options: StoreOptions,
 ) -> Result<Arc<SharedStore>, OpenError> {
     let (shared, tail) = load(fs, clock, options)?;
-    tail.damage.iter().for_each(|damage| shared.report(damage));
+    if let Some(damage) = &tail.damage {
+        shared.report(damage);
+    }
     shared.only_look();
     Ok(Arc::new(shared))
 }
@@ -135,7 +137,9 @@ fn load(
     let index = reading.index;
     let sequence = tail.sequence - 1;
     let shared = SharedStore::new(disk, clock, store, options, segments, index, sequence);
-    damage.iter().for_each(|damage| shared.report(damage));
+    for damage in &damage {
+        shared.report(damage);
+    }
     Ok((shared, tail))
 }
 
@@ -165,11 +169,15 @@ impl Recovery {
             reading.index,
             tail.sequence - 1,
         );
-        newest_checkpoint.into_iter().for_each(|created| shared.set_newest_checkpoint(created));
+        if let Some(created) = newest_checkpoint {
+            shared.set_newest_checkpoint(created);
+        }
         shared.backlog.start(reading.checkpoint_len, tail.volume, shared.segments.reserve());
         let doubtful_segment = tail.doubtful_segment.unwrap_or(0);
         shared.publish(Published { doubtful_segment, ..shared.published() });
-        damage.iter().chain(&fatal).for_each(|damage| shared.report(damage));
+        for damage in damage.iter().chain(&fatal) {
+            shared.report(damage);
+        }
         let log_writer = match fatal.first() {
             Some(damage) => {
                 shared.latch(ReadOnlyReason::of(damage), damage.to_string());

@@ -128,7 +128,9 @@ impl ReclaimRun<'_> {
             if entries.is_empty() {
                 return self.choose(scan);
             }
-            entries.iter().for_each(|entry| scan.add(entry));
+            for entry in &entries {
+                scan.add(entry);
+            }
         }
         ReclaimPhase::ScanCandidates(scan)
     }

@@ -150,7 +150,9 @@ mod tests {
             let order = draw.next_u64() as usize % extents.len();
             extents.rotate_left(order);
             let mut gaps = Gaps::new(len);
-            extents.iter().for_each(|extent| gaps.add(extent));
+            for extent in &extents {
+                gaps.add(extent);
+            }
             let gaps = gaps.find(len);
             assert_eq!(gaps.iter().map(|gap| gap.pages.clone()).collect::<Vec<_>>(), expected(&extents, len));
             for Gap { before, pages } in gaps {

@@ -72,7 +72,9 @@ impl ReclaimRun<'_> {
             if entries.is_empty() {
                 return self.finish_relocation(&pass);
             }
-            entries.into_iter().for_each(|entry| pass.add(entry));
+            for entry in entries {
+                pass.add(entry);
+            }
         }
         Ok(ReclaimPhase::Move(pass))
     }

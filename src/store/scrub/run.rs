@@ -174,7 +174,11 @@ impl<'a> ScrubRun<'a> {
                 self.pass.stage = PassStage::Read(batch.into_iter());
                 return StepOutcome::Continue;
             }
-            Some(ref entries) => entries.iter().for_each(|entry| builder.add(entry)),
+            Some(ref entries) => {
+                for entry in entries {
+                    builder.add(entry);
+                }
+            }
             None => {}
         }
         self.pass.stage = PassStage::Collect(builder);

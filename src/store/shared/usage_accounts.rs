@@ -192,7 +192,9 @@ impl<'a> UsageAccounts<'a> {
 
     /// Counts a change that the group makes.
     pub(in crate::store) fn count(&mut self, bucket: &BucketRecord, change: Holdings) {
-        self.of(bucket).into_iter().flatten().for_each(|account| account.used = account.used + change);
+        for account in self.of(bucket).into_iter().flatten() {
+            account.used = account.used + change;
+        }
     }
 
     /// Fails if the owner may have no further bucket, or none that grows its content so. Changes of

@@ -63,7 +63,9 @@ impl LogCopy {
         if let Some(covered) = list_numbers(fs, FileKind::Checkpoint)?.last().copied() {
             let end = read_checkpoint(fs, store, covered, &mut |entry| {
                 let entry = entry.decode().map_err(|error| error.to_string())?;
-                entry.iter().for_each(|entry| learn_copy(&mut copies, entry));
+                if let Some(entry) = &entry {
+                    learn_copy(&mut copies, entry);
+                }
                 Ok(())
             })?;
             start = ReplayStart { covered, through: end.through.max(covered) };
@@ -71,7 +73,9 @@ impl LogCopy {
         let is_good = |pack: &Pack| pack_is_good(fs, store, pack);
         let replay = Replay { fs, store, start, pack_is_good: &is_good };
         let tail = replay.run(&mut |group: Group| {
-            group.entries.iter().for_each(|entry| learn_copy(&mut copies, entry));
+            for entry in &group.entries {
+                learn_copy(&mut copies, entry);
+            }
             Ok(())
         })?;
         if let Some(damage) = tail.damage {

@@ -68,7 +68,9 @@ impl<'a> ParcelApplier<'a> {
 
     /// Learns of the copies that an applied group tells of.
     pub(super) fn learn(&mut self, group: &Group) {
-        group.entries.iter().for_each(|entry| learn_copy(&mut self.copies, entry));
+        for entry in &group.entries {
+            learn_copy(&mut self.copies, entry);
+        }
     }
 
     /// Writes the bytes of a parcel into their segments.

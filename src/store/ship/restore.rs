@@ -283,7 +283,9 @@ impl Restore<'_> {
         let copies = &mut self.applier.copies;
         let read = read_checkpoint(self.fs, self.log.store, root.covered.sequence, &mut |entry| {
             let entry = entry.decode().map_err(|error| error.to_string())?;
-            entry.iter().for_each(|entry| learn_copy(copies, entry));
+            if let Some(entry) = &entry {
+                learn_copy(copies, entry);
+            }
             Ok(())
         });
         read.map(drop).map_err(|error| ShipError::damaged(name, &error))

@@ -80,11 +80,15 @@ mod tests {
             let told: Vec<u64> = new.into_iter().flatten().collect();
             let wanted: Vec<u64> = (start..end).filter(|at| !known[*at as usize]).collect();
             assert_eq!(told, wanted);
-            (start..end).for_each(|at| known[at as usize] = true);
+            for at in start..end {
+                known[at as usize] = true;
+            }
             let start = entropy.next_u64() % 180;
             let end = start + entropy.next_u64() % 10;
             ranges.remove(7, start..end);
-            (start..end).for_each(|at| known[at as usize] = false);
+            for at in start..end {
+                known[at as usize] = false;
+            }
         }
         ranges.forget(7);
         assert_eq!(ranges.add(7, 1..2).len(), 1);

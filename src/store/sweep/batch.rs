@@ -153,7 +153,9 @@ mod tests {
         let mut found = Vec::new();
         loop {
             let mut builder = BatchBuilder::new(from, 7, 100 * size_of::<LiveExtent>() as u64);
-            entries.iter().for_each(|entry| builder.add(entry));
+            for entry in &entries {
+                builder.add(entry);
+            }
             assert!(builder.found.capacity() <= 200);
             let (batch, next) = builder.finish();
             assert!(batch.len() >= 50 || next.is_none());

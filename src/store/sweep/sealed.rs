@@ -40,7 +40,9 @@ impl SealedExtents {
                 if entries.is_empty() {
                     break;
                 }
-                entries.iter().for_each(|entry| builder.add(entry));
+                for entry in &entries {
+                    builder.add(entry);
+                }
             }
             let (batch, next) = builder.finish();
             extents.extend(batch);

@@ -364,7 +364,9 @@ impl Tier {
         }
         if cache.is_listed.load(Ordering::Acquire) {
             let here = (0..pieces.count()).filter(|number| pieces.pages_of(*number) > 0);
-            here.for_each(|number| self.enqueue(cache, pieces, number));
+            for number in here {
+                self.enqueue(cache, pieces, number);
+            }
         }
     }
 }

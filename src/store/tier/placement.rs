@@ -195,7 +195,9 @@ fn wishes(index: &Index, basis: &WishBasis, tier: &Tier, about: &[u64]) -> WishS
                 Entry::PartPut { bucket, .. } => basis.wish(*bucket, StorageClass::Standard),
                 _ => continue,
             };
-            entry.extents().iter().for_each(|extent| sets.add(extent, wish));
+            for extent in entry.extents() {
+                sets.add(extent, wish);
+            }
         }
     }
     sets

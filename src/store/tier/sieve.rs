@@ -94,7 +94,9 @@ mod tests {
     #[test]
     fn pieces_that_were_not_read_go_first_and_the_oldest_of_them() {
         let mut sieve = Sieve::default();
-        (0..5).for_each(|piece| sieve.insert((1, piece)));
+        for piece in 0..5 {
+            sieve.insert((1, piece));
+        }
         let mut read: BTreeSet<u32> = [0, 2].into();
         let mut order = Vec::new();
         while let Some((_, piece)) = sieve.evict(|(_, piece)| read.remove(&piece)) {
@@ -108,7 +110,9 @@ mod tests {
     #[test]
     fn the_hand_goes_on_where_it_was_and_new_pieces_come_last() {
         let mut sieve = Sieve::default();
-        (0..4).for_each(|piece| sieve.insert((1, piece)));
+        for piece in 0..4 {
+            sieve.insert((1, piece));
+        }
         assert_eq!(sieve.evict(|(_, piece)| piece == 0), Some((1, 1)));
         sieve.insert((1, 7));
         let rest: Vec<u32> = std::iter::from_fn(|| sieve.evict(|_| false)).map(|(_, piece)| piece).collect();

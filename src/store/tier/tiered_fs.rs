@@ -63,7 +63,9 @@ impl Fs for TieredFs {
         // The tables first, so that none outlives its segment.
         segment.map_or(Ok(()), |id| self.tier.remove_tables(id))?;
         self.fs.remove(path)?;
-        segment.into_iter().for_each(|id| self.tier.forget(id));
+        if let Some(id) = segment {
+            self.tier.forget(id);
+        }
         Ok(())
     }
 }

@@ -185,12 +185,16 @@ impl GroupWriter {
     pub(super) fn commit(&mut self, batch: MutationBatch) {
         let _latch = LatchOnPanic(self.shared.clone());
         if let Err(error) = self.check_open() {
-            batch.mutations.into_iter().for_each(|mutation| mutation.reject(error.clone()));
+            for mutation in batch.mutations {
+                mutation.reject(error.clone());
+            }
             return;
         }
         let (mut mutations, too_large): (Vec<_>, Vec<_>) =
             batch.mutations.into_iter().partition(|m| m.entry_bytes_max() as u64 <= GROUP_BODY_MAX_BYTES);
-        too_large.into_iter().for_each(|mutation| mutation.reject(StoreError::TooLarge));
+        for mutation in too_large {
+            mutation.reject(StoreError::TooLarge);
+        }
         set_md5_tags(&mut mutations);
         let reserving = self.begin_disk_work();
         let reserved = self.reserve_room(&mutations, batch.entry_bytes, batch.packed_bytes as u64);
@@ -199,7 +203,10 @@ impl GroupWriter {
             Ok(found) => found,
             Err(error) => {
                 let error = self.shared.write_failed(error);
-                return mutations.into_iter().for_each(|mutation| mutation.reject(error.clone()));
+                for mutation in mutations {
+                    mutation.reject(error.clone());
+                }
+                return;
             }
         };
         let begun = Instant::now();
@@ -280,7 +287,9 @@ impl GroupWriter {
         let accounts = UsageAccounts::new(&index, &quotas, &self.shared.options);
         let mut planner =
             Planner::new((&index, accounts), &self.shared.ids, lock_clock, (room, growth), place_len);
-        mutations.into_iter().for_each(|mutation| planner.add(mutation));
+        for mutation in mutations {
+            planner.add(mutation);
+        }
         planner.finish()
     }
 
@@ -309,7 +318,9 @@ impl GroupWriter {
         let pack = self.write_pack(&mut plan, place).map_err(|error| self.shared.write_failed(error))?;
         // The segment is synced while the group is encoded, written and synced. The order does not
         // matter: a group is valid only with its pack.
-        place.iter().for_each(|place| self.syncer.begin(place.segment.file.clone()));
+        if let Some(place) = &place {
+            self.syncer.begin(place.segment.file.clone());
+        }
         let body = encoded(&plan.entries);
         let written = self.log_writer.write(plan.entries.len() as u32, &body, pack);
         let begun = Instant::now();
@@ -532,14 +543,18 @@ fn features_of(entries: &[Entry]) -> Features {
 
 fn encoded(entries: &[Entry]) -> Vec<u8> {
     let mut body = Vec::with_capacity(128 * entries.len());
-    entries.iter().for_each(|entry| entry.encode(&mut body));
+    for entry in entries {
+        entry.encode(&mut body);
+    }
     body
 }
 
 /// Computes the MD5s that the policy leaves to the committer (`base::md5_policy`), side by side.
 fn set_md5_tags(mutations: &mut [Mutation]) {
     let (payloads, tags): (Vec<_>, Vec<_>) = mutations.iter_mut().filter_map(Mutation::md5_due).unzip();
-    tags.into_iter().zip(md5_of_each(&payloads)).for_each(|(tag, md5)| *tag = ETag::Md5(md5));
+    for (tag, md5) in tags.into_iter().zip(md5_of_each(&payloads)) {
+        *tag = ETag::Md5(md5);
+    }
 }
 
 fn send_replies(replies: Vec<PendingReply>, done: &Result<(), StoreError>) {

@@ -455,7 +455,9 @@ impl<'a> Planner<'a> {
             extent.shared && (extent.payload_len == 0 || liveness.is_shared(extent.segment, extent.offset))
         };
         if self.has_changes() || !version.extents.iter().all(is_counted) {
-            version.extents.iter_mut().for_each(|extent| extent.shared = true);
+            for extent in &mut version.extents {
+                extent.shared = true;
+            }
             self.update_version(source.bucket, key.to_vec(), version.clone());
         }
         Ok(slices(&version.extents, &source.range))

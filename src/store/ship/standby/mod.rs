@@ -371,7 +371,9 @@ impl Standby {
                 let next = ClaimedEpoch::unclaimed(self.newest_claim + 1, entropy);
                 if !next.claim(remote.as_ref(), &log, self.clock.now())? {
                     self.newest_claim = next.epoch;
-                    self.watched.iter_mut().for_each(|watched| watched.is_newest = false);
+                    if let Some(watched) = &mut self.watched {
+                        watched.is_newest = false;
+                    }
                     return Ok(None);
                 }
                 next
@@ -603,7 +605,9 @@ impl Standby {
 
     /// Takes the directory from the readers, before it becomes another one.
     fn close_readers(&mut self) {
-        self.readers.iter_mut().for_each(ReaderStore::close);
+        if let Some(readers) = &mut self.readers {
+            readers.close();
+        }
     }
 
     /// Finds out how far the directory is behind.
