@@ -490,6 +490,8 @@ impl MirrorFeed {
         store: &Store,
         target: &mut dyn MirrorTarget,
     ) -> Result<bool, FeedError> {
+        // The list of refused keys comes before the position, and is saved with it. A position
+        // without them would pass over keys that were neither copied nor listed.
         if let Some(end) = mirror.keys.done() {
             self.follower.set_refused(mirror.refusals.saved());
             self.follower.done_through(store, end)?;

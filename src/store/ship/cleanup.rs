@@ -118,15 +118,21 @@ impl Store {
         }
         let log = ship.log(&self.shared);
         let unavailable = |error: ShipError| StoreError::RemoteUnavailable(error.to_string());
+        // 1. The base is found, and told as a floor. An epoch that goes back in time looks at the
+        //    floors after its claim: told later, it could begin with a root whose objects go.
         cleanup.look_if_due(ship, log, now, self.shared.clock.instant()).map_err(unavailable)?;
+        // 2. Objects before the base are chosen.
         let mut doomed = cleanup.doomed(log).map_err(unavailable)?;
         doomed.extend(self.dropped_copies(tier, &cleanup, now));
         let more = doomed.len() > DELETED_PER_CALL;
         doomed.truncate(DELETED_PER_CALL);
-        // The other host has adopted all that the base has. It deletes for itself.
+        // 3. The next claim is looked for. Another host has adopted all that the base has, and
+        //    deletes for itself. A claim after this look does no harm, since that epoch begins with
+        //    the base or a later root.
         if doomed.is_empty() || log.is_claimed(epoch + 1).map_err(unavailable)? {
             return Ok(CleanupProgress::default());
         }
+        // 4. They are deleted.
         let deleted = doomed.len() as u64;
         doomed.iter().try_for_each(|object| self.delete_doomed(ship, object))?;
         Ok(CleanupProgress { deleted, more })
@@ -135,6 +141,8 @@ impl Store {
     fn delete_doomed(&self, ship: &Ship, object: &DoomedObject) -> Result<(), StoreError> {
         let unavailable =
             |error: RemoteError| StoreError::RemoteUnavailable(format!("{}: {error}", object.name));
+        // The object goes before the index forgets the copy. In the other order a crash in between
+        // would leave an object that nothing names, and that only an audit finds.
         ship.right.writer()?.delete(&object.name, PATIENCE).map_err(unavailable)?;
         ship.deleted_objects.fetch_add(1, Ordering::Relaxed);
         ship.deleted_bytes.fetch_add(object.bytes, Ordering::Relaxed);

@@ -136,12 +136,17 @@ impl LogCopy {
         clock: &dyn Clock,
         parcel: &Parcel,
     ) -> Result<u64, ShipError> {
+        // 1. Files of segments that earlier groups call remote lose their bytes. Those groups are
+        //    durable: before that, an open would look for the bytes here.
         self.place_copies(log, fs)?;
         let before = self.end;
         let mut applier = ParcelApplier::new(log, fs, before);
+        // 2. The bytes of the parcel are durable before the groups that name them.
         applier.write_pieces(parcel)?;
         let groups = applier.groups(parcel)?;
         applier.sync()?;
+        // 3. The groups, all of them with one sync. A crash leaves a beginning of them, as of a log
+        //    whose writer was cut off, and the rest is applied again.
         if !groups.is_empty() {
             self.require(fs, parcel.head.features, before, clock.now())?;
             let bytes = groups.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();

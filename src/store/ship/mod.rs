@@ -671,10 +671,12 @@ impl Store {
         if let EpochStage::Idle = state {
             self.check_no_other_tier(&log)?;
             let mut next = ClaimedEpoch::unclaimed(log.newest_claim()? + 1, entropy);
-            // A directory that lacks a part of the log claims nothing: the claim would end the
-            // epoch of a living writer.
+            // 1. The log is read to its end before the claim. A directory that lacks a part of it
+            //    claims nothing: the claim would end the epoch of a living writer, and nobody would
+            //    write.
             self.adopt(&log, &mut next, point)?;
             next.cut = None;
+            // 2. The claim. Of several hosts one creates it; the others look again.
             if !next.claim(remote, &log, self.shared.clock.now())? {
                 return Ok(());
             }
@@ -682,7 +684,11 @@ impl Store {
         }
         let EpochStage::Claimed(claimed) = state else { return Ok(()) };
         ship.right.hold(claimed.epoch);
+        // 3. The log is read to its end again, after the claim: the former writer may have put
+        //    parcels since step 1. Those that it puts from now on are not answered, since it looks
+        //    for the claim after each.
         let cut = self.adopt(&log, claimed, point)?;
+        // 4. The cut says where the epoch begins. It is frozen, so that no later try adopts more.
         match claimed.begin(remote) {
             Err(ShipError::Remote { error: RemoteError::Exists, .. }) => {
                 *state = EpochStage::Idle;
@@ -690,6 +696,7 @@ impl Store {
             }
             begun => begun?,
         }
+        // 5. Heartbeats begin after the cut: before it there is no epoch that could be alive.
         let epoch = (&cut, claimed.nonce.clone());
         ship.heartbeat_epoch.store(claimed.epoch, Ordering::Release);
         ship.heartbeats_since.store(self.shared.clock.now().as_millis(), Ordering::Relaxed);

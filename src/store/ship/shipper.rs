@@ -152,8 +152,13 @@ impl WriterEpoch {
     /// meanwhile. After an error of the remote another call goes on.
     pub(super) fn begin(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), WriterEpochError> {
         if self.needs_root {
+            // 1. The bytes come before the root that names them: a root on the remote is one that a
+            //    restore may begin with at once.
             self.ship_tail(ship, shared)?;
             self.ship_base(ship, shared)?;
+            // 2. The parcels that the root needs are noted before its checkpoint is written. In the
+            //    other order a segment could become remote in between: the checkpoint would still
+            //    read its bytes from parcels, and those would not count as needed.
             let root = match self.pending_root {
                 Some(root) => root,
                 None => {
@@ -164,6 +169,7 @@ impl WriterEpoch {
             };
             put_root(ship, shared, &root, &self.nonce)?;
             self.root_was_put(shared, &root);
+            // 3. Groups after the root follow as parcels.
             let follower = LogFollower::after(shared.fs.clone(), shared.store, root.covered.sequence);
             self.follower = follower.map_err(|error| WriterEpochError::Store(shared.failed(error)))?;
             self.needs_root = false;
@@ -201,12 +207,20 @@ impl WriterEpoch {
         through: u64,
     ) -> Result<(), WriterEpochError> {
         while !ship.has(through) {
+            // 1. The parcel is frozen: after an error every try puts the same bytes, since a try
+            //    without an answer may have reached the remote.
             if self.pending.is_none() {
                 self.pending = self.next_parcel(shared, through)?;
             }
+            // 2. It is put.
             self.put_pending(ship, shared)?;
-            // Without a new parcel this is the look that failed after the last one.
+            // 3. The next claim is looked for, after the put. A host that takes over claims first
+            //    and reads the parcels then, so that one of the two sees the other. With the look
+            //    before the put, the claim and the read could come in between: the writes of this
+            //    parcel would be answered, and the new epoch would lack them. Without a new parcel
+            //    this is the look that failed after the last one.
             self.look_for_claim(ship, shared)?;
+            // 4. Only then are writes up to here answered, in the mode that waits for the remote.
             ship.shipped.store(self.follower.position().sequence, Ordering::Release);
             ship.last_parcel.store(shared.clock.now().as_millis(), Ordering::Relaxed);
         }

@@ -51,15 +51,22 @@ impl Store {
         let file = tier.fs.open_read(&segment_path(id)).map_err(|error| self.shared.failed(error.into()))?;
         let segment = Arc::new(Segment { id, file });
         done.more |= waiting.len() > 1;
+        // 1. All live extents are read: damage stays here, where it can be looked at.
         if !self.is_good(&mut checks, &segment, &waiting)? {
             return Ok(());
         }
         self.look_before_put(tier)?;
+        // 2. A group states the intent and the name. From then on no hole is punched, so that every
+        //    try sends the same bytes under one name; without it a crash after the put would leave
+        //    an object that nothing names.
         let copy = self.intend(tier, &index, id, segment.file.as_ref(), entropy)?;
+        // 3. The bytes are put, and compared with what the remote has.
         send(tier, id, &copy, segment.file.as_ref(), false).map_err(|error| self.remote_failed(id, error))?;
         let tables = checks.extents.tables(&segment);
         tier.keep_tables(id, tables.iter().map(|(offset, bytes)| (*offset, bytes.as_slice())));
+        // 4. A group calls the segment remote, once the remote has every byte of it.
         self.set_remote_copy(id, Some(self.in_phase(copy, CopyPhase::Remote)))?;
+        // 5. Only then may local bytes go: this is what lets the cache give them back.
         tier.cache(id).set_copy(&copy, self.shared.published().sequence);
         done.sent += 1;
         Ok(())
@@ -143,10 +150,14 @@ impl Store {
             self.look_for_next_epoch(tier)?;
         }
         for (id, copy) in gone {
+            // A copy is called dropped long before it is deleted, so that a backup which was
+            // restored meanwhile still finds it.
             if copy.phase != CopyPhase::Dropped {
                 self.set_remote_copy(id, Some(self.in_phase(copy, CopyPhase::Dropped)))?;
                 continue;
             }
+            // The object goes before the index forgets its name: a crash in between asks for the
+            // delete again, which is answered as the first one.
             let deleted = tier.right.writer()?.delete(&copy.name(id), PATIENCE);
             deleted.map_err(|error| self.remote_failed(id, error))?;
             self.set_remote_copy(id, None)?;

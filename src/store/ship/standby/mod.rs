@@ -361,13 +361,16 @@ impl Standby {
                 if self.watched.is_some() {
                     self.watch(log, progress)?;
                 }
-                // A directory that cannot take over claims nothing, and after the claim nobody
-                // writes until it is whole.
+                // 1. The directory has all that the remote shows, before anything is claimed. After
+                //    the claim nobody writes until it is whole, and a directory that cannot take
+                //    over would end the epoch of a living writer.
                 self.catch_up(progress)?;
                 if seen > 0 && self.newest_claim > seen {
                     return Ok(None);
                 }
                 self.check_no_other_tier(log)?;
+                // 2. The claim of the epoch after the newest one that was seen: of several standbys
+                //    one creates it, and the others follow.
                 let next = ClaimedEpoch::unclaimed(self.newest_claim + 1, entropy);
                 if !next.claim(remote.as_ref(), &log, self.clock.now())? {
                     self.newest_claim = next.epoch;
@@ -379,6 +382,8 @@ impl Standby {
                 next
             }
         };
+        // 3. What the writer put until it saw the claim. After an error the claim is kept, and
+        //    another call goes on with it: a second one would fence this host itself.
         let reached = self.reach_end(log, &mut claimed, progress);
         let epoch = claimed.epoch;
         self.claimed = Some(claimed);
@@ -389,12 +394,15 @@ impl Standby {
             return Ok(None);
         }
         if let Some(claimed) = &self.claimed {
-            // The open may take long: whoever waits for this host sees by its cut that it goes on.
+            // 4. The cut. The open may take long: other hosts see by the cut that this one goes on.
             claimed.begin(remote.as_ref())?;
-            // A start after a crash in the open goes on at once.
+            // 5. The claim is noted in the directory, so that a start after a crash in the open
+            //    goes on at once.
             note_claim(self.fs.as_ref(), log.store, claimed.id())?;
         }
         self.close_readers();
+        // 6. The mark goes last. While it is there, the directory may be cleared and filled again,
+        //    which after the open would lose writes.
         unmark(self.fs.as_ref())?;
         self.copy = None;
         self.watched = None;
