@@ -389,3 +389,44 @@ fn paths_in_groups_are_seen() {
         ["super::a::b", "super::a::c::self", "super::a::c::D", "crate::x", "crate::y", "crate::e::f"]
     );
 }
+
+/// The rooms of the store: each names only itself, those before it, and what `store/mod.rs` hands
+/// out.
+const STORE_ROOMS: &[&str] = &[
+    "error",
+    "options",
+    "progress",
+    "shared",
+    "remote_log",
+    "open",
+    "commit",
+    "objects",
+    "expiry",
+    "follow",
+    "reclaim",
+    "sweep",
+    "tier",
+    "scrub",
+    "ship",
+];
+
+#[test]
+fn a_room_of_the_store_names_only_rooms_before_it() {
+    let mut declared = declared_modules("store/mod.rs");
+    declared.remove("tests");
+    assert_eq!(declared, STORE_ROOMS.iter().map(|room| (*room).to_owned()).collect());
+    let mut broken = Vec::new();
+    for (module, code) in modules() {
+        let [store, room, ..] = module.as_slice() else { continue };
+        let Some(at) = STORE_ROOMS.iter().position(|known| known == room).filter(|_| store == "store") else {
+            continue;
+        };
+        for path in paths_of(&code) {
+            let named = path.get(2).filter(|_| path.starts_with(&["crate".to_owned(), "store".to_owned()]));
+            if named.is_some_and(|named| STORE_ROOMS[at + 1..].contains(&named.as_str())) {
+                broken.push(format!("{} names {}", module.join("::"), path.join("::")));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "arrows that run back up:\n{}", broken.join("\n"));
+}
