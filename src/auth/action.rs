@@ -14,7 +14,6 @@ pub(super) enum ActionLevel {
     Bucket,
     /// The keys of a bucket: granted on the bucket or on a key prefix.
     Listing,
-    /// One object.
     Object,
 }
 

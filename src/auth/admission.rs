@@ -60,7 +60,9 @@ impl Admissions {
     /// Follows a user whose keys were replaced.
     pub(super) fn replace_key(&mut self, user: &str, access_key: &str) {
         let of_user = self.0.iter_mut().filter(|admission| admission.user == user);
-        of_user.for_each(|admission| access_key.clone_into(&mut admission.access_key));
+        for admission in of_user {
+            access_key.clone_into(&mut admission.access_key);
+        }
     }
 
     /// The access key of the user as whom a person acts: the first one that names the person, or

@@ -27,7 +27,6 @@ pub struct EnteredKey {
 }
 
 impl EnteredKey {
-    /// The access key.
     pub fn access_key(&self) -> &str {
         &self.access_key
     }
@@ -38,9 +37,7 @@ impl EnteredKey {
 pub struct SharedObject<'a> {
     /// `http` or `https`, `://`, and the host, as the URL is to have them.
     pub origin: &'a str,
-    /// The bucket.
     pub bucket: &'a str,
-    /// The key.
     pub key: &'a str,
     /// The version; `None` for the current one.
     pub version: Option<&'a str>,

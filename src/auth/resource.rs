@@ -18,11 +18,9 @@ pub enum Resource<'a> {
         /// The prefix; empty for all keys.
         prefix: &'a str,
     },
-    /// An object.
     Object {
         /// The name of its bucket.
         bucket: &'a str,
-        /// Its key.
         key: &'a str,
     },
 }

@@ -63,7 +63,6 @@ const ADMINISTRATOR: &str = Users::ADMINISTRATOR;
 pub struct UsersError {
     /// The line, counted from 1.
     pub line: usize,
-    /// The problem.
     pub problem: String,
 }
 

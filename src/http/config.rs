@@ -22,7 +22,6 @@ pub enum EngineName {
 /// The settings of an engine. [`Config::new`] gives values for a host with 512 MB of memory.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The engine.
     pub engine: EngineName,
     /// The certificate and key for encrypted connections; `None` serves plain ones. Only the engine
     /// `Direct` encrypts.

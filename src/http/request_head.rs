@@ -10,7 +10,6 @@ use crate::s3::{Body, Client, Headers, Method, Request, S3Error};
 /// A valid request head.
 #[derive(Debug)]
 pub(super) struct RequestHead {
-    /// The method.
     pub(super) method: Method,
     /// The path as sent.
     pub(super) path: String,

@@ -29,12 +29,12 @@ pub(super) struct Place<'a> {
 impl<'a> Place<'a> {
     /// The object that `call` addresses.
     pub(super) fn target(call: &'a Call<'_>) -> Self {
-        let place = Self::object((call.bucket(), call.key()));
+        let place = Self::object(call.bucket(), call.key());
         Self { version: call.query.get("versionId"), ..place }
     }
 
     /// An object.
-    pub(super) fn object((bucket, key): (&'a str, &'a str)) -> Self {
+    pub(super) fn object(bucket: &'a str, key: &'a str) -> Self {
         Self::of(Resource::Object { bucket, key })
     }
 

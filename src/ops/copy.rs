@@ -9,13 +9,11 @@ use super::lookup::{self, SourceObject};
 use super::padded_response::{self, CancelToken};
 use super::{Context, body, checksums, lifecycle, new_object, tagging, version_id};
 use crate::auth::{Action, Authorized};
-use crate::base::{ChecksumAlgorithm, Timestamp};
+use crate::base::ChecksumAlgorithm;
 use crate::s3::checksum::ChecksumHasher;
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error, metadata};
-use crate::store::{
-    Attributes, Checksum, Commit, CommittedVersion, CopyRange, ETag, Store, StoreError, stated_before,
-};
+use crate::store::{Attributes, Checksum, Commit, CopyRange, Store, StoreError, stated_before};
 use crate::xml::Writer;
 
 /// CopyObject. Durable when the response reports success. The copy keeps the entity tag and the
@@ -74,16 +72,21 @@ impl CopyTask {
         let etag = commit.etag;
         let kept = commit.checksums.clone();
         let stated = commit.stated_time;
-        let place = (self.target.bucket.as_str(), self.target.key.as_str());
-        let written = match self.store.copy(bytes, place.0, place.1, commit) {
+        let RequestNames { bucket, key, .. } = &self.target;
+        let written = match self.store.copy(bytes, bucket, key, commit) {
             // The target of a condition. A source that is gone is reported as `NoSuchVersion`.
             Err(error @ StoreError::NoSuchKey) => {
                 return Err(lookup::conceal_if(self.hides_absence, self.target.to_client_error(&error)));
             }
             written => self.source.copied(written, &self.target)?,
         };
-        let response = response(&self.store, self.document, &self.source, (etag, written, &kept, stated));
-        Ok(lifecycle::add_new_expiration(&self.store, response, place, &written))
+        let mut document = self.document;
+        document.plain("ETag", etag);
+        document.plain("LastModified", stated_before(stated, written.modified).unwrap_or(written.modified));
+        checksums::write(&mut document, &kept);
+        let response = self.source.add_version_id(&self.store, xml(200, document));
+        let response = version_id::add_new_version_id(&self.store, response, &written);
+        Ok(lifecycle::add_new_expiration(&self.store, response, bucket, key, &written))
     }
 
     fn compute(&self, algorithm: ChecksumAlgorithm, cancel: &CancelToken) -> Result<Vec<u8>, S3Error> {
@@ -153,7 +156,7 @@ fn tags(
         None => Action::GetObjectTagging,
     };
     if !tags.is_empty() {
-        let place = Place::object((&named.bucket, named.key.as_str())).version(named.version.as_deref());
+        let place = Place::object(&named.bucket, named.key.as_str()).version(named.version.as_deref());
         access::check(context, proof, call, reading, place.found(&source.found.version))?;
     }
     // The policy was asked about the tags that the source had then; another version may have come
@@ -177,16 +180,4 @@ fn checksums_of(
         Some(checksum) => (vec![checksum.clone()], None),
         None => (Vec::new(), Some(algorithm)),
     }
-}
-
-fn response(
-    store: &Store,
-    mut document: Writer,
-    source: &SourceObject,
-    (etag, written, kept, stated): (ETag, CommittedVersion, &[Checksum], Option<Timestamp>),
-) -> Response {
-    document.plain("ETag", etag);
-    document.plain("LastModified", stated_before(stated, written.modified).unwrap_or(written.modified));
-    checksums::write(&mut document, kept);
-    version_id::add_new_version_id(store, source.add_version_id(store, xml(200, document)), &written)
 }

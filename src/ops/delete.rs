@@ -167,7 +167,7 @@ fn check(
             (which, Action::DeleteObjectVersion)
         }
     };
-    let place = Place::object((call.bucket(), key.as_str())).version(object.version.as_deref());
+    let place = Place::object(call.bucket(), key.as_str()).version(object.version.as_deref());
     access::check(context, proof, call, action, place)?;
     object_lock::bypasses_governance(context, proof, call, place)?;
     if !object.condition.is_none() {

@@ -53,9 +53,7 @@ pub(super) fn add_expiration(
     call: &Call<'_>,
 ) -> Response {
     match of_bucket(&context.store, call.bucket()) {
-        Some(bucket) if !call.query.has("versionId") => {
-            with_expiration(response, &bucket, (found, call.key()))
-        }
+        Some(bucket) if !call.query.has("versionId") => with_expiration(response, &bucket, found, call.key()),
         _ => response,
     }
 }
@@ -65,12 +63,13 @@ pub(super) fn add_expiration(
 pub(super) fn add_new_expiration(
     store: &Store,
     response: Response,
-    (bucket, key): (&str, &str),
+    bucket: &str,
+    key: &str,
     written: &CommittedVersion,
 ) -> Response {
     let Some(configured) = of_bucket(store, bucket) else { return response };
     match store.find_outline(bucket, key, Selector::Current) {
-        Ok(found) if found.version.id == written.id => with_expiration(response, &configured, (&found, key)),
+        Ok(found) if found.version.id == written.id => with_expiration(response, &configured, &found, key),
         _ => response,
     }
 }
@@ -78,7 +77,8 @@ pub(super) fn add_new_expiration(
 fn with_expiration(
     response: Response,
     bucket: &ConfiguredBucket,
-    (found, key): (&FoundVersion, &str),
+    found: &FoundVersion,
+    key: &str,
 ) -> Response {
     let version = &found.version;
     let facts = ExpiryFacts {

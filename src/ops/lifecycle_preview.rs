@@ -22,7 +22,6 @@ const STEP_VERSIONS: usize = 4_096;
 pub struct PreviewCount {
     /// Their number.
     pub count: u64,
-    /// Their bytes.
     pub bytes: u64,
 }
 
@@ -42,7 +41,6 @@ pub struct RulePreview {
 /// A version or an upload that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueExpiry {
-    /// The key.
     pub key: String,
     /// The id of the rule.
     pub rule: String,
@@ -50,7 +48,6 @@ pub struct DueExpiry {
     pub kind: ExpiryKind,
     /// The moment since which it is due.
     pub at: Timestamp,
-    /// The bytes.
     pub bytes: u64,
 }
 

@@ -31,7 +31,6 @@ const NEWER_KEPT_MAX: u32 = 100;
 pub struct ExpiredItem<'i> {
     /// The name of the bucket.
     pub bucket: &'i str,
-    /// The key.
     pub key: &'i str,
     /// The version, as clients see it; `None` for an upload.
     pub version: Option<&'i str>,

@@ -149,7 +149,7 @@ pub(super) fn source(
     let named = CopySourceHeader::from_headers(call.vendor())?;
     let which = version_id::named(context, named.version.as_deref())?;
     let action = if which == Selector::Current { Action::GetObject } else { Action::GetObjectVersion };
-    let place = Place::object((&named.bucket, named.key.as_str())).version(named.version.as_deref());
+    let place = Place::object(&named.bucket, named.key.as_str()).version(named.version.as_deref());
     access::check(context, proof, call, action, place)?;
     owner::check_source(context, call, &named.bucket)?;
     let found = context.store.find(&named.bucket, named.key.as_str(), which);

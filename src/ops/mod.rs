@@ -92,7 +92,6 @@ pub enum EntityTags {
 
 /// The dependencies of all operations.
 pub struct Context {
-    /// The store.
     pub store: Arc<Store>,
     /// The region of all buckets.
     pub region: String,

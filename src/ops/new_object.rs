@@ -51,7 +51,9 @@ pub(super) fn attributes(call: &Call<'_>) -> Result<Attributes, S3Error> {
 /// Names and values as attributes.
 pub(super) fn attributes_of(collected: Vec<(String, String)>) -> Attributes {
     let mut attributes = Attributes::new();
-    collected.into_iter().for_each(|(name, value)| attributes.push(name, value));
+    for (name, value) in collected {
+        attributes.push(name, value);
+    }
     attributes
 }
 
@@ -128,7 +130,7 @@ pub(super) fn condition(
 ) -> Result<WriteCondition, S3Error> {
     let condition = conditions::write_condition(call.headers())?;
     if condition.tells_content() {
-        check_may_compare(context, proof, call, Place::object((call.bucket(), call.key())))?;
+        check_may_compare(context, proof, call, Place::object(call.bucket(), call.key()))?;
     }
     Ok(match (proof.action(), condition) {
         (Action::CreateObject, WriteCondition::None) => WriteCondition::IfAbsent,

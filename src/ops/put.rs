@@ -44,8 +44,7 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     };
     let written = new_object::committed(written, context, proof, call)?;
     let response = answer(context, &written, &verified);
-    let place = (call.bucket(), call.key());
-    Ok(lifecycle::add_new_expiration(&context.store, response, place, &written))
+    Ok(lifecycle::add_new_expiration(&context.store, response, call.bucket(), call.key(), &written))
 }
 
 fn answer(context: &Context, written: &CommittedVersion, verified: &Verified) -> Response {

@@ -32,19 +32,20 @@ impl Context {
     /// All limits that quotas set, by buckets and then by owners. The cost grows with the number of
     /// buckets.
     pub fn quota_limits(&self) -> Vec<QuotaLimit> {
-        let of_buckets = self.store.limited_buckets().into_iter().map(|limited| {
-            (false, limited.bucket, limited.in_force, OwnerUsage { buckets: 0, content: limited.content })
-        });
-        let of_owners = self.store.limited_owners().into_iter();
-        let of_owners = of_owners.map(|limited| (true, limited.owner, limited.in_force, limited.usage));
-        of_buckets.chain(of_owners).flat_map(limits_of).collect()
+        let mut limits = Vec::new();
+        for limited in self.store.limited_buckets() {
+            let usage = OwnerUsage { buckets: 0, content: limited.content };
+            add_limits(&mut limits, false, &limited.bucket, &limited.in_force, &usage);
+        }
+        for limited in self.store.limited_owners() {
+            add_limits(&mut limits, true, &limited.owner, &limited.in_force, &limited.usage);
+        }
+        limits
     }
 }
 
-/// The limits that a quota sets.
-fn limits_of(
-    (of_owner, name, quota, usage): (bool, String, Quota, OwnerUsage),
-) -> impl Iterator<Item = QuotaLimit> {
+/// Adds the limits that a quota sets.
+fn add_limits(limits: &mut Vec<QuotaLimit>, of_owner: bool, name: &str, quota: &Quota, usage: &OwnerUsage) {
     let rows = [
         ("bytes", quota.bytes, usage.content.bytes()),
         ("objects", quota.objects, usage.content.objects()),
@@ -52,9 +53,11 @@ fn limits_of(
         ("index_bytes", quota.index_bytes, usage.content.index_bytes),
         ("buckets", quota.buckets, usage.buckets),
     ];
-    rows.into_iter().filter_map(move |(limit, allowed, used)| {
-        Some(QuotaLimit { of_owner, name: name.clone(), limit, allowed: allowed?, used })
-    })
+    for (limit, allowed, used) in rows {
+        if let Some(allowed) = allowed {
+            limits.push(QuotaLimit { of_owner, name: name.to_owned(), limit, allowed, used });
+        }
+    }
 }
 
 /// PutBucketQuota. A quota without limits removes the bucket's. Durable on return.

@@ -42,9 +42,9 @@ impl<'q> Markers<'q> {
     /// An empty marker counts as none: clients send one back after a page that ended with a common
     /// prefix.
     fn parse(context: &Context, query: &'q QueryParams) -> Result<Self, S3Error> {
-        let (name, text) = ("version-id-marker", |name| query.get(name).unwrap_or_default());
-        let key = text("key-marker");
-        let version_text = text(name);
+        let name = "version-id-marker";
+        let key = query.get("key-marker").unwrap_or_default();
+        let version_text = query.get(name).unwrap_or_default();
         if key.is_empty() && !version_text.is_empty() {
             let message = "A version-id marker cannot be specified without a key marker.";
             return Err(S3Error::invalid_argument(name, version_text, message));
@@ -86,12 +86,12 @@ fn write_items(
 ) {
     for (key, listed) in page.keys() {
         let id = version_id::listing_id(context, &listed.version);
-        write_version(document, (&params.encoded(&key), &id), listed, owner);
+        write_version(document, &params.encoded(&key), &id, listed, owner);
     }
     params.write_prefixes(document, page);
 }
 
-fn write_version(document: &mut Writer, (key, id): (&str, &str), listed: &ListedVersion, owner: &str) {
+fn write_version(document: &mut Writer, key: &str, id: &str, listed: &ListedVersion, owner: &str) {
     let ListedVersion { version, latest } = listed;
     let name = if version.delete_marker { "DeleteMarker" } else { "Version" };
     document.element(name, |entry| {

@@ -35,7 +35,6 @@ impl fmt::Display for RequestId {
 pub struct VersionDeletion {
     /// The key of the object.
     pub key: String,
-    /// The version.
     pub version: String,
     /// The version before the deletion, as text.
     pub before: Option<String>,
@@ -64,7 +63,6 @@ pub struct Call<'c> {
     pub operation: Operation,
     /// The resource that the operation addresses.
     pub target: TargetResource,
-    /// The query parameters.
     pub query: QueryParams,
     /// The time at which the request arrived.
     pub received: Timestamp,

@@ -129,7 +129,6 @@ impl ChecksumHasher {
 /// The checksum of the body that a request declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpectedChecksum {
-    /// This value.
     Value(ChecksumAlgorithm, Vec<u8>),
     /// The value follows in the trailer.
     Trailer(ChecksumAlgorithm),

@@ -11,7 +11,6 @@ const VERSION_MARK: &str = "?versionId=";
 pub struct CopySourceHeader {
     /// The bucket, which may not exist.
     pub bucket: String,
-    /// The key.
     pub key: ObjectKey,
     /// The text of `versionId`, which may not be a valid id.
     pub version: Option<String>,

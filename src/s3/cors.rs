@@ -227,7 +227,9 @@ impl CorsRule {
             document.leaf("ID", id);
         }
         for (name, values) in lists {
-            values.iter().for_each(|value| document.leaf(name, value));
+            for value in values {
+                document.leaf(name, value);
+            }
         }
         if let Some(seconds) = self.max_age_secs {
             document.plain("MaxAgeSeconds", seconds);

@@ -90,7 +90,6 @@ impl<'h> VendorHeaders<'h> {
         Self { headers, dialect }
     }
 
-    /// The dialect.
     pub fn dialect(self) -> Dialect {
         self.dialect
     }
@@ -199,7 +198,9 @@ mod tests {
     fn a_header_with_one_value_is_there_once_and_a_list_may_be_there_again() {
         let check = |names: &[&str]| {
             let mut headers = Headers::default();
-            names.iter().for_each(|name| headers.push(name, b"v"));
+            for name in names {
+                headers.push(name, b"v");
+            }
             VendorHeaders::new(&headers, Dialect::Aws).check().map_err(|e| e.code)
         };
         assert_eq!(check(&["x-amz-acl", "acl", "x-svc-acl", "x-amz-acl-2"]), Ok(()));

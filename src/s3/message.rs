@@ -11,17 +11,11 @@ use crate::s3::S3Error;
 /// The method of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Method {
-    /// GET
     Get,
-    /// HEAD
     Head,
-    /// PUT
     Put,
-    /// POST
     Post,
-    /// DELETE
     Delete,
-    /// OPTIONS
     Options,
     /// Any other token.
     Other(String),
@@ -176,7 +170,6 @@ impl Body<'_> {
 
 /// A request whose head is read and whose body is not.
 pub struct Request<'c> {
-    /// The method.
     pub method: Method,
     /// The path as sent: percent-encoded, undecoded, unnormalised, beginning with `/`; or `*` alone
     /// (OPTIONS of the whole server).
@@ -185,7 +178,6 @@ pub struct Request<'c> {
     pub query: String,
     /// The header lines.
     pub headers: Headers,
-    /// The body.
     pub body: Body<'c>,
     /// Whether the connection is encrypted.
     pub secure: bool,
@@ -247,7 +239,6 @@ pub enum ResponseBody {
         /// The number of bytes; `None` to send them chunked (S3 API reference,
         /// CompleteMultipartUpload).
         length: Option<u64>,
-        /// The source.
         source: Box<dyn BodySource>,
     },
     /// Work whose outcome replaces the whole response. The engine decides when to run it.
@@ -279,7 +270,6 @@ pub struct Response {
     pub status: u16,
     /// The header lines, spelled as they go out.
     pub headers: Vec<(Cow<'static, str>, Vec<u8>)>,
-    /// The body.
     pub body: ResponseBody,
     /// Whether to close the connection after this response.
     pub close: bool,

@@ -323,7 +323,9 @@ mod tests {
         let source = [("expires", "never"), ("website-redirect-location", "/old"), ("meta-a", "1")];
         let copied = |lines: &[(&str, &str)]| {
             let mut headers = Headers::default();
-            lines.iter().for_each(|(name, value)| headers.push(name, value.as_bytes()));
+            for (name, value) in lines {
+                headers.push(name, value.as_bytes());
+            }
             of_copy(source.iter().copied(), VendorHeaders::new(&headers, Dialect::Svc)).map_err(|e| e.code)
         };
         assert_eq!(copied(&[]), Ok(pairs(&[("expires", "never"), ("meta-a", "1")])));

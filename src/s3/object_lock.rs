@@ -20,7 +20,6 @@ pub enum LockMode {
 /// A retention that a client states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockRetention {
-    /// Its mode.
     pub mode: LockMode,
     /// Its end.
     pub until: Timestamp,
@@ -29,7 +28,6 @@ pub struct LockRetention {
 /// The period that new objects of a bucket are retained for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockPeriod {
-    /// Days.
     Days(u64),
     /// Years of 365 days.
     Years(u64),
@@ -45,9 +43,7 @@ pub struct LockConfiguration {
 /// The object lock headers of a new object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LockHeaders {
-    /// The retention.
     pub retention: Option<LockRetention>,
-    /// The legal hold.
     pub legal_hold: Option<bool>,
 }
 

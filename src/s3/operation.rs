@@ -53,9 +53,7 @@ pub enum RouteCondition {
 /// An operation and the shape of its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// The operation.
     pub operation: Operation,
-    /// Its method.
     pub method: Method,
     /// The shape of its path.
     pub level: ResourceLevel,

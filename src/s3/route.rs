@@ -10,15 +10,11 @@ use crate::s3::{ErrorCode, Method, ObjectKey, QueryParams, S3Error, uri};
 /// exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetResource {
-    /// The service.
     Service,
-    /// A bucket.
     Bucket(String),
-    /// An object.
     Object {
         /// The name of its bucket.
         bucket: String,
-        /// Its key.
         key: ObjectKey,
     },
 }

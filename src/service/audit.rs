@@ -28,7 +28,6 @@ pub struct AuditRecord<'r> {
     pub peer: Option<&'r str>,
     /// The operation.
     pub action: &'r str,
-    /// The bucket.
     pub bucket: Option<&'r str>,
     /// The key of the object.
     pub key: Option<&'r str>,

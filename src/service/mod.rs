@@ -115,7 +115,6 @@ pub struct Service {
 enum Origin {
     /// Nothing.
     Own,
-    /// The console.
     OfConsole,
 }
 

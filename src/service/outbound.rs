@@ -12,9 +12,7 @@ use crate::webhook::TargetState;
 /// The state of everything that leaves the server by itself.
 #[derive(Debug)]
 pub struct OutboundStatus {
-    /// The mirrors.
     pub mirrors: Vec<MirrorStatus>,
-    /// The webhooks.
     pub webhooks: Vec<TargetState>,
     /// The segments on the remote; `None` without one.
     pub tier: Option<TierFigures>,

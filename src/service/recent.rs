@@ -27,7 +27,6 @@ pub struct NotedRequest {
     pub peer: Option<IpAddr>,
     /// The user, if it was authenticated.
     pub user: Option<String>,
-    /// The operation.
     pub operation: String,
     /// The beginning of the path as sent.
     pub path: String,

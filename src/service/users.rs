@@ -30,11 +30,9 @@ impl GrantEntry {
 /// A user without its secrets.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct UserEntry {
-    /// The name.
     pub name: String,
     /// The access keys, the previous one last; none of the anonymous user.
     pub access_keys: Vec<String>,
-    /// The grants.
     pub allow: Vec<GrantEntry>,
     /// Whether it signs requests and one of its grants is for everything.
     pub administrator: bool,
@@ -46,34 +44,15 @@ pub struct UserEntry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserChange {
     /// A new user with keys that the server makes; `anonymous` has none.
-    Create {
-        /// The name.
-        name: String,
-        /// The grants.
-        allow: Vec<GrantEntry>,
-    },
+    Create { name: String, allow: Vec<GrantEntry> },
     /// Other grants in place of those that the user has.
-    SetGrants {
-        /// The name.
-        name: String,
-        /// The grants.
-        allow: Vec<GrantEntry>,
-    },
+    SetGrants { name: String, allow: Vec<GrantEntry> },
     /// New keys. The current ones stay valid as the previous ones.
-    RotateKeys {
-        /// The name.
-        name: String,
-    },
+    RotateKeys { name: String },
     /// The end of the previous keys.
-    RemovePreviousKeys {
-        /// The name.
-        name: String,
-    },
+    RemovePreviousKeys { name: String },
     /// The end of the user. Its buckets and objects stay.
-    Delete {
-        /// The name.
-        name: String,
-    },
+    Delete { name: String },
 }
 
 impl UserChange {
@@ -117,7 +96,6 @@ impl UserChange {
 /// The sender of a change.
 #[derive(Debug, Clone, Copy)]
 pub struct ChangeSender<'s> {
-    /// The user.
     pub user: &'s str,
     /// The person who acts as the user, where an OpenID provider vouched for it.
     pub person: Option<&'s OidcPerson>,

@@ -14,7 +14,6 @@ pub(in crate::auth) enum StrictJson {
     Bool(bool),
     /// A number, as text.
     Number(String),
-    /// A string.
     Text(String),
     /// An array.
     List(Vec<StrictJson>),

@@ -17,7 +17,6 @@ pub(super) const VERSION_WITH_VARIABLES: &str = "2012-10-17";
 enum GlobToken {
     /// These characters.
     Text(String),
-    /// Any one character.
     AnyChar,
     /// The value of a key in the request.
     Variable(ConditionKey),

@@ -120,10 +120,9 @@ impl PolicyStatement {
             {
                 return Err(format!("the condition key `{key}` does not apply to the action `{name}`"));
             }
-            Action::ALL
-                .iter()
-                .filter(|action| matched(action.as_str()))
-                .for_each(|action| self.actions.insert(*action));
+            for action in Action::ALL.iter().filter(|action| matched(action.as_str())) {
+                self.actions.insert(*action);
+            }
         }
         Ok(())
     }

@@ -78,7 +78,9 @@ impl DirectEngine {
     /// Closes the queues of all workers.
     pub(super) fn close_queues(&self) {
         self.queues.close();
-        self.reserve.iter().for_each(|queues| queues.close());
+        if let Some(queues) = &self.reserve {
+            queues.close();
+        }
     }
 }
 

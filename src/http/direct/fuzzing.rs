@@ -9,7 +9,6 @@ use crate::s3::{Headers, Method, S3Error};
 
 /// A parsed request head.
 pub struct ParsedHead {
-    /// The method.
     pub method: Method,
     /// The path as sent.
     pub path: String,

@@ -23,7 +23,6 @@ pub(super) struct PendingResponse {
 
 /// How much of a response is left to send.
 pub(super) enum UnsentContent {
-    /// All of it.
     Response(Response),
     /// A part of its body.
     Tail(Box<ResponseTail>),
@@ -44,7 +43,6 @@ pub(super) struct ResponseTail {
 /// Bytes that a client did not receive, with the memory reserved for them.
 #[derive(Default)]
 pub(super) struct UnsentBytes {
-    /// The bytes.
     pub(super) bytes: Vec<u8>,
     /// How many of them have been sent since.
     pub(super) sent: usize,

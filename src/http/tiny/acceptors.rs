@@ -76,7 +76,11 @@ impl Acceptors {
     /// lost its wake-up to another. To be called at intervals.
     pub(super) fn restart_ended(&self, workers: usize) {
         let mut list = self.list.write().expect("no code panics while it holds the list");
-        list.ended.iter().for_each(|server| (0..workers).for_each(|_| server.unblock()));
+        for server in &list.ended {
+            for _ in 0..workers {
+                server.unblock();
+            }
+        }
         if list.newest.as_ref().is_none_or(|newest| newest.is_accepting(&self.listener)) {
             return;
         }
@@ -94,7 +98,10 @@ impl Acceptors {
     /// Wakes that many waiting workers.
     pub(super) fn wake(&self, workers: usize) {
         let (newest, _) = self.snapshot();
-        (0..workers).for_each(|_| newest.iter().for_each(|server| server.unblock()));
+        let Some(newest) = newest else { return };
+        for _ in 0..workers {
+            newest.unblock();
+        }
     }
 
     /// Ends all acceptors.

@@ -70,8 +70,10 @@ impl TinyExchange {
             std::mem::forget(request);
             false
         };
-        if cut || !sent {
-            peer.and_then(RawSocket::find).iter().for_each(RawSocket::end);
+        if (cut || !sent)
+            && let Some(socket) = peer.and_then(RawSocket::find)
+        {
+            socket.end();
         }
     }
 
@@ -117,7 +119,9 @@ impl TinyExchange {
     /// Answers a request of doubtful framing, as the last one of its connection. Its body is not
     /// read.
     fn refuse(&self, request: &Request, error: &S3Error, peer: Option<SocketAddr>) -> PreparedResponse {
-        peer.and_then(RawSocket::find).iter().for_each(RawSocket::stop_receiving);
+        if let Some(socket) = peer.and_then(RawSocket::find) {
+            socket.stop_receiving();
+        }
         let traits = RequestTraits {
             head_only: *request.method() == tiny_http::Method::Head,
             http10: *request.http_version() < (1, 1),
@@ -181,7 +185,9 @@ impl ResponseSink for TinySink<'_> {
         self.response_started = true;
         if parts.iter().map(|part| part.len()).sum::<usize>() <= JOINED_MAX_BYTES {
             self.joined.clear();
-            parts.iter().for_each(|part| self.joined.extend_from_slice(part));
+            for part in &parts {
+                self.joined.extend_from_slice(part);
+            }
             self.writer.write_all(self.joined)?;
         } else {
             parts.iter().try_for_each(|part| self.writer.write_all(part))?;

@@ -233,7 +233,9 @@ fn of_parts(algorithm: ChecksumAlgorithm, kind: ChecksumType, parts: &[PartRecor
     match kind {
         ChecksumType::Composite => {
             let mut running = ChecksumHasher::new(algorithm);
-            values.iter().for_each(|value| running.update(value));
+            for value in &values {
+                running.update(value);
+            }
             Some(Checksum { algorithm, kind, parts: parts.len() as u32, value: running.finish() })
         }
         ChecksumType::FullObject => {

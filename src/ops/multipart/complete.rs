@@ -43,9 +43,9 @@ pub(in crate::ops) fn complete(
                 ErrorCode::InvalidPart | ErrorCode::InvalidPartOrder => error.element("UploadId", upload),
                 _ => error,
             })?;
-            let (commit, checksum) = headers.into_commit((context, proof), call, &record, &parts)?;
+            let (commit, checksum) = headers.into_commit(context, proof, call, &record, &parts)?;
             let completion = Completion { upload: record.id, parts, commit };
-            commit_parts((context, proof), call, completion, checksum, held)
+            commit_parts(context, proof, call, completion, checksum, held)
         }
     }
 }
@@ -115,7 +115,8 @@ impl CompletionHeaders {
 
     fn into_commit(
         self,
-        (context, proof): (&Context, &Authorized),
+        context: &Context,
+        proof: &Authorized,
         call: &Call<'_>,
         upload: &UploadRecord,
         parts: &[PartRecord],
@@ -166,7 +167,8 @@ fn size_header(call: &Call<'_>) -> String {
 
 /// Commits the object on a thread of its own; the response may be padded.
 fn commit_parts(
-    (context, proof): (&Context, &Authorized),
+    context: &Context,
+    proof: &Authorized,
     call: &Call<'_>,
     completion: Completion,
     checksum: ObjectChecksum,
@@ -225,7 +227,7 @@ impl CompletionTask {
         let written = written.map_err(concealed)?;
         let response = response(self.document, etag, &kept);
         let response = version_id::add_new_version_id(&self.store, response, &written);
-        Ok(lifecycle::add_new_expiration(&self.store, response, object, &written))
+        Ok(lifecycle::add_new_expiration(&self.store, response, &self.bucket, &self.key, &written))
     }
 
     /// The outcome for a client that repeated its request while the first one was in progress: the

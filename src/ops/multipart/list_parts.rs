@@ -35,7 +35,9 @@ pub(in crate::ops) fn list_parts(
     document.plain("MaxParts", params.limit);
     // A client that asks for no parts must not ask again forever.
     document.plain("IsTruncated", page.truncated && params.limit > 0);
-    page.parts.iter().for_each(|part| write_part(&mut document, part));
+    for part in &page.parts {
+        write_part(&mut document, part);
+    }
     write_user(&mut document, "Initiator", &page.upload.initiator);
     write_user(&mut document, "Owner", &bucket.owner);
     document.plain("StorageClass", page.upload.storage_class.as_str());
@@ -50,7 +52,9 @@ fn write_part(document: &mut Writer, part: &PartSummary) {
         entry.plain("LastModified", part.modified);
         entry.plain("ETag", ETag::Md5(part.md5));
         entry.plain("Size", part.size);
-        part.checksum.iter().for_each(|checksum| checksums::write_value(entry, checksum));
+        if let Some(checksum) = &part.checksum {
+            checksums::write_value(entry, checksum);
+        }
     });
 }
 

@@ -36,7 +36,7 @@ pub(in crate::ops) fn list_uploads(
     params.write_head(&mut document, "MaxUploads", page.truncated);
     for (key, upload) in page.keys() {
         let id = context.store.client_ids().of_upload(upload.id);
-        write_upload(&mut document, (&params.encoded(&key), id), upload, &bucket.owner);
+        write_upload(&mut document, &params.encoded(&key), id, upload, &bucket.owner);
     }
     params.write_prefixes(&mut document, &page);
     Ok(xml(200, document).holding(held))
@@ -85,7 +85,7 @@ fn write_next(
     document.leaf("NextUploadIdMarker", &id);
 }
 
-fn write_upload(document: &mut Writer, (key, id): (&str, ClientId), upload: &UploadSummary, owner: &str) {
+fn write_upload(document: &mut Writer, key: &str, id: ClientId, upload: &UploadSummary, owner: &str) {
     document.element("Upload", |entry| {
         entry.leaf("Key", key);
         entry.plain("UploadId", id);

@@ -108,7 +108,9 @@ impl PartCopyTask {
         let document = &mut self.document;
         document.plain("LastModified", part.modified);
         document.plain("ETag", ETag::Md5(part.md5));
-        part.checksum.iter().for_each(|checksum| checksums::write_value(document, checksum));
+        if let Some(checksum) = &part.checksum {
+            checksums::write_value(document, checksum);
+        }
         Ok(self.source.add_version_id(&self.store, xml(200, self.document)))
     }
 

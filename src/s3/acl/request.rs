@@ -53,7 +53,7 @@ impl RequestedAcl {
             (None, Some(_)) => {
                 let mut acl = Self::private();
                 for (name, value, permissions) in grants {
-                    acl.add_header((name, value), permissions, owner, vendor)?;
+                    acl.add_header(name, value, permissions, owner, vendor)?;
                 }
                 Ok(Some(acl))
             }
@@ -90,7 +90,8 @@ impl RequestedAcl {
     /// commas.
     fn add_header(
         &mut self,
-        (name, value): (&str, &str),
+        name: &str,
+        value: &str,
         permissions: &[AclPermission],
         owner: &str,
         vendor: VendorHeaders<'_>,
@@ -156,7 +157,9 @@ mod tests {
 
     fn requested(lines: &[(&str, &str)]) -> Result<Option<RequestedAcl>, ErrorCode> {
         let mut headers = Headers::default();
-        lines.iter().for_each(|(name, value)| headers.push(&format!("x-amz-{name}"), value.as_bytes()));
+        for (name, value) in lines {
+            headers.push(&format!("x-amz-{name}"), value.as_bytes());
+        }
         RequestedAcl::from_headers(VendorHeaders::new(&headers, Dialect::Aws), "ann")
             .map_err(|error| error.code)
     }

@@ -99,7 +99,6 @@ impl<'c> MultipartReader<'c> {
         &self.buffer[self.start..self.end]
     }
 
-    /// The delimiter.
     pub(super) fn delimiter(&self) -> &[u8] {
         &self.delimiter
     }

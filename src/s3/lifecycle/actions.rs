@@ -220,7 +220,9 @@ impl NoncurrentAge {
 
     fn render(&self, element: &mut Writer) {
         element.plain(Self::DAYS, self.days);
-        self.newer.into_iter().for_each(|newer| element.plain(Self::NEWER, newer));
+        if let Some(newer) = self.newer {
+            element.plain(Self::NEWER, newer);
+        }
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn positive(
     action: &str,
     max: u32,
 ) -> Result<Option<u32>, S3Error> {
-    bounded(element, name, (action, "positive"), 1..=max)
+    bounded(element, name, action, "positive", 1..=max)
 }
 
 /// As [`positive`], with 0.
@@ -38,13 +38,14 @@ pub(super) fn not_negative(
     action: &str,
     max: u32,
 ) -> Result<Option<u32>, S3Error> {
-    bounded(element, name, (action, "nonnegative"), 0..=max)
+    bounded(element, name, action, "nonnegative", 0..=max)
 }
 
 fn bounded(
     element: Element<'_>,
     name: &str,
-    (action, kind): (&str, &str),
+    action: &str,
+    kind: &str,
     range: RangeInclusive<u32>,
 ) -> Result<Option<u32>, S3Error> {
     let Some(number) = number(element, name)? else { return Ok(None) };

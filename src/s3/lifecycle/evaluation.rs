@@ -17,7 +17,6 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The properties of a version that decide about its expiry.
 #[derive(Clone, Copy)]
 pub struct ExpiryFacts<'f> {
-    /// The key.
     pub key: &'f [u8],
     /// Bytes; 0 for a delete marker.
     pub size: u64,

@@ -118,7 +118,9 @@ impl LifecycleFilter {
         for (name, size) in
             [("ObjectSizeGreaterThan", self.larger_than), ("ObjectSizeLessThan", self.smaller_than)]
         {
-            size.into_iter().for_each(|size| element.plain(name, size));
+            if let Some(size) = size {
+                element.plain(name, size);
+            }
         }
     }
 

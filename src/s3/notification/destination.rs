@@ -12,18 +12,14 @@ const RESOURCE: &str = "webhook";
 /// it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DestinationKind {
-    /// A topic.
     Topic,
-    /// A queue.
     Queue,
-    /// A function.
     Function,
 }
 
 /// A destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
-    /// Its kind.
     pub kind: DestinationKind,
     /// Its ARN as it was written.
     pub arn: String,

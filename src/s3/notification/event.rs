@@ -6,11 +6,9 @@ use crate::s3::S3Error;
 /// An event of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectEvent {
-    /// A PutObject.
     CreatedPut,
     /// A form of a browser.
     CreatedPost,
-    /// A CopyObject.
     CreatedCopy,
     /// A CompleteMultipartUpload.
     CreatedMultipart,
@@ -26,7 +24,6 @@ pub enum ObjectEvent {
     Transition,
     /// Tags are set.
     TaggingPut,
-    /// Tags are deleted.
     TaggingDelete,
     /// An access control list is set.
     AclPut,

@@ -31,7 +31,6 @@ pub struct NotificationConfiguration {
 pub struct Notification {
     /// Its id; unique in a bucket.
     pub id: String,
-    /// The destination.
     pub destination: Destination,
     patterns: Vec<EventPattern>,
     filter: KeyFilter,
@@ -143,7 +142,9 @@ impl XmlConfiguration for NotificationConfiguration {
     }
 
     fn render(&self, document: &mut Writer) {
-        self.notifications.iter().for_each(|notification| notification.render(document));
+        for notification in &self.notifications {
+            notification.render(document);
+        }
     }
 }
 
@@ -163,7 +164,6 @@ impl Notification {
         &self.patterns
     }
 
-    /// The keys.
     pub fn filter(&self) -> &KeyFilter {
         &self.filter
     }
@@ -223,7 +223,9 @@ impl Notification {
         document.element(kind.element(), |it| {
             it.leaf("Id", &self.id);
             it.leaf(kind.arn_element(), &self.destination.arn);
-            self.patterns.iter().for_each(|pattern| it.leaf("Event", pattern.as_str()));
+            for pattern in &self.patterns {
+                it.leaf("Event", pattern.as_str());
+            }
             self.filter.render(it);
         });
     }

@@ -113,7 +113,11 @@ impl WebsitePages {
             document.element("ErrorDocument", |error| error.leaf("Key", key));
         }
         if !self.rules.is_empty() {
-            document.element("RoutingRules", |rules| self.rules.iter().for_each(|rule| rule.render(rules)));
+            document.element("RoutingRules", |rules| {
+                for rule in &self.rules {
+                    rule.render(rules);
+                }
+            });
         }
     }
 

@@ -44,7 +44,6 @@ impl UrlScheme {
 /// The address that a request was sent to: the default of locations.
 #[derive(Debug, Clone, Copy)]
 pub struct WebsiteAddress<'r> {
-    /// The scheme.
     pub scheme: UrlScheme,
     /// The host, with a port if it has one.
     pub host: &'r str,

@@ -12,7 +12,6 @@ use crate::service::access_log::RequestLogEntry;
 pub(super) enum QuotaHolder {
     /// All buckets and owners.
     All,
-    /// A bucket.
     Bucket(String),
     /// A user, for the sum of its buckets.
     Owner(String),

@@ -8,7 +8,9 @@ pub(in crate::service) fn mirrors(page: &mut Exposition, mirrors: &Mirrors) {
     let figures: Vec<_> = mirrors.iter().map(|mirror| mirror.figures()).collect();
     let mut each = |name: &str, kind, help, value: fn(&MirrorFigures) -> u64| {
         page.family(name, kind, help);
-        figures.iter().for_each(|it| page.sample(name, &[("mirror", &it.name)], value(it)));
+        for it in &figures {
+            page.sample(name, &[("mirror", &it.name)], value(it));
+        }
     };
     each("mirror_due_keys", "gauge", "Keys that the mirror has to copy.", |it| it.due_keys);
     let help = "Keys that the mirror could not copy, and tries again.";

@@ -16,10 +16,14 @@ pub(in crate::service) fn quotas(page: &mut Exposition, mut limits: Vec<QuotaLim
         let of_unit = || limits.iter().filter(|limit| limit.limit == unit);
         let name = format!("quota_{unit}");
         page.family(&name, "gauge", "Most that a quota allows, by the kind and the name of its holder.");
-        of_unit().for_each(|limit| sample(page, &name, limit, limit.allowed));
+        for limit in of_unit() {
+            sample(page, &name, limit, limit.allowed);
+        }
         let name = format!("quota_used_{unit}");
         page.family(&name, "gauge", "Usage of a quota, by the kind and the name of its holder.");
-        of_unit().for_each(|limit| sample(page, &name, limit, limit.used));
+        for limit in of_unit() {
+            sample(page, &name, limit, limit.used);
+        }
     }
 }
 

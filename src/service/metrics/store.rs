@@ -85,5 +85,7 @@ fn counters(health: &Health, memory: &MemoryUsage) -> [Figure; 6] {
 /// Adds the disk space of the data segments, if it is known.
 pub(in crate::service) fn segment_bytes(page: &mut Exposition, bytes: Option<u64>) {
     let help = "Bytes that data segments take up on the disk, without holes.";
-    bytes.iter().for_each(|bytes| page.single("store_segment_bytes", "gauge", help, bytes));
+    if let Some(bytes) = bytes {
+        page.single("store_segment_bytes", "gauge", help, bytes);
+    }
 }

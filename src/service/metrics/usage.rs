@@ -12,7 +12,9 @@ const OTHER_BUCKETS: &str = "(other)";
 pub(in crate::service) fn usage(page: &mut Exposition, mut usages: Vec<BucketUsage>) {
     usages.sort_by_key(|usage| std::cmp::Reverse(usage.content.bytes()));
     let mut others = Usage::default();
-    usages.iter().skip(BUCKETS_MAX).for_each(|usage| others.add(&usage.content));
+    for usage in usages.iter().skip(BUCKETS_MAX) {
+        others.add(&usage.content);
+    }
     let has_others = usages.len() > BUCKETS_MAX;
     let shown: Vec<_> = usages
         .iter()

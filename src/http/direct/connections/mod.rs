@@ -38,9 +38,7 @@ pub(super) struct ConnectionTable {
 /// The largest numbers of connections.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionLimits {
-    /// In all.
     pub(super) total: usize,
-    /// Of one origin.
     pub(super) of_origin: usize,
 }
 
@@ -157,7 +155,9 @@ impl ConnectionTable {
     /// Aborts every connection, parked or not. Returns how many of them were open for requests.
     pub(super) fn abort_all(&self) -> usize {
         let slots = self.lock();
-        slots.streams().for_each(|stream| stream.abort());
+        for stream in slots.streams() {
+            stream.abort();
+        }
         slots.counts().serving
     }
 

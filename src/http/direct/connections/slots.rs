@@ -117,7 +117,9 @@ impl ConnectionSlots {
         *slot = ConnectionSlot { generation, ..ConnectionSlot::default() };
         self.draining -= usize::from(was_draining);
         self.free.push(token as u32);
-        origin.into_iter().for_each(|origin| self.uncount(origin));
+        if let Some(origin) = origin {
+            self.uncount(origin);
+        }
     }
 
     fn uncount(&mut self, origin: ClientOrigin) {
@@ -136,7 +138,9 @@ impl ConnectionSlots {
             slot.draining = true;
             let origin = slot.origin.take();
             self.draining += 1;
-            origin.into_iter().for_each(|origin| self.uncount(origin));
+            if let Some(origin) = origin {
+                self.uncount(origin);
+            }
         }
         has_room
     }
