@@ -3,11 +3,10 @@
 
 use super::rules;
 use super::s3_client::Refusal;
-use crate::s3::QueryParams;
-use crate::xml::{Document, Element};
-
-const BEGIN: &str = "<Rule>";
-const END: &str = "</Rule>";
+use crate::s3::lifecycle::{
+    Expiration, LifecycleActions, LifecycleConfiguration, LifecycleRule, NoncurrentAge, Transition,
+};
+use crate::s3::{QueryParams, XmlConfiguration as _};
 
 /// A rule, for people.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,48 +39,9 @@ pub(super) enum RuleForm {
     Text(String),
 }
 
-/// A document in pieces: the text before the rules, the rules, and the text after them.
-struct Pieces<'d> {
-    head: &'d str,
-    rules: Vec<&'d str>,
-    tail: &'d str,
-}
-
-impl<'d> Pieces<'d> {
-    /// Cuts a document as the server writes it, without attributes and comments. A `<` of a value
-    /// is escaped there.
-    fn of(document: &'d str) -> Self {
-        let (head, mut tail) = document.split_at(document.find(BEGIN).unwrap_or(document.len()));
-        let mut rules = Vec::new();
-        while let Some(end) = tail.starts_with(BEGIN).then(|| tail.find(END)).flatten() {
-            let (rule, rest) = tail.split_at(end + END.len());
-            rules.push(rule);
-            tail = rest.trim_start();
-        }
-        Self { head, rules, tail }
-    }
-
-    /// The place of the rule with an id.
-    ///
-    /// # Errors
-    /// There is none.
-    fn place(&self, id: &str) -> Result<usize, Refusal> {
-        let found =
-            self.rules.iter().position(|rule| read(rule, |rule| value(rule, "ID")).as_deref() == Some(id));
-        found.ok_or_else(|| Refusal::new(409, "The bucket has no rule of this name any more."))
-    }
-
-    fn join(&self) -> String {
-        match self.rules.is_empty() {
-            true => String::new(),
-            false => format!("{}{}{}", self.head, self.rules.join("\n"), self.tail),
-        }
-    }
-}
-
 /// The rules of a document.
 pub(super) fn listed(document: &str) -> Vec<ListedRule> {
-    Pieces::of(document).rules.iter().filter_map(|rule| read(rule, |rule| Some(outline(rule)))).collect()
+    parsed(document).unwrap_or_default().iter().map(outline).collect()
 }
 
 /// The form of the rule with an id.
@@ -89,9 +49,19 @@ pub(super) fn listed(document: &str) -> Vec<ListedRule> {
 /// # Errors
 /// There is none.
 pub(super) fn form(document: &str, id: &str) -> Result<RuleForm, Refusal> {
-    let pieces = Pieces::of(document);
-    let rule = pieces.rules[pieces.place(id)?];
-    Ok(read(rule, plain_fields).map_or_else(|| RuleForm::Text(rule.to_owned()), RuleForm::Fields))
+    let rules = parsed(document)?;
+    let rule = &rules[place(&rules, id)?];
+    Ok(plain_fields(rule).map_or_else(|| RuleForm::Text(text(rule)), RuleForm::Fields))
+}
+
+/// The document with the rule of a form at its end.
+///
+/// # Errors
+/// The errors of the form and of the rules.
+pub(super) fn with(document: &str, fields: &QueryParams) -> Result<String, Refusal> {
+    let mut rules = parsed(document)?;
+    rules.push(rule_of(fields)?);
+    written(rules)
 }
 
 /// The document without the rule with an id; empty if no rule is left.
@@ -99,116 +69,154 @@ pub(super) fn form(document: &str, id: &str) -> Result<RuleForm, Refusal> {
 /// # Errors
 /// There is none.
 pub(super) fn without(document: &str, id: &str) -> Result<String, Refusal> {
-    let mut pieces = Pieces::of(document);
-    pieces.rules.remove(pieces.place(id)?);
-    Ok(pieces.join())
+    let mut rules = parsed(document)?;
+    rules.remove(place(&rules, id)?);
+    written(rules)
 }
 
 /// The document with the rule of a form, or its XML, in place of the rule with an id.
 ///
 /// # Errors
-/// There is none; the errors of the form.
+/// There is none; the errors of the form and of the rules.
 pub(super) fn replaced(document: &str, id: &str, fields: &QueryParams) -> Result<String, Refusal> {
-    let mut pieces = Pieces::of(document);
-    let place = pieces.place(id)?;
-    let rule = match fields.get("rule_text") {
-        Some(text) => text.to_owned(),
-        None => rules::lifecycle_rule(fields)?,
+    let mut rules = parsed(document)?;
+    let place = place(&rules, id)?;
+    rules[place] = match fields.get("rule_text") {
+        Some(text) => LifecycleRule::from_text(text).map_err(|error| Refusal::of_error(&error))?,
+        None => rule_of(fields)?,
     };
-    pieces.rules[place] = &rule;
-    Ok(pieces.join())
+    written(rules)
 }
 
-fn read<T>(rule: &str, answer: impl FnOnce(Element<'_>) -> Option<T>) -> Option<T> {
-    Document::parse(rule.as_bytes()).ok().and_then(|document| answer(document.root()))
+/// The stored rules. A document that cannot be read must not be replaced.
+fn parsed(document: &str) -> Result<Vec<LifecycleRule>, Refusal> {
+    if document.is_empty() {
+        return Ok(Vec::new());
+    }
+    let configuration = LifecycleConfiguration::from_document(document.as_bytes());
+    Ok(configuration.ok_or_else(rules::not_mergeable)?.rules().to_vec())
 }
 
-fn part<'d>(element: Element<'d>, name: &str) -> Option<Element<'d>> {
-    element.child(name).ok().flatten()
+fn written(rules: Vec<LifecycleRule>) -> Result<String, Refusal> {
+    if rules.is_empty() {
+        return Ok(String::new());
+    }
+    let configuration = LifecycleConfiguration::new(rules).map_err(|error| Refusal::of_error(&error))?;
+    Ok(rules::document(&configuration).replace("><Rule>", ">\n<Rule>"))
 }
 
-fn value(element: Element<'_>, name: &str) -> Option<String> {
-    part(element, name).map(|part| part.text().into_owned())
+/// The place of the rule with an id.
+///
+/// # Errors
+/// There is none.
+fn place(rules: &[LifecycleRule], id: &str) -> Result<usize, Refusal> {
+    let found = rules.iter().position(|rule| rule.id == id);
+    found.ok_or_else(|| Refusal::new(409, "The bucket has no rule of this name any more."))
 }
 
-fn outline(rule: Element<'_>) -> ListedRule {
+/// The rule of a form: prefix, days, days of older versions, days of uploads.
+///
+/// # Errors
+/// The form asks for nothing, or a number is none.
+fn rule_of(fields: &QueryParams) -> Result<LifecycleRule, Refusal> {
+    let days = rules::number(fields, "days")?;
+    let noncurrent_days = rules::number(fields, "noncurrent_days")?;
+    let abort_days = rules::number(fields, "abort_days")?;
+    if (days, noncurrent_days, abort_days) == (None, None, None) {
+        return Err(Refusal::new(400, "Give at least one number of days."));
+    }
+    let actions = LifecycleActions {
+        expiration: days.map(Expiration::Days),
+        noncurrent: noncurrent_days.map(|days| NoncurrentAge { days, newer: None }),
+        abort_days,
+        ..LifecycleActions::default()
+    };
+    let id = fields.get("id").unwrap_or_default();
+    let prefix = fields.get("prefix").unwrap_or_default();
+    let enabled = fields.get("status") != Some("Disabled");
+    Ok(LifecycleRule::new(id, prefix, enabled, actions))
+}
+
+/// The XML of a rule.
+fn text(rule: &LifecycleRule) -> String {
+    let document = rules::element("Rules", |rules| rule.render_element(rules));
+    let rule = document.strip_prefix("<Rules>").and_then(|rest| rest.strip_suffix("</Rules>"));
+    rule.unwrap_or_default().to_owned()
+}
+
+fn outline(rule: &LifecycleRule) -> ListedRule {
     ListedRule {
-        id: value(rule, "ID").unwrap_or_default(),
+        id: rule.id.clone(),
         keys: keys(rule),
-        actions: actions(rule),
-        is_enabled: value(rule, "Status").as_deref() == Some("Enabled"),
+        actions: actions(&rule.actions),
+        is_enabled: rule.enabled,
     }
 }
 
-fn keys(rule: Element<'_>) -> String {
-    // A rule of the older form has no filter.
-    let filter = part(rule, "Filter").unwrap_or(rule);
-    let all = part(filter, "And").unwrap_or(filter);
-    let prefix = value(all, "Prefix").filter(|prefix| !prefix.is_empty());
-    let keys =
-        prefix.map_or_else(|| "all keys".to_owned(), |prefix| format!("keys that begin with {prefix}"));
-    let names = ["Tag", "ObjectSizeGreaterThan", "ObjectSizeLessThan"];
-    match all.children().any(|condition| names.contains(&condition.name())) {
-        true => format!("{keys}, with conditions on tags or sizes"),
-        false => keys,
-    }
-}
-
-fn actions(rule: Element<'_>) -> Vec<String> {
-    let of = |action: &str, name: &str| value(part(rule, action)?, name);
-    let beyond = |action: &str| {
-        let kept = of(action, "NewerNoncurrentVersions");
-        kept.map(|kept| format!(" beyond the newest {kept}")).unwrap_or_default()
+fn keys(rule: &LifecycleRule) -> String {
+    let keys = match rule.prefix() {
+        "" => "all keys".to_owned(),
+        prefix => format!("keys that begin with {prefix}"),
     };
-    let kept = beyond("NoncurrentVersionExpiration");
-    let moved_beyond = beyond("NoncurrentVersionTransition");
-    let sentences = [
-        of("Expiration", "Days").map(|days| format!("objects expire after {days} days")),
-        of("Expiration", "Date").map(|date| format!("objects expire on {date}")),
-        of("Expiration", "ExpiredObjectDeleteMarker")
-            .map(|_| "delete markers without versions go".to_owned()),
-        of("NoncurrentVersionExpiration", "NoncurrentDays")
-            .map(|days| format!("older versions{kept} go after {days} days")),
-        of("Transition", "Days").map(|days| format!("objects become COLD after {days} days")),
-        of("Transition", "Date").map(|date| format!("objects become COLD on {date}")),
-        of("NoncurrentVersionTransition", "NoncurrentDays")
-            .map(|days| format!("older versions{moved_beyond} become COLD after {days} days")),
-        of("AbortIncompleteMultipartUpload", "DaysAfterInitiation")
-            .map(|days| format!("unfinished uploads are aborted after {days} days")),
-    ];
-    sentences.into_iter().flatten().collect()
+    if rule.has_conditions() { format!("{keys}, with conditions on tags or sizes") } else { keys }
+}
+
+fn actions(actions: &LifecycleActions) -> Vec<String> {
+    let mut sentences = Vec::new();
+    match actions.expiration {
+        Some(Expiration::Days(days)) => sentences.push(format!("objects expire after {days} days")),
+        Some(Expiration::Date(date)) => sentences.push(format!("objects expire on {date}")),
+        Some(Expiration::DeleteMarker(_)) => {
+            sentences.push("delete markers without versions go".to_owned());
+        }
+        None => {}
+    }
+    if let Some(age) = actions.noncurrent {
+        sentences.push(format!("older versions{} go after {} days", beyond(age), age.days));
+    }
+    match actions.transition {
+        Some(Transition::Days(days)) => sentences.push(format!("objects become COLD after {days} days")),
+        Some(Transition::Date(date)) => sentences.push(format!("objects become COLD on {date}")),
+        None => {}
+    }
+    if let Some(age) = actions.noncurrent_transition {
+        sentences.push(format!("older versions{} become COLD after {} days", beyond(age), age.days));
+    }
+    if let Some(days) = actions.abort_days {
+        sentences.push(format!("unfinished uploads are aborted after {days} days"));
+    }
+    sentences
+}
+
+fn beyond(age: NoncurrentAge) -> String {
+    age.newer.map(|kept| format!(" beyond the newest {kept}")).unwrap_or_default()
 }
 
 /// The fields of a rule; `None` if it has more than the form has.
-fn plain_fields(rule: Element<'_>) -> Option<RuleFields> {
-    let known = [
-        "ID",
-        "Filter",
-        "Status",
-        "Expiration",
-        "NoncurrentVersionExpiration",
-        "AbortIncompleteMultipartUpload",
-    ];
-    has_only(rule, &known)?;
-    let of = |action: &str, name: &str| match part(rule, action) {
-        Some(action) => has_only(action, &[name]).and_then(|()| value(action, name)),
-        None => Some(String::new()),
+fn plain_fields(rule: &LifecycleRule) -> Option<RuleFields> {
+    let LifecycleActions { expiration, noncurrent, transition, noncurrent_transition, abort_days } =
+        rule.actions;
+    let days = match expiration {
+        Some(Expiration::Days(days)) => Some(days),
+        Some(Expiration::Date(_) | Expiration::DeleteMarker(_)) => return None,
+        None => None,
     };
-    let fields = RuleFields {
-        id: value(rule, "ID")?,
-        prefix: of("Filter", "Prefix")?,
-        days: of("Expiration", "Days")?,
-        noncurrent_days: of("NoncurrentVersionExpiration", "NoncurrentDays")?,
-        abort_days: of("AbortIncompleteMultipartUpload", "DaysAfterInitiation")?,
-        is_disabled: value(rule, "Status")? == "Disabled",
-    };
+    let moves = transition.is_some() || noncurrent_transition.is_some();
+    let keeps_some = noncurrent.is_some_and(|age| age.newer.is_some());
     // Browsers leave line ends out of a field.
-    let is_line = |text: &str| !text.contains(['\r', '\n']);
-    Some(fields).filter(|fields| is_line(&fields.id) && is_line(&fields.prefix))
-}
-
-fn has_only(element: Element<'_>, names: &[&str]) -> Option<()> {
-    element.children().all(|child| names.contains(&child.name())).then_some(())
+    let has_lines = [rule.id.as_str(), rule.prefix()].iter().any(|text| text.contains(['\r', '\n']));
+    if rule.is_of_old_form() || rule.has_conditions() || moves || keeps_some || has_lines {
+        return None;
+    }
+    let typed = |days: Option<u32>| days.map(|days| days.to_string()).unwrap_or_default();
+    Some(RuleFields {
+        id: rule.id.clone(),
+        prefix: rule.prefix().to_owned(),
+        days: typed(days),
+        noncurrent_days: typed(noncurrent.map(|age| age.days)),
+        abort_days: typed(abort_days),
+        is_disabled: !rule.enabled,
+    })
 }
 
 #[cfg(test)]
@@ -255,6 +263,23 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_is_added_to_the_stored_ones() {
+        let fields = |text: &str| QueryParams::parse(text).unwrap();
+        let one = with("", &fields("prefix=a%26b/&days=30&abort_days=7&id=first")).unwrap();
+        let rule = "<Rule><ID>first</ID><Filter><Prefix>a&amp;b/</Prefix></Filter><Status>Enabled</Status>\
+                    <Expiration><Days>30</Days></Expiration><AbortIncompleteMultipartUpload>\
+                    <DaysAfterInitiation>7</DaysAfterInitiation></AbortIncompleteMultipartUpload></Rule>";
+        assert_eq!(one, format!("<LifecycleConfiguration>\n{rule}</LifecycleConfiguration>"));
+        let two = with(&one, &fields("noncurrent_days=1")).unwrap();
+        assert!(two.contains(rule) && two.contains("<NoncurrentDays>1</NoncurrentDays>"));
+        assert_eq!(with(&one, &fields("days=3&id=first")).unwrap_err().status, 400, "the id is in use");
+        assert_eq!(with("<Other/>", &fields("days=3")).unwrap_err().status, 409);
+        for wrong in ["", "prefix=a", "days=-1", "days=x", "days=0"] {
+            assert_eq!(with("", &fields(wrong)).unwrap_err().status, 400, "{wrong}");
+        }
+    }
+
+    #[test]
     fn the_form_has_all_of_a_plain_rule_and_others_are_text() {
         let stored = document(&format!("{TAGGED}{PLAIN}"));
         let fields = RuleFields {
@@ -273,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_rule_with_transitions_is_shown_and_changed_as_text() {
-        let moving = "<Rule><ID>cold</ID><Filter></Filter><Status>Enabled</Status><Transition><Days>30</Days>\
+        let moving = "<Rule><ID>cold</ID><Filter/><Status>Enabled</Status><Transition><Days>30</Days>\
             <StorageClass>COLD</StorageClass></Transition><NoncurrentVersionTransition><NoncurrentDays>7</NoncurrentDays>\
             <NewerNoncurrentVersions>2</NewerNoncurrentVersions><StorageClass>COLD</StorageClass></NoncurrentVersionTransition></Rule>";
         let stored = document(&format!("{moving}{PLAIN}"));
@@ -294,12 +319,15 @@ mod tests {
         let changed = replaced(&stored, "a&b", &fields).unwrap();
         assert!(changed.contains(TAGGED) && changed.contains("<ID>new</ID>") && !changed.contains("logs/"));
         assert!(changed.find("tags") < changed.find("new"), "the order stays: {changed}");
-        let text = QueryParams::parse("rule_text=%3CRule%3E%3CID%3Et%3C%2FID%3E%3C%2FRule%3E").unwrap();
-        assert!(
-            replaced(&stored, "tags", &text).unwrap().contains("<Rule><ID>t</ID></Rule>\n<Rule><ID>a&amp;b")
-        );
+        let rule =
+            "<Rule><ID>t</ID><Filter/><Status>Enabled</Status><Expiration><Days>1</Days></Expiration></Rule>";
+        let text = QueryParams::parse(&format!("rule_text={}", rule.replace('/', "%2F"))).unwrap();
+        let by_text = replaced(&stored, "tags", &text).unwrap();
+        assert!(by_text.contains(&format!("{rule}\n<Rule><ID>a&amp;b")), "{by_text}");
+        let incomplete = QueryParams::parse("rule_text=%3CRule%3E%3CID%3Et%3C%2FID%3E%3C%2FRule%3E").unwrap();
+        assert_eq!(replaced(&stored, "tags", &incomplete).unwrap_err().status, 400);
         let one = without(&stored, "tags").unwrap();
-        assert_eq!(one, document(PLAIN));
+        assert_eq!(one, format!("<LifecycleConfiguration>\n{PLAIN}</LifecycleConfiguration>"));
         assert_eq!(without(&one, "a&b").unwrap(), "");
         assert!(without(&one, "tags").is_err());
     }

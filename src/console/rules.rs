@@ -1,103 +1,55 @@
 //! Rules that forms describe, as parts of the documents of S3.
 
-use std::borrow::Cow;
-
 use super::form;
 use super::s3_client::Refusal;
-use crate::s3::QueryParams;
-use crate::xml::{Document, Writer};
-
-/// The lifecycle rules with the rule of a form.
-///
-/// # Errors
-/// As [`lifecycle_rule`].
-pub(super) fn with_lifecycle_rule(stored: &str, fields: &QueryParams) -> Result<String, Refusal> {
-    inserted(stored, "LifecycleConfiguration", &lifecycle_rule(fields)?)
-}
-
-/// The rule of a form: prefix, days, days of older versions, days of uploads.
-///
-/// # Errors
-/// The form asks for nothing, or a number is none.
-pub(super) fn lifecycle_rule(fields: &QueryParams) -> Result<String, Refusal> {
-    let days = number(fields, "days")?;
-    let noncurrent = number(fields, "noncurrent_days")?;
-    let abort = number(fields, "abort_days")?;
-    if (days, noncurrent, abort) == (None, None, None) {
-        return Err(Refusal::new(400, "Give at least one number of days."));
-    }
-    let status = if fields.get("status") == Some("Disabled") { "Disabled" } else { "Enabled" };
-    Ok(element("Rule", |rule| {
-        if let Some(id) = fields.get("id").filter(|id| !id.is_empty()) {
-            rule.leaf("ID", id);
-        }
-        rule.element("Filter", |filter| {
-            filter.leaf("Prefix", fields.get("prefix").unwrap_or_default());
-        });
-        rule.leaf("Status", status);
-        let parts = [
-            ("Expiration", "Days", days),
-            ("NoncurrentVersionExpiration", "NoncurrentDays", noncurrent),
-            ("AbortIncompleteMultipartUpload", "DaysAfterInitiation", abort),
-        ];
-        for (action, name, days) in parts {
-            let Some(days) = days else { continue };
-            rule.element(action, |action| action.plain(name, days));
-        }
-    }))
-}
+use crate::s3::cors::{CorsConfiguration, CorsRule};
+use crate::s3::object_lock::{LockConfiguration, LockMode, LockPeriod};
+use crate::s3::website::WebsiteConfiguration;
+use crate::s3::{QueryParams, XmlConfiguration};
+use crate::xml::Writer;
 
 /// The website of a form: index document and error document. Stored routing rules stay, and a
 /// redirection of everything ends.
 ///
 /// # Errors
-/// There is no index document.
+/// There is no index document; the errors of the documents.
 pub(super) fn website(stored: &str, fields: &QueryParams) -> Result<String, Refusal> {
     let index = form::required(fields, "index")?;
-    let document = element("WebsiteConfiguration", |site| {
-        site.element("IndexDocument", |document| document.leaf("Suffix", index));
-        if let Some(error) = fields.get("error").filter(|error| !error.is_empty()) {
-            site.element("ErrorDocument", |document| document.leaf("Key", error));
-        }
-    });
-    let routing = stored.find("<RoutingRules>").zip(stored.rfind("</RoutingRules>"));
-    match routing.and_then(|(begin, end)| stored.get(begin..end)) {
-        Some(rules) => inserted(&document, "WebsiteConfiguration", &format!("{rules}</RoutingRules>")),
-        None => Ok(document),
-    }
+    let error = fields.get("error").filter(|error| !error.is_empty());
+    let old = parsed::<WebsiteConfiguration>(stored)?;
+    let site = WebsiteConfiguration::of_documents(index, error, old.as_ref());
+    Ok(document(&site.map_err(|error| Refusal::of_error(&error))?))
 }
 
 /// The index document and the error document of a stored website; empty for none.
 pub(super) fn website_fields(stored: &str) -> (String, String) {
-    let Ok(document) = Document::parse(stored.as_bytes()) else { return Default::default() };
-    let of = |element: &str, name: &str| {
-        let part = document.root().child(element).ok()??;
-        part.child_text(name).ok()?.map(Cow::into_owned)
-    };
-    (of("IndexDocument", "Suffix").unwrap_or_default(), of("ErrorDocument", "Key").unwrap_or_default())
+    match WebsiteConfiguration::from_document(stored.as_bytes()) {
+        Some(WebsiteConfiguration::Pages(pages)) => {
+            (pages.index_suffix().to_owned(), pages.error_key().unwrap_or_default().to_owned())
+        }
+        Some(WebsiteConfiguration::RedirectAll { .. }) | None => Default::default(),
+    }
 }
 
 /// The cross-origin rules with the rule of a form: origins and headers, one a line, and methods.
 ///
 /// # Errors
-/// There is no origin or no method, or a number is none.
+/// There is no origin or no method, a number is none, or a value is refused by S3.
 pub(super) fn with_cors_rule(stored: &str, fields: &QueryParams) -> Result<String, Refusal> {
-    let origins = lines(fields, "origins");
-    let methods = form::all(fields, "method").collect::<Vec<_>>();
-    if origins.is_empty() || methods.is_empty() {
+    let rule = CorsRule {
+        origins: lines(fields, "origins"),
+        methods: form::all(fields, "method").map(str::to_owned).collect(),
+        headers: lines(fields, "headers"),
+        expose_headers: lines(fields, "exposed"),
+        max_age_secs: number(fields, "max_age")?,
+        ..CorsRule::default()
+    };
+    if rule.origins.is_empty() || rule.methods.is_empty() {
         return Err(Refusal::new(400, "A rule needs an origin and a method."));
     }
-    let age = number(fields, "max_age")?;
-    let rule = element("CORSRule", |rule| {
-        origins.iter().for_each(|origin| rule.leaf("AllowedOrigin", origin));
-        methods.iter().for_each(|method| rule.leaf("AllowedMethod", method));
-        lines(fields, "headers").iter().for_each(|header| rule.leaf("AllowedHeader", header));
-        lines(fields, "exposed").iter().for_each(|header| rule.leaf("ExposeHeader", header));
-        if let Some(age) = age {
-            rule.plain("MaxAgeSeconds", age);
-        }
-    });
-    inserted(stored, "CORSConfiguration", &rule)
+    let rules = parsed::<CorsConfiguration>(stored)?.unwrap_or_default().with(rule);
+    let rules = rules.map_err(|error| Refusal::of_error(&error))?;
+    Ok(document(&rules).replace("><CORSRule>", ">\n<CORSRule>"))
 }
 
 /// The policy with a statement of a form: reading below a prefix, for everyone or for a user, who
@@ -155,53 +107,54 @@ pub(super) fn with_statement(stored: &str, bucket: &str, fields: &QueryParams) -
 /// The object lock configuration with the default retention of a form; without days none.
 ///
 /// # Errors
-/// The number is none.
+/// The mode or the number is none.
 pub(super) fn default_retention(fields: &QueryParams) -> Result<String, Refusal> {
-    let mode = form::required(fields, "mode")?;
+    let name = form::required(fields, "mode")?;
+    let mode = LockMode::named(name).ok_or_else(|| Refusal::new(400, "There is no such mode."))?;
     let days = number(fields, "days")?;
-    let document = element("ObjectLockConfiguration", |lock| {
-        lock.leaf("ObjectLockEnabled", "Enabled");
-        let Some(days) = days else { return };
-        lock.element("Rule", |rule| {
-            rule.element("DefaultRetention", |retention| {
-                retention.leaf("Mode", mode);
-                retention.plain("Days", days);
-            });
-        });
-    });
-    Ok(document)
+    let lock = LockConfiguration { default: days.map(|days| (mode, LockPeriod::Days(days.into()))) };
+    Ok(document(&lock.checked().map_err(|error| Refusal::of_error(&error))?))
 }
 
-fn number(fields: &QueryParams, name: &str) -> Result<Option<u32>, Refusal> {
+pub(super) fn number(fields: &QueryParams, name: &str) -> Result<Option<u32>, Refusal> {
     let given = fields.get(name).map(str::trim).filter(|text| !text.is_empty());
     let parsed =
         given.map(|text| text.parse().map_err(|_| Refusal::new(400, format!("`{text}` is no number."))));
     parsed.transpose()
 }
 
-fn lines<'f>(fields: &'f QueryParams, name: &str) -> Vec<&'f str> {
+fn lines(fields: &QueryParams, name: &str) -> Vec<String> {
     let lines = fields.get(name).unwrap_or_default().lines().map(str::trim);
-    lines.filter(|line| !line.is_empty()).collect()
+    lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+/// The stored configuration; `None` where there is none. One that cannot be read must not be
+/// replaced.
+fn parsed<C: XmlConfiguration>(stored: &str) -> Result<Option<C>, Refusal> {
+    match stored {
+        "" => Ok(None),
+        stored => C::from_document(stored.as_bytes()).map(Some).ok_or_else(not_mergeable),
+    }
+}
+
+/// The document of a configuration as people edit it, without a declaration.
+pub(super) fn document<C: XmlConfiguration>(configuration: &C) -> String {
+    element(C::ROOT, |root| configuration.render(root))
 }
 
 /// An element without the declaration of a document.
-fn element(name: &str, content: impl FnOnce(&mut Writer)) -> String {
+pub(super) fn element(name: &str, content: impl FnOnce(&mut Writer)) -> String {
     let mut document = Writer::new(name, None);
     content(&mut document);
     let text = String::from_utf8_lossy(&document.finish()).into_owned();
-    text.split_once("?>").map_or(text.clone(), |(_, element)| element.trim_start().to_owned())
-}
-
-/// A document with a further child at its end.
-fn inserted(stored: &str, root: &str, child: &str) -> Result<String, Refusal> {
-    if stored.is_empty() {
-        return Ok(format!("<{root}>\n{child}\n</{root}>"));
+    match text.split_once("?>") {
+        Some((_, element)) => element.trim_start().to_owned(),
+        None => text,
     }
-    let (before, after) = stored.rsplit_once(&format!("</{root}>")).ok_or_else(not_mergeable)?;
-    Ok(format!("{before}\n{child}\n</{root}>{after}"))
 }
 
-fn not_mergeable() -> Refusal {
+/// The refusal to change a document that this program cannot read.
+pub(super) fn not_mergeable() -> Refusal {
     Refusal::new(409, "The stored document has another form. Edit it as text in the settings.")
 }
 
@@ -214,26 +167,31 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_added_to_the_stored_ones() {
-        let one = with_lifecycle_rule("", &fields("prefix=a%26b/&days=30&abort_days=7&id=first")).unwrap();
-        let rule = "<Rule><ID>first</ID><Filter><Prefix>a&amp;b/</Prefix></Filter><Status>Enabled</Status>\
-                    <Expiration><Days>30</Days></Expiration><AbortIncompleteMultipartUpload>\
-                    <DaysAfterInitiation>7</DaysAfterInitiation></AbortIncompleteMultipartUpload></Rule>";
-        assert_eq!(one, format!("<LifecycleConfiguration>\n{rule}\n</LifecycleConfiguration>"));
-        let two = with_lifecycle_rule(&one, &fields("noncurrent_days=1")).unwrap();
-        assert!(two.contains(rule) && two.contains("<NoncurrentDays>1</NoncurrentDays>"));
-        for wrong in ["", "prefix=a", "days=-1", "days=x"] {
-            assert!(with_lifecycle_rule("", &fields(wrong)).is_err(), "{wrong}");
-        }
-        assert!(with_cors_rule("<Other/>", &fields("origins=*&method=GET")).is_err());
-        let cors =
-            with_cors_rule("", &fields("origins=https://a%0D%0Ahttps://b&method=GET&method=PUT&headers=*"));
+    fn a_cross_origin_rule_is_added_to_the_stored_ones() {
+        let form = fields("origins=https://a%0D%0Ahttps://b&method=GET&method=PUT&headers=*");
+        let one = with_cors_rule("", &form).unwrap();
         assert_eq!(
-            cors.unwrap(),
+            one,
             "<CORSConfiguration>\n<CORSRule><AllowedOrigin>https://a</AllowedOrigin><AllowedOrigin>https://b</AllowedOrigin>\
-             <AllowedMethod>GET</AllowedMethod><AllowedMethod>PUT</AllowedMethod><AllowedHeader>*</AllowedHeader></CORSRule>\n\
+             <AllowedMethod>GET</AllowedMethod><AllowedMethod>PUT</AllowedMethod><AllowedHeader>*</AllowedHeader></CORSRule>\
              </CORSConfiguration>"
         );
+        let two = with_cors_rule(&one, &fields("origins=*&method=GET&max_age=5")).unwrap();
+        assert!(two.contains("https://b") && two.contains("<MaxAgeSeconds>5</MaxAgeSeconds>"));
+        assert_eq!(with_cors_rule("<Other/>", &form).unwrap_err().status, 409);
+        for wrong in ["origins=*", "method=GET", "origins=*&method=PATCH", "origins=*&method=GET&max_age=x"] {
+            assert_eq!(with_cors_rule("", &fields(wrong)).unwrap_err().status, 400, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_default_retention_has_a_known_mode_and_a_length_that_s3_takes() {
+        let lock = |text: &str| default_retention(&fields(text));
+        assert!(lock("mode=GOVERNANCE&days=2").unwrap().contains("<Mode>GOVERNANCE</Mode><Days>2</Days>"));
+        assert!(!lock("mode=GOVERNANCE&days=").unwrap().contains("<Rule>"));
+        for wrong in ["mode=", "mode=OTHER&days=1", "mode=COMPLIANCE&days=0", "mode=COMPLIANCE&days=99999"] {
+            assert_eq!(lock(wrong).unwrap_err().status, 400, "{wrong}");
+        }
     }
 
     #[test]
@@ -244,15 +202,20 @@ mod tests {
             one,
             "<WebsiteConfiguration><IndexDocument><Suffix>i&amp;.html</Suffix></IndexDocument></WebsiteConfiguration>"
         );
-        let stored = "<?xml version=\"1.0\"?><WebsiteConfiguration xmlns=\"x\"><IndexDocument><Suffix>a</Suffix></IndexDocument>\
-            <ErrorDocument><Key>e.html</Key></ErrorDocument><RoutingRules><RoutingRule/></RoutingRules></WebsiteConfiguration>";
-        let changed = website(stored, &form).unwrap();
-        assert!(
-            changed.contains("<RoutingRules><RoutingRule/></RoutingRules>") && !changed.contains("e.html")
+        let rule = "<RoutingRule><Condition><KeyPrefixEquals>old/</KeyPrefixEquals></Condition><Redirect>\
+            <ReplaceKeyPrefixWith>new/</ReplaceKeyPrefixWith></Redirect></RoutingRule>";
+        let stored = format!(
+            "<?xml version=\"1.0\"?><WebsiteConfiguration xmlns=\"x\"><IndexDocument><Suffix>a</Suffix></IndexDocument>\
+             <ErrorDocument><Key>e.html</Key></ErrorDocument><RoutingRules>{rule}</RoutingRules></WebsiteConfiguration>"
         );
-        assert_eq!(website_fields(stored), ("a".to_owned(), "e.html".to_owned()));
+        let changed = website(&stored, &form).unwrap();
+        assert!(changed.contains(rule) && !changed.contains("e.html"), "{changed}");
+        assert_eq!(website_fields(&stored), ("a".to_owned(), "e.html".to_owned()));
         assert_eq!(website_fields(&changed).0, "i&.html");
         assert_eq!(website_fields("<no"), (String::new(), String::new()));
+        assert_eq!(website("<no", &form).unwrap_err().status, 409);
+        let moved = "<WebsiteConfiguration><RedirectAllRequestsTo><HostName>h</HostName></RedirectAllRequestsTo></WebsiteConfiguration>";
+        assert_eq!(website(moved, &form).unwrap(), one);
         assert!(website("", &fields("error=x")).is_err());
     }
 

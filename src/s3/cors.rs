@@ -46,22 +46,26 @@ const EXPOSED_VENDOR: [&str; 13] = [
 ];
 
 /// The rules of a bucket, in order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CorsConfiguration {
     rules: Vec<CorsRule>,
 }
 
 /// A rule: the origins, methods and headers that it allows together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct CorsRule {
-    id: Option<String>,
+pub struct CorsRule {
+    /// A name for people.
+    pub id: Option<String>,
     /// Origins, each with at most one `*`.
-    origins: Vec<String>,
-    methods: Vec<String>,
+    pub origins: Vec<String>,
+    /// The methods of these origins.
+    pub methods: Vec<String>,
     /// Names of request headers, each with at most one `*`.
-    headers: Vec<String>,
-    expose_headers: Vec<String>,
-    max_age_secs: Option<u32>,
+    pub headers: Vec<String>,
+    /// The response headers that pages of these origins may read.
+    pub expose_headers: Vec<String>,
+    /// How long a browser may keep the answer to a preflight.
+    pub max_age_secs: Option<u32>,
 }
 
 /// A request of a browser that asks before the actual request.
@@ -91,6 +95,15 @@ impl CorsConfiguration {
             ..CorsRule::default()
         };
         Self { rules: vec![rule] }
+    }
+
+    /// The same with another rule at the end.
+    ///
+    /// # Errors
+    /// As of [`XmlConfiguration::parse`].
+    pub fn with(mut self, rule: CorsRule) -> Result<Self, S3Error> {
+        self.rules.push(rule);
+        self.checked()
     }
 
     /// Whether rules may allow `method`.

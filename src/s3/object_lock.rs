@@ -56,7 +56,8 @@ impl LockMode {
         }
     }
 
-    fn named(name: &str) -> Option<Self> {
+    /// The mode of that name.
+    pub fn named(name: &str) -> Option<Self> {
         [Self::Governance, Self::Compliance].into_iter().find(|mode| mode.as_str() == name)
     }
 }

@@ -22,6 +22,18 @@ pub trait XmlConfiguration: Sized {
         Self::parse(Document::parse(bytes).ok()?.root()).ok()
     }
 
+    /// The same, if a request with it would be accepted.
+    ///
+    /// # Errors
+    /// As of [`Self::parse`].
+    fn checked(self) -> Result<Self, S3Error> {
+        let mut document = Writer::new(Self::ROOT, None);
+        self.render(&mut document);
+        let text = document.finish();
+        let read = Document::parse(&text).map_err(|error| S3Error::malformed_xml(&error.to_string()))?;
+        Self::parse(read.root())
+    }
+
     /// A document with the configuration alone, to be stored.
     fn to_document(&self) -> Vec<u8> {
         let mut document = Writer::new(Self::ROOT, None);

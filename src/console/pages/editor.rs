@@ -140,7 +140,7 @@ impl EditorKind {
             Self::Lifecycle => match (removed, rule) {
                 (Some(id), _) => lifecycle_rules::without(&stored, &id),
                 (None, Some(id)) => lifecycle_rules::replaced(&stored, &id, &view.params),
-                (None, None) => rules::with_lifecycle_rule(&stored, &view.params),
+                (None, None) => lifecycle_rules::with(&stored, &view.params),
             },
             Self::Cors => rules::with_cors_rule(&stored, &view.params),
             Self::Policy => rules::with_statement(&stored, bucket, &view.params),

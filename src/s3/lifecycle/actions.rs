@@ -17,7 +17,7 @@ const CLASS: &str = "StorageClass";
 
 /// The expiration of current versions, or of delete markers without other versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expiration {
+pub enum Expiration {
     /// Days after the creation.
     Days(u32),
     /// A date, from which on everything expires.
@@ -28,7 +28,7 @@ pub(super) enum Expiration {
 
 /// The moment of a transition of current versions to the class COLD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Transition {
+pub enum Transition {
     /// Days after the creation.
     Days(u32),
     /// A date, from which on everything is moved.
@@ -37,22 +37,26 @@ pub(super) enum Transition {
 
 /// The noncurrent versions that an action takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NoncurrentAge {
+pub struct NoncurrentAge {
     /// Days after the version became noncurrent.
-    pub(super) days: u32,
+    pub days: u32,
     /// Noncurrent versions of a key that are left alone, the newest.
-    pub(super) newer: Option<u32>,
+    pub newer: Option<u32>,
 }
 
 /// The actions of a rule, at least one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LifecycleActions {
-    pub(super) expiration: Option<Expiration>,
-    pub(super) noncurrent: Option<NoncurrentAge>,
-    pub(super) transition: Option<Transition>,
-    pub(super) noncurrent_transition: Option<NoncurrentAge>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LifecycleActions {
+    /// What happens to current versions.
+    pub expiration: Option<Expiration>,
+    /// The noncurrent versions that are removed.
+    pub noncurrent: Option<NoncurrentAge>,
+    /// When current versions become COLD.
+    pub transition: Option<Transition>,
+    /// The noncurrent versions that become COLD.
+    pub noncurrent_transition: Option<NoncurrentAge>,
     /// Days after the initiation of an upload.
-    pub(super) abort_days: Option<u32>,
+    pub abort_days: Option<u32>,
 }
 
 impl LifecycleActions {

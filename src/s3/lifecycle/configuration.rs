@@ -54,6 +54,19 @@ impl LifecycleConfiguration {
         Self { rules, minimum, of_versions, of_transitions, of_uploads }
     }
 
+    /// A configuration of these rules.
+    ///
+    /// # Errors
+    /// As of [`XmlConfiguration::parse`].
+    pub fn new(rules: Vec<LifecycleRule>) -> Result<Self, S3Error> {
+        Self::of_rules(rules, TransitionMinimumSize::default()).checked()
+    }
+
+    /// The rules, in order.
+    pub fn rules(&self) -> &[LifecycleRule] {
+        &self.rules
+    }
+
     /// Whether a rule that is in force may take or move a version.
     pub fn concerns_versions(&self) -> bool {
         !self.of_versions.is_empty() || !self.of_transitions.is_empty()
@@ -108,7 +121,7 @@ impl XmlConfiguration for LifecycleConfiguration {
 
     fn render(&self, document: &mut Writer) {
         for rule in &self.rules {
-            document.element("Rule", |element| rule.render(element));
+            rule.render_element(document);
         }
     }
 

@@ -47,6 +47,11 @@ impl LifecycleFilter {
         }
     }
 
+    /// The keys that begin with `prefix`.
+    pub(super) fn of_prefix(prefix: &str) -> Self {
+        Self { prefix: Some(prefix.to_owned()), ..Self::of_form(FilterForm::Single) }
+    }
+
     fn parse_filter(filter: Element<'_>) -> Result<Self, S3Error> {
         let Some(and) = child(filter, "And")? else {
             if filter.children().count() > 1 {

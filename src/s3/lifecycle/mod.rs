@@ -19,6 +19,8 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
+pub use actions::{Expiration, LifecycleActions, NoncurrentAge, Transition};
 pub use configuration::LifecycleConfiguration;
 pub use evaluation::{Expiry, ExpiryFacts, ExpiryKind, ExpiryState, round_up_to_midnight};
 pub use minimum_size::TransitionMinimumSize;
+pub use rule::LifecycleRule;

@@ -4,22 +4,64 @@ use super::actions::{Expiration, LifecycleActions};
 use super::elements::{check_children, invalid, missing, text};
 use super::filter::LifecycleFilter;
 use crate::s3::S3Error;
-use crate::xml::{Element, Writer};
+use crate::xml::{Document, Element, Writer};
 
 /// The longest id of a rule, in characters.
 const ID_LEN_MAX_CHARS: usize = 255;
 
 /// A rule of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct LifecycleRule {
+pub struct LifecycleRule {
     /// Unique in the bucket; empty until it is made, where the client gave none.
-    pub(super) id: String,
-    pub(super) enabled: bool,
+    pub id: String,
+    /// Whether it is in force.
+    pub enabled: bool,
     pub(super) filter: LifecycleFilter,
-    pub(super) actions: LifecycleActions,
+    /// What it does.
+    pub actions: LifecycleActions,
 }
 
 impl LifecycleRule {
+    const ELEMENT: &'static str = "Rule";
+
+    /// A rule for the keys that begin with `prefix`. It is checked with its configuration.
+    pub fn new(id: &str, prefix: &str, enabled: bool, actions: LifecycleActions) -> Self {
+        Self { id: id.to_owned(), enabled, filter: LifecycleFilter::of_prefix(prefix), actions }
+    }
+
+    /// Reads a rule that stands alone.
+    ///
+    /// # Errors
+    /// As of a rule in a configuration.
+    pub fn from_text(text: &str) -> Result<Self, S3Error> {
+        let malformed = |reason: String| S3Error::malformed_xml(&reason);
+        let document = Document::parse(text.as_bytes()).map_err(|error| malformed(error.to_string()))?;
+        match document.root().name() {
+            Self::ELEMENT => Self::parse(document.root()),
+            other => Err(malformed(format!("the root is {other}, not {}", Self::ELEMENT))),
+        }
+    }
+
+    /// Writes the rule below the element of its configuration.
+    pub fn render_element(&self, document: &mut Writer) {
+        document.element(Self::ELEMENT, |rule| self.render(rule));
+    }
+
+    /// The prefix of the keys that it is about; empty for all keys.
+    pub fn prefix(&self) -> &str {
+        self.filter.prefix()
+    }
+
+    /// Whether it is about some of these keys only, by tags or sizes.
+    pub fn has_conditions(&self) -> bool {
+        self.filter.has_tags() || self.filter.has_sizes()
+    }
+
+    /// Whether it has the old form without `Filter`.
+    pub fn is_of_old_form(&self) -> bool {
+        self.filter.is_plain_prefix()
+    }
+
     /// Reads an element `Rule`.
     ///
     /// # Errors

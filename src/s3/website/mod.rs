@@ -40,6 +40,20 @@ pub struct WebsitePages {
 }
 
 impl WebsiteConfiguration {
+    /// A website of these documents, with the routing rules of `old`.
+    ///
+    /// # Errors
+    /// As of [`XmlConfiguration::parse`].
+    pub fn of_documents(index: &str, error: Option<&str>, old: Option<&Self>) -> Result<Self, S3Error> {
+        let rules = match old {
+            Some(Self::Pages(pages)) => pages.rules.clone(),
+            Some(Self::RedirectAll { .. }) | None => Vec::new(),
+        };
+        let index_suffix = index.to_owned();
+        let error_key = error.map(str::to_owned);
+        Self::Pages(WebsitePages { index_suffix, error_key, rules }).checked()
+    }
+
     fn parse_redirect_all(element: Element<'_>) -> Result<Self, S3Error> {
         check_children(element, &["HostName", "Protocol"])?;
         let host = text(element, "HostName")?.ok_or_else(|| missing("HostName"))?;
@@ -130,6 +144,11 @@ impl WebsitePages {
     /// The key of the index document of the folder that a key without a slash at its end may mean.
     pub fn index_below(&self, key: &str) -> Option<String> {
         (!is_folder(key)).then(|| format!("{key}/{}", self.index_suffix))
+    }
+
+    /// The last part of the keys of index documents.
+    pub fn index_suffix(&self) -> &str {
+        &self.index_suffix
     }
 
     /// The key of the error document.
