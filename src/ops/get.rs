@@ -160,7 +160,8 @@ struct SelectedRange<'v> {
 impl SelectedRange<'_> {
     /// Describes the range in a response. The checksum of the whole object is of no use there.
     fn describe(&self, mut response: Response, version: &VersionRecord, call: &Call<'_>) -> Response {
-        let (Range { start, end }, size) = (&self.bytes, version.size);
+        let Range { start, end } = &self.bytes;
+        let size = version.size;
         let shown = if start < end { format!("{start}-{}", end - 1) } else { "*".to_owned() };
         response = response.header("Content-Range", format!("bytes {shown}/{size}"));
         match self.part {

@@ -92,7 +92,8 @@ impl<'r> LifecyclePreview<'r> {
         total.next = Some(total.next.map_or(expiry.at, |next| next.min(expiry.at)));
         let is_due = expiry.at <= self.now;
         let sum = if is_due { &mut total.due } else { &mut total.later };
-        (sum.count, sum.bytes) = (sum.count + 1, sum.bytes + bytes);
+        sum.count += 1;
+        sum.bytes += bytes;
         if is_due && self.items.len() < self.items_max {
             let key = String::from_utf8_lossy(key).into_owned();
             let rule = self.rules.rule_id(expiry.rule).to_owned();

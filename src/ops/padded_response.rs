@@ -253,7 +253,8 @@ struct PaddedBody {
 impl BodySource for PaddedBody {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if self.sent == self.ready.len() && !self.ended {
-            (self.ready, self.sent) = (self.wait()?, 0);
+            self.ready = self.wait()?;
+            self.sent = 0;
         }
         let rest = &self.ready[self.sent..];
         let count = rest.len().min(buf.len());

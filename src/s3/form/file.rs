@@ -49,7 +49,8 @@ impl<'c> FileBody<'c> {
     fn search(&mut self) -> Result<(), S3Error> {
         let unread = self.form.unread();
         if let Some(found) = memmem::find(unread, self.form.delimiter()) {
-            (self.content, self.delimited) = (found, true);
+            self.content = found;
+            self.delimited = true;
             return Ok(());
         }
         self.content = unread.len().saturating_sub(self.form.delimiter().len() - 1);

@@ -112,7 +112,8 @@ impl<'c> MultipartReader<'c> {
     /// any.
     pub(super) fn fill(&mut self) -> Result<bool, S3Error> {
         self.buffer.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, self.end - self.start);
+        self.end -= self.start;
+        self.start = 0;
         let read = self.inner.read(&mut self.buffer[self.end..])?;
         self.end += read;
         Ok(read > 0)
@@ -168,7 +169,10 @@ fn parse_head(headers: &[u8]) -> Option<PartHead> {
         let (name, value) = line.split_once(':')?;
         name.trim_ascii().eq_ignore_ascii_case("content-disposition").then_some(value)
     });
-    let (disposition, None) = (dispositions.next()?, dispositions.next()) else { return None };
+    let disposition = dispositions.next()?;
+    if dispositions.next().is_some() {
+        return None;
+    }
     let kind = disposition.split(';').next().unwrap_or_default().trim_ascii();
     let name = parameters::get(disposition, "name").filter(|name| !name.is_empty())?;
     let file_name = parameters::get(disposition, "filename");
