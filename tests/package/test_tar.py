@@ -5,7 +5,7 @@ import tarfile
 
 import pytest
 
-from packages import SOURCES, needs, package, run
+from packages import SOURCES, package, run
 
 PROGRAMS = ["siltstone", "siltstone-tools"]
 
@@ -91,12 +91,10 @@ def test_a_static_server_finds_a_host_by_its_name(prefix, server):
     assert "put" in told
 
 
-@pytest.mark.parametrize("part, pattern", [("tar", "*.tar.gz"), ("deb", "*.deb")])
-def test_the_same_programs_give_the_same_package(part, pattern):
-    if part == "deb":
-        needs("dpkg-deb")
-    before = package(pattern).read_bytes()
-    run(SOURCES / "build.sh", part)
+def test_the_same_programs_give_the_same_tar_file():
+    """With their pages made again. test_release.py makes the other packages in another folder."""
+    before = package("*.tar.gz").read_bytes()
+    run(SOURCES / "build.sh", "tar")
     # A comparison within the assertion would be explained byte by byte, for minutes.
-    is_same = package(pattern).read_bytes() == before
+    is_same = package("*.tar.gz").read_bytes() == before
     assert is_same

@@ -48,6 +48,12 @@ configure_image() {
         --label 'org.opencontainers.image.description=S3-style object store for small hosts' "$1"
 }
 
+build_rootfs() {
+    rm -rf "$out/image"
+    image_files "$out/image"
+    echo "$out/image"
+}
+
 # The root with a shell, the small programs of busybox and the tools. Those that the program stands for keep its links.
 debug_image_files() {
     local busybox applet
