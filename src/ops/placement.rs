@@ -33,7 +33,7 @@ fn check_fits(context: &Context, call: &Call<'_>) -> Result<(), S3Error> {
     match context.store.local_max_bytes() {
         Some(max) if bytes > max => {
             let message = format!(
-                "The bucket has {bytes} bytes, and --local-max permits {max} bytes on the disk. Raise --local-max, or do not pin the bucket."
+                "The bucket has {bytes} bytes, and --local-max permits {max} bytes on the disk. Raise --local-max, or leave the bucket without a placement."
             );
             Err(S3Error::invalid_argument("placement", "local", message))
         }
@@ -41,7 +41,7 @@ fn check_fits(context: &Context, call: &Call<'_>) -> Result<(), S3Error> {
     }
 }
 
-/// GetBucketPlacement: the pin of the bucket, or null.
+/// GetBucketPlacement: the placement of the bucket, or null.
 pub(super) fn get(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
     let placement = bucket.configuration(KIND).and_then(BucketPlacement::of).map(BucketPlacement::as_str);

@@ -109,12 +109,12 @@ fn segments_go_to_another_server_and_come_back_when_they_are_read() {
     assert!(figure("siltstone_remote_fetched_bytes_total") >= 20.0 * MIB as f64);
     assert!(figure("siltstone_remote_sent_bytes_total") >= 30.0 * MIB as f64);
 
-    // More than the disk may hold cannot be pinned to it.
-    let mut pin = siltstone(here.path());
-    pin.args(["placement", "cold", "local", "--data-dir", "data", "--endpoint"]);
-    pin.arg(format!("http://{}", server.address()));
-    let pinned = finish(pin.env("SILTSTONE_ACCESS_KEY", KEY).env("SILTSTONE_SECRET_KEY", SECRET));
-    assert!(!pinned.status.success() && stderr_of(&pinned).contains("--local-max"), "{}", stderr_of(&pinned));
+    // More than the disk may hold cannot be placed on it.
+    let mut place = siltstone(here.path());
+    place.args(["placement", "cold", "local", "--data-dir", "data", "--endpoint"]);
+    place.arg(format!("http://{}", server.address()));
+    let placed = finish(place.env("SILTSTONE_ACCESS_KEY", KEY).env("SILTSTONE_SECRET_KEY", SECRET));
+    assert!(!placed.status.success() && stderr_of(&placed).contains("--local-max"), "{}", stderr_of(&placed));
 
     // Without the remote it starts, lists and tells, and takes writes; cold bytes have to wait.
     assert_eq!(server.end(Signal::KILL).0, None);

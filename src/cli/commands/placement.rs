@@ -29,7 +29,7 @@ pub(crate) struct PlacementArguments {
     /// Name of the bucket
     #[arg(id = "name", value_name = "BUCKET")]
     bucket: String,
-    /// The place that its bytes are pinned to; without it, the pin is shown
+    /// The place where its bytes should lie; without it, the placement is shown
     placement: Option<PlacementName>,
     #[command(flatten)]
     server: ServerAddress,
@@ -67,7 +67,7 @@ pub(crate) fn run(
         None => {
             let answer = api_client::parsed(&client.ask("GET", &path, &[])?)?;
             let shown = answer["placement"].as_str().unwrap_or("none").to_owned();
-            announce::lines([shown]).map_err(|e| CliError::refused(format!("cannot show the pin: {e}")))
+            announce::lines([shown]).map_err(|e| CliError::refused(format!("cannot show the placement: {e}")))
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::service::Service;
 use crate::service::access_log::RequestLogEntry;
 
 impl Service {
-    /// Shows, sets or removes the pin of a bucket. A change is durable on return.
+    /// Shows, sets or removes the placement of a bucket. A change is durable on return.
     ///
     /// # Errors
     /// `AccessDenied`; the errors of the operation.
