@@ -1,12 +1,13 @@
 //! What a lock means after a panic.
 //!
-//! A thread that panics while it holds a lock poisons it. There are two kinds of locks, and one rule
-//! for each:
+//! A thread that panics while it holds a lock poisons it. There are two kinds of locks, and one
+//! rule for each:
 //!
 //! - **Locks around state** are held for a few statements that do not panic. They are taken by
 //!   `.expect(`[`NOT_POISONED`]`)`: where the statement is wrong, the state may be changed by half,
-//!   and nobody goes on with it. A request that meets such a lock is answered with 500; a background
-//!   thread ends, and [`Health::stopped_thread`](crate::store::Health::stopped_thread) names it.
+//!   and nobody goes on with it. A request that meets such a lock is answered with 500; a
+//!   background thread ends, and [`Health::stopped_thread`](crate::store::Health::stopped_thread)
+//!   names it.
 //! - **Locks around work** make sure that one thread at a time does something long, such as a
 //!   commit, a pass of the scrub or a fetch from the remote. They are taken by
 //!   `.unwrap_or_else(PoisonError::into_inner)`: who comes next begins the work again, and finds

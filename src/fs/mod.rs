@@ -275,14 +275,15 @@ pub trait BytesElsewhere {
     /// As of [`File::punch`].
     fn discard(&self, range: Range<u64>) -> io::Result<bool>;
 
-    /// Says that a range will be read soon and in order, so that its bytes may be asked for at once.
+    /// Says that a range will be read soon and in order, so that its bytes may be asked for at
+    /// once.
     ///
     /// # Errors
     /// As of [`File::read_exact_at`].
     fn will_read(&self, range: Range<u64>) -> io::Result<ReadAhead>;
 
-    /// The bytes of a range that can be had without asking elsewhere, where some are kept aside. The
-    /// caller verifies them: they may be others.
+    /// The bytes of a range that can be had without asking elsewhere, where some are kept aside.
+    /// The caller verifies them: they may be others.
     fn read_aside(&self, range: Range<u64>) -> Option<Vec<u8>>;
 
     /// Keeps verified bytes of the file aside, for [`BytesElsewhere::read_aside`]. Without effect

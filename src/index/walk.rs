@@ -155,8 +155,8 @@ impl Index {
         false
     }
 
-    /// The entries before the buckets from the cursor on: those of its own kind after its place, and
-    /// all of each later kind. The kinds follow one another as the cursors do.
+    /// The entries before the buckets from the cursor on: those of its own kind after its place,
+    /// and all of each later kind. The kinds follow one another as the cursors do.
     fn before_buckets<'i>(&'i self, cursor: &'i Cursor) -> impl Iterator<Item = EarlyEntry> + 'i {
         let copies = match cursor {
             Cursor::Start => Some(self.remote_copies(None)),

@@ -1,5 +1,5 @@
-//! What callers do with buckets and objects: the methods of [`Store`](crate::store::Store) below the
-//! S3 operations.
+//! What callers do with buckets and objects: the methods of [`Store`](crate::store::Store) below
+//! the S3 operations.
 //!
 //! Begin with `versions`: finding, reading, putting, copying and deleting.
 //!

@@ -1,8 +1,8 @@
 //! The log on the remote as everyone sees it, and the right to change the remote (data-format.md,
 //! section 17).
 //!
-//! The tier sends segments there, `ship` the log; both hold an epoch, and change objects by it alone.
-//! Read `right` first, then `chain`.
+//! The tier sends segments there, `ship` the log; both hold an epoch, and change objects by it
+//! alone. Read `right` first, then `chain`.
 //!
 //! | File | Job |
 //! |---|---|

@@ -104,7 +104,8 @@ impl NeededObjects {
         }
     }
 
-    /// The first parcel of an epoch that is gone, or that has other bytes than this process has put.
+    /// The first parcel of an epoch that is gone, or that has other bytes than this process has
+    /// put.
     fn missing_parcel(
         &self,
         log: &RemoteLog<'_>,

@@ -450,8 +450,8 @@ impl From<ShipError> for WriterEpochError {
 
 impl Store {
     /// Ships the log to the remote of the tier from now on, in the epoch that a standby has claimed
-    /// for this directory, if there is one. Writes fail with [`StoreError::RemoteUnavailable`] until
-    /// [`Store::ship_step`] has begun an epoch. Without a tier it does nothing.
+    /// for this directory, if there is one. Writes fail with [`StoreError::RemoteUnavailable`]
+    /// until [`Store::ship_step`] has begun an epoch. Without a tier it does nothing.
     pub fn ship_log_from(&self, options: ShipOptions, taken: Option<TakenOver>) {
         let Some(tier) = &self.tier else { return };
         let ship = Ship::new(tier, options, self.shared.clock.instant());

@@ -46,8 +46,8 @@ impl ShippedSegments {
         Self { remote: remote.map(|(id, _)| id).collect(), ..Self::default() }
     }
 
-    /// Those of an epoch that goes on from a root of an adopted one: the parcels after that have all
-    /// bytes that the adopted groups name. What lies in the segments that the opening found was
+    /// Those of an epoch that goes on from a root of an adopted one: the parcels after that have
+    /// all bytes that the adopted groups name. What lies in the segments that the opening found was
     /// named by these, or by groups after them, or never.
     pub(super) fn adopted(index: &Index, segments: &Segments, root: &Root) -> Self {
         let mut shipped = Self::of(index);

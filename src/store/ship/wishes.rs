@@ -56,8 +56,8 @@ impl OwnWish {
         Self { after, put: None }
     }
 
-    /// Whether it is to be put: the writer promises fewer heartbeats than the takeover needs, or the
-    /// last one ends to count.
+    /// Whether it is to be put: the writer promises fewer heartbeats than the takeover needs, or
+    /// the last one ends to count.
     pub(super) fn is_due(&self, now: Timestamp, every: Duration) -> bool {
         let age = self.put.map(|put| now.distance(put));
         let is_slow = every * HEARTBEATS_PER_TAKEOVER > self.after;

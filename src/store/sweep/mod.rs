@@ -4,8 +4,8 @@
 //! In order: `batch` finds the next extents, this page reads them, `references` names the records
 //! that refer to them. `sealed` does all three for whole segments.
 //!
-//! The result is only whether an extent is good. [`extents::check`](crate::store::shared::extents) finds out
-//! what is wrong with a bad one.
+//! The result is only whether an extent is good. [`extents::check`](crate::store::shared::extents)
+//! finds out what is wrong with a bad one.
 
 pub(super) mod batch;
 pub(super) mod references;

@@ -2,11 +2,11 @@
 //! class of the versions in them.
 //!
 //! A version of the class COLD wishes to be on the remote alone. Any other one wishes what the
-//! placement of its bucket says. A piece follows the warmest of the versions whose bytes it has. The
-//! wishes are found by a walk over the index, before a segment is listed and when a placement or the
-//! amount of COLD bytes has changed; another change, such as a copy, is found within an hour. A walk
-//! takes at most a twentieth of the time. Without placements and COLD versions there is no walk, and
-//! nothing is kept.
+//! placement of its bucket says. A piece follows the warmest of the versions whose bytes it has.
+//! The wishes are found by a walk over the index, before a segment is listed and when a placement
+//! or the amount of COLD bytes has changed; another change, such as a copy, is found within an
+//! hour. A walk takes at most a twentieth of the time. Without placements and COLD versions there
+//! is no walk, and nothing is kept.
 
 use std::collections::BTreeMap;
 use std::io;
