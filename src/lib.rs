@@ -191,6 +191,8 @@
 //! | add an operation | its name and route in `s3/operation.rs`, a function in `ops`, its row in `ops/table.rs`, a row in `src/guide/operations.md`; `.github/CONTRIBUTING.md` has an example |
 //! | add an error | `s3/error.rs` |
 //! | add an option | the struct of its subject in `cli/config/options`, and a row in `src/guide/configuration.md` |
+//! | take a lock | the rule for locks after a panic is on the page [`base::locks`] |
+//! | try again after a failure | [`base::Backoff`] has the pauses |
 //! | add a limit | `base/limits.rs`, and a row in `src/guide/limits.md` |
 //! | store another field | data-format.md first, then `format/version.rs` or `format/entry.rs` |
 //! | add a page of the console | `console/address.rs`, a file in `console/pages` with its template in `console/templates`, a row in `src/guide/console.md` |

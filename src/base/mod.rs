@@ -13,7 +13,7 @@ pub mod entropy;
 mod header_value;
 pub mod histogram;
 pub mod limits;
-mod locks;
+pub mod locks;
 mod md5_multibuffer;
 pub mod md5_policy;
 pub mod md5_pool;
