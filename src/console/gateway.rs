@@ -53,7 +53,9 @@ fn send(console: &Console, visitor: &Visitor, mut request: Request<'_>) -> Resul
 fn without_page(headers: &Headers) -> Headers {
     let mut kept = Headers::default();
     let lines = headers.iter().filter(|(name, _)| !OF_THE_PAGE.contains(name) && !name.starts_with("sec-"));
-    lines.for_each(|(name, value)| kept.push(name, value));
+    for (name, value) in lines {
+        kept.push(name, value);
+    }
     kept
 }
 

@@ -33,7 +33,9 @@ pub(super) fn browser(request: &Request<'_>, is_trusted: &TrustedProxy) -> Optio
 fn with_host(headers: &Headers, host: &str) -> Headers {
     let mut restated = Headers::default();
     let others = headers.iter().filter(|(name, _)| *name != "host");
-    others.for_each(|(name, value)| restated.push(name, value));
+    for (name, value) in others {
+        restated.push(name, value);
+    }
     restated.push("host", host.as_bytes());
     restated
 }

@@ -145,8 +145,12 @@ impl RequestSender {
         request: S3Request<'_>,
     ) -> Request<'static> {
         let mut headers = Headers::default();
-        self.headers.iter().for_each(|(name, value)| headers.push(name, value));
-        request.headers.iter().for_each(|(name, value)| headers.push(name, value.as_bytes()));
+        for (name, value) in &self.headers {
+            headers.push(name, value);
+        }
+        for (name, value) in request.headers {
+            headers.push(name, value.as_bytes());
+        }
         Request {
             method,
             path: path(target),

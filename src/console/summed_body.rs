@@ -36,7 +36,9 @@ impl BodyRead for SummedBody<'_> {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, S3Error> {
         let count = self.inner.read(buf)?;
         if count > 0 {
-            self.hasher.iter_mut().for_each(|hasher| hasher.update(&buf[..count]));
+            if let Some(hasher) = &mut self.hasher {
+                hasher.update(&buf[..count]);
+            }
         } else if let Some(hasher) = self.hasher.take() {
             self.trailers.push((ALGORITHM.header().to_owned(), checksum::encode(&hasher.finish())));
         }

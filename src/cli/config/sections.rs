@@ -27,9 +27,13 @@ impl Sections {
     /// # Errors
     /// A section is wrong: file, line and problem.
     pub(crate) fn read(config: Option<&Path>, environment: &Environment) -> Result<Self, CliError> {
-        config.iter().for_each(|path| warn_of_secrets(path));
+        if let Some(path) = config {
+            warn_of_secrets(path);
+        }
         let remote = config_file::section(config, environment, RemoteSettings::parse)?;
-        remote.iter().for_each(|remote| log::info!("the remote is {remote:?}"));
+        if let Some(remote) = &remote {
+            log::info!("the remote is {remote:?}");
+        }
         let webhooks = config_file::section(config, environment, WebhookSettings::parse)?;
         let mirrors = config_file::section(config, environment, MirrorSettings::parse)?;
         Ok(Self { remote, webhooks, mirrors })

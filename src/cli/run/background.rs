@@ -83,8 +83,12 @@ impl BackgroundThreads {
         self.mirrors.end();
         self.maintenance.end();
         self.webhooks.end();
-        self.tier.into_iter().for_each(TierThread::end);
-        self.shipping.into_iter().for_each(ShippingThreads::end);
+        if let Some(tier) = self.tier {
+            tier.end();
+        }
+        if let Some(shipping) = self.shipping {
+            shipping.end();
+        }
     }
 }
 

@@ -119,7 +119,8 @@ enum S3Server {
 impl S3Server {
     /// Lets `handler` answer: by the server that runs already, if there is one.
     fn new(
-        (config, running): (Config, Option<RunningServer>),
+        config: Config,
+        running: Option<RunningServer>,
         clock: &Arc<dyn Clock>,
         handler: Arc<dyn Handler>,
     ) -> Result<Self, CliError> {
@@ -164,19 +165,20 @@ impl Listeners {
     /// # Errors
     /// Names the address that cannot be bound.
     pub(crate) fn bind(
-        (config, running): (Config, Option<RunningServer>),
+        config: Config,
+        running: Option<RunningServer>,
         own: Option<ConsoleListen>,
         clock: &Arc<dyn Clock>,
         service: Arc<Service>,
         console: Console,
     ) -> Result<Self, CliError> {
         let Some(own) = own else {
-            let s3 = S3Server::new((config, running), clock, Arc::new(console))?;
+            let s3 = S3Server::new(config, running, clock, Arc::new(console))?;
             return Ok(Self { s3, console: None });
         };
         let own = console_config(own, &config);
         let door = Arc::new(ConsoleDoor::new(service));
-        let s3 = S3Server::new((config, running), clock, Arc::clone(&door) as Arc<dyn Handler>)?;
+        let s3 = S3Server::new(config, running, clock, Arc::clone(&door) as Arc<dyn Handler>)?;
         let handler = Arc::new(console.on_own_listener(s3.local_addr().port()));
         let console = bind(own, clock, &(Arc::clone(&handler) as Arc<dyn Handler>))?;
         door.open(handler, console.local_addr().port());
@@ -209,7 +211,9 @@ impl Listeners {
             |server: Server| thread::Builder::new().name("console".to_owned()).spawn(|| run_console(server));
         let console = self.console.map(serve).transpose()?;
         let outcome = self.s3.run().map(|outcome| report("", outcome));
-        handle.iter().for_each(Handle::shutdown);
+        if let Some(handle) = handle {
+            handle.shutdown();
+        }
         // A panic of its event loop has been reported by the panic itself.
         console.map(|thread| thread.join().ok());
         outcome

@@ -126,7 +126,7 @@ pub(crate) fn serve(
     let console = console(options, &service, &authenticator, &clock)?;
     let link = first_key.map(|key| console.first_link(&key));
     let listeners =
-        Listeners::bind((config, running), ConsoleListen::of(options, &plan), &clock, service, console)?;
+        Listeners::bind(config, running, ConsoleListen::of(options, &plan), &clock, service, console)?;
     if !options.store.read_only {
         keep_followers(&store, &webhooks, &mirrors);
     }
@@ -134,7 +134,7 @@ pub(crate) fn serve(
     let reloaded = webhooks.clone();
     let work = BackgroundWork { webhooks: (webhooks, figures), mirrors, expiry_log, expiries };
     let reloader = Reloader { users, tls, access_log, audit_log, webhooks: reloaded, metrics_token };
-    run_until_stopped(options, listeners, store, (reloader, work), link, manager)
+    run_until_stopped(options, listeners, store, reloader, work, link, manager)
 }
 
 fn make_mirrors(settings: Vec<MirrorSettings>, clock: &Arc<dyn Clock>) -> Result<Arc<Mirrors>, CliError> {
@@ -182,7 +182,8 @@ fn run_until_stopped(
     options: &ServerOptions,
     listeners: Listeners,
     store: Arc<Store>,
-    (reloader, work): (Reloader, BackgroundWork),
+    reloader: Reloader,
+    work: BackgroundWork,
     first_start: Option<Option<String>>,
     manager: &ServiceManager,
 ) -> Result<(), CliError> {
@@ -225,7 +226,9 @@ fn run_until_stopped(
     manager.ready(Arc::new(progress));
     let outcome = listeners.run();
     signals.end();
-    background.into_iter().for_each(BackgroundThreads::end);
+    if let Some(background) = background {
+        background.end();
+    }
     close(store, *stopped.get_or_init(Instant::now) + options.http.shutdown_timeout.0);
     outcome.map_err(|e| CliError::start(format!("cannot go on serving: {e}")))?;
     if is_fenced.load(Ordering::Relaxed) { Err(CliError::taken_over()) } else { Ok(()) }

@@ -38,7 +38,9 @@ impl ShipThread {
         let run = move |store: &Store, stopped: &Receiver<()>| {
             run(store, stopped, every);
             let is_fenced = store.health().read_only_reason == Some(ReadOnlyReason::Fenced);
-            fenced.iter().filter(|_| is_fenced).for_each(FencedStop::stop);
+            if let Some(fenced) = fenced.filter(|_| is_fenced) {
+                fenced.stop();
+            }
         };
         OutboundThread::start("ship", store, run).map(Self)
     }

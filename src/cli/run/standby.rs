@@ -97,7 +97,7 @@ pub(crate) fn follow(
     let reloader = StandbyReloader { reads: reads.clone(), metrics_token, manager: manager.clone() };
     let signals = Signals::watch(stop, move || reloader.reload())?;
     let (plan, files) = plans(options)?;
-    let front = listen(options, (&plan, files), &clock, Arc::clone(&service))?;
+    let front = listen(options, &plan, files, &clock, Arc::clone(&service))?;
     manager.ready(Arc::new(StandbyProgress));
     let standby = Standby::new(remote, Arc::new(disk), Arc::clone(&clock));
     let standby = match &options.remote.takeover_after {
@@ -133,7 +133,9 @@ pub(crate) fn follow(
     signals.end();
     let taken = match end? {
         FollowingEnd::Stopped => {
-            front.running.into_iter().for_each(RunningServer::end);
+            if let Some(running) = front.running {
+                running.end();
+            }
             return Ok(None);
         }
         FollowingEnd::TakenOver(taken) => Some(taken),
@@ -192,7 +194,8 @@ fn plans(options: &ServerOptions) -> Result<(MemoryPlan, OpenFiles), CliError> {
 /// Starts the listener with the pages of the standby.
 fn listen(
     options: &ServerOptions,
-    (plan, files): (&MemoryPlan, OpenFiles),
+    plan: &MemoryPlan,
+    files: OpenFiles,
     clock: &Arc<dyn Clock>,
     service: Arc<StandbyService>,
 ) -> Result<Front, CliError> {

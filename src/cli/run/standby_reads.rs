@@ -60,7 +60,9 @@ impl StandbyReads {
     /// Reads the users file again, and opens the access log again. If the file is broken the
     /// previous users stay in effect.
     pub(crate) fn reload(&self) {
-        self.access_log.iter().for_each(|log| log.reopen());
+        if let Some(log) = &self.access_log {
+            log.reopen();
+        }
         match self.users_file.read() {
             Ok((users, _)) => {
                 self.authenticator.replace(users);

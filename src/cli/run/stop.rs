@@ -23,7 +23,9 @@ impl Stop {
     pub(crate) fn stop(&self) {
         self.stopped.get_or_init(Instant::now);
         self.manager.stopping();
-        self.handles.iter().for_each(Handle::shutdown);
+        for handle in &self.handles {
+            handle.shutdown();
+        }
     }
 }
 

@@ -68,7 +68,9 @@ impl TierLoop<'_> {
                 Ok((done, more)) => self.succeeded(done.more || more),
                 Err(problem) => self.failed(&problem),
             };
-            self.store.probe_remote(&OsEntropy).iter().for_each(tell);
+            if let Some(probed) = &self.store.probe_remote(&OsEntropy) {
+                tell(probed);
+            }
         }
     }
 

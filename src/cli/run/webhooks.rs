@@ -60,7 +60,9 @@ impl WebhookThreads {
     /// Ends the threads. What a target has not accepted by then it gets after the next start.
     pub(crate) fn end(mut self) {
         let by = Instant::now() + END_MAX;
-        self.0.iter_mut().for_each(OutboundThread::stop);
+        for thread in &mut self.0 {
+            thread.stop();
+        }
         for thread in self.0 {
             thread.end(by.saturating_duration_since(Instant::now()), "an event");
         }

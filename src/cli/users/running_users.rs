@@ -44,8 +44,9 @@ impl RunningUsers {
         match self.load(&mut self.known(), ChangeOrigin::SIGNAL) {
             Ok(()) => info!("the users file was read again"),
             Err(problem) => {
-                let log = self.audit_log.iter();
-                log.for_each(|log| ChangeOrigin::SIGNAL.record_refused("ReloadUsers", None, log));
+                if let Some(log) = &self.audit_log {
+                    ChangeOrigin::SIGNAL.record_refused("ReloadUsers", None, log);
+                }
                 error!("the users are unchanged: {problem}");
             }
         }
@@ -160,7 +161,8 @@ impl UserDirectory for RunningUsers {
 
     fn record_denied(&self, change: &UserChange, sender: ChangeSender<'_>) {
         let origin = ChangeOrigin { user: Some(sender.user), person: sender.person, peer: sender.peer };
-        let log = self.audit_log.iter();
-        log.for_each(|log| origin.record_refused(change.audited_as(), Some(change.name()), log));
+        if let Some(log) = &self.audit_log {
+            origin.record_refused(change.audited_as(), Some(change.name()), log);
+        }
     }
 }
