@@ -50,6 +50,11 @@ impl Identity {
         self.user.is_administrator()
     }
 
+    /// Whether the user may create a bucket of some name. Owners and policies have no say in it.
+    pub fn may_create_some_bucket(&self) -> bool {
+        self.user.may_create_some_bucket()
+    }
+
     /// Whether the users file grants an action of administration. Owners and bucket policies grant
     /// none.
     pub fn may_administer(&self, action: Action) -> bool {

@@ -79,6 +79,12 @@ impl Grant {
             && self.resources.iter().any(|pattern| pattern.covers(action.level(), resource, owned))
     }
 
+    /// A name for each of its patterns of buckets. A grant that allows an action on some bucket
+    /// allows it on one of these.
+    pub(super) fn names_of_buckets(&self) -> impl Iterator<Item = &str> {
+        self.resources.iter().filter_map(ResourcePattern::name_of_bucket)
+    }
+
     /// Whether it grants every action on every resource.
     pub(super) fn is_of_everything(&self) -> bool {
         self.actions == ActionSet::EVERY && self.resources.contains(&ResourcePattern::Everything)

@@ -136,6 +136,15 @@ impl ResourcePattern {
         })
     }
 
+    /// A name that it has for a bucket; `None` for a pattern of objects, or of buckets that exist.
+    pub(super) fn name_of_bucket(&self) -> Option<&str> {
+        match self {
+            Self::Everything => Some(""),
+            Self::Buckets(name) => Some(&name.text),
+            Self::Owned | Self::Objects { .. } => None,
+        }
+    }
+
     /// Whether it covers a resource, for an action of `level`.
     pub(super) fn covers(&self, level: ActionLevel, resource: Resource<'_>, owned: Ownership<'_>) -> bool {
         let named = |name: &NamePattern| resource.bucket().is_some_and(|bucket| name.matches(bucket));

@@ -213,6 +213,12 @@ impl User {
         !barred && self.grants.iter().any(|grant| grant.allows(action, resource, owned))
     }
 
+    /// Whether it may create a bucket of some name.
+    pub(super) fn may_create_some_bucket(&self) -> bool {
+        let names = self.grants.iter().flat_map(Grant::names_of_buckets);
+        names.into_iter().any(|name| self.may(Action::CreateBucket, Resource::Bucket(name), &|| false))
+    }
+
     /// Whether it has keys and a grant of everything.
     pub(super) fn is_administrator(&self) -> bool {
         !self.is_anonymous() && self.grants.iter().any(Grant::is_of_everything)

@@ -66,3 +66,29 @@ fn many_buckets_take_several_pages() {
     assert!(second.text().contains(">n249</a>") && second.links("/-/console/?after=").is_empty());
     assert!(browser.get("?after=%21").status < 500);
 }
+
+#[test]
+fn the_form_for_a_bucket_is_for_those_who_may_make_one() {
+    use crate::support::users::user;
+
+    let site = Site::new();
+    site.replace_users(
+        &(user("owner", &["*"], &["*"])
+            + &user("names", &["ListAllMyBuckets", "ListBucket"], &["*"])
+            + &user("objects", &["CreateBucket", "PutObject"], &["b", "b/*"])
+            + &user("maker", &["ListAllMyBuckets", "CreateBucket"], &["alt-*"])),
+    );
+    for (name, is_shown) in [("owner", true), ("maker", true), ("objects", true), ("names", false)] {
+        let page = site.signed_in(name).get("");
+        assert_eq!(
+            page.text().contains("action=\"/-/console/create-bucket\""),
+            is_shown,
+            "{name}: {}",
+            page.text()
+        );
+    }
+    let mut maker = site.signed_in("maker");
+    assert_eq!(maker.post("create-bucket", &[("name", "alt-one")]).status, 303);
+    let refused = site.signed_in("names").post("create-bucket", &[("name", "alt-two")]);
+    assert_eq!(refused.status, 403, "a form that is sent all the same is refused");
+}

@@ -18,6 +18,8 @@ struct HomePage<'a> {
     buckets: Vec<BucketRow>,
     /// The address of the next page.
     next: Option<String>,
+    /// Whether the user may make a bucket, at least with some names.
+    may_create: bool,
     /// Why the buckets cannot be listed.
     refusal: Option<String>,
     /// The space of the disk, for administrators.
@@ -59,6 +61,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         entered: view.entered(&[]),
         buckets: lines.iter().zip(usages).map(|(line, usage)| row(view, line, usage.as_ref())).collect(),
         next: next.map(|token| view.link("", &[("after", Some(&token))])),
+        may_create: view.visitor.identity.may_create_some_bucket(),
         refusal,
         disk: disk(view),
     };
