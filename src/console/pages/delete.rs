@@ -4,10 +4,8 @@ use askama::Template;
 
 use super::super::objects::ChangedObject;
 use super::super::s3_client::Refusal;
-use super::super::selection::Selection;
-use super::selected::{ChangeStep, ChangeWords, SelectedList};
+use super::selected::{ChangeStep, ChangeWords, ChangedSelection, SelectedList};
 use super::{Page, View, html, see_other};
-use crate::console::form::decoded;
 use crate::s3::Response;
 
 /// Objects that one request deletes.
@@ -25,39 +23,36 @@ struct DeletePage<'a> {
     list: SelectedList,
 }
 
-/// The fields `object`, `folder` and `history` select, `at` is the percent-encoded prefix of the
-/// page to return to; `confirmed` says that the list was seen, and `seen` when it was made.
+/// `confirmed` says that the list of the selection was seen, and `seen` when it was made.
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
-    let bucket = view.required("bucket")?;
-    let at = view.given("at").map(decoded).transpose()?;
-    let back = view.link("bucket", &[("name", Some(bucket)), ("prefix", at.as_deref())]);
-    let selection = Selection::read(&view.params)?;
-    if selection.is_empty() {
-        return Ok(see_other(&back));
+    let selected = ChangedSelection::read(view)?;
+    if selected.selection.is_empty() {
+        return Ok(see_other(&selected.back));
     }
     match view.given("confirmed") {
-        None => question(view, bucket, back, &selection),
-        Some(_) => delete(view, bucket, back, &selection),
+        None => question(view, selected),
+        Some(_) => delete(view, selected),
     }
 }
 
-fn question(view: &View<'_>, bucket: &str, back: String, selection: &Selection) -> Result<Response, Refusal> {
-    let list = SelectedList::read(view, bucket, selection)?;
+fn question(view: &View<'_>, selected: ChangedSelection<'_>) -> Result<Response, Refusal> {
+    let list = selected.list(view)?;
     if list.count == 0 {
-        return Ok(see_other(&back));
+        return Ok(see_other(&selected.back));
     }
-    let page = DeletePage { page: view.page(), bucket, back, list };
+    let page = DeletePage { page: view.page(), bucket: selected.bucket, back: selected.back, list };
     Ok(html(200, &page.page, &page))
 }
 
 /// Deletes the objects of one step, and leads on to the next one or back.
-fn delete(view: &View<'_>, bucket: &str, back: String, selection: &Selection) -> Result<Response, Refusal> {
-    let mut step = ChangeStep::read(view, bucket, selection, DELETED_MAX)?;
+fn delete(view: &View<'_>, selected: ChangedSelection<'_>) -> Result<Response, Refusal> {
+    let bucket = selected.bucket;
+    let mut step = ChangeStep::read(view, bucket, &selected.selection, DELETED_MAX)?;
     let deletions = with_conditions_that_count(view, bucket, std::mem::take(&mut step.objects))?;
     let refused = view.s3().delete(bucket, &deletions)?;
     step.done = step.done.saturating_add(deletions.len() - refused.len().min(deletions.len()));
     step.left.extend(refused);
-    Ok(step.end(view, bucket, back, WORDS))
+    Ok(step.end(view, bucket, selected.back, WORDS))
 }
 
 /// The deletions without the conditions on objects that the user may not read: S3 refuses those.

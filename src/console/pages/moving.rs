@@ -4,12 +4,12 @@
 use askama::Template;
 
 use super::super::copy::{ObjectCopy, ObjectPlace};
-use super::super::form::{EnteredFields, decoded};
+use super::super::form::EnteredFields;
 use super::super::objects::ChangedObject;
 use super::super::pair_rows::kept;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::selection::Selection;
-use super::selected::{CHANGED, ChangeStep, ChangeWords, SelectedList};
+use super::selected::{CHANGED, ChangeStep, ChangeWords, ChangedSelection, SelectedList};
 use super::{Page, View, html, see_other};
 use crate::s3::{Method, Response};
 
@@ -36,44 +36,37 @@ struct MovePage<'a> {
 /// The fields select as in a deletion; `to_bucket`, `to_folder` and, for a single object
 /// or folder, `to_name` say where to.
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
-    let bucket = view.required("bucket")?;
-    let at = view.given("at").map(decoded).transpose()?.unwrap_or_default();
-    let prefix = Some(&*at).filter(|at| !at.is_empty());
-    let back = view.link("bucket", &[("name", Some(bucket)), ("prefix", prefix)]);
-    let selection = Selection::read(&view.params)?;
-    if selection.is_empty() {
-        return Ok(see_other(&back));
+    let selected = ChangedSelection::read(view)?;
+    if selected.selection.is_empty() {
+        return Ok(see_other(&selected.back));
     }
     if view.given("confirmed").is_none() || view.refusal.is_some() {
-        return question(view, bucket, back, &at, &selection);
+        return question(view, &selected);
     }
-    let destination = MoveTarget::read(view, bucket, &at, &selection)?;
-    let mut step = ChangeStep::read(view, bucket, &selection, MOVED_MAX)?;
+    let bucket = selected.bucket;
+    let destination = MoveTarget::read(view, bucket, &selected.at, &selected.selection)?;
+    let mut step = ChangeStep::read(view, bucket, &selected.selection, MOVED_MAX)?;
     step.make(|object| {
         let key = destination.key(&object.key);
         relocate(view, bucket, object, ObjectPlace { bucket: destination.bucket, key: &key })
     });
-    Ok(step.end(view, bucket, back, WORDS))
+    Ok(step.end(view, bucket, selected.back, WORDS))
 }
 
-fn question(
-    view: &View<'_>,
-    bucket: &str,
-    back: String,
-    at: &str,
-    selection: &Selection,
-) -> Result<Response, Refusal> {
-    let list = SelectedList::read(view, bucket, selection)?;
+fn question(view: &View<'_>, selected: &ChangedSelection<'_>) -> Result<Response, Refusal> {
+    let list = selected.list(view)?;
     if list.has_versions {
         return Err(Refusal::new(400, "Versions stay with their object. Select the objects themselves."));
     }
     if list.count == 0 {
-        return Ok(see_other(&back));
+        return Ok(see_other(&selected.back));
     }
-    let name = selection.single().map(|single| name_in(at, single).trim_end_matches('/').to_owned());
+    let at = &*selected.at;
+    let name = selected.selection.single().map(|single| name_in(at, single).trim_end_matches('/').to_owned());
     let entered =
         if view.given("confirmed").is_some() { view.entered(&[]) } else { EnteredFields::default() };
-    let page = MovePage { page: view.page(), bucket, back, list, folder: at, name, entered };
+    let back = selected.back.clone();
+    let page = MovePage { page: view.page(), bucket: selected.bucket, back, list, folder: at, name, entered };
     Ok(html(200, &page.page, &page))
 }
 

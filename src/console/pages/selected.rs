@@ -3,7 +3,7 @@
 
 use askama::Template;
 
-use super::super::form;
+use super::super::form::{self, decoded};
 use super::super::objects::{ChangedObject, LeftObject};
 use super::super::s3_client::Refusal;
 use super::super::selection::{SelectedObject, Selection, SelectionPlace};
@@ -19,6 +19,40 @@ const COUNTED_MAX: usize = 10_000;
 const SHOWN_MAX: usize = 100;
 
 pub(super) const CHANGED: &str = "It was changed after the list was shown.";
+
+/// What the form of a change selects, and where from.
+pub(super) struct ChangedSelection<'v> {
+    pub(super) bucket: &'v str,
+    /// The folder of the page on which the objects were selected; empty for the bucket itself.
+    pub(super) at: String,
+    /// The address of that page.
+    pub(super) back: String,
+    pub(super) selection: Selection,
+}
+
+impl<'v> ChangedSelection<'v> {
+    /// Reads the fields: `object`, `folder` and `history` select, and `at` is the percent-encoded
+    /// prefix of the page to return to.
+    ///
+    /// # Errors
+    /// A field is missing or malformed.
+    pub(super) fn read(view: &'v View<'_>) -> Result<Self, Refusal> {
+        let bucket = view.required("bucket")?;
+        let at = view.given("at").map(decoded).transpose()?.unwrap_or_default();
+        let prefix = Some(&*at).filter(|at| !at.is_empty());
+        let back = view.link("bucket", &[("name", Some(bucket)), ("prefix", prefix)]);
+        let selection = Selection::read(&view.params)?;
+        Ok(Self { bucket, at, back, selection })
+    }
+
+    /// The list for the question before the change.
+    ///
+    /// # Errors
+    /// Errors of the listings.
+    pub(super) fn list(&self, view: &View<'_>) -> Result<SelectedList, Refusal> {
+        SelectedList::read(view, self.bucket, &self.selection)
+    }
+}
 
 /// What a form selects, as the question before a change shows it.
 pub(super) struct SelectedList {

@@ -2,12 +2,11 @@
 
 use askama::Template;
 
-use super::super::form::{EnteredFields, decoded};
+use super::super::form::EnteredFields;
 use super::super::objects::ChangedObject;
 use super::super::pair_rows::{self, PairRow};
 use super::super::s3_client::Refusal;
-use super::super::selection::Selection;
-use super::selected::{CHANGED, ChangeStep, ChangeWords, SelectedList};
+use super::selected::{CHANGED, ChangeStep, ChangeWords, ChangedSelection, SelectedList};
 use super::{Page, View, html, see_other};
 use crate::s3::Response;
 
@@ -31,16 +30,14 @@ struct TagPage<'a> {
 /// The fields select as in a deletion; the rows have the tags, and `mode` says whether the
 /// tags from before stay.
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
-    let bucket = view.required("bucket")?;
-    let at = view.given("at").map(decoded).transpose()?;
-    let back = view.link("bucket", &[("name", Some(bucket)), ("prefix", at.as_deref())]);
-    let selection = Selection::read(&view.params)?;
-    if selection.is_empty() {
-        return Ok(see_other(&back));
+    let selected = ChangedSelection::read(view)?;
+    if selected.selection.is_empty() {
+        return Ok(see_other(&selected.back));
     }
     if view.given("confirmed").is_none() || view.refusal.is_some() {
-        return question(view, bucket, back, &selection);
+        return question(view, selected);
     }
+    let bucket = selected.bucket;
     let tags = pair_rows::read(&view.params)?;
     let keeps_others = match view.required("mode")? {
         "add" if tags.is_empty() => return Err(Refusal::new(400, "Give at least one tag.")),
@@ -48,13 +45,14 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
         "replace" => false,
         _ => return Err(Refusal::new(400, "There is no such way to tag.")),
     };
-    let mut step = ChangeStep::read(view, bucket, &selection, TAGGED_MAX)?;
+    let mut step = ChangeStep::read(view, bucket, &selected.selection, TAGGED_MAX)?;
     step.make(|object| tag(view, bucket, object, &tags, keeps_others));
-    Ok(step.end(view, bucket, back, WORDS))
+    Ok(step.end(view, bucket, selected.back, WORDS))
 }
 
-fn question(view: &View<'_>, bucket: &str, back: String, selection: &Selection) -> Result<Response, Refusal> {
-    let list = SelectedList::read(view, bucket, selection)?;
+fn question(view: &View<'_>, selected: ChangedSelection<'_>) -> Result<Response, Refusal> {
+    let list = selected.list(view)?;
+    let ChangedSelection { bucket, back, .. } = selected;
     if list.count == 0 {
         return Ok(see_other(&back));
     }
