@@ -231,6 +231,7 @@ impl MirrorTarget for HttpTarget<'_> {
             stated_time: None,
             repeated: false,
             expected,
+            checksum: None,
         };
         match upload.send(link, origin) {
             Err(PeerError::Unsupported(_)) if !tags.is_empty() => {

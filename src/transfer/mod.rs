@@ -19,4 +19,4 @@ pub use listing::{
     visit_keys,
 };
 pub use peer::{Header, Peer, PeerCall, PeerError, PeerLink, attempts, passing};
-pub use upload::{ObjectUpload, Origin, SendBody, UploadShape, abort_uploads, bare};
+pub use upload::{ObjectUpload, Origin, SendBody, UploadChecksum, UploadShape, abort_uploads, bare};

@@ -57,6 +57,43 @@ pub struct ObjectUpload<'u> {
     /// The entity tag of the source, where it is a digest that an upload of this shape has. It is
     /// compared before anything is stored.
     pub expected: Option<&'u str>,
+    /// The checksum of the source that the server verifies and keeps, if it fits an upload of this
+    /// shape.
+    pub checksum: Option<&'u UploadChecksum>,
+}
+
+/// A checksum of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UploadChecksum {
+    /// The name in S3: `CRC32C` and so on.
+    pub algorithm: String,
+    /// The value, in base64.
+    pub value: String,
+    /// Whether it is that of all bytes, and not of the checksums of the parts.
+    pub full_object: bool,
+    /// Those of the parts, in base64. A checksum of checksums takes them.
+    pub parts: Vec<String>,
+}
+
+impl UploadChecksum {
+    fn header(&self, value: &str) -> Header {
+        (format!("x-amz-checksum-{}", self.algorithm.to_ascii_lowercase()), value.to_owned())
+    }
+
+    /// The headers by which an upload in parts announces it.
+    fn announcement(&self) -> [Header; 2] {
+        let kind = if self.full_object { "FULL_OBJECT" } else { "COMPOSITE" };
+        [
+            ("x-amz-checksum-algorithm".to_owned(), self.algorithm.clone()),
+            ("x-amz-checksum-type".to_owned(), kind.to_owned()),
+        ]
+    }
+
+    /// That of the object, of so many parts.
+    fn of_parts(&self, count: usize) -> Header {
+        let value = &self.value;
+        self.header(&if self.full_object { value.clone() } else { format!("{value}-{count}") })
+    }
 }
 
 /// The lengths that the entity tag of an object depends on.
@@ -119,8 +156,9 @@ impl ObjectUpload<'_> {
         origin: &mut dyn Origin,
     ) -> Result<String, PeerError> {
         let digest = (CONTENT_MD5.to_owned(), STANDARD.encode(md5));
-        let headers: Vec<_> =
-            self.headers.iter().cloned().chain(self.time_header()).chain([digest]).collect();
+        let checksum = self.checksum.map(|checksum| checksum.header(&checksum.value));
+        let headers = self.headers.iter().cloned().chain(self.time_header()).chain(checksum).chain([digest]);
+        let headers: Vec<_> = headers.collect();
         let call = PeerCall { method: "PUT", key: self.key, headers: &headers, ..PeerCall::default() };
         let mut send = || put(link, call, 0..length, Some(md5), origin);
         if self.repeated { attempts(send) } else { send() }
@@ -137,11 +175,13 @@ impl ObjectUpload<'_> {
         origin: &mut dyn Origin,
     ) -> Result<String, PeerError> {
         self.abort_former(link);
+        let announced = self.checksum.into_iter().flat_map(UploadChecksum::announcement);
+        let headers: Vec<_> = self.headers.iter().cloned().chain(announced).collect();
         let begin = PeerCall {
             method: "POST",
             key: self.key,
             query: &[("uploads", "")],
-            headers: self.headers,
+            headers: &headers,
             length: 0,
         };
         let (_, answer) = link.ask(begin)?;
@@ -193,7 +233,15 @@ impl ObjectUpload<'_> {
         for (at, length) in lengths.iter().enumerate() {
             let number = (at + 1).to_string();
             let query = [("partNumber", &*number), ("uploadId", id)];
-            let call = PeerCall { method: "PUT", key: self.key, query: &query, ..PeerCall::default() };
+            let of_part = self.checksum.and_then(|checksum| Some(checksum.header(checksum.parts.get(at)?)));
+            let headers: Vec<_> = of_part.into_iter().collect();
+            let call = PeerCall {
+                method: "PUT",
+                key: self.key,
+                query: &query,
+                headers: &headers,
+                ..PeerCall::default()
+            };
             let mut sent = [0; 16];
             let etag = attempts(|| put_part(link, call, start..start + length, origin, &mut sent))?;
             start += length;
@@ -201,11 +249,15 @@ impl ObjectUpload<'_> {
             document.element("Part", |part| {
                 part.leaf("PartNumber", &number);
                 part.leaf("ETag", &format!("\"{etag}\""));
+                if let Some((checksum, value)) = self.checksum.and_then(|it| Some((it, it.parts.get(at)?))) {
+                    part.leaf(&format!("Checksum{}", checksum.algorithm), value);
+                }
             });
         }
         self.check_parts(&to_hex(&of_parts.finish()), lengths.len())?;
         let query = [("uploadId", id)];
-        let headers: Vec<_> = self.time_header().into_iter().collect();
+        let checksum = self.checksum.map(|checksum| checksum.of_parts(lengths.len()));
+        let headers: Vec<_> = self.time_header().into_iter().chain(checksum).collect();
         let complete = PeerCall {
             method: "POST",
             key: self.key,

@@ -225,8 +225,16 @@ fn put_parts(peer: &Peer, key: &str, seed: u64, lengths: &[u64]) {
     let begun = Timestamp::default();
     let headers = &headers;
     let shape = &shape;
-    let upload =
-        ObjectUpload { key, headers, shape, begun, stated_time: None, repeated: true, expected: None };
+    let upload = ObjectUpload {
+        key,
+        headers,
+        shape,
+        begun,
+        stated_time: None,
+        repeated: true,
+        expected: None,
+        checksum: None,
+    };
     upload.send(&mut PeerLink::new(peer), &mut Bytes(bytes)).unwrap();
 }
 

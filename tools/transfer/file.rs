@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use siltstone::base::digest::{Md5, to_hex};
 
-use super::contained::ContainedDirectory;
 use super::directory::FoundFile;
 use super::report::Copied;
 use super::threads::Transfer;
+use crate::contained::ContainedDirectory;
 
 /// The size of a part, as long as this makes no more than `PARTS_MAX`.
 const PART_BYTES: u64 = 16 << 20;
@@ -81,6 +81,7 @@ pub(super) fn import_file(
         stated_time,
         repeated: true,
         expected: Some(&etag),
+        checksum: None,
     };
     let sent = transfer.times.send(&upload, target, &mut FileOrigin { directory, name: &found.name });
     // The metadata has the time in any case.
