@@ -4,10 +4,13 @@ mod backup;
 mod bench;
 mod cas_check;
 mod compact;
+mod contained;
 mod describe;
 mod doctor;
 mod dump;
+mod inspect;
 mod lifecycle;
+mod minio;
 mod outcome;
 #[cfg(test)]
 #[path = "package/pages.rs"]
@@ -131,9 +134,12 @@ enum Command {
     /// Probe and prepare a bucket on another S3 server for this store
     #[command(after_help = remote::HELP)]
     Remote(remote::Arguments),
-    /// Copy a directory, or a bucket of another S3 server, into a bucket
+    /// Copy a directory, a bucket of another S3 server, or the drives of MinIO, into buckets
     #[command(after_help = import::HELP)]
     Import(import::Arguments),
+    /// Tell what is on the drives of a MinIO server
+    #[command(after_help = inspect::HELP)]
+    Inspect(inspect::Arguments),
     /// Copy a bucket into a directory, or into a bucket of another S3 server
     #[command(after_help = export::HELP)]
     Export(export::Arguments),
@@ -170,7 +176,11 @@ fn main() -> ExitCode {
             let variable = |name: &str| std::env::var(name).ok();
             remote::run(&line.data_dir, &arguments, line.json, &variable, &mut out)
         }
-        Command::Import(arguments) => import::run(&line.data_dir, &arguments, line.json, &mut out),
+        Command::Import(arguments) => {
+            let variable = |name: &str| std::env::var(name).ok();
+            import::run(&line.data_dir, &arguments, line.json, &variable, &mut out)
+        }
+        Command::Inspect(arguments) => inspect::run(&arguments, line.json, &mut out),
         Command::Export(arguments) => export::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Doctor(arguments) => {
             let variable = |name: &str| std::env::var(name).ok();

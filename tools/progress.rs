@@ -79,7 +79,7 @@ fn style(measured: bool, unit: Unit) -> ProgressStyle {
     let template = match unit {
         _ if !measured => "{msg}",
         Unit::Bytes => "{msg} [{bar:40}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
-        Unit::Steps => "{msg} [{bar:40}] {pos} of {len}, {eta} left",
+        Unit::Steps => "{msg} [{bar:40}] {pos} of {len}, {per_sec}, {eta} left",
     };
     ProgressStyle::with_template(template).expect("the templates are well formed").progress_chars("=> ")
 }

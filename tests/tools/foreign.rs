@@ -22,7 +22,7 @@ const FOREIGN: [(&[&str], &str); 6] = [
 ];
 
 /// Every file and directory below, and the bytes of the files.
-fn everything(dir: &Path, found: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
+pub(super) fn everything(dir: &Path, found: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         match path.is_dir() {

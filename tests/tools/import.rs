@@ -64,7 +64,7 @@ impl Client {
     }
 
     /// A client of a bucket that is there.
-    fn of_bucket(server: &Running, bucket: &str) -> Self {
+    pub(super) fn of_bucket(server: &Running, bucket: &str) -> Self {
         let url = format!("http://{}", server.address());
         let endpoint = Endpoint::resolve(&url, None).unwrap();
         let bucket = bucket.to_owned();

@@ -10,6 +10,7 @@ mod export;
 mod foreign;
 mod import;
 pub(crate) mod lifecycle;
+mod minio;
 mod rebuild;
 mod remote;
 mod stats;
@@ -226,6 +227,7 @@ fn the_help_of_each_command_has_examples_and_exit_statuses() {
         "cas-check",
         "remote",
         "import",
+        "inspect",
         "export",
         "doctor",
     ] {

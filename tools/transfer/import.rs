@@ -1,5 +1,5 @@
-//! The command `import`: copies a directory, or a bucket of another server, into a bucket of this
-//! one.
+//! The command `import`: copies a directory, a bucket of another server, or the drives of MinIO,
+//! into buckets of this one.
 
 use siltstone::transfer::{Loss, PeerLink};
 use std::collections::{BTreeSet, HashSet};
@@ -10,15 +10,17 @@ use clap::Args;
 use ring::digest::{SHA256, digest};
 
 use super::buckets::{BucketCopy, Credentials, Place};
-use super::contained::ContainedDirectory;
 use super::directory::{DirectoryWalk, FoundFile};
 use super::exported::{ExportedKey, listed};
 use super::file::{SourceDirectory, import_file};
 use super::file_names::SIDE_DIRECTORY;
 use super::manifest::{MANIFEST, ManifestEntry, ManifestReader};
+use super::minio;
 use super::object::ObjectCopy;
 use super::own_server::{OwnServer, OwnServerArguments};
 use super::threads::{JobQueue, Transfer};
+use crate::contained::ContainedDirectory;
+use crate::minio::secrets::KeySources;
 use crate::outcome::{Failure, Outcome};
 
 pub(crate) const HELP: &str = "\
@@ -29,10 +31,16 @@ Modification times of objects and files are shown as Last-Modified, if the targe
 x-amz-meta-mtime, too, and with --keep-times those of objects. A directory that an export filled is restored with the metadata, tags and versions of its
 manifest.
 
+The drives of MinIO (minio:DIR,DIR) are read and never written: versions, delete markers, times of versions, ETags, metadata, tags, retention and legal
+holds come along. Every byte is verified; what is damaged is rebuilt from other drives or named. Buckets are made; one that is there and was
+not made by an earlier run of the same import is refused.
+
 Examples:
   siltstone-tools import /srv/photos photos/2026 --access-key KEY --secret-key SECRET
   siltstone-tools import s3://photos photos --endpoint https://s3.eu-west-1.amazonaws.com --region eu-west-1
   siltstone-tools --data-dir /srv/objects import /mnt/usb/photos photos --offline
+  siltstone-tools --data-dir /srv/objects import minio:/mnt/disk1,/mnt/disk2,/mnt/disk3,/mnt/disk4 --offline
+      All buckets on the drives of a MinIO server, whole or in part, each into a bucket of its name.
   siltstone-tools --json import s3://photos/cats photos/cats --endpoint http://10.0.0.7:7480 | jq .failures
 
 Exit status:
@@ -43,10 +51,11 @@ Exit status:
 /// The arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The directory, or s3://BUCKET/PREFIX
+    /// The directory, s3://BUCKET/PREFIX, or minio:DIR[,DIR...] with the drives of a MinIO server
     source: String,
-    /// The bucket of the server, and a prefix if need be: BUCKET/PREFIX
-    target: String,
+    /// The bucket of the server, and a prefix if need be: BUCKET/PREFIX; for minio: the buckets, all without a name
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
 
     #[command(flatten)]
     own: OwnServerArguments,
@@ -90,6 +99,22 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", env = "SSL_CERT_FILE")]
     ca_file: Option<PathBuf>,
 
+    /// Import from MinIO's drives although some are missing
+    #[arg(long)]
+    partial: bool,
+    /// Fill buckets that are there, and that no import of these drives made
+    #[arg(long)]
+    into_existing: bool,
+    /// File with the environment of the MinIO server, as /etc/default/minio, for MINIO_KMS_SECRET_KEY and MINIO_KMS_MASTER_KEY
+    #[arg(long, value_name = "FILE")]
+    minio_env: Option<PathBuf>,
+    /// File with the keys of clients (SSE-C): on each line BUCKET/PREFIX and the key in base64
+    #[arg(long, value_name = "FILE")]
+    sse_c_keys: Option<PathBuf>,
+    /// Write the ids of versions on MinIO's drives and in this server, as JSON lines
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
+
     /// Follow symbolic links in a directory, instead of leaving them out
     #[arg(long)]
     follow_links: bool,
@@ -99,6 +124,17 @@ pub(crate) struct Arguments {
     /// Keys that are copied at a time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     parallel: u16,
+}
+
+impl Arguments {
+    /// The only target.
+    fn target(&self) -> Result<&str, String> {
+        match &*self.targets {
+            [target] => Ok(target),
+            [] => Err("the bucket to import into is missing: BUCKET or BUCKET/PREFIX".to_owned()),
+            _ => Err("one bucket is imported into, but from minio:".to_owned()),
+        }
+    }
 }
 
 /// A unit of work: all of one key.
@@ -120,14 +156,24 @@ pub(crate) fn run(
     data_dir: &Path,
     arguments: &Arguments,
     json: bool,
+    variable: &dyn Fn(&str) -> Option<String>,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
     let transfer = Transfer::new()?;
+    if arguments.source.starts_with(minio::PREFIX) {
+        import_drives(data_dir, arguments, variable, &transfer, json).map_err(Failure::Command)?;
+        return finish(&transfer, json, out);
+    }
+    arguments.target().map_err(Failure::Command)?;
     let import = if arguments.source.starts_with("s3://") { import_bucket } else { import_directory };
     let own = arguments.own.start(data_dir, true, arguments.parallel).map_err(Failure::Command)?;
     let done = import(arguments, &own, &transfer, json);
     own.end();
     done.map_err(Failure::Command)?;
+    finish(&transfer, json, out)
+}
+
+fn finish(transfer: &Transfer, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let report = transfer.report();
     report.write(json, out)?;
     Ok(if report.is_complete() { Outcome::Success } else { Outcome::Findings })
@@ -136,12 +182,44 @@ pub(crate) fn run(
 /// The place that is filled, and whether it keeps versions. A bucket that has to be made does so if
 /// `versions` are to come.
 fn target_of(arguments: &Arguments, own: &OwnServer<'_>, versions: bool) -> Result<(Place, bool), String> {
-    let target = own.place(&arguments.target, &arguments.region, arguments.ca_file.as_deref())?;
+    let target = own.place(arguments.target()?, &arguments.region, arguments.ca_file.as_deref())?;
     if own.makes_buckets() {
         target.make_bucket(versions)?;
     }
     let keeps_versions = target.keeps_versions()?;
     Ok((target, keeps_versions))
+}
+
+/// Opens the drives before anything is made in the target.
+fn import_drives(
+    data_dir: &Path,
+    arguments: &Arguments,
+    variable: &dyn Fn(&str) -> Option<String>,
+    transfer: &Transfer,
+    json: bool,
+) -> Result<(), String> {
+    let keys = KeySources {
+        variable,
+        environment: arguments.minio_env.as_deref(),
+        customer: arguments.sse_c_keys.as_deref(),
+    };
+    let request = minio::Request {
+        drives: arguments.source.strip_prefix(minio::PREFIX).unwrap_or_default(),
+        buckets: &arguments.targets,
+        region: &arguments.region,
+        ca_file: arguments.ca_file.as_deref(),
+        parallel: arguments.parallel,
+        json,
+        partial: arguments.partial,
+        into_existing: arguments.into_existing,
+        keys: keys.read()?,
+        map: arguments.map.clone(),
+    };
+    let drives = minio::open_drives(&request)?;
+    let own = arguments.own.start(data_dir, true, arguments.parallel)?;
+    let done = minio::import(&drives, &request, &own, transfer);
+    own.end();
+    done
 }
 
 fn import_bucket(

@@ -3,7 +3,6 @@
 
 mod bucket_source;
 mod buckets;
-mod contained;
 mod directory;
 pub(crate) mod export;
 mod exported;
@@ -11,6 +10,7 @@ mod file;
 mod file_names;
 pub(crate) mod import;
 mod manifest;
+mod minio;
 mod object;
 mod own_server;
 mod report;

@@ -7,7 +7,8 @@ use super::stated_times::StatedTimes;
 use siltstone::base::Timestamp;
 use siltstone::transfer::{
     Header, Loss, ObjectUpload, Origin, PeerError, PeerLink, PeerVersion, StoredAttributes, Tags,
-    UploadShape, attempts, attributes_of, has_time, tags_of, versions_of, with_tags, without_tags,
+    UploadChecksum, UploadShape, attempts, attributes_of, has_time, tags_of, versions_of, with_tags,
+    without_tags,
 };
 
 /// The metadata with the entity tag of the source, where the copy cannot have the same.
@@ -23,6 +24,17 @@ pub(super) trait CopySource {
 
     /// Whether it is granted to others than its owner, as far as the source says.
     fn has_grants(&mut self, id: Option<&str>) -> bool;
+
+    /// The checksum that the copy keeps, if an upload of this shape can have it.
+    fn checksum(&mut self, _id: Option<&str>, _shape: &UploadShape) -> Option<UploadChecksum> {
+        None
+    }
+
+    /// Whether the bytes of a version turn out not to be readable, as the source reports by itself.
+    /// Such a version is left out, and the others are copied.
+    fn is_broken(&mut self, _id: Option<&str>) -> bool {
+        false
+    }
 
     /// Its bytes.
     fn origin<'o>(&'o mut self, id: Option<&'o str>, etag: &'o str) -> Box<dyn Origin + 'o>;
@@ -71,20 +83,41 @@ impl ObjectCopy<'_, '_> {
     /// # Errors
     /// A message. The versions before the one that failed are stored.
     pub(super) fn copy_versions(&mut self, versions: &[PeerVersion]) -> Result<Copied, String> {
+        self.copy_readable(versions).map(|(copied, _)| copied)
+    }
+
+    /// As [`ObjectCopy::copy_versions`]; tells the places of the versions that are in the target,
+    /// in its order.
+    pub(super) fn copy_readable(&mut self, versions: &[PeerVersion]) -> Result<(Copied, Vec<usize>), String> {
         let there = versions_of(self.target, self.key)?;
         if there.len() > versions.len() {
             return Err("the target has more versions than the source".to_owned());
         }
-        for (at, (old, new)) in there.iter().zip(versions).enumerate() {
-            if !self.is_same(old, new)? {
-                return Err(format!("version {} in the target is another one than in the source", at + 1));
+        let mut kept = Vec::new();
+        for (at, version) in versions.iter().enumerate() {
+            let id = version.id.as_deref();
+            match there.get(kept.len()) {
+                Some(old) if self.is_same(old, version)? => kept.push(at),
+                Some(_) if self.source.is_broken(id) => {}
+                Some(_) => {
+                    let number = kept.len() + 1;
+                    return Err(format!("version {number} in the target is another one than in the source"));
+                }
+                None => {
+                    let mut tried = false;
+                    match attempts(|| self.append_at(kept.len(), version, &mut tried)) {
+                        Ok(()) => kept.push(at),
+                        Err(_) if self.source.is_broken(id) => {}
+                        Err(error) => return Err(error.text()),
+                    }
+                }
             }
         }
-        for (at, version) in versions.iter().enumerate().skip(there.len()) {
-            let mut tried = false;
-            attempts(|| self.append_at(at, version, &mut tried)).map_err(PeerError::text)?;
+        if there.len() > kept.len() {
+            return Err("the target has more versions than the source".to_owned());
         }
-        Ok(if there.len() == versions.len() { Copied::Present } else { Copied::Stored })
+        let copied = if there.len() == kept.len() { Copied::Present } else { Copied::Stored };
+        Ok((copied, kept))
     }
 
     fn is_same(&mut self, old: &PeerVersion, new: &PeerVersion) -> Result<bool, String> {
@@ -117,7 +150,7 @@ impl ObjectCopy<'_, '_> {
         }
     }
 
-    /// Appends the version with this number, unless a former try whose answer was lost has stored
+    /// Appends the version, which gets this number, unless a former try whose answer was lost has stored
     /// it.
     fn append_at(&mut self, at: usize, version: &PeerVersion, tried: &mut bool) -> Result<(), PeerError> {
         if mem::replace(tried, true)
@@ -190,7 +223,9 @@ impl ObjectCopy<'_, '_> {
         let repeated = id.is_none();
         let key = self.key;
         let begun = self.begun;
-        let upload = ObjectUpload { key, headers, shape, begun, stated_time, repeated, expected };
+        let checksum = self.source.checksum(id, shape);
+        let checksum = checksum.as_ref();
+        let upload = ObjectUpload { key, headers, shape, begun, stated_time, repeated, expected, checksum };
         let unstated = StatedTimes::default();
         let times = self.times.unwrap_or(&unstated);
         let sent = times.send(&upload, self.target, &mut *self.source.origin(id, &from.etag));

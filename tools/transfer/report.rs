@@ -33,8 +33,19 @@ pub(super) struct TransferReport {
     renamed: Vec<(String, String)>,
     empty_count: u64,
     empty: Vec<(String, String)>,
+    /// What a source has to tell beside that, by its heading.
+    sections: BTreeMap<&'static str, ReportSection>,
     /// The reason why the source was not read to its end.
     pub(super) unfinished: Option<String>,
+}
+
+/// Names below a heading, and how many there are in all.
+#[derive(Default)]
+struct ReportSection {
+    count: u64,
+    named: Vec<(String, String)>,
+    /// Whether they are findings, and not remarks.
+    is_finding: bool,
 }
 
 /// The name of a loss.
@@ -89,9 +100,31 @@ impl TransferReport {
         name(&mut self.renamed, key, why.to_owned());
     }
 
+    /// Notes something below a heading, which makes the outcome one with findings.
+    pub(super) fn find(&mut self, heading: &'static str, subject: &str, why: &str) {
+        self.remark(heading, subject, why);
+        self.sections.entry(heading).or_default().is_finding = true;
+    }
+
+    /// Notes something below a heading.
+    pub(super) fn remark(&mut self, heading: &'static str, subject: &str, why: &str) {
+        let section = self.sections.entry(heading).or_default();
+        section.count += 1;
+        name(&mut section.named, subject, why.to_owned());
+    }
+
+    /// Notes a failure that is not that of a whole key.
+    pub(super) fn fail(&mut self, subject: &str, why: String) {
+        self.failed += 1;
+        name(&mut self.failures, subject, why);
+    }
+
     /// Whether everything is in the target.
     pub(super) fn is_complete(&self) -> bool {
-        self.failed == 0 && self.left_out_count == 0 && self.unfinished.is_none()
+        self.failed == 0
+            && self.left_out_count == 0
+            && self.unfinished.is_none()
+            && !self.sections.values().any(|section| section.is_finding)
     }
 
     pub(super) fn write(&self, json: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -105,7 +138,7 @@ impl TransferReport {
             .iter()
             .map(|(loss, count)| json!({ "what": loss_text(*loss), "count": count }))
             .collect();
-        let report = json!({
+        let mut report = json!({
             "stored": self.stored,
             "present": self.present,
             "failed": self.failed,
@@ -120,6 +153,11 @@ impl TransferReport {
             "empty_directories": self.empty.iter().map(|(name, _)| name).collect::<Vec<_>>(),
             "unfinished": self.unfinished,
         });
+        for (heading, section) in &self.sections {
+            let field = heading.replace(' ', "_");
+            report[format!("{field}_count")] = json!(section.count);
+            report[field] = section.named.iter().map(named).collect();
+        }
         writeln!(out, "{report}")
     }
 
@@ -137,6 +175,15 @@ impl TransferReport {
         }
         for (loss, count) in &self.losses {
             writeln!(out, "not kept for {count}: {}", loss_text(*loss))?;
+        }
+        for (heading, section) in &self.sections {
+            for (subject, why) in &section.named {
+                writeln!(out, "{heading}: {subject}: {why}")?;
+            }
+            let further = section.count - section.named.len() as u64;
+            if further > 0 {
+                writeln!(out, "{heading}: {further} more")?;
+            }
         }
         if let Some(why) = &self.unfinished {
             writeln!(out, "unfinished: {why}")?;

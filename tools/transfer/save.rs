@@ -13,12 +13,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fs2::FileExt as _;
 
-use super::contained::ContainedDirectory;
 use super::file::{copy_measured, etag_of};
 use super::file_names::SIDE_DIRECTORY;
 use super::manifest::{MANIFEST, ManifestEntry, ManifestWriter, UNFINISHED_MANIFEST};
 use super::object::CopySource;
 use super::report::Copied;
+use crate::contained::ContainedDirectory;
 
 /// Files with names that some file systems take for one.
 const PROBES: [&str; 3] = ["probe-\u{e9}", "PROBE-\u{c9}", "probe-e\u{301}"];

@@ -10,7 +10,7 @@ use siltstone::base::Timestamp;
 
 use super::report::TransferReport;
 use super::stated_times::StatedTimes;
-use crate::progress::Meter;
+use crate::progress::{Meter, Unit};
 
 /// Keys that wait for a worker.
 const WAITING_MAX: usize = 100_000;
@@ -23,7 +23,9 @@ pub(super) struct Transfer {
     pub(super) begun: Timestamp,
     /// Whether the target keeps modification times.
     pub(super) times: StatedTimes,
-    listed_bytes: AtomicU64,
+    /// Bytes, or keys, that were listed.
+    listed: AtomicU64,
+    done_keys: AtomicU64,
     stopped: Arc<AtomicBool>,
     report: Mutex<TransferReport>,
 }
@@ -42,7 +44,8 @@ impl Transfer {
         Ok(Self {
             begun: Timestamp::from_system(SystemTime::now()),
             times: StatedTimes::default(),
-            listed_bytes: AtomicU64::new(0),
+            listed: AtomicU64::new(0),
+            done_keys: AtomicU64::new(0),
             stopped,
             report: Mutex::new(TransferReport::default()),
         })
@@ -61,6 +64,33 @@ impl Transfer {
     pub(super) fn run<J: Send>(
         &self,
         parallel: u16,
+        progress: (&str, bool),
+        list: impl FnOnce(&JobQueue<'_, J>) -> Result<(), String> + Send,
+        work: impl Fn(&mut dyn Iterator<Item = J>) + Sync,
+    ) {
+        self.run_counting(Unit::Bytes, parallel, progress, list, work);
+    }
+
+    /// As [`Transfer::run`], where the listing does not tell bytes, and jobs are counted.
+    pub(super) fn run_keys<J: Send>(
+        &self,
+        parallel: u16,
+        progress: (&str, bool),
+        list: impl FnOnce(&JobQueue<'_, J>) -> Result<(), String> + Send,
+        work: impl Fn(&mut dyn Iterator<Item = J>) + Sync,
+    ) {
+        self.run_counting(Unit::Steps, parallel, progress, list, work);
+    }
+
+    /// Notes that a job of [`Transfer::run_keys`] is done.
+    pub(super) fn done_with_key(&self) {
+        self.done_keys.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn run_counting<J: Send>(
+        &self,
+        unit: Unit,
+        parallel: u16,
         (verb, json): (&str, bool),
         list: impl FnOnce(&JobQueue<'_, J>) -> Result<(), String> + Send,
         work: impl Fn(&mut dyn Iterator<Item = J>) + Sync,
@@ -74,9 +104,9 @@ impl Transfer {
                     self.report().unfinished = Some(why);
                 }
             });
-            let mut meter = Meter::start(json);
+            let mut meter = if unit == Unit::Steps { Meter::of_steps(json) } else { Meter::start(json) };
             while working.iter().any(|worker| !worker.is_finished()) {
-                self.show(&mut meter, verb, listing.is_finished());
+                self.show(&mut meter, unit, verb, listing.is_finished());
                 thread::sleep(LOOK);
             }
             meter.finish();
@@ -90,19 +120,22 @@ impl Transfer {
         receiver.iter().take_while(|_| !self.is_stopped())
     }
 
-    fn show(&self, meter: &mut Meter, verb: &str, listed: bool) {
-        let done = self.report().bytes;
+    fn show(&self, meter: &mut Meter, unit: Unit, verb: &str, listed: bool) {
+        let done = match unit {
+            Unit::Bytes => self.report().bytes,
+            Unit::Steps => self.done_keys.load(Ordering::Relaxed),
+        };
         // Before the end of the listing the total is unknown, and with it the time left.
-        let total = if listed { self.listed_bytes.load(Ordering::Relaxed) } else { 0 };
+        let total = if listed { self.listed.load(Ordering::Relaxed) } else { 0 };
         let what = if listed { verb.to_owned() } else { format!("listing and {verb}") };
         meter.update(&what, done, total);
     }
 }
 
 impl<J> JobQueue<'_, J> {
-    /// Waits for a place in the queue. Returns whether the listing goes on.
-    pub(super) fn push(&self, mut job: J, bytes: u64) -> bool {
-        self.transfer.listed_bytes.fetch_add(bytes, Ordering::Relaxed);
+    /// Waits for a place in the queue. The job is so many bytes, or keys. Returns whether the listing goes on.
+    pub(super) fn push(&self, mut job: J, amount: u64) -> bool {
+        self.transfer.listed.fetch_add(amount, Ordering::Relaxed);
         while !self.transfer.is_stopped() {
             match self.sender.send_timeout(job, LOOK) {
                 Ok(()) => return true,

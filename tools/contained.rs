@@ -4,30 +4,48 @@
 //! The kernel resolves the names (openat2, since Linux 5.6), so that a link which is made in the
 //! meantime changes nothing.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, ResolveFlags, mkdirat, openat2, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat2, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
 
+/// An entry of a directory.
+pub(crate) struct ContainedEntry {
+    pub(crate) name: OsString,
+    pub(crate) kind: EntryKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EntryKind {
+    Directory,
+    File,
+    /// A link, a pipe, and so on.
+    Other,
+}
+
 /// A directory, opened once.
-pub(super) struct ContainedDirectory {
+pub(crate) struct ContainedDirectory {
     handle: OwnedFd,
     path: PathBuf,
 }
 
 impl ContainedDirectory {
     /// Opens `path`, which may be a link itself.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(path, flags, Mode::empty())?;
         Ok(Self { handle, path: path.to_owned() })
     }
 
     /// The path by which it was opened, for messages.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -36,7 +54,7 @@ impl ContainedDirectory {
     /// # Errors
     /// Errors of the kernel; `InvalidInput` if the name leads out of the directory or to no regular
     /// file.
-    pub(super) fn read(&self, name: &str) -> io::Result<File> {
+    pub(crate) fn read(&self, name: &str) -> io::Result<File> {
         // Without NONBLOCK the open would wait for the other end of a pipe.
         let file = File::from(self.resolve(name, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?);
         match file.metadata()?.is_file() {
@@ -47,25 +65,25 @@ impl ContainedDirectory {
 
     /// Opens a regular file for reading that is itself no link; `None` if there is something else,
     /// or nothing.
-    pub(super) fn read_plain(&self, name: &str) -> Option<File> {
+    pub(crate) fn read_plain(&self, name: &str) -> Option<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
         let file = File::from(self.resolve(name, flags, Mode::empty()).ok()?);
         file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
     }
 
     /// Whether something has the name; a link counts, wherever it leads.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.resolve(name, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty()).is_ok()
     }
 
     /// Creates or empties a file. It is not written through a link.
-    pub(super) fn create(&self, name: &str) -> io::Result<File> {
+    pub(crate) fn create(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
         Ok(File::from(self.resolve(name, flags, Mode::from_raw_mode(0o666))?))
     }
 
     /// Makes a directory and those above it, where they are missing.
-    pub(super) fn make_directories(&self, name: &str) -> io::Result<()> {
+    pub(crate) fn make_directories(&self, name: &str) -> io::Result<()> {
         let ends = name.match_indices('/').map(|(at, _)| at).chain([name.len()]);
         for end in ends {
             let below = &name[..end];
@@ -80,20 +98,49 @@ impl ContainedDirectory {
     }
 
     /// Moves a file. A link of the new name is replaced, not followed.
-    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let (from_parent, from_last) = self.parent_of(from)?;
         let (to_parent, to_last) = self.parent_of(to)?;
         Ok(renameat(from_parent, from_last, to_parent, to_last)?)
     }
 
     /// Removes a file, or a link.
-    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         let (parent, last) = self.parent_of(name)?;
         Ok(unlinkat(parent, last, AtFlags::empty())?)
     }
 
+    /// The entries of a directory; of this one for an empty name. Nothing is reached through a link.
+    pub(crate) fn entries(&self, name: &str) -> io::Result<Vec<ContainedEntry>> {
+        let name = if name.is_empty() { "." } else { name };
+        let directory =
+            self.resolve(name, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW, Mode::empty())?;
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(&directory)? {
+            let entry = entry?;
+            let file = entry.file_name();
+            if [c".", c".."].contains(&file) {
+                continue;
+            }
+            // Some file systems do not tell the type with the name.
+            let kind = match entry.file_type() {
+                FileType::Unknown => {
+                    FileType::from_raw_mode(statat(&directory, file, AtFlags::SYMLINK_NOFOLLOW)?.st_mode)
+                }
+                told => told,
+            };
+            let kind = match kind {
+                FileType::Directory => EntryKind::Directory,
+                FileType::RegularFile => EntryKind::File,
+                _ => EntryKind::Other,
+            };
+            entries.push(ContainedEntry { name: OsStr::from_bytes(file.to_bytes()).to_owned(), kind });
+        }
+        Ok(entries)
+    }
+
     /// Removes the files of a directory that has no directories.
-    pub(super) fn remove_files_of(&self, name: &str) -> io::Result<()> {
+    pub(crate) fn remove_files_of(&self, name: &str) -> io::Result<()> {
         let directory = self.directory(name)?;
         for entry in Dir::read_from(&directory)? {
             let entry = entry?;
@@ -106,7 +153,7 @@ impl ContainedDirectory {
     }
 
     /// Makes the names in a directory durable; in this one for an empty name.
-    pub(super) fn sync(&self, name: &str) -> io::Result<()> {
+    pub(crate) fn sync(&self, name: &str) -> io::Result<()> {
         let name = if name.is_empty() { "." } else { name };
         File::from(self.directory(name)?).sync_all()
     }
@@ -232,7 +279,7 @@ mod tests {
         rustix::fs::mknodat(
             rustix::fs::CWD,
             dir.path().join("in/pipe"),
-            rustix::fs::FileType::Fifo,
+            FileType::Fifo,
             Mode::from_raw_mode(0o600),
             0,
         )

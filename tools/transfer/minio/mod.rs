@@ -1,0 +1,8 @@
+//! `import minio:DIR[,DIR...]`: the buckets on MinIO's drives into buckets of the same names.
+
+mod configure;
+mod key;
+mod run;
+mod target;
+
+pub(super) use run::{PREFIX, Request, import, open_drives};
