@@ -38,6 +38,7 @@ page!(clients, "guide/clients.md");
 page!(applications, "guide/applications.md");
 page!(testing, "guide/testing.md");
 page!(packages, "guide/packages.md");
+page!(minio, "guide/minio.md");
 page!(troubleshooting, "guide/troubleshooting.md");
 page!(lost_host, "guide/lost_host.md");
 page!(upgrading, "guide/upgrading.md");

@@ -41,6 +41,9 @@ pub enum FirstStartError {
     Io(#[from] io::Error),
 }
 
+/// The name of the program whose drives are read by `siltstone-tools import minio:DIR`.
+const MINIO: &str = "MinIO";
+
 /// A program that keeps its data in such a directory.
 struct ForeignProgram {
     name: &'static str,
@@ -51,7 +54,7 @@ struct ForeignProgram {
 }
 
 const PROGRAMS: [ForeignProgram; 5] = [
-    ForeignProgram { name: "MinIO", marks: &[".minio.sys"], suffixes: &[] },
+    ForeignProgram { name: MINIO, marks: &[".minio.sys"], suffixes: &[] },
     ForeignProgram { name: "RustFS", marks: &[".rustfs.sys"], suffixes: &[] },
     ForeignProgram {
         name: "Garage",
@@ -224,11 +227,12 @@ impl ForeignProgram {
 fn refusal(disk: &OsFs, entries: &[DirEntry], strangers: &[&DirEntry]) -> FirstStartError {
     for program in &PROGRAMS {
         if let Some(mark) = entries.iter().find(|entry| program.is_mark(entry)) {
-            return of_server(&format!("`{}` is of {}", mark.name, program.name));
+            let what = format!("`{}` is of {}", mark.name, program.name);
+            return if program.name == MINIO { of_drives(&what) } else { of_server(&what) };
         }
     }
     if let Some(path) = object_metadata(disk, strangers) {
-        return of_server(&format!("`{path}` is an object of MinIO or RustFS"));
+        return of_drives(&format!("`{path}` is an object of MinIO or RustFS"));
     }
     let named: Vec<_> = strangers.iter().take(NAMED_MAX).map(|entry| format!("`{}`", entry.name)).collect();
     let others = match strangers.len().saturating_sub(NAMED_MAX) {
@@ -239,6 +243,13 @@ fn refusal(disk: &OsFs, entries: &[DirEntry], strangers: &[&DirEntry]) -> FirstS
                   `siltstone-tools --data-dir NEW import DIR BUCKET --offline`";
     let what = format!("there is {}{others}", named.join(", "));
     FirstStartError::Foreign { what, remedy: remedy.to_owned() }
+}
+
+/// A directory whose files can be read without the server that wrote them.
+fn of_drives(what: &str) -> FirstStartError {
+    let remedy = "Name an empty directory with --data-dir. To move in, run `siltstone-tools --data-dir NEW import \
+                  minio:DIR --offline`; where there are several drives, all of them: minio:DIR1,DIR2";
+    FirstStartError::Foreign { what: what.to_owned(), remedy: remedy.to_owned() }
 }
 
 fn of_server(what: &str) -> FirstStartError {
@@ -296,6 +307,8 @@ mod tests {
     fn foreign_directories_are_refused_by_what_is_in_them_and_stay_as_they_are() {
         for (path, named) in [
             (".minio.sys/format.json", "`.minio.sys` is of MinIO"),
+            (".minio.sys/format.json", "import minio:DIR --offline"),
+            (".rustfs.sys/format.json", "import s3://BUCKET BUCKET --endpoint URL"),
             (".rustfs.sys/format.json", "`.rustfs.sys` is of RustFS"),
             ("photos/2026/cat.jpg/xl.meta", "`photos/2026/cat.jpg/xl.meta` is an object of MinIO or RustFS"),
             ("data/cat.jpg/xl.meta", "`data/cat.jpg/xl.meta`"),
