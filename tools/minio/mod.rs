@@ -10,8 +10,8 @@
 //!    versions there are. A plain file of FS mode has one: `plain.rs`.
 //! 4. `secrets.rs` reads the keys that the operator has; `facts.rs` tells what a version is to its clients: length, entity tag, headers, tags, locks.
 //! 5. `content.rs` reads the bytes: shards, verified and rebuilt, then decrypted and decompressed.
-//!    What is damaged goes to `damage.rs`.
-//! 6. `system.rs` reads MinIO's own objects: the configurations of buckets.
+//!    What is damaged goes to `damage.rs`. `lost.rs` reads parts without metadata.
+//! 6. `system.rs` reads MinIO's own objects: the configurations of buckets, and for `iam.rs` users.
 //!
 //! `format` has the formats themselves, as functions from bytes to values. Each of its modules tells
 //! the facts that it relies on. None of them reads a file.
@@ -21,7 +21,9 @@ pub(crate) mod damage;
 pub(crate) mod drive;
 pub(crate) mod facts;
 pub(crate) mod format;
+pub(crate) mod iam;
 pub(crate) mod layout;
+pub(crate) mod lost;
 pub(crate) mod plain;
 #[cfg(test)]
 mod samples;

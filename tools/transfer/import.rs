@@ -105,12 +105,18 @@ pub(crate) struct Arguments {
     /// Fill buckets that are there, and that no import of these drives made
     #[arg(long)]
     into_existing: bool,
+    /// Store what is doubtful, as parts without metadata, in a bucket of its own, BUCKET-salvaged
+    #[arg(long)]
+    salvage: bool,
     /// File with the environment of the MinIO server, as /etc/default/minio, for MINIO_KMS_SECRET_KEY and MINIO_KMS_MASTER_KEY
     #[arg(long, value_name = "FILE")]
     minio_env: Option<PathBuf>,
     /// File with the keys of clients (SSE-C): on each line BUCKET/PREFIX and the key in base64
     #[arg(long, value_name = "FILE")]
     sse_c_keys: Option<PathBuf>,
+    /// Write the users of MinIO's drives into a new users file
+    #[arg(long, value_name = "FILE")]
+    users_out: Option<PathBuf>,
     /// Write the ids of versions on MinIO's drives and in this server, as JSON lines
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
@@ -212,7 +218,10 @@ fn import_drives(
         json,
         partial: arguments.partial,
         into_existing: arguments.into_existing,
+        salvage: arguments.salvage,
         keys: keys.read()?,
+        users_out: arguments.users_out.clone(),
+        root_user: variable("MINIO_ROOT_USER"),
         map: arguments.map.clone(),
     };
     let drives = minio::open_drives(&request)?;

@@ -3,8 +3,10 @@
 mod configured;
 mod encoded;
 mod older;
+mod salvaged;
 mod several;
 mod single;
+mod users;
 pub(crate) mod writer;
 
 use std::path::Path;

@@ -28,6 +28,9 @@ const VERIFIED_FIRST_BYTES: u64 = 8 * MIB;
 /// The entity tag that the copy names where the source has none.
 const NO_ETAG: &str = "none";
 
+/// The beginning of the reason why whole bytes are doubtful.
+pub(super) const UNLIKE: &str = "its bytes have the ETag";
+
 /// A key with the facts of its versions.
 pub(super) struct MinioKey<'k> {
     pub(super) deployment: &'k Deployment,
@@ -95,9 +98,7 @@ impl<'k> MinioKey<'k> {
         let read = copy_measured(&mut content.read(0..facts.length), &shape, &mut io::sink());
         let found = read.map_err(|error| error.to_string())?;
         match proof_of(facts) {
-            Some(_) if found != facts.etag => {
-                Err(format!("its bytes have the ETag {found}, and not {}", facts.etag))
-            }
+            Some(_) if found != facts.etag => Err(format!("{UNLIKE} {found}, and not {}", facts.etag)),
             _ => Ok(()),
         }
     }
@@ -233,10 +234,7 @@ impl Origin for MinioOrigin<'_, '_> {
             let is_all = facts.etag_parts() == Some(0) && length == facts.length;
             let found = to_hex(&Md5::of(&bytes));
             if is_all && found != facts.etag {
-                return Err(PeerError::Lasting(format!(
-                    "its bytes have the ETag {found}, and not {}",
-                    facts.etag
-                )));
+                return Err(PeerError::Lasting(format!("{UNLIKE} {found}, and not {}", facts.etag)));
             }
             return send(&mut &bytes[..]);
         }

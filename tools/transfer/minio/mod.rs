@@ -3,6 +3,8 @@
 mod configure;
 mod key;
 mod run;
+mod salvage;
 mod target;
+mod users;
 
 pub(super) use run::{PREFIX, Request, import, open_drives};

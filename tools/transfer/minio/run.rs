@@ -17,14 +17,19 @@ use super::super::own_server::OwnServer;
 use super::super::report::Copied;
 use super::super::threads::{JobQueue, Transfer};
 use super::configure::Configuring;
-use super::key::{MinioKey, told};
+use super::key::{MinioKey, UNLIKE, told};
+use super::salvage::{Doubtful, Salvage, bucket_name};
 use super::target::{BucketPlan, set_legal_hold, set_retention};
+use super::users::UsersFile;
+use crate::minio::content::ObjectContent;
 use crate::minio::damage::DamageLog;
 use crate::minio::drive::Drive;
 use crate::minio::facts::ObjectFacts;
 use crate::minio::format::bucket_metadata::BucketMetadata;
 use crate::minio::format::keys::OperatorKeys;
+use crate::minio::iam::MinioIdentities;
 use crate::minio::layout::Deployment;
+use crate::minio::lost::LostObject;
 use crate::minio::plain::read_plain;
 use crate::minio::system::bucket_metadata_of;
 use crate::minio::versions::{Dangling, KeyVersions};
@@ -46,8 +51,14 @@ pub(crate) struct Request<'r> {
     /// Whether it begins although drives are missing.
     pub(crate) partial: bool,
     pub(crate) into_existing: bool,
+    /// Whether what is doubtful is stored in a bucket of its own.
+    pub(crate) salvage: bool,
     /// The keys of encrypted objects.
     pub(crate) keys: OperatorKeys,
+    /// The file for the users, which must not be there.
+    pub(crate) users_out: Option<PathBuf>,
+    /// The name of MinIO's first user, if it is known.
+    pub(crate) root_user: Option<String>,
     /// The file with the ids of versions.
     pub(crate) map: Option<PathBuf>,
 }
@@ -62,6 +73,7 @@ struct MinioImport<'i> {
     transfer: &'i Transfer,
     damage: &'i DamageLog,
     map: Option<&'i Mutex<File>>,
+    salvage: Option<&'i Salvage<'i>>,
     /// The time of the start in nanoseconds since 1970.
     now: i64,
 }
@@ -93,7 +105,24 @@ struct BegunBucket<'b> {
     bucket: &'b String,
     plan: BucketPlan<'b>,
     place: Place,
+    salvage: Option<Salvage<'b>>,
     metadata: Option<BucketMetadata>,
+}
+
+/// The bucket for what is doubtful, if it is wanted.
+fn salvage_of<'b>(
+    request: &Request<'_>,
+    own: &OwnServer<'_>,
+    bucket: &str,
+    import: &'b str,
+) -> Result<Option<Salvage<'b>>, String> {
+    if !request.salvage {
+        return Ok(None);
+    }
+    let plan = BucketPlan { import, versions: false, lock: false, into_existing: request.into_existing };
+    let place = own.place(&bucket_name(bucket), request.region, request.ca_file)?;
+    plan.check(&place)?;
+    Ok(Some(Salvage { plan, place, is_made: Mutex::new(false) }))
 }
 
 /// Imports the buckets.
@@ -125,12 +154,29 @@ pub(crate) fn import(
         };
         let place = own.place(bucket, request.region, request.ca_file)?;
         plan.check(&place)?;
-        begun.push(BegunBucket { bucket, plan, place, metadata });
+        let salvage = salvage_of(request, own, bucket, &id)?;
+        begun.push(BegunBucket { bucket, plan, place, salvage, metadata });
+    }
+    if let Some(path) = &request.users_out {
+        let identities = MinioIdentities::read(deployment, &damage);
+        for (file, why) in &identities.faults {
+            transfer.report().find("users", file, why);
+        }
+        let users = UsersFile::of(&identities, request.root_user.as_deref());
+        users.write(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        for (user, why) in &users.losses {
+            transfer.report().find("users", user, why);
+        }
+        transfer.report().remark(
+            "users written",
+            &path.display().to_string(),
+            &format!("{} users", users.count),
+        );
     }
     for note in missing.iter().chain(&deployment.notes) {
         transfer.report().find("drives", note, "see above");
     }
-    for BegunBucket { bucket, plan, place, metadata } in &begun {
+    for BegunBucket { bucket, plan, place, salvage, metadata } in &begun {
         plan.make(place)?;
         let keeps_versions = place.keeps_versions()?;
         let import = MinioImport {
@@ -142,6 +188,7 @@ pub(crate) fn import(
             transfer,
             damage: &damage,
             map: map.as_ref(),
+            salvage: salvage.as_ref(),
             now: now(),
         };
         import.run(request);
@@ -258,6 +305,8 @@ impl MinioImport<'_> {
             },
             FoundKind::LostParts => {
                 self.transfer.report().fail(&name, "parts of an object whose xl.meta is gone".to_owned());
+                let path = found.path.rsplit_once('/').map_or("", |(path, _)| path).to_owned();
+                self.salvage_parts(&FoundPath { path, ..*found }, "its xl.meta is gone");
             }
         }
         self.transfer.done_with_key();
@@ -273,6 +322,7 @@ impl MinioImport<'_> {
         if versions.versions.is_empty() {
             if versions.dangling.is_empty() && versions.purged == 0 && !versions.damage.is_empty() {
                 self.transfer.report().fail(&name, "no drive has readable metadata of it".to_owned());
+                self.salvage_parts(found, "its xl.meta is damaged");
             }
             return;
         }
@@ -293,6 +343,7 @@ impl MinioImport<'_> {
         self.gather_facts(&name, &key, &mut source);
         let copied = self.copy(link, &key, &mut source);
         for (version, why) in std::mem::take(&mut source.broken) {
+            self.salvage_unlike(found, &source, &version, &why);
             self.transfer.report().fail(&name, format!("version {version}: {why}"));
         }
         for (version, why) in std::mem::take(&mut source.unproven) {
@@ -305,6 +356,44 @@ impl MinioImport<'_> {
                 self.transfer.report().add(&name, bytes, outcome);
             }
             None => {}
+        }
+    }
+
+    /// Stores parts without metadata, if that is wanted.
+    fn salvage_parts(&self, found: &FoundPath, reason: &str) {
+        let Some(salvage) = self.salvage else { return };
+        let key = found.key();
+        let name = format!("{}/{key}", self.bucket);
+        let all = match LostObject::all_at(self.deployment, self.bucket, &found.path, found.drives) {
+            Ok(all) => all,
+            Err(why) => return self.transfer.report().find("not salvaged", &name, &why),
+        };
+        for object in &all {
+            let key = if all.len() == 1 { key.clone() } else { format!("{key}.{}", object.directory) };
+            let encoding = object.encoding().map_or_else(String::new, |encoding| format!("; {encoding}"));
+            let reason = format!("{reason}{encoding}");
+            let stored = salvage.store(&key, &Doubtful::Lost(object), &reason, self.transfer);
+            self.tell_salvaged(&name, &reason, stored);
+        }
+    }
+
+    /// Stores an object whose bytes are whole and not those of its entity tag, if that is wanted.
+    fn salvage_unlike(&self, found: &FoundPath, source: &MinioKey<'_>, version: &str, why: &str) {
+        let Some(salvage) = self.salvage.filter(|_| why.contains(UNLIKE)) else { return };
+        let facts = source.facts.iter().find(|(of, _)| *of == version).map(|(_, facts)| facts);
+        let kept = source.versions.versions.iter().find(|kept| kept.id == version);
+        let (Some(facts), Some(object)) = (facts, kept.and_then(|kept| kept.object.as_ref())) else { return };
+        let Self { deployment, bucket, damage, .. } = *self;
+        let content = ObjectContent { deployment, bucket, path: &found.path, object, facts, damage };
+        let key = if version == "null" { found.key() } else { format!("{}.{version}", found.key()) };
+        let stored = salvage.store(&key, &Doubtful::Unlike(&content), why, self.transfer);
+        self.tell_salvaged(&format!("{bucket}/{}", found.key()), why, stored);
+    }
+
+    fn tell_salvaged(&self, name: &str, reason: &str, stored: Result<(), String>) {
+        match stored {
+            Ok(()) => self.transfer.report().find("salvaged", name, reason),
+            Err(why) => self.transfer.report().find("not salvaged", name, &why),
         }
     }
 
