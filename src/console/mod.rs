@@ -14,7 +14,7 @@
 //! | `gateway`, `summed_body`, `s3_client`, `objects` | S3 requests of scripts, of pages; listings and objects as values |
 //! | `pages`, `templates`, `text` | the pages |
 //! | `selection` | the objects, versions and folders that a form selects |
-//! | `archive`, `tar` | several objects as one download |
+//! | `archive` | several objects as one download, a zip or a tar archive |
 //! | `rewind` | the changes by which a prefix returns to a time |
 //! | `rules`, `lifecycle_rules` | rules of forms as parts of documents; the rules of a lifecycle document, one by one |
 //! | `copy` | copies of objects and versions |
@@ -50,7 +50,6 @@ mod selection;
 mod sessions;
 mod sign_in;
 mod summed_body;
-mod tar;
 mod text;
 mod tickets;
 

@@ -8,6 +8,7 @@ import os
 import re
 import tarfile
 import threading
+import zipfile
 from pathlib import Path
 
 from siltstone import ACCESS_KEY, SECRET_KEY
@@ -298,11 +299,17 @@ def test_objects_are_downloaded_as_one_archive(visit, s3, bucket):
     page.get_by_role("button", name="Download the selected").click()
     page.get_by_role("heading", name="Download 4 objects").wait_for()
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download").click()
+        page.get_by_role("button", name="Download tar").click()
     assert download.value.suggested_filename == f"{bucket}.tar"
     with tarfile.open(download.value.path()) as archive:
         found = {entry.name: archive.extractfile(entry).read().decode() for entry in archive}
     assert found == {key.replace("..", "__"): key for key in keys}
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download zip").click()
+    assert download.value.suggested_filename == f"{bucket}.zip"
+    with zipfile.ZipFile(download.value.path()) as archive:
+        assert archive.testzip() is None
+        assert {name: archive.read(name).decode() for name in archive.namelist()} == found
 
 
 def test_a_long_rewind_goes_on_by_itself(visit, s3, bucket):

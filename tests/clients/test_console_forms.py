@@ -243,7 +243,7 @@ def buckets_and_folders(forms, page, s3):
     page.get_by_role("link", name="keep.txt").wait_for(state="detached")
     forms.send("archive-selection", "Download the selected …", "Select notes.txt")
     forms.heading("Download 1 object")
-    forms.send("confirm-archive", "Download")
+    forms.send("confirm-archive", "Download zip")
     forms.until(lambda: len(forms.downloads) == 1)
     forms.open("bucket?name=box", "box")
     forms.send("archive-all", "Download everything here …")

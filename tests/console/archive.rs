@@ -33,6 +33,43 @@ fn entries(mut archive: &[u8]) -> Vec<(String, char, Vec<u8>)> {
     }
 }
 
+/// The entries of a zip archive by its central directory: name, whether it is a directory, content. It
+/// must be whole, every content in its place with its checksum.
+fn zip_entries(archive: &[u8]) -> Vec<(String, bool, Vec<u8>)> {
+    let two = |at: usize| usize::from(u16::from_le_bytes(archive[at..at + 2].try_into().unwrap()));
+    let four = |at: usize| u32::from_le_bytes(archive[at..at + 4].try_into().unwrap());
+    let end = archive.len() - 22;
+    assert_eq!(archive[end..end + 4], *b"PK\x05\x06");
+    let mut at = four(end + 16) as usize;
+    assert_eq!(at + four(end + 12) as usize, end);
+    let mut found = Vec::new();
+    let mut next_local = 0;
+    for _ in 0..two(end + 10) {
+        assert_eq!(archive[at..at + 4], *b"PK\x01\x02");
+        let name = &archive[at + 46..at + 46 + two(at + 28)];
+        let size = four(at + 24) as usize;
+        let local = four(at + 42) as usize;
+        assert_eq!(local, next_local);
+        assert_eq!(archive[local..local + 4], *b"PK\x03\x04");
+        assert_eq!((two(local + 6), two(local + 8)), (two(at + 8), 0), "the same flags, stored");
+        assert_eq!(&archive[local + 30..local + 30 + two(local + 26)], name);
+        let content_at = local + 30 + two(local + 26) + two(local + 28);
+        let content = &archive[content_at..content_at + size];
+        assert_eq!(crc32fast::hash(content), four(at + 16));
+        next_local = content_at + size;
+        if two(at + 8) & 8 != 0 {
+            assert_eq!(archive[next_local..next_local + 4], *b"PK\x07\x08");
+            assert_eq!((four(next_local + 4), four(next_local + 8)), (four(at + 16), size as u32));
+            next_local += 16;
+        }
+        let is_directory = four(at + 38) & 0x10 != 0;
+        found.push((String::from_utf8(name.to_vec()).unwrap(), is_directory, content.to_vec()));
+        at += 46 + two(at + 28) + two(at + 30) + two(at + 32);
+    }
+    assert_eq!(at, end);
+    found
+}
+
 /// Submits the form of the question.
 fn confirm(browser: &mut Browser<'_>, page: &Answer) -> Answer {
     let (_, form) = page.text().split_once("data-download").unwrap();
@@ -87,6 +124,41 @@ fn folders_and_objects_come_as_one_archive() {
     let answer = confirm(&mut browser, &page);
     assert_eq!(answer.header("Content-Disposition"), Some("attachment; filename*=UTF-8''b.tar"));
     assert_eq!(entries(&answer.body).len(), 8);
+}
+
+#[test]
+fn a_zip_archive_has_the_same_objects_under_names_that_windows_takes() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let large = vec![7; 300_000];
+    for (key, content) in [
+        ("at/a: b?.txt", &b"first"[..]),
+        ("at/empty", b""),
+        ("at/sub/", b""),
+        ("at/ü b", &large),
+        ("at/../up", b"up"),
+        ("at/nul.txt", b"device"),
+    ] {
+        browser.put("b", key, &[], content);
+    }
+    let asked =
+        [("bucket", "b"), ("at", "at%2F"), ("folder", "at%2F"), ("confirmed", "1"), ("format", "zip")];
+    let answer = browser.post("archive", &asked);
+    assert_eq!(answer.header("Content-Type"), Some("application/zip"));
+    assert_eq!(answer.header("Content-Disposition"), Some("attachment; filename*=UTF-8''at.zip"));
+    assert_eq!(
+        zip_entries(&answer.body),
+        [
+            ("__/up".to_owned(), false, b"up".to_vec()),
+            ("a_ b_.txt".to_owned(), false, b"first".to_vec()),
+            ("empty".to_owned(), false, Vec::new()),
+            ("_nul.txt".to_owned(), false, b"device".to_vec()),
+            ("sub/".to_owned(), true, Vec::new()),
+            ("ü b".to_owned(), false, large),
+        ]
+    );
+    let other = [("bucket", "b"), ("folder", ""), ("confirmed", "1"), ("format", "rar")];
+    assert_eq!(browser.post("archive", &other).status, 400);
 }
 
 #[test]
@@ -169,22 +241,24 @@ fn a_change_in_the_middle_cuts_the_archive() {
 }
 
 #[test]
-fn the_length_of_an_archive_is_told() {
+fn the_length_of_an_archive_is_announced() {
     let site = Site::new();
     let mut browser = site.signed_in("owner");
     for n in 0..300 {
         browser.put("b", &format!("{n:0>3}/{}", "n".repeat(n)), &[], &vec![1; n * 7]);
     }
-    let all = [("bucket", "b"), ("folder", ""), ("confirmed", "1")];
-    let (length, mut source) = browser.stream("archive", &all);
-    let mut read = 0;
-    let mut piece = [0; 1000];
-    loop {
-        match source.read(&mut piece).unwrap() {
-            0 => break,
-            more => read += more as u64,
+    for format in ["tar", "zip"] {
+        let all = [("bucket", "b"), ("folder", ""), ("confirmed", "1"), ("format", format)];
+        let (length, mut source) = browser.stream("archive", &all);
+        let mut read = 0;
+        let mut piece = [0; 1000];
+        loop {
+            match source.read(&mut piece).unwrap() {
+                0 => break,
+                more => read += more as u64,
+            }
         }
+        assert_eq!(read, length, "{format}");
+        assert_eq!(source.read(&mut piece).unwrap(), 0, "the end stays the end");
     }
-    assert_eq!(read, length);
-    assert_eq!(source.read(&mut piece).unwrap(), 0, "the end stays the end");
 }

@@ -3,10 +3,9 @@
 
 use askama::Template;
 
-use super::super::archive::{ArchiveSource, ArchivedObject};
+use super::super::archive::{ArchiveEntry, ArchiveFormat, ArchiveSource, ArchivedObject, EntryNames};
 use super::super::s3_client::Refusal;
 use super::super::selection::{SelectedObject, Selection, SelectionPlace};
-use super::super::tar::{TarEntry, TarNames};
 use super::super::text;
 use super::{Page, View, html};
 use crate::base::Timestamp;
@@ -19,8 +18,9 @@ const ARCHIVED_MAX: usize = 10_000;
 const SHOWN_MAX: usize = 100;
 /// The memory of an object in the list, besides its names.
 const ROW_BYTES: u64 = 512;
-/// Copies of a key: in the list, as the name of the entry, and in the set of names.
-const NAME_COPIES: u64 = 4;
+/// Copies of a key: in the list, as the name of the entry and its copy in the directory at the end, and
+/// in the set of names.
+const NAME_COPIES: u64 = 5;
 
 #[derive(Template)]
 #[template(path = "archive.html", config = "src/console/askama.toml")]
@@ -67,7 +67,9 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     if content.objects.is_empty() {
         return Err(Refusal::new(404, "There is nothing to download."));
     }
-    send(view, bucket, &at, content.objects)
+    let format = ArchiveFormat::named(view.given("format").unwrap_or("tar"));
+    let format = format.ok_or_else(|| Refusal::new(400, "An archive is a zip or a tar archive."))?;
+    send(view, bucket, &at, format, content.objects)
 }
 
 fn question<'a>(
@@ -84,7 +86,7 @@ fn question<'a>(
         page: view.page(),
         bucket,
         back: view.link("bucket", &[("name", Some(bucket)), ("prefix", prefix)]),
-        fields: form::without(&view.params, &["bucket", "confirmed"]),
+        fields: form::without(&view.params, &["bucket", "confirmed", "format"]),
         count: content.objects.len(),
         bytes: text::size(content.objects.iter().map(|object| object.size).sum()),
         unreadable,
@@ -94,25 +96,33 @@ fn question<'a>(
 }
 
 /// The archive. Names are relative to the folder that the page showed.
-fn send(view: &View<'_>, bucket: &str, at: &str, objects: Vec<ArchivedSource>) -> Result<Response, Refusal> {
+fn send(
+    view: &View<'_>,
+    bucket: &str,
+    at: &str,
+    format: ArchiveFormat,
+    objects: Vec<ArchivedSource>,
+) -> Result<Response, Refusal> {
     let bytes = objects.iter().map(|object| ROW_BYTES + NAME_COPIES * object.key.len() as u64).sum();
     let held = view.console.service.reserve(bytes).map_err(|error| Refusal::of_error(&error))?;
-    let relative = |key: &str| key.strip_prefix(at).unwrap_or(key).to_owned();
-    let mut names =
-        TarNames::of(objects.iter().map(|object| object.key.strip_prefix(at).unwrap_or(&object.key)));
-    let archived = objects.into_iter().filter_map(|object| {
-        let of_version = object.version.as_deref().map(|version| format!(".{version}")).unwrap_or_default();
-        let name = names.entry(&(relative(&object.key) + &of_version), object.size == 0)?;
-        let entry = TarEntry { name, size: object.size, modified_secs: object.modified_secs };
-        Some(ArchivedObject { key: object.key, version: object.version, etag: object.etag, entry })
-    });
-    let archived = archived.collect();
+    let keys = objects.iter().map(|object| object.key.strip_prefix(at).unwrap_or(&object.key));
+    let mut names = EntryNames::of(format.name_rules(), keys);
+    let mut archived = Vec::with_capacity(objects.len());
+    for object in objects {
+        let mut name = object.key.strip_prefix(at).unwrap_or(&object.key).to_owned();
+        if let Some(version) = &object.version {
+            name += &format!(".{version}");
+        }
+        let Some(name) = names.entry(&name, object.size == 0) else { continue };
+        let entry = ArchiveEntry { name, size: object.size, modified_secs: object.modified_secs };
+        archived.push(ArchivedObject { key: object.key, version: object.version, etag: object.etag, entry });
+    }
     let sender = view.s3().sender();
-    let (source, length) = ArchiveSource::new(view.console, view.visitor, sender, bucket, archived);
+    let (source, length) = ArchiveSource::new(view.console, view.visitor, sender, bucket, format, archived);
     let folder = at.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty());
-    let file = format!("{}.tar", uri::encode_query(folder.unwrap_or(bucket)));
+    let file = format!("{}.{}", uri::encode_query(folder.unwrap_or(bucket)), format.extension());
     Ok(Response::new(200)
-        .header("Content-Type", "application/x-tar")
+        .header("Content-Type", format.media_type())
         .header("Content-Disposition", format!("attachment; filename*=UTF-8''{file}"))
         .with_body(ResponseBody::Stream { length: Some(length), source: Box::new(source) })
         .holding(held))
