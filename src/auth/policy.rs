@@ -55,8 +55,7 @@ impl Grant {
         let pattern = ResourcePattern::parse(text)?;
         let is_of_use = |pattern: &ResourcePattern| self.actions.iter().any(|action| pattern.fits(action));
         let bucket = pattern.bucket();
-        let beside = |other: &&ResourcePattern| other.bucket() == bucket;
-        if self.resources.iter().filter(beside).any(is_of_use) {
+        if self.resources.iter().filter(|other| other.bucket() == bucket).any(is_of_use) {
             return Ok(());
         }
         Err(match pattern {

@@ -433,8 +433,7 @@ fn check_effect(grant: &Grant, table: &AllowTable) -> Result<(), Problem> {
 
 /// Refuses actions that the anonymous user is never allowed.
 fn check_anonymous(table: &AllowTable) -> Result<(), Problem> {
-    let barred = |action: &&Spanned<String>| action.as_ref() == Action::CreateBucket.as_str();
-    match table.actions.iter().find(barred) {
+    match table.actions.iter().find(|action| action.as_ref() == Action::CreateBucket.as_str()) {
         Some(action) => Err((action.span(), "buckets are never created without a signature".to_owned())),
         None => Ok(()),
     }

@@ -237,10 +237,9 @@ impl ConsoleRoot {
     /// Whether a redirect may lead there: to a page of the console that is shown, at this origin.
     /// The path names a page as it stands, without any encoding that a browser could resolve.
     pub(super) fn is_local(&self, address: &str) -> bool {
-        let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\\\"<>".contains(&byte);
         let path = address.split(['?', '#']).next().unwrap_or_default();
         address.starts_with(&*self.0)
-            && address.bytes().all(is_plain)
+            && address.bytes().all(|byte| byte.is_ascii_graphic() && !b"\\\"<>".contains(&byte))
             && self.page(path).is_some_and(|page| page.is_shown())
     }
 }

@@ -178,8 +178,7 @@ fn look(
         wanted.is_new = false;
         return keep(&source, context, target);
     }
-    let is_before = |id: u64, name: &str| id != record.id && settings.bucket_for(name) == source.name;
-    if keys.has_any(is_before) {
+    if keys.has_any(|id, name| id != record.id && settings.bucket_for(name) == source.name) {
         return Ok(Look::Waits);
     }
     join(&source, context, target)

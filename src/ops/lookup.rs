@@ -43,8 +43,7 @@ pub(super) fn target(
     proof: &Authorized,
     call: &Call<'_>,
 ) -> Result<LoadedVersion, S3Error> {
-    let find = |which| context.store.find(call.bucket(), call.key(), which);
-    target_by(find, context, proof, call)
+    target_by(|which| context.store.find(call.bucket(), call.key(), which), context, proof, call)
 }
 
 /// As [`target`], without the extents and the parts of the version: for most HEAD requests.

@@ -129,8 +129,7 @@ pub fn operation(
     let subresource = subresource(level, query);
     let routes =
         || Operation::TABLE.iter().filter(|route| route.level == level && route.subresource == subresource);
-    let fits = |route: &&Route| route.method == *method && holds(route, query, has_copy_source);
-    match routes().rfind(fits) {
+    match routes().rfind(|route| route.method == *method && holds(route, query, has_copy_source)) {
         Some(route) => Ok(route.operation),
         None if unserved(level).contains(&subresource) => Ok(Operation::NotServed),
         None => Err(method_not_allowed(method, level, routes())),

@@ -127,8 +127,7 @@ impl Service {
             told += "The clock jumped ahead, so that nothing expires by its age: see siltstone clock show.\n";
         }
         let followers = self.context.store.follower_figures();
-        let starts_over = |it: &FollowerFigures| it.is_overrun || (it.in_snapshot && it.starts_over > 0);
-        if followers.iter().any(starts_over) {
+        if followers.iter().any(|it| it.is_overrun || (it.in_snapshot && it.starts_over > 0)) {
             told += "A follower of the log starts over, since the log was not kept for so long: see the metrics.\n";
         }
         if let Some(lost) =

@@ -192,7 +192,6 @@ fn run_until_stopped(
     let stop = Stop { stopped: Arc::clone(&stopped), handles: listeners.handles(), manager: manager.clone() };
     let is_fenced: Arc<AtomicBool> = Arc::default();
     let fenced = FencedStop { stop: stop.clone(), is_fenced: Arc::clone(&is_fenced) };
-    let stop = move || stop.stop();
     let progress = StoreProgress(Arc::downgrade(&store));
     let reloading = manager.clone();
     let reload = move || {
@@ -200,7 +199,7 @@ fn run_until_stopped(
         reloader.reload();
         reloading.reloaded();
     };
-    let signals = Signals::watch(stop, reload)?;
+    let signals = Signals::watch(move || stop.stop(), reload)?;
     let address = listeners.s3_addr();
     let console = listeners.console_addr();
     if let Some(link) = first_start {

@@ -220,8 +220,7 @@ impl<'a> UsageAccounts<'a> {
         size: u64,
     ) -> Holdings {
         let put = self.parts.get(&upload).and_then(|put| put.sizes.get(&number).copied());
-        let stored = || self.index.part(bucket, key, upload, number).map(|part| part.size);
-        match put.or_else(stored) {
+        match put.or_else(|| self.index.part(bucket, key, upload, number).map(|part| part.size)) {
             Some(replaced) => Holdings::of_part(size) - Holdings::of_part(replaced),
             None => Holdings::of_part(size),
         }
