@@ -82,12 +82,13 @@ package() {
     tools/package/build.sh --target "$target" tar deb rpm apk ipk arch
 }
 
-# Programs that call those for ARM by the emulator, for whoever starts programs by their names.
+# Programs that call those for ARM by the emulator, for whoever starts programs by their names. With these variables the server does not
+# execute itself once more, which the kernel could not without the emulator.
 write_emulated() {
     local program
     mkdir -p "$cross/bin"
     for program in siltstone siltstone-tools; do
-        printf '#!/bin/sh\nexec %s %s "$@"\n' "${emulator[*]}" "$(realpath "$built/$target/release/$program")" >"$cross/bin/$program"
+        printf '#!/bin/sh\nexport MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=131072 MALLOC_TRIM_THRESHOLD_=131072\nexec %s %s "$@"\n' "${emulator[*]}" "$(realpath "$built/$target/release/$program")" >"$cross/bin/$program"
         chmod +x "$cross/bin/$program"
     done
 }
