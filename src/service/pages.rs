@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::metrics::{self, Exposition};
 use super::{MetricsToken, Service};
-use crate::ops::{FollowerFigures, Health, RemoteProbed, ShipFigures};
+use crate::ops::{Health, RemoteProbed, ShipFigures};
 use crate::s3::{ErrorCode, Method, Request, Response, ResponseBody, S3Error};
 
 /// The lag of the log on the remote that is reported: beyond `--ship-every`, as a rule.

@@ -23,7 +23,7 @@ const UTF8_FLAG: u16 = 1 << 11;
 const DESCRIPTOR_FLAG: u16 = 1 << 3;
 const FILE_MODE: u32 = 0o100_644 << 16;
 /// The mode of a directory, and its attribute of MS-DOS.
-const DIRECTORY_MODE: u32 = 0o040_755 << 16 | 0x10;
+const DIRECTORY_MODE: u32 = (0o040_755 << 16) | 0x10;
 /// Years that a date of MS-DOS holds.
 const DOS_YEARS: std::ops::RangeInclusive<u64> = 1980..=2107;
 
@@ -250,8 +250,8 @@ fn dos_time(seconds: u64) -> [u8; 4] {
         return [0, 0, 0x21, 0];
     }
     let year = year.min(*DOS_YEARS.end()) - DOS_YEARS.start();
-    let date = (year << 9 | number(4, 6) << 5 | number(6, 8)) as u16;
-    let time = (number(9, 11) << 11 | number(11, 13) << 5 | number(13, 15) / 2) as u16;
+    let date = ((year << 9) | (number(4, 6) << 5) | number(6, 8)) as u16;
+    let time = ((number(9, 11) << 11) | (number(11, 13) << 5) | (number(13, 15) / 2)) as u16;
     let [time_low, time_high] = time.to_le_bytes();
     let [date_low, date_high] = date.to_le_bytes();
     [time_low, time_high, date_low, date_high]
