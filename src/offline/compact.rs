@@ -64,7 +64,7 @@ pub enum CompactError {
     /// The store cannot be opened.
     #[error("{0}")]
     Open(#[from] OpenError),
-    /// The store is read-only, and the damaged part may tell which bytes are live.
+    /// The store is read-only, and the damaged part may say which bytes are live.
     #[error("the store is damaged and was not changed: {0}")]
     Damaged(String),
     /// The bytes of segments are on a remote. The server compacts them online.

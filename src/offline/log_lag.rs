@@ -19,7 +19,7 @@ pub struct LogLag {
     pub is_here: bool,
     /// Their number.
     pub groups: u64,
-    /// Here the bytes of objects that they name, on the remote those of the parcels with them.
+    /// Here the bytes of objects that they name, on the remote the parcels' bytes with them.
     pub bytes: u64,
     /// The time from the last group that both have to the last one.
     pub time: Duration,

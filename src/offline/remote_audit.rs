@@ -1,6 +1,6 @@
 //! The objects on a remote, compared with those that the log there names.
 //!
-//! An *orphan* is an object of an earlier epoch than that of the newest root that no epoch has
+//! An *orphan* is an object of an earlier epoch than the newest root's that no epoch has
 //! adopted: a segment that neither the oldest root nor the newest one nor a later parcel names, or
 //! a piece of a log that was given up. The epoch of the newest root has shipped all that its host
 //! had, so that no host needs an orphan. Nothing else is judged: neither objects of the newest
@@ -23,9 +23,9 @@ const TRIES: u32 = 3;
 /// The times that a restore from a remote reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemoteReach {
-    /// That of the oldest root.
+    /// The oldest root's.
     pub oldest: Timestamp,
-    /// That of the newest parcel, or of the newest root.
+    /// The newest parcel's, or the newest root's.
     pub newest: Timestamp,
     /// The epoch of the newest root.
     pub epoch: u64,

@@ -103,7 +103,7 @@ impl Stats {
         self.segments.iter().map(|segment| segment.live).sum()
     }
 
-    /// Bytes of objects, older versions and parts. The live bytes are these, those of copies once,
+    /// Bytes of objects, older versions and parts. The live bytes are these, copies' once,
     /// and the headers and checksums of their extents.
     pub fn content_bytes(&self) -> u64 {
         let Totals { objects, noncurrent, parts, .. } = &self.totals;

@@ -211,7 +211,7 @@ impl Store {
         &self.shared.client_ids
     }
 
-    /// The id by which mirrors tell this store from others.
+    /// The id by which mirrors distinguish this store from others.
     pub fn public_id(&self) -> String {
         self.shared.client_ids.of_store()
     }

@@ -13,7 +13,7 @@ use crate::store::{Progress, ProgressStep};
 
 /// Restores the backup in the directory `backup` into the empty directory `target`, and then checks
 /// every checksum. All files are copied: a restored store appends to segments, which must not be
-/// those of the backup. Durable on return.
+/// the backup's. Durable on return.
 ///
 /// # The order
 ///
@@ -93,7 +93,7 @@ fn copy_all(
         let unfinished_path = unfinished(&path);
         let copied =
             copier.copy(from.open_uncached(&path)?.as_ref(), &unfinished_path, zeros).inspect_err(|_| {
-                // The error to report is that of the copy.
+                // The error to report is the copy's.
                 let _ = target.remove(&unfinished_path);
             });
         files.add(copied?);

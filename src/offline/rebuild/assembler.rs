@@ -174,7 +174,7 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// Reports the uploads in progress: the segments do not tell whether an upload was aborted.
+    /// Reports the uploads in progress: the segments do not say whether an upload was aborted.
     fn report_uploads(&mut self) {
         let all = ListQuery { limit: usize::MAX, ..ListQuery::default() };
         let ids = ClientIds::new(&self.store);

@@ -2,7 +2,7 @@
 //! walks the versions and uploads, decides, and submits its decisions; the committer drops those
 //! whose reason is gone.
 //!
-//! This page has expiry by rules, `uploads` that of multipart uploads which nobody goes on with.
+//! This page has expiry by rules, `uploads` expiry of multipart uploads that are abandoned.
 //! The requests and outcomes are in `commit/expiring.rs`, the decision in `commit/plan/expiry.rs`.
 
 mod uploads;

@@ -16,7 +16,7 @@ pub struct Change {
     /// Its place among the entries of the group. Sequence and place increase with every change of
     /// the log.
     pub place: u32,
-    /// The time of the group; in a snapshot, that of the version.
+    /// The time of the group; in a snapshot, the version's.
     pub time: Timestamp,
     /// The id of the bucket.
     pub bucket: u64,

@@ -30,7 +30,7 @@ pub struct DepartedBuckets {
 
 impl DepartedBuckets {
     /// The bucket with this id, which the index does not have any more; `None` where the log does
-    /// not state it, as that of an earlier version of the server.
+    /// not state it, as an earlier version of the server did not.
     ///
     /// # Errors
     /// Of the disk.

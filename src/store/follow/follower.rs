@@ -41,7 +41,7 @@ pub struct Follower {
     /// The keys that are done although they were refused, and whether the saved ones are others.
     refused: RefusedKeys,
     refused_anew: bool,
-    /// Changes that were lost, and that the next batch tells.
+    /// Changes that were lost, and that the next batch reports.
     lost: Option<LostChanges>,
 }
 
@@ -207,7 +207,7 @@ impl Follower {
         Ok(())
     }
 
-    /// The batch that tells of lost changes, and ends after them.
+    /// The batch that reports lost changes, and ends after them.
     fn batch_of_loss(&mut self, store: &Store, lost: LostChanges, position: LogPosition) -> ChangeBatch {
         self.news += 1;
         let end = FollowPosition { time: store.shared.clock.now(), ..self.place(position, None) };

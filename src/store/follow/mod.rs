@@ -9,7 +9,7 @@
 //! and while the disk has space. A follower whose place is gone starts over, as its [`Beginning`]
 //! says: from a walk over the index, in the order of buckets and keys, which a later start
 //! continues, and then the log from where it was when the walk began; or without a walk, from the
-//! oldest group after the gap, of which its next batch tells.
+//! oldest group after the gap, which its next batch reports.
 //!
 //! | Files | Job |
 //! |---|---|

@@ -22,7 +22,7 @@ struct ExtentRange {
 pub struct ObjectReader {
     shared: Arc<SharedStore>,
     ranges: VecDeque<ExtentRange>,
-    /// The reader of the first range; at the end that of the last one, which may hold bytes that
+    /// The reader of the first range; at the end the last one's, which may hold bytes that
     /// are still to be kept.
     current: Option<ExtentReader>,
     /// Keeps all segments until the end, since they are opened one after the other.

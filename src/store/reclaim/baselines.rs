@@ -1,7 +1,7 @@
-//! The dead bytes of each segment, as far as holes are concerned. The live bytes alone do not tell:
-//! descriptors and padding lie between live extents, and a segment of small, live objects has more
-//! of these than a hole needs. So each segment has a baseline: the live bytes from which the dead
-//! bytes are counted.
+//! The dead bytes of each segment, as far as holes are concerned. The live bytes alone do not
+//! decide: descriptors and padding lie between live extents, and a segment of small, live objects
+//! has more of these than a hole needs. So each segment has a baseline: the live bytes from which
+//! the dead bytes are counted.
 
 use std::collections::BTreeMap;
 

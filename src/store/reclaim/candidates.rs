@@ -1,4 +1,4 @@
-//! Choosing the segments whose live extents are relocated. The live bytes alone do not tell: they
+//! Choosing the segments whose live extents are relocated. The live bytes alone do not decide: they
 //! include neither descriptors nor padding, so a segment of many small, live objects may look half
 //! dead.
 //!

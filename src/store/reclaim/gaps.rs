@@ -39,7 +39,7 @@ pub(super) struct Gaps {
 /// A gap between live extents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Gap {
-    /// The start of the live extent before it, if there is one. Its header tells the length of its
+    /// The start of the live extent before it, if there is one. Its header states the length of its
     /// descriptor.
     pub(super) before: Option<u64>,
     /// Whole pages without any byte of header, payload or block table of a live extent.

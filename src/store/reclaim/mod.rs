@@ -4,7 +4,7 @@
 //!
 //! 1. The immutable segments are listed: the store never appends to them again, and every write to
 //!    them was committed or has ended.
-//! 2. The index tells which of them no record refers to. It holds durable groups only.
+//! 2. The index shows which of them no record refers to. It holds durable groups only.
 //! 3. Each of those is unlinked, unless a reader has it open.
 //! 4. The directory is synced.
 //!
@@ -12,7 +12,7 @@
 //! pass for dead. Step 3 checks for readers last: a later reader finds a record that refers
 //! elsewhere. Nothing depends on step 4; a name that comes back after a crash is removed again.
 //!
-//! Recovery reads the pack of the last group to tell whether the group counts, even if all of the
+//! Recovery reads the pack of the last group to decide whether the group counts, even if all of the
 //! pack is dead. The segment of that pack stays until another group has followed.
 //!
 //! # Relocating the live extents of a mostly dead segment
@@ -205,7 +205,7 @@ impl MoveVerdict {
     /// The length of a segment with extents that cannot be moved.
     const UNMOVABLE: u64 = u64::MAX;
 
-    /// Whether the relocated extents would still take more than `most` bytes, as far as can be told
+    /// Whether the relocated extents would still take more than `most` bytes, as far as is known
     /// without another scan: the extents that died since took at least their own bytes with them,
     /// and their descriptors.
     fn exceeds(self, most: u64, live: u64) -> bool {

@@ -28,7 +28,7 @@ pub(super) struct RelocationPass {
     shared: HashMap<ExtentLocation, ExtentLocation>,
 }
 
-/// A record, and those of its extents that are to be moved.
+/// A record, and its extents that are to be moved.
 struct RecordToMove {
     referrer: ReferringRecord,
     extents: Vec<ExtentRef>,

@@ -22,7 +22,7 @@ const PAGE_LEN: usize = 1000;
 #[derive(Debug, Clone)]
 pub(crate) struct Chain {
     pub(crate) root: Root,
-    /// The epochs from that of the root on, each with the cut that adopts it; the newest one goes
+    /// The epochs from the root's on, each with the cut that adopts it; the newest one goes
     /// on to the first parcel that is missing.
     epochs: Vec<(u64, Option<Cut>)>,
 }
@@ -433,11 +433,11 @@ impl<'l, 'r> HeadsAhead<'l, 'r> {
         let known = match adopted_by {
             Some(cut) => cut.last,
             None if log.remote.calls_at_once() == 1 => 0,
-            // A listing may lack the newest ones, and tells enough to ask for the others.
+            // A listing may lack the newest ones, and shows enough to ask for the others.
             None => {
                 let prefix = Parcel::prefix(epoch);
                 let listed = log.listed_after(&prefix, &Parcel::name(epoch, first - 1))?;
-                // The name of a parcel begins those of its data objects.
+                // The names of its data objects begin with the parcel's.
                 let last = listed.last().and_then(|last| last.name.get(..prefix.len() + 16));
                 last.and_then(|name| hexadecimal(name, &prefix)).unwrap_or(0)
             }

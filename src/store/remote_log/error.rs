@@ -17,7 +17,7 @@ pub enum ShipError {
         /// Why.
         error: RemoteError,
     },
-    /// An object is damaged, or is that of another store.
+    /// An object is damaged, or belongs to another store.
     #[error("the object {name} of the remote is damaged: {why}")]
     Damaged {
         /// The name of the object.
@@ -57,12 +57,12 @@ pub enum ShipError {
 }
 
 impl ShipError {
-    /// Whether the remote has no log, or is not yet that of a store.
+    /// Whether the remote has no log, or is not marked for a store yet.
     pub fn is_no_log(&self) -> bool {
         matches!(self, Self::NoLog) || self.is_unmarked()
     }
 
-    /// Whether the remote is not yet that of a store.
+    /// Whether the remote is not marked for a store yet.
     pub fn is_unmarked(&self) -> bool {
         matches!(self, Self::Remote { name, error: RemoteError::Missing } if name == RemoteMark::NAME)
     }

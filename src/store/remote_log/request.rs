@@ -11,7 +11,7 @@ use crate::remote::Body;
 
 /// The time that requests of one kind may take.
 pub(crate) struct TimeLimit {
-    /// That of a small request.
+    /// For a small request.
     pub(crate) small: Duration,
     /// The least rate of the bytes of larger ones.
     pub(crate) least_bytes_per_second: u64,

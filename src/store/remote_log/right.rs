@@ -20,7 +20,7 @@ pub enum RemoteRefusal {
     NotLooked,
     /// It has not answered since the start.
     Silent,
-    /// It has no mark, or that of another store, or other objects than it should.
+    /// It has no mark, or another store's, or other objects than it should.
     NotOwn,
     /// This store only looks.
     LooksOnly,
@@ -113,7 +113,7 @@ pub(in crate::store) struct Claiming {
 }
 
 impl RemoteRight {
-    /// That of a store which may claim an epoch.
+    /// For a store that may claim an epoch.
     pub(in crate::store) fn new(remote: Arc<dyn Remote>) -> Self {
         Self {
             remote: Some(remote),
@@ -122,7 +122,7 @@ impl RemoteRight {
         }
     }
 
-    /// That of a store which never changes the remote.
+    /// For a store that never changes the remote.
     pub(in crate::store) fn none() -> Self {
         Self {
             remote: None,

@@ -6,7 +6,7 @@
 //!
 //! 1. A walk over the index collects the next live extents in disk order, as many as fit into
 //!    memory.
-//! 2. They are read in that order. This tells good extents from bad ones, and nothing more.
+//! 2. They are read in that order. This separates good extents from bad ones, and nothing more.
 //! 3. If some were bad, another walk finds every record that refers to them. Each is checked
 //!    closely and listed.
 //!
@@ -111,7 +111,7 @@ impl Store {
 
     /// Checks extents until `budget_bytes` bytes have been read or the pass is finished; or looks
     /// through some thousands of keys for the extents that come next. A pass starts a week after
-    /// the start of the last one, or right after its end if that is later. [`ScrubPace`] tells when
+    /// the start of the last one, or right after its end if that is later. [`ScrubPace`] says when
     /// the next call is due. The position of the pass is saved from time to time, and by
     /// [`Store::close`]. A bad extent is saved before the return of the call that found its
     /// records.

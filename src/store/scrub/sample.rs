@@ -49,7 +49,7 @@ fn check_once(tier: &Tier, store: &StoreId, extent: &LiveExtent) -> CopyCheck {
     }
 }
 
-/// Whether the header, the payload and the block table are those of the extent.
+/// Whether the header, the payload and the block table match the extent.
 fn is_good(store: &StoreId, extent: &LiveExtent, bytes: &[u8]) -> bool {
     let (header, body) = bytes.split_at(ExtentHeader::BYTES);
     let (payload, table) = body.split_at(extent.payload_len as usize);

@@ -334,7 +334,7 @@ impl SharedStore {
     }
 
     /// Turns the error of a write into one of the store. A full disk or a lack of descriptors may
-    /// pass. After any other error the state of the disk is unknown, even that of other writes to
+    /// pass. After any other error the state of the disk is unknown, even for other writes to
     /// the same file, so the store becomes read-only.
     pub(in crate::store) fn write_failed(&self, error: LogError) -> StoreError {
         match &error {

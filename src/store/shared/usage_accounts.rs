@@ -141,7 +141,7 @@ struct PutParts {
     change: Holdings,
 }
 
-/// The accounts of a group. Those of a bucket and its owner are opened by its first mutation.
+/// The accounts of a group. A bucket's and its owner's are opened by its first mutation.
 pub(in crate::store) struct UsageAccounts<'a> {
     index: &'a Index,
     configured: &'a OwnerQuotas,

@@ -13,7 +13,7 @@ use crate::store::remote_log::error::{ShipError, disk};
 /// The segments whose bytes are set aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SegmentsAside {
-    /// Nothing tells which bytes the remote has.
+    /// Nothing shows which bytes the remote has.
     All,
     /// Those that changes name which the remote lacks.
     Named(BTreeSet<u64>),
@@ -63,7 +63,7 @@ fn files(fs: &dyn Fs, segments: &SegmentsAside) -> io::Result<Vec<String>> {
     Ok(paths)
 }
 
-/// Gives a file a further name. One that a crash left may be that of a file which another has
+/// Gives a file a further name. One that a crash left may belong to a file that another has
 /// replaced since.
 fn link_again(fs: &dyn Fs, from: &str, to: &str) -> io::Result<()> {
     match fs.remove(to) {

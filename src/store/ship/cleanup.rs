@@ -5,14 +5,14 @@
 //! with a later root. These go:
 //!
 //! - roots, checkpoints, parcels and data objects that only restores from earlier roots read: their
-//!   names come before those of the base;
+//!   names come before the base's;
 //! - roots after the base that may not become one, after a day, with their checkpoints: restores
 //!   begin with the root before;
 //! - copies of segments that the base calls dropped.
 //!
-//! Each step is answered before the next: the base is told as a *floor*; objects are chosen; the
-//! next claim is looked for; the objects are deleted. A deleter that stalls after its look does no
-//! harm. The epoch that it does not see begins with the base or a later root, and one that goes
+//! Each step is answered before the next: the base is announced as a *floor*; objects are chosen;
+//! the next claim is looked for; the objects are deleted. A deleter that stalls after its look does
+//! no harm. The epoch that it does not see begins with the base or a later root, and one that goes
 //! back in time looks at the floors after its claim. The model of it is in `tests/remote_model`.
 
 use std::collections::BTreeSet;
@@ -51,7 +51,7 @@ pub struct CleanupProgress {
 pub(super) struct Cleanup {
     epoch: u64,
     base: Option<DeleteBase>,
-    /// The base that is about to be told, and its floor: every try puts the same one.
+    /// The base that is about to be announced, and its floor: every try puts the same one.
     next: Option<(Floor, DeleteBase)>,
     /// The number of floors that were put.
     floors: u64,
@@ -172,8 +172,8 @@ impl Ship {
 }
 
 impl Cleanup {
-    /// Looks for a newer base at the interval of roots, and tells it before anything is deleted by
-    /// it.
+    /// Looks for a newer base at the interval of roots, and announces it before anything is deleted
+    /// by it.
     fn look_if_due(
         &mut self,
         ship: &Ship,

@@ -1,6 +1,6 @@
 //! A data directory that is extended parcel by parcel while no store is open in it.
 //!
-//! Its groups are those of the log on the remote, in one log file after the checkpoint; each parcel
+//! Its groups are the remote log's, in one log file after the checkpoint; each parcel
 //! is synced before the next. So the directory is a store at every moment, and the ordinary open
 //! makes a writer of it.
 
@@ -196,7 +196,7 @@ impl LogCopy {
         self.copies.get(&segment).filter(|copy| copy.phase == CopyPhase::Remote).copied()
     }
 
-    /// Segments that the remote has, and whose files are not those of a copy: a crash came before
+    /// Segments that the remote has, and whose files are not a copy's: a crash came before
     /// that.
     fn find_unplaced(&self, fs: &dyn Fs) -> Result<Vec<u64>, LogError> {
         let mut found = Vec::new();

@@ -1,7 +1,7 @@
 //! The objects of the log on the remote, compared with those that a restore of the newest state
 //! needs: somebody may delete them while this store ships on. Once a day they are listed. Where one
 //! is gone or has another length, the bytes of all segments that the remote lacks are shipped
-//! again, and a root; what a restore to an earlier time needed is lost, which an audit tells.
+//! again, and a root; what a restore to an earlier time needed is lost, which an audit reports.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -27,7 +27,7 @@ pub(super) struct NeededObjects {
     pub(super) root: Root,
     /// The last parcel.
     pub(super) last: ParcelId,
-    /// The parcels of the own epoch, each with its bytes and those of its data objects.
+    /// The parcels of the own epoch, each with its bytes and its data objects' bytes.
     pub(super) parcels: BTreeMap<u64, u64>,
 }
 

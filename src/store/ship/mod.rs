@@ -271,7 +271,7 @@ impl Ship {
         RemoteLog { remote: self.remote.as_ref(), store: shared.store }
     }
 
-    /// The interval of heartbeats: that of the own configuration, or a shorter one that a
+    /// The interval of heartbeats: the own configuration's, or a shorter one that a
     /// standby wishes, or the shortest early in an epoch.
     fn heartbeat_every(&self, now: Timestamp) -> Duration {
         if time_in(&self.heartbeats_since).is_none_or(|since| now.distance(since) < EARLY) {
@@ -307,7 +307,7 @@ impl Ship {
         })
     }
 
-    /// Remembers whether the remote took the log, and told who writes it.
+    /// Remembers whether the remote took the log, and informs who writes it.
     fn note_outcome(&self, done: &Result<(), WriterEpochError>) {
         self.is_failing.store(matches!(done, Err(WriterEpochError::Ship(_))), Ordering::Relaxed);
     }
@@ -514,7 +514,7 @@ impl Store {
         if ship.is_heartbeat_due(now) { self.give_heartbeat() } else { Ok(()) }
     }
 
-    /// Puts a heartbeat, by which a standby tells an idle writer from one that is gone. It waits
+    /// Puts a heartbeat, by which a standby knows an idle writer from one that is gone. It waits
     /// for no parcel. Without an epoch it does nothing.
     ///
     /// # Errors
@@ -725,7 +725,7 @@ impl Store {
         Ok(cut)
     }
 
-    /// Fails where the newest claim is that of a store without a log in another directory: an epoch
+    /// Fails where the newest claim belongs to a store without a log in another directory: an epoch
     /// would take its objects.
     fn check_no_other_tier(&self, log: &RemoteLog<'_>) -> Result<(), WriterEpochError> {
         match check_no_other_tier(self.shared.fs.as_ref(), *log).map_err(WriterEpochError::Store)? {

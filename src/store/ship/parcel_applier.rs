@@ -66,7 +66,7 @@ impl<'a> ParcelApplier<'a> {
         Err(damaged(&"the last one is missing"))
     }
 
-    /// Learns of the copies that an applied group tells of.
+    /// Learns of the copies that an applied group states.
     pub(super) fn learn(&mut self, group: &Group) {
         for entry in &group.entries {
             learn_copy(&mut self.copies, entry);
@@ -157,7 +157,7 @@ pub(super) fn ends_of_copy(
     Ok([first, last])
 }
 
-/// Learns of the copy of a segment that an entry tells of.
+/// Learns of the copy of a segment that an entry states.
 pub(super) fn learn_copy(copies: &mut BTreeMap<u64, RemoteCopy>, entry: &Entry) {
     match entry {
         Entry::RemoteSegment { segment, copy: Some(copy) } => drop(copies.insert(*segment, *copy)),

@@ -40,13 +40,13 @@ pub(super) struct ShippedSegments {
 }
 
 impl ShippedSegments {
-    /// Those of an epoch that has shipped nothing: the remote has some segments.
+    /// For an epoch that has shipped nothing: the remote has some segments.
     pub(super) fn of(index: &Index) -> Self {
         let remote = index.remote_copies(None).filter(|(_, copy)| copy.phase == CopyPhase::Remote);
         Self { remote: remote.map(|(id, _)| id).collect(), ..Self::default() }
     }
 
-    /// Those of an epoch that goes on from a root of an adopted one: the parcels after that have
+    /// For an epoch that goes on from a root of an adopted one: the parcels after that have
     /// all bytes that the adopted groups name. What lies in the segments that the opening found was
     /// named by these, or by groups after them, or never.
     pub(super) fn adopted(index: &Index, segments: &Segments, root: &Root) -> Self {
@@ -61,7 +61,7 @@ impl ShippedSegments {
     }
 
     /// Goes back to the place of a follower: the bytes that the groups up to `through` name are not
-    /// shipped, and the segments whose copies they tell of are not known to be remote. Bytes that
+    /// shipped, and the segments whose copies they state are not known to be remote. Bytes that
     /// earlier groups name, too, are shipped once more.
     pub(super) fn go_back(
         &mut self,
@@ -114,7 +114,7 @@ impl ShippedSegments {
         });
     }
 
-    /// Learns of the copies that shipped entries tell of.
+    /// Learns of the copies that shipped entries state.
     fn learn(&mut self, copies: &[(u64, bool)]) {
         for (segment, is_remote) in copies {
             if *is_remote {
@@ -132,7 +132,7 @@ pub(super) struct ParcelBuilder<'a> {
     shared: &'a SharedStore,
     shipped: &'a mut ShippedSegments,
     parcel: Parcel,
-    /// Copies that its entries tell of, and whether they are complete.
+    /// Copies that its entries state, and whether they are complete.
     copies: Vec<(u64, bool)>,
     objects: u32,
 }

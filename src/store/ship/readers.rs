@@ -23,7 +23,7 @@ pub trait StandbyReaders: Send {
     /// Gives them the store. It goes on by itself.
     fn open(&self, store: Arc<Store>);
 
-    /// Takes the store from them: its directory is filled again, or becomes that of a writer. A
+    /// Takes the store from them: its directory is filled again, or becomes a writer's. A
     /// request that still reads from it gets the right bytes or an error.
     fn close(&self);
 }

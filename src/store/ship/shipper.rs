@@ -82,12 +82,12 @@ pub(super) struct WriterEpoch {
     ends: Vec<(u64, u64)>,
     roots: u64,
     last_root: Instant,
-    /// Parcels that were put since the last root, and their bytes; those of adopted epochs, too.
+    /// Parcels that were put since the last root, and their bytes; adopted epochs' included.
     since_root: ParcelVolume,
     last_look: Instant,
     /// The newest root that is put.
     newest_root: Option<Root>,
-    /// The parcels that it or a later one needs, each with its bytes and those of its data objects.
+    /// The parcels that it or a later one needs, each with its bytes and its data objects' bytes.
     parcels: BTreeMap<u64, u64>,
 }
 

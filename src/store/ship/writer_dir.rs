@@ -4,7 +4,7 @@
 //! |---|---|
 //! | has the whole log on the remote, and made the newest claim | its host goes on at once: nobody else writes |
 //! | has the whole log on the remote | it is left as it is, until silence or an operator makes its host go on, or another host shows that it lives |
-//! | is a part of the log on the remote | it is followed as that of a standby |
+//! | is a part of the log on the remote | it is followed as a standby's |
 //! | has groups that the log on the remote lacks | its files are set aside, and it is filled |
 //!
 //! A host that goes on adopts the end of the log on the remote by its cut, as each that takes over.
@@ -44,7 +44,7 @@ pub(super) struct LogEnd {
 }
 
 impl LogEnd {
-    /// That of the log of the newest cut, below a claim.
+    /// The one of the newest cut's log, below a claim.
     ///
     /// # Errors
     /// [`ShipError::Hidden`] where something speaks for a longer log; the errors of the remote.
@@ -111,7 +111,7 @@ impl WriterDir {
     }
 }
 
-/// Whether the log that a cut adopts and continues has had that group, as far as the remote tells.
+/// Whether the log that a cut adopts and continues has had that group, as far as the remote shows.
 fn has_had(fs: &dyn Fs, log: RemoteLog<'_>, newest: &Cut, at: LogPosition) -> Result<bool, ShipError> {
     let mut cut = *newest;
     while cut.end.sequence > at.sequence && cut.former != 0 {

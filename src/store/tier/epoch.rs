@@ -66,13 +66,13 @@ impl Store {
     }
 
     /// Why nothing is changed on the remote, and no bytes leave the disk; `None` where that may be
-    /// done, without a remote, and while a look at it is about to tell.
+    /// done, without a remote, and while a look at it is under way.
     pub fn remote_refusal(&self) -> Option<RemoteRefusal> {
         let refusal = self.tier.as_ref()?.right().refusal();
         refusal.filter(|why| *why != RemoteRefusal::NotLooked)
     }
 
-    /// Whether the remote has answered with another mark than that of this store.
+    /// Whether the remote has answered with another mark than this store's.
     pub(in crate::store) fn has_foreign_remote(&self) -> bool {
         self.tier.as_ref().is_some_and(|tier| tier.is_foreign())
     }

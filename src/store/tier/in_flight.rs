@@ -14,7 +14,7 @@ pub(super) struct FetchedBytes {
 }
 
 impl FetchedBytes {
-    /// Those of a range, which is a part of theirs.
+    /// For a range, which is a part of theirs.
     pub(super) fn of(&self, range: &Range<u64>) -> &[u8] {
         &self.bytes[(range.start - self.range.start) as usize..(range.end - self.range.start) as usize]
     }

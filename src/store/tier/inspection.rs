@@ -3,8 +3,8 @@
 //!
 //! Local bytes go only after their copy was asked for a moment ago. Beside that, all copies are
 //! listed once a day, so that one that is gone is noticed while it can be sent again: with the same
-//! name and the bytes that live. A copy whose live bytes are not all here is lost, which is told
-//! until it is there again.
+//! name and the bytes that live. A copy whose live bytes are not all here is lost, which is
+//! reported until it is there again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use crate::store::remote_log::request::PATIENCE;
 use crate::store::sweep::sealed::SealedExtents;
 use crate::store::{Store, StoreError};
 
-/// The time for which a comparison counts: that of giving back the pieces of one segment.
+/// The time for which a comparison counts: as long as giving back the pieces of one segment.
 const RECENT: Duration = Duration::from_secs(5);
 /// The longest wait for a comparison. Readers wait for it where they need room.
 const COMPARED_WITHIN: Duration = Duration::from_secs(2);
@@ -285,8 +285,8 @@ impl Tier {
         !last.is_resent && last.at.is_some_and(|at| now >= at && now.since(at) < RECENT)
     }
 
-    /// Asks for a copy. Its length, its nonce and, where the remote told one before, its MD5 are to
-    /// be the same.
+    /// Asks for a copy. Its length, its nonce and, where the remote stated one before, its MD5 are
+    /// to be the same.
     ///
     /// # Errors
     /// [`RemoteError::Missing`], and [`RemoteError::Wrong`] where it differs; others where the
@@ -307,7 +307,7 @@ impl Tier {
         found
     }
 
-    /// Compares a copy as a listing shows it, which tells no nonce.
+    /// Compares a copy as a listing shows it, which has no nonce.
     fn compare_listed(&self, segment: u64, object: &RemoteObject, length: u64) {
         let cache = self.cache(segment);
         if self.check_attributes(&cache, object, length).is_err() {

@@ -21,7 +21,7 @@ pub(super) struct MarkCheck {
     is_foreign: AtomicBool,
     /// The questions that were answered.
     answered: AtomicU64,
-    /// What the last one told against the remote; locked while it is asked.
+    /// What the last one found against the remote; locked while it is asked.
     problem: Mutex<Option<String>>,
 }
 
@@ -31,7 +31,7 @@ impl MarkCheck {
         self.store.get_or_init(|| store);
     }
 
-    /// Fails unless the remote is marked as that of the store. Callers that come while it is asked
+    /// Fails unless the remote is marked for the store. Callers that come while it is asked
     /// share the answer.
     ///
     /// # Errors

@@ -34,7 +34,7 @@
 //! ([`in_flight`]): the first block waits for none after it. Readers of one place share the fetch.
 //! Where it is cut, its rest is fetched anew.
 //!
-//! The first fetch asks for the mark of the remote before: the bytes of another store, or those of
+//! The first fetch asks for the mark of the remote before: the bytes of another store, or bytes of
 //! a key that is not given, are no damage.
 //!
 //! # Placements and classes
@@ -47,11 +47,11 @@
 //! # Copies that somebody deletes
 //!
 //! Local bytes go after their copy was asked for a moment ago. All copies are listed once a day;
-//! one that is gone or changed is sent again, or told as lost ([`inspection`]).
+//! one that is gone or changed is sent again, or reported as lost ([`inspection`]).
 //!
 //! # Leaving the remote
 //!
-//! When no version refers to a remote segment, its file is removed as that of any other. A group
+//! When no version refers to a remote segment, its file is removed as any other. A group
 //! then says that the copy is *dropped*. A day later the copy is deleted, and then a group forgets
 //! it. A restored backup of that day still finds it.
 
@@ -183,7 +183,7 @@ pub(super) struct Tier {
     options: TierOptions,
     /// Bytes of the disk that fetched bytes leave free.
     keep_free_bytes: u64,
-    /// Whether the files are those of another thread: bad bytes of remote segments cannot be
+    /// Whether the files belong to another thread: bad bytes of remote segments cannot be
     /// discarded there, so that none are read.
     leaves_files_alone: bool,
     /// Whether the store only looks, and nobody else writes to its files: bad bytes are read from
@@ -286,7 +286,7 @@ impl Tier {
         self.mark.passed().is_some_and(|mark| mark.decides_races)
     }
 
-    /// Whether the remote has answered with another mark than that of the store.
+    /// Whether the remote has answered with another mark than the store's.
     pub(super) fn is_foreign(&self) -> bool {
         self.mark.is_foreign()
     }
@@ -478,7 +478,7 @@ impl Tier {
         match self.punch(cache, copy, number) {
             Ok(Some(bytes)) => bytes,
             stays => {
-                // The thread of the tier tells of an outage, and of a copy that is gone.
+                // The thread of the tier reports an outage, and a copy that is gone.
                 let is_told = |error: &std::io::Error| {
                     matches!(error.kind(), ErrorKind::HostUnreachable | ErrorKind::InvalidData)
                 };
@@ -554,7 +554,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Tells the tier of the store that is open: no byte of a remote is read before.
+    /// Gives the tier the store that is open: no byte of a remote is read before.
     pub(in crate::store) fn let_tier_learn(&self) {
         let Some(tier) = &self.tier else { return };
         let Published { index, sequence, .. } = self.shared.published();
@@ -711,7 +711,7 @@ impl Store {
         (aged, pinned)
     }
 
-    /// The space of a segment that is not listed. That of a sealed one is asked for once.
+    /// The space of a segment that is not listed. A sealed one's is asked for once.
     fn unlisted_bytes(&self, tier: &Tier, cache: &LocalCache, is_active: bool) -> u64 {
         match cache.pinned_bytes.load(Ordering::Relaxed) {
             0 => {}

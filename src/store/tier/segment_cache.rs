@@ -33,7 +33,7 @@ pub(super) struct LocalCache {
     pub(super) pinned_bytes: AtomicU64,
     /// Bytes that come to readers.
     in_flight: Mutex<Vec<Weak<InFlightFetch>>>,
-    /// Pieces whose bytes here were found bad where nothing may be written: those of the copy are
+    /// Pieces whose bytes here were found bad where nothing may be written: the copy's bytes are
     /// read.
     distrusted: RwLock<BTreeSet<u32>>,
     /// The end of the last fetch, and its length ahead of what was asked for.
@@ -46,7 +46,7 @@ pub(super) struct LocalCache {
 #[derive(Default)]
 pub(super) struct LastComparison {
     pub(super) at: Option<Timestamp>,
-    /// The MD5 of the copy, if the remote has told one since the start.
+    /// The MD5 of the copy, if the remote has stated one since the start.
     pub(super) md5: Option<[u8; 16]>,
     /// Whether it is sent again: the copy counts for nothing meanwhile.
     pub(super) is_resent: bool,

@@ -96,7 +96,7 @@ impl Store {
         Ok(false)
     }
 
-    /// Fails unless the remote is marked as that of this store.
+    /// Fails unless the remote is marked for this store.
     pub(in crate::store) fn check_remote_mark(&self) -> Result<(), StoreError> {
         self.tier.as_ref().map_or(Ok(()), |tier| check_mark(tier))
     }
@@ -178,7 +178,7 @@ impl Store {
     }
 }
 
-/// Fails unless the remote is marked as that of this store.
+/// Fails unless the remote is marked for this store.
 fn check_mark(tier: &Tier) -> Result<(), StoreError> {
     let passed = tier.mark.pass(tier.remote.as_ref(), PATIENCE);
     passed.map_err(|error| StoreError::RemoteUnavailable(error.to_string()))

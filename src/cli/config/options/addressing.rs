@@ -1,4 +1,5 @@
-//! Options: the region and the domains that clients name, and what pages of browsers may do with buckets.
+//! Options: the region and the domains that clients name, and what pages of browsers may do with
+//! buckets.
 
 use clap::Args;
 use siltstone::service::HtmlSandbox;

@@ -48,7 +48,7 @@ impl KeyChanges {
         self.gone.insert(id);
     }
 
-    /// The added versions, newest first. All are newer than those of the index.
+    /// The added versions, newest first. All are newer than the index's.
     pub(super) fn added(&self) -> impl Iterator<Item = VersionSummary> {
         self.added.iter().rev().map(|version| version.summary)
     }

@@ -35,15 +35,15 @@ pub(in crate::store) type PendingReply = Box<dyn FnOnce(Result<(), StoreError>) 
 /// The entries, pack and replies of a group.
 #[derive(Default)]
 pub(in crate::store) struct GroupPlan {
-    /// The entries. Those of packed objects and parts lack their last extent until the pack is
+    /// The entries. Entries of packed objects and parts lack their last extent until the pack is
     /// placed.
     pub(in crate::store) entries: Vec<Entry>,
     /// The packed extents.
     pub(in crate::store) pack: PackBuilder,
     /// The indexes of their entries, in the order of the pack.
     packed: Vec<usize>,
-    /// Later entries of the same versions: the index of the extent in the pack, and that of the
-    /// entry.
+    /// Later entries of the same versions: the index of the extent in the pack, and the index of
+    /// the entry.
     repeated: Vec<(usize, usize)>,
     /// The replies, refusals included: a refusal may depend on a change of this group.
     pub(in crate::store) replies: Vec<PendingReply>,

@@ -116,7 +116,7 @@ impl LockClock {
         if known.since(wall) <= FOLLOWED_MAX { wall } else { self.look().locks.time().max(wall) }
     }
 
-    /// The time from which the age of something counts that only this store sees: not that of a
+    /// The time from which the age of something counts that only this store sees: not for a
     /// clock in doubt.
     pub(in crate::store) fn age_time(&self) -> Timestamp {
         let stamp = self.stamp_time();

@@ -144,7 +144,7 @@ pub struct Standby {
     /// The directory of a writer, which is left as it is so far.
     watched: Option<WatchedDir>,
     claimed: Option<ClaimedEpoch>,
-    /// The newest claim that was seen. Only the next one may be claimed here: another is that of a
+    /// The newest claim that was seen. Only the next one may be claimed here: another belongs to a
     /// host that takes over, too.
     newest_claim: u64,
     /// The last heartbeat.
@@ -158,7 +158,7 @@ pub struct Standby {
     /// The store of the readers; `None` without any.
     readers: Option<ReaderStore>,
     pace: FollowPace,
-    /// What the writer is told; `None` without a takeover by itself.
+    /// The request to the writer; `None` without a takeover by itself.
     wish: Option<OwnWish>,
 }
 
@@ -185,7 +185,7 @@ impl Standby {
         }
     }
 
-    /// The same standby, whose writer is told to give heartbeats as often as a takeover after
+    /// The same standby, whose writer is asked to give heartbeats as often as a takeover after
     /// that time needs.
     #[must_use]
     pub fn with_takeover_after(mut self, after: Duration) -> Self {
@@ -339,9 +339,9 @@ impl Standby {
         }
     }
 
-    /// Takes over: applies what is there, unless the directory is that of a writer, which has it;
+    /// Takes over: applies what is there, unless the directory is a writer's, which has it;
     /// claims the epoch after the newest claim that it has seen, reads on to the end of the log
-    /// that it adopts, puts its cut, and makes the directory that of a writer, which the ordinary
+    /// that it adopts, puts its cut, and makes the directory a writer's, which the ordinary
     /// open goes on with. `None` where another host was faster, which is to be followed. After an
     /// error another call goes on with the same claim.
     ///
@@ -590,7 +590,7 @@ impl Standby {
                 Ok(NextParcel::Applied)
             }
             Err(error @ ShipError::Remote { .. }) => Err(error),
-            // The directory tells how far it is.
+            // The directory shows how far it is.
             Err(error) => {
                 self.copy = None;
                 Err(error)
@@ -624,7 +624,7 @@ impl Standby {
         if let Some((_, place)) = &self.copy {
             let ahead =
                 log.listed_after(&Parcel::prefix(place.epoch), &Parcel::name(place.epoch, place.next - 1))?;
-            // The name of a parcel begins those of its data objects.
+            // The names of its data objects begin with the parcel's.
             let is_ahead = |object: &&RemoteObject| object.name >= Parcel::name(place.epoch, place.next);
             self.figures.lag_bytes = ahead.iter().filter(is_ahead).map(|object| object.length).sum();
         }

@@ -20,7 +20,7 @@ use crate::store::ship::log_copy::{LogCopy, follows, mark};
 use crate::store::ship::writer_dir::{LogEnd, WriterDir};
 use crate::store::tier::epoch::{check_no_other_tier, made_newest_claim};
 
-/// Why a directory is neither that of a standby nor becomes one.
+/// Why a directory is neither a standby's nor becomes one.
 const GOES_BACK: &str = "was restored to an earlier time: start the server there once without --standby, which gives up the log on the \
                          remote after that time";
 const OTHER_STORE: &str = "holds another store than the remote. Choose an empty one";
@@ -35,7 +35,7 @@ pub(super) struct WatchedDir {
 }
 
 impl Standby {
-    /// Whether the directory is that of a writer, and not that of a standby.
+    /// Whether the directory is a writer's, and not a standby's.
     ///
     /// # Errors
     /// Of the disk.
@@ -44,7 +44,7 @@ impl Standby {
         Ok(!follows(fs)? && !list_numbers(fs, FileKind::Log)?.is_empty())
     }
 
-    /// Whether the directory, that of a writer, has all groups on the remote, and is left as it is
+    /// Whether the directory, a writer's, has all groups on the remote, and is left as it is
     /// until it is clear whether another host writes.
     pub fn watches(&self) -> bool {
         self.watched.is_some()
@@ -55,7 +55,7 @@ impl Standby {
         self.watched.as_ref().is_some_and(|watched| watched.is_newest)
     }
 
-    /// Reads the directory, or fills it from the newest root. That of a writer is left as it is
+    /// Reads the directory, or fills it from the newest root. A writer's is left as it is
     /// while it may go on.
     pub(super) fn read_or_watch(
         &mut self,
@@ -97,14 +97,14 @@ impl Standby {
             return self.leave_writer_dir(log, &newest, &dir, progress);
         }
         let is_newest = made_newest_claim(fs.as_ref(), log, self.newest_claim)?;
-        // Only a later heartbeat tells that another host writes.
+        // Only a later heartbeat proves that another host writes.
         self.heartbeat = None;
         self.read_heartbeat_of(log, end.epoch)?;
         self.watched = Some(WatchedDir { dir, end, is_newest });
         Ok(())
     }
 
-    /// Looks whether another host writes. Then the directory of this one is that of a standby.
+    /// Looks whether another host writes. Then the directory of this one is a standby's.
     pub(super) fn watch(
         &mut self,
         log: RemoteLog<'_>,
