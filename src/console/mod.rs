@@ -13,6 +13,7 @@
 //! | `sessions`, `cookie`, `sign_in`, `oidc`, `attempts` | who the browser acts for |
 //! | `gateway`, `summed_body`, `s3_client`, `objects` | S3 requests of scripts, of pages; listings and objects as values |
 //! | `pages`, `templates`, `text` | the pages |
+//! | `selected_object` | an object as a form names it |
 //! | `selection` | the objects, versions and folders that a form selects |
 //! | `archive` | several objects as one download, a zip or a tar archive |
 //! | `rewind` | the changes by which a prefix returns to a time |
@@ -46,6 +47,7 @@ mod rewind;
 mod rules;
 mod s3_client;
 mod seen;
+mod selected_object;
 mod selection;
 mod sessions;
 mod sign_in;

@@ -6,6 +6,8 @@ use super::s3_client::Refusal;
 use crate::s3::notification::{EventPattern, KeyFilter, Notification, NotificationConfiguration};
 use crate::s3::{QueryParams, XmlConfiguration as _};
 
+/// The name of the document, which is shown where there is a webhook that it could name.
+pub(super) const DOCUMENT: &str = "notification";
 /// The document of a bucket without notifications.
 pub(super) const NONE: &str = "<NotificationConfiguration/>";
 /// The families of events that the form offers.

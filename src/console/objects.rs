@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::form::decoded;
 use super::s3_client::{Refusal, Reply, S3Client, S3Request, target};
-use super::selection::SelectedObject;
+use super::selected_object::SelectedObject;
 use crate::base::digest::Md5;
 use crate::base::encoded_words;
 use crate::s3::{Method, checksum};

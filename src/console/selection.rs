@@ -6,53 +6,11 @@ use std::collections::BTreeSet;
 use super::form::{self, decoded};
 use super::objects::{Folder, ObjectLine};
 use super::s3_client::{Refusal, S3Client};
+use super::selected_object::{SelectedObject, split_off};
 use crate::s3::{QueryParams, uri};
 
 /// Objects and folders that one form may select.
 const SELECTED_MAX: usize = 1_000;
-
-/// An object, a version of it, or a delete marker, as the page that named it showed it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct SelectedObject {
-    pub(super) key: String,
-    pub(super) version: Option<String>,
-    /// The entity tag that was shown; empty for a delete marker, `None` where none was shown.
-    pub(super) etag: Option<String>,
-}
-
-impl SelectedObject {
-    /// The value of the field `object`: the key, after a question mark the version, after a number
-    /// sign the entity tag. Each is percent-encoded, since browsers change line ends in fields.
-    pub(super) fn field(&self) -> String {
-        let mut field = uri::encode_query(&self.key);
-        if let Some(version) = &self.version {
-            field += &format!("?{}", uri::encode_query(version));
-        }
-        if let Some(etag) = &self.etag {
-            field += &format!("#{}", uri::encode_query(etag));
-        }
-        field
-    }
-
-    fn parse(field: &str) -> Result<Self, Refusal> {
-        let (name, etag) = split_off(field, '#');
-        let (key, version) = split_off(name, '?');
-        Ok(Self {
-            key: decoded(key)?,
-            version: version.map(decoded).transpose()?,
-            etag: etag.map(decoded).transpose()?,
-        })
-    }
-
-    /// Whether a delete marker was shown.
-    pub(super) fn is_marker(&self) -> bool {
-        self.version.is_some() && self.etag.as_deref() == Some("")
-    }
-}
-
-fn split_off(text: &str, at: char) -> (&str, Option<&str>) {
-    text.split_once(at).map_or((text, None), |(before, after)| (before, Some(after)))
-}
 
 #[derive(Debug, PartialEq, Eq)]
 enum SelectedItem {

@@ -1014,13 +1014,14 @@ fn a_stop_waits_for_no_pause_after_a_target_that_cannot_be_reached() {
     put(&store, "k0", b"one", "1");
     // Nothing listens at the target.
     let mirror = mirrored.mirror();
-    let hour = Duration::from_secs(3600);
+    // Longer than the wait below, and short enough for a test that fails.
+    let pause = Duration::from_secs(180);
     let (stop, stopped) = bounded::<()>(0);
     let (ending, ended) = bounded::<()>(0);
     thread::scope(|scope| {
         scope.spawn(|| {
             let _ending = ending;
-            mirror.run_with(&store, &stopped, MirrorPauses { look: hour, error: hour });
+            mirror.run_with(&store, &stopped, MirrorPauses { look: pause, error: pause });
         });
         while mirror.figures().last_error.is_none() {
             thread::sleep(Duration::from_millis(1));

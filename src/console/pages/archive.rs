@@ -5,7 +5,8 @@ use askama::Template;
 
 use super::super::archive::{ArchiveEntry, ArchiveFormat, ArchiveSource, ArchivedObject, EntryNames};
 use super::super::s3_client::Refusal;
-use super::super::selection::{SelectedObject, Selection, SelectionPlace};
+use super::super::selected_object::SelectedObject;
+use super::super::selection::{Selection, SelectionPlace};
 use super::super::text;
 use super::{Page, View, html};
 use crate::base::Timestamp;

@@ -10,7 +10,7 @@ use super::super::rules;
 use super::super::s3_client::Refusal;
 use super::super::seen;
 use super::super::text;
-use super::{Page, View, html, settings};
+use super::{Page, View, html};
 use crate::s3::lifecycle::ExpiryKind;
 use crate::s3::{Method, Response, uri};
 use crate::service::{LifecycleEffect, PreviewCount};
@@ -125,7 +125,7 @@ impl EditorKind {
 
     /// The stored document; empty for none.
     fn stored(self, view: &View<'_>, bucket: &str) -> Result<String, Refusal> {
-        settings::stored(view, bucket, self.name())
+        view.stored_document(bucket, self.name())
     }
 
     /// The document with the change of the form.

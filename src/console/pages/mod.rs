@@ -24,6 +24,7 @@ use super::address::{self, ConsoleRoot, PagePath};
 use super::assets;
 use super::form::{self, EnteredFields};
 use super::guard;
+use super::notification_rules;
 use super::s3_client::{Refusal, S3Client, S3Request, target};
 use super::{Console, Visitor};
 use crate::s3::{Method, Operation, QueryParams, Request, Response, ResponseBody};
@@ -117,6 +118,18 @@ impl<'a> View<'a> {
         let request = S3Request { query: &[(name, "")], ..S3Request::default() };
         let reply = self.s3().send(Method::Get, target(Some(bucket), None)?, request)?;
         Ok(String::from_utf8_lossy(&reply.body).into_owned())
+    }
+
+    /// A stored document as its form shows it; empty for none.
+    ///
+    /// # Errors
+    /// Errors of S3.
+    fn stored_document(&self, bucket: &str, name: &str) -> Result<String, Refusal> {
+        match self.document(bucket, name) {
+            Ok(text) if name == notification_rules::DOCUMENT => Ok(notification_rules::text(text)),
+            Err(refusal) if refusal.status == 404 => Ok(String::new()),
+            stored => stored,
+        }
     }
 
     /// The address of a page with parameters. Absent ones are left out.

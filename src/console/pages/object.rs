@@ -8,7 +8,7 @@ use super::super::objects::{Folder, ObjectHead, ObjectLine};
 use super::super::pair_rows::{self, PairRow};
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::seen;
-use super::super::selection::SelectedObject;
+use super::super::selected_object::SelectedObject;
 use super::super::text;
 use super::{Page, View, html};
 use crate::s3::{Method, Operation, Response, uri};

@@ -12,8 +12,6 @@ use super::super::text;
 use super::{Page, View, html, see_other};
 use crate::s3::{Method, Operation, Response, uri};
 
-/// The notifications, which are shown where there is a webhook that they could name.
-const NOTIFICATION: &str = "notification";
 /// A sub-resource with a document.
 struct BucketDocument {
     title: &'static str,
@@ -40,7 +38,7 @@ const DOCUMENTS: [BucketDocument; 7] = [
     BucketDocument { title: "Tags (XML)", name: "tagging", put: Operation::PutBucketTagging },
     BucketDocument {
         title: "Notifications (XML)",
-        name: NOTIFICATION,
+        name: notification_rules::DOCUMENT,
         put: Operation::PutBucketNotificationConfiguration,
     },
 ];
@@ -141,9 +139,9 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let documents: Vec<_> = DOCUMENTS
         .iter()
         .filter_map(|BucketDocument { title, name, put }| {
-            let text = stored(view, bucket, name).ok()?;
+            let text = view.stored_document(bucket, name).ok()?;
             let has_targets = !view.console.service.webhook_names().is_empty();
-            if *name == NOTIFICATION && text.is_empty() && !has_targets {
+            if *name == notification_rules::DOCUMENT && text.is_empty() && !has_targets {
                 return None;
             }
             let params = [("name", Some(bucket)), ("kind", Some(*name))];
@@ -184,7 +182,7 @@ pub(super) fn set(view: &View<'_>) -> Result<Response, Refusal> {
             change(view, bucket, "versioning", Some(body))?;
         }
         "public" => {
-            seen::check(view.given("shown"), &stored(view, bucket, "policy")?)?;
+            seen::check(view.given("shown"), &view.stored_document(bucket, "policy")?)?;
             let is_on = view.given("status") == Some("on");
             change(view, bucket, "policy", is_on.then(|| public_policy(bucket)))?;
         }
@@ -201,10 +199,10 @@ fn set_document(view: &View<'_>, bucket: &str, name: &str) -> Result<(), Refusal
         return Err(Refusal::new(400, "There is no such setting."));
     }
     if let Some(shown) = view.given("shown") {
-        seen::check(Some(shown), &stored(view, bucket, name)?)?;
+        seen::check(Some(shown), &view.stored_document(bucket, name)?)?;
     }
     // S3 has no other way to remove notifications.
-    let removed = (name == NOTIFICATION).then_some(notification_rules::NONE);
+    let removed = (name == notification_rules::DOCUMENT).then_some(notification_rules::NONE);
     let body = view.given("text").or(removed).map(str::to_owned);
     change(view, bucket, name, body)
 }
@@ -222,7 +220,7 @@ pub(super) fn show_again(view: &View<'_>) -> Result<Response, Refusal> {
 fn show_document(view: &View<'_>, kind: &BucketDocument) -> Result<Response, Refusal> {
     let bucket = view.required("name")?;
     // The text stays, too, where the stored one may not be read.
-    let stored = stored(view, bucket, kind.name).ok();
+    let stored = view.stored_document(bucket, kind.name).ok();
     let shown = stored.as_deref().map(seen::digest).unwrap_or_default();
     let is_conflict = view.given("shown").is_some_and(|before| before != shown);
     let page = DocumentPage {
@@ -236,15 +234,6 @@ fn show_document(view: &View<'_>, kind: &BucketDocument) -> Result<Response, Ref
         shown,
     };
     Ok(html(200, &page.page, &page))
-}
-
-/// A stored document as its form shows it; empty for none.
-pub(super) fn stored(view: &View<'_>, bucket: &str, name: &str) -> Result<String, Refusal> {
-    match view.document(bucket, name) {
-        Ok(text) if name == NOTIFICATION => Ok(notification_rules::text(text)),
-        Err(refusal) if refusal.status == 404 => Ok(String::new()),
-        stored => stored,
-    }
 }
 
 fn abort_upload(view: &View<'_>, bucket: &str) -> Result<(), Refusal> {
