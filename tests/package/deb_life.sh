@@ -68,7 +68,7 @@ refuse systemctl start siltstone-backup.service
 install -d -o siltstone -g siltstone -m 700 /var/backups/siltstone
 systemctl enable --now siltstone-backup.timer
 systemctl start siltstone-backup.service
-[ -n "$(ls /var/backups/siltstone)" ] && [ -e /var/backups/siltstone/users.toml ]
+ls /var/backups/siltstone/*/users.toml
 
 : the files of its logs are rotated by renaming
 sed -i 's,^# access_log = ,access_log = ,' $config
