@@ -25,7 +25,8 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
 from moto.server import ThreadedMotoServer
 
-from siltstone import ACCESS_KEY, BINARY, SECRET_KEY, clean_environment
+from siltstone import ACCESS_KEY, SECRET_KEY, clean_environment
+from takeovers import TOOLS, section_of, write_section
 
 SECONDS = int(os.environ.get("SILTSTONE_TIER_SECONDS", "5"))
 LOCAL_MAX = int(os.environ.get("SILTSTONE_TIER_MIB", "16")) << 20
@@ -36,7 +37,6 @@ SIZES = 512 << 10, 1 << 20
 KEYS = TIMES * LOCAL_MAX * 2 // sum(SIZES) // WRITERS
 # What a server may take up beyond the limit: the open segments.
 SLACK = 8 << 20
-TOOLS = BINARY.with_name("siltstone-tools")
 
 
 def bytes_of(seed):
@@ -130,7 +130,7 @@ def tiered(own_server, tmp_path, section):
     if "SILTSTONE_TIER_ENCRYPTED" in os.environ:
         section = section | {"encryption_key_file": tmp_path / "remote.key"}
         tools(tmp_path, config, "remote", "key", tmp_path / "remote.key")
-    config.write_text("[remote]\n" + "".join(f"{name} = '{value}'\n" for name, value in section.items()))
+    write_section(config, section)
     first = own_server("--bucket", "warm").start()
     first.stop()
     tools(first.data_dir, config, "remote", "init")
@@ -179,10 +179,6 @@ def read_all(owner):
             assert error.response["ResponseMetadata"]["HTTPStatusCode"] == 503, error
             time.sleep(1)
     raise AssertionError("cold objects cannot be read, though the remote is there")
-
-
-def section_of(endpoint, bucket="cold", access_key=ACCESS_KEY, secret_key=SECRET_KEY, prefix="box"):
-    return {"endpoint": endpoint, "bucket": bucket, "prefix": prefix, "access_key": access_key, "secret_key": secret_key}
 
 
 def test_with_siltstone_as_the_remote_both_of_which_end_at_any_time(own_server, tmp_path):
