@@ -81,7 +81,7 @@ impl ColdFile {
     }
 
     /// Asks for what is missing of a range, if there is room to keep it, or joins those who have.
-    fn fetch_ahead(&self, copy: &LocalPieces, range: Range<u64>) -> io::Result<Option<Arc<InFlightFetch>>> {
+    fn fetch_ahead(&self, copy: &LocalPieces, range: Range<u64>) -> io::Result<Option<FetchReader>> {
         // A reader of what is here takes no fetch lock, which may be held as long as a fetch lasts.
         if self.file.next_hole(range.clone())?.is_none() {
             return Ok(None);
@@ -89,11 +89,11 @@ impl ColdFile {
         let arrived = Instant::now();
         let mut lock = self.tier.fetch_lock(self.cache.segment, range.start);
         let Some(hole) = self.file.next_hole(range.clone())? else { return Ok(None) };
-        let hole = match self.cache.in_flight(hole.start) {
+        let hole = match self.join_in_flight(hole.start) {
             None => hole,
-            Some(fetch) if fetch.range.end >= range.end => return Ok(Some(fetch)),
-            Some(fetch) => {
-                self.keep_in_flight(&fetch, hole.start)?;
+            Some(reader) if reader.fetch.range.end >= range.end => return Ok(Some(reader)),
+            Some(reader) => {
+                self.keep_in_flight(&reader.fetch, hole.start)?;
                 let Some(hole) = self.file.next_hole(range.clone())? else { return Ok(None) };
                 hole
             }
@@ -107,11 +107,15 @@ impl ColdFile {
         let since = lock.waits_since(arrived);
         let source = self.tier.open_stream(self.cache.segment, &copy.name, &(start..end), since);
         let source = lock.note(self.cache.segment, source)?;
-        let file = self.clone();
-        let keep = Box::new(move |last: &FetchedBytes| file.keep(last));
-        let fetch = Arc::new(InFlightFetch::new(start..end, source, keep));
-        self.cache.add_in_flight(&fetch);
-        Ok(Some(fetch))
+        let fetch = Arc::new(InFlightFetch::new(start..end, source));
+        self.cache.in_flight.add(&fetch);
+        Ok(Some(FetchReader { file: self.clone(), fetch }))
+    }
+
+    /// Joins the readers of the byte at `offset`, if it is on its way.
+    fn join_in_flight(&self, offset: u64) -> Option<FetchReader> {
+        let fetch = self.cache.in_flight.join(offset)?;
+        Some(FetchReader { file: self.clone(), fetch })
     }
 
     /// Takes bytes that are on their way from `offset` on. Returns the end of those in `buf`:
@@ -190,6 +194,28 @@ impl ColdFile {
             self.tier.add_pages(&self.cache, number, pages);
         }
         Ok(())
+    }
+}
+
+/// A reader of bytes that are on their way.
+struct FetchReader {
+    file: ColdFile,
+    fetch: Arc<InFlightFetch>,
+}
+
+impl Drop for FetchReader {
+    fn drop(&mut self) {
+        let in_flight = &self.file.cache.in_flight;
+        if !in_flight.leave(&self.fetch) {
+            return;
+        }
+        // The fetch is found until its last bytes are in the file: a reader that sees neither would
+        // fetch them again.
+        let kept = self.file.keep_last(&mut self.fetch.lock());
+        in_flight.remove_unread(&self.fetch);
+        if let Err(error) = kept {
+            log::warn!("fetched bytes are not kept: {error}");
+        }
     }
 }
 
@@ -315,9 +341,10 @@ impl File for ColdFile {
             let (Some(hole), Some(copy)) = (self.read_local(missing, at)?, self.cache.copy()) else {
                 return Ok(());
             };
-            let taken = match self.cache.in_flight(hole.start) {
-                Some(fetch) => {
-                    self.take_in_flight(&fetch, &mut missing[(hole.start - at) as usize..], hole.start)?
+            let taken = match self.join_in_flight(hole.start) {
+                Some(reader) => {
+                    let missing = &mut missing[(hole.start - at) as usize..];
+                    self.take_in_flight(&reader.fetch, missing, hole.start)?
                 }
                 None => None,
             };
@@ -361,8 +388,8 @@ impl BytesElsewhere for ColdFile {
         let start = (range.start - range.start % PAGE_BYTES).max(movable.start);
         let end = range.end.next_multiple_of(PAGE_BYTES).min(movable.end);
         if start < end {
-            if let Some(fetch) = self.cache.in_flight(range.start) {
-                fetch.lock().last = None;
+            if let Some(reader) = self.join_in_flight(range.start) {
+                reader.fetch.lock().last = None;
             }
             let _alone = self.cache.bytes.write().expect(NOT_POISONED);
             let known = numbers(&(start..end)).try_for_each(|number| {
@@ -379,8 +406,8 @@ impl BytesElsewhere for ColdFile {
     fn will_read(&self, range: Range<u64>) -> io::Result<ReadAhead> {
         match self.cache.copy().filter(|_| self.is_writable) {
             Some(copy) if range.end <= copy.length => {
-                let fetch = self.fetch_ahead(copy, range)?;
-                Ok(fetch.map(|fetch| fetch as Arc<dyn Any + Send + Sync>))
+                let reader = self.fetch_ahead(copy, range)?;
+                Ok(reader.map(|reader| Arc::new(reader) as Arc<dyn Any + Send + Sync>))
             }
             _ => Ok(None),
         }

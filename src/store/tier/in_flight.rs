@@ -1,10 +1,10 @@
 //! Bytes of a remote segment that are on their way: a fetch that is read while it comes.
 
-use std::io;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::base::NOT_POISONED;
 use crate::remote::PartBytes;
 
 /// Bytes of the remote segment.
@@ -20,15 +20,11 @@ impl FetchedBytes {
     }
 }
 
-/// Keeps bytes in the file that they were fetched for.
-pub(super) type KeepBytes = Box<dyn Fn(&FetchedBytes) -> io::Result<()> + Send + Sync>;
-
 /// A fetch with one or many readers. The reader whose bytes are missing takes them from the
 /// connection; where none reads, it waits.
 pub(super) struct InFlightFetch {
     pub(super) range: Range<u64>,
     rest: Mutex<InFlightBytes>,
-    keep: KeepBytes,
 }
 
 /// The bytes that no reader has taken, and the last ones that one has.
@@ -43,11 +39,10 @@ pub(super) struct InFlightBytes {
 }
 
 impl InFlightFetch {
-    /// The bytes of `range` of a copy, which come from `source`. `keep` gets the last ones that no
-    /// reader was there to keep.
-    pub(super) fn new(range: Range<u64>, source: Box<dyn PartBytes>, keep: KeepBytes) -> Self {
+    /// The bytes of `range` of a copy, which come from `source`.
+    pub(super) fn new(range: Range<u64>, source: Box<dyn PartBytes>) -> Self {
         let rest = InFlightBytes { start: range.start, end: range.end, source: Some(source), last: None };
-        Self { range, rest: Mutex::new(rest), keep }
+        Self { range, rest: Mutex::new(rest) }
     }
 
     /// Waits until no other reader takes bytes.
@@ -56,12 +51,49 @@ impl InFlightFetch {
     }
 }
 
-impl Drop for InFlightFetch {
-    fn drop(&mut self) {
-        let last = self.rest.get_mut().unwrap_or_else(PoisonError::into_inner).last.take();
-        if let Some(Err(error)) = last.map(|last| (self.keep)(&last)) {
-            log::warn!("fetched bytes are not kept: {error}");
-        }
+/// The fetches of a segment that are read, each with the number of its readers.
+#[derive(Default)]
+pub(super) struct InFlightFetches {
+    all: Mutex<Vec<CountedFetch>>,
+}
+
+struct CountedFetch {
+    fetch: Arc<InFlightFetch>,
+    readers: usize,
+}
+
+impl InFlightFetches {
+    fn lock(&self) -> MutexGuard<'_, Vec<CountedFetch>> {
+        self.all.lock().expect(NOT_POISONED)
+    }
+
+    /// Adds a fetch with one reader.
+    pub(super) fn add(&self, fetch: &Arc<InFlightFetch>) {
+        self.lock().push(CountedFetch { fetch: Arc::clone(fetch), readers: 1 });
+    }
+
+    /// The fetch with the byte at `offset`, which has one reader more then.
+    pub(super) fn join(&self, offset: u64) -> Option<Arc<InFlightFetch>> {
+        let mut all = self.lock();
+        let counted = all.iter_mut().find(|counted| counted.fetch.range.contains(&offset))?;
+        counted.readers += 1;
+        Some(Arc::clone(&counted.fetch))
+    }
+
+    /// Takes a reader away. Returns whether it was the last: it keeps the last bytes and calls
+    /// [`Self::remove_unread`].
+    pub(super) fn leave(&self, fetch: &Arc<InFlightFetch>) -> bool {
+        let mut all = self.lock();
+        let counted = all.iter_mut().find(|counted| Arc::ptr_eq(&counted.fetch, fetch));
+        counted.is_some_and(|counted| {
+            counted.readers -= 1;
+            counted.readers == 0
+        })
+    }
+
+    /// Removes a fetch, unless another reader has joined it meanwhile.
+    pub(super) fn remove_unread(&self, fetch: &Arc<InFlightFetch>) {
+        self.lock().retain(|counted| counted.readers > 0 || !Arc::ptr_eq(&counted.fetch, fetch));
     }
 }
 
@@ -96,5 +128,37 @@ impl InFlightBytes {
         self.start = range.end;
         self.source = Some(source).filter(|_| self.start < self.end);
         Some(FetchedBytes { range, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remote::RemoteError;
+
+    struct NoBytes;
+
+    impl PartBytes for NoBytes {
+        fn read(&mut self, _: &mut [u8], _: Duration) -> Result<(), RemoteError> {
+            Err(RemoteError::Missing)
+        }
+    }
+
+    #[test]
+    fn a_fetch_is_found_until_its_last_reader_has_kept_its_bytes() {
+        let fetches = InFlightFetches::default();
+        let fetch = Arc::new(InFlightFetch::new(4096..8192, Box::new(NoBytes)));
+        fetches.add(&fetch);
+        assert!(fetches.join(8192).is_none());
+        let joined = fetches.join(4096).unwrap();
+        assert!(!fetches.leave(&fetch), "the one who joined reads on");
+        assert!(fetches.leave(&joined));
+        // The last one keeps its bytes: who comes then joins it, and the fetch stays.
+        let late = fetches.join(5000).unwrap();
+        fetches.remove_unread(&joined);
+        assert!(fetches.join(5000).is_some() && !fetches.leave(&fetch));
+        assert!(fetches.leave(&late));
+        fetches.remove_unread(&late);
+        assert!(fetches.join(4096).is_none());
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
+use std::sync::{Mutex, OnceLock, RwLock};
 
-use super::in_flight::InFlightFetch;
+use super::in_flight::InFlightFetches;
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{NOT_POISONED, Timestamp};
 use crate::format::RemoteCopy;
@@ -32,7 +32,7 @@ pub(super) struct LocalCache {
     /// The space of a sealed segment that is not listed; 0 if it is not known.
     pub(super) pinned_bytes: AtomicU64,
     /// Bytes that come to readers.
-    in_flight: Mutex<Vec<Weak<InFlightFetch>>>,
+    pub(super) in_flight: InFlightFetches,
     /// Pieces whose bytes here were found bad where nothing may be written: the copy's bytes are
     /// read.
     distrusted: RwLock<BTreeSet<u32>>,
@@ -90,7 +90,7 @@ impl LocalCache {
             bytes: RwLock::default(),
             is_listed: AtomicBool::new(false),
             pinned_bytes: AtomicU64::new(0),
-            in_flight: Mutex::default(),
+            in_flight: InFlightFetches::default(),
             distrusted: RwLock::default(),
             sequence: Mutex::default(),
             compared: Mutex::default(),
@@ -126,19 +126,6 @@ impl LocalCache {
             queued: (0..pieces).map(|_| AtomicBool::new(false)).collect(),
             wishes: OnceLock::new(),
         });
-    }
-
-    /// The fetch with the byte at `offset`, if one is read.
-    pub(super) fn in_flight(&self, offset: u64) -> Option<Arc<InFlightFetch>> {
-        let all = self.in_flight.lock().expect(NOT_POISONED);
-        all.iter().filter_map(Weak::upgrade).find(|fetch| fetch.range.contains(&offset))
-    }
-
-    /// Adds a fetch, which is there for as long as one of its readers.
-    pub(super) fn add_in_flight(&self, fetch: &Arc<InFlightFetch>) {
-        let mut all = self.in_flight.lock().expect(NOT_POISONED);
-        all.retain(|known| known.strong_count() > 0);
-        all.push(Arc::downgrade(fetch));
     }
 
     /// The bytes to fetch ahead for a reader of `wanted`: none at first, and more with each fetch
