@@ -1,8 +1,10 @@
 """Starting, killing and asking a server; what every test of the suite shares."""
 
 import os
+import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +34,21 @@ def clean_environment(home, **more):
     return kept
 
 
+def free_port():
+    """A port that no server has, outside the range from which the kernel takes ports for connections and for servers that name none: after
+    a server has ended, a connection could have its port when it starts again."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as limits:
+        first_taken = int(limits.read().split()[0])
+    while True:
+        port = random.randrange(10_000, max(first_taken, 20_000))
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
+
+
 class Server:
     """A server process on a data directory of its own. `url` is valid once it has started."""
 
@@ -42,7 +59,7 @@ class Server:
         self.binary = binary
         self.scheme = scheme
         self.log = self.data_dir.with_name(self.data_dir.name + ".stderr")
-        self.port = 0
+        self.port = free_port()
         self.process = None
 
     def start(self):

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from pages import blocks, replaced
-from siltstone import ACCESS_KEY, BINARY, ROOT, SECRET_KEY, VENV_BIN, Server, clean_environment
-from test_proxies import free_port
+from siltstone import ACCESS_KEY, BINARY, ROOT, SECRET_KEY, VENV_BIN, Server, clean_environment, free_port
 from test_tls import Authority
 
 KEYS = {"ACCESS": ACCESS_KEY, "SECRET": SECRET_KEY}

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shlex
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -19,7 +18,7 @@ import yaml
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from siltstone import BINARY, START_SECONDS_MAX, STOP_SECONDS_MAX, clean_environment
+from siltstone import BINARY, START_SECONDS_MAX, STOP_SECONDS_MAX, clean_environment, free_port
 
 FILES = sorted((Path(__file__).parent / "compose").glob("*.yaml"))
 STORES = re.compile(r"(^|/)(minio/minio|bitnami/minio|rustfs/rustfs)(:|$)")
@@ -31,12 +30,6 @@ http = urllib3.PoolManager(retries=False)
 def interpolated(text):
     """The text with `${NAME:-default}` and `${NAME}` replaced, for an empty environment. `$$` is a dollar sign, still to be read as one."""
     return re.sub(r"(\$\$)|\$\{\w+(?::-([^}]*))?\}", lambda found: found.group(1) or found.group(2) or "", text)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Stack:

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import shutil
-import socket
 import ssl
 import subprocess
 import time
@@ -16,7 +15,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 
 from pages import blocks, replaced
-from siltstone import ACCESS_KEY, REGION, SECRET_KEY, Server
+from siltstone import ACCESS_KEY, REGION, SECRET_KEY, Server, free_port
 from test_tls import Authority
 
 LARGE = hashlib.shake_256(b"large").digest(20_000_000)
@@ -30,12 +29,6 @@ def authority(tmp_path_factory):
     if not shutil.which("openssl"):
         pytest.skip("openssl is not installed")
     return Authority(tmp_path_factory.mktemp("proxy-authority"))
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 def nginx(folder, authority, server, port):

@@ -5,7 +5,6 @@ import os
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from siltstone import ACCESS_KEY, BINARY, ROOT, SECRET_KEY, clean_environment
+from siltstone import ACCESS_KEY, BINARY, ROOT, SECRET_KEY, clean_environment, free_port
 from webhook_target import Target
 
 SECRET = b"hush"
@@ -57,12 +56,6 @@ def until(condition, seconds=60):
     while not condition():
         assert time.monotonic() < end, "it does not come"
         time.sleep(0.05)
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def memory_of(server):

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import socket
 import subprocess
 import time
 import urllib.parse
@@ -13,7 +12,7 @@ import pytest
 import yaml
 
 from packages import SOURCES, needs
-from siltstone import ROOT
+from siltstone import ROOT, free_port
 from test_deployments import ONLY_WITH_TLS, expressions, family, families, get
 
 ALERTS = SOURCES / "alerts.yaml"
@@ -61,9 +60,7 @@ class Prometheus:
     def __init__(self, home, server, target=None):
         needs("prometheus")
         home.mkdir(exist_ok=True)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         target = dict(target or {"job_name": "siltstone", "metrics_path": "/-/metrics"})
         target["static_configs"] = [{"targets": [f"127.0.0.1:{server.port}"]}]
         settings = {"global": {"scrape_interval": "1s"}, "rule_files": [str(ALERTS)], "scrape_configs": [target]}
