@@ -10,6 +10,7 @@ mod doctor;
 mod dump;
 mod inspect;
 mod lifecycle;
+mod metrics_token;
 mod minio;
 mod outcome;
 #[cfg(test)]

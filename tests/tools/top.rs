@@ -53,6 +53,31 @@ fn one_view_tells_of_requests_commits_disk_memory_and_buckets() {
 }
 
 #[test]
+fn a_token_shows_the_metrics_that_are_hidden_without_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = tempfile::tempdir().unwrap();
+    let path = files.path().join("token");
+    let token = path.to_str().unwrap();
+    fs::write(&path, "a-token\n").unwrap();
+    let server = start(dir.path(), &["--metrics", "off", "--metrics-token-file", token]);
+    let refused = top(&server, &[]);
+    assert_eq!(status(&refused), 2, "{}", stdout(&refused));
+    let shown = top(&server, &["--metrics-token-file", token]);
+    assert_eq!(status(&shown), 0, "{}", stderr(&shown));
+    let endpoint = format!("http://{}", server.address());
+    let examined = |more: &[&str]| {
+        let doctor = run(&[&["--json", "doctor", "--endpoint", &endpoint], more].concat());
+        let report: Value = serde_json::from_str(&stdout(&doctor)).unwrap();
+        report["checks"].as_array().unwrap().contains(&"memory-refused".into())
+    };
+    assert!(!examined(&[]));
+    assert!(examined(&["--metrics-token-file", token]));
+    fs::write(&path, "two\nHost: words").unwrap();
+    let wrong = top(&server, &["--metrics-token-file", token]);
+    assert!(status(&wrong) == 2 && stderr(&wrong).contains("one word"), "{}", stderr(&wrong));
+}
+
+#[test]
 fn the_live_view_goes_on_with_a_line_for_each_interval() {
     let dir = tempfile::tempdir().unwrap();
     let server = start(dir.path(), &[]);

@@ -182,16 +182,16 @@ pub(super) fn check_date(reply: &Reply, now: Timestamp) -> Option<Finding> {
     }
 }
 
-/// Asks for a page without a signature.
-pub(super) fn page(target: &Target, path: &str) -> std::io::Result<Reply> {
+/// Asks for a page without a signature, with these further header lines.
+pub(super) fn page(target: &Target, path: &str, lines: &str) -> std::io::Result<Reply> {
     let mut wire = Wire::open(target)?;
-    wire.send(format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", target.host).as_bytes())?;
+    wire.send(format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{lines}\r\n", target.host).as_bytes())?;
     wire.reply(false)
 }
 
 /// Checks the clock, and whether the server is ready.
 pub(super) fn check_ready(target: &Target, findings: &mut Vec<Finding>) -> bool {
-    match page(target, "/-/ready") {
+    match page(target, "/-/ready", "") {
         Ok(reply) => {
             findings.extend(check_date(&reply, now()));
             if reply.status == 503 {

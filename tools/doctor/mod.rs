@@ -22,6 +22,7 @@ use clap::Args;
 use siltstone::base::{Entropy as _, OsEntropy, Timestamp};
 use siltstone::client::RequestSigner;
 
+use crate::metrics_token::MetricsTokenFile;
 use crate::outcome::{Failure, Outcome};
 use crate::server_keys::ServerKeys;
 use finding::{Finding, Severity};
@@ -63,6 +64,8 @@ pub(crate) struct Arguments {
     endpoint: Option<String>,
     #[command(flatten)]
     keys: ServerKeys,
+    #[command(flatten)]
+    token: MetricsTokenFile,
     /// Region that requests are signed for
     #[arg(long, value_name = "NAME", default_value = "us-east-1")]
     region: String,
@@ -128,7 +131,7 @@ impl Examination {
         if !connection::check_ready(&target, &mut self.findings) {
             return Ok(());
         }
-        self.of_figures(&target);
+        self.of_figures(&target, &arguments.token.header_line()?);
         if arguments.keys.access_key.is_empty() {
             let what = "requests with signatures are not examined";
             self.findings.push(Finding::note("keys", what, "name keys by --access-key and --secret-key"));
@@ -145,9 +148,10 @@ impl Examination {
         Ok(())
     }
 
-    /// The metrics are shown to some clients alone.
-    fn of_figures(&mut self, target: &Target) {
-        if let Ok(page) = connection::page(target, "/-/metrics")
+    /// Looks at the metrics, where the server shows them: without the token in `lines` to some
+    /// clients alone.
+    fn of_figures(&mut self, target: &Target, lines: &str) {
+        if let Ok(page) = connection::page(target, "/-/metrics", lines)
             && page.status == 200
         {
             let figures = gather::figures_of(&page.text());

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use crate::metrics_token::MetricsTokenFile;
 use crate::outcome::{Failure, Outcome};
 use keys::TerminalKeys;
 use page::MetricsPage;
@@ -21,12 +22,13 @@ use view::ServerView;
 pub(crate) const HELP: &str = "\
 Reads the metrics of a running server again and again, and shows the differences: requests by operation with their rates and
 latencies, commits, disk, memory, reclaimed space, and the largest buckets. No keys are needed: by default the server shows its
-metrics to clients on its own host, and with --metrics open to all. The data directory is not used.
+metrics to clients on its own host, with --metrics open to all, and to others by a token. The data directory is not used.
 
 Examples:
   siltstone-tools top
       The server at http://127.0.0.1:9000, every two seconds until q or Ctrl-C.
   siltstone-tools top --endpoint https://objects.example --ca-file ca.pem --interval 10s
+  siltstone-tools top --endpoint https://objects.example --metrics-token-file metrics.token
   siltstone-tools --json top --once | jq '.requests[] | [.operation, .per_second, .latency_ms.p99]'
       One view of an interval, for a script. Without --once every view is one line.
 
@@ -48,6 +50,8 @@ pub(crate) struct Arguments {
     /// Certificate authorities of an https endpoint, as PEM, instead of those of the system
     #[arg(long, value_name = "FILE", env = "SSL_CERT_FILE")]
     ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    token: MetricsTokenFile,
     /// Time between two views, over which rates and latencies are taken
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
     interval: Duration,
@@ -102,7 +106,8 @@ fn wait(interval: Duration, keys: Option<&TerminalKeys>) -> bool {
 fn read(arguments: &Arguments) -> Result<MetricsPage, String> {
     let url = format!("{}/-/metrics", arguments.endpoint.trim_end_matches('/'));
     let authorities = arguments.ca_file.as_deref();
-    let answer = Fetch { url: &url, authorities, patience: PATIENCE, lines: "", form: None }.run()?;
+    let lines = arguments.token.header_line()?;
+    let answer = Fetch { url: &url, authorities, patience: PATIENCE, lines: &lines, form: None }.run()?;
     match answer.status {
         200 => MetricsPage::parse(&answer.text()),
         status => Err(format!("the server answers {status} {}", answer.text().trim_end())),
