@@ -14,7 +14,8 @@ from packages import SOURCES, needs, package, run
 
 FILES = {"rpm": "*.rpm", "apk": "*.apk", "ipk": "*.ipk", "arch": "*.pkg.tar.zst"}
 CONFIG = "etc/siltstone/siltstone.toml"
-UNIT = "usr/lib/systemd/system/siltstone.service"
+UNITS = "usr/lib/systemd/system"
+LOGROTATE = "etc/logrotate.d/siltstone"
 INIT = "etc/init.d/siltstone"
 LICENCE = "usr/share/licenses/siltstone/LICENSE"
 
@@ -102,7 +103,9 @@ def expected(kind):
             if kind != "ipk" or path.startswith("bin/"):
                 found[f"usr/{path}"] = each
     if kind in ("rpm", "arch"):
-        found[UNIT] = entry((SOURCES / "deb/siltstone.service").read_bytes(), 0o644)
+        for unit in ("siltstone.service", "siltstone-backup.service", "siltstone-backup.timer"):
+            found[f"{UNITS}/{unit}"] = entry((SOURCES / "deb" / unit).read_bytes(), 0o644)
+        found[LOGROTATE] = entry((SOURCES / "deb/siltstone.logrotate").read_bytes(), 0o644)
         found["usr/lib/sysusers.d/siltstone.conf"] = entry((SOURCES / "nfpm/sysusers.conf").read_bytes(), 0o644)
     if kind in ("apk", "ipk"):
         found[INIT] = entry((SOURCES / "nfpm" / {"apk": "openrc", "ipk": "procd"}[kind]).read_bytes(), 0o755)
@@ -125,7 +128,7 @@ def test_rpm_knows_name_version_licence_and_configuration():
     needs("rpm")
     told = run("rpm", "--query", "--package", "--queryformat", "%{NAME} %{VERSION} %{RELEASE} %{ARCH} %{LICENSE}", package(FILES["rpm"]))
     assert told.split()[:3] == ["siltstone", version(), "1"] and told.endswith(" Apache-2.0"), told
-    assert run("rpm", "--query", "--package", "--configfiles", package(FILES["rpm"])) == f"/{CONFIG}\n"
+    assert run("rpm", "--query", "--package", "--configfiles", package(FILES["rpm"])) == f"/{LOGROTATE}\n/{CONFIG}\n"
     # Static programs need no library, and the scripts nothing but a shell.
     needed = run("rpm", "--query", "--package", "--requires", package(FILES["rpm"])).split("\n")
     assert all(each.startswith("rpmlib(") or each in ("", "/bin/sh") for each in needed), needed

@@ -45,7 +45,8 @@ nfpm_files() {
         install -d "$root/usr/share/licenses/siltstone"
         mv "$root/usr/share/doc/siltstone/LICENSE" "$root/usr/share/licenses/siltstone"
     fi
-    install -D -m 644 -t "$out/nfpm/own" tools/package/nfpm/* tools/package/deb/siltstone.{service,toml}
+    install -D -m 644 -t "$out/nfpm/own" tools/package/nfpm/* tools/package/deb/siltstone{,-backup}.service \
+        tools/package/deb/siltstone{-backup.timer,.logrotate,.toml}
     chmod -R go=rX,u+w "$root"
     find "$out/nfpm" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 }

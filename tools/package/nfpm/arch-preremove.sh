@@ -1,2 +1,2 @@
 #!/bin/sh
-systemctl disable --now siltstone.service >/dev/null 2>&1 || true
+systemctl disable --now siltstone-backup.timer siltstone.service >/dev/null 2>&1 || true
