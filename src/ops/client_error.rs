@@ -126,7 +126,8 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
         StoreError::Corrupt(_) | StoreError::Io(_) => ErrorCode::InternalError,
     };
     match error {
-        StoreError::DiskFull | StoreError::IndexFull { .. } => warn_of_full(error, id),
+        StoreError::DiskFull | StoreError::IndexFull { .. } => warn_seldom(&LAST_FULL, error, id),
+        StoreError::RemoteUnavailable(_) => warn_seldom(&LAST_REMOTE, error, id),
         _ if code.status() >= 500 => log::error!("request {id}: {error}"),
         _ => {}
     }
@@ -148,22 +149,25 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
     }
 }
 
-/// How long refusals for lack of space are not logged after one was.
-const FULL_QUIET: Duration = Duration::from_secs(60);
+/// How long refusals of one kind are not logged after one was.
+const QUIET: Duration = Duration::from_secs(60);
+/// The last refusal for lack of space that was logged.
+static LAST_FULL: Mutex<Option<Instant>> = Mutex::new(None);
+/// The last refusal for want of the remote that was logged.
+static LAST_REMOTE: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// Warns of a refusal for lack of space, if none was logged for a while. Each put is one while the
-/// disk is full.
-fn warn_of_full(error: &StoreError, id: &RequestId) {
-    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+/// Warns of a refusal, if none of its kind was logged for a while. Each put is one while the disk
+/// is full or the remote is awaited.
+fn warn_seldom(last: &Mutex<Option<Instant>>, error: &StoreError, id: &RequestId) {
+    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
     if is_due(*last, Instant::now()) {
         *last = Some(Instant::now());
-        log::warn!("request {id}: {error}; further ones are not logged for {} s", FULL_QUIET.as_secs());
+        log::warn!("request {id}: {error}; further ones are not logged for {} s", QUIET.as_secs());
     }
 }
 
 fn is_due(last: Option<Instant>, now: Instant) -> bool {
-    last.is_none_or(|last| now.saturating_duration_since(last) >= FULL_QUIET)
+    last.is_none_or(|last| now.saturating_duration_since(last) >= QUIET)
 }
 
 #[cfg(test)]
@@ -190,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_logged_from_time_to_time() {
+    fn refusals_are_logged_from_time_to_time() {
         let now = Instant::now();
-        assert!(is_due(None, now) && is_due(Some(now), now + FULL_QUIET));
-        assert!(!is_due(Some(now), now) && !is_due(Some(now), now + FULL_QUIET / 2));
+        assert!(is_due(None, now) && is_due(Some(now), now + QUIET));
+        assert!(!is_due(Some(now), now) && !is_due(Some(now), now + QUIET / 2));
     }
 
     #[test]
