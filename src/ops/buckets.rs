@@ -8,6 +8,7 @@ use crate::auth::{Action, Authorized};
 use crate::base::Reservation;
 use crate::s3::object_lock::LockConfiguration;
 use crate::s3::render::xml;
+use crate::s3::tags::{self, BucketTags};
 use crate::s3::{BucketName, Call, Dialect, ErrorCode, Response, S3Error, XmlConfiguration as _};
 use crate::store::{BucketConfigurationKind, BucketInfo, NewBucket, StoreError, Versioning};
 
@@ -24,8 +25,8 @@ pub(super) fn create(
 ) -> Result<Response, S3Error> {
     BucketName::new(call.bucket())?;
     let configuration = body::read_document(context, call)?;
-    check_location(context, &configuration)?;
-    match context.store.create_configured_bucket(new_bucket(context, proof, call)?) {
+    let tags = check_configuration(context, &configuration)?;
+    match context.store.create_configured_bucket(new_bucket(context, proof, call, &tags)?) {
         // Clients that retry treat this as success (S3 API reference, CreateBucket).
         Err(StoreError::BucketExists { owner }) if owner == proof.user() && call.dialect == Dialect::Aws => {
             Err(S3Error::new(ErrorCode::BucketAlreadyOwnedByYou).element("BucketName", call.bucket()))
@@ -36,12 +37,22 @@ pub(super) fn create(
     }
 }
 
-/// The new bucket, with its access control list, and with object lock if the caller asks for it and
-/// may set it.
-fn new_bucket(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<NewBucket, S3Error> {
+/// The new bucket, with its access control list, and with the tags and the object lock that the
+/// caller asks for, if it may set them.
+fn new_bucket(
+    context: &Context,
+    proof: &Authorized,
+    call: &Call<'_>,
+    tags: &BucketTags,
+) -> Result<NewBucket, S3Error> {
     let name = call.bucket().to_owned();
     let owner = proof.user().to_owned();
     let mut configurations = acl::of_new_bucket(context, proof, call)?;
+    if !tags.0.is_empty() {
+        let place = Place::new_bucket(call.bucket(), proof.user());
+        access::check(context, proof, call, Action::PutBucketTagging, place)?;
+        configurations.push((BucketConfigurationKind::Tags, tags.to_document()));
+    }
     let locked = call.vendor_header("bucket-object-lock-enabled");
     if !locked.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
         return Ok(NewBucket { name, owner, versioning: Versioning::Unset, configurations });
@@ -54,16 +65,17 @@ fn new_bucket(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<
     Ok(NewBucket { name, owner, versioning: Versioning::Enabled, configurations })
 }
 
-/// Checks the requested region of a new bucket.
-fn check_location(context: &Context, configuration: &[u8]) -> Result<(), S3Error> {
+/// Checks the requested region of a new bucket. Returns its tags.
+fn check_configuration(context: &Context, configuration: &[u8]) -> Result<BucketTags, S3Error> {
     if configuration.is_empty() {
-        return Ok(());
+        return Ok(BucketTags::default());
     }
     let document = body::parse(configuration, "CreateBucketConfiguration")?;
     let location = document.root().child_text("LocationConstraint").map_err(body::malformed)?;
+    let tags = tags::of_new_bucket(document.root())?;
     match location.as_deref().map_or("", str::trim) {
-        "" | "eu" | "EU" => Ok(()),
-        location if location == context.region || context.any_region => Ok(()),
+        "" | "eu" | "EU" => Ok(tags),
+        location if location == context.region || context.any_region => Ok(tags),
         location => {
             Err(S3Error::new(ErrorCode::InvalidLocationConstraint).element("LocationConstraint", location))
         }

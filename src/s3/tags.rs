@@ -72,7 +72,23 @@ pub fn parse(root: Element<'_>, holder: TagHolder) -> Result<Vec<(String, String
     let malformed = |error: XmlError| S3Error::malformed_xml(&error.to_string());
     let set = root.child("TagSet").map_err(malformed)?;
     let set = set.ok_or_else(|| S3Error::malformed_xml("there is no TagSet"))?;
-    let read = set.all("Tag").map(parse_tag).collect::<Result<Option<Vec<_>>, _>>().map_err(malformed)?;
+    parse_set(set, holder)
+}
+
+/// Reads the element `Tags` of `CreateBucketConfiguration` (S3 API reference, CreateBucket).
+/// Without it there are none.
+///
+/// # Errors
+/// As of [`parse`].
+pub fn of_new_bucket(root: Element<'_>) -> Result<BucketTags, S3Error> {
+    let set = root.child("Tags").map_err(|error| S3Error::malformed_xml(&error.to_string()))?;
+    let tags = set.map(|set| parse_set(set, TagHolder::Bucket)).transpose()?;
+    Ok(BucketTags(tags.unwrap_or_default()))
+}
+
+fn parse_set(set: Element<'_>, holder: TagHolder) -> Result<Vec<(String, String)>, S3Error> {
+    let read = set.all("Tag").map(parse_tag).collect::<Result<Option<Vec<_>>, _>>();
+    let read = read.map_err(|error| S3Error::malformed_xml(&error.to_string()))?;
     let tags = read.ok_or_else(|| S3Error::malformed_xml("a Tag has a Key and a Value"))?;
     check(&tags, holder)?;
     Ok(tags)

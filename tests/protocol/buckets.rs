@@ -33,6 +33,29 @@ fn the_bucket_may_be_wanted_where_the_server_is() {
 }
 
 #[test]
+fn a_bucket_may_be_made_with_tags() {
+    let server = Server::with_grants(&[
+        ("maker", &["CreateBucket"], &["*"]),
+        ("tagger", &["CreateBucket", "PutBucketTagging"], &["*"]),
+    ]);
+    let document =
+        |tags: &str| format!("<CreateBucketConfiguration><Tags>{tags}</Tags></CreateBucketConfiguration>");
+    let tag = "<Tag><Key>a</Key><Value>1</Value></Tag>";
+    let one = document(tag);
+    let make = |user: &str| server.request("PUT", "/tagged").by(user).body(one.as_bytes()).send();
+    make("maker").is_error(403, "AccessDenied");
+    assert_eq!(make("tagger").status, 200);
+    assert_eq!(server.get("/tagged?tagging").all("Value"), ["1"]);
+    assert_eq!(server.request("PUT", "/untagged").body(document("").as_bytes()).send().status, 200);
+    server.get("/untagged?tagging").is_error(404, "NoSuchTagSet");
+    let twice = document(&tag.repeat(2));
+    server.request("PUT", "/refused").body(twice.as_bytes()).send().is_error(400, "InvalidTag");
+    let cut = document("<Tag><Key>a</Key></Tag>");
+    server.request("PUT", "/refused").body(cut.as_bytes()).send().is_error(400, "MalformedXML");
+    assert_eq!(server.head("/refused").status, 404);
+}
+
+#[test]
 fn a_bucket_wanted_elsewhere_is_refused() {
     let server = Server::new();
     let body = b"<CreateBucketConfiguration><LocationConstraint>mars</LocationConstraint></CreateBucketConfiguration>";
