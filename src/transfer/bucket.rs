@@ -1,6 +1,6 @@
 //! Buckets of the other server.
 
-use crate::transfer::{PeerCall, PeerError, PeerLink};
+use crate::transfer::{PeerCall, PeerError, PeerLink, Tags};
 use crate::xml::Writer;
 
 /// The region whose buckets name no location (S3, "CreateBucket").
@@ -13,6 +13,28 @@ const UNNAMED_REGION: &str = "us-east-1";
 pub fn make_bucket(link: &mut PeerLink<'_>) -> Result<(), PeerError> {
     let body = location(link.region());
     link.ask_with(PeerCall { method: "PUT", ..PeerCall::default() }, &body).map(drop)
+}
+
+/// Makes the bucket of the link with tags, and with object lock if that is wanted, in one step.
+///
+/// # Errors
+/// As of [`PeerLink::send`].
+pub fn make_tagged_bucket(link: &mut PeerLink<'_>, tags: &Tags, lock: bool) -> Result<(), PeerError> {
+    let mut document = Writer::new("CreateBucketConfiguration", None);
+    if link.region() != UNNAMED_REGION {
+        document.leaf("LocationConstraint", link.region());
+    }
+    document.element("Tags", |set| {
+        for (key, value) in tags {
+            set.element("Tag", |tag| {
+                tag.leaf("Key", key);
+                tag.leaf("Value", value);
+            });
+        }
+    });
+    let locked = [("x-amz-bucket-object-lock-enabled".to_owned(), "true".to_owned())];
+    let headers = if lock { &locked[..] } else { &[] };
+    link.ask_with(PeerCall { method: "PUT", headers, ..PeerCall::default() }, &document.finish()).map(drop)
 }
 
 /// Lets the bucket of the link keep versions.

@@ -13,7 +13,7 @@ pub use attributes::{
     Loss, MTIME, PeerStore, PeerVersioning, StoredAttributes, Tags, attributes_of, has_time, put_tags,
     store_of, tags_of, versions_state, with_tags, without_tags,
 };
-pub use bucket::{enable_versions, make_bucket};
+pub use bucket::{enable_versions, make_bucket, make_tagged_bucket};
 pub use listing::{
     NewestVersions, PeerKey, PeerVersion, bucket_names, has_bucket, newest_versions_of, versions_of,
     visit_keys,

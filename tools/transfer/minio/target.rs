@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use siltstone::base::digest::Md5;
 use siltstone::transfer::{
-    Header, PeerCall, PeerError, PeerLink, Tags, has_bucket, make_bucket, put_tags, tags_of,
+    Header, PeerCall, PeerError, PeerLink, Tags, enable_versions, has_bucket, make_tagged_bucket, tags_of,
 };
 use siltstone::xml::Writer;
 
@@ -70,24 +70,21 @@ impl BucketPlan<'_> {
         let failed = |error: PeerError| format!("{}: {}", place.peer.bucket, error.text());
         let mut link = PeerLink::new(&place.peer);
         if has_bucket(&mut link).map_err(failed)? {
-            if self.lock && self.is_ours(place)? {
+            if !self.is_ours(place)? {
+                return Ok(());
+            }
+            if self.lock {
                 // A default retention would hold for what is still to come.
                 put_document(&mut link, "", &[("object-lock", "")], UNRULED_LOCK.as_bytes())
                     .map_err(failed)?;
             }
-            return Ok(());
-        }
-        if self.lock {
-            let locked = ("x-amz-bucket-object-lock-enabled".to_owned(), "true".to_owned());
-            let call = PeerCall { method: "PUT", headers: &[locked], ..PeerCall::default() };
-            link.ask(call).map(drop).map_err(failed)?;
         } else {
-            make_bucket(&mut link).map_err(failed)?;
+            // The mark comes with the bucket: a run that ends here is known by the next one.
+            let mark: Tags = vec![(MARK.to_owned(), self.import.to_owned())];
+            make_tagged_bucket(&mut link, &mark, self.lock).map_err(failed)?;
         }
-        let mark: Tags = vec![(MARK.to_owned(), self.import.to_owned())];
-        put_tags(&mut link, "", None, &mark).map_err(failed)?;
         if self.versions && !self.lock {
-            siltstone::transfer::enable_versions(&mut link).map_err(failed)?;
+            enable_versions(&mut link).map_err(failed)?;
         }
         Ok(())
     }
