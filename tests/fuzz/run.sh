@@ -12,7 +12,7 @@ note=tests/fuzz/parsers.sha256
 
 # Of every file that a fuzzer feeds, and of the fuzzers.
 parsers() {
-    find src/auth src/format src/http src/log src/s3 src/xml tests/fuzz/targets -type f -name '*.rs' | LC_ALL=C sort |
+    find src/auth src/format src/http src/log src/s3 src/xml tools/minio/format tests/fuzz/targets -type f -name '*.rs' | LC_ALL=C sort |
         xargs sha256sum | sha256sum | cut -d' ' -f1
 }
 
