@@ -1,6 +1,6 @@
 //! Authentication of requests.
 
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use crate::auth::canonical::{CanonicalRequest, SortedHeaders};
 use crate::auth::chunked::ChunkSigner;
@@ -8,16 +8,22 @@ use crate::auth::payload::{PayloadKind, PayloadVerifier, UNSIGNED};
 use crate::auth::post_form::{FormContext, FormGrant};
 use crate::auth::presigned::{self, PresignedParams};
 use crate::auth::presigned_v2::PresignedV2;
+use crate::auth::session::token::SealingKey;
 use crate::auth::signature::Signature;
 use crate::auth::signature_params::SignatureParams;
-use crate::auth::signing_key::SigningKey;
-use crate::auth::users::User;
+use crate::auth::signing_key::{QUERY_SERVICES, SERVICE, SigningKey};
+use crate::auth::user::Signer;
+use crate::auth::users::PresentedKey;
 use crate::auth::{Identity, Users, header, signature};
+use crate::base::digest::{Sha256, to_hex};
 use crate::base::{Clock, Timestamp};
 use crate::s3::dialect::V2_ACCESS_KEY;
 use crate::s3::form::PostForm;
 use crate::s3::route::Addressing;
 use crate::s3::{Dialect, ErrorCode, Headers, QueryParams, Request, S3Error};
+
+/// The region of calls of IAM, and that which clients sign for calls of STS without another one.
+const GLOBAL_REGION: &str = "us-east-1";
 
 /// Authenticates requests.
 pub struct Authenticator {
@@ -26,13 +32,21 @@ pub struct Authenticator {
     clock: Arc<dyn Clock>,
     /// How hosts name the bucket that version 2 signs; `None` if version 2 is refused.
     version_2: Option<Addressing>,
+    /// Seals and opens tokens of sessions where the users file has no key for them.
+    spare_key: OnceLock<SealingKey>,
 }
 
 impl Authenticator {
     /// Accepts signatures of `users` that are scoped to one of `regions`. Errors about another
     /// region name the first one.
     pub fn new(users: Users, regions: Vec<String>, clock: Arc<dyn Clock>) -> Self {
-        Self { users: RwLock::new(Arc::new(users)), regions, clock, version_2: None }
+        Self {
+            users: RwLock::new(Arc::new(users)),
+            regions,
+            clock,
+            version_2: None,
+            spare_key: OnceLock::new(),
+        }
     }
 
     /// The same authenticator, which accepts URLs presigned by signature version 2 as well. Hosts
@@ -58,8 +72,9 @@ impl Authenticator {
     ///   signature parameters and for another region;
     /// - `RequestTimeTooSkewed`, or `AccessDenied` for a presigned URL that is expired or not yet
     ///   valid;
-    /// - `InvalidAccessKeyId`; `AccessDenied` for unsigned headers and for malformed parameters of
-    ///   version 2; `SignatureDoesNotMatch`;
+    /// - `InvalidAccessKeyId`; `InvalidToken` and `ExpiredToken` for the keys of sessions;
+    ///   `AccessDenied` for unsigned headers and for malformed parameters of version 2;
+    ///   `SignatureDoesNotMatch`;
     /// - `MissingContentLength`, `InvalidArgument`, `InvalidRequest` or `MalformedTrailerError` for
     ///   a wrong announcement of the body. Errors in the body itself appear when it is read.
     pub fn authenticate(
@@ -69,23 +84,72 @@ impl Authenticator {
         dialect: Dialect,
     ) -> Result<Identity, S3Error> {
         let users = self.users();
-        let signature = RequestSignature::find(request, query, dialect)?;
-        let (user, signer) = match &signature.params {
-            FoundParams::None => (users.anonymous(), None),
+        let signature = RequestSignature::find(request, query, dialect, SignedFor::S3)?;
+        let (sender, of_chunks) = match &signature.params {
+            FoundParams::None => (None, None),
             FoundParams::V4(params) => {
-                let (user, key, verified) = self.verify(&users, request, query, &signature, params)?;
-                (user, Some((key, params, verified)))
+                let (signer, key, verified) = self.verify(&users, request, query, &signature, params)?;
+                (Some(signer), Some((key, params, verified)))
             }
-            FoundParams::V2 => (self.verify_v2(&users, request, query)?, None),
+            FoundParams::V2 => (Some(self.verify_v2(&users, request, query)?), None),
         };
         let kind = PayloadKind::parse(signature.payload, dialect)?;
-        let signer = || {
-            let (key, params, verified) = signer?;
+        let chunk_signer = || {
+            let (key, params, verified) = of_chunks?;
             Some(ChunkSigner::new(key, &params.timestamp, params.scope, verified))
         };
-        let verifier = PayloadVerifier::new(&kind, &request.headers, dialect, signer)?;
+        let verifier = PayloadVerifier::new(&kind, &request.headers, dialect, chunk_signer)?;
         verifier.wrap(&mut request.body);
-        Ok(Identity::new(Arc::clone(user), Arc::clone(&users)))
+        Ok(self.identity(sender.as_deref(), users, request))
+    }
+
+    /// Authenticates the sender of a call of STS, whose body was read. Its signature covers the
+    /// body, whether it says so or not.
+    ///
+    /// # Errors
+    /// As [`Authenticator::authenticate`]; `XAmzContentSHA256Mismatch`.
+    pub fn authenticate_call(
+        &self,
+        request: &Request<'_>,
+        query: &QueryParams,
+        dialect: Dialect,
+        body: &[u8],
+    ) -> Result<Identity, S3Error> {
+        let users = self.users();
+        let digest = to_hex(&Sha256::of(body));
+        let signed_for = SignedFor { services: QUERY_SERVICES, payload: Some(&digest) };
+        let signature = RequestSignature::find(request, query, dialect, signed_for)?;
+        let signer = match &signature.params {
+            FoundParams::None => return Ok(self.anonymous()),
+            FoundParams::V4(params) => self.verify(&users, request, query, &signature, params)?.0,
+            FoundParams::V2 => return Err(header::other_scheme()),
+        };
+        match signature.payload == digest {
+            true => Ok(self.identity(Some(&signer), users, request)),
+            false => Err(S3Error::new(ErrorCode::XAmzContentSHA256Mismatch)),
+        }
+    }
+
+    fn identity(&self, signer: Option<&Signer>, users: Arc<Users>, request: &Request<'_>) -> Identity {
+        match signer {
+            None => Identity::new(Arc::clone(users.anonymous()), users),
+            Some(signer) => Identity::of_signer(signer, users).sent_by(request, self.now()),
+        }
+    }
+
+    /// Whether the users file has a key for the tokens of sessions.
+    pub fn has_sealing_key(&self) -> bool {
+        self.users().sealing_key().is_some()
+    }
+
+    /// Seals tokens with `key` where the users file has none, until the process ends.
+    pub fn seal_with(&self, key: SealingKey) {
+        self.spare_key.get_or_init(|| key);
+    }
+
+    /// The key that seals the tokens of new sessions.
+    pub(super) fn sealing_key(&self, users: &Users) -> Option<SealingKey> {
+        users.sealing_key().or(self.spare_key.get()).cloned()
     }
 
     /// The sender of requests that are not signed.
@@ -110,24 +174,27 @@ impl Authenticator {
         Ok(())
     }
 
-    /// Authenticates the sender of `form`, which was sent to `bucket`, by its fields, and checks
-    /// its policy.
+    /// Authenticates the sender of `form`, which `request` sent to `bucket`, by its fields, and
+    /// checks its policy.
     ///
     /// # Errors
     /// - `InvalidArgument` for a missing or malformed field; `InvalidRequest` for version 2 if it
     ///   is refused;
-    /// - `InvalidAccessKeyId`; `SignatureDoesNotMatch`;
+    /// - `InvalidAccessKeyId`; `InvalidToken`; `ExpiredToken`; `SignatureDoesNotMatch`;
     /// - `InvalidPolicyDocument`; `AccessDenied` for a form that the policy does not permit.
     pub fn authenticate_form(
         &self,
         form: &PostForm,
+        request: &Request<'_>,
         bucket: &str,
         dialect: Dialect,
     ) -> Result<FormGrant, S3Error> {
         let users = &self.users();
         let version_2 = self.version_2.is_some();
         let now = self.clock.now();
-        FormContext { users, regions: &self.regions, version_2, now, dialect, bucket }.authenticate(form)
+        let spare_key = self.spare_key.get();
+        FormContext { users, regions: &self.regions, spare_key, version_2, now, dialect, bucket, request }
+            .authenticate(form)
     }
 
     pub(super) fn users(&self) -> Arc<Users> {
@@ -138,19 +205,23 @@ impl Authenticator {
         self.clock.now()
     }
 
-    /// Verifies a signature. Returns the user who signed, the key, and the signature as bytes.
-    fn verify<'u>(
+    /// Verifies a signature. Returns who signed, the key, and the signature as bytes.
+    fn verify(
         &self,
-        users: &'u Users,
+        users: &Users,
         request: &Request<'_>,
         query: &QueryParams,
         signature: &RequestSignature<'_>,
         params: &SignatureParams<'_>,
-    ) -> Result<(&'u Arc<User>, SigningKey, Signature), S3Error> {
-        params.check_region(&self.regions)?;
-        params.check_time(self.clock.now())?;
-        let signer = users.signer(params.access_key)?;
-        let key = signer.signing_key(params.date, params.region);
+    ) -> Result<(Arc<Signer>, SigningKey, Signature), S3Error> {
+        if params.service == SERVICE || params.region != GLOBAL_REGION {
+            params.check_region(&self.regions)?;
+        }
+        let now = self.clock.now();
+        params.check_time(now)?;
+        let presented = PresentedKey { access_key: params.access_key, token: signature.token };
+        let signer = users.signer(presented, self.spare_key.get(), now)?;
+        let key = signer.signing_key(params.date, params.region, params.service);
         let headers = SortedHeaders::of(&request.headers);
         params.check_headers(&headers, signature.dialect)?;
         let canonical = CanonicalRequest {
@@ -163,24 +234,26 @@ impl Authenticator {
             payload: signature.payload,
         };
         let verified = signature::verify(params, &key, &canonical)?;
-        Ok((signer.user(), key, verified))
+        Ok((signer, key, verified))
     }
 
-    /// Verifies a URL presigned by version 2. Returns the user who signed.
-    fn verify_v2<'u>(
+    /// Verifies a URL presigned by version 2. Returns the user who signed, with keys that are not of
+    /// a session.
+    fn verify_v2(
         &self,
-        users: &'u Users,
+        users: &Users,
         request: &Request<'_>,
         query: &QueryParams,
-    ) -> Result<&'u Arc<User>, S3Error> {
+    ) -> Result<Arc<Signer>, S3Error> {
         let addressing = self.version_2.as_ref().ok_or_else(header::other_scheme)?;
         let params = PresignedV2::find(query)?;
         PresignedV2::check_request(&request.method, query)?;
-        params.check_time(self.clock.now())?;
-        let signer = users.signer(params.access_key)?;
+        let now = self.clock.now();
+        params.check_time(now)?;
+        let signer = users.signer(PresentedKey { access_key: params.access_key, token: None }, None, now)?;
         let bucket = addressing.bucket_of_host(request.headers.get_str("host").unwrap_or_default());
-        params.verify(signer, request, query, bucket.as_deref())?;
-        Ok(signer.user())
+        params.verify(&signer, request, query, bucket.as_deref())?;
+        Ok(signer)
     }
 }
 
@@ -194,6 +267,19 @@ enum FoundParams<'r> {
     V2,
 }
 
+/// What a signature may be for.
+#[derive(Clone, Copy)]
+struct SignedFor<'r> {
+    /// The services that the credential may be scoped to.
+    services: &'r [&'r str],
+    /// The digest of the body, where it was read; it stands for one that is not stated.
+    payload: Option<&'r str>,
+}
+
+impl SignedFor<'_> {
+    const S3: Self = Self { services: &[SERVICE], payload: None };
+}
+
 /// The signature of a request, wherever it stands, before it is verified.
 struct RequestSignature<'r> {
     dialect: Dialect,
@@ -202,28 +288,43 @@ struct RequestSignature<'r> {
     signature_param: Option<&'static str>,
     /// The content hash, or the keyword in its place.
     payload: &'r str,
+    /// The token of a session.
+    token: Option<&'r str>,
 }
 
 impl<'r> RequestSignature<'r> {
-    fn find(request: &'r Request<'_>, query: &'r QueryParams, dialect: Dialect) -> Result<Self, S3Error> {
+    fn find(
+        request: &'r Request<'_>,
+        query: &'r QueryParams,
+        dialect: Dialect,
+        signed_for: SignedFor<'r>,
+    ) -> Result<Self, S3Error> {
+        let services = signed_for.services;
         let authorization = header::authorization(&request.headers)?;
         let presigned = PresignedParams::find(query, dialect)?;
         let version_2 = query.has(V2_ACCESS_KEY);
         let declared = header::vendor(&request.headers, dialect, "content-sha256")?;
+        let stated_token = header::vendor(&request.headers, dialect, "security-token")?;
+        let mut token = None;
         let (params, signature_param, payload) = match (authorization, presigned, version_2) {
             (None, None, false) => (FoundParams::None, None, declared.unwrap_or(UNSIGNED)),
             (Some(text), None, false) => {
-                let params = header::signature_params(text, &request.headers, dialect)?;
-                let payload = declared.or(default_payload(dialect)).ok_or_else(missing_content_hash)?;
+                let params = header::signature_params(text, &request.headers, dialect, services)?;
+                let payload = declared.or(signed_for.payload).or(default_payload(dialect));
+                let payload = payload.ok_or_else(missing_content_hash)?;
+                token = stated_token;
                 (FoundParams::V4(params), None, payload)
             }
             (None, Some(presigned), false) => {
-                let payload = one_of(declared, presigned.content_sha256())?.unwrap_or(UNSIGNED);
-                let params = presigned.signature_params()?;
+                let payload = one_of(declared, presigned.content_sha256(), "content hash")?;
+                let payload = payload.or(signed_for.payload).unwrap_or(UNSIGNED);
+                token = one_of(stated_token, presigned.security_token(), "security token")?;
+                let params = presigned.signature_params(services)?;
                 (FoundParams::V4(params), Some(presigned::signature_param(dialect)), payload)
             }
             (None, None, true) => {
-                let payload = one_of(declared, PresignedV2::content_sha256(query))?.unwrap_or(UNSIGNED);
+                let payload = one_of(declared, PresignedV2::content_sha256(query), "content hash")?;
+                let payload = payload.unwrap_or(UNSIGNED);
                 (FoundParams::V2, None, payload)
             }
             _ => {
@@ -232,7 +333,7 @@ impl<'r> RequestSignature<'r> {
                 ));
             }
         };
-        Ok(Self { dialect, params, signature_param, payload })
+        Ok(Self { dialect, params, signature_param, payload, token })
     }
 }
 
@@ -244,12 +345,16 @@ fn default_payload(dialect: Dialect) -> Option<&'static str> {
     }
 }
 
-/// The content hash of a presigned request, from its headers or its query.
-fn one_of<'t>(header: Option<&'t str>, parameter: Option<&'t str>) -> Result<Option<&'t str>, S3Error> {
+/// A value of a presigned request, from its headers or its query. `what` names it.
+fn one_of<'t>(
+    header: Option<&'t str>,
+    parameter: Option<&'t str>,
+    what: &str,
+) -> Result<Option<&'t str>, S3Error> {
     match (header, parameter) {
         (Some(header), Some(parameter)) if header != parameter => {
-            Err(S3Error::new(ErrorCode::InvalidRequest)
-                .message("The content hash in the presigned URL and that in the headers differ."))
+            let message = format!("The {what} in the presigned URL and that in the headers differ.");
+            Err(S3Error::new(ErrorCode::InvalidRequest).message(message))
         }
         _ => Ok(header.or(parameter)),
     }

@@ -9,7 +9,8 @@ use crate::auth::presigned::signature_param;
 use crate::auth::signature;
 use crate::auth::signature_params::ALGORITHM;
 use crate::auth::signing_key::{SERVICE, TERMINATOR};
-use crate::auth::users::{Signer, Users};
+use crate::auth::user::Signer;
+use crate::auth::users::Users;
 use crate::auth::{Authenticator, Identity, OidcPerson};
 use crate::base::digest::{Sha256, hex32};
 use crate::s3::{Dialect, Headers, QueryParams, uri};
@@ -53,7 +54,7 @@ impl Authenticator {
     pub fn enter(&self, access_key: &str, secret: &str) -> Option<EnteredKey> {
         let users = self.users();
         let entered = Sha256::of(secret.as_bytes());
-        let known = users.find(access_key).map(fingerprint);
+        let known = users.find(access_key).map(|signer| fingerprint(signer));
         let is_same: bool = known.unwrap_or_else(|| Sha256::of(b"")).ct_eq(&entered).into();
         (known.is_some() && is_same).then(|| EnteredKey {
             access_key: access_key.into(),
@@ -109,7 +110,7 @@ impl Authenticator {
         };
         let digest = hex32(&request.digest(TargetEncoding::Canonical));
         let signature =
-            signature::sign(&timestamp, &scope, &signer.signing_key(date, shared.region), &digest);
+            signature::sign(&timestamp, &scope, &signer.signing_key(date, shared.region, SERVICE), &digest);
         let signature = String::from_utf8_lossy(&signature);
         Some(format!("{}{path}?{sent}&{}={signature}", shared.origin, signature_param(Dialect::Aws)))
     }
@@ -125,7 +126,7 @@ fn presigned_query(key: &EnteredKey, shared: SharedObject<'_>, scope: &str, time
     )
 }
 
-fn find<'u>(users: &'u Users, key: &EnteredKey) -> Option<&'u Signer> {
+fn find<'u>(users: &'u Users, key: &EnteredKey) -> Option<&'u Arc<Signer>> {
     let may_act = |person: &OidcPerson| users.access_key_of(person) == Some(&*key.access_key);
     let signer = users.find(&key.access_key).filter(|signer| fingerprint(signer) == key.fingerprint);
     signer.filter(|_| key.person.as_deref().is_none_or(may_act))

@@ -52,7 +52,8 @@ pub(super) fn other_scheme() -> S3Error {
     ))
 }
 
-/// Parses the `Authorization` header `text`; the date stands in other headers.
+/// Parses the `Authorization` header `text` of a request for one of `services`; the date stands in
+/// other headers.
 ///
 /// # Errors
 /// `InvalidRequest` for another scheme; `AuthorizationHeaderMalformed`; `AccessDenied` without a
@@ -61,18 +62,19 @@ pub(super) fn signature_params<'r>(
     text: &'r str,
     headers: &'r Headers,
     dialect: Dialect,
+    services: &'r [&'r str],
 ) -> Result<SignatureParams<'r>, S3Error> {
     let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
     if scheme != ALGORITHM {
         return Err(other_scheme());
     }
-    let fields = fields(rest)?;
+    let fields = fields(rest, services)?;
     let (time, timestamp) = date(headers, dialect)?;
     SignatureParams::new(SignatureLocation::Header, fields, time, timestamp)
 }
 
 /// `Credential=..., SignedHeaders=..., Signature=...` in any order, each once.
-fn fields(text: &str) -> Result<SignatureFields<'_>, S3Error> {
+fn fields<'r>(text: &'r str, services: &'r [&'r str]) -> Result<SignatureFields<'r>, S3Error> {
     let wrong = || {
         SignatureLocation::Header.malformed("Expecting Credential, SignedHeaders and Signature, each once.")
     };
@@ -93,7 +95,7 @@ fn fields(text: &str) -> Result<SignatureFields<'_>, S3Error> {
     }
     match (credential, signed_headers, signature) {
         (Some(credential), Some(signed_headers), Some(signature)) => {
-            Ok(SignatureFields { credential, signed_headers, signature })
+            Ok(SignatureFields { credential, signed_headers, signature, services })
         }
         _ => Err(wrong()),
     }
@@ -130,6 +132,7 @@ fn http_date(text: &str) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
+    const S3: &[&str] = &["s3"];
     const TEXT: &str =
         "AWS4-HMAC-SHA256 Credential=AK/20130524/eu/s3/aws4_request, SignedHeaders=host, Signature=ab";
 
@@ -142,7 +145,7 @@ mod tests {
     }
 
     fn code(text: &str, lines: &[(&str, &[u8])]) -> ErrorCode {
-        signature_params(text, &headers(lines), Dialect::Svc).unwrap_err().code
+        signature_params(text, &headers(lines), Dialect::Svc, S3).unwrap_err().code
     }
 
     #[test]
@@ -155,7 +158,7 @@ mod tests {
             format!("AWS4-HMAC-SHA256   Signature=ab,  {scope} ,\tSignedHeaders=host"),
         ] {
             let headers = headers(date);
-            let params = signature_params(&text, &headers, Dialect::Svc).unwrap();
+            let params = signature_params(&text, &headers, Dialect::Svc, S3).unwrap();
             assert_eq!((params.access_key, params.signed_headers, params.signature), ("AK", "host", "ab"));
         }
     }
@@ -180,7 +183,7 @@ mod tests {
     #[test]
     fn other_schemes_are_refused_with_the_right_one() {
         for text in ["AWS AK:c2ln", "AWS", "Basic QTpC", "Bearer x", "aws4-hmac-sha256 x", ""] {
-            let error = signature_params(text, &Headers::default(), Dialect::Svc).unwrap_err();
+            let error = signature_params(text, &Headers::default(), Dialect::Svc, S3).unwrap_err();
             assert_eq!(error.code, ErrorCode::InvalidRequest, "{text}");
             assert!(error.message.contains("AWS4-HMAC-SHA256"));
         }
@@ -192,7 +195,7 @@ mod tests {
         let both: &[(&str, &[u8])] =
             &[("date", b"Fri, 24 May 2013 00:00:01 GMT"), ("x-svc-date", b"20130524T000000Z")];
         let timestamp =
-            |lines| signature_params(TEXT, &headers(lines), Dialect::Svc).unwrap().timestamp.into_owned();
+            |lines| signature_params(TEXT, &headers(lines), Dialect::Svc, S3).unwrap().timestamp.into_owned();
         assert_eq!(timestamp(both), "20130524T000000Z");
         assert_eq!(timestamp(&both[..1]), "20130524T000001Z");
         assert_eq!(timestamp(&[("date", b"Fri, 24 May 2013 00:00:01 -0000")]), "20130524T000001Z");

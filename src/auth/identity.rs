@@ -1,10 +1,16 @@
 //! The identity of a sender, and the proof of a permission.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::auth::users::User;
-use crate::auth::{AccessFacts, Action, ConditionMemo, OidcPerson, Resource, Users, access};
-use crate::s3::{ErrorCode, S3Error};
+use crate::auth::access::Sender;
+use crate::auth::session::Session;
+use crate::auth::user::{Signer, User};
+use crate::auth::{
+    AccessFacts, Action, ConditionMemo, OidcPerson, PolicyContext, PrincipalFacts, Resource, Users, access,
+};
+use crate::base::Timestamp;
+use crate::s3::{ErrorCode, Request, S3Error};
 
 /// The authenticated sender of a request. Its permissions come from the users file that it was
 /// authenticated against, even if the file is replaced during the request.
@@ -14,15 +20,95 @@ pub struct Identity {
     /// The users among whom it was found.
     users: Arc<Users>,
     person: Option<Arc<OidcPerson>>,
+    /// The session whose keys signed the request.
+    session: Option<Arc<Session>>,
+    /// The request, where policies of the sender may have conditions on it.
+    origin: Option<Arc<RequestOrigin>>,
+}
+
+/// The facts about a request that conditions on any action may refer to.
+#[derive(Debug)]
+struct RequestOrigin {
+    source_ip: Option<IpAddr>,
+    secure: bool,
+    now: Timestamp,
+    referer: Option<String>,
+    user_agent: Option<String>,
 }
 
 impl Identity {
     pub(super) fn new(user: Arc<User>, users: Arc<Users>) -> Self {
-        Self { user, users, person: None }
+        Self { user, users, person: None, session: None, origin: None }
     }
 
     pub(super) fn of_person(user: Arc<User>, users: Arc<Users>, person: Option<Arc<OidcPerson>>) -> Self {
-        Self { user, users, person }
+        Self { person, ..Self::new(user, users) }
+    }
+
+    /// The user of the keys, or their session.
+    pub(super) fn of_signer(signer: &Signer, users: Arc<Users>) -> Self {
+        Self { session: signer.session().cloned(), ..Self::new(Arc::clone(signer.user()), users) }
+    }
+
+    /// The same identity, which knows the request that it sent.
+    pub(super) fn sent_by(self, request: &Request<'_>, now: Timestamp) -> Self {
+        if self.session.is_none() && !self.user.has_policy() {
+            return self;
+        }
+        let text = |name: &str| request.headers.get_str(name).map(str::to_owned);
+        let origin = RequestOrigin {
+            source_ip: request.peer.map(|peer| peer.ip()),
+            secure: request.secure,
+            now,
+            referer: text("referer"),
+            user_agent: text("user-agent"),
+        };
+        Self { origin: Some(Arc::new(origin)), ..self }
+    }
+
+    pub(super) fn sender(&self) -> Sender<'_> {
+        Sender { user: &self.user, session: self.session.as_deref() }
+    }
+
+    pub(super) fn users(&self) -> &Users {
+        &self.users
+    }
+
+    /// The session whose keys signed the request.
+    pub fn session(&self) -> Option<&Arc<Session>> {
+        self.session.as_ref()
+    }
+
+    /// The user whom policies of buckets may name; `None` for an anonymous sender and for a role.
+    pub fn user_in_policies(&self) -> Option<&str> {
+        (!self.is_anonymous() && !self.user.is_role()).then(|| self.name())
+    }
+
+    /// How conditions name the sender; `None` for an anonymous one.
+    pub fn principal(&self) -> Option<&PrincipalFacts> {
+        match &self.session {
+            Some(session) => Some(&session.facts),
+            None => (!self.is_anonymous()).then(|| self.user.facts()),
+        }
+    }
+
+    /// The facts about the request that do not depend on what it is for.
+    fn context(&self) -> PolicyContext<'_> {
+        let user = self.user_in_policies();
+        let principal = self.principal();
+        let Some(origin) = &self.origin else {
+            return PolicyContext { user, principal, ..PolicyContext::default() };
+        };
+        PolicyContext {
+            user,
+            principal,
+            source_ip: origin.source_ip,
+            secure: origin.secure,
+            now: origin.now,
+            referer: origin.referer.as_deref(),
+            user_agent: origin.user_agent.as_deref(),
+            ..PolicyContext::default()
+        }
     }
 
     /// Whether the users file has a user of that name, who can sign requests.
@@ -35,7 +121,7 @@ impl Identity {
         self.person.as_ref()
     }
 
-    /// The name in the users file, which becomes the owner of buckets and uploads.
+    /// The name of the user or role in the users file, which becomes the owner of buckets and uploads.
     pub fn name(&self) -> &str {
         self.user.name()
     }
@@ -45,9 +131,9 @@ impl Identity {
         self.user.is_anonymous()
     }
 
-    /// Whether the users file grants everything to the user.
+    /// Whether the users file grants everything to the user, and its session takes nothing of it.
     pub fn is_administrator(&self) -> bool {
-        self.user.is_administrator()
+        self.user.is_administrator() && self.session.as_ref().is_none_or(|it| it.is_unlimited())
     }
 
     /// Whether the user may create a bucket of some name. Owners and policies have no say in it.
@@ -55,10 +141,10 @@ impl Identity {
         self.user.may_create_some_bucket()
     }
 
-    /// Whether the users file grants an action of administration. Owners and bucket policies grant
-    /// none.
+    /// Whether the users file grants an action of administration, and the session of the sender
+    /// leaves it. Owners and bucket policies grant none.
     pub fn may_administer(&self, action: Action) -> bool {
-        self.user.may(action, Resource::Service, &|| false)
+        access::may_administer(self.sender(), action, &self.context())
     }
 
     /// The proof that this user may do `action` on `resource`.
@@ -71,7 +157,7 @@ impl Identity {
         resource: Resource<'_>,
         facts: &dyn AccessFacts,
     ) -> Result<Authorized, S3Error> {
-        if access::decide(&self.user, action, resource, facts) {
+        if access::decide(self.sender(), action, resource, facts) {
             let memo = ConditionMemo::default();
             Ok(Authorized { identity: self.clone(), action, by_object: facts.uses_object(), memo })
         } else {
@@ -118,7 +204,7 @@ impl Authorized {
     /// Whether the same user may also do `action` on `resource`: for permissions that an operation
     /// checks itself, such as `ListBucket` before it reports a missing key.
     pub fn may(&self, action: Action, resource: Resource<'_>, facts: &dyn AccessFacts) -> bool {
-        access::decide(&self.identity.user, action, resource, facts)
+        access::decide(self.identity.sender(), action, resource, facts)
     }
 }
 

@@ -53,6 +53,15 @@ impl KeyPair {
     }
 }
 
+/// The start of the access keys of sessions, by which clients know that a token goes with them.
+const SESSION_KEY_PREFIX: &str = "ASIA";
+
+/// A new access key of a session.
+pub(super) fn session_access_key(entropy: &dyn Entropy) -> String {
+    let rest = ACCESS_KEY_LEN - SESSION_KEY_PREFIX.len();
+    format!("{SESSION_KEY_PREFIX}{}", draw(entropy, ACCESS_KEY_ALPHABET, rest))
+}
+
 /// `len` characters of `alphabet`, drawn uniformly.
 fn draw(entropy: &dyn Entropy, alphabet: &[u8], len: usize) -> String {
     // Bytes from the last multiple of the alphabet's length on would favour its first characters.

@@ -16,9 +16,11 @@
 //! Forms are authenticated by their fields: `post_form` verifies the signature, `post_policy` the
 //! conditions that it covers.
 //!
+//! Sessions of programs have keys for a while: `sts` issues them, `session` reads their tokens.
+//!
 //! Permissions: `access` decides. It asks `users` (the users file, whose grants of `action`s are in
 //! `policy` and `resource`), `bucket_policy`, and the ACLs and blocks of public access. `identity`
-//! has the sender and its proof.
+//! has the sender and its proof; `roles` are rights that users assume.
 
 mod access;
 mod action;
@@ -38,23 +40,33 @@ mod post_policy;
 mod presigned;
 mod presigned_v2;
 mod resource;
+mod roles;
+mod session;
 mod signature;
 mod signature_params;
 mod signing_key;
 mod string_to_sign_v2;
+mod sts;
 mod trailers;
+mod user;
 mod user_quota;
 mod users;
+mod users_fields;
 
 pub use access::AccessFacts;
 pub use action::Action;
 pub use admission::OidcPerson;
 pub use authenticator::Authenticator;
-pub use bucket_policy::{BucketPolicy, ConditionMemo, ExistingTags, PolicyContext, PolicyDecision};
+pub use bucket_policy::{
+    BucketPolicy, ConditionMemo, ExistingTags, PolicyContext, PolicyDecision, PrincipalFacts,
+};
 pub use entered_key::{EnteredKey, SharedObject};
 pub use identity::{Authorized, Identity};
 pub use keys::{KeyPair, Secret};
 pub use post_form::FormGrant;
 pub use resource::Resource;
+pub use session::Session;
+pub use session::token::SealingKey;
 pub use signature_params::ANY_REGION;
+pub use sts::{CallerIdentity, FederationRequest, IssuedSession, RoleRequest};
 pub use users::{Users, UsersError};

@@ -5,15 +5,18 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::auth::post_policy::PostPolicy;
+use crate::auth::session::token::SealingKey;
 use crate::auth::signature::is_same;
 use crate::auth::signature_params::{ALGORITHM, Credential, is_served};
-use crate::auth::users::{Signer, User};
+use crate::auth::signing_key::SERVICE;
+use crate::auth::user::Signer;
+use crate::auth::users::PresentedKey;
 use crate::auth::{Identity, Users, header};
 use crate::base::Timestamp;
 use crate::base::digest::hex32;
 use crate::s3::dialect::V2_ACCESS_KEY;
 use crate::s3::form::{PostForm, missing_field};
-use crate::s3::{Dialect, ErrorCode, S3Error};
+use crate::s3::{Dialect, ErrorCode, Request, S3Error};
 
 /// The authenticated sender of a form, and the lengths that its policy permits.
 #[derive(Debug)]
@@ -29,12 +32,16 @@ pub(super) struct FormContext<'s> {
     pub(super) users: &'s Arc<Users>,
     /// The accepted regions; the first is named in errors.
     pub(super) regions: &'s [String],
+    /// Opens tokens of sessions as the keys of the users file do.
+    pub(super) spare_key: Option<&'s SealingKey>,
     /// Whether version 2 is accepted.
     pub(super) version_2: bool,
     pub(super) now: Timestamp,
     pub(super) dialect: Dialect,
     /// The bucket that the form was sent to.
     pub(super) bucket: &'s str,
+    /// The request that sent it.
+    pub(super) request: &'s Request<'s>,
 }
 
 impl FormContext<'_> {
@@ -46,9 +53,9 @@ impl FormContext<'_> {
         let names = self.names();
         let signed_by_4 = names.iter().any(|name| form.get(name).is_some());
         let signed_by_2 = [V2_ACCESS_KEY, "signature"].iter().any(|name| form.get(name).is_some());
-        let (user, exempt) = match (signed_by_4, signed_by_2) {
+        let (signer, exempt) = match (signed_by_4, signed_by_2) {
             (false, false) => {
-                let identity = self.identity(self.users.anonymous());
+                let identity = Identity::new(Arc::clone(self.users.anonymous()), Arc::clone(self.users));
                 return Ok(FormGrant { identity, lengths: 0..=u64::MAX });
             }
             (true, _) => (self.verify_4(form, &names)?, vec!["policy", &names[0]]),
@@ -56,11 +63,8 @@ impl FormContext<'_> {
         };
         let policy = PostPolicy::parse(required(form, "policy", "Policy")?)?;
         let lengths = policy.check(form, self.bucket, &exempt, self.now)?;
-        Ok(FormGrant { identity: self.identity(user), lengths })
-    }
-
-    fn identity(&self, user: &Arc<User>) -> Identity {
-        Identity::new(Arc::clone(user), Arc::clone(self.users))
+        let identity = Identity::of_signer(&signer, Arc::clone(self.users)).sent_by(self.request, self.now);
+        Ok(FormGrant { identity, lengths })
     }
 
     /// The fields of version 4, the signature first, as clients spell them.
@@ -69,7 +73,7 @@ impl FormContext<'_> {
             .map(|suffix| format!("{}{suffix}", self.dialect.query_prefix()))
     }
 
-    fn verify_4(&self, form: &PostForm, names: &[String; 4]) -> Result<&Arc<User>, S3Error> {
+    fn verify_4(&self, form: &PostForm, names: &[String; 4]) -> Result<Arc<Signer>, S3Error> {
         let policy = required(form, "policy", "Policy")?;
         let [signature, algorithm, credential, date] = names;
         let sent = required(form, signature, signature)?;
@@ -86,8 +90,11 @@ impl FormContext<'_> {
                 format!("{date} must be formatted via ISO8601 Long format, on the day of the credential");
             return Err(S3Error::invalid_argument(date, time, message));
         }
-        let signer = self.users.signer(scope.access_key)?;
-        let computed = hex32(&signer.signing_key(scope.date, scope.region).sign(&[policy.as_bytes()]));
+        let token = form.get(&format!("{}Security-Token", self.dialect.query_prefix()));
+        let presented = PresentedKey { access_key: scope.access_key, token };
+        let signer = self.users.signer(presented, self.spare_key, self.now)?;
+        let key = signer.signing_key(scope.date, scope.region, SERVICE);
+        let computed = hex32(&key.sign(&[policy.as_bytes()]));
         verified(signer, &computed, scope.access_key, sent, policy)
     }
 
@@ -106,28 +113,29 @@ impl FormContext<'_> {
         Err(S3Error::invalid_argument(name, text, message).element("Region", expected))
     }
 
-    fn verify_2(&self, form: &PostForm) -> Result<&Arc<User>, S3Error> {
+    fn verify_2(&self, form: &PostForm) -> Result<Arc<Signer>, S3Error> {
         if !self.version_2 {
             return Err(header::other_scheme());
         }
         let policy = required(form, "policy", "Policy")?;
         let sent = required(form, "signature", "Signature")?;
         let access_key = required(form, V2_ACCESS_KEY, V2_ACCESS_KEY)?;
-        let signer = self.users.signer(access_key)?;
-        verified(signer, signer.sign_v2(policy.as_bytes()).as_bytes(), access_key, sent, policy)
+        let signer = self.users.signer(PresentedKey { access_key, token: None }, None, self.now)?;
+        let computed = signer.sign_v2(policy.as_bytes());
+        verified(signer, computed.as_bytes(), access_key, sent, policy)
     }
 }
 
-/// The user of `signer`, if the signatures are the same.
-fn verified<'u>(
-    signer: &'u Signer,
+/// The `signer`, if the signatures are the same.
+fn verified(
+    signer: Arc<Signer>,
     computed: &[u8],
     access_key: &str,
     sent: &str,
     policy: &str,
-) -> Result<&'u Arc<User>, S3Error> {
+) -> Result<Arc<Signer>, S3Error> {
     if is_same(computed, sent.as_bytes()) {
-        return Ok(signer.user());
+        return Ok(signer);
     }
     Err(S3Error::new(ErrorCode::SignatureDoesNotMatch)
         .element("AWSAccessKeyId", access_key)

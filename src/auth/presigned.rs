@@ -25,6 +25,7 @@ pub(super) struct PresignedParams<'q> {
     signed_headers: Option<&'q str>,
     signature: Option<&'q str>,
     content_sha256: Option<&'q str>,
+    security_token: Option<&'q str>,
 }
 
 impl<'q> PresignedParams<'q> {
@@ -55,6 +56,7 @@ impl<'q> PresignedParams<'q> {
             "SignedHeaders" => &mut self.signed_headers,
             "Signature" => &mut self.signature,
             "Content-Sha256" => &mut self.content_sha256,
+            "Security-Token" => &mut self.security_token,
             _ => return None,
         })
     }
@@ -64,15 +66,21 @@ impl<'q> PresignedParams<'q> {
         self.content_sha256
     }
 
-    /// Parses the parameters.
+    /// The token of a session, if there is one.
+    pub(super) fn security_token(&self) -> Option<&'q str> {
+        self.security_token
+    }
+
+    /// Parses the parameters of a URL for one of `services`.
     ///
     /// # Errors
     /// `AuthorizationQueryParametersError`.
-    pub(super) fn signature_params(&self) -> Result<SignatureParams<'q>, S3Error> {
+    pub(super) fn signature_params(&self, services: &'q [&'q str]) -> Result<SignatureParams<'q>, S3Error> {
         let fields = SignatureFields {
             credential: required(self.credential)?,
             signed_headers: required(self.signed_headers)?,
             signature: required(self.signature)?,
+            services,
         };
         if required(self.algorithm)? != ALGORITHM {
             return Err(malformed("The algorithm is not AWS4-HMAC-SHA256."));
@@ -114,7 +122,7 @@ mod tests {
         let query = QueryParams::parse(text).unwrap();
         let fields = PresignedParams::find(&query, Dialect::Aws);
         fields
-            .and_then(|fields| fields.map(|fields| fields.signature_params().map(drop)).transpose())
+            .and_then(|fields| fields.map(|fields| fields.signature_params(&["s3"]).map(drop)).transpose())
             .err()
             .map(|e| e.code)
     }
@@ -123,7 +131,7 @@ mod tests {
     fn the_parameters_are_parsed() {
         let query = QueryParams::parse(TEXT).unwrap();
         let fields = PresignedParams::find(&query, Dialect::Aws).unwrap().unwrap();
-        let params = fields.signature_params().unwrap();
+        let params = fields.signature_params(&["s3"]).unwrap();
         assert_eq!((params.access_key, params.region, params.signature), ("AK", "eu", "ab"));
         assert_eq!(params.signed_headers, "host;x-y");
         assert_eq!(params.location, SignatureLocation::Query { expires_secs: 86_400 });

@@ -5,7 +5,7 @@
 use crate::auth::signature::is_same;
 use crate::auth::signature_params::{ALGORITHM, expired};
 use crate::auth::string_to_sign_v2::{StringToSign, is_signed_parameter, resources};
-use crate::auth::users::Signer;
+use crate::auth::user::Signer;
 use crate::base::Timestamp;
 use crate::s3::dialect::V2_ACCESS_KEY;
 use crate::s3::{Dialect, ErrorCode, Method, QueryParams, Request, S3Error, route};

@@ -48,11 +48,18 @@ pub(super) struct Credential<'a> {
     pub(super) date: &'a str,
     /// The second part of the scope.
     pub(super) region: &'a str,
+    /// The third part of the scope.
+    pub(super) service: &'a str,
 }
 
 impl<'a> Credential<'a> {
-    /// Parses a credential; `None` for another service or form.
+    /// Parses a credential of S3; `None` for another service or form.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
+        Self::parse_for(text, &[SERVICE])
+    }
+
+    /// Parses a credential of one of `services`; `None` for another service or form.
+    fn parse_for(text: &'a str, services: &[&str]) -> Option<Self> {
         let (access_key, scope) = text.split_once('/')?;
         let mut parts = scope.split('/');
         let mut next = || parts.next();
@@ -60,8 +67,8 @@ impl<'a> Credential<'a> {
         let region = next()?;
         let service = next()?;
         let terminator = next()?;
-        let whole = parts.next().is_none() && service == SERVICE && terminator == TERMINATOR;
-        whole.then_some(Self { access_key, scope, date, region })
+        let whole = parts.next().is_none() && services.contains(&service) && terminator == TERMINATOR;
+        whole.then_some(Self { access_key, scope, date, region, service })
     }
 }
 
@@ -76,6 +83,8 @@ pub(super) struct SignatureParams<'a> {
     pub(super) date: &'a str,
     /// The second part of the scope.
     pub(super) region: &'a str,
+    /// The third part of the scope.
+    pub(super) service: &'a str,
     /// Names of the signed headers, joined by `;`: in lower case, ascending, each once.
     pub(super) signed_headers: &'a str,
     /// The signature; it may be any text.
@@ -86,12 +95,14 @@ pub(super) struct SignatureParams<'a> {
     pub(super) timestamp: Cow<'a, str>,
 }
 
-/// The three fields of an `Authorization` header, as text.
+/// The three fields of an `Authorization` header, as text, and what they may be for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SignatureFields<'a> {
     pub(super) credential: &'a str,
     pub(super) signed_headers: &'a str,
     pub(super) signature: &'a str,
+    /// The services that the credential may be scoped to.
+    pub(super) services: &'a [&'a str],
 }
 
 impl<'a> SignatureParams<'a> {
@@ -105,9 +116,9 @@ impl<'a> SignatureParams<'a> {
         time: Timestamp,
         timestamp: Cow<'a, str>,
     ) -> Result<Self, S3Error> {
-        let SignatureFields { credential, signed_headers, signature } = fields;
-        let Credential { access_key, scope, date, region } =
-            Credential::parse(credential).ok_or_else(|| {
+        let SignatureFields { credential, signed_headers, signature, services } = fields;
+        let Credential { access_key, scope, date, region, service } =
+            Credential::parse_for(credential, services).ok_or_else(|| {
                 location
                     .malformed("The credential is not of the location KEY/YYYYMMDD/REGION/s3/aws4_request.")
             })?;
@@ -117,7 +128,18 @@ impl<'a> SignatureParams<'a> {
         if !is_header_list(signed_headers) {
             return Err(location.malformed("The signed headers are not lower-case names in ascending order."));
         }
-        Ok(Self { location, access_key, scope, date, region, signed_headers, signature, time, timestamp })
+        Ok(Self {
+            location,
+            access_key,
+            scope,
+            date,
+            region,
+            service,
+            signed_headers,
+            signature,
+            time,
+            timestamp,
+        })
     }
 
     /// Checks that the scope names one of `regions`, or that [`ANY_REGION`] is among them.
@@ -223,7 +245,7 @@ mod tests {
         credential: &'a str,
         signed_headers: &'a str,
     ) -> Result<SignatureParams<'a>, S3Error> {
-        let fields = SignatureFields { credential, signed_headers, signature: "" };
+        let fields = SignatureFields { credential, signed_headers, signature: "", services: &[SERVICE] };
         SignatureParams::new(location, fields, Timestamp::from_millis(DAY), "20130524T000000Z".into())
     }
 

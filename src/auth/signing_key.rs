@@ -6,8 +6,10 @@ use crate::auth::Secret;
 use crate::base::digest::HmacSha256;
 use crate::base::limits;
 
-/// The service that every credential is scoped to.
+/// The service that credentials of requests for S3 are scoped to.
 pub(super) const SERVICE: &str = "s3";
+/// The services that credentials of other calls may be scoped to: those of STS and IAM.
+pub(super) const QUERY_SERVICES: &[&str] = &["sts", "iam", SERVICE];
 /// The last part of every credential scope.
 pub(super) const TERMINATOR: &str = "aws4_request";
 
@@ -17,11 +19,11 @@ pub(super) const TERMINATOR: &str = "aws4_request";
 pub(super) struct SigningKey(HmacSha256);
 
 impl SigningKey {
-    fn derive(secret: &Secret, date: &str, region: &str) -> Self {
+    fn derive(secret: &Secret, date: &str, region: &str, service: &str) -> Self {
         let start = format!("AWS4{}", secret.reveal()).into_bytes();
         let of_day = HmacSha256::of(&start, date.as_bytes());
         let of_region = HmacSha256::of(&of_day, region.as_bytes());
-        let of_service = HmacSha256::of(&of_region, SERVICE.as_bytes());
+        let of_service = HmacSha256::of(&of_region, service.as_bytes());
         Self(HmacSha256::new(&HmacSha256::of(&of_service, TERMINATOR.as_bytes())))
     }
 
@@ -44,24 +46,31 @@ pub(super) struct SigningKeys(RwLock<Vec<DerivedKey>>);
 struct DerivedKey {
     date: String,
     region: String,
+    service: String,
     key: SigningKey,
 }
 
 impl SigningKeys {
     /// The key of `secret`, which must be the same on every call. A new key evicts the oldest.
-    pub(super) fn get(&self, secret: &Secret, date: &str, region: &str) -> SigningKey {
+    pub(super) fn get(&self, secret: &Secret, date: &str, region: &str, service: &str) -> SigningKey {
         const WHOLE: &str = "no code panics while it holds the keys";
         let known = self.0.read().expect(WHOLE);
-        if let Some(found) = known.iter().find(|known| known.date == date && known.region == region) {
+        let is_it = |it: &&DerivedKey| it.date == date && it.region == region && it.service == service;
+        if let Some(found) = known.iter().find(is_it) {
             return found.key.clone();
         }
         drop(known);
-        let key = SigningKey::derive(secret, date, region);
+        let key = SigningKey::derive(secret, date, region, service);
         let mut known = self.0.write().expect(WHOLE);
         if known.len() >= limits::SIGNING_KEYS_PER_USER_MAX {
             known.remove(0);
         }
-        known.push(DerivedKey { date: date.to_owned(), region: region.to_owned(), key: key.clone() });
+        known.push(DerivedKey {
+            date: date.to_owned(),
+            region: region.to_owned(),
+            service: service.to_owned(),
+            key: key.clone(),
+        });
         key
     }
 }
@@ -77,7 +86,7 @@ mod tests {
     fn a_key_signs_as_published() {
         // S3 API reference, "Signature calculations for the authorization header", example "GET
         // object": the string to sign and its signature.
-        let key = SigningKey::derive(&Secret::new(SECRET), "20130524", "us-east-1");
+        let key = SigningKey::derive(&Secret::new(SECRET), "20130524", "us-east-1", "s3");
         let signature = key.sign(&[
             b"AWS4-HMAC-SHA256\n20130524T000000Z\n",
             b"20130524/us-east-1/s3/aws4_request\n",
@@ -91,12 +100,17 @@ mod tests {
         let keys = SigningKeys::default();
         let secret = Secret::new(SECRET);
         for _ in 0..2 {
-            for (date, region) in [("20130524", "eu"), ("20130525", "eu"), ("20130524", "us-east-1")] {
-                let expected = SigningKey::derive(&secret, date, region).sign(&[b"x"]);
-                assert_eq!(keys.get(&secret, date, region).sign(&[b"x"]), expected);
+            for (date, region, service) in [
+                ("20130524", "eu", "s3"),
+                ("20130525", "eu", "s3"),
+                ("20130524", "us-east-1", "s3"),
+                ("20130524", "eu", "sts"),
+            ] {
+                let expected = SigningKey::derive(&secret, date, region, service).sign(&[b"x"]);
+                assert_eq!(keys.get(&secret, date, region, service).sign(&[b"x"]), expected);
             }
         }
-        assert_eq!(keys.0.read().unwrap().len(), 3);
+        assert_eq!(keys.0.read().unwrap().len(), 4);
     }
 
     #[test]
@@ -104,7 +118,7 @@ mod tests {
         let keys = SigningKeys::default();
         let secret = Secret::new(SECRET);
         for day in 0..limits::SIGNING_KEYS_PER_USER_MAX + 3 {
-            keys.get(&secret, &day.to_string(), "eu");
+            keys.get(&secret, &day.to_string(), "eu", "s3");
         }
         let known = keys.0.read().unwrap();
         assert_eq!(known.len(), limits::SIGNING_KEYS_PER_USER_MAX);

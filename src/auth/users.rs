@@ -23,6 +23,11 @@
 //!
 //! A user has one pair of keys and, during a rotation, the previous pair in addition.
 //!
+//! Tables `[[role]]` have a `name`, `allow` and `policy` (JSON of IAM), and `assumed_by`, the names
+//! of users and roles. Tables `[[sealing_key]]` have the keys that seal the tokens of sessions; the
+//! last one seals, all open. `sessions_after` of a user or a role ends the sessions that were issued
+//! before.
+//!
 //! A table `[user.quota]` limits the buckets that the user owns: `bytes = "10GiB"`, `objects`,
 //! `uploads` and `buckets`.
 //!
@@ -40,19 +45,23 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 use toml::Spanned;
+use toml::value::Datetime;
 
 use crate::auth::admission::{Admissions, OidcPerson, OidcTable};
+use crate::auth::bucket_policy::{IdentityPolicy, PrincipalFacts};
 use crate::auth::policy::Grant;
-use crate::auth::resource::Ownership;
-use crate::auth::signing_key::{SigningKey, SigningKeys};
+use crate::auth::roles::{Role, RoleTable};
+use crate::auth::session::arn::{ACCOUNT, NameKind, assumed_role, federated_user};
+use crate::auth::session::cache::OpenedSessions;
+use crate::auth::session::token::{OpenedToken, SealingKey, SessionClaims};
+use crate::auth::session::{Session, SessionKind, SessionLimit};
+use crate::auth::user::{Signer, User};
 use crate::auth::user_quota::QuotaTable;
-use crate::auth::{Action, KeyPair, Resource, Secret};
-use crate::base::digest::HmacSha1;
-use crate::base::{Quota, limits};
+use crate::auth::users_fields::{AllowTable, Problem, checked, instant};
+use crate::auth::{Action, KeyPair, Secret};
+use crate::base::{Quota, Timestamp, limits};
 use crate::s3::{ErrorCode, S3Error};
 
 const ADMINISTRATOR: &str = Users::ADMINISTRATOR;
@@ -69,10 +78,23 @@ pub struct UsersError {
 /// The users of one version of the file.
 #[derive(Debug)]
 pub struct Users {
-    by_access_key: HashMap<String, Signer>,
+    by_access_key: HashMap<String, Arc<Signer>>,
+    by_name: HashMap<String, Arc<User>>,
+    roles: HashMap<String, Role>,
+    /// In the order of the file: the last one seals.
+    sealing_keys: Vec<SealingKey>,
+    opened: OpenedSessions<Signer>,
     anonymous: Arc<User>,
     quotas: HashMap<String, Quota>,
     admissions: Admissions,
+}
+
+/// What a request says of the keys that signed it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PresentedKey<'r> {
+    pub(super) access_key: &'r str,
+    /// The token of a session.
+    pub(super) token: Option<&'r str>,
 }
 
 impl Default for Users {
@@ -104,6 +126,9 @@ impl Users {
         for user in &file.user {
             reader.user(user.as_ref()).map_err(|(at, problem)| UsersError { line: line_of(&at), problem })?;
         }
+        reader
+            .roles_and_sealing_keys(&file)
+            .map_err(|(at, problem)| UsersError { line: line_of(&at), problem })?;
         Ok(reader.finish())
     }
 
@@ -124,13 +149,22 @@ impl Users {
     /// # Errors
     /// The access key belongs to another user, whom the message names.
     pub fn with_administrator(mut self, keys: KeyPair) -> Result<Self, String> {
-        self.by_access_key.retain(|_, signer| signer.user.name != ADMINISTRATOR);
-        let administrator = User::new(ADMINISTRATOR, vec![Grant::of_everything()]);
+        if self.roles.contains_key(ADMINISTRATOR) {
+            return Err(format!("a role is called `{ADMINISTRATOR}`, as the administrator is"));
+        }
+        self.by_access_key.retain(|_, signer| signer.user().name() != ADMINISTRATOR);
+        let former = self.by_name.get(ADMINISTRATOR);
+        let sessions_after = former.and_then(|user| user.sessions_after());
+        let grants = vec![Grant::of_everything()];
+        let administrator = Arc::new(User::of_kind(NameKind::User, ADMINISTRATOR, grants, sessions_after));
+        self.by_name.insert(ADMINISTRATOR.to_owned(), Arc::clone(&administrator));
         self.admissions.replace_key(ADMINISTRATOR, &keys.access_key);
-        match self.by_access_key.insert(keys.access_key, Signer::new(&administrator, keys.secret_key)) {
-            Some(other) => {
-                Err(format!("the access key of `{ADMINISTRATOR}` belongs to `{}` already", other.user.name))
-            }
+        let signer = Arc::new(Signer::new(&administrator, keys.secret_key));
+        match self.by_access_key.insert(keys.access_key, signer) {
+            Some(other) => Err(format!(
+                "the access key of `{ADMINISTRATOR}` belongs to `{}` already",
+                other.user().name()
+            )),
             None => Ok(self),
         }
     }
@@ -138,8 +172,8 @@ impl Users {
     /// The names of the users with a secret that is short enough to be guessed, sorted and without
     /// repetition.
     pub fn with_short_secrets(&self) -> BTreeSet<&str> {
-        let short = |signer: &&Signer| signer.secret.reveal().len() < limits::SECRET_ADVISED_BYTES;
-        self.by_access_key.values().filter(short).map(|signer| signer.user.name()).collect()
+        let short = |signer: &&Arc<Signer>| signer.secret().reveal().len() < limits::SECRET_ADVISED_BYTES;
+        self.by_access_key.values().filter(short).map(|signer| signer.user().name()).collect()
     }
 
     /// The quotas, by the name of the user.
@@ -150,10 +184,11 @@ impl Users {
     /// The keys of an administrator: of the one that the first start creates, or else of the first
     /// by access key.
     pub fn administrator_keys(&self) -> Option<KeyPair> {
-        let all = self.by_access_key.iter().filter(|(_, signer)| signer.user.is_administrator());
-        let order = |entry: &(&String, &Signer)| (entry.1.user.name != ADMINISTRATOR, entry.0.clone());
+        let all = self.by_access_key.iter().filter(|(_, signer)| signer.user().is_administrator());
+        let order =
+            |entry: &(&String, &Arc<Signer>)| (entry.1.user().name() != ADMINISTRATOR, entry.0.clone());
         let (access_key, signer) = all.min_by_key(order)?;
-        Some(KeyPair { access_key: access_key.clone(), secret_key: signer.secret.clone() })
+        Some(KeyPair { access_key: access_key.clone(), secret_key: signer.secret().clone() })
     }
 
     /// The access key of the user as whom a person acts.
@@ -161,23 +196,67 @@ impl Users {
         self.admissions.access_key_of(person)
     }
 
-    /// The user of an access key in a request.
+    /// The user of an access key in a request, or the session of a token, at `now`. `spare` opens
+    /// tokens as the keys of the file do.
     ///
     /// # Errors
-    /// `InvalidAccessKeyId`.
-    pub(super) fn signer(&self, access_key: &str) -> Result<&Signer, S3Error> {
-        self.find(access_key)
-            .ok_or_else(|| S3Error::new(ErrorCode::InvalidAccessKeyId).element("AWSAccessKeyId", access_key))
+    /// `InvalidAccessKeyId`; `InvalidToken` for a token that is none of this access key, or whose
+    /// session was ended; `ExpiredToken`.
+    pub(super) fn signer(
+        &self,
+        presented: PresentedKey<'_>,
+        spare: Option<&SealingKey>,
+        now: Timestamp,
+    ) -> Result<Arc<Signer>, S3Error> {
+        let PresentedKey { access_key, token } = presented;
+        let Some(token) = token else {
+            let unknown =
+                || S3Error::new(ErrorCode::InvalidAccessKeyId).element("AWSAccessKeyId", access_key);
+            return self.find(access_key).cloned().ok_or_else(unknown);
+        };
+        let signer = match self.opened.get(access_key, token) {
+            Some(signer) => signer,
+            None => {
+                let opened = self.open(access_key, token, spare);
+                let signer = Arc::new(opened.ok_or_else(|| S3Error::new(ErrorCode::InvalidToken))?);
+                self.opened.keep(access_key, token, &signer);
+                signer
+            }
+        };
+        match signer.session().is_some_and(|session| now < session.expires) {
+            true => Ok(signer),
+            false => Err(S3Error::new(ErrorCode::ExpiredToken)),
+        }
+    }
+
+    fn open(&self, access_key: &str, token: &str, spare: Option<&SealingKey>) -> Option<Signer> {
+        let OpenedToken { claims, secret } = SealingKey::open(token, self.sealing_keys.iter().chain(spare))?;
+        let user = match claims.kind {
+            SessionKind::Role => &self.roles.get(&claims.principal)?.user,
+            SessionKind::User | SessionKind::Federated => self.by_name.get(&claims.principal)?,
+        };
+        let counts = claims.access_key == access_key && user.keeps_sessions_of(claims.issued());
+        counts.then(|| session_of(claims, user))?.map(|session| Signer::of_session(user, session, secret))
+    }
+
+    /// The key that seals the tokens of new sessions.
+    pub(super) fn sealing_key(&self) -> Option<&SealingKey> {
+        self.sealing_keys.last()
+    }
+
+    /// A role by its name.
+    pub(super) fn role(&self, name: &str) -> Option<&Role> {
+        self.roles.get(name)
     }
 
     /// The user of an access key, with its secret.
-    pub(super) fn find(&self, access_key: &str) -> Option<&Signer> {
+    pub(super) fn find(&self, access_key: &str) -> Option<&Arc<Signer>> {
         self.by_access_key.get(access_key)
     }
 
     /// Whether there is a user of that name with a key.
     pub(super) fn has_signer(&self, name: &str) -> bool {
-        self.by_access_key.values().any(|signer| signer.user.name == name)
+        self.by_name.get(name).is_some_and(|user| !user.is_anonymous())
     }
 
     /// The user of unsigned requests; a user without grants if the file has none.
@@ -186,82 +265,15 @@ impl Users {
     }
 }
 
-/// One user.
-#[derive(Debug)]
-pub(super) struct User {
-    name: String,
-    grants: Vec<Grant>,
-}
-
-impl User {
-    fn new(name: &str, grants: Vec<Grant>) -> Arc<Self> {
-        Arc::new(Self { name: name.to_owned(), grants })
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(super) fn is_anonymous(&self) -> bool {
-        self.name == Users::ANONYMOUS
-    }
-
-    /// Whether a grant of the users file allows `action` on `resource`. Anonymous requests never
-    /// create buckets. `owned` says whether the user owns the bucket of the resource.
-    pub(super) fn may(&self, action: Action, resource: Resource<'_>, owned: Ownership<'_>) -> bool {
-        let barred = self.is_anonymous() && action == Action::CreateBucket;
-        !barred && self.grants.iter().any(|grant| grant.allows(action, resource, owned))
-    }
-
-    /// Whether it may create a bucket of some name.
-    pub(super) fn may_create_some_bucket(&self) -> bool {
-        let names = self.grants.iter().flat_map(Grant::names_of_buckets);
-        names.into_iter().any(|name| self.may(Action::CreateBucket, Resource::Bucket(name), &|| false))
-    }
-
-    /// Whether it has keys and a grant of everything.
-    pub(super) fn is_administrator(&self) -> bool {
-        !self.is_anonymous() && self.grants.iter().any(Grant::is_of_everything)
-    }
-}
-
-/// A user by one of its access keys.
-#[derive(Debug)]
-pub(super) struct Signer {
-    user: Arc<User>,
-    secret: Secret,
-    signing_keys: SigningKeys,
-}
-
-impl Signer {
-    fn new(user: &Arc<User>, secret: Secret) -> Self {
-        Self { user: Arc::clone(user), secret, signing_keys: SigningKeys::default() }
-    }
-
-    pub(super) fn user(&self) -> &Arc<User> {
-        &self.user
-    }
-
-    pub(super) fn secret(&self) -> &Secret {
-        &self.secret
-    }
-
-    /// The signing key for a day and a region.
-    pub(super) fn signing_key(&self, date: &str, region: &str) -> SigningKey {
-        self.signing_keys.get(&self.secret, date, region)
-    }
-
-    /// The signature of `text` by version 2, in base64: 28 characters.
-    pub(super) fn sign_v2(&self, text: &[u8]) -> String {
-        BASE64.encode(HmacSha1::of(self.secret.reveal().as_bytes(), text))
-    }
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileTable {
     #[serde(default)]
     user: Vec<Spanned<UserTable>>,
+    #[serde(default)]
+    role: Vec<Spanned<RoleTable>>,
+    #[serde(default)]
+    sealing_key: Vec<SealingKeyTable>,
 }
 
 #[derive(Deserialize)]
@@ -276,6 +288,14 @@ struct UserTable {
     allow: Vec<AllowTable>,
     quota: Option<Spanned<QuotaTable>>,
     oidc: Option<Spanned<OidcTable>>,
+    sessions_after: Option<Spanned<Datetime>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SealingKeyTable {
+    /// Of any type, so that no message about a wrong type quotes the value.
+    key: Spanned<toml::Value>,
 }
 
 #[derive(Deserialize)]
@@ -286,21 +306,14 @@ struct PairTable {
     secret_key: Spanned<toml::Value>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AllowTable {
-    actions: Vec<Spanned<String>>,
-    resources: Vec<Spanned<String>>,
-}
-
-/// The place in the file and the problem.
-type Problem = (Range<usize>, String);
-
 /// Builds users from tables, and refuses repeated names and keys.
 #[derive(Default)]
 struct UsersBuilder {
     names: HashSet<String>,
-    by_access_key: HashMap<String, Signer>,
+    by_access_key: HashMap<String, Arc<Signer>>,
+    by_name: HashMap<String, Arc<User>>,
+    roles: HashMap<String, Role>,
+    sealing_keys: Vec<SealingKey>,
     anonymous: Option<Arc<User>>,
     quotas: HashMap<String, Quota>,
     admissions: Admissions,
@@ -312,7 +325,7 @@ impl UsersBuilder {
         if !self.names.insert(name.to_owned()) {
             return Err((table.name.span(), format!("the user `{name}` is there twice")));
         }
-        let grants = table.allow.iter().map(grant).collect::<Result<_, _>>()?;
+        let grants = table.allow.iter().map(AllowTable::grant).collect::<Result<_, _>>()?;
         if name == Users::ANONYMOUS {
             table.allow.iter().try_for_each(check_anonymous)?;
         }
@@ -326,9 +339,12 @@ impl UsersBuilder {
             let (_, keys) = pairs.first().ok_or_else(|| at("the user `anonymous` is nobody".to_owned()))?;
             self.admissions.add(name, &keys.access_key, oidc.as_ref()).map_err(at)?;
         }
-        let user = User::new(name, grants);
+        let sessions_after = table.sessions_after.as_ref().map(instant).transpose()?;
+        let user = Arc::new(User::of_kind(NameKind::User, name, grants, sessions_after));
+        self.by_name.insert(name.to_owned(), Arc::clone(&user));
         for (at, KeyPair { access_key, secret_key }) in pairs {
-            if self.by_access_key.insert(access_key, Signer::new(&user, secret_key)).is_some() {
+            let signer = Arc::new(Signer::new(&user, secret_key));
+            if self.by_access_key.insert(access_key, signer).is_some() {
                 return Err((at, format!("the access key of `{name}` is there already")));
             }
         }
@@ -338,15 +354,73 @@ impl UsersBuilder {
         Ok(())
     }
 
+    /// Reads the rest of the file. A role may name others that come after it.
+    fn roles_and_sealing_keys(&mut self, file: &FileTable) -> Result<(), Problem> {
+        for table in &file.role {
+            let table = table.as_ref();
+            let role = Role::of(table)?;
+            let name = role.user.name().to_owned();
+            if name == Users::ANONYMOUS || !self.names.insert(name.clone()) {
+                return Err((table.name.span(), format!("the name `{name}` of the role is taken")));
+            }
+            self.roles.insert(name, role);
+        }
+        for table in &file.role {
+            let is_known = |name: &str| name != Users::ANONYMOUS && self.names.contains(name);
+            if let Some(problem) = table.as_ref().unknown(is_known) {
+                return Err(problem);
+            }
+        }
+        for table in &file.sealing_key {
+            let key = table.key.as_ref().as_str().and_then(SealingKey::parse);
+            let wrong = || (table.key.span(), "a sealing key is 32 bytes in base64".to_owned());
+            self.sealing_keys.push(key.ok_or_else(wrong)?);
+        }
+        Ok(())
+    }
+
     fn finish(self) -> Users {
-        let anonymous = self.anonymous.unwrap_or_else(|| User::new(Users::ANONYMOUS, Vec::new()));
+        let anonymous = self.anonymous.unwrap_or_else(|| Arc::new(User::new(Users::ANONYMOUS, Vec::new())));
         Users {
             by_access_key: self.by_access_key,
+            by_name: self.by_name,
+            roles: self.roles,
+            sealing_keys: self.sealing_keys,
+            opened: OpenedSessions::default(),
             anonymous,
             quotas: self.quotas,
             admissions: self.admissions,
         }
     }
+}
+
+/// The session that a token stands for, with the rights of `user`; `None` for one whose policy cannot
+/// be read.
+fn session_of(claims: SessionClaims, user: &User) -> Option<Session> {
+    let issued = claims.issued();
+    let expires = claims.expires();
+    let SessionClaims { kind, name, tags, policy, .. } = claims;
+    let limit = match policy {
+        Some(policy) => SessionLimit::Policy(IdentityPolicy::parse(&policy.to_string()).ok()?),
+        None if kind == SessionKind::Federated => SessionLimit::Everything,
+        None => SessionLimit::None,
+    };
+    let of_user = user.facts();
+    let with_name = format!("{}:{name}", of_user.id);
+    let own = PrincipalFacts { tags, issued: Some(issued), ..of_user.clone() };
+    let (arn, facts) = match kind {
+        SessionKind::User => (of_user.arn.clone(), own),
+        SessionKind::Role => (
+            assumed_role(user.name(), &name),
+            PrincipalFacts { id: with_name, kind: "AssumedRole", user_name: None, ..own },
+        ),
+        SessionKind::Federated => {
+            let arn = federated_user(&name);
+            let id = format!("{ACCOUNT}:{name}");
+            (arn.clone(), PrincipalFacts { arn, id, kind: "FederatedUser", user_name: None, ..own })
+        }
+    };
+    Some(Session { kind, arn, facts, limit, expires })
 }
 
 /// A pair of keys and its place in the file.
@@ -387,50 +461,6 @@ fn secret(value: &Spanned<toml::Value>) -> Result<Secret, Problem> {
     Ok(Secret::new(text))
 }
 
-/// The text of a short field, all of whose characters must pass `allowed`.
-fn checked<'t>(
-    value: &'t Spanned<String>,
-    field: &str,
-    allowed: impl Fn(char) -> bool,
-) -> Result<&'t str, Problem> {
-    let text = value.as_ref();
-    let max = limits::CREDENTIAL_LEN_MAX_BYTES;
-    if text.is_empty() || text.len() > max {
-        return Err((value.span(), format!("`{field}` is 1 to {max} bytes long")));
-    }
-    match text.chars().find(|&c| !allowed(c)) {
-        Some(c) => Err((value.span(), format!("`{field}` may not hold {c:?}"))),
-        None => Ok(text),
-    }
-}
-
-fn grant(table: &AllowTable) -> Result<Grant, Problem> {
-    let mut grant = Grant::default();
-    for action in &table.actions {
-        grant.add_action(action.as_ref()).map_err(|problem| (action.span(), problem))?;
-    }
-    for resource in &table.resources {
-        grant.add_resource(resource.as_ref()).map_err(|problem| (resource.span(), problem))?;
-    }
-    check_effect(&grant, table)?;
-    Ok(grant)
-}
-
-/// Refuses actions and resources without effect, since their author expects one. An empty list
-/// plainly grants nothing.
-fn check_effect(grant: &Grant, table: &AllowTable) -> Result<(), Problem> {
-    if table.actions.is_empty() || table.resources.is_empty() {
-        return Ok(());
-    }
-    for action in &table.actions {
-        grant.check_action(action.as_ref()).map_err(|problem| (action.span(), problem))?;
-    }
-    for resource in &table.resources {
-        grant.check_resource(resource.as_ref()).map_err(|problem| (resource.span(), problem))?;
-    }
-    Ok(())
-}
-
 /// Refuses actions that the anonymous user is never allowed.
 fn check_anonymous(table: &AllowTable) -> Result<(), Problem> {
     match table.actions.iter().find(|action| action.as_ref() == Action::CreateBucket.as_str()) {
@@ -442,6 +472,7 @@ fn check_anonymous(table: &AllowTable) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::Resource;
     use crate::base::SeededEntropy;
 
     /// The example in the documentation of this module.
@@ -497,7 +528,7 @@ mod tests {
     fn the_first_file_has_an_administrator_with_all_permissions() {
         let keys = KeyPair::generate(&SeededEntropy::new(1));
         let users = Users::parse(&Users::first_file(&keys)).unwrap();
-        assert!(users.find(&keys.access_key).unwrap().secret == keys.secret_key);
+        assert!(*users.find(&keys.access_key).unwrap().secret() == keys.secret_key);
         let admin = users.find(&keys.access_key).unwrap().user();
         assert_eq!(admin.name(), "admin");
         for &action in Action::ALL {
@@ -509,7 +540,7 @@ mod tests {
     fn keys_chosen_by_the_operator_are_quoted_in_the_first_file() {
         let keys = KeyPair { access_key: "a\"b".to_owned(), secret_key: Secret::new("c\\d\"\n'''é") };
         let users = Users::parse(&Users::first_file(&keys)).unwrap();
-        assert!(users.find("a\"b").unwrap().secret == keys.secret_key);
+        assert!(*users.find("a\"b").unwrap().secret() == keys.secret_key);
     }
 
     #[test]
@@ -519,7 +550,7 @@ mod tests {
         let users = || Users::parse(&file(&[("admin", "AK1"), ("other", "AK2")], "")).unwrap();
         for access_key in ["AK1", "AK3"] {
             let users = users().with_administrator(keys(access_key)).unwrap();
-            assert!(users.find(access_key).unwrap().secret == Secret::new("s"));
+            assert!(*users.find(access_key).unwrap().secret() == Secret::new("s"));
             let admin = users.find(access_key).unwrap().user();
             assert_eq!(admin.name(), "admin");
             assert!(admin.may(Action::CreateBucket, Resource::Bucket("b"), &|| false));
@@ -562,7 +593,7 @@ mod tests {
         let key = |access_key: &str| {
             let signer = users.find(access_key).unwrap();
             assert_eq!(signer.user().name(), "a");
-            signer.signing_key("20130524", "eu").sign(&[b"x"])
+            signer.signing_key("20130524", "eu", "s3").sign(&[b"x"])
         };
         assert_ne!(key("AK0"), key("AK1"));
         assert_eq!(key("AK0"), key("AK0"));

@@ -102,6 +102,24 @@ pub const CREDENTIAL_LEN_MAX_BYTES: usize = 128;
 /// them offline.
 pub const SECRET_ADVISED_BYTES: usize = 16;
 
+/// The policy of a session, in characters (STS API reference, AssumeRole, "Policy").
+pub const SESSION_POLICY_MAX_CHARS: usize = 2048;
+/// The token of a session. It has to fit in a head and in a URL, among other things.
+pub const SESSION_TOKEN_MAX_BYTES: usize = 4096;
+/// The tags of a session (STS API reference, AssumeRole, "Tags").
+pub const SESSION_TAGS_MAX: usize = 50;
+/// The shortest session (STS API reference, AssumeRole, "DurationSeconds").
+pub const SESSION_MIN_SECS: u64 = 15 * 60;
+/// The longest session of a role (ibidem), and one that another session asks for.
+pub const ROLE_SESSION_MAX_SECS: u64 = 12 * 60 * 60;
+pub const CHAINED_SESSION_MAX_SECS: u64 = 60 * 60;
+/// The longest session of a user (STS API reference, GetSessionToken, "DurationSeconds").
+pub const USER_SESSION_MAX_SECS: u64 = 36 * 60 * 60;
+/// Sessions whose opened tokens are in memory. Each takes up to some 20 KiB.
+pub const OPENED_SESSIONS_MAX: usize = 512;
+/// The body of a call of STS: parameters of a form. It is read before it is known who sends it.
+pub const QUERY_BODY_MAX_BYTES: usize = 64 * KIB as usize;
+
 // ----
 // Memory -------------------------------------------------------------------------------------------
 

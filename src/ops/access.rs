@@ -242,9 +242,9 @@ impl AccessFacts for StoredFacts<'_> {
     fn context(&self) -> PolicyContext<'_> {
         let call = self.call;
         let query = &self.call.query;
-        let user = (!self.identity.is_anonymous()).then(|| self.identity.name());
         PolicyContext {
-            user,
+            user: self.identity.user_in_policies(),
+            principal: self.identity.principal(),
             source_ip: call.request.peer.map(|peer| peer.ip()),
             secure: call.request.secure,
             now: call.received,

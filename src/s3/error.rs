@@ -60,6 +60,8 @@ error_codes! {
     EntityTooLarge = 400, "Your proposed upload exceeds the maximum allowed object size.";
     /// S3 API reference, CompleteMultipartUpload.
     EntityTooSmall = 400, "Your proposed upload is smaller than the minimum allowed object size.";
+    /// S3 API reference, "Error responses".
+    ExpiredToken = 400, "The provided token has expired.";
     /// S3 API reference, PutBucketVersioning and "Error responses".
     IllegalVersioningConfigurationException = 400, "The versioning configuration specified in the request is invalid.";
     /// S3 API reference, "Error responses".
@@ -104,6 +106,8 @@ error_codes! {
     InvalidStorageClass = 400, "The storage class that you specified is not valid.";
     /// S3 API reference, PutObjectTagging.
     InvalidTag = 400, "The tag provided was not a valid tag.";
+    /// S3 API reference, "Error responses".
+    InvalidToken = 400, "The provided token is malformed or otherwise not valid.";
     /// S3 API reference, "Error responses".
     InvalidURI = 400, "The specified URI could not be parsed.";
     /// S3 API reference, "Error responses"; S3 user guide, "Naming Amazon S3 objects".

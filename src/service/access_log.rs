@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::RequestRecorder;
 use super::audit::{AuditEntry, AuditLog, AuditOutcome};
-use crate::auth::OidcPerson;
+use crate::auth::{OidcPerson, Session};
 use crate::base::{Clock, Timestamp};
 use crate::s3::{Arrival, Body, BodyRead, Dialect, Request, RequestId, Response, S3Error};
 
@@ -107,6 +107,8 @@ pub(super) struct RequestLogEntry {
     pub(super) user: Option<String>,
     /// The person who acts as the user, where an OpenID provider vouched for it.
     pub(super) person: Option<Arc<OidcPerson>>,
+    /// The session whose keys signed.
+    pub(super) session: Option<Arc<Session>>,
     /// The code of the error in the response.
     pub(super) error: Option<&'static str>,
     /// Whether a page asks what it can show. A refusal is no failure then.
@@ -156,6 +158,7 @@ impl RequestLogEntry {
             operation: "None",
             user: None,
             person: None,
+            session: None,
             error: None,
             is_question: false,
             audit: None,
@@ -171,6 +174,11 @@ impl RequestLogEntry {
         }
     }
 
+    /// The address of the client.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
     /// Records the attempt, if it is audited.
     pub(super) fn audit(&self, log: &dyn AuditLog, status: u16) {
         let Some(audit) = &self.audit else { return };
@@ -180,6 +188,7 @@ impl RequestLogEntry {
             id: self.id.as_str(),
             user: self.user.as_deref(),
             person: self.person.as_deref(),
+            session: self.session.as_ref().map(|session| session.arn()),
             peer: peer.as_deref(),
             status,
             error: self.error,

@@ -24,6 +24,8 @@ pub struct AuditRecord<'r> {
     pub user: Option<&'r str>,
     /// The person who acts as the user, where an OpenID provider vouched for it.
     pub person: Option<&'r OidcPerson>,
+    /// The ARN of the session whose keys signed the request.
+    pub session: Option<&'r str>,
     /// The address of the client.
     pub peer: Option<&'r str>,
     /// The operation.
@@ -98,6 +100,7 @@ pub(super) struct AuditOutcome<'o> {
     pub(super) id: &'o str,
     pub(super) user: Option<&'o str>,
     pub(super) person: Option<&'o OidcPerson>,
+    pub(super) session: Option<&'o str>,
     pub(super) peer: Option<&'o str>,
     pub(super) status: u16,
     pub(super) error: Option<&'o str>,
@@ -193,6 +196,7 @@ impl AuditEntry {
             id: Some(outcome.id),
             user: outcome.user,
             person: outcome.person,
+            session: outcome.session,
             peer: outcome.peer,
             action: self.action,
             bucket: self.bucket.as_deref(),

@@ -51,6 +51,7 @@ impl Service {
             time: self.recorder.clock.now(),
             user: Some(act.identity.name()),
             person: act.identity.person().map(|person| &**person),
+            session: act.identity.session().map(|session| session.arn()),
             peer: peer.as_deref(),
             action: act.name,
             subject: act.subject,

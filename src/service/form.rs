@@ -27,9 +27,10 @@ impl Service {
         let key = form.key()?;
         let grant = self
             .authenticator
-            .authenticate_form(&form, &bucket, dialect)
+            .authenticate_form(&form, &request, &bucket, dialect)
             .inspect_err(|error| self.log_failed_signature(error, &request, entry))?;
         entry.user = Some(grant.identity.name().to_owned());
+        entry.session = grant.identity.session().cloned();
         form.restore_headers(&mut request.headers, dialect)?;
         VendorHeaders::new(&request.headers, dialect).check()?;
         SizeLimitedBody::wrap(&mut request.body, grant.lengths);

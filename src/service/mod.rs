@@ -19,6 +19,7 @@ mod queries;
 mod recent;
 mod staleness;
 mod standby;
+mod sts;
 mod users;
 mod website;
 
@@ -37,6 +38,7 @@ pub use crate::ops::{
 use crate::ops::{Context, LifecycleFigures};
 use crate::s3::cors::CorsHeaders;
 use crate::s3::hoisted;
+use crate::s3::query_call;
 use crate::s3::render::{ResponseFrame, render};
 use crate::s3::route::{self, Addressing};
 use crate::s3::{
@@ -323,6 +325,10 @@ impl Service {
                 }
             };
         }
+        if query_call::is_call(&request) && !self.is_host_of_bucket(&request) {
+            CountingBody::wrap(&mut request.body, received);
+            return Ok(self.sts(request, entry));
+        }
         let query = QueryParams::parse(&request.query)?;
         let dialect = Dialect::detect(&request.headers, query.names(), self.settings.default_dialect)?;
         entry.dialect = dialect;
@@ -351,6 +357,7 @@ impl Service {
                     .authenticate(&mut request, &query, dialect)
                     .inspect_err(|error| self.log_failed_signature(error, &request, entry))?;
                 entry.user = Some(identity.name().to_owned());
+                entry.session = identity.session().cloned();
                 if operation == Operation::GetBucketVersioning && !identity.is_anonymous() {
                     entry.store = Some(self.store_mark());
                 }

@@ -51,6 +51,8 @@ pub enum UserChange {
     RotateKeys { name: String },
     /// The end of the previous keys.
     RemovePreviousKeys { name: String },
+    /// The end of all sessions of a user or a role that were issued up to now.
+    RevokeSessions { name: String },
     /// The end of the user. Its buckets and objects stay.
     Delete { name: String },
 }
@@ -63,6 +65,7 @@ impl UserChange {
             | Self::SetGrants { name, .. }
             | Self::RotateKeys { name }
             | Self::RemovePreviousKeys { name }
+            | Self::RevokeSessions { name }
             | Self::Delete { name } => name,
         }
     }
@@ -77,7 +80,9 @@ impl UserChange {
         match self {
             Self::Create { .. } => Action::AdminCreateUser,
             Self::SetGrants { .. } => Action::AdminSetGrants,
-            Self::RotateKeys { .. } | Self::RemovePreviousKeys { .. } => Action::AdminRotateKeys,
+            Self::RotateKeys { .. } | Self::RemovePreviousKeys { .. } | Self::RevokeSessions { .. } => {
+                Action::AdminRotateKeys
+            }
             Self::Delete { .. } => Action::AdminDeleteUser,
         }
     }
@@ -88,6 +93,7 @@ impl UserChange {
             Self::Create { .. } => "CreateUser",
             Self::SetGrants { .. } => "ChangeUser",
             Self::RotateKeys { .. } | Self::RemovePreviousKeys { .. } => "RotateKeys",
+            Self::RevokeSessions { .. } => "RevokeSessions",
             Self::Delete { .. } => "DeleteUser",
         }
     }
@@ -99,6 +105,8 @@ pub struct ChangeSender<'s> {
     pub user: &'s str,
     /// The person who acts as the user, where an OpenID provider vouched for it.
     pub person: Option<&'s OidcPerson>,
+    /// The ARN of the session whose keys signed.
+    pub session: Option<&'s str>,
     /// The address of the client.
     pub peer: &'s str,
 }
@@ -136,6 +144,13 @@ pub trait UserDirectory: Send + Sync {
     /// All but [`UserError::Denied`]; nothing has changed, unless the message says otherwise.
     fn change(&self, change: &UserChange, sender: ChangeSender<'_>) -> Result<Option<KeyPair>, UserError>;
 
+    /// Adds a key that seals the tokens of sessions, if there is none. On return it is durable and in
+    /// effect.
+    ///
+    /// # Errors
+    /// [`UserError::Failed`].
+    fn add_sealing_key(&self) -> Result<(), UserError>;
+
     /// Records an attempt without permission in the audit log.
     fn record_denied(&self, change: &UserChange, sender: ChangeSender<'_>);
 }
@@ -164,7 +179,8 @@ impl Service {
         let directory = self.directory()?;
         let peer = request.peer.map_or_else(String::new, |peer| peer.ip().to_string());
         let person = identity.person().map(|person| &**person);
-        let sender = ChangeSender { user: identity.name(), person, peer: &peer };
+        let session = identity.session().map(|session| session.arn());
+        let sender = ChangeSender { user: identity.name(), person, session, peer: &peer };
         if let Err(denied) = check(identity, change.action()) {
             directory.record_denied(change, sender);
             return Err(denied);

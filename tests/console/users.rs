@@ -44,6 +44,10 @@ impl UserDirectory for Directory {
         Ok(has_keys.then_some(keys))
     }
 
+    fn add_sealing_key(&self) -> Result<(), UserError> {
+        Err(UserError::Failed("there is no file".to_owned()))
+    }
+
     fn record_denied(&self, change: &UserChange, sender: ChangeSender<'_>) {
         self.denied.lock().unwrap().push((change.clone(), sender.user.to_owned()));
     }

@@ -69,6 +69,28 @@ fn hold_limits(heading: &str, expected: &[Limit]) {
 }
 
 #[test]
+fn the_limits_of_sessions_are_those_of_the_code() {
+    let hours = |secs: u64| secs / (60 * 60);
+    let values = [
+        size(limits::QUERY_BODY_MAX_BYTES as u64),
+        format!("{} characters", number(limits::SESSION_POLICY_MAX_CHARS as u64)),
+        size(limits::SESSION_TOKEN_MAX_BYTES as u64),
+        limits::SESSION_TAGS_MAX.to_string(),
+        format!(
+            "at least {} minutes; of a role {} hours at most, for a caller in a session {} hour, of a user {} hours",
+            limits::SESSION_MIN_SECS / 60,
+            hours(limits::ROLE_SESSION_MAX_SECS),
+            hours(limits::CHAINED_SESSION_MAX_SECS),
+            hours(limits::USER_SESSION_MAX_SECS)
+        ),
+        limits::OPENED_SESSIONS_MAX.to_string(),
+    ];
+    let told: Vec<_> =
+        rows("src/guide/limits.md", "## Limits of sessions").into_iter().map(|row| row[1].clone()).collect();
+    assert_eq!(told, values);
+}
+
+#[test]
 fn the_limits_are_those_of_the_code() {
     let bucket =
         format!("{} to {} bytes", limits::BUCKET_NAME_LEN_MIN_BYTES, limits::BUCKET_NAME_LEN_MAX_BYTES);

@@ -13,25 +13,26 @@ const POLICY: &str = r#"{"Statement":[{"Effect":"Allow","Principal":"*","Action"
 
 /// A record as the log got it.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Kept {
-    user: Option<String>,
+pub(super) struct Kept {
+    pub(super) user: Option<String>,
+    pub(super) session: Option<String>,
     peer: Option<String>,
-    action: String,
+    pub(super) action: String,
     bucket: Option<String>,
     key: Option<String>,
     version: Option<String>,
-    subject: Option<String>,
+    pub(super) subject: Option<String>,
     before: Option<String>,
-    after: Option<String>,
-    status: Option<u16>,
-    error: Option<String>,
+    pub(super) after: Option<String>,
+    pub(super) status: Option<u16>,
+    pub(super) error: Option<String>,
 }
 
 /// A log in memory, which can be full.
 #[derive(Default)]
-struct MemoryLog {
+pub(super) struct MemoryLog {
     kept: Mutex<Vec<Kept>>,
-    full: AtomicBool,
+    pub(super) full: AtomicBool,
 }
 
 impl AuditLog for MemoryLog {
@@ -44,6 +45,7 @@ impl AuditLog for MemoryLog {
         let state = |value: Option<&AuditedState>| value.map(|state| state.text.clone());
         self.kept.lock().unwrap().extend(records.iter().map(|record| Kept {
             user: text(record.user),
+            session: text(record.session),
             peer: text(record.peer),
             action: record.action.to_owned(),
             bucket: text(record.bucket),
@@ -65,7 +67,7 @@ fn audited() -> (Server, Arc<MemoryLog>) {
 }
 
 impl MemoryLog {
-    fn taken(&self) -> Vec<Kept> {
+    pub(super) fn taken(&self) -> Vec<Kept> {
         std::mem::take(&mut self.kept.lock().unwrap())
     }
 

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use siltstone::auth::Authenticator;
 use siltstone::base::{Budget, ManualClock, Timestamp};
 use siltstone::fs::sim::SimFs;
 use siltstone::http::EngineName;
@@ -61,6 +62,7 @@ pub(super) struct Server {
     pub(super) memory: Arc<Budget>,
     pub(super) expiries: Arc<LifecycleFigures>,
     pub(super) clock: Arc<ManualClock>,
+    pub(super) authenticator: Arc<Authenticator>,
     socket: Option<Socket>,
 }
 
@@ -150,6 +152,12 @@ impl Server {
         Self::start(&users, settings, choices, store_options(), Some(log))
     }
 
+    /// A server with this users file, and an audit log.
+    pub(super) fn with_users(users: &str, log: Option<Arc<dyn AuditLog>>) -> Self {
+        let settings = ServiceSettings { default_dialect: usual_dialect(), ..ServiceSettings::default() };
+        Self::start(users, settings, (PaddingTimes::default(), EntityTags::Md5), store_options(), log)
+    }
+
     fn start(
         users: &str,
         settings: ServiceSettings,
@@ -159,9 +167,10 @@ impl Server {
     ) -> Self {
         let options =
             ServiceOptions { users, settings, padding, entity_tags, store, audit_log, directory: None };
-        let InProcess { fs, store, service, memory, expiries, clock, .. } = InProcess::start(options);
+        let InProcess { fs, store, service, memory, expiries, clock, authenticator } =
+            InProcess::start(options);
         let socket = engine().map(|engine| Socket::serve(engine, service.clone()));
-        Self { fs, store, service, memory, expiries, clock, socket }
+        Self { fs, store, service, memory, expiries, clock, authenticator, socket }
     }
 
     /// A request to be filled in. It is signed by `owner`.
@@ -181,6 +190,7 @@ impl Server {
             failure: None,
             client: None,
             moment: NOW_BASIC.to_owned(),
+            session: None,
         }
     }
 
@@ -244,6 +254,22 @@ pub(super) struct Asked<'s> {
     client: Option<Arc<dyn Client>>,
     /// The time of the client.
     moment: String,
+    session: Option<SessionKeys>,
+}
+
+/// Keys that a call of STS handed out.
+#[derive(Clone, Debug)]
+pub(super) struct SessionKeys {
+    pub(super) access_key: String,
+    pub(super) secret_key: String,
+    pub(super) token: Option<String>,
+}
+
+impl SessionKeys {
+    pub(super) fn signer(&self) -> Signer {
+        let SessionKeys { access_key, secret_key, .. } = self.clone();
+        Signer { access_key, secret_key, ..signer("") }
+    }
 }
 
 /// A client that sends its request and closes the connection.
@@ -318,6 +344,16 @@ impl Asked<'_> {
     pub(super) fn by(mut self, user: &str) -> Self {
         self.user = Some(user.to_owned());
         self
+    }
+
+    /// Signs with the keys of a session.
+    pub(super) fn in_session(mut self, keys: &SessionKeys) -> Self {
+        self.session = Some(keys.clone());
+        self
+    }
+
+    fn signer(&self, user: &str) -> Signer {
+        self.session.as_ref().map_or_else(|| signer(user), SessionKeys::signer)
     }
 
     /// Another peer than one on this host. It holds for [`Asked::respond`] alone.
@@ -467,9 +503,12 @@ impl Asked<'_> {
         if !self.headers.iter().any(|(name, _)| name == "p-content-sha256") {
             self.headers.push(("p-content-sha256".to_owned(), b"UNSIGNED-PAYLOAD".to_vec()));
         }
+        if let Some(token) = self.session.as_ref().and_then(|session| session.token.clone()) {
+            self.headers.push(("p-security-token".to_owned(), token.into_bytes()));
+        }
         let lines = self.lines_to_sign();
         let payload = lines.first(&self.spelled("p-content-sha256")).to_vec();
-        let signer = Signer { moment: self.moment.clone(), ..signer(user) };
+        let signer = Signer { moment: self.moment.clone(), ..self.signer(user) };
         let value = signer.authorization(&self.method, &self.path, &self.query, &lines, &payload);
         self.headers.push(("Authorization".to_owned(), value.into_bytes()));
     }
@@ -479,11 +518,15 @@ impl Asked<'_> {
     pub(super) fn presigned(mut self, parameters: &[(&str, &str)]) -> Self {
         let user = self.user.take().unwrap();
         let lines = self.lines_to_sign();
-        let parameters: Vec<_> =
+        let mut parameters: Vec<_> =
             parameters.iter().map(|(name, value)| (self.spelled(name), (*value).to_owned())).collect();
         let prefix = self.dialect.query_prefix();
+        if let Some(token) = self.session.as_ref().and_then(|session| session.token.clone()) {
+            parameters.push((format!("{prefix}Security-Token"), token));
+        }
+        let signer = self.signer(&user);
         self.query =
-            signer(&user).presigned_query(&self.method, &self.path, &self.query, prefix, &parameters, &lines);
+            signer.presigned_query(&self.method, &self.path, &self.query, prefix, &parameters, &lines);
         self
     }
 
@@ -494,7 +537,8 @@ impl Asked<'_> {
         let lines: Vec<_> =
             headers.iter().map(|(name, value)| (self.spelled(name), (*value).to_owned())).collect();
         let expires = Timestamp::parse_iso8601(NOW).unwrap().as_secs() + 600;
-        self.query = signer(&user).presigned_query_v2(&self.method, &self.path, &self.query, expires, &lines);
+        self.query =
+            self.signer(&user).presigned_query_v2(&self.method, &self.path, &self.query, expires, &lines);
         self
     }
 

@@ -44,6 +44,7 @@ mod socket;
 mod stated_origin;
 mod stated_time;
 mod storage_class;
+mod sts;
 mod tagging;
 mod versioning;
 mod versions_list;

@@ -1,17 +1,23 @@
 //! The evaluator: the one place that decides who may do what.
 //!
-//! 1. A denial of the bucket's policy wins over everything. It cannot keep the owner and the
-//!    administrators from the policy itself. A denial of PutObject is one of CreateObject, too.
-//! 2. A grant of the users file allows.
-//! 3. The policy of the bucket allows. A block of public access takes that from senders without
+//! 1. A denial wins over everything: of the bucket's policy, of the sender's own policy, of its
+//!    session's. That of the bucket cannot keep the owner and the administrators from the policy
+//!    itself. A denial of PutObject is one of CreateObject, too.
+//! 2. A session is refused whatever its policy does not allow, whoever else would allow it.
+//! 3. A grant of the users file allows, and so does the sender's own policy.
+//! 4. The policy of the bucket allows. A block of public access takes that from senders without
 //!    keys.
-//! 4. An ACL allows, where ACLs are in effect.
-//! 5. Everything else is refused.
+//! 5. An ACL allows, where ACLs are in effect.
+//! 6. Everything else is refused.
 
+#[cfg(test)]
+mod session_tests;
 #[cfg(test)]
 mod tests;
 
-use crate::auth::users::User;
+use crate::auth::action::ActionLevel;
+use crate::auth::session::{Session, SessionKind};
+use crate::auth::user::User;
 use crate::auth::{Action, BucketPolicy, PolicyContext, PolicyDecision, Resource};
 use crate::s3::PublicAccessBlock;
 use crate::s3::acl::{AclGroup, AclPermission, GroupGrants};
@@ -46,8 +52,64 @@ pub trait AccessFacts {
     fn uses_object(&self) -> bool;
 }
 
-/// Whether `user` may do `action` on `resource`.
-pub(super) fn decide(user: &User, action: Action, resource: Resource<'_>, facts: &dyn AccessFacts) -> bool {
+/// Who asks: a user or a role, and the session whose keys signed.
+#[derive(Clone, Copy)]
+pub(super) struct Sender<'s> {
+    pub(super) user: &'s User,
+    pub(super) session: Option<&'s Session>,
+}
+
+/// What the policies say that come with the sender.
+struct OwnPolicies {
+    /// Whether one denies the request, or the session does not allow it.
+    refuse: bool,
+    /// Whether that of the user or role allows it.
+    allow: bool,
+}
+
+impl Sender<'_> {
+    fn own_policies(
+        self,
+        action: Action,
+        resource: Resource<'_>,
+        context: &PolicyContext<'_>,
+    ) -> OwnPolicies {
+        let of_user = self.user.decide(action, resource, context);
+        let of_session = self.session.map(|session| session.decide(action, resource, context));
+        OwnPolicies {
+            refuse: of_user == PolicyDecision::Deny
+                || of_session.is_some_and(|decision| decision != PolicyDecision::Allow)
+                || self.is_kept_from(action),
+            allow: of_user == PolicyDecision::Allow,
+        }
+    }
+
+    /// Whether it is a session that never has this action. As with IAM, no session of a user
+    /// administers, and none that a user hands to others.
+    fn is_kept_from(self, action: Action) -> bool {
+        let is_of_user = self.session.is_some_and(|session| session.kind != SessionKind::Role);
+        is_of_user && action.level() == ActionLevel::Administration
+    }
+
+    fn has_policies(self) -> bool {
+        self.session.is_some() || self.user.has_policy()
+    }
+}
+
+/// Whether `sender` may do an action of administration.
+pub(super) fn may_administer(sender: Sender<'_>, action: Action, context: &PolicyContext<'_>) -> bool {
+    let own = sender.own_policies(action, Resource::Service, context);
+    !own.refuse && (own.allow || sender.user.may(action, Resource::Service, &|| false))
+}
+
+/// Whether `sender` may do `action` on `resource`.
+pub(super) fn decide(
+    sender: Sender<'_>,
+    action: Action,
+    resource: Resource<'_>,
+    facts: &dyn AccessFacts,
+) -> bool {
+    let user = sender.user;
     let policy = facts.policy().filter(|_| action.is_of_existing_bucket());
     let by_policy =
         policy.map_or(PolicyDecision::NoMatch, |policy| policy.decide(action, resource, &facts.context()));
@@ -57,7 +119,12 @@ pub(super) fn decide(user: &User, action: Action, resource: Resource<'_>, facts:
     if action == Action::CreateObject && denies_puts(policy, resource, facts) {
         return false;
     }
-    user.may(action, resource, &|| owns(user, facts))
+    let own = sender.has_policies().then(|| sender.own_policies(action, resource, &facts.context()));
+    if own.as_ref().is_some_and(|own| own.refuse) {
+        return false;
+    }
+    own.is_some_and(|own| own.allow)
+        || user.may(action, resource, &|| owns(user, facts))
         || policy
             .is_some_and(|policy| by_policy == PolicyDecision::Allow && !is_restricted(user, policy, facts))
         || is_allowed_by_acl(user, action, facts)

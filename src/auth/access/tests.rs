@@ -8,7 +8,7 @@ use super::*;
 use crate::auth::Users;
 use crate::base::{Entropy, SeededEntropy};
 
-const BUCKET: &str = "site";
+pub(super) const BUCKET: &str = "site";
 const USERS: [&str; 4] = ["admin", "ann", "bob", "anonymous"];
 const ACTIONS: [Action; 15] = [
     Action::ListBucket,
@@ -31,8 +31,8 @@ const KEYS: [&str; 4] = ["a", "pub/a", "pub/", "home/ann/x"];
 
 /// A statement by its parts.
 #[derive(Debug, Clone)]
-struct Part {
-    denies: bool,
+pub(super) struct Part {
+    pub(super) denies: bool,
     /// `None` for everyone.
     users: Option<Vec<&'static str>>,
     /// Names with wildcards.
@@ -45,18 +45,18 @@ struct Part {
 
 /// Everything that a decision depends on.
 #[derive(Debug, Clone)]
-struct Case {
-    policy: Option<Vec<Part>>,
-    block: PublicAccessBlock,
-    acls: bool,
-    bucket_acl: GroupGrants,
-    object_acl: GroupGrants,
+pub(super) struct Case {
+    pub(super) policy: Option<Vec<Part>>,
+    pub(super) block: PublicAccessBlock,
+    pub(super) acls: bool,
+    pub(super) bucket_acl: GroupGrants,
+    pub(super) object_acl: GroupGrants,
     /// The actions and resources that the users file grants ann, bob and the anonymous user.
-    grants: Option<(&'static str, &'static str)>,
-    secure: bool,
+    pub(super) grants: Option<(&'static str, &'static str)>,
+    pub(super) secure: bool,
 }
 
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     match pattern.split_first() {
         None => text.is_empty(),
         Some((b'*', rest)) => (0..=text.len()).any(|from| matches(rest, &text[from..])),
@@ -88,7 +88,7 @@ impl Part {
     }
 
     /// Whether it is about a request.
-    fn applies(&self, user: &str, action: Action, resource: Resource<'_>, secure: bool) -> bool {
+    pub(super) fn applies(&self, user: &str, action: Action, resource: Resource<'_>, secure: bool) -> bool {
         let path = match resource {
             Resource::Object { key, .. } if action.as_str().contains("Object") => format!("/{key}"),
             _ => String::new(),
@@ -102,7 +102,7 @@ impl Part {
 
 /// The policy language without its exceptions: whether the users file grants it. Resources: `*`,
 /// `site`, `site/*`, `@owned`.
-fn is_granted(case: &Case, user: &str, action: Action, resource: Resource<'_>) -> bool {
+pub(super) fn is_granted(case: &Case, user: &str, action: Action, resource: Resource<'_>) -> bool {
     if user == "admin" {
         return true;
     }
@@ -122,7 +122,7 @@ fn is_granted(case: &Case, user: &str, action: Action, resource: Resource<'_>) -
     }
 }
 
-fn is_granted_by_acl(case: &Case, user: &str, action: Action) -> bool {
+pub(super) fn is_granted_by_acl(case: &Case, user: &str, action: Action) -> bool {
     use AclPermission::{Read, ReadAcp, Write, WriteAcp};
     if !case.acls || case.block.ignores_acls {
         return false;
@@ -167,7 +167,7 @@ fn model(case: &Case, user: &str, action: Action, resource: Resource<'_>) -> boo
 }
 
 /// The facts of a case.
-struct CaseFacts<'c>(&'c Case, &'c str, Option<BucketPolicy>);
+pub(super) struct CaseFacts<'c>(pub(super) &'c Case, pub(super) &'c str, pub(super) Option<BucketPolicy>);
 
 impl AccessFacts for CaseFacts<'_> {
     fn owner(&self) -> Option<&str> {
@@ -177,7 +177,7 @@ impl AccessFacts for CaseFacts<'_> {
         self.2.as_ref()
     }
     fn context(&self) -> PolicyContext<'_> {
-        let user = (self.1 != "anonymous").then_some(self.1);
+        let user = (!["anonymous", "lake"].contains(&self.1)).then_some(self.1);
         PolicyContext { user, secure: self.0.secure, ..PolicyContext::default() }
     }
     fn block(&self) -> PublicAccessBlock {
@@ -198,7 +198,7 @@ impl AccessFacts for CaseFacts<'_> {
 }
 
 impl Case {
-    fn parsed_policy(&self) -> Option<BucketPolicy> {
+    pub(super) fn parsed_policy(&self) -> Option<BucketPolicy> {
         let parts: Vec<_> = self.policy.as_ref()?.iter().map(Part::json).collect();
         let text = format!(r#"{{"Version": "2012-10-17", "Statement": [{}]}}"#, parts.join(", "));
         Some(BucketPolicy::parse(text.as_bytes(), BUCKET).unwrap_or_else(|error| panic!("{error}: {text}")))
@@ -231,7 +231,8 @@ impl Case {
             let facts = CaseFacts(self, name, policy.take());
             for action in ACTIONS {
                 for resource in resources(action) {
-                    let decided = decide(&user, action, resource, &facts);
+                    let sender = Sender { user: &user, session: None };
+                    let decided = decide(sender, action, resource, &facts);
                     let expected = model(self, name, action, resource);
                     assert_eq!(decided, expected, "{name} {action} {resource:?}: {self:?}");
                     counts[usize::from(decided)] += 1;
@@ -260,7 +261,7 @@ fn resources(action: Action) -> Vec<Resource<'static>> {
     }
 }
 
-const GRANTS: [Option<(&str, &str)>; 8] = [
+pub(super) const GRANTS: [Option<(&str, &str)>; 8] = [
     None,
     Some(("*", "*")),
     Some(("*", "@owned")),
@@ -271,7 +272,7 @@ const GRANTS: [Option<(&str, &str)>; 8] = [
     Some(("ListBucket", "site")),
 ];
 
-fn blocks() -> impl Iterator<Item = PublicAccessBlock> {
+pub(super) fn blocks() -> impl Iterator<Item = PublicAccessBlock> {
     (0..4).map(|bits| PublicAccessBlock {
         ignores_acls: bits & 1 != 0,
         restricts_policy: bits & 2 != 0,
@@ -327,15 +328,15 @@ fn the_table_of_policies_grants_acls_and_blocks_agrees_with_the_model() {
 }
 
 /// A choice of one of several values.
-fn one<T: Clone>(entropy: &SeededEntropy, of: &[T]) -> T {
+pub(super) fn one<T: Clone>(entropy: &SeededEntropy, of: &[T]) -> T {
     of[entropy.next_u64() as usize % of.len()].clone()
 }
 
-fn some<T: Clone>(entropy: &SeededEntropy, of: &[T]) -> Vec<T> {
+pub(super) fn some<T: Clone>(entropy: &SeededEntropy, of: &[T]) -> Vec<T> {
     (0..=entropy.next_u64() % 2).map(|_| one(entropy, of)).collect()
 }
 
-fn random_part(entropy: &SeededEntropy) -> Part {
+pub(super) fn random_part(entropy: &SeededEntropy) -> Part {
     let on_objects =
         ["GetObject", "Get*", "*Object", "PutObject*", "CreateObject", "*", "DeleteObject", "G*t*l"];
     let on_bucket = ["ListBucket*", "*", "DeleteBucket", "PutBucketPolicy", "*Policy", "L*s"];
@@ -419,6 +420,7 @@ fn a_granted_request_without_a_policy_asks_for_nothing_else() {
     let users = case.users();
     for name in ["admin", "bob"] {
         let user = users.find(name).unwrap().user();
-        assert!(decide(user, Action::GetObject, Resource::Object { bucket: BUCKET, key: "a" }, &Silent));
+        let sender = Sender { user, session: None };
+        assert!(decide(sender, Action::GetObject, Resource::Object { bucket: BUCKET, key: "a" }, &Silent));
     }
 }

@@ -148,6 +148,15 @@ pub(super) enum ClientLimit {
     Networks(Vec<IpNet>),
 }
 
+/// How the texts of a policy are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PolicySyntax {
+    /// Whether `${` begins a variable.
+    pub(super) variables: bool,
+    /// Whether keys that are unknown count as absent. Others are refused.
+    pub(super) lenient: bool,
+}
+
 /// One test: an operator, a key, and the values of the policy.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Condition {
@@ -163,7 +172,7 @@ impl Condition {
     ///
     /// # Errors
     /// The first operator, key or value that is not supported, by name.
-    pub(super) fn parse_all(json: &StrictJson, variables: bool) -> Result<Vec<Self>, String> {
+    pub(super) fn parse_all(json: &StrictJson, syntax: PolicySyntax) -> Result<Vec<Self>, String> {
         let StrictJson::Object(operators) = json else {
             return Err("`Condition` must be an object".to_owned());
         };
@@ -174,7 +183,7 @@ impl Condition {
                 return Err(format!("the condition operator `{name}` must have an object of keys"));
             };
             for (key, values) in keys {
-                conditions.push(Self::parse(operator, name, key, values, variables)?);
+                conditions.push(Self::parse(operator, name, key, values, syntax)?);
             }
         }
         Ok(conditions)
@@ -185,9 +194,12 @@ impl Condition {
         operator_name: &str,
         key_name: &str,
         values: &StrictJson,
-        variables: bool,
+        syntax: PolicySyntax,
     ) -> Result<Self, String> {
-        let key = ConditionKey::parse(key_name)?;
+        let key = match ConditionKey::parse(key_name) {
+            Err(_) if syntax.lenient => ConditionKey::Unknown(key_name.to_owned()),
+            key => key?,
+        };
         if operator.value_type().is_some_and(|value_type| !key.accepts(value_type)) {
             return Err(format!("`{operator_name}` cannot be applied to `{key_name}`"));
         }
@@ -196,7 +208,7 @@ impl Condition {
         }
         let parse = |value: &StrictJson| {
             let text = value.scalar().ok_or_else(|| format!("a value of `{key_name}` is no text"))?;
-            PolicyValue::parse(operator.comparison, &text, variables)
+            PolicyValue::parse(operator.comparison, &text, syntax)
                 .map_err(|reason| format!("the value `{text}` of `{key_name}`: {reason}"))
         };
         let values = values.elements().iter().map(parse).collect::<Result<Vec<_>, _>>()?;
@@ -284,10 +296,11 @@ impl Condition {
 }
 
 impl PolicyValue {
-    fn parse(comparison: Comparison, text: &str, variables: bool) -> Result<Self, String> {
+    fn parse(comparison: Comparison, text: &str, syntax: PolicySyntax) -> Result<Self, String> {
         match comparison {
             Comparison::Text { wildcards, .. } => {
-                GlobPattern::parse(text, GlobSyntax { wildcards, variables }).map(Self::Pattern)
+                let PolicySyntax { variables, lenient } = syntax;
+                GlobPattern::parse(text, GlobSyntax { wildcards, variables, lenient }).map(Self::Pattern)
             }
             Comparison::Number(_) => number(text).map(Self::Number).ok_or_else(|| "not a number".to_owned()),
             Comparison::Date(_) => date(text).map(Self::Date).ok_or_else(|| "not a date".to_owned()),
@@ -367,8 +380,10 @@ fn date(text: &str) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
+    const STRICT: PolicySyntax = PolicySyntax { variables: true, lenient: false };
+
     fn conditions(text: &str) -> Result<Vec<Condition>, String> {
-        Condition::parse_all(&StrictJson::parse(text.as_bytes()).unwrap(), true)
+        Condition::parse_all(&StrictJson::parse(text.as_bytes()).unwrap(), STRICT)
     }
 
     fn holds(text: &str, context: &PolicyContext<'_>) -> bool {
@@ -442,6 +457,29 @@ mod tests {
             (true, r#"{"Null": {"aws:Referer": true}}"#),
         ] {
             assert_eq!(holds(text, &context), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_lenient_reader_takes_unknown_keys_for_absent_ones() {
+        let lenient = PolicySyntax { lenient: true, ..STRICT };
+        let context = PolicyContext { prefix: Some("a"), ..PolicyContext::default() };
+        for (expected, text) in [
+            (false, r#"{"StringEquals": {"aws:PrincipalOrgID": "x"}}"#),
+            (true, r#"{"StringNotEquals": {"aws:PrincipalOrgID": "x"}}"#),
+            (true, r#"{"StringEqualsIfExists": {"kms:ViaService": "x"}}"#),
+            (true, r#"{"Null": {"aws:nonsense": true}}"#),
+            (false, r#"{"StringLike": {"s3:prefix": "${aws:nonsense}*"}}"#),
+            (true, r#"{"StringNotLike": {"s3:prefix": "${aws:nonsense}*"}}"#),
+        ] {
+            let json = StrictJson::parse(text.as_bytes()).unwrap();
+            let parsed = Condition::parse_all(&json, lenient).unwrap();
+            assert_eq!(parsed.iter().all(|condition| condition.holds(&context)), expected, "{text}");
+            assert!(conditions(text).is_err(), "{text}");
+        }
+        for text in [r#"{"Arnlike": {"aws:nonsense": "x"}}"#, r#"{"Bool": {"aws:nonsense": "maybe"}}"#] {
+            let json = StrictJson::parse(text.as_bytes()).unwrap();
+            assert!(Condition::parse_all(&json, lenient).is_err(), "{text}");
         }
     }
 

@@ -13,6 +13,16 @@ use crate::auth::action::has_existing_tags;
 pub(super) enum ConditionKey {
     /// `aws:username`
     UserName,
+    /// `aws:userid`
+    UserId,
+    /// `aws:PrincipalArn`
+    PrincipalArn,
+    /// `aws:PrincipalType`
+    PrincipalType,
+    /// `aws:PrincipalTag/KEY`
+    PrincipalTag(String),
+    /// `aws:TokenIssueTime`
+    TokenIssueTime,
     /// `aws:SourceIp`
     SourceIp,
     /// `aws:SecureTransport`
@@ -41,6 +51,8 @@ pub(super) enum ConditionKey {
     RequestTag(String),
     /// `s3:RequestObjectTagKeys`, which has several values
     RequestTagKeys,
+    /// A key of other services, which no request has.
+    Unknown(String),
 }
 
 /// The type of the values of a key.
@@ -59,8 +71,12 @@ pub(super) enum ValueType {
 }
 
 impl ConditionKey {
-    const PLAIN: [(&'static str, Self); 13] = [
+    const PLAIN: [(&'static str, Self); 17] = [
         ("aws:username", Self::UserName),
+        ("aws:userid", Self::UserId),
+        ("aws:PrincipalArn", Self::PrincipalArn),
+        ("aws:PrincipalType", Self::PrincipalType),
+        ("aws:TokenIssueTime", Self::TokenIssueTime),
         ("aws:SourceIp", Self::SourceIp),
         ("aws:SecureTransport", Self::SecureTransport),
         ("aws:CurrentTime", Self::CurrentTime),
@@ -87,6 +103,7 @@ impl ConditionKey {
         match tag.map(|(kind, tag)| (kind.to_ascii_lowercase(), tag)) {
             Some((kind, tag)) if kind == "s3:existingobjecttag" => Ok(Self::ExistingTag(tag.to_owned())),
             Some((kind, tag)) if kind == "s3:requestobjecttag" => Ok(Self::RequestTag(tag.to_owned())),
+            Some((kind, tag)) if kind == "aws:principaltag" => Ok(Self::PrincipalTag(tag.to_owned())),
             _ => Err(format!("the condition key `{name}` is not supported")),
         }
     }
@@ -124,9 +141,10 @@ impl ConditionKey {
     /// Whether operators of that type can be applied to it.
     pub(super) fn accepts(&self, value_type: ValueType) -> bool {
         match self {
+            Self::Unknown(_) => true,
             Self::SourceIp => value_type == ValueType::Address,
             Self::SecureTransport => value_type == ValueType::Bool,
-            Self::CurrentTime => value_type == ValueType::Date,
+            Self::CurrentTime | Self::TokenIssueTime => value_type == ValueType::Date,
             Self::EpochTime => matches!(value_type, ValueType::Date | ValueType::Number),
             Self::MaxKeys => value_type == ValueType::Number,
             _ => value_type == ValueType::Text,
@@ -138,7 +156,18 @@ impl ConditionKey {
         let tag =
             |key: &str| context.request_tags.iter().find(|(name, _)| name == key).map(|(_, value)| value);
         match self {
-            Self::UserName => context.user.map(Cow::from),
+            Self::UserName => match context.principal {
+                Some(principal) => principal.user_name.as_deref().map(Cow::from),
+                None => context.user.map(Cow::from),
+            },
+            Self::UserId => context.principal.map(|principal| principal.id.as_str().into()),
+            Self::PrincipalArn => context.principal.map(|principal| principal.arn.as_str().into()),
+            Self::PrincipalType => context.principal.map(|principal| principal.kind.into()),
+            Self::PrincipalTag(key) => {
+                let tags = &context.principal?.tags;
+                tags.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str().into())
+            }
+            Self::TokenIssueTime => context.principal?.issued.map(|issued| issued.to_iso8601().into()),
             Self::SourceIp => context.source_ip.map(|address| address.to_canonical().to_string().into()),
             Self::SecureTransport => Some(if context.secure { "true" } else { "false" }.into()),
             Self::CurrentTime => Some(context.now.to_iso8601().into()),
@@ -152,7 +181,7 @@ impl ConditionKey {
             Self::VersionId => context.version_id.map(Cow::from),
             Self::ExistingTag(key) => context.existing_tags.value(key).map(Cow::from),
             Self::RequestTag(key) => tag(key).map(|value| value.as_str().into()),
-            Self::RequestTagKeys => None,
+            Self::RequestTagKeys | Self::Unknown(_) => None,
         }
     }
 
@@ -173,6 +202,8 @@ impl fmt::Display for ConditionKey {
         match self {
             Self::ExistingTag(tag) => write!(f, "s3:ExistingObjectTag/{tag}"),
             Self::RequestTag(tag) => write!(f, "s3:RequestObjectTag/{tag}"),
+            Self::PrincipalTag(tag) => write!(f, "aws:PrincipalTag/{tag}"),
+            Self::Unknown(name) => f.write_str(name),
             plain => {
                 f.write_str(Self::PLAIN.iter().find(|(_, key)| key == plain).map_or("", |(name, _)| name))
             }

@@ -18,14 +18,32 @@ impl<F: Fn(&str) -> Option<String>> ExistingTags for F {
     }
 }
 
-/// What was found about the conditions of a policy that depend on the request alone. A request that
+/// The sender of a request, as conditions name it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PrincipalFacts {
+    /// The ARN of the user or the role; that of a federated user's session. (`aws:PrincipalArn`)
+    pub(in crate::auth) arn: String,
+    /// The unique id, of a session with its name. (`aws:userid`)
+    pub(in crate::auth) id: String,
+    /// `User`, `AssumedRole` or `FederatedUser`. (`aws:PrincipalType`)
+    pub(in crate::auth) kind: &'static str,
+    /// The name of a user, also of one who signs with the keys of a session of its own.
+    /// (`aws:username`)
+    pub(in crate::auth) user_name: Option<String>,
+    /// The tags of a session. (`aws:PrincipalTag/KEY`)
+    pub(in crate::auth) tags: Vec<(String, String)>,
+    /// When the keys of a session were issued. (`aws:TokenIssueTime`)
+    pub(in crate::auth) issued: Option<Timestamp>,
+}
+
+/// What was found about the conditions of policies that depend on the request alone. A request that
 /// asks for a thousand objects evaluates them once.
 #[derive(Debug, Clone, Default)]
-pub struct ConditionMemo(RefCell<MemoOfPolicy>);
+pub struct ConditionMemo(RefCell<Vec<MemoOfPolicy>>);
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct MemoOfPolicy {
-    /// The serial number of the policy; 0 for none.
+    /// The serial number of the policy.
     policy: u64,
     /// By the number of the statement.
     held: Vec<Option<bool>>,
@@ -35,10 +53,13 @@ impl ConditionMemo {
     /// Whether those conditions of a statement hold: as it was found before, or else as `evaluate`
     /// finds.
     pub(super) fn recall(&self, policy: u64, statement: usize, evaluate: impl FnOnce() -> bool) -> bool {
-        let mut memo = self.0.borrow_mut();
-        if memo.policy != policy {
-            *memo = MemoOfPolicy { policy, held: Vec::new() };
-        }
+        let mut memos = self.0.borrow_mut();
+        let known = memos.iter().position(|memo| memo.policy == policy);
+        let at = known.unwrap_or_else(|| {
+            memos.push(MemoOfPolicy { policy, held: Vec::new() });
+            memos.len() - 1
+        });
+        let memo = &mut memos[at];
         if memo.held.len() <= statement {
             memo.held.resize(statement + 1, None);
         }
@@ -49,8 +70,11 @@ impl ConditionMemo {
 /// The facts about a request. Absent facts are `None`.
 #[derive(Clone, Copy)]
 pub struct PolicyContext<'a> {
-    /// The name of the user; `None` for an anonymous request. (`aws:username`)
+    /// The name of the user, whom policies of buckets name; `None` for an anonymous request and for
+    /// the session of a role.
     pub user: Option<&'a str>,
+    /// What else is known of the sender.
+    pub principal: Option<&'a PrincipalFacts>,
     /// The address of the client. (`aws:SourceIp`)
     pub source_ip: Option<IpAddr>,
     /// Whether the connection is encrypted. (`aws:SecureTransport`)
@@ -84,6 +108,7 @@ impl Default for PolicyContext<'_> {
     fn default() -> Self {
         Self {
             user: None,
+            principal: None,
             source_ip: None,
             secure: false,
             now: Timestamp::default(),

@@ -1,32 +1,38 @@
-//! Bucket policies (S3 user guide, "Bucket policies"; IAM reference, "IAM JSON policy elements").
+//! Policies (S3 user guide, "Bucket policies"; IAM reference, "IAM JSON policy elements"): those of
+//! buckets here, those of roles and sessions in `identity_policy`.
 //!
 //! - `json`: JSON without duplicate names.
-//! - `statement`: principals, actions, resources, effects.
+//! - `statement`: principals, actions, resources.
+//! - `statement_parts`: effects, and when the conditions of a statement hold.
 //! - `condition`, `condition_key`: operators and values; the keys that they refer to.
 //! - `pattern`: wildcards and variables.
 //! - `publicity`: how much of the Internet networks are.
 //! - `context`: the facts about a request.
 //!
-//! A policy is understood whole or refused: an ignored condition would allow more than its author
-//! wrote.
+//! The policy of a bucket is understood whole or refused: an ignored condition would allow more than
+//! its author wrote. Those of sessions come from catalogues that write for other services, too.
 
 mod condition;
 mod condition_key;
 mod context;
+mod identity_policy;
 pub(super) mod json;
 mod pattern;
 mod publicity;
 mod statement;
+mod statement_parts;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use condition::ClientLimit;
-pub use context::{ConditionMemo, ExistingTags, PolicyContext};
+pub use context::{ConditionMemo, ExistingTags, PolicyContext, PrincipalFacts};
+pub(super) use identity_policy::IdentityPolicy;
 use json::{StrictJson, StrictMembers};
 use pattern::VERSION_WITH_VARIABLES;
-use statement::{PolicyEffect, PolicyScope, PolicyStatement, StatementPlace};
+use statement::{PolicyScope, PolicyStatement};
+use statement_parts::{PolicyEffect, StatementPlace};
 
 use crate::auth::{Action, Resource};
 use crate::base::limits::{BUCKET_POLICY_MAX_BYTES, POLICY_WILDCARDS_MAX};

@@ -43,6 +43,8 @@ pub(super) struct GlobSyntax {
     pub(super) wildcards: bool,
     /// Whether `${` begins a variable.
     pub(super) variables: bool,
+    /// Whether variables of unknown keys stand for absent values.
+    pub(super) lenient: bool,
 }
 
 impl GlobPattern {
@@ -59,7 +61,7 @@ impl GlobPattern {
                 Some(inside) => {
                     let (name, after) =
                         inside.split_once('}').ok_or_else(|| format!("`{text}` has a `${{` without `}}`"))?;
-                    last.push(variable(name)?);
+                    last.push(variable(name, syntax.lenient)?);
                     after
                 }
                 None => {
@@ -134,6 +136,18 @@ impl GlobPattern {
             [] => !self.others.is_empty(),
             [GlobToken::Text(start)] => start.contains('/') || !self.others.is_empty(),
             _ => true,
+        }
+    }
+
+    /// Whether some text that begins with `start` may match, and is longer. Says yes in doubt.
+    pub(super) fn may_go_beyond(&self, start: &str) -> bool {
+        let (lead, rest) = match self.first.0.as_slice() {
+            [GlobToken::Text(lead), rest @ ..] => (lead.as_str(), rest),
+            rest => ("", rest),
+        };
+        match lead.len() > start.len() {
+            true => lead.starts_with(start),
+            false => start.starts_with(lead) && !(rest.is_empty() && self.others.is_empty()),
         }
     }
 
@@ -323,7 +337,7 @@ mod work {
 }
 
 /// `*`, `?` and `$` stand for themselves; others name a key of the request.
-fn variable(name: &str) -> Result<GlobToken, String> {
+fn variable(name: &str, lenient: bool) -> Result<GlobToken, String> {
     match name {
         "*" | "?" | "$" => Ok(GlobToken::Text(name.to_owned())),
         name if name.contains(',') => {
@@ -331,6 +345,7 @@ fn variable(name: &str) -> Result<GlobToken, String> {
         }
         name => match ConditionKey::parse(name) {
             Ok(key) if key.has_single_value() => Ok(GlobToken::Variable(key)),
+            Err(_) if lenient => Ok(GlobToken::Variable(ConditionKey::Unknown(name.to_owned()))),
             _ => Err(format!("the variable `${{{name}}}` is unknown")),
         },
     }
@@ -348,7 +363,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: GlobSyntax = GlobSyntax { wildcards: true, variables: true };
+    const ALL: GlobSyntax = GlobSyntax { wildcards: true, variables: true, lenient: false };
 
     fn matches(pattern: &str, text: &str) -> bool {
         let context = PolicyContext { user: Some("ann*"), ..PolicyContext::default() };

@@ -1,10 +1,11 @@
 //! Statements of a policy (IAM reference, "IAM JSON policy elements").
 
-use super::condition::{ClientLimit, Condition};
+use super::condition::{ClientLimit, Condition, PolicySyntax};
 use super::context::PolicyContext;
 use super::json::{StrictJson, StrictMembers};
 use super::pattern::{GlobPattern, GlobSyntax};
 use super::publicity;
+use super::statement_parts::{PolicyEffect, StatementConditions, StatementPlace, texts};
 use crate::auth::action::{Action, ActionSet};
 
 const ACTION_PREFIX: &str = "s3:";
@@ -13,15 +14,6 @@ const RESOURCE_PREFIX: &str = "arn:aws:s3:::";
 /// Actions of S3 that a policy may name although no operation here asks for them: whether they
 /// apply to objects.
 const FOREIGN_ACTIONS: [(&str, bool); 2] = [("GetObjectTorrent", true), ("RestoreObject", true)];
-
-/// Whether a statement allows or denies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PolicyEffect {
-    /// `Allow`
-    Allow,
-    /// `Deny`
-    Deny,
-}
 
 /// The senders that a statement is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,18 +34,7 @@ pub(super) struct PolicyStatement {
     principals: PrincipalSet,
     actions: ActionSet,
     resources: Vec<GlobPattern>,
-    conditions: Vec<Condition>,
-    /// Its policy, and its number there.
-    place: StatementPlace,
-}
-
-/// The place of a statement, by which what was found about its conditions is remembered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct StatementPlace {
-    /// The serial number of the policy.
-    pub(super) policy: u64,
-    /// The number of the statement in it.
-    pub(super) nth: usize,
+    conditions: StatementConditions,
 }
 
 /// The bucket of a policy, and how its texts are read.
@@ -63,6 +44,12 @@ pub(super) struct PolicyScope<'b> {
     pub(super) bucket: &'b str,
     /// Whether `${` begins a variable.
     pub(super) variables: bool,
+}
+
+impl PolicyScope<'_> {
+    fn syntax(&self) -> PolicySyntax {
+        PolicySyntax { variables: self.variables, lenient: false }
+    }
 }
 
 impl PolicyStatement {
@@ -77,19 +64,23 @@ impl PolicyStatement {
     ) -> Result<Self, String> {
         let known = ["Sid", "Effect", "Principal", "Action", "Resource", "Condition"];
         let members = StrictMembers::of(json, "a statement", &known)?;
+        let effect = PolicyEffect::parse(members.required("Effect")?)?;
         let mut statement = Self {
             sid: members.get("Sid").map(|sid| sid.scalar().ok_or("`Sid` must be text")).transpose()?,
-            effect: PolicyEffect::parse(members.required("Effect")?)?,
+            effect,
             principals: PrincipalSet::parse(members.required("Principal")?)?,
             actions: ActionSet::default(),
             resources: texts(members.required("Resource")?, "Resource")?
                 .iter()
                 .map(|arn| resource(arn, scope))
                 .collect::<Result<_, _>>()?,
-            conditions: members
-                .get("Condition")
-                .map_or(Ok(Vec::new()), |conditions| Condition::parse_all(conditions, scope.variables))?,
-            place,
+            conditions: StatementConditions {
+                effect,
+                conditions: members
+                    .get("Condition")
+                    .map_or(Ok(Vec::new()), |conditions| Condition::parse_all(conditions, scope.syntax()))?,
+                place,
+            },
         };
         statement.add_actions(&texts(members.required("Action")?, "Action")?, scope.bucket)?;
         Ok(statement)
@@ -131,7 +122,7 @@ impl PolicyStatement {
     pub(super) fn applies(&self, action: Action, path: &str, context: &PolicyContext<'_>) -> bool {
         self.names(action, context)
             && self.resources.iter().any(|resource| resource.matches(path, context))
-            && self.conditions_hold(context)
+            && self.conditions.hold(context)
     }
 
     /// Whether it is about this sender, action and request, for some object at least.
@@ -152,36 +143,11 @@ impl PolicyStatement {
     }
 
     fn concerns(&self, action: Action, context: &PolicyContext<'_>) -> bool {
-        self.names(action, context) && self.conditions_hold(context)
+        self.names(action, context) && self.conditions.hold(context)
     }
 
     fn names(&self, action: Action, context: &PolicyContext<'_>) -> bool {
         self.actions.contains(action) && self.principals.includes(context.user)
-    }
-
-    fn conditions_hold(&self, context: &PolicyContext<'_>) -> bool {
-        let of_request = || self.request_conditions_hold(context);
-        let hold = match context.memo {
-            Some(memo) => memo.recall(self.place.policy, self.place.nth, of_request),
-            None => of_request(),
-        };
-        // Where a value is too long to be compared, this holds for a denial, whatever the object.
-        hold && self
-            .conditions
-            .iter()
-            .filter(|condition| condition.is_of_object())
-            .all(|condition| condition.is_beyond(context) || condition.holds(context))
-    }
-
-    /// Whether the conditions hold that depend on the request alone.
-    fn request_conditions_hold(&self, context: &PolicyContext<'_>) -> bool {
-        if self.conditions.iter().any(|condition| condition.is_beyond(context)) {
-            return self.effect == PolicyEffect::Deny;
-        }
-        self.conditions
-            .iter()
-            .filter(|condition| !condition.is_of_object())
-            .all(|condition| condition.holds(context))
     }
 
     /// The most wildcards that one of its patterns has.
@@ -203,7 +169,7 @@ impl PolicyStatement {
             return ClientLimit::Users;
         }
         let mut narrowest = ClientLimit::Everyone;
-        for condition in &self.conditions {
+        for condition in self.conditions.iter() {
             match condition.clients() {
                 ClientLimit::Users => return ClientLimit::Users,
                 ClientLimit::Networks(networks) if !publicity::are_public(&networks) => {
@@ -222,16 +188,6 @@ impl PolicyStatement {
             PrincipalSet::Users(names) => names,
         };
         names.iter().map(String::as_str)
-    }
-}
-
-impl PolicyEffect {
-    fn parse(json: &StrictJson) -> Result<Self, String> {
-        match json.scalar().as_deref() {
-            Some("Allow") => Ok(Self::Allow),
-            Some("Deny") => Ok(Self::Deny),
-            _ => Err("`Effect` must be `Allow` or `Deny`".to_owned()),
-        }
     }
 }
 
@@ -279,7 +235,7 @@ fn user_name(principal: &str) -> Result<String, String> {
 
 /// The pattern of an action, in lower case and without the name of the service.
 fn action(name: &str) -> Result<GlobPattern, String> {
-    let syntax = GlobSyntax { wildcards: true, variables: false };
+    let syntax = GlobSyntax { wildcards: true, variables: false, lenient: false };
     let lower = name.to_ascii_lowercase();
     match lower.strip_prefix(ACTION_PREFIX) {
         Some(action) => GlobPattern::parse(action, syntax),
@@ -305,16 +261,7 @@ fn resource(arn: &str, scope: PolicyScope<'_>) -> Result<GlobPattern, String> {
     if !rest.is_empty() && !rest.starts_with(['/', '*', '?']) {
         return Err(refused());
     }
-    GlobPattern::parse(path, GlobSyntax { wildcards: true, variables: scope.variables })
-}
-
-fn texts(json: &StrictJson, element: &str) -> Result<Vec<String>, String> {
-    let text = |value: &StrictJson| match value {
-        StrictJson::Text(text) => Ok(text.clone()),
-        _ => Err(format!("`{element}` must be text or a list of texts")),
-    };
-    let texts = json.elements().iter().map(text).collect::<Result<Vec<_>, _>>()?;
-    if texts.is_empty() { Err(format!("`{element}` is empty")) } else { Ok(texts) }
+    GlobPattern::parse(path, GlobSyntax { wildcards: true, variables: scope.variables, lenient: false })
 }
 
 #[cfg(test)]

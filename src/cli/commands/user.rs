@@ -29,6 +29,8 @@ Examples:
   siltstone user rotate camera
   siltstone user rotate camera --finish
       Give it new keys; the old ones stay valid until they are removed, once no client uses them.
+  siltstone user revoke-sessions lake
+      End the sessions of a user or a role that were issued up to now (AssumeRole, GetSessionToken).
   siltstone user remove camera
 
 The commands ask the server at the address of --listen, or at --endpoint, and a change is in effect at once. They sign with the keys of
@@ -63,6 +65,13 @@ pub(crate) enum UserCommand {
         /// Remove the old keys
         #[arg(long)]
         finish: bool,
+        #[command(flatten)]
+        server: ServerAddress,
+    },
+    /// End the sessions of a user or a role that were issued up to now; keys of its own stay valid
+    RevokeSessions {
+        /// Name of the user or role
+        name: String,
         #[command(flatten)]
         server: ServerAddress,
     },
@@ -112,6 +121,7 @@ impl UserCommand {
             Self::List { .. } => return None,
             Self::Rotate { name, finish: false, .. } => UserChange::RotateKeys { name: name.clone() },
             Self::Rotate { name, finish: true, .. } => UserChange::RemovePreviousKeys { name: name.clone() },
+            Self::RevokeSessions { name, .. } => UserChange::RevokeSessions { name: name.clone() },
             Self::Remove { name, .. } => UserChange::Delete { name: name.clone() },
         })
     }
@@ -121,6 +131,7 @@ impl UserCommand {
             Self::Add { server, .. }
             | Self::List { server }
             | Self::Rotate { server, .. }
+            | Self::RevokeSessions { server, .. }
             | Self::Remove { server, .. } => server,
         }
     }
@@ -175,6 +186,7 @@ fn done(change: &UserChange) -> String {
         UserChange::SetGrants { .. } => format!("changed the grants of `{name}`"),
         UserChange::RotateKeys { .. } => format!("gave `{name}` new keys"),
         UserChange::RemovePreviousKeys { .. } => format!("removed the previous keys of `{name}`"),
+        UserChange::RevokeSessions { .. } => format!("ended the sessions of `{name}`"),
         UserChange::Delete { .. } => format!("removed the user `{name}`"),
     }
 }

@@ -37,6 +37,10 @@ pub(crate) fn change(mut server: ApiClient, change: &UserChange) -> Result<Optio
             server.ask("DELETE", &format!("{user}/keys/previous"), &[])?;
             Value::Null
         }
+        UserChange::RevokeSessions { .. } => {
+            server.ask("DELETE", &format!("{user}/sessions"), &[])?;
+            Value::Null
+        }
         UserChange::Delete { .. } => {
             server.ask("DELETE", &user, &[])?;
             Value::Null

@@ -75,6 +75,9 @@ fn json_line(record: &AuditRecord<'_>) -> String {
     if let Some(person) = record.person {
         add("person", json!({ "subject": person.subject, "name": person.name }));
     }
+    if record.session.is_some() {
+        add("session", record.session.into());
+    }
     add("peer", record.peer.into());
     add("action", record.action.into());
     add("bucket", record.bucket.into());

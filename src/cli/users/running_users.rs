@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use log::{error, info};
-use siltstone::auth::{Authenticator, KeyPair, Users};
+use siltstone::auth::{Authenticator, KeyPair, SealingKey, Users};
 use siltstone::base::OsEntropy;
 use siltstone::service::{
     AuditLog as _, ChangeSender, GrantEntry, UserChange, UserDirectory, UserEntry, UserError,
@@ -86,8 +86,12 @@ impl RunningUsers {
     fn edited(&self, text: &str, change: &UserChange, keys: Option<&KeyPair>) -> Result<String, UserError> {
         let name = change.name();
         let users = users_text::list(text).map_err(UserError::Failed)?;
-        let is_new = matches!(change, UserChange::Create { .. });
-        if !is_new && !users.iter().any(|user| user.name == name) {
+        let is_named = match change {
+            UserChange::Create { .. } => true,
+            UserChange::RevokeSessions { .. } => users_text::has_role(text, name),
+            _ => false,
+        };
+        if !is_named && !users.iter().any(|user| user.name == name) {
             return Err(UserError::Unknown(name.to_owned()));
         }
         let edited = users_text::changed(text, change, keys);
@@ -127,6 +131,11 @@ impl RunningUsers {
     }
 }
 
+fn origin_of(sender: ChangeSender<'_>) -> ChangeOrigin<'_> {
+    let ChangeSender { user, person, session, peer } = sender;
+    ChangeOrigin { user: Some(user), person, session, peer }
+}
+
 impl UserDirectory for RunningUsers {
     fn list(&self) -> Result<Vec<UserEntry>, UserError> {
         let text = if self.file.path().exists() {
@@ -150,7 +159,7 @@ impl UserDirectory for RunningUsers {
     }
 
     fn change(&self, change: &UserChange, sender: ChangeSender<'_>) -> Result<Option<KeyPair>, UserError> {
-        let origin = ChangeOrigin { user: Some(sender.user), person: sender.person, peer: sender.peer };
+        let origin = origin_of(sender);
         let made = self.make(change, origin);
         match &made {
             Ok(_) => info!("{} of the user `{}` by `{}`", change.audited_as(), change.name(), sender.user),
@@ -159,8 +168,20 @@ impl UserDirectory for RunningUsers {
         made
     }
 
+    fn add_sealing_key(&self) -> Result<(), UserError> {
+        let mut known = self.known();
+        if self.authenticator.has_sealing_key() {
+            return Ok(());
+        }
+        let key = SealingKey::generate(&OsEntropy);
+        let edit = self.file.edit_or_make(|text| users_text::with_sealing_key(text, &key));
+        edit.and_then(|()| self.load(&mut known, ChangeOrigin::SEALING_KEY)).map_err(UserError::Failed)?;
+        info!("the users file has a key for the tokens of sessions");
+        Ok(())
+    }
+
     fn record_denied(&self, change: &UserChange, sender: ChangeSender<'_>) {
-        let origin = ChangeOrigin { user: Some(sender.user), person: sender.person, peer: sender.peer };
+        let origin = origin_of(sender);
         if let Some(log) = &self.audit_log {
             origin.record_refused(change.audited_as(), Some(change.name()), log);
         }

@@ -10,17 +10,19 @@ use toml::{Table, Value as TomlValue};
 
 use crate::cli::logs::audit_log::AuditLogFile;
 
-/// The parts of a user that the audit log shows. An allow list, so that no secret can appear.
-const SHOWN: [&str; 4] = ["name", "allow", "quota", "oidc"];
+/// The parts of a user or role that the audit log shows. An allow list, so that no secret can appear.
+const SHOWN: [&str; 8] =
+    ["name", "allow", "quota", "oidc", "sessions_after", "assumed_by", "max_duration", "policy"];
 /// The parts that sign.
 const KEYS: [&str; 3] = ["access_key", "secret_key", "previous"];
 
-/// The users of one version of the file.
+/// The users and roles of one version of the file.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct UserList(Vec<UserOutline>);
 
 #[derive(Debug, Clone, PartialEq)]
 struct UserOutline {
+    is_role: bool,
     name: String,
     /// Its name, its grants, its quota and the people who act as it, as JSON.
     shown: String,
@@ -39,13 +41,18 @@ pub(crate) struct ChangeOrigin<'o> {
     pub(crate) user: Option<&'o str>,
     /// The person who acted as that user, where an OpenID provider vouched for it.
     pub(crate) person: Option<&'o OidcPerson>,
+    /// The ARN of the session whose keys signed.
+    pub(crate) session: Option<&'o str>,
     /// The address of a client, `command` or `SIGHUP`.
     pub(crate) peer: &'o str,
 }
 
 impl<'o> ChangeOrigin<'o> {
     /// The server that reads the users file again.
-    pub(crate) const SIGNAL: Self = Self { user: None, person: None, peer: "SIGHUP" };
+    pub(crate) const SIGNAL: Self = Self { user: None, person: None, session: None, peer: "SIGHUP" };
+
+    /// The server that adds a key for the tokens of sessions.
+    pub(crate) const SEALING_KEY: Self = Self { peer: "sealing key", ..Self::SIGNAL };
 
     /// Records an attempt that changed nothing.
     pub(crate) fn record_refused(self, action: &str, subject: Option<&str>, log: &AuditLogFile) {
@@ -54,8 +61,8 @@ impl<'o> ChangeOrigin<'o> {
 
     fn record(self) -> AuditRecord<'o> {
         let time = SystemClock.now();
-        let Self { user, person, peer } = self;
-        AuditRecord { time, user, person, peer: Some(peer), ..AuditRecord::default() }
+        let Self { user, person, session, peer } = self;
+        AuditRecord { time, user, person, session, peer: Some(peer), ..AuditRecord::default() }
     }
 }
 
@@ -70,11 +77,17 @@ pub(crate) struct UserDifference {
 }
 
 impl UserList {
-    /// The users of a valid users file.
+    /// The users and roles of a valid users file.
     pub(crate) fn of(text: &str) -> Self {
-        let users = text.parse::<Table>().unwrap_or_default().remove("user");
-        let users = users.and_then(|users| users.try_into::<Vec<Table>>().ok()).unwrap_or_default();
-        Self(users.iter().map(UserOutline::of).collect())
+        let mut file = text.parse::<Table>().unwrap_or_default();
+        let mut outlines = Vec::new();
+        for kind in ["user", "role"] {
+            let tables = file.remove(kind).and_then(|tables| tables.try_into::<Vec<Table>>().ok());
+            for table in tables.unwrap_or_default() {
+                outlines.push(UserOutline::of(&table, kind == "role"));
+            }
+        }
+        Self(outlines)
     }
 
     /// These users with an administrator who signs with `keys`, in place of the file's.
@@ -107,18 +120,20 @@ impl UserList {
     /// The changes from `old` to these users: those who went, then the others in the order of the
     /// file.
     pub(crate) fn changes_since(&self, old: &Self) -> Vec<UserDifference> {
-        let gone = old.0.iter().filter(|user| self.find(&user.name).is_none());
-        let gone = gone.map(|user| change("DeleteUser", Some(user), None));
-        gone.chain(self.0.iter().flat_map(|user| changes_of(old.find(&user.name), user))).collect()
+        let gone = old.0.iter().filter(|user| self.find(user).is_none());
+        let gone =
+            gone.map(|user| change(if user.is_role { "DeleteRole" } else { "DeleteUser" }, Some(user), None));
+        gone.chain(self.0.iter().flat_map(|user| changes_of(old.find(user), user))).collect()
     }
 
-    fn find(&self, name: &str) -> Option<&UserOutline> {
-        self.0.iter().find(|user| user.name == name)
+    /// The user or role of the same name.
+    fn find(&self, it: &UserOutline) -> Option<&UserOutline> {
+        self.0.iter().find(|user| user.is_role == it.is_role && user.name == it.name)
     }
 }
 
 impl UserOutline {
-    fn of(table: &Table) -> Self {
+    fn of(table: &Table, is_role: bool) -> Self {
         let name = table.get("name").and_then(TomlValue::as_str).unwrap_or_default().to_owned();
         let part = |names: &[&str]| -> Table {
             let held = names.iter().filter_map(|name| Some(((*name).to_owned(), table.get(*name)?.clone())));
@@ -128,13 +143,15 @@ impl UserOutline {
         let mut rest = table.clone();
         rest.retain(|name, _| KEYS.iter().all(|key| *key != name));
         let digest = |table: &Table| Sha256::of(table.to_string().as_bytes());
-        Self { name, shown, rest: digest(&rest), keys: digest(&part(&KEYS)) }
+        Self { is_role, name, shown, rest: digest(&rest), keys: digest(&part(&KEYS)) }
     }
 }
 
 fn changes_of(old: Option<&UserOutline>, user: &UserOutline) -> Vec<UserDifference> {
-    let Some(old) = old else { return vec![change("CreateUser", None, Some(user))] };
-    let rest = (old.rest != user.rest).then(|| change("ChangeUser", Some(old), Some(user)));
+    let created = if user.is_role { "CreateRole" } else { "CreateUser" };
+    let changed = if user.is_role { "ChangeRole" } else { "ChangeUser" };
+    let Some(old) = old else { return vec![change(created, None, Some(user))] };
+    let rest = (old.rest != user.rest).then(|| change(changed, Some(old), Some(user)));
     let keys = (old.keys != user.keys).then(|| change("RotateKeys", Some(user), Some(user)));
     rest.into_iter().chain(keys).collect()
 }

@@ -2,9 +2,10 @@
 //! Input texts are valid users files; callers validate the results.
 
 use serde::Deserialize;
-use siltstone::auth::KeyPair;
+use siltstone::auth::{KeyPair, SealingKey, Users};
+use siltstone::base::{Clock as _, SystemClock, Timestamp};
 use siltstone::service::{GrantEntry, UserChange, UserEntry};
-use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
+use toml_edit::{Array, ArrayOfTables, Datetime, DocumentMut, InlineTable, Item, Table, Value};
 
 /// A user without its secret.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
@@ -55,13 +56,58 @@ impl From<&ListedUser> for UserEntry {
 pub(crate) fn changed(text: &str, change: &UserChange, keys: Option<&KeyPair>) -> Result<String, String> {
     let name = change.name();
     match (change, keys) {
-        (UserChange::Create { allow, .. }, keys) => add(text, name, keys, allow),
+        (UserChange::Create { allow, .. }, keys) => add(text, name, keys, allow, SystemClock.now()),
         (UserChange::SetGrants { allow, .. }, _) => set_grants(text, name, allow),
         (UserChange::RotateKeys { .. }, Some(keys)) => rotate(text, name, keys),
         (UserChange::RotateKeys { .. }, None) => Err(format!("the user `{name}` has no keys")),
         (UserChange::RemovePreviousKeys { .. }, _) => finish_rotation(text, name),
+        (UserChange::RevokeSessions { .. }, _) => revoke_sessions(text, name, SystemClock.now()),
         (UserChange::Delete { .. }, _) => remove(text, name),
     }
+}
+
+/// Whether the text has a role of that name.
+pub(crate) fn has_role(text: &str, name: &str) -> bool {
+    let file: Result<DocumentMut, _> = text.parse();
+    let Ok(file) = file else { return false };
+    let roles = file.get("role").and_then(Item::as_array_of_tables);
+    roles.is_some_and(|roles| position(roles, name).is_ok())
+}
+
+/// The text with a key that seals the tokens of sessions at its end, unless it has one.
+///
+/// # Errors
+/// The text is not a valid users file.
+pub(crate) fn with_sealing_key(text: &str, key: &SealingKey) -> Result<String, String> {
+    let file: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| e.message().to_owned())?;
+    if file.contains_key("sealing_key") {
+        return Ok(text.to_owned());
+    }
+    let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let why = "# Seals the tokens of sessions. The last such key seals, all of them open.";
+    Ok(format!("{text}{gap}\n{why}\n[[sealing_key]]\nkey = \"{}\"\n", key.reveal()))
+}
+
+/// Ends the sessions of a user or role that were issued up to `now`.
+///
+/// # Errors
+/// There is neither, or the file has a form that cannot be edited.
+fn revoke_sessions(text: &str, name: &str, now: Timestamp) -> Result<String, String> {
+    let mut file: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| e.message().to_owned())?;
+    for kind in ["user", "role"] {
+        let tables = file.get_mut(kind).and_then(Item::as_array_of_tables_mut);
+        let Some(tables) = tables else { continue };
+        if let Ok(at) = position(tables, name) {
+            let table = tables.get_mut(at).expect("it was found there");
+            table.insert("sessions_after", toml_edit::value(datetime(now)?));
+            return Ok(file.to_string());
+        }
+    }
+    Err(format!("there is no user and no role `{name}`"))
+}
+
+fn datetime(time: Timestamp) -> Result<Datetime, String> {
+    time.to_iso8601().parse().map_err(|e: toml_edit::DatetimeParseError| e.to_string())
 }
 
 /// The users in the order of the file.
@@ -77,20 +123,31 @@ pub(crate) fn list(text: &str) -> Result<Vec<ListedUser>, String> {
     toml::from_str(text).map(|file: UsersToml| file.user).map_err(|e| e.message().to_owned())
 }
 
-/// Adds a user at the end.
+/// Adds a user at the end. Sessions of a user of the same name that was there before do not count
+/// any more.
 ///
 /// # Errors
 /// The name is taken, or the file has a form that cannot be edited.
-fn add(text: &str, name: &str, keys: Option<&KeyPair>, allowed: &[GrantEntry]) -> Result<String, String> {
+fn add(
+    text: &str,
+    name: &str,
+    keys: Option<&KeyPair>,
+    allowed: &[GrantEntry],
+    now: Timestamp,
+) -> Result<String, String> {
     if list(text)?.iter().any(|user| user.name == name) {
         return Err(format!("there is a user `{name}` already"));
     }
+    let created = datetime(now)?;
     edit(text, |users| {
         let mut user = Table::new();
         user["name"] = toml_edit::value(name);
         if let Some(keys) = keys {
             user["access_key"] = toml_edit::value(&keys.access_key);
             user["secret_key"] = toml_edit::value(keys.secret_key.reveal());
+        }
+        if name != Users::ANONYMOUS {
+            user["sessions_after"] = toml_edit::value(created);
         }
         user["allow"] = grants(allowed);
         users.push(user);
@@ -265,16 +322,17 @@ name = \"anonymous\"
             actions: vec!["GetObject".to_owned()],
             resources: vec!["b".to_owned(), "b/*".to_owned()],
         };
-        let added = add(FILE, "new", Some(&keys()), &[allowed]).unwrap();
+        let added = add(FILE, "new", Some(&keys()), &[allowed], Timestamp::from_millis(1_502)).unwrap();
         let (before, end) = FILE.split_once("# The end.").unwrap();
         assert_eq!(
             added,
             format!(
-                "{before}\n[[user]]\nname = \"new\"\naccess_key = \"AK9\"\nsecret_key = \"s9\"\n\n[[user.allow]]\n\
+                "{before}\n[[user]]\nname = \"new\"\naccess_key = \"AK9\"\nsecret_key = \"s9\"\n\
+                 sessions_after = 1970-01-01T00:00:01.502Z\n\n[[user.allow]]\n\
                  actions = [\"GetObject\"]\nresources = [\"b\", \"b/*\"]\n# The end.{end}"
             )
         );
-        let first = add("", "anonymous", None, &[GrantEntry::everything()]).unwrap();
+        let first = add("", "anonymous", None, &[GrantEntry::everything()], Timestamp::default()).unwrap();
         assert!(!list(&first).unwrap()[0].is_administrator());
     }
 
@@ -304,7 +362,8 @@ name = \"anonymous\"
 
     #[test]
     fn a_name_that_is_taken_is_not_added() {
-        let problem = add(FILE, "camera", Some(&keys()), &[GrantEntry::everything()]).unwrap_err();
+        let problem = add(FILE, "camera", Some(&keys()), &[GrantEntry::everything()], Timestamp::default());
+        let problem = problem.unwrap_err();
         assert_eq!(problem, "there is a user `camera` already");
     }
 
@@ -348,6 +407,34 @@ name = \"anonymous\"
             "there is no user `x`"
         );
         assert_eq!(remove(&without_both, "camera").unwrap(), "# Who may do what.\n\n# The end.\n");
+    }
+
+    #[test]
+    fn sessions_of_users_and_roles_are_ended_and_the_rest_stays() {
+        let role = "\n[[role]]\nname = \"lake\" # a role\nassumed_by = [\"camera\"]\n";
+        let file = format!("{FILE}{role}");
+        assert!(has_role(&file, "lake") && !has_role(&file, "camera") && !has_role(FILE, "lake"));
+        for (name, line) in [("camera", "access_key = \"AK2\"\n"), ("lake", "assumed_by = [\"camera\"]\n")] {
+            let ended = revoke_sessions(&file, name, Timestamp::from_millis(1_502)).unwrap();
+            let again = revoke_sessions(&ended, name, Timestamp::from_millis(2_502)).unwrap();
+            assert!(ended.contains("sessions_after = 1970-01-01T00:00:01.502Z\n"), "{ended}");
+            assert_eq!(again, ended.replace("01.502Z", "02.502Z"));
+            assert!(ended.contains(line));
+            assert_eq!(ended.replace("sessions_after = 1970-01-01T00:00:01.502Z\n", ""), file);
+            Users::parse(&ended).unwrap();
+        }
+        assert!(revoke_sessions(&file, "nobody", Timestamp::default()).is_err());
+    }
+
+    #[test]
+    fn a_sealing_key_is_added_once() {
+        let key = |seed| SealingKey::generate(&siltstone::base::SeededEntropy::new(seed));
+        for text in ["", FILE, FILE.trim_end()] {
+            let with = with_sealing_key(text, &key(1)).unwrap();
+            assert!(with.starts_with(text) && with.contains(&key(1).reveal()));
+            Users::parse(&with).unwrap();
+            assert_eq!(with_sealing_key(&with, &key(2)).unwrap(), with);
+        }
     }
 
     #[test]

@@ -100,6 +100,7 @@ enum ApiResource {
     Grants(String),
     Keys(String),
     PreviousKeys(String),
+    Sessions(String),
     Quota(QuotaHolder),
     Placement(String),
     State,
@@ -120,6 +121,7 @@ impl ApiResource {
             ["users", user, "grants"] => Self::Grants(name(user)?),
             ["users", user, "keys"] => Self::Keys(name(user)?),
             ["users", user, "keys", "previous"] => Self::PreviousKeys(name(user)?),
+            ["users", user, "sessions"] => Self::Sessions(name(user)?),
             ["users", user, "quota"] => Self::Quota(QuotaHolder::Owner(name(user)?)),
             ["buckets", bucket, "quota"] => Self::Quota(QuotaHolder::Bucket(name(bucket)?)),
             ["buckets", bucket, "placement"] => Self::Placement(name(bucket)?),
@@ -140,7 +142,7 @@ impl ApiResource {
             Self::User(_) => "GET, DELETE",
             Self::Grants(_) => "PUT",
             Self::Keys(_) | Self::MirrorResync(_) | Self::ClockAcceptance => "POST",
-            Self::PreviousKeys(_) => "DELETE",
+            Self::PreviousKeys(_) | Self::Sessions(_) => "DELETE",
             Self::Quota(QuotaHolder::Bucket(_) | QuotaHolder::Owner(_)) | Self::Placement(_) => {
                 "GET, PUT, DELETE"
             }
@@ -180,6 +182,7 @@ impl Service {
             .authenticate(&mut request, &query, Dialect::Aws)
             .inspect_err(|error| self.log_failed_signature(error, &request, entry))?;
         entry.user = Some(identity.name().to_owned());
+        entry.session = identity.session().cloned();
         check_signed(&identity, &request)?;
         let resource = ApiResource::of(path).ok_or_else(ApiError::not_found)?;
         match &resource {
@@ -231,6 +234,9 @@ impl Service {
                 change(UserChange::RemovePreviousKeys { name: name(user) })
                     .map(|_| done())
                     .map_err(Into::into)
+            }
+            (ApiResource::Sessions(user), Method::Delete) => {
+                change(UserChange::RevokeSessions { name: name(user) }).map(|_| done()).map_err(Into::into)
             }
             (ApiResource::State, Method::Get) => self.state(identity),
             (ApiResource::Clock, Method::Get) => self.clock_state(identity),
@@ -392,6 +398,7 @@ mod tests {
             "users/n/grants",
             "users/n/keys",
             "users/n/keys/previous",
+            "users/n/sessions",
             "users/n/quota",
             "buckets/n/quota",
             "buckets/n/placement",

@@ -1,0 +1,298 @@
+//! The evaluator against a model, for senders that bring policies along: roles and sessions. The
+//! model knows policies by their parts and never parses one.
+
+use super::tests::{
+    BUCKET, Case, CaseFacts, GRANTS, Part, blocks, is_granted, is_granted_by_acl, matches, one, random_part,
+    some,
+};
+use super::*;
+use crate::auth::PrincipalFacts;
+use crate::auth::bucket_policy::IdentityPolicy;
+use crate::auth::policy::Grant;
+use crate::auth::session::SessionLimit;
+use crate::auth::session::arn::NameKind;
+use crate::base::{Entropy as _, SeededEntropy, Timestamp};
+
+/// A statement of a role's or a session's policy, by its parts.
+#[derive(Debug, Clone)]
+struct OwnPart {
+    denies: bool,
+    /// Whether it is about all actions but these.
+    not_actions: bool,
+    /// With their service, in lower case, with wildcards.
+    actions: Vec<&'static str>,
+    not_resources: bool,
+    /// `*`, or what follows `arn:aws:s3:::`; none for a statement without resources.
+    resources: Vec<&'static str>,
+    secure: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    RoleSession,
+    UserSession,
+    Federated,
+}
+
+/// A sender with its policies.
+#[derive(Debug, Clone)]
+struct OwnCase {
+    kind: Kind,
+    /// Of the role.
+    role_policy: Option<Vec<OwnPart>>,
+    session_policy: Option<Vec<OwnPart>>,
+}
+
+const ACTIONS: [Action; 16] = [
+    Action::ListBucket,
+    Action::ListBucketVersions,
+    Action::GetBucketPolicy,
+    Action::PutBucketPolicy,
+    Action::DeleteBucket,
+    Action::GetBucketAcl,
+    Action::CreateBucket,
+    Action::ListAllMyBuckets,
+    Action::GetObject,
+    Action::PutObject,
+    Action::CreateObject,
+    Action::DeleteObject,
+    Action::GetObjectAcl,
+    Action::PutObjectAcl,
+    Action::PutObjectStatedTime,
+    Action::AdminCreateUser,
+];
+const KEYS: [&str; 3] = ["a", "pub/a", "home/ann/x"];
+
+fn is_administration(action: Action) -> bool {
+    action.as_str().starts_with("Admin") || action.as_str().contains("Stated")
+}
+
+impl OwnPart {
+    fn json(&self) -> String {
+        let list = |texts: Vec<String>| format!("[{}]", texts.join(", "));
+        let quoted = |names: &[&str]| list(names.iter().map(|name| format!("\"{name}\"")).collect());
+        let arn =
+            |rest: &&str| if *rest == "*" { "\"*\"".to_owned() } else { format!("\"arn:aws:s3:::{rest}\"") };
+        let effect = if self.denies { "Deny" } else { "Allow" };
+        let action = if self.not_actions { "NotAction" } else { "Action" };
+        let resource = if self.not_resources { "NotResource" } else { "Resource" };
+        let mut parts = vec![format!("\"Effect\": \"{effect}\", \"{action}\": {}", quoted(&self.actions))];
+        if !self.resources.is_empty() {
+            parts.push(format!("\"{resource}\": {}", list(self.resources.iter().map(arn).collect())));
+        }
+        if let Some(secure) = self.secure {
+            parts.push(format!("\"Condition\": {{\"Bool\": {{\"aws:SecureTransport\": \"{secure}\"}}}}"));
+        }
+        format!("{{{}}}", parts.join(", "))
+    }
+
+    fn applies(&self, action: Action, resource: Resource<'_>, secure: bool) -> bool {
+        let administers = is_administration(action);
+        let service = if administers { "siltstone" } else { "s3" };
+        let name = format!("{service}:{}", action.as_str().to_ascii_lowercase());
+        let mut named = self.actions.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()));
+        if self.not_actions {
+            named = !named && (self.denies || !administers);
+        }
+        if !named || self.resources.is_empty() || self.secure.is_some_and(|wanted| wanted != secure) {
+            return false;
+        }
+        if administers && !self.denies {
+            return self.resources.contains(&"*") && !self.not_resources;
+        }
+        let path = match resource {
+            Resource::Service => String::new(),
+            Resource::Object { bucket, key } if action.as_str().contains("Object") => {
+                format!("{bucket}/{key}")
+            }
+            other => other.bucket().unwrap().to_owned(),
+        };
+        let listed = self
+            .resources
+            .iter()
+            .any(|pattern| *pattern == "*" || matches(pattern.as_bytes(), path.as_bytes()));
+        listed != self.not_resources
+    }
+}
+
+fn policy_of(parts: &[OwnPart]) -> IdentityPolicy {
+    let statements: Vec<_> = parts.iter().map(OwnPart::json).collect();
+    let text = format!(r#"{{"Version": "2012-10-17", "Statement": [{}]}}"#, statements.join(", "));
+    IdentityPolicy::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Whether parts deny, and whether they allow. To create is to put.
+fn said(parts: &[OwnPart], action: Action, resource: Resource<'_>, secure: bool) -> (bool, bool) {
+    let also = if action == Action::CreateObject { Action::PutObject } else { action };
+    let about =
+        |part: &&OwnPart| part.applies(action, resource, secure) || part.applies(also, resource, secure);
+    let denies = parts.iter().filter(about).any(|part| part.denies);
+    let allows = parts.iter().filter(about).any(|part| !part.denies);
+    (denies, allows)
+}
+
+/// The model. `ann` owns the bucket; the sender is a session of hers, or of the role `lake`.
+fn model(case: &Case, own: &OwnCase, action: Action, resource: Resource<'_>) -> bool {
+    let is_role = own.kind == Kind::RoleSession;
+    let name = if is_role { "lake" } else { "ann" };
+    if is_administration(action) && !is_role {
+        return false;
+    }
+    let (role_denies, role_allows) = match &own.role_policy {
+        Some(parts) if is_role => said(parts, action, resource, case.secure),
+        _ => (false, false),
+    };
+    if role_denies {
+        return false;
+    }
+    match &own.session_policy {
+        Some(parts) => {
+            let (denies, allows) = said(parts, action, resource, case.secure);
+            if denies || !allows {
+                return false;
+            }
+        }
+        None if own.kind == Kind::Federated => return false,
+        None => {}
+    }
+    let of_server =
+        matches!(action, Action::CreateBucket | Action::ListAllMyBuckets) || is_administration(action);
+    let parts: Vec<&Part> = case.policy.iter().flatten().filter(|_| !of_server).collect();
+    let applying =
+        |about: Action| parts.iter().filter(move |part| part.applies(name, about, resource, case.secure));
+    let everything = case.grants == Some(("*", "*"));
+    let keeps =
+        matches!(action, Action::GetBucketPolicy | Action::PutBucketPolicy) && (everything || !is_role);
+    if applying(action).any(|part| part.denies) && !keeps {
+        return false;
+    }
+    if action == Action::CreateObject && applying(Action::PutObject).any(|part| part.denies) {
+        return false;
+    }
+    let by_bucket = applying(action).any(|part| !part.denies) && !applying(action).any(|part| part.denies);
+    let granted = match (is_administration(action), case.grants) {
+        (true, grants) => grants == Some(("*", "*")),
+        (false, _) => is_granted(case, name, action, resource),
+    };
+    role_allows || granted || by_bucket || is_granted_by_acl(case, name, action)
+}
+
+fn grants_of(case: &Case) -> Vec<Grant> {
+    let Some((action, on)) = case.grants else { return Vec::new() };
+    let mut grant = Grant::default();
+    grant.add_action(action).unwrap();
+    grant.add_resource(on).unwrap();
+    vec![grant]
+}
+
+fn session_of(own: &OwnCase) -> Session {
+    let kind = match own.kind {
+        Kind::RoleSession => SessionKind::Role,
+        Kind::UserSession => SessionKind::User,
+        Kind::Federated => SessionKind::Federated,
+    };
+    let limit = match &own.session_policy {
+        Some(parts) => SessionLimit::Policy(policy_of(parts)),
+        None if own.kind == Kind::Federated => SessionLimit::Everything,
+        None => SessionLimit::None,
+    };
+    let expires = Timestamp::from_millis(1);
+    Session { kind, arn: String::new(), facts: PrincipalFacts::default(), limit, expires }
+}
+
+fn random_own_part(entropy: &SeededEntropy) -> OwnPart {
+    let actions = [
+        "*",
+        "s3:*",
+        "s3:get*",
+        "s3:putobject",
+        "s3:createobject",
+        "s3:*object",
+        "s3:list*",
+        "s3:*policy",
+        "siltstone:*",
+        "siltstone:admincreateuser",
+        "kms:*",
+        "s3:deleteobject",
+        "*:*",
+    ];
+    let resources = ["*", "*", "site", "site/*", "site/pub/*", "other/*", "s*", "*/a", "site/home/*/x"];
+    let denies = entropy.next_u64().is_multiple_of(4);
+    let without = !denies && entropy.next_u64().is_multiple_of(12);
+    OwnPart {
+        denies,
+        not_actions: entropy.next_u64().is_multiple_of(5),
+        actions: some(entropy, &actions),
+        not_resources: !without && entropy.next_u64().is_multiple_of(6),
+        resources: if without { Vec::new() } else { some(entropy, &resources) },
+        secure: one(entropy, &[None, None, None, Some(true), Some(false)]),
+    }
+}
+
+fn random_own_parts(entropy: &SeededEntropy) -> Option<Vec<OwnPart>> {
+    let count = 1 + entropy.next_u64() % 3;
+    (!entropy.next_u64().is_multiple_of(4)).then(|| (0..count).map(|_| random_own_part(entropy)).collect())
+}
+
+/// The resources that requests for an action name.
+fn resources(action: Action) -> Vec<Resource<'static>> {
+    match action {
+        Action::AdminCreateUser => vec![Resource::Service],
+        Action::ListAllMyBuckets => vec![Resource::Service, Resource::Bucket(BUCKET)],
+        Action::ListBucket | Action::ListBucketVersions => {
+            vec![Resource::Bucket(BUCKET), Resource::Prefix { bucket: BUCKET, prefix: "pub/" }]
+        }
+        action if action.as_str().contains("Object") => {
+            KEYS.iter().map(|key| Resource::Object { bucket: BUCKET, key }).collect()
+        }
+        _ => vec![Resource::Bucket(BUCKET)],
+    }
+}
+
+#[test]
+fn generated_sessions_agree_with_the_model() {
+    let entropy = SeededEntropy::new(39);
+    let blocks: Vec<_> = blocks().collect();
+    let mut counts = [0; 2];
+    // More by hand: 20_000.
+    let count = std::env::var("SILTSTONE_TEST_POLICIES").ok().and_then(|text| text.parse().ok());
+    for _ in 0..count.unwrap_or(4_000) {
+        let parts = (0..entropy.next_u64() % 4).map(|_| random_part(&entropy)).collect::<Vec<_>>();
+        let case = Case {
+            policy: (!parts.is_empty()).then_some(parts),
+            block: one(&entropy, &blocks),
+            acls: entropy.next_u64().is_multiple_of(2),
+            bucket_acl: GroupGrants::from_bits(entropy.next_u64() as u8 & entropy.next_u64() as u8),
+            object_acl: GroupGrants::from_bits(entropy.next_u64() as u8 & entropy.next_u64() as u8),
+            grants: one(&entropy, &GRANTS),
+            secure: entropy.next_u64().is_multiple_of(2),
+        };
+        let own = OwnCase {
+            kind: one(&entropy, &[Kind::RoleSession, Kind::RoleSession, Kind::UserSession, Kind::Federated]),
+            role_policy: random_own_parts(&entropy),
+            session_policy: random_own_parts(&entropy),
+        };
+        let (kind, name) = match own.kind {
+            Kind::RoleSession => (NameKind::Role, "lake"),
+            Kind::UserSession | Kind::Federated => (NameKind::User, "ann"),
+        };
+        let user = User::of_kind(kind, name, grants_of(&case), None);
+        let role_policy = own.role_policy.as_deref().filter(|_| own.kind == Kind::RoleSession);
+        let user = user.with_policy(role_policy.map(policy_of));
+        let session = session_of(&own);
+        let sender = Sender { user: &user, session: Some(&session) };
+        let facts = CaseFacts(&case, name, case.parsed_policy());
+        for _ in 0..8 {
+            let action = one(&entropy, &ACTIONS);
+            let resource = one(&entropy, &resources(action));
+            let decided = decide(sender, action, resource, &facts);
+            let expected = model(&case, &own, action, resource);
+            assert_eq!(decided, expected, "{action} {resource:?}: {own:?} {case:?}");
+            if resource == Resource::Service {
+                assert_eq!(may_administer(sender, action, &facts.context()), expected, "{own:?} {case:?}");
+            }
+            counts[usize::from(decided)] += 1;
+        }
+    }
+    assert!(counts.iter().all(|count| *count > 4_000), "{counts:?}");
+}

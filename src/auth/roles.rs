@@ -1,0 +1,89 @@
+//! The roles of the users file: rights that users assume for a while.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::value::Datetime;
+
+use crate::auth::session::arn::NameKind;
+use crate::auth::user::User;
+use crate::auth::users_fields::{AllowTable, Problem, checked, instant, policy};
+use crate::base::limits::{ROLE_SESSION_MAX_SECS, SESSION_MIN_SECS};
+
+/// The longest session of a role that sets no other: an hour (STS API reference, AssumeRole).
+const DURATION_DEFAULT: Duration = Duration::from_secs(60 * 60);
+/// Stands for all users and roles among those who may assume a role.
+const EVERYBODY: &str = "*";
+
+/// A table `[[role]]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RoleTable {
+    pub(super) name: Spanned<String>,
+    assumed_by: Vec<Spanned<String>>,
+    external_id: Option<Spanned<String>>,
+    max_duration: Option<Spanned<String>>,
+    sessions_after: Option<Spanned<Datetime>>,
+    #[serde(default)]
+    allow: Vec<AllowTable>,
+    policy: Option<Spanned<String>>,
+}
+
+/// A role.
+#[derive(Debug)]
+pub(super) struct Role {
+    /// Its rights and its name, as of a user.
+    pub(super) user: Arc<User>,
+    /// The names of the users and roles that may assume it.
+    assumed_by: Vec<String>,
+    /// What a request must state, so that nobody has a program that may assume the role do so for
+    /// him (IAM user guide, "The confused deputy problem").
+    pub(super) external_id: Option<String>,
+    /// Its longest session.
+    pub(super) longest: Duration,
+}
+
+impl Role {
+    /// Reads a table.
+    pub(super) fn of(table: &RoleTable) -> Result<Self, Problem> {
+        let of_name = |c: char| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c);
+        let name = checked(&table.name, "name", of_name)?;
+        let mut grants = Vec::new();
+        for allow in &table.allow {
+            grants.push(allow.grant()?);
+        }
+        let sessions_after = table.sessions_after.as_ref().map(instant).transpose()?;
+        let own = table.policy.as_ref().map(policy).transpose()?;
+        let user = User::of_kind(NameKind::Role, name, grants, sessions_after).with_policy(own);
+        let external_id =
+            table.external_id.as_ref().map(|id| checked(id, "external_id", |c| !c.is_control()));
+        Ok(Self {
+            user: Arc::new(user),
+            assumed_by: table.assumed_by.iter().map(|name| name.as_ref().clone()).collect(),
+            external_id: external_id.transpose()?.map(str::to_owned),
+            longest: table.max_duration.as_ref().map_or(Ok(DURATION_DEFAULT), duration)?,
+        })
+    }
+
+    /// Whether the user or role of that name may assume it.
+    pub(super) fn is_assumed_by(&self, name: &str) -> bool {
+        self.assumed_by.iter().any(|known| known == name || known == EVERYBODY)
+    }
+}
+
+impl RoleTable {
+    /// The first of those who may assume it whom `is_known` does not know.
+    pub(super) fn unknown(&self, is_known: impl Fn(&str) -> bool) -> Option<Problem> {
+        let unknown = |name: &&Spanned<String>| name.as_ref() != EVERYBODY && !is_known(name.as_ref());
+        let name = self.assumed_by.iter().find(unknown)?;
+        Some((name.span(), format!("there is no user and no role `{}`", name.as_ref())))
+    }
+}
+
+fn duration(text: &Spanned<String>) -> Result<Duration, Problem> {
+    let allowed = Duration::from_secs(SESSION_MIN_SECS)..=Duration::from_secs(ROLE_SESSION_MAX_SECS);
+    let duration = humantime::parse_duration(text.as_ref()).ok().filter(|it| allowed.contains(it));
+    duration.ok_or_else(|| (text.span(), "`max_duration` is a time from `15m` to `12h`".to_owned()))
+}

@@ -1,0 +1,96 @@
+//! The names of senders in the form of IAM (IAM user guide, "IAM identifiers").
+
+use crate::base::Timestamp;
+use crate::base::digest::Sha256;
+
+/// The account of all users and roles. In what clients send, another one or none passes.
+pub(in crate::auth) const ACCOUNT: &str = "000000000000";
+
+/// The characters of unique ids.
+const ID_ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+/// Their length after the prefix.
+const ID_LEN: usize = 17;
+
+/// The kinds of senders that have names in the users file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::auth) enum NameKind {
+    User,
+    Role,
+}
+
+impl NameKind {
+    /// The ARN of the user or role called `name`.
+    pub(in crate::auth) fn arn(self, name: &str) -> String {
+        let kind = match self {
+            Self::User => "user",
+            Self::Role => "role",
+        };
+        format!("arn:aws:iam::{ACCOUNT}:{kind}/{name}")
+    }
+
+    /// An id that a user or role of the same name, made later, does not have.
+    pub(in crate::auth) fn unique_id(self, name: &str, created: Option<Timestamp>) -> String {
+        let prefix = match self {
+            Self::User => "AIDA",
+            Self::Role => "AROA",
+        };
+        let created = created.map_or(0, Timestamp::as_millis);
+        let digest = Sha256::of(format!("{prefix} {created} {name}").as_bytes());
+        let letters = digest.iter().take(ID_LEN).map(|byte| char::from(ID_ALPHABET[usize::from(byte % 32)]));
+        prefix.chars().chain(letters).collect()
+    }
+}
+
+/// The ARN of a session of a role.
+pub(in crate::auth) fn assumed_role(role: &str, session: &str) -> String {
+    format!("arn:aws:sts::{ACCOUNT}:assumed-role/{role}/{session}")
+}
+
+/// The ARN of a federated user.
+pub(in crate::auth) fn federated_user(name: &str) -> String {
+    format!("arn:aws:sts::{ACCOUNT}:federated-user/{name}")
+}
+
+/// The name of the role that an ARN of any account names, without its path; `None` for other text.
+pub(in crate::auth) fn role_of(arn: &str) -> Option<&str> {
+    let parts: Vec<_> = arn.splitn(6, ':').collect();
+    let &["arn", _, "iam", _, _, resource] = parts.as_slice() else { return None };
+    let path = resource.strip_prefix("role/")?;
+    path.rsplit('/').next().filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_are_named_by_arns_of_any_account() {
+        for arn in [
+            "arn:aws:iam::000000000000:role/lake",
+            "arn:aws:iam:::role/lake",
+            "arn:minio:iam::1:role/teams/a/lake",
+            &NameKind::Role.arn("lake"),
+        ] {
+            assert_eq!(role_of(arn), Some("lake"), "{arn}");
+        }
+        for arn in ["lake", "arn:aws:iam::1:user/lake", "arn:aws:iam::1:role/", "arn:aws:s3:::role/lake", ""]
+        {
+            assert_eq!(role_of(arn), None, "{arn}");
+        }
+    }
+
+    #[test]
+    fn ids_are_of_the_creation() {
+        let created = Some(Timestamp::from_millis(1));
+        let id = NameKind::User.unique_id("ann", created);
+        assert_eq!((id.len(), &id[..4]), (21, "AIDA"));
+        assert_eq!(id, NameKind::User.unique_id("ann", created));
+        for other in [
+            NameKind::User.unique_id("ann", None),
+            NameKind::User.unique_id("bob", created),
+            NameKind::Role.unique_id("ann", created),
+        ] {
+            assert_ne!(id[4..], other[4..]);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Who may have a session of what (STS API reference): the rules of the calls that hand out keys for
+//! a while. No call gives its caller more than it has, nor a session more than it was given.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::auth::bucket_policy::IdentityPolicy;
+use crate::auth::keys::session_access_key;
+use crate::auth::session::SessionKind;
+use crate::auth::session::arn::{ACCOUNT, NameKind, assumed_role, federated_user, role_of};
+use crate::auth::session::token::{SessionClaims, SessionTimes};
+use crate::auth::{Authenticator, Identity, KeyPair};
+use crate::base::limits::{
+    CHAINED_SESSION_MAX_SECS, SESSION_MIN_SECS, SESSION_POLICY_MAX_CHARS, SESSION_TAGS_MAX,
+    SESSION_TOKEN_MAX_BYTES, TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, USER_SESSION_MAX_SECS,
+};
+use crate::base::{Entropy, Timestamp};
+use crate::s3::CallError;
+
+/// The session of a user without another duration (STS API reference, GetSessionToken).
+const USER_SESSION_SECS: u64 = 12 * 60 * 60;
+/// The lengths of names of sessions (STS API reference, AssumeRole and GetFederationToken).
+const ROLE_SESSION_NAME_CHARS: RangeInclusive<usize> = 2..=64;
+const FEDERATED_NAME_CHARS: RangeInclusive<usize> = 2..=32;
+
+/// What is asked of AssumeRole.
+#[derive(Debug, Clone, Default)]
+pub struct RoleRequest<'r> {
+    /// The ARN of the role, of any account.
+    pub role_arn: &'r str,
+    pub session_name: &'r str,
+    pub external_id: Option<&'r str>,
+    pub duration_secs: Option<u64>,
+    /// The session policy.
+    pub policy: Option<&'r str>,
+    pub tags: Vec<(String, String)>,
+}
+
+/// What is asked of GetFederationToken.
+#[derive(Debug, Clone, Default)]
+pub struct FederationRequest<'r> {
+    /// The name of the federated user.
+    pub name: &'r str,
+    pub duration_secs: Option<u64>,
+    /// The session policy. Without one, the session may do nothing by itself.
+    pub policy: Option<&'r str>,
+    pub tags: Vec<(String, String)>,
+}
+
+/// A new session, as it is shown once. It has no `Debug`, since it is secret.
+pub struct IssuedSession {
+    pub keys: KeyPair,
+    pub token: String,
+    pub expires: Timestamp,
+    /// The ARN of the session.
+    pub arn: String,
+    /// The unique id of its role with the name of the session; of a federated user that of the
+    /// account.
+    pub id: String,
+    /// How much of a token it takes, in percent.
+    pub packed_percent: usize,
+}
+
+/// Who a sender is, in the words of IAM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallerIdentity {
+    pub arn: String,
+    pub id: String,
+    pub account: &'static str,
+}
+
+impl Identity {
+    /// Who the sender is.
+    pub fn caller(&self) -> CallerIdentity {
+        let (arn, id) = match self.session() {
+            Some(session) => (session.arn().to_owned(), session.id().to_owned()),
+            None => (NameKind::User.arn(self.name()), self.principal().map_or("", |it| &it.id).to_owned()),
+        };
+        CallerIdentity { arn, id, account: ACCOUNT }
+    }
+}
+
+/// A session that is about to be sealed.
+struct NewSession<'r> {
+    kind: SessionKind,
+    /// The name of the role or user.
+    principal: &'r str,
+    name: &'r str,
+    duration_secs: u64,
+    policy: Option<&'r str>,
+    tags: &'r [(String, String)],
+}
+
+impl Authenticator {
+    /// AssumeRole: a session of a role that names the caller among those who may assume it.
+    ///
+    /// # Errors
+    /// - `ValidationError`, `MalformedPolicyDocument`, `PackedPolicyTooLarge`;
+    /// - `AccessDenied` for an unknown role, one that is not for the caller, another external id, and
+    ///   a caller whose session is limited or a federated user's.
+    pub fn assume_role(
+        &self,
+        caller: &Identity,
+        request: &RoleRequest<'_>,
+        entropy: &dyn Entropy,
+    ) -> Result<IssuedSession, CallError> {
+        check_name(request.session_name, "roleSessionName", ROLE_SESSION_NAME_CHARS)?;
+        let name = role_of(request.role_arn)
+            .ok_or_else(|| CallError::validation("roleArn is not the ARN of a role"))?;
+        let denied = || {
+            let caller = caller.caller().arn;
+            let role = NameKind::Role.arn(name);
+            CallError::denied(format!(
+                "User: {caller} is not authorized to perform: sts:AssumeRole on resource: {role}"
+            ))
+        };
+        let may_call =
+            caller.session().is_none_or(|it| it.is_unlimited() && it.kind != SessionKind::Federated);
+        let role = caller.users().role(name).filter(|role| may_call && role.is_assumed_by(caller.name()));
+        let role = role.ok_or_else(denied)?;
+        if role.external_id.is_some() && role.external_id.as_deref() != request.external_id {
+            return Err(denied());
+        }
+        let of_role = role.longest.as_secs();
+        let longest = match caller.session() {
+            Some(_) => of_role.min(CHAINED_SESSION_MAX_SECS),
+            None => of_role,
+        };
+        let default = longest.min(CHAINED_SESSION_MAX_SECS);
+        let duration_secs = checked_duration(request.duration_secs, default, longest)?;
+        let session = NewSession {
+            kind: SessionKind::Role,
+            principal: name,
+            name: request.session_name,
+            duration_secs,
+            policy: request.policy,
+            tags: &request.tags,
+        };
+        let issued = self.issue(&session, entropy)?;
+        let id = format!("{}:{}", role.user.facts().id, request.session_name);
+        Ok(IssuedSession { arn: assumed_role(name, request.session_name), id, ..issued })
+    }
+
+    /// GetSessionToken: a session with the rights of the caller, but for the administration.
+    ///
+    /// # Errors
+    /// `ValidationError`; `AccessDenied` for a caller that is a session itself.
+    pub fn session_token(
+        &self,
+        caller: &Identity,
+        duration_secs: Option<u64>,
+        entropy: &dyn Entropy,
+    ) -> Result<IssuedSession, CallError> {
+        check_no_session(caller, "sts:GetSessionToken")?;
+        let duration_secs = checked_duration(duration_secs, USER_SESSION_SECS, USER_SESSION_MAX_SECS)?;
+        let session = NewSession {
+            kind: SessionKind::User,
+            principal: caller.name(),
+            name: "",
+            duration_secs,
+            policy: None,
+            tags: &[],
+        };
+        self.issue(&session, entropy)
+    }
+
+    /// GetFederationToken: a session that the caller hands to somebody else, with those of its
+    /// rights that the policy allows.
+    ///
+    /// # Errors
+    /// `ValidationError`, `MalformedPolicyDocument`, `PackedPolicyTooLarge`; `AccessDenied` for a
+    /// caller that is a session itself.
+    pub fn federation_token(
+        &self,
+        caller: &Identity,
+        request: &FederationRequest<'_>,
+        entropy: &dyn Entropy,
+    ) -> Result<IssuedSession, CallError> {
+        check_name(request.name, "name", FEDERATED_NAME_CHARS)?;
+        check_no_session(caller, "sts:GetFederationToken")?;
+        let duration_secs =
+            checked_duration(request.duration_secs, USER_SESSION_SECS, USER_SESSION_MAX_SECS)?;
+        let session = NewSession {
+            kind: SessionKind::Federated,
+            principal: caller.name(),
+            name: request.name,
+            duration_secs,
+            policy: request.policy,
+            tags: &request.tags,
+        };
+        let issued = self.issue(&session, entropy)?;
+        let id = format!("{ACCOUNT}:{}", request.name);
+        Ok(IssuedSession { arn: federated_user(request.name), id, ..issued })
+    }
+
+    fn issue(&self, session: &NewSession<'_>, entropy: &dyn Entropy) -> Result<IssuedSession, CallError> {
+        check_tags(session.tags)?;
+        let policy = session.policy.map(checked_policy).transpose()?;
+        let access_key = session_access_key(entropy);
+        let issued = self.now();
+        let expires = issued.plus(Duration::from_secs(session.duration_secs));
+        let mut claims = SessionClaims::new(
+            access_key.clone(),
+            session.kind,
+            session.principal.to_owned(),
+            session.name.to_owned(),
+            SessionTimes { issued, expires },
+        );
+        claims.tags = session.tags.to_vec();
+        claims.policy = policy;
+        let key = self.sealing_key(&self.users());
+        let key =
+            key.ok_or_else(|| CallError::failure("the server has no key for the tokens of sessions"))?;
+        let (token, secret_key) = key.seal(&claims, entropy).ok_or_else(|| {
+            let message = "The policy and the tags of the session are too long for its token.";
+            CallError::new(400, "PackedPolicyTooLarge", message)
+        })?;
+        Ok(IssuedSession {
+            keys: KeyPair { access_key, secret_key },
+            packed_percent: (token.len() * 100).div_ceil(SESSION_TOKEN_MAX_BYTES),
+            token,
+            expires,
+            arn: String::new(),
+            id: String::new(),
+        })
+    }
+}
+
+/// Refuses a caller that is a session: it would outlive itself.
+fn check_no_session(caller: &Identity, action: &str) -> Result<(), CallError> {
+    match caller.session() {
+        None => Ok(()),
+        Some(session) => {
+            Err(CallError::denied(format!("{} is a session, which cannot call {action}", session.arn())))
+        }
+    }
+}
+
+/// Checks a name, which becomes part of ARNs, lines of logs and variables.
+fn check_name(name: &str, field: &str, chars: RangeInclusive<usize>) -> Result<(), CallError> {
+    let of_name = |c: char| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c);
+    if chars.contains(&name.len()) && name.chars().all(of_name) {
+        return Ok(());
+    }
+    let least = chars.start();
+    let most = chars.end();
+    let message = format!("{field} has {least} to {most} characters of: letters, digits, _ + = , . @ -");
+    Err(CallError::validation(message))
+}
+
+fn checked_duration(asked: Option<u64>, default: u64, longest: u64) -> Result<u64, CallError> {
+    let secs = asked.unwrap_or(default);
+    match (SESSION_MIN_SECS..=longest).contains(&secs) {
+        true => Ok(secs),
+        false => Err(CallError::validation(format!(
+            "durationSeconds is from {SESSION_MIN_SECS} to {longest} here"
+        ))),
+    }
+}
+
+/// The session policy, if it is one. That an empty one would count as none must never be.
+fn checked_policy(text: &str) -> Result<Value, CallError> {
+    let malformed = |reason: &str| CallError::new(400, "MalformedPolicyDocument", reason);
+    if text.chars().count() > SESSION_POLICY_MAX_CHARS {
+        let message = format!("policy has at most {SESSION_POLICY_MAX_CHARS} characters");
+        return Err(CallError::validation(message));
+    }
+    IdentityPolicy::parse(text).map_err(|reason| malformed(&reason))?;
+    let value: Value = serde_json::from_str(text).map_err(|error| malformed(&error.to_string()))?;
+    // What is sealed is what will be read: nothing that was checked may read differently.
+    IdentityPolicy::parse(&value.to_string()).map_err(|reason| malformed(&reason))?;
+    Ok(value)
+}
+
+fn check_tags(tags: &[(String, String)]) -> Result<(), CallError> {
+    if tags.len() > SESSION_TAGS_MAX {
+        return Err(CallError::validation(format!("a session has at most {SESSION_TAGS_MAX} tags")));
+    }
+    for (at, (key, value)) in tags.iter().enumerate() {
+        let fits = (1..=TAG_KEY_LEN_MAX_CHARS).contains(&key.encode_utf16().count())
+            && value.encode_utf16().count() <= TAG_VALUE_LEN_MAX_CHARS
+            && !key.chars().chain(value.chars()).any(char::is_control);
+        if !fits {
+            return Err(CallError::validation("a tag of the session has a key or a value that is not valid"));
+        }
+        if tags[..at].iter().any(|(other, _)| other.eq_ignore_ascii_case(key)) {
+            return Err(CallError::new(400, "InvalidParameterValue", "Duplicate tag keys found."));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! Users and roles, and the keys by which they sign.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use crate::auth::bucket_policy::{IdentityPolicy, PrincipalFacts};
+use crate::auth::policy::Grant;
+use crate::auth::resource::Ownership;
+use crate::auth::session::Session;
+use crate::auth::session::arn::NameKind;
+use crate::auth::signing_key::{SigningKey, SigningKeys};
+use crate::auth::{Action, PolicyContext, PolicyDecision, Resource, Secret, Users};
+use crate::base::Timestamp;
+use crate::base::digest::HmacSha1;
+
+/// One user, or one role, whose sessions have its rights.
+#[derive(Debug)]
+pub(super) struct User {
+    name: String,
+    kind: NameKind,
+    grants: Vec<Grant>,
+    policy: Option<IdentityPolicy>,
+    sessions_after: Option<Timestamp>,
+    facts: PrincipalFacts,
+}
+
+impl User {
+    pub(super) fn new(name: &str, grants: Vec<Grant>) -> Self {
+        Self::of_kind(NameKind::User, name, grants, None)
+    }
+
+    pub(super) fn of_kind(
+        kind: NameKind,
+        name: &str,
+        grants: Vec<Grant>,
+        sessions_after: Option<Timestamp>,
+    ) -> Self {
+        let facts = PrincipalFacts {
+            arn: kind.arn(name),
+            id: kind.unique_id(name, sessions_after),
+            kind: "User",
+            user_name: Some(name.to_owned()),
+            ..PrincipalFacts::default()
+        };
+        Self { name: name.to_owned(), kind, grants, policy: None, sessions_after, facts }
+    }
+
+    /// The same with a policy beside its grants.
+    pub(super) fn with_policy(self, policy: Option<IdentityPolicy>) -> Self {
+        Self { policy, ..self }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn is_role(&self) -> bool {
+        self.kind == NameKind::Role
+    }
+
+    pub(super) fn is_anonymous(&self) -> bool {
+        self.name == Users::ANONYMOUS
+    }
+
+    /// How conditions name it.
+    pub(super) fn facts(&self) -> &PrincipalFacts {
+        &self.facts
+    }
+
+    /// Sessions that were issued up to then are ended.
+    pub(super) fn sessions_after(&self) -> Option<Timestamp> {
+        self.sessions_after
+    }
+
+    /// Whether sessions that were issued then still count.
+    pub(super) fn keeps_sessions_of(&self, issued: Timestamp) -> bool {
+        self.sessions_after.is_none_or(|after| issued > after)
+    }
+
+    /// Whether a grant of the users file allows `action` on `resource`. Anonymous requests never
+    /// create buckets. `owned` says whether the user owns the bucket of the resource.
+    pub(super) fn may(&self, action: Action, resource: Resource<'_>, owned: Ownership<'_>) -> bool {
+        let barred = self.is_anonymous() && action == Action::CreateBucket;
+        !barred && self.grants.iter().any(|grant| grant.allows(action, resource, owned))
+    }
+
+    /// What its policy says of a request.
+    pub(super) fn decide(
+        &self,
+        action: Action,
+        resource: Resource<'_>,
+        context: &PolicyContext<'_>,
+    ) -> PolicyDecision {
+        self.policy
+            .as_ref()
+            .map_or(PolicyDecision::NoMatch, |policy| policy.decide(action, resource, context))
+    }
+
+    /// Whether it has a policy beside its grants.
+    pub(super) fn has_policy(&self) -> bool {
+        self.policy.is_some()
+    }
+
+    /// Whether it may create a bucket of some name.
+    pub(super) fn may_create_some_bucket(&self) -> bool {
+        let names = self.grants.iter().flat_map(Grant::names_of_buckets);
+        names.into_iter().any(|name| self.may(Action::CreateBucket, Resource::Bucket(name), &|| false))
+    }
+
+    /// Whether it has keys and a grant of everything.
+    pub(super) fn is_administrator(&self) -> bool {
+        !self.is_anonymous() && self.grants.iter().any(Grant::is_of_everything)
+    }
+}
+
+/// A user by one of its access keys, or a session by its own.
+#[derive(Debug)]
+pub(super) struct Signer {
+    user: Arc<User>,
+    session: Option<Arc<Session>>,
+    secret: Secret,
+    signing_keys: SigningKeys,
+}
+
+impl Signer {
+    pub(super) fn new(user: &Arc<User>, secret: Secret) -> Self {
+        Self { user: Arc::clone(user), session: None, secret, signing_keys: SigningKeys::default() }
+    }
+
+    pub(super) fn of_session(user: &Arc<User>, session: Session, secret: Secret) -> Self {
+        Self { session: Some(Arc::new(session)), ..Self::new(user, secret) }
+    }
+
+    pub(super) fn user(&self) -> &Arc<User> {
+        &self.user
+    }
+
+    pub(super) fn session(&self) -> Option<&Arc<Session>> {
+        self.session.as_ref()
+    }
+
+    pub(super) fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// The signing key for a day, a region and a service.
+    pub(super) fn signing_key(&self, date: &str, region: &str, service: &str) -> SigningKey {
+        self.signing_keys.get(&self.secret, date, region, service)
+    }
+
+    /// The signature of `text` by version 2, in base64: 28 characters.
+    pub(super) fn sign_v2(&self, text: &[u8]) -> String {
+        BASE64.encode(HmacSha1::of(self.secret.reveal().as_bytes(), text))
+    }
+}
