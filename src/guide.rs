@@ -24,6 +24,7 @@ page!(users, "guide/users.md");
 page!(identities, "guide/identities.md");
 page!(quotas, "guide/quotas.md");
 page!(backups, "guide/backups.md");
+page!(encryption, "guide/encryption.md");
 page!(remote, "guide/remote.md");
 page!(webhooks, "guide/webhooks.md");
 page!(mirror, "guide/mirror.md");

@@ -27,6 +27,7 @@
 //! | [`base`] | limits, clock, entropy, timestamps, digests, memory budget | nothing |
 //! | [`mod@format`] | bytes <-> values: the code half of data-format.md | base |
 //! | [`fs`] | the only access to the disk; a simulated disk for tests | base |
+//! | [`keys`] | the key ring: master keys of encrypted objects, and their file | base |
 //! | [`xml`] | a reader and a writer of XML, a writer of HTML | base |
 //! | [`log`] | segmented append-only logs of records; knows no S3 | base, format, fs |
 //! | [`index`] | the state that the entries add up to, in memory | base, format |
@@ -214,6 +215,7 @@ pub mod fs;
 pub mod guide;
 pub mod http;
 pub mod index;
+pub mod keys;
 pub mod log;
 pub mod mirror;
 pub mod offline;

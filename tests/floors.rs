@@ -10,6 +10,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("format", &["base"]),
     ("fs", &["base"]),
+    ("keys", &["base"]),
     ("xml", &["base"]),
     ("client", &["base", "xml"]),
     ("transfer", &["base", "xml", "client"]),

@@ -44,7 +44,7 @@ Exit status:
 
 pub(crate) const RESTORE_HELP: &str = "\
 Copies the backup into the data directory, which must be empty or missing, and checks every checksum of the copy. The users
-are restored if the backup was made with --with-users.
+and the keys of encrypted objects are restored if the backup was made with --with-users.
 
 Examples:
   siltstone-tools --data-dir /srv/objects restore /mnt/usb/objects
@@ -66,7 +66,7 @@ pub(crate) struct BackupArguments {
     #[arg(long)]
     verify: bool,
 
-    /// Copy users.toml, too, if there is one; it holds secrets
+    /// Copy users.toml and keys.toml, too, if they are there; they hold secrets
     #[arg(long)]
     with_users: bool,
 }
@@ -177,8 +177,18 @@ fn write_backup(
     json: bool,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let BackupReport { slot, store, taken, sequence, linked, kept, copied, metadata_bytes, with_users } =
-        report;
+    let BackupReport {
+        slot,
+        store,
+        taken,
+        sequence,
+        linked,
+        kept,
+        copied,
+        metadata_bytes,
+        with_users,
+        with_keys,
+    } = report;
     if json {
         let described = json!({
             "slot": slot.dir(),
@@ -190,6 +200,7 @@ fn write_backup(
             "copied": files(copied),
             "metadata_bytes": metadata_bytes,
             "with_users": with_users,
+            "with_keys": with_keys,
         });
         return show::json(out, &described);
     }
@@ -200,17 +211,25 @@ fn write_backup(
     if users_wanted && !with_users {
         writeln!(out, "users: none, since the data directory has no users.toml")?;
     }
+    if users_wanted && !with_keys {
+        writeln!(
+            out,
+            "keys: none, since the data directory has no keys.toml: back up the file that --keys-file names"
+        )?;
+    }
     writeln!(out, "the backup is complete: directory {}, up to group {sequence}", slot.dir())
 }
 
 fn write_restored(report: &RestoreReport, json: bool, out: &mut dyn Write) -> io::Result<()> {
-    let RestoreReport { taken, sequence, files: copied, with_users, findings, unchecked_bytes } = report;
+    let RestoreReport { taken, sequence, files: copied, with_users, with_keys, findings, unchecked_bytes } =
+        report;
     if json {
         let described = json!({
             "taken": taken.to_string(),
             "sequence": sequence,
             "files": files(copied),
             "with_users": with_users,
+            "with_keys": with_keys,
             "findings": findings.iter().map(verify::finding).collect::<Value>(),
             "unchecked_bytes": unchecked_bytes,
         });

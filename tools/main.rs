@@ -9,6 +9,7 @@ mod describe;
 mod doctor;
 mod dump;
 mod inspect;
+mod key;
 mod lifecycle;
 mod metrics_token;
 mod minio;
@@ -132,6 +133,9 @@ enum Command {
     /// Rebuild the metadata log from the segments
     #[command(after_help = rebuild::HELP)]
     Rebuild(rebuild::Arguments),
+    /// Make, show and retire the keys of encrypted objects
+    #[command(after_help = key::HELP)]
+    Key(key::Arguments),
     /// Probe and prepare a bucket on another S3 server for this store
     #[command(after_help = remote::HELP)]
     Remote(remote::Arguments),
@@ -173,6 +177,7 @@ fn main() -> ExitCode {
         Command::Stats(arguments) => stats::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Lifecycle(arguments) => lifecycle::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Rebuild(arguments) => rebuild::run(&line.data_dir, &arguments, line.json, &mut out),
+        Command::Key(arguments) => key::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Remote(arguments) => {
             let variable = |name: &str| std::env::var(name).ok();
             remote::run(&line.data_dir, &arguments, line.json, &variable, &mut out)

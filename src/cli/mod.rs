@@ -48,6 +48,7 @@ use logs::logging::{self, LogLevel};
 pub(crate) use program_name::ProgramName;
 pub(crate) use run::allocator::restart_configured;
 use run::data_dir;
+use run::key_ring::KeysFile;
 use run::serve;
 use run::service_manager::ServiceManager;
 use run::standby::{self, Promoted};
@@ -81,7 +82,7 @@ Environment:
 
 Signals:
   SIGTERM, SIGINT  finish running requests, then exit
-  SIGHUP           read the users file, the key files, the secrets of webhooks, the token of the metrics, the certificate and its
+  SIGHUP           read the users file, the key files, the keys of encrypted objects, the secrets of webhooks, the token of the metrics, the certificate and its
                    key again, and reopen the access log and the audit log; a broken file is reported and changes nothing
 
 Exit status:
@@ -329,7 +330,8 @@ fn serve(
     let users = users_file(options, environment, &mut notes)?;
     old_names::note_unused(environment, &mut notes);
     notes.log();
-    serve::serve(options, sections, users, manager, promoted)
+    let keys = KeysFile::of(options, environment);
+    serve::serve(options, sections, users, keys, manager, promoted)
 }
 
 /// The users file, with the administrator of the environment.

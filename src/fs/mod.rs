@@ -25,6 +25,7 @@ mod metered;
 mod mounts;
 pub mod os;
 mod read_only;
+mod secret_file;
 pub mod sim;
 mod subdir;
 
@@ -39,6 +40,7 @@ pub use metered::{MeteredFs, WriteMeter};
 pub use mounts::{Mount, mounts_of};
 pub use os::{DirEntry, OsFs};
 pub use read_only::ReadOnlyFs;
+pub use secret_file::SecretFile;
 pub use subdir::SubdirFs;
 
 use std::any::Any;

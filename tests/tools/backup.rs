@@ -107,19 +107,23 @@ fn nothing_in_the_data_directory_changes() {
 fn users_are_copied_with_the_option_and_stay_private() {
     let backup = Backup::new();
     fs::write(backup.store.path("users.toml"), "# secrets").unwrap();
+    fs::write(backup.store.path("keys.toml"), "# keys").unwrap();
     assert_eq!(status(&backup.run(&["--json"])), 0);
     let (output, to) = backup.restore(&[]);
     assert_eq!(status(&output), 0);
-    assert!(!to.join("users.toml").exists());
+    assert!(!to.join("users.toml").exists() && !to.join("keys.toml").exists());
     fs::remove_dir_all(&to).unwrap();
     let with = backup.store.tool(&["--json", "backup", "--with-users", backup.to().to_str().unwrap()]);
     let report: Value = serde_json::from_slice(&with.stdout).unwrap();
     assert_eq!((status(&with), &report["with_users"]), (0, &Value::Bool(true)));
     let (output, to) = backup.restore(&["--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["with_users"], true);
+    assert_eq!([&report["with_users"], &report["with_keys"]], [true, true]);
     assert_eq!(fs::read_to_string(to.join("users.toml")).unwrap(), "# secrets");
-    assert_eq!(to.join("users.toml").metadata().unwrap().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_to_string(to.join("keys.toml")).unwrap(), "# keys");
+    for file in ["users.toml", "keys.toml"] {
+        assert_eq!(to.join(file).metadata().unwrap().mode() & 0o777, 0o600, "{file}");
+    }
 }
 
 /// A server may take its keys from the environment; then there is no users.toml.
@@ -129,7 +133,9 @@ fn a_store_without_users_is_backed_up_without_and_the_output_says_so() {
     let to = backup.to();
     let output = backup.store.tool(&["backup", "--with-users", to.to_str().unwrap()]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
-    assert!(stdout(&output).contains("users: none, since the data directory has no users.toml"));
+    let told = stdout(&output);
+    assert!(told.contains("users: none, since the data directory has no users.toml"), "{told}");
+    assert!(told.contains("keys: none, since the data directory has no keys.toml"), "{told}");
     let output = backup.store.tool(&["--json", "backup", "--with-users", to.to_str().unwrap()]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((status(&output), &report["with_users"]), (0, &Value::Bool(false)));

@@ -9,6 +9,7 @@ mod dump;
 mod export;
 mod foreign;
 mod import;
+mod key;
 pub(crate) mod lifecycle;
 mod minio;
 mod rebuild;

@@ -24,6 +24,8 @@ pub(super) struct HostFacts {
     pub(super) open_secrets: Vec<(PathBuf, u32)>,
     /// The process that has the directory open.
     pub(super) server: Option<ServerProcess>,
+    /// The keys of encrypted objects, if there is a file of them.
+    pub(super) keys: Option<KeysFacts>,
     /// The backup that is to be looked at.
     pub(super) backup: Option<BackupFacts>,
     pub(super) store: StoreFacts,
@@ -43,6 +45,8 @@ pub(super) struct Space {
 pub(super) struct ServerProcess {
     pub(super) pid: u32,
     pub(super) user: u32,
+    /// The file that `--keys-file` names.
+    pub(super) keys_file: Option<PathBuf>,
     /// The hard limit of open files.
     pub(super) files_max: Option<u64>,
     /// The lowest limit of its memory.
@@ -50,6 +54,17 @@ pub(super) struct ServerProcess {
     /// The options `--memory-max` and `--index-max`, in bytes.
     pub(super) memory_max: Option<u64>,
     pub(super) index_max: Option<u64>,
+}
+
+/// A file with the keys of encrypted objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct KeysFacts {
+    pub(super) file: PathBuf,
+    /// The reason why it cannot be read, without any key.
+    pub(super) unreadable: Option<String>,
+    pub(super) on_same_disk: bool,
+    /// The ids of keys of which no copy was seen.
+    pub(super) without_copy: Vec<String>,
 }
 
 /// A directory of backups.

@@ -8,15 +8,18 @@ use std::time::{Instant, SystemTime};
 
 use bytesize::ByteSize;
 use siltstone::base::{SystemClock, Timestamp};
-use siltstone::fs::{Mount, OsFs, memory_limit, mounts_of};
+use siltstone::fs::{Mount, OsFs, SecretFile, memory_limit, mounts_of};
+use siltstone::keys::{KeyRing, RingKey};
 use siltstone::offline;
 
-use super::facts::{BackupFacts, HostFacts, ServerFigures, ServerProcess, Space, StoreFacts};
+use super::facts::{BackupFacts, HostFacts, KeysFacts, ServerFigures, ServerProcess, Space, StoreFacts};
 
 /// Files whose time is measured.
 const SYNCS: usize = 9;
 /// Files of secrets below the data directory.
 const SECRETS: [&str; 1] = ["users.toml"];
+/// The file of the key ring below the data directory.
+const KEYS: &str = "keys.toml";
 
 /// The facts of `dir`.
 ///
@@ -27,7 +30,10 @@ pub(super) fn gather(dir: &Path, backup: Option<&Path>) -> io::Result<HostFacts>
     let metadata = fs::metadata(&dir)?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let secrets = SECRETS.map(|name| dir.join(name));
-    let open_secrets = secrets.into_iter().filter_map(|file| {
+    let server = server_of(&dir);
+    let keys_file = server.as_ref().and_then(|server| server.keys_file.clone());
+    let keys_file = keys_file.unwrap_or_else(|| dir.join(KEYS));
+    let open_secrets = secrets.into_iter().chain([keys_file.clone()]).filter_map(|file| {
         let mode = fs::metadata(&file).ok()?.mode();
         (mode & 0o077 != 0).then_some((file, mode))
     });
@@ -40,7 +46,8 @@ pub(super) fn gather(dir: &Path, backup: Option<&Path>) -> io::Result<HostFacts>
         mode: metadata.mode(),
         foreign_file: foreign_file(&dir, metadata.uid()),
         open_secrets: open_secrets.collect(),
-        server: server_of(&dir),
+        server,
+        keys: keys_of(&keys_file, metadata.dev()),
         backup: backup.map(|backup| backup_of(backup, metadata.dev())),
         store: store_of(&dir),
         dir,
@@ -103,8 +110,11 @@ fn server_of(dir: &Path) -> Option<ServerProcess> {
     let size = |option: &str, variable: &str| {
         option_of(&words, &variables, option, variable)?.parse::<ByteSize>().ok()
     };
+    let keys_file = option_of(&words, &variables, "--keys-file", "SILTSTONE_KEYS_FILE");
+    let working_dir = PathBuf::from(format!("/proc/{pid}/cwd"));
     Some(ServerProcess {
         pid,
+        keys_file: keys_file.map(|file| working_dir.join(file)),
         user: fs::metadata(format!("/proc/{pid}")).ok()?.uid(),
         files_max: hard_limit_of_files(&read("limits")),
         memory_limit: memory_limit(Path::new("/"), &pid.to_string()),
@@ -136,6 +146,28 @@ fn option_of(words: &[String], variables: &[String], option: &str, variable: &st
 fn hard_limit_of_files(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The file of the key ring; `None` without one. `device` has the data.
+fn keys_of(file: &Path, device: u64) -> Option<KeysFacts> {
+    let metadata = fs::metadata(file).ok()?;
+    let facts =
+        KeysFacts { file: file.to_owned(), on_same_disk: metadata.dev() == device, ..KeysFacts::default() };
+    let read = SecretFile::new(file.to_owned()).read();
+    let parsed = read.and_then(|text| match KeyRing::parse(&text) {
+        Ok(ring) => Ok((ring, KeyRing::confirmed_copy(&text))),
+        Err(error) => Err(error.to_string()),
+    });
+    Some(match parsed {
+        Err(why) => KeysFacts { unreadable: Some(why), ..facts },
+        Ok((ring, confirmed)) => {
+            let is_new = |key: &&RingKey| confirmed.is_none_or(|time| key.created > time);
+            KeysFacts {
+                without_copy: ring.iter().filter(is_new).map(|key| key.id.clone()).collect(),
+                ..facts
+            }
+        }
+    })
 }
 
 fn backup_of(dir: &Path, device: u64) -> BackupFacts {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use siltstone::base::Timestamp;
 
-use super::facts::{HostFacts, ServerFigures, ServerProcess};
+use super::facts::{HostFacts, KeysFacts, ServerFigures, ServerProcess};
 use super::finding::Finding;
 
 /// File systems over a network, or of a virtual machine's host.
@@ -36,7 +36,7 @@ const PROBE_OLD: Duration = Duration::from_secs(15 * 24 * 60 * 60);
 const SHIP_LAG_SECS: f64 = 600.0;
 
 /// The names of the checks of a host.
-pub(super) const HOST_CHECKS: [&str; 14] = [
+pub(super) const HOST_CHECKS: [&str; 15] = [
     "file-system",
     "mount-options",
     "sync-free",
@@ -48,6 +48,7 @@ pub(super) const HOST_CHECKS: [&str; 14] = [
     "owner",
     "permissions",
     "secrets",
+    "keys",
     "backup",
     "checkpoint",
     "store",
@@ -81,6 +82,7 @@ pub(super) fn examine(facts: &HostFacts) -> Vec<Finding> {
     .flatten()
     .collect();
     findings.extend(secrets(facts));
+    findings.extend(facts.keys.iter().flat_map(keys));
     findings.extend(store(facts));
     if let Some(server) = &facts.server {
         findings.extend([descriptors(server), memory(server)].into_iter().flatten());
@@ -222,6 +224,33 @@ fn secrets(facts: &HostFacts) -> Vec<Finding> {
         Finding::error("secrets", what, format!("chmod 600 {}", file.display()))
     };
     facts.open_secrets.iter().map(finding).collect()
+}
+
+fn keys(keys: &KeysFacts) -> Vec<Finding> {
+    let file = keys.file.display();
+    if let Some(why) = &keys.unreadable {
+        let what = format!("the keys of encrypted objects cannot be read: {why}");
+        let change = format!("siltstone-tools key check {file}, or put a copy back");
+        return vec![Finding::error("keys", what, change)];
+    }
+    let on_same_disk = keys.on_same_disk.then(|| {
+        let what = format!(
+            "{file} is on the disk of the data: who takes the disk has the keys of encrypted objects"
+        );
+        Finding::note(
+            "keys",
+            what,
+            "keep it on another disk or as a credential of systemd (--keys-file), if that matters",
+        )
+    });
+    let without_copy = (!keys.without_copy.is_empty()).then(|| {
+        let what = format!("no copy of these keys was seen: {}", keys.without_copy.join(", "));
+        let change = format!(
+            "copy {file} to another place, then: siltstone-tools key confirm COPY --keys-file {file}"
+        );
+        Finding::note("keys", what, change)
+    });
+    on_same_disk.into_iter().chain(without_copy).collect()
 }
 
 fn backup(facts: &HostFacts) -> Option<Finding> {

@@ -7,7 +7,7 @@ use siltstone::base::Timestamp;
 use siltstone::format::{RemoteMark, StoreId};
 use siltstone::fs::{MemoryLimit, MemoryLimitSource, Mount};
 
-use super::facts::{BackupFacts, HostFacts, ServerProcess, Space, StoreFacts};
+use super::facts::{BackupFacts, HostFacts, KeysFacts, ServerProcess, Space, StoreFacts};
 use super::gather::{figures_of, mount_of};
 use super::inside::{examine, examine_figures};
 use super::remote::{RemoteFacts, judge};
@@ -40,9 +40,11 @@ fn healthy() -> HostFacts {
         mode: 0o40700,
         foreign_file: None,
         open_secrets: vec![],
+        keys: Some(KeysFacts { file: "/etc/siltstone/keys.toml".into(), ..KeysFacts::default() }),
         server: Some(ServerProcess {
             pid: 7,
             user: 1000,
+            keys_file: None,
             files_max: Some(65_536),
             memory_limit: Some(MemoryLimit { bytes: 4 * GIB, source: MemoryLimitSource::Machine }),
             memory_max: Some(GIB),
@@ -67,6 +69,10 @@ fn named(change: impl FnOnce(&mut HostFacts)) -> Vec<&'static str> {
 
 fn server(facts: &mut HostFacts) -> &mut ServerProcess {
     facts.server.as_mut().unwrap()
+}
+
+fn keys(facts: &mut HostFacts) -> &mut KeysFacts {
+    facts.keys.as_mut().unwrap()
 }
 
 #[test]
@@ -95,6 +101,10 @@ fn each_fault_of_a_host_is_named_alone() {
     assert_eq!(named(|facts| facts.foreign_file = Some(("/srv/objects/LOCK".into(), 0))), ["owner"]);
     assert_eq!(named(|facts| facts.mode = 0o40777), ["permissions"]);
     assert_eq!(named(|facts| facts.open_secrets.push(("/u".into(), 0o100_644))), ["secrets"]);
+    assert_eq!(named(|facts| keys(facts).unreadable = Some("line 1".into())), ["keys"]);
+    assert_eq!(named(|facts| keys(facts).on_same_disk = true), ["keys"]);
+    assert_eq!(named(|facts| keys(facts).without_copy.push("20260131-1".into())), ["keys"]);
+    assert_eq!(named(|facts| facts.keys = None), Vec::<&str>::new());
     assert_eq!(named(|facts| facts.backup.as_mut().unwrap().made = Some(before(30 * DAY))), ["backup"]);
     assert_eq!(named(|facts| facts.backup.as_mut().unwrap().made = None), ["backup"]);
     assert_eq!(named(|facts| facts.backup.as_mut().unwrap().on_same_disk = true), ["backup"]);

@@ -13,6 +13,7 @@ use crate::cli::config::options::ServerOptions;
 use crate::cli::config::sections::Sections;
 use crate::cli::config::shown::{self, ShownOption};
 use crate::cli::error::CliError;
+use crate::cli::run::key_ring::KeysFile;
 use crate::cli::run::memory::MemoryPlan;
 use crate::cli::run::metrics_token::MetricsTokenFile;
 use crate::cli::users::users_file::UsersFile;
@@ -73,6 +74,7 @@ impl Configuration<'_> {
             MetricsTokenFile::open(self.options).map(drop),
             Sections::read(self.file, self.environment).map(drop),
             self.check_users(),
+            KeysFile::of(self.options, self.environment).read().map(drop).map_err(CliError::refused),
         ];
         let mut problems: Vec<_> =
             outcomes.into_iter().filter_map(Result::err).map(|problem| problem.to_string()).collect();

@@ -5,6 +5,7 @@ pub(crate) mod background;
 pub(crate) mod buckets;
 pub(crate) mod data_dir;
 pub(crate) mod host_clock;
+pub(crate) mod key_ring;
 pub(crate) mod lifecycle;
 pub(crate) mod listeners;
 pub(crate) mod maintenance;

@@ -21,6 +21,7 @@ use siltstone::webhook::{self, WebhookSettings};
 use super::background::{BackgroundThreads, BackgroundWork};
 use super::buckets;
 use super::host_clock::HostClock;
+use super::key_ring::{KeysFile, RunningKeys};
 use super::listeners::{self, ConsoleListen, Front, Listeners};
 use super::memory::MemoryPlan;
 use super::metrics_token::MetricsTokenFile;
@@ -56,6 +57,7 @@ pub(crate) fn serve(
     options: &ServerOptions,
     sections: Sections,
     users_file: UsersFile,
+    keys_file: KeysFile,
     manager: &ServiceManager,
     promoted: Option<Promoted>,
 ) -> Result<(), CliError> {
@@ -71,6 +73,7 @@ pub(crate) fn serve(
     let store = open_store(options, remote.as_ref(), taken, &plan, Arc::clone(&clock), files)?;
     log_memory(&plan, &store);
     let first_key = create_users_file(options, &users_file)?;
+    let keys = RunningKeys::open(keys_file, !options.store.read_only, false)?;
     let (users, list) = users_file.read().map_err(CliError::start)?;
     store.configure_owner_quotas(users.quotas().clone());
     if !options.store.read_only {
@@ -133,7 +136,8 @@ pub(crate) fn serve(
     let expiry_log = access_log.clone();
     let reloaded = webhooks.clone();
     let work = BackgroundWork { webhooks: (webhooks, figures), mirrors, expiry_log, expiries };
-    let reloader = Reloader { users, tls, access_log, audit_log, webhooks: reloaded, metrics_token };
+    let keys = keys.with_audit_log(audit_log.clone());
+    let reloader = Reloader { users, keys, tls, access_log, audit_log, webhooks: reloaded, metrics_token };
     run_until_stopped(options, listeners, store, reloader, work, link, manager)
 }
 
@@ -266,6 +270,7 @@ fn status_of(health: &Health) -> String {
 /// The parts of a running server that SIGHUP reloads.
 struct Reloader {
     users: Arc<RunningUsers>,
+    keys: RunningKeys,
     tls: Option<(TlsFiles, Arc<Tls>)>,
     access_log: Option<Arc<AccessLogFile>>,
     audit_log: Option<Arc<AuditLogFile>>,
@@ -282,6 +287,7 @@ impl Reloader {
             log.reopen();
         }
         self.users.reload();
+        self.keys.reload();
         reload_secrets(&self.webhooks);
         if let Some(file) = &self.metrics_token {
             file.reload();

@@ -1,22 +1,19 @@
 //! The users file: created on the first start, read at the start and on SIGHUP, and edited by
 //! commands.
 
-use std::fs;
-use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use log::{info, warn};
 use siltstone::auth::{KeyPair, Users};
 use siltstone::base::{Entropy, limits};
-use siltstone::fs::{Fs, OsFs};
+use siltstone::fs::SecretFile;
 
 use super::user_changes::UserList;
 use crate::cli::config::keys::AdministratorKeys;
 
 /// The path of the file, and the administrator from the environment.
 pub(crate) struct UsersFile {
-    path: PathBuf,
+    file: SecretFile,
     administrator: Option<AdministratorKeys>,
 }
 
@@ -24,12 +21,12 @@ impl UsersFile {
     /// The file at `path`. With `administrator`, the user `admin` has these keys and all
     /// permissions, regardless of the file.
     pub(crate) fn new(path: PathBuf, administrator: Option<AdministratorKeys>) -> Self {
-        Self { path, administrator }
+        Self { file: SecretFile::new(path), administrator }
     }
 
     /// Whether nobody could sign requests.
     pub(crate) fn is_missing(&self) -> bool {
-        self.administrator.is_none() && !self.path.exists()
+        self.administrator.is_none() && !self.file.exists()
     }
 
     /// Creates the file with one administrator if it is missing, durably and readable by the owner
@@ -43,8 +40,7 @@ impl UsersFile {
             return Ok(None);
         }
         let keys = KeyPair::generate(entropy);
-        write(&self.path, &Users::first_file(&keys), None, SECRET_MODE)
-            .map_err(|e| format!("cannot create {}: {e}", self.path.display()))?;
+        self.file.create(&Users::first_file(&keys))?;
         Ok(Some(keys))
     }
 
@@ -65,16 +61,16 @@ impl UsersFile {
                 (users.with_administrator(keys)?, list)
             }
         };
-        warn_of_readers(&self.path);
+        warn_of_readers(&self.file);
         warn_of_short_secrets(&users);
         Ok((users, list))
     }
 
     fn load_if_any(&self) -> Result<(String, Users), String> {
-        if self.path.exists() {
+        if self.file.exists() {
             return self.load();
         }
-        info!("there is no users file {}: `admin` alone can sign requests", self.path.display());
+        info!("there is no users file {}: `admin` alone can sign requests", self.path().display());
         Ok(Default::default())
     }
 
@@ -92,16 +88,16 @@ impl UsersFile {
         self.text().map(|text| UserList::of(&text)).unwrap_or_default()
     }
 
-    /// Replaces the text by the result of `change`, durably, and keeps the owner, the group and the
-    /// mode of the file. The new text is validated first. Concurrent edits by several processes are
-    /// serialised.
+    /// Replaces the text by the result of `change`, as [`SecretFile::edit`]. The text is validated
+    /// before and after.
     ///
     /// # Errors
     /// A message for the operator; the file is unchanged.
     pub(crate) fn edit(&self, change: impl FnOnce(&str) -> Result<String, String>) -> Result<(), String> {
-        // The target of a symbolic link is replaced, not the link.
-        let path = fs::canonicalize(&self.path).map_err(|e| self.cannot_read(&e))?;
-        self.edit_at(&path, change)
+        if !self.file.exists() {
+            return self.text().map(drop);
+        }
+        self.edit_or_make(change)
     }
 
     /// As [`UsersFile::edit`], but a missing file counts as empty and is created, with the owner of
@@ -110,39 +106,23 @@ impl UsersFile {
         &self,
         change: impl FnOnce(&str) -> Result<String, String>,
     ) -> Result<(), String> {
-        if self.path.exists() { self.edit(change) } else { self.edit_at(&self.path, change) }
-    }
-
-    fn edit_at(
-        &self,
-        path: &Path,
-        change: impl FnOnce(&str) -> Result<String, String>,
-    ) -> Result<(), String> {
-        let failed = |e: io::Error| format!("cannot change {}: {e}", self.path.display());
-        // The directory is locked, since each edit replaces the file.
-        let dir = fs::File::open(parent_of(path)).map_err(failed)?;
-        dir.lock().map_err(failed)?;
-        let (text, owner, mode) = match fs::metadata(path) {
-            Ok(file) => (self.text()?, (file.uid(), file.gid()), kept_mode(file.mode())),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                let above = dir.metadata().map_err(failed)?;
-                (String::new(), (above.uid(), above.gid()), SECRET_MODE)
-            }
-            Err(e) => return Err(failed(e)),
-        };
-        let text = change(&text)?;
-        Users::parse(&text).map_err(|e| e.problem)?;
-        write(path, &text, Some(owner), mode).map_err(failed)
+        self.file.edit(|text| {
+            let text = text.unwrap_or_default();
+            self.parse(text)?;
+            let text = change(text)?;
+            Users::parse(&text).map_err(|e| e.problem)?;
+            Ok(text)
+        })
     }
 
     fn load(&self) -> Result<(String, Users), String> {
-        let text = fs::read_to_string(&self.path).map_err(|e| self.cannot_read(&e))?;
-        let users = Users::parse(&text).map_err(|e| format!("in {}, {e}", self.path.display()))?;
+        let text = self.file.read()?;
+        let users = self.parse(&text)?;
         Ok((text, users))
     }
 
-    fn cannot_read(&self, e: &io::Error) -> String {
-        format!("cannot read {}: {e}", self.path.display())
+    fn parse(&self, text: &str) -> Result<Users, String> {
+        Users::parse(text).map_err(|e| format!("in {}, {e}", self.path().display()))
     }
 
     /// Whether the user `admin` comes from the environment.
@@ -160,64 +140,15 @@ impl UsersFile {
 
     /// The path of the file.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 }
 
-/// The mode of a new file.
-const SECRET_MODE: u32 = 0o600;
-
-/// The mode of a file after an edit: that before, unless all accounts of the host could read the
-/// secrets.
-fn kept_mode(mode: u32) -> u32 {
-    let mode = mode & 0o777;
-    if mode & 0o007 == 0 { mode } else { SECRET_MODE }
-}
-
-fn parent_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Replaces a file atomically: writes a temporary file, syncs it, renames it and syncs the
-/// directory. `owner` is a user id and a group id.
-fn write(path: &Path, text: &str, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()> {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its name is not UTF-8"))?;
-    let dir = OsFs::new(parent_of(path));
-    dir.create_root()?;
-    let unfinished = format!("{name}.new");
-    match dir.remove(&unfinished) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        _ => (),
-    }
-    let file = dir.create(&unfinished)?;
-    let unfinished_path = path.with_file_name(&unfinished);
-    // Its group may read it only once that is the right one.
-    give_to(&unfinished_path, owner)?;
-    fs::set_permissions(&unfinished_path, fs::Permissions::from_mode(mode))?;
-    file.write_all_at(text.as_bytes(), 0)?;
-    file.sync_data()?;
-    dir.rename(&unfinished, name)?;
-    dir.sync_dir("")
-}
-
-/// Changes the owner, so that a server that runs as another user can read the file that root
-/// edited.
-fn give_to(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
-    let now = fs::metadata(path)?;
-    match owner {
-        Some((user, group)) if (user, group) != (now.uid(), now.gid()) => {
-            chown(path, Some(user), Some(group))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Warns if others may read the file, which holds secrets.
-fn warn_of_readers(path: &Path) {
-    let mode = fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
-    if mode & 0o077 != 0 {
-        warn!("{} may be read by others than its owner: chmod 600 {}", path.display(), path.display());
+/// Warns if others may read a file that holds secrets.
+pub(crate) fn warn_of_readers(file: &SecretFile) {
+    if file.is_open_to_others() {
+        let path = file.path().display();
+        warn!("{path} may be read by others than its owner: chmod 600 {path}");
     }
 }
 
@@ -232,6 +163,9 @@ fn warn_of_short_secrets(users: &Users) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use siltstone::base::SeededEntropy;
 
     use super::*;
@@ -249,10 +183,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = UsersFile::new(dir.path().join("sub/users.toml"), None);
         let keys = file.create_if_missing(&SeededEntropy::new(1)).unwrap().unwrap();
-        assert_eq!(fs::read_to_string(&file.path).unwrap(), Users::first_file(&keys));
-        assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o7777, 0o600);
+        assert_eq!(fs::read_to_string(file.path()).unwrap(), Users::first_file(&keys));
+        assert_eq!(fs::metadata(file.path()).unwrap().permissions().mode() & 0o7777, 0o600);
         assert_eq!(file.create_if_missing(&SeededEntropy::new(2)).unwrap(), None);
-        assert_eq!(fs::read_to_string(&file.path).unwrap(), Users::first_file(&keys));
+        assert_eq!(fs::read_to_string(file.path()).unwrap(), Users::first_file(&keys));
         assert_eq!(fs::read_dir(dir.path().join("sub")).unwrap().count(), 1);
     }
 
@@ -262,7 +196,7 @@ mod tests {
         fs::write(dir.path().join("users.toml.new"), "[[us").unwrap();
         let file = UsersFile::new(dir.path().join("users.toml"), None);
         let keys = file.create_if_missing(&SeededEntropy::new(1)).unwrap().unwrap();
-        assert_eq!(fs::read_to_string(&file.path).unwrap(), Users::first_file(&keys));
+        assert_eq!(fs::read_to_string(file.path()).unwrap(), Users::first_file(&keys));
         assert!(file.read().is_ok());
     }
 
@@ -273,7 +207,7 @@ mod tests {
         assert_eq!(file.create_if_missing(&SeededEntropy::new(1)).unwrap(), None);
         assert!(file.read().is_ok());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
-        fs::write(&file.path, "broken").unwrap();
+        fs::write(file.path(), "broken").unwrap();
         assert!(file.read().unwrap_err().contains("line 1"));
     }
 
@@ -285,29 +219,10 @@ mod tests {
         assert!(file.edit_or_make(refused).is_err() && file.edit(|_| Ok(String::new())).is_err());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
         file.edit_or_make(|text| Ok(format!("{text}# new\n"))).unwrap();
-        assert_eq!(fs::read_to_string(&file.path).unwrap(), "# new\n");
-        assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o7777, 0o600);
+        assert_eq!(fs::read_to_string(file.path()).unwrap(), "# new\n");
+        assert_eq!(fs::metadata(file.path()).unwrap().permissions().mode() & 0o7777, 0o600);
         let nowhere = UsersFile::new(dir.path().join("absent/users.toml"), None);
         assert!(nowhere.edit_or_make(|_| Ok(String::new())).is_err());
-    }
-
-    #[test]
-    fn a_change_keeps_the_mode_and_the_group() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = UsersFile::new(dir.path().join("users.toml"), None);
-        fs::write(&file.path, "").unwrap();
-        let group = fs::metadata(&file.path).unwrap().gid();
-        // A test that may choose a group chooses another one.
-        let other = if rustix::process::geteuid().is_root() { group + 1 } else { group };
-        chown(&file.path, None, Some(other)).unwrap();
-        for mode in [0o640, 0o600, 0o440] {
-            fs::set_permissions(&file.path, fs::Permissions::from_mode(mode)).unwrap();
-            file.edit(|text| Ok(format!("{text}#\n"))).unwrap();
-            let after = fs::metadata(&file.path).unwrap();
-            assert_eq!((after.mode() & 0o7777, after.gid()), (mode, other));
-        }
-        assert_eq!(fs::read_to_string(&file.path).unwrap(), "#\n#\n#\n");
-        assert_eq!([0o100_644, 0o100_604, 0o100_660].map(kept_mode), [0o600, 0o600, 0o660]);
     }
 
     #[test]
@@ -315,7 +230,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = UsersFile::new(dir.path().join("users.toml"), None);
         assert!(file.read().unwrap_err().contains("users.toml"));
-        fs::write(&file.path, "\n[[usr]]\n").unwrap();
+        fs::write(file.path(), "\n[[usr]]\n").unwrap();
         let problem = file.read().unwrap_err();
         assert!(problem.contains("users.toml") && problem.contains("line 2"), "{problem}");
     }

@@ -33,6 +33,8 @@ use slots::BackupSlots;
 
 /// The users' file, in a data directory and in a backup.
 const USERS: &str = "users.toml";
+/// The file with the keys of encrypted objects, which goes where the users go.
+const KEYS: &str = "keys.toml";
 
 /// Attempts at a consistent set of metadata files; the files of a busy store may change during one.
 const ATTEMPTS_MAX: usize = 100;
@@ -51,8 +53,8 @@ pub struct BackupSource<'a> {
 /// The choices of an operator.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BackupOptions {
-    /// Whether to copy the users with their secrets. A data directory without users is backed up
-    /// without.
+    /// Whether to copy the users with their secrets, and the keys of encrypted objects. A data
+    /// directory without users or keys is backed up without.
     pub with_users: bool,
     /// Whether every checksum of the new backup is checked before it becomes current, also in
     /// segments that were not copied.
@@ -159,7 +161,8 @@ impl<'a> BackupRun<'a> {
         // The check builds an index of its own.
         metadata.index = Index::new();
         if self.options.with_users {
-            self.report.with_users = self.copy_users()?;
+            self.report.with_users = self.copy_secrets(USERS)?;
+            self.report.with_keys = self.copy_secrets(KEYS)?;
         }
         self.slots.sync(slot)?;
         self.check(&metadata)?;
@@ -314,14 +317,13 @@ impl<'a> BackupRun<'a> {
         Ok(self.slots.link_from_former(segment, self.report.slot)?.then_some(SegmentTransfer::LinkFormer))
     }
 
-    /// Copies the users. Returns whether there are any: a server may take its keys from the
-    /// environment.
-    fn copy_users(&mut self) -> Result<bool, BackupError> {
-        let users = match self.guarded.open_uncached(USERS) {
+    /// Copies a file of secrets. Returns whether there is one: a server may take them from elsewhere.
+    fn copy_secrets(&mut self, name: &str) -> Result<bool, BackupError> {
+        let secrets = match self.guarded.open_uncached(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            users => users?,
+            secrets => secrets?,
         };
-        self.copier(ProgressStep::CopyMetadata, 0).copy(users.as_ref(), USERS, ZeroBlocks::Write)?;
+        self.copier(ProgressStep::CopyMetadata, 0).copy(secrets.as_ref(), name, ZeroBlocks::Write)?;
         Ok(true)
     }
 

@@ -31,6 +31,8 @@ pub struct BackupReport {
     pub metadata_bytes: u64,
     /// Whether the users were copied.
     pub with_users: bool,
+    /// Whether the keys of encrypted objects were copied.
+    pub with_keys: bool,
 }
 
 /// A number of files.
@@ -53,6 +55,8 @@ pub struct RestoreReport {
     pub files: FileTotals,
     /// Whether the backup included users.
     pub with_users: bool,
+    /// Whether the backup included keys of encrypted objects.
+    pub with_keys: bool,
     /// Findings of the check of the restored store.
     pub findings: Vec<Finding>,
     /// Bytes of objects that are on a remote, and were not checked.
@@ -125,6 +129,7 @@ impl BackupReport {
             copied: none,
             metadata_bytes: 0,
             with_users: false,
+            with_keys: false,
         }
     }
 

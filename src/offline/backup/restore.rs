@@ -5,7 +5,7 @@ use std::io;
 use super::file_copier::{FileCopier, ZeroBlocks};
 use super::report::{BackupError, FileTotals, RestoreReport};
 use super::slots::BackupSlots;
-use super::{USERS, verify_copy};
+use super::{KEYS, USERS, verify_copy};
 use crate::format::{FileKind, LOCK, unfinished};
 use crate::fs::{Fs, Lock};
 use crate::log::list_numbers;
@@ -38,8 +38,9 @@ pub fn restore(
         }
     }
     let lock = lock(target)?;
-    let with_users = from.list("")?.iter().any(|name| name == USERS);
-    let files = copy_all(&from, target, with_users, progress)?;
+    let mut secrets = from.list("")?;
+    secrets.retain(|name| name == USERS || name == KEYS);
+    let files = copy_all(&from, target, &secrets, progress)?;
     // The check takes the lock itself.
     drop(lock);
     let report = verify_copy(target, progress)?;
@@ -47,7 +48,8 @@ pub fn restore(
         taken: current.taken,
         sequence: current.sequence,
         files,
-        with_users,
+        with_users: secrets.iter().any(|name| name == USERS),
+        with_keys: secrets.iter().any(|name| name == KEYS),
         findings: report.findings,
         unchecked_bytes: report.counts.unchecked_bytes,
     })
@@ -63,18 +65,15 @@ fn lock(target: &dyn Fs) -> Result<Box<dyn Lock>, BackupError> {
 fn copy_all(
     from: &dyn Fs,
     target: &dyn Fs,
-    with_users: bool,
+    secrets: &[String],
     progress: &mut dyn FnMut(Progress),
 ) -> Result<FileTotals, BackupError> {
-    let mut paths = Vec::new();
+    let mut paths: Vec<_> = secrets.iter().map(|name| ("", name.clone())).collect();
     for kind in [FileKind::Segment, FileKind::Checkpoint, FileKind::Log] {
         target.create_dir(kind.dir())?;
         paths.extend(
             list_numbers(from, kind)?.into_iter().rev().map(|number| (kind.dir(), kind.path(number))),
         );
-    }
-    if with_users {
-        paths.insert(0, ("", USERS.to_owned()));
     }
     let mut total = 0;
     for (_, path) in &paths {

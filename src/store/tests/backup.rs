@@ -393,12 +393,17 @@ fn users_are_copied_only_with_the_option() {
     let target = SimFs::new();
     drop(filled(&fs));
     fs.create("users.toml").unwrap().write_all_at(b"[[user]]", 0).unwrap();
+    fs.create("keys.toml").unwrap().write_all_at(b"[[key]]", 0).unwrap();
     back_up(&fs, &target);
-    assert!(!try_restore(&target).unwrap().0.with_users);
+    let (report, to) = try_restore(&target).unwrap();
+    assert!(
+        !report.with_users && !report.with_keys && !to.list("").unwrap().contains(&"keys.toml".to_owned())
+    );
     try_backup(&fs, &target, BackupOptions { with_users: true, ..BackupOptions::default() }).unwrap();
     let (report, to) = try_restore(&target).unwrap();
-    assert!(report.with_users);
+    assert!(report.with_users && report.with_keys);
     assert_eq!(to.contents("users.toml").unwrap(), b"[[user]]");
+    assert_eq!(to.contents("keys.toml").unwrap(), b"[[key]]");
 }
 
 #[test]

@@ -77,6 +77,7 @@ impl ServerOptions {
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         let named = [
             &self.start.users,
+            &self.start.keys_file,
             &self.console.oidc.oidc_client_secret_file,
             &self.console.oidc.oidc_ca_file,
             &self.http.tls_cert,

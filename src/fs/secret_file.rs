@@ -1,0 +1,205 @@
+//! Small files with secrets, which operators and commands edit: the users file and the key ring.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use super::{Fs, OsFs};
+
+/// The mode of a new file.
+const SECRET_MODE: u32 = 0o600;
+
+/// A file with secrets. Each change replaces it as a whole, durably.
+#[derive(Debug, Clone)]
+pub struct SecretFile {
+    path: PathBuf,
+}
+
+impl SecretFile {
+    /// The file at `path`.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether there is something at the path, also if it cannot be read.
+    pub fn exists(&self) -> bool {
+        self.path.exists()
+    }
+
+    /// The text of the file.
+    ///
+    /// # Errors
+    /// Errors of reading, also for a text that is not UTF-8; with the path.
+    pub fn read(&self) -> Result<String, String> {
+        fs::read_to_string(&self.path)
+            .map_err(|error| format!("cannot read {}: {error}", self.path.display()))
+    }
+
+    /// Creates the file, readable by the owner alone. A file that is there is replaced.
+    ///
+    /// # Errors
+    /// Errors of the disk, with the path.
+    pub fn create(&self, text: &str) -> Result<(), String> {
+        write(&self.path, text, None, SECRET_MODE)
+            .map_err(|error| format!("cannot create {}: {error}", self.path.display()))
+    }
+
+    /// Replaces the text by the result of `change`, and keeps the owner, the group and the mode of the
+    /// file, unless all accounts of the host could read it. `change` gets `None` for a missing file,
+    /// which is created with the owner of its directory. Concurrent edits by several processes are
+    /// serialised.
+    ///
+    /// # Errors
+    /// Those of `change`, and of the disk; the file is unchanged.
+    pub fn edit(&self, change: impl FnOnce(Option<&str>) -> Result<String, String>) -> Result<(), String> {
+        let failed = |error: io::Error| format!("cannot change {}: {error}", self.path.display());
+        // The target of a symbolic link is replaced, not the link.
+        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        // The directory is locked, since each edit replaces the file.
+        let dir = match fs::File::open(parent_of(&path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // Whoever needs the file says so.
+                change(None)?;
+                return Err(failed(error));
+            }
+            dir => dir.map_err(failed)?,
+        };
+        dir.lock().map_err(failed)?;
+        let (text, owner, mode) = match fs::metadata(&path) {
+            Ok(file) => (Some(self.read()?), (file.uid(), file.gid()), kept_mode(file.mode())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let above = dir.metadata().map_err(failed)?;
+                (None, (above.uid(), above.gid()), SECRET_MODE)
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let text = change(text.as_deref())?;
+        write(&path, &text, Some(owner), mode).map_err(failed)
+    }
+
+    /// Whether others than the owner may read or change the file.
+    pub fn is_open_to_others(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0)
+    }
+}
+
+/// The mode of a file after an edit: that before, unless all accounts of the host could read the
+/// secrets.
+fn kept_mode(mode: u32) -> u32 {
+    let mode = mode & 0o777;
+    if mode & 0o007 == 0 { mode } else { SECRET_MODE }
+}
+
+fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Replaces a file atomically: writes a temporary file, syncs it, renames it and syncs the
+/// directory. `owner` is a user id and a group id.
+fn write(path: &Path, text: &str, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its name is not UTF-8"))?;
+    let dir = OsFs::new(parent_of(path));
+    dir.create_root()?;
+    let unfinished = format!("{name}.new");
+    match dir.remove(&unfinished) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => (),
+    }
+    let file = dir.create(&unfinished)?;
+    let unfinished_path = path.with_file_name(&unfinished);
+    // Its group may read it only once that is the right one.
+    give_to(&unfinished_path, owner)?;
+    fs::set_permissions(&unfinished_path, fs::Permissions::from_mode(mode))?;
+    file.write_all_at(text.as_bytes(), 0)?;
+    file.sync_data()?;
+    dir.rename(&unfinished, name)?;
+    dir.sync_dir("")
+}
+
+/// Changes the owner, so that a server that runs as another user can read the file that root
+/// edited.
+fn give_to(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
+    let now = fs::metadata(path)?;
+    match owner {
+        Some((user, group)) if (user, group) != (now.uid(), now.gid()) => {
+            chown(path, Some(user), Some(group))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(file: &SecretFile) -> u32 {
+        fs::metadata(file.path()).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn a_new_file_is_its_owners_alone_and_replaces_what_a_crash_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = SecretFile::new(dir.path().join("sub/secrets"));
+        file.create("a").unwrap();
+        assert_eq!(
+            (file.read().unwrap().as_str(), mode(&file), file.is_open_to_others()),
+            ("a", 0o600, false)
+        );
+        fs::write(dir.path().join("sub/secrets.new"), "half").unwrap();
+        file.create("b").unwrap();
+        assert_eq!(file.read().unwrap(), "b");
+        assert_eq!(fs::read_dir(dir.path().join("sub")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_absent_file_is_made_by_a_change_that_may_and_succeeds() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = SecretFile::new(dir.path().join("secrets"));
+        assert_eq!(file.edit(|text| Err(format!("{text:?}"))), Err("None".to_owned()));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        file.edit(|_| Ok("new".to_owned())).unwrap();
+        assert_eq!((file.read().unwrap().as_str(), mode(&file)), ("new", 0o600));
+        let nowhere = SecretFile::new(dir.path().join("absent/secrets"));
+        assert_eq!(nowhere.edit(|_| Err("none".to_owned())), Err("none".to_owned()));
+        assert!(nowhere.edit(|_| Ok(String::new())).unwrap_err().contains("absent"));
+    }
+
+    #[test]
+    fn a_change_keeps_the_mode_and_the_group() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = SecretFile::new(dir.path().join("secrets"));
+        fs::write(file.path(), "").unwrap();
+        let group = fs::metadata(file.path()).unwrap().gid();
+        // A test that may choose a group chooses another one.
+        let other = if rustix::process::geteuid().is_root() { group + 1 } else { group };
+        chown(file.path(), None, Some(other)).unwrap();
+        for mode in [0o640, 0o600, 0o440] {
+            fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
+            file.edit(|text| Ok(format!("{}#\n", text.unwrap()))).unwrap();
+            let after = fs::metadata(file.path()).unwrap();
+            assert_eq!((after.mode() & 0o7777, after.gid()), (mode, other));
+        }
+        assert_eq!(file.read().unwrap(), "#\n#\n#\n");
+        assert_eq!([0o100_644, 0o100_604, 0o100_660].map(kept_mode), [0o600, 0o600, 0o660]);
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(file.is_open_to_others());
+    }
+
+    #[test]
+    fn the_target_of_a_link_is_changed_and_not_the_link() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("etc")).unwrap();
+        fs::write(dir.path().join("etc/secrets"), "a").unwrap();
+        std::os::unix::fs::symlink("etc/secrets", dir.path().join("secrets")).unwrap();
+        let file = SecretFile::new(dir.path().join("secrets"));
+        file.edit(|text| Ok(format!("{}b", text.unwrap()))).unwrap();
+        assert!(fs::symlink_metadata(file.path()).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(dir.path().join("etc/secrets")).unwrap(), "ab");
+    }
+}
