@@ -17,7 +17,7 @@
 //!   4   ops          one file per group of operations           mirror  webhook  offline
 //!   3   store                            auth
 //!   2   log     index   remote           s3
-//!   1   format  fs                       xml
+//!   1   format  fs  crypto               xml
 //!   0   base         limits, clock, entropy, timestamps, digests
 //!       -- storage column --             -- protocol column --
 //! ```
@@ -25,7 +25,8 @@
 //! | module | purpose | may name |
 //! |---|---|---|
 //! | [`base`] | limits, clock, entropy, timestamps, digests, memory budget | nothing |
-//! | [`mod@format`] | bytes <-> values: the code half of data-format.md | base |
+//! | [`crypto`] | keys of encrypted objects; the only place that encrypts their bytes | base |
+//! | [`mod@format`] | bytes <-> values: the code half of data-format.md | base, crypto |
 //! | [`fs`] | the only access to the disk; a simulated disk for tests | base |
 //! | [`keys`] | the key ring: master keys of encrypted objects, and their file | base |
 //! | [`xml`] | a reader and a writer of XML, a writer of HTML | base |
@@ -210,6 +211,7 @@ pub mod auth;
 pub mod base;
 pub mod client;
 pub mod console;
+pub mod crypto;
 pub mod format;
 pub mod fs;
 pub mod guide;

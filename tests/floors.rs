@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("guide", &[]),
     ("base", &[]),
-    ("format", &["base"]),
+    ("crypto", &["base"]),
+    ("format", &["base", "crypto"]),
     ("fs", &["base"]),
     ("keys", &["base"]),
     ("xml", &["base"]),
@@ -18,7 +19,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("index", &["base", "format"]),
     ("remote", &["base", "format", "client"]),
     ("s3", &["base", "xml"]),
-    ("store", &["base", "format", "fs", "log", "index", "remote"]),
+    ("store", &["base", "crypto", "format", "fs", "log", "index", "remote"]),
     ("offline", &["base", "format", "fs", "log", "index", "remote", "store"]),
     // The simulated disk is for its tests alone.
     ("mirror", &["base", "fs", "client", "transfer", "store"]),
