@@ -49,6 +49,7 @@ fn version(nth: u64, draw: &SeededEntropy) -> VersionRecord {
         upload: None,
         controls: ObjectControls::default(),
         controls_stamp: None,
+        encryption: None,
         stated_time: None,
     }
 }
@@ -74,6 +75,7 @@ fn upload(nth: u64, tags: usize) -> Entry {
         attributes: Attributes::new(),
         tags: (0..tags).map(|at| (text("name", at), text("value", at))).collect(),
         controls: ObjectControls::default(),
+        encryption: None,
     };
     Entry::UploadPut { bucket: 1, key: key(nth).into_bytes(), record }
 }
@@ -91,6 +93,7 @@ fn part(number: u64) -> Entry {
         md5: [1; 16],
         extents,
         checksum: None,
+        encryption: None,
     };
     Entry::PartPut { bucket: 1, key, upload, record }
 }

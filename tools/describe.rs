@@ -7,9 +7,10 @@ use siltstone::base::digest::to_hex;
 use siltstone::base::entity_tag;
 use siltstone::format::{
     AssembledPart, Assembly, Attributes, BucketRecord, CheckpointEnd, Checksum, ChecksumAlgorithm,
-    ChecksumType, ClientIds, Descriptor, Entry, ExtentHeader, ExtentPurpose, ExtentRef, FileHeader, Group,
-    GroupHeader, ObjectControls, Pack, PartRecord, PayloadSource, RawEntry, RebuildRecord, Retention,
-    RetentionMode, UploadId, UploadRecord, VersionRecord, Versioning, WrittenBytes,
+    ChecksumType, ClientIds, Descriptor, EncryptedRun, EncryptionKind, Entry, ExtentHeader, ExtentPurpose,
+    ExtentRef, FileHeader, Group, GroupHeader, ObjectControls, Pack, PartRecord, PayloadSource, RawEntry,
+    RebuildRecord, Retention, RetentionMode, UploadId, UploadRecord, VersionRecord, Versioning, WrappedKey,
+    WrittenBytes,
 };
 
 fn stamp(value: u64) -> String {
@@ -103,6 +104,10 @@ fn describe_purpose(ids: &ClientIds, purpose: &ExtentPurpose) -> Value {
             "version": ids.of_version(*id).to_string(),
             "controls": describe_controls(controls),
         }),
+        ExtentPurpose::EncryptedObject => json!({ "purpose": "encrypted object" }),
+        ExtentPurpose::EncryptedPart(id) => {
+            json!({ "purpose": "encrypted part", "upload": ids.of_upload(*id).to_string() })
+        }
     }
 }
 
@@ -284,6 +289,7 @@ fn version(ids: &ClientIds, record: &VersionRecord) -> Value {
         tags: tagged,
         controls,
         controls_stamp,
+        encryption: of_version,
         upload,
         storage_class,
     } = record;
@@ -302,6 +308,7 @@ fn version(ids: &ClientIds, record: &VersionRecord) -> Value {
         "controls": describe_controls(controls),
         "controls_stamp": controls_stamp.map(stamp),
         "storage_class": storage_class.as_str(),
+        "encryption": of_version.as_ref().map(|of| encryption(&of.keys, &of.runs, &of.sealed)),
         "upload": upload.as_ref().map(|made| assembly(ids, made)),
     })
 }
@@ -342,6 +349,7 @@ fn upload(ids: &ClientIds, record: &UploadRecord) -> Value {
         tags: tagged,
         controls,
         storage_class,
+        encryption,
     } = record;
     let checksum = checksum.map(|(algorithm, kind)| checksum_name(algorithm, kind));
     json!({
@@ -353,11 +361,39 @@ fn upload(ids: &ClientIds, record: &UploadRecord) -> Value {
         "tags": tags(tagged),
         "controls": describe_controls(controls),
         "storage_class": storage_class.as_str(),
+        "encryption": encryption.as_deref().map(wrapped_key),
     })
 }
 
+fn wrapped_key(key: &WrappedKey) -> Value {
+    let WrappedKey { kind, bucket_key, key_id, context, salt, sealed } = key;
+    let kind = match kind {
+        EncryptionKind::S3 => "SSE-S3",
+        EncryptionKind::Kms => "SSE-KMS",
+        EncryptionKind::Customer => "SSE-C",
+    };
+    json!({
+        "kind": kind,
+        "bucket_key": bucket_key,
+        "key_id": key_id,
+        "context": context,
+        "salt": to_hex(salt),
+        "sealed": to_hex(sealed),
+    })
+}
+
+fn encrypted_run(run: &EncryptedRun) -> Value {
+    let EncryptedRun { key, salt, packages, first, len } = run;
+    json!({ "key": key, "salt": to_hex(salt), "packages": packages, "first": first, "len": len })
+}
+
+fn encryption(keys: &[WrappedKey], runs: &[EncryptedRun], sealed: &[u8]) -> Value {
+    json!({ "keys": list(keys, wrapped_key), "runs": list(runs, encrypted_run), "sealed": to_hex(sealed) })
+}
+
 fn part(record: &PartRecord) -> Value {
-    let PartRecord { number, id, modified, size, md5, extents, checksum: given } = record;
+    let PartRecord { number, id, modified, size, md5, extents, checksum: given, encryption: of_part } =
+        record;
     json!({
         "number": number,
         "id": stamp(*id),
@@ -366,6 +402,7 @@ fn part(record: &PartRecord) -> Value {
         "md5": to_hex(md5),
         "extents": list(extents, extent_ref),
         "checksum": given.as_ref().map(checksum),
+        "encryption": of_part.as_ref().map(|of| encryption(&of.keys, &of.runs, &of.sealed)),
     })
 }
 

@@ -257,6 +257,8 @@ pub const PADDING_EVERY_SECS: u64 = 5;
 // ---- The
 // store ----------------------------------------------------------------------------------------
 
+/// The encryption context of an object.
+pub const ENCRYPTION_CONTEXT_MAX_BYTES: usize = 8 * KIB as usize;
 /// The unit of durability: a synced page of this size is never written again (data-format.md,
 /// "Assumptions about the disk").
 pub const PAGE_BYTES: u64 = 4 * KIB;

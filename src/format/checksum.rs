@@ -102,7 +102,7 @@ pub(super) fn decode_checksums(from: &mut ByteDecoder<'_>) -> Decoded<Vec<Checks
     (0..count).map(|_| decode_checksum(from)).collect()
 }
 
-fn decode_checksum(from: &mut ByteDecoder<'_>) -> Decoded<Checksum> {
+pub(super) fn decode_checksum(from: &mut ByteDecoder<'_>) -> Decoded<Checksum> {
     let (algorithm, kind, parts, value) = check_checksum(from)?;
     Ok(Checksum { algorithm, kind, parts, value: value.to_vec() })
 }

@@ -13,6 +13,10 @@ const PART: u8 = 2;
 const OBJECT_RECORD: u8 = 3;
 const PART_RECORD: u8 = 4;
 const CONTROLS: u8 = 5;
+const ENCRYPTED_OBJECT: u8 = 6;
+const ENCRYPTED_PART: u8 = 7;
+const ENCRYPTED_OBJECT_RECORD: u8 = 8;
+const ENCRYPTED_PART_RECORD: u8 = 9;
 
 /// The smallest encoding of a source: three varints.
 const SOURCE_BYTES_MIN: usize = 3;
@@ -49,6 +53,10 @@ pub enum ExtentPurpose {
     PartRecord(Box<UploadRecord>, Box<RebuildRecord<PartRecord>>),
     /// The controls of a version, which were changed after its put. There may be none left.
     Controls(VersionId, ObjectControls),
+    /// Encrypted bytes of an object.
+    EncryptedObject,
+    /// Encrypted bytes of a part of the upload.
+    EncryptedPart(UploadId),
 }
 
 /// A record, with the other metadata from which the object or part can be rebuilt without the log.
@@ -83,13 +91,7 @@ impl Descriptor {
     /// The encoding.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(192);
-        out.put_u8(match self.purpose {
-            ExtentPurpose::Object(_) => OBJECT,
-            ExtentPurpose::Part(..) => PART,
-            ExtentPurpose::ObjectRecord(_) => OBJECT_RECORD,
-            ExtentPurpose::PartRecord(..) => PART_RECORD,
-            ExtentPurpose::Controls(..) => CONTROLS,
-        });
+        out.put_u8(self.purpose.number());
         out.put_varint(self.bucket);
         out.put_bytes(self.bucket_name.as_bytes());
         out.put_bytes(&self.key);
@@ -124,7 +126,11 @@ impl Descriptor {
         let (owner, created, versioning) = match &self.purpose {
             ExtentPurpose::ObjectRecord(object) => (&object.owner, object.created, object.versioning),
             ExtentPurpose::PartRecord(_, part) => (&part.owner, part.created, part.versioning),
-            ExtentPurpose::Object(_) | ExtentPurpose::Part(..) | ExtentPurpose::Controls(..) => return None,
+            ExtentPurpose::Object(_)
+            | ExtentPurpose::Part(..)
+            | ExtentPurpose::Controls(..)
+            | ExtentPurpose::EncryptedObject
+            | ExtentPurpose::EncryptedPart(_) => return None,
         };
         let id = self.bucket;
         let name = self.bucket_name.clone();
@@ -134,6 +140,27 @@ impl Descriptor {
 }
 
 impl ExtentPurpose {
+    /// The number in the format. Encrypted bytes have others, so that readers which know nothing of
+    /// them do not take them for plain ones.
+    fn number(&self) -> u8 {
+        match self {
+            Self::Object(_) => OBJECT,
+            Self::Part(..) => PART,
+            Self::ObjectRecord(object) if object.record.encryption.is_some() => ENCRYPTED_OBJECT_RECORD,
+            Self::ObjectRecord(_) => OBJECT_RECORD,
+            Self::PartRecord(_, part) if part.record.encryption.is_some() => ENCRYPTED_PART_RECORD,
+            Self::PartRecord(..) => PART_RECORD,
+            Self::Controls(..) => CONTROLS,
+            Self::EncryptedObject => ENCRYPTED_OBJECT,
+            Self::EncryptedPart(_) => ENCRYPTED_PART,
+        }
+    }
+
+    /// Whether the payload is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.number() >= ENCRYPTED_OBJECT
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Object(last) => {
@@ -162,25 +189,33 @@ impl ExtentPurpose {
                 out.put_u64(version.0);
                 controls.encode(out);
             }
+            Self::EncryptedObject => {}
+            Self::EncryptedPart(upload) => out.put_varint(upload.0),
         }
     }
 
     fn decode(purpose: u8, from: &mut ByteDecoder<'_>) -> Decoded<Self> {
-        Ok(match purpose {
+        let read = match purpose {
             OBJECT => Self::Object(decode_last(from, VersionRecord::decode)?),
             PART => Self::Part(UploadId(from.varint()?), decode_last(from, PartRecord::decode)?),
-            OBJECT_RECORD => {
+            OBJECT_RECORD | ENCRYPTED_OBJECT_RECORD => {
                 let context = RebuildRecord::decode_context(from)?;
                 Self::ObjectRecord(Box::new(context.with(VersionRecord::decode(from)?)))
             }
-            PART_RECORD => {
+            PART_RECORD | ENCRYPTED_PART_RECORD => {
                 let context = RebuildRecord::decode_context(from)?;
                 let upload = UploadRecord::decode(from)?;
                 Self::PartRecord(Box::new(upload), Box::new(context.with(PartRecord::decode(from)?)))
             }
             CONTROLS => Self::Controls(VersionId(from.u64()?), ObjectControls::decode(from)?),
+            ENCRYPTED_OBJECT => Self::EncryptedObject,
+            ENCRYPTED_PART => Self::EncryptedPart(UploadId(from.varint()?)),
             _ => return Err(DecodeError::Unknown("the purpose of an extent")),
-        })
+        };
+        match read.number() == purpose {
+            true => Ok(read),
+            false => Err(DecodeError::Value("the encryption of a record")),
+        }
     }
 }
 
@@ -239,7 +274,10 @@ fn decode_last<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{AclGrants, Attributes, ETag, StorageClass};
+    use crate::format::{
+        AclGrants, Attributes, ETag, EncryptedRun, EncryptionKind, StorageClass, VersionEncryption,
+        WrappedKey,
+    };
 
     fn object() -> VersionRecord {
         VersionRecord {
@@ -257,8 +295,23 @@ mod tests {
             upload: None,
             controls: ObjectControls::default(),
             controls_stamp: None,
+            encryption: None,
             stated_time: None,
         }
+    }
+
+    fn encrypted_object() -> VersionRecord {
+        let key = WrappedKey {
+            kind: EncryptionKind::S3,
+            bucket_key: false,
+            key_id: "k1".into(),
+            context: String::new(),
+            salt: [1; 16],
+            sealed: [2; 48],
+        };
+        let run = EncryptedRun { key: 0, salt: [3; 16], packages: 1, first: 0, len: 3 };
+        let encryption = VersionEncryption { keys: vec![key], runs: vec![run], sealed: vec![] };
+        VersionRecord { encryption: Some(Box::new(encryption)), ..object() }
     }
 
     fn part() -> PartRecord {
@@ -270,6 +323,7 @@ mod tests {
             md5: [5; 16],
             extents: vec![],
             checksum: None,
+            encryption: None,
         }
     }
 
@@ -283,6 +337,7 @@ mod tests {
             attributes: Attributes::new(),
             tags: vec![],
             controls: ObjectControls::default(),
+            encryption: None,
         }
     }
 
@@ -314,6 +369,9 @@ mod tests {
                 },
             ),
             ExtentPurpose::Controls(VersionId(4), ObjectControls::default()),
+            ExtentPurpose::EncryptedObject,
+            ExtentPurpose::EncryptedPart(UploadId(99)),
+            ExtentPurpose::ObjectRecord(Box::new(recorded(vec![], encrypted_object()))),
         ];
         let descriptor = |purpose| Descriptor {
             bucket: 1,
@@ -340,8 +398,21 @@ mod tests {
     #[test]
     fn a_purpose_from_the_future_is_refused() {
         let mut bytes = descriptors()[0].encode();
-        bytes[0] = 6;
+        bytes[0] = 10;
         assert_eq!(Descriptor::decode(&bytes), Err(DecodeError::Unknown("the purpose of an extent")));
+    }
+
+    #[test]
+    fn encrypted_bytes_and_records_have_purposes_of_their_own() {
+        let numbers = descriptors().into_iter().map(|descriptor| descriptor.encode()[0]);
+        assert_eq!(numbers.collect::<Vec<_>>(), [1, 1, 2, 2, 3, 3, 4, 5, 5, 6, 7, 8]);
+        let mut bytes = descriptors().pop().unwrap().encode();
+        bytes[0] = OBJECT_RECORD;
+        assert_eq!(Descriptor::decode(&bytes), Err(DecodeError::Value("the encryption of a record")));
+        let clear = ExtentPurpose::ObjectRecord(Box::new(recorded(vec![], object())));
+        let mut bytes = Descriptor { purpose: clear, ..descriptors().pop().unwrap() }.encode();
+        bytes[0] = ENCRYPTED_OBJECT_RECORD;
+        assert_eq!(Descriptor::decode(&bytes), Err(DecodeError::Value("the encryption of a record")));
     }
 
     #[test]
@@ -354,6 +425,6 @@ mod tests {
             created: Timestamp::from_millis(6),
             versioning: Versioning::Suspended,
         };
-        assert_eq!(told, [bucket.clone(), bucket.clone(), bucket]);
+        assert_eq!(told, [bucket.clone(), bucket.clone(), bucket.clone(), bucket]);
     }
 }

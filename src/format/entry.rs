@@ -238,6 +238,7 @@ impl Entry {
             Self::FollowerNote { .. } => Features::FOLLOWER_NOTES,
             Self::VersionPut { record, .. } | Self::VersionAmend { record, .. } => record.features(),
             Self::UploadPut { record, .. } => record.features(),
+            Self::PartPut { record, .. } => record.features(),
             _ => Features::NONE,
         }
     }
@@ -627,6 +628,7 @@ mod tests {
             upload: None,
             controls: ObjectControls::default(),
             controls_stamp: None,
+            encryption: None,
             stated_time: None,
         };
         let upload = UploadRecord {
@@ -638,6 +640,7 @@ mod tests {
             attributes: Attributes::new(),
             tags: vec![],
             controls: ObjectControls::default(),
+            encryption: None,
         };
         let part = PartRecord {
             number: 3,
@@ -647,6 +650,7 @@ mod tests {
             md5: [5; 16],
             extents: vec![],
             checksum: None,
+            encryption: None,
         };
         let key = || b"a/b".to_vec();
         vec![

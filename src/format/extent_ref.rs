@@ -1,7 +1,7 @@
 //! References of records to extents (data-format.md, section 7).
 
 use crate::format::codec::to_u32;
-use crate::format::{ByteDecoder, DecodeError, Decoded, Encode, UNIT_BYTES};
+use crate::format::{ByteDecoder, DecodeError, Decoded, Encode, UNIT_BYTES, plain_len};
 
 /// The smallest encoding of a reference: three varints and a CRC.
 pub(super) const EXTENT_REF_BYTES_MIN: usize = 7;
@@ -17,9 +17,11 @@ pub struct ExtentRef {
     pub payload_len: u32,
     /// The `check` field of the extent's header.
     pub check: u32,
-    /// The first byte of the payload that belongs to the version.
+    /// The first byte of the payload that belongs to the version; of an encrypted payload the first
+    /// plain byte.
     pub skip: u32,
-    /// The number of payload bytes that belong to the version.
+    /// The number of payload bytes that belong to the version; of an encrypted payload, of plain
+    /// bytes.
     pub take: u32,
     /// Whether other versions or parts may refer to the extent.
     pub shared: bool,
@@ -29,6 +31,12 @@ impl ExtentRef {
     /// A reference to an extent with a record and without payload.
     pub fn of_record(segment: u64, offset: u64, shared: bool) -> Self {
         Self { segment, offset, payload_len: 0, check: 0, skip: 0, take: 0, shared }
+    }
+
+    /// The reference to a whole payload that is encrypted.
+    #[must_use]
+    pub fn encrypted(self) -> Self {
+        Self { take: plain_len(self.payload_len.into()) as u32, ..self }
     }
 
     pub(super) fn holds_record_alone(&self) -> bool {

@@ -27,6 +27,8 @@ impl Features {
     pub const REFUSED_KEYS: Self = Self(1 << 8);
     /// Entries of the kind *follower note*.
     pub const FOLLOWER_NOTES: Self = Self(1 << 9);
+    /// Version, upload and part records with an encryption.
+    pub const ENCRYPTED_OBJECTS: Self = Self(1 << 10);
     /// All that this version knows.
     const KNOWN: Self = Self::BUCKET_CONFIGURATIONS
         .with(Self::OBJECT_CONTROLS)
@@ -37,9 +39,10 @@ impl Features {
         .with(Self::STORAGE_CLASSES)
         .with(Self::STATED_TIMES)
         .with(Self::REFUSED_KEYS)
-        .with(Self::FOLLOWER_NOTES);
+        .with(Self::FOLLOWER_NOTES)
+        .with(Self::ENCRYPTED_OBJECTS);
     /// The known features, by their bits.
-    pub const NAMES: [(Self, &str); 10] = [
+    pub const NAMES: [(Self, &str); 11] = [
         (Self::BUCKET_CONFIGURATIONS, "bucket configurations"),
         (Self::OBJECT_CONTROLS, "object controls"),
         (Self::OWNER_QUOTAS, "owner quotas"),
@@ -50,6 +53,7 @@ impl Features {
         (Self::STATED_TIMES, "stated times"),
         (Self::REFUSED_KEYS, "refused keys"),
         (Self::FOLLOWER_NOTES, "follower notes"),
+        (Self::ENCRYPTED_OBJECTS, "encrypted objects"),
     ];
 
     /// The features of a header field. The error holds the unknown bits.

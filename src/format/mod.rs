@@ -11,6 +11,7 @@ mod codec;
 mod controls;
 mod descriptor;
 mod encrypted_block;
+mod encryption;
 mod entry;
 mod epoch;
 mod etag;
@@ -48,6 +49,10 @@ pub use codec::{ByteDecoder, DecodeError, Decoded, Encode};
 pub use controls::{AclGrants, ObjectControls, Retention, RetentionMode};
 pub use descriptor::{Descriptor, ExtentPurpose, PayloadSource, RebuildRecord};
 pub use encrypted_block::{ENCRYPTED_BLOCK_LAYOUT, EncryptedBlockHead, EncryptionKeyId, EncryptionKeyLine};
+pub use encryption::{
+    EncryptedRun, EncryptionKind, ExtentPackages, PACKAGE_PLAIN_BYTES, PartEncryption, PlainDigests,
+    RunCursor, VersionEncryption, WrappedKey, plain_len, stored_len,
+};
 pub use entry::{BucketRecord, CheckpointEnd, Entry, RawEntry, RawVersionPut, Versioning};
 pub use epoch::{
     Claim, ClaimId, Cut, EpochRecord, Floor, Heartbeat, LogPosition, ParcelId, ReturnPoint, Root, RootId,

@@ -4,12 +4,13 @@ use crate::format::attributes::EncodedPairs;
 use crate::format::checksum::{CHECKSUM_BYTES_MIN, check_checksum};
 use crate::format::extent_ref::EXTENT_REF_BYTES_MIN;
 use crate::format::version::{
-    AMENDED_CONTROLS, ATTRIBUTES, CHECKSUMS, CONTROLS, TAGS, UPLOAD, decode_summary, encode_summary,
+    AMENDED_CONTROLS, ATTRIBUTES, CHECKSUMS, CONTROLS, ENCRYPTION, TAGS, UPLOAD, decode_summary,
+    encode_summary,
 };
 use crate::format::{ByteDecoder, Decoded, Encode, ExtentRef, VersionSummary};
 
 /// A version record of the most frequent form: at most one extent with payload, at most one
-/// checksum, no tags, no controls and no parts.
+/// checksum, no tags, no controls, no encryption and no parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlainVersion<'a> {
     /// The fields that listings show.
@@ -35,7 +36,7 @@ impl<'a> PlainVersion<'a> {
         let mut from = ByteDecoder::new(bytes);
         let (flags, summary) = decode_summary(&mut from)?;
         let extents = from.count(EXTENT_REF_BYTES_MIN)?;
-        if flags & (TAGS | CONTROLS | AMENDED_CONTROLS | UPLOAD) != 0 || extents > 2 {
+        if flags & (TAGS | CONTROLS | AMENDED_CONTROLS | ENCRYPTION | UPLOAD) != 0 || extents > 2 {
             return Ok(None);
         }
         let extent = if extents > 0 { Some(ExtentRef::decode(&mut from)?) } else { None };

@@ -2,18 +2,25 @@
 
 use crate::base::Timestamp;
 use crate::format::attributes::{decode_pairs, encode_pairs};
-use crate::format::checksum::{decode_optional_checksum, encode_optional_checksum};
+use crate::format::checksum::{decode_checksum, encode_checksum};
 use crate::format::codec::to_u32;
 use crate::format::extent_ref::{decode_extents, encode_extents};
 use crate::format::{
-    Attributes, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, Encode, ExtentRef, Features,
-    ObjectControls, StorageClass, UploadId, storage_class,
+    Attributes, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, DecodeError, Decoded, Encode,
+    ExtentRef, Features, ObjectControls, PartEncryption, StorageClass, UploadId, WrappedKey, storage_class,
 };
 
 /// In the byte of the algorithm: controls follow the tags.
 const CONTROLS: u8 = 0x80;
 /// There, too: a storage class follows the controls.
 const STORAGE_CLASS: u8 = 0x40;
+/// There, too: a wrapped key follows the storage class.
+const WRAPPED_KEY: u8 = 0x20;
+
+/// In the last byte of the fixed fields of a part: a checksum follows.
+const CHECKSUM: u8 = 1;
+/// There, too: its encryption follows the checksum.
+const ENCRYPTION: u8 = 2;
 
 /// A multipart upload in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +41,8 @@ pub struct UploadRecord {
     pub controls: ObjectControls,
     /// The storage class that the object will have.
     pub storage_class: StorageClass,
+    /// The key that encrypts its parts.
+    pub encryption: Option<Box<WrappedKey>>,
 }
 
 impl UploadRecord {
@@ -44,7 +53,8 @@ impl UploadRecord {
         out.put_bytes(self.initiator.as_bytes());
         let controls = if self.controls.is_empty() { 0 } else { CONTROLS };
         let class = if storage_class::is_stated(self.storage_class) { STORAGE_CLASS } else { 0 };
-        out.put_u8(self.checksum.map_or(0, |(algorithm, _)| algorithm.number()) | controls | class);
+        let key = if self.encryption.is_some() { WRAPPED_KEY } else { 0 };
+        out.put_u8(self.checksum.map_or(0, |(algorithm, _)| algorithm.number()) | controls | class | key);
         out.put_u8(self.checksum.map_or(0, |(_, kind)| kind.number()));
         let attributes: Vec<_> =
             self.attributes.iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -54,11 +64,15 @@ impl UploadRecord {
             self.controls.encode(out);
         }
         storage_class::encode(self.storage_class, out);
+        if let Some(key) = &self.encryption {
+            key.encode(out);
+        }
     }
 
     /// The critical features that a file with this record needs.
     pub(super) fn features(&self) -> Features {
-        self.controls.features().with(storage_class::features(self.storage_class))
+        let encrypted = self.encryption.as_ref().map_or(Features::NONE, |_| Features::ENCRYPTED_OBJECTS);
+        self.controls.features().with(storage_class::features(self.storage_class)).with(encrypted)
     }
 
     /// Reads a record.
@@ -71,7 +85,7 @@ impl UploadRecord {
         let initiator = from.string()?.to_owned();
         let algorithm = from.u8()?;
         let kind = ChecksumType::from_number(from.u8()?)?;
-        let checksum = match algorithm & !(CONTROLS | STORAGE_CLASS) {
+        let checksum = match algorithm & !(CONTROLS | STORAGE_CLASS | WRAPPED_KEY) {
             0 => None,
             number => Some((ChecksumAlgorithm::from_number(number)?, kind)),
         };
@@ -83,7 +97,11 @@ impl UploadRecord {
         let controls =
             if algorithm & CONTROLS != 0 { ObjectControls::decode(from)? } else { ObjectControls::default() };
         let storage_class = storage_class::decode(algorithm & STORAGE_CLASS != 0, from)?;
-        Ok(Self { id, initiated, initiator, checksum, attributes, tags, controls, storage_class })
+        let encryption = match algorithm & WRAPPED_KEY {
+            0 => None,
+            _ => Some(Box::new(WrappedKey::decode(from)?)),
+        };
+        Ok(Self { id, initiated, initiator, checksum, attributes, tags, controls, storage_class, encryption })
     }
 }
 
@@ -104,6 +122,8 @@ pub struct PartRecord {
     pub extents: Vec<ExtentRef>,
     /// The checksum that came with it.
     pub checksum: Option<Checksum>,
+    /// How its bytes are encrypted.
+    pub encryption: Option<Box<PartEncryption>>,
 }
 
 impl PartRecord {
@@ -115,7 +135,20 @@ impl PartRecord {
         out.put_varint(self.size);
         out.extend_from_slice(&self.md5);
         encode_extents(&self.extents, out);
-        encode_optional_checksum(self.checksum.as_ref(), out);
+        let checksum = if self.checksum.is_some() { CHECKSUM } else { 0 };
+        let encryption = if self.encryption.is_some() { ENCRYPTION } else { 0 };
+        out.put_u8(checksum | encryption);
+        if let Some(checksum) = &self.checksum {
+            encode_checksum(checksum, out);
+        }
+        if let Some(encryption) = &self.encryption {
+            encryption.encode(out);
+        }
+    }
+
+    /// The critical features that a file with this record needs.
+    pub(super) fn features(&self) -> Features {
+        self.encryption.as_ref().map_or(Features::NONE, |_| Features::ENCRYPTED_OBJECTS)
     }
 
     /// Reads a record.
@@ -123,15 +156,22 @@ impl PartRecord {
     /// # Errors
     /// On invalid bytes.
     pub fn decode(from: &mut ByteDecoder<'_>) -> Decoded<Self> {
-        Ok(Self {
-            number: to_u32(from.varint()?, "a part number")?,
-            id: from.u64()?,
-            modified: Timestamp::from_millis(from.varint()?),
-            size: from.varint()?,
-            md5: from.array()?,
-            extents: decode_extents(from)?,
-            checksum: decode_optional_checksum(from)?,
-        })
+        let number = to_u32(from.varint()?, "a part number")?;
+        let id = from.u64()?;
+        let modified = Timestamp::from_millis(from.varint()?);
+        let size = from.varint()?;
+        let md5 = from.array()?;
+        let extents = decode_extents(from)?;
+        let marks = from.u8()?;
+        if marks & !(CHECKSUM | ENCRYPTION) != 0 {
+            return Err(DecodeError::Value("the marks of a part"));
+        }
+        let checksum = if marks & CHECKSUM != 0 { Some(decode_checksum(from)?) } else { None };
+        let encryption = match marks & ENCRYPTION {
+            0 => None,
+            _ => Some(Box::new(PartEncryption::decode(size, from)?)),
+        };
+        Ok(Self { number, id, modified, size, md5, extents, checksum, encryption })
     }
 
     /// Whether the extents add up to the size.
@@ -143,6 +183,7 @@ impl PartRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::{EncryptedRun, EncryptionKind};
 
     fn upload() -> UploadRecord {
         let mut attributes = Attributes::new();
@@ -156,6 +197,7 @@ mod tests {
             tags: vec![("k".into(), "v".into())],
             controls: ObjectControls::default(),
             storage_class: StorageClass::Standard,
+            encryption: None,
         }
     }
 
@@ -176,6 +218,18 @@ mod tests {
             md5: [4; 16],
             extents: vec![extent],
             checksum: Some(checksum),
+            encryption: None,
+        }
+    }
+
+    fn key() -> WrappedKey {
+        WrappedKey {
+            kind: EncryptionKind::S3,
+            bucket_key: false,
+            key_id: "k1".into(),
+            context: String::new(),
+            salt: [1; 16],
+            sealed: [2; 48],
         }
     }
 
@@ -185,6 +239,9 @@ mod tests {
         let controlled = UploadRecord { controls: held, ..upload() };
         let unchecked = UploadRecord { checksum: None, ..controlled.clone() };
         let cold = UploadRecord { storage_class: StorageClass::Cold, ..upload() };
+        let encrypted = UploadRecord { encryption: Some(Box::new(key())), ..cold.clone() };
+        assert_eq!(upload().features(), Features::NONE);
+        assert!(encrypted.features().contains(Features::ENCRYPTED_OBJECTS));
         let cold_and_controlled = UploadRecord { storage_class: StorageClass::Cold, ..unchecked.clone() };
         for upload in [
             upload(),
@@ -193,6 +250,7 @@ mod tests {
             unchecked,
             cold,
             cold_and_controlled,
+            encrypted,
         ] {
             let mut bytes = Vec::new();
             upload.encode(&mut bytes);
@@ -205,7 +263,12 @@ mod tests {
 
     #[test]
     fn parts_come_back_and_no_prefix_passes() {
-        for part in [part(), PartRecord { checksum: None, ..part() }] {
+        let run = EncryptedRun { key: 1, salt: [5; 16], packages: 1, first: 0, len: 9 };
+        let encryption = PartEncryption { keys: vec![key()], runs: vec![run], sealed: vec![6] };
+        let encrypted = PartRecord { encryption: Some(Box::new(encryption)), ..part() };
+        assert_eq!(encrypted.features(), Features::ENCRYPTED_OBJECTS);
+        let sealed = PartRecord { checksum: None, ..encrypted.clone() };
+        for part in [part(), PartRecord { checksum: None, ..part() }, encrypted, sealed] {
             let mut bytes = Vec::new();
             part.encode(&mut bytes);
             assert_eq!(PartRecord::decode(&mut ByteDecoder::new(&bytes)), Ok(part.clone()));

@@ -12,7 +12,7 @@ use crate::format::extent_ref::{EXTENT_REF_BYTES_MIN, decode_extents, encode_ext
 use crate::format::storage_class;
 use crate::format::{
     Attributes, ByteDecoder, Checksum, DecodeError, Decoded, ETag, Encode, ExtentRef, Features,
-    ObjectControls, StorageClass, UploadId, VersionId,
+    ObjectControls, StorageClass, UploadId, VersionEncryption, VersionId,
 };
 
 const NULL: u64 = 1;
@@ -25,6 +25,7 @@ pub(super) const CONTROLS: u64 = 64;
 pub(super) const AMENDED_CONTROLS: u64 = 128;
 const STORAGE_CLASS: u64 = 256;
 const STATED_TIME: u64 = 512;
+pub(super) const ENCRYPTION: u64 = 1024;
 const KNOWN_FLAGS: u64 = NULL
     | DELETE_MARKER
     | ATTRIBUTES
@@ -34,7 +35,8 @@ const KNOWN_FLAGS: u64 = NULL
     | CONTROLS
     | AMENDED_CONTROLS
     | STORAGE_CLASS
-    | STATED_TIME;
+    | STATED_TIME
+    | ENCRYPTION;
 
 /// The smallest encoding of a part.
 const PART_BYTES_MIN: usize = 3;
@@ -71,6 +73,8 @@ pub struct VersionRecord {
     /// The stamp of the last change of the controls after the put, if there was one: the last
     /// extent holds them.
     pub controls_stamp: Option<u64>,
+    /// How its bytes are encrypted.
+    pub encryption: Option<Box<VersionEncryption>>,
     /// The parts, for an object made by a multipart upload.
     pub upload: Option<Assembly>,
 }
@@ -139,6 +143,7 @@ impl VersionRecord {
             | flag(!self.tags.is_empty(), TAGS)
             | flag(!self.controls.is_empty(), CONTROLS)
             | flag(self.controls_stamp.is_some(), AMENDED_CONTROLS)
+            | flag(self.encryption.is_some(), ENCRYPTION)
             | flag(self.upload.is_some(), UPLOAD);
         encode_summary(&self.summary(), optional, out);
         encode_extents(&self.extents, out);
@@ -163,6 +168,9 @@ impl VersionRecord {
         }
         if let Some(stamp) = self.controls_stamp {
             out.put_varint(stamp);
+        }
+        if let Some(encryption) = &self.encryption {
+            encryption.encode(out);
         }
         if let Some(assembly) = &self.upload {
             encode_assembly(assembly, out);
@@ -204,6 +212,10 @@ impl VersionRecord {
         let controls =
             if flags & CONTROLS != 0 { ObjectControls::decode(from)? } else { ObjectControls::default() };
         let controls_stamp = if flags & AMENDED_CONTROLS != 0 { Some(from.varint()?) } else { None };
+        let encryption = match flags & ENCRYPTION {
+            0 => None,
+            _ => Some(Box::new(VersionEncryption::decode(summary.size, from)?)),
+        };
         Ok(Self {
             id: summary.id,
             null: summary.null,
@@ -219,6 +231,7 @@ impl VersionRecord {
             tags,
             controls,
             controls_stamp,
+            encryption,
             upload: None,
         })
     }
@@ -226,7 +239,8 @@ impl VersionRecord {
     /// The critical features that a file with this record needs.
     pub fn features(&self) -> Features {
         let amended = self.controls_stamp.map_or(Features::NONE, |_| Features::AMENDED_CONTROLS);
-        self.controls.features().with(amended).with(self.summary().features())
+        let encrypted = self.encryption.as_ref().map_or(Features::NONE, |_| Features::ENCRYPTED_OBJECTS);
+        self.controls.features().with(amended).with(encrypted).with(self.summary().features())
     }
 
     /// The modification time that clients see.
@@ -337,7 +351,9 @@ fn decode_assembly(from: &mut ByteDecoder<'_>) -> Decoded<Assembly> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{ChecksumAlgorithm, ChecksumType, PlainVersion};
+    use crate::format::{
+        ChecksumAlgorithm, ChecksumType, EncryptedRun, EncryptionKind, PlainVersion, WrappedKey,
+    };
 
     fn full() -> VersionRecord {
         let mut attributes = Attributes::new();
@@ -380,6 +396,7 @@ mod tests {
             }),
             controls: ObjectControls { legal_hold: Some(true), ..ObjectControls::default() },
             controls_stamp: None,
+            encryption: None,
             stated_time: Some(Timestamp::from_millis(1_500_000_000_000)),
         }
     }
@@ -390,6 +407,23 @@ mod tests {
         record.extents.push(ExtentRef::of_record(9, 640, false));
         record.controls_stamp = Some(1 << 50);
         record
+    }
+
+    /// The same, encrypted.
+    fn encrypted() -> VersionRecord {
+        let salt = [1; 16];
+        let key = WrappedKey {
+            kind: EncryptionKind::Kms,
+            bucket_key: false,
+            key_id: "k1".into(),
+            context: String::new(),
+            salt,
+            sealed: [2; 48],
+        };
+        let run = |len| EncryptedRun { key: 0, salt, packages: 1, first: 0, len };
+        let encryption =
+            VersionEncryption { keys: vec![key], runs: vec![run(100), run(20)], sealed: vec![3] };
+        VersionRecord { encryption: Some(Box::new(encryption)), ..full() }
     }
 
     fn marker() -> VersionRecord {
@@ -448,7 +482,10 @@ mod tests {
         let cold = VersionRecord { storage_class: StorageClass::Cold, ..plain() };
         let timed = VersionRecord { stated_time: Some(Timestamp::from_millis(5)), ..plain() };
         assert_eq!((timed.features(), timed.last_modified().as_millis()), (Features::STATED_TIMES, 5));
-        for record in [full(), marker(), plain(), amended(), crc, cold, timed] {
+        assert!(encrypted().features().contains(Features::ENCRYPTED_OBJECTS));
+        let plain_but_encrypted = VersionRecord { size: 120, encryption: encrypted().encryption, ..plain() };
+        assert_eq!(PlainVersion::decode(&encoded(&plain_but_encrypted)), Ok(None));
+        for record in [full(), marker(), plain(), amended(), encrypted(), crc, cold, timed] {
             let bytes = encoded(&record);
             let mut decoder = ByteDecoder::new(&bytes);
             assert_eq!(VersionRecord::decode(&mut decoder), Ok(record.clone()));
@@ -507,7 +544,7 @@ mod tests {
     fn unknown_flags_and_slices_beyond_the_payload_are_refused() {
         let mut bytes = encoded(&full());
         assert_eq!(bytes[1], 6, "the flags from bit 7 on");
-        bytes[1] |= 8;
+        bytes[1] |= 16;
         assert!(matches!(VersionRecord::decode(&mut ByteDecoder::new(&bytes)), Err(DecodeError::Unknown(_))));
         let mut record = full();
         record.extents[1].take = 91;

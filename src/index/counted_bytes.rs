@@ -2,7 +2,7 @@
 //! whatever the order in which it came: a start, a rebuild, a compaction and a standby count the
 //! same. The memory that the index takes is mostly less.
 
-use crate::format::{Attributes, PlainVersion, VersionRecord, pairs_encoded_len};
+use crate::format::{Attributes, PlainVersion, VersionEncryption, VersionRecord, pairs_encoded_len};
 
 /// A version without its key, its texts and its parts: its share of a leaf, and fields of all
 /// kinds.
@@ -26,6 +26,8 @@ pub struct CountedVersion<'a> {
     pub tags: &'a [(String, String)],
     /// The number of its parts.
     pub parts: usize,
+    /// Its encryption.
+    pub encryption: Option<&'a VersionEncryption>,
     /// The bytes of its payload.
     pub size: u64,
 }
@@ -35,7 +37,8 @@ impl CountedVersion<'_> {
     pub fn index_bytes(&self) -> u64 {
         let texts = self.attributes.encoded_len() + pairs_encoded_len(self.tags);
         let parts = self.parts as u64 * PART_OF_VERSION_BYTES;
-        VERSION_BYTES + (self.key.len() + texts) as u64 + parts + extents_bytes(self.size)
+        let keys = self.encryption.map_or(0, VersionEncryption::index_bytes);
+        VERSION_BYTES + (self.key.len() + texts) as u64 + parts + keys + extents_bytes(self.size)
     }
 }
 
@@ -46,9 +49,10 @@ pub fn marker_index_bytes(key: &[u8]) -> u64 {
 
 /// The bytes of the index that a stored version counts for.
 pub fn version_index_bytes(key: &[u8], record: &VersionRecord) -> u64 {
-    let VersionRecord { attributes, tags, size, .. } = record;
+    let VersionRecord { attributes, tags, size, encryption, .. } = record;
+    let encryption = encryption.as_deref();
     let parts = record.upload.as_ref().map_or(0, |assembly| assembly.parts.len());
-    CountedVersion { key, attributes, tags, parts, size: *size }.index_bytes()
+    CountedVersion { key, attributes, tags, parts, encryption, size: *size }.index_bytes()
 }
 
 /// The same of a version of the plain form.

@@ -122,7 +122,16 @@ mod tests {
 
     fn part(number: u32, id: u64) -> PartRecord {
         let modified = Timestamp::from_millis(id);
-        PartRecord { number, id, modified, size: 0, md5: [0; 16], extents: Vec::new(), checksum: None }
+        PartRecord {
+            number,
+            id,
+            modified,
+            size: 0,
+            md5: [0; 16],
+            extents: Vec::new(),
+            checksum: None,
+            encryption: None,
+        }
     }
 
     #[test]

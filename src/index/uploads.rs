@@ -7,7 +7,9 @@ use std::sync::Arc;
 use rpds::RedBlackTreeMapSync;
 
 use crate::base::Timestamp;
-use crate::format::{ChecksumAlgorithm, ChecksumType, PartRecord, StorageClass, UploadId, UploadRecord};
+use crate::format::{
+    ChecksumAlgorithm, ChecksumType, PartRecord, StorageClass, UploadId, UploadRecord, WrappedKey,
+};
 use crate::index::listing::{ListPage, ListQuery};
 use crate::index::memory::{heap_bytes, map_entry_bytes, shared_bytes};
 use crate::index::parts::PartTable;
@@ -70,7 +72,8 @@ pub(super) fn record_bytes(record: &UploadRecord) -> u64 {
     let tags = record.tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let text = |text: &str| size_of::<String>() as u64 + heap_bytes(text.len());
     let texts = record.attributes.iter().chain(tags).map(|(name, value)| text(name) + text(value));
-    shared_bytes(size_of::<UploadRecord>()) + text(&record.initiator) + texts.sum::<u64>()
+    let key = record.encryption.as_ref().map_or(0, |key| size_of::<WrappedKey>() as u64 + key.index_bytes());
+    shared_bytes(size_of::<UploadRecord>()) + text(&record.initiator) + texts.sum::<u64>() + key
 }
 
 /// The bytes of the index that an upload without parts counts for.

@@ -82,6 +82,11 @@ impl ExtentReader {
         Ok(len)
     }
 
+    /// Damage of the payload at `position`, which its blocks do not show.
+    pub fn damage_at(&self, position: u64, what: &str) -> LogError {
+        self.segment.damage(self.extent.offset + UNIT_BYTES + position, what).into()
+    }
+
     /// The verified block table as it is on disk; empty for a payload of one block.
     ///
     /// # Errors

@@ -116,6 +116,12 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
         StoreError::Locked => ErrorCode::AccessDenied,
         StoreError::InvalidBucketState => ErrorCode::InvalidBucketState,
         StoreError::TooLarge => ErrorCode::EntityTooLarge,
+        StoreError::WrongCustomerKey => ErrorCode::AccessDenied,
+        StoreError::KeyUnavailable(_)
+        | StoreError::WrongRingKey(_)
+        | StoreError::CustomerKeyNeeded
+        | StoreError::CustomerKeyRefused
+        | StoreError::Encrypted => ErrorCode::InvalidRequest,
         StoreError::QuotaExceeded { .. } => ErrorCode::QuotaExceeded,
         StoreError::TooManyBuckets { .. } => ErrorCode::TooManyBuckets,
         StoreError::DiskFull | StoreError::IndexFull { .. } => ErrorCode::InsufficientStorage,

@@ -46,6 +46,24 @@ pub enum StoreError {
     /// The list of parts is empty, or its numbers do not ascend.
     #[error("the list of parts is empty or not in order")]
     PartsOutOfOrder,
+    /// The ring lacks the key with that id, or it wraps no more; empty without a ring.
+    #[error("the key ring has no key {0:?} for this")]
+    KeyUnavailable(String),
+    /// The ring has another key with that id than the one that the object was encrypted with.
+    #[error("the key {0:?} of the ring is not the one that encrypted the object")]
+    WrongRingKey(String),
+    /// The bytes are encrypted with a key of a customer, who gave none.
+    #[error("the object is encrypted with a key that the request has to bring")]
+    CustomerKeyNeeded,
+    /// The bytes are not encrypted with a key of a customer.
+    #[error("the object is not encrypted with the key of a customer")]
+    CustomerKeyRefused,
+    /// The bytes are encrypted with another key than the customer gave.
+    #[error("the object is encrypted with another key")]
+    WrongCustomerKey,
+    /// Extents are shared only between objects in the clear.
+    #[error("encrypted bytes are not shared")]
+    Encrypted,
     /// A precondition was false at the commit.
     #[error("a precondition is false")]
     PreconditionFailed,

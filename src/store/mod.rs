@@ -57,11 +57,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 pub use crate::base::{DeleteCondition, Quota, WriteCondition};
+pub use crate::crypto::{KeySource, MasterKey, NamedKey};
 pub use crate::format::{
     AclGrants, AssembledPart, Assembly, Attributes, BucketConfigurationKind, BucketRecord as BucketInfo,
-    Cause, Checksum, ChecksumAlgorithm, ChecksumType, ClientId, ClientIds, ETag, ObjectControls, PartRecord,
-    Retention, RetentionMode, SnapshotCursor, StorageClass, UploadId, UploadRecord, VersionId, VersionRecord,
-    VersionSummary, Versioning,
+    Cause, Checksum, ChecksumAlgorithm, ChecksumType, ClientId, ClientIds, ETag, EncryptionKind,
+    ObjectControls, PartEncryption, PartRecord, PlainDigests, Retention, RetentionMode, SnapshotCursor,
+    StorageClass, UploadId, UploadRecord, VersionEncryption, VersionId, VersionRecord, VersionSummary,
+    Versioning, WrappedKey,
 };
 pub use crate::index::{
     BucketConfiguration, BucketConfigurations, ContentTotal, ListItem, ListPage, ListQuery, ListedVersion,
@@ -101,6 +103,7 @@ pub use shared::cause::CauseScope;
 pub use shared::commit_counters::CommitFigures;
 pub use shared::health::{Health, ReadOnlyReason};
 pub use shared::lock_clock::ClockFigures;
+pub use shared::object_keys::NewEncryption;
 pub use shared::thread_watch::ThreadWatch;
 pub use shared::usage_accounts::OwnerQuotas;
 pub use ship::log_copy::follows;

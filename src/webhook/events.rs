@@ -237,6 +237,7 @@ mod tests {
             upload: upload.map(|upload| Assembly { upload, parts: vec![] }),
             controls: ObjectControls::default(),
             controls_stamp: None,
+            encryption: None,
             stated_time: None,
         })
     }

@@ -155,6 +155,7 @@ fn record(nth: u64, stamp: u64, draw: &SeededEntropy) -> VersionRecord {
         upload: None,
         controls: ObjectControls::default(),
         controls_stamp: None,
+        encryption: None,
         stated_time: None,
     }
 }

@@ -185,6 +185,7 @@ fn version(id: u64) -> Entry {
         upload: None,
         controls: ObjectControls::default(),
         controls_stamp: None,
+        encryption: None,
         stated_time: None,
     };
     Entry::VersionPut { bucket: 1, key: key(id), record }

@@ -259,6 +259,7 @@ fn index_of(keys: u64) -> Index {
             upload: None,
             controls: ObjectControls::default(),
             controls_stamp: None,
+            encryption: None,
             stated_time: None,
         };
         let key = format!("one/{id:040}").into_bytes();

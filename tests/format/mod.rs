@@ -1,6 +1,7 @@
 //! data-format.md compared with the code: its tables, its worked dump, and stores of version 1 as
 //! fixtures.
 
+mod encryption;
 mod hostile;
 
 use std::collections::BTreeMap;
@@ -101,6 +102,7 @@ fn record() -> VersionRecord {
         upload: None,
         controls: ObjectControls::default(),
         controls_stamp: None,
+        encryption: None,
         stated_time: None,
     }
 }
@@ -125,6 +127,7 @@ fn one_of_each_kind() -> Vec<(&'static str, Entry)> {
         attributes: Attributes::new(),
         tags: vec![],
         controls: ObjectControls::default(),
+        encryption: None,
     };
     let part = PartRecord {
         number: 1,
@@ -134,6 +137,7 @@ fn one_of_each_kind() -> Vec<(&'static str, Entry)> {
         md5: [0; 16],
         extents: vec![],
         checksum: None,
+        encryption: None,
     };
     let end = CheckpointEnd { through: 1, last_stamp: 2, buckets: 3, versions: 4 };
     vec![

@@ -424,6 +424,7 @@ fn decode_record<'a>(
         upload: None,
         controls: ObjectControls::default(),
         controls_stamp: None,
+        encryption: None,
         stated_time: summary.stated_time,
     })
 }

@@ -44,6 +44,7 @@ fn record(id: u64, null: bool) -> VersionRecord {
         upload: None,
         controls: ObjectControls::default(),
         controls_stamp: None,
+        encryption: None,
         stated_time: None,
     }
 }

@@ -11,6 +11,7 @@ pub(super) fn upload(key: &str, id: u64) -> Entry {
         attributes: Attributes::new(),
         tags: vec![],
         controls: ObjectControls::default(),
+        encryption: None,
     };
     Entry::UploadPut { bucket: 1, key: key.into(), record }
 }
@@ -24,6 +25,7 @@ pub(super) fn part(key: &str, upload: u64, number: u32, id: u64) -> Entry {
         md5: [0; 16],
         extents: record(id, true).extents,
         checksum: None,
+        encryption: None,
     };
     Entry::PartPut { bucket: 1, key: key.into(), upload: UploadId(upload), record }
 }

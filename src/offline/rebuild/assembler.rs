@@ -210,9 +210,11 @@ impl<'a> Assembler<'a> {
                 self.rebuilt.lost.push(lost);
                 Ok(())
             }
-            ExtentPurpose::Object(None) | ExtentPurpose::Part(_, None) | ExtentPurpose::Controls(..) => {
-                Ok(())
-            }
+            ExtentPurpose::Object(None)
+            | ExtentPurpose::Part(_, None)
+            | ExtentPurpose::Controls(..)
+            | ExtentPurpose::EncryptedObject
+            | ExtentPurpose::EncryptedPart(_) => Ok(()),
         }
     }
 
@@ -349,7 +351,7 @@ impl<'a> Assembler<'a> {
         let end = from.saturating_add(len);
         let mut extents = Vec::new();
         for piece in self.scan.pieces_of(write) {
-            let stop = piece.position + u64::from(piece.extent.payload_len);
+            let stop = piece.position + u64::from(piece.extent.take);
             if at == end || piece.position > at {
                 break;
             }

@@ -181,7 +181,10 @@ impl StoreScan {
             Ok(()) => {
                 self.extents += 1;
                 if header.payload_len > 0 {
-                    self.pieces.push(WritePiece { write, position, extent: header.to_ref(), owner });
+                    let is_encrypted = descriptor.purpose.is_encrypted();
+                    let whole = header.to_ref();
+                    let extent = if is_encrypted { whole.encrypted() } else { whole };
+                    self.pieces.push(WritePiece { write, position, extent, owner });
                 }
             }
             Err(error) => {
@@ -220,7 +223,10 @@ impl StoreScan {
             ExtentPurpose::Controls(version, controls) => {
                 self.add_controls(header, descriptor, *version, *controls);
             }
-            ExtentPurpose::Object(None) | ExtentPurpose::Part(_, None) => {}
+            ExtentPurpose::Object(None)
+            | ExtentPurpose::Part(_, None)
+            | ExtentPurpose::EncryptedObject
+            | ExtentPurpose::EncryptedPart(_) => {}
         }
     }
 

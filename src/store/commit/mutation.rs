@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::base::Timestamp;
 use crate::format::{
     Assembly, BucketConfigurationKind, BucketRecord, Cause, Checksum, ETag, ExtentRef, FollowerNote,
-    FollowerState, PartRecord, PayloadSource, RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord,
-    Versioning,
+    FollowerState, PartEncryption, PartRecord, PayloadSource, RemoteCopy, UploadId, UploadRecord,
+    VersionEncryption, VersionId, VersionRecord, Versioning, WrappedKey,
 };
 use crate::index::Liveness;
 use crate::log::{ExtentLocation, SpaceClaim};
@@ -46,8 +46,8 @@ pub(in crate::store) enum BucketChange {
 /// The location of the bytes of a new version or part.
 #[derive(Debug)]
 pub(in crate::store) enum Content {
-    /// In memory; the committer packs them.
-    Packed { payload: Vec<u8>, crc: u32 },
+    /// In memory; the committer packs them. An encrypted payload is longer than the size.
+    Packed { payload: Vec<u8>, size: u64, crc: u32 },
     /// In synced extents.
     Stored(StoredContent),
     /// In the extents of a version, which `sources` names for good.
@@ -75,6 +75,8 @@ pub(in crate::store) struct Put {
     pub(in crate::store) key: String,
     pub(in crate::store) content: Content,
     pub(in crate::store) commit: Commit,
+    /// How the content is encrypted.
+    pub(in crate::store) encryption: Option<Box<VersionEncryption>>,
     /// Whether the committer sets the entity tag to the MD5 of a packed payload
     /// (`base::md5_policy`).
     pub(in crate::store) md5_by_committer: bool,
@@ -92,6 +94,8 @@ pub(in crate::store) struct PutPart {
     pub(in crate::store) content: Content,
     pub(in crate::store) md5: [u8; 16],
     pub(in crate::store) checksum: Option<Checksum>,
+    /// How the content is encrypted, with the key of the upload.
+    pub(in crate::store) encryption: Option<Box<PartEncryption>>,
 }
 
 /// Extents that have been copied to another location, and the records that refer to them.
@@ -137,7 +141,8 @@ impl Relocation {
 /// A change of a multipart upload itself, not of its parts.
 #[derive(Debug)]
 pub(in crate::store) enum UploadChange {
-    Create(NewUpload),
+    /// With the wrapped key that is to encrypt its parts.
+    Create(NewUpload, Option<Box<WrappedKey>>),
     Abort {
         upload: UploadId,
         /// About as many parts as it had before.
@@ -176,6 +181,8 @@ pub(in crate::store) enum Mutation {
         bucket: String,
         key: String,
         completion: Box<Completion>,
+        /// What the record of an encrypted object seals.
+        sealed: Vec<u8>,
         reply: Reply<CommittedVersion>,
     },
     Relocate(Box<Relocation>, Reply<()>),
@@ -229,7 +236,7 @@ impl Mutation {
         match self {
             Self::Bucket(BucketChange::Create(_) | BucketChange::Configure { document: Some(_), .. }, _)
             | Self::Put(..)
-            | Self::Upload { change: UploadChange::Create(_), .. }
+            | Self::Upload { change: UploadChange::Create(..), .. }
             | Self::PutPart(..)
             | Self::OwnerQuota { document: Some(_), .. }
             | Self::Complete { .. } => SpaceClaim::Growth,
@@ -291,7 +298,7 @@ impl Content {
     /// The bytes of the version or part.
     pub(in crate::store) fn size(&self) -> u64 {
         match self {
-            Self::Packed { payload, .. } => payload.len() as u64,
+            Self::Packed { size, .. } => *size,
             Self::Stored(stored) => stored.size,
             Self::Copied { source, .. } => source.range.end - source.range.start,
         }

@@ -14,9 +14,12 @@ use crate::store::{CopyRange, StoreError};
 /// commits do not wait for the disk.
 ///
 /// # Errors
-/// [`StoreError::NoSuchVersion`] if the source is gone; errors of reading a descriptor.
+/// [`StoreError::NoSuchVersion`] if the source is gone; [`StoreError::Encrypted`]; errors of reading a descriptor.
 pub(in crate::store) fn copy_content(shared: &SharedStore, source: CopyRange) -> Result<Content, StoreError> {
     let mut version = current_version(shared, &source)?;
+    if version.encryption.is_some() {
+        return Err(StoreError::Encrypted);
+    }
     loop {
         match sources_of_range(shared, &version.extents, &source.range) {
             Ok(sources) => return Ok(Content::Copied { source: Box::new(source), sources }),

@@ -7,10 +7,12 @@
 //! |---|---|
 //! | `buckets`, `versions`, `uploads`, `listings` | the methods, by what they are about |
 //! | `writer`, `reader`, `copy` | bytes of bodies to segments and back; the ranges that a copy shares |
+//! | `encryption` | keys of encrypted objects, and the packages of their bytes |
 //! | `quotas`, `usage` | limits, and the content as the index counts it |
 
 pub(super) mod buckets;
 mod copy;
+mod encryption;
 pub(super) mod listings;
 pub(super) mod quotas;
 pub(super) mod reader;

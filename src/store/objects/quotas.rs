@@ -146,7 +146,8 @@ pub(in crate::store) fn check_put(
     check_early(shared, bucket, |index, _| {
         let key = key.as_bytes();
         let attributes = Attributes::new();
-        let least = CountedVersion { key, attributes: &attributes, tags: &[], parts: 0, size: len };
+        let least =
+            CountedVersion { key, attributes: &attributes, tags: &[], parts: 0, encryption: None, size: len };
         let added = Holdings::of_object(len, least.index_bytes());
         if bucket.versioning == Versioning::Enabled {
             return added;

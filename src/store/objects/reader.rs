@@ -4,18 +4,43 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::format::ExtentRef;
-use crate::log::{ExtentReader, SegmentPins};
+use crate::base::limits::BLOCK_BYTES;
+use crate::crypto::{ObjectKey, PackageCipher, SALT_BYTES};
+use crate::format::{EncryptedRun, ExtentPackages, ExtentRef, PACKAGE_PLAIN_BYTES, RunCursor};
+use crate::log::{ExtentReader, LogError, SegmentPins};
 use crate::store::StoreError;
 use crate::store::shared::SharedStore;
+
+/// The extents of a version or part, and what decrypts them.
+pub(in crate::store) struct EncodedBytes<'e> {
+    pub(in crate::store) extents: &'e [ExtentRef],
+    /// The runs of encrypted bytes.
+    pub(in crate::store) runs: Option<&'e [EncryptedRun]>,
+    /// The keys that the runs name by their numbers.
+    pub(in crate::store) keys: Vec<ObjectKey>,
+}
 
 /// The range of an extent that is to be read.
 struct ExtentRange {
     extent: ExtentRef,
-    /// The next byte of the payload.
+    /// The packages of encrypted bytes.
+    packages: Option<ExtentPackages>,
+    /// The next byte of the payload; of an encrypted one the next plain byte.
     position: u64,
-    /// The end of the range in the payload.
+    /// The end of the range in the payload, likewise.
     end: u64,
+}
+
+/// Decrypts packages, one at a time.
+#[derive(Default)]
+struct Decryptor {
+    keys: Vec<ObjectKey>,
+    /// The cipher of the last write, and what made it.
+    cipher: Option<(u32, [u8; SALT_BYTES], PackageCipher)>,
+    /// The plain bytes of a package of the first range, which starts at this plain byte.
+    start: Option<u64>,
+    /// The package, decrypted, with its tag.
+    block: Vec<u8>,
 }
 
 /// Reads a range of the bytes of a version in order. It verifies all bytes before it returns them.
@@ -25,6 +50,7 @@ pub struct ObjectReader {
     /// The reader of the first range; at the end the last one's, which may hold bytes that
     /// are still to be kept.
     current: Option<ExtentReader>,
+    decryptor: Decryptor,
     /// Keeps all segments until the end, since they are opened one after the other.
     _pins: SegmentPins,
 }
@@ -33,13 +59,18 @@ impl ObjectReader {
     /// A reader of a range of the bytes in `extents`, which `pins` keep.
     pub(in crate::store) fn open(
         shared: Arc<SharedStore>,
-        extents: &[ExtentRef],
+        source: EncodedBytes<'_>,
         range: Range<u64>,
         pins: SegmentPins,
     ) -> Result<Self, StoreError> {
         let mut ranges = VecDeque::new();
         let mut start = 0;
-        for extent in extents {
+        let mut cursor = source.runs.map(RunCursor::new);
+        for extent in source.extents {
+            let packages = match cursor.as_mut().filter(|_| extent.take > 0) {
+                None => None,
+                Some(cursor) => Some(packages_of(&shared, cursor, extent)?),
+            };
             let end = start + u64::from(extent.take);
             let from = range.start.max(start);
             let to = range.end.min(end);
@@ -47,13 +78,15 @@ impl ObjectReader {
                 let skip = u64::from(extent.skip);
                 ranges.push_back(ExtentRange {
                     extent: *extent,
+                    packages,
                     position: skip + from - start,
                     end: skip + to - start,
                 });
             }
             start = end;
         }
-        let mut reader = Self { shared, ranges, current: None, _pins: pins };
+        let decryptor = Decryptor { keys: source.keys, ..Decryptor::default() };
+        let mut reader = Self { shared, ranges, current: None, decryptor, _pins: pins };
         reader.open_first()?;
         Ok(reader)
     }
@@ -80,7 +113,11 @@ impl ObjectReader {
         let (Some(range), Some(reader)) = (self.ranges.front_mut(), self.current.as_mut()) else {
             return Ok(0);
         };
-        let len = reader.read(range.position, range.end, buf).map_err(|error| self.shared.failed(error))?;
+        let read = match range.packages {
+            None => reader.read(range.position, range.end, buf),
+            Some(packages) => self.decryptor.read(reader, range, packages, buf),
+        };
+        let len = read.map_err(|error| self.shared.failed(error))?;
         range.position += len as u64;
         if range.position == range.end {
             self.ranges.pop_front();
@@ -94,9 +131,97 @@ impl ObjectReader {
         let segment = self.shared.segments.get(range.extent.segment);
         let segment = segment.map_err(|error| self.shared.failed(error))?;
         let mut reader = ExtentReader::new(segment, range.extent);
-        let told = reader.will_read(range.position, range.end);
+        let told = match range.packages {
+            None => reader.will_read(range.position, range.end),
+            Some(_) => reader.will_read(block_of(range.position), block_of(range.end - 1) + BLOCK_BYTES),
+        };
         told.map_err(|error| self.shared.failed(error))?;
         self.current = Some(reader);
+        self.decryptor.start = None;
         Ok(())
+    }
+}
+
+/// The block with the package of a plain byte, as an offset in the payload.
+fn block_of(position: u64) -> u64 {
+    position / PACKAGE_PLAIN_BYTES * BLOCK_BYTES
+}
+
+fn packages_of(
+    shared: &SharedStore,
+    cursor: &mut RunCursor<'_>,
+    extent: &ExtentRef,
+) -> Result<ExtentPackages, StoreError> {
+    if let Some(packages) = cursor.next(extent) {
+        return Ok(packages);
+    }
+    let segment = shared.segments.get(extent.segment).map_err(|error| shared.failed(error))?;
+    let damage = segment.damage(extent.offset, "the record names other packages than its extents have");
+    Err(shared.failed(damage.into()))
+}
+
+impl Decryptor {
+    /// Reads plain bytes of one package into `buf`, and returns their number.
+    fn read(
+        &mut self,
+        reader: &mut ExtentReader,
+        range: &ExtentRange,
+        packages: ExtentPackages,
+        buf: &mut [u8],
+    ) -> Result<usize, LogError> {
+        let start = range.position - range.position % PACKAGE_PLAIN_BYTES;
+        if self.start != Some(start) {
+            self.load(reader, range, packages, start)?;
+        }
+        let from = (range.position - start) as usize;
+        let end = (range.end - start).min(PACKAGE_PLAIN_BYTES) as usize;
+        let Some(plain) = self.block.get(from..end) else {
+            return Err(
+                reader.damage_at(block_of(start), "the payload has fewer packages than its record says")
+            );
+        };
+        let len = plain.len().min(buf.len());
+        buf[..len].copy_from_slice(&plain[..len]);
+        Ok(len)
+    }
+
+    /// Decrypts the package that starts at a plain byte. No byte of another one stays.
+    fn load(
+        &mut self,
+        reader: &mut ExtentReader,
+        range: &ExtentRange,
+        packages: ExtentPackages,
+        start: u64,
+    ) -> Result<(), LogError> {
+        self.start = None;
+        let at = block_of(start);
+        let stored = u64::from(range.extent.payload_len).saturating_sub(at).min(BLOCK_BYTES);
+        self.block.resize(stored as usize, 0);
+        let mut filled = 0;
+        while filled < self.block.len() {
+            filled += reader.read(at + filled as u64, at + stored, &mut self.block[filled..])?;
+        }
+        let number = packages.first + at / BLOCK_BYTES;
+        let is_last = number.checked_add(1) == Some(packages.of);
+        let mut block = std::mem::take(&mut self.block);
+        let opened = self.cipher(packages).and_then(|cipher| cipher.open(number, is_last, &mut block));
+        let Some(len) = opened.map(<[u8]>::len) else {
+            return Err(reader.damage_at(at, "an encrypted package does not match its tag"));
+        };
+        block.truncate(len);
+        self.block = block;
+        self.start = Some(start);
+        Ok(())
+    }
+
+    /// The cipher of the write of some packages.
+    fn cipher(&mut self, packages: ExtentPackages) -> Option<&PackageCipher> {
+        let is_same =
+            |made: &(u32, [u8; SALT_BYTES], PackageCipher)| (made.0, made.1) == (packages.key, packages.salt);
+        if !self.cipher.as_ref().is_some_and(is_same) {
+            let key = self.keys.get(packages.key as usize)?;
+            self.cipher = Some((packages.key, packages.salt, PackageCipher::new(key, &packages.salt)));
+        }
+        self.cipher.as_ref().map(|(_, _, cipher)| cipher)
     }
 }

@@ -1,12 +1,14 @@
 //! Multipart uploads and their parts.
 
+use super::reader::EncodedBytes;
 use super::{copy, quotas};
 use crate::base::Timestamp;
-use crate::format::{Checksum, PartRecord, UploadId, UploadRecord, VersionRecord};
+use crate::crypto::MasterKey;
+use crate::format::{Checksum, PartRecord, PlainDigests, UploadId, UploadRecord, VersionRecord};
 use crate::store::commit::mutation::{Mutation, PutPart, UploadChange};
 use crate::store::{
-    BucketInfo, CommittedVersion, Completion, CopyRange, NewUpload, ObjectReader, PartWriter, Store,
-    StoreError, Upload, UploadSummary,
+    BucketInfo, CommittedVersion, Completion, CopyRange, NewEncryption, NewUpload, ObjectReader, PartWriter,
+    Store, StoreError, Upload, UploadSummary,
 };
 
 /// The newest versions of a key among which the result of a repeated completion is looked for. A
@@ -61,7 +63,31 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSuchBucket`].
     pub fn create_upload(&self, bucket: &str, key: &str, new: NewUpload) -> Result<UploadRecord, StoreError> {
-        let record = self.change_upload(bucket, key, UploadChange::Create(new))?;
+        self.begin_upload(bucket, key, UploadChange::Create(new, None))
+    }
+
+    /// Initiates a multipart upload whose parts are encrypted. Durable on return.
+    ///
+    /// # Errors
+    /// As of [`Store::create_upload`]; [`StoreError::KeyUnavailable`].
+    pub fn create_encrypted_upload(
+        &self,
+        bucket: &str,
+        key: &str,
+        new: NewUpload,
+        encryption: &NewEncryption,
+    ) -> Result<UploadRecord, StoreError> {
+        let wrapped = self.shared.new_key(encryption)?.wrapped;
+        self.begin_upload(bucket, key, UploadChange::Create(new, Some(Box::new(wrapped))))
+    }
+
+    fn begin_upload(
+        &self,
+        bucket: &str,
+        key: &str,
+        change: UploadChange,
+    ) -> Result<UploadRecord, StoreError> {
+        let record = self.change_upload(bucket, key, change)?;
         Ok(record.expect("the reply to a creation holds the record"))
     }
 
@@ -138,10 +164,12 @@ impl Store {
         Ok(PartsPage { upload: record.into(), parts, truncated: rest.next().is_some() })
     }
 
-    /// A writer for the bytes of a part.
+    /// A writer for the bytes of a part. That of an upload under the key of a customer has to be
+    /// unlocked with it.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`], [`StoreError::ReadOnly`];
+    /// [`StoreError::KeyUnavailable`], [`StoreError::WrongRingKey`];
     /// [`StoreError::IndexFull`] and [`StoreError::QuotaExceeded`], as of now.
     pub fn part_writer(
         &self,
@@ -155,13 +183,19 @@ impl Store {
         let (bucket, upload) = self.bucket_and_upload(bucket, key, upload)?;
         self.shared.index_budget().check()?;
         quotas::check_part(&self.shared, &bucket, key, (upload.id, number), expected_len.unwrap_or(0))?;
-        Ok(PartWriter::new(&self.shared, &self.committer, (bucket, key), (upload, number), expected_len))
+        let mut writer =
+            PartWriter::new(&self.shared, &self.committer, (bucket, key), (upload, number), expected_len);
+        if !writer.waits_for_customer() {
+            writer.unlock(None)?;
+        }
+        Ok(writer)
     }
 
     /// Puts a part with the bytes of `source`, whose extents it shares. Durable on return.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchVersion`] if the source is gone; otherwise as [`PartWriter::commit`].
+    /// [`StoreError::NoSuchVersion`] if the source is gone; [`StoreError::Encrypted`] if it or the
+    /// upload is encrypted; otherwise as [`PartWriter::commit`].
     pub fn copy_part(
         &self,
         source: CopyRange,
@@ -171,9 +205,12 @@ impl Store {
         checksum: Option<Checksum>,
     ) -> Result<PartRecord, StoreError> {
         let (bucket, upload) = self.bucket_and_upload(bucket, key, upload)?;
+        if upload.encryption.is_some() {
+            return Err(StoreError::Encrypted);
+        }
         let key = key.to_owned();
         let content = copy::copy_content(&self.shared, source)?;
-        let put = PutPart { bucket, key, upload, number, content, md5, checksum };
+        let put = PutPart { bucket, key, upload, number, content, md5, checksum, encryption: None };
         self.committer.submit(|reply| Mutation::PutPart(Box::new(put), reply))
     }
 
@@ -201,6 +238,21 @@ impl Store {
         upload: UploadId,
         part: &PartRecord,
     ) -> Result<ObjectReader, StoreError> {
+        self.read_part_with((bucket, key), upload, part, None)
+    }
+
+    /// As [`Store::read_part`], with the key of the customer for an upload that is encrypted so.
+    ///
+    /// # Errors
+    /// As of [`Store::read_part`] and [`Store::check_key`].
+    pub fn read_part_with(
+        &self,
+        (bucket, key): (&str, &str),
+        upload: UploadId,
+        part: &PartRecord,
+        customer: Option<&MasterKey>,
+    ) -> Result<ObjectReader, StoreError> {
+        let of_upload = self.upload_record(bucket, key, upload)?.encryption;
         let look_up = || {
             let (index, bucket) = self.snapshot_of(bucket)?;
             let upload = index.has_upload(bucket, key.as_bytes(), upload).then_some(upload);
@@ -212,9 +264,15 @@ impl Store {
             let found = look_up()?;
             let pins = self.shared.segments.pin(&found.extents);
             // Extents that were moved before they were pinned may be gone already.
-            if look_up()?.extents == found.extents {
-                return ObjectReader::open(self.shared.clone(), &found.extents, 0..found.size, pins);
+            if look_up()?.extents != found.extents {
+                continue;
             }
+            let encryption = found.encryption.as_deref();
+            let own = encryption.map_or(&[][..], |encryption| &encryption.keys);
+            let keys = self.shared.open_keys(of_upload.as_deref().into_iter().chain(own), customer)?;
+            let runs = encryption.map(|encryption| &encryption.runs[..]);
+            let source = EncodedBytes { extents: &found.extents, runs, keys };
+            return ObjectReader::open(self.shared.clone(), source, 0..found.size, pins);
         }
     }
 
@@ -231,10 +289,37 @@ impl Store {
         key: &str,
         completion: Completion,
     ) -> Result<CommittedVersion, StoreError> {
+        self.complete_upload_with(bucket, key, completion, None)
+    }
+
+    /// As [`Store::complete_upload`], with the key of the customer for an upload that is encrypted
+    /// so.
+    ///
+    /// # Errors
+    /// As of [`Store::complete_upload`], and of [`Store::check_key`] if the record of the object
+    /// seals checksums.
+    pub fn complete_upload_with(
+        &self,
+        bucket: &str,
+        key: &str,
+        mut completion: Completion,
+        customer: Option<&MasterKey>,
+    ) -> Result<CommittedVersion, StoreError> {
+        let record = self.upload_record(bucket, key, completion.upload)?;
+        let sealed = match record.encryption.as_deref().filter(|key| key.kind.seals_digests()) {
+            None => Vec::new(),
+            Some(wrapped) => {
+                self.open_parts(&record, &mut completion.parts, customer)?;
+                let opened = self.shared.open_key(wrapped, customer)?;
+                let checksums = std::mem::take(&mut completion.commit.checksums);
+                let parts = completion.parts.iter().map(|part| part.checksum.clone()).collect();
+                self.shared.seal(&opened, &PlainDigests { md5: None, checksums, parts }).sealed
+            }
+        };
         let bucket = bucket.to_owned();
         let key = key.to_owned();
         let completion = Box::new(completion);
-        self.committer.submit(|reply| Mutation::Complete { bucket, key, completion, reply })
+        self.committer.submit(|reply| Mutation::Complete { bucket, key, completion, sealed, reply })
     }
 
     /// The version of a key that was made by completing `upload`, if it still exists and is one of

@@ -3,7 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::reader::EncodedBytes;
 use super::{copy, quotas};
+use crate::crypto::MasterKey;
 use crate::format::{AclGrants, BucketRecord, Retention, VersionRecord};
 use crate::index::Index;
 use crate::log::SegmentPins;
@@ -72,9 +74,27 @@ impl Store {
     /// A reader of the bytes `range` of a version. It verifies all bytes before it returns them.
     ///
     /// # Errors
-    /// If a segment cannot be opened.
+    /// If a segment cannot be opened; of an encrypted version also as of [`Store::check_key`].
     pub fn read(&self, found: &FoundVersion, range: Range<u64>) -> Result<ObjectReader, StoreError> {
-        ObjectReader::open(self.shared.clone(), &found.version.extents, range, found.pins.clone())
+        self.read_with(found, range, None)
+    }
+
+    /// As [`Store::read`], with the key of the customer for an object that is encrypted so.
+    ///
+    /// # Errors
+    /// As of [`Store::read`] and [`Store::check_key`].
+    pub fn read_with(
+        &self,
+        found: &FoundVersion,
+        range: Range<u64>,
+        customer: Option<&MasterKey>,
+    ) -> Result<ObjectReader, StoreError> {
+        let encryption = found.version.encryption.as_deref();
+        let keys = encryption.map_or(&[][..], |encryption| &encryption.keys);
+        let keys = self.shared.open_keys(keys.iter(), customer)?;
+        let runs = encryption.map(|encryption| &encryption.runs[..]);
+        let source = EncodedBytes { extents: &found.version.extents, runs, keys };
+        ObjectReader::open(self.shared.clone(), source, range, found.pins.clone())
     }
 
     /// A writer for the bytes of an object under `key`. With `expected_len`, disk space is
@@ -100,7 +120,8 @@ impl Store {
     /// extents. A copy of a whole multipart object has the same parts. Durable on return.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchVersion`] if the source is gone; otherwise as [`ObjectWriter::commit`].
+    /// [`StoreError::NoSuchVersion`] if the source is gone; [`StoreError::Encrypted`] if it is
+    /// encrypted; otherwise as [`ObjectWriter::commit`].
     pub fn copy(
         &self,
         source: CopyRange,
@@ -111,7 +132,7 @@ impl Store {
         let bucket = self.bucket(bucket)?;
         let key = key.to_owned();
         let content = copy::copy_content(&self.shared, source)?;
-        let put = Put { bucket, key, content, commit, md5_by_committer: false };
+        let put = Put { bucket, key, content, commit, encryption: None, md5_by_committer: false };
         self.committer.submit(|reply| Mutation::Put(Box::new(put), reply))
     }
 

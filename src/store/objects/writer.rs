@@ -4,18 +4,22 @@
 use std::borrow::Cow;
 
 use crate::base::Timestamp;
-use crate::base::digest::Crc32;
+use crate::base::digest::{Crc32, Md5};
 use crate::base::limits::{EXTENT_PAYLOAD_MAX_BYTES, MIB, OBJECT_SIZE_MAX_BYTES, PACKED_PAYLOAD_MAX_BYTES};
+use crate::crypto::{MasterKey, ObjectKey};
 use crate::format::{
-    BucketRecord, Checksum, Descriptor, ExtentPurpose, ExtentRef, PartRecord, RebuildRecord, UploadId,
-    UploadRecord, VersionId, VersionRecord, Versioning,
+    BucketRecord, Checksum, Descriptor, ETag, EncryptedRun, EncryptionKind, ExtentPurpose, ExtentRef,
+    PACKAGE_PLAIN_BYTES, PartRecord, PlainDigests, RebuildRecord, UploadId, UploadRecord, VersionId,
+    VersionRecord, Versioning, WrappedKey, plain_len, stored_len,
 };
 use crate::log::{Allocation, Segment, StreamExtent, WriteHead};
 use crate::store::commit::committer::Committer;
 use crate::store::commit::mutation::{Content, Mutation, Put, PutPart, StoredContent};
 use crate::store::commit::requests::stated_before;
+use crate::store::objects::encryption::BodyCipher;
 use crate::store::shared::SharedStore;
-use crate::store::{Commit, CommittedVersion, ReadOnlyReason, StoreError};
+use crate::store::shared::object_keys::{BodyKey, SealedDigests};
+use crate::store::{Commit, CommittedVersion, NewEncryption, ReadOnlyReason, StoreError};
 
 /// The first extent of a body of unknown length. Each following extent is twice as large, up to the
 /// maximum.
@@ -26,6 +30,8 @@ const FIRST_EXTENT_BYTES: u64 = MIB;
 pub struct ObjectWriter<'s> {
     sink: BodySink<'s>,
     committer: &'s Committer,
+    /// The key of an encrypted object.
+    key: Option<BodyKey>,
 }
 
 impl<'s> ObjectWriter<'s> {
@@ -36,7 +42,26 @@ impl<'s> ObjectWriter<'s> {
         key: &str,
         expected_len: Option<u64>,
     ) -> Self {
-        Self { sink: BodySink::new(shared, bucket, key, None, expected_len), committer }
+        Self { sink: BodySink::new(shared, bucket, key, None, expected_len), committer, key: None }
+    }
+
+    /// Encrypts the object, whose bytes come after this call. Lengths, CRC, MD5 and checksums stay
+    /// those of the plain bytes. Unless the key is the current one of the ring, the record seals MD5
+    /// and checksums, and the committed entity tag is random.
+    ///
+    /// # Errors
+    /// [`StoreError::KeyUnavailable`].
+    pub fn encrypt(&mut self, new: &NewEncryption) -> Result<(), StoreError> {
+        debug_assert_eq!(self.len(), 0, "no byte was written in the clear");
+        let key = self.sink.shared.new_key(new)?;
+        self.sink.cipher = Some(BodyCipher::new(self.sink.shared, &key.key));
+        self.key = Some(key);
+        Ok(())
+    }
+
+    /// The wrapped key of an encrypted object.
+    pub fn encryption(&self) -> Option<&WrappedKey> {
+        self.key.as_ref().map(|key| &key.wrapped)
     }
 
     /// The bucket of the object.
@@ -86,16 +111,42 @@ impl<'s> ObjectWriter<'s> {
         self.put(commit, true)
     }
 
-    fn put(mut self, commit: Commit, md5_by_committer: bool) -> Result<CommittedVersion, StoreError> {
+    fn put(mut self, mut commit: Commit, mut md5_by_committer: bool) -> Result<CommittedVersion, StoreError> {
         let bucket = self.sink.bucket.clone();
-        let content = self.sink.finish(|ProvisionalRecord { id, size, modified, null }| {
+        let mut sealed = Vec::new();
+        if let Some(key) = &self.key {
+            // The committer sees the encrypted bytes alone.
+            if let Some(plain) = self.sink.buffered().filter(|_| md5_by_committer) {
+                commit.etag = ETag::Md5(Md5::of(plain));
+            }
+            md5_by_committer = false;
+            sealed = seal_commit(self.sink.shared, key, &mut commit);
+        }
+        let key = &self.key;
+        let encryption = |run| key.as_ref().zip(run).map(|(key, run)| key.of_version(run, sealed.clone()));
+        let content = self.sink.finish(|ProvisionalRecord { id, size, modified, null, run }| {
             let record = commit.clone().into_record(VersionId(id), null, modified, size, Vec::new());
+            let record = VersionRecord { encryption: encryption(run), ..record };
             ExtentPurpose::ObjectRecord(RebuildRecord::in_bucket(&bucket, Vec::new(), record))
         })?;
-        let put = Put { bucket, key: self.sink.key.clone(), content, commit, md5_by_committer };
+        let encryption = encryption(self.sink.run());
+        let put = Put { bucket, key: self.sink.key.clone(), content, commit, encryption, md5_by_committer };
         let answer = self.committer.submit(|reply| Mutation::Put(Box::new(put), reply));
         self.sink.clear_record_if_refused(answer)
     }
+}
+
+/// Seals MD5 and checksums of a commit, if records of that kind do.
+fn seal_commit(shared: &SharedStore, key: &BodyKey, commit: &mut Commit) -> Vec<u8> {
+    if !key.wrapped.kind.seals_digests() {
+        return Vec::new();
+    }
+    let md5 = if let ETag::Md5(md5) = commit.etag { Some(md5) } else { None };
+    let checksums = std::mem::take(&mut commit.checksums);
+    let SealedDigests { sealed, shown } =
+        shared.seal(&key.key, &PlainDigests { md5, checksums, parts: Vec::new() });
+    commit.etag = ETag::Md5(shown);
+    sealed
 }
 
 impl Commit {
@@ -122,6 +173,7 @@ impl Commit {
             tags: self.tags,
             controls: self.controls,
             controls_stamp: None,
+            encryption: None,
             upload: None,
             stated_time: stated_before(self.stated_time, modified),
         }
@@ -134,6 +186,8 @@ pub struct PartWriter<'s> {
     committer: &'s Committer,
     upload: UploadRecord,
     number: u32,
+    /// The key of an upload that is encrypted.
+    key: Option<ObjectKey>,
 }
 
 impl<'s> PartWriter<'s> {
@@ -145,7 +199,39 @@ impl<'s> PartWriter<'s> {
         expected_len: Option<u64>,
     ) -> Self {
         let sink = BodySink::new(shared, bucket, key, Some(upload.id), expected_len);
-        Self { sink, committer, upload, number }
+        Self { sink, committer, upload, number, key: None }
+    }
+
+    /// Opens the key of an encrypted upload. Parts of uploads in the clear take none.
+    ///
+    /// # Errors
+    /// As of [`Store::check_key`](crate::store::Store::check_key).
+    pub fn unlock(&mut self, customer: Option<&MasterKey>) -> Result<(), StoreError> {
+        debug_assert_eq!(self.len(), 0, "no byte was written in the clear");
+        let shared = self.sink.shared;
+        let Some(key) = shared.open_keys(self.upload.encryption.as_deref().into_iter(), customer)?.pop()
+        else {
+            return Ok(());
+        };
+        self.sink.cipher = Some(BodyCipher::new(shared, &key));
+        self.key = Some(key);
+        Ok(())
+    }
+
+    /// Whether the key of the upload is a customer's, who has to unlock the writer.
+    pub(in crate::store) fn waits_for_customer(&self) -> bool {
+        self.upload.encryption.as_ref().is_some_and(|key| key.kind == EncryptionKind::Customer)
+    }
+
+    /// The wrapped key of an encrypted upload.
+    pub fn encryption(&self) -> Option<&WrappedKey> {
+        self.upload.encryption.as_deref()
+    }
+
+    /// Fails before a byte would be written in the clear.
+    fn check_unlocked(&self) -> Result<(), StoreError> {
+        let is_locked = self.upload.encryption.is_some() && self.key.is_none();
+        if is_locked { Err(StoreError::CustomerKeyNeeded) } else { Ok(()) }
     }
 
     /// Bytes so far.
@@ -162,27 +248,53 @@ impl<'s> PartWriter<'s> {
     /// Adds bytes.
     ///
     /// # Errors
-    /// As [`ObjectWriter::write`].
+    /// As [`ObjectWriter::write`]; [`StoreError::CustomerKeyNeeded`].
     pub fn write<'b>(&mut self, bytes: impl Into<Cow<'b, [u8]>>) -> Result<(), StoreError> {
+        self.check_unlocked()?;
         self.sink.write(bytes.into())
     }
 
-    /// Commits the part under its number. Durable on return.
+    /// Commits the part under its number. Durable on return. The record of a part that seals MD5
+    /// and checksum has a random MD5.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchUpload`] if the upload has been completed or aborted in the meantime;
+    /// [`StoreError::CustomerKeyNeeded`]; [`StoreError::NoSuchUpload`] if the upload has been completed or aborted in the meantime;
     /// [`StoreError::DiskFull`]; [`StoreError::ReadOnly`].
-    pub fn commit(mut self, md5: [u8; 16], checksum: Option<Checksum>) -> Result<PartRecord, StoreError> {
+    pub fn commit(
+        mut self,
+        mut md5: [u8; 16],
+        mut checksum: Option<Checksum>,
+    ) -> Result<PartRecord, StoreError> {
+        self.check_unlocked()?;
         let bucket = self.sink.bucket.clone();
         let number = self.number;
-        let content = self.sink.finish(|ProvisionalRecord { id, size, modified, .. }| {
-            let checksum = checksum.clone();
-            let record = PartRecord { number, id, modified, size, md5, extents: Vec::new(), checksum };
+        let mut sealed = Vec::new();
+        let seals = self.upload.encryption.as_ref().is_some_and(|key| key.kind.seals_digests());
+        if let Some(key) = self.key.as_ref().filter(|_| seals) {
+            let checksums = checksum.take().into_iter().collect();
+            let digests = PlainDigests { md5: Some(md5), checksums, parts: Vec::new() };
+            let made = self.sink.shared.seal(key, &digests);
+            sealed = made.sealed;
+            md5 = made.shown;
+        }
+        let encryption = |run: Option<EncryptedRun>| run.map(|run| BodyKey::of_part(run, sealed.clone()));
+        let content = self.sink.finish(|ProvisionalRecord { id, size, modified, run, .. }| {
+            let record = PartRecord {
+                number,
+                id,
+                modified,
+                size,
+                md5,
+                extents: Vec::new(),
+                checksum: checksum.clone(),
+                encryption: encryption(run),
+            };
             let part = RebuildRecord::in_bucket(&bucket, Vec::new(), record);
             ExtentPurpose::PartRecord(Box::new(self.upload.clone()), part)
         })?;
         let key = self.sink.key.clone();
-        let put = PutPart { bucket, key, upload: self.upload, number, content, md5, checksum };
+        let encryption = encryption(self.sink.run());
+        let put = PutPart { bucket, key, upload: self.upload, number, content, md5, checksum, encryption };
         let answer = self.committer.submit(|reply| Mutation::PutPart(Box::new(put), reply));
         self.sink.clear_record_if_refused(answer)
     }
@@ -198,6 +310,8 @@ struct BodySink<'s> {
     expected_len: Option<u64>,
     /// All bytes of a body that may still be packed.
     buffer: Vec<u8>,
+    /// Encrypts the bytes of an encrypted body.
+    cipher: Option<BodyCipher>,
     stream: ExtentStream,
     /// The length at the end.
     finished_len: u64,
@@ -226,6 +340,8 @@ struct ProvisionalRecord {
     size: u64,
     modified: Timestamp,
     null: bool,
+    /// The run of an encrypted body.
+    run: Option<EncryptedRun>,
 }
 
 impl<'s> BodySink<'s> {
@@ -236,16 +352,37 @@ impl<'s> BodySink<'s> {
         upload: Option<UploadId>,
         expected_len: Option<u64>,
     ) -> Self {
+        let key = key.to_owned();
         let buffer = Vec::new();
+        let cipher = None;
         let stream = ExtentStream::default();
-        Self { shared, bucket, key: key.to_owned(), upload, expected_len, buffer, stream, finished_len: 0 }
+        Self { shared, bucket, key, upload, expected_len, buffer, cipher, stream, finished_len: 0 }
     }
 
     fn len(&self) -> u64 {
-        self.stream.len + self.buffer.len() as u64
+        let pending = self.cipher.as_ref().map_or(0, BodyCipher::pending);
+        self.stream.len + pending + self.buffer.len() as u64
+    }
+
+    /// Whether bytes go to segments as they come.
+    fn is_streaming(&self) -> bool {
+        self.stream.len > 0 || self.cipher.as_ref().is_some_and(|cipher| cipher.pending() > 0)
+    }
+
+    /// All bytes of a body that may still be packed.
+    fn buffered(&self) -> Option<&[u8]> {
+        (!self.is_streaming()).then_some(&self.buffer)
+    }
+
+    /// The run of an encrypted body that is finished.
+    fn run(&self) -> Option<EncryptedRun> {
+        self.cipher.as_ref().map(|cipher| cipher.run(self.finished_len))
     }
 
     fn crc32(&self) -> u32 {
+        if let Some(cipher) = self.cipher.as_ref().filter(|_| self.is_streaming()) {
+            return cipher.crc32();
+        }
         match &self.stream.open {
             Some(open) => Crc32::combine(self.stream.crc, open.payload_crc(), open.payload_len()),
             None if self.stream.len > 0 => self.stream.crc,
@@ -258,13 +395,46 @@ impl<'s> BodySink<'s> {
         if len > OBJECT_SIZE_MAX_BYTES {
             return Err(StoreError::TooLarge);
         }
-        if self.stream.len == 0 && len <= PACKED_PAYLOAD_MAX_BYTES {
+        if !self.is_streaming() && len <= PACKED_PAYLOAD_MAX_BYTES {
             self.buffer(bytes);
             return Ok(());
         }
         let buffered = std::mem::take(&mut self.buffer);
         self.append(&buffered)?;
         self.append(&bytes)
+    }
+
+    fn append(&mut self, mut bytes: &[u8]) -> Result<(), StoreError> {
+        if self.cipher.is_none() {
+            return self.append_stored(bytes);
+        }
+        while !bytes.is_empty() {
+            if self.cipher.as_ref().is_some_and(BodyCipher::is_full) {
+                self.append_package(false)?;
+            }
+            let cipher = self.cipher.as_mut().expect("it is there, as above");
+            bytes = cipher.take(bytes);
+        }
+        Ok(())
+    }
+
+    /// Writes the next package of an encrypted body to an extent that has room for all of it.
+    fn append_package(&mut self, is_last: bool) -> Result<(), StoreError> {
+        let cipher = self.cipher.as_mut().expect("the body is encrypted");
+        let plain = cipher.pending();
+        let package = cipher.seal(is_last);
+        let room = self.stream.open.as_ref().map_or(0, StreamExtent::remaining);
+        if room < package.len() as u64 {
+            self.finish_extent()?;
+            self.stream.open = Some(self.start_extent(package.len() as u64)?);
+        }
+        let open = self.stream.open.as_mut().expect("an extent was started above");
+        open.write(&package).map_err(|error| self.shared.write_failed(error))?;
+        self.stream.len += plain;
+        if let Some(cipher) = &mut self.cipher {
+            cipher.reuse(package);
+        }
+        Ok(())
     }
 
     /// Buffers bytes of a body that may be small. An owned first buffer is kept without its spare
@@ -290,11 +460,11 @@ impl<'s> BodySink<'s> {
         }
     }
 
-    fn append(&mut self, mut bytes: &[u8]) -> Result<(), StoreError> {
+    fn append_stored(&mut self, mut bytes: &[u8]) -> Result<(), StoreError> {
         while !bytes.is_empty() {
             if self.stream.open.as_ref().is_none_or(|open| open.remaining() == 0) {
                 self.finish_extent()?;
-                self.stream.open = Some(self.start_extent()?);
+                self.stream.open = Some(self.start_extent(1)?);
             }
             let open = self.stream.open.as_mut().expect("an extent was started above");
             let (now, later) = bytes.split_at(bytes.len().min(open.remaining() as usize));
@@ -305,15 +475,18 @@ impl<'s> BodySink<'s> {
         Ok(())
     }
 
-    fn start_extent(&mut self) -> Result<StreamExtent, StoreError> {
+    /// An extent for at least so many bytes.
+    fn start_extent(&mut self, at_least: u64) -> Result<StreamExtent, StoreError> {
         if self.stream.write == 0 {
             self.stream.write = self.shared.ids.next();
         }
         let capacity = match self.expected_len.and_then(|expected| expected.checked_sub(self.stream.len)) {
+            Some(rest) if rest > 0 && self.cipher.is_some() => stored_len(rest),
             Some(rest) if rest > 0 => rest,
             _ => FIRST_EXTENT_BYTES << self.stream.extents.len().min(8),
         };
-        self.place(capacity.min(EXTENT_PAYLOAD_MAX_BYTES), &self.descriptor(self.not_last()))
+        let capacity = capacity.clamp(at_least, EXTENT_PAYLOAD_MAX_BYTES);
+        self.place(capacity, &self.descriptor(self.not_last()))
     }
 
     fn place(&self, capacity: u64, descriptor: &Descriptor) -> Result<StreamExtent, StoreError> {
@@ -327,7 +500,12 @@ impl<'s> BodySink<'s> {
     }
 
     fn not_last(&self) -> ExtentPurpose {
-        self.upload.map_or(ExtentPurpose::Object(None), |upload| ExtentPurpose::Part(upload, None))
+        match (self.upload, &self.cipher) {
+            (None, None) => ExtentPurpose::Object(None),
+            (None, Some(_)) => ExtentPurpose::EncryptedObject,
+            (Some(upload), None) => ExtentPurpose::Part(upload, None),
+            (Some(upload), Some(_)) => ExtentPurpose::EncryptedPart(upload),
+        }
     }
 
     fn descriptor(&self, purpose: ExtentPurpose) -> Descriptor {
@@ -344,7 +522,10 @@ impl<'s> BodySink<'s> {
     fn finish_extent(&mut self) -> Result<(), StoreError> {
         if let Some(open) = self.stream.open.take() {
             let mut descriptor = self.descriptor(self.not_last());
-            descriptor.position -= open.payload_len();
+            descriptor.position -= match &self.cipher {
+                Some(_) => plain_len(open.payload_len()),
+                None => open.payload_len(),
+            };
             self.stream.crc = Crc32::combine(self.stream.crc, open.payload_crc(), open.payload_len());
             let place = self.finish_with(open, &descriptor)?;
             if self.stream.places.iter().all(|known| known.segment.id != place.segment.id) {
@@ -361,7 +542,7 @@ impl<'s> BodySink<'s> {
     ) -> Result<Allocation, StoreError> {
         let (extent, place) =
             extent.finish(&self.shared.store, descriptor).map_err(|error| self.shared.write_failed(error))?;
-        self.stream.extents.push(extent);
+        self.stream.extents.push(if self.cipher.is_some() { extent.encrypted() } else { extent });
         Ok(place)
     }
 
@@ -372,10 +553,11 @@ impl<'s> BodySink<'s> {
         purpose: impl FnOnce(ProvisionalRecord) -> ExtentPurpose,
     ) -> Result<Content, StoreError> {
         self.finished_len = self.len();
+        self.finish_packages()?;
         if self.stream.len == 0 {
             let payload = std::mem::take(&mut self.buffer);
             let crc = Crc32::of(&payload);
-            return Ok(Content::Packed { payload, crc });
+            return Ok(Content::Packed { payload, size: self.finished_len, crc });
         }
         self.finish_extent()?;
         let provisional = ProvisionalRecord {
@@ -383,6 +565,7 @@ impl<'s> BodySink<'s> {
             size: self.stream.len,
             modified: self.shared.lock_clock.stamp_time(),
             null: self.bucket.versioning != Versioning::Enabled,
+            run: self.run(),
         };
         let descriptor = self.descriptor(purpose(provisional));
         let last = self.place(0, &descriptor)?;
@@ -393,9 +576,27 @@ impl<'s> BodySink<'s> {
             let synced = self.shared.commit_counters.sync_segment(segment.file.as_ref());
             synced.map_err(|error| self.sync_failed(segment, &error))?;
         }
-        let (ProvisionalRecord { id, size, modified, null }, write) = (provisional, self.stream.write);
+        let ProvisionalRecord { id, size, modified, null, run: _ } = provisional;
+        let write = self.stream.write;
         let extents = std::mem::take(&mut self.stream.extents);
         Ok(Content::Stored(StoredContent { extents, write, id, size, modified, null }))
+    }
+
+    /// Encrypts the last package: of a small body the only one, in place of the buffer.
+    fn finish_packages(&mut self) -> Result<(), StoreError> {
+        let Some(cipher) = &mut self.cipher else { return Ok(()) };
+        let fits = self.buffer.len() as u64 <= PACKAGE_PLAIN_BYTES;
+        if self.stream.len == 0 && cipher.pending() == 0 && fits {
+            let buffered = std::mem::take(&mut self.buffer);
+            if !buffered.is_empty() {
+                cipher.take(&buffered);
+                self.buffer = cipher.seal(true);
+            }
+            return Ok(());
+        }
+        let buffered = std::mem::take(&mut self.buffer);
+        self.append(&buffered)?;
+        self.append_package(true)
     }
 
     /// Passes on the reply of the committer. Erases the provisional record of a refused commit

@@ -10,6 +10,7 @@
 //! | `id_generator`, `lock_clock`, `state_file` | ids that grow; time that a wrong clock does not change; the small files of `meta/` |
 //! | `usage_accounts`, `followers`, `cause` | quotas at commit; who follows the log; the requests on whose behalf threads commit |
 //! | `extents`, `text` | the extents of records; keys as text |
+//! | `object_keys` | the keys of encrypted objects |
 
 pub(super) mod backlog;
 pub(super) mod cause;
@@ -20,6 +21,7 @@ pub(super) mod health;
 pub(super) mod id_generator;
 pub(super) mod index_budget;
 pub(super) mod lock_clock;
+pub(super) mod object_keys;
 pub(super) mod state_file;
 pub(crate) mod text;
 pub(super) mod thread_watch;
@@ -46,6 +48,7 @@ use crate::store::shared::health::ScrubHealth;
 use crate::store::shared::id_generator::IdGenerator;
 use crate::store::shared::index_budget::IndexBudget;
 use crate::store::shared::lock_clock::LockClock;
+use crate::store::shared::object_keys::StoreKeys;
 use crate::store::shared::usage_accounts::OwnerQuotas;
 use crate::store::shared::write_counters::{MeteredDisk, WriteCounters};
 use crate::store::{Health, ReadOnlyReason, StoreError, StoreOptions};
@@ -131,6 +134,8 @@ pub(in crate::store) struct SharedStore {
     has_unpublished: AtomicBool,
     /// The log on the remote; not set where the log stays here.
     shipping: OnceLock<Arc<dyn LogShipping>>,
+    /// The keys of encrypted objects; not set where none was given.
+    keys: OnceLock<StoreKeys>,
     /// The followers of the log.
     pub(in crate::store) followers: FollowerRegistry,
     /// Holds a message after a write was refused for lack of disk space.
@@ -181,9 +186,20 @@ impl SharedStore {
             stopped_thread: OnceLock::new(),
             has_unpublished: AtomicBool::new(false),
             shipping: OnceLock::new(),
+            keys: OnceLock::new(),
             followers: FollowerRegistry::default(),
             reclaim_requests: bounded(1),
         }
+    }
+
+    /// Sets the keys of encrypted objects. Only the first call counts.
+    pub(in crate::store) fn set_keys(&self, keys: StoreKeys) {
+        let _ = self.keys.set(keys);
+    }
+
+    /// The keys of encrypted objects.
+    pub(in crate::store) fn keys(&self) -> Option<&StoreKeys> {
+        self.keys.get()
     }
 
     /// A snapshot of the published index.

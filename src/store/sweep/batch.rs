@@ -131,6 +131,7 @@ mod tests {
             md5: [0; 16],
             extents,
             checksum: None,
+            encryption: None,
         };
         Entry::PartPut { bucket: 1, key: b"k".to_vec(), upload: UploadId(1), record }
     }

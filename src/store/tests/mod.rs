@@ -29,6 +29,7 @@ mod many_versions;
 mod model;
 mod moving;
 mod newer;
+mod object_encryption;
 mod parts;
 mod placement;
 mod probe;
@@ -70,6 +71,7 @@ use crate::base::{ManualClock, SeededEntropy, Timestamp};
 use crate::fs::sim::SimFs;
 use crate::log::SegmentPins;
 use crate::offline::*;
+use crate::store::objects::reader::EncodedBytes;
 use crate::store::*;
 
 /// Options that make no difference but size, and no commit that nobody asked for. The room that is
@@ -177,7 +179,12 @@ pub(super) fn read_record(
     version: &VersionRecord,
     range: Range<u64>,
 ) -> Result<ObjectReader, StoreError> {
-    ObjectReader::open(store.shared.clone(), &version.extents, range, SegmentPins::default())
+    let encryption = version.encryption.as_deref();
+    let keys = encryption.map_or(&[][..], |encryption| &encryption.keys);
+    let keys = store.shared.open_keys(keys.iter(), None)?;
+    let runs = encryption.map(|encryption| &encryption.runs[..]);
+    let source = EncodedBytes { extents: &version.extents, runs, keys };
+    ObjectReader::open(store.shared.clone(), source, range, SegmentPins::default())
 }
 
 /// Reclaims until there is nothing left to do.

@@ -54,6 +54,7 @@ fn upload_record() -> UploadRecord {
         attributes: Attributes::new(),
         tags: vec![],
         controls: ObjectControls::default(),
+        encryption: None,
     }
 }
 
@@ -553,6 +554,7 @@ impl QuotaWorld {
                         md5: [0; 16],
                         extents: vec![],
                         checksum: None,
+                        encryption: None,
                     };
                     parts.insert(number, put.unwrap_or(refused));
                 });

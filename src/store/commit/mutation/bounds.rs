@@ -1,7 +1,10 @@
 //! Bounds on the bytes that a mutation adds to the log, to a pack and to the index. The committer
 //! checks them before it decides.
 
-use crate::base::limits::{TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX, XML_BODY_MAX_BYTES};
+use crate::base::limits::{
+    ENCRYPTION_CONTEXT_MAX_BYTES, TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX,
+    XML_BODY_MAX_BYTES,
+};
 use crate::format::{Attributes, Cause, FollowerNote, FollowerState, VersionRecord};
 use crate::index::{BUCKET_BYTES, OWNER_BYTES, configuration_bytes, follower_bytes, follower_note_bytes};
 use crate::store::commit::mutation::{
@@ -75,6 +78,7 @@ fn version_bytes_max(version: &VersionRecord) -> usize {
     ENTRY_BYTES_MAX
         + version.extents.len() * EXTENT_BYTES_MAX
         + parts * PART_BYTES_MAX
+        + version.encryption.as_ref().map_or(0, |encryption| encryption.bytes_max())
         + bytes_of(&version.attributes, &version.tags)
 }
 
@@ -108,14 +112,15 @@ impl Mutation {
                 deletions.iter().map(|d| d.key.len() + DELETION_BYTES_MAX).sum()
             }
             Self::Expire(request, _) => request.items.iter().map(ExpiringItem::entry_bytes_max).sum(),
-            Self::Upload { key, change: UploadChange::Create(new), .. } => {
-                ENTRY_BYTES_MAX + key.len() + bytes_of(&new.attributes, &new.tags)
+            Self::Upload { key, change: UploadChange::Create(new, encryption), .. } => {
+                let wrapped = encryption.as_ref().map_or(0, |wrapped| wrapped.index_bytes() as usize);
+                ENTRY_BYTES_MAX + key.len() + wrapped + bytes_of(&new.attributes, &new.tags)
             }
             Self::Upload { key, .. } => ENTRY_BYTES_MAX + key.len(),
             Self::PutPart(put, _) => put.record_bytes_max() + put.content.extent_bytes_max(),
-            Self::Complete { key, completion, .. } => {
+            Self::Complete { key, completion, sealed, .. } => {
                 let extents: usize = completion.parts.iter().map(|part| part.extents.len()).sum();
-                completion.record_bytes_max(key) + extents * EXTENT_BYTES_MAX
+                completion.record_bytes_max(key, sealed) + extents * EXTENT_BYTES_MAX
             }
             // The tags of a record may have changed since the caller read it.
             Self::Relocate(relocation, _) => {
@@ -158,8 +163,8 @@ impl Mutation {
             Self::Caused(mutation, _) => mutation.packed_bytes_max(),
             Self::Put(put, _) => put.content.packed_bytes_max(put.record_bytes_max()),
             Self::PutPart(put, _) => put.content.packed_bytes_max(put.record_bytes_max()),
-            Self::Complete { key, completion, .. } => {
-                completion.record_bytes_max(key) + completion.parts.len() * SOURCE_BYTES_MAX
+            Self::Complete { key, completion, sealed, .. } => {
+                completion.record_bytes_max(key, sealed) + completion.parts.len() * SOURCE_BYTES_MAX
             }
             Self::Amend { key, change, .. } if change.is_of_controls() => ENTRY_BYTES_MAX + key.len(),
             Self::Bucket(..)
@@ -190,9 +195,13 @@ impl Mutation {
                 notes.iter().map(|note| follower_note_bytes(name, note) as usize).sum()
             }
             Self::Put(put, _) => put.index_bytes_max(),
-            Self::PutPart(put, _) => UPLOAD_INDEX_BYTES_MAX + put.content.index_bytes_max(),
-            Self::Upload { key, change: UploadChange::Create(new), .. } => {
-                UPLOAD_INDEX_BYTES_MAX + key.len() + texts_in_memory(&new.attributes, &new.tags)
+            Self::PutPart(put, _) => {
+                let encryption = put.encryption.as_ref().map_or(0, |encryption| encryption.bytes_max());
+                UPLOAD_INDEX_BYTES_MAX + encryption + put.content.index_bytes_max()
+            }
+            Self::Upload { key, change: UploadChange::Create(new, encryption), .. } => {
+                let wrapped = encryption.as_ref().map_or(0, |wrapped| 2 * wrapped.index_bytes() as usize);
+                UPLOAD_INDEX_BYTES_MAX + key.len() + wrapped + texts_in_memory(&new.attributes, &new.tags)
             }
             Self::Amend { change, .. } if change.adds() => {
                 VERSION_INDEX_BYTES_MAX + bytes_of(&Attributes::new(), change.tags())
@@ -278,6 +287,7 @@ impl Content {
 impl Put {
     fn record_bytes_max(&self) -> usize {
         ENTRY_BYTES_MAX
+            + self.encryption.as_ref().map_or(0, |encryption| encryption.bytes_max())
             + self.key.len()
             + self.content.part_count() * PART_BYTES_MAX
             + bytes_of(&self.commit.attributes, &self.commit.tags)
@@ -285,6 +295,7 @@ impl Put {
 
     fn index_bytes_max(&self) -> usize {
         VERSION_INDEX_BYTES_MAX
+            + self.encryption.as_ref().map_or(0, |encryption| encryption.bytes_max())
             + 2 * self.key.len()
             + self.content.index_bytes_max()
             + self.content.part_count() * PART_BYTES_MAX
@@ -294,14 +305,24 @@ impl Put {
 
 impl PutPart {
     fn record_bytes_max(&self) -> usize {
-        ENTRY_BYTES_MAX + self.key.len() + bytes_of(&self.upload.attributes, &self.upload.tags)
+        let upload = self.upload.encryption.as_ref().map_or(0, |key| key.index_bytes() as usize);
+        ENTRY_BYTES_MAX
+            + self.key.len()
+            + upload
+            + self.encryption.as_ref().map_or(0, |encryption| encryption.bytes_max())
+            + bytes_of(&self.upload.attributes, &self.upload.tags)
     }
 }
 
 impl Completion {
-    fn record_bytes_max(&self, key: &str) -> usize {
+    /// The key of the upload fits in what is left of [`ENTRY_BYTES_MAX`], but for its context.
+    fn record_bytes_max(&self, key: &str, sealed: &[u8]) -> usize {
+        let encryptions = self.parts.iter().filter_map(|part| part.encryption.as_ref());
         ENTRY_BYTES_MAX
             + key.len()
+            + sealed.len()
+            + ENCRYPTION_CONTEXT_MAX_BYTES
+            + encryptions.map(|encryption| encryption.bytes_max()).sum::<usize>()
             + self.parts.len() * PART_BYTES_MAX
             + bytes_of(&self.commit.attributes, &self.commit.tags)
     }
@@ -352,6 +373,7 @@ mod tests {
             upload: Some(Assembly { upload: UploadId(1), parts: (1..=parts as u32).map(part).collect() }),
             controls: ObjectControls::default(),
             controls_stamp: None,
+            encryption: None,
             stated_time: None,
         }
     }
@@ -370,6 +392,7 @@ mod tests {
             attributes: Attributes::new(),
             tags: vec![],
             controls: ObjectControls::default(),
+            encryption: None,
         };
         let range = OBJECT_SIZE_MAX_BYTES - PUT_SIZE_MAX_BYTES..OBJECT_SIZE_MAX_BYTES;
         let source = CopyRange { bucket: 1, key: "k".repeat(1024), version, range };
@@ -378,8 +401,16 @@ mod tests {
         let owner = "admin".into();
         let created = Timestamp::from_millis(1);
         let bucket = BucketRecord { id: 1, name, owner, created, versioning: Versioning::Unset };
-        let put =
-            PutPart { bucket, key: "k".into(), upload, number: 1, content, md5: [0; 16], checksum: None };
+        let put = PutPart {
+            bucket,
+            key: "k".into(),
+            upload,
+            number: 1,
+            content,
+            md5: [0; 16],
+            checksum: None,
+            encryption: None,
+        };
         let (reply, _answer) = oneshot::channel::<Result<PartRecord, StoreError>>();
         let bound = Mutation::PutPart(Box::new(put), reply).entry_bytes_max();
         assert!(encoded.len() < bound, "the source is written again");

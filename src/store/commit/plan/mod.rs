@@ -60,9 +60,13 @@ impl GroupPlan {
         for (at, extent) in self.packed.iter().zip(extents) {
             match &mut self.entries[*at] {
                 Entry::VersionPut { record, .. } | Entry::VersionAmend { record, .. } => {
-                    record.extents.push(*extent);
+                    let is_encrypted = record.encryption.is_some();
+                    record.extents.push(if is_encrypted { extent.encrypted() } else { *extent });
                 }
-                Entry::PartPut { record, .. } => record.extents.push(*extent),
+                Entry::PartPut { record, .. } => {
+                    let is_encrypted = record.encryption.is_some();
+                    record.extents.push(if is_encrypted { extent.encrypted() } else { *extent });
+                }
                 _ => unreachable!("only objects and parts have extents"),
             }
         }
@@ -221,8 +225,8 @@ impl<'a> Planner<'a> {
                 let decided = self.put_part(*put);
                 self.reply_when_durable(decided, reply);
             }
-            Mutation::Complete { bucket, key, completion, reply } => {
-                let decided = self.complete(&bucket, key, *completion);
+            Mutation::Complete { bucket, key, completion, sealed, reply } => {
+                let decided = self.complete(&bucket, key, *completion, sealed);
                 self.reply_when_durable(decided, reply);
             }
         }
@@ -428,8 +432,7 @@ impl<'a> Planner<'a> {
                 };
                 (stored.extents, stored.size, packed)
             }
-            Content::Packed { payload, crc } => {
-                let size = payload.len() as u64;
+            Content::Packed { payload, size, crc } => {
                 (Vec::new(), size, PackedContent { payload, crc, ..PackedContent::default() })
             }
             Content::Copied { source, sources } => {

@@ -27,6 +27,7 @@ impl Planner<'_> {
             attributes: &put.commit.attributes,
             tags: &put.commit.tags,
             parts: upload.as_ref().map_or(0, |assembly| assembly.parts.len()),
+            encryption: put.encryption.as_deref(),
             size: put.content.size(),
         };
         let added = Holdings::of_object(counted.size, counted.index_bytes());
@@ -39,7 +40,7 @@ impl Planner<'_> {
         let placed = self.place_content(put.content, |stored| stored.null == null && is_newest(stored.id))?;
         let id = VersionId(placed.id);
         let record = put.commit.into_record(id, null, placed.modified, placed.size, Vec::new());
-        let record = VersionRecord { upload, ..record };
+        let record = VersionRecord { upload, encryption: put.encryption, ..record };
         let written = CommittedVersion { id, null, modified: placed.modified, etag: record.etag };
         if let Some(packed) = &placed.packed {
             let object = RebuildRecord::in_bucket(bucket, packed.sources.clone(), record.clone());
@@ -135,6 +136,7 @@ impl Planner<'_> {
             upload: None,
             controls: ObjectControls::default(),
             controls_stamp: None,
+            encryption: None,
             stated_time: None,
         };
         self.put_version(bucket.id, key, record);

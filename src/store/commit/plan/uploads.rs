@@ -1,8 +1,8 @@
 //! Planning multipart uploads. A completed upload becomes an object with the extents of its parts.
 
 use crate::format::{
-    AssembledPart, Assembly, Entry, ExtentPurpose, ExtentRef, PartRecord, PayloadSource, RebuildRecord,
-    UploadId, UploadRecord, VersionId, Versioning,
+    AssembledPart, Assembly, EncryptedRun, Entry, ExtentPurpose, ExtentRef, PartRecord, PayloadSource,
+    RebuildRecord, UploadId, UploadRecord, VersionEncryption, VersionId, Versioning, WrappedKey,
 };
 use crate::index::{CountedVersion, upload_index_bytes};
 use crate::log::SpaceClaim;
@@ -27,7 +27,7 @@ impl Planner<'_> {
                 self.count(bucket, Holdings::NONE - gone);
                 Ok(None)
             }
-            UploadChange::Create(new) => {
+            UploadChange::Create(new, encryption) => {
                 let record = UploadRecord {
                     id: UploadId(self.ids.next()),
                     initiated: self.now,
@@ -37,6 +37,7 @@ impl Planner<'_> {
                     tags: new.tags,
                     controls: new.controls,
                     storage_class: new.storage_class,
+                    encryption,
                 };
                 let added = Holdings::of_upload(upload_index_bytes(&key, &record));
                 self.check_quota(bucket, added)?;
@@ -68,6 +69,7 @@ impl Planner<'_> {
             md5: put.md5,
             extents: Vec::new(),
             checksum: put.checksum,
+            encryption: put.encryption,
         };
         if let Some(packed) = &placed.packed {
             let part = RebuildRecord::in_bucket(bucket, packed.sources.clone(), record.clone());
@@ -91,20 +93,25 @@ impl Planner<'_> {
         bucket: &str,
         key: String,
         completion: Completion,
+        sealed: Vec<u8>,
     ) -> Result<CommittedVersion, StoreError> {
         let bucket = self.bucket(bucket)?;
         let key = key.into_bytes();
         let upload = completion.upload;
         self.check_upload(bucket.id, &key, upload)?;
         let there = self.index.parts(bucket.id, &key, upload, 0).ok_or(StoreError::NoSuchUpload)?;
-        let chosen = ChosenParts::of(there, &completion.parts)?;
+        let mut chosen = ChosenParts::of(there, &completion.parts)?;
         check(&completion.commit.condition, self.newest(bucket.id, &key).as_ref())?;
         self.check_null_unlocked(bucket, &key)?;
+        let upload_record =
+            self.index.upload_record(bucket.id, &key, upload).ok_or(StoreError::NoSuchUpload)?;
+        let encryption = upload_record.encryption.as_deref().map(|own| chosen.encryption(own, sealed));
         let counted = CountedVersion {
             key: &key,
             attributes: &completion.commit.attributes,
             tags: &completion.commit.tags,
             parts: chosen.parts.len(),
+            encryption: encryption.as_deref(),
             size: chosen.size,
         };
         let added = Holdings::of_object(chosen.size, counted.index_bytes());
@@ -118,6 +125,7 @@ impl Planner<'_> {
         let null = bucket.versioning != Versioning::Enabled;
         let mut record = completion.commit.into_record(id, null, self.now, chosen.size, Vec::new());
         let written = CommittedVersion { id, null, modified: self.now, etag: record.etag };
+        record.encryption = encryption;
         record.upload = Some(Assembly { upload, parts: chosen.parts });
         let object = RebuildRecord::in_bucket(bucket, chosen.sources, record.clone());
         self.pack(bucket, &key, (id.0, &PackedContent::default()), ExtentPurpose::ObjectRecord(object));
@@ -145,6 +153,9 @@ struct ChosenParts {
     parts: Vec<AssembledPart>,
     sources: Vec<PayloadSource>,
     extents: Vec<ExtentRef>,
+    /// The keys and runs of encrypted parts, which count the key of the upload as the first.
+    keys: Vec<WrappedKey>,
+    runs: Vec<EncryptedRun>,
 }
 
 impl ChosenParts {
@@ -163,16 +174,30 @@ impl ChosenParts {
         Ok(chosen)
     }
 
+    /// The encryption of the object, whose upload has that key.
+    fn encryption(&mut self, upload: &WrappedKey, sealed: Vec<u8>) -> Box<VersionEncryption> {
+        let mut keys = vec![upload.clone()];
+        keys.append(&mut self.keys);
+        Box::new(VersionEncryption { keys, runs: std::mem::take(&mut self.runs), sealed })
+    }
+
     fn with_room_for(count: usize) -> Self {
         let parts = Vec::with_capacity(count);
         let sources = Vec::with_capacity(count);
-        Self { size: 0, parts, sources, extents: Vec::with_capacity(count) }
+        let extents = Vec::with_capacity(count);
+        Self { size: 0, parts, sources, extents, keys: Vec::new(), runs: Vec::new() }
     }
 
     fn push(&mut self, part: PartRecord) {
         self.size += part.size;
         self.sources.push(PayloadSource { stamp: part.id, from: 0, len: part.size });
         self.extents.extend_from_slice(&part.extents);
+        if let Some(encryption) = part.encryption {
+            let before = self.keys.len() as u32;
+            let own = |key| if key == 0 { 0 } else { before + key };
+            self.runs.extend(encryption.runs.iter().map(|run| EncryptedRun { key: own(run.key), ..*run }));
+            self.keys.extend(encryption.keys);
+        }
         self.parts.push(AssembledPart { number: part.number, size: part.size, checksum: part.checksum });
     }
 }

@@ -34,7 +34,8 @@ impl Run {
                 attributes,
                 tags,
                 controls,
-                storage_class
+                storage_class,
+                encryption: None,
             }
         );
         let pending = Pending { record: record.clone(), parts: Default::default() };
@@ -127,7 +128,16 @@ impl Run {
         let md5 = Md5::of(&bytes);
         let modified = self.clock.now();
         let id_of_part = part.id;
-        let expected = PartRecord { number, id: id_of_part, modified, size, md5, extents: vec![], checksum };
+        let expected = PartRecord {
+            number,
+            id: id_of_part,
+            modified,
+            size,
+            md5,
+            extents: vec![],
+            checksum,
+            encryption: None,
+        };
         assert_eq!(bare(&part), expected);
         let there = self.world.bucket_mut(bucket);
         there.told = Some(there.info.versioning);

@@ -68,6 +68,7 @@ impl Object {
             upload,
             controls: commit.controls,
             controls_stamp: None,
+            encryption: None,
             stated_time: commit.stated_time,
         };
         Self {
@@ -95,6 +96,7 @@ impl Object {
             upload: None,
             controls: ObjectControls::default(),
             controls_stamp: None,
+            encryption: None,
             stated_time: None,
         };
         Self {

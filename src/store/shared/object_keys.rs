@@ -1,0 +1,161 @@
+//! The keys of encrypted objects (data-format.md, section 20): those of the ring, and the wrapped ones
+//! of objects and uploads.
+
+use std::sync::Arc;
+
+use crate::base::limits::ENCRYPTION_CONTEXT_MAX_BYTES;
+use crate::base::{Entropy, OsEntropy};
+use crate::crypto::{
+    KeySource, MasterKey, NamedKey, ObjectKey, SALT_BYTES, SEALED_KEY_BYTES, seal_digests, unwrap_key,
+    wrap_key,
+};
+use crate::format::{EncryptionKind, PlainDigests, WrappedKey};
+use crate::store::StoreError;
+use crate::store::shared::SharedStore;
+
+/// The encryption that a new object or upload is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewEncryption {
+    /// Under the current key of the ring (SSE-S3).
+    S3,
+    /// Under a named key of the ring (SSE-KMS).
+    Kms {
+        /// Its id.
+        key_id: String,
+        /// The encryption context as the client sent it; empty without one.
+        context: String,
+        /// Whether the client asked for a bucket key.
+        bucket_key: bool,
+    },
+    /// Under a key that the client sends with each request (SSE-C).
+    Customer(MasterKey),
+}
+
+/// The keys of the ring, and the source of new ones.
+pub(in crate::store) struct StoreKeys {
+    ring: Arc<dyn KeySource>,
+    entropy: Arc<dyn Entropy>,
+}
+
+impl StoreKeys {
+    /// The keys of a ring; `entropy` has to be the system's.
+    pub(in crate::store) fn new(ring: Arc<dyn KeySource>, entropy: Arc<dyn Entropy>) -> Self {
+        Self { ring, entropy }
+    }
+}
+
+/// Bytes that are not encrypted with a customer's key take none.
+pub(in crate::store) fn refuse_key(customer: Option<&MasterKey>) -> Result<(), StoreError> {
+    if customer.is_some() { Err(StoreError::CustomerKeyRefused) } else { Ok(()) }
+}
+
+impl SharedStore {
+    fn entropy(&self) -> &dyn Entropy {
+        self.keys().map_or(&OsEntropy, |keys| keys.entropy.as_ref())
+    }
+
+    /// A new salt.
+    pub(in crate::store) fn new_salt(&self) -> [u8; SALT_BYTES] {
+        let mut salt = [0; SALT_BYTES];
+        self.entropy().fill(&mut salt);
+        salt
+    }
+
+    /// The master key for a new object, and its id.
+    fn master_for(&self, new: &NewEncryption) -> Result<NamedKey, StoreError> {
+        let unavailable = |id: &str| StoreError::KeyUnavailable(id.to_owned());
+        let ring = self.keys().map(|keys| &keys.ring);
+        match new {
+            NewEncryption::S3 => ring.and_then(|ring| ring.current()).ok_or_else(|| unavailable("")),
+            NewEncryption::Kms { key_id, .. } => {
+                let key = ring.and_then(|ring| ring.to_wrap(key_id)).ok_or_else(|| unavailable(key_id))?;
+                Ok(NamedKey { id: key_id.clone(), key })
+            }
+            NewEncryption::Customer(key) => Ok(NamedKey { id: String::new(), key: key.clone() }),
+        }
+    }
+
+    /// Draws the key of a new object or upload, and wraps it.
+    ///
+    /// # Errors
+    /// [`StoreError::KeyUnavailable`]; [`StoreError::TooLarge`] for the encryption context.
+    pub(in crate::store) fn new_key(&self, new: &NewEncryption) -> Result<BodyKey, StoreError> {
+        if matches!(new, NewEncryption::Kms { context, .. } if context.len() > ENCRYPTION_CONTEXT_MAX_BYTES) {
+            return Err(StoreError::TooLarge);
+        }
+        let key = ObjectKey::generate(self.entropy());
+        let wrapped = self.wrap(new, &key)?;
+        Ok(BodyKey { key, wrapped })
+    }
+
+    /// Wraps the key of an object.
+    fn wrap(&self, new: &NewEncryption, key: &ObjectKey) -> Result<WrappedKey, StoreError> {
+        let master = self.master_for(new)?;
+        let kind = match new {
+            NewEncryption::S3 => EncryptionKind::S3,
+            NewEncryption::Kms { .. } => EncryptionKind::Kms,
+            NewEncryption::Customer(_) => EncryptionKind::Customer,
+        };
+        let (context, bucket_key) = match new {
+            NewEncryption::Kms { context, bucket_key, .. } => (context.clone(), *bucket_key),
+            NewEncryption::S3 | NewEncryption::Customer(_) => (String::new(), false),
+        };
+        let salt = self.new_salt();
+        let unsealed =
+            WrappedKey { kind, bucket_key, key_id: master.id, context, salt, sealed: [0; SEALED_KEY_BYTES] };
+        let sealed = wrap_key(&master.key, &salt, unsealed.scope(), key);
+        Ok(WrappedKey { sealed, ..unsealed })
+    }
+
+    /// Opens a wrapped key with that of the customer, or with the ring.
+    pub(in crate::store) fn open_key(
+        &self,
+        wrapped: &WrappedKey,
+        customer: Option<&MasterKey>,
+    ) -> Result<ObjectKey, StoreError> {
+        let open = |master: &MasterKey| unwrap_key(master, &wrapped.salt, wrapped.scope(), &wrapped.sealed);
+        match (wrapped.kind, customer) {
+            (EncryptionKind::Customer, Some(key)) => open(key).ok_or(StoreError::WrongCustomerKey),
+            (EncryptionKind::Customer, None) => Err(StoreError::CustomerKeyNeeded),
+            (EncryptionKind::S3 | EncryptionKind::Kms, Some(_)) => Err(StoreError::CustomerKeyRefused),
+            (EncryptionKind::S3 | EncryptionKind::Kms, None) => {
+                let key = self.keys().and_then(|keys| keys.ring.to_open(&wrapped.key_id));
+                let key = key.ok_or_else(|| StoreError::KeyUnavailable(wrapped.key_id.clone()))?;
+                open(&key).ok_or_else(|| StoreError::WrongRingKey(wrapped.key_id.clone()))
+            }
+        }
+    }
+
+    /// What decrypts the bytes of a version or part. Bytes in the clear take no key.
+    pub(in crate::store) fn open_keys<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k WrappedKey>,
+        customer: Option<&MasterKey>,
+    ) -> Result<Vec<ObjectKey>, StoreError> {
+        let opened: Vec<_> = keys.map(|key| self.open_key(key, customer)).collect::<Result<_, _>>()?;
+        if opened.is_empty() {
+            refuse_key(customer)?;
+        }
+        Ok(opened)
+    }
+
+    /// The sealed form of an MD5 and checksums, and 16 random bytes that clients see in place of
+    /// the MD5.
+    pub(in crate::store) fn seal(&self, key: &ObjectKey, digests: &PlainDigests) -> SealedDigests {
+        let mut shown = [0; 16];
+        self.entropy().fill(&mut shown);
+        SealedDigests { sealed: seal_digests(key, &digests.encode(), self.entropy()), shown }
+    }
+}
+
+/// Sealed digests, and what clients see in place of the MD5.
+pub(in crate::store) struct SealedDigests {
+    pub(in crate::store) sealed: Vec<u8>,
+    pub(in crate::store) shown: [u8; 16],
+}
+
+/// The key of an object or an upload.
+pub(in crate::store) struct BodyKey {
+    pub(in crate::store) key: ObjectKey,
+    pub(in crate::store) wrapped: WrappedKey,
+}
