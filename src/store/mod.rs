@@ -88,6 +88,7 @@ pub use follow::{
 pub use objects::listings::UploadPages;
 pub use objects::quotas::{LimitedBucket, LimitedOwner};
 pub use objects::reader::ObjectReader;
+pub use objects::rewrap::{RewrapCursor, RewrapStep};
 pub use objects::uploads::{PartSummary, PartsPage, PartsTotal};
 pub use objects::usage::BucketUsage;
 pub use objects::versions::FoundVersion;

@@ -108,7 +108,17 @@ pub(in crate::store) struct Relocation {
     pub(in crate::store) shared: HashMap<ExtentLocation, ExtentLocation>,
 }
 
-/// A record that refers to extents.
+/// The keys of a record, wrapped anew.
+#[derive(Debug)]
+pub(in crate::store) struct RewrappedKeys {
+    pub(in crate::store) record: ReferringRecord,
+    /// The keys that the record had.
+    pub(in crate::store) before: Vec<WrappedKey>,
+    /// The same keys, wrapped by another master key.
+    pub(in crate::store) keys: Vec<WrappedKey>,
+}
+
+/// A record that refers to extents, or has wrapped keys.
 #[derive(Debug, Clone)]
 pub(in crate::store) struct ReferringRecord {
     pub(in crate::store) bucket: u64,
@@ -123,6 +133,19 @@ pub(in crate::store) struct ReferringRecord {
 pub(in crate::store) enum RecordId {
     Version(VersionId),
     Part { upload: UploadId, number: u32, id: u64 },
+    Upload(UploadId),
+}
+
+impl ReferringRecord {
+    /// A version, whose record has so many bytes.
+    pub(in crate::store) fn of_version(bucket: u64, key: Vec<u8>, id: VersionId, len: usize) -> Self {
+        Self { bucket, key, id: RecordId::Version(id), len }
+    }
+
+    /// An upload, likewise.
+    pub(in crate::store) fn of_upload(bucket: u64, key: Vec<u8>, id: UploadId, len: usize) -> Self {
+        Self { bucket, key, id: RecordId::Upload(id), len }
+    }
 }
 
 impl Relocation {
@@ -186,6 +209,9 @@ pub(in crate::store) enum Mutation {
         reply: Reply<CommittedVersion>,
     },
     Relocate(Box<Relocation>, Reply<()>),
+    /// Keys wrapped anew. Replies with the number of records that had them still. It is the only
+    /// mutation of its group.
+    Rewrap(Vec<RewrappedKeys>, Reply<u64>),
     /// Sets or removes the quota of an owner. It is the only mutation of its group.
     OwnerQuota {
         owner: String,
@@ -242,6 +268,7 @@ impl Mutation {
             | Self::Complete { .. } => SpaceClaim::Growth,
             Self::Amend { change, .. } if change.adds() => SpaceClaim::Growth,
             Self::Relocate(..)
+            | Self::Rewrap(..)
             | Self::RemoteSegment { .. }
             | Self::FollowerNotes { .. }
             | Self::Follower { state: Some(_), .. } => SpaceClaim::Upkeep,
@@ -280,6 +307,7 @@ impl Mutation {
             Self::Expire(_, reply) => reply.send(Err(error)).is_ok(),
             Self::Upload { reply, .. } => reply.send(Err(error)).is_ok(),
             Self::PutPart(_, reply) => reply.send(Err(error)).is_ok(),
+            Self::Rewrap(_, reply) => reply.send(Err(error)).is_ok(),
             Self::Amend { reply, .. }
             | Self::Relocate(_, reply)
             | Self::OwnerQuota { reply, .. }

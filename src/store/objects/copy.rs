@@ -16,10 +16,21 @@ use crate::store::{CopyRange, StoreError};
 /// # Errors
 /// [`StoreError::NoSuchVersion`] if the source is gone; [`StoreError::Encrypted`]; errors of reading a descriptor.
 pub(in crate::store) fn copy_content(shared: &SharedStore, source: CopyRange) -> Result<Content, StoreError> {
-    let mut version = current_version(shared, &source)?;
-    if version.encryption.is_some() {
+    if source.version.encryption.is_some() {
         return Err(StoreError::Encrypted);
     }
+    shared_content(shared, source)
+}
+
+/// The same of a source that may be encrypted.
+///
+/// # Errors
+/// As of [`copy_content`], but for [`StoreError::Encrypted`].
+pub(in crate::store) fn shared_content(
+    shared: &SharedStore,
+    source: CopyRange,
+) -> Result<Content, StoreError> {
+    let mut version = current_version(shared, &source)?;
     loop {
         match sources_of_range(shared, &version.extents, &source.range) {
             Ok(sources) => return Ok(Content::Copied { source: Box::new(source), sources }),

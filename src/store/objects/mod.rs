@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `buckets`, `versions`, `uploads`, `listings` | the methods, by what they are about |
 //! | `writer`, `reader`, `copy` | bytes of bodies to segments and back; the ranges that a copy shares |
-//! | `encryption` | keys of encrypted objects, and the packages of their bytes |
+//! | `encryption`, `rewrap` | keys of encrypted objects, and the packages of their bytes |
 //! | `quotas`, `usage` | limits, and the content as the index counts it |
 
 pub(super) mod buckets;
@@ -16,6 +16,7 @@ mod encryption;
 pub(super) mod listings;
 pub(super) mod quotas;
 pub(super) mod reader;
+pub(super) mod rewrap;
 pub(super) mod uploads;
 pub(super) mod usage;
 pub(super) mod versions;

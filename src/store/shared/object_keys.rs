@@ -88,8 +88,17 @@ impl SharedStore {
         Ok(BodyKey { key, wrapped })
     }
 
+    /// The id of the current key of the ring.
+    pub(in crate::store) fn current_key_id(&self) -> Result<String, StoreError> {
+        self.master_for(&NewEncryption::S3).map(|current| current.id)
+    }
+
     /// Wraps the key of an object.
-    fn wrap(&self, new: &NewEncryption, key: &ObjectKey) -> Result<WrappedKey, StoreError> {
+    pub(in crate::store) fn wrap(
+        &self,
+        new: &NewEncryption,
+        key: &ObjectKey,
+    ) -> Result<WrappedKey, StoreError> {
         let master = self.master_for(new)?;
         let kind = match new {
             NewEncryption::S3 => EncryptionKind::S3,

@@ -692,3 +692,261 @@ fn extents_are_shared_in_the_clear_alone() {
     assert_eq!(copied("clear", sealed), Err(StoreError::Encrypted));
     assert_eq!(copied("clear", clear), Ok(()));
 }
+
+fn copy_sealed(
+    store: &Store,
+    from: &str,
+    to: &str,
+    new: &NewEncryption,
+    customer: Option<&MasterKey>,
+) -> Result<CommittedVersion, StoreError> {
+    let found = store.find("b", from, Selector::Current)?;
+    let checksums = store.digests(&found.version, customer)?.checksums;
+    let range = 0..found.version.size;
+    let source = CopyRange { bucket: found.bucket.id, key: from.into(), version: found.version, range };
+    store.copy_encrypted(source, "b", to, Commit { checksums, ..commit_of(b"") }, new, customer)
+}
+
+#[test]
+fn copies_share_bytes_between_keys_of_the_ring_and_under_one_key_of_a_customer() {
+    let fs = SimFs::new();
+    let store = keyed(&fs);
+    let body = text(3 * PACKAGE + 5);
+    let kinds = kinds();
+    let checksum = Checksum {
+        algorithm: ChecksumAlgorithm::Crc32,
+        kind: ChecksumType::FullObject,
+        parts: 0,
+        value: vec![5; 4],
+    };
+    for (at, new) in kinds.iter().enumerate() {
+        let key = key_of(new);
+        let mut writer = store.writer("b", &format!("{at}"), None).unwrap();
+        writer.encrypt(new).unwrap();
+        writer.write(&body[..]).unwrap();
+        writer.commit(Commit { checksums: vec![checksum.clone()], ..commit_of(&body) }).unwrap();
+        let upload = store.create_encrypted_upload("b", &format!("parts{at}"), new_upload(), new).unwrap().id;
+        for number in 1..=2 {
+            let mut part = store.part_writer("b", &format!("parts{at}"), upload, number, None).unwrap();
+            if key.is_some() {
+                part.unlock(key.as_ref()).unwrap();
+            }
+            part.write(&body[..]).unwrap();
+            part.commit(Md5::of(&body), Some(checksum.clone())).unwrap();
+        }
+        let parts = store.upload("b", &format!("parts{at}"), upload).unwrap().parts;
+        let etag = ETag::Multipart { md5: [4; 16], parts: 2 };
+        let completion = Completion { upload, parts, commit: Commit { etag, ..commit_of(b"") } };
+        store.complete_upload_with("b", &format!("parts{at}"), completion, key.as_ref()).unwrap();
+    }
+    let live = store.health().live_bytes;
+    for (from, source) in kinds.iter().enumerate() {
+        for (to, new) in kinds.iter().enumerate() {
+            let key = key_of(source);
+            let name = format!("{from}-{to}");
+            let copied = copy_sealed(&store, &format!("{from}"), &name, new, key.as_ref());
+            if (from == 2) != (to == 2) {
+                assert_eq!(copied, Err(StoreError::Encrypted), "{name}");
+                continue;
+            }
+            let copied = copied.unwrap();
+            let of_copy = key_of(new);
+            assert!(read_whole(&store, &name, of_copy.as_ref()).unwrap() == body, "{name}");
+            let found = store.find("b", &name, Selector::Current).unwrap().version;
+            assert_eq!(
+                found.encryption.as_ref().unwrap().kind(),
+                [EncryptionKind::S3, EncryptionKind::Kms, EncryptionKind::Customer][to]
+            );
+            assert_eq!(copied.etag == ETag::Md5(Md5::of(&body)), to == 0, "{name}");
+            let known = store.digests(&found, of_copy.as_ref()).unwrap();
+            assert_eq!((known.md5, &known.checksums), (Some(Md5::of(&body)), &vec![checksum.clone()]));
+            assert_eq!(found.checksums.is_empty(), to != 0);
+
+            let name = format!("parts{from}-{to}");
+            copy_sealed(&store, &format!("parts{from}"), &name, new, key.as_ref()).unwrap();
+            assert!(read_whole(&store, &name, of_copy.as_ref()).unwrap() == body.repeat(2), "{name}");
+            let found = store.find("b", &name, Selector::Current).unwrap().version;
+            let known = store.digests(&found, of_copy.as_ref()).unwrap();
+            assert_eq!(known.parts, vec![Some(checksum.clone()); 2], "{name}");
+            let in_clear = found.upload.unwrap().parts.iter().all(|part| part.checksum.is_some());
+            assert_eq!(in_clear, to == 0);
+            assert!(matches!(found.etag, ETag::Multipart { parts: 2, .. }));
+        }
+    }
+    let grown = store.health().live_bytes - live;
+    assert!(grown < 5_000, "{grown}: no payload was written");
+    let other = NewEncryption::Customer(MasterKey::new([8; 32]));
+    assert_eq!(copy_sealed(&store, "2", "k", &other, Some(&customer())), Err(StoreError::Encrypted));
+    holds_nothing_in_the_clear(&fs);
+    drop(store);
+    let rebuilt = segments_of(&fs);
+    assert_eq!(rebuild_log(&rebuilt).lost.len(), 0);
+    for fs in [fs, rebuilt] {
+        let store = open_keyed(&fs, options()).unwrap();
+        for name in ["0-0", "0-1", "1-0", "1-1", "2-2"] {
+            let key = (name == "2-2").then(customer);
+            assert!(read_whole(&store, name, key.as_ref()).unwrap() == body, "{name}");
+            let name = format!("parts{name}");
+            assert!(read_whole(&store, &name, key.as_ref()).unwrap() == body.repeat(2), "{name}");
+        }
+    }
+}
+
+/// The ring after `retired` was the current key.
+struct OlderRing;
+
+impl KeySource for OlderRing {
+    fn current(&self) -> Option<NamedKey> {
+        TestRing.to_open("retired").map(|key| NamedKey { id: "retired".into(), key })
+    }
+
+    fn to_wrap(&self, id: &str) -> Option<MasterKey> {
+        TestRing.to_open(id)
+    }
+
+    fn to_open(&self, id: &str) -> Option<MasterKey> {
+        TestRing.to_open(id)
+    }
+}
+
+/// The ring after the retired key was destroyed.
+struct YoungerRing;
+
+impl KeySource for YoungerRing {
+    fn current(&self) -> Option<NamedKey> {
+        TestRing.current()
+    }
+
+    fn to_wrap(&self, id: &str) -> Option<MasterKey> {
+        self.to_open(id)
+    }
+
+    fn to_open(&self, id: &str) -> Option<MasterKey> {
+        (id != "retired").then(|| TestRing.to_open(id)).flatten()
+    }
+}
+
+fn open_older(fs: &SimFs) -> Store {
+    let store = open(fs);
+    store.set_keys(Arc::new(OlderRing));
+    store
+}
+
+/// Puts objects of all kinds and an upload with a part, under the key that is retired later.
+fn fill_older(fs: &SimFs) -> UploadId {
+    let store = open_older(fs);
+    store.create_bucket("b", "admin").unwrap();
+    store.set_versioning("b", Versioning::Enabled).unwrap();
+    for (at, new) in kinds().iter().enumerate() {
+        for nth in 0..3 {
+            put_sealed(&store, &format!("{at}"), &text(1_000 + nth), None, new).unwrap();
+        }
+    }
+    put(&store, "b", "clear", b"abc").unwrap();
+    let upload = store.create_encrypted_upload("b", "m", new_upload(), &NewEncryption::S3).unwrap().id;
+    let mut part = store.part_writer("b", "m", upload, 1, None).unwrap();
+    part.write(text(70_000)).unwrap();
+    part.commit([0; 16], None).unwrap();
+    store.close();
+    upload
+}
+
+fn rewrap_all(store: &Store) -> RewrapStep {
+    let mut cursor = RewrapCursor::default();
+    let mut total = RewrapStep::default();
+    loop {
+        let step = store.rewrap(&mut cursor).unwrap();
+        total.rewrapped += step.rewrapped;
+        total.unavailable += step.unavailable;
+        if !step.more {
+            return total;
+        }
+    }
+}
+
+#[test]
+fn a_rewrap_moves_objects_and_uploads_to_the_current_key() {
+    let fs = SimFs::new();
+    let upload = fill_older(&fs);
+    let store = open_keyed(&fs, options()).unwrap();
+    assert_eq!(store.key_uses(), [("named".to_owned(), 3), ("retired".to_owned(), 4)].into());
+    let before = store.find("b", "0", Selector::Current).unwrap().version;
+    assert_eq!(rewrap_all(&store), RewrapStep { more: false, rewrapped: 4, unavailable: 0 });
+    assert_eq!(rewrap_all(&store), RewrapStep::default(), "all is done");
+    assert_eq!(store.key_uses(), [("current".to_owned(), 4), ("named".to_owned(), 3)].into());
+    let after = store.find("b", "0", Selector::Current).unwrap().version;
+    let unwrapped = |version: &VersionRecord| {
+        let mut encryption = version.encryption.clone().unwrap();
+        encryption.keys.clear();
+        VersionRecord { encryption: Some(encryption), ..version.clone() }
+    };
+    assert_eq!(unwrapped(&before), unwrapped(&after), "only the wrap is another one");
+    drop(store);
+
+    // Without the retired key all is read; a rebuild from the segments needs it again.
+    let younger = |fs: &SimFs| {
+        let store = open(fs);
+        store.set_keys(Arc::new(YoungerRing));
+        store
+    };
+    let store = younger(&fs.crash(CrashPolicy::DropAll));
+    for (at, new) in kinds().iter().enumerate() {
+        let read = read_whole(&store, &format!("{at}"), key_of(new).as_ref()).unwrap();
+        assert_eq!(read, text(1_002));
+    }
+    let mut part = store.part_writer("b", "m", upload, 2, None).unwrap();
+    part.write(text(10)).unwrap();
+    part.commit([0; 16], None).unwrap();
+    let parts = store.upload("b", "m", upload).unwrap().parts;
+    store.complete_upload("b", "m", Completion { upload, parts, commit: commit_of(b"") }).unwrap();
+    assert_eq!(read_whole(&store, "m", None).unwrap().len(), 70_010);
+    drop(store);
+    let rebuilt = segments_of(&fs);
+    rebuild_log(&rebuilt);
+    assert_eq!(read_whole(&younger(&rebuilt), "0", None), Err(StoreError::KeyUnavailable("retired".into())));
+    assert_eq!(read_whole(&open_keyed(&rebuilt, options()).unwrap(), "0", None).unwrap(), text(1_002));
+}
+
+#[test]
+fn a_rewrap_passes_over_what_the_ring_cannot_open_and_what_changed_meanwhile() {
+    let fs = SimFs::new();
+    fill_older(&fs);
+    let store = open(&fs);
+    store.set_keys(Arc::new(YoungerRing));
+    assert_eq!(rewrap_all(&store), RewrapStep { more: false, rewrapped: 0, unavailable: 4 });
+    drop(store);
+    let store = open(&fs);
+    assert_eq!(
+        store.rewrap(&mut RewrapCursor::default()),
+        Err(StoreError::KeyUnavailable(String::new())),
+        "there is no ring"
+    );
+}
+
+#[test]
+fn no_object_is_unreadable_at_any_moment_of_a_rewrap() {
+    let filled = SimFs::new();
+    fill_older(&filled);
+    for stop in 1.. {
+        let fs = filled.copy();
+        fs.stop_at(fs.operations() + stop);
+        let ended = (|| -> Result<(), StoreError> {
+            let store = open_keyed(&fs, options()).map_err(|error| StoreError::Io(error.to_string()))?;
+            let mut cursor = RewrapCursor::default();
+            while store.rewrap(&mut cursor)?.more {}
+            store.checkpoint()
+        })();
+        for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(stop)] {
+            let store = open_keyed(&fs.crash(policy), options()).unwrap();
+            for (at, new) in kinds().iter().enumerate() {
+                let read = read_whole(&store, &format!("{at}"), key_of(new).as_ref());
+                assert_eq!(read, Ok(text(1_002)), "stopped at {stop}, {policy:?}");
+            }
+            rewrap_all(&store);
+            assert_eq!(store.key_uses().get("retired"), None);
+        }
+        if ended.is_ok() {
+            return;
+        }
+    }
+}

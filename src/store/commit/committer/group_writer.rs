@@ -99,6 +99,7 @@ impl MutationBatch {
                 m.without_cause(),
                 Mutation::Bucket(..)
                     | Mutation::Relocate(..)
+                    | Mutation::Rewrap(..)
                     | Mutation::OwnerQuota { .. }
                     | Mutation::RemoteSegment { .. }
                     | Mutation::Follower { .. }

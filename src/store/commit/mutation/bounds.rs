@@ -5,10 +5,10 @@ use crate::base::limits::{
     ENCRYPTION_CONTEXT_MAX_BYTES, TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, TAGS_MAX,
     XML_BODY_MAX_BYTES,
 };
-use crate::format::{Attributes, Cause, FollowerNote, FollowerState, VersionRecord};
+use crate::format::{Attributes, Cause, FollowerNote, FollowerState, VersionRecord, WrappedKey};
 use crate::index::{BUCKET_BYTES, OWNER_BYTES, configuration_bytes, follower_bytes, follower_note_bytes};
 use crate::store::commit::mutation::{
-    BucketChange, Content, Mutation, Put, PutPart, ReferringRecord, UploadChange,
+    BucketChange, Content, Mutation, Put, PutPart, ReferringRecord, RewrappedKeys, UploadChange,
 };
 use crate::store::shared::extents::slices;
 use crate::store::{Completion, ExpiringItem};
@@ -129,6 +129,15 @@ impl Mutation {
                 };
                 relocation.referrers.iter().map(record).sum()
             }
+            Self::Rewrap(changes, _) => {
+                let keys =
+                    |keys: &[WrappedKey]| keys.iter().map(WrappedKey::index_bytes).sum::<u64>() as usize;
+                let record = |change: &RewrappedKeys| {
+                    let of = &change.record;
+                    ENTRY_BYTES_MAX + of.key.len() + of.len + TAGS_BYTES_MAX + keys(&change.keys)
+                };
+                changes.iter().map(record).sum()
+            }
             Self::Amend { key, version, change, .. } => {
                 key.len() + version_bytes_max(version) + bytes_of(&Attributes::new(), change.tags())
             }
@@ -142,6 +151,7 @@ impl Mutation {
             Self::Delete { deletions, .. } => deletions.len().max(1),
             Self::Expire(request, _) => request.items.len().max(1),
             Self::Relocate(relocation, _) => relocation.referrers.len().max(1),
+            Self::Rewrap(changes, _) => changes.len().max(1),
             // The parts are read one after another.
             Self::Complete { completion, .. } => lookups_of_parts(completion.parts.len()),
             Self::Upload { change: UploadChange::Abort { parts, .. }, .. } => lookups_of_parts(*parts),
@@ -176,6 +186,7 @@ impl Mutation {
             | Self::RemoteSegment { .. }
             | Self::Follower { .. }
             | Self::FollowerNotes { .. }
+            | Self::Rewrap(..)
             | Self::Relocate(..) => 0,
         }
     }
@@ -214,6 +225,7 @@ impl Mutation {
             | Self::OwnerQuota { .. }
             | Self::RemoteSegment { .. }
             | Self::Follower { state: None, .. }
+            | Self::Rewrap(..)
             | Self::Relocate(..) => 0,
         };
         bytes as u64

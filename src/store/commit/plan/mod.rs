@@ -213,6 +213,10 @@ impl<'a> Planner<'a> {
                 let decided = self.check_room(SpaceClaim::Upkeep).map(|()| self.relocate(&relocation));
                 self.reply_when_durable(decided, reply);
             }
+            Mutation::Rewrap(changes, reply) => {
+                let decided = self.check_room(SpaceClaim::Upkeep).map(|()| self.rewrap(changes));
+                self.reply_when_durable(decided, reply);
+            }
             Mutation::Amend { bucket, key, version, change, reply } => {
                 let decided = self.amend(&bucket, key, &version, change);
                 self.reply_when_durable(decided, reply);

@@ -1,7 +1,8 @@
-//! Relocations: updating records to the new locations of their extents.
+//! Relocations: updating records to the new locations of their extents, and to keys that were wrapped
+//! anew.
 
-use crate::format::{Entry, ExtentRef};
-use crate::store::commit::mutation::{RecordId, ReferringRecord, Relocation};
+use crate::format::{Entry, ExtentRef, WrappedKey};
+use crate::store::commit::mutation::{RecordId, ReferringRecord, Relocation, RewrappedKeys};
 use crate::store::commit::plan::Planner;
 
 impl Planner<'_> {
@@ -36,6 +37,37 @@ impl Planner<'_> {
                     record,
                 })
             }
+            RecordId::Upload(_) => None,
+        }
+    }
+
+    /// Replaces the wrapped keys of each record that still has the old ones, and returns the number
+    /// of records.
+    pub(super) fn rewrap(&mut self, changes: Vec<RewrappedKeys>) -> u64 {
+        let entries: Vec<Entry> =
+            changes.into_iter().filter_map(|change| self.rewrapped_entry(change)).collect();
+        let count = entries.len() as u64;
+        self.plan.entries.extend(entries);
+        count
+    }
+
+    fn rewrapped_entry(&self, RewrappedKeys { record, before, mut keys }: RewrappedKeys) -> Option<Entry> {
+        let ReferringRecord { bucket, key, id, .. } = record;
+        match id {
+            RecordId::Version(id) => {
+                let mut record = self.index.version(bucket, &key, id)?;
+                let encryption = record.encryption.as_mut().filter(|encryption| encryption.keys == before)?;
+                encryption.keys = keys;
+                Some(Entry::VersionAmend { bucket, key, record })
+            }
+            RecordId::Upload(id) => {
+                let mut record = self.index.upload_record(bucket, &key, id)?.clone();
+                let wrapped =
+                    record.encryption.as_mut().filter(|wrapped| before == [WrappedKey::clone(wrapped)])?;
+                **wrapped = keys.pop()?;
+                Some(Entry::UploadPut { bucket, key, record })
+            }
+            RecordId::Part { .. } => None,
         }
     }
 
