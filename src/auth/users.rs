@@ -366,7 +366,9 @@ impl UsersBuilder {
             self.roles.insert(name, role);
         }
         for table in &file.role {
-            let is_known = |name: &str| name != Users::ANONYMOUS && self.names.contains(name);
+            // The administrator may come from the environment, and not from the file.
+            let is_known =
+                |name: &str| name == ADMINISTRATOR || name != Users::ANONYMOUS && self.names.contains(name);
             if let Some(problem) = table.as_ref().unknown(is_known) {
                 return Err(problem);
             }
@@ -632,6 +634,55 @@ mod tests {
         assert_eq!(refusal(&file(&[("a", "AK1")], allow)), (8, "there is no action `Get`".to_owned()));
         let allow = "[[user.allow]]\nactions = []\nresources = [\"*b\"]\n";
         assert_eq!(refusal(&file(&[("a", "AK1")], allow)).0, 7);
+    }
+
+    #[test]
+    fn roles_are_named_once_and_assumed_by_those_who_are_there() {
+        let role = |rest: &str| file(&[("a", "AK1")], &format!("[[role]]\nname = \"r\"\n{rest}\n"));
+        let users = Users::parse(&role("assumed_by = [\"a\", \"r\"]")).unwrap();
+        let role_of = |name: &str| users.role(name).map(|role| role.is_assumed_by("a"));
+        assert_eq!((role_of("r"), role_of("a")), (Some(true), None));
+        let role_named = users.role("r").unwrap();
+        assert!(!role_named.is_assumed_by("b") && role_named.user.is_role());
+        // The administrator of the environment is not in the file.
+        assert!(Users::parse(&role("assumed_by = [\"admin\"]")).is_ok());
+        for (rest, line, named) in [
+            ("assumed_by = [\n\"b\"]", 8, "no user and no role `b`"),
+            ("assumed_by = [\"anonymous\"]", 7, "`anonymous`"),
+            ("assumed_by = []\nmax_duration = \"13h\"", 8, "`15m` to `12h`"),
+            ("assumed_by = []\nmax_duration = \"14m\"", 8, "`15m` to `12h`"),
+            ("assumed_by = []\nsessions_after = 2026-01-31", 8, "is not a time"),
+            ("assumed_by = []\npolicy = \"{}\"", 8, "`Statement` is missing"),
+            ("assumed_by = []\naccess_key = \"x\"", 8, "unknown field"),
+            ("assumed_by = []\n[[role]]\nname = \"r\"\nassumed_by = []", 9, "`r` of the role is taken"),
+            ("assumed_by = []\n[[role]]\nname = \"a\"\nassumed_by = []", 9, "`a` of the role is taken"),
+            ("assumed_by = []\n[[role]]\nname = \"a/b\"\nassumed_by = []", 9, "may not hold '/'"),
+            ("", 5, "missing field `assumed_by`"),
+        ] {
+            let (at, problem) = refusal(&role(rest));
+            assert!(at == line && problem.contains(named), "{rest}: {at} {problem}");
+        }
+        let keys = KeyPair { access_key: "AK2".to_owned(), secret_key: Secret::new("s") };
+        let named_admin = Users::parse("[[role]]\nname = \"admin\"\nassumed_by = []\n").unwrap();
+        assert!(named_admin.with_administrator(keys).unwrap_err().contains("role"));
+    }
+
+    #[test]
+    fn sealing_keys_are_not_quoted_and_the_last_one_seals() {
+        let key = |seed: u64| SealingKey::generate(&SeededEntropy::new(seed));
+        let table = |text: &str| format!("[[sealing_key]]\nkey = {text}\n");
+        let of = |seed: u64| table(&format!("{:?}", key(seed).reveal()));
+        let users = Users::parse(&(of(1) + &of(2))).unwrap();
+        assert_eq!(users.sealing_key().map(SealingKey::reveal), Some(key(2).reveal()));
+        assert!(!format!("{users:?}").contains(&key(2).reveal()));
+        for text in ["8675309", "\"8675309\"", "['8675309']"] {
+            let error = Users::parse(&table(text)).unwrap_err();
+            assert_eq!(
+                (error.line, error.problem.as_str()),
+                (2, "a sealing key is 32 bytes in base64"),
+                "{text}"
+            );
+        }
     }
 
     #[test]
