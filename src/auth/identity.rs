@@ -4,10 +4,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::auth::access::Sender;
+use crate::auth::bucket_policy::Principal;
 use crate::auth::session::Session;
 use crate::auth::user::{Signer, User};
 use crate::auth::{
-    AccessFacts, Action, ConditionMemo, OidcPerson, PolicyContext, PrincipalFacts, Resource, Users, access,
+    AccessFacts, Action, BucketPolicy, ConditionMemo, OidcPerson, PolicyContext, PrincipalFacts, Resource,
+    Users, access,
 };
 use crate::base::Timestamp;
 use crate::s3::{ErrorCode, Request, S3Error};
@@ -111,9 +113,13 @@ impl Identity {
         }
     }
 
-    /// Whether the users file has a user of that name, who can sign requests.
-    pub fn knows_user(&self, name: &str) -> bool {
-        self.users.has_signer(name)
+    /// Whom a policy of a bucket names although the users file does not have him.
+    pub fn unknown_principal(&self, policy: &BucketPolicy) -> Option<String> {
+        policy.principals().find_map(|principal| match principal {
+            Principal::User(name) if !self.users.has_signer(name) => Some(format!("user `{name}`")),
+            Principal::Role(name) if self.users.role(name).is_none() => Some(format!("role `{name}`")),
+            _ => None,
+        })
     }
 
     /// The person who acts as the user, where an OpenID provider vouched for it.

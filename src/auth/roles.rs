@@ -33,7 +33,7 @@ pub(super) struct RoleTable {
 
 /// A role.
 #[derive(Debug)]
-pub(super) struct Role {
+pub(super) struct AssumableRole {
     /// Its rights and its name, as of a user.
     pub(super) user: Arc<User>,
     /// The names of the users and roles that may assume it.
@@ -45,7 +45,7 @@ pub(super) struct Role {
     pub(super) longest: Duration,
 }
 
-impl Role {
+impl AssumableRole {
     /// Reads a table.
     pub(super) fn of(table: &RoleTable) -> Result<Self, Problem> {
         let of_name = |c: char| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c);

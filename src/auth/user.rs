@@ -42,6 +42,7 @@ impl User {
             id: kind.unique_id(name, sessions_after),
             kind: "User",
             user_name: Some(name.to_owned()),
+            role: (kind == NameKind::Role).then(|| name.to_owned()),
             ..PrincipalFacts::default()
         };
         Self { name: name.to_owned(), kind, grants, policy: None, sessions_after, facts }

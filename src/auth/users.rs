@@ -52,7 +52,7 @@ use toml::value::Datetime;
 use crate::auth::admission::{Admissions, OidcPerson, OidcTable};
 use crate::auth::bucket_policy::{IdentityPolicy, PrincipalFacts};
 use crate::auth::policy::Grant;
-use crate::auth::roles::{Role, RoleTable};
+use crate::auth::roles::{AssumableRole, RoleTable};
 use crate::auth::session::arn::{ACCOUNT, NameKind, assumed_role, federated_user};
 use crate::auth::session::cache::OpenedSessions;
 use crate::auth::session::token::{OpenedToken, SealingKey, SessionClaims};
@@ -80,7 +80,7 @@ pub struct UsersError {
 pub struct Users {
     by_access_key: HashMap<String, Arc<Signer>>,
     by_name: HashMap<String, Arc<User>>,
-    roles: HashMap<String, Role>,
+    roles: HashMap<String, AssumableRole>,
     /// In the order of the file: the last one seals.
     sealing_keys: Vec<SealingKey>,
     opened: OpenedSessions<Signer>,
@@ -245,7 +245,7 @@ impl Users {
     }
 
     /// A role by its name.
-    pub(super) fn role(&self, name: &str) -> Option<&Role> {
+    pub(super) fn role(&self, name: &str) -> Option<&AssumableRole> {
         self.roles.get(name)
     }
 
@@ -312,7 +312,7 @@ struct UsersBuilder {
     names: HashSet<String>,
     by_access_key: HashMap<String, Arc<Signer>>,
     by_name: HashMap<String, Arc<User>>,
-    roles: HashMap<String, Role>,
+    roles: HashMap<String, AssumableRole>,
     sealing_keys: Vec<SealingKey>,
     anonymous: Option<Arc<User>>,
     quotas: HashMap<String, Quota>,
@@ -358,7 +358,7 @@ impl UsersBuilder {
     fn roles_and_sealing_keys(&mut self, file: &FileTable) -> Result<(), Problem> {
         for table in &file.role {
             let table = table.as_ref();
-            let role = Role::of(table)?;
+            let role = AssumableRole::of(table)?;
             let name = role.user.name().to_owned();
             if name == Users::ANONYMOUS || !self.names.insert(name.clone()) {
                 return Err((table.name.span(), format!("the name `{name}` of the role is taken")));
@@ -422,6 +422,8 @@ fn session_of(claims: SessionClaims, user: &User) -> Option<Session> {
             (arn.clone(), PrincipalFacts { arn, id, kind: "FederatedUser", user_name: None, ..own })
         }
     };
+    let session_arn = (kind != SessionKind::User).then(|| arn.clone());
+    let facts = PrincipalFacts { session_arn, ..facts };
     Some(Session { kind, arn, facts, limit, expires })
 }
 

@@ -16,9 +16,9 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     policy.check_wildcards().map_err(|reason| malformed(&reason))?;
     // A policy that is stored already may name users who were removed since: what it says of them
     // is without effect.
-    if let Some(unknown) = policy.principals().find(|name| !proof.identity().knows_user(name)) {
+    if let Some(unknown) = proof.identity().unknown_principal(&policy) {
         return Err(S3Error::new(ErrorCode::MalformedPolicy)
-            .message(format!("Invalid principal in policy (there is no user `{unknown}`)")));
+            .message(format!("Invalid principal in policy (there is no {unknown})")));
     }
     if policy.is_public() && configurations::block(&bucket).refuses_policy {
         return Err(S3Error::new(ErrorCode::AccessDenied).message(

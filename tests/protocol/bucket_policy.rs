@@ -79,8 +79,9 @@ fn a_policy_that_is_not_understood_is_refused_by_name_and_changes_nothing() {
         (good.replace("Allow", "Permit"), "`Effect`"),
         (good.replace("s3:GetObject", "s3:GetObjects"), "s3:GetObjects"),
         (good.replace("arn:aws:s3:::b/", "arn:aws:s3:::c/"), "arn:aws:s3:::c/"),
-        (good.replace("\"bob\"", "\"arn:aws:iam::1:role/r\""), "arn:aws:iam::1:role/r"),
-        (good.replace(r#""Action""#, r#""NotAction""#), "`NotAction`"),
+        (good.replace("\"bob\"", "\"arn:aws:iam::1:role/r\""), "there is no role `r`"),
+        (good.replace("\"bob\"", "\"arn:aws:iam::1:group/r\""), "arn:aws:iam::1:group/r"),
+        (good.replace(r#""Principal""#, r#""NotPrincipal""#), "`NotPrincipal`"),
         (
             policy(&[statement(
                 "Deny",

@@ -322,6 +322,31 @@ fn no_session_gets_more_than_it_was_given() {
 }
 
 #[test]
+fn policies_of_buckets_name_roles_and_sessions() {
+    let server = server();
+    server.put("/b/pub/a", b"a");
+    let whole = lake(&server);
+    let limited = keys(&assume(&server, &[("Policy", TABLE)]).send());
+    let get = |session: &SessionKeys| server.request("GET", "/b/pub/a").in_session(session).send().status;
+    let put = |principal: &str, effect: &str| {
+        let policy = format!(
+            r#"{{"Statement":{{"Effect":"{effect}","Principal":{{"AWS":"{principal}"}},"Action":"s3:GetObject","Resource":"arn:aws:s3:::b/pub/*"}}}}"#
+        );
+        let answer = server.request("PUT", "/b?policy").body(policy.as_bytes()).send();
+        assert_eq!(answer.status, 204, "{principal}: {answer:?}");
+        [get(&whole), get(&limited)]
+    };
+    assert_eq!([get(&whole), get(&limited)], [403, 403]);
+    // The session policy limits what is given to the role, and not what is given to the session.
+    assert_eq!(put("arn:aws:iam::1:role/lake", "Allow"), [200, 403]);
+    assert_eq!(put("arn:aws:iam::1:role/boss", "Allow"), [403, 403]);
+    assert_eq!(put("arn:aws:iam::1:root", "Allow"), [200, 403]);
+    assert_eq!(put("arn:aws:sts::1:assumed-role/lake/job-1", "Allow"), [200, 200]);
+    assert_eq!(put("arn:aws:sts::1:assumed-role/lake/job-2", "Allow"), [403, 403]);
+    assert_eq!(put("catalogue", "Allow"), [403, 403], "who assumed the role is not the role");
+}
+
+#[test]
 fn callers_learn_who_they_are() {
     let server = server();
     let who = |asked: Asked<'_>| {

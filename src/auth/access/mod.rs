@@ -3,7 +3,8 @@
 //! 1. A denial wins over everything: of the bucket's policy, of the sender's own policy, of its
 //!    session's. That of the bucket cannot keep the owner and the administrators from the policy
 //!    itself. A denial of PutObject is one of CreateObject, too.
-//! 2. A session is refused whatever its policy does not allow, whoever else would allow it.
+//! 2. A session is refused whatever its policy does not allow, whoever else would allow it; unless
+//!    the policy of the bucket allows it and names that very session.
 //! 3. A grant of the users file allows, and so does the sender's own policy.
 //! 4. The policy of the bucket allows. A block of public access takes that from senders without
 //!    keys.
@@ -61,8 +62,10 @@ pub(super) struct Sender<'s> {
 
 /// What the policies say that come with the sender.
 struct OwnPolicies {
-    /// Whether one denies the request, or the session does not allow it.
-    refuse: bool,
+    /// Whether one denies the request.
+    deny: bool,
+    /// Whether the session does not allow it.
+    lack: bool,
     /// Whether that of the user or role allows it.
     allow: bool,
 }
@@ -77,9 +80,10 @@ impl Sender<'_> {
         let of_user = self.user.decide(action, resource, context);
         let of_session = self.session.map(|session| session.decide(action, resource, context));
         OwnPolicies {
-            refuse: of_user == PolicyDecision::Deny
-                || of_session.is_some_and(|decision| decision != PolicyDecision::Allow)
+            deny: of_user == PolicyDecision::Deny
+                || of_session == Some(PolicyDecision::Deny)
                 || self.is_kept_from(action),
+            lack: of_session == Some(PolicyDecision::NoMatch),
             allow: of_user == PolicyDecision::Allow,
         }
     }
@@ -99,7 +103,7 @@ impl Sender<'_> {
 /// Whether `sender` may do an action of administration.
 pub(super) fn may_administer(sender: Sender<'_>, action: Action, context: &PolicyContext<'_>) -> bool {
     let own = sender.own_policies(action, Resource::Service, context);
-    !own.refuse && (own.allow || sender.user.may(action, Resource::Service, &|| false))
+    !own.deny && !own.lack && (own.allow || sender.user.may(action, Resource::Service, &|| false))
 }
 
 /// Whether `sender` may do `action` on `resource`.
@@ -120,8 +124,12 @@ pub(super) fn decide(
         return false;
     }
     let own = sender.has_policies().then(|| sender.own_policies(action, resource, &facts.context()));
-    if own.as_ref().is_some_and(|own| own.refuse) {
+    if own.as_ref().is_some_and(|own| own.deny) {
         return false;
+    }
+    if own.as_ref().is_some_and(|own| own.lack) {
+        let by_policy = policy.filter(|_| by_policy == PolicyDecision::Allow);
+        return by_policy.is_some_and(|policy| policy.allows_session(action, resource, &facts.context()));
     }
     own.is_some_and(|own| own.allow)
         || user.may(action, resource, &|| owns(user, facts))

@@ -28,7 +28,7 @@ struct OwnPart {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SenderKind {
     RoleSession,
     UserSession,
     Federated,
@@ -37,7 +37,7 @@ enum Kind {
 /// A sender with its policies.
 #[derive(Debug, Clone)]
 struct OwnCase {
-    kind: Kind,
+    kind: SenderKind,
     /// Of the role.
     role_policy: Option<Vec<OwnPart>>,
     session_policy: Option<Vec<OwnPart>>,
@@ -60,6 +60,17 @@ const ACTIONS: [Action; 16] = [
     Action::PutObjectAcl,
     Action::PutObjectStatedTime,
     Action::AdminCreateUser,
+];
+/// Whom policies of the bucket name.
+const NAMED: [&str; 8] = [
+    "ann",
+    "bob",
+    "role/lake",
+    "role/pond",
+    "assumed-role/lake/job",
+    "assumed-role/lake/other",
+    "federated-user/guest",
+    "root",
 ];
 const KEYS: [&str; 3] = ["a", "pub/a", "home/ann/x"];
 
@@ -133,7 +144,7 @@ fn said(parts: &[OwnPart], action: Action, resource: Resource<'_>, secure: bool)
 
 /// The model. `ann` owns the bucket; the sender is a session of hers, or of the role `lake`.
 fn model(case: &Case, own: &OwnCase, action: Action, resource: Resource<'_>) -> bool {
-    let is_role = own.kind == Kind::RoleSession;
+    let is_role = own.kind == SenderKind::RoleSession;
     let name = if is_role { "lake" } else { "ann" };
     if is_administration(action) && !is_role {
         return false;
@@ -145,21 +156,37 @@ fn model(case: &Case, own: &OwnCase, action: Action, resource: Resource<'_>) -> 
     if role_denies {
         return false;
     }
-    match &own.session_policy {
+    let lacks = match &own.session_policy {
         Some(parts) => {
             let (denies, allows) = said(parts, action, resource, case.secure);
-            if denies || !allows {
+            if denies {
                 return false;
             }
+            !allows
         }
-        None if own.kind == Kind::Federated => return false,
-        None => {}
-    }
+        None => own.kind == SenderKind::Federated,
+    };
     let of_server =
         matches!(action, Action::CreateBucket | Action::ListAllMyBuckets) || is_administration(action);
     let parts: Vec<&Part> = case.policy.iter().flatten().filter(|_| !of_server).collect();
-    let applying =
-        |about: Action| parts.iter().filter(move |part| part.applies(name, about, resource, case.secure));
+    let is_named = |part: &Part| {
+        let Some(users) = &part.users else { return true };
+        let mut names = match own.kind {
+            SenderKind::RoleSession => vec!["role/lake", "assumed-role/lake/job"],
+            SenderKind::UserSession => vec!["ann"],
+            SenderKind::Federated => vec!["ann", "federated-user/guest"],
+        };
+        if !part.all_but[0] {
+            names.push("root");
+        }
+        users.iter().any(|user| names.contains(user)) != part.all_but[0]
+    };
+    let is_about = |part: &Part, about: Action| {
+        let mut of_all = part.clone();
+        of_all.users = None;
+        is_named(part) && of_all.applies(name, about, resource, case.secure)
+    };
+    let applying = |about: Action| parts.iter().filter(move |part| is_about(part, about));
     let everything = case.grants == Some(("*", "*"));
     let keeps =
         matches!(action, Action::GetBucketPolicy | Action::PutBucketPolicy) && (everything || !is_role);
@@ -170,6 +197,14 @@ fn model(case: &Case, own: &OwnCase, action: Action, resource: Resource<'_>) -> 
         return false;
     }
     let by_bucket = applying(action).any(|part| !part.denies) && !applying(action).any(|part| part.denies);
+    let session = if is_role { "assumed-role/lake/job" } else { "federated-user/guest" };
+    let names_session = |part: &&&Part| {
+        let named = part.users.as_ref().is_some_and(|users| users.contains(&session));
+        named && !part.denies && own.kind != SenderKind::UserSession
+    };
+    if lacks {
+        return by_bucket && applying(action).any(|part| names_session(&part));
+    }
     let granted = match (is_administration(action), case.grants) {
         (true, grants) => grants == Some(("*", "*")),
         (false, _) => is_granted(case, name, action, resource),
@@ -187,17 +222,29 @@ fn grants_of(case: &Case) -> Vec<Grant> {
 
 fn session_of(own: &OwnCase) -> Session {
     let kind = match own.kind {
-        Kind::RoleSession => SessionKind::Role,
-        Kind::UserSession => SessionKind::User,
-        Kind::Federated => SessionKind::Federated,
+        SenderKind::RoleSession => SessionKind::Role,
+        SenderKind::UserSession => SessionKind::User,
+        SenderKind::Federated => SessionKind::Federated,
     };
     let limit = match &own.session_policy {
         Some(parts) => SessionLimit::Policy(policy_of(parts)),
-        None if own.kind == Kind::Federated => SessionLimit::Everything,
+        None if own.kind == SenderKind::Federated => SessionLimit::Everything,
         None => SessionLimit::None,
     };
     let expires = Timestamp::from_millis(1);
-    Session { kind, arn: String::new(), facts: PrincipalFacts::default(), limit, expires }
+    let sts = |name: &str| Some(format!("arn:aws:sts::000000000000:{name}"));
+    let facts = match own.kind {
+        SenderKind::RoleSession => PrincipalFacts {
+            role: Some("lake".to_owned()),
+            session_arn: sts("assumed-role/lake/job"),
+            ..PrincipalFacts::default()
+        },
+        SenderKind::UserSession => PrincipalFacts::default(),
+        SenderKind::Federated => {
+            PrincipalFacts { session_arn: sts("federated-user/guest"), ..PrincipalFacts::default() }
+        }
+    };
+    Session { kind, arn: String::new(), facts, limit, expires }
 }
 
 fn random_own_part(entropy: &SeededEntropy) -> OwnPart {
@@ -257,7 +304,10 @@ fn generated_sessions_agree_with_the_model() {
     // More by hand: 20_000.
     let count = std::env::var("SILTSTONE_TEST_POLICIES").ok().and_then(|text| text.parse().ok());
     for _ in 0..count.unwrap_or(4_000) {
-        let parts = (0..entropy.next_u64() % 4).map(|_| random_part(&entropy)).collect::<Vec<_>>();
+        let mut parts = (0..entropy.next_u64() % 4).map(|_| random_part(&entropy)).collect::<Vec<_>>();
+        for part in parts.iter_mut().filter(|part| part.users.is_some()) {
+            part.users = Some(some(&entropy, &NAMED));
+        }
         let case = Case {
             policy: (!parts.is_empty()).then_some(parts),
             block: one(&entropy, &blocks),
@@ -268,20 +318,28 @@ fn generated_sessions_agree_with_the_model() {
             secure: entropy.next_u64().is_multiple_of(2),
         };
         let own = OwnCase {
-            kind: one(&entropy, &[Kind::RoleSession, Kind::RoleSession, Kind::UserSession, Kind::Federated]),
+            kind: one(
+                &entropy,
+                &[
+                    SenderKind::RoleSession,
+                    SenderKind::RoleSession,
+                    SenderKind::UserSession,
+                    SenderKind::Federated,
+                ],
+            ),
             role_policy: random_own_parts(&entropy),
             session_policy: random_own_parts(&entropy),
         };
         let (kind, name) = match own.kind {
-            Kind::RoleSession => (NameKind::Role, "lake"),
-            Kind::UserSession | Kind::Federated => (NameKind::User, "ann"),
+            SenderKind::RoleSession => (NameKind::Role, "lake"),
+            SenderKind::UserSession | SenderKind::Federated => (NameKind::User, "ann"),
         };
         let user = User::of_kind(kind, name, grants_of(&case), None);
-        let role_policy = own.role_policy.as_deref().filter(|_| own.kind == Kind::RoleSession);
+        let role_policy = own.role_policy.as_deref().filter(|_| own.kind == SenderKind::RoleSession);
         let user = user.with_policy(role_policy.map(policy_of));
         let session = session_of(&own);
         let sender = Sender { user: &user, session: Some(&session) };
-        let facts = CaseFacts(&case, name, case.parsed_policy());
+        let facts = CaseFacts(&case, name, case.parsed_policy(), Some(&session.facts));
         for _ in 0..8 {
             let action = one(&entropy, &ACTIONS);
             let resource = one(&entropy, &resources(action));

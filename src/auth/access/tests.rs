@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::*;
-use crate::auth::Users;
+use crate::auth::{PrincipalFacts, Users};
 use crate::base::{Entropy, SeededEntropy};
 
 pub(super) const BUCKET: &str = "site";
@@ -34,9 +34,11 @@ const KEYS: [&str; 4] = ["a", "pub/a", "pub/", "home/ann/x"];
 pub(super) struct Part {
     pub(super) denies: bool,
     /// `None` for everyone.
-    users: Option<Vec<&'static str>>,
+    pub(super) users: Option<Vec<&'static str>>,
     /// Names with wildcards.
     actions: Vec<&'static str>,
+    /// Whether it is about all users, actions and resources but those.
+    pub(super) all_but: [bool; 3],
     /// After the name of the bucket, with wildcards.
     resources: Vec<&'static str>,
     /// Only over TLS, or only without.
@@ -64,6 +66,20 @@ pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
+/// The ARN of a user, or of what is written as the end of one.
+fn arn(name: &str) -> String {
+    match name {
+        "root" => "arn:aws:iam::1:root".to_owned(),
+        name if name.starts_with("role/") => format!("arn:aws:iam::1:{name}"),
+        name if name.contains('/') => format!("arn:aws:sts::1:{name}"),
+        name => format!("arn:aws:iam::1:user/{name}"),
+    }
+}
+
+fn not(negated: bool) -> &'static str {
+    if negated { "Not" } else { "" }
+}
+
 impl Part {
     fn json(&self) -> String {
         let list = |texts: Vec<String>| format!("[{}]", texts.join(", "));
@@ -71,15 +87,18 @@ impl Part {
             None => r#""*""#.to_owned(),
             Some(users) => format!(
                 r#"{{"AWS": {}}}"#,
-                list(users.iter().map(|name| format!(r#""arn:aws:iam::1:user/{name}""#)).collect())
+                list(users.iter().map(|name| format!("\"{}\"", arn(name))).collect())
             ),
         };
         let actions = list(self.actions.iter().map(|name| format!(r#""s3:{name}""#)).collect());
         let resources =
             list(self.resources.iter().map(|rest| format!(r#""arn:aws:s3:::{BUCKET}{rest}""#)).collect());
         let mut text = format!(
-            r#"{{"Effect": "{}", "Principal": {principal}, "Action": {actions}, "Resource": {resources}"#,
-            if self.denies { "Deny" } else { "Allow" }
+            r#"{{"Effect": "{}", "{}Principal": {principal}, "{}Action": {actions}, "{}Resource": {resources}"#,
+            if self.denies { "Deny" } else { "Allow" },
+            not(self.all_but[0]),
+            not(self.all_but[1]),
+            not(self.all_but[2]),
         );
         if let Some(secure) = self.secure {
             let _ = write!(text, r#", "Condition": {{"Bool": {{"aws:SecureTransport": "{secure}"}}}}"#);
@@ -93,9 +112,12 @@ impl Part {
             Resource::Object { key, .. } if action.as_str().contains("Object") => format!("/{key}"),
             _ => String::new(),
         };
-        self.users.as_ref().is_none_or(|users| user != "anonymous" && users.contains(&user))
-            && self.actions.iter().any(|pattern| matches(pattern.as_bytes(), action.as_str().as_bytes()))
-            && self.resources.iter().any(|pattern| matches(pattern.as_bytes(), path.as_bytes()))
+        let is_named = |users: &Vec<&str>| user != "anonymous" && users.contains(&user);
+        let acts = self.actions.iter().any(|pattern| matches(pattern.as_bytes(), action.as_str().as_bytes()));
+        let lies = self.resources.iter().any(|pattern| matches(pattern.as_bytes(), path.as_bytes()));
+        self.users.as_ref().is_none_or(|users| is_named(users) != self.all_but[0])
+            && acts != self.all_but[1]
+            && lies != self.all_but[2]
             && self.secure.is_none_or(|wanted| wanted == secure)
     }
 }
@@ -167,7 +189,12 @@ fn model(case: &Case, user: &str, action: Action, resource: Resource<'_>) -> boo
 }
 
 /// The facts of a case.
-pub(super) struct CaseFacts<'c>(pub(super) &'c Case, pub(super) &'c str, pub(super) Option<BucketPolicy>);
+pub(super) struct CaseFacts<'c>(
+    pub(super) &'c Case,
+    pub(super) &'c str,
+    pub(super) Option<BucketPolicy>,
+    pub(super) Option<&'c PrincipalFacts>,
+);
 
 impl AccessFacts for CaseFacts<'_> {
     fn owner(&self) -> Option<&str> {
@@ -178,7 +205,7 @@ impl AccessFacts for CaseFacts<'_> {
     }
     fn context(&self) -> PolicyContext<'_> {
         let user = (!["anonymous", "lake"].contains(&self.1)).then_some(self.1);
-        PolicyContext { user, secure: self.0.secure, ..PolicyContext::default() }
+        PolicyContext { user, principal: self.3, secure: self.0.secure, ..PolicyContext::default() }
     }
     fn block(&self) -> PublicAccessBlock {
         self.0.block
@@ -228,7 +255,7 @@ impl Case {
                 "anonymous" => Arc::clone(users.anonymous()),
                 name => Arc::clone(users.find(name).unwrap().user()),
             };
-            let facts = CaseFacts(self, name, policy.take());
+            let facts = CaseFacts(self, name, policy.take(), None);
             for action in ACTIONS {
                 for resource in resources(action) {
                     let sender = Sender { user: &user, session: None };
@@ -289,7 +316,14 @@ fn part(
     resource: &'static str,
 ) -> Part {
     let users = users.map(<[_]>::to_vec);
-    Part { denies, users, actions: vec![action], resources: vec![resource], secure: None }
+    Part {
+        denies,
+        users,
+        actions: vec![action],
+        all_but: [false; 3],
+        resources: vec![resource],
+        secure: None,
+    }
 }
 
 #[test]
@@ -346,8 +380,11 @@ pub(super) fn random_part(entropy: &SeededEntropy) -> Part {
         _ => (some(entropy, &on_bucket), vec![one(entropy, &["", "*"])]),
     };
     let everyone = entropy.next_u64().is_multiple_of(2);
+    let denies = entropy.next_u64().is_multiple_of(3);
+    let [users, but_actions, but_resources] = [4, 8, 8].map(|nth| entropy.next_u64().is_multiple_of(nth));
     Part {
-        denies: entropy.next_u64().is_multiple_of(3),
+        denies,
+        all_but: [users && denies && !everyone, but_actions, but_resources],
         users: (!everyone).then(|| some(entropy, &["admin", "ann", "bob", "eve"])),
         actions,
         resources,

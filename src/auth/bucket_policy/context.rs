@@ -30,6 +30,10 @@ pub struct PrincipalFacts {
     /// The name of a user, also of one who signs with the keys of a session of its own.
     /// (`aws:username`)
     pub(in crate::auth) user_name: Option<String>,
+    /// The name of a role, which policies of buckets may name.
+    pub(in crate::auth) role: Option<String>,
+    /// The ARN of the session of a role or of a federated user.
+    pub(in crate::auth) session_arn: Option<String>,
     /// The tags of a session. (`aws:PrincipalTag/KEY`)
     pub(in crate::auth) tags: Vec<(String, String)>,
     /// When the keys of a session were issued. (`aws:TokenIssueTime`)

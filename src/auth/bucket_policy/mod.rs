@@ -31,6 +31,7 @@ pub use context::{ConditionMemo, ExistingTags, PolicyContext, PrincipalFacts};
 pub(super) use identity_policy::IdentityPolicy;
 use json::{StrictJson, StrictMembers};
 use pattern::VERSION_WITH_VARIABLES;
+pub(super) use statement::Principal;
 use statement::{PolicyScope, PolicyStatement};
 use statement_parts::{PolicyEffect, StatementPlace};
 
@@ -135,7 +136,9 @@ impl BucketPolicy {
         };
         let of_some_object = action.applies_to_objects() && matches!(resource, Resource::Bucket(_));
         let applies = |statement: &PolicyStatement| match statement.effect {
-            PolicyEffect::Allow if of_some_object => statement.applies_to_some_object(action, context),
+            PolicyEffect::Allow if of_some_object => {
+                statement.applies_to_some_object(action, &self.bucket, context)
+            }
             PolicyEffect::Deny if of_some_object => {
                 statement.denies_all_objects(action, &self.bucket, context)
             }
@@ -151,8 +154,30 @@ impl BucketPolicy {
         decision
     }
 
-    /// The users that it names, in the order of the text.
-    pub fn principals(&self) -> impl Iterator<Item = &str> {
+    /// Whether a statement that names the session of the sender allows a request: such a one does so
+    /// whatever the policy of the session lacks.
+    pub(super) fn allows_session(
+        &self,
+        action: Action,
+        resource: Resource<'_>,
+        context: &PolicyContext<'_>,
+    ) -> bool {
+        let path = match resource {
+            Resource::Service => return false,
+            Resource::Object { key, .. } if action.applies_to_objects() => [&self.bucket, "/", key].concat(),
+            _ => self.bucket.clone(),
+        };
+        let of_some_object = action.applies_to_objects() && matches!(resource, Resource::Bucket(_));
+        self.statements.iter().filter(|it| it.effect == PolicyEffect::Allow && it.names_session(context)).any(
+            |statement| match of_some_object {
+                true => statement.applies_to_some_object(action, &self.bucket, context),
+                false => statement.applies(action, &path, context),
+            },
+        )
+    }
+
+    /// Whom it names, in the order of the text.
+    pub(super) fn principals(&self) -> impl Iterator<Item = &Principal> {
         self.statements.iter().flat_map(PolicyStatement::principals)
     }
 
@@ -227,6 +252,96 @@ mod tests {
             let object = Resource::Object { bucket: &name, key: "k" };
             let object = policy.decide(Action::GetObject, object, &PolicyContext::default());
             prop_assert_eq!((bucket, object), (PolicyDecision::Deny, PolicyDecision::Deny));
+        }
+    }
+
+    #[test]
+    fn roles_and_sessions_are_principals_of_their_own() {
+        let facts = |role: Option<&str>, session: Option<&str>| PrincipalFacts {
+            role: role.map(str::to_owned),
+            session_arn: session.map(|rest| format!("arn:aws:sts::000000000000:{rest}")),
+            ..PrincipalFacts::default()
+        };
+        let user = PolicyContext { user: Some("ann"), ..PolicyContext::default() };
+        let of_role = facts(Some("lake"), Some("assumed-role/lake/job"));
+        let of_role = PolicyContext { principal: Some(&of_role), ..PolicyContext::default() };
+        let guest = facts(None, Some("federated-user/guest"));
+        let guest = PolicyContext { user: Some("ann"), principal: Some(&guest), ..PolicyContext::default() };
+        let anonymous = PolicyContext::default();
+        for (principal, expected) in [
+            ("arn:aws:iam::1:user/ann", [true, false, true, false]),
+            ("arn:aws:iam::1:role/lake", [false, true, false, false]),
+            ("arn:aws:iam::1:role/pond", [false, false, false, false]),
+            ("arn:aws:sts::1:assumed-role/lake/job", [false, true, false, false]),
+            ("arn:aws:sts::1:assumed-role/lake/other", [false, false, false, false]),
+            ("arn:aws:sts::1:federated-user/guest", [false, false, true, false]),
+            ("arn:aws:iam::1:root", [true, true, true, false]),
+            ("lake", [false, false, false, false]),
+        ] {
+            let rest = |element: &str| {
+                format!(
+                    r#""{element}": {{"AWS": "{principal}"}}, "Action": "s3:GetObject", "Resource": "arn:aws:s3:::site/*""#
+                )
+            };
+            let named = BucketPolicy::parse(statement(&rest("Principal")).as_bytes(), "site").unwrap();
+            let denial = statement(&rest("NotPrincipal")).replace("Allow", "Deny");
+            let others = BucketPolicy::parse(denial.as_bytes(), "site").unwrap();
+            let decide =
+                |policy: &BucketPolicy, context| policy.decide(Action::GetObject, object("x"), context);
+            let senders = [&user, &of_role, &guest, &anonymous];
+            for (sender, expected) in senders.into_iter().zip(expected) {
+                assert_eq!(decide(&named, sender) == PolicyDecision::Allow, expected, "{principal}");
+                // The account is nobody by itself, so that it leaves nobody out.
+                let left_out = expected && !principal.ends_with("root");
+                assert_eq!(decide(&others, sender) != PolicyDecision::Deny, left_out, "{principal}");
+            }
+            let allows = |context| named.allows_session(Action::GetObject, object("x"), context);
+            let of_session = principal.contains("sts") && !principal.ends_with("other");
+            assert_eq!(allows(&of_role), of_session && principal.contains("role"), "{principal}");
+            assert_eq!(allows(&guest), of_session && principal.contains("guest"), "{principal}");
+            assert!(!allows(&user) && !allows(&anonymous));
+        }
+        for refused in [
+            r#""NotPrincipal": {"AWS": "ann"}, "Action": "s3:GetObject", "Resource": "arn:aws:s3:::site/*""#,
+            r#""Principal": "*", "NotPrincipal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::site/*""#,
+            r#""Principal": {"AWS": "arn:aws:iam::1:group/x"}, "Action": "s3:GetObject", "Resource": "arn:aws:s3:::site/*""#,
+            r#""Principal": {"AWS": "arn:aws:sts::1:assumed-role/x"}, "Action": "s3:GetObject", "Resource": "arn:aws:s3:::site/*""#,
+            r#""Principal": {"AWS": "arn:aws:iam::1:role/x*"}, "Action": "s3:GetObject", "Resource": "arn:aws:s3:::site/*""#,
+        ] {
+            assert!(BucketPolicy::parse(statement(refused).as_bytes(), "site").is_err(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn negated_actions_and_resources_are_about_all_others_of_the_bucket() {
+        let decide = |rest: &str, action, resource| {
+            let policy = BucketPolicy::parse(statement(rest).as_bytes(), "site");
+            policy.unwrap_or_else(|e| panic!("{rest}: {e}")).decide(
+                action,
+                resource,
+                &PolicyContext::default(),
+            )
+        };
+        let bucket = Resource::Bucket("site");
+        let not_action = r#""Principal": "*", "NotAction": ["s3:Delete*", "s3:PutObject"], "Resource": "arn:aws:s3:::site/*""#;
+        assert_eq!(decide(not_action, Action::GetObject, object("x")), PolicyDecision::Allow);
+        assert_eq!(decide(not_action, Action::DeleteObject, object("x")), PolicyDecision::NoMatch);
+        assert_eq!(decide(not_action, Action::ListBucket, bucket), PolicyDecision::NoMatch);
+        let not_resource = r#""Principal": "*", "Action": "s3:*", "NotResource": ["arn:aws:s3:::site/in/*", "arn:aws:s3:::site"]"#;
+        assert_eq!(decide(not_resource, Action::GetObject, object("x")), PolicyDecision::Allow);
+        assert_eq!(decide(not_resource, Action::GetObject, object("in/x")), PolicyDecision::NoMatch);
+        assert_eq!(decide(not_resource, Action::ListBucket, bucket), PolicyDecision::NoMatch);
+        assert_eq!(decide(not_resource, Action::DeleteObject, bucket), PolicyDecision::Allow, "some object");
+        let none = r#""Principal": "*", "Action": "s3:*", "NotResource": "arn:aws:s3:::site/*""#;
+        assert_eq!(decide(none, Action::DeleteObject, bucket), PolicyDecision::NoMatch);
+        assert_eq!(decide(none, Action::ListBucket, bucket), PolicyDecision::Allow);
+        for refused in [
+            r#""Principal": "*", "Action": "s3:*", "NotAction": "s3:*", "Resource": "arn:aws:s3:::site/*""#,
+            r#""Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::site", "NotResource": "arn:aws:s3:::site/*""#,
+            r#""Principal": "*", "Action": "s3:*", "NotResource": "arn:aws:s3:::other/*""#,
+            r#""Principal": "*", "NotAction": "s3:Nonsense", "Resource": "arn:aws:s3:::site/*""#,
+        ] {
+            assert!(BucketPolicy::parse(statement(refused).as_bytes(), "site").is_err(), "{refused}");
         }
     }
 
@@ -411,12 +526,15 @@ mod tests {
             (r#"{"Statement": []}"#.to_owned(), "`Statement` is empty"),
             (r#"{"Version": "2020-01-01", "Statement": []}"#.to_owned(), "`Version` must be"),
             (r#"{"Comment": "", "Statement": []}"#.to_owned(), "`Comment` is not supported"),
-            (statement(&format!(r#"{usual}, "NotAction": "s3:PutObject""#)), "`NotAction` is not supported"),
+            (
+                statement(&format!(r#"{usual}, "NotAction": "s3:PutObject""#)),
+                "`Action` or `NotAction`, not both",
+            ),
             (PUBLIC_READ.replace(r#""Effect""#, r#""effect""#), "`effect` is not supported"),
             (PUBLIC_READ.replace("Allow", "allow"), "`Effect` must be"),
             (with(r#""Principal": "*", "#, ""), "`Principal` is missing"),
             (with(r#""*""#, r#"{"CanonicalUser": "x"}"#), "`CanonicalUser` is not supported"),
-            (with(r#""*""#, r#"{"AWS": "arn:aws:iam::1:role/x"}"#), "`arn:aws:iam::1:role/x`"),
+            (with(r#""*""#, r#"{"AWS": "arn:aws:iam::1:group/x"}"#), "`arn:aws:iam::1:group/x`"),
             (with(r#""*""#, r#"{"AWS": "arn:aws:iam::1:user/x*"}"#), "`arn:aws:iam::1:user/x*`"),
             (with(r#""*""#, r#"{"AWS": []}"#), "`Principal` is empty"),
             (with("s3:GetObject", "s3:GetObjekt"), "no action `s3:GetObjekt`"),

@@ -7,6 +7,7 @@ use super::pattern::{GlobPattern, GlobSyntax};
 use super::publicity;
 use super::statement_parts::{PolicyEffect, StatementConditions, StatementPlace, texts};
 use crate::auth::action::{Action, ActionSet};
+use crate::auth::session::arn::{assumed_role, federated_user};
 
 const ACTION_PREFIX: &str = "s3:";
 const RESOURCE_PREFIX: &str = "arn:aws:s3:::";
@@ -20,8 +21,23 @@ const FOREIGN_ACTIONS: [(&str, bool); 2] = [("GetObjectTorrent", true), ("Restor
 enum PrincipalSet {
     /// All senders, anonymous ones included.
     Everyone,
-    /// Users by name.
-    Users(Vec<String>),
+    /// These.
+    Named(Vec<Principal>),
+    /// All but these, anonymous ones included (`NotPrincipal`).
+    AllBut(Vec<Principal>),
+}
+
+/// Whom a statement names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::auth) enum Principal {
+    /// A user, and the sessions that it makes of itself.
+    User(String),
+    /// A role: all of its sessions.
+    Role(String),
+    /// One session: of a role, or a federated user's, by its ARN with the account of the server.
+    Session(String),
+    /// All users and roles.
+    Account,
 }
 
 /// One statement.
@@ -34,6 +50,8 @@ pub(super) struct PolicyStatement {
     principals: PrincipalSet,
     actions: ActionSet,
     resources: Vec<GlobPattern>,
+    /// Whether it is about all resources of the bucket but those.
+    all_but: bool,
     conditions: StatementConditions,
 }
 
@@ -62,18 +80,30 @@ impl PolicyStatement {
         scope: PolicyScope<'_>,
         place: StatementPlace,
     ) -> Result<Self, String> {
-        let known = ["Sid", "Effect", "Principal", "Action", "Resource", "Condition"];
+        let known = [
+            "Sid",
+            "Effect",
+            "Principal",
+            "NotPrincipal",
+            "Action",
+            "NotAction",
+            "Resource",
+            "NotResource",
+            "Condition",
+        ];
         let members = StrictMembers::of(json, "a statement", &known)?;
         let effect = PolicyEffect::parse(members.required("Effect")?)?;
+        let (resources, all_but) = either(members, "Resource", "NotResource")?;
         let mut statement = Self {
             sid: members.get("Sid").map(|sid| sid.scalar().ok_or("`Sid` must be text")).transpose()?,
             effect,
-            principals: PrincipalSet::parse(members.required("Principal")?)?,
+            principals: PrincipalSet::of(members, effect)?,
             actions: ActionSet::default(),
-            resources: texts(members.required("Resource")?, "Resource")?
+            resources: texts(resources, if all_but { "NotResource" } else { "Resource" })?
                 .iter()
                 .map(|arn| resource(arn, scope))
                 .collect::<Result<_, _>>()?,
+            all_but,
             conditions: StatementConditions {
                 effect,
                 conditions: members
@@ -82,16 +112,20 @@ impl PolicyStatement {
                 place,
             },
         };
-        statement.add_actions(&texts(members.required("Action")?, "Action")?, scope.bucket)?;
+        let (actions, but_these) = either(members, "Action", "NotAction")?;
+        let names = texts(actions, if but_these { "NotAction" } else { "Action" })?;
+        statement.add_actions(&names, but_these, scope.bucket)?;
         Ok(statement)
     }
 
     /// Adds the actions of these names. Each must apply to a resource of the statement, and each
     /// condition to it: S3 refuses others, and so finds many mistakes.
-    fn add_actions(&mut self, names: &[String], bucket: &str) -> Result<(), String> {
+    fn add_actions(&mut self, names: &[String], but_these: bool, bucket: &str) -> Result<(), String> {
         let context = PolicyContext::default();
-        let names_bucket = self.resources.iter().any(|resource| resource.matches(bucket, &context));
-        let names_objects = self.resources.iter().any(GlobPattern::reaches_objects);
+        let is_free = self.all_but || but_these;
+        let names_bucket =
+            is_free || self.resources.iter().any(|resource| resource.matches(bucket, &context));
+        let names_objects = is_free || self.resources.iter().any(GlobPattern::reaches_objects);
         for name in names {
             let pattern = action(name)?;
             let matched = |known: &str| pattern.matches(&known.to_ascii_lowercase(), &context);
@@ -103,17 +137,20 @@ impl PolicyStatement {
             if !of_objects.any(|of_objects| if of_objects { names_objects } else { names_bucket }) {
                 return Err(format!("the action `{name}` does not apply to any resource of its statement"));
             }
-            if let Some(key) = self
+            let unfit = self
                 .conditions
                 .iter()
                 .map(Condition::key)
-                .find(|key| !known_actions().any(|(known, _)| matched(known) && key.is_of_action(known)))
-            {
+                .find(|key| !known_actions().any(|(known, _)| matched(known) && key.is_of_action(known)));
+            if let Some(key) = unfit.filter(|_| !but_these) {
                 return Err(format!("the condition key `{key}` does not apply to the action `{name}`"));
             }
             for action in Action::ALL.iter().filter(|action| matched(action.as_str())) {
                 self.actions.insert(*action);
             }
+        }
+        if but_these {
+            self.actions = others_of_buckets(self.actions);
         }
         Ok(())
     }
@@ -121,13 +158,22 @@ impl PolicyStatement {
     /// Whether it is about this request. `path` is `bucket` or `bucket/key`.
     pub(super) fn applies(&self, action: Action, path: &str, context: &PolicyContext<'_>) -> bool {
         self.names(action, context)
-            && self.resources.iter().any(|resource| resource.matches(path, context))
+            && self.resources.iter().any(|resource| resource.matches(path, context)) != self.all_but
             && self.conditions.hold(context)
     }
 
     /// Whether it is about this sender, action and request, for some object at least.
-    pub(super) fn applies_to_some_object(&self, action: Action, context: &PolicyContext<'_>) -> bool {
-        self.concerns(action, context) && self.resources.iter().any(GlobPattern::reaches_objects)
+    pub(super) fn applies_to_some_object(
+        &self,
+        action: Action,
+        bucket: &str,
+        context: &PolicyContext<'_>,
+    ) -> bool {
+        let some = match self.all_but {
+            true => !self.covers_all_objects(bucket),
+            false => self.resources.iter().any(GlobPattern::reaches_objects),
+        };
+        some && self.concerns(action, context)
     }
 
     /// Whether it is about this sender, action and request, for every object.
@@ -137,9 +183,27 @@ impl PolicyStatement {
         bucket: &str,
         context: &PolicyContext<'_>,
     ) -> bool {
+        let all = match self.all_but {
+            true => !self.resources.iter().any(GlobPattern::reaches_objects),
+            false => self.covers_all_objects(bucket),
+        };
+        all && self.concerns(action, context)
+    }
+
+    fn covers_all_objects(&self, bucket: &str) -> bool {
         let objects = format!("{bucket}/");
-        self.concerns(action, context)
-            && self.resources.iter().any(|resource| resource.covers_all_after(&objects))
+        self.resources.iter().any(|resource| resource.covers_all_after(&objects))
+    }
+
+    /// Whether it names the session of the sender itself.
+    pub(super) fn names_session(&self, context: &PolicyContext<'_>) -> bool {
+        let session = context.principal.and_then(|principal| principal.session_arn.as_deref());
+        match (&self.principals, session) {
+            (PrincipalSet::Named(names), Some(arn)) => {
+                names.iter().any(|name| matches!(name, Principal::Session(named) if named == arn))
+            }
+            _ => false,
+        }
     }
 
     fn concerns(&self, action: Action, context: &PolicyContext<'_>) -> bool {
@@ -147,7 +211,7 @@ impl PolicyStatement {
     }
 
     fn names(&self, action: Action, context: &PolicyContext<'_>) -> bool {
-        self.actions.contains(action) && self.principals.includes(context.user)
+        self.actions.contains(action) && self.principals.includes(context)
     }
 
     /// The most wildcards that one of its patterns has.
@@ -181,56 +245,127 @@ impl PolicyStatement {
         narrowest
     }
 
-    /// The users that it names.
-    pub(super) fn principals(&self) -> impl Iterator<Item = &str> {
+    /// Whom it names.
+    pub(super) fn principals(&self) -> impl Iterator<Item = &Principal> {
         let names = match &self.principals {
             PrincipalSet::Everyone => &[][..],
-            PrincipalSet::Users(names) => names,
+            PrincipalSet::Named(names) | PrincipalSet::AllBut(names) => names,
         };
-        names.iter().map(String::as_str)
+        names.iter()
     }
 }
 
 impl PrincipalSet {
-    fn parse(json: &StrictJson) -> Result<Self, String> {
+    fn of(members: StrictMembers<'_>, effect: PolicyEffect) -> Result<Self, String> {
+        let (json, but_these) = either(members, "Principal", "NotPrincipal")?;
+        let element = if but_these { "NotPrincipal" } else { "Principal" };
+        if but_these && effect == PolicyEffect::Allow {
+            return Err("`NotPrincipal` with `Allow` would let in everyone else".to_owned());
+        }
+        match (Self::parse(json, element)?, but_these) {
+            (Self::Everyone, true) => Err("`NotPrincipal` leaves nobody".to_owned()),
+            (Self::Named(names), true) => Ok(Self::AllBut(names)),
+            (named, _) => Ok(named),
+        }
+    }
+
+    fn parse(json: &StrictJson, element: &str) -> Result<Self, String> {
         let names = match json {
             StrictJson::Text(all) if all == "*" => return Ok(Self::Everyone),
             StrictJson::Object(members) => match members.as_slice() {
-                [(kind, names)] if kind == "AWS" => texts(names, "Principal")?,
+                [(kind, names)] if kind == "AWS" => texts(names, element)?,
                 [(kind, _), ..] => return Err(format!("the principal type `{kind}` is not supported")),
-                [] => return Err("`Principal` names nobody".to_owned()),
+                [] => return Err(format!("`{element}` names nobody")),
             },
-            _ => return Err("`Principal` must be `*` or `{\"AWS\": ...}`".to_owned()),
+            _ => return Err(format!("`{element}` must be `*` or `{{\"AWS\": ...}}`")),
         };
         if names.iter().any(|name| name == "*") {
             return Ok(Self::Everyone);
         }
-        names.iter().map(|name| user_name(name)).collect::<Result<_, _>>().map(Self::Users)
+        names.iter().map(|name| Principal::parse(name)).collect::<Result<_, _>>().map(Self::Named)
     }
 
-    fn includes(&self, user: Option<&str>) -> bool {
+    fn includes(&self, context: &PolicyContext<'_>) -> bool {
         match self {
             Self::Everyone => true,
-            Self::Users(names) => user.is_some_and(|user| names.iter().any(|name| name == user)),
+            Self::Named(names) => names.iter().any(|name| name.includes(context)),
+            // The account as such is no sender: its users and roles are named one by one.
+            Self::AllBut(names) => {
+                !names.iter().any(|name| *name != Principal::Account && name.includes(context))
+            }
         }
     }
 }
 
-/// The user that a principal names: by name, or by an ARN of any account.
-fn user_name(principal: &str) -> Result<String, String> {
-    let unsupported = || {
-        Err(format!(
-            "the principal `{principal}` is neither a user's name nor `arn:aws:iam::ACCOUNT:user/NAME`"
-        ))
-    };
-    let name = match principal.strip_prefix("arn:") {
-        None => principal,
-        Some(arn) => match arn.strip_prefix("aws:iam::").and_then(|rest| rest.split_once(":user/")) {
-            Some((_, name)) => name,
-            None => return unsupported(),
-        },
-    };
-    if name.is_empty() || name.contains(['*', '?', '/', ':']) { unsupported() } else { Ok(name.to_owned()) }
+impl Principal {
+    /// Parses the name of a user, or an ARN of any account.
+    fn parse(text: &str) -> Result<Self, String> {
+        let unsupported = || {
+            Err(format!(
+                "the principal `{text}` is neither a user's name nor an ARN of a user, a role, a session or an account"
+            ))
+        };
+        let Some(arn) = text.strip_prefix("arn:") else {
+            return if is_name(text) { Ok(Self::User(text.to_owned())) } else { unsupported() };
+        };
+        let parts: Vec<_> = arn.splitn(5, ':').collect();
+        let &["aws", service, "", _, resource] = parts.as_slice() else { return unsupported() };
+        match (service, resource.split_once('/')) {
+            ("iam", None) if resource == "root" => Ok(Self::Account),
+            ("iam", Some(("user", name))) if is_name(name) => Ok(Self::User(name.to_owned())),
+            ("iam", Some(("role", name))) if is_name(name) => Ok(Self::Role(name.to_owned())),
+            ("sts", Some(("federated-user", name))) if is_name(name) => {
+                Ok(Self::Session(federated_user(name)))
+            }
+            ("sts", Some(("assumed-role", rest))) => match rest.split_once('/') {
+                Some((role, session)) if is_name(role) && is_name(session) => {
+                    Ok(Self::Session(assumed_role(role, session)))
+                }
+                _ => unsupported(),
+            },
+            _ => unsupported(),
+        }
+    }
+
+    fn includes(&self, context: &PolicyContext<'_>) -> bool {
+        match self {
+            Self::User(name) => context.user == Some(name.as_str()),
+            Self::Role(name) => context.principal.is_some_and(|it| it.role.as_deref() == Some(name.as_str())),
+            Self::Session(arn) => {
+                context.principal.is_some_and(|it| it.session_arn.as_deref() == Some(arn.as_str()))
+            }
+            Self::Account => context.user.is_some() || context.principal.is_some(),
+        }
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && !text.contains(['*', '?', '/', ':'])
+}
+
+/// The value of the element of a statement, or of the one that stands for all others, and whether it
+/// is that one.
+fn either<'j>(
+    members: StrictMembers<'j>,
+    name: &str,
+    negated: &str,
+) -> Result<(&'j StrictJson, bool), String> {
+    match (members.get(name), members.get(negated)) {
+        (Some(_), Some(_)) => Err(format!("a statement has `{name}` or `{negated}`, not both")),
+        (None, Some(json)) => Ok((json, true)),
+        _ => Ok((members.required(name)?, false)),
+    }
+}
+
+/// The actions that policies of buckets may allow and deny, but for these.
+fn others_of_buckets(named: ActionSet) -> ActionSet {
+    let mut others = ActionSet::default();
+    for action in Action::ALL.iter().filter(|action| action.is_of_existing_bucket()) {
+        if !named.contains(*action) {
+            others.insert(*action);
+        }
+    }
+    others
 }
 
 /// The pattern of an action, in lower case and without the name of the service.
