@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::auth::access::Sender;
 use crate::auth::bucket_policy::Principal;
-use crate::auth::session::Session;
+use crate::auth::session::SenderSession;
 use crate::auth::user::{Signer, User};
 use crate::auth::{
     AccessFacts, Action, BucketPolicy, ConditionMemo, OidcPerson, PolicyContext, PrincipalFacts, Resource,
@@ -23,7 +23,7 @@ pub struct Identity {
     users: Arc<Users>,
     person: Option<Arc<OidcPerson>>,
     /// The session whose keys signed the request.
-    session: Option<Arc<Session>>,
+    session: Option<Arc<SenderSession>>,
     /// The request, where policies of the sender may have conditions on it.
     origin: Option<Arc<RequestOrigin>>,
 }
@@ -77,7 +77,7 @@ impl Identity {
     }
 
     /// The session whose keys signed the request.
-    pub fn session(&self) -> Option<&Arc<Session>> {
+    pub fn session(&self) -> Option<&Arc<SenderSession>> {
         self.session.as_ref()
     }
 

@@ -65,7 +65,7 @@ pub use identity::{Authorized, Identity};
 pub use keys::{KeyPair, Secret};
 pub use post_form::FormGrant;
 pub use resource::Resource;
-pub use session::Session;
+pub use session::SenderSession;
 pub use session::token::SealingKey;
 pub use signature_params::ANY_REGION;
 pub use sts::{CallerIdentity, FederationRequest, IssuedSession, RoleRequest};

@@ -9,7 +9,7 @@ use toml::value::Datetime;
 
 use crate::auth::session::arn::NameKind;
 use crate::auth::user::User;
-use crate::auth::users_fields::{AllowTable, Problem, checked, instant, policy};
+use crate::auth::users_fields::{AllowTable, FieldProblem, checked, instant, policy};
 use crate::base::limits::{ROLE_SESSION_MAX_SECS, SESSION_MIN_SECS};
 
 /// The longest session of a role that sets no other: an hour (STS API reference, AssumeRole).
@@ -47,7 +47,7 @@ pub(super) struct AssumableRole {
 
 impl AssumableRole {
     /// Reads a table.
-    pub(super) fn of(table: &RoleTable) -> Result<Self, Problem> {
+    pub(super) fn of(table: &RoleTable) -> Result<Self, FieldProblem> {
         let of_name = |c: char| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c);
         let name = checked(&table.name, "name", of_name)?;
         let mut grants = Vec::new();
@@ -75,14 +75,14 @@ impl AssumableRole {
 
 impl RoleTable {
     /// The first of those who may assume it whom `is_known` does not know.
-    pub(super) fn unknown(&self, is_known: impl Fn(&str) -> bool) -> Option<Problem> {
+    pub(super) fn unknown(&self, is_known: impl Fn(&str) -> bool) -> Option<FieldProblem> {
         let unknown = |name: &&Spanned<String>| name.as_ref() != EVERYBODY && !is_known(name.as_ref());
         let name = self.assumed_by.iter().find(unknown)?;
         Some((name.span(), format!("there is no user and no role `{}`", name.as_ref())))
     }
 }
 
-fn duration(text: &Spanned<String>) -> Result<Duration, Problem> {
+fn duration(text: &Spanned<String>) -> Result<Duration, FieldProblem> {
     let allowed = Duration::from_secs(SESSION_MIN_SECS)..=Duration::from_secs(ROLE_SESSION_MAX_SECS);
     let duration = humantime::parse_duration(text.as_ref()).ok().filter(|it| allowed.contains(it));
     duration.ok_or_else(|| (text.span(), "`max_duration` is a time from `15m` to `12h`".to_owned()))

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use crate::auth::bucket_policy::{IdentityPolicy, PrincipalFacts};
 use crate::auth::policy::Grant;
 use crate::auth::resource::Ownership;
-use crate::auth::session::Session;
+use crate::auth::session::SenderSession;
 use crate::auth::session::arn::NameKind;
 use crate::auth::signing_key::{SigningKey, SigningKeys};
 use crate::auth::{Action, PolicyContext, PolicyDecision, Resource, Secret, Users};
@@ -120,7 +120,7 @@ impl User {
 #[derive(Debug)]
 pub(super) struct Signer {
     user: Arc<User>,
-    session: Option<Arc<Session>>,
+    session: Option<Arc<SenderSession>>,
     secret: Secret,
     signing_keys: SigningKeys,
 }
@@ -130,7 +130,7 @@ impl Signer {
         Self { user: Arc::clone(user), session: None, secret, signing_keys: SigningKeys::default() }
     }
 
-    pub(super) fn of_session(user: &Arc<User>, session: Session, secret: Secret) -> Self {
+    pub(super) fn of_session(user: &Arc<User>, session: SenderSession, secret: Secret) -> Self {
         Self { session: Some(Arc::new(session)), ..Self::new(user, secret) }
     }
 
@@ -138,7 +138,7 @@ impl Signer {
         &self.user
     }
 
-    pub(super) fn session(&self) -> Option<&Arc<Session>> {
+    pub(super) fn session(&self) -> Option<&Arc<SenderSession>> {
         self.session.as_ref()
     }
 

@@ -56,10 +56,10 @@ use crate::auth::roles::{AssumableRole, RoleTable};
 use crate::auth::session::arn::{ACCOUNT, NameKind, assumed_role, federated_user};
 use crate::auth::session::cache::OpenedSessions;
 use crate::auth::session::token::{OpenedToken, SealingKey, SessionClaims};
-use crate::auth::session::{Session, SessionKind, SessionLimit};
+use crate::auth::session::{SenderSession, SessionKind, SessionLimit};
 use crate::auth::user::{Signer, User};
 use crate::auth::user_quota::QuotaTable;
-use crate::auth::users_fields::{AllowTable, Problem, checked, instant};
+use crate::auth::users_fields::{AllowTable, FieldProblem, checked, instant};
 use crate::auth::{Action, KeyPair, Secret};
 use crate::base::{Quota, Timestamp, limits};
 use crate::s3::{ErrorCode, S3Error};
@@ -118,7 +118,7 @@ impl Users {
     /// key that is missing, malformed or repeated.
     pub fn parse(text: &str) -> Result<Self, UsersError> {
         let line_of = |at: &Range<usize>| 1 + text.bytes().take(at.start).filter(|&b| b == b'\n').count();
-        let file: FileTable = toml::from_str(text).map_err(|error| UsersError {
+        let file: UsersTable = toml::from_str(text).map_err(|error| UsersError {
             line: line_of(&error.span().unwrap_or_default()),
             problem: error.message().to_owned(),
         })?;
@@ -267,7 +267,7 @@ impl Users {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileTable {
+struct UsersTable {
     #[serde(default)]
     user: Vec<Spanned<UserTable>>,
     #[serde(default)]
@@ -320,7 +320,7 @@ struct UsersBuilder {
 }
 
 impl UsersBuilder {
-    fn user(&mut self, table: &UserTable) -> Result<(), Problem> {
+    fn user(&mut self, table: &UserTable) -> Result<(), FieldProblem> {
         let name = checked(&table.name, "name", |c| !c.is_control())?;
         if !self.names.insert(name.to_owned()) {
             return Err((table.name.span(), format!("the user `{name}` is there twice")));
@@ -355,7 +355,7 @@ impl UsersBuilder {
     }
 
     /// Reads the rest of the file. A role may name others that come after it.
-    fn roles_and_sealing_keys(&mut self, file: &FileTable) -> Result<(), Problem> {
+    fn roles_and_sealing_keys(&mut self, file: &UsersTable) -> Result<(), FieldProblem> {
         for table in &file.role {
             let table = table.as_ref();
             let role = AssumableRole::of(table)?;
@@ -398,7 +398,7 @@ impl UsersBuilder {
 
 /// The session that a token stands for, with the rights of `user`; `None` for one whose policy cannot
 /// be read.
-fn session_of(claims: SessionClaims, user: &User) -> Option<Session> {
+fn session_of(claims: SessionClaims, user: &User) -> Option<SenderSession> {
     let issued = claims.issued();
     let expires = claims.expires();
     let SessionClaims { kind, name, tags, policy, .. } = claims;
@@ -424,7 +424,7 @@ fn session_of(claims: SessionClaims, user: &User) -> Option<Session> {
     };
     let session_arn = (kind != SessionKind::User).then(|| arn.clone());
     let facts = PrincipalFacts { session_arn, ..facts };
-    Some(Session { kind, arn, facts, limit, expires })
+    Some(SenderSession { kind, arn, facts, limit, expires })
 }
 
 /// A pair of keys and its place in the file.
@@ -432,7 +432,7 @@ type PlacedPair = (Range<usize>, KeyPair);
 
 /// The pairs of keys of a user: the current one and, if present, the previous one; none for the
 /// anonymous user.
-fn pairs_of(table: &UserTable) -> Result<Vec<PlacedPair>, Problem> {
+fn pairs_of(table: &UserTable) -> Result<Vec<PlacedPair>, FieldProblem> {
     let name = table.name.as_ref();
     match (&table.access_key, &table.secret_key, &table.previous) {
         (None, None, None) if name == Users::ANONYMOUS => Ok(Vec::new()),
@@ -448,7 +448,7 @@ fn pairs_of(table: &UserTable) -> Result<Vec<PlacedPair>, Problem> {
     }
 }
 
-fn pair(access_key: &Spanned<String>, secret_key: &Spanned<toml::Value>) -> Result<PlacedPair, Problem> {
+fn pair(access_key: &Spanned<String>, secret_key: &Spanned<toml::Value>) -> Result<PlacedPair, FieldProblem> {
     // `/` and `,` separate the parts of a credential in a request.
     let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ',');
     let at = access_key.span();
@@ -456,7 +456,7 @@ fn pair(access_key: &Spanned<String>, secret_key: &Spanned<toml::Value>) -> Resu
     Ok((at, KeyPair { access_key, secret_key: secret(secret_key)? }))
 }
 
-fn secret(value: &Spanned<toml::Value>) -> Result<Secret, Problem> {
+fn secret(value: &Spanned<toml::Value>) -> Result<Secret, FieldProblem> {
     let wrong = || (value.span(), "a secret_key is a string of 1 to 128 characters".to_owned());
     let text = value.as_ref().as_str().ok_or_else(wrong)?;
     if text.is_empty() || text.len() > limits::CREDENTIAL_LEN_MAX_BYTES {
@@ -466,7 +466,7 @@ fn secret(value: &Spanned<toml::Value>) -> Result<Secret, Problem> {
 }
 
 /// Refuses actions that the anonymous user is never allowed.
-fn check_anonymous(table: &AllowTable) -> Result<(), Problem> {
+fn check_anonymous(table: &AllowTable) -> Result<(), FieldProblem> {
     match table.actions.iter().find(|action| action.as_ref() == Action::CreateBucket.as_str()) {
         Some(action) => Err((action.span(), "buckets are never created without a signature".to_owned())),
         None => Ok(()),

@@ -11,7 +11,7 @@ use crate::auth::policy::Grant;
 use crate::base::{Timestamp, limits};
 
 /// The place in the file and the problem.
-pub(super) type Problem = (Range<usize>, String);
+pub(super) type FieldProblem = (Range<usize>, String);
 
 /// A table `[[user.allow]]` or `[[role.allow]]`.
 #[derive(Deserialize)]
@@ -23,7 +23,7 @@ pub(super) struct AllowTable {
 
 impl AllowTable {
     /// The grant.
-    pub(super) fn grant(&self) -> Result<Grant, Problem> {
+    pub(super) fn grant(&self) -> Result<Grant, FieldProblem> {
         let mut grant = Grant::default();
         for action in &self.actions {
             grant.add_action(action.as_ref()).map_err(|problem| (action.span(), problem))?;
@@ -37,7 +37,7 @@ impl AllowTable {
 
     /// Refuses actions and resources without effect, since their author expects one. An empty list
     /// plainly grants nothing.
-    fn check_effect(&self, grant: &Grant) -> Result<(), Problem> {
+    fn check_effect(&self, grant: &Grant) -> Result<(), FieldProblem> {
         if self.actions.is_empty() || self.resources.is_empty() {
             return Ok(());
         }
@@ -56,7 +56,7 @@ pub(super) fn checked<'t>(
     value: &'t Spanned<String>,
     field: &str,
     allowed: impl Fn(char) -> bool,
-) -> Result<&'t str, Problem> {
+) -> Result<&'t str, FieldProblem> {
     let text = value.as_ref();
     let max = limits::CREDENTIAL_LEN_MAX_BYTES;
     if text.is_empty() || text.len() > max {
@@ -69,13 +69,13 @@ pub(super) fn checked<'t>(
 }
 
 /// A point in time, in UTC.
-pub(super) fn instant(value: &Spanned<Datetime>) -> Result<Timestamp, Problem> {
+pub(super) fn instant(value: &Spanned<Datetime>) -> Result<Timestamp, FieldProblem> {
     let text = value.as_ref().to_string();
     Timestamp::parse_iso8601(&text)
         .ok_or_else(|| (value.span(), format!("`{text}` is not a time such as 2026-01-31T12:00:00Z")))
 }
 
 /// The policy of a role.
-pub(super) fn policy(value: &Spanned<String>) -> Result<IdentityPolicy, Problem> {
+pub(super) fn policy(value: &Spanned<String>) -> Result<IdentityPolicy, FieldProblem> {
     IdentityPolicy::parse(value.as_ref()).map_err(|problem| (value.span(), format!("the policy: {problem}")))
 }

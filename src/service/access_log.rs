@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::RequestRecorder;
 use super::audit::{AuditEntry, AuditLog, AuditOutcome};
-use crate::auth::{OidcPerson, Session};
+use crate::auth::{OidcPerson, SenderSession};
 use crate::base::{Clock, Timestamp};
 use crate::s3::{Arrival, Body, BodyRead, Dialect, Request, RequestId, Response, S3Error};
 
@@ -108,7 +108,7 @@ pub(super) struct RequestLogEntry {
     /// The person who acts as the user, where an OpenID provider vouched for it.
     pub(super) person: Option<Arc<OidcPerson>>,
     /// The session whose keys signed.
-    pub(super) session: Option<Arc<Session>>,
+    pub(super) session: Option<Arc<SenderSession>>,
     /// The code of the error in the response.
     pub(super) error: Option<&'static str>,
     /// Whether a page asks what it can show. A refusal is no failure then.

@@ -17,7 +17,7 @@ mod session_tests;
 mod tests;
 
 use crate::auth::action::ActionLevel;
-use crate::auth::session::{Session, SessionKind};
+use crate::auth::session::{SenderSession, SessionKind};
 use crate::auth::user::User;
 use crate::auth::{Action, BucketPolicy, PolicyContext, PolicyDecision, Resource};
 use crate::s3::PublicAccessBlock;
@@ -57,7 +57,7 @@ pub trait AccessFacts {
 #[derive(Clone, Copy)]
 pub(super) struct Sender<'s> {
     pub(super) user: &'s User,
-    pub(super) session: Option<&'s Session>,
+    pub(super) session: Option<&'s SenderSession>,
 }
 
 /// What the policies say that come with the sender.

@@ -220,7 +220,7 @@ fn grants_of(case: &Case) -> Vec<Grant> {
     vec![grant]
 }
 
-fn session_of(own: &OwnCase) -> Session {
+fn session_of(own: &OwnCase) -> SenderSession {
     let kind = match own.kind {
         SenderKind::RoleSession => SessionKind::Role,
         SenderKind::UserSession => SessionKind::User,
@@ -244,7 +244,7 @@ fn session_of(own: &OwnCase) -> Session {
             PrincipalFacts { session_arn: sts("federated-user/guest"), ..PrincipalFacts::default() }
         }
     };
-    Session { kind, arn: String::new(), facts, limit, expires }
+    SenderSession { kind, arn: String::new(), facts, limit, expires }
 }
 
 fn random_own_part(entropy: &SeededEntropy) -> OwnPart {

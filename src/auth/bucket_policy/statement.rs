@@ -35,7 +35,7 @@ pub(in crate::auth) enum Principal {
     /// A role: all of its sessions.
     Role(String),
     /// One session: of a role, or a federated user's, by its ARN with the account of the server.
-    Session(String),
+    SenderSession(String),
     /// All users and roles.
     Account,
 }
@@ -200,7 +200,7 @@ impl PolicyStatement {
         let session = context.principal.and_then(|principal| principal.session_arn.as_deref());
         match (&self.principals, session) {
             (PrincipalSet::Named(names), Some(arn)) => {
-                names.iter().any(|name| matches!(name, Principal::Session(named) if named == arn))
+                names.iter().any(|name| matches!(name, Principal::SenderSession(named) if named == arn))
             }
             _ => false,
         }
@@ -315,11 +315,11 @@ impl Principal {
             ("iam", Some(("user", name))) if is_name(name) => Ok(Self::User(name.to_owned())),
             ("iam", Some(("role", name))) if is_name(name) => Ok(Self::Role(name.to_owned())),
             ("sts", Some(("federated-user", name))) if is_name(name) => {
-                Ok(Self::Session(federated_user(name)))
+                Ok(Self::SenderSession(federated_user(name)))
             }
             ("sts", Some(("assumed-role", rest))) => match rest.split_once('/') {
                 Some((role, session)) if is_name(role) && is_name(session) => {
-                    Ok(Self::Session(assumed_role(role, session)))
+                    Ok(Self::SenderSession(assumed_role(role, session)))
                 }
                 _ => unsupported(),
             },
@@ -331,7 +331,7 @@ impl Principal {
         match self {
             Self::User(name) => context.user == Some(name.as_str()),
             Self::Role(name) => context.principal.is_some_and(|it| it.role.as_deref() == Some(name.as_str())),
-            Self::Session(arn) => {
+            Self::SenderSession(arn) => {
                 context.principal.is_some_and(|it| it.session_arn.as_deref() == Some(arn.as_str()))
             }
             Self::Account => context.user.is_some() || context.principal.is_some(),

@@ -43,7 +43,7 @@ pub(super) enum SessionLimit {
 /// A session whose token was opened. `Debug` shows neither its token nor its secret, which it does
 /// not hold.
 #[derive(Debug)]
-pub struct Session {
+pub struct SenderSession {
     pub(super) kind: SessionKind,
     /// The ARN of the session itself.
     pub(super) arn: String,
@@ -52,7 +52,7 @@ pub struct Session {
     pub(super) expires: Timestamp,
 }
 
-impl Session {
+impl SenderSession {
     /// The ARN of the session.
     pub fn arn(&self) -> &str {
         &self.arn

@@ -12,7 +12,7 @@ use crate::index::keys::record;
 
 /// Statistics of a tree.
 #[derive(Default)]
-struct Shape {
+struct TreeShape {
     leaves: usize,
     entries: u64,
     largest_leaf: usize,
@@ -22,8 +22,8 @@ struct Shape {
 
 /// Checks the invariants of a tree: separators bound the children, visibility is correct, and all
 /// leaves have the same depth.
-fn shape(tree: &Tree) -> Shape {
-    let mut shape = Shape::default();
+fn shape(tree: &Tree) -> TreeShape {
+    let mut shape = TreeShape::default();
     if let Some(root) = &tree.root {
         refresh(root, None, None, &mut shape);
     }
@@ -32,7 +32,12 @@ fn shape(tree: &Tree) -> Shape {
     shape
 }
 
-fn refresh(child: &Child, from: Option<EntryPos<'_>>, to: Option<EntryPos<'_>>, shape: &mut Shape) -> usize {
+fn refresh(
+    child: &Child,
+    from: Option<EntryPos<'_>>,
+    to: Option<EntryPos<'_>>,
+    shape: &mut TreeShape,
+) -> usize {
     if let Some(key) = from.and_then(EntryPos::within) {
         assert_eq!(shape.key.as_deref(), Some(key), "a separator is inside a key without entries before it");
     }
