@@ -25,6 +25,8 @@ const KEY_COPIES: u64 = 4;
 const PART_BYTES: u64 = 1024;
 /// An extent in each of these, in the reader of an object and in a copy in progress.
 const EXTENT_BYTES: u64 = 128;
+/// The packages of an extent in the reader of an encrypted object.
+const PACKAGES_BYTES: u64 = 64;
 /// Versions with up to this many extents fit in the memory of a worker.
 const EXTENTS_OF_WORKER: usize = 64;
 /// The stack and the buffer of the thread of a padded response.
@@ -116,7 +118,9 @@ pub(super) fn for_version(context: &Context, version: &VersionRecord) -> Result<
 /// # Errors
 /// `SlowDown`.
 pub(super) fn for_stream(context: &Context, version: &VersionRecord) -> Result<Reservation, S3Error> {
-    reserve(context, BLOCK_BYTES + EXTENT_BYTES * version.extents.len() as u64)
+    let extents = version.extents.len() as u64;
+    let decrypted = if version.encryption.is_some() { BLOCK_BYTES + PACKAGES_BYTES * extents } else { 0 };
+    reserve(context, BLOCK_BYTES + EXTENT_BYTES * extents + decrypted)
 }
 
 /// The most bytes of a name in a document, encoded or not.

@@ -12,8 +12,8 @@ use siltstone::format::{
 };
 use siltstone::fs::sim::SimFs;
 use siltstone::store::{
-    Attributes, Commit, DeleteCondition, Deletion, ETag, ListQuery, ObjectControls, Selector, StorageClass,
-    Store, StoreOptions, WriteCondition,
+    Attributes, Commit, DeleteCondition, Deletion, ETag, ListQuery, MasterKey, NewEncryption, ObjectControls,
+    Selector, StorageClass, Store, StoreOptions, WriteCondition,
 };
 
 const STORE: StoreId = StoreId([7; 16]);
@@ -27,6 +27,10 @@ fn open(fs: &SimFs) -> Option<Store> {
     Store::open(Arc::new(fs.clone()), clock, &SeededEntropy::new(1), options()).ok()
 }
 
+fn customer() -> MasterKey {
+    MasterKey::new([9; 32])
+}
+
 /// A store with a checkpoint, a log after it, and objects of one block and of several.
 fn small_store() -> SimFs {
     let fs = SimFs::new();
@@ -34,6 +38,9 @@ fn small_store() -> SimFs {
     store.create_bucket("b", "admin").unwrap();
     let put = |key: &str, len: usize| {
         let mut writer = store.writer("b", key, None).unwrap();
+        if key == "encrypted" {
+            writer.encrypt(&NewEncryption::Customer(customer())).unwrap();
+        }
         writer.write(vec![len as u8; len]).unwrap();
         let mut attributes = Attributes::new();
         attributes.push("meta-a", "b");
@@ -54,6 +61,7 @@ fn small_store() -> SimFs {
     };
     put("small", 10);
     put("large", 200_000);
+    put("encrypted", 200_000);
     hold(&store, "large");
     store.checkpoint().unwrap();
     put("later", 100);
@@ -77,9 +85,12 @@ fn use_up(store: &Store) {
     let query = ListQuery { limit: 100, ..ListQuery::default() };
     for bucket in store.buckets() {
         let _ = store.list_versions(&bucket.name, &query, None);
-        for key in ["small", "large", "later"] {
+        for key in ["small", "large", "encrypted", "later"] {
             let Ok(found) = store.find(&bucket.name, key, Selector::Current) else { continue };
-            let Ok(mut reader) = store.read(&found, 0..found.version.size) else { continue };
+            let key = (key == "encrypted").then(customer);
+            let _ = store.digests(&found.version, key.as_ref());
+            let read = store.read_with(&found, 0..found.version.size, key.as_ref());
+            let Ok(mut reader) = read else { continue };
             let mut buffer = vec![0; 70_000];
             while reader.read(&mut buffer).is_ok_and(|len| len > 0) {}
         }

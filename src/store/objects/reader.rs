@@ -23,8 +23,6 @@ pub(in crate::store) struct EncodedBytes<'e> {
 /// The range of an extent that is to be read.
 struct ExtentRange {
     extent: ExtentRef,
-    /// The packages of encrypted bytes.
-    packages: Option<ExtentPackages>,
     /// The next byte of the payload; of an encrypted one the next plain byte.
     position: u64,
     /// The end of the range in the payload, likewise.
@@ -47,6 +45,8 @@ struct Decryptor {
 pub struct ObjectReader {
     shared: Arc<SharedStore>,
     ranges: VecDeque<ExtentRange>,
+    /// The packages of each range of encrypted bytes; empty of bytes in the clear.
+    packages: VecDeque<ExtentPackages>,
     /// The reader of the first range; at the end the last one's, which may hold bytes that
     /// are still to be kept.
     current: Option<ExtentReader>,
@@ -64,6 +64,7 @@ impl ObjectReader {
         pins: SegmentPins,
     ) -> Result<Self, StoreError> {
         let mut ranges = VecDeque::new();
+        let mut all_packages = VecDeque::new();
         let mut start = 0;
         let mut cursor = source.runs.map(RunCursor::new);
         for extent in source.extents {
@@ -78,15 +79,16 @@ impl ObjectReader {
                 let skip = u64::from(extent.skip);
                 ranges.push_back(ExtentRange {
                     extent: *extent,
-                    packages,
                     position: skip + from - start,
                     end: skip + to - start,
                 });
+                all_packages.extend(packages);
             }
             start = end;
         }
         let decryptor = Decryptor { keys: source.keys, ..Decryptor::default() };
-        let mut reader = Self { shared, ranges, current: None, decryptor, _pins: pins };
+        let packages = all_packages;
+        let mut reader = Self { shared, ranges, packages, current: None, decryptor, _pins: pins };
         reader.open_first()?;
         Ok(reader)
     }
@@ -113,14 +115,15 @@ impl ObjectReader {
         let (Some(range), Some(reader)) = (self.ranges.front_mut(), self.current.as_mut()) else {
             return Ok(0);
         };
-        let read = match range.packages {
+        let read = match self.packages.front() {
             None => reader.read(range.position, range.end, buf),
-            Some(packages) => self.decryptor.read(reader, range, packages, buf),
+            Some(packages) => self.decryptor.read(reader, range, *packages, buf),
         };
         let len = read.map_err(|error| self.shared.failed(error))?;
         range.position += len as u64;
         if range.position == range.end {
             self.ranges.pop_front();
+            self.packages.pop_front();
             self.open_first()?;
         }
         Ok(len)
@@ -131,7 +134,7 @@ impl ObjectReader {
         let segment = self.shared.segments.get(range.extent.segment);
         let segment = segment.map_err(|error| self.shared.failed(error))?;
         let mut reader = ExtentReader::new(segment, range.extent);
-        let told = match range.packages {
+        let told = match self.packages.front() {
             None => reader.will_read(range.position, range.end),
             Some(_) => reader.will_read(block_of(range.position), block_of(range.end - 1) + BLOCK_BYTES),
         };

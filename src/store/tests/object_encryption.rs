@@ -3,6 +3,8 @@
 
 use super::random::{rebuild_log, segments_of};
 use super::reclaim::small_segments;
+use super::ship::{LITTLE_LOCAL, begun, restored, ship};
+use super::tier::{Tiered, work};
 use super::*;
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, MIB};
@@ -12,6 +14,7 @@ use crate::format::{
 };
 use crate::fs::sim::CrashPolicy;
 use crate::log::Segment;
+use crate::offline::backup::{BackupOptions, BackupSource, backup, restore};
 
 const PACKAGE: usize = PACKAGE_PLAIN_BYTES as usize;
 
@@ -648,6 +651,72 @@ fn stores_without_encrypted_objects_have_no_feature_and_others_say_so_once_they_
     let store = open_keyed(&fs, options()).unwrap();
     assert!(features(&store));
     assert_eq!(read_whole(&store, "k", None).unwrap(), b"abc");
+}
+
+/// Puts an object of each kind, small and large.
+fn put_all_kinds(store: &Store, seed: u64) {
+    for (at, new) in kinds().iter().enumerate() {
+        put_sealed(store, &format!("s{at}"), &text(300), None, new).unwrap();
+        put_sealed(store, &format!("l{at}"), &bytes(seed, 700_000), None, new).unwrap();
+    }
+}
+
+fn check_all_kinds(store: &Store, seed: u64) {
+    store.set_keys(Arc::new(TestRing));
+    for (at, new) in kinds().iter().enumerate() {
+        let key = key_of(new);
+        assert_eq!(read_whole(store, &format!("s{at}"), key.as_ref()).unwrap(), text(300));
+        assert!(read_whole(store, &format!("l{at}"), key.as_ref()).unwrap() == bytes(seed, 700_000));
+        let range = 65_000..132_000;
+        let read = read_range(store, &format!("l{at}"), range.clone(), key.as_ref()).unwrap();
+        assert!(read == bytes(seed, 700_000)[65_000..132_000]);
+    }
+    assert_eq!(store.health().damage, []);
+}
+
+#[test]
+fn a_remote_with_segments_and_the_log_needs_no_key_and_gets_nothing_in_the_clear() {
+    let tiered = Tiered::new(LITTLE_LOCAL);
+    let store = begun(&tiered, &tiered.fs, ShipMode::Async);
+    store.set_keys(Arc::new(TestRing));
+    store.create_bucket("b", "admin").unwrap();
+    put_all_kinds(&store, 5);
+    // More than the disk keeps.
+    for at in 0..12 {
+        put_sealed(&store, &format!("more{at}"), &bytes(at, 700_000), None, &NewEncryption::S3).unwrap();
+    }
+    store.shared.segments.retire(|_| true);
+    put(&store, "b", "last", b"x").unwrap();
+    reclaim_all(&store).unwrap();
+    ship(&store).unwrap();
+    assert!(work(&store).unwrap().sent > 0);
+    drop(store);
+    // Another host is restored and goes on without a ring.
+    for name in tiered.remote.names() {
+        let object = tiered.remote.bytes(&name).unwrap();
+        assert!(!object.windows(17).any(|window| window == b"planted plaintext"), "{name}");
+    }
+    let restored = restored(&tiered);
+    assert_eq!(verify(&restored, &mut |_| ()).unwrap().findings, []);
+    check_all_kinds(&begun(&tiered, &restored, ShipMode::Async), 5);
+}
+
+#[test]
+fn a_backup_is_made_and_restored_without_a_key() {
+    let fs = SimFs::new();
+    let store = keyed(&fs);
+    put_all_kinds(&store, 6);
+    drop(store);
+    let target = SimFs::new();
+    let link = |_: &str, _: &str| Err(std::io::ErrorKind::CrossesDevices.into());
+    let clock = ManualClock::new(Timestamp::from_millis(1_700_000_000_000));
+    let source = BackupSource { fs: &fs, link: &link };
+    let options = BackupOptions { verify: true, ..BackupOptions::default() };
+    backup(&source, &target, &clock, options, &mut |_| {}).unwrap();
+    holds_nothing_in_the_clear(&target);
+    let to = SimFs::new();
+    assert_eq!(restore(&target, &to, &mut |_| {}).unwrap().findings, []);
+    check_all_kinds(&open(&to), 6);
 }
 
 #[test]
