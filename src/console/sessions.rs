@@ -33,13 +33,13 @@ impl SessionId {
     }
 }
 
-struct Session {
+struct BrowserSession {
     key: EnteredKey,
     begun: Instant,
     last_used: Instant,
 }
 
-impl Session {
+impl BrowserSession {
     fn has_ended(&self, now: Instant) -> bool {
         now.duration_since(self.begun) >= AGE_MAX || now.duration_since(self.last_used) >= IDLE_MAX
     }
@@ -48,7 +48,7 @@ impl Session {
 /// All sessions, and the tokens that start one.
 #[derive(Default)]
 pub(super) struct Sessions {
-    open: Mutex<HashMap<SessionId, Session>>,
+    open: Mutex<HashMap<SessionId, BrowserSession>>,
     tokens: Mutex<HashMap<SessionId, (EnteredKey, Instant)>>,
 }
 
@@ -66,7 +66,7 @@ impl Sessions {
                 end_idlest_of(&mut open, &most);
             }
         }
-        open.insert(SessionId::of_secret(&secret), Session { key, begun: now, last_used: now });
+        open.insert(SessionId::of_secret(&secret), BrowserSession { key, begun: now, last_used: now });
         secret
     }
 
@@ -101,7 +101,7 @@ impl Sessions {
         (now.duration_since(offered) < TOKEN_AGE_MAX).then_some(key)
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<SessionId, Session>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<SessionId, BrowserSession>> {
         self.open.lock().expect("no code panics while it holds the sessions")
     }
 
@@ -110,11 +110,11 @@ impl Sessions {
     }
 }
 
-fn count_of(open: &HashMap<SessionId, Session>, key: &EnteredKey) -> usize {
+fn count_of(open: &HashMap<SessionId, BrowserSession>, key: &EnteredKey) -> usize {
     open.values().filter(|session| session.key == *key).count()
 }
 
-fn end_idlest_of(open: &mut HashMap<SessionId, Session>, key: &EnteredKey) {
+fn end_idlest_of(open: &mut HashMap<SessionId, BrowserSession>, key: &EnteredKey) {
     let of_key = open.iter().filter(|(_, session)| session.key == *key);
     let idlest = of_key.min_by_key(|(_, session)| session.last_used).map(|(id, _)| *id);
     if let Some(idlest) = idlest {

@@ -3,7 +3,7 @@
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Salt};
 
-use super::keys::{MasterKey, ObjectKey};
+use super::keys::{DataKey, MasterKey};
 use crate::base::Entropy;
 use crate::base::digest::Sha256;
 
@@ -38,7 +38,7 @@ pub struct PackageCipher(LessSafeKey);
 
 impl PackageCipher {
     /// The cipher of the write with that salt. A writer draws the salt anew for each write.
-    pub fn new(key: &ObjectKey, salt: &[u8; SALT_BYTES]) -> Self {
+    pub fn new(key: &DataKey, salt: &[u8; SALT_BYTES]) -> Self {
         Self(derived(key.bytes(), salt, WRITE))
     }
 
@@ -91,7 +91,7 @@ pub fn wrap_key(
     master: &MasterKey,
     salt: &[u8; SALT_BYTES],
     scope: WrapScope<'_>,
-    object: &ObjectKey,
+    object: &DataKey,
 ) -> [u8; SEALED_KEY_BYTES] {
     let mut sealed = [0; SEALED_KEY_BYTES];
     let (key, tag) = sealed.split_at_mut(32);
@@ -107,16 +107,16 @@ pub fn unwrap_key(
     salt: &[u8; SALT_BYTES],
     scope: WrapScope<'_>,
     sealed: &[u8; SEALED_KEY_BYTES],
-) -> Option<ObjectKey> {
+) -> Option<DataKey> {
     let mut bytes = zeroize::Zeroizing::new(*sealed);
     let key = derived(master.bytes(), salt, WRAP);
     let plain = key.open_in_place(nonce(0), scope.bound(), &mut bytes[..]).ok()?;
-    Some(ObjectKey::new(plain.try_into().ok()?))
+    Some(DataKey::new(plain.try_into().ok()?))
 }
 
 /// Encrypts what is known of the plain bytes of an object, under a salt of its own, which comes
 /// first.
-pub fn seal_digests(key: &ObjectKey, plain: &[u8], entropy: &dyn Entropy) -> Vec<u8> {
+pub fn seal_digests(key: &DataKey, plain: &[u8], entropy: &dyn Entropy) -> Vec<u8> {
     let mut salt = [0; SALT_BYTES];
     entropy.fill(&mut salt);
     let mut sealed = Vec::with_capacity(SALT_BYTES + plain.len() + TAG_BYTES);
@@ -130,7 +130,7 @@ pub fn seal_digests(key: &ObjectKey, plain: &[u8], entropy: &dyn Entropy) -> Vec
 }
 
 /// Decrypts what [`seal_digests`] made; `None` with another key, and where a bit has changed.
-pub fn open_digests(key: &ObjectKey, sealed: &[u8]) -> Option<Vec<u8>> {
+pub fn open_digests(key: &DataKey, sealed: &[u8]) -> Option<Vec<u8>> {
     let (salt, rest) = sealed.split_first_chunk::<SALT_BYTES>()?;
     let mut bytes = rest.to_vec();
     let opened = derived(key.bytes(), salt, DIGESTS).open_in_place(nonce(0), Aad::empty(), &mut bytes);
@@ -147,8 +147,8 @@ mod tests {
 
     const SCOPE: WrapScope<'_> = WrapScope { kind: 2, key_id: "k1", context: "{}" };
 
-    fn object_key() -> ObjectKey {
-        ObjectKey::new(std::array::from_fn(|at| at as u8))
+    fn object_key() -> DataKey {
+        DataKey::new(std::array::from_fn(|at| at as u8))
     }
 
     /// RFC 5869, A.1.
@@ -206,7 +206,7 @@ mod tests {
         let entropy = SeededEntropy::new(1);
         let sealed = seal_digests(&object_key(), b"md5", &entropy);
         assert_eq!(open_digests(&object_key(), &sealed).unwrap(), b"md5");
-        assert_eq!(open_digests(&ObjectKey::new([0; 32]), &sealed), None);
+        assert_eq!(open_digests(&DataKey::new([0; 32]), &sealed), None);
         assert_ne!(seal_digests(&object_key(), b"md5", &entropy), sealed);
         for at in 0..sealed.len() {
             let mut bad = sealed.clone();
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn no_key_shows_itself() {
         let master = MasterKey::new([9; 32]);
-        assert_eq!(format!("{master:?} {:?}", object_key()), "MasterKey ObjectKey");
+        assert_eq!(format!("{master:?} {:?}", object_key()), "MasterKey DataKey");
         assert!(master == MasterKey::new([9; 32]) && master != MasterKey::new([8; 32]));
     }
 }

@@ -57,9 +57,9 @@ pub struct NamedKey {
 
 /// The key of an object or an upload. Records have it wrapped.
 #[derive(Clone)]
-pub struct ObjectKey(Zeroizing<[u8; KEY_BYTES]>);
+pub struct DataKey(Zeroizing<[u8; KEY_BYTES]>);
 
-impl ObjectKey {
+impl DataKey {
     /// A new key. `entropy` has to be the system's.
     pub fn generate(entropy: &dyn Entropy) -> Self {
         Self(drawn(entropy))
@@ -74,9 +74,9 @@ impl ObjectKey {
     }
 }
 
-impl fmt::Debug for ObjectKey {
+impl fmt::Debug for DataKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ObjectKey")
+        f.write_str("DataKey")
     }
 }
 

@@ -9,4 +9,4 @@ mod keys;
 
 pub use cipher::{PackageCipher, SALT_BYTES, SEALED_KEY_BYTES, TAG_BYTES, WrapScope};
 pub use cipher::{open_digests, seal_digests, unwrap_key, wrap_key};
-pub use keys::{KeySource, MasterKey, NamedKey, ObjectKey};
+pub use keys::{DataKey, KeySource, MasterKey, NamedKey};

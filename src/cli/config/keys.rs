@@ -24,13 +24,13 @@ const KEY_FILE_MAX_BYTES: u64 = 4096;
 /// The sources of the keys.
 #[derive(Debug, PartialEq)]
 pub(crate) struct AdministratorKeys {
-    access_key: KeySource,
-    secret_key: KeySource,
+    access_key: KeyOrigin,
+    secret_key: KeyOrigin,
 }
 
 /// The source of one key: the name of the variable, and its value or the file that it names.
 #[derive(PartialEq)]
-enum KeySource {
+enum KeyOrigin {
     Variable(String, String),
     File(String, PathBuf),
 }
@@ -45,7 +45,7 @@ impl AdministratorKeys {
         notes: &mut Notes,
     ) -> Result<Option<Self>, String> {
         for [access, secret] in VARIABLES {
-            let found = [KeySource::named(environment, access)?, KeySource::named(environment, secret)?];
+            let found = [KeyOrigin::named(environment, access)?, KeyOrigin::named(environment, secret)?];
             match found {
                 [None, None] => {}
                 [Some(access_key), Some(secret_key)] => {
@@ -89,7 +89,7 @@ impl AdministratorKeys {
     }
 }
 
-impl KeySource {
+impl KeyOrigin {
     /// The source that `variable`, or the same with `_FILE`, names.
     fn named(environment: &Environment, variable: &str) -> Result<Option<Self>, String> {
         let file_variable = format!("{variable}_FILE");
@@ -122,7 +122,7 @@ impl KeySource {
     }
 }
 
-impl std::fmt::Debug for KeySource {
+impl std::fmt::Debug for KeyOrigin {
     /// Shows no key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.variable())

@@ -13,7 +13,7 @@ use crate::s3::{Response, uri};
 use crate::service::{GrantEntry, UserChange, UserEntry, UserError};
 
 /// A ready-made set of grants.
-struct Role {
+struct OfferedRole {
     /// The value in the form.
     name: &'static str,
     label: &'static str,
@@ -27,13 +27,13 @@ const LISTING: &[&str] = &["ListBucket", "GetBucketLocation"];
 /// list.
 const BUCKETS: (&[&str], &[&str]) = (&["ListAllMyBuckets"], &["*"]);
 
-const ROLES: [Role; 5] = [
-    Role {
+const ROLES: [OfferedRole; 5] = [
+    OfferedRole {
         name: "read",
         label: "Read the bucket",
         grants: &[BUCKETS, (LISTING, &["BUCKET"]), (&["GetObject"], &["BUCKET/*"])],
     },
-    Role {
+    OfferedRole {
         name: "write",
         label: "Read, write and delete in the bucket",
         grants: &[
@@ -51,7 +51,7 @@ const ROLES: [Role; 5] = [
             ),
         ],
     },
-    Role {
+    OfferedRole {
         name: "create",
         label: "Read the bucket and add objects, but replace and delete none (backups)",
         grants: &[
@@ -63,12 +63,12 @@ const ROLES: [Role; 5] = [
             ),
         ],
     },
-    Role {
+    OfferedRole {
         name: "own",
         label: "Make buckets, and do everything in these",
         grants: &[(&["CreateBucket"], &["*"]), (&["*"], &["@owned"])],
     },
-    Role { name: "administrator", label: "Everything: an administrator", grants: &[(&["*"], &["*"])] },
+    OfferedRole { name: "administrator", label: "Everything: an administrator", grants: &[(&["*"], &["*"])] },
 ];
 
 #[derive(Template)]
@@ -76,7 +76,7 @@ const ROLES: [Role; 5] = [
 struct UsersPage<'a> {
     page: Page,
     users: Vec<Row<'a>>,
-    roles: &'static [Role],
+    roles: &'static [OfferedRole],
     created: EnteredFields<'a>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::base::digest::Crc32;
 use crate::base::{Entropy, OsEntropy};
-use crate::crypto::{KeySource, MasterKey, ObjectKey, PackageCipher, SALT_BYTES, open_digests};
+use crate::crypto::{DataKey, KeySource, MasterKey, PackageCipher, SALT_BYTES, open_digests};
 use crate::format::{
     ETag, EncryptedRun, Features, PACKAGE_PLAIN_BYTES, PartEncryption, PartRecord, PlainDigests,
     UploadRecord, VersionEncryption, VersionRecord,
@@ -107,7 +107,7 @@ impl Store {
     }
 }
 
-fn open_sealed(key: &ObjectKey, sealed: &[u8]) -> Result<PlainDigests, StoreError> {
+fn open_sealed(key: &DataKey, sealed: &[u8]) -> Result<PlainDigests, StoreError> {
     let opened = open_digests(key, sealed).and_then(|plain| PlainDigests::decode(&plain).ok());
     opened.ok_or_else(|| StoreError::Io("the sealed checksums of a record do not open with its key".into()))
 }
@@ -142,7 +142,7 @@ pub(super) struct BodyCipher {
 
 impl BodyCipher {
     /// A cipher for one write, with a salt of its own.
-    pub(super) fn new(shared: &SharedStore, key: &ObjectKey) -> Self {
+    pub(super) fn new(shared: &SharedStore, key: &DataKey) -> Self {
         let salt = shared.new_salt();
         let cipher = PackageCipher::new(key, &salt);
         Self { cipher, salt, packages: 0, package: Vec::new(), crc: Crc32::new() }

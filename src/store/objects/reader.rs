@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::limits::BLOCK_BYTES;
-use crate::crypto::{ObjectKey, PackageCipher, SALT_BYTES};
+use crate::crypto::{DataKey, PackageCipher, SALT_BYTES};
 use crate::format::{EncryptedRun, ExtentPackages, ExtentRef, PACKAGE_PLAIN_BYTES, RunCursor};
 use crate::log::{ExtentReader, LogError, SegmentPins};
 use crate::store::StoreError;
@@ -17,7 +17,7 @@ pub(in crate::store) struct EncodedBytes<'e> {
     /// The runs of encrypted bytes.
     pub(in crate::store) runs: Option<&'e [EncryptedRun]>,
     /// The keys that the runs name by their numbers.
-    pub(in crate::store) keys: Vec<ObjectKey>,
+    pub(in crate::store) keys: Vec<DataKey>,
 }
 
 /// The range of an extent that is to be read.
@@ -32,7 +32,7 @@ struct ExtentRange {
 /// Decrypts packages, one at a time.
 #[derive(Default)]
 struct Decryptor {
-    keys: Vec<ObjectKey>,
+    keys: Vec<DataKey>,
     /// The cipher of the last write, and what made it.
     cipher: Option<(u32, [u8; SALT_BYTES], PackageCipher)>,
     /// The plain bytes of a package of the first range, which starts at this plain byte.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::copy;
-use crate::crypto::{MasterKey, ObjectKey};
+use crate::crypto::{DataKey, MasterKey};
 use crate::format::{
     ETag, EncryptionKind, Entry, PlainDigests, VersionEncryption, VersionRecord, WrappedKey,
 };
@@ -50,7 +50,7 @@ impl Store {
         let mut step = RewrapStep { more: !entries.is_empty(), ..RewrapStep::default() };
         let mut changes = Vec::new();
         for entry in entries {
-            let Some(due) = DueKeys::of(entry, &current) else { continue };
+            let Some(due) = OutdatedKeys::of(entry, &current) else { continue };
             match self.wrapped_anew(&due.keys) {
                 Ok(keys) => changes.push(RewrappedKeys { record: due.record, before: due.keys, keys }),
                 Err(StoreError::KeyUnavailable(_) | StoreError::WrongRingKey(_)) => step.unavailable += 1,
@@ -139,7 +139,7 @@ impl Store {
     /// seals it, as records of a kind do.
     fn place_digests(
         &self,
-        key: &ObjectKey,
+        key: &DataKey,
         kind: EncryptionKind,
         digests: PlainDigests,
         version: &mut VersionRecord,
@@ -178,12 +178,12 @@ impl Store {
 }
 
 /// Keys that the current one is to wrap.
-struct DueKeys {
+struct OutdatedKeys {
     record: ReferringRecord,
     keys: Vec<WrappedKey>,
 }
 
-impl DueKeys {
+impl OutdatedKeys {
     /// The keys of a record, if they are wrapped by an earlier key of the ring.
     fn of(entry: Entry, current: &str) -> Option<Self> {
         let keys = keys_of(&entry).to_vec();

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use crate::base::Timestamp;
 use crate::base::digest::{Crc32, Md5};
 use crate::base::limits::{EXTENT_PAYLOAD_MAX_BYTES, MIB, OBJECT_SIZE_MAX_BYTES, PACKED_PAYLOAD_MAX_BYTES};
-use crate::crypto::{MasterKey, ObjectKey};
+use crate::crypto::{DataKey, MasterKey};
 use crate::format::{
     BucketRecord, Checksum, Descriptor, ETag, EncryptedRun, EncryptionKind, ExtentPurpose, ExtentRef,
     PACKAGE_PLAIN_BYTES, PartRecord, PlainDigests, RebuildRecord, UploadId, UploadRecord, VersionId,
@@ -187,7 +187,7 @@ pub struct PartWriter<'s> {
     upload: UploadRecord,
     number: u32,
     /// The key of an upload that is encrypted.
-    key: Option<ObjectKey>,
+    key: Option<DataKey>,
 }
 
 impl<'s> PartWriter<'s> {

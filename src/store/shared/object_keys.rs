@@ -6,8 +6,7 @@ use std::sync::Arc;
 use crate::base::limits::ENCRYPTION_CONTEXT_MAX_BYTES;
 use crate::base::{Entropy, OsEntropy};
 use crate::crypto::{
-    KeySource, MasterKey, NamedKey, ObjectKey, SALT_BYTES, SEALED_KEY_BYTES, seal_digests, unwrap_key,
-    wrap_key,
+    DataKey, KeySource, MasterKey, NamedKey, SALT_BYTES, SEALED_KEY_BYTES, seal_digests, unwrap_key, wrap_key,
 };
 use crate::format::{EncryptionKind, PlainDigests, WrappedKey};
 use crate::store::StoreError;
@@ -83,7 +82,7 @@ impl SharedStore {
         if matches!(new, NewEncryption::Kms { context, .. } if context.len() > ENCRYPTION_CONTEXT_MAX_BYTES) {
             return Err(StoreError::TooLarge);
         }
-        let key = ObjectKey::generate(self.entropy());
+        let key = DataKey::generate(self.entropy());
         let wrapped = self.wrap(new, &key)?;
         Ok(BodyKey { key, wrapped })
     }
@@ -97,7 +96,7 @@ impl SharedStore {
     pub(in crate::store) fn wrap(
         &self,
         new: &NewEncryption,
-        key: &ObjectKey,
+        key: &DataKey,
     ) -> Result<WrappedKey, StoreError> {
         let master = self.master_for(new)?;
         let kind = match new {
@@ -121,7 +120,7 @@ impl SharedStore {
         &self,
         wrapped: &WrappedKey,
         customer: Option<&MasterKey>,
-    ) -> Result<ObjectKey, StoreError> {
+    ) -> Result<DataKey, StoreError> {
         let open = |master: &MasterKey| unwrap_key(master, &wrapped.salt, wrapped.scope(), &wrapped.sealed);
         match (wrapped.kind, customer) {
             (EncryptionKind::Customer, Some(key)) => open(key).ok_or(StoreError::WrongCustomerKey),
@@ -140,7 +139,7 @@ impl SharedStore {
         &self,
         keys: impl Iterator<Item = &'k WrappedKey>,
         customer: Option<&MasterKey>,
-    ) -> Result<Vec<ObjectKey>, StoreError> {
+    ) -> Result<Vec<DataKey>, StoreError> {
         let opened: Vec<_> = keys.map(|key| self.open_key(key, customer)).collect::<Result<_, _>>()?;
         if opened.is_empty() {
             refuse_key(customer)?;
@@ -150,7 +149,7 @@ impl SharedStore {
 
     /// The sealed form of an MD5 and checksums, and 16 random bytes that clients see in place of
     /// the MD5.
-    pub(in crate::store) fn seal(&self, key: &ObjectKey, digests: &PlainDigests) -> SealedDigests {
+    pub(in crate::store) fn seal(&self, key: &DataKey, digests: &PlainDigests) -> SealedDigests {
         let mut shown = [0; 16];
         self.entropy().fill(&mut shown);
         SealedDigests { sealed: seal_digests(key, &digests.encode(), self.entropy()), shown }
@@ -165,6 +164,6 @@ pub(in crate::store) struct SealedDigests {
 
 /// The key of an object or an upload.
 pub(in crate::store) struct BodyKey {
-    pub(in crate::store) key: ObjectKey,
+    pub(in crate::store) key: DataKey,
     pub(in crate::store) wrapped: WrappedKey,
 }
