@@ -16,7 +16,7 @@
 //!   5   service      the life of a request on one page
 //!   4   ops          one file per group of operations           mirror  webhook  offline
 //!   3   store                            auth
-//!   2   log     index   remote           s3
+//!   2   log     index   remote  vault    s3
 //!   1   format  fs  crypto               xml
 //!   0   base         limits, clock, entropy, timestamps, digests
 //!       -- storage column --             -- protocol column --
@@ -29,6 +29,7 @@
 //! | [`mod@format`] | bytes <-> values: the code half of data-format.md | base, crypto |
 //! | [`fs`] | the only access to the disk; a simulated disk for tests | base |
 //! | [`keys`] | the key ring: master keys of encrypted objects, and their file | base |
+//! | [`vault`] | the data directory encrypted: a disk around the disk, and its keys | base, format, fs |
 //! | [`xml`] | a reader and a writer of XML, a writer of HTML | base |
 //! | [`log`] | segmented append-only logs of records; knows no S3 | base, format, fs |
 //! | [`index`] | the state that the entries add up to, in memory | base, format |
@@ -227,5 +228,6 @@ pub mod s3;
 pub mod service;
 pub mod store;
 pub mod transfer;
+pub mod vault;
 pub mod webhook;
 pub mod xml;

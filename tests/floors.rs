@@ -12,6 +12,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("format", &["base", "crypto"]),
     ("fs", &["base"]),
     ("keys", &["base"]),
+    ("vault", &["base", "format", "fs"]),
     ("xml", &["base"]),
     ("client", &["base", "xml"]),
     ("transfer", &["base", "xml", "client"]),
@@ -32,7 +33,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
 ];
 
 /// What the unit tests of a module may name beside that: those of the store verify what they wrote.
-const TESTS_MAY_NAME: &[(&str, &[&str])] = &[("store", &["offline"])];
+const TESTS_MAY_NAME: &[(&str, &[&str])] = &[("store", &["offline", "vault"])];
 
 /// What `ops` may name of `auth`: the proof, who it is about, and what else it may be asked.
 const PROOF_TYPES: &[&str] = &["Authorized", "Identity", "Action"];

@@ -32,10 +32,12 @@ mod plain_version;
 mod reclaim;
 mod remote_copy;
 mod remote_mark;
+mod salt_page;
 mod scrub;
 mod sealed_line;
 mod state_file;
 mod storage_class;
+mod store_keys;
 mod upload;
 mod version;
 mod written_bytes;
@@ -71,8 +73,8 @@ pub use layout::Field;
 pub use lock_clock::{LockClockState, SavedTime};
 pub use mirror_note::{MirrorNote, MirrorUpload, MirroredPlace, TargetOrigin};
 pub use names::{
-    ASIDE, CLOCK, EPOCH, LOCK, RECLAIM, RETURN, SCRUB, STANDBY, aside_path, checkpoint_path, log_path,
-    number_of, segment_path, tables_path, unfinished,
+    ASIDE, CLOCK, EPOCH, KEYS, KEYS_COPY, LOCK, RECLAIM, RETURN, SCRUB, STANDBY, aside_path, checkpoint_path,
+    log_path, number_of, segment_path, tables_path, unfinished,
 };
 pub use parcel::{
     PARCEL_LAYOUT, PARCEL_MAX_BYTES, PIECE_LAYOUT, PIECE_MAX_BYTES, Parcel, ParcelHead, ParcelPiece,
@@ -81,9 +83,13 @@ pub use plain_version::PlainVersion;
 pub use reclaim::{HoleVerdict, MoveVerdict, ReclaimState, SegmentVerdict};
 pub use remote_copy::{CopyPhase, RemoteCopy};
 pub use remote_mark::RemoteMark;
+pub use salt_page::{SALT_PAGE_LAYOUT, SaltPage, StoreKeyId};
 pub use scrub::{BadExtent, ExtentOwner, ExtentOwnerKind, ScrubState};
 pub use sealed_line::SEALED_LINE_MAX_BYTES;
 pub use state_file::STATE_FILE_LAYOUT;
+pub use store_keys::{
+    KEY_SLOT_LAYOUT, KEYS_LAYOUT, KeySlot, KeySlotKind, KeysPage, KeysState, PassphraseCost, StoreKeyLine,
+};
 pub use upload::{PartRecord, UploadRecord};
 pub use version::{AssembledPart, Assembly, VersionRecord, VersionSummary};
 pub use written_bytes::WrittenBytes;

@@ -8,6 +8,12 @@ pub const LOCK: &str = "LOCK";
 /// The file that says that the directory follows the log on a remote.
 pub const STANDBY: &str = "STANDBY";
 
+/// The wrapped key of an encrypted directory.
+pub const KEYS: &str = "KEYS";
+
+/// The same again, since without it all is lost.
+pub const KEYS_COPY: &str = "KEYS.copy";
+
 /// The progress and findings of the scrub.
 pub const SCRUB: &str = "meta/scrub";
 

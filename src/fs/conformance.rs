@@ -1,4 +1,4 @@
-//! What every [`Fs`] does, held against both.
+//! What every [`Fs`] does, held against each.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -6,68 +6,77 @@ use std::sync::Arc;
 use super::sim::SimFs;
 use super::{File, Fs, OsFs};
 
-/// The tests named, once for each implementation.
-macro_rules! for_both {
-    ($($test:ident)*) => {
-        mod os {
-            $(#[test] fn $test() {
-                let dir = tempfile::tempdir().unwrap();
-                super::$test(&super::OsFs::new(dir.path()));
-            })*
+/// Every test once, in a module of that name. `$with` makes a file system and calls the test.
+macro_rules! conformance {
+    ($module:ident: $with:path) => {
+        $crate::fs::conformance::conformance! {
+            @ $module: $with,
+            a_file_made_is_empty_and_listed
+            a_name_is_taken_once
+            a_missing_file_is_not_found
+            a_file_needs_its_directory
+            directories_are_made_with_their_parents_and_twice_is_once
+            a_file_is_no_directory
+            a_list_is_sorted_and_holds_only_files_of_that_directory
+            a_missing_directory_lists_nothing_but_cannot_be_synced
+            bytes_are_read_as_written_at_any_offset
+            a_read_past_the_end_fails
+            a_write_beyond_the_end_leaves_zeros_between
+            a_write_of_nothing_changes_nothing
+            handles_share_a_file
+            a_handle_for_reading_does_not_write
+            a_rename_replaces_and_keeps_handles
+            a_rename_to_itself_changes_nothing
+            a_rename_of_nothing_fails
+            a_rename_stays_in_its_directory
+            a_link_is_another_name_of_the_same_file
+            a_link_takes_no_other_name_and_needs_a_file
+            an_uncached_read_returns_the_same_bytes
+            a_removed_file_stays_readable_where_open
+            a_lock_is_exclusive_until_dropped
+            a_lock_creates_its_file_or_keeps_an_existing_one
+            a_reservation_changes_neither_length_nor_bytes
+            space_after_the_end_is_freed
+            truncated_bytes_do_not_come_back
+            a_hole_reads_as_zeros_and_takes_no_room
+            holes_are_found_until_they_are_written
+            a_shared_lock_lasts_until_every_holder_has_closed_the_file
+            syncs_succeed_on_everything
+            evicting_the_cache_changes_nothing
+            writing_out_early_changes_nothing
+            there_is_room
+            errors_name_the_file
         }
-        mod sim {
-            $(#[test] fn $test() { super::$test(&super::SimFs::new()); })*
+    };
+    (@ $module:ident: $with:path, $($test:ident)*) => {
+        mod $module {
+            $(#[test] fn $test() { $with($crate::fs::conformance::$test) })*
         }
     };
 }
+pub(crate) use conformance;
 
-for_both! {
-    a_file_made_is_empty_and_listed
-    a_name_is_taken_once
-    a_missing_file_is_not_found
-    a_file_needs_its_directory
-    directories_are_made_with_their_parents_and_twice_is_once
-    a_file_is_no_directory
-    a_list_is_sorted_and_holds_only_files_of_that_directory
-    a_missing_directory_lists_nothing_but_cannot_be_synced
-    bytes_are_read_as_written_at_any_offset
-    a_read_past_the_end_fails
-    a_write_beyond_the_end_leaves_zeros_between
-    a_write_of_nothing_changes_nothing
-    handles_share_a_file
-    a_handle_for_reading_does_not_write
-    a_rename_replaces_and_keeps_handles
-    a_rename_to_itself_changes_nothing
-    a_rename_of_nothing_fails
-    a_rename_stays_in_its_directory
-    a_link_is_another_name_of_the_same_file
-    a_link_takes_no_other_name_and_needs_a_file
-    an_uncached_read_returns_the_same_bytes
-    a_removed_file_stays_readable_where_open
-    a_lock_is_exclusive_until_dropped
-    a_lock_creates_its_file_or_keeps_an_existing_one
-    a_reservation_changes_neither_length_nor_bytes
-    space_after_the_end_is_freed
-    truncated_bytes_do_not_come_back
-    a_hole_reads_as_zeros_and_takes_no_room
-    holes_are_found_until_they_are_written
-    a_shared_lock_lasts_until_every_holder_has_closed_the_file
-    syncs_succeed_on_everything
-    evicting_the_cache_changes_nothing
-    writing_out_early_changes_nothing
-    there_is_room
-    errors_name_the_file
+fn with_os(test: fn(&dyn Fs)) {
+    let dir = tempfile::tempdir().unwrap();
+    test(&OsFs::new(dir.path()));
 }
 
+fn with_sim(test: fn(&dyn Fs)) {
+    test(&SimFs::new());
+}
+
+conformance!(os: super::with_os);
+conformance!(sim: super::with_sim);
+
 /// A file that holds `bytes`.
-pub(super) fn write(fs: &dyn Fs, path: &str, bytes: &[u8]) -> Arc<dyn File> {
+pub(crate) fn write(fs: &dyn Fs, path: &str, bytes: &[u8]) -> Arc<dyn File> {
     let file = fs.create(path).unwrap();
     file.write_all_at(bytes, 0).unwrap();
     file
 }
 
 /// All bytes of an open file.
-pub(super) fn read(file: &dyn File) -> Vec<u8> {
+pub(crate) fn read(file: &dyn File) -> Vec<u8> {
     let mut bytes = vec![0xee; usize::try_from(file.len().unwrap()).unwrap()];
     file.read_exact_at(&mut bytes, 0).unwrap();
     bytes
@@ -81,12 +90,12 @@ fn kind<T>(result: io::Result<T>) -> ErrorKind {
     result.err().expect("it should have failed").kind()
 }
 
-fn a_file_made_is_empty_and_listed(fs: &dyn Fs) {
+pub(crate) fn a_file_made_is_empty_and_listed(fs: &dyn Fs) {
     assert_eq!(fs.create("a").unwrap().len().unwrap(), 0);
     assert_eq!(fs.list("").unwrap(), ["a"]);
 }
 
-fn a_name_is_taken_once(fs: &dyn Fs) {
+pub(crate) fn a_name_is_taken_once(fs: &dyn Fs) {
     write(fs, "a", b"first");
     fs.create_dir("d").unwrap();
     assert_eq!(kind(fs.create("a")), ErrorKind::AlreadyExists);
@@ -94,20 +103,20 @@ fn a_name_is_taken_once(fs: &dyn Fs) {
     assert_eq!(read_path(fs, "a"), b"first");
 }
 
-fn a_missing_file_is_not_found(fs: &dyn Fs) {
+pub(crate) fn a_missing_file_is_not_found(fs: &dyn Fs) {
     assert_eq!(kind(fs.open("a")), ErrorKind::NotFound);
     assert_eq!(kind(fs.open_read("a")), ErrorKind::NotFound);
     assert_eq!(kind(fs.remove("a")), ErrorKind::NotFound);
 }
 
-fn a_file_needs_its_directory(fs: &dyn Fs) {
+pub(crate) fn a_file_needs_its_directory(fs: &dyn Fs) {
     assert_eq!(kind(fs.create("d/a")), ErrorKind::NotFound);
     assert_eq!(kind(fs.lock("d/a")), ErrorKind::NotFound);
     fs.create_dir("d").unwrap();
     fs.create("d/a").unwrap();
 }
 
-fn directories_are_made_with_their_parents_and_twice_is_once(fs: &dyn Fs) {
+pub(crate) fn directories_are_made_with_their_parents_and_twice_is_once(fs: &dyn Fs) {
     fs.create_dir("d/e/f").unwrap();
     write(fs, "d/e/f/a", b"x");
     fs.create_dir("d/e/f").unwrap();
@@ -117,13 +126,13 @@ fn directories_are_made_with_their_parents_and_twice_is_once(fs: &dyn Fs) {
     fs.create("d/e/b").unwrap();
 }
 
-fn a_file_is_no_directory(fs: &dyn Fs) {
+pub(crate) fn a_file_is_no_directory(fs: &dyn Fs) {
     fs.create("a").unwrap();
     assert_eq!(kind(fs.create_dir("a")), ErrorKind::AlreadyExists);
     assert_eq!(kind(fs.create_dir("a/b")), ErrorKind::AlreadyExists);
 }
 
-fn a_list_is_sorted_and_holds_only_files_of_that_directory(fs: &dyn Fs) {
+pub(crate) fn a_list_is_sorted_and_holds_only_files_of_that_directory(fs: &dyn Fs) {
     fs.create_dir("d/e").unwrap();
     for path in ["d/b", "d/a", "d/Z", "d/a.tmp", "d/e/inner", "outer"] {
         fs.create(path).unwrap();
@@ -131,12 +140,12 @@ fn a_list_is_sorted_and_holds_only_files_of_that_directory(fs: &dyn Fs) {
     assert_eq!(fs.list("d").unwrap(), ["Z", "a", "a.tmp", "b"]);
 }
 
-fn a_missing_directory_lists_nothing_but_cannot_be_synced(fs: &dyn Fs) {
+pub(crate) fn a_missing_directory_lists_nothing_but_cannot_be_synced(fs: &dyn Fs) {
     assert!(fs.list("d").unwrap().is_empty());
     assert_eq!(kind(fs.sync_dir("d")), ErrorKind::NotFound);
 }
 
-fn bytes_are_read_as_written_at_any_offset(fs: &dyn Fs) {
+pub(crate) fn bytes_are_read_as_written_at_any_offset(fs: &dyn Fs) {
     let bytes: Vec<u8> = (0..5000_u32).map(|i| (i % 251) as u8).collect();
     let file = write(fs, "a", &bytes);
     file.write_all_at(b"middle", 1021).unwrap();
@@ -148,7 +157,7 @@ fn bytes_are_read_as_written_at_any_offset(fs: &dyn Fs) {
     assert_eq!(file.len().unwrap(), 5000);
 }
 
-fn a_read_past_the_end_fails(fs: &dyn Fs) {
+pub(crate) fn a_read_past_the_end_fails(fs: &dyn Fs) {
     let file = write(fs, "a", b"0123456789");
     assert_eq!(kind(file.read_exact_at(&mut [0; 5], 6)), ErrorKind::UnexpectedEof);
     assert_eq!(kind(file.read_exact_at(&mut [0; 1], 10)), ErrorKind::UnexpectedEof);
@@ -156,7 +165,7 @@ fn a_read_past_the_end_fails(fs: &dyn Fs) {
     file.read_exact_at(&mut [], 1 << 40).unwrap();
 }
 
-fn a_write_beyond_the_end_leaves_zeros_between(fs: &dyn Fs) {
+pub(crate) fn a_write_beyond_the_end_leaves_zeros_between(fs: &dyn Fs) {
     let file = write(fs, "a", b"ab");
     file.write_all_at(b"z", 3000).unwrap();
     let mut expected = vec![0; 3001];
@@ -165,13 +174,13 @@ fn a_write_beyond_the_end_leaves_zeros_between(fs: &dyn Fs) {
     assert_eq!(read(&*file), expected);
 }
 
-fn a_write_of_nothing_changes_nothing(fs: &dyn Fs) {
+pub(crate) fn a_write_of_nothing_changes_nothing(fs: &dyn Fs) {
     let file = write(fs, "a", b"ab");
     file.write_all_at(b"", 100).unwrap();
     assert_eq!(read(&*file), b"ab");
 }
 
-fn handles_share_a_file(fs: &dyn Fs) {
+pub(crate) fn handles_share_a_file(fs: &dyn Fs) {
     let writer = write(fs, "a", b"old");
     let reader = fs.open_read("a").unwrap();
     let other = fs.open("a").unwrap();
@@ -180,7 +189,7 @@ fn handles_share_a_file(fs: &dyn Fs) {
     assert_eq!(read(&*reader), b"NlW");
 }
 
-fn a_handle_for_reading_does_not_write(fs: &dyn Fs) {
+pub(crate) fn a_handle_for_reading_does_not_write(fs: &dyn Fs) {
     write(fs, "a", b"old");
     let reader = fs.open_read("a").unwrap();
     assert!(reader.write_all_at(b"new", 0).is_err());
@@ -190,7 +199,7 @@ fn a_handle_for_reading_does_not_write(fs: &dyn Fs) {
     assert_eq!(read(&*reader), b"old");
 }
 
-fn a_rename_replaces_and_keeps_handles(fs: &dyn Fs) {
+pub(crate) fn a_rename_replaces_and_keeps_handles(fs: &dyn Fs) {
     let old = write(fs, "a", b"old");
     let new = write(fs, "a.tmp", b"new");
     fs.rename("a.tmp", "a").unwrap();
@@ -199,26 +208,26 @@ fn a_rename_replaces_and_keeps_handles(fs: &dyn Fs) {
     assert_eq!((read(&*old), read(&*new)), (b"old".to_vec(), b"new".to_vec()));
 }
 
-fn a_rename_to_itself_changes_nothing(fs: &dyn Fs) {
+pub(crate) fn a_rename_to_itself_changes_nothing(fs: &dyn Fs) {
     write(fs, "a", b"same");
     fs.rename("a", "a").unwrap();
     assert_eq!(read_path(fs, "a"), b"same");
 }
 
-fn a_rename_of_nothing_fails(fs: &dyn Fs) {
+pub(crate) fn a_rename_of_nothing_fails(fs: &dyn Fs) {
     write(fs, "b", b"kept");
     assert_eq!(kind(fs.rename("a", "b")), ErrorKind::NotFound);
     assert_eq!(read_path(fs, "b"), b"kept");
 }
 
-fn a_rename_stays_in_its_directory(fs: &dyn Fs) {
+pub(crate) fn a_rename_stays_in_its_directory(fs: &dyn Fs) {
     write(fs, "a", b"x");
     fs.create_dir("d").unwrap();
     assert_eq!(kind(fs.rename("a", "d/a")), ErrorKind::InvalidInput);
     assert_eq!(read_path(fs, "a"), b"x");
 }
 
-fn a_link_is_another_name_of_the_same_file(fs: &dyn Fs) {
+pub(crate) fn a_link_is_another_name_of_the_same_file(fs: &dyn Fs) {
     let file = write(fs, "a", b"old");
     fs.create_dir("d").unwrap();
     fs.link("a", "d/b").unwrap();
@@ -229,7 +238,7 @@ fn a_link_is_another_name_of_the_same_file(fs: &dyn Fs) {
     assert!(fs.list("").unwrap().is_empty());
 }
 
-fn a_link_takes_no_other_name_and_needs_a_file(fs: &dyn Fs) {
+pub(crate) fn a_link_takes_no_other_name_and_needs_a_file(fs: &dyn Fs) {
     write(fs, "a", b"x");
     write(fs, "b", b"kept");
     assert_eq!(kind(fs.link("a", "b")), ErrorKind::AlreadyExists);
@@ -241,7 +250,7 @@ fn a_link_takes_no_other_name_and_needs_a_file(fs: &dyn Fs) {
     assert_eq!(read_path(fs, "b"), b"kept");
 }
 
-fn an_uncached_read_returns_the_same_bytes(fs: &dyn Fs) {
+pub(crate) fn an_uncached_read_returns_the_same_bytes(fs: &dyn Fs) {
     assert_eq!(kind(fs.open_uncached("a")), ErrorKind::NotFound);
     let bytes: Vec<u8> = (0..200_000_u32).map(|i| (i % 251) as u8).collect();
     let file = write(fs, "a", &bytes);
@@ -259,7 +268,7 @@ fn an_uncached_read_returns_the_same_bytes(fs: &dyn Fs) {
     assert!(passing.write_all_at(b"x", 0).is_err());
 }
 
-fn a_removed_file_stays_readable_where_open(fs: &dyn Fs) {
+pub(crate) fn a_removed_file_stays_readable_where_open(fs: &dyn Fs) {
     let open = write(fs, "a", b"bytes");
     fs.remove("a").unwrap();
     fs.sync_dir("").unwrap();
@@ -270,7 +279,7 @@ fn a_removed_file_stays_readable_where_open(fs: &dyn Fs) {
     assert_eq!(read(&*open), b"bytes");
 }
 
-fn a_lock_is_exclusive_until_dropped(fs: &dyn Fs) {
+pub(crate) fn a_lock_is_exclusive_until_dropped(fs: &dyn Fs) {
     let held = fs.lock("LOCK").unwrap();
     assert_eq!(kind(fs.lock("LOCK")), ErrorKind::WouldBlock);
     fs.lock("another").unwrap();
@@ -278,14 +287,14 @@ fn a_lock_is_exclusive_until_dropped(fs: &dyn Fs) {
     fs.lock("LOCK").unwrap();
 }
 
-fn a_lock_creates_its_file_or_keeps_an_existing_one(fs: &dyn Fs) {
+pub(crate) fn a_lock_creates_its_file_or_keeps_an_existing_one(fs: &dyn Fs) {
     write(fs, "a", b"kept");
     drop((fs.lock("a").unwrap(), fs.lock("b").unwrap()));
     assert_eq!(fs.list("").unwrap(), ["a", "b"]);
     assert_eq!(read_path(fs, "a"), b"kept");
 }
 
-fn a_reservation_changes_neither_length_nor_bytes(fs: &dyn Fs) {
+pub(crate) fn a_reservation_changes_neither_length_nor_bytes(fs: &dyn Fs) {
     let file = write(fs, "a", b"ab");
     file.reserve(0, 8192).unwrap();
     file.reserve(4096, 0).unwrap();
@@ -294,7 +303,7 @@ fn a_reservation_changes_neither_length_nor_bytes(fs: &dyn Fs) {
     assert_eq!(read(&*file), b"ab\0\0c");
 }
 
-fn space_after_the_end_is_freed(fs: &dyn Fs) {
+pub(crate) fn space_after_the_end_is_freed(fs: &dyn Fs) {
     let file = write(fs, "a", &[7; 5000]);
     file.reserve(0, 1 << 20).unwrap();
     let before = file.usage().unwrap();
@@ -306,7 +315,7 @@ fn space_after_the_end_is_freed(fs: &dyn Fs) {
     assert!(fs.open_read("a").unwrap().truncate(u64::MAX).is_err());
 }
 
-fn truncated_bytes_do_not_come_back(fs: &dyn Fs) {
+pub(crate) fn truncated_bytes_do_not_come_back(fs: &dyn Fs) {
     let file = write(fs, "a", &[7; 100_000]);
     file.sync_data().unwrap();
     file.truncate(5000).unwrap();
@@ -319,7 +328,7 @@ fn truncated_bytes_do_not_come_back(fs: &dyn Fs) {
     assert!(read(&*file) == expected);
 }
 
-fn a_hole_reads_as_zeros_and_takes_no_room(fs: &dyn Fs) {
+pub(crate) fn a_hole_reads_as_zeros_and_takes_no_room(fs: &dyn Fs) {
     let file = write(fs, "a", &[7; 100_000]);
     file.sync_data().unwrap();
     let before = file.usage().unwrap().allocated_bytes;
@@ -333,7 +342,7 @@ fn a_hole_reads_as_zeros_and_takes_no_room(fs: &dyn Fs) {
     assert!(fs.open_read("a").unwrap().punch(0, 4096).is_err());
 }
 
-fn holes_are_found_until_they_are_written(fs: &dyn Fs) {
+pub(crate) fn holes_are_found_until_they_are_written(fs: &dyn Fs) {
     let file = write(fs, "a", &[7; 100_000]);
     file.punch(8192, 65_536).unwrap();
     let hole = |range| file.next_hole(range).unwrap();
@@ -347,7 +356,7 @@ fn holes_are_found_until_they_are_written(fs: &dyn Fs) {
     assert!(file.elsewhere().is_none() && read(&*file)[0] == 7);
 }
 
-fn a_shared_lock_lasts_until_every_holder_has_closed_the_file(fs: &dyn Fs) {
+pub(crate) fn a_shared_lock_lasts_until_every_holder_has_closed_the_file(fs: &dyn Fs) {
     let file = fs.create("a").unwrap();
     assert!(!file.has_shared_lock().unwrap());
     let [one, other] = [fs.open_uncached("a").unwrap(), fs.open_read("a").unwrap()];
@@ -361,7 +370,7 @@ fn a_shared_lock_lasts_until_every_holder_has_closed_the_file(fs: &dyn Fs) {
     assert!(!file.has_shared_lock().unwrap());
 }
 
-fn syncs_succeed_on_everything(fs: &dyn Fs) {
+pub(crate) fn syncs_succeed_on_everything(fs: &dyn Fs) {
     fs.create_dir("d").unwrap();
     write(fs, "d/a", b"x").sync_data().unwrap();
     fs.open_read("d/a").unwrap().sync_data().unwrap();
@@ -369,7 +378,7 @@ fn syncs_succeed_on_everything(fs: &dyn Fs) {
     fs.sync_dir("").unwrap();
 }
 
-fn evicting_the_cache_changes_nothing(fs: &dyn Fs) {
+pub(crate) fn evicting_the_cache_changes_nothing(fs: &dyn Fs) {
     let file = write(fs, "a", &[7; 70_000]);
     file.evict().unwrap();
     assert_eq!(read(&*file), [7; 70_000]);
@@ -378,7 +387,7 @@ fn evicting_the_cache_changes_nothing(fs: &dyn Fs) {
     assert_eq!(read(&*file), [7; 70_000]);
 }
 
-fn writing_out_early_changes_nothing(fs: &dyn Fs) {
+pub(crate) fn writing_out_early_changes_nothing(fs: &dyn Fs) {
     let file = write(fs, "a", &[7; 70_000]);
     file.start_writeback(4096, 8192).unwrap();
     file.write_all_at(&[8; 10], 8190).unwrap();
@@ -390,12 +399,12 @@ fn writing_out_early_changes_nothing(fs: &dyn Fs) {
     assert_eq!(read(&*file), expected);
 }
 
-fn there_is_room(fs: &dyn Fs) {
+pub(crate) fn there_is_room(fs: &dyn Fs) {
     let space = fs.space().unwrap();
     assert!(0 < space.free_bytes && space.free_bytes <= space.total_bytes);
 }
 
-fn errors_name_the_file(fs: &dyn Fs) {
+pub(crate) fn errors_name_the_file(fs: &dyn Fs) {
     fs.create_dir("d").unwrap();
     let file = write(fs, "d/there", b"x");
     let missing = fs.open("d/gone").err().unwrap().to_string();

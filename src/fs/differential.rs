@@ -236,21 +236,31 @@ fn seed() -> u64 {
     told.map_or_else(|| OsEntropy.next_u64(), |seed| seed.parse().expect("the seed is a number"))
 }
 
-#[test]
-fn random_operations_do_the_same_on_both() {
+/// Does the same random operations on a real file system and on the one that `other` is given; both
+/// have to say the same.
+pub(crate) fn compare_with_os(other: impl Fn() -> Arc<dyn Fs>) {
     let first = seed();
     for seed in (0..ROUNDS).map(|round| first.wrapping_add(round)) {
         let draw = Draw(SeededEntropy::new(seed));
         let dir = tempfile::tempdir().unwrap();
         let os = OsFs::new(dir.path());
-        let sim = SimFs::new();
+        let other = other();
         let mut os = Side::new(&os);
-        let mut sim = Side::new(&sim);
+        let mut other = Side::new(other.as_ref());
         for step in 0..STEPS {
             let action = draw.action();
             let expected = os.perform(&action);
-            assert_eq!(sim.perform(&action), expected, "SILTSTONE_TEST_SEED={seed}, step {step}: {action:?}");
+            assert_eq!(
+                other.perform(&action),
+                expected,
+                "SILTSTONE_TEST_SEED={seed}, step {step}: {action:?}"
+            );
         }
-        assert_eq!(sim.everything(), os.everything(), "SILTSTONE_TEST_SEED={seed}");
+        assert_eq!(other.everything(), os.everything(), "SILTSTONE_TEST_SEED={seed}");
     }
+}
+
+#[test]
+fn random_operations_do_the_same_on_both() {
+    compare_with_os(|| Arc::new(SimFs::new()));
 }

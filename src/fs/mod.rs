@@ -30,9 +30,9 @@ pub mod sim;
 mod subdir;
 
 #[cfg(test)]
-mod conformance;
+pub(crate) mod conformance;
 #[cfg(test)]
-mod differential;
+pub(crate) mod differential;
 
 pub(crate) use forward::{forward_file, forward_fs};
 pub use memory_limit::{MemoryLimit, MemoryLimitSource, memory_limit};

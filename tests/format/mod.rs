@@ -14,9 +14,10 @@ use siltstone::base::{ManualClock, SeededEntropy, Timestamp};
 use siltstone::format::{
     Attributes, BackupCurrent, BackupSlot, BucketConfigurationKind, BucketRecord, Cause, CheckpointEnd,
     ENCRYPTED_BLOCK_LAYOUT, EXTENT_LAYOUT, Entry, FILE_LAYOUT, FOOTER_LAYOUT, Features, Field, FollowerNote,
-    GROUP_LAYOUT, PARCEL_LAYOUT, PIECE_LAYOUT, PartRecord, STATE_FILE_LAYOUT, UploadId, UploadRecord,
-    VersionId, VersionRecord, Versioning, WrittenBytes,
+    GROUP_LAYOUT, KEY_SLOT_LAYOUT, KEYS_LAYOUT, PARCEL_LAYOUT, PIECE_LAYOUT, PartRecord, SALT_PAGE_LAYOUT,
+    STATE_FILE_LAYOUT, UploadId, UploadRecord, VersionId, VersionRecord, Versioning, WrittenBytes,
 };
+use siltstone::fs::sim::SimFs;
 use siltstone::fs::{Fs, OsFs};
 use siltstone::offline::rebuild::{RebuildOptions, rebuild};
 use siltstone::store::{
@@ -25,6 +26,8 @@ use siltstone::store::{
     ObjectControls, Quota, RefusedKey, RefusedKeys, Retention, RetentionMode, Selector, StorageClass, Store,
     StoreError, StoreOptions, WriteCondition,
 };
+use siltstone::vault::{StoreSecret, open_disk};
+use zeroize::Zeroizing;
 
 /// Names a fixture to be written. Existing fixtures stay as the version of their time wrote them.
 const WRITE_FIXTURES: &str = "SILTSTONE_WRITE_FIXTURES";
@@ -63,7 +66,7 @@ fn the_line_that_names_a_slot_is_one() {
 
 #[test]
 fn the_tables_of_fixed_structures_are_those_of_the_code() {
-    let layouts: [&[Field]; 8] = [
+    let layouts: [&[Field]; 11] = [
         FILE_LAYOUT,
         EXTENT_LAYOUT,
         FOOTER_LAYOUT,
@@ -72,6 +75,9 @@ fn the_tables_of_fixed_structures_are_those_of_the_code() {
         PARCEL_LAYOUT,
         PIECE_LAYOUT,
         ENCRYPTED_BLOCK_LAYOUT,
+        SALT_PAGE_LAYOUT,
+        KEYS_LAYOUT,
+        KEY_SLOT_LAYOUT,
     ];
     let tables = tables("| offset | size | name |");
     assert_eq!(tables.len(), layouts.len());
@@ -373,6 +379,37 @@ fn a_store_can_be_read_from_the_worked_dumps() {
     assert_eq!(get(&store, "docs", "copy"), b"world!\n");
     assert_eq!(get(&store, "docs", "parts"), b"one, two\n");
     assert_eq!(store.bucket("docs").unwrap().owner, "admin");
+}
+
+/// Opens the directory of the page's last dump with one of its secrets, and reads its file.
+fn hello_of_encrypted_dump(secret: &str) -> Vec<u8> {
+    let page = page();
+    let (_, section) = page.split_once("\n### An encrypted file, worked out\n").unwrap();
+    let dump = section.split("```text\n").nth(2).unwrap().split("```").next().unwrap();
+    let mut files = BTreeMap::new();
+    undump(&mut files, dump);
+    let disk = SimFs::new();
+    disk.create_dir("meta").unwrap();
+    for (name, bytes) in files {
+        let path = if name == "KEYS" { name } else { format!("meta/{name}") };
+        disk.create(&path).unwrap().write_all_at(&bytes, 0).unwrap();
+    }
+    let secret = StoreSecret::parse(&Zeroizing::new(secret.as_bytes().to_vec())).unwrap();
+    let disk = open_disk(Arc::new(disk), Some(&secret), Arc::new(SeededEntropy::new(1))).unwrap();
+    let file = disk.open_read("meta/hello").unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// The bytes of the dump were written by another program, which follows the page alone.
+#[test]
+fn the_encrypted_dump_is_read_with_each_of_its_secrets() {
+    let page = page();
+    let key = page.lines().find(|line| line.starts_with("siltstone store-key 1 ")).unwrap();
+    for secret in [key, "correct horse battery staple\n"] {
+        assert_eq!(hello_of_encrypted_dump(secret), b"Hello, world!\n");
+    }
 }
 
 #[test]

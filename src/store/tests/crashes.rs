@@ -9,11 +9,11 @@ use crate::fs::sim::{CrashPolicy, OpKind};
 
 /// Stops the work at every `stride`-th operation, the first of which the seed chooses, and looks
 /// after crashes of three kinds.
-fn sweep(options: StoreOptions, stride: u64) {
+pub(super) fn sweep(options: StoreOptions, stride: u64) {
     sweep_of(WORK, options, stride);
 }
 
-fn sweep_of(steps: &[Step], options: StoreOptions, stride: u64) {
+pub(super) fn sweep_of(steps: &[Step], options: StoreOptions, stride: u64) {
     let seed = seed();
     for stop in (1 + seed % stride..).step_by(stride as usize) {
         let fs = SimFs::new();
@@ -100,7 +100,7 @@ fn it_survives_too_where_the_log_goes_on_in_file_after_file() {
 }
 
 /// Two objects fill a segment.
-fn tiny_segments() -> StoreOptions {
+pub(super) fn tiny_segments() -> StoreOptions {
     StoreOptions { segment_max_bytes: 20_000, checkpoint_after_bytes: 30_000, ..options() }
 }
 

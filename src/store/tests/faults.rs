@@ -28,7 +28,7 @@ fn check_latched(halt: &Halt) {
 }
 
 /// Lets every sync of the work fail, one after the other.
-fn sweep_of_failed_syncs(options: StoreOptions) {
+pub(super) fn sweep_of_failed_syncs(options: StoreOptions) {
     for failing in 1.. {
         let fs = SimFs::new();
         fs.fail_sync_at(failing);

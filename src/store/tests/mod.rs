@@ -12,6 +12,7 @@ mod controls;
 mod crashes;
 mod damage;
 mod encrypted;
+mod encrypted_disk;
 mod expiry;
 mod faults;
 mod follow;
@@ -98,7 +99,7 @@ pub(super) fn try_open(fs: &SimFs) -> Result<Store, OpenError> {
 
 pub(super) fn open_with(fs: &SimFs, options: StoreOptions) -> Result<Store, OpenError> {
     let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
-    Store::open(Arc::new(fs.clone()), clock, &SeededEntropy::new(1), options)
+    Store::open(encrypted_disk::disk(fs), clock, &SeededEntropy::new(1), options)
 }
 
 /// Where random tests start: `SILTSTONE_TEST_SEED`, or always the same. Printed, so that a failure

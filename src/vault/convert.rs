@@ -1,0 +1,260 @@
+//! A data directory in the clear becomes an encrypted one, file by file.
+
+use std::io;
+use std::sync::Arc;
+
+use super::encrypted_fs::EncryptedFs;
+use super::error::VaultError;
+use super::file_start::FileStart;
+use super::keys::{DirectoryKeys, KeyRequest};
+use super::open::{check_files, files_of, holds_store};
+use crate::base::Entropy;
+use crate::base::digest::Crc32;
+use crate::base::limits::{BLOCK_BYTES, KIB, MIB};
+use crate::format::{EPOCH, EpochRecord, FileKind, KeysState, LOCK, STANDBY, unfinished};
+use crate::fs::{File, Fs};
+
+/// Bytes beside those of a file that are to be free before it is written again.
+const SPARE_BYTES: u64 = 64 * KIB;
+
+/// The directory of the names that a backup needs while it is made.
+const BACKUP_DIR: &str = "backup";
+
+/// What a conversion has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConversionReport {
+    /// Files that were encrypted.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files that an earlier run had encrypted.
+    pub done_before: u64,
+    /// Files that have further names elsewhere, such as in a backup: those stay in the clear.
+    pub linked: u64,
+}
+
+/// Encrypts every file of the data directory `fs`, which no process uses, and those of the
+/// directories `more`. After an error or a power cut it is called again with the same secret, and
+/// goes on. `progress` is told the bytes done, and how many there are.
+///
+/// # The order
+///
+/// 1. The keys are written, and say that the conversion goes on. From then on nobody opens the
+///    directory.
+/// 2. Each file is written again beside it, read back, synced and renamed over it, and the
+///    directory is synced. So under its name is the old file or the new one, whole.
+/// 3. When no file is left, the keys say that every file is encrypted.
+///
+/// # Errors
+/// [`VaultError`]. Files that were encrypted stay so.
+pub fn convert(
+    fs: &Arc<dyn Fs>,
+    request: &KeyRequest<'_>,
+    entropy: Arc<dyn Entropy>,
+    more: &[String],
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<ConversionReport, VaultError> {
+    if !holds_store(fs.as_ref())? && fs.list("")?.iter().all(|name| name != STANDBY) {
+        return Err(VaultError::Slots("there is no store in it".to_owned()));
+    }
+    let in_use = |error: io::Error| match error.kind() {
+        io::ErrorKind::WouldBlock => VaultError::Slots("a server uses it: stop it first".to_owned()),
+        _ => error.into(),
+    };
+    let _lock = fs.lock(LOCK).map_err(in_use)?;
+    let (mut keys, key) = match DirectoryKeys::read(fs.as_ref())? {
+        None => DirectoryKeys::generate(request, KeysState::Converting)?,
+        Some(keys) if keys.state() == KeysState::Done => {
+            return Err(VaultError::Slots("it is encrypted already".to_owned()));
+        }
+        Some(keys) => {
+            let key = keys.open(request.secret)?;
+            (keys, key)
+        }
+    };
+    keys.write(fs.as_ref())?;
+    remove_remains(fs.as_ref(), more)?;
+    let dirs = [FileKind::Segment.dir(), FileKind::Log.dir()];
+    let dirs = dirs.into_iter().chain(more.iter().map(String::as_str));
+    let encrypted = EncryptedFs::new(Arc::clone(fs), key, entropy);
+    let mut conversion =
+        Conversion { encrypted, progress, done: 0, total: 0, report: ConversionReport::default() };
+    conversion.run(dirs.collect())?;
+    check_files(fs.as_ref())?;
+    keys.finish();
+    keys.write(fs.as_ref())?;
+    Ok(conversion.report)
+}
+
+/// Removes what a crash has left, and the names of a backup that is not being made.
+fn remove_remains(fs: &dyn Fs, more: &[String]) -> Result<(), VaultError> {
+    let backup = match fs.lock(&format!("{BACKUP_DIR}/{LOCK}")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            return Err(VaultError::Slots("a backup of it is being made: wait for its end".to_owned()));
+        }
+        locked => Some(locked?),
+    };
+    for name in fs.list(BACKUP_DIR)?.iter().filter(|name| *name != LOCK) {
+        fs.remove(&format!("{BACKUP_DIR}/{name}"))?;
+    }
+    if backup.is_some() {
+        fs.sync_dir(BACKUP_DIR)?;
+    }
+    let dirs = [FileKind::Segment.dir(), FileKind::Log.dir()];
+    for dir in dirs.into_iter().chain(more.iter().map(String::as_str)) {
+        for name in fs.list(dir)?.iter().filter(|name| name.ends_with(&unfinished(""))) {
+            fs.remove(&format!("{dir}/{name}"))?;
+        }
+        // A standby that has followed nothing has no such directory.
+        if !fs.list(dir)?.is_empty() {
+            fs.sync_dir(dir)?;
+        }
+    }
+    Ok(())
+}
+
+struct Conversion<'a> {
+    encrypted: EncryptedFs,
+    progress: &'a mut dyn FnMut(u64, u64),
+    done: u64,
+    total: u64,
+    report: ConversionReport,
+}
+
+impl Conversion<'_> {
+    fn run(&mut self, dirs: Vec<&str>) -> Result<(), VaultError> {
+        let raw = Arc::clone(self.encrypted.raw());
+        let mut files = Vec::new();
+        for dir in dirs {
+            for path in files_of(raw.as_ref(), dir)? {
+                self.total += raw.open_read(&path)?.usage()?.allocated_bytes;
+                files.push((dir, path));
+            }
+        }
+        for (dir, path) in files {
+            let file = raw.open_uncached(&path)?;
+            match FileStart::of(file.as_ref())? {
+                FileStart::Salted(_) | FileStart::Damaged(_) => self.report.done_before += 1,
+                FileStart::Empty if file.len()? == 0 => {}
+                FileStart::Empty | FileStart::Plain => self.encrypt(file.as_ref(), &path, dir)?,
+            }
+            self.done += file.usage()?.allocated_bytes;
+            (self.progress)(self.done, self.total);
+        }
+        Ok(())
+    }
+
+    fn encrypt(&mut self, file: &dyn File, path: &str, dir: &str) -> Result<(), VaultError> {
+        let raw = Arc::clone(self.encrypted.raw());
+        let usage = file.usage()?;
+        let needed_bytes = usage.allocated_bytes + SPARE_BYTES;
+        if raw.space()?.free_bytes < needed_bytes {
+            let why =
+                format!("{path}: it is written again beside itself, which needs {needed_bytes} free bytes");
+            return Err(io::Error::new(io::ErrorKind::StorageFull, why).into());
+        }
+        let aside = unfinished(path);
+        let copied = self.copy(file, path, &aside);
+        if copied.is_err() {
+            // The error to report is the copy's. What is left is removed by the next run.
+            let _ = raw.remove(&aside);
+        }
+        self.report.bytes += copied?;
+        raw.rename(&aside, path)?;
+        raw.sync_dir(dir)?;
+        self.report.files += 1;
+        self.report.linked += u64::from(usage.links > 1);
+        Ok(())
+    }
+
+    /// Writes the file again, encrypted, and compares it as it is on the disk. Durable on return.
+    fn copy(&self, file: &dyn File, path: &str, aside: &str) -> io::Result<u64> {
+        let copy = self.encrypted.create(aside)?;
+        let len = file.len()?;
+        let crc = match renumbered(file, path, copy.as_ref())? {
+            Some(bytes) => {
+                copy.write_all_at(&bytes, 0)?;
+                Crc32::of(&bytes)
+            }
+            None => copy_bytes(file, copy.as_ref())?,
+        };
+        copy.sync_data()?;
+        copy.evict()?;
+        let written = self.encrypted.open_uncached(aside)?;
+        if crc_of(written.as_ref())? != crc {
+            return Err(io::Error::other(format!(
+                "{path}: the bytes read back differ from the bytes written"
+            )));
+        }
+        Ok(len)
+    }
+}
+
+/// The content for the copy of the note of the epoch, which names the number of its own file; so
+/// that the copy is no copy of a directory that another host may use.
+fn renumbered(file: &dyn File, path: &str, copy: &dyn File) -> io::Result<Option<Vec<u8>>> {
+    if path != EPOCH {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; file.len()?.min(KIB) as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    let record =
+        EpochRecord::decode(&bytes).ok().filter(|record| file.usage().is_ok_and(|u| u.id == record.file));
+    let Some(record) = record else { return Ok(None) };
+    Ok(Some(EpochRecord { file: copy.usage()?.id, ..record }.encode()))
+}
+
+/// Returns the CRC of all bytes. Holes stay holes, and zeros that were written ahead stay zeros.
+fn copy_bytes(from: &dyn File, to: &dyn File) -> io::Result<u32> {
+    let len = from.len()?;
+    let mut buffer = vec![0; MIB as usize];
+    let mut crc = Crc32::new();
+    let mut at = 0;
+    while at < len {
+        let part = MIB.min(len - at);
+        let bytes = &mut buffer[..part as usize];
+        from.read_exact_at(bytes, at)?;
+        crc.update(bytes);
+        for (number, block) in bytes.chunks(BLOCK_BYTES as usize).enumerate() {
+            let place = at + number as u64 * BLOCK_BYTES;
+            let end = place + block.len() as u64;
+            if block.iter().any(|byte| *byte != 0) {
+                write_pages(from, to, block, place)?;
+            } else if from.next_hole(place..end)? != Some(place..end) {
+                to.write_zeros(place, end - place)?;
+            }
+        }
+        at += part;
+    }
+    if to.len()? < len {
+        to.write_zeros(len - 1, 1)?;
+    }
+    Ok(crc.value())
+}
+
+/// Writes a block with bytes, without the holes in it.
+fn write_pages(from: &dyn File, to: &dyn File, block: &[u8], place: u64) -> io::Result<()> {
+    let end = place + block.len() as u64;
+    let mut at = place;
+    while at < end {
+        let hole = from.next_hole(at..end)?.unwrap_or(end..end);
+        to.write_all_at(&block[(at - place) as usize..(hole.start - place) as usize], at)?;
+        at = hole.end;
+    }
+    Ok(())
+}
+
+fn crc_of(file: &dyn File) -> io::Result<u32> {
+    let len = file.len()?;
+    let mut buffer = vec![0; MIB as usize];
+    let mut crc = Crc32::new();
+    let mut at = 0;
+    while at < len {
+        let part = MIB.min(len - at) as usize;
+        file.read_exact_at(&mut buffer[..part], at)?;
+        crc.update(&buffer[..part]);
+        at += part as u64;
+    }
+    Ok(crc.value())
+}

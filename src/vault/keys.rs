@@ -1,0 +1,402 @@
+//! `KEYS` and its copy: the key of the directory, wrapped for each of its secrets.
+
+use std::io;
+
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use zeroize::Zeroizing;
+
+use super::error::VaultError;
+use super::file_cipher::{StoreKey, derive};
+use super::secret::{StoreSecret, stretch};
+use crate::base::{Entropy, Timestamp};
+use crate::format::{
+    KEYS, KEYS_COPY, KeySlot, KeySlotKind, KeysPage, KeysState, PassphraseCost, StoreKeyId, unfinished,
+};
+use crate::fs::Fs;
+
+const SLOT_LABEL: &[u8] = b"siltstone store slot 1";
+
+/// What Argon2id is told for a new slot on a host with ample memory, and the least on any.
+const MEMORY_KIB: u64 = 64 * 1024;
+const MEMORY_MIN_KIB: u64 = 19 * 1024;
+const PASSES: u32 = 3;
+
+/// What a new slot, or a new key, needs to be made.
+pub struct KeyRequest<'a> {
+    /// What is to open it.
+    pub secret: &'a StoreSecret,
+    /// Where random bytes come from.
+    pub entropy: &'a dyn Entropy,
+    /// The time.
+    pub now: Timestamp,
+    /// The memory of this host, in bytes: a passphrase takes a quarter of it at most.
+    pub memory_bytes: u64,
+}
+
+/// The content of `KEYS`.
+#[derive(Debug, Clone)]
+pub struct DirectoryKeys {
+    page: KeysPage,
+}
+
+impl DirectoryKeys {
+    /// Reads the two files of a directory; `None` where there is neither.
+    ///
+    /// # Errors
+    /// Neither is whole, or a newer siltstone wrote one.
+    pub fn read(fs: &dyn Fs) -> Result<Option<Self>, VaultError> {
+        let mut newest: Option<KeysPage> = None;
+        let mut problem = None;
+        for name in [KEYS, KEYS_COPY] {
+            match read_page(fs, name) {
+                Ok(None) => {}
+                Ok(Some(page)) => {
+                    if newest.as_ref().is_none_or(|newest| newest.generation < page.generation) {
+                        newest = Some(page);
+                    }
+                }
+                Err(error) => {
+                    problem.get_or_insert(error);
+                }
+            }
+        }
+        match (newest, problem) {
+            (_, Some(error)) if error.kind() == io::ErrorKind::Unsupported => Err(error.into()),
+            (Some(page), problem) => {
+                if let Some(problem) = problem {
+                    log::warn!("the key of the directory is read from the other copy: {problem}");
+                }
+                Ok(Some(Self { page }))
+            }
+            (None, Some(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(VaultError::KeysDamaged(error.to_string()))
+            }
+            (None, Some(error)) => Err(error.into()),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The keys of a new directory, with one slot. Nothing is written.
+    ///
+    /// # Errors
+    /// The secret is too weak.
+    pub fn generate(request: &KeyRequest<'_>, state: KeysState) -> Result<(Self, StoreKey), VaultError> {
+        let key = StoreKey::generate(request.entropy);
+        let page = KeysPage { state, generation: 0, key: key.id(), slots: Vec::new() };
+        let mut keys = Self { page };
+        keys.add(&key, request)?;
+        Ok((keys, key))
+    }
+
+    /// The name of the key of the directory.
+    pub fn key_id(&self) -> StoreKeyId {
+        self.page.key
+    }
+
+    /// Whether every file is encrypted.
+    pub fn state(&self) -> KeysState {
+        self.page.state
+    }
+
+    /// The slots.
+    pub fn slots(&self) -> &[KeySlot] {
+        &self.page.slots
+    }
+
+    /// Opens the key of the directory.
+    ///
+    /// # Errors
+    /// The secret opens no slot.
+    pub fn open(&self, secret: &StoreSecret) -> Result<StoreKey, VaultError> {
+        for slot in &self.page.slots {
+            let Some(wrapping) = wrapping_key(secret, slot)? else { continue };
+            if let Some(key) = self.unwrap_slot(slot, &wrapping) {
+                return Ok(key);
+            }
+        }
+        Err(match secret {
+            StoreSecret::Passphrase(_) => VaultError::WrongPassphrase,
+            StoreSecret::KeyFile { id, .. } => match self.slot_of(*id) {
+                Some(_) => VaultError::WrongKey(*id),
+                None => VaultError::NoSlot(*id),
+            },
+        })
+    }
+
+    /// Adds a slot for a further secret. Nothing is written.
+    ///
+    /// # Errors
+    /// There is no slot left, the key file has one, or a passphrase is too weak.
+    pub fn add(&mut self, key: &StoreKey, request: &KeyRequest<'_>) -> Result<(), VaultError> {
+        request.secret.check_strength()?;
+        if self.page.slots.len() >= KeysPage::SLOTS_MAX {
+            return Err(VaultError::Slots(format!(
+                "all {} slots are taken: remove one",
+                KeysPage::SLOTS_MAX
+            )));
+        }
+        let kind = match request.secret {
+            StoreSecret::KeyFile { id, .. } if self.slot_of(*id).is_some() => {
+                return Err(VaultError::Slots(format!("the key file {id} has a slot already")));
+            }
+            StoreSecret::KeyFile { id, .. } => KeySlotKind::KeyFile(*id),
+            StoreSecret::Passphrase(_) => KeySlotKind::Passphrase(cost_for(request.memory_bytes)),
+        };
+        let mut salt = [0; 32];
+        request.entropy.fill(&mut salt);
+        let mut slot = KeySlot { kind, created: request.now, salt, wrapped: [0; 48] };
+        let wrapping = wrapping_key(request.secret, &slot)?;
+        let wrapping = wrapping.expect("the slot was made for the secret");
+        let bound = slot.bound_bytes(key.id());
+        let mut bytes = Zeroizing::new(*key.bytes());
+        let tag = wrapping.seal_in_place_separate_tag(no_nonce(), Aad::from(bound), bytes.as_mut());
+        let tag = tag.expect("a key is shorter than the most that one key encrypts");
+        slot.wrapped[..32].copy_from_slice(bytes.as_ref());
+        slot.wrapped[32..].copy_from_slice(tag.as_ref());
+        self.page.slots.push(slot);
+        Ok(())
+    }
+
+    /// Removes a slot, counted from 1. Nothing is written.
+    ///
+    /// # Errors
+    /// There is no such slot, or it is the last one.
+    pub fn remove(&mut self, number: usize) -> Result<(), VaultError> {
+        if self.page.slots.len() == 1 {
+            let why = "the only slot stays: without it all is lost";
+            return Err(VaultError::Slots(why.to_owned()));
+        }
+        match number.checked_sub(1).filter(|at| *at < self.page.slots.len()) {
+            Some(at) => {
+                self.page.slots.remove(at);
+                Ok(())
+            }
+            None => Err(VaultError::Slots(format!("there is no slot {number}"))),
+        }
+    }
+
+    /// Says that every file is encrypted. Nothing is written.
+    pub(super) fn finish(&mut self) {
+        self.page.state = KeysState::Done;
+    }
+
+    /// Writes both files, one after the other: one of them is whole at any time. Durable on return.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn write(&mut self, fs: &dyn Fs) -> io::Result<()> {
+        self.page.generation += 1;
+        let bytes = self.page.encode();
+        for name in [KEYS, KEYS_COPY] {
+            replace(fs, name, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Writes both files as they are in another directory.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub(super) fn write_copy(&self, fs: &dyn Fs) -> io::Result<()> {
+        let bytes = self.page.encode();
+        replace(fs, KEYS, &bytes)?;
+        replace(fs, KEYS_COPY, &bytes)
+    }
+
+    fn slot_of(&self, id: StoreKeyId) -> Option<&KeySlot> {
+        self.page.slots.iter().find(|slot| slot.kind == KeySlotKind::KeyFile(id))
+    }
+
+    fn unwrap_slot(&self, slot: &KeySlot, wrapping: &LessSafeKey) -> Option<StoreKey> {
+        let mut bytes = Zeroizing::new(slot.wrapped);
+        let bound = Aad::from(slot.bound_bytes(self.page.key));
+        let opened = wrapping.open_in_place(no_nonce(), bound, bytes.as_mut()).ok()?;
+        let mut key = Zeroizing::new([0; 32]);
+        key.copy_from_slice(opened);
+        Some(StoreKey::new(key)).filter(|key| key.id() == self.page.key)
+    }
+}
+
+/// Replaces a file in one step. Durable on return.
+fn replace(fs: &dyn Fs, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let aside = unfinished(name);
+    match fs.remove(&aside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = fs.create(&aside)?;
+    file.write_all_at(bytes, 0)?;
+    file.sync_data()?;
+    fs.rename(&aside, name)?;
+    fs.sync_dir("")
+}
+
+fn read_page(fs: &dyn Fs, name: &str) -> io::Result<Option<KeysPage>> {
+    let file = match fs.open_read(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let mut page = vec![0; file.len()?.min(KeysPage::BYTES as u64) as usize];
+    file.read_exact_at(&mut page, 0)?;
+    let page = KeysPage::decode(&page).map_err(|error| {
+        let kind = if error.is_newer() { io::ErrorKind::Unsupported } else { io::ErrorKind::InvalidData };
+        io::Error::new(kind, format!("{name}: {error}"))
+    })?;
+    Ok(Some(page))
+}
+
+/// The key that wraps in a slot; `None` where the slot is for another secret.
+fn wrapping_key(secret: &StoreSecret, slot: &KeySlot) -> Result<Option<LessSafeKey>, VaultError> {
+    let root = match (secret, slot.kind) {
+        (StoreSecret::KeyFile { id, secret }, KeySlotKind::KeyFile(of)) if *id == of => secret.clone(),
+        (StoreSecret::Passphrase(phrase), KeySlotKind::Passphrase(cost)) => {
+            stretch(phrase, &slot.salt, cost)?
+        }
+        _ => return Ok(None),
+    };
+    let mut key = Zeroizing::new([0; 32]);
+    derive(root.as_ref(), &slot.salt, SLOT_LABEL, key.as_mut());
+    let key = UnboundKey::new(&AES_256_GCM, key.as_ref()).expect("the key has 32 bytes");
+    Ok(Some(LessSafeKey::new(key)))
+}
+
+/// Each slot has a salt of its own, and its key wraps once.
+fn no_nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; 12])
+}
+
+/// What a passphrase costs on a host with so much memory.
+fn cost_for(memory_bytes: u64) -> PassphraseCost {
+    let quarter_kib = memory_bytes / 4 / 1024;
+    let memory_kib = quarter_kib.clamp(MEMORY_MIN_KIB, MEMORY_KIB) as u32;
+    PassphraseCost { memory_kib, passes: PASSES, lanes: 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::SeededEntropy;
+    use crate::fs::sim::SimFs;
+
+    fn key_file(seed: u64) -> StoreSecret {
+        let (line, _) = StoreSecret::new_key_file(&SeededEntropy::new(seed));
+        StoreSecret::parse(&Zeroizing::new(line.as_bytes().to_vec())).unwrap()
+    }
+
+    fn passphrase(text: &str) -> StoreSecret {
+        StoreSecret::Passphrase(Zeroizing::new(text.as_bytes().to_vec()))
+    }
+
+    fn request(secret: &StoreSecret) -> KeyRequest<'_> {
+        static ENTROPY: std::sync::LazyLock<SeededEntropy> =
+            std::sync::LazyLock::new(|| SeededEntropy::new(9));
+        KeyRequest { secret, entropy: &*ENTROPY, now: Timestamp::from_millis(5), memory_bytes: 0 }
+    }
+
+    fn made(secret: &StoreSecret) -> (SimFs, DirectoryKeys, StoreKey) {
+        let fs = SimFs::new();
+        let (mut keys, key) = DirectoryKeys::generate(&request(secret), KeysState::Done).unwrap();
+        keys.write(&fs).unwrap();
+        (fs, keys, key)
+    }
+
+    #[test]
+    fn each_secret_opens_the_key_and_no_other_does() {
+        let file = key_file(1);
+        let phrase = passphrase("correct horse battery staple");
+        let (fs, mut keys, key) = made(&file);
+        keys.add(&key, &request(&phrase)).unwrap();
+        keys.write(&fs).unwrap();
+        let keys = DirectoryKeys::read(&fs).unwrap().unwrap();
+        for secret in [&file, &phrase] {
+            assert_eq!(keys.open(secret).unwrap().bytes(), key.bytes());
+        }
+        assert!(matches!(keys.open(&key_file(2)), Err(VaultError::NoSlot(_))));
+        let wrong = keys.open(&passphrase("correct horse battery stapler"));
+        assert!(matches!(wrong, Err(VaultError::WrongPassphrase)));
+        for name in [KEYS, KEYS_COPY] {
+            let bytes = fs.contents(name).unwrap();
+            assert!(!bytes.windows(32).any(|window| window == key.bytes()));
+        }
+    }
+
+    #[test]
+    fn a_changed_slot_opens_nothing() {
+        let file = key_file(1);
+        let (_, keys, _) = made(&file);
+        let change: [&dyn Fn(&mut KeysPage); 4] = [
+            &|page| page.slots[0].wrapped[0] ^= 1,
+            &|page| page.slots[0].wrapped[47] ^= 1,
+            &|page| page.slots[0].salt[0] ^= 1,
+            &|page| page.key.0[0] ^= 1,
+        ];
+        for change in change {
+            let mut keys = keys.clone();
+            change(&mut keys.page);
+            assert!(matches!(keys.open(&file), Err(VaultError::WrongKey(_))));
+        }
+    }
+
+    #[test]
+    fn one_file_is_enough_and_a_newer_generation_counts() {
+        let file = key_file(1);
+        let (fs, mut keys, key) = made(&file);
+        let old = fs.contents(KEYS_COPY).unwrap();
+        keys.add(&key, &request(&key_file(2))).unwrap();
+        keys.write(&fs).unwrap();
+        fs.overwrite(KEYS_COPY, 0, &old).unwrap();
+        assert_eq!(DirectoryKeys::read(&fs).unwrap().unwrap().slots().len(), 2);
+        fs.damage(KEYS, 70, 1).unwrap();
+        assert_eq!(DirectoryKeys::read(&fs).unwrap().unwrap().slots().len(), 1);
+        fs.remove(KEYS).unwrap();
+        assert_eq!(DirectoryKeys::read(&fs).unwrap().unwrap().slots().len(), 1);
+        fs.damage(KEYS_COPY, 70, 1).unwrap();
+        assert!(matches!(DirectoryKeys::read(&fs), Err(VaultError::KeysDamaged(_))));
+        fs.remove(KEYS_COPY).unwrap();
+        assert!(DirectoryKeys::read(&fs).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_power_cut_while_keys_are_replaced_leaves_the_old_or_the_new_ones() {
+        use crate::fs::sim::CrashPolicy;
+        let file = key_file(1);
+        let (before, keys, key) = made(&file);
+        for stop in 1.. {
+            let fs = before.copy();
+            fs.stop_at(stop);
+            let mut keys = keys.clone();
+            keys.add(&key, &request(&key_file(2))).unwrap();
+            let written = keys.write(&fs);
+            for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(stop)] {
+                let found = DirectoryKeys::read(&fs.crash(policy)).unwrap().unwrap();
+                assert!(found.open(&file).is_ok(), "{stop} {policy:?}");
+                assert!(written.is_err() || found.slots().len() == 2);
+            }
+            if written.is_ok() {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn slots_are_counted_and_the_last_one_stays() {
+        let file = key_file(1);
+        let (_, mut keys, key) = made(&file);
+        assert!(keys.remove(1).is_err());
+        assert!(keys.add(&key, &request(&file)).is_err(), "the key file has one");
+        assert!(keys.add(&key, &request(&passphrase("short"))).is_err());
+        for seed in 2..=KeysPage::SLOTS_MAX as u64 {
+            keys.add(&key, &request(&key_file(seed))).unwrap();
+        }
+        assert!(keys.add(&key, &request(&key_file(99))).unwrap_err().to_string().contains("all 8 slots"));
+        assert!(keys.remove(0).is_err() && keys.remove(9).is_err());
+        keys.remove(1).unwrap();
+        assert!(keys.open(&file).is_err() && keys.open(&key_file(2)).is_ok());
+    }
+
+    #[test]
+    fn a_passphrase_costs_less_on_a_small_host() {
+        let memory = |bytes| cost_for(bytes).memory_kib;
+        assert_eq!((memory(0), memory(u64::MAX), memory(128 << 20)), (19 * 1024, 64 * 1024, 32 * 1024));
+    }
+}

@@ -1,0 +1,151 @@
+//! What opens the key of a data directory: a key file or a passphrase.
+
+use argon2::{Algorithm, Argon2, Params, Version};
+use zeroize::Zeroizing;
+
+use super::error::VaultError;
+use crate::base::Entropy;
+use crate::base::digest::HmacSha256;
+use crate::format::{PassphraseCost, StoreKeyId, StoreKeyLine};
+
+/// The longest file with a secret.
+const SECRET_MAX_BYTES: usize = 4096;
+/// The shortest passphrase of a new slot. It is attacked without the host, at leisure.
+const PASSPHRASE_MIN_CHARS: usize = 12;
+
+const KEY_FILE_LABEL: &[u8] = b"siltstone store key file 1 id";
+
+/// A secret that opens a slot.
+pub enum StoreSecret {
+    /// The bytes of a key file.
+    KeyFile {
+        /// Its name.
+        id: StoreKeyId,
+        /// Its secret.
+        secret: Zeroizing<[u8; 32]>,
+    },
+    /// A passphrase.
+    Passphrase(Zeroizing<Vec<u8>>),
+}
+
+impl StoreSecret {
+    /// Reads the content of a file: the line of a key file, or else a passphrase, which ends before
+    /// the line feed at its end.
+    ///
+    /// # Errors
+    /// It is empty, too long, or a damaged key file. Nothing of it is quoted.
+    pub fn parse(content: &Zeroizing<Vec<u8>>) -> Result<Self, VaultError> {
+        let refused = |why: &str| VaultError::BadSecret(why.to_owned());
+        if content.len() > SECRET_MAX_BYTES {
+            return Err(refused("it is longer than 4096 bytes"));
+        }
+        if let Some(text) = str::from_utf8(content).ok().filter(|text| StoreKeyLine::is_meant(text)) {
+            let line = StoreKeyLine::decode(text).map_err(|error| refused(&error.to_string()))?;
+            let secret = Zeroizing::new(line.secret);
+            if id_of(&secret) != line.id {
+                return Err(refused("its id is not that of its secret, so a digit was changed"));
+            }
+            return Ok(Self::KeyFile { id: line.id, secret });
+        }
+        let end = content.strip_suffix(b"\n").unwrap_or(content);
+        let end = end.strip_suffix(b"\r").unwrap_or(end);
+        if end.is_empty() {
+            return Err(refused("it is empty"));
+        }
+        Ok(Self::Passphrase(Zeroizing::new(end.to_vec())))
+    }
+
+    /// The line of a new key file, with its line feed, and the name of it.
+    pub fn new_key_file(entropy: &dyn Entropy) -> (Zeroizing<String>, StoreKeyId) {
+        let mut secret = Zeroizing::new([0; 32]);
+        entropy.fill(secret.as_mut());
+        let id = id_of(&secret);
+        let line = StoreKeyLine { id, secret: *secret };
+        (Zeroizing::new(format!("{}\n", line.encode())), id)
+    }
+
+    /// Whether it may be given a slot.
+    ///
+    /// # Errors
+    /// It is a passphrase that is guessed too easily.
+    pub(super) fn check_strength(&self) -> Result<(), VaultError> {
+        let Self::Passphrase(phrase) = self else { return Ok(()) };
+        if String::from_utf8_lossy(phrase).chars().count() >= PASSPHRASE_MIN_CHARS {
+            return Ok(());
+        }
+        let why = format!("a passphrase has at least {PASSPHRASE_MIN_CHARS} characters");
+        Err(VaultError::BadSecret(why))
+    }
+}
+
+impl std::fmt::Debug for StoreSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::KeyFile { id, .. } => write!(f, "KeyFile({id})"),
+            Self::Passphrase(_) => f.write_str("Passphrase"),
+        }
+    }
+}
+
+fn id_of(secret: &[u8; 32]) -> StoreKeyId {
+    let mut id = [0; 8];
+    id.copy_from_slice(&HmacSha256::of(secret, KEY_FILE_LABEL)[..8]);
+    StoreKeyId(id)
+}
+
+/// The key that a passphrase gives with a salt (RFC 9106).
+///
+/// # Errors
+/// There is no memory for it.
+pub(super) fn stretch(
+    phrase: &[u8],
+    salt: &[u8],
+    cost: PassphraseCost,
+) -> Result<Zeroizing<[u8; 32]>, VaultError> {
+    let PassphraseCost { memory_kib, passes, lanes } = cost;
+    let failed = |error: argon2::Error| VaultError::BadSecret(error.to_string());
+    let params = Params::new(memory_kib, passes, lanes, Some(32)).map_err(failed)?;
+    let mut out = Zeroizing::new([0; 32]);
+    let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+    argon2.hash_password_into(phrase, salt, out.as_mut()).map_err(failed)?;
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::SeededEntropy;
+
+    fn parsed(text: &[u8]) -> Result<StoreSecret, String> {
+        StoreSecret::parse(&Zeroizing::new(text.to_vec())).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_key_file_reads_back_and_a_changed_digit_is_seen() {
+        let (line, id) = StoreSecret::new_key_file(&SeededEntropy::new(1));
+        assert!(matches!(parsed(line.as_bytes()), Ok(StoreSecret::KeyFile { id: found, .. }) if found == id));
+        let at = line.len() - 2;
+        let other = if line.ends_with("0\n") { "1" } else { "0" };
+        let changed = format!("{}{other}\n", &line[..at]);
+        assert!(parsed(changed.as_bytes()).unwrap_err().contains("a digit was changed"));
+        assert!(parsed(&line.as_bytes()[..60]).is_err(), "a torn key file is no passphrase");
+    }
+
+    #[test]
+    fn a_passphrase_ends_before_its_line_feed() {
+        for text in ["correct horse battery", "correct horse battery\n", "correct horse battery\r\n"] {
+            let found = parsed(text.as_bytes()).unwrap();
+            assert!(matches!(found, StoreSecret::Passphrase(phrase) if *phrase == b"correct horse battery"));
+        }
+        assert!(parsed(b"").is_err() && parsed(b"\n").is_err() && parsed(&[b'x'; 4097]).is_err());
+        assert!(parsed(b"short").unwrap().check_strength().is_err());
+        assert!(parsed(b"long enough to be guessed late").unwrap().check_strength().is_ok());
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let (line, id) = StoreSecret::new_key_file(&SeededEntropy::new(1));
+        assert_eq!(format!("{:?}", parsed(line.as_bytes()).unwrap()), format!("KeyFile({id})"));
+        assert_eq!(format!("{:?}", parsed(b"correct horse battery").unwrap()), "Passphrase");
+    }
+}

@@ -1,0 +1,105 @@
+//! Which directories are opened, and which are refused.
+
+use std::sync::Arc;
+
+use super::{key_file, request};
+use crate::base::SeededEntropy;
+use crate::format::{KEYS, KEYS_COPY};
+use crate::fs::Fs;
+use crate::fs::conformance::{read, write};
+use crate::fs::sim::SimFs;
+use crate::vault::{StoreSecret, VaultError, copy_keys, create_disk, is_encrypted, open_disk};
+
+const LOG: &str = "meta/0000000000000001.log";
+const SEGMENT: &str = "data/0000000000000001.segment";
+
+fn opened(sim: &SimFs, secret: Option<&StoreSecret>) -> Result<Arc<dyn Fs>, VaultError> {
+    let before = files(sim);
+    let found = open_disk(Arc::new(sim.clone()), secret, Arc::new(SeededEntropy::new(5)));
+    assert_eq!(files(sim), before, "opening writes nothing");
+    found
+}
+
+fn created(sim: &SimFs, secret: Option<&StoreSecret>) -> Result<Arc<dyn Fs>, VaultError> {
+    let request = secret.map(request);
+    create_disk(Arc::new(sim.clone()), request.as_ref(), Arc::new(SeededEntropy::new(6)))
+}
+
+fn files(sim: &SimFs) -> Vec<(String, Vec<u8>)> {
+    let files = sim.files().into_iter();
+    files.map(|(path, _)| (path.clone(), sim.contents(&path).unwrap())).collect()
+}
+
+/// A new encrypted directory with a file of the log and a segment.
+fn directory() -> (SimFs, StoreSecret) {
+    let sim = SimFs::new();
+    let secret = key_file(1);
+    let fs = created(&sim, Some(&secret)).unwrap();
+    fs.create_dir("meta").unwrap();
+    fs.create_dir("data").unwrap();
+    write(fs.as_ref(), LOG, b"log");
+    write(fs.as_ref(), SEGMENT, b"segment");
+    (sim, secret)
+}
+
+#[test]
+fn a_new_directory_opens_with_its_secret_alone() {
+    let (sim, secret) = directory();
+    let fs = opened(&sim, Some(&secret)).unwrap();
+    assert_eq!(read(fs.open(LOG).unwrap().as_ref()), b"log");
+    let again = created(&sim, Some(&secret)).unwrap();
+    assert_eq!(read(again.open(LOG).unwrap().as_ref()), b"log");
+    assert!(matches!(opened(&sim, None), Err(VaultError::NoSecret)));
+    assert!(matches!(opened(&sim, Some(&key_file(2))), Err(VaultError::NoSlot(_))));
+    assert!(matches!(created(&sim, Some(&key_file(2))), Err(VaultError::NoSlot(_))));
+    assert!(is_encrypted(&sim).unwrap());
+}
+
+#[test]
+fn a_plain_directory_stays_plain() {
+    let sim = SimFs::new();
+    sim.create_dir("meta").unwrap();
+    write(&sim, LOG, b"a log in the clear");
+    let fs = opened(&sim, None).unwrap();
+    assert_eq!(read(fs.open(LOG).unwrap().as_ref()), b"a log in the clear");
+    assert!(matches!(created(&sim, Some(&key_file(1))), Err(VaultError::StoreExists)));
+    assert!(matches!(created(&SimFs::new(), None), Err(VaultError::NothingToEncryptWith)));
+    assert!(!is_encrypted(&sim).unwrap());
+}
+
+#[test]
+fn missing_keys_are_named_and_not_taken_for_damage() {
+    let (sim, secret) = directory();
+    sim.remove(KEYS).unwrap();
+    assert!(opened(&sim, Some(&secret)).is_ok(), "the copy is enough");
+    sim.remove(KEYS_COPY).unwrap();
+    for found in [opened(&sim, Some(&secret)), opened(&sim, None), created(&sim, Some(&secret))] {
+        assert!(matches!(found, Err(VaultError::KeysMissing(path)) if path == LOG));
+    }
+}
+
+#[test]
+fn a_plain_file_in_an_encrypted_directory_is_named() {
+    for path in ["meta/clock", "data/0000000000000002.segment"] {
+        let (sim, secret) = directory();
+        write(&sim, path, b"in the clear");
+        let refused = opened(&sim, Some(&secret)).err().unwrap().to_string();
+        assert!(refused.starts_with(path), "{refused}");
+    }
+    let (sim, secret) = directory();
+    write(&sim, "meta/clock.new", b"of a crash");
+    write(&sim, "meta/empty", b"");
+    assert!(opened(&sim, Some(&secret)).is_ok());
+}
+
+#[test]
+fn keys_are_given_to_a_directory_without_or_with_the_same() {
+    let (sim, secret) = directory();
+    let target = SimFs::new();
+    copy_keys(&sim, &target).unwrap();
+    copy_keys(&sim, &target).unwrap();
+    assert!(opened(&target, Some(&secret)).is_ok());
+    let other = directory().0;
+    assert!(copy_keys(&sim, &other).unwrap_err().to_string().contains("another"));
+    copy_keys(&SimFs::new(), &target).unwrap();
+}

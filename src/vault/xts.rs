@@ -1,0 +1,234 @@
+//! AES-256-XTS (IEEE 1619), with the rule that stored zeros are zeros.
+//!
+//! The crate `aes` has the cipher; the mode around it is the tweak. Eight blocks go through the
+//! cipher at a time: one would wait for the latency of each round.
+
+use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
+use aes::{Aes256, Block};
+
+/// Bytes of a block of AES.
+pub(super) const BLOCK: u64 = 16;
+/// Bytes under one tweak.
+const UNIT: u64 = 4096;
+/// Blocks that go through the cipher together.
+const LANES: usize = 8;
+
+/// The end of a file that is no multiple of a block: a marker is the block after its last one, of
+/// these bytes and the number of bytes in that last one.
+const MARKER: &[u8; 15] = b"siltstone-end-0";
+
+/// The marker of a file whose last block holds `len` bytes, 1 to 16.
+pub(super) fn marker(len: u64) -> [u8; BLOCK as usize] {
+    debug_assert!((1..=BLOCK).contains(&len));
+    let mut block = [0; BLOCK as usize];
+    block[..MARKER.len()].copy_from_slice(MARKER);
+    block[MARKER.len()] = len as u8;
+    block
+}
+
+/// The number in a block that is a marker.
+pub(super) fn marked_len(block: &[u8]) -> Option<u64> {
+    let (&len, fixed) = block.split_last()?;
+    let len = u64::from(len);
+    (fixed == MARKER && (1..=BLOCK).contains(&len)).then_some(len)
+}
+
+/// Whether a stored block holds no ciphertext, so that it reads as zeros.
+fn is_empty(block: &[u8]) -> bool {
+    block.iter().all(|byte| *byte == 0) || marked_len(block).is_some()
+}
+
+/// The two keys of XTS.
+pub(super) struct Xts {
+    data: Aes256,
+    tweak: Aes256,
+}
+
+impl Xts {
+    /// The key of the data, and the key of the tweaks.
+    pub(super) fn new(keys: &[u8; 64]) -> Self {
+        let (data, tweak) = keys.split_at(32);
+        let cipher = |key| Aes256::new_from_slice(key).expect("a half of the keys has 32 bytes");
+        Self { data: cipher(data), tweak: cipher(tweak) }
+    }
+
+    /// Encrypts whole blocks, the first of which starts at `offset` of the file.
+    pub(super) fn encrypt(&self, bytes: &mut [u8], offset: u64) {
+        self.each_run(bytes, offset, |run, tweak| {
+            let mut blocks = Lanes::load(run, tweak);
+            self.data.encrypt_blocks(blocks.used());
+            blocks.store(run);
+            blocks.next
+        });
+    }
+
+    /// Decrypts whole blocks, the first of which starts at `offset` of the file. Blocks that hold
+    /// no ciphertext become zeros.
+    pub(super) fn decrypt(&self, bytes: &mut [u8], offset: u64) {
+        self.each_run(bytes, offset, |run, tweak| {
+            let mut empty = [false; LANES];
+            for (lane, block) in empty.iter_mut().zip(run.chunks_exact(BLOCK as usize)) {
+                *lane = is_empty(block);
+            }
+            let mut blocks = Lanes::load(run, tweak);
+            self.data.decrypt_blocks(blocks.used());
+            blocks.store(run);
+            for (lane, block) in empty.iter().zip(run.chunks_exact_mut(BLOCK as usize)) {
+                if *lane {
+                    block.fill(0);
+                }
+            }
+            blocks.next
+        });
+    }
+
+    /// Gives each run of up to eight blocks of a unit to `transform`, with the tweak of its first
+    /// one; it returns the tweak of the next.
+    fn each_run(&self, bytes: &mut [u8], offset: u64, transform: impl Fn(&mut [u8], u128) -> u128) {
+        debug_assert!(offset.is_multiple_of(BLOCK) && (bytes.len() as u64).is_multiple_of(BLOCK));
+        let mut at = 0;
+        while at < bytes.len() {
+            let place = offset + at as u64;
+            let within = place % UNIT;
+            let part = ((UNIT - within) as usize).min(bytes.len() - at);
+            let mut tweak = self.first_tweak(place / UNIT);
+            for _ in 0..within / BLOCK {
+                tweak = doubled(tweak);
+            }
+            for run in bytes[at..at + part].chunks_mut(LANES * BLOCK as usize) {
+                tweak = transform(run, tweak);
+            }
+            at += part;
+        }
+    }
+
+    /// The tweak of the first block of a unit.
+    fn first_tweak(&self, unit: u64) -> u128 {
+        let mut block = Block::from(u128::from(unit).to_le_bytes());
+        self.tweak.encrypt_block(&mut block);
+        u128::from_le_bytes(block.into())
+    }
+}
+
+/// The product with x in the field of XTS.
+fn doubled(tweak: u128) -> u128 {
+    let carry = if tweak >> 127 == 1 { 0x87 } else { 0 };
+    (tweak << 1) ^ carry
+}
+
+/// Up to eight blocks with their tweaks.
+struct Lanes {
+    blocks: [Block; LANES],
+    tweaks: [u128; LANES],
+    count: usize,
+    /// The tweak after the last.
+    next: u128,
+}
+
+impl Lanes {
+    /// The blocks of `run` with their tweaks, the first of which is `tweak`.
+    fn load(run: &[u8], tweak: u128) -> Self {
+        let mut lanes = Self { blocks: [Block::default(); LANES], tweaks: [0; LANES], count: 0, next: tweak };
+        for block in run.chunks_exact(BLOCK as usize) {
+            lanes.tweaks[lanes.count] = lanes.next;
+            lanes.blocks[lanes.count] = Block::from((number(block) ^ lanes.next).to_le_bytes());
+            lanes.next = doubled(lanes.next);
+            lanes.count += 1;
+        }
+        lanes
+    }
+
+    fn used(&mut self) -> &mut [Block] {
+        &mut self.blocks[..self.count]
+    }
+
+    fn store(&self, run: &mut [u8]) {
+        for (at, block) in run.chunks_exact_mut(BLOCK as usize).enumerate() {
+            let done = number(&self.blocks[at]) ^ self.tweaks[at];
+            block.copy_from_slice(&done.to_le_bytes());
+        }
+    }
+}
+
+fn number(block: &[u8]) -> u128 {
+    u128::from_le_bytes(block.try_into().expect("a block has 16 bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::digest::from_hex;
+
+    fn keys() -> [u8; 64] {
+        // The keys of the vectors 10 to 14 of IEEE 1619-2007.
+        let data = "2718281828459045235360287471352662497757247093699959574966967627";
+        let tweak = "3141592653589793238462643383279502884197169399375105820974944592";
+        from_hex(&format!("{data}{tweak}")).unwrap().try_into().unwrap()
+    }
+
+    /// The tweak of the standard's vectors is the number of a sector of 512 bytes, of which only
+    /// the first 512 bytes of our unit have the same blocks.
+    fn encrypted(sector: u64) -> Vec<u8> {
+        let mut bytes: Vec<u8> = (0..=255).chain(0..=255).collect();
+        Xts::new(&keys()).encrypt(&mut bytes, sector * UNIT);
+        bytes
+    }
+
+    #[test]
+    fn vectors_10_to_14_of_ieee_1619() {
+        for (sector, first, last) in [
+            (0xff, "1c3b3a102f770386e4836c99e370cf9b", "c4f36ffda9fcea70b9c6e693e148c151"),
+            (0xffff, "77a31251618a15e6b92d1d66dffe7b50", "a4f9e27b42af8100cb9d59cef9645803"),
+            (0x00ff_ffff, "e387aaa58ba483afa7e8eb469778317e", "2263a1eef52dd6888c309f5a7d712826"),
+            (0xffff_ffff, "bf53d2dade78e822a4d949a9bc6766b0", "4c82f335abb152c4a93411373aaa8220"),
+            (0xff_ffff_ffff, "64497e5a831e4a932c09be3e5393376d", "d609d273ad5b0d59631c531f6a0a57b9"),
+        ] {
+            let bytes = encrypted(sector);
+            assert_eq!(bytes[..16], from_hex(first).unwrap(), "{sector:x}");
+            assert_eq!(bytes[496..], from_hex(last).unwrap(), "{sector:x}");
+        }
+    }
+
+    #[test]
+    fn every_part_of_a_range_is_encrypted_as_in_the_whole() {
+        let xts = Xts::new(&keys());
+        let plain: Vec<u8> = (0..3 * UNIT + 160).map(|at| (at * 7 % 251) as u8 + 1).collect();
+        let mut whole = plain.clone();
+        xts.encrypt(&mut whole, 0);
+        for (start, len) in
+            [(0, 16), (16, 16), (112, 32), (4080, 32), (4096, 4096), (4000, 8208), (12_288, 160)]
+        {
+            let mut part = plain[start..start + len].to_vec();
+            xts.encrypt(&mut part, start as u64);
+            assert!(part == whole[start..start + len], "{start} {len}");
+            xts.decrypt(&mut part, start as u64);
+            assert!(part == plain[start..start + len], "{start} {len}");
+        }
+        assert!(whole[..4096] != whole[4096..8192]);
+    }
+
+    #[test]
+    fn stored_zeros_and_markers_are_zeros_and_written_zeros_are_not_stored_as_such() {
+        let xts = Xts::new(&keys());
+        let mut bytes = vec![0; 4096];
+        xts.encrypt(&mut bytes, 0);
+        assert!(bytes.chunks(16).all(|block| !is_empty(block)));
+        bytes[160..176].fill(0);
+        bytes[320..336].copy_from_slice(&marker(5));
+        xts.decrypt(&mut bytes, 0);
+        assert_eq!(bytes, [0; 4096]);
+    }
+
+    #[test]
+    fn a_marker_has_its_number_and_no_other_block_has_one() {
+        for len in 1..=16 {
+            assert_eq!(marked_len(&marker(len)), Some(len));
+        }
+        let mut other = marker(7);
+        for last in [0, 17, 255] {
+            other[15] = last;
+            assert_eq!(marked_len(&other), None);
+        }
+        assert_eq!((marked_len(&[0; 16]), marked_len(&[])), (None, None));
+    }
+}
