@@ -4,6 +4,7 @@ pub(crate) mod allocator;
 pub(crate) mod background;
 pub(crate) mod buckets;
 pub(crate) mod data_dir;
+pub(crate) mod data_disk;
 pub(crate) mod host_clock;
 pub(crate) mod key_ring;
 pub(crate) mod lifecycle;

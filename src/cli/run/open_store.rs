@@ -9,6 +9,7 @@ use siltstone::remote::{RemoteSettings, RemoteView};
 use siltstone::store::{self, OpenError, ShipOptions, Store, StoreError, TakenOver};
 
 use super::data_dir;
+use super::data_disk;
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use crate::cli::config::options::ServerOptions;
@@ -20,21 +21,21 @@ use crate::cli::error::CliError;
 /// # Errors
 /// A message for the operator: the directory or the remote cannot be used.
 pub(crate) fn open_store(
-    options: &ServerOptions,
+    server: &ServerOptions,
     settings: Option<&RemoteSettings>,
     taken: Option<TakenOver>,
     plan: &MemoryPlan,
     clock: Arc<dyn Clock>,
     files: OpenFiles,
 ) -> Result<Arc<Store>, CliError> {
-    data_dir::check_first_start(options)?;
-    let data_dir = &options.start.data_dir;
-    let tier = options.tier();
-    let shipping = options.remote.shipping();
-    let is_look = options.store.read_only;
+    data_dir::check_first_start(server)?;
+    let data_dir = &server.start.data_dir;
+    let tier = server.tier();
+    let shipping = server.remote.shipping();
+    let is_look = server.store.read_only;
     let remote = settings.map(RemoteSettings::remote).transpose();
     let remote = remote.map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
-    let options = store_options(options, plan, files);
+    let options = store_options(server, plan, files);
     let disk = OsFs::new(data_dir);
     let follows = store::follows(&disk).map_err(|e| data_dir::refusal(data_dir, &OpenError::from(e)))?;
     if follows && !is_look {
@@ -44,20 +45,20 @@ pub(crate) fn open_store(
         );
         return Err(CliError::start(what));
     }
-    let made = if is_look { Ok(()) } else { disk.create_root() };
-    let store = made
-        .map_err(OpenError::from)
-        .and_then(|()| match &remote {
-            remote if is_look => {
-                let view = remote.clone().map(|remote| remote as Arc<dyn RemoteView>);
-                Store::look(Arc::new(disk), clock, options, view)
-            }
-            None => Store::open(Arc::new(disk), clock, &OsEntropy, options),
-            Some(remote) => {
-                Store::open_tiered(Arc::new(disk), clock, &OsEntropy, options, (Arc::clone(remote), tier))
-            }
-        })
-        .map_err(|e| data_dir::refusal(data_dir, &e))?;
+    let refusal = |error: OpenError| data_dir::refusal(data_dir, &error);
+    if !is_look {
+        disk.create_root().map_err(OpenError::from).map_err(refusal)?;
+    }
+    let disk = data_disk::open(server, settings, !is_look)?;
+    let store = match &remote {
+        remote if is_look => {
+            let view = remote.clone().map(|remote| remote as Arc<dyn RemoteView>);
+            Store::look(disk, clock, options, view)
+        }
+        None => Store::open(disk, clock, &OsEntropy, options),
+        Some(remote) => Store::open_tiered(disk, clock, &OsEntropy, options, (Arc::clone(remote), tier)),
+    };
+    let store = store.map_err(refusal)?;
     let health = store.health();
     let buckets = health.buckets;
     let versions = health.versions;

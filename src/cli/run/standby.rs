@@ -19,6 +19,7 @@ use siltstone::service::{StandbyService, StandbyState};
 use siltstone::store::{Progress, ShipError, Standby, StandbyStep, TakenOver};
 
 use super::data_dir;
+use super::data_disk;
 use super::host_clock::HostClock;
 use super::listeners::{self, Front, RunningServer};
 use super::memory::MemoryPlan;
@@ -63,6 +64,7 @@ pub(crate) fn follow(
             "--standby: name a remote in the section [remote] of the configuration file, and set --ship to the mode of the writer",
         ));
     };
+    let settings = remote;
     let remote = remote.remote().map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
     data_dir::check_first_start(options)?;
     let disk = OsFs::new(&options.start.data_dir);
@@ -70,6 +72,7 @@ pub(crate) fn follow(
         CliError::start(format!("cannot use {}: {error}", options.start.data_dir.display()))
     };
     disk.create_root().map_err(refusal)?;
+    let clear = data_disk::open(options, Some(settings), true)?;
     let lock = disk.lock(LOCK).map_err(refusal)?;
     let promotion = Promotion::at(&options.start.data_dir);
     promotion.open();
@@ -99,7 +102,7 @@ pub(crate) fn follow(
     let (plan, files) = plans(options)?;
     let front = listen(options, &plan, files, &clock, Arc::clone(&service))?;
     manager.ready(Arc::new(StandbyProgress));
-    let standby = Standby::new(remote, Arc::new(disk), Arc::clone(&clock));
+    let standby = Standby::new(remote, clear, Arc::clone(&clock));
     let standby = match &options.remote.takeover_after {
         Some(after) => standby.with_takeover_after(after.0),
         None => standby,

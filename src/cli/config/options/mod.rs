@@ -83,6 +83,7 @@ impl ServerOptions {
             &self.http.tls_cert,
             &self.http.tls_key,
             &self.protocol.metrics_token_file,
+            &self.store.store_key_file,
         ];
         named.into_iter().flatten().chain(self.logs.files()).map(PathBuf::as_path)
     }

@@ -1,5 +1,7 @@
 //! Options: the store in the data directory.
 
+use std::path::PathBuf;
+
 use clap::{ArgAction, Args};
 use siltstone::base::limits;
 
@@ -23,6 +25,18 @@ pub(crate) struct StoreSettings {
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_SEGMENT_SIZE", global = true)]
     #[arg(default_value_t = ByteCount(limits::SEGMENT_MAX_BYTES))]
     pub(crate) segment_size: ByteCount,
+
+    /// Encrypt the data directory with a new key, if there is no store in it yet. As --encrypt-store
+    /// or --encrypt-store=BOOL
+    #[arg(long, value_name = "BOOL", env = "SILTSTONE_ENCRYPT_STORE", global = true)]
+    #[arg(action = ArgAction::Set, num_args = 0..=1, require_equals = true)]
+    #[arg(default_value_t = false, default_missing_value = "true")]
+    pub(crate) encrypt_store: bool,
+
+    /// File with the key (siltstone-tools store-key create) or the passphrase of an encrypted data
+    /// directory
+    #[arg(long, value_name = "FILE", env = "SILTSTONE_STORE_KEY_FILE", global = true)]
+    pub(crate) store_key_file: Option<PathBuf>,
 
     /// Only look at the data directory: writes are refused, and nothing is written there or to the
     /// remote. As --read-only or --read-only=BOOL
