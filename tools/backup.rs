@@ -9,13 +9,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use siltstone::base::SystemClock;
 use siltstone::base::digest::to_hex;
-use siltstone::fs::OsFs;
+use siltstone::format::BackupSlot;
+use siltstone::fs::{Fs as _, OsFs, SubdirFs};
 use siltstone::offline::backup::{
     BackupError, BackupOptions, BackupReport, BackupSource, FileTotals, RestoreReport,
 };
 use siltstone::offline::{self, verify::Finding};
 use siltstone::store::Progress;
+use siltstone::vault::{VaultError, copy_keys, is_encrypted};
 
+use crate::data_dir::DataDir;
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
 use crate::{show, verify};
@@ -73,7 +76,7 @@ pub(crate) struct BackupArguments {
 
 /// Makes a backup.
 pub(crate) fn run(
-    data_dir: &Path,
+    data_dir: &DataDir,
     arguments: &BackupArguments,
     json: bool,
     out: &mut dyn Write,
@@ -82,15 +85,19 @@ pub(crate) fn run(
     let refused = |error: &dyn std::fmt::Display| Failure::of(to.display(), error);
     check_apart(data_dir, to)?;
     raise_open_files();
-    let from = OsFs::new(data_dir);
-    let target = OsFs::new(to);
-    target.create_root().map_err(|error| refused(&error))?;
-    let link = |path: &str, new: &str| from.link_into(path, &target, new);
-    let source = BackupSource { fs: &from, link: &link };
+    let raw_from = OsFs::new(data_dir.to_path_buf());
+    let raw_target = OsFs::new(to);
+    let from = data_dir.disk()?;
+    raw_target.create_root().map_err(|error| refused(&error))?;
+    share_keys(&raw_from, &raw_target).map_err(|error| refused(&error))?;
+    let target = data_dir.beside(to).disk()?;
+    let target = target.as_ref();
+    let link = |path: &str, new: &str| raw_from.link_into(path, &raw_target, new);
+    let source = BackupSource { fs: from.as_ref(), link: &link };
     let options = BackupOptions { verify: arguments.verify, with_users: arguments.with_users };
     let mut meter = Meter::start(json);
     let made =
-        offline::backup(&source, &target, &SystemClock, options, &mut |progress| show(&mut meter, progress));
+        offline::backup(&source, target, &SystemClock, options, &mut |progress| show(&mut meter, progress));
     meter.finish();
     match made {
         Ok(report) => write_backup(&report, arguments.with_users, json, out)?,
@@ -106,22 +113,25 @@ pub(crate) fn run(
 
 /// Restores a backup.
 pub(crate) fn restore(
-    data_dir: &Path,
+    data_dir: &DataDir,
     from: &Path,
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
     let refused = |error: &dyn std::fmt::Display| Failure::of(data_dir.display(), error);
-    let target = OsFs::new(data_dir);
+    let raw_target = OsFs::new(data_dir.to_path_buf());
     if !from.is_dir() {
         return Err(Failure::of(from.display(), "there is no such directory"));
     }
     if is_used(data_dir).map_err(|error| refused(&error))? {
         return Err(refused(&BackupError::NotEmpty));
     }
-    target.create_root().map_err(|error| refused(&error))?;
+    let source = data_dir.beside(from).disk()?;
+    raw_target.create_root().map_err(|error| refused(&error))?;
+    copy_keys(&OsFs::new(from), &raw_target).map_err(|error| data_dir.failed(&error))?;
+    let target = data_dir.disk()?;
     let mut meter = Meter::start(json);
-    let done = offline::restore(&OsFs::new(from), &target, &mut |progress| show(&mut meter, progress));
+    let done = offline::restore(source.as_ref(), target.as_ref(), &mut |progress| show(&mut meter, progress));
     meter.finish();
     let report = match done {
         Ok(report) => report,
@@ -133,6 +143,30 @@ pub(crate) fn restore(
     };
     write_restored(&report, json, out)?;
     Ok(if report.findings.is_empty() { Outcome::Success } else { Outcome::Findings })
+}
+
+/// Gives the directory of a backup, and both of its slots, the keys of the store: each slot is a
+/// data directory like any other, and hard links share files.
+fn share_keys(from: &OsFs, target: &OsFs) -> Result<(), VaultError> {
+    let refused = |why: &str| Err(VaultError::Slots(why.to_owned()));
+    let has_keys = is_encrypted(target)?;
+    if !is_encrypted(from)? {
+        return match has_keys {
+            true => refused("it holds a backup of an encrypted data directory: name another directory"),
+            false => Ok(()),
+        };
+    }
+    if !has_keys && !target.list("")?.is_empty() {
+        return refused(
+            "it holds something in the clear, and the data directory is encrypted: name another directory",
+        );
+    }
+    copy_keys(from, target)?;
+    for slot in [BackupSlot::A, BackupSlot::B] {
+        target.create_dir(slot.dir())?;
+        copy_keys(from, &SubdirFs::new(target, slot.dir()))?;
+    }
+    Ok(())
 }
 
 /// Raises the limit of open files: segments that cannot be linked are all open at the same time.

@@ -1,7 +1,6 @@
 //! The command `compact`.
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,11 +9,12 @@ use clap::Args;
 use serde_json::{Value, json};
 use siltstone::base::limits::MIB;
 use siltstone::base::{OsEntropy, SystemClock};
-use siltstone::fs::{Fs, OsFs};
+use siltstone::fs::Fs;
 use siltstone::log::Damage;
 use siltstone::offline;
 use siltstone::offline::compact::{CompactProgress, Compacted, Footprint};
 
+use crate::data_dir::DataDir;
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
 use crate::show;
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
 
 /// Compacts a store.
 pub(crate) fn run(
-    data_dir: &Path,
+    data_dir: &DataDir,
     arguments: &Arguments,
     json: bool,
     out: &mut dyn Write,
@@ -62,7 +62,8 @@ pub(crate) fn run(
         meter.update("moving live data", moved_bytes.min(total_bytes), total_bytes);
         !stop.load(Ordering::Relaxed)
     };
-    let (fs, clock): (Arc<dyn Fs>, _) = (Arc::new(OsFs::new(data_dir)), Arc::new(SystemClock));
+    let fs: Arc<dyn Fs> = data_dir.disk()?;
+    let clock = Arc::new(SystemClock);
     let segment_max_bytes = arguments.segment_size.as_u64().max(MIB);
     let done = offline::compact(&fs, clock, &OsEntropy, segment_max_bytes, &mut go_on);
     meter.finish();

@@ -1,6 +1,6 @@
 //! The command `dump`.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,20 +8,30 @@ use serde_json::{Value, json};
 use siltstone::base::limits::PAGE_BYTES;
 use siltstone::format::{
     ClientIds, DecodeError, ExtentHeader, FileHeader, FileKind, Footer, Group, GroupHeader, GroupKind,
-    RawEntry, StoreId, UncheckedGroup, number_of,
+    RawEntry, SaltPage, StoreId, UncheckedGroup, number_of,
 };
 use siltstone::fs::{File, Fs, OsFs, ReadOnlyFs};
 use siltstone::log::{GroupScan, LogError, Scanned, Segment, SegmentRecord, SegmentScan, any_header};
+use siltstone::vault;
 
+use crate::data_dir::DataDir;
 use crate::outcome::{Failure, Outcome};
 use crate::{describe, show};
 
+/// How far below its data directory a file may be: one that was set aside is in `aside/X/meta`.
+const ROOT_DEPTH: usize = 4;
+
 /// Prints the records of the files. An unreadable file does not prevent the others from being
 /// printed.
-pub(crate) fn run(files: &[PathBuf], json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+pub(crate) fn run(
+    data_dir: &DataDir,
+    files: &[PathBuf],
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
     let mut worst = Outcome::Success;
     for path in files {
-        let outcome = match Dump::open(path, json, out).and_then(Dump::run) {
+        let outcome = match Dump::open(data_dir, path, json, out).and_then(Dump::run) {
             Err(Failure::Output(error)) => return Err(Failure::Output(error)),
             Err(failure) => {
                 failure.report();
@@ -43,6 +53,27 @@ struct Dump<'a> {
     outcome: Outcome,
 }
 
+/// Opens a file, in the clear where it is one of an encrypted data directory.
+fn open_file(data_dir: &DataDir, path: &Path) -> Result<Arc<dyn File>, Failure> {
+    let failed = |error: io::Error| Failure::Command(error.to_string());
+    let (dir, name) = split(path)?;
+    let file = OsFs::new(dir).open_read(name).map_err(failed)?;
+    let mut head = [0; SaltPage::HEAD_BYTES];
+    let is_encrypted = file.read_exact_at(&mut head, 0).is_ok() && SaltPage::is_meant(&head);
+    if !is_encrypted {
+        return Ok(file);
+    }
+    let path = std::path::absolute(path).map_err(failed)?;
+    for root in path.ancestors().skip(1).take(ROOT_DEPTH) {
+        let has_keys =
+            vault::is_encrypted(&OsFs::new(root)).map_err(|error| Failure::of(root.display(), error))?;
+        if let Some(inside) = path.strip_prefix(root).ok().and_then(Path::to_str).filter(|_| has_keys) {
+            return data_dir.beside(root).disk()?.open_read(inside).map_err(failed);
+        }
+    }
+    Err(Failure::of(path.display(), "it is encrypted, and there is no KEYS in a directory above it"))
+}
+
 /// The facts needed to read a file.
 struct Identity {
     kind: FileKind,
@@ -59,9 +90,8 @@ impl Identity {
 }
 
 impl<'a> Dump<'a> {
-    fn open(path: &'a Path, json: bool, out: &'a mut dyn Write) -> Result<Self, Failure> {
-        let (dir, name) = split(path)?;
-        let file = OsFs::new(dir).open_read(name).map_err(|error| Failure::Command(error.to_string()))?;
+    fn open(data_dir: &DataDir, path: &'a Path, json: bool, out: &'a mut dyn Write) -> Result<Self, Failure> {
+        let file = open_file(data_dir, path)?;
         if !json {
             writeln!(out, "{}", path.display())?;
         }

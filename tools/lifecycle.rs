@@ -2,13 +2,12 @@
 
 use std::convert::Infallible;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::{fs, io};
 
 use clap::Args;
 use serde_json::{Value, json};
 use siltstone::base::{Clock as _, SystemClock};
-use siltstone::fs::OsFs;
 use siltstone::offline::{self, StoredBucket};
 use siltstone::ops::{DueExpiry, LifecyclePreview, PreviewCount, RulePreview};
 use siltstone::s3::XmlConfiguration as _;
@@ -16,6 +15,7 @@ use siltstone::s3::lifecycle::{ExpiryKind, LifecycleConfiguration};
 use siltstone::store::{BucketConfigurationKind, ListQuery, PlaceCursor, UploadPages};
 use siltstone::xml::Document;
 
+use crate::data_dir::DataDir;
 use crate::outcome::{Failure, Outcome};
 use crate::show;
 
@@ -58,13 +58,13 @@ pub(crate) struct Arguments {
 
 /// Prints the preview.
 pub(crate) fn run(
-    data_dir: &Path,
+    data_dir: &DataDir,
     arguments: &Arguments,
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
     let name = &arguments.bucket;
-    let bucket = offline::stored_bucket(&OsFs::new(data_dir), name)
+    let bucket = offline::stored_bucket(data_dir.disk()?.as_ref(), name)
         .map_err(|error| Failure::of(data_dir.display(), error))?
         .ok_or_else(|| Failure::of(data_dir.display(), format!("there is no bucket {name}")))?;
     let rules = rules(arguments, &bucket)?;

@@ -5,6 +5,7 @@ mod bench;
 mod cas_check;
 mod compact;
 mod contained;
+mod data_dir;
 mod describe;
 mod doctor;
 mod dump;
@@ -23,6 +24,7 @@ mod remote;
 mod server_keys;
 mod show;
 mod stats;
+mod store_key;
 mod top;
 mod transfer;
 mod undelete;
@@ -34,6 +36,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use data_dir::DataDir;
 use outcome::{Failure, Outcome};
 use transfer::{export, import};
 
@@ -79,15 +82,8 @@ Exit status:
 #[derive(Debug, Parser)]
 #[command(name = "siltstone-tools", version, after_help = EXIT_STATUS)]
 struct CommandLine {
-    /// Directory of all stored data
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "SILTSTONE_DATA_DIR",
-        default_value = "./siltstone-data",
-        global = true
-    )]
-    data_dir: PathBuf,
+    #[command(flatten)]
+    data_dir: DataDir,
 
     /// Print JSON
     #[arg(long, global = true)]
@@ -151,6 +147,12 @@ enum Command {
     /// Examine a server, its host and its data directory for faults
     #[command(after_help = doctor::HELP)]
     Doctor(doctor::Arguments),
+    /// Encrypt the data directory
+    #[command(after_help = store_key::ENCRYPT_HELP)]
+    Encrypt,
+    /// Make a key file, and show and change what opens an encrypted data directory
+    #[command(after_help = store_key::HELP)]
+    StoreKey(store_key::Arguments),
     /// Compact the data directory to its smallest size
     #[command(after_help = compact::HELP)]
     Compact(compact::Arguments),
@@ -193,7 +195,9 @@ fn main() -> ExitCode {
             doctor::run(&line.data_dir, &arguments, line.json, &variable, &mut out)
         }
         Command::Compact(arguments) => compact::run(&line.data_dir, &arguments, line.json, &mut out),
-        Command::Dump { files } => dump::run(&files, line.json, &mut out),
+        Command::Encrypt => store_key::encrypt(&line.data_dir, line.json, &mut out),
+        Command::StoreKey(arguments) => store_key::run(&line.data_dir, &arguments, line.json, &mut out),
+        Command::Dump { files } => dump::run(&line.data_dir, &files, line.json, &mut out),
     };
     let done = done.and_then(|outcome| out.flush().map(|()| outcome).map_err(Failure::Output));
     done.unwrap_or_else(|failure| {

@@ -38,13 +38,20 @@ impl Failure {
 
     /// Prints the failure to standard error. A closed pipe, as by `head`, is not reported.
     pub(crate) fn report(&self) {
-        let what = match self {
-            Self::Command(what) => what.clone(),
-            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
-            Self::Output(error) => format!("cannot write: {error}"),
-        };
+        if matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe) {
+            return;
+        }
         // Standard error may be closed, too.
-        let _ = writeln!(io::stderr(), "siltstone-tools: {what}");
+        let _ = writeln!(io::stderr(), "siltstone-tools: {self}");
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command(what) => f.write_str(what),
+            Self::Output(error) => write!(f, "cannot write: {error}"),
+        }
     }
 }
 

@@ -1,18 +1,17 @@
 //! The command `rebuild`.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
 use siltstone::base::SystemClock;
-use siltstone::fs::OsFs;
 use siltstone::offline;
 use siltstone::offline::rebuild::{
     Assumption, LostRecord, RebuildOptions, RebuildReport, RestoredCounts, SkippedCounts,
 };
 use siltstone::store::Progress;
 
+use crate::data_dir::DataDir;
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
 use crate::show;
@@ -56,7 +55,7 @@ const NOT_KNOWN: &str = "segments do not record deletions: deleted objects come 
 
 /// Rebuilds the log from the segments, and prints what could not be restored.
 pub(crate) fn run(
-    data_dir: &Path,
+    data_dir: &DataDir,
     arguments: &Arguments,
     json: bool,
     out: &mut dyn Write,
@@ -64,7 +63,7 @@ pub(crate) fn run(
     let options = RebuildOptions { replace: arguments.replace, owner: arguments.owner.clone() };
     let mut meter = Meter::start(json);
     let mut update = |Progress { step, done, total }| meter.update(&format!("reading {step}"), done, total);
-    let rebuilt = offline::rebuild(&OsFs::new(data_dir), &SystemClock, &options, &mut update);
+    let rebuilt = offline::rebuild(data_dir.disk()?.as_ref(), &SystemClock, &options, &mut update);
     meter.finish();
     let rebuilt = rebuilt.map_err(|error| Failure::of(data_dir.display(), error))?;
     if json { show::json(out, &describe(&rebuilt)) } else { write_text(&rebuilt, out) }?;

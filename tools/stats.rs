@@ -1,19 +1,18 @@
 //! The command `stats`.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use bytesize::ByteSize;
 use clap::Args;
 use serde_json::{Value, json};
 use siltstone::base::SystemClock;
 use siltstone::format::{FileKind, WrittenBytes};
-use siltstone::fs::OsFs;
 use siltstone::offline;
 use siltstone::offline::stats::{
     AgeClass, BucketTotal, Count, FileStats, KeySize, SegmentStats, SizeClass, Stats, Totals,
 };
 
+use crate::data_dir::DataDir;
 use crate::outcome::{Failure, Outcome};
 use crate::show;
 
@@ -43,12 +42,12 @@ pub(crate) struct Arguments {
 
 /// Prints the statistics of a store.
 pub(crate) fn run(
-    data_dir: &Path,
+    data_dir: &DataDir,
     arguments: &Arguments,
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
-    let stats = offline::stats(&OsFs::new(data_dir), &SystemClock, arguments.top);
+    let stats = offline::stats(data_dir.disk()?.as_ref(), &SystemClock, arguments.top);
     let stats = stats.map_err(|error| Failure::of(data_dir.display(), error))?;
     if json { show::json(out, &describe(&stats)) } else { write_text(&stats, out) }?;
     Ok(if stats.damage.is_empty() { Outcome::Success } else { Outcome::Findings })

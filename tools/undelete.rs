@@ -1,17 +1,17 @@
 //! The command `undelete`.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value, json};
 use siltstone::base::{Clock, OsEntropy, SystemClock, Timestamp};
-use siltstone::fs::{Fs, OsFs};
 use siltstone::offline::undelete::{Undeletable, UndeleteQuery};
 use siltstone::store::{Store, StoreError, StoreOptions, VersionRef};
 
+use crate::data_dir::DataDir;
 use crate::outcome::{Failure, Outcome};
 use crate::show;
 
@@ -73,7 +73,7 @@ impl FromStr for Since {
 
 /// Undoes deletions, or lists them.
 pub(crate) fn run(
-    data_dir: &Path,
+    data_dir: &DataDir,
     arguments: &Arguments,
     json: bool,
     out: &mut dyn Write,
@@ -105,14 +105,13 @@ pub(crate) fn run(
 }
 
 /// Opens the store; a missing one is not created.
-fn open(data_dir: &Path) -> Result<Store, Failure> {
+fn open(data_dir: &DataDir) -> Result<Store, Failure> {
     let refused = |error: &dyn std::fmt::Display| Failure::of(data_dir.display(), error);
-    let fs = OsFs::new(PathBuf::from(data_dir));
+    let fs = data_dir.disk()?;
     if fs.list("meta").map_err(|error| refused(&error))?.is_empty() {
         return Err(refused(&"there is no store in it"));
     }
-    Store::open(Arc::new(fs), Arc::new(SystemClock), &OsEntropy, StoreOptions::default())
-        .map_err(|e| refused(&e))
+    Store::open(fs, Arc::new(SystemClock), &OsEntropy, StoreOptions::default()).map_err(|e| refused(&e))
 }
 
 fn refused(data_dir: &Path, bucket: &str, error: &StoreError) -> Failure {

@@ -1,22 +1,21 @@
 //! The command `verify`.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use serde_json::{Value, json};
-use siltstone::fs::OsFs;
 use siltstone::offline;
 use siltstone::offline::verify::{Finding, Note, SegmentUse, VerifyReport};
 use siltstone::store::Progress;
 
+use crate::data_dir::DataDir;
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
 use crate::show;
 
 /// Checks a whole store, and prints the findings.
-pub(crate) fn run(data_dir: &Path, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+pub(crate) fn run(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let mut meter = Meter::start(json);
-    let report = offline::verify(&OsFs::new(data_dir), &mut |Progress { step, done, total }| {
+    let report = offline::verify(data_dir.disk()?.as_ref(), &mut |Progress { step, done, total }| {
         meter.update(&format!("reading {step}"), done, total);
     });
     meter.finish();

@@ -8,11 +8,12 @@ use std::time::{Instant, SystemTime};
 
 use bytesize::ByteSize;
 use siltstone::base::{SystemClock, Timestamp};
-use siltstone::fs::{Mount, OsFs, SecretFile, memory_limit, mounts_of};
+use siltstone::fs::{Mount, SecretFile, memory_limit, mounts_of};
 use siltstone::keys::{KeyRing, RingKey};
 use siltstone::offline;
 
 use super::facts::{BackupFacts, HostFacts, KeysFacts, ServerFigures, ServerProcess, Space, StoreFacts};
+use crate::data_dir::DataDir;
 
 /// Files whose time is measured.
 const SYNCS: usize = 9;
@@ -25,8 +26,8 @@ const KEYS: &str = "keys.toml";
 ///
 /// # Errors
 /// The directory cannot be read.
-pub(super) fn gather(dir: &Path, backup: Option<&Path>) -> io::Result<HostFacts> {
-    let dir = fs::canonicalize(dir)?;
+pub(super) fn gather(data_dir: &DataDir, backup: Option<&Path>) -> io::Result<HostFacts> {
+    let dir = fs::canonicalize(&**data_dir)?;
     let metadata = fs::metadata(&dir)?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let secrets = SECRETS.map(|name| dir.join(name));
@@ -49,7 +50,7 @@ pub(super) fn gather(dir: &Path, backup: Option<&Path>) -> io::Result<HostFacts>
         server,
         keys: keys_of(&keys_file, metadata.dev()),
         backup: backup.map(|backup| backup_of(backup, metadata.dev())),
-        store: store_of(&dir),
+        store: store_of(&data_dir.beside(&dir)),
         dir,
     })
 }
@@ -179,9 +180,14 @@ fn backup_of(dir: &Path, device: u64) -> BackupFacts {
     }
 }
 
-fn store_of(dir: &Path) -> StoreFacts {
-    match offline::stats(&OsFs::new(dir), &SystemClock, 0) {
-        Err(error) => StoreFacts { unreadable: Some(error.to_string()), ..StoreFacts::default() },
+fn store_of(dir: &DataDir) -> StoreFacts {
+    let unreadable = |why: String| StoreFacts { unreadable: Some(why), ..StoreFacts::default() };
+    let disk = match dir.disk() {
+        Err(failure) => return unreadable(failure.to_string()),
+        Ok(disk) => disk,
+    };
+    match offline::stats(disk.as_ref(), &SystemClock, 0) {
+        Err(error) => unreadable(error.to_string()),
         Ok(stats) => StoreFacts {
             unreadable: None,
             damage: stats.damage.iter().map(ToString::to_string).collect(),

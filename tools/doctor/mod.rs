@@ -15,13 +15,14 @@ mod tests;
 mod wire;
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use clap::Args;
 use siltstone::base::{Entropy as _, OsEntropy, Timestamp};
 use siltstone::client::RequestSigner;
 
+use crate::data_dir::DataDir;
 use crate::metrics_token::MetricsTokenFile;
 use crate::outcome::{Failure, Outcome};
 use crate::server_keys::ServerKeys;
@@ -92,7 +93,7 @@ struct Examination {
 
 /// Examines, and prints the findings.
 pub(crate) fn run(
-    data_dir: &Path,
+    data_dir: &DataDir,
     arguments: &Arguments,
     json: bool,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -103,8 +104,9 @@ pub(crate) fn run(
         examination.of_server(url, arguments).map_err(Failure::Command)?;
     }
     let is_alone = arguments.endpoint.is_none() && arguments.remote.is_none();
-    let dir = arguments.dir.as_deref().or_else(|| is_alone.then_some(data_dir));
-    if let Some(dir) = dir {
+    let dir = arguments.dir.as_deref().or_else(|| is_alone.then_some(&**data_dir));
+    let dir = dir.map(|dir| data_dir.beside(dir));
+    if let Some(dir) = &dir {
         let facts = gather::gather(dir, arguments.backup.as_deref());
         let facts = facts.map_err(|error| Failure::of(dir.display(), error))?;
         examination.findings.extend(inside::examine(&facts));
@@ -112,7 +114,7 @@ pub(crate) fn run(
     }
     if let Some(config) = &arguments.remote {
         let settings = crate::remote::settings(config, variable)?;
-        let store = crate::remote::store_in(dir.unwrap_or(data_dir)).ok();
+        let store = crate::remote::store_in(dir.as_ref().unwrap_or(data_dir)).ok();
         let found = remote::examine(&settings, store).map_err(Failure::Command)?;
         examination.findings.extend(found);
         examination.checked.extend(remote::REMOTE_CHECKS);

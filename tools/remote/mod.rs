@@ -25,6 +25,7 @@ use siltstone::store::{
     restore_from_remote_at,
 };
 
+use crate::data_dir::DataDir;
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
 use report::{
@@ -136,6 +137,10 @@ struct RestoreArguments {
     /// with --ship then gives up the log after it
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<Moment>,
+    /// Encrypt the new data directory with a key of its own, which the key or the passphrase of
+    /// --store-key-file opens
+    #[arg(long)]
+    encrypt_store: bool,
 }
 
 /// A time, or an age.
@@ -177,7 +182,7 @@ struct ProbeArguments {
 
 /// Runs a command on the remote. `variable` reads the environment.
 pub(crate) fn run(
-    data_dir: &Path,
+    data_dir: &DataDir,
     arguments: &Arguments,
     json: bool,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -199,9 +204,7 @@ pub(crate) fn run(
         RemoteCommand::Status => status(&place, data_dir, json, out),
         RemoteCommand::Adopt => adopt(&place, data_dir, json, out),
         RemoteCommand::Divergent => divergent(&place, data_dir, json, out),
-        RemoteCommand::Restore(arguments) => {
-            restore(&place, data_dir, arguments.at.map(Moment::time), json, out)
-        }
+        RemoteCommand::Restore(arguments) => restore(&place, data_dir, arguments, json, out),
         RemoteCommand::Audit(arguments) => audit(&place, data_dir, arguments.delete, json, out),
         RemoteCommand::Probe(size) => {
             let report = place.probe(size, json)?;
@@ -242,12 +245,13 @@ fn small_file(path: &Path) -> Result<String, String> {
 }
 
 /// The id of the store in a directory. Nothing is locked.
-pub(crate) fn store_in(data_dir: &Path) -> Result<StoreId, Failure> {
-    let fs = OsFs::new(data_dir);
+pub(crate) fn store_in(data_dir: &DataDir) -> Result<StoreId, Failure> {
+    let fs = data_dir.disk()?;
+    let fs = fs.as_ref();
     let failed = |why: String| Failure::of(data_dir.display(), why);
-    let numbers = list_numbers(&fs, FileKind::Log).map_err(|error| failed(error.to_string()))?;
+    let numbers = list_numbers(fs, FileKind::Log).map_err(|error| failed(error.to_string()))?;
     let newest = numbers.last().ok_or_else(|| failed(NO_STORE.to_owned()))?;
-    let opened = open_file(&fs, FileKind::Log, *newest, None).map_err(|error| failed(error.to_string()))?;
+    let opened = open_file(fs, FileKind::Log, *newest, None).map_err(|error| failed(error.to_string()))?;
     Ok(opened.1.store)
 }
 
@@ -286,21 +290,23 @@ fn init(
 /// Makes a store from the log on the remote.
 fn restore(
     place: &RemotePlace<'_>,
-    data_dir: &Path,
-    at: Option<Timestamp>,
+    data_dir: &DataDir,
+    arguments: &RestoreArguments,
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
-    let fs = OsFs::new(data_dir);
+    let fs = OsFs::new(data_dir.to_path_buf());
     let checked = check_first_start(&fs, StoreCreation::Auto, &[]);
     checked.map_err(|error| Failure::of(data_dir.display(), error))?;
     let created = fs.create_root();
     created.map_err(|error| Failure::of(data_dir.display(), error))?;
+    let disk = data_dir.disk_to_fill(arguments.encrypt_store)?;
+    let fs = disk.as_ref();
     let mut meter = Meter::of_steps(json);
     let mut update = |now: Progress| meter.update(&now.step.to_string(), now.done, now.total);
-    let report = match at {
-        Some(at) => restore_from_remote_at(place.remote, &fs, &SystemClock, at, &mut update),
-        None => restore_from_remote(place.remote, &fs, &SystemClock, &mut update),
+    let report = match arguments.at.map(Moment::time) {
+        Some(at) => restore_from_remote_at(place.remote, fs, &SystemClock, at, &mut update),
+        None => restore_from_remote(place.remote, fs, &SystemClock, &mut update),
     };
     meter.finish();
     let report = report.map_err(|error| Failure::of(&place.name, error))?;
@@ -311,13 +317,14 @@ fn restore(
 /// Claims the next epoch for the directory.
 fn adopt(
     place: &RemotePlace<'_>,
-    data_dir: &Path,
+    data_dir: &DataDir,
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
     let failed = |why: String| Failure::of(data_dir.display(), why);
     let store = store_in(data_dir)?;
-    let fs = OsFs::new(data_dir);
+    let disk = data_dir.disk()?;
+    let fs = disk.as_ref();
     let _lock = fs.lock(LOCK).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => failed("a server uses the directory: stop it first".to_owned()),
         _ => failed(error.to_string()),
@@ -328,7 +335,7 @@ fn adopt(
         return Err(Failure::of(&place.name, "it belongs to another store"));
     }
     let now = Timestamp::from_system(SystemTime::now());
-    let adopted = adopt_remote(place.remote, &fs, store, now, &OsEntropy);
+    let adopted = adopt_remote(place.remote, fs, store, now, &OsEntropy);
     let adopted = adopted.map_err(|error| Failure::of(&place.name, error))?;
     write_adopted(adopted, data_dir, json, out)?;
     Ok(Outcome::Success)
@@ -338,7 +345,7 @@ fn adopt(
 /// Without a log the data directory names the copies.
 fn audit(
     place: &RemotePlace<'_>,
-    data_dir: &Path,
+    data_dir: &DataDir,
     deletes: bool,
     json: bool,
     out: &mut dyn Write,
@@ -350,7 +357,7 @@ fn audit(
             return Err(Failure::of(&place.name, why));
         }
         Err(ShipError::NoLog) => {
-            let copies = audit_copies(place.remote, &OsFs::new(data_dir));
+            let copies = audit_copies(place.remote, data_dir.disk()?.as_ref());
             copies.map_err(|error| Failure::of(data_dir.display(), error))?
         }
         found => found.map_err(failed)?,
@@ -366,23 +373,26 @@ fn audit(
 /// Lists what the directory has and the log on the remote lacks.
 fn divergent(
     place: &RemotePlace<'_>,
-    data_dir: &Path,
+    data_dir: &DataDir,
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
     let failed = |error: ShipError| Failure::of(data_dir.display(), error);
-    let disk = OsFs::new(data_dir);
+    let disk = data_dir.disk()?;
+    let disk = disk.as_ref();
     let mut found = Vec::new();
-    for name in set_aside(&disk).map_err(|error| Failure::of(data_dir.display(), error))? {
-        let fs = SubdirFs::new(&disk, &name);
+    for name in set_aside(&OsFs::new(data_dir.to_path_buf()))
+        .map_err(|error| Failure::of(data_dir.display(), error))?
+    {
+        let fs = SubdirFs::new(disk, &name);
         match DivergentLog::read(place.remote, &fs, Some(name.clone())) {
             Err(ShipError::OtherLog) => found.push(DivergentLog::unknown(name)),
             read => found.push(read.map_err(failed)?),
         }
     }
     // A standby has nothing of its own.
-    if !follows(&disk).map_err(|error| Failure::of(data_dir.display(), error))? {
-        found.push(DivergentLog::read(place.remote, &disk, None).map_err(failed)?);
+    if !follows(disk).map_err(|error| Failure::of(data_dir.display(), error))? {
+        found.push(DivergentLog::read(place.remote, disk, None).map_err(failed)?);
     }
     write_divergent(&found, json, out)?;
     let is_clean = found.iter().all(|log| log.changes.is_empty() && log.divergence.is_some());
@@ -415,7 +425,7 @@ impl DivergentLog {
 
 fn status(
     place: &RemotePlace<'_>,
-    data_dir: &Path,
+    data_dir: &DataDir,
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
@@ -434,9 +444,10 @@ fn status(
     let reach = mark.map(|_| remote_reach(place.remote)).transpose();
     let reach = reach.map_err(|error| Failure::of(&place.name, error))?.flatten();
     // A server may be at work in the directory, so that it cannot be read.
-    let disk = OsFs::new(data_dir);
-    let lag =
-        own.filter(|own| *own).and_then(|_| log_lag(place.remote, &ReadOnlyFs::new(&disk)).ok().flatten());
+    let lag = own.filter(|own| *own).and_then(|_| {
+        let disk = data_dir.disk().ok()?;
+        log_lag(place.remote, &ReadOnlyFs::new(disk)).ok().flatten()
+    });
     write_status((mark.as_ref(), own), &contents, (reach, lag), &place.name, json, out)?;
     Ok(if mark.is_none() || own == Some(false) { Outcome::Findings } else { Outcome::Success })
 }

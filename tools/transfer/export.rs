@@ -15,6 +15,7 @@ use super::own_server::{OwnServer, OwnServerArguments};
 use super::report::Copied;
 use super::save::{ExportDirectory, SavedVersion};
 use super::threads::{JobQueue, Transfer};
+use crate::data_dir::DataDir;
 use crate::outcome::{Failure, Outcome};
 
 pub(crate) const HELP: &str = "\
@@ -117,7 +118,7 @@ struct DirectoryExport<'e> {
 
 /// Copies, and prints the report.
 pub(crate) fn run(
-    data_dir: &Path,
+    data_dir: &DataDir,
     arguments: &Arguments,
     json: bool,
     out: &mut dyn Write,

@@ -20,6 +20,7 @@ use super::object::ObjectCopy;
 use super::own_server::{OwnServer, OwnServerArguments};
 use super::threads::{JobQueue, Transfer};
 use crate::contained::ContainedDirectory;
+use crate::data_dir::DataDir;
 use crate::minio::secrets::KeySources;
 use crate::outcome::{Failure, Outcome};
 
@@ -159,7 +160,7 @@ struct DirectoryImport<'i> {
 
 /// Copies, and prints the report.
 pub(crate) fn run(
-    data_dir: &Path,
+    data_dir: &DataDir,
     arguments: &Arguments,
     json: bool,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -198,7 +199,7 @@ fn target_of(arguments: &Arguments, own: &OwnServer<'_>, versions: bool) -> Resu
 
 /// Opens the drives before anything is made in the target.
 fn import_drives(
-    data_dir: &Path,
+    data_dir: &DataDir,
     arguments: &Arguments,
     variable: &dyn Fn(&str) -> Option<String>,
     transfer: &Transfer,

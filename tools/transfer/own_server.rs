@@ -2,7 +2,7 @@
 //! data directory.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -10,13 +10,14 @@ use clap::Args;
 use siltstone::auth::{ANY_REGION, Authenticator, KeyPair, Users};
 use siltstone::base::limits::MIB;
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy, SystemClock};
-use siltstone::fs::{Fs, OsFs};
+use siltstone::fs::OsFs;
 use siltstone::http::{Config, Handle, Server};
 use siltstone::ops::Context;
 use siltstone::service::{Service, ServiceSettings};
 use siltstone::store::{Store, StoreCreation, StoreOptions, check_first_start};
 
 use super::buckets::{Credentials, Place};
+use crate::data_dir::DataDir;
 use crate::server_keys::ServerKeys;
 
 /// Memory that the requests of a transfer may reserve.
@@ -64,7 +65,7 @@ impl OwnServerArguments {
     /// A message, if the data directory cannot be used.
     pub(super) fn start(
         &self,
-        data_dir: &Path,
+        data_dir: &DataDir,
         is_filled: bool,
         parallel: u16,
     ) -> Result<OwnServer<'_>, String> {
@@ -147,16 +148,19 @@ fn service(
 }
 
 /// Opens the store, which is made if it is to be filled.
-fn open(data_dir: &Path, is_filled: bool) -> Result<Store, String> {
-    let disk = OsFs::new(PathBuf::from(data_dir));
+fn open(data_dir: &DataDir, is_filled: bool) -> Result<Store, String> {
     if is_filled {
+        let disk = OsFs::new(data_dir.to_path_buf());
         let checked = check_first_start(&disk, StoreCreation::Auto, &[]);
         checked.map_err(|error| error.to_string())?;
         disk.create_root().map_err(|error| error.to_string())?;
-    } else if disk.list("meta").map_err(|error| error.to_string())?.is_empty() {
+    }
+    let disk = if is_filled { data_dir.disk_to_fill(false) } else { data_dir.disk() };
+    let disk = disk.map_err(|failure| failure.to_string())?;
+    if !is_filled && disk.list("meta").map_err(|error| error.to_string())?.is_empty() {
         return Err("there is no store in it".to_owned());
     }
-    let store = Store::open(Arc::new(disk), Arc::new(SystemClock), &OsEntropy, StoreOptions::default());
+    let store = Store::open(disk, Arc::new(SystemClock), &OsEntropy, StoreOptions::default());
     let store = store.map_err(|error| error.to_string())?;
     match store.remote_segments() {
         0 => Ok(store),

@@ -1,0 +1,108 @@
+//! The data directory of a command, and what opens it where it is encrypted.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use siltstone::base::OsEntropy;
+use siltstone::fs::{Fs, OsFs};
+use siltstone::vault::{StoreSecret, VaultError, create_disk, is_encrypted, open_disk};
+use zeroize::Zeroizing;
+
+use crate::outcome::Failure;
+use crate::store_key::request;
+
+/// The longest file that is read for a key.
+const KEY_FILE_MAX_BYTES: u64 = 8192;
+
+/// The data directory, and what opens it.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DataDir {
+    /// Directory of all stored data
+    #[arg(
+        long = "data-dir",
+        value_name = "DIR",
+        env = "SILTSTONE_DATA_DIR",
+        default_value = "./siltstone-data",
+        global = true
+    )]
+    dir: PathBuf,
+
+    /// File with the key or the passphrase of an encrypted data directory
+    #[arg(long, value_name = "FILE", env = "SILTSTONE_STORE_KEY_FILE", global = true)]
+    store_key_file: Option<PathBuf>,
+}
+
+impl Deref for DataDir {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.dir
+    }
+}
+
+impl DataDir {
+    /// Another directory that the same key opens.
+    pub(crate) fn beside(&self, dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), store_key_file: self.store_key_file.clone() }
+    }
+
+    /// Its disk, as the store sees it: where it is encrypted, in the clear.
+    ///
+    /// # Errors
+    /// It is encrypted, and not with this key.
+    pub(crate) fn disk(&self) -> Result<Arc<dyn Fs>, Failure> {
+        let disk: Arc<dyn Fs> = Arc::new(OsFs::new(&self.dir));
+        let secret = self.secret()?;
+        open_disk(disk, secret.as_ref(), Arc::new(OsEntropy)).map_err(|error| self.failed(&error))
+    }
+
+    /// Its disk, to make a store there; encrypted if that is asked for, or if it is already.
+    ///
+    /// # Errors
+    /// A key was named, and it would not be used.
+    pub(crate) fn disk_to_fill(&self, encrypts: bool) -> Result<Arc<dyn Fs>, Failure> {
+        let disk: Arc<dyn Fs> = Arc::new(OsFs::new(&self.dir));
+        let secret = self.secret()?;
+        if encrypts {
+            let request = secret.as_ref().map(request);
+            let made = create_disk(disk, request.as_ref(), Arc::new(OsEntropy));
+            return made.map_err(|error| self.failed(&error));
+        }
+        if secret.is_some() && !is_encrypted(disk.as_ref()).map_err(|error| self.failed(&error))? {
+            return Err(self.failed(&VaultError::NotEncrypted));
+        }
+        self.disk()
+    }
+
+    /// What the file of the options holds; `None` where they name none.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds no key and no passphrase.
+    pub(crate) fn secret(&self) -> Result<Option<StoreSecret>, Failure> {
+        self.store_key_file.as_deref().map(secret_in).transpose()
+    }
+
+    /// The failure of a command that needs the directory.
+    pub(crate) fn failed(&self, error: &VaultError) -> Failure {
+        Failure::of(self.dir.display(), error)
+    }
+}
+
+/// The secret in a file. From then on the process leaves no core file.
+///
+/// # Errors
+/// The file cannot be read, or holds no key and no passphrase.
+pub(crate) fn secret_in(path: &Path) -> Result<StoreSecret, Failure> {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    // A process that may not have this limit lowered can have no higher one.
+    let _ = setrlimit(Resource::Core, none);
+    let mut content = Zeroizing::new(Vec::with_capacity(KEY_FILE_MAX_BYTES as usize));
+    let read = File::open(path).and_then(|file| file.take(KEY_FILE_MAX_BYTES).read_to_end(&mut content));
+    read.map_err(|error: io::Error| Failure::of(path.display(), error))?;
+    StoreSecret::parse(&content).map_err(|error| Failure::of(path.display(), error))
+}

@@ -1,0 +1,255 @@
+//! The commands `store-key` and `encrypt`: the keys of an encrypted data directory.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use siltstone::base::{OsEntropy, Timestamp};
+use siltstone::format::{ASIDE, KeySlot, KeySlotKind};
+use siltstone::fs::{Fs, OsFs, memory_limit};
+use siltstone::vault::{DirectoryKeys, KeyRequest, StoreSecret, VaultError, convert};
+
+use crate::data_dir::{DataDir, secret_in};
+use crate::outcome::{Failure, Outcome};
+use crate::progress::Meter;
+use crate::show;
+
+pub(crate) const HELP: &str = "\
+An encrypted data directory has one key, which is wrapped in KEYS and KEYS.copy in slots: each for a key file or a
+passphrase. Any of them opens it. The server needs one of them at each start (--store-key-file).
+
+Examples:
+  siltstone-tools store-key create /media/stick/store.key
+      Make a key file, which its owner alone can read.
+  siltstone-tools --data-dir /srv/objects store-key slots
+      Show the slots. No key is needed.
+  siltstone-tools --data-dir /srv/objects --store-key-file /media/stick/store.key store-key add /root/passphrase
+      Let a passphrase open it, too.
+  siltstone-tools --data-dir /srv/objects --store-key-file /root/passphrase store-key remove 1
+
+Exit status:
+  0  done
+  2  nothing was changed, or wrong arguments";
+
+pub(crate) const ENCRYPT_HELP: &str = "\
+Encrypts every file of the data directory, one after another: each is written again beside itself, read back and renamed,
+so that the largest file has to fit on the disk a second time. The server must be stopped. Where the command is cut off,
+the server refuses the directory until the command was run again, with the same key, and has finished.
+
+The former bytes may be left in free blocks of the disk, in snapshots, and in backups by hard links. users.toml and
+keys.toml stay in the clear.
+
+Examples:
+  siltstone-tools store-key create /media/stick/store.key
+  siltstone-tools --data-dir /srv/objects --store-key-file /media/stick/store.key encrypt
+
+Exit status:
+  0  every file is encrypted
+  2  not all are, or wrong arguments";
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: StoreKeyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum StoreKeyCommand {
+    /// Make a key file
+    Create {
+        /// The file, which must not exist
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Show what opens the data directory
+    Slots,
+    /// Let the key or the passphrase of another file open the data directory, too
+    Add {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Remove a slot
+    Remove {
+        /// Its number, as `slots` shows it
+        #[arg(value_name = "N")]
+        slot: usize,
+    },
+}
+
+/// Runs `store-key`.
+pub(crate) fn run(
+    data_dir: &DataDir,
+    arguments: &Arguments,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Outcome, Failure> {
+    match &arguments.command {
+        StoreKeyCommand::Create { file } => create(file, json, out),
+        StoreKeyCommand::Slots => slots(data_dir, json, out),
+        StoreKeyCommand::Add { file } => {
+            let added = secret_in(file)?;
+            change(data_dir, json, out, |keys, secret| {
+                let key = keys.open(secret)?;
+                keys.add(&key, &request(&added))
+            })
+        }
+        StoreKeyCommand::Remove { slot } => {
+            change(data_dir, json, out, |keys, secret| keys.open(secret).and_then(|_| keys.remove(*slot)))
+        }
+    }
+}
+
+/// Runs `encrypt`.
+pub(crate) fn encrypt(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    let secret = data_dir.secret()?.ok_or_else(|| {
+        let why = "name a file with a key (siltstone-tools store-key create FILE) or a passphrase with --store-key-file";
+        Failure::of(data_dir.display(), why)
+    })?;
+    let disk = OsFs::new(data_dir.to_path_buf());
+    let more = set_aside(&disk)?;
+    let disk: Arc<dyn Fs> = Arc::new(disk);
+    let mut meter = Meter::start(json);
+    let mut update = |done, total| meter.update("encrypting", done, total);
+    let done = convert(&disk, &request(&secret), Arc::new(OsEntropy), &more, &mut update);
+    meter.finish();
+    let report = done.map_err(|error| data_dir.failed(&error))?;
+    if json {
+        let shown = json!({
+            "files": report.files,
+            "bytes": report.bytes,
+            "encrypted_before": report.done_before,
+            "linked_elsewhere": report.linked,
+        });
+        show::json(out, &shown)?;
+        return Ok(Outcome::Success);
+    }
+    writeln!(
+        out,
+        "{}: {} files with {} bytes were encrypted",
+        data_dir.display(),
+        report.files,
+        report.bytes
+    )?;
+    if report.done_before > 0 {
+        writeln!(out, "{} files were encrypted by an earlier run", report.done_before)?;
+    }
+    if report.linked > 0 {
+        writeln!(
+            out,
+            "{} of them have further names, as in a backup, which stay in the clear",
+            report.linked
+        )?;
+    }
+    writeln!(out, "without the key nothing of it can be read: keep a copy in another place")?;
+    Ok(Outcome::Success)
+}
+
+/// The directories of files that were set aside (data-format.md, section 2).
+fn set_aside(disk: &OsFs) -> Result<Vec<String>, Failure> {
+    let mut found = Vec::new();
+    for dir in dirs_in(disk, ASIDE)? {
+        found.extend(dirs_in(disk, &dir)?);
+    }
+    Ok(found)
+}
+
+fn dirs_in(disk: &OsFs, dir: &str) -> Result<Vec<String>, Failure> {
+    match disk.entries(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => {
+            let entries = entries.map_err(|error| Failure::Command(error.to_string()))?;
+            let dirs = entries.into_iter().filter(|entry| entry.is_dir);
+            Ok(dirs.map(|entry| format!("{dir}/{}", entry.name)).collect())
+        }
+    }
+}
+
+fn create(file: &Path, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    let (line, id) = StoreSecret::new_key_file(&OsEntropy);
+    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+    let written = opened.and_then(|mut made| {
+        made.write_all(line.as_bytes())?;
+        made.sync_all()
+    });
+    written.map_err(|error| Failure::of(file.display(), error))?;
+    if json {
+        show::json(out, &json!({ "file": file, "key": id.to_string() }))?;
+        return Ok(Outcome::Success);
+    }
+    writeln!(out, "{}: the key file {id}", file.display())?;
+    writeln!(out, "keep it away from the disk that it protects, and a copy in another place")?;
+    Ok(Outcome::Success)
+}
+
+fn slots(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    let keys = keys_of(data_dir)?;
+    write_slots(keys.slots(), json, out)?;
+    Ok(Outcome::Success)
+}
+
+fn keys_of(data_dir: &DataDir) -> Result<DirectoryKeys, Failure> {
+    let keys =
+        DirectoryKeys::read(&OsFs::new(data_dir.to_path_buf())).map_err(|error| data_dir.failed(&error))?;
+    keys.ok_or_else(|| Failure::of(data_dir.display(), "it is not encrypted"))
+}
+
+fn change(
+    data_dir: &DataDir,
+    json: bool,
+    out: &mut dyn Write,
+    change: impl FnOnce(&mut DirectoryKeys, &StoreSecret) -> Result<(), VaultError>,
+) -> Result<Outcome, Failure> {
+    let failed = |error: VaultError| data_dir.failed(&error);
+    let disk = OsFs::new(data_dir.to_path_buf());
+    // A server reads the keys when it starts, so that it may run meanwhile; a conversion writes
+    // them.
+    let mut keys = keys_of(data_dir)?;
+    let secret = data_dir.secret()?.ok_or_else(|| failed(VaultError::NoSecret))?;
+    change(&mut keys, &secret).map_err(failed)?;
+    keys.write(&disk).map_err(|error| failed(error.into()))?;
+    write_slots(keys.slots(), json, out)?;
+    Ok(Outcome::Success)
+}
+
+fn write_slots(slots: &[KeySlot], json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    if json {
+        let shown: Vec<_> = slots
+            .iter()
+            .zip(1..)
+            .map(|(slot, number)| match slot.kind {
+                KeySlotKind::KeyFile(id) => {
+                    json!({ "slot": number, "kind": "key-file", "key": id.to_string(), "created": slot.created.as_millis() })
+                }
+                KeySlotKind::Passphrase(cost) => {
+                    json!({ "slot": number, "kind": "passphrase", "memory_kib": cost.memory_kib, "created": slot.created.as_millis() })
+                }
+            })
+            .collect();
+        return Ok(show::json(out, &json!({ "slots": shown }))?);
+    }
+    for (slot, number) in slots.iter().zip(1..) {
+        match slot.kind {
+            KeySlotKind::KeyFile(id) => writeln!(out, "{number}  key file {id}")?,
+            KeySlotKind::Passphrase(cost) => {
+                writeln!(
+                    out,
+                    "{number}  passphrase, {} KiB and {} passes of Argon2id",
+                    cost.memory_kib, cost.passes
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A slot for a secret, made now on this host.
+pub(crate) fn request(secret: &StoreSecret) -> KeyRequest<'_> {
+    let memory_bytes = memory_limit(Path::new("/"), "self").map_or(0, |limit| limit.bytes);
+    KeyRequest { secret, entropy: &OsEntropy, now: Timestamp::from_system(SystemTime::now()), memory_bytes }
+}
