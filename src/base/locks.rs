@@ -14,6 +14,11 @@
 //!   nothing half done, since work that a panic ended leaves what a crash would leave. Where that
 //!   does not hold, the work says so itself: a commit that panicked makes the store read-only.
 //!
+//! A few locks around state are taken in the second way, too, where the state is whole after every
+//! statement or is read anew by who comes next, and where the process must go on: the lines of a
+//! log, the users of a running server, a session of TLS. The function that takes such a lock says
+//! why.
+//!
 //! Simulated disks and remotes take all locks in the second way: their tests panic at will.
 
 /// Why a lock around state is not poisoned.
