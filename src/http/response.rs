@@ -85,6 +85,7 @@ pub(super) fn write_head(out: &mut Vec<u8>, response: &Response, options: SendOp
     out.extend_from_slice(b"\r\nDate: ");
     out.extend_from_slice(date.as_bytes());
     out.extend_from_slice(b"\r\n");
+    // A second line about the framing would let two readers see two ends of the body.
     for (name, value) in &response.headers {
         if !is_engine_header(name, traits) {
             write_line(out, name, value);

@@ -138,6 +138,7 @@ fn send_counted(
         let count = most.min(usize::try_from(remaining).unwrap_or(usize::MAX));
         fill(&mut *source, &mut piece[..count])?;
         remaining -= count as u64;
+        // A source may report damage only at its end.
         if remaining == 0 && read(&mut *source, &mut [0])? > 0 {
             return Err(broken("the source gives more than its announced length"));
         }
@@ -226,7 +227,8 @@ mod tests {
     impl BodySource for ComingBody {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
             let count = buf.len().min(self.left);
-            (self.at_hand, self.left) = (self.at_hand.saturating_sub(count), self.left - count);
+            self.at_hand = self.at_hand.saturating_sub(count);
+            self.left -= count;
             Ok(count)
         }
 

@@ -1,6 +1,6 @@
 //! The certificate and key of the server.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -10,7 +10,7 @@ use rustls::{ServerConfig, ServerConnection};
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
-use crate::base::Timestamp;
+use crate::base::{NOT_POISONED, Timestamp};
 
 /// A certificate chain and its private key, for TLS 1.2 and 1.3. They can be replaced at any time;
 /// open connections keep the ones they started with.
@@ -46,19 +46,19 @@ impl Tls {
     /// As [`Tls::new`]. The old identity stays in use.
     pub fn replace(&self, certificates: &[u8], key: &[u8]) -> Result<(), String> {
         let next = identity(certificates, key)?;
-        *self.identity.write().unwrap_or_else(PoisonError::into_inner) = next;
+        *self.identity.write().expect(NOT_POISONED) = next;
         Ok(())
     }
 
     /// The end of the certificate's validity, or of an intermediate's that ends earlier; `None` if
     /// none of them says (RFC 5280, section 4.1.2.5).
     pub fn expires(&self) -> Option<Timestamp> {
-        self.identity.read().unwrap_or_else(PoisonError::into_inner).expires
+        self.identity.read().expect(NOT_POISONED).expires
     }
 
     /// The server's side of a new encrypted connection.
     pub(super) fn accept(&self) -> Result<ServerConnection, rustls::Error> {
-        let config = Arc::clone(&self.identity.read().unwrap_or_else(PoisonError::into_inner).config);
+        let config = Arc::clone(&self.identity.read().expect(NOT_POISONED).config);
         ServerConnection::new(config)
     }
 }

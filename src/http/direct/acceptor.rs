@@ -3,10 +3,11 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use super::poller::Poller;
+use crate::base::NOT_POISONED;
 
 /// The pause of the listener after an error that an immediate retry would repeat.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -40,7 +41,7 @@ impl Acceptor {
     /// Accepts a waiting connection. `None` when none waits, and when accepting fails. A client
     /// that comes by IPv4 to a listener of IPv6 has its IPv4 address.
     pub(super) fn accept(&self, now: Instant) -> Option<(TcpStream, SocketAddr)> {
-        let listener = self.listener.read().unwrap_or_else(PoisonError::into_inner);
+        let listener = self.listener.read().expect(NOT_POISONED);
         let listener = listener.as_ref()?;
         match listener.accept() {
             Ok((stream, peer)) => {
@@ -60,9 +61,9 @@ impl Acceptor {
     /// Resumes the listener when its pause is over. Returns when to call this again, or `None` if
     /// there is no pause. A new pause wakes the event loop, which then calls this.
     pub(super) fn resume(&self, now: Instant) -> Option<Instant> {
-        let mut paused_until = self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paused_until = self.paused_until.lock().expect(NOT_POISONED);
         if (*paused_until)? <= now {
-            let listener = self.listener.read().unwrap_or_else(PoisonError::into_inner);
+            let listener = self.listener.read().expect(NOT_POISONED);
             let resumed = self.poller.resume_listener(listener.as_ref()?).is_ok();
             *paused_until = (!resumed).then(|| now + PAUSE);
         }
@@ -71,14 +72,15 @@ impl Acceptor {
 
     /// Closes the listener and returns how many connections were accepted.
     pub(super) fn close(&self) -> u64 {
-        *self.listener.write().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.listener.write().expect(NOT_POISONED) = None;
         self.accepted.load(Ordering::Relaxed)
     }
 
     fn pause(&self, listener: &TcpListener, now: Instant, error: &io::Error) {
         ::log::warn!("no connection can be accepted for the moment: {error}");
+        // Connections go on waiting, so that the poller would report the listener without end.
         if self.poller.pause_listener(listener).is_ok() {
-            *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(now + PAUSE);
+            *self.paused_until.lock().expect(NOT_POISONED) = Some(now + PAUSE);
             self.poller.wake();
         }
     }

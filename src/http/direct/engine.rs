@@ -66,8 +66,13 @@ impl DirectEngine {
 
     /// Whether the reserve of workers is for the request whose head is at the start of `received`.
     pub(super) fn uses_reserve(&self, received: &[u8]) -> bool {
-        let is_chosen = |(method, target)| self.handler.uses_reserve(method, target);
-        self.reserve.is_some() && head::request_line(received).is_some_and(is_chosen)
+        if self.reserve.is_none() {
+            return false;
+        }
+        match head::request_line(received) {
+            Some((method, target)) => self.handler.uses_reserve(method, target),
+            None => false,
+        }
     }
 
     /// Whether the reserve of workers is to do what any worker may do at once.

@@ -60,6 +60,7 @@ impl EventHandler {
     /// # Errors
     /// When the system fails to report events.
     pub(super) fn poll_once(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        // Taken out, since handling an event needs all of `self`.
         let mut events = std::mem::take(&mut self.events);
         let outcome = self.engine.poller.wait(&mut events, timeout);
         for event in &events {
@@ -93,6 +94,7 @@ impl EventHandler {
 
     fn accept_waiting(&mut self) {
         let now = self.engine.clock.instant();
+        // The poller reports the listener again if more connections wait than one burst takes.
         for _ in 0..ACCEPT_BURST_MAX {
             let Some((socket, peer)) = self.engine.acceptor.accept(now) else {
                 return;
@@ -106,10 +108,12 @@ impl EventHandler {
         let Ok(tls) = config.tls.as_ref().map(|tls| tls.accept()).transpose() else {
             return;
         };
+        // A client of TLS speaks first and at once, so that its silence is not idleness.
         let first_wait = if tls.is_some() { config.head_deadline } else { config.idle_deadline };
         let Ok(stream) = ClientStream::new(socket, tls, config.linger, config.write_stall_budget) else {
             return;
         };
+        // A trusted proxy brings the connections of many clients.
         let is_limited = !config.trusted_proxies.contains(peer.ip());
         let origin = is_limited.then(|| ClientOrigin::of(peer.ip()));
         let new = NewConnection { stream, peer, origin, accepted_at: now, deadline: now + first_wait };
@@ -132,6 +136,8 @@ impl EventHandler {
             ConnectionPhase::Requests if connection.pending_response.is_some() => {
                 self.resume_response(connection);
             }
+            // The event may say only that there is room to send, so nothing is received before the
+            // bytes at hand are searched.
             ConnectionPhase::Requests if has_unsearched_bytes(&connection) => self.dispatch(connection),
             ConnectionPhase::Requests => self.receive_request(connection),
         }
@@ -159,6 +165,8 @@ impl EventHandler {
         let room = head_max_bytes - connection.received.len();
         match connection.stream.try_receive(&mut self.scratch[..room]) {
             Ok(count @ 1..) => {
+                // The time for a head runs from its first byte. Later bytes do not extend it: a
+                // client could otherwise hold its connection by one byte now and then.
                 if connection.received.is_empty() {
                     connection.deadline = self.engine.deadline_in(head_deadline);
                 }
@@ -198,6 +206,7 @@ impl EventHandler {
         match head::body_class(&connection.received) {
             BodyClass::Small => self.enqueue(connection, WorkerClass::Small),
             BodyClass::Large => self.enqueue(connection, WorkerClass::Large),
+            // More than a parked connection may keep, so that a worker has to receive the rest.
             BodyClass::Awaited(len) if len > self.engine.config.head_max_bytes => {
                 let class = class_of_missing_bytes(&connection.stream, len - connection.received.len());
                 self.enqueue(connection, class);
@@ -240,6 +249,7 @@ impl EventHandler {
     /// Discards bytes received after the last response.
     fn discard_input(&mut self, mut connection: Box<Connection>, remaining: u64) {
         match connection.stream.try_receive(&mut self.scratch) {
+            // The limit keeps a client from being read from for ever.
             Ok(count) if count > 0 && (count as u64) < remaining => {
                 connection.phase = ConnectionPhase::Draining(remaining - count as u64);
             }

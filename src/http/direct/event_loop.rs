@@ -46,8 +46,12 @@ impl EventLoop {
             let timeout = self.timeout();
             outcome = self.poll_and_expire(timeout);
         }
+        // Also after an error of the poller: no client may wait at a listener that nobody serves.
         let accepted = self.engine.acceptor.close();
+        // Workers finish the queued requests, and end.
         self.engine.close_queues();
+        // An idle client sees the end between two requests. One that has sent something waits for
+        // an answer, and learns that it is to try again.
         for connection in self.engine.connections.close_to_requests() {
             if !connection.received.is_empty() || connection.pending_response.is_some() {
                 self.event_handler.reject(connection, RejectReason::Overload);
@@ -86,6 +90,7 @@ impl EventLoop {
     fn timeout(&self) -> Option<Duration> {
         let now = self.engine.clock.instant();
         let resume = self.engine.acceptor.resume(now);
+        // Without connections nothing can expire, and an idle server sleeps until an event.
         let counts = self.engine.connections.counts();
         let scan = (counts.serving + counts.draining > 0).then_some(self.next_expiry_scan);
         let next = resume.into_iter().chain(scan).min()?;
@@ -98,6 +103,8 @@ impl EventLoop {
         if now < self.next_expiry_scan {
             return;
         }
+        // A scan visits every slot under the lock of the table, so it isn't made at each event. A
+        // connection outlives its deadline by the time between two scans at most.
         let shortest = config.head_deadline.min(config.idle_deadline).min(config.drain_deadline);
         self.next_expiry_scan = now + (shortest / 4).clamp(EXPIRY_SCAN_MIN, EXPIRY_SCAN_MAX);
         for connection in connections.take_expired(now) {

@@ -77,6 +77,8 @@ pub(super) fn parse(bytes: &[u8], headers_max: usize) -> Result<Option<RequestHe
     let mut lines = [const { MaybeUninit::uninit() }; limits::HEADERS_MAX];
     let mut raw = httparse::Request::new(&mut []);
     match raw.parse_with_uninit_headers(bytes, &mut lines[..headers_max]) {
+        // The parser takes a bare LF for the end of a line. A proxy in front may not, and would see
+        // other lines than we do.
         Ok(httparse::Status::Complete(len)) if has_bare_line_feed(&bytes[..len]) => {
             Err(invalid_request("A line of the request head does not end with CR LF."))
         }

@@ -129,6 +129,7 @@ impl DirectServer {
     /// As `http::Server::bind`.
     pub(super) fn bind(config: Config, clock: Arc<dyn Clock>, handler: Arc<dyn Handler>) -> io::Result<Self> {
         let listener = TcpListener::bind(config.listen)?;
+        // Several threads accept. One that comes too late must not wait.
         listener.set_nonblocking(true)?;
         rustix::net::listen(&listener, BACKLOG)?;
         let address = listener.local_addr()?;
@@ -171,6 +172,7 @@ impl Engine for DirectServer {
         let mut event_loop = EventLoop::new(Arc::clone(&engine));
         let accepted = event_loop.serve();
         let outcome = accepted.and_then(|accepted| shut_down(&engine, &mut event_loop, &mut pool, accepted));
+        // They hold the table, and the table holds them.
         engine.connections.close_parked();
         outcome
     }

@@ -72,6 +72,7 @@ impl Poller {
     pub(super) fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        // Reported once for each wake (`ET`): nobody reads the counter.
         epoll::add(&epoll, &waker, EventData::new_u64(WAKER), EventFlags::IN | EventFlags::ET)?;
         Ok(Self { epoll, waker })
     }

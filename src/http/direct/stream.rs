@@ -41,6 +41,7 @@ impl ClientStream {
         receive_wait: Duration,
         send_wait: Duration,
     ) -> io::Result<Self> {
+        // Responses are written in whole pieces, so that waiting to join them only delays them.
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(receive_wait))?;
         socket.set_write_timeout(Some(SEND_WAIT_MAX.min(send_wait)))?;
@@ -206,6 +207,7 @@ impl Drop for ClientStream {
         if let Some(session) = &mut self.session
             && !self.is_aborted.load(Ordering::Relaxed)
         {
+            // Taken after a panic, too: a second panic, in a drop, would end the process.
             session.get_mut().unwrap_or_else(PoisonError::into_inner).close(NonBlocking(&self.socket));
         }
     }

@@ -31,6 +31,8 @@ pub(super) fn receive(
             Err(error) if !is_would_block(&error) => return Err(S3Error::new(ErrorCode::IncompleteBody)),
             Err(_) if budget.remaining().is_zero() => return Err(S3Error::new(ErrorCode::RequestTimeout)),
             Err(_) => {
+                // The socket's own time-out is short. Longer waits go by slices, so that each is
+                // charged by the load of its time.
                 let slice = budget.wait_slice();
                 budget.charge(|| stream.wait_readable(slice));
             }
@@ -65,14 +67,18 @@ pub(super) fn send_all<const N: usize>(
     let mut sent = skipped;
     let mut has_waited = false;
     while !rest.is_empty() {
+        // Asked for each piece, since the load changes while a client is slow.
         let yields = should_yield();
         match send_some(stream, rest, budget, yields) {
             Ok(count) => {
                 IoSlice::advance_slices(&mut rest, count);
-                (sent, has_waited) = (sent + count, false);
+                sent += count;
+                has_waited = false;
             }
             Err(error) if !is_would_block(&error) => return Err(error),
             Err(_) if yields && has_waited => return Ok(SendProgress::Partial(sent)),
+            // One short wait before the worker leaves: a client that still reads makes room within
+            // it, and parking a response costs more.
             Err(_) if yields => {
                 budget.charge(|| stream.wait_writable(YIELD_AFTER));
                 has_waited = true;

@@ -73,6 +73,7 @@ impl TlsSession {
     pub(super) fn write(&mut self, mut transport: impl Write, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         self.flush(&mut transport)?;
         let count = self.tls.writer().write_vectored(slices)?;
+        // Encrypted bytes count as sent though the transport is full: records cannot be taken back.
         match self.flush(&mut transport) {
             Err(error) if !is_would_block(&error) => Err(error),
             _ => Ok(count),
@@ -107,6 +108,7 @@ impl TlsSession {
     fn receive_records(&mut self, transport: &mut (impl Read + Write)) -> io::Result<()> {
         let ended = self.tls.read_tls(transport)? == 0;
         let processed = self.tls.process_new_packets();
+        // Before the error is returned: the records to send may hold the alert that names it.
         let flushed = self.flush(&mut *transport);
         self.plaintext_len =
             processed.map_err(|e| io::Error::new(ErrorKind::InvalidData, e))?.plaintext_bytes_to_read();

@@ -183,10 +183,13 @@ impl Worker {
     /// takes no request that was not chosen for it.
     fn next_request(&mut self, connection: &Connection) -> NextRequest {
         let others_wait = self.is_of_reserve || self.queues.has_work();
-        match self.has_request() {
-            true if others_wait => return NextRequest::Parked(Interest::ReadableOrWritable),
-            true => return self.start_buffered(connection),
-            false => {}
+        if self.has_request() {
+            if others_wait {
+                // There is room to send, so that the event comes at once, and the request is queued
+                // after the others.
+                return NextRequest::Parked(Interest::ReadableOrWritable);
+            }
+            return self.start_buffered(connection);
         }
         if others_wait || !self.queues.has_idle_worker() || self.engine.is_stopping() {
             return NextRequest::Parked(Interest::Readable);
@@ -194,6 +197,8 @@ impl Worker {
         self.linger(connection)
     }
 
+    /// Waits a moment for the next request, which most clients send as soon as they have read the
+    /// response. It then takes no turn through the event loop.
     fn linger(&mut self, connection: &Connection) -> NextRequest {
         for _ in 0..LINGER_RECEIVES_MAX {
             match connection.stream.receive(self.exchange.read_buffer.spare()) {

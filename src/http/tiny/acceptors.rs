@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use tiny_http::{Request, Server};
 
+use crate::base::NOT_POISONED;
+
 /// How long a worker waits for a request of the newest acceptor before it checks the ended ones,
 /// while there are any.
 const NEWEST_WAIT_MAX: Duration = Duration::from_millis(20);
@@ -59,23 +61,28 @@ impl Acceptors {
         if ended.is_empty() {
             return newest.recv().ok();
         }
-        let waiting = ended.iter().find_map(|server| server.try_recv().ok().flatten());
+        let waiting = ended.iter().find_map(|server| try_receive(server));
         waiting.or_else(|| newest.recv_timeout(NEWEST_WAIT_MAX).ok().flatten())
     }
 
     /// Takes a request that waits already.
     pub(super) fn receive_now(&self) -> Option<Request> {
         let (newest, ended) = self.snapshot();
-        // A wake-up looks like an empty queue, so a second attempt may find a request.
-        let waiting = |server: &Arc<Server>| (0..=1).find_map(|_| server.try_recv().ok().flatten());
-        newest.iter().chain(&ended).find_map(waiting)
+        for server in newest.iter().chain(&ended) {
+            // A wake-up looks like an empty queue, so a second attempt may find a request.
+            let request = try_receive(server).or_else(|| try_receive(server));
+            if request.is_some() {
+                return request;
+            }
+        }
+        None
     }
 
     /// Starts a successor if the newest acceptor has ended and there are descriptors for a
     /// connection. Also wakes the `workers` that wait for an ended acceptor, because one may have
     /// lost its wake-up to another. To be called at intervals.
     pub(super) fn restart_ended(&self, workers: usize) {
-        let mut list = self.list.write().expect("no code panics while it holds the list");
+        let mut list = self.list.write().expect(NOT_POISONED);
         for server in &list.ended {
             for _ in 0..workers {
                 server.unblock();
@@ -106,13 +113,13 @@ impl Acceptors {
 
     /// Ends all acceptors.
     pub(super) fn end(&self) {
-        let mut list = self.list.write().expect("no code panics while it holds the list");
+        let mut list = self.list.write().expect(NOT_POISONED);
         list.newest = None;
         list.ended.clear();
     }
 
     fn snapshot(&self) -> (Option<Arc<Server>>, Vec<Arc<Server>>) {
-        let list = self.list.read().expect("no code panics while it holds the list");
+        let list = self.list.read().expect(NOT_POISONED);
         (list.newest.as_ref().map(|newest| Arc::clone(&newest.server)), list.ended.clone())
     }
 }
@@ -129,6 +136,11 @@ impl RunningAcceptor {
     fn is_accepting(&self, listener: &TcpListener) -> bool {
         socket_name(self.descriptor).is_some_and(|socket| Some(socket) == socket_name(listener.as_raw_fd()))
     }
+}
+
+/// A request of the acceptor that waits already; `None` for a wake-up, too.
+fn try_receive(server: &Server) -> Option<Request> {
+    server.try_recv().ok().flatten()
 }
 
 /// The system's name of the socket of a descriptor.

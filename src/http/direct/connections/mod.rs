@@ -10,7 +10,7 @@ use std::time::Instant;
 use self::slots::ConnectionSlots;
 use super::poller::{ConnectionToken, Interest, Poller};
 use super::stream::ClientStream;
-use crate::base::limits;
+use crate::base::{NOT_POISONED, limits};
 use crate::http::client_origin::ClientOrigin;
 
 pub(super) use self::connection::{Connection, ConnectionPhase, NoMemory};
@@ -164,6 +164,7 @@ impl ConnectionTable {
     /// Closes every parked connection.
     pub(super) fn close_parked(&self) {
         let parked = self.lock().take_parked(&|_| true);
+        // Each drop takes the lock, which that statement has released.
         drop(parked);
     }
 
@@ -173,7 +174,7 @@ impl ConnectionTable {
     }
 
     fn lock(&self) -> MutexGuard<'_, ConnectionSlots> {
-        self.slots.lock().expect("no code panics while it holds the slots")
+        self.slots.lock().expect(NOT_POISONED)
     }
 }
 

@@ -68,6 +68,8 @@ impl ConnectionSlots {
         max: ConnectionLimits,
     ) -> Result<Option<Box<Connection>>, TableFull> {
         let of_origin = origin.and_then(|origin| self.by_origin.get(&origin).copied()).unwrap_or(0);
+        // The limit of the origin comes first: a client that has all of its own connections
+        // displaces none of another.
         let evicted = if of_origin >= max.of_origin {
             self.take_longest_idle(|slot| slot.origin == origin)
         } else if self.counts().serving >= max.total {

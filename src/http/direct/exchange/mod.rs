@@ -181,6 +181,7 @@ impl Exchange {
         let client = connection.stream.clone();
         let request = head.into_request(framed, secure, Some(connection.peer), Some(client));
         let response = engine.handler.handle(request);
+        // A refused upload may be small enough to be read to its end, so that the connection stays.
         let is_complete = body.skip_rest();
         (response, is_complete)
     }
@@ -219,6 +220,7 @@ impl Exchange {
             // Only a body of known length can be parked between two pieces.
             may_stall: matches!(framing, ResponseFraming::Length(_)),
             stall_budget: self.engine.config.write_stall_budget,
+            // Kept apart from the response: it goes on with the bytes that are parked.
             reservation: std::mem::take(&mut response.held),
         };
         let options = SendOptions { traits: self.traits, framing, close };

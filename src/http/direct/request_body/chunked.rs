@@ -100,6 +100,7 @@ impl TransferDecoder {
     }
 
     fn add_extra(&mut self, len: usize) -> Result<(), S3Error> {
+        // Counted over the whole body: a client that sends nothing else keeps the minimum rate.
         self.extra_len += len;
         if self.extra_len > limits::CHUNK_EXTRA_MAX_BYTES {
             return Err(invalid_request("The request body has too many chunk extensions or trailers."));

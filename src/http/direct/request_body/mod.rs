@@ -118,6 +118,7 @@ impl<'w> RequestBody<'w> {
         let outcome = outcome.map_err(|error| self.with_counts(error));
         match &outcome {
             Ok(count) => self.read_len += *count as u64,
+            // After a failure the place of the next byte is not known, so no later read goes on.
             Err(error) => self.failure = Some(error.clone()),
         }
         outcome

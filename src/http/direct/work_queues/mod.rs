@@ -19,6 +19,7 @@ use std::thread;
 use self::fair_queue::FairQueue;
 use super::connections::Connection;
 use super::worker_class::WorkerClass;
+use crate::base::NOT_POISONED;
 
 /// The largest numbers of workers at large and at heavy requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,6 +156,7 @@ impl WorkQueues {
     /// the limit is reached.
     pub(super) fn try_start(self: &Arc<Self>, class: WorkerClass) -> Option<Permit> {
         let mut queues = self.lock();
+        // A worker that stays with its client must not let it overtake those that wait.
         let others_wait = match class {
             WorkerClass::Heavy => !queues.heavy.is_empty(),
             WorkerClass::Small | WorkerClass::Large => !queues.large.is_empty(),
@@ -206,9 +208,10 @@ impl WorkQueues {
             if queues.closed {
                 return None;
             }
+            // Counted before the wait releases the lock, so that the next push wakes this worker.
             queues.idle += 1;
             self.refresh_snapshot(&queues);
-            queues = self.arrivals.wait(queues).expect("no code panics while it holds the queues");
+            queues = self.arrivals.wait(queues).expect(NOT_POISONED);
             queues.idle -= 1;
         }
     }
@@ -228,6 +231,7 @@ impl WorkQueues {
     fn notify_change(&self, queues: MutexGuard<'_, ClassQueues>) {
         self.refresh_snapshot(&queues);
         let wakes = queues.idle > 0 && queues.has_work(self.limits);
+        // The woken worker takes the lock first of all.
         drop(queues);
         if wakes {
             self.arrivals.notify_one();
@@ -241,7 +245,7 @@ impl WorkQueues {
     }
 
     fn lock(&self) -> MutexGuard<'_, ClassQueues> {
-        self.queues.lock().expect("no code panics while it holds the queues")
+        self.queues.lock().expect(NOT_POISONED)
     }
 }
 
@@ -273,6 +277,7 @@ impl ClassQueues {
         if let Some(connection) = self.small.pop_front() {
             return Some((connection, WorkerClass::Small));
         }
+        // Both kinds take from the same permits, so they take turns while both wait.
         let large = WorkerClass::Large;
         let heavy = WorkerClass::Heavy;
         let (first, second) = if self.heavy_first { (heavy, large) } else { (large, heavy) };
