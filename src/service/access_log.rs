@@ -85,14 +85,19 @@ pub fn redacted(query: &str) -> String {
     if query.is_empty() {
         return String::new();
     }
-    let strike = |pair: &str| {
-        let (name, _) = pair.split_once('=').unwrap_or((pair, ""));
-        let decoded = percent_encoding::percent_decode_str(name).decode_utf8_lossy().to_ascii_lowercase();
-        let is_secret = ["x-amz-", "x-svc-"].iter().any(|prefix| decoded.starts_with(prefix))
-            || ["signature", "awsaccesskeyid"].contains(&decoded.as_str());
-        if is_secret { format!("{name}=-") } else { pair.to_owned() }
-    };
-    query.split('&').map(strike).collect::<Vec<_>>().join("&")
+    query.split('&').map(redacted_parameter).collect::<Vec<_>>().join("&")
+}
+
+/// A parameter of a query, without its value if that is a secret.
+fn redacted_parameter(parameter: &str) -> String {
+    let name = parameter.split('=').next().unwrap_or_default();
+    // As the server decodes it: a name may be escaped, so that its letters do not show.
+    let decoded = percent_encoding::percent_decode_str(name).decode_utf8_lossy().to_ascii_lowercase();
+    let is_vendors = ["x-amz-", "x-svc-"].iter().any(|prefix| decoded.starts_with(prefix));
+    if is_vendors || ["signature", "awsaccesskeyid"].contains(&decoded.as_str()) {
+        return format!("{name}=-");
+    }
+    parameter.to_owned()
 }
 
 /// The access record of a request in progress. The query is redacted.

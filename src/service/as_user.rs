@@ -78,7 +78,7 @@ impl Service {
         entry.operation = operation.as_str();
         self.begin_audit(entry, operation, &target, &query);
         if operation == Operation::PostObject {
-            // A form proves who sends it in its fields.
+            // The sender of a form is known by its fields, and would not be this user.
             return Err(S3Error::new(ErrorCode::MethodNotAllowed)
                 .element("Method", "POST")
                 .element("ResourceType", target.level().name_in_errors()));

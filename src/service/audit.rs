@@ -74,8 +74,10 @@ impl AuditedState {
         if whole <= STATE_MAX_BYTES {
             return Self { text, cut_from: None };
         }
-        let is_boundary = |at: &usize| text.is_char_boundary(*at);
-        let end = (0..=STATE_MAX_BYTES).rev().find(is_boundary).unwrap_or(0);
+        let mut end = STATE_MAX_BYTES;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
         text.truncate(end);
         Self { text, cut_from: Some(whole) }
     }
@@ -146,6 +148,7 @@ impl AuditEntry {
         proof: &Authorized,
         call: &mut Call<'_>,
     ) -> Result<Response, S3Error> {
+        // Before the operation: a change that no record can follow must not be made.
         if !log.is_writable() {
             let message = "The audit log cannot be written, so that audited operations are refused.";
             return Err(S3Error::new(ErrorCode::ServiceUnavailable).message(message));
@@ -157,8 +160,11 @@ impl AuditEntry {
         self.deletions = call.deletions.take().unwrap_or_default();
         if let Ok(response) = &outcome {
             self.after = state(call);
-            let changed = || Some(String::from_utf8_lossy(response.get_header("p-version-id")?).into_owned());
-            self.version = self.version.take().or_else(changed);
+            if self.version.is_none() {
+                // The version that the operation made.
+                let made = response.get_header("p-version-id");
+                self.version = made.map(|id| String::from_utf8_lossy(id).into_owned());
+            }
         }
         outcome
     }

@@ -36,6 +36,7 @@ impl Service {
         run: impl FnOnce() -> Result<T, UserError>,
     ) -> Result<T, UserError> {
         let log = self.recorder.audit_log.as_deref();
+        // Before the act: one that no record can follow must not be done.
         if log.is_some_and(|log| !log.is_writable()) {
             return Err(UserError::Failed("the audit log cannot be written".to_owned()));
         }
@@ -59,6 +60,7 @@ impl Service {
             error,
             ..AuditRecord::default()
         };
+        // Refused acts, too, with the reason.
         if let Some(log) = log {
             log.record(std::slice::from_ref(&record));
         }

@@ -19,8 +19,10 @@ pub(super) struct ServerCors(Option<[(Dialect, CorsConfiguration); 2]>);
 impl ServerCors {
     /// Rules that allow these origins.
     pub(super) fn new(origins: &[String]) -> Self {
-        let rules = |dialect| (dialect, CorsConfiguration::allowing(origins, dialect));
-        Self((!origins.is_empty()).then(|| Dialect::ALL.map(rules)))
+        if origins.is_empty() {
+            return Self(None);
+        }
+        Self(Some(Dialect::ALL.map(|dialect| (dialect, CorsConfiguration::allowing(origins, dialect)))))
     }
 
     fn rules(&self, dialect: Dialect) -> Option<&CorsConfiguration> {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::base::NOT_POISONED;
 use crate::base::limits::CREDENTIAL_LEN_MAX_BYTES;
 use crate::s3::{ErrorCode, S3Error};
 
@@ -50,7 +51,7 @@ impl FailedSignatures {
 
     /// The number of failures of `peer` since its last line, if another line may be written now.
     fn admit(&self, peer: Option<IpAddr>, now: Instant) -> Option<u64> {
-        let mut recent = self.recent.lock().expect("no code panics while it holds the addresses");
+        let mut recent = self.recent.lock().expect(NOT_POISONED);
         if let Some(last) = recent.get_mut(&peer) {
             if now.duration_since(last.logged) < INTERVAL {
                 last.passed_over += 1;
@@ -59,6 +60,7 @@ impl FailedSignatures {
             last.logged = now;
             return Some(std::mem::take(&mut last.passed_over));
         }
+        // A client may use any number of addresses, so this list and the log are bounded.
         if recent.len() >= ADDRESSES_MAX {
             recent.retain(|_, last| now.duration_since(last.logged) < INTERVAL);
         }

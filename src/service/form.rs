@@ -19,6 +19,7 @@ impl Service {
         bucket: String,
         entry: &mut RequestLogEntry,
     ) -> Result<(Identity, Call<'c>), S3Error> {
+        // Two signatures would name two senders.
         self.authenticator.check_unsigned(&request.headers, &query)?;
         let form = PostForm::open(&mut request)?;
         let names = query.names().chain(form.iter().map(|(name, _)| name));
@@ -31,6 +32,7 @@ impl Service {
             .inspect_err(|error| self.log_failed_signature(error, &request, entry))?;
         entry.user = Some(grant.identity.name().to_owned());
         entry.session = grant.identity.session().cloned();
+        // From here on the request is a put's: what its fields say holds as headers do.
         form.restore_headers(&mut request.headers, dialect)?;
         VendorHeaders::new(&request.headers, dialect).check()?;
         SizeLimitedBody::wrap(&mut request.body, grant.lengths);

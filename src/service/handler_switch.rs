@@ -1,8 +1,9 @@
 //! A handler that another one takes the place of while the listener goes on.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use crate::base::NOT_POISONED;
 use crate::s3::{Handler, Request, Response, S3Error};
 
 /// Hands each request to the handler of that moment.
@@ -18,11 +19,11 @@ impl HandlerSwitch {
 
     /// Hands later requests to `next`.
     pub fn replace(&self, next: Arc<dyn Handler>) {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
+        *self.current.write().expect(NOT_POISONED) = next;
     }
 
     fn current(&self) -> Arc<dyn Handler> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read().expect(NOT_POISONED))
     }
 }
 

@@ -101,11 +101,11 @@ enum DocumentKind {
 
 impl DocumentKind {
     fn of(response: &Response) -> Self {
-        let is_type = |name: &str| name.eq_ignore_ascii_case("content-type");
-        let mut types = response.headers.iter().filter(|(name, _)| is_type(name)).map(|(_, value)| value);
+        let headers = response.headers.iter();
+        let mut types = headers.filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
         match (types.next(), types.next()) {
             (None, _) => Self::Active,
-            (Some(value), None) => Self::of_type(value),
+            (Some((_, value)), None) => Self::of_type(value),
             (Some(_), Some(_)) => Self::Doubtful,
         }
     }
@@ -148,8 +148,8 @@ fn are_parameters(text: &str) -> bool {
 }
 
 fn is_token(text: &str) -> bool {
-    let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && text.bytes().all(is_of_token)
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
 /// Whether `text` is a quoted string without escapes.

@@ -1,10 +1,11 @@
 //! The token by which clients on other hosts may read the metrics.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::RwLock;
 
 use subtle::ConstantTimeEq as _;
 
 use crate::auth::Secret;
+use crate::base::NOT_POISONED;
 use crate::s3::Request;
 
 /// The token. A reader states it as `Authorization: Bearer TOKEN` (RFC 6750, section 2.1).
@@ -19,7 +20,7 @@ impl MetricsToken {
 
     /// Replaces the token, for the next requests.
     pub fn replace(&self, token: Secret) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = token;
+        *self.0.write().expect(NOT_POISONED) = token;
     }
 
     /// Whether the request states it.
@@ -29,7 +30,8 @@ impl MetricsToken {
         else {
             return false;
         };
-        let token = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let token = self.0.read().expect(NOT_POISONED);
+        // In constant time, which does not show how much of it is right.
         let is_alike: bool = token.reveal().as_bytes().ct_eq(stated.trim().as_bytes()).into();
         scheme.eq_ignore_ascii_case("bearer") && is_alike
     }

@@ -313,6 +313,7 @@ impl Service {
         entry: &mut RequestLogEntry,
         received: &'c AtomicU64,
     ) -> Result<Response, S3Error> {
+        // The host decides first: below it every path is a key, those of pages included.
         if let Some(bucket) = self.website_bucket(&request) {
             return self.website(&bucket, &request, entry);
         }
@@ -332,6 +333,8 @@ impl Service {
         let query = QueryParams::parse(&request.query)?;
         let dialect = Dialect::detect(&request.headers, query.names(), self.settings.default_dialect)?;
         entry.dialect = dialect;
+        // Browsers send a preflight without credentials, so it is answered before they are asked
+        // for.
         if request.method == Method::Options {
             entry.operation = "Preflight";
             return self.preflight(&request, dialect);
@@ -345,6 +348,7 @@ impl Service {
         if self.recorder.staleness.is_some() && !matches!(request.method, Method::Get | Method::Head) {
             return Err(refused_write());
         }
+        // Attempts that fail to authenticate are audited, too.
         self.begin_audit(entry, operation, &target, &query);
         CountingBody::wrap(&mut request.body, received);
         let (identity, mut call) = match (operation, target) {
@@ -358,9 +362,11 @@ impl Service {
                     .inspect_err(|error| self.log_failed_signature(error, &request, entry))?;
                 entry.user = Some(identity.name().to_owned());
                 entry.session = identity.session().cloned();
+                // A mirror asks this of its target, with a signature. Others do not learn the id.
                 if operation == Operation::GetBucketVersioning && !identity.is_anonymous() {
                     entry.store = Some(self.store_mark());
                 }
+                // After the signature, which covers the headers as they were sent.
                 hoisted::restore_headers(&mut request.headers, &query, dialect)?;
                 let call = Call::new(entry.arrival(), operation, target, request).with_query(query);
                 (identity, call)
@@ -472,8 +478,9 @@ impl Service {
         received: AtomicU64,
     ) -> Response {
         let recorder = self.recorder.clone();
-        let conclude = move || Ok(recorder.conclude(work(), cors, &mut entry, &received));
-        Response::new(200).with_body(ResponseBody::Deferred(Box::new(conclude)))
+        Response::new(200).with_body(ResponseBody::Deferred(Box::new(move || {
+            Ok(recorder.conclude(work(), cors, &mut entry, &received))
+        })))
     }
 }
 
@@ -522,6 +529,7 @@ impl RequestRecorder {
         }
         response = without_type_of_nothing(response);
         cors::add_headers(&mut response, cors);
+        // The record is durable before the response leaves.
         if let Some(log) = &self.audit_log {
             entry.audit(&**log, response.status);
         }

@@ -31,6 +31,13 @@ pub struct MirrorStatus {
     pub follower: Option<FollowerFigures>,
 }
 
+impl MirrorStatus {
+    fn new(figures: MirrorFigures, followers: &[FollowerFigures]) -> Self {
+        let follower = followers.iter().find(|follower| follower.name == figures.name).cloned();
+        Self { figures, follower }
+    }
+}
+
 impl Service {
     /// Whether there are mirrors, webhooks or a remote.
     pub fn has_outbound(&self) -> bool {
@@ -52,12 +59,12 @@ impl Service {
         check(identity, Action::AdminGetState)?;
         let store = &self.context.store;
         let followers = store.follower_figures();
-        let status = |figures: MirrorFigures| {
-            let follower = followers.iter().find(|follower| follower.name == figures.name).cloned();
-            MirrorStatus { figures, follower }
-        };
         Ok(OutboundStatus {
-            mirrors: self.mirrors.iter().map(|mirror| status(mirror.figures())).collect(),
+            mirrors: self
+                .mirrors
+                .iter()
+                .map(|mirror| MirrorStatus::new(mirror.figures(), &followers))
+                .collect(),
             webhooks: self.webhook_states(),
             tier: store.tier_figures(),
             copies: store.copy_findings().unwrap_or_default(),
@@ -87,8 +94,9 @@ impl Service {
             unknown: "NoSuchMirror",
         };
         self.do_audited(&act, || {
-            let unknown = || UserError::Invalid(format!("there is no mirror `{name}`"));
-            let mirror = self.mirrors.get(name).ok_or_else(unknown)?;
+            let Some(mirror) = self.mirrors.get(name) else {
+                return Err(UserError::Invalid(format!("there is no mirror `{name}`")));
+            };
             log::info!("the mirror {name} starts over, as {:?} asks", identity.name());
             mirror.resync();
             Ok(())

@@ -110,12 +110,19 @@ impl Service {
         let probed = self.context.store.remote_probed();
         let is_shipped = self.context.store.ship_figures().is_some();
         let shipped_to = probed.filter(|_| is_shipped);
-        let unshipped = || self.context.store.ship_obstacle().map(|why| format!("{why} Reads go on.\n"));
-        let obstacle = obstacle(&self.context.health()).or_else(unshipped);
-        match obstacle.or_else(|| unsafe_remote(shipped_to.as_ref())) {
+        let obstacle = obstacle(&self.context.health())
+            .or_else(|| self.unshipped())
+            .or_else(|| unsafe_remote(shipped_to.as_ref()));
+        match obstacle {
             None => text(200, &self.ready_text(shipped_to.as_ref())),
             Some(obstacle) => text(503, &obstacle),
         }
+    }
+
+    /// The reason why writes are refused until the remote has more of the log, if they are.
+    fn unshipped(&self) -> Option<String> {
+        let why = self.context.store.ship_obstacle()?;
+        Some(format!("{why} Reads go on.\n"))
     }
 
     /// A clock that is in doubt is reported here: puts go on, and what was to expire stays for a

@@ -36,13 +36,13 @@ impl Service {
         keys: &[&str],
     ) -> Result<Vec<bool>, S3Error> {
         let mut call = self.call_like(request);
-        let may_read = |key: &&str| {
-            let bucket = bucket.to_owned();
+        let mut may_read = Vec::with_capacity(keys.len());
+        for key in keys {
             let key = ObjectKey::new((*key).to_owned())?;
-            call.target = TargetResource::Object { bucket, key };
-            Ok(self.may(identity, &mut call, Operation::GetObject).is_ok())
-        };
-        keys.iter().map(may_read).collect()
+            call.target = TargetResource::Object { bucket: bucket.to_owned(), key };
+            may_read.push(self.may(identity, &mut call, Operation::GetObject).is_ok());
+        }
+        Ok(may_read)
     }
 
     /// Whether `identity` may do this to a bucket or an object, by a request like `request`.

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::access_log::AccessRecord;
-use crate::base::Timestamp;
+use crate::base::{NOT_POISONED, Timestamp};
 
 /// Requests that each list keeps.
 const KEPT_MAX: usize = 50;
@@ -78,6 +78,7 @@ fn has_failed(status: u16) -> bool {
 }
 
 fn push(list: &Mutex<VecDeque<NotedRequest>>, record: &AccessRecord<'_>) {
+    // Clients choose these texts, which must not decide how much memory the list takes.
     let noted = NotedRequest {
         time: record.time,
         id: record.id.to_owned(),
@@ -89,7 +90,7 @@ fn push(list: &Mutex<VecDeque<NotedRequest>>, record: &AccessRecord<'_>) {
         error: record.error.map(str::to_owned),
         took: record.took,
     };
-    let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut list = list.lock().expect(NOT_POISONED);
     if list.len() == KEPT_MAX {
         list.pop_front();
     }
@@ -97,7 +98,7 @@ fn push(list: &Mutex<VecDeque<NotedRequest>>, record: &AccessRecord<'_>) {
 }
 
 fn newest_first(list: &Mutex<VecDeque<NotedRequest>>) -> Vec<NotedRequest> {
-    list.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().cloned().collect()
+    list.lock().expect(NOT_POISONED).iter().rev().cloned().collect()
 }
 
 fn beginning(text: &str) -> String {

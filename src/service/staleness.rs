@@ -1,9 +1,10 @@
 //! The mark of answers that may be stale: a standby's, which follows the log of another
 //! host.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
+use crate::base::NOT_POISONED;
 use crate::s3::{Response, S3Error};
 
 /// Names the seconds since the store had all that was known of its log.
@@ -16,13 +17,13 @@ pub struct Staleness(Mutex<Option<Instant>>);
 impl Staleness {
     /// Remembers that the standby had at `time` all that the remote had then.
     pub(super) fn show_whole(&self, time: Instant) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(time);
+        *self.0.lock().expect(NOT_POISONED) = Some(time);
     }
 
     /// The seconds since that time, rounded up: all that the remote had before them is seen. `None`
     /// as long as it has not been.
     pub(super) fn seconds(&self) -> Option<u64> {
-        let whole = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = *self.0.lock().expect(NOT_POISONED);
         whole.map(|time| time.elapsed().as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX))
     }
 

@@ -1,13 +1,13 @@
 //! What a standby answers until it has taken over and opened its store: its pages for monitoring,
 //! reads if it has a service for them, and 503 to everything else.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::metrics::{self, Exposition};
 use super::pages::{MetricsAccess, by_minio_path, exposition, may_read, text, token_needed};
 use super::{MetricsToken, Service, Staleness};
-use crate::base::{Entropy, limits};
+use crate::base::{Entropy, NOT_POISONED, limits};
 use crate::ops::StandbyFigures;
 use crate::s3::render::{ResponseFrame, render};
 use crate::s3::{Dialect, ErrorCode, Handler, Method, Request, RequestId, Response, S3Error};
@@ -75,13 +75,13 @@ impl StandbyService {
 
     /// Remembers when the users file, a copy of the writer's, was changed last; `None` without one.
     pub fn show_users_file(&self, changed: Option<SystemTime>) {
-        *self.users_changed.lock().unwrap_or_else(PoisonError::into_inner) = changed;
+        *self.users_changed.lock().expect(NOT_POISONED) = changed;
     }
 
     /// How old the users file is. It is not followed as the log is, so its operator has to keep it
     /// alike.
     fn users_text(&self) -> String {
-        let changed = *self.users_changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = *self.users_changed.lock().expect(NOT_POISONED);
         match changed {
             None => "It has no users file.\n".to_owned(),
             Some(changed) => {
@@ -117,11 +117,11 @@ impl StandbyService {
     }
 
     fn lock_reads(&self) -> MutexGuard<'_, Option<Arc<Service>>> {
-        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reads.lock().expect(NOT_POISONED)
     }
 
     fn lock(&self) -> MutexGuard<'_, StandbyState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().expect(NOT_POISONED)
     }
 
     fn page(&self, name: &str, request: &Request<'_>) -> Response {

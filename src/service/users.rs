@@ -181,6 +181,7 @@ impl Service {
         let person = identity.person().map(|person| &**person);
         let session = identity.session().map(|session| session.arn());
         let sender = ChangeSender { user: identity.name(), person, session, peer: &peer };
+        // A refused attempt is in the audit log, too: it may be the first sign of a stolen key.
         if let Err(denied) = check(identity, change.action()) {
             directory.record_denied(change, sender);
             return Err(denied);
@@ -189,8 +190,10 @@ impl Service {
     }
 
     fn directory(&self) -> Result<&dyn UserDirectory, UserError> {
-        let none = || UserError::Failed("this server has no users that could be changed".to_owned());
-        self.users.as_deref().ok_or_else(none)
+        match &self.users {
+            Some(users) => Ok(&**users),
+            None => Err(UserError::Failed("this server has no users that could be changed".to_owned())),
+        }
     }
 }
 

@@ -171,8 +171,6 @@ impl Service {
 impl Visit<'_> {
     fn request_with(&self, operation: Operation, keeps: impl Fn(&str) -> bool) -> Request<'static> {
         let mut headers = Headers::default();
-        let is_vendors =
-            |name: &str| Dialect::ALL.iter().any(|dialect| name.starts_with(dialect.header_prefix()));
         let kept = self.request.headers.iter().filter(|(name, _)| keeps(name) && !is_vendors(name));
         for (name, value) in kept {
             headers.push(name, value);
@@ -188,6 +186,11 @@ impl Visit<'_> {
             client: None,
         }
     }
+}
+
+/// Whether a header belongs to one of the dialects.
+fn is_vendors(name: &str) -> bool {
+    Dialect::ALL.iter().any(|dialect| name.starts_with(dialect.header_prefix()))
 }
 
 /// The host of a request. Its name is a website's; what follows it is kept only where it is a
@@ -212,12 +215,14 @@ fn operation(method: &Method) -> Result<Operation, S3Error> {
 }
 
 fn is_signed(request: &Request<'_>) -> bool {
-    let is_of_signature = |pair: &str| {
-        let (name, _) = pair.split_once('=').unwrap_or((pair, ""));
-        let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy().to_ascii_lowercase();
-        OF_SIGNATURES.contains(&name.as_str())
-    };
     request.headers.get("authorization").is_some() || request.query.split('&').any(is_of_signature)
+}
+
+/// Whether a parameter of a query belongs to a signature, however its name is escaped.
+fn is_of_signature(parameter: &str) -> bool {
+    let name = parameter.split('=').next().unwrap_or_default();
+    let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy().to_ascii_lowercase();
+    OF_SIGNATURES.contains(&name.as_str())
 }
 
 fn is_of_no_object(name: &str) -> bool {

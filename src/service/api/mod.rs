@@ -288,10 +288,11 @@ impl Service {
 
 /// What the comparisons of the copies on the remote have found.
 fn copies_document(found: &CopyFindings) -> Value {
-    let lost = |(name, why): &(String, String)| json!({ "name": name, "problem": why });
+    let lost = found.lost.iter().take(LOST_SHOWN_MAX);
+    let lost: Vec<_> = lost.map(|(name, why)| json!({ "name": name, "problem": why })).collect();
     json!({
         "listed": found.listed.map(Timestamp::to_iso8601),
-        "lost": found.lost.iter().take(LOST_SHOWN_MAX).map(lost).collect::<Vec<_>>(),
+        "lost": lost,
         "lost_count": found.lost.len(),
         "resent": found.resent,
     })
@@ -370,6 +371,7 @@ fn document(status: u16, value: &Value) -> Response {
 fn json_text(status: u16, text: String) -> Response {
     Response::new(status)
         .header("Content-Type", "application/json")
+        // The answer may hold a secret key.
         .header("Cache-Control", "no-store")
         .with_body(ResponseBody::Bytes(text.into_bytes()))
 }

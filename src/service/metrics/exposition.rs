@@ -11,6 +11,25 @@ const PREFIX: &str = "siltstone_";
 #[derive(Default)]
 pub(in crate::service) struct Exposition(String);
 
+/// Metrics with one sample for each of several items.
+pub(in crate::service) struct SamplesOfEach<'p, T> {
+    page: &'p mut Exposition,
+    items: &'p [T],
+    /// The label whose value names the item.
+    label: &'static str,
+    name: fn(&T) -> &str,
+}
+
+impl<T> SamplesOfEach<'_, T> {
+    /// Adds a metric with its samples. Without items there are none.
+    pub(in crate::service) fn family(&mut self, name: &str, kind: &str, help: &str, value: fn(&T) -> u64) {
+        self.page.family(name, kind, help);
+        for item in self.items {
+            self.page.sample(name, &[(self.label, (self.name)(item))], value(item));
+        }
+    }
+}
+
 impl Exposition {
     /// Begins the samples of a metric. Its help is one sentence.
     pub(in crate::service) fn family(&mut self, name: &str, kind: &str, help: &str) {
@@ -29,6 +48,16 @@ impl Exposition {
     pub(in crate::service) fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
         self.family(name, kind, help);
         self.sample(name, &[], value);
+    }
+
+    /// Metrics with one sample for each of `items`. The label `label` names the item.
+    pub(in crate::service) fn of_each<'p, T>(
+        &'p mut self,
+        items: &'p [T],
+        label: &'static str,
+        name: fn(&T) -> &str,
+    ) -> SamplesOfEach<'p, T> {
+        SamplesOfEach { page: self, items, label, name }
     }
 
     /// Adds the samples of a histogram, whose values are divided by `per_unit`. A quotient has the

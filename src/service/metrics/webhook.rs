@@ -5,24 +5,19 @@ use crate::webhook::TargetState;
 
 /// Adds the figures of targets. Without targets there is no sample.
 pub(in crate::service) fn webhooks(page: &mut Exposition, targets: &[TargetState]) {
-    let mut family = |name: &str, kind: &str, help: &str, value: fn(&TargetState) -> u64| {
-        page.family(name, kind, help);
-        for target in targets {
-            page.sample(name, &[("target", &target.name)], value(target));
-        }
-    };
+    let mut each = page.of_each(targets, "target", |target| &target.name);
     let help = "Events that the target accepted.";
-    family("webhook_delivered_total", "counter", help, |it| it.delivered);
+    each.family("webhook_delivered_total", "counter", help, |it| it.delivered);
     let help = "Requests that the target did not accept.";
-    family("webhook_failed_requests_total", "counter", help, |it| it.failed);
+    each.family("webhook_failed_requests_total", "counter", help, |it| it.failed);
     let help = "Events that the target refused for so long that they were dropped.";
-    family("webhook_dropped_total", "counter", help, |it| it.dropped);
+    each.family("webhook_dropped_total", "counter", help, |it| it.dropped);
     let help = "The times that the target lost events, since the log was not kept for so long.";
-    family("webhook_overruns_total", "counter", help, |it| it.overruns);
+    each.family("webhook_overruns_total", "counter", help, |it| it.overruns);
     let help = "The age of the oldest change whose events the target has not accepted.";
-    family("webhook_lag_seconds", "gauge", help, |it| it.lag.as_secs());
+    each.family("webhook_lag_seconds", "gauge", help, |it| it.lag.as_secs());
     let help = "Groups of the log whose events the target has not accepted.";
-    family("webhook_waiting_groups", "gauge", help, |it| it.waiting_groups);
+    each.family("webhook_waiting_groups", "gauge", help, |it| it.waiting_groups);
 }
 
 #[cfg(test)]
