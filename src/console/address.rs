@@ -24,9 +24,6 @@ impl FromStr for ConsoleRoot {
     /// encode are allowed, so that the path is the same in links, in cookies and in requests that a
     /// proxy passes on.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~');
-        let is_step =
-            |step: &str| !step.is_empty() && step != "." && step != ".." && step.chars().all(is_plain);
         if text == "/" {
             return Ok(Self(text.to_owned()));
         }
@@ -40,6 +37,13 @@ impl FromStr for ConsoleRoot {
             false => Err("it is longer than 128 bytes"),
         }
     }
+}
+
+/// Whether `step` can be a part of the path of the console: browsers resolve `.` and `..`.
+fn is_step(step: &str) -> bool {
+    let mut chars = step.chars();
+    let is_plain = chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~'));
+    is_plain && !matches!(step, "" | "." | "..")
 }
 
 /// A page.
@@ -260,8 +264,10 @@ pub(super) fn s3_origin(request: &Request<'_>, port: Option<u16>) -> String {
 pub(super) fn with_port(request: &Request<'_>, port: u16) -> String {
     let page = origin(request);
     let usual = if request.secure { 443 } else { 80 };
-    let has_port = |(_, port): &(&str, &str)| port.bytes().all(|byte| byte.is_ascii_digit());
-    let host = page.rsplit_once(':').filter(has_port).map_or(&*page, |(host, _)| host);
+    let host = match page.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => &*page,
+    };
     if port == usual { host.to_owned() } else { format!("{host}:{port}") }
 }
 

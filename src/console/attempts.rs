@@ -11,6 +11,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use crate::base::NOT_POISONED;
+
 /// Failures a minute of one network.
 const FAILURES_MAX: u32 = 5;
 /// Failures a minute of one network for an access key that signed in from there before.
@@ -64,6 +66,7 @@ impl Attempts {
         if !table.counts.contains_key(&party) && table.counts.len() >= COUNTS_MAX {
             remove_oldest(&mut table.counts, |count| count.since);
         }
+        // Counted before the keys are compared, so that attempts at the same time share the limit.
         let count = table.counts.entry(party).or_insert(FailureCount { since: now, failures: 0 });
         count.failures = count.failures.saturating_add(1);
         count.failures <= failures_max
@@ -85,7 +88,7 @@ impl Attempts {
     }
 
     fn lock(&self) -> MutexGuard<'_, AttemptTable> {
-        self.0.lock().expect("no code panics while it holds the attempts")
+        self.0.lock().expect(NOT_POISONED)
     }
 }
 
@@ -101,6 +104,7 @@ impl AttemptTable {
 }
 
 fn key_use(address: Option<IpAddr>, access_key: &str) -> KeyUse {
+    // Anyone may send an access key of any length.
     KeyUse { network: address.map(network), access_key: access_key.chars().take(128).collect() }
 }
 

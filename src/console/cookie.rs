@@ -8,7 +8,7 @@ use crate::s3::{Request, Response, uri};
 /// The name over TLS: browsers refuse a cookie of this name that another host or a page without TLS
 /// sets (RFC 6265bis, section 4.1.3.2).
 const SECURE_NAME: &str = "__Host-siltstone";
-/// Cookies that are looked at.
+/// Cookies that are looked at: each is one lookup, and a browser may be given any number of them.
 const SESSIONS_MAX: usize = 16;
 /// How long an attempt may take, in seconds.
 const ATTEMPT_SECS: u32 = 600;

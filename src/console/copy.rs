@@ -41,6 +41,8 @@ impl ObjectCopy<'_> {
             return self.make_in_parts(s3);
         }
         let source = self.source();
+        // The properties that go with the bytes were read before: those of other bytes would not
+        // fit.
         let mut lines =
             vec![("x-amz-copy-source", &*source), ("x-amz-copy-source-if-match", &*self.head.etag)];
         if let Some(metadata) = self.metadata {

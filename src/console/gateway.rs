@@ -26,10 +26,12 @@ pub(super) fn content(console: &Console, visitor: &Visitor, request: Request<'_>
     let outcome = send(console, visitor, request);
     match outcome {
         Ok(response) => {
+            // The type is chosen by who stored the object, so one type alone is shown in place.
             if is_viewed && is_pdf(&response) {
                 return for_frame(response);
             }
             let mut response = confine(response);
+            // That of the object may say that it is shown, and has a name of its own.
             response.headers.retain(|(header, _)| !header.eq_ignore_ascii_case("content-disposition"));
             let name = uri::encode_query(&name.unwrap_or_default());
             response.header("Content-Disposition", format!("attachment; filename*=UTF-8''{name}"))

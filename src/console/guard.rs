@@ -65,6 +65,7 @@ pub(super) fn check(request: &Request<'_>, access: ConsoleAccess) -> Result<(), 
              --console-insecure true; in a container, where every browser comes through a published port, set SILTSTONE_CONSOLE_INSECURE=true.",
         ));
     }
+    // Requests that change nothing may come from anywhere: links lead here.
     let is_safe = matches!(request.method, Method::Get | Method::Head);
     match is_safe || is_from_own_origin(&request.headers) {
         true => Ok(()),

@@ -215,6 +215,7 @@ impl Console {
     }
 
     fn answer(&self, page: &PagePath, mut request: Request<'_>) -> Response {
+        // First: the checks are about the request that the browser sent to the proxy.
         proxies::restate(&mut request, &self.is_trusted_proxy);
         // The page of a refusal has them, too; they hold nothing of the store.
         if let (PagePath::Asset(name), Method::Get | Method::Head) = (page, &request.method) {
@@ -223,6 +224,7 @@ impl Console {
         if let Err(refusal) = guard::check(&request, self.access) {
             return pages::refusal(&Page::of_stranger(self), &refusal);
         }
+        // A browser that signs in acts for nobody yet, whatever session it has.
         let signs_in = page.is_of_provider() || (*page == PagePath::SignIn && request.method == Method::Post);
         let visitor = if signs_in { None } else { self.visitor(&request) };
         let Some(visitor) = visitor else { return self.answer_stranger(page, &mut request) };

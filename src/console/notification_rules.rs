@@ -29,6 +29,14 @@ pub(super) struct ListedNotification {
     pub(super) actions: Vec<String>,
 }
 
+impl ListedNotification {
+    fn of(notification: &Notification) -> Self {
+        let mut actions = vec![format!("to {}", notification.destination.name)];
+        actions.extend(notification.patterns().iter().map(|pattern| pattern.as_str().to_owned()));
+        Self { id: notification.id.clone(), keys: keys(notification.filter()), actions }
+    }
+}
+
 /// The document as a bucket has it; empty for one without notifications.
 pub(super) fn text(stored: String) -> String {
     match NotificationConfiguration::from_document(stored.as_bytes()) {
@@ -40,16 +48,7 @@ pub(super) fn text(stored: String) -> String {
 /// The notifications of a document.
 pub(super) fn listed(stored: &str) -> Vec<ListedNotification> {
     let configuration = NotificationConfiguration::from_document(stored.as_bytes()).unwrap_or_default();
-    let listed = |notification: &Notification| {
-        let events = notification.patterns().iter().map(|pattern| pattern.as_str().to_owned());
-        let target = format!("to {}", notification.destination.name);
-        ListedNotification {
-            id: notification.id.clone(),
-            keys: keys(notification.filter()),
-            actions: std::iter::once(target).chain(events).collect(),
-        }
-    };
-    configuration.iter().map(listed).collect()
+    configuration.iter().map(ListedNotification::of).collect()
 }
 
 fn keys(filter: &KeyFilter) -> String {

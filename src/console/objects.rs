@@ -94,7 +94,7 @@ pub(super) struct LeftObject {
     pub(super) message: String,
 }
 
-/// Headers that are shown as metadata.
+/// Headers that are shown as metadata, beside those of the user.
 pub(super) const SYSTEM_METADATA: [&str; 7] = [
     "cache-control",
     "content-disposition",
@@ -129,12 +129,14 @@ impl S3Client<'_> {
         let reply = self.send(Method::Get, target(None, None)?, request)?;
         let document = document(&reply)?;
         let root = document.root();
-        let line =
-            |bucket| Ok(BucketLine { name: text(bucket, "Name")?, created: text(bucket, "CreationDate")? });
-        let buckets = match root.child("Buckets").map_err(malformed)? {
-            Some(buckets) => buckets.all("Bucket").map(line).collect::<Result<_, Refusal>>()?,
-            None => Vec::new(),
-        };
+        let mut buckets = Vec::new();
+        if let Some(listed) = root.child("Buckets").map_err(malformed)? {
+            for bucket in listed.all("Bucket") {
+                let name = text(bucket, "Name")?;
+                let created = text(bucket, "CreationDate")?;
+                buckets.push(BucketLine { name, created });
+            }
+        }
         Ok((buckets, optional(root, "ContinuationToken")?))
     }
 
@@ -176,8 +178,8 @@ impl S3Client<'_> {
         let reply = self.list(folder.bucket, &query)?;
         let document = document(&reply)?;
         let root = document.root();
-        let is_version = |element: &Element<'_>| matches!(element.name(), "Version" | "DeleteMarker");
-        let objects = root.children().filter(is_version).map(object_line).collect::<Result<_, _>>()?;
+        let versions = root.children().filter(|it| matches!(it.name(), "Version" | "DeleteMarker"));
+        let objects = versions.map(object_line).collect::<Result<_, _>>()?;
         let next = match optional(root, "NextKeyMarker")? {
             Some(key) => Some((decoded(&key)?, optional(root, "NextVersionIdMarker")?)),
             None => None,
@@ -201,10 +203,6 @@ impl S3Client<'_> {
         let request = S3Request { query: &query, ..S3Request::default() };
         let reply = self.send(Method::Head, target(Some(bucket), Some(key))?, request)?;
         let header = |name| reply.header(name).unwrap_or_default().to_owned();
-        let is_metadata = |name: &str| {
-            let name = name.to_ascii_lowercase();
-            name.starts_with("x-amz-meta-") || SYSTEM_METADATA.contains(&name.as_str())
-        };
         let metadata = reply.headers().filter(|(name, _)| is_metadata(name));
         Ok(ObjectHead {
             size: reply.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0),
@@ -260,6 +258,7 @@ impl S3Client<'_> {
         bucket: &str,
         deletions: &[ChangedObject],
     ) -> Result<Vec<LeftObject>, Refusal> {
+        // DeleteObjects names keys in a document. A key that no document can hold goes in the path.
         let (legible, others): (Vec<_>, Vec<_>) =
             deletions.iter().partition(|deletion| is_legible(&deletion.key));
         let mut errors = Vec::new();
@@ -370,6 +369,12 @@ fn upload_line(element: Element<'_>) -> Result<UploadLine, Refusal> {
 fn folders(root: Element<'_>) -> Result<Vec<FolderLine>, Refusal> {
     let prefixes = root.all("CommonPrefixes");
     prefixes.map(|prefix| Ok(FolderLine { prefix: decoded(&text(prefix, "Prefix")?)? })).collect()
+}
+
+/// Whether a header is shown as metadata.
+fn is_metadata(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.starts_with("x-amz-meta-") || SYSTEM_METADATA.contains(&name.as_str())
 }
 
 fn text(element: Element<'_>, name: &str) -> Result<String, Refusal> {

@@ -26,8 +26,11 @@ pub(super) fn restate(request: &mut Request<'_>, is_trusted: &TrustedProxy) {
 /// The address of the browser: as a trusted proxy names it, or the connection's.
 pub(super) fn browser(request: &Request<'_>, is_trusted: &TrustedProxy) -> Option<IpAddr> {
     let peer = request.peer?.ip();
-    let told = || last(&request.headers, "x-forwarded-for")?.parse().ok();
-    if is_trusted(peer) { told().or(Some(peer)) } else { Some(peer) }
+    if !is_trusted(peer) {
+        return Some(peer);
+    }
+    let named = last(&request.headers, "x-forwarded-for").and_then(|address| address.parse().ok());
+    Some(named.unwrap_or(peer))
 }
 
 fn with_host(headers: &Headers, host: &str) -> Headers {

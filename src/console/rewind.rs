@@ -72,6 +72,8 @@ impl RewindStep {
             let page = s3.versions(folder, cursor.as_ref().map(|(key, id)| (&**key, id.as_deref())))?;
             for line in page.objects {
                 if open.as_ref().is_none_or(|open| open.key != line.key) {
+                    // A step ends between two keys: the next one begins after a key, with all of
+                    // its versions.
                     let ended = step.close(open.take())?;
                     if step.changes.len() >= CHANGES_MAX || versions >= VERSIONS_MAX {
                         step.next = ended;
@@ -97,11 +99,15 @@ impl RewindStep {
         open: &mut Option<KeyInProgress>,
         time: Timestamp,
     ) -> Result<(), Refusal> {
-        let started = || KeyInProgress { key: line.key.clone(), current: line.clone(), is_decided: false };
-        let open = open.get_or_insert_with(started);
+        let open = open.get_or_insert_with(|| KeyInProgress {
+            key: line.key.clone(),
+            current: line.clone(),
+            is_decided: false,
+        });
         if open.is_decided || modified(&line)? > time {
             return Ok(());
         }
+        // The newest version comes first, so this one was the current one at the time.
         open.is_decided = true;
         let is_same = line.version == open.current.version;
         match (is_same, line.is_marker) {
@@ -148,6 +154,7 @@ impl RewindChange {
     pub(super) fn make(&self, s3: &S3Client<'_>, bucket: &str) -> Result<(), Refusal> {
         let condition = match &self.current {
             Some(tag) => ("if-match", &**tag),
+            // A delete marker has no entity tag: the change is made if there still is no object.
             None => ("if-none-match", "*"),
         };
         match &self.target {

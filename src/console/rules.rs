@@ -85,9 +85,8 @@ pub(super) fn with_statement(stored: &str, bucket: &str, fields: &QueryParams) -
         }
         _ => return Err(Refusal::new(400, "There is no such form.")),
     };
-    let new = || serde_json::json!({ "Version": "2012-10-17", "Statement": [] });
     let mut policy = match stored {
-        "" => new(),
+        "" => serde_json::json!({ "Version": "2012-10-17", "Statement": [] }),
         stored => serde_json::from_str(stored).map_err(|_| not_mergeable())?,
     };
     // A single statement stands without its list.

@@ -111,8 +111,12 @@ pub(super) struct RequestSender {
 impl S3Client<'_> {
     /// The sender of the requests.
     pub(super) fn sender(&self) -> RequestSender {
-        let line = |name| Some((name, self.page.headers.get(name)?.to_vec()));
-        let headers = ["host", "user-agent"].into_iter().filter_map(line).collect();
+        let mut headers = Vec::new();
+        for name in ["host", "user-agent"] {
+            if let Some(value) = self.page.headers.get(name) {
+                headers.push((name, value.to_vec()));
+            }
+        }
         RequestSender { headers, secure: self.page.secure, peer: self.page.peer }
     }
 
@@ -126,6 +130,7 @@ impl S3Client<'_> {
         target: TargetResource,
         request: S3Request<'_>,
     ) -> Result<Reply, Refusal> {
+        // Pages ask what they may show: a read that is refused is no request that failed.
         let is_question = matches!(method, Method::Get | Method::Head);
         let request = self.sender().request(method, &target, request);
         let identity = &self.visitor.identity;

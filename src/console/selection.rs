@@ -60,8 +60,9 @@ impl Selection {
     /// # Errors
     /// There are more than 1,000 fields, or one is malformed.
     pub(super) fn read(fields: &QueryParams) -> Result<Self, Refusal> {
-        let is_item = |name: &str| ["object", "folder", "history"].contains(&name);
-        if fields.iter().filter(|(name, _)| is_item(name)).count() > SELECTED_MAX {
+        // Counted before the fields are parsed, which takes memory for each of them.
+        let items = fields.iter().filter(|(name, _)| ["object", "folder", "history"].contains(name));
+        if items.count() > SELECTED_MAX {
             return Err(Refusal::new(
                 400,
                 format!("At most {SELECTED_MAX} objects and folders can be selected at a time."),
@@ -69,16 +70,16 @@ impl Selection {
         }
         let folders = prefixes(fields, "folder")?;
         let histories = prefixes(fields, "history")?;
-        let is_covered = |object: &SelectedObject| {
-            let prefixes = if object.version.is_none() { &folders } else { &histories };
-            prefixes.iter().any(|prefix| object.key.starts_with(prefix))
-        };
-        let mut objects = form::all(fields, "object")
-            .map(SelectedObject::parse)
-            .collect::<Result<BTreeSet<_>, _>>()?
-            .into_iter()
-            .filter(|object| !is_covered(object))
-            .collect::<Vec<_>>();
+        let mut selected = BTreeSet::new();
+        for field in form::all(fields, "object") {
+            let object = SelectedObject::parse(field)?;
+            // A folder covers current objects, and a history covers versions.
+            let covering = if object.version.is_none() { &folders } else { &histories };
+            if !covering.iter().any(|prefix| object.key.starts_with(prefix)) {
+                selected.insert(object);
+            }
+        }
+        let mut objects: Vec<_> = selected.into_iter().collect();
         objects.dedup_by(|one, other| (&one.key, &one.version) == (&other.key, &other.version));
         let objects = objects.into_iter().map(SelectedItem::Object);
         let folders = folders.into_iter().map(SelectedItem::Folder);
@@ -184,10 +185,11 @@ impl SelectionPlace {
     /// # Errors
     /// It is malformed.
     pub(super) fn parse(field: &str) -> Result<Self, Refusal> {
-        let malformed = || Refusal::new(400, "The field `after` is not one of this page.");
         let (place, version) = split_off(field, '#');
         let (item, after) = split_off(place, '?');
-        let item = item.parse().map_err(|_| malformed())?;
+        let Ok(item) = item.parse() else {
+            return Err(Refusal::new(400, "The field `after` is not one of this page."));
+        };
         let version = version.map(decoded).transpose()?;
         let within = match after {
             Some(after) => Some(ListingPlace { after: decoded(after)?, version }),

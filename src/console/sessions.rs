@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::auth::EnteredKey;
-use crate::base::Entropy;
 use crate::base::digest::Sha256;
+use crate::base::{Entropy, NOT_POISONED};
 
 /// Sessions at a time. A further one ends the idlest of the user that has the most.
 const SESSIONS_MAX: usize = 1_024;
@@ -29,6 +29,7 @@ pub(super) struct SessionId([u8; 32]);
 impl SessionId {
     /// The id of the session with this secret.
     pub(super) fn of_secret(secret: &str) -> Self {
+        // Neither a dump of the memory nor the time of a lookup gives away a secret that is hashed.
         Self(Sha256::of(secret.as_bytes()))
     }
 }
@@ -57,6 +58,7 @@ impl Sessions {
     pub(super) fn start(&self, key: EnteredKey, now: Instant, entropy: &dyn Entropy) -> String {
         let secret = new_secret(entropy);
         let mut open = self.open();
+        // Before the limits, so that no session that has ended takes the place of another.
         open.retain(|_, session| !session.has_ended(now));
         if count_of(&open, &key) >= SESSIONS_OF_KEY_MAX {
             end_idlest_of(&mut open, &key);
@@ -97,16 +99,17 @@ impl Sessions {
 
     /// The key of a token, which counts no more afterwards.
     pub(super) fn redeem(&self, token: &str, now: Instant) -> Option<EnteredKey> {
+        // Removed before its age is looked at: a token counts once.
         let (key, offered) = self.tokens().remove(&SessionId::of_secret(token))?;
         (now.duration_since(offered) < TOKEN_AGE_MAX).then_some(key)
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<SessionId, BrowserSession>> {
-        self.open.lock().expect("no code panics while it holds the sessions")
+        self.open.lock().expect(NOT_POISONED)
     }
 
     fn tokens(&self) -> MutexGuard<'_, HashMap<SessionId, (EnteredKey, Instant)>> {
-        self.tokens.lock().expect("no code panics while it holds the tokens")
+        self.tokens.lock().expect(NOT_POISONED)
     }
 }
 

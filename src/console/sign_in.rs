@@ -8,6 +8,7 @@ use super::{Console, ConsoleAccess, Visitor, cookie, form, pages, proxies};
 use crate::auth::EnteredKey;
 use crate::s3::{Request, Response};
 
+// One message for both, so that no answer shows which access keys there are.
 const WRONG: &str = "The access key or the secret key is wrong.";
 const TOO_MANY: &str = "There were too many wrong attempts. Try again in a minute.";
 const USED: &str = "This link has been used, or is older than an hour. Sign in with your keys, or restart the server on an empty directory.";
@@ -73,6 +74,7 @@ impl Console {
     /// Ends the session, on the server and in the browser. A person leads on to the OpenID
     /// provider, to sign out there; the page does it, since a form may not lead to another site.
     pub(super) fn sign_out(&self, visitor: &Visitor, request: &Request<'_>) -> Response {
+        // On the server first: the browser may keep its cookie.
         self.sessions.end(&visitor.session);
         let response = match self.sign_out_address(&visitor.identity) {
             Some(address) => pages::signed_out(self, &address),

@@ -10,11 +10,8 @@ const ALGORITHM: ChecksumAlgorithm = ChecksumAlgorithm::Crc32;
 /// declared: a bucket with a default retention takes no object without one. Parts have theirs from
 /// the script that uploads them.
 pub(super) fn declare_checksum(request: &mut Request<'_>) {
-    let is_declared = |(name, _): (&str, &[u8])| {
-        name == "content-md5" || name.starts_with("x-amz-checksum-") || name.starts_with("x-amz-copy-source")
-    };
     let is_object = request.method == Method::Put && request.query.is_empty();
-    if !is_object || request.headers.iter().any(is_declared) {
+    if !is_object || request.headers.iter().any(|(name, _)| makes_checksum_needless(name)) {
         return;
     }
     let name = ALGORITHM.header().replacen("p-", "x-amz-", 1);
@@ -22,6 +19,11 @@ pub(super) fn declare_checksum(request: &mut Request<'_>) {
     let inner = std::mem::replace(&mut request.body.reader, Body::none().reader);
     let hasher = Some(ChecksumHasher::new(ALGORITHM));
     request.body.reader = Box::new(SummedBody { inner, hasher, trailers: Vec::new() });
+}
+
+/// Whether a request with this header has a checksum already, or has no body to sum.
+fn makes_checksum_needless(name: &str) -> bool {
+    name == "content-md5" || name.starts_with("x-amz-checksum-") || name.starts_with("x-amz-copy-source")
 }
 
 /// A body that ends with its checksum as a trailer.

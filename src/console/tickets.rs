@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::sessions::{SessionId, new_secret};
 use crate::auth::KeyPair;
-use crate::base::{Entropy, Timestamp};
+use crate::base::{Entropy, NOT_POISONED, Timestamp};
 
 /// Tickets at a time. A further one replaces the oldest.
 const TICKETS_MAX: usize = 64;
@@ -67,7 +67,7 @@ impl Tickets {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Ticket>> {
-        self.0.lock().expect("no code panics while it holds the tickets")
+        self.0.lock().expect(NOT_POISONED)
     }
 }
 

@@ -66,6 +66,7 @@ fn ustar(entry: &ArchiveEntry, name: &str, size: u64, kind: u8) -> Vec<u8> {
     set(116, b"0000000");
     set(124, format!("{size:011o}").as_bytes());
     set(136, format!("{:011o}", entry.modified_secs.min(SIZE_MAX)).as_bytes());
+    // The sum counts its own field as blanks.
     set(148, b"        ");
     set(156, &[kind]);
     set(257, b"ustar\x0000");

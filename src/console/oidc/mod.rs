@@ -49,6 +49,7 @@ impl Oidc {
 
     /// Runs `ask`, unless too many workers wait for the provider already.
     fn asking<T>(&self, ask: impl FnOnce() -> Result<T, String>) -> Option<Result<T, String>> {
+        // A provider that does not answer must not take all workers.
         let others = self.waiting.fetch_add(1, Ordering::Relaxed);
         let answer = (others < WAITING_MAX).then(ask);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -153,11 +154,13 @@ impl Console {
         let Some((secret, next)) = cookie::attempt(&self.root, request) else {
             return Ok(self.sign_in_form(403, self.root.as_str(), Some(STALE)));
         };
+        // The state comes first: a code that another browser was given signs nobody in here.
         let attempt = Attempt::of(&secret);
         let state = query.get("state").unwrap_or_default();
         if !bool::from(attempt.state.as_bytes().ct_eq(state.as_bytes())) {
             return Ok(self.sign_in_form(403, self.root.as_str(), Some(STALE)));
         }
+        // A provider that the browser was sent to by someone else must not pass for ours: RFC 9207.
         let issuer = query.get("iss").unwrap_or(&oidc.provider.settings.issuer);
         let response = match query.get("code").filter(|_| issuer == oidc.provider.settings.issuer) {
             Some(code) => self.end_attempt(oidc, request, &attempt, code, &next),

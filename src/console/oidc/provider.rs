@@ -2,7 +2,7 @@
 //! codes for tokens.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -137,6 +137,7 @@ impl Provider {
             groups_claim: &self.settings.groups_claim,
         };
         let verified = match id_token::verify(&token, &self.keys(KEPT)?, &expected) {
+            // Providers change their keys, and sign by the new one at once.
             Err(TokenError::UnknownKey) => id_token::verify(&token, &self.keys(ASKED_AGAIN)?, &expected),
             verified => verified,
         };
@@ -178,6 +179,7 @@ impl Provider {
         let issuer = &self.settings.issuer;
         let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
         let addresses: Addresses = self.fetch(&url, "", None)?;
+        // Checked before they are kept: those of another issuer would send browsers elsewhere.
         addresses.check(issuer)?;
         *kept = Some((now, addresses.clone()));
         Ok(addresses)
@@ -234,8 +236,10 @@ impl Addresses {
     }
 }
 
+/// Takes a lock that is held while the provider is asked, so that one worker asks for all. Nothing
+/// is kept before its answer is read, so a panic on the way leaves what was kept before.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().expect("no code panics while it asks the provider")
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether nobody on the way can read or change what is sent to the URL.

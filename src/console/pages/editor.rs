@@ -72,6 +72,36 @@ struct RuleRow {
     is_enabled: bool,
 }
 
+impl RuleRow {
+    fn of_rule(view: &View<'_>, bucket: &str, rule: &ListedRule) -> Self {
+        let params = [("name", Some(bucket)), ("kind", Some("lifecycle")), ("rule", Some(&*rule.id))];
+        Self {
+            id: uri::encode_query(&rule.id),
+            name: text::visible(&rule.id).into_owned(),
+            link: Some(view.link("editor", &params)),
+            keys: text::visible(&rule.keys).into_owned(),
+            actions: all_visible(&rule.actions),
+            is_enabled: rule.is_enabled,
+        }
+    }
+
+    /// A notification is removed, and never changed.
+    fn of_notification(notification: &ListedNotification) -> Self {
+        Self {
+            id: uri::encode_query(&notification.id),
+            name: text::visible(&notification.id).into_owned(),
+            link: None,
+            keys: text::visible(&notification.keys).into_owned(),
+            actions: all_visible(&notification.actions),
+            is_enabled: true,
+        }
+    }
+}
+
+fn all_visible(texts: &[String]) -> Vec<String> {
+    texts.iter().map(|text| text::visible(text).into_owned()).collect()
+}
+
 /// The document that an editor changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EditorKind {
@@ -185,36 +215,15 @@ impl EditorKind {
 impl EditorForm {
     /// The form of a new rule, beside the stored ones.
     fn adding(view: &View<'_>, stored: &str, bucket: &str) -> Self {
-        let row = |rule: ListedRule| {
-            let params = [("name", Some(bucket)), ("kind", Some("lifecycle")), ("rule", Some(&*rule.id))];
-            let visible = |text: String| text::visible(&text).into_owned();
-            RuleRow {
-                link: Some(view.link("editor", &params)),
-                name: visible(rule.id.clone()),
-                id: uri::encode_query(&rule.id),
-                keys: visible(rule.keys),
-                actions: rule.actions.into_iter().map(visible).collect(),
-                is_enabled: rule.is_enabled,
-            }
-        };
-        Self { rules: lifecycle_rules::listed(stored).into_iter().map(row).collect(), ..Self::default() }
+        let rules = lifecycle_rules::listed(stored);
+        let rules = rules.iter().map(|rule| RuleRow::of_rule(view, bucket, rule)).collect();
+        Self { rules, ..Self::default() }
     }
 
     /// The form of a new notification, beside the stored ones.
     fn notifying(view: &View<'_>, stored: &str) -> Self {
-        let row = |listed: ListedNotification| {
-            let visible = |text: String| text::visible(&text).into_owned();
-            RuleRow {
-                link: None,
-                name: visible(listed.id.clone()),
-                id: uri::encode_query(&listed.id),
-                keys: visible(listed.keys),
-                actions: listed.actions.into_iter().map(visible).collect(),
-                is_enabled: true,
-            }
-        };
         Self {
-            rules: notification_rules::listed(stored).into_iter().map(row).collect(),
+            rules: notification_rules::listed(stored).iter().map(RuleRow::of_notification).collect(),
             targets: view.console.service.webhook_names().to_vec(),
             ..Self::default()
         }

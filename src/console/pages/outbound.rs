@@ -87,12 +87,13 @@ fn of_mirror(MirrorStatus { figures, follower }: &MirrorStatus) -> OutboundSecti
         ("Removed at the target since the start", figures.removed.to_string()),
     ];
     rows.extend(follower.as_ref().map(|it| ("Times that it lost its place", it.starts_over.to_string())));
-    let told = |(time, error): &(Timestamp, String)| {
-        format!("{}: {}", text::time(&time.to_iso8601()), visible(error))
-    };
-    let error = figures.last_error.as_ref().map(told);
+    let error = figures.last_error.as_ref();
+    let error = error.map(|(time, why)| format!("{}: {}", text::time(&time.to_iso8601()), visible(why)));
+    // An error that no key has any more is one of the past.
     let fails = figures.failing_keys > 0;
-    rows.extend(error.clone().filter(|_| !fails).map(|error| ("Last error", error)));
+    if let Some(error) = error.as_ref().filter(|_| !fails) {
+        rows.push(("Last error", error.clone()));
+    }
     OutboundSection {
         title: format!("Mirror {}", figures.name),
         state: state.to_owned(),
@@ -124,11 +125,11 @@ fn of_webhook(target: &TargetState) -> OutboundSection {
         (None, false) => "accepts",
     };
     let since = target.failing_since.map(|since| text::time(&since.to_iso8601())).unwrap_or_default();
-    let told = |error: &String| format!("Failing since {since}: {}", visible(error));
+    let error = target.error.as_ref().map(|why| format!("Failing since {since}: {}", visible(why)));
     OutboundSection {
         title: format!("Webhook {}", target.name),
         state: state.to_owned(),
-        error: target.error.as_ref().map(told),
+        error,
         rows: vec![
             ("Server", visible(&target.endpoint).into_owned()),
             ("Behind", seconds(target.lag.as_secs())),

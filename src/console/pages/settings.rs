@@ -5,7 +5,6 @@ use askama::Template;
 
 use super::super::form::{EnteredFields, decoded};
 use super::super::notification_rules;
-use super::super::objects::UploadLine;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::seen;
 use super::super::text;
@@ -245,15 +244,18 @@ fn abort_upload(view: &View<'_>, bucket: &str) -> Result<(), Refusal> {
 
 fn uploads(view: &View<'_>, bucket: &str) -> Option<UploadList> {
     let listing = view.s3().uploads(bucket).ok()?;
-    let row = |upload: UploadLine| UploadRow {
-        may_abort: view.may(Operation::AbortMultipartUpload, bucket, Some(&upload.key)),
-        name: text::visible(&upload.key).into_owned(),
-        key: uri::encode_query(&upload.key),
-        id: upload.id,
-        begun: text::time(&upload.begun),
-        initiator: upload.initiator,
-    };
-    Some(UploadList { rows: listing.uploads.into_iter().map(row).collect(), has_more: listing.has_more })
+    let mut rows = Vec::with_capacity(listing.uploads.len());
+    for upload in listing.uploads {
+        rows.push(UploadRow {
+            may_abort: view.may(Operation::AbortMultipartUpload, bucket, Some(&upload.key)),
+            name: text::visible(&upload.key).into_owned(),
+            key: uri::encode_query(&upload.key),
+            id: upload.id,
+            begun: text::time(&upload.begun),
+            initiator: upload.initiator,
+        });
+    }
+    Some(UploadList { rows, has_more: listing.has_more })
 }
 
 fn set_quota(view: &View<'_>, bucket: &str) -> Result<(), Refusal> {

@@ -218,25 +218,33 @@ fn role_grants(view: &View<'_>) -> Result<Vec<GrantEntry>, Refusal> {
         .collect())
 }
 
-/// Grants as `siltstone user list` shows them: a line each, `ACTION,... on RESOURCE,...`. The line
-/// of a present grant stands for it, also where its names have commas.
+/// Grants as `siltstone user list` shows them: a line each, `ACTION,... on RESOURCE,...`.
 fn grants(lines: &str, present: &[GrantEntry]) -> Result<Vec<GrantEntry>, Refusal> {
-    let list = |text: &str| text.split(',').map(|part| part.trim().to_owned()).collect::<Vec<_>>();
-    let entry = |given: &str| {
-        if let Some(known) = present.iter().find(|known| line(known).trim() == given) {
-            return Some(known.clone());
-        }
-        let (actions, resources) = given.split_once(" on ")?;
-        Some(GrantEntry { actions: list(actions), resources: list(resources) })
-    };
-    let filled = lines.lines().map(str::trim).filter(|line| !line.is_empty());
-    let wrong = |line: &str| {
-        Refusal::new(
-            400,
-            format!("A grant is a line like GetObject,ListBucket on photos,photos/*, and not: {line}"),
-        )
-    };
-    filled.map(|line| entry(line).ok_or_else(|| wrong(line))).collect()
+    let mut grants = Vec::new();
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let Some(grant) = grant(line, present) else {
+            return Err(Refusal::new(
+                400,
+                format!("A grant is a line like GetObject,ListBucket on photos,photos/*, and not: {line}"),
+            ));
+        };
+        grants.push(grant);
+    }
+    Ok(grants)
+}
+
+/// The grant of a line. The line of a present grant stands for it, also where its names have
+/// commas.
+fn grant(given: &str, present: &[GrantEntry]) -> Option<GrantEntry> {
+    if let Some(known) = present.iter().find(|known| line(known).trim() == given) {
+        return Some(known.clone());
+    }
+    let (actions, resources) = given.split_once(" on ")?;
+    Some(GrantEntry { actions: names(actions), resources: names(resources) })
+}
+
+fn names(list: &str) -> Vec<String> {
+    list.split(',').map(|name| name.trim().to_owned()).collect()
 }
 
 pub(super) fn refusal(error: &UserError) -> Refusal {
