@@ -36,7 +36,12 @@ pub trait XmlConfiguration: Sized {
 
     /// A document with the configuration alone, to be stored.
     fn to_document(&self) -> Vec<u8> {
-        let mut document = Writer::new(Self::ROOT, None);
+        self.to_document_in(None)
+    }
+
+    /// A document with the configuration alone, in a namespace if there is one.
+    fn to_document_in(&self, namespace: Option<&str>) -> Vec<u8> {
+        let mut document = Writer::new(Self::ROOT, namespace);
         self.render(&mut document);
         document.finish()
     }

@@ -7,7 +7,6 @@ use siltstone::auth::Users;
 use siltstone::s3::object_lock::LockConfiguration;
 use siltstone::s3::{BucketName, XmlConfiguration as _};
 use siltstone::store::{BucketConfigurationKind, NewBucket, Versioning};
-use siltstone::xml::Writer;
 
 use crate::cli::error::CliError;
 
@@ -84,7 +83,8 @@ impl BucketSpec {
                 return Ok(());
             }
             "locked" => {
-                (self.versioned, self.locked) = (true, true);
+                self.versioned = true;
+                self.locked = true;
                 return Ok(());
             }
             "public" => AnonymousAccess::Get,
@@ -102,14 +102,20 @@ impl BucketSpec {
 
     /// What the store is asked for. `namespace` is as stored documents have it; empty for none.
     pub(crate) fn new_bucket(&self, namespace: &str) -> NewBucket {
-        let lock = self.locked.then(|| (BucketConfigurationKind::ObjectLock, lock_document(namespace)));
-        let policy = self.access.policy(&self.name).map(|policy| policy.to_string().into_bytes());
-        let policy = policy.map(|policy| (BucketConfigurationKind::Policy, policy));
+        let mut configurations = Vec::new();
+        if let Some(policy) = self.access.policy(&self.name) {
+            configurations.push((BucketConfigurationKind::Policy, policy.to_string().into_bytes()));
+        }
+        if self.locked {
+            let namespace = (!namespace.is_empty()).then_some(namespace);
+            let document = LockConfiguration::default().to_document_in(namespace);
+            configurations.push((BucketConfigurationKind::ObjectLock, document));
+        }
         NewBucket {
             name: self.name.clone(),
             owner: Users::ADMINISTRATOR.to_owned(),
             versioning: if self.versioned { Versioning::Enabled } else { Versioning::Unset },
-            configurations: policy.into_iter().chain(lock).collect(),
+            configurations,
         }
     }
 }
@@ -160,27 +166,21 @@ impl AnonymousAccess {
     }
 }
 
-/// The configuration of object lock without a default retention.
-fn lock_document(namespace: &str) -> Vec<u8> {
-    let namespace = (!namespace.is_empty()).then_some(namespace);
-    let mut document = Writer::new(LockConfiguration::ROOT, namespace);
-    LockConfiguration::default().render(&mut document);
-    document.finish()
-}
-
 /// Checks that no bucket is named twice with different properties.
 ///
 /// # Errors
 /// Names the bucket.
 pub(crate) fn check(specs: &[BucketSpecs]) -> Result<(), CliError> {
     let all: Vec<_> = specs.iter().flat_map(|specs| &specs.0).collect();
-    let differs = |one: &&&BucketSpec| all.iter().any(|other| other.name == one.name && *other != **one);
-    match all.iter().find(differs) {
-        Some(spec) => {
-            Err(CliError::usage(format!("--bucket: {} is there twice, with different modifiers", spec.name)))
+    for spec in &all {
+        if all.iter().any(|other| other.name == spec.name && other != spec) {
+            return Err(CliError::usage(format!(
+                "--bucket: {} is there twice, with different modifiers",
+                spec.name
+            )));
         }
-        None => Ok(()),
     }
+    Ok(())
 }
 
 #[cfg(test)]

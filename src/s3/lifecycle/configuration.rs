@@ -134,8 +134,8 @@ impl XmlConfiguration for LifecycleConfiguration {
         Self::parse_rules(root, minimum.unwrap_or_default()).ok()
     }
 
-    fn to_document(&self) -> Vec<u8> {
-        let mut document = Writer::new(Self::ROOT, None);
+    fn to_document_in(&self, namespace: Option<&str>) -> Vec<u8> {
+        let mut document = Writer::new(Self::ROOT, namespace);
         document.leaf(TransitionMinimumSize::ELEMENT, self.minimum.as_str());
         self.render(&mut document);
         document.finish()
