@@ -147,8 +147,8 @@ fn signer_of(options: &ServerOptions, environment: &Environment) -> Result<Reque
 /// # Errors
 /// A message for the operator.
 pub(crate) fn parsed(text: &str) -> Result<Value, CliError> {
-    let unread = |e| CliError::refused(format!("the answer of the server cannot be read: {e}"));
-    serde_json::from_str(text).map_err(unread)
+    serde_json::from_str(text)
+        .map_err(|e| CliError::refused(format!("the answer of the server cannot be read: {e}")))
 }
 
 /// The status, the code and the message of an error.

@@ -95,67 +95,71 @@ pub(crate) fn command(
 /// A line for each mirror and each refused key: its fields, separated by tabs.
 fn table(text: &str) -> Result<Vec<String>, CliError> {
     let answer = api_client::parsed(text)?;
-    let line = |row: &Value| {
-        let text = |field: &str| row[field].as_str().unwrap_or_default().to_owned();
-        let number = |field: &str| row[field].as_u64().unwrap_or_default();
-        let error = match &row["last_error"] {
-            Value::Null => "no error".to_owned(),
-            error => format!(
-                "last error {}: {}",
-                error["time"].as_str().unwrap_or_default(),
-                error["text"].as_str().unwrap_or_default()
-            ),
-        };
-        format!(
-            "{}\t{}\t{}\t{} s behind, {} keys due, {} failing, {} refused\t{} objects, {} bytes, {} removed\t{error}",
-            text("name"),
-            text("target"),
-            text("state"),
-            number("lag_seconds"),
-            number("due_keys"),
-            number("failing_keys"),
-            number("refused_keys"),
-            number("objects"),
-            number("bytes"),
-            number("removed"),
-        )
+    let mut lines = Vec::new();
+    for mirror in answer["mirrors"].as_array().into_iter().flatten() {
+        lines.push(status_line(mirror));
+        lines.extend(occupied_lines(mirror));
+        lines.extend(refused_lines(mirror));
+    }
+    Ok(lines)
+}
+
+/// The text of a field; empty without one.
+fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value[field].as_str().unwrap_or_default()
+}
+
+/// The line of a mirror itself.
+fn status_line(mirror: &Value) -> String {
+    let number = |field: &str| mirror[field].as_u64().unwrap_or_default();
+    let error = match &mirror["last_error"] {
+        Value::Null => "no error".to_owned(),
+        error => format!("last error {}: {}", text(error, "time"), text(error, "text")),
     };
-    let lines = |row| [line(row)].into_iter().chain(occupied_lines(row)).chain(refused_lines(row));
-    Ok(answer["mirrors"].as_array().into_iter().flatten().flat_map(lines).collect())
+    format!(
+        "{}\t{}\t{}\t{} s behind, {} keys due, {} failing, {} refused\t{} objects, {} bytes, {} removed\t{error}",
+        text(mirror, "name"),
+        text(mirror, "target"),
+        text(mirror, "state"),
+        number("lag_seconds"),
+        number("due_keys"),
+        number("failing_keys"),
+        number("refused_keys"),
+        number("objects"),
+        number("bytes"),
+        number("removed"),
+    )
 }
 
 /// A line for each bucket of a mirror that waits for a resync.
-fn occupied_lines(row: &Value) -> impl Iterator<Item = String> {
-    let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
-    row["occupied"].as_array().into_iter().flatten().map(move |it| {
-        let there = format!("{}/{}", text(it, "target_bucket"), text(it, "target_prefix"));
-        format!(
+fn occupied_lines(mirror: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    for occupied in mirror["occupied"].as_array().into_iter().flatten() {
+        let there = format!("{}/{}", text(occupied, "target_bucket"), text(occupied, "target_prefix"));
+        lines.push(format!(
             "{}\toccupied\t{}\t{there} has objects that the mirror did not send: `siltstone mirror resync` takes them over",
-            text(row, "name"),
-            text(it, "bucket"),
-        )
-    })
+            text(mirror, "name"),
+            text(occupied, "bucket"),
+        ));
+    }
+    lines
 }
 
 /// A line for each key of a mirror that the target refused.
-fn refused_lines(row: &Value) -> Vec<String> {
-    let listed = row["refused"].as_array().into_iter().flatten();
-    let line = |refused: &Value| {
-        let text = |field: &str| refused[field].as_str().unwrap_or_default();
-        let place = format!("{}/{}", text("bucket"), text("key"));
-        format!(
-            "{}\trefused\t{place}\t{}\t{}",
-            row["name"].as_str().unwrap_or_default(),
-            text("time"),
-            text("text")
-        )
-    };
-    let mut lines: Vec<_> = listed.map(line).collect();
-    let unlisted = row["refused_keys"].as_u64().unwrap_or_default().saturating_sub(lines.len() as u64);
+fn refused_lines(mirror: &Value) -> Vec<String> {
+    let name = text(mirror, "name");
+    let mut lines = Vec::new();
+    for refused in mirror["refused"].as_array().into_iter().flatten() {
+        let place = format!("{}/{}", text(refused, "bucket"), text(refused, "key"));
+        let time = text(refused, "time");
+        let reason = text(refused, "text");
+        lines.push(format!("{name}\trefused\t{place}\t{time}\t{reason}"));
+    }
+    // The server lists some of them, and counts the others.
+    let unlisted = mirror["refused_keys"].as_u64().unwrap_or_default().saturating_sub(lines.len() as u64);
     if unlisted > 0 {
         lines.push(format!(
-            "{}\trefused\tup to {unlisted} more keys: `siltstone mirror verify` names them",
-            row["name"].as_str().unwrap_or_default()
+            "{name}\trefused\tup to {unlisted} more keys: `siltstone mirror verify` names them"
         ));
     }
     lines

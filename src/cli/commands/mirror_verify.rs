@@ -196,11 +196,13 @@ fn compare(
             }
             true
         });
+        // What a broken listing of the source does not name may be there.
         if listed.is_ok() {
             for extra in next.into_iter().chain(there.iter()) {
                 found(ComparedKey::Extra(name(&extra)));
             }
         }
+        // Where the source failed, the other thread may wait for room: this ends it.
         drop(there);
         listed.and(listing.join().unwrap_or_else(|_| Err("a panic".to_owned())))
     })
@@ -235,12 +237,6 @@ fn are_alike<'v>(
     here: impl IntoIterator<Item = &'v PeerVersion>,
     there: impl IntoIterator<Item = &'v PeerVersion>,
 ) -> bool {
-    let form = |etag: &str| (etag.len(), etag.rsplit_once('-').map(|(_, parts)| parts.to_owned()));
-    let is_alike = |one: &PeerVersion, other: &PeerVersion| {
-        one.delete_marker == other.delete_marker
-            && one.length == other.length
-            && (one.etag == other.etag || form(&one.etag) != form(&other.etag))
-    };
     let mut here = here.into_iter();
     let mut there = there.into_iter();
     loop {
@@ -249,6 +245,15 @@ fn are_alike<'v>(
             (one, other) => return one.is_none() && other.is_none(),
         }
     }
+}
+
+/// Whether two versions may be the same. Entity tags of different forms, as of an upload in parts
+/// and of a put, say nothing about each other.
+fn is_alike(one: &PeerVersion, other: &PeerVersion) -> bool {
+    let form = |etag: &str| (etag.len(), etag.rsplit_once('-').map(|(_, parts)| parts.to_owned()));
+    one.delete_marker == other.delete_marker
+        && one.length == other.length
+        && (one.etag == other.etag || form(&one.etag) != form(&other.etag))
 }
 
 #[cfg(test)]

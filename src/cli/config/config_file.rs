@@ -47,9 +47,8 @@ pub(crate) fn read(path: &Path) -> Result<OptionFlags, CliError> {
 /// # Errors
 /// The file cannot be read. The message names it.
 pub(crate) fn text(path: &Path) -> Result<String, CliError> {
-    let unreadable =
-        |e| CliError::usage(format!("cannot read the configuration file {}: {e}", path.display()));
-    fs::read_to_string(path).map_err(unreadable)
+    fs::read_to_string(path)
+        .map_err(|e| CliError::usage(format!("cannot read the configuration file {}: {e}", path.display())))
 }
 
 /// A section of the configuration file at `config`, which `parse` reads from its text; the default
@@ -64,8 +63,13 @@ pub(crate) fn section<T: Default>(
 ) -> Result<T, CliError> {
     let Some(path) = config else { return Ok(T::default()) };
     let text = text(path)?;
-    let variable = |name: &str| environment.text(name).ok().flatten().map(str::to_owned);
-    let parsed = parse(&text, &SettingSources { read: &key_in, variable: &variable });
+    let parsed = parse(
+        &text,
+        &SettingSources {
+            read: &key_in,
+            variable: &|name| environment.text(name).ok().flatten().map(str::to_owned),
+        },
+    );
     parsed.map_err(|problem| {
         CliError::usage(format!("in the configuration file {}, {problem}", path.display()))
     })
@@ -77,6 +81,7 @@ fn flags(text: &str) -> Result<OptionFlags, Vec<String>> {
     let file = Document::parse(text).map_err(|e| vec![e.to_string()])?;
     let command = parser();
     let mut flags = Vec::new();
+    // All of them are reported, so that one attempt is enough to mend the file.
     let mut problems = Vec::new();
     for (name, item) in file.as_table().iter().filter(|(name, item)| !is_section(name, item)) {
         let start = item.span().unwrap_or_default().start;

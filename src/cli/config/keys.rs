@@ -80,6 +80,7 @@ impl AdministratorKeys {
     pub(crate) fn read(&self) -> Result<KeyPair, String> {
         let pair =
             KeyPair { access_key: self.access_key.read()?, secret_key: Secret::new(self.secret_key.read()?) };
+        // By the parser of users files, so that both have the same rules.
         match Users::parse(&Users::first_file(&pair)) {
             Ok(_) => Ok(pair),
             Err(e) => {

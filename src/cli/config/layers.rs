@@ -69,6 +69,7 @@ pub(crate) fn is_option(name: &str) -> bool {
 /// # Errors
 /// The value is not valid: the reason in one line.
 pub(crate) fn checked_flag(name: &str, value: &str) -> Result<String, String> {
+    // In one word, so that a value that begins with a dash is not taken for another flag.
     let flag = format!("--{}={value}", name.replace('_', "-"));
     match parser().try_get_matches_from([&flag]) {
         Ok(_) => Ok(flag),

@@ -39,9 +39,12 @@ pub(crate) fn options(
     notes: &mut Notes,
 ) -> Result<OptionFlags, String> {
     let mut flags = OptionFlags::new();
-    let is_due = |option: &str| is_option(option) && !is_set(option);
-    for (old, option, translate) in OPTIONS.into_iter().filter(|(_, option, _)| is_due(option)) {
+    for (old, option, translate) in OPTIONS {
+        if !is_option(option) || is_set(option) {
+            continue;
+        }
         let Some(value) = environment.text(old)? else { continue };
+        // An earlier name of the same option takes precedence.
         if flags.iter().any(|set| set.name == option) {
             continue;
         }
@@ -59,15 +62,17 @@ pub(crate) fn options(
 
 /// Remarks on variables of those servers that have no effect here.
 pub(crate) fn note_unused(environment: &Environment, notes: &mut Notes) {
-    let is_used = |name: &str| {
-        let by_option = OPTIONS.iter().any(|(old, option, _)| *old == name && is_option(option));
-        by_option || AdministratorKeys::reads(name) || server::VARIABLES.contains(&name)
-    };
-    let is_theirs = |name: &&str| PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-    let unused: Vec<_> = environment.names().filter(is_theirs).filter(|name| !is_used(name)).collect();
+    let theirs = environment.names().filter(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix)));
+    let unused: Vec<_> = theirs.filter(|name| !is_used(name)).collect();
     if !unused.is_empty() {
         notes.info(format!("variables that are not used: {}", unused.join(", ")));
     }
+}
+
+/// Whether a variable of those servers has an effect here.
+fn is_used(name: &str) -> bool {
+    let sets_option = OPTIONS.iter().any(|(old, option, _)| *old == name && is_option(option));
+    sets_option || AdministratorKeys::reads(name) || server::VARIABLES.contains(&name)
 }
 
 fn unchanged(value: &str, _: &mut Notes) -> Result<String, String> {
@@ -108,9 +113,12 @@ fn domain(names: &str, notes: &mut Notes) -> Result<String, String> {
 /// `NAME[:ACCESS]`, separated by commas, semicolons or spaces. ACCESS means the same as in `mc
 /// anonymous set`.
 fn default_buckets(text: &str, notes: &mut Notes) -> Result<String, String> {
-    let is_gap = |c: char| matches!(c, ',' | ';') || c.is_whitespace();
-    let named = text.split(is_gap).filter(|bucket| !bucket.is_empty());
-    named.map(|bucket| default_bucket(bucket, notes)).collect::<Result<Vec<_>, _>>().map(|all| all.join(","))
+    let named = text.split(|c: char| matches!(c, ',' | ';') || c.is_whitespace());
+    let mut buckets = Vec::new();
+    for bucket in named.filter(|bucket| !bucket.is_empty()) {
+        buckets.push(default_bucket(bucket, notes)?);
+    }
+    Ok(buckets.join(","))
 }
 
 fn default_bucket(bucket: &str, notes: &mut Notes) -> Result<String, String> {

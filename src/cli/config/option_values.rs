@@ -163,9 +163,10 @@ impl FromStr for ScrubRate {
 pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
     values: &'static [(&'static str, T)],
 ) -> impl TypedValueParser<Value = T> {
-    let value_of = |name: String| values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
-    PossibleValuesParser::new(values.iter().map(|(name, _)| *name))
-        .try_map(move |name| value_of(name).ok_or("it is not one of the names"))
+    PossibleValuesParser::new(values.iter().map(|(name, _)| *name)).try_map(move |name| {
+        let found = values.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| *value).ok_or("it is not one of the names")
+    })
 }
 
 /// A number that is not zero, as a default.
@@ -205,8 +206,9 @@ pub(crate) fn public_url(text: &str) -> Result<String, String> {
 pub(crate) fn web_url(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     let host = rest.and_then(|rest| rest.split('/').next()).unwrap_or_default();
-    let is_plain = |c: char| c.is_ascii_graphic() && !"?#@\\\"<>".contains(c);
-    if host.is_empty() || !text.chars().all(is_plain) {
+    // What is left out would begin another part of the URL, or end the place where it is shown.
+    let is_plain = text.chars().all(|c| c.is_ascii_graphic() && !"?#@\\\"<>".contains(c));
+    if host.is_empty() || !is_plain {
         return Err("it is not of the form https://HOST:PORT".to_owned());
     }
     Ok(text.trim_end_matches('/').to_owned())

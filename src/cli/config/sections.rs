@@ -27,6 +27,7 @@ impl Sections {
     /// # Errors
     /// A section is wrong: file, line and problem.
     pub(crate) fn read(config: Option<&Path>, environment: &Environment) -> Result<Self, CliError> {
+        // Before the sections are parsed: others may read the secrets of a file with a fault, too.
         if let Some(path) = config {
             warn_of_secrets(path);
         }

@@ -112,11 +112,9 @@ impl ServerArguments {
 
     /// The one directory, if it is named.
     fn directory(&self) -> Result<Option<PathBuf>, CliError> {
-        let is_pattern = |text: &str| text.contains("...") && text.contains('{') && text.contains('}');
-        let is_host = |text: &str| text.starts_with("http://") || text.starts_with("https://");
         match self.directories.as_slice() {
             [] => Ok(None),
-            [one] if !is_pattern(one) && !is_host(one) && !self.is_list => Ok(Some(one.into())),
+            [one] if is_directory(one) && !self.is_list => Ok(Some(one.into())),
             several => Err(CliError::usage(format!(
                 "server {}: name one directory of this host. Siltstone keeps one copy of all data in one directory and forms no \
                  cluster; for several disks put a RAID or a file system over them below that directory",
@@ -147,6 +145,14 @@ fn is_overruled(matches: &ArgMatches, argument: &str, option: &str) -> Result<bo
         (Some(ValueSource::CommandLine), _) => Ok(false),
         _ => Ok(is_set(matches, option)),
     }
+}
+
+/// Whether `text` is the path of one directory: neither a pattern of several (`/disk{1...4}`) nor
+/// a host.
+fn is_directory(text: &str) -> bool {
+    let is_pattern = text.contains("...") && text.contains('{') && text.contains('}');
+    let is_host = text.starts_with("http://") || text.starts_with("https://");
+    !is_pattern && !is_host
 }
 
 /// The source of an argument of this command.

@@ -24,12 +24,15 @@ impl ShownOption {
     /// Every option, in the order of the help. `own` are the parsed arguments of the process, and
     /// `merged` the same with the flags of `layers`.
     pub(crate) fn all(own: &ArgMatches, merged: &ArgMatches, layers: &[OptionFlags]) -> Vec<Self> {
-        let of = |option: &Arg| Self {
-            name: option.get_id().to_string(),
-            value: value_of(option, merged),
-            origin: origin_of(option, own, layers),
-        };
-        parser().get_arguments().map(of).collect()
+        let mut options = Vec::new();
+        for option in parser().get_arguments() {
+            options.push(Self {
+                name: option.get_id().to_string(),
+                value: value_of(option, merged),
+                origin: origin_of(option, own, layers),
+            });
+        }
+        options
     }
 
     /// Its line.

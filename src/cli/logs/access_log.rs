@@ -126,8 +126,11 @@ fn common_line(record: &AccessRecord<'_>) -> String {
 
 /// Replaces characters that could end the field.
 fn word(text: &str) -> String {
-    let harmless = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\' | '[' | ']');
-    text.chars().map(|c| if harmless(c) { c } else { '_' }).collect()
+    text.chars().map(|c| if is_harmless(c) { c } else { '_' }).collect()
+}
+
+fn is_harmless(c: char) -> bool {
+    c.is_ascii_graphic() && !matches!(c, '"' | '\\' | '[' | ']')
 }
 
 /// `24/May/2013:00:00:00 +0000` of `Fri, 24 May 2013 00:00:00 GMT`.

@@ -32,6 +32,7 @@ impl AuditLogFile {
         self.file.reopen();
     }
 
+    /// Held while the line about lost lines is written. A panic in between leaves their number.
     fn lost(&self) -> MutexGuard<'_, u64> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }

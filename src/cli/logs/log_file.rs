@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write, stderr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use log::{info, warn};
 
@@ -42,8 +42,7 @@ impl LineFile {
         let (Some(path), name) = (&self.path, self.name) else { return };
         match append_to(name, path) {
             Ok(file) => {
-                *self.state.lock().unwrap_or_else(PoisonError::into_inner) =
-                    LineEnd { file: Some(Arc::new(file)), torn: false };
+                *self.lock() = LineEnd { file: Some(Arc::new(file)), torn: false };
                 info!("reopened the {name}");
             }
             Err(problem) => warn!("the {name} continues in the old file: {problem}"),
@@ -70,7 +69,7 @@ impl LineFile {
     }
 
     fn write(&self, lines: &str) -> io::Result<Option<Arc<File>>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         let begun = if std::mem::replace(&mut state.torn, true) {
             Cow::Owned(format!("\n{lines}"))
         } else {
@@ -82,6 +81,12 @@ impl LineFile {
         }
         state.torn = false;
         Ok(state.file.clone())
+    }
+
+    /// Held while lines are written. `torn` is set before, so that a panic in between is as an
+    /// error.
+    fn lock(&self) -> MutexGuard<'_, LineEnd> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -21,8 +21,10 @@ use crate::cli::logs::access_log::AccessLogFile;
 
 /// The work of the threads beside the store.
 pub(crate) struct BackgroundWork {
-    /// The targets of events, each with its figures.
-    pub(crate) webhooks: (Vec<WebhookSettings>, WebhookFigures),
+    /// The targets of events.
+    pub(crate) webhooks: Vec<WebhookSettings>,
+    /// The figures of each target.
+    pub(crate) webhook_figures: WebhookFigures,
     /// The mirrors.
     pub(crate) mirrors: Arc<Mirrors>,
     /// The log that expiries are written to.
@@ -60,11 +62,11 @@ impl BackgroundThreads {
         work: BackgroundWork,
         fenced: Option<FencedStop>,
     ) -> Result<Self, CliError> {
-        let (targets, figures) = &work.webhooks;
+        let region = &options.addressing.region.0[0];
         let has_remote = store.tier_figures().is_some();
         let ships = store.ship_figures().is_some();
         Ok(Self {
-            webhooks: WebhookThreads::start(store, targets, &options.addressing.region.0[0], figures)?,
+            webhooks: WebhookThreads::start(store, &work.webhooks, region, &work.webhook_figures)?,
             mirrors: MirrorThreads::start(store, &work.mirrors)?,
             tier: has_remote.then(|| TierThread::start(Arc::clone(store))).transpose()?,
             shipping: ships.then(|| ShippingThreads::start(options, store, fenced)).transpose()?,
@@ -110,6 +112,7 @@ impl ShippingThreads {
     fn end(self) {
         self.retention.end();
         self.ship.end();
+        // Last: without heartbeats a standby takes over, and the end of the log may take a while.
         self.signs.end();
     }
 }

@@ -13,7 +13,10 @@ use crate::cli::error::CliError;
 /// # Errors
 /// A message for the operator that names the bucket. Those before it are made.
 pub(crate) fn make(store: &Store, specs: &[BucketSpecs], namespace: &str) -> Result<(), CliError> {
-    specs.iter().flat_map(|specs| &specs.0).try_for_each(|spec| make_one(store, spec, namespace))
+    for spec in specs.iter().flat_map(|specs| &specs.0) {
+        make_one(store, spec, namespace)?;
+    }
+    Ok(())
 }
 
 /// Makes a bucket, durably, unless there is one of its name.

@@ -1,16 +1,16 @@
 //! The thread that sweeps buckets with lifecycle rules.
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
 use log::{error, info, warn};
 use siltstone::base::{Clock as _, SystemClock};
 use siltstone::ops::{ExpiredItem, LifecycleFigures, LifecycleSweeper, SweepTotals};
 use siltstone::service::{AccessLog as _, AccessRecord};
 use siltstone::store::Store;
 
+use super::stoppable_thread::StoppableThread;
 use crate::cli::error::CliError;
 use crate::cli::logs::access_log::AccessLogFile;
 
@@ -18,10 +18,7 @@ use crate::cli::logs::access_log::AccessLogFile;
 const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The thread.
-pub(crate) struct LifecycleThread {
-    stop: Sender<()>,
-    thread: JoinHandle<()>,
-}
+pub(crate) struct LifecycleThread(StoppableThread);
 
 impl LifecycleThread {
     /// Starts the thread, which sweeps at once. Each expiry becomes a line of the access log, and
@@ -34,23 +31,16 @@ impl LifecycleThread {
         log: Option<Arc<AccessLogFile>>,
         figures: Arc<LifecycleFigures>,
     ) -> Result<Self, CliError> {
-        let (stop, stopped) = bounded(0);
-        let run = move || {
-            let _watch = store.watch_thread("lifecycle");
-            let sweeper = LifecycleSweeper::new(Arc::clone(&store), Arc::new(SystemClock));
-            run(sweeper, &stopped, log.as_deref(), &figures);
-        };
-        let thread = thread::Builder::new().name("lifecycle".into()).spawn(run);
-        let thread = thread.map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
-        Ok(Self { stop, thread })
+        let sweeper = LifecycleSweeper::new(Arc::clone(&store), Arc::new(SystemClock));
+        let thread = StoppableThread::of_store("lifecycle", store, move |_, stopped| {
+            run(sweeper, stopped, log.as_deref(), &figures);
+        })?;
+        Ok(Self(thread))
     }
 
     /// Ends the thread after the group that it commits.
     pub(crate) fn end(self) {
-        drop(self.stop);
-        if self.thread.join().is_err() {
-            error!("the lifecycle thread panicked");
-        }
+        self.0.end();
     }
 }
 
@@ -60,13 +50,13 @@ fn run(
     log: Option<&AccessLogFile>,
     figures: &LifecycleFigures,
 ) {
-    let is_stopped = || stopped.try_recv() == Err(TryRecvError::Disconnected);
     loop {
-        let mut report = |expired: &ExpiredItem<'_>| {
-            figures.count(expired);
-            record(expired, log);
-        };
-        let swept = sweeper.sweep_due(&is_stopped, &mut report);
+        // Asked between two groups of a sweep, which may have millions of versions.
+        let swept =
+            sweeper.sweep_due(&|| stopped.try_recv() == Err(TryRecvError::Disconnected), &mut |expired| {
+                figures.count(expired);
+                record(expired, log);
+            });
         if swept.is_ok() {
             figures.swept(SystemClock.now());
         }

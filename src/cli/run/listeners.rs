@@ -4,7 +4,6 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
 use log::{error, info};
 use rustix::io::Errno;
@@ -16,6 +15,7 @@ use siltstone::service::{HandlerSwitch, Service};
 
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
+use super::stoppable_thread::StoppableThread;
 use crate::cli::config::options::ServerOptions;
 use crate::cli::config::tls_files::TlsFiles;
 use crate::cli::error::CliError;
@@ -59,8 +59,8 @@ pub(crate) struct ConsoleListen {
 impl ConsoleListen {
     /// The options', if they have one.
     pub(crate) fn of(options: &ServerOptions, plan: &MemoryPlan) -> Option<Self> {
-        let own = |address| Self { address, reserve_workers: plan.reserve_workers };
-        options.console.console_listen.map(own)
+        let address = options.console.console_listen?;
+        Some(Self { address, reserve_workers: plan.reserve_workers })
     }
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct RunningServer {
     handler: Arc<HandlerSwitch>,
     handle: Handle,
     address: SocketAddr,
-    thread: JoinHandle<io::Result<Outcome>>,
+    thread: StoppableThread<io::Result<Outcome>>,
 }
 
 impl RunningServer {
@@ -87,7 +87,8 @@ impl RunningServer {
         let server = bind(config, clock, &(Arc::clone(&handler) as Arc<dyn Handler>))?;
         let handle = server.handle();
         let address = server.local_addr();
-        let thread = thread::Builder::new().name("listener".to_owned()).spawn(|| server.run());
+        let stop = handle.clone();
+        let thread = StoppableThread::start("listener", move || stop.shutdown(), || server.run());
         let thread = thread.map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
         Ok(Self { handler, handle, address, thread })
     }
@@ -98,15 +99,15 @@ impl RunningServer {
     }
 
     /// Stops it.
-    pub(crate) fn end(self) {
-        self.handle.shutdown();
+    pub(crate) fn end(mut self) {
+        self.thread.stop();
         if let Err(error) = self.wait() {
             error!("requests were no longer answered: {error}");
         }
     }
 
     fn wait(self) -> io::Result<Outcome> {
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")))
+        self.thread.join().unwrap_or_else(|| Err(io::Error::other("its thread panicked")))
     }
 }
 
@@ -206,16 +207,19 @@ impl Listeners {
     /// # Errors
     /// As [`Server::run`], for the server of S3 requests. The other one is stopped first.
     pub(crate) fn run(self) -> io::Result<()> {
-        let handle = self.console.as_ref().map(Server::handle);
-        let serve =
-            |server: Server| thread::Builder::new().name("console".to_owned()).spawn(|| run_console(server));
-        let console = self.console.map(serve).transpose()?;
+        let console = match self.console {
+            Some(server) => {
+                let handle = server.handle();
+                let stop = move || handle.shutdown();
+                Some(StoppableThread::start("console", stop, move || run_console(server))?)
+            }
+            None => None,
+        };
         let outcome = self.s3.run().map(|outcome| report("", outcome));
-        if let Some(handle) = handle {
-            handle.shutdown();
+        // Where S3 requests failed, nothing else has stopped the console.
+        if let Some(console) = console {
+            console.end();
         }
-        // A panic of its event loop has been reported by the panic itself.
-        console.map(|thread| thread.join().ok());
         outcome
     }
 }

@@ -1,15 +1,15 @@
 //! Periodic maintenance: upload expiry, space reclamation and the scrub.
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded, select};
+use crossbeam_channel::{Receiver, select};
 use log::{error, info};
 use siltstone::base::limits::MIB;
 use siltstone::ops::abort_idle_uploads;
 use siltstone::store::{Reclaimed, ScrubPace, Scrubbed, Store, StoreError};
 
+use super::stoppable_thread::StoppableThread;
 use crate::cli::error::CliError;
 
 /// The interval of checks for expired uploads.
@@ -28,10 +28,7 @@ const SCRUB_INTERVAL: Duration = Duration::from_secs(60);
 const SCRUB_STEP_BYTES: u64 = 4 * MIB;
 
 /// The maintenance thread.
-pub(crate) struct Maintenance {
-    stop: Sender<()>,
-    thread: JoinHandle<()>,
-}
+pub(crate) struct Maintenance(StoppableThread);
 
 impl Maintenance {
     /// Starts the thread. Work that became due while the server was down is not postponed.
@@ -44,29 +41,22 @@ impl Maintenance {
         reclaim_rate: u64,
         scrub_pace: Option<ScrubPace>,
     ) -> Result<Self, CliError> {
-        let (stop, stopped) = bounded(0);
-        let room_wanted = store.room_wanted();
-        let run = move || {
-            let _watch = store.watch_thread("maintenance");
-            MaintenanceLoop { room_wanted, store, stopped, reclaim_rate, scrub_pace }.run();
-        };
-        let thread = thread::Builder::new().name("maintenance".into()).spawn(run);
-        let thread = thread.map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
-        Ok(Self { stop, thread })
+        let thread = StoppableThread::of_store("maintenance", store, move |store, stopped| {
+            let room_wanted = store.room_wanted();
+            MaintenanceLoop { store, stopped, room_wanted, reclaim_rate, scrub_pace }.run();
+        })?;
+        Ok(Self(thread))
     }
 
     /// Ends the thread.
     pub(crate) fn end(self) {
-        drop(self.stop);
-        if self.thread.join().is_err() {
-            error!("the maintenance thread panicked");
-        }
+        self.0.end();
     }
 }
 
-struct MaintenanceLoop {
-    store: Arc<Store>,
-    stopped: Receiver<()>,
+struct MaintenanceLoop<'s> {
+    store: &'s Store,
+    stopped: &'s Receiver<()>,
     /// Receives a value when a write was refused for lack of space.
     room_wanted: Receiver<()>,
     /// Bytes a second.
@@ -75,7 +65,7 @@ struct MaintenanceLoop {
     scrub_pace: Option<ScrubPace>,
 }
 
-impl MaintenanceLoop {
+impl MaintenanceLoop<'_> {
     fn run(&self) {
         let start = Instant::now();
         let mut uploads_due = start;
@@ -83,6 +73,7 @@ impl MaintenanceLoop {
         let mut scrub_due = start + SCRUB_INTERVAL;
         let mut clock_due = start;
         loop {
+            // The clock comes first: what the others find due depends on it.
             if Instant::now() >= clock_due {
                 self.watch_clock();
                 clock_due = Instant::now() + CLOCK_INTERVAL;
@@ -146,7 +137,7 @@ impl MaintenanceLoop {
     }
 
     fn abort_stale_uploads(&self) {
-        match abort_idle_uploads(&self.store) {
+        match abort_idle_uploads(self.store) {
             Ok(0) => {}
             Ok(count) => info!("aborted {count} multipart uploads that were idle for longer than allowed"),
             Err(problem) => error!("expired multipart uploads could not be aborted: {problem}"),

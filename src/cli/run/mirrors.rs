@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use siltstone::mirror::{Mirror, Mirrors};
+use siltstone::mirror::Mirrors;
 use siltstone::store::Store;
 
-use super::outbound_thread::OutboundThread;
+use super::stoppable_thread::StoppableThread;
 use crate::cli::error::CliError;
 
 /// The longest wait for the end of a mirror.
@@ -15,7 +15,7 @@ const END_MAX: Duration = Duration::from_secs(5);
 const NICENESS: i32 = 10;
 
 /// The mirrors of a server, each with its threads.
-pub(crate) struct MirrorThreads(Vec<OutboundThread>);
+pub(crate) struct MirrorThreads(Vec<StoppableThread>);
 
 impl MirrorThreads {
     /// Starts them.
@@ -23,14 +23,15 @@ impl MirrorThreads {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn start(store: &Arc<Store>, mirrors: &Mirrors) -> Result<Self, CliError> {
-        let start = |mirror: &Arc<Mirror>| {
+        let mut threads = Vec::new();
+        for mirror in mirrors.iter() {
             let mirror = Arc::clone(mirror);
-            OutboundThread::start("mirror", Arc::clone(store), move |store, stopped| {
+            threads.push(StoppableThread::of_store("mirror", Arc::clone(store), move |store, stopped| {
                 yield_to_requests();
                 mirror.run(store, stopped);
-            })
-        };
-        mirrors.iter().map(start).collect::<Result<_, _>>().map(Self)
+            })?);
+        }
+        Ok(Self(threads))
     }
 
     /// Ends them, and saves their positions.
@@ -40,7 +41,7 @@ impl MirrorThreads {
             thread.stop();
         }
         for thread in self.0 {
-            thread.end(END_MAX, "an object of a mirror");
+            thread.end_within(END_MAX, "an object of a mirror");
         }
     }
 }

@@ -46,6 +46,7 @@ pub(crate) fn open_store(
         return Err(CliError::start(what));
     }
     let refusal = |error: OpenError| data_dir::refusal(data_dir, &error);
+    // After the refusals: a directory that is named by mistake is not made.
     if !is_look {
         disk.create_root().map_err(OpenError::from).map_err(refusal)?;
     }

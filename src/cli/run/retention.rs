@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use log::warn;
 use siltstone::store::Store;
 
-use super::outbound_thread::OutboundThread;
+use super::stoppable_thread::StoppableThread;
 use crate::cli::error::CliError;
 
 /// The pause after a call that has left work.
@@ -18,7 +18,7 @@ const IDLE_PAUSE: Duration = Duration::from_secs(60);
 const END_MAX: Duration = Duration::from_secs(5);
 
 /// The thread.
-pub(crate) struct RetentionThread(OutboundThread);
+pub(crate) struct RetentionThread(StoppableThread);
 
 impl RetentionThread {
     /// Starts the thread.
@@ -26,12 +26,12 @@ impl RetentionThread {
     /// # Errors
     /// The thread cannot be started.
     pub(crate) fn start(store: Arc<Store>) -> Result<Self, CliError> {
-        OutboundThread::start("retention", store, run).map(Self)
+        StoppableThread::of_store("retention", store, run).map(Self)
     }
 
     /// Ends the thread.
     pub(crate) fn end(self) {
-        self.0.end(END_MAX, "the end of a delete");
+        self.0.end_within(END_MAX, "the end of a delete");
     }
 }
 
@@ -45,12 +45,14 @@ fn run(store: &Store, stopped: &Receiver<()>) {
                 pause = if done.more { BUSY_PAUSE } else { IDLE_PAUSE };
             }
             Err(problem) => {
+                // An outage of hours is one line of the log.
                 if !is_failing {
                     warn!(
                         "nothing is deleted on the remote, which is tried again every {IDLE_PAUSE:?}: {problem}"
                     );
                 }
-                (is_failing, pause) = (true, IDLE_PAUSE);
+                is_failing = true;
+                pause = IDLE_PAUSE;
             }
         }
     }

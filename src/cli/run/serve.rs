@@ -72,10 +72,12 @@ pub(crate) fn serve(
     let webhooks = if options.store.read_only { Vec::new() } else { webhooks };
     let store = open_store(options, remote.as_ref(), taken, &plan, Arc::clone(&clock), files)?;
     log_memory(&plan, &store);
+    // After the store: a directory that is refused gets no users file.
     let first_key = create_users_file(options, &users_file)?;
     let keys = RunningKeys::open(keys_file, !options.store.read_only, false)?;
     let (users, list) = users_file.read().map_err(CliError::start)?;
     store.configure_owner_quotas(users.quotas().clone());
+    // Before requests are answered: a client that reaches the server finds its buckets.
     if !options.store.read_only {
         buckets::make(&store, &options.start.bucket, &options.protocol.xml_namespace)?;
     }
@@ -130,12 +132,13 @@ pub(crate) fn serve(
     let link = first_key.map(|key| console.first_link(&key));
     let listeners =
         Listeners::bind(config, running, ConsoleListen::of(options, &plan), &clock, service, console)?;
+    // After it is bound: a start that fails there leaves the positions as they are.
     if !options.store.read_only {
         keep_followers(&store, &webhooks, &mirrors);
     }
     let expiry_log = access_log.clone();
     let reloaded = webhooks.clone();
-    let work = BackgroundWork { webhooks: (webhooks, figures), mirrors, expiry_log, expiries };
+    let work = BackgroundWork { webhooks, webhook_figures: figures, mirrors, expiry_log, expiries };
     let keys = keys.with_audit_log(audit_log.clone());
     let reloader = Reloader { users, keys, tls, access_log, audit_log, webhooks: reloaded, metrics_token };
     run_until_stopped(options, listeners, store, reloader, work, link, manager)
@@ -198,12 +201,15 @@ fn run_until_stopped(
     let fenced = FencedStop { stop: stop.clone(), is_fenced: Arc::clone(&is_fenced) };
     let progress = StoreProgress(Arc::downgrade(&store));
     let reloading = manager.clone();
-    let reload = move || {
-        reloading.reloading();
-        reloader.reload();
-        reloading.reloaded();
-    };
-    let signals = Signals::watch(move || stop.stop(), reload)?;
+    // Before the line that says that it listens: a signal after that line ends it in order.
+    let signals = Signals::watch(
+        move || stop.stop(),
+        move || {
+            reloading.reloading();
+            reloader.reload();
+            reloading.reloaded();
+        },
+    )?;
     let address = listeners.s3_addr();
     let console = listeners.console_addr();
     if let Some(link) = first_start {
@@ -228,10 +234,12 @@ fn run_until_stopped(
     announce::listening(scheme, address);
     manager.ready(Arc::new(progress));
     let outcome = listeners.run();
+    // In reverse: no request writes any more, then no thread does, and the store is closed last.
     signals.end();
     if let Some(background) = background {
         background.end();
     }
+    // The time of the shutdown has run since the signal, for requests and the store together.
     close(store, *stopped.get_or_init(Instant::now) + options.http.shutdown_timeout.0);
     outcome.map_err(|e| CliError::start(format!("cannot go on serving: {e}")))?;
     if is_fenced.load(Ordering::Relaxed) { Err(CliError::taken_over()) } else { Ok(()) }

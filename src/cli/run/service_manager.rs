@@ -8,12 +8,13 @@ use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
 use log::warn;
 use sd_notify::NotifyState;
+use siltstone::base::NOT_POISONED;
 
 use crate::cli::config::environment::Environment;
 
@@ -102,6 +103,7 @@ impl ServiceManager {
     /// Reports that the server has begun to stop.
     pub(crate) fn stopping(&self) {
         let Some(link) = &self.0 else { return };
+        // Before the message: a sign of life after it would contradict it.
         *link.progress() = ProgressSource::Stopping;
         link.tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
@@ -109,7 +111,7 @@ impl ServiceManager {
 
 impl ManagerLink {
     fn progress(&self) -> MutexGuard<'_, ProgressSource> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock().expect(NOT_POISONED)
     }
 
     /// A manager that cannot be reached does not stop the server.
@@ -124,13 +126,13 @@ impl ManagerLink {
         let interval =
             self.watchdog.map_or(INTERVAL_MAX, |time| (time / SIGNS_PER_WATCHDOG).min(INTERVAL_MAX));
         let link = Arc::clone(self);
-        let run = move || {
+        let thread = thread::Builder::new().name("service-manager".to_owned()).spawn(move || {
             thread::sleep(interval);
             while link.sign() {
                 thread::sleep(interval);
             }
-        };
-        if let Err(error) = thread::Builder::new().name("service-manager".to_owned()).spawn(run) {
+        });
+        if let Err(error) = thread {
             warn!("the service manager gets no signs of life: {error}");
         }
     }

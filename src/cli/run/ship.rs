@@ -8,8 +8,8 @@ use log::{info, warn};
 use siltstone::base::OsEntropy;
 use siltstone::store::{ReadOnlyReason, Store, StoreError};
 
-use super::outbound_thread::OutboundThread;
 use super::stop::FencedStop;
+use super::stoppable_thread::StoppableThread;
 use crate::cli::error::CliError;
 
 /// The longest wait for the end of the thread.
@@ -22,7 +22,7 @@ const BEGIN_INTERVAL: Duration = Duration::from_secs(1);
 const SIGN_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The thread.
-pub(crate) struct ShipThread(OutboundThread);
+pub(crate) struct ShipThread(StoppableThread);
 
 impl ShipThread {
     /// Starts the thread, which sends the log at that interval, and informs `fenced` when another
@@ -35,19 +35,19 @@ impl ShipThread {
         every: Duration,
         fenced: Option<FencedStop>,
     ) -> Result<Self, CliError> {
-        let run = move |store: &Store, stopped: &Receiver<()>| {
+        let thread = StoppableThread::of_store("ship", store, move |store, stopped| {
             run(store, stopped, every);
             let is_fenced = store.health().read_only_reason == Some(ReadOnlyReason::Fenced);
             if let Some(fenced) = fenced.filter(|_| is_fenced) {
                 fenced.stop();
             }
-        };
-        OutboundThread::start("ship", store, run).map(Self)
+        })?;
+        Ok(Self(thread))
     }
 
     /// Sends what was written last, and ends the thread.
     pub(crate) fn end(self) {
-        self.0.end(END_MAX, "the end of the log");
+        self.0.end_within(END_MAX, "the end of the log");
     }
 }
 
@@ -55,6 +55,7 @@ fn run(store: &Store, stopped: &Receiver<()>, every: Duration) {
     let mut pause = Duration::ZERO;
     let mut is_failing = false;
     loop {
+        // The stop comes before a last step, which sends what was written until then.
         let is_last = stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout);
         match store.ship_step(&OsEntropy) {
             Ok(()) if is_failing => {
@@ -82,7 +83,7 @@ fn run(store: &Store, stopped: &Receiver<()>, every: Duration) {
 
 /// The thread that gives heartbeats. It has no other work, so that a long parcel or checkpoint
 /// does not look like the end of the writer.
-pub(crate) struct SignThread(OutboundThread);
+pub(crate) struct SignThread(StoppableThread);
 
 impl SignThread {
     /// Starts the thread.
@@ -90,12 +91,12 @@ impl SignThread {
     /// # Errors
     /// The thread cannot be started.
     pub(crate) fn start(store: Arc<Store>) -> Result<Self, CliError> {
-        OutboundThread::start("sign-of-life", store, give_signs).map(Self)
+        StoppableThread::of_store("sign-of-life", store, give_signs).map(Self)
     }
 
     /// Ends the thread.
     pub(crate) fn end(self) {
-        self.0.end(END_MAX, "a heartbeat");
+        self.0.end_within(END_MAX, "a heartbeat");
     }
 }
 

@@ -132,6 +132,7 @@ pub(crate) fn follow(
     };
     let end = following.run();
     following.promotion.close();
+    // Releases the directory, which the server is to open.
     drop(following);
     signals.end();
     let taken = match end? {
@@ -254,6 +255,7 @@ impl Following {
     fn run(&mut self) -> Result<FollowingEnd, CliError> {
         let mut pause = Duration::ZERO;
         while self.stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            // The step shows the remote as it was when it began, so that reads are as old as that.
             let begun = Instant::now();
             let stepped = self.standby.poll(&mut no_progress);
             if let Ok(StandbyStep { more: false, .. }) = &stepped
@@ -316,6 +318,7 @@ impl Following {
                 if self.problem.take().is_some() {
                     info!("the log on the remote is followed again");
                 }
+                // A writer that lives again ends what stood against a takeover.
                 if heartbeat {
                     self.last_sign = now;
                     self.refusal = None;
@@ -422,6 +425,7 @@ impl Following {
             TakeoverReason::Newest => info!("this host has written last, and goes on"),
             TakeoverReason::Operator | TakeoverReason::Silence => info!("taking over"),
         }
+        // If this comes to nothing, the next takeover by itself waits for a silence of its own.
         self.last_sign = Instant::now();
         self.refusal = None;
         let begun = Instant::now();

@@ -21,6 +21,7 @@ pub(crate) struct Stop {
 
 impl Stop {
     pub(crate) fn stop(&self) {
+        // Of several signals the first one counts: the time of the shutdown runs from there.
         self.stopped.get_or_init(Instant::now);
         self.manager.stopping();
         for handle in &self.handles {
@@ -39,6 +40,7 @@ pub(crate) struct FencedStop {
 impl FencedStop {
     pub(crate) fn stop(&self) {
         info!("stopping: another host has taken over");
+        // Before the stop, after which the process looks for the reason.
         self.is_fenced.store(true, Ordering::Relaxed);
         self.stop.stop();
     }

@@ -9,7 +9,7 @@ use log::{error, info, warn};
 use siltstone::base::OsEntropy;
 use siltstone::store::{RemoteProbed, Store, StoreError};
 
-use super::outbound_thread::OutboundThread;
+use super::stoppable_thread::StoppableThread;
 use crate::cli::error::CliError;
 
 /// The interval of looks for segments to send, and for bytes to give back.
@@ -21,7 +21,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 const END_MAX: Duration = Duration::from_secs(2);
 
 /// The thread.
-pub(crate) struct TierThread(OutboundThread);
+pub(crate) struct TierThread(StoppableThread);
 
 impl TierThread {
     /// Starts the thread.
@@ -29,13 +29,15 @@ impl TierThread {
     /// # Errors
     /// The thread cannot be started.
     pub(crate) fn start(store: Arc<Store>) -> Result<Self, CliError> {
-        let run = |store: &Store, stopped: &Receiver<()>| TierLoop { store, stopped, failing: None }.run();
-        OutboundThread::start("tier", store, run).map(Self)
+        let thread = StoppableThread::of_store("tier", store, |store, stopped| {
+            TierLoop { store, stopped, failing: None }.run();
+        })?;
+        Ok(Self(thread))
     }
 
     /// Ends the thread, unless it sends a segment for longer: the next start sends that again.
     pub(crate) fn end(self) {
-        self.0.end(END_MAX, "a segment");
+        self.0.end_within(END_MAX, "a segment");
     }
 }
 

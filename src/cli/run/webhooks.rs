@@ -7,7 +7,7 @@ use log::{error, info};
 use siltstone::store::Store;
 use siltstone::webhook::{TargetFigures, Webhook, WebhookFigures, WebhookSettings};
 
-use super::outbound_thread::OutboundThread;
+use super::stoppable_thread::StoppableThread;
 use crate::cli::config::keys;
 use crate::cli::error::CliError;
 
@@ -27,13 +27,12 @@ pub(crate) fn reload_secrets(settings: &[WebhookSettings]) {
 }
 
 /// The threads, one for each target.
-pub(crate) struct WebhookThreads(Vec<OutboundThread>);
+pub(crate) struct WebhookThreads(Vec<StoppableThread>);
 
 impl WebhookThreads {
     /// The figures for targets, which their threads count in.
     pub(crate) fn figures(settings: &[WebhookSettings]) -> WebhookFigures {
-        let figures = |target: &WebhookSettings| Arc::new(TargetFigures::new(&target.name, &target.endpoint));
-        settings.iter().map(figures).collect()
+        settings.iter().map(|target| Arc::new(TargetFigures::new(&target.name, &target.endpoint))).collect()
     }
 
     /// Starts the threads.
@@ -46,25 +45,27 @@ impl WebhookThreads {
         region: &str,
         figures: &WebhookFigures,
     ) -> Result<Self, CliError> {
-        let start = |(target, figures): (&WebhookSettings, &Arc<TargetFigures>)| {
+        let mut threads = Vec::with_capacity(settings.len());
+        for (target, figures) in settings.iter().zip(figures) {
             info!("events go to the webhook {target:?}");
             let mut webhook = Webhook::new(store, target, region, Arc::clone(figures))
                 .map_err(|why| CliError::start(format!("the webhook {target:?}: {why}")))?;
-            OutboundThread::start("webhook", Arc::clone(store), move |store, stopped| {
+            threads.push(StoppableThread::of_store("webhook", Arc::clone(store), move |store, stopped| {
                 webhook.run(store, stopped);
-            })
-        };
-        settings.iter().zip(figures).map(start).collect::<Result<_, _>>().map(Self)
+            })?);
+        }
+        Ok(Self(threads))
     }
 
     /// Ends the threads. What a target has not accepted by then it gets after the next start.
     pub(crate) fn end(mut self) {
+        // One deadline for all: a target that does not answer delays the end once.
         let by = Instant::now() + END_MAX;
         for thread in &mut self.0 {
             thread.stop();
         }
         for thread in self.0 {
-            thread.end(by.saturating_duration_since(Instant::now()), "an event");
+            thread.end_within(by.saturating_duration_since(Instant::now()), "an event");
         }
     }
 }

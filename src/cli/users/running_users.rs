@@ -54,6 +54,7 @@ impl RunningUsers {
 
     fn load(&self, known: &mut UserList, origin: ChangeOrigin<'_>) -> Result<(), String> {
         let (users, list) = self.file.read()?;
+        // The quotas first: no request of a new user is without its quota.
         self.store.configure_owner_quotas(users.quotas().clone());
         self.authenticator.replace(users);
         if let Some(log) = &self.audit_log {
@@ -63,6 +64,8 @@ impl RunningUsers {
         Ok(())
     }
 
+    /// After a panic on the way, these are the users before it: the next reading of the file
+    /// records what has changed since.
     fn known(&self) -> MutexGuard<'_, UserList> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,6 +99,7 @@ impl RunningUsers {
         }
         let edited = users_text::changed(text, change, keys);
         let edited = edited.map_err(UserError::Invalid)?;
+        // Read as the server will read it: a change that breaks the file is not written.
         Users::parse(&edited).map_err(|error| UserError::Invalid(error.problem))?;
         self.check_administrators(&users, &edited)?;
         Ok(edited)
@@ -115,6 +119,8 @@ impl RunningUsers {
         self.check(change)?;
         let keys = change.makes_keys().then(|| KeyPair::generate(&OsEntropy));
         let mut known = self.known();
+        // The edit passes on texts alone. The kind of the refusal decides the status of the
+        // response, and is kept aside.
         let mut refused = None;
         let edit = self.file.edit_or_make(|text| {
             self.edited(text, change, keys.as_ref()).map_err(|error| {
@@ -124,9 +130,9 @@ impl RunningUsers {
             })
         });
         edit.map_err(|problem| refused.unwrap_or(UserError::Failed(problem)))?;
-        let stale =
-            |problem| UserError::Failed(format!("the users file was changed, but cannot be read: {problem}"));
-        self.load(&mut known, origin).map_err(stale)?;
+        self.load(&mut known, origin).map_err(|problem| {
+            UserError::Failed(format!("the users file was changed, but cannot be read: {problem}"))
+        })?;
         Ok(keys)
     }
 }

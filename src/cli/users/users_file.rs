@@ -56,7 +56,8 @@ impl UsersFile {
                 (users, UserList::of(&text))
             }
             Some(keys) => {
-                let ((text, users), keys) = (self.load_if_any()?, keys.read()?);
+                let (text, users) = self.load_if_any()?;
+                let keys = keys.read()?;
                 let list = UserList::of(&text).with_administrator(&keys);
                 (users.with_administrator(keys)?, list)
             }

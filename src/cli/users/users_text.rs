@@ -242,8 +242,10 @@ fn edit(
 }
 
 fn position(users: &ArrayOfTables, name: &str) -> Result<usize, String> {
-    let is_it = |user: &Table| user.get("name").and_then(Item::as_str) == Some(name);
-    users.iter().position(is_it).ok_or_else(|| format!("there is no user `{name}`"))
+    users
+        .iter()
+        .position(|user| user.get("name").and_then(Item::as_str) == Some(name))
+        .ok_or_else(|| format!("there is no user `{name}`"))
 }
 
 fn user_mut<'u>(users: &'u mut ArrayOfTables, name: &str) -> Result<&'u mut Table, String> {

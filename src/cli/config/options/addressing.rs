@@ -48,8 +48,8 @@ impl AddressingOptions {
 
     pub(crate) fn check_website_domain(&self) -> Result<(), CliError> {
         let Some(domain) = self.website_domain() else { return Ok(()) };
-        let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
-        if domain.is_empty() || domain.starts_with('.') || !domain.chars().all(is_of_name) {
+        let is_name = domain.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'));
+        if domain.is_empty() || domain.starts_with('.') || !is_name {
             return Err(CliError::usage(format!(
                 "--website-domain {domain}: write a name such as web.example, without a dot before it and a port"
             )));

@@ -1,6 +1,6 @@
 //! Options: the OpenID provider by which people sign in to the console.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use siltstone::auth::Secret;
@@ -63,16 +63,14 @@ impl OidcOptions {
             (None, None) => return Ok(None),
             _ => return Err(CliError::usage("--oidc-issuer and --oidc-client-id are given together")),
         };
-        let read = |path: &PathBuf| {
-            warn_of_world(path);
-            let text = std::fs::read_to_string(path);
-            let text = text.map_err(|error| CliError::usage(format!("{}: {error}", path.display())))?;
-            Ok(Secret::new(text.trim()))
+        let client_secret = match &self.oidc_client_secret_file {
+            Some(path) => Some(read_secret(path)?),
+            None => None,
         };
         let settings = OidcSettings {
             issuer: issuer.clone(),
             client_id: client_id.clone(),
-            client_secret: self.oidc_client_secret_file.as_ref().map(read).transpose()?,
+            client_secret,
             scopes: self.oidc_scopes.clone(),
             groups_claim: self.oidc_groups_claim.clone(),
             authorities: self.oidc_ca_file.clone(),
@@ -80,4 +78,11 @@ impl OidcOptions {
         settings.check().map_err(|why| CliError::usage(format!("--oidc-issuer: {why}")))?;
         Ok(Some(settings))
     }
+}
+
+fn read_secret(path: &Path) -> Result<Secret, CliError> {
+    warn_of_world(path);
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| CliError::usage(format!("{}: {error}", path.display())))?;
+    Ok(Secret::new(text.trim()))
 }
