@@ -176,16 +176,19 @@ fn raise_open_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
+/// The path without links; as it is written where there is nothing yet.
+fn absolute(path: &Path) -> io::Result<PathBuf> {
+    match path.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path),
+        known => known,
+    }
+}
+
 /// Refuses a backup within the store, which would be part of the next one, and a store within a
 /// backup, which would be removed with it.
 fn check_apart(data_dir: &Path, to: &Path) -> Result<(), Failure> {
-    let absolute = |path: &Path| match path.canonicalize() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => std::path::absolute(path),
-        known => known,
-    };
-    let [from, to] = [data_dir, to].map(|path| absolute(path).map_err(|e| Failure::of(path.display(), e)));
-    let from = from?;
-    let to = to?;
+    let from = absolute(data_dir).map_err(|error| Failure::of(data_dir.display(), error))?;
+    let to = absolute(to).map_err(|error| Failure::of(to.display(), error))?;
     if from.starts_with(&to) || to.starts_with(&from) {
         let why = "the backup and the data directory must not contain each other";
         return Err(Failure::of(to.display(), why));

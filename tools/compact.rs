@@ -58,14 +58,14 @@ pub(crate) fn run(
         signal_hook::flag::register(signal, stop.clone()).map_err(|error| refused(&error))?;
     }
     let mut meter = Meter::start(json);
-    let mut go_on = |CompactProgress { moved_bytes, total_bytes }| {
-        meter.update("moving live data", moved_bytes.min(total_bytes), total_bytes);
-        !stop.load(Ordering::Relaxed)
-    };
     let fs: Arc<dyn Fs> = data_dir.disk()?;
     let clock = Arc::new(SystemClock);
     let segment_max_bytes = arguments.segment_size.as_u64().max(MIB);
-    let done = offline::compact(&fs, clock, &OsEntropy, segment_max_bytes, &mut go_on);
+    let done = offline::compact(&fs, clock, &OsEntropy, segment_max_bytes, &mut |progress| {
+        let CompactProgress { moved_bytes, total_bytes } = progress;
+        meter.update("moving live data", moved_bytes.min(total_bytes), total_bytes);
+        !stop.load(Ordering::Relaxed)
+    });
     meter.finish();
     let done = done.map_err(|error| refused(&error))?;
     if json {
@@ -96,10 +96,12 @@ fn write_text(done: &Compacted, out: &mut dyn Write) -> io::Result<()> {
 
 fn describe(done: &Compacted) -> Value {
     let footprint = |Footprint { segments, data_bytes, metadata_bytes }: Footprint| json!({ "segments": segments, "data_bytes": data_bytes, "metadata_bytes": metadata_bytes });
-    let finding =
-        |Damage { file, offset, what }: &Damage| json!({ "file": file, "offset": offset, "what": what });
+    let findings = done.damage.iter().map(|damage| {
+        let Damage { file, offset, what } = damage;
+        json!({ "file": file, "offset": offset, "what": what })
+    });
     json!({
-        "findings": done.damage.iter().map(finding).collect::<Value>(),
+        "findings": findings.collect::<Value>(),
         "before": footprint(done.before),
         "after": footprint(done.after),
         "live_bytes": done.live_bytes,

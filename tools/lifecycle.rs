@@ -12,7 +12,7 @@ use siltstone::offline::{self, StoredBucket};
 use siltstone::ops::{DueExpiry, LifecyclePreview, PreviewCount, RulePreview};
 use siltstone::s3::XmlConfiguration as _;
 use siltstone::s3::lifecycle::{ExpiryKind, LifecycleConfiguration};
-use siltstone::store::{BucketConfigurationKind, ListQuery, PlaceCursor, UploadPages};
+use siltstone::store::{BucketConfigurationKind, PlaceCursor, UploadPages};
 use siltstone::xml::Document;
 
 use crate::data_dir::DataDir;
@@ -97,11 +97,13 @@ fn add_versions(preview: &mut LifecyclePreview<'_>, bucket: &StoredBucket) {
 
 fn add_uploads(preview: &mut LifecyclePreview<'_>, bucket: &StoredBucket) {
     let mut pages = UploadPages::default();
-    let list = |query: &ListQuery, after| Ok::<_, Infallible>(bucket.list_uploads(query, after));
-    while let Ok(Some(page)) = pages.next(list) {
+    while let Ok(Some(page)) =
+        pages.next(|query, after| Ok::<_, Infallible>(bucket.list_uploads(query, after)))
+    {
         for (key, upload) in page.keys() {
-            let bytes = || bucket.upload_bytes(key.as_bytes(), upload.id);
-            preview.add_upload(key.as_bytes(), upload.initiated, bytes);
+            preview.add_upload(key.as_bytes(), upload.initiated, || {
+                bucket.upload_bytes(key.as_bytes(), upload.id)
+            });
         }
     }
 }

@@ -62,8 +62,11 @@ pub(crate) fn run(
 ) -> Result<Outcome, Failure> {
     let options = RebuildOptions { replace: arguments.replace, owner: arguments.owner.clone() };
     let mut meter = Meter::start(json);
-    let mut update = |Progress { step, done, total }| meter.update(&format!("reading {step}"), done, total);
-    let rebuilt = offline::rebuild(data_dir.disk()?.as_ref(), &SystemClock, &options, &mut update);
+    let fs = data_dir.disk()?;
+    let rebuilt = offline::rebuild(fs.as_ref(), &SystemClock, &options, &mut |progress| {
+        let Progress { step, done, total } = progress;
+        meter.update(&format!("reading {step}"), done, total);
+    });
     meter.finish();
     let rebuilt = rebuilt.map_err(|error| Failure::of(data_dir.display(), error))?;
     if json { show::json(out, &describe(&rebuilt)) } else { write_text(&rebuilt, out) }?;

@@ -73,9 +73,9 @@ fn word(value: &Value) -> Option<String> {
 /// Unambiguous text, quoted if needed: a key may hold any character, also control characters of
 /// terminals.
 fn plain(text: &str) -> String {
-    let harmless = |c: char| c.is_alphanumeric() || "-_./ +:;@()".contains(c);
-    let edges = text.starts_with(' ') || text.ends_with(' ') || text.is_empty();
-    if !edges && text.chars().all(harmless) { text.to_owned() } else { format!("{text:?}") }
+    let is_harmless = text.chars().all(|c| c.is_alphanumeric() || "-_./ +:;@()".contains(c));
+    let hides_end = text.starts_with(' ') || text.ends_with(' ') || text.is_empty();
+    if is_harmless && !hides_end { text.to_owned() } else { format!("{text:?}") }
 }
 
 #[cfg(test)]

@@ -133,13 +133,13 @@ fn size(bytes: u64) -> String {
 
 /// Prints the bytes written by kind, also per byte of payload.
 fn write_written(written: WrittenBytes, out: &mut dyn Write) -> io::Result<()> {
-    let for_each = |bytes: u64| match written.payload {
-        0 => "none".into(),
-        payload => format!("{:.2}", bytes as f64 / payload as f64),
-    };
     writeln!(out, "written until the newest checkpoint, for {} put:", size(written.payload))?;
     for (kind, bytes) in written.by_kind().into_iter().chain([("in all", written.total())]) {
-        writeln!(out, "  {kind}: {}, for each byte put {}", size(bytes), for_each(bytes))?;
+        let for_each = match written.payload {
+            0 => "none".to_owned(),
+            payload => format!("{:.2}", bytes as f64 / payload as f64),
+        };
+        writeln!(out, "  {kind}: {}, for each byte put {for_each}", size(bytes))?;
     }
     Ok(())
 }

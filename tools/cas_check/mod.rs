@@ -17,7 +17,7 @@ use clap::Args;
 
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
-use contract::{CHECKS, Check};
+use contract::CHECKS;
 use link::{Finding, Link};
 use place::{Place, Versions};
 use report::{CheckResult, Report};
@@ -124,8 +124,7 @@ fn check_all(link: Link<'_>, arguments: &Arguments, json: bool) -> Result<(Vec<C
         match place.enable_versions() {
             Ok(()) => check_with(Versions::On, &mut session, &mut results),
             Err(why) => {
-                let not_offered = |check: &Check| CheckResult::not_offered(check, &why);
-                results.extend(CHECKS.iter().map(not_offered));
+                results.extend(CHECKS.iter().map(|check| CheckResult::not_offered(check, &why)));
             }
         }
     }
@@ -135,8 +134,8 @@ fn check_all(link: Link<'_>, arguments: &Arguments, json: bool) -> Result<(Vec<C
 fn check_with(versions: Versions, session: &mut Session<'_>, results: &mut Vec<CheckResult>) {
     let first = results.len();
     for check in &CHECKS {
-        let is_needed = |earlier: &CheckResult| check.needs == Some(earlier.name);
-        let refused = results[first..].iter().any(|earlier| is_needed(earlier) && earlier.is_refused());
+        let mut earlier = results[first..].iter();
+        let refused = earlier.any(|earlier| check.needs == Some(earlier.name) && earlier.is_refused());
         let outcome = if refused {
             Err(Finding::Refused("not tried, since the condition is refused".to_owned()))
         } else {

@@ -36,8 +36,9 @@ pub(super) fn create(session: &mut Session<'_>) -> Result<String, Finding> {
     for round in 0..session.rounds {
         until_won(round, |attempt| {
             let key = session.link.key(&format!("create-race-{round}-{attempt}"));
-            let enter = |_: &mut HttpConnection, _| Ok(Entry::put(&session.link, &key, Absent));
-            let won = run(&session.link, &mut connections, &key, &enter)?;
+            let won = run(&session.link, &mut connections, &key, &|_, _| {
+                Ok(Entry::put(&session.link, &key, Absent))
+            })?;
             session.lists(&key, 1)?;
             Ok(won)
         })?;
@@ -53,8 +54,9 @@ pub(super) fn replace(session: &mut Session<'_>) -> Result<String, Finding> {
     let mut etag = session.done(&first, "a put")?;
     for round in 0..session.rounds {
         etag = until_won(round, |_| {
-            let enter = |_: &mut HttpConnection, _| Ok(Entry::put(&session.link, &key, Tag(&etag)));
-            run(&session.link, &mut connections, &key, &enter)
+            run(&session.link, &mut connections, &key, &|_, _| {
+                Ok(Entry::put(&session.link, &key, Tag(&etag)))
+            })
         })?;
         session.step_is_over("replace-race");
     }
@@ -68,13 +70,13 @@ pub(super) fn delete(session: &mut Session<'_>) -> Result<String, Finding> {
         let first = session.link.put(&key, &session.link.content(), Always);
         let etag = session.done(&first, "a put")?;
         until_won(round, |_| {
-            let enter = |_: &mut HttpConnection, number| {
+            // Half of them replace it, so that deletes also race with puts.
+            run(&session.link, &mut connections, &key, &|_, number| {
                 Ok(match number % 2 {
                     0 => Entry::put(&session.link, &key, Tag(&etag)),
                     _ => Entry::delete(&session.link, &key, Tag(&etag)),
                 })
-            };
-            run(&session.link, &mut connections, &key, &enter)
+            })
         })?;
         session.step_is_over("delete-race");
     }
@@ -87,9 +89,9 @@ pub(super) fn multipart(session: &mut Session<'_>) -> Result<String, Finding> {
     for round in 0..rounds {
         until_won(round, |attempt| {
             let key = session.link.key(&format!("multipart-race-{round}-{attempt}"));
-            let enter =
-                |connection: &mut HttpConnection, _| Entry::completion(&session.link, connection, &key);
-            let won = run(&session.link, &mut connections, &key, &enter)?;
+            let won = run(&session.link, &mut connections, &key, &|connection, _| {
+                Entry::completion(&session.link, connection, &key)
+            })?;
             session.lists(&key, 1)?;
             Ok(won)
         })?;

@@ -90,9 +90,8 @@ impl CheckOutcome {
 impl Report {
     /// Whether the store keeps the whole contract.
     pub(crate) fn passes(&self) -> bool {
-        let good =
-            |result: &CheckResult| matches!(result.outcome, CheckOutcome::Holds | CheckOutcome::NotOffered);
-        self.results.iter().all(good)
+        let mut outcomes = self.results.iter().map(|result| &result.outcome);
+        outcomes.all(|outcome| matches!(outcome, CheckOutcome::Holds | CheckOutcome::NotOffered))
     }
 
     fn has(&self, outcome: CheckOutcome) -> bool {

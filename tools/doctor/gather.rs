@@ -136,12 +136,18 @@ fn holder(locks: &str, inode: u64) -> Option<u32> {
 
 /// The value of an option on a command line, or of its variable.
 fn option_of(words: &[String], variables: &[String], option: &str, variable: &str) -> Option<String> {
-    let with_sign =
-        words.iter().find_map(|word| word.strip_prefix(option)?.strip_prefix('=').map(str::to_owned));
-    let after = || words.iter().position(|word| word == option).and_then(|at| words.get(at + 1).cloned());
-    let set =
-        || variables.iter().find_map(|set| set.strip_prefix(variable)?.strip_prefix('=').map(str::to_owned));
-    with_sign.or_else(after).or_else(set)
+    if let Some(value) = value_after(words, option) {
+        return Some(value);
+    }
+    if let Some(at) = words.iter().position(|word| word == option) {
+        return words.get(at + 1).cloned();
+    }
+    value_after(variables, variable)
+}
+
+/// The value of the first text of the form `name=value`.
+fn value_after(texts: &[String], name: &str) -> Option<String> {
+    texts.iter().find_map(|text| text.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
 }
 
 fn hard_limit_of_files(limits: &str) -> Option<u64> {

@@ -189,11 +189,12 @@ fn path_finding(what: &str) -> Finding {
 fn names_of(page: &Reply) -> BTreeSet<String> {
     let Ok(document) = Document::parse(&page.body) else { return BTreeSet::new() };
     let contents = document.root().children().filter(|child| child.name() == "Contents");
-    let decoded = |key: &str| {
+    let mut names = BTreeSet::new();
+    for key in contents.filter_map(|entry| entry.child_text("Key").ok().flatten()) {
         let key = key.replace('+', " ");
-        percent_encoding::percent_decode_str(&key).decode_utf8_lossy().into_owned()
-    };
-    contents.filter_map(|entry| entry.child_text("Key").ok().flatten().map(|key| decoded(&key))).collect()
+        names.insert(percent_encoding::percent_decode_str(&key).decode_utf8_lossy().into_owned());
+    }
+    names
 }
 
 fn expect_continue(session: &Session, key: &str) -> Checked {

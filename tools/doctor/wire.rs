@@ -230,8 +230,11 @@ fn parse(bytes: &[u8]) -> io::Result<Option<(Reply, usize)>> {
     let httparse::Status::Complete(taken) = raw.parse(bytes).map_err(io::Error::other)? else {
         return Ok(None);
     };
-    let text = |value: &[u8]| String::from_utf8_lossy(value).trim().to_owned();
-    let headers = raw.headers.iter().map(|line| (line.name.to_ascii_lowercase(), text(line.value))).collect();
+    let mut headers = Vec::with_capacity(raw.headers.len());
+    for line in raw.headers.iter() {
+        let value = String::from_utf8_lossy(line.value).trim().to_owned();
+        headers.push((line.name.to_ascii_lowercase(), value));
+    }
     let reply = Reply { status: raw.code.unwrap_or_default(), headers, body: Vec::new() };
     Ok(Some((reply, taken)))
 }

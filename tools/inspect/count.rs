@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::bounded;
+use siltstone::base::NOT_POISONED;
 
 use crate::minio::content::ObjectContent;
 use crate::minio::damage::DamageLog;
@@ -118,23 +119,23 @@ impl BucketInspection<'_> {
                     scope.spawn(|| {
                         for found in &receiver {
                             let counts = self.count(&found);
-                            total.lock().unwrap_or_else(PoisonError::into_inner).add(counts);
+                            total.lock().expect(NOT_POISONED).add(counts);
                         }
                     })
                 })
                 .collect();
             let mut meter = Meter::of_steps(json);
             while working.iter().any(|worker| !worker.is_finished()) {
-                let keys = total.lock().unwrap_or_else(PoisonError::into_inner).keys;
+                let keys = total.lock().expect(NOT_POISONED).keys;
                 // A million keys are too many for a line each.
                 meter.update(&format!("inspecting {}: {} thousand keys", self.bucket, keys / 1_000), keys, 0);
                 thread::sleep(LOOK);
             }
             meter.finish();
             let sampled = walking.join().unwrap_or(true);
-            total.lock().unwrap_or_else(PoisonError::into_inner).sampled = sampled;
+            total.lock().expect(NOT_POISONED).sampled = sampled;
         });
-        total.into_inner().unwrap_or_else(PoisonError::into_inner)
+        total.into_inner().expect(NOT_POISONED)
     }
 
     fn count(&self, found: &FoundPath) -> BucketCounts {

@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use serde_json::{Value, json};
 
 use super::count::BucketCounts;
-use crate::minio::layout::Deployment;
+use crate::minio::layout::{Deployment, DriveSet};
 
 /// The most damage that is named.
 const NAMED_MAX: usize = 1_000;
@@ -24,8 +24,8 @@ pub(super) struct Inspection<'i> {
 impl Inspection<'_> {
     /// Whether an import would find everything.
     pub(super) fn is_clean(&self) -> bool {
-        let is_whole = |bucket: &BucketCounts| bucket.dangling == 0 && bucket.unreadable == 0;
-        self.damaged.is_empty() && self.deployment.missing().is_empty() && self.buckets.iter().all(is_whole)
+        let are_whole = self.buckets.iter().all(|bucket| bucket.dangling == 0 && bucket.unreadable == 0);
+        self.damaged.is_empty() && self.deployment.missing().is_empty() && are_whole
     }
 
     pub(super) fn write(&self, json: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -65,8 +65,8 @@ impl Inspection<'_> {
         let id = self.deployment.id.as_deref().unwrap_or("unknown, since no drive has its format.json");
         writeln!(out, "deployment: {id}")?;
         for set in &self.deployment.sets {
-            let (number, given, size, needed) = (set.number, set.given.len(), set.size, set.needed);
-            writeln!(out, "set {number}: {given} of {size} drives, {needed} needed")?;
+            let DriveSet { number, size, given, needed, .. } = set;
+            writeln!(out, "set {number}: {} of {size} drives, {needed} needed", given.len())?;
             for drive in &set.given {
                 writeln!(out, "  {}", self.deployment.drives[*drive].name())?;
             }

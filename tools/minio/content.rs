@@ -53,6 +53,7 @@ impl<'c> ObjectContent<'c> {
         let part = &self.object.stored.parts[at];
         let decoding = &self.facts.decoding;
         let key = decoding.key.map(|key| if decoding.by_parts { part_key(&key, part.number) } else { key });
+        // Nothing tells where in a compressed stream a byte is: it is read from its beginning.
         let seekable = if decoding.compressed { 0 } else { skip };
         let (stored, left): (Box<dyn Read + 'c>, u64) = match key {
             None => (self.stored(at, seekable)?, skip - seekable),
@@ -202,6 +203,7 @@ impl<'c> PartShards<'c> {
         let mut shards: Vec<Option<Vec<u8>>> = Vec::new();
         for sources in &self.sources {
             let mut read = None;
+            // All of them, though one is enough: rot on the others is to be reported, too.
             for source in sources {
                 let bytes = self.shard(source, number, shard);
                 read = read.or(bytes);
@@ -210,7 +212,8 @@ impl<'c> PartShards<'c> {
         }
         let found = shards.iter().filter(|shard| shard.is_some()).count();
         if !self.code.rebuild_data(&mut shards) {
-            let (part, needed) = (self.part.number, coding.data);
+            let part = self.part.number;
+            let needed = coding.data;
             return Err(io::Error::other(format!(
                 "block {number} of part {part} has {found} whole shards, and {needed} are needed"
             )));
@@ -231,6 +234,7 @@ impl<'c> PartShards<'c> {
             let what = format!("block {number} of part {}: {what}", self.part.number);
             self.content.damage.note(source.name.clone(), what);
         };
+        // Without a hash of the block, that of the whole file was compared when it was opened.
         if *source.checksum != PartChecksum::Streaming {
             let mut bytes = vec![0; length];
             let read = source.read_at(number * full, &mut bytes);

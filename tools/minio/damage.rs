@@ -1,7 +1,9 @@
 //! The damage that a reading meets, each once.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use siltstone::base::NOT_POISONED;
 
 /// The most that are kept by name.
 const KEPT_MAX: usize = 10_000;
@@ -19,7 +21,7 @@ struct DamageList {
 impl DamageLog {
     /// Notes that a file is damaged, and how.
     pub(crate) fn note(&self, file: String, what: String) {
-        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.0.lock().expect(NOT_POISONED);
         let entry = (file, what);
         if list.named.contains(&entry) {
             return;
@@ -32,7 +34,7 @@ impl DamageLog {
 
     /// Files with their damage, and the number of those that are not named.
     pub(crate) fn take(&self) -> (Vec<(String, String)>, u64) {
-        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.0.lock().expect(NOT_POISONED);
         let list = std::mem::take(&mut *list);
         (list.named.into_iter().collect(), list.further)
     }

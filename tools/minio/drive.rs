@@ -52,6 +52,7 @@ impl Drive {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => drive.format_fault = Some(error.to_string()),
         }
+        // A drive that lost its format.json is one still, by what it holds.
         if drive.format.is_none() && drive.format_fault.is_none() && !drive.holds_objects() {
             return Err(failed(&format!(
                 "it is no drive of MinIO: it has no {SYSTEM}/format.json, and no {XL_META} was found in it"
@@ -114,9 +115,7 @@ impl Drive {
 
     /// Whether metadata or parts of an object are there.
     fn holds_objects(&self) -> bool {
-        let is_part =
-            |name: &str| name.strip_prefix("part.").is_some_and(|number| number.parse::<u32>().is_ok());
-        !self.some_paths(1, &|name| name == XL_META || name == XL_JSON || is_part(name)).is_empty()
+        !self.some_paths(1, &|name| name == XL_META || name == XL_JSON || is_part_name(name)).is_empty()
     }
 
     /// The paths of a few objects, with that of their bucket.
@@ -132,10 +131,9 @@ impl Drive {
         while let Some(path) = waiting.pop() {
             let Ok(entries) = self.entries(&path) else { continue };
             left = left.saturating_sub(entries.len().max(1));
-            let is_one = |entry: &ContainedEntry| {
-                entry.kind == EntryKind::File && entry.name.to_str().is_some_and(is_meant)
-            };
-            if entries.iter().any(is_one) {
+            let mut files = entries.iter().filter(|entry| entry.kind == EntryKind::File);
+            if files.any(|file| file.name.to_str().is_some_and(is_meant)) {
+                // What is below an object are its parts.
                 found.push(path);
             } else {
                 let directories = entries.into_iter().filter(|entry| entry.kind == EntryKind::Directory);
@@ -150,12 +148,16 @@ impl Drive {
     }
 }
 
+/// Whether a file of this name is a part of an object.
+fn is_part_name(name: &str) -> bool {
+    name.strip_prefix("part.").is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
 fn is_bucket_name(name: &str) -> bool {
-    let is_plain =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'-');
-    let ends = name.bytes().next().into_iter().chain(name.bytes().last());
+    let is_plain = name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-'));
+    let mut ends = name.bytes().next().into_iter().chain(name.bytes().last());
     BUCKET_NAME.contains(&name.len())
-        && name.bytes().all(is_plain)
-        && ends.into_iter().all(|byte| byte.is_ascii_alphanumeric())
+        && is_plain
+        && ends.all(|byte| byte.is_ascii_alphanumeric())
         && !NO_BUCKETS.contains(&name)
 }

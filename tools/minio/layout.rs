@@ -100,20 +100,19 @@ impl Deployment {
 
     /// What is missing: a message for each set with too few drives for its objects.
     pub(crate) fn missing(&self) -> Vec<String> {
-        let too_few = self.sets.iter().filter(|set| set.given.len() < set.needed);
-        let told = |set: &DriveSet| {
-            let pool = if self.sets.iter().any(|set| set.pool > 0) {
-                format!(" of pool {}", set.pool + 1)
-            } else {
-                String::new()
-            };
-            let (given, size) = (set.given.len(), set.size);
-            format!("set {}{pool} has {given} of {size} drives, {} are needed", set.number, set.needed)
-        };
-        too_few.map(told).collect()
+        let has_pools = self.sets.iter().any(|set| set.pool > 0);
+        let mut missing = Vec::new();
+        for set in self.sets.iter().filter(|set| set.given.len() < set.needed) {
+            let DriveSet { pool, number, size, given, needed } = set;
+            let pool = if has_pools { format!(" of pool {}", pool + 1) } else { String::new() };
+            let given = given.len();
+            missing.push(format!("set {number}{pool} has {given} of {size} drives, {needed} are needed"));
+        }
+        missing
     }
 
     fn place(&mut self) {
+        // What drives say of themselves comes first: the others are placed beside them.
         let unplaced = self.place_by_format();
         self.place_by_content(&unplaced);
         for set in &mut self.sets {
@@ -174,16 +173,12 @@ impl Deployment {
         sampled.sort_by_key(|(_, samples)| samples.is_empty());
         for (at, samples) in sampled {
             self.place_of[at] = samples.iter().find_map(|path| place_in(&self.drives[at], path));
-            let holds = |set: &DriveSet| {
-                let has = |drive: &usize, path: &String| {
-                    self.drives[*drive].open_file(&format!("{path}/{XL_META}")).is_ok()
-                };
-                set.given.len() < set.size
-                    && samples.iter().any(|path| set.given.iter().any(|drive| has(drive, path)))
-            };
+            // Where one set alone has a gap, a drive can be of no other.
             let only_gap = self.sets.iter().filter(|set| set.given.len() < set.size).count() == 1;
-            let found =
-                self.sets.iter().position(|set| holds(set) || (only_gap && set.given.len() < set.size));
+            let found = self
+                .sets
+                .iter()
+                .position(|set| set.given.len() < set.size && (only_gap || self.holds_one(set, &samples)));
             if let Some(set) = found {
                 self.put(at, set);
                 continue;
@@ -200,6 +195,14 @@ impl Deployment {
             });
             self.put(at, number - 1);
         }
+    }
+
+    /// Whether a drive of the set has one of the objects.
+    fn holds_one(&self, set: &DriveSet, paths: &[String]) -> bool {
+        paths.iter().any(|path| {
+            let file = format!("{path}/{XL_META}");
+            set.given.iter().any(|drive| self.drives[*drive].open_file(&file).is_ok())
+        })
     }
 }
 
@@ -259,10 +262,14 @@ fn codings(drive: &Drive, path: &str) -> Option<Vec<Coding>> {
     Some(codes.collect())
 }
 
+/// The data shards of the objects of a set, by the first drive that has one.
 fn needed(drives: &[Drive], set: &DriveSet) -> usize {
-    let of_drive = |at: &usize| {
+    for at in &set.given {
         let samples = drives[*at].some_objects(SAMPLES);
-        samples.iter().filter_map(|path| code_of(&drives[*at], path)).map(|(_, data)| data).max()
-    };
-    set.given.iter().find_map(of_drive).unwrap_or(1)
+        let codes = samples.iter().filter_map(|path| code_of(&drives[*at], path));
+        if let Some(data) = codes.map(|(_, data)| data).max() {
+            return data;
+        }
+    }
+    1
 }

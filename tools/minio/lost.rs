@@ -62,9 +62,14 @@ impl LostObject {
     /// A directory of parts; `None` for one without parts.
     fn open(drive: &Drive, path: &str, directory: String) -> Result<Option<Self>, String> {
         let entries = drive.entries(path).map_err(|error| error.to_string())?;
-        let number = |name: &str| name.strip_prefix(PART)?.parse::<u32>().ok();
         let names = entries.into_iter().filter_map(|entry| entry.name.into_string().ok());
-        let mut names: Vec<(u32, String)> = names.filter_map(|name| Some((number(&name)?, name))).collect();
+        let mut names: Vec<(u32, String)> = names
+            .filter_map(|name| {
+                let number = name.strip_prefix(PART)?.parse().ok()?;
+                Some((number, name))
+            })
+            .collect();
+        // By number: the name of part 10 comes before that of part 2.
         names.sort();
         let mut parts = Vec::new();
         for (_, name) in names {
@@ -74,8 +79,8 @@ impl LostObject {
             parts.push(LostPart { file, name, length });
         }
         let Some(first) = parts.first() else { return Ok(None) };
-        let fits = |piece: &u64| read_piece(first, 0, *piece).is_ok();
-        let piece_bytes = PIECE_BYTES.into_iter().find(fits).ok_or("no hash of its first piece matches")?;
+        let piece_bytes = PIECE_BYTES.into_iter().find(|piece| read_piece(first, 0, *piece).is_ok());
+        let piece_bytes = piece_bytes.ok_or("no hash of its first piece matches")?;
         for part in &mut parts {
             part.length -= HASH_BYTES as u64 * part.length.div_ceil(piece_bytes + HASH_BYTES as u64);
         }
@@ -108,6 +113,7 @@ impl LostObject {
 fn read_piece(part: &LostPart, number: u64, piece_bytes: u64) -> io::Result<Vec<u8>> {
     let full = piece_bytes + HASH_BYTES as u64;
     let start = number * full;
+    // The last piece is as long as what is left of the file.
     let there = part.file.metadata()?.len().saturating_sub(start).min(full);
     let mut bytes = vec![0; usize::try_from(there).map_err(io::Error::other)?];
     part.file.read_exact_at(&mut bytes, start)?;

@@ -26,11 +26,7 @@ const NO_ETAG: &str = "00000000000000000000000000000000-1";
 /// A plain file as a key with one version; `None` if it is a stray file on a drive of another mode.
 pub(crate) fn read_plain(deployment: &Deployment, bucket: &str, found: &FoundPath) -> Option<KeyVersions> {
     let fs_json = format!("{SYSTEM}/buckets/{bucket}/{}/fs.json", found.path);
-    let is_plain = |drive: &Drive| match &drive.format {
-        Some(format) => format.mode == DriveMode::FileSystem,
-        None => drive.open_file(&fs_json).is_ok(),
-    };
-    let at = drives_in(found.drives).find(|at| is_plain(&deployment.drives[*at]))?;
+    let at = drives_in(found.drives).find(|at| is_of_fs_mode(&deployment.drives[*at], &fs_json))?;
     let drive = &deployment.drives[at];
     let mut key = KeyVersions { versions: Vec::new(), dangling: Vec::new(), damage: Vec::new(), purged: 0 };
     match plain_version(drive, at, bucket, found, &fs_json) {
@@ -43,6 +39,15 @@ pub(crate) fn read_plain(deployment: &Deployment, bucket: &str, found: &FoundPat
         }
     }
     Some(key)
+}
+
+/// Whether plain files of a drive are objects: by its mode, or where that is not known by the
+/// metadata of the file in question.
+fn is_of_fs_mode(drive: &Drive, fs_json: &str) -> bool {
+    match &drive.format {
+        Some(format) => format.mode == DriveMode::FileSystem,
+        None => drive.open_file(fs_json).is_ok(),
+    }
 }
 
 /// The version, and why its metadata cannot be read, if they are there.
@@ -93,21 +98,20 @@ fn metadata_of(value: &Value, path: &str) -> (BTreeMap<String, Vec<u8>>, BTreeMa
 
 /// The parts that the metadata name, if they are those of the file.
 fn parts(value: &Value, length: u64) -> Vec<StoredPart> {
-    let part = |(number, stored, actual): (u32, u64, Option<u64>)| StoredPart {
-        number,
-        stored,
-        actual,
-        checksum: PartChecksum::None,
-    };
-    let listed = value["parts"].as_array().into_iter().flatten();
-    let listed = listed.map(|it| {
-        let number = u32::try_from(it["number"].as_u64()?).ok()?;
-        Some((number, it["size"].as_u64()?, it["actualSize"].as_u64().filter(|actual| *actual > 0)))
-    });
-    let listed: Vec<_> = listed.collect::<Option<_>>().unwrap_or_default();
-    let sum = listed.iter().try_fold(0_u64, |sum, (_, size, _)| sum.checked_add(*size));
+    let listed = value["parts"].as_array().into_iter().flatten().map(listed_part);
+    let listed: Vec<StoredPart> = listed.collect::<Option<_>>().unwrap_or_default();
+    let sum = listed.iter().try_fold(0_u64, |sum, part| sum.checked_add(part.stored));
     if !listed.is_empty() && sum == Some(length) {
-        return listed.into_iter().map(part).collect();
+        return listed;
     }
-    vec![part((1, length, None))]
+    vec![StoredPart { number: 1, stored: length, actual: None, checksum: PartChecksum::None }]
+}
+
+fn listed_part(part: &Value) -> Option<StoredPart> {
+    Some(StoredPart {
+        number: u32::try_from(part["number"].as_u64()?).ok()?,
+        stored: part["size"].as_u64()?,
+        actual: part["actualSize"].as_u64().filter(|actual| *actual > 0),
+        checksum: PartChecksum::None,
+    })
 }

@@ -63,15 +63,19 @@ fn told(bytes: &[u8]) -> Vec<String> {
     let meta = XlMeta::parse(bytes).unwrap();
     let mut versions = meta.versions;
     versions.sort_by_key(|version| std::cmp::Reverse(version.modified));
-    let text = |version: &super::format::version::StoredVersion| match &version.body {
-        VersionBody::DeleteMarker { .. } => format!("{} delete", version_name(&version.id)),
-        VersionBody::Object(object) => {
-            let etag = object.user.get("etag").map_or("", String::as_str);
-            let (data, parity) = (object.coding.data, object.coding.parity);
-            format!("{} {} {data}+{parity} {etag}", version_name(&version.id), object.size)
-        }
-    };
-    versions.iter().map(text).collect()
+    let mut told = Vec::new();
+    for version in &versions {
+        let id = version_name(&version.id);
+        told.push(match &version.body {
+            VersionBody::DeleteMarker { .. } => format!("{id} delete"),
+            VersionBody::Object(object) => {
+                let etag = object.user.get("etag").map_or("", String::as_str);
+                let coding = &object.coding;
+                format!("{id} {} {}+{} {etag}", object.size, coding.data, coding.parity)
+            }
+        });
+    }
+    told
 }
 
 #[test]
@@ -260,7 +264,8 @@ fn a_thousand_object_keys_are_unsealed_by_the_master_key() {
     for object in &objects {
         let (internal, _) = split_metadata(super::format::xl_json::metadata(&object["UserDef"]));
         let encryption = Encryption::of(&internal).unwrap();
-        let (bucket, key) = (object["Bucket"].as_str().unwrap(), object["Name"].as_str().unwrap());
+        let bucket = object["Bucket"].as_str().unwrap();
+        let key = object["Name"].as_str().unwrap();
         assert!(encryption.object_key(&keys, bucket, key).is_ok(), "{bucket}/{key}");
         assert!(encryption.object_key(&keys, bucket, "another").is_err());
     }

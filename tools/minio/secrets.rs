@@ -57,10 +57,10 @@ impl KeySources<'_> {
             for (at, line) in lines {
                 let pair = line.trim().rsplit_once(char::is_whitespace);
                 let pair = pair.and_then(|(prefix, key)| Some((prefix.trim().to_owned(), decoded(key)?)));
-                let why = || {
+                // The message does not quote the line, which may have a key.
+                keys.customer.push(pair.ok_or_else(|| {
                     format!("{}, line {}: it is no BUCKET/PREFIX and key in base64", path.display(), at + 1)
-                };
-                keys.customer.push(pair.ok_or_else(why)?);
+                })?);
             }
         }
         Ok(keys)

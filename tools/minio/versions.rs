@@ -145,10 +145,12 @@ impl KeyVersions {
         for (set, drives) in by_set {
             let entries = key.entries(deployment, &format!("{bucket}/{}", found.path), drives);
             let set = &deployment.sets[set];
-            let add_orphans = |object: &mut KeptObject| {
-                object.add_orphans(deployment, &set.given, &format!("{bucket}/{}", found.path));
-            };
-            key.agree(entries, set, &add_orphans, &mut kept);
+            key.agree(
+                entries,
+                set,
+                &|object| object.add_orphans(deployment, &set.given, &format!("{bucket}/{}", found.path)),
+                &mut kept,
+            );
         }
         key.choose(kept);
         key
@@ -180,6 +182,7 @@ impl KeyVersions {
                     continue;
                 }
             };
+            // A drive with a damaged file counts for the version before the overwrite at least.
             if let Err(why) = read_entries(at, &bytes, &mut entries) {
                 self.damage.push((format!("{}/{file}", drive.name()), why));
                 self.read_backup(deployment, path, at, &mut entries);
@@ -233,6 +236,7 @@ impl KeyVersions {
             let mut version = kept_version(&first, group);
             let (found, needed) = match &mut version.object {
                 Some(object) if object.stored.size > 0 => {
+                    // Before they are counted: a lost xl.meta takes no bytes away.
                     add_orphans(object);
                     let shards: BTreeSet<_> = object.shards.iter().map(|shard| shard.index).collect();
                     (shards.len(), object.stored.coding.data)
@@ -275,11 +279,16 @@ impl KeptObject {
         let claimed: BTreeSet<usize> = self.shards.iter().map(|shard| shard.index).collect();
         let mut free: Vec<usize> =
             (0..coding.distribution.len()).filter(|at| !claimed.contains(at)).collect();
-        let has = |drive: &&usize| {
-            !self.shards.iter().any(|shard| shard.drive == **drive)
-                && deployment.drives[**drive].entries(&directory).is_ok_and(|entries| !entries.is_empty())
-        };
-        let orphans: Vec<usize> = given.iter().filter(has).copied().collect();
+        let mut orphans = Vec::new();
+        for drive in given {
+            if self.shards.iter().any(|shard| shard.drive == *drive) {
+                continue;
+            }
+            let entries = deployment.drives[*drive].entries(&directory);
+            if entries.is_ok_and(|entries| !entries.is_empty()) {
+                orphans.push(*drive);
+            }
+        }
         let mut placed = Vec::new();
         let mut unplaced = Vec::new();
         for drive in given {
@@ -293,6 +302,7 @@ impl KeptObject {
                 _ => {}
             }
         }
+        // Of two drives, either could have either shard.
         if let ([drive], [index]) = (&*unplaced, &*free) {
             placed.push((*drive, *index));
         }
@@ -312,20 +322,18 @@ fn kept_version(first: &StoredVersion, group: Vec<DriveEntry>) -> KeptVersion {
     let object = match &first.body {
         VersionBody::DeleteMarker { .. } => None,
         VersionBody::Object(stored) => {
-            let shard = |entry: DriveEntry| match entry.version.body {
-                VersionBody::Object(object) => Some(Shard {
+            let mut shards = Vec::with_capacity(group.len());
+            for entry in group {
+                let VersionBody::Object(object) = entry.version.body else { continue };
+                shards.push(Shard {
                     drive: entry.drive,
                     index: object.coding.index - 1,
                     checksums: object.parts.into_iter().map(|part| part.checksum).collect(),
                     place: object.place,
                     inline: entry.inline,
-                }),
-                VersionBody::DeleteMarker { .. } => None,
-            };
-            Some(KeptObject {
-                stored: (**stored).clone(),
-                shards: group.into_iter().filter_map(shard).collect(),
-            })
+                });
+            }
+            Some(KeptObject { stored: (**stored).clone(), shards })
         }
     };
     KeptVersion { id: version_name(&first.id), modified: first.modified, object }

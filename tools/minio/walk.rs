@@ -111,6 +111,7 @@ impl BucketWalk<'_> {
                 }
             }
         }
+        // Only entries of one name that follow each other are put together.
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         entries.dedup_by(|next, kept| {
             let is_same = next.name == kept.name;
@@ -131,9 +132,13 @@ impl BucketWalk<'_> {
             return true;
         }
         let entries = self.entries(path, drives);
-        let is_metadata =
-            |entry: &&Entry| entry.files != 0 && (&*entry.name == XL_META || &*entry.name == XL_JSON);
-        let metadata = entries.iter().filter(is_metadata).fold(0, |mask, entry| mask | entry.files);
+        let mut metadata = 0;
+        for entry in &entries {
+            if &*entry.name == XL_META || &*entry.name == XL_JSON {
+                metadata |= entry.files;
+            }
+        }
+        // At the top, that is the name of a key: a bucket is none itself.
         let is_object = metadata != 0 && !path.is_empty();
         if is_object
             && !(self.found)(FoundPath { path: path.to_owned(), kind: FoundKind::Object, drives: metadata })
@@ -158,6 +163,7 @@ impl BucketWalk<'_> {
     }
 
     fn below(&mut self, entry: &Entry, path: &str, of_object: bool, depth: usize) -> bool {
+        // A key may have the form of a UUID, so its content decides.
         let may_be_parts = parse_uuid(&entry.name).is_some() || (of_object && &*entry.name == LEGACY);
         if may_be_parts && self.holds_parts_alone(path, entry.directories) {
             if of_object {
@@ -172,10 +178,9 @@ impl BucketWalk<'_> {
 
     /// Whether a directory is that of the parts of a version, and not one of keys.
     fn holds_parts_alone(&mut self, path: &str, drives: DriveMask) -> bool {
-        let is_part = |entry: &Entry| {
+        self.entries(path, drives).iter().all(|entry| {
             entry.directories == 0 && (entry.name.starts_with("part.") || &*entry.name == BACKUP)
-        };
-        self.entries(path, drives).iter().all(is_part)
+        })
     }
 }
 

@@ -455,8 +455,8 @@ fn status(
 impl RemotePlace<'_> {
     /// The mark on the remote.
     fn mark(&self) -> Result<Option<RemoteMark>, Failure> {
-        let failed = |why: RemoteError| Failure::of(&self.name, format!("{}: {why}", RemoteMark::NAME));
-        read_mark(self.remote, WITHIN).map_err(failed)
+        read_mark(self.remote, WITHIN)
+            .map_err(|why| Failure::of(&self.name, format!("{}: {why}", RemoteMark::NAME)))
     }
 
     /// Says whose the remote is, and for which modes its mark says that it is fit.

@@ -80,7 +80,8 @@ pub(crate) fn run(arguments: &Arguments, json: bool, out: &mut dyn Write) -> Res
             Ok(page) => {
                 let view = ServerView::between(&before, &page, now - read_at, arguments.buckets);
                 show(&view, arguments, json, out)?;
-                (before, read_at) = (page, now);
+                before = page;
+                read_at = now;
             }
             Err(why) if arguments.once => return Err(of_endpoint(why)),
             // A server that starts again is shown again.

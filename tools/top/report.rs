@@ -9,7 +9,6 @@ use super::view::{LatencyQuantiles, OperationRate, ServerView};
 
 /// The view as one object. Rates are per second.
 pub(super) fn describe(view: &ServerView) -> Value {
-    let buckets = view.buckets.iter();
     let mut object = Map::new();
     object.insert("version".into(), json!(view.version));
     object.insert("requests".into(), view.operations.iter().map(describe_operation).collect());
@@ -28,8 +27,10 @@ pub(super) fn describe(view: &ServerView) -> Value {
     object.insert("space_amplification".into(), json!(view.space_amplification()));
     let rates = view.rates.iter();
     object.extend(rates.map(|(name, rate)| (format!("{}_per_second", without_total(name)), json!(rate))));
-    let describe_bucket = |(name, bytes, objects): &(String, f64, f64)| json!({ "bucket": name, "bytes": bytes, "objects": objects });
-    object.insert("buckets".into(), buckets.map(describe_bucket).collect());
+    let buckets = view.buckets.iter();
+    let buckets =
+        buckets.map(|(name, bytes, objects)| json!({ "bucket": name, "bytes": bytes, "objects": objects }));
+    object.insert("buckets".into(), buckets.collect());
     Value::Object(object)
 }
 
@@ -117,11 +118,12 @@ fn write_warnings(view: &ServerView, out: &mut dyn Write) -> io::Result<()> {
         ("store_damaged_places", "damage was found on the disk: the log of the server names the files"),
         ("scrub_bad_extents", "the scrub found bad extents: siltstone-tools verify names the objects"),
     ];
-    let is_set = |name: &str| view.gauges.get(name).is_some_and(|value| *value > 0.0);
-    warnings
-        .iter()
-        .filter(|(name, _)| is_set(name))
-        .try_for_each(|(_, text)| writeln!(out, "WARNING   {text}"))
+    for (name, text) in warnings {
+        if view.gauges.get(name).is_some_and(|value| *value > 0.0) {
+            writeln!(out, "WARNING   {text}")?;
+        }
+    }
+    Ok(())
 }
 
 fn write_space(view: &ServerView, out: &mut dyn Write) -> io::Result<()> {

@@ -154,9 +154,13 @@ impl PageChange<'_> {
         let bucket = format!("{name}_bucket");
         let of = |sample: &Sample| operation.is_none() || sample.label("operation") == operation;
         let bounds = self.after.samples(&bucket).filter(|sample| of(sample));
-        let bounds: Vec<&str> = bounds.filter_map(|sample| sample.label("le")).collect();
-        let grown = |le: &str| self.growth(&bucket, |sample| of(sample) && sample.label("le") == Some(le));
-        bounds.into_iter().filter_map(|le| Some((le.parse().ok()?, grown(le)))).collect()
+        let mut histogram = Vec::new();
+        for le in bounds.filter_map(|sample| sample.label("le")) {
+            let Ok(bound) = le.parse() else { continue };
+            let grown = self.growth(&bucket, |sample| of(sample) && sample.label("le") == Some(le));
+            histogram.push((bound, grown));
+        }
+        histogram
     }
 
     fn operations(&self) -> Vec<OperationRate> {
@@ -170,10 +174,9 @@ impl PageChange<'_> {
 
     fn operation(&self, name: &str) -> OperationRate {
         let rate_of = |class: &str| {
-            let of = |sample: &Sample| {
+            self.rate("requests_total", |sample| {
                 sample.label("operation") == Some(name) && sample.label("status") == Some(class)
-            };
-            self.rate("requests_total", of)
+            })
         };
         let durations = self.histogram("request_duration_seconds", Some(name));
         let all = durations.last().map_or(0.0, |(_, count)| *count);

@@ -94,10 +94,11 @@ impl Place {
 
 impl BucketCopy<'_> {
     /// Copies all keys below the prefix of the source.
-    pub(super) fn run(&self, transfer: &Transfer, parallel: u16, (verb, json): (&str, bool)) {
+    pub(super) fn run(&self, transfer: &Transfer, parallel: u16, verb: &str, json: bool) {
         transfer.run(
             parallel,
-            (verb, json),
+            verb,
+            json,
             |queue| {
                 let mut link = PeerLink::new(&self.source.peer);
                 visit_keys(&mut link, &self.source.prefix, self.all_versions, &mut |listed| {

@@ -166,7 +166,7 @@ fn export_bucket(
         keep_times: arguments.keep_times,
         state_times: false,
     };
-    copy.run(transfer, arguments.parallel, ("exporting", json));
+    copy.run(transfer, arguments.parallel, "exporting", json);
     Ok(())
 }
 
@@ -184,7 +184,8 @@ fn export_directory(
     let export = DirectoryExport { source: &source, versions, directory, transfer };
     transfer.run(
         arguments.parallel,
-        ("exporting", json),
+        "exporting",
+        json,
         |queue| export.list(queue),
         |jobs| {
             let mut link = PeerLink::new(&source.peer);
@@ -193,6 +194,7 @@ fn export_directory(
             }
         },
     );
+    // A directory with a manifest counts as whole: an import of one without it is refused.
     if transfer.report().unfinished.is_none() {
         export.directory.finish().map_err(|error| format!("{}: {error}", arguments.target))?;
     }
@@ -227,6 +229,7 @@ impl DirectoryExport<'_> {
 
     fn save_key(&self, link: &mut PeerLink<'_>, job: &Job) {
         let saved = self.save_versions(link, job).and_then(|(copied, entries)| {
+            // After the bytes of all versions: the manifest names no file that is missing.
             self.directory.record(&entries).map_err(|error| format!("the manifest: {error}"))?;
             Ok(copied)
         });

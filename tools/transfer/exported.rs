@@ -22,24 +22,28 @@ impl<'e> ExportedKey<'e> {
     }
 
     fn entry(&self, id: Option<&str>) -> Result<&'e ManifestEntry, String> {
-        let is_meant = |entry: &&ManifestEntry| match id {
-            Some(id) => entry.version.as_deref() == Some(id),
-            None => entry.current,
+        let mut entries = self.entries.iter();
+        let found = match id {
+            Some(id) => entries.find(|entry| entry.version.as_deref() == Some(id)),
+            None => entries.find(|entry| entry.current),
         };
-        self.entries.iter().find(is_meant).ok_or_else(|| "the manifest does not have the version".to_owned())
+        found.ok_or_else(|| "the manifest does not have the version".to_owned())
     }
 }
 
 /// The versions of a key, as a listing has them.
 pub(super) fn listed(entries: &[ManifestEntry]) -> Vec<PeerVersion> {
-    let version = |entry: &ManifestEntry| PeerVersion {
-        id: entry.version.clone(),
-        delete_marker: entry.delete_marker,
-        length: entry.length,
-        etag: entry.etag.clone(),
-        modified: Timestamp::parse_iso8601(&entry.modified),
-    };
-    entries.iter().map(version).collect()
+    let mut versions = Vec::with_capacity(entries.len());
+    for entry in entries {
+        versions.push(PeerVersion {
+            id: entry.version.clone(),
+            delete_marker: entry.delete_marker,
+            length: entry.length,
+            etag: entry.etag.clone(),
+            modified: Timestamp::parse_iso8601(&entry.modified),
+        });
+    }
+    versions
 }
 
 fn shape_of(entry: &ManifestEntry) -> UploadShape {

@@ -62,8 +62,7 @@ fn is_path(key: &str) -> Result<(), &'static str> {
 
 /// Whether a path of a manifest stays below the directory.
 pub(super) fn is_below(path: &str) -> bool {
-    let is_normal = |segment: &str| !matches!(segment, "" | "." | "..");
-    !path.contains('\0') && path.split('/').all(is_normal)
+    !path.contains('\0') && path.split('/').all(|segment| !matches!(segment, "" | "." | ".."))
 }
 
 #[cfg(test)]

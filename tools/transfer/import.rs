@@ -225,6 +225,7 @@ fn import_drives(
         root_user: variable("MINIO_ROOT_USER"),
         map: arguments.map.clone(),
     };
+    // Before the server of --offline starts: what is wrong with the drives shows at once.
     let drives = minio::open_drives(&request)?;
     let own = arguments.own.start(data_dir, true, arguments.parallel)?;
     let done = minio::import(&drives, &request, &own, transfer);
@@ -257,7 +258,7 @@ fn import_bucket(
         keep_times: arguments.keep_times,
         state_times: true,
     };
-    copy.run(transfer, arguments.parallel, ("importing", json));
+    copy.run(transfer, arguments.parallel, "importing", json);
     Ok(())
 }
 
@@ -287,7 +288,8 @@ fn import_directory(
         DirectoryImport { directory: &directory, target: &target, all_versions: keeps_versions, transfer };
     transfer.run(
         arguments.parallel,
-        ("importing", json),
+        "importing",
+        json,
         |queue| import.list(manifest, queue),
         |jobs| {
             let mut link = PeerLink::new(&target.peer);
@@ -316,6 +318,8 @@ fn manifest_of(directory: &SourceDirectory) -> Result<Option<ManifestReader>, St
 impl DirectoryImport<'_> {
     /// Hands out the keys of the manifest, and the files that it does not name.
     fn list(&self, manifest: Option<ManifestReader>, queue: &JobQueue<'_, Job>) -> Result<(), String> {
+        // The manifest first: its files are restored with their attributes, and must not come once
+        // more as plain files.
         let mut named = HashSet::new();
         if let Some(mut manifest) = manifest {
             while let Some(entries) = manifest.next_key().map_err(|why| format!("the manifest: {why}"))? {

@@ -75,7 +75,7 @@ impl ObjectCopy<'_, '_> {
         {
             return Ok(Copied::Present);
         }
-        self.store(&from, &headers, (None, listed)).map(|()| Copied::Stored).map_err(PeerError::text)
+        self.store(&from, &headers, None, listed).map(|()| Copied::Stored).map_err(PeerError::text)
     }
 
     /// Appends the versions that the target does not have, in order.
@@ -104,6 +104,8 @@ impl ObjectCopy<'_, '_> {
                     return Err(format!("version {number} in the target is another one than in the source"));
                 }
                 None => {
+                    // Versions are only appended: the place of this one is the number of those
+                    // that are there.
                     let mut tried = false;
                     match attempts(|| self.append_at(kept.len(), version, &mut tried)) {
                         Ok(()) => kept.push(at),
@@ -163,14 +165,15 @@ impl ObjectCopy<'_, '_> {
         }
         let id = version.id.as_deref();
         let (from, headers) = self.source.wanted(id).map_err(PeerError::Lasting)?;
-        self.store(&from, &headers, (id, version.modified))
+        self.store(&from, &headers, id, version.modified)
     }
 
     fn store(
         &mut self,
         from: &StoredAttributes,
         headers: &[Header],
-        (id, listed): (Option<&str>, Option<Timestamp>),
+        id: Option<&str>,
+        listed: Option<Timestamp>,
     ) -> Result<(), PeerError> {
         if headers.iter().any(|(_, value)| value.contains('\u{fffd}')) {
             return Err(PeerError::Lasting("its metadata is not UTF-8".to_owned()));
@@ -181,6 +184,7 @@ impl ObjectCopy<'_, '_> {
         if self.source.has_grants(id) {
             (self.lost)(Loss::Grants);
         }
+        // In the parts of the source, so that the copy gets the same entity tag, which proves it.
         let shape = self.source.shape_of(from, id)?;
         let time = self.times.and_then(|_| time_of(from, listed));
         let is_told =
@@ -194,7 +198,7 @@ impl ObjectCopy<'_, '_> {
             headers.sort();
         }
         let headers = &headers;
-        let (stored, is_time_kept) = self.send(from, headers, (id, time), (&shape, expected))?;
+        let (stored, is_time_kept) = self.send(from, headers, id, time, &shape, expected)?;
         if !is_time_kept && !has_time(headers) {
             (self.lost)(Loss::Times);
         }
@@ -215,8 +219,10 @@ impl ObjectCopy<'_, '_> {
         &mut self,
         from: &StoredAttributes,
         headers: &[Header],
-        (id, stated_time): (Option<&str>, Option<Timestamp>),
-        (shape, expected): (&UploadShape, Option<&str>),
+        id: Option<&str>,
+        stated_time: Option<Timestamp>,
+        shape: &UploadShape,
+        expected: Option<&str>,
     ) -> Result<(String, bool), PeerError> {
         let (bare, tags) = without_tags(headers);
         // A copy of the current version alone may leave several in a target that keeps them.

@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fs2::FileExt as _;
+use siltstone::base::NOT_POISONED;
 
 use super::file::{copy_measured, etag_of};
 use super::file_names::SIDE_DIRECTORY;
@@ -60,6 +61,8 @@ impl ExportDirectory {
         contained.make_directories(INCOMING).map_err(failed)?;
         let lock = contained.create(LOCK).map_err(failed)?;
         lock.try_lock_exclusive().map_err(|_| format!("{}: another export uses it", root.display()))?;
+        // Before the first file: of two keys that are one name there, one would overwrite the
+        // other.
         probe_names(&contained).map_err(|why| format!("{}: {why}", root.display()))?;
         contained.remove_files_of(INCOMING).map_err(failed)?;
         let unfinished = contained.create(UNFINISHED_MANIFEST).map_err(failed)?;
@@ -115,6 +118,7 @@ impl ExportDirectory {
         shape: &UploadShape,
         time: SystemTime,
     ) -> Result<(), String> {
+        // Under a name of its own first, so that a file in its place is always whole.
         let number = self.incoming.fetch_add(1, Ordering::Relaxed);
         let incoming = format!("{INCOMING}/{number}");
         let mut origin = version.source.origin(version.id, &from.etag);
@@ -159,7 +163,8 @@ impl ExportDirectory {
             self.root.make_directories(parent)?;
         }
         self.root.rename(incoming, name)?;
-        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = self.changed.lock().expect(NOT_POISONED);
+        // Each directory on the way may be new.
         let mut below = name;
         while let Some((parent, _)) = below.rsplit_once('/') {
             changed.insert(parent.to_owned());
@@ -171,15 +176,16 @@ impl ExportDirectory {
 
     /// Adds the versions of a key to the manifest.
     pub(super) fn record(&self, entries: &[ManifestEntry]) -> io::Result<()> {
-        self.manifest.lock().unwrap_or_else(PoisonError::into_inner).append(entries)
+        self.manifest.lock().expect(NOT_POISONED).append(entries)
     }
 
     /// Syncs all directories, and replaces the manifest. Everything is durable on return.
     pub(super) fn finish(self) -> io::Result<()> {
-        for dir in self.changed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        // The files first: the manifest names none that a crash takes away.
+        for dir in self.changed.into_inner().expect(NOT_POISONED) {
             self.root.sync(&dir)?;
         }
-        self.manifest.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?;
+        self.manifest.into_inner().expect(NOT_POISONED).finish()?;
         self.root.rename(UNFINISHED_MANIFEST, MANIFEST)?;
         self.root.sync(SIDE_DIRECTORY)?;
         self.root.sync("")

@@ -1,12 +1,12 @@
 //! The threads of a transfer: one lists, several work, and the first shows the progress.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use std::{io, thread};
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded};
-use siltstone::base::Timestamp;
+use siltstone::base::{NOT_POISONED, Timestamp};
 
 use super::report::TransferReport;
 use super::stated_times::StatedTimes;
@@ -52,7 +52,7 @@ impl Transfer {
     }
 
     pub(super) fn report(&self) -> MutexGuard<'_, TransferReport> {
-        self.report.lock().unwrap_or_else(PoisonError::into_inner)
+        self.report.lock().expect(NOT_POISONED)
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -64,22 +64,24 @@ impl Transfer {
     pub(super) fn run<J: Send>(
         &self,
         parallel: u16,
-        progress: (&str, bool),
+        verb: &str,
+        json: bool,
         list: impl FnOnce(&JobQueue<'_, J>) -> Result<(), String> + Send,
         work: impl Fn(&mut dyn Iterator<Item = J>) + Sync,
     ) {
-        self.run_counting(Unit::Bytes, parallel, progress, list, work);
+        self.run_counting(Unit::Bytes, parallel, verb, json, list, work);
     }
 
     /// As [`Transfer::run`], where the listing does not tell bytes, and jobs are counted.
     pub(super) fn run_keys<J: Send>(
         &self,
         parallel: u16,
-        progress: (&str, bool),
+        verb: &str,
+        json: bool,
         list: impl FnOnce(&JobQueue<'_, J>) -> Result<(), String> + Send,
         work: impl Fn(&mut dyn Iterator<Item = J>) + Sync,
     ) {
-        self.run_counting(Unit::Steps, parallel, progress, list, work);
+        self.run_counting(Unit::Steps, parallel, verb, json, list, work);
     }
 
     /// Notes that a job of [`Transfer::run_keys`] is done.
@@ -91,7 +93,8 @@ impl Transfer {
         &self,
         unit: Unit,
         parallel: u16,
-        (verb, json): (&str, bool),
+        verb: &str,
+        json: bool,
         list: impl FnOnce(&JobQueue<'_, J>) -> Result<(), String> + Send,
         work: impl Fn(&mut dyn Iterator<Item = J>) + Sync,
     ) {
@@ -136,6 +139,7 @@ impl<J> JobQueue<'_, J> {
     /// Waits for a place in the queue. The job is so many bytes, or keys. Returns whether the listing goes on.
     pub(super) fn push(&self, mut job: J, amount: u64) -> bool {
         self.transfer.listed.fetch_add(amount, Ordering::Relaxed);
+        // In slices: when all workers have stopped, nothing else ends the wait of a full queue.
         while !self.transfer.is_stopped() {
             match self.sender.send_timeout(job, LOOK) {
                 Ok(()) => return true,

@@ -148,6 +148,7 @@ pub(crate) fn open(
         other => return Err(invalid(&format!("the unknown cipher {other}"))),
     };
     let key = UnboundKey::new(algorithm, key).map_err(|_| invalid("a key of another length"))?;
+    // Who encrypts must not use a nonce twice. Nothing is encrypted here.
     let nonce = Nonce::assume_unique_for_key(nonce);
     Ok(LessSafeKey::new(key).open_in_place(nonce, Aad::from(authenticated), body).is_ok())
 }

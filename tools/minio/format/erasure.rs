@@ -19,6 +19,7 @@ const fn tables() -> Tables {
     let mut at = 0;
     while at < 255 {
         tables.powers[at] = value as u8;
+        // Once more, so that the sum of two exponents is an index as it is.
         tables.powers[at + 255] = value as u8;
         tables.exponents[value as usize] = at as u8;
         value <<= 1;
@@ -91,10 +92,17 @@ fn inverted(matrix: &[Vec<u8>]) -> Option<Matrix> {
 
 fn product(left: &[Vec<u8>], right: &[Vec<u8>]) -> Matrix {
     let width = right.first().map_or(0, Vec::len);
-    let cell = |row: &Vec<u8>, column: usize| {
-        row.iter().zip(right).fold(0, |sum, (value, other)| sum ^ multiply(*value, other[column]))
-    };
-    left.iter().map(|row| (0..width).map(|column| cell(row, column)).collect()).collect()
+    let mut product = Vec::with_capacity(left.len());
+    for row in left {
+        let mut cells = vec![0; width];
+        for (value, other) in row.iter().zip(right) {
+            for (cell, factor) in cells.iter_mut().zip(other) {
+                *cell ^= multiply(*value, *factor);
+            }
+        }
+        product.push(cells);
+    }
+    product
 }
 
 /// The code of so many data and parity shards.
@@ -144,6 +152,7 @@ fn combined(factors: &[u8], shards: &[&[u8]]) -> Vec<u8> {
         if *factor == 0 {
             continue;
         }
+        // All products of the factor: a byte of the shard then takes one look-up.
         let mut products = [0; 256];
         for (value, product) in (0..=255).zip(&mut products) {
             *product = multiply(*factor, value);

@@ -119,6 +119,7 @@ impl Encryption {
         if self.kind == EncryptionKind::Customer {
             let fitting =
                 keys.customer.iter().filter(|(prefix, _)| format!("{bucket}/{key}").starts_with(prefix));
+            // The beginnings may overlap: the object tells by which key it was sealed.
             let mut tried = false;
             for (_, data_key) in fitting {
                 tried = true;
@@ -129,6 +130,8 @@ impl Encryption {
             let name = "that the client gave (SSE-C)".to_owned();
             return Err(if tried { KeyFault::Wrong(name) } else { KeyFault::Missing(name) });
         }
+        // MinIO adds the entry of the bucket where the context of the client has none, and stores
+        // the context without it.
         let mut context = self.context.clone();
         context.entry(bucket.to_owned()).or_insert_with(|| path.clone());
         let data_key = keys.data_key(&self.key_id, &self.data_key, &context_text(&context))?;

@@ -120,15 +120,16 @@ impl PartLists {
         if self.numbers.len() != self.sizes.len() {
             return None;
         }
-        let part = |(at, number): (usize, &i64)| {
-            Some(StoredPart {
+        let mut parts = Vec::with_capacity(self.numbers.len());
+        for (at, number) in self.numbers.iter().enumerate() {
+            parts.push(StoredPart {
                 number: u32::try_from(*number).ok()?,
                 stored: u64::try_from(self.sizes[at]).ok()?,
                 actual: self.actual.get(at).and_then(|actual| u64::try_from(*actual).ok()),
                 checksum: PartChecksum::Streaming,
-            })
-        };
-        self.numbers.iter().enumerate().map(part).collect()
+            });
+        }
+        Some(parts)
     }
 }
 

@@ -83,6 +83,7 @@ impl<R: Read> S2Reader<R> {
         if !(4..=CHUNK_MAX_BYTES).contains(&length) {
             return Err(invalid("a chunk has an impossible length"));
         }
+        // Memory grows with what arrives: a length alone reserves nothing.
         let mut chunk = Vec::new();
         self.inner.by_ref().take(length as u64).read_to_end(&mut chunk)?;
         if chunk.len() < length {
@@ -131,6 +132,7 @@ fn read_or_end(from: &mut dyn Read, buffer: &mut [u8]) -> io::Result<bool> {
 fn masked_sum(block: &[u8]) -> u32 {
     let mut crc = Crc32c::new();
     crc.update(block);
+    // Masked, as the framing wants it: the sum of bytes that hold such sums is weak.
     crc.value().rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
@@ -145,6 +147,7 @@ pub(crate) fn decode_block(body: &[u8]) -> Result<Vec<u8>, &'static str> {
         return Err("a block is too long");
     }
     let mut block = Vec::with_capacity(length.min(RESERVED_BYTES));
+    // No copy has this offset: a repetition before the first copy fails.
     let mut last_offset = 0;
     while source.at < body.len() {
         let tag = source.number(1)?;

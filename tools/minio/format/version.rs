@@ -166,11 +166,11 @@ pub(crate) fn uuid_text(id: &[u8; 16]) -> String {
 
 /// The bytes of a UUID in its usual form.
 pub(crate) fn parse_uuid(text: &str) -> Option<[u8; 16]> {
-    let is_dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
-    if text.len() != 36
-        || !text.is_ascii()
-        || text.bytes().enumerate().any(|(at, b)| is_dash(at) != (b == b'-'))
-    {
+    if text.len() != 36 || !text.is_ascii() {
+        return None;
+    }
+    let mut bytes = text.bytes().enumerate();
+    if !bytes.all(|(at, byte)| (byte == b'-') == matches!(at, 8 | 13 | 18 | 23)) {
         return None;
     }
     let hex: String = text.chars().filter(|c| *c != '-').collect();

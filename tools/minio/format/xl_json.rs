@@ -20,7 +20,8 @@ pub(crate) fn parse(text: &[u8]) -> Result<StoredVersion, String> {
     let value: Value = serde_json::from_slice(text).map_err(|error| format!("it is no JSON: {error}"))?;
     if value["format"].as_str() != Some("xl") || !matches!(value["version"].as_str(), Some("1.0.0" | "1.0.1"))
     {
-        let (format, version) = (&value["format"], &value["version"]);
+        let format = &value["format"];
+        let version = &value["version"];
         return Err(format!("its format {format}, version {version} is unknown"));
     }
     let erasure = &value["erasure"];

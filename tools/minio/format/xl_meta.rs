@@ -88,6 +88,7 @@ type Sections<'b> = (Vec<StoredVersion>, BTreeMap<&'b str, &'b [u8]>);
 fn sections<'b>(reader: &mut MsgReader<'b>, minor: u16) -> Result<Sections<'b>, Malformed> {
     let metadata = reader.bytes()?;
     let start = reader.offset() - metadata.len();
+    // Before the records are read: those of a damaged file would show some other fault.
     if minor >= 2 {
         let at = reader.offset();
         let stored = reader.uint()?;

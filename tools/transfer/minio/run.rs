@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ring::digest::{SHA256, digest};
+use siltstone::base::NOT_POISONED;
 use siltstone::base::digest::to_hex;
 use siltstone::transfer::{PeerLink, versions_of};
 use siltstone::xml::Document;
@@ -45,7 +46,7 @@ pub(crate) struct Request<'r> {
     /// The buckets; all without a name.
     pub(crate) buckets: &'r [String],
     pub(crate) region: &'r str,
-    pub(crate) ca_file: Option<&'r std::path::Path>,
+    pub(crate) ca_file: Option<&'r Path>,
     pub(crate) parallel: u16,
     pub(crate) json: bool,
     /// Whether it begins although drives are missing.
@@ -139,6 +140,7 @@ pub(crate) fn import(
     let damage = DamageLog::default();
     let map = request.map.as_deref().map(File::create).transpose();
     let map = map.map_err(|error| format!("the file of --map: {error}"))?.map(Mutex::new);
+    // All buckets are checked before the first is made.
     let mut begun = Vec::new();
     for bucket in buckets {
         let metadata = bucket_metadata_of(deployment, bucket, &damage);
@@ -157,21 +159,9 @@ pub(crate) fn import(
         let salvage = salvage_of(request, own, bucket, &id)?;
         begun.push(BegunBucket { bucket, plan, place, salvage, metadata });
     }
+    // Before the first bucket, since a file that is in the way ends the import.
     if let Some(path) = &request.users_out {
-        let identities = MinioIdentities::read(deployment, &damage);
-        for (file, why) in &identities.faults {
-            transfer.report().find("users", file, why);
-        }
-        let users = UsersFile::of(&identities, request.root_user.as_deref());
-        users.write(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        for (user, why) in &users.losses {
-            transfer.report().find("users", user, why);
-        }
-        transfer.report().remark(
-            "users written",
-            &path.display().to_string(),
-            &format!("{} users", users.count),
-        );
+        write_users(path, deployment, request.root_user.as_deref(), &damage, transfer)?;
     }
     for note in missing.iter().chain(&deployment.notes) {
         transfer.report().find("drives", note, "see above");
@@ -195,6 +185,8 @@ pub(crate) fn import(
         if transfer.is_stopped() {
             break;
         }
+        // After the objects: rules of a lifecycle, a default retention or an event would act on
+        // those that are still to come. A bucket that the operator made keeps its own.
         if let Some(metadata) = metadata
             && plan.is_ours(place)?
         {
@@ -209,6 +201,28 @@ pub(crate) fn import(
     if further > 0 {
         transfer.report().find("damage", "further files", &format!("{further} blocks or files more"));
     }
+    Ok(())
+}
+
+/// Writes the users of the drives into a new file.
+fn write_users(
+    path: &Path,
+    deployment: &Deployment,
+    root_user: Option<&str>,
+    damage: &DamageLog,
+    transfer: &Transfer,
+) -> Result<(), String> {
+    let identities = MinioIdentities::read(deployment, damage);
+    for (file, why) in &identities.faults {
+        transfer.report().find("users", file, why);
+    }
+    let users = UsersFile::of(&identities, root_user);
+    let name = path.display().to_string();
+    users.write(path).map_err(|error| format!("{name}: {error}"))?;
+    for (user, why) in &users.losses {
+        transfer.report().find("users", user, why);
+    }
+    transfer.report().remark("users written", &name, &format!("{} users", users.count));
     Ok(())
 }
 
@@ -271,14 +285,17 @@ impl MinioImport<'_> {
     fn run(&self, request: &Request<'_>) {
         self.transfer.run_keys(
             request.parallel,
-            (&format!("importing {}", self.bucket), request.json),
+            &format!("importing {}", self.bucket),
+            request.json,
             |queue| {
                 self.list(queue);
                 Ok(())
             },
             |jobs| {
                 let mut link = PeerLink::new(&self.target.peer);
-                jobs.for_each(|found| self.work(&mut link, &found));
+                for found in jobs {
+                    self.work(&mut link, &found);
+                }
             },
         );
     }
@@ -467,10 +484,13 @@ impl MinioImport<'_> {
         source: &MinioKey<'_>,
         ids: &[String],
     ) -> Result<(), String> {
-        let is_locked = |facts: &ObjectFacts| facts.legal_hold || facts.retention.is_some();
-        if self.map.is_none() && !source.facts.iter().any(|(_, facts)| is_locked(facts)) {
+        let mut facts = source.facts.iter();
+        let has_locks = facts.any(|(_, facts)| facts.legal_hold || facts.retention.is_some());
+        if self.map.is_none() && !has_locks {
             return Ok(());
         }
+        // The ids of the target are known by the order alone. Another writer could have changed it,
+        // and a lock on the wrong version could not be taken back.
         let there = versions_of(link, key)?;
         if there.len() != ids.len() {
             return Err("its versions in the target changed meanwhile".to_owned());
@@ -500,7 +520,7 @@ impl MinioImport<'_> {
     fn write_map(&self, key: &str, old: &str, new: &str) -> Result<(), String> {
         let Some(map) = self.map else { return Ok(()) };
         let line = serde_json::json!({ "bucket": self.bucket, "key": key, "from": old, "to": new });
-        let mut file = map.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut file = map.lock().expect(NOT_POISONED);
         writeln!(file, "{line}").map_err(|error| format!("the file of --map: {error}"))
     }
 }

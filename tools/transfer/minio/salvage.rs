@@ -116,6 +116,8 @@ impl Salvage<'_> {
     }
 
     fn make(&self) -> Result<(), String> {
+        // Held while it is made, so that one thread does. After a panic the next one tries again: a
+        // bucket that is there already is taken.
         let mut is_made = self.is_made.lock().unwrap_or_else(PoisonError::into_inner);
         if !*is_made {
             self.plan.make(&self.place)?;

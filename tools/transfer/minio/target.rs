@@ -38,9 +38,11 @@ impl BucketPlan<'_> {
     /// A message that says what is to be done.
     pub(super) fn check(&self, place: &Place) -> Result<(), String> {
         let bucket = &place.peer.bucket;
-        let failed = |error: PeerError| format!("{bucket}: {}", error.text());
-        let mut link = PeerLink::new(&place.peer);
-        if self.into_existing || !has_bucket(&mut link).map_err(failed)? {
+        if self.into_existing {
+            return Ok(());
+        }
+        let is_there = has_bucket(&mut PeerLink::new(&place.peer));
+        if !is_there.map_err(|error| format!("{bucket}: {}", error.text()))? {
             return Ok(());
         }
         match mark_of(place)? {

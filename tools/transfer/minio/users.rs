@@ -175,8 +175,10 @@ impl Grants {
     }
 
     fn add_statement(&mut self, statement: &Value, user: &str) {
-        let is_of_s3 = |action: &str| action.starts_with(ACTION_PREFIX) || action == "*";
-        let actions: Vec<&str> = texts(&statement["Action"]).filter(|action| is_of_s3(action)).collect();
+        // Actions of MinIO's administration have no meaning here.
+        let actions = texts(&statement["Action"]);
+        let actions: Vec<&str> =
+            actions.filter(|action| action.starts_with(ACTION_PREFIX) || *action == "*").collect();
         let negated = ["NotAction", "NotResource"].iter().any(|name| !statement[name].is_null());
         if statement["Effect"] != "Allow" {
             self.denied |= !actions.is_empty() || negated;
@@ -214,18 +216,20 @@ impl Grants {
 
     /// Whether whatever the other allows is allowed here.
     fn covers(&self, other: &Self) -> bool {
-        let has = |(action, resource): &(String, String)| {
-            self.pairs.iter().any(|(own, pattern)| {
-                let is_below = pattern.strip_suffix('*').is_some_and(|start| {
-                    // A pattern of buckets covers no objects.
-                    resource.starts_with(start)
-                        && (pattern == "*" || pattern.contains('/') == resource.contains('/'))
-                });
-                own == action && (pattern == resource || is_below)
-            })
-        };
-        self.all || (!other.all && other.pairs.iter().all(has))
+        self.all || (!other.all && other.pairs.iter().all(|(action, resource)| self.allows(action, resource)))
     }
+
+    fn allows(&self, action: &str, resource: &str) -> bool {
+        self.pairs.iter().any(|(own, pattern)| own == action && is_within(resource, pattern))
+    }
+}
+
+/// Whether a grant on `pattern` also holds for `resource`.
+fn is_within(resource: &str, pattern: &str) -> bool {
+    let Some(start) = pattern.strip_suffix('*') else { return pattern == resource };
+    // A pattern of buckets covers no objects.
+    let is_of_kind = pattern == "*" || pattern.contains('/') == resource.contains('/');
+    pattern == resource || (is_of_kind && resource.starts_with(start))
 }
 
 /// The texts of a value that is one or a list.
@@ -279,7 +283,8 @@ fn allow_text(actions: &[String], resources: &[String]) -> String {
 }
 
 fn user_text(user: &MinioUser, grants: &Grants) -> String {
-    let (name, secret) = (quoted(&user.access_key), quoted(&user.secret_key));
+    let name = quoted(&user.access_key);
+    let secret = quoted(&user.secret_key);
     let mut text = format!("[[user]]\nname = {name}\naccess_key = {name}\nsecret_key = {secret}\n");
     if grants.all {
         text += &allow_text(&["*".to_owned()], &["*".to_owned()]);
