@@ -254,10 +254,10 @@ fn one_command_is_right_at_each_start_of_two_hosts() {
     let mut first = first;
     first.signal(Signal::CONT);
     let mut late = 0;
-    while first.is_running() {
+    eventually("it ends", || {
         late += u64::from(put(&client(first.address()), 5).is_ok());
-        thread::sleep(Duration::from_millis(20));
-    }
+        !first.is_running()
+    });
     assert_eq!(first.exit_code(), Some(3), "{}", first.said());
     assert!(first.said().contains("another host has taken over"), "{}", first.said());
     let first = start(a.path(), "127.0.0.1:0", &ONE_COMMAND);

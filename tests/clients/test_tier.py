@@ -4,7 +4,7 @@ Each object is written, overwritten, deleted and read by one thread, which knows
 
 | variable | default | |
 |---|---|---|
-| SILTSTONE_TIER_SECONDS | 5 | time for which the servers end and start after the store is full; where it is set, moto is a remote, too |
+| SILTSTONE_TIER_SECONDS | 5 | time for which the servers end and start after the store is full, each once at least; where it is set, moto is a remote, too |
 | SILTSTONE_TIER_MIB | 16 | what may stay here |
 | SILTSTONE_TIER_TIMES | 4 | how many times that is stored |
 | SILTSTONE_TIER_OUTAGE | 1 | seconds for which the remote stays away when it ends |
@@ -33,6 +33,8 @@ LOCAL_MAX = int(os.environ.get("SILTSTONE_TIER_MIB", "16")) << 20
 OUTAGE_SECONDS = int(os.environ.get("SILTSTONE_TIER_OUTAGE", "1"))
 TIMES = int(os.environ.get("SILTSTONE_TIER_TIMES", "4"))
 WRITERS = 4
+# The longest wait for a state.
+SECONDS_MAX = 120
 SIZES = 512 << 10, 1 << 20
 KEYS = TIMES * LOCAL_MAX * 2 // sum(SIZES) // WRITERS
 # What a server may take up beyond the limit: the open segments.
@@ -47,9 +49,10 @@ def bytes_of(seed):
 class Owner(threading.Thread):
     """Writes and reads objects of its own. For each key it knows the seeds of the bodies that may be there, None for no object."""
 
-    def __init__(self, server, number, filled):
+    def __init__(self, server, number, filled, faulted):
         super().__init__(daemon=True)
-        self.filled = filled
+        self.filled, self.faulted = filled, faulted
+        self.is_full = False
         self.draw = random.Random(number)
         self.may_be = {f"{number}-{key}": {None} for key in range(KEYS)}
         self.counts = {"done": 0, "refused": 0, "unanswered": 0}
@@ -61,8 +64,9 @@ class Owner(threading.Thread):
         try:
             self.fill()
             self.filled.wait()
+            self.is_full = True
             until = time.monotonic() + SECONDS
-            while time.monotonic() < until:
+            while time.monotonic() < until or not self.faulted.is_set():
                 self.step(self.draw.choice(list(self.may_be)))
         except Exception as error:  # The thread of the test tells it.
             self.failure = error
@@ -148,16 +152,33 @@ def end_and_start(server, seconds):
     server.start()
 
 
+def wait_for_attempts(owners, count):
+    """Until the owners have made so many further attempts, or have ended."""
+    def attempts():
+        return sum(sum(owner.counts.values()) for owner in owners)
+
+    enough, end = attempts() + count, time.monotonic() + SECONDS_MAX
+    while attempts() < enough and any(owner.is_alive() for owner in owners):
+        assert time.monotonic() < end, "the owners get no further"
+        time.sleep(0.02)
+
+
 def churn(server, faults):
-    """Lets owners work, and `faults` happen, for as long as the suite says; then everything has to be there."""
-    filled = threading.Barrier(WRITERS)
-    owners = [Owner(server, number, filled) for number in range(WRITERS)]
+    """Lets owners work, and `faults` happen: for as long as the suite says, and until each has happened to a full store.
+    Then everything has to be there."""
+    filled, faulted = threading.Barrier(WRITERS), threading.Event()
+    owners = [Owner(server, number, filled, faulted) for number in range(WRITERS)]
     for owner in owners:
         owner.start()
-    draw = random.Random(1)
+    draw, due = random.Random(1), list(faults)
     while any(owner.is_alive() for owner in owners):
-        time.sleep(draw.uniform(1, 4))
-        draw.choice(faults)()
+        wait_for_attempts(owners, draw.randint(1, 100))
+        fault, is_full = draw.choice(due or faults), all(owner.is_full for owner in owners)
+        fault()
+        if is_full and fault in due:
+            due.remove(fault)
+        if not due:
+            faulted.set()
     for owner in owners:
         owner.join()
     failures = [owner.failure for owner in owners if owner.failure]
@@ -172,13 +193,14 @@ def churn(server, faults):
 
 def read_all(owner):
     """The remote may be known as away for some seconds after it came back."""
-    for _ in range(20):
+    end = time.monotonic() + SECONDS_MAX
+    while True:
         try:
             return owner.read_all()
         except ClientError as error:
             assert error.response["ResponseMetadata"]["HTTPStatusCode"] == 503, error
-            time.sleep(1)
-    raise AssertionError("cold objects cannot be read, though the remote is there")
+        assert time.monotonic() < end, "cold objects cannot be read, though the remote is there"
+        time.sleep(0.2)
 
 
 def test_with_siltstone_as_the_remote_both_of_which_end_at_any_time(own_server, tmp_path):
