@@ -69,8 +69,10 @@ impl Admissions {
     /// else the first one that names one of the groups.
     pub(super) fn access_key_of(&self, person: &OidcPerson) -> Option<&str> {
         let named = self.0.iter().find(|admission| admission.subjects.contains(&person.subject));
-        let in_group =
-            |admission: &&Admission| admission.groups.iter().any(|group| person.groups.contains(group));
-        named.or_else(|| self.0.iter().find(in_group)).map(|admission| admission.access_key.as_str())
+        let found = named.or_else(|| {
+            let mut all = self.0.iter();
+            all.find(|admission| admission.groups.iter().any(|group| person.groups.contains(group)))
+        });
+        found.map(|admission| admission.access_key.as_str())
     }
 }

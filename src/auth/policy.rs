@@ -36,9 +36,10 @@ impl Grant {
     /// The action cannot take effect; a text for the author of the file.
     pub(super) fn check_action(&self, name: &str) -> Result<(), String> {
         let actions = ActionSet::named(name)?;
-        let is_of_use = |action: Action| self.resources.iter().any(|pattern| pattern.fits(action));
+        let mut all = actions.iter();
+        let is_of_use = all.any(|action| self.resources.iter().any(|pattern| pattern.fits(action)));
         match actions.iter().next().map(Action::level) {
-            Some(level) if !actions.iter().any(is_of_use) => Err(format!(
+            Some(level) if !is_of_use => Err(format!(
                 "`{name}` does nothing here, since it takes {}, which no resource beside it is",
                 level.expected()
             )),
@@ -53,9 +54,9 @@ impl Grant {
     /// The resource cannot take effect; a text for the author of the file.
     pub(super) fn check_resource(&self, text: &str) -> Result<(), String> {
         let pattern = ResourcePattern::parse(text)?;
-        let is_of_use = |pattern: &ResourcePattern| self.actions.iter().any(|action| pattern.fits(action));
         let bucket = pattern.bucket();
-        if self.resources.iter().filter(|other| other.bucket() == bucket).any(is_of_use) {
+        let mut beside = self.resources.iter().filter(|other| other.bucket() == bucket);
+        if beside.any(|pattern| self.actions.iter().any(|action| pattern.fits(action))) {
             return Ok(());
         }
         Err(match pattern {

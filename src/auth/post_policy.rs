@@ -96,19 +96,22 @@ impl PostPolicy {
         Ok(lengths)
     }
 
+    /// Whether a condition names the field.
+    fn covers(&self, name: &str) -> bool {
+        let mut fields = self.conditions.iter().filter_map(|condition| condition.test.field());
+        fields.any(|field| field.eq_ignore_ascii_case(name))
+    }
+
     fn check_coverage(&self, form: &PostForm, exempt: &[&str]) -> Result<(), S3Error> {
-        let is_covered = |name: &str| {
-            self.conditions
-                .iter()
-                .filter_map(|condition| condition.test.field())
-                .any(|other| other.eq_ignore_ascii_case(name))
-        };
-        let is_exempt = |name: &str| {
-            exempt.iter().any(|other| other.eq_ignore_ascii_case(name))
-                || name.get(..IGNORED.len()).is_some_and(|start| start.eq_ignore_ascii_case(IGNORED))
-        };
-        let extra: Vec<_> =
-            form.iter().map(|(name, _)| name).filter(|name| !is_exempt(name) && !is_covered(name)).collect();
+        let mut extra = Vec::new();
+        for (name, _) in form.iter() {
+            let is_ignored =
+                name.get(..IGNORED.len()).is_some_and(|start| start.eq_ignore_ascii_case(IGNORED));
+            let is_exempt = is_ignored || exempt.iter().any(|other| other.eq_ignore_ascii_case(name));
+            if !is_exempt && !self.covers(name) {
+                extra.push(name);
+            }
+        }
         if extra.is_empty() {
             Ok(())
         } else {

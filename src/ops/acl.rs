@@ -198,9 +198,11 @@ pub(super) fn of_new_bucket(
 /// The ownership that the header `p-object-ownership` names.
 fn named_ownership(call: &Call<'_>) -> Result<Option<ObjectOwnership>, S3Error> {
     let Some(name) = call.vendor_header("object-ownership") else { return Ok(None) };
-    let header = format!("{}object-ownership", call.dialect.header_prefix());
-    let unknown = || S3Error::invalid_argument(&header, name, "There is no such object ownership.");
-    ObjectOwnership::named(name).map(Some).ok_or_else(unknown)
+    let Some(ownership) = ObjectOwnership::named(name) else {
+        let header = format!("{}object-ownership", call.dialect.header_prefix());
+        return Err(S3Error::invalid_argument(&header, name, "There is no such object ownership."));
+    };
+    Ok(Some(ownership))
 }
 
 /// The document of the grants of a bucket; `None` for no grants.

@@ -28,9 +28,11 @@ pub(super) fn one(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
         response = response.header("p-delete-marker", "true");
     }
     // An id of no version is echoed as sent.
-    let named = call.query.get("versionId").map(str::to_owned);
-    let made = || deleted.version.map(|version| version.text(context.store.client_ids()));
-    if let Some(version) = named.or_else(made) {
+    let version = match call.query.get("versionId") {
+        Some(named) => Some(named.to_owned()),
+        None => deleted.version.map(|version| version.text(context.store.client_ids())),
+    };
+    if let Some(version) = version {
         response = response.header("p-version-id", version);
     }
     Ok(response)
@@ -70,12 +72,12 @@ fn note_named_versions(context: &Context, call: &mut Call<'_>, object: &[ObjectI
     if call.deletions.is_none() {
         return;
     }
-    let note = |object: &ObjectIdentifier| {
-        let version = object.version.clone()?;
+    let mut noted = Vec::new();
+    for object in object {
+        let Some(version) = object.version.clone() else { continue };
         let before = audit::version_state(context, call, &object.key, &version);
-        Some(VersionDeletion { key: object.key.clone(), version, before, error: None })
-    };
-    let noted = object.iter().filter_map(note).collect();
+        noted.push(VersionDeletion { key: object.key.clone(), version, before, error: None });
+    }
     call.deletions = Some(noted);
 }
 
@@ -131,12 +133,16 @@ fn delete(
 ) -> Result<Vec<Result<Deleted, S3Error>>, S3Error> {
     let checked: Vec<_> = object.iter().map(|object| check(object, context, proof, call)).collect();
     let deletions: Vec<_> = checked.iter().filter_map(|checked| checked.as_ref().ok().cloned()).collect();
+    // The results of those that were let through, among the refusals in their places.
     let mut results = delete_from(context, call, deletions)?.into_iter();
-    let mut result_of = |_: Deletion| {
-        let result = results.next().expect("one result for each deletion");
-        result.map_err(|error| client_error::to_client_error(&error, &call.id))
-    };
-    Ok(checked.into_iter().map(|checked| checked.and_then(&mut result_of)).collect())
+    let mut all = Vec::with_capacity(checked.len());
+    for checked in checked {
+        all.push(checked.and_then(|_| {
+            let result = results.next().expect("one result for each deletion");
+            result.map_err(|error| client_error::to_client_error(&error, &call.id))
+        }));
+    }
+    Ok(all)
 }
 
 /// Deletes what the sender may delete, in governance mode, too, if the call asks for it.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 use super::lifecycle_sweep::ExpiredItem;
-use crate::base::Timestamp;
+use crate::base::{NOT_POISONED, Timestamp};
 
 /// Pairs of a bucket and a rule with figures of their own. Further pairs are counted together.
 const PAIRS_MAX: usize = 1_000;
@@ -60,7 +60,7 @@ impl LifecycleFigures {
     }
 
     fn totals(&self) -> MutexGuard<'_, LifecycleTotals> {
-        self.0.lock().expect("no code panics while it holds the figures")
+        self.0.lock().expect(NOT_POISONED)
     }
 }
 

@@ -71,8 +71,8 @@ impl<'r> LifecyclePreview<'r> {
     /// Adds a version. It moves only if it does not expire before.
     pub fn add_version(&mut self, placed: &PlacedVersion<'_>) {
         let expiry = expiry_of(self.rules, placed, placed.place);
-        let is_before = |moved: &Expiry| expiry.is_none_or(|end| moved.at < end.at && end.at > self.now);
-        let moved = transition_of(self.rules, placed, placed.place).filter(is_before);
+        let moved = transition_of(self.rules, placed, placed.place)
+            .filter(|moved| expiry.is_none_or(|end| moved.at < end.at && end.at > self.now));
         for action in moved.into_iter().chain(expiry) {
             self.add(placed.key, action, placed.version.size);
         }
@@ -199,8 +199,9 @@ fn add_uploads(
     while let Some(page) = pages.next(|query, after| store.list_uploads(&bucket.name, query, after))? {
         for (key, upload) in page.keys() {
             read += 1;
-            let bytes = || store.upload_bytes(bucket, key.as_bytes(), upload.id);
-            preview.add_upload(key.as_bytes(), upload.initiated, bytes);
+            preview.add_upload(key.as_bytes(), upload.initiated, || {
+                store.upload_bytes(bucket, key.as_bytes(), upload.id)
+            });
         }
         if read >= PREVIEWED_MAX {
             return Ok(true);

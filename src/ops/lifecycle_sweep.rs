@@ -132,10 +132,13 @@ impl LifecycleSweeper {
             .configurations
             .get(LifecycleConfiguration::KIND)?
             .clone();
-        let is_recent =
-            |last: &LastSweep| now.duration_since(last.at) < INTERVAL && Arc::ptr_eq(&last.by, &by);
-        let is_due = !self.swept.get(&bucket.id).is_some_and(is_recent);
-        is_due.then_some(by)
+        if let Some(last) = self.swept.get(&bucket.id)
+            && now.duration_since(last.at) < INTERVAL
+            && Arc::ptr_eq(&last.by, &by)
+        {
+            return None;
+        }
+        Some(by)
     }
 }
 
@@ -298,9 +301,9 @@ impl BucketSweep<'_> {
             VersionPlace::Current => ExpiringRole::Current(version.id),
             VersionPlace::LoneDeleteMarker => ExpiringRole::LoneDeleteMarker(version.id),
             VersionPlace::Noncurrent { since, newer_noncurrent } => {
-                let with = |newer_noncurrent| VersionPlace::Noncurrent { since, newer_noncurrent };
-                let newer_noncurrent_min =
-                    least(newer_noncurrent.min(NEWER_KEPT_MAX), |newer| due(with(newer)).is_some());
+                let newer_noncurrent_min = least(newer_noncurrent.min(NEWER_KEPT_MAX), |newer| {
+                    due(VersionPlace::Noncurrent { since, newer_noncurrent: newer }).is_some()
+                });
                 ExpiringRole::Noncurrent { version: version.id, newer_noncurrent_min }
             }
         };
@@ -386,11 +389,13 @@ impl BucketSweep<'_> {
 /// The number of the first items that become durable together.
 fn group_len(due: &[DueItem]) -> usize {
     let mut bytes = 0;
-    let fits = |due: &&DueItem| {
+    for (count, due) in due.iter().enumerate() {
         bytes += due.item.entry_bytes_max();
-        bytes <= EXPIRY_GROUP_MAX_BYTES
-    };
-    due.iter().take(EXPIRY_GROUP_MAX).take_while(fits).count().max(1)
+        if count == EXPIRY_GROUP_MAX || bytes > EXPIRY_GROUP_MAX_BYTES {
+            return count.max(1);
+        }
+    }
+    due.len().max(1)
 }
 
 /// The least number up to `max` for which a predicate holds that holds for `max`, and for every

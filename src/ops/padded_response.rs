@@ -140,14 +140,14 @@ impl BackgroundTask {
         let (sender, outcome) = bounded(1);
         let cancel = CancelToken::default();
         let token = cancel.clone();
-        let run = move || {
+        let started = thread::Builder::new().name("padded-response".into()).spawn(move || {
             // The receiver is gone if the client has left.
             let _ = sender.send(work(&token));
-        };
-        thread::Builder::new().name("padded-response".into()).spawn(run).map_err(|error| {
+        });
+        if let Err(error) = started {
             log::error!("no thread can be started: {error}");
-            S3Error::new(ErrorCode::SlowDown)
-        })?;
+            return Err(S3Error::new(ErrorCode::SlowDown));
+        }
         Ok(Self { outcome, cancel })
     }
 

@@ -139,14 +139,14 @@ pub(super) fn parsed<'c, D: StoredDocument>(
     configuration: &'c BucketConfiguration,
     name: &str,
 ) -> Option<&'c D> {
-    let parse = |document: &[u8]| {
+    let parsed = configuration.parsed(|document| {
         D::from_document(document).or_else(|| {
             let value = D::UNREADABLE?;
             log::error!("the {} of the bucket {name} cannot be read", D::KIND.as_str());
             Some(value)
         })
-    };
-    configuration.parsed(parse).as_ref()
+    });
+    parsed.as_ref()
 }
 
 fn answer<D: StoredDocument>(context: &Context, value: &D) -> Response {

@@ -173,8 +173,9 @@ impl ExpectedChecksum {
 /// # Errors
 /// `InvalidRequest`.
 pub fn parse_value(algorithm: ChecksumAlgorithm, text: &[u8]) -> Result<Vec<u8>, S3Error> {
-    let message = || format!("Value for the {} header is invalid.", algorithm.suffix());
-    algorithm.decode(text).ok_or_else(|| invalid(message()))
+    algorithm
+        .decode(text)
+        .ok_or_else(|| invalid(format!("Value for the {} header is invalid.", algorithm.suffix())))
 }
 
 /// The one checksum that `p-trailer` announces.
@@ -187,16 +188,17 @@ fn trailing_algorithm(names: &[u8], vendor: VendorHeaders<'_>) -> Result<Checksu
 
 /// Refuses checksums of unknown algorithms, which the server cannot verify.
 fn check_known(vendor: VendorHeaders<'_>) -> Result<(), S3Error> {
-    let is_known = |suffix: &str| {
-        matches!(suffix, "checksum-mode" | "checksum-algorithm" | "checksum-type")
-            || ChecksumAlgorithm::ALL.iter().any(|algorithm| algorithm.suffix() == suffix)
-    };
-    let mut unknown =
-        vendor.iter().filter(|(suffix, _)| suffix.starts_with("checksum-") && !is_known(suffix));
-    match unknown.next() {
-        Some((suffix, _)) => Err(invalid(format!("The algorithm of the {suffix} header is not supported."))),
-        None => Ok(()),
+    for (suffix, _) in vendor.iter() {
+        if suffix.starts_with("checksum-") && !is_known(suffix) {
+            return Err(invalid(format!("The algorithm of the {suffix} header is not supported.")));
+        }
     }
+    Ok(())
+}
+
+fn is_known(suffix: &str) -> bool {
+    matches!(suffix, "checksum-mode" | "checksum-algorithm" | "checksum-type")
+        || ChecksumAlgorithm::ALL.iter().any(|algorithm| algorithm.suffix() == suffix)
 }
 
 /// An algorithm that a client announces must come with a value (S3 API reference, PutObject,

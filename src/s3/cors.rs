@@ -145,11 +145,15 @@ impl CorsConfiguration {
         if !encoded_words::is_plain(origin.as_bytes()) {
             return None;
         }
-        let allows = |rule: &&CorsRule| rule.methods.iter().any(|allowed| allowed == method) && accepts(rule);
-        self.rules.iter().filter(allows).find_map(|rule| {
-            let pattern = rule.origins.iter().find(|pattern| matches(pattern, origin))?;
-            Some((rule, pattern.as_str()))
-        })
+        for rule in &self.rules {
+            if !rule.methods.iter().any(|allowed| allowed == method) || !accepts(rule) {
+                continue;
+            }
+            if let Some(pattern) = rule.origins.iter().find(|pattern| matches(pattern, origin)) {
+                return Some((rule, pattern.as_str()));
+            }
+        }
+        None
     }
 }
 

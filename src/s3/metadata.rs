@@ -141,9 +141,10 @@ pub fn send<'a>(
             response = response.header(sent_name, value);
         }
     }
-    let has_vendor_name = |name: &str| is_user_metadata(name) || name == REDIRECT_LOCATION;
-    for (name, value) in kept.iter().filter(|(name, _)| has_vendor_name(name)) {
-        response = response.header(format!("p-{name}"), *value);
+    for (name, value) in kept {
+        if is_user_metadata(name) || name == REDIRECT_LOCATION {
+            response = response.header(format!("p-{name}"), value);
+        }
     }
     Ok(response)
 }

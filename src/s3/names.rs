@@ -31,11 +31,10 @@ impl BucketName {
 }
 
 fn is_bucket_name(name: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'.' || b == b'-';
     let outer = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     let bytes = name.as_bytes();
     (BUCKET_NAME_LEN_MIN_BYTES..=BUCKET_NAME_LEN_MAX_BYTES).contains(&bytes.len())
-        && bytes.iter().all(|&b| inner(b))
+        && bytes.iter().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-'))
         && outer(bytes.first())
         && outer(bytes.last())
         && !["..", ".-", "-."].iter().any(|pair| name.contains(pair))

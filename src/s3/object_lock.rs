@@ -72,14 +72,13 @@ impl LockPeriod {
     }
 
     fn parse(days: Option<&str>, years: Option<&str>) -> Result<Self, S3Error> {
-        let number = |text: &str| {
-            let malformed = || S3Error::malformed_xml("a period is a whole number");
-            text.trim().parse::<i64>().map_err(|_| malformed())
-        };
-        let (name, given) = match (days, years) {
-            (Some(days), None) => ("Days", number(days)?),
-            (None, Some(years)) => ("Years", number(years)?),
+        let (name, text) = match (days, years) {
+            (Some(days), None) => ("Days", days),
+            (None, Some(years)) => ("Years", years),
             _ => return Err(S3Error::malformed_xml("a default retention has either Days or Years")),
+        };
+        let Ok(given) = text.trim().parse::<i64>() else {
+            return Err(S3Error::malformed_xml("a period is a whole number"));
         };
         let length = u64::try_from(given).ok().filter(|length| *length > 0).ok_or_else(|| {
             let message = "Default retention period must be a positive integer value.";
@@ -230,9 +229,11 @@ impl LockHeaders {
 }
 
 fn mode(element: Element<'_>) -> Result<Option<LockMode>, S3Error> {
-    let name = text(element, "Mode")?;
-    let unknown = || S3Error::malformed_xml("Mode is GOVERNANCE or COMPLIANCE");
-    name.map(|name| LockMode::named(&name).ok_or_else(unknown)).transpose()
+    let Some(name) = text(element, "Mode")? else { return Ok(None) };
+    match LockMode::named(&name) {
+        Some(mode) => Ok(Some(mode)),
+        None => Err(S3Error::malformed_xml("Mode is GOVERNANCE or COMPLIANCE")),
+    }
 }
 
 fn text(element: Element<'_>, name: &str) -> Result<Option<String>, S3Error> {

@@ -88,10 +88,10 @@ impl Addressing {
     pub fn website_bucket(&self, host: &str) -> Option<String> {
         let website_domain = self.website_domain.as_deref()?;
         let bucket = label_below(website_domain, host)?;
-        let is_of_s3 = |domain: &String| {
+        let is_of_s3 = self.domain.as_ref().is_some_and(|domain| {
             domain.len() > website_domain.len() && (is_host(domain, host) || self.is_of_bucket(host))
-        };
-        (!self.domain.as_ref().is_some_and(is_of_s3)).then_some(bucket)
+        });
+        (!is_of_s3).then_some(bucket)
     }
 }
 

@@ -148,14 +148,17 @@ pub fn check(tags: &[(String, String)], holder: TagHolder) -> Result<(), S3Error
     Ok(())
 }
 
+fn may_be_in_tag(c: char) -> bool {
+    c.is_alphanumeric() || MARKS.contains(c) || c.is_whitespace() && !c.is_control()
+}
+
 fn check_text(
     text: &str,
     length: std::ops::RangeInclusive<usize>,
     element: &'static str,
 ) -> Result<(), S3Error> {
-    let allowed = |c: char| c.is_alphanumeric() || MARKS.contains(c) || c.is_whitespace() && !c.is_control();
     // S3 counts code units of UTF-16, of which some letters take two.
-    if length.contains(&text.encode_utf16().count()) && text.chars().all(allowed) {
+    if length.contains(&text.encode_utf16().count()) && text.chars().all(may_be_in_tag) {
         return Ok(());
     }
     let message = format!("The {element} you have provided is invalid");

@@ -117,11 +117,11 @@ impl ListedPart {
     }
 
     fn is(&self, part: &PartRecord) -> bool {
-        let has = |(algorithm, text): &(ChecksumAlgorithm, String)| {
+        let has_checksums = self.checksums.iter().all(|(algorithm, text)| {
             let own = part.checksum.as_ref().filter(|own| own.algorithm == *algorithm);
             own.is_some_and(|own| checksum::encode(&own.value) == *text)
-        };
-        is_hex_of(entity_tag::bare(&self.tag), &part.md5) && self.checksums.iter().all(has)
+        });
+        has_checksums && is_hex_of(entity_tag::bare(&self.tag), &part.md5)
     }
 }
 

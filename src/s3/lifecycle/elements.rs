@@ -11,8 +11,11 @@ const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
 
 /// A whole number, which may be negative.
 pub(super) fn number(element: Element<'_>, name: &str) -> Result<Option<i64>, S3Error> {
-    let malformed = |_| S3Error::malformed_xml(&format!("<{name}> is not a whole number"));
-    text(element, name)?.map(|text| text.trim().parse().map_err(malformed)).transpose()
+    let Some(text) = text(element, name)? else { return Ok(None) };
+    match text.trim().parse() {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Err(S3Error::malformed_xml(&format!("<{name}> is not a whole number"))),
+    }
 }
 
 /// A positive number of `action`.
@@ -76,8 +79,9 @@ pub(super) fn flag(element: Element<'_>, name: &str) -> Result<Option<bool>, S3E
 /// `MalformedXML`; `InvalidArgument` for another time of day.
 pub(super) fn midnight(element: Element<'_>, name: &str) -> Result<Option<Timestamp>, S3Error> {
     let Some(text) = text(element, name)? else { return Ok(None) };
-    let malformed = || S3Error::malformed_xml(&format!("<{name}> is not a time in the form of ISO 8601"));
-    let time = Timestamp::parse_iso8601(text.trim()).ok_or_else(malformed)?;
+    let Some(time) = Timestamp::parse_iso8601(text.trim()) else {
+        return Err(S3Error::malformed_xml(&format!("<{name}> is not a time in the form of ISO 8601")));
+    };
     if time.as_millis() % DAY_MILLIS != 0 {
         return Err(S3Error::invalid_argument(name, &text, format!("'{name}' must be at midnight GMT")));
     }

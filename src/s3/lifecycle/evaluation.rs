@@ -117,16 +117,16 @@ fn earliest_action(
     facts: &ExpiryFacts<'_>,
     action: impl Fn(&LifecycleRule) -> Option<(Timestamp, ExpiryKind)>,
 ) -> Option<Expiry> {
+    // Read for the first rule that asks for them: most have none.
     let tags = OnceCell::new();
-    let of_rule = |number: usize| {
+    earliest(numbers.filter_map(|number| {
         let rule = &rules[number];
         let (at, kind) = action(rule)?;
         let filter = &rule.filter;
         let taken = filter.includes_size(facts.size)
             && (!filter.has_tags() || filter.includes_tags(tags.get_or_init(facts.tags)));
         taken.then_some(Expiry { at, rule: number, kind })
-    };
-    earliest(numbers.filter_map(of_rule))
+    }))
 }
 
 /// The earliest abort of an upload by the rules with these numbers.

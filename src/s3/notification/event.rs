@@ -96,12 +96,17 @@ impl EventSet {
 
     /// The events whose names in records are `name`, or begin with `name` for one that ends in `*`.
     fn named(name: &str) -> Self {
-        let matches = |known: &str| match name.strip_suffix('*') {
-            Some(family) => family.ends_with(':') && known.starts_with(family),
-            None => known == name,
-        };
-        let events = ObjectEvent::TABLE.iter().filter(|(_, known)| matches(known));
-        Self(events.fold(0, |set, (event, _)| set | 1 << *event as u16))
+        let mut set = 0;
+        for (event, known) in &ObjectEvent::TABLE {
+            let is_named = match name.strip_suffix('*') {
+                Some(family) => family.ends_with(':') && known.starts_with(family),
+                None => *known == name,
+            };
+            if is_named {
+                set |= 1 << *event as u16;
+            }
+        }
+        Self(set)
     }
 }
 

@@ -73,8 +73,7 @@ impl NotificationConfiguration {
     /// The notification of the webhook `target` for `event` of `key`. There is at most one, since
     /// filters do not overlap.
     pub fn find(&self, target: &str, event: ObjectEvent, key: &str) -> Option<&Notification> {
-        let applies = |it: &&Notification| it.destination.name == target && it.includes(event, key);
-        self.notifications.iter().find(applies)
+        self.notifications.iter().find(|it| it.destination.name == target && it.includes(event, key))
     }
 
     fn check_ids(&self) -> Result<(), S3Error> {

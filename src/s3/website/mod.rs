@@ -173,9 +173,6 @@ fn is_folder(key: &str) -> bool {
 }
 
 fn index_suffix(root: Element<'_>) -> Result<String, S3Error> {
-    let malformed = |value: &str| {
-        S3Error::invalid_argument("IndexDocument", value, "The IndexDocument Suffix is not well formed")
-    };
     let element = child(root, "IndexDocument")?.ok_or_else(|| {
         S3Error::invalid_argument(
             "IndexDocument",
@@ -188,7 +185,11 @@ fn index_suffix(root: Element<'_>) -> Result<String, S3Error> {
         Some(suffix) if !suffix.is_empty() && !suffix.contains('/') && suffix.len() <= KEY_LEN_MAX_BYTES => {
             Ok(suffix)
         }
-        other => Err(malformed(other.as_deref().unwrap_or_default())),
+        other => Err(S3Error::invalid_argument(
+            "IndexDocument",
+            other.as_deref().unwrap_or_default(),
+            "The IndexDocument Suffix is not well formed",
+        )),
     }
 }
 

@@ -84,8 +84,10 @@ pub fn folder_location(key: &str) -> String {
 /// # Errors
 /// `InvalidRequest` for characters that no URI has.
 pub(super) fn check_host(host: &str) -> Result<(), S3Error> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte);
-    if !host.is_empty() && host.len() <= KEY_LEN_MAX_BYTES && host.bytes().all(is_plain) {
+    let mut bytes = host.bytes();
+    let is_plain =
+        bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte));
+    if !host.is_empty() && host.len() <= KEY_LEN_MAX_BYTES && is_plain {
         return Ok(());
     }
     Err(invalid("The provided host name is not well formed."))
