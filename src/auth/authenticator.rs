@@ -16,7 +16,7 @@ use crate::auth::user::Signer;
 use crate::auth::users::PresentedKey;
 use crate::auth::{Identity, Users, header, signature};
 use crate::base::digest::{Sha256, to_hex};
-use crate::base::{Clock, Timestamp};
+use crate::base::{Clock, NOT_POISONED, Timestamp};
 use crate::s3::dialect::V2_ACCESS_KEY;
 use crate::s3::form::PostForm;
 use crate::s3::route::Addressing;
@@ -58,7 +58,7 @@ impl Authenticator {
 
     /// Replaces the users, from the next request on. Requests under way keep their permissions.
     pub fn replace(&self, users: Users) {
-        *self.users.write().expect("no code panics while it holds the users") = Arc::new(users);
+        *self.users.write().expect(NOT_POISONED) = Arc::new(users);
     }
 
     /// Authenticates the sender of `request`, whose query is `query`. Replaces the reader of the
@@ -198,7 +198,7 @@ impl Authenticator {
     }
 
     pub(super) fn users(&self) -> Arc<Users> {
-        Arc::clone(&self.users.read().expect("no code panics while it holds the users"))
+        Arc::clone(&self.users.read().expect(NOT_POISONED))
     }
 
     pub(super) fn now(&self) -> Timestamp {

@@ -127,9 +127,12 @@ fn presigned_query(key: &EnteredKey, shared: SharedObject<'_>, scope: &str, time
 }
 
 fn find<'u>(users: &'u Users, key: &EnteredKey) -> Option<&'u Arc<Signer>> {
-    let may_act = |person: &OidcPerson| users.access_key_of(person) == Some(&*key.access_key);
-    let signer = users.find(&key.access_key).filter(|signer| fingerprint(signer) == key.fingerprint);
-    signer.filter(|_| key.person.as_deref().is_none_or(may_act))
+    if let Some(person) = key.person.as_deref()
+        && users.access_key_of(person) != Some(&*key.access_key)
+    {
+        return None;
+    }
+    users.find(&key.access_key).filter(|signer| fingerprint(signer) == key.fingerprint)
 }
 
 fn fingerprint(signer: &Signer) -> [u8; 32] {

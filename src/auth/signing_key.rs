@@ -4,7 +4,7 @@ use std::sync::RwLock;
 
 use crate::auth::Secret;
 use crate::base::digest::HmacSha256;
-use crate::base::limits;
+use crate::base::{NOT_POISONED, limits};
 
 /// The service that credentials of requests for S3 are scoped to.
 pub(super) const SERVICE: &str = "s3";
@@ -53,15 +53,15 @@ struct DerivedKey {
 impl SigningKeys {
     /// The key of `secret`, which must be the same on every call. A new key evicts the oldest.
     pub(super) fn get(&self, secret: &Secret, date: &str, region: &str, service: &str) -> SigningKey {
-        const WHOLE: &str = "no code panics while it holds the keys";
-        let known = self.0.read().expect(WHOLE);
-        let is_it = |it: &&DerivedKey| it.date == date && it.region == region && it.service == service;
-        if let Some(found) = known.iter().find(is_it) {
-            return found.key.clone();
+        let known = self.0.read().expect(NOT_POISONED);
+        for known in known.iter() {
+            if known.date == date && known.region == region && known.service == service {
+                return known.key.clone();
+            }
         }
         drop(known);
         let key = SigningKey::derive(secret, date, region, service);
-        let mut known = self.0.write().expect(WHOLE);
+        let mut known = self.0.write().expect(NOT_POISONED);
         if known.len() >= limits::SIGNING_KEYS_PER_USER_MAX {
             known.remove(0);
         }
