@@ -27,9 +27,10 @@ impl DeleteCondition {
     /// Whether the condition holds for a version. A delete marker has neither content nor entity
     /// tag, so only its time can be compared.
     pub fn holds(&self, content: Option<(&str, u64)>, modified: Timestamp) -> bool {
-        let tag = |list: &String| content.is_some_and(|(etag, _)| matches_strongly(list, etag));
-        self.if_match.as_ref().is_none_or(tag)
-            && self.size.is_none_or(|expected| content.is_some_and(|(_, size)| size == expected))
+        let etag = content.map(|(etag, _)| etag);
+        let size = content.map(|(_, size)| size);
+        self.if_match.as_ref().is_none_or(|list| etag.is_some_and(|etag| matches_strongly(list, etag)))
+            && self.size.is_none_or(|expected| size == Some(expected))
             && self.modified.as_ref().is_none_or(|range| range.contains(&modified))
     }
 }

@@ -21,8 +21,12 @@ pub fn matches_strongly(list: &str, etag: &str) -> bool {
 /// Whether `If-None-Match` with `list` fails for `etag`: weak comparison, which ignores the prefix
 /// `W/`; `*` matches any tag.
 pub fn matches_weakly(list: &str, etag: &str) -> bool {
-    let unmarked = |tag| str::trim(tag).strip_prefix("W/").unwrap_or(tag);
-    list.trim() == "*" || list.split(',').any(|tag| same(unmarked(tag), etag))
+    list.trim() == "*" || list.split(',').any(|tag| same(without_weakness(tag), etag))
+}
+
+/// A tag of a list without the prefix `W/`.
+fn without_weakness(tag: &str) -> &str {
+    tag.trim().strip_prefix("W/").unwrap_or(tag)
 }
 
 /// The condition of a put. It is checked at the commit, so that exactly one of two racing writers

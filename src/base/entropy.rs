@@ -36,6 +36,21 @@ impl SeededEntropy {
         Self(AtomicU64::new(seed))
     }
 
+    /// A number below `end`, which is not 0.
+    pub fn below(&self, end: u64) -> u64 {
+        self.next_u64() % end
+    }
+
+    /// `true` once in `count` times, on average.
+    pub fn one_in(&self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    /// One of several choices.
+    pub fn one_of<'t, T>(&self, choices: &'t [T]) -> &'t T {
+        &choices[self.below(choices.len() as u64) as usize]
+    }
+
     fn step(&self) -> u64 {
         const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut z = self.0.fetch_add(GAMMA, Ordering::Relaxed).wrapping_add(GAMMA);
@@ -66,6 +81,18 @@ mod tests {
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));
         assert_ne!(draw(7)[0], draw(7)[1]);
+    }
+
+    #[test]
+    fn every_choice_is_drawn_and_no_other() {
+        let source = SeededEntropy::new(7);
+        let mut drawn: Vec<_> = (0..100).map(|_| *source.one_of(&["a", "b", "c"])).collect();
+        drawn.sort_unstable();
+        drawn.dedup();
+        assert_eq!(drawn, ["a", "b", "c"]);
+        assert!((0..100).all(|_| source.below(3) < 3));
+        let ones = (0..1_000).filter(|_| source.one_in(4)).count();
+        assert!((150..350).contains(&ones), "{ones}");
     }
 
     #[test]

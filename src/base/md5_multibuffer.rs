@@ -43,7 +43,9 @@ fn compress_all(values: &mut [ChainingValue], mut left: Vec<&[Block]>) {
     while let Some(count) = left.iter().map(|blocks| blocks.len()).filter(|count| *count > 0).min() {
         let pairs = values.iter_mut().zip(&left).filter(|(_, blocks)| !blocks.is_empty());
         compress_lanes(&mut pairs.map(|(value, blocks)| (value, *blocks)).collect::<Vec<_>>(), count);
-        left.iter_mut().for_each(|blocks| *blocks = blocks.get(count..).unwrap_or_default());
+        for blocks in &mut left {
+            *blocks = blocks.get(count..).unwrap_or_default();
+        }
     }
 }
 
@@ -60,7 +62,9 @@ pub(super) fn padded(rest: &[u8], len: u64) -> Vec<Block> {
 /// The digest of a stream from its final value (section 3.5).
 pub(super) fn digest(value: ChainingValue) -> [u8; 16] {
     let mut digest = [0; 16];
-    digest.as_chunks_mut().0.iter_mut().zip(value).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+    for (bytes, word) in digest.as_chunks_mut().0.iter_mut().zip(value) {
+        *bytes = word.to_le_bytes();
+    }
     digest
 }
 
@@ -69,18 +73,24 @@ pub(super) fn digest(value: ChainingValue) -> [u8; 16] {
 pub(super) fn compress_lanes(streams: &mut [(&mut ChainingValue, &[Block])], count: usize) {
     let arch = Arch::new();
     if streams.len() < SIMD_STREAMS_MIN || matches!(arch, Arch::Scalar) {
-        streams.iter_mut().for_each(|(value, blocks)| md5::block_api::compress(value, &blocks[..count]));
+        for (value, blocks) in streams {
+            md5::block_api::compress(value, &blocks[..count]);
+        }
         return;
     }
     let mut lanes = [[0u32; LANES]; 4];
     let mut blocks = ArrayVec::<_, LANES>::new();
     for (lane, (value, of_stream)) in streams.iter().enumerate() {
-        value.iter().zip(&mut lanes).for_each(|(word, words)| words[lane] = *word);
+        for (word, words) in value.iter().zip(&mut lanes) {
+            words[lane] = *word;
+        }
         blocks.push(&of_stream[..count]);
     }
     arch.dispatch(SimdLanes { lanes: &mut lanes, blocks: &blocks });
     for (lane, (value, _)) in streams.iter_mut().enumerate() {
-        value.iter_mut().zip(&lanes).for_each(|(word, words)| *word = words[lane]);
+        for (word, words) in value.iter_mut().zip(&lanes) {
+            *word = words[lane];
+        }
     }
 }
 

@@ -194,7 +194,9 @@ fn hash_round(jobs: &mut [HashJob]) {
         .map(|HashJob { value, piece, blocks_done, .. }| (value, &piece.as_chunks().0[*blocks_done..]))
         .collect();
     compress_lanes(&mut streams, count);
-    jobs.iter_mut().for_each(|job| job.blocks_done += count);
+    for job in jobs {
+        job.blocks_done += count;
+    }
 }
 
 #[cfg(test)]
