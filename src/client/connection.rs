@@ -119,8 +119,12 @@ impl Answer {
         if raw.parse(&self.head).is_err() {
             return Vec::new();
         }
-        let text = |value: &[u8]| String::from_utf8_lossy(value).trim().to_owned();
-        raw.headers.iter().map(|line| (line.name.to_ascii_lowercase(), text(line.value))).collect()
+        let mut headers = Vec::new();
+        for line in raw.headers.iter() {
+            let value = String::from_utf8_lossy(line.value);
+            headers.push((line.name.to_ascii_lowercase(), value.trim().to_owned()));
+        }
+        headers
     }
 
     /// The code and the message of the error document, if it is one.

@@ -1,6 +1,5 @@
 //! The URL of a server: its address, its name in requests, and its encryption.
 
-use std::fmt::Display;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
@@ -55,10 +54,9 @@ impl Endpoint {
         }
         let named = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
         let with_port = if named.is_some() { host.to_owned() } else { format!("{host}:{port}") };
-        let failed = |why: &dyn Display| format!("{url}: {why}");
         let name = named.map_or(host, |(name, _)| name);
         let tls = encrypted.then(|| TlsClient::new(name, trust)).transpose();
-        let tls = tls.map_err(|why| failed(&why))?;
+        let tls = tls.map_err(|why| format!("{url}: {why}"))?;
         Ok(Self { host: host.to_owned(), with_port, address: None, tls, patience: SILENCE_MAX })
     }
 

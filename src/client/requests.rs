@@ -93,7 +93,9 @@ impl Bucket {
         for ObjectVersion { key, id, .. } in objects {
             document.element("Object", |object| {
                 object.leaf("Key", key);
-                id.iter().for_each(|id| object.leaf("VersionId", id));
+                if let Some(id) = id {
+                    object.leaf("VersionId", id);
+                }
             });
         }
         let body = document.finish();
@@ -142,8 +144,8 @@ pub fn encoded(text: &str) -> PercentEncode<'_> {
 
 /// A query of these parameters, encoded.
 pub fn encoded_query(query: &[QueryParameter<'_>]) -> String {
-    let encode = |(name, value): &QueryParameter<'_>| format!("{name}={}", encoded(value));
-    query.iter().map(encode).collect::<Vec<_>>().join("&")
+    let parameters: Vec<_> = query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    parameters.join("&")
 }
 
 /// The objects on a page of a listing.

@@ -23,6 +23,11 @@ pub struct SettingSources<'s> {
 /// A problem, and its place in the file.
 pub type SettingProblem = (Range<usize>, String);
 
+/// The number of the line in which a part of a file begins.
+pub(crate) fn line_of(text: &str, part: &Range<usize>) -> usize {
+    1 + text.bytes().take(part.start).filter(|byte| *byte == b'\n').count()
+}
+
 /// An S3 server, and the keys for it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerSettings {
@@ -89,8 +94,8 @@ impl ServerFields<'_> {
                 Some(region) => checked(region, is_region, "is not the name of a region")?,
                 None => USUAL_REGION.to_owned(),
             },
-            access_key: key_of(("access_key", &access_variable), self.access_key, whole, sources)?,
-            secret_key: key_of(("secret_key", &secret_variable), self.secret_key, whole, sources)?,
+            access_key: key_of("access_key", &access_variable, self.access_key, whole, sources)?,
+            secret_key: key_of("secret_key", &secret_variable, self.secret_key, whole, sources)?,
             trust,
         })
     }
@@ -140,8 +145,12 @@ pub(crate) fn checked(
 
 /// Whether a bucket of most servers can have this name.
 pub(crate) fn is_bucket(name: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-    (3..=63).contains(&name.len()) && name.bytes().all(allowed)
+    (3..=63).contains(&name.len()) && name.bytes().all(is_of_names)
+}
+
+/// Whether names of buckets, and the parts of keys that settings name, may have this byte.
+fn is_of_names(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')
 }
 
 fn is_region(name: &str) -> bool {
@@ -150,15 +159,18 @@ fn is_region(name: &str) -> bool {
 
 /// The beginning of keys, without a `/` at its end; may be empty.
 pub(crate) fn prefix_of(value: &Spanned<String>) -> Result<String, SettingProblem> {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'/');
     let text = value.get_ref().trim_end_matches('/');
-    let parts = || text.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
-    if text.is_empty() || (text.len() <= 256 && text.bytes().all(allowed) && parts()) {
+    if text.is_empty() || (text.len() <= 256 && text.split('/').all(is_part_of_prefix)) {
         return Ok(text.to_owned());
     }
     let problem =
         format!("{text:?} is not a prefix: letters, digits and -._ with single slashes between them");
     Err((value.span(), problem))
+}
+
+/// Whether that may stand between the slashes of a prefix.
+fn is_part_of_prefix(part: &str) -> bool {
+    !part.is_empty() && part != "." && part != ".." && part.bytes().all(is_of_names)
 }
 
 /// Bytes a second.
@@ -176,7 +188,8 @@ pub(crate) fn rate_of(value: Option<&Spanned<String>>) -> Result<u64, SettingPro
 
 /// A key: by value, by file, or by its variable.
 fn key_of(
-    (name, variable): (&str, &str),
+    name: &str,
+    variable: &str,
     fields: KeyFields<'_>,
     whole: &Range<usize>,
     sources: &SettingSources<'_>,

@@ -106,8 +106,8 @@ impl CertificateTrust {
 }
 
 fn trusted(authorities: Option<&Path>) -> Result<RootCertStore, String> {
-    let of_system = || SYSTEM_AUTHORITIES.into_iter().map(Path::new).find(|path| path.exists());
-    let path = authorities.or_else(of_system);
+    let path =
+        authorities.or_else(|| SYSTEM_AUTHORITIES.into_iter().map(Path::new).find(|path| path.exists()));
     let path = path.ok_or("no certificate authority is known: name a PEM file by --ca-file")?;
     let unreadable = |why: &dyn Display| format!("{}: {why}", path.display());
     let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);

@@ -100,7 +100,8 @@ impl ActiveHours {
     pub fn parse(text: &str) -> Option<Self> {
         let minute = |text: &str| {
             let (hour, minute) = text.split_once(':')?;
-            let (hour, minute): (u32, u32) = (hour.parse().ok()?, minute.parse().ok()?);
+            let hour: u32 = hour.parse().ok()?;
+            let minute: u32 = minute.parse().ok()?;
             (hour < 24 && minute < 60).then_some(hour * 60 + minute)
         };
         let (from, to) = text.split_once('-')?;
@@ -125,8 +126,8 @@ impl MirrorSettings {
     /// # Errors
     /// The first problem with its line. It quotes no key.
     pub fn parse(text: &str, sources: &SettingSources<'_>) -> Result<Vec<Self>, String> {
-        let line_of = |at: &Range<usize>| 1 + text.bytes().take(at.start).filter(|&b| b == b'\n').count();
-        let told = |at: &Range<usize>, why: &str| format!("line {}: [[mirror]]: {why}", line_of(at));
+        let told =
+            |at: &Range<usize>, why: &str| format!("line {}: [[mirror]]: {why}", settings::line_of(text, at));
         let file: MirrorFile =
             toml::from_str(text).map_err(|error| told(&error.span().unwrap_or_default(), error.message()))?;
         let mut mirrors: Vec<Self> = Vec::new();
@@ -152,8 +153,9 @@ impl MirrorSettings {
 
     /// The place of a key at the target; `None` for one that is not mirrored.
     pub fn place(&self, bucket: &str, key: &str) -> Option<MirrorPlace> {
-        let is_named = |(name, prefix): &(String, String)| name == bucket && key.starts_with(&**prefix);
-        if !self.sources.is_empty() && !self.sources.iter().any(is_named) {
+        let mut sources = self.sources.iter();
+        let is_named = sources.any(|(name, prefix)| name == bucket && key.starts_with(&**prefix));
+        if !self.sources.is_empty() && !is_named {
             return None;
         }
         let key = format!("{}{key}", self.target_prefix);
@@ -177,12 +179,15 @@ impl MirrorSettings {
     /// The beginnings of keys that a bucket has at the target; none where the bucket is not
     /// mirrored.
     pub fn places_of(&self, id: u64, bucket: &str) -> Vec<MirroredPlace> {
-        let place = |prefix: String| MirroredPlace {
-            id,
-            bucket: self.bucket_for(bucket),
-            prefix: format!("{}{prefix}", self.target_prefix),
-        };
-        self.prefixes_of(bucket).into_iter().map(place).collect()
+        let mut places = Vec::new();
+        for prefix in self.prefixes_of(bucket) {
+            places.push(MirroredPlace {
+                id,
+                bucket: self.bucket_for(bucket),
+                prefix: format!("{}{prefix}", self.target_prefix),
+            });
+        }
+        places
     }
 }
 
@@ -207,10 +212,7 @@ impl MirrorTable {
         let variables = format!("SILTSTONE_MIRROR_{}", name.to_uppercase().replace('-', "_"));
         let sources = self.buckets.iter().flatten().map(source_of).collect::<Result<Vec<_>, _>>()?;
         let target_bucket = match &self.target_bucket {
-            Some(bucket) => {
-                let is_bucket = |text: &str| settings::is_bucket(&text.replace(BUCKET_MARK, "abc"));
-                settings::checked(bucket, is_bucket, "is not the name of a bucket")?
-            }
+            Some(bucket) => settings::checked(bucket, can_name_buckets, "is not the name of a bucket")?,
             None => BUCKET_MARK.to_owned(),
         };
         let prefix = self.target_prefix.as_ref().map_or(Ok(String::new()), settings::prefix_of)?;
@@ -256,6 +258,11 @@ impl MirrorTable {
     }
 }
 
+/// Whether a text is the name of a bucket, once the mark stands for one.
+fn can_name_buckets(text: &str) -> bool {
+    settings::is_bucket(&text.replace(BUCKET_MARK, "abc"))
+}
+
 fn is_name(name: &str) -> bool {
     (1..=32).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
@@ -280,8 +287,9 @@ fn target_buckets_of(
 }
 
 fn hours_of(value: &Spanned<String>) -> Result<ActiveHours, SettingProblem> {
-    let problem = || (value.span(), format!("{:?} is not of the form 22:00-06:00, in UTC", value.get_ref()));
-    ActiveHours::parse(value.get_ref()).ok_or_else(problem)
+    let text = value.get_ref();
+    ActiveHours::parse(text)
+        .ok_or_else(|| (value.span(), format!("{text:?} is not of the form 22:00-06:00, in UTC")))
 }
 
 fn workers_of(value: &Spanned<usize>) -> Result<usize, SettingProblem> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::client::settings::{KeyFields, ServerFields, checked, is_bucket, prefix_of, rate_of};
+use crate::client::settings::{KeyFields, ServerFields, checked, is_bucket, line_of, prefix_of, rate_of};
 use crate::client::{ServerSettings, SettingProblem, SettingSources};
 use crate::remote::{EncryptedRemote, EncryptionKeys, Remote, S3Remote};
 
@@ -71,13 +71,12 @@ impl RemoteSettings {
     /// # Errors
     /// The first problem with its line. It quotes no key.
     pub fn parse(text: &str, sources: &SettingSources<'_>) -> Result<Option<Self>, String> {
-        let line_of = |at: &Range<usize>| 1 + text.bytes().take(at.start).filter(|&b| b == b'\n').count();
-        let file: RemoteFile = toml::from_str(text).map_err(|error| {
-            format!("line {}: [remote]: {}", line_of(&error.span().unwrap_or_default()), error.message())
-        })?;
+        let told = |at: &Range<usize>, why: &str| format!("line {}: [remote]: {why}", line_of(text, at));
+        let file: RemoteFile =
+            toml::from_str(text).map_err(|error| told(&error.span().unwrap_or_default(), error.message()))?;
         let Some(table) = file.remote else { return Ok(None) };
         let settings = table.get_ref().settings(&table.span(), sources);
-        settings.map(Some).map_err(|(at, problem)| format!("line {}: [remote]: {problem}", line_of(&at)))
+        settings.map(Some).map_err(|(at, problem)| told(&at, &problem))
     }
 
     /// The prefix of all keys: empty, or with a `/` at its end.

@@ -120,13 +120,16 @@ pub fn attributes_of(
     let losses =
         LOST.iter().filter(|(name, _)| headers.iter().any(|(given, value)| given == name && value != "OFF"));
     let losses = losses.map(|(_, loss)| *loss).collect();
-    let by_key =
-        |(name, value): &Header| name == "x-amz-server-side-encryption" && value.starts_with("aws:kms");
-    let encrypted_by_key = headers.iter().any(by_key);
-    let is_kept = |(name, _): &Header| KEPT.contains(&&**name) || name.starts_with("x-amz-meta-");
-    // Text beyond ASCII may come as encoded words. A copy has the text itself.
-    let text = |(name, value): Header| (name, encoded_words::decode(&value).into_owned());
-    let mut kept: Vec<_> = headers.into_iter().filter(is_kept).map(text).collect();
+    let encrypted_by_key = headers
+        .iter()
+        .any(|(name, value)| name == "x-amz-server-side-encryption" && value.starts_with("aws:kms"));
+    let mut kept = Vec::new();
+    for (name, value) in headers {
+        if KEPT.contains(&&*name) || name.starts_with("x-amz-meta-") {
+            // Text beyond ASCII may come as encoded words. A copy has the text itself.
+            kept.push((name, encoded_words::decode(&value).into_owned()));
+        }
+    }
     kept.sort();
     Ok(Some(StoredAttributes { length, etag, kept, losses, modified, encrypted_by_key }))
 }

@@ -25,12 +25,12 @@ impl LenientPage {
             return Self { text: page, marks: None };
         }
         let text = String::from_utf8_lossy(&page);
-        let is_free = |from: &u32| !text.chars().any(|c| (*from..*from + MARKS).contains(&u32::from(c)));
-        let mut ranges = (PRIVATE_FROM..=PRIVATE_THROUGH - MARKS).step_by(MARKS as usize);
-        match ranges.find(is_free) {
-            Some(from) => Self { text: marked(&text, from).into_bytes(), marks: Some(from) },
-            None => Self { text: page, marks: None },
+        for from in (PRIVATE_FROM..=PRIVATE_THROUGH - MARKS).step_by(MARKS as usize) {
+            if !text.chars().any(|c| is_mark(c, from)) {
+                return Self { text: marked(&text, from).into_bytes(), marks: Some(from) };
+            }
         }
+        Self { text: page, marks: None }
     }
 
     pub(super) fn text(&self) -> &[u8] {
@@ -40,13 +40,10 @@ impl LenientPage {
     /// A text of the page with the characters that marks stand for; `None` for one without any.
     pub(super) fn restored(&self, text: &str) -> Option<String> {
         let from = self.marks?;
-        let is_mark = |c: char| (from..from + MARKS).contains(&u32::from(c));
-        let original = |c: char| match u32::from(c).wrapping_sub(from) {
-            code if code < UNTOLD => char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER),
-            UNTOLD => char::REPLACEMENT_CHARACTER,
-            _ => c,
-        };
-        text.contains(is_mark).then(|| text.chars().map(original).collect())
+        if !text.chars().any(|c| is_mark(c, from)) {
+            return None;
+        }
+        Some(text.chars().map(|c| original(c, from)).collect())
     }
 }
 
@@ -62,6 +59,20 @@ fn is_foreign(code: u32) -> bool {
 fn mark(code: u32, from: u32) -> char {
     let nth = if code < UNTOLD { code } else { UNTOLD };
     char::from_u32(from + nth).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+/// Whether a character is one of the marks that begin at `from`.
+fn is_mark(c: char, from: u32) -> bool {
+    (from..from + MARKS).contains(&u32::from(c))
+}
+
+/// The character that a mark stands for; any other character itself.
+fn original(c: char, from: u32) -> char {
+    match u32::from(c).wrapping_sub(from) {
+        code if code < UNTOLD => char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER),
+        UNTOLD => char::REPLACEMENT_CHARACTER,
+        _ => c,
+    }
 }
 
 fn marked(text: &str, from: u32) -> String {

@@ -279,8 +279,9 @@ impl<'p> Listing<'p> {
     /// all versions; only their pages are sorted by time, since others show the order better than
     /// times do.
     fn entries(self) -> Result<Vec<PageEntry>, String> {
-        let is_entry = |entry: &Element<'_>| matches!(entry.name(), "Contents" | "Version" | "DeleteMarker");
-        let entries: Vec<_> = self.root.children().filter(is_entry).collect();
+        let entries = self.root.children();
+        let entries: Vec<_> =
+            entries.filter(|entry| matches!(entry.name(), "Contents" | "Version" | "DeleteMarker")).collect();
         let first = entries.iter().position(|entry| entry.name() == "DeleteMarker").unwrap_or(entries.len());
         let is_in_order =
             first == entries.len() || entries[first..].iter().any(|entry| entry.name() != "DeleteMarker");

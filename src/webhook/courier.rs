@@ -141,12 +141,16 @@ impl Courier {
 /// How many of the messages, of which there is one at least, go with the first request, if it may
 /// have `batch`.
 fn first_request(messages: &[Message], batch: usize) -> usize {
+    let mut count = 0;
     let mut bytes = 0;
-    let fits = |message: &&Message| {
+    for message in messages.iter().take(batch) {
         bytes += message.text().len();
-        matches!(message, Message::Record(_)) && bytes <= BODY_MAX_BYTES
-    };
-    messages.iter().take(batch).take_while(fits).count().max(1)
+        if !matches!(message, Message::Record(_)) || bytes > BODY_MAX_BYTES {
+            break;
+        }
+        count += 1;
+    }
+    count.max(1)
 }
 
 fn body(messages: &[Message]) -> String {

@@ -51,8 +51,8 @@ impl WebhookSender {
     pub fn send(&mut self, body: &str, now: Timestamp) -> Result<(), DeliveryError> {
         let request = self.request(body, now.as_secs());
         let deadline = Instant::now() + self.settings.timeout;
-        let failed = |error: io::Error| DeliveryError::Failed(error.to_string());
-        let answer = self.exchange(&request, deadline).map_err(failed)?;
+        let answer = self.exchange(&request, deadline);
+        let answer = answer.map_err(|error| DeliveryError::Failed(error.to_string()))?;
         let why = || format!("it answers {}", answer.status);
         let later = answer.header("Retry-After").and_then(|value| retry_after(&value, now));
         match (answer.status, later) {

@@ -108,7 +108,7 @@ impl EventSource {
     ) -> Option<Message> {
         let bucket = of.info();
         let key = std::str::from_utf8(&change.key).ok()?;
-        let configuration = configuration_id(&self.settings, (&bucket.name, of.notifications()), event, key)?;
+        let configuration = configuration_id(&self.settings, &bucket.name, of.notifications(), event, key)?;
         let cause = change.cause.as_deref();
         let known = |field: fn(&Cause) -> &String| {
             cause.map(|cause| field(cause).as_str()).filter(|text| !text.is_empty())

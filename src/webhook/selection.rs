@@ -10,7 +10,8 @@ use crate::store::{BucketConfigurationKind, ConfiguredBucket};
 /// for an event that it does not get.
 pub(super) fn configuration_id(
     settings: &WebhookSettings,
-    (bucket, notifications): (&str, Option<&NotificationConfiguration>),
+    bucket: &str,
+    notifications: Option<&NotificationConfiguration>,
     event: ObjectEvent,
     key: &str,
 ) -> Option<String> {

@@ -1,7 +1,6 @@
 //! The tables `[[webhook]]` of the configuration file.
 
 use std::fmt;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::WebhookSecret;
+use crate::client::settings::line_of;
 use crate::client::{CertificateTrust, Endpoint, SettingProblem, SettingSources, certificate_trust};
 use crate::s3::notification::{EventPattern, KeyFilter};
 
@@ -107,8 +107,8 @@ impl WebhookSettings {
     /// # Errors
     /// The first problem with its line. It quotes no secret.
     pub fn parse(text: &str, sources: &SettingSources<'_>) -> Result<Vec<Self>, String> {
-        let line_of = |at: &Range<usize>| 1 + text.bytes().take(at.start).filter(|&b| b == b'\n').count();
-        let told = |(at, problem): SettingProblem| format!("line {}: [[webhook]]: {problem}", line_of(&at));
+        let told =
+            |(at, problem): SettingProblem| format!("line {}: [[webhook]]: {problem}", line_of(text, &at));
         let file: WebhookFile = toml::from_str(text)
             .map_err(|error| told((error.span().unwrap_or_default(), error.message().to_owned())))?;
         let mut all: Vec<Self> = Vec::new();
@@ -159,8 +159,8 @@ impl WebhookTable {
 
     fn secret(&self, sources: &SettingSources<'_>) -> Result<Option<WebhookSecret>, SettingProblem> {
         let Some(file) = &self.secret_file else { return Ok(None) };
-        let wrong = |why: String| (file.span(), format!("`secret_file`: {why}"));
-        WebhookSecret::read(file.get_ref(), sources.read).map(Some).map_err(wrong)
+        let secret = WebhookSecret::read(file.get_ref(), sources.read);
+        secret.map(Some).map_err(|why| (file.span(), format!("`secret_file`: {why}")))
     }
 
     fn batch(&self) -> Result<usize, SettingProblem> {
@@ -173,12 +173,15 @@ impl WebhookTable {
 
     fn chosen(&self) -> Result<Option<ChosenEvents>, SettingProblem> {
         let Some(events) = &self.events else { return self.without_events() };
-        let parse = |text: &Spanned<String>| {
-            let unknown =
-                |_| (text.span(), format!("{:?} is no event, as s3:ObjectCreated:* is", text.get_ref()));
-            EventPattern::parse(text.get_ref()).map_err(unknown)
-        };
-        let patterns = events.get_ref().iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+        let mut patterns = Vec::new();
+        for event in events.get_ref() {
+            let text = event.get_ref();
+            let pattern = EventPattern::parse(text);
+            patterns
+                .push(pattern.map_err(|_| {
+                    (event.span(), format!("{text:?} is no event, as s3:ObjectCreated:* is"))
+                })?);
+        }
         if patterns.is_empty() {
             return Err((events.span(), "`events` is empty".to_owned()));
         }
@@ -218,13 +221,13 @@ impl DurationRange {
 
 fn name_of(name: &Spanned<String>) -> Result<String, SettingProblem> {
     let text = name.get_ref();
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    match !text.is_empty() && text.len() <= NAME_MAX_BYTES && text.bytes().all(allowed) {
-        true => Ok(text.clone()),
-        false => {
-            Err((name.span(), format!("{text:?} is no name: up to {NAME_MAX_BYTES} letters, digits and -_")))
-        }
+    let is_name = (1..=NAME_MAX_BYTES).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    if !is_name {
+        let problem = format!("{text:?} is no name: up to {NAME_MAX_BYTES} letters, digits and -_");
+        return Err((name.span(), problem));
     }
+    Ok(text.clone())
 }
 
 #[cfg(test)]
