@@ -374,8 +374,8 @@ impl Index {
         query: &ListQuery,
         after_version: Option<VersionRef>,
     ) -> ListPage<ListedVersion> {
-        let list = |bucket: &BucketIndex| version_listing::list(&bucket.keys, query, after_version);
-        self.buckets.get(&bucket).map_or_else(ListPage::default, list)
+        let Some(bucket) = self.buckets.get(&bucket) else { return ListPage::default() };
+        version_listing::list(&bucket.keys, query, after_version)
     }
 
     /// Whether the upload exists.
@@ -600,6 +600,8 @@ impl Index {
     /// Changes a bucket, and updates the memory of all and the content of its owner.
     fn change<T>(&mut self, id: u64, change: impl FnOnce(&mut BucketIndex) -> T) -> Result<T, ApplyError> {
         let bucket = self.buckets.get_mut(&id).ok_or(ApplyError::UnknownBucket(id))?;
+        // The sums over all buckets are kept by differences: to add them up anew would visit every
+        // bucket for each entry.
         let bytes = bucket.memory_bytes();
         let usage = bucket.usage();
         let done = change(bucket);

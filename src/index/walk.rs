@@ -303,7 +303,7 @@ impl BucketStep<'_> {
             taken.entries += of_upload.entries;
             taken.bytes += of_upload.bytes;
             for record in parts.iter() {
-                self.put_part(&name, record, out);
+                self.put_part(&name.0, name.1, record, out);
             }
             after = Some(name);
         }
@@ -319,13 +319,13 @@ impl BucketStep<'_> {
             }
             taken.count(size_of::<PartRecord>() + size_of_val(&record.extents[..]));
             after = record.number;
-            self.put_part(&name, record, out);
+            self.put_part(&name.0, name.1, record, out);
         }
         Cursor::Uploads(self.id, Some(name))
     }
 
-    fn put_part(&self, (key, upload): &(Vec<u8>, UploadId), record: PartRecord, out: &mut impl EntrySink) {
-        out.put(Entry::PartPut { bucket: self.id, key: key.clone(), upload: *upload, record });
+    fn put_part(&self, key: &[u8], upload: UploadId, record: PartRecord, out: &mut impl EntrySink) {
+        out.put(Entry::PartPut { bucket: self.id, key: key.to_vec(), upload, record });
     }
 }
 

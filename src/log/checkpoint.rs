@@ -108,7 +108,7 @@ impl<'a> CheckpointWriter<'a> {
         let file = create_file(fs, &header, |file| {
             // Without preallocation the sync reports a full disk, before the file has its name.
             file.reserve(0, expected_len)?;
-            let mut writer = CheckpointWriter::new((file, check_abort), store, now);
+            let mut writer = CheckpointWriter::new(file, check_abort, store, now);
             let end = feed(&mut writer)?;
             writer.put(&Entry::CheckpointEnd(end))?;
             writer.flush()?;
@@ -123,7 +123,8 @@ impl<'a> CheckpointWriter<'a> {
     }
 
     fn new(
-        (file, check_abort): (&'a dyn File, &'a dyn Fn() -> io::Result<()>),
+        file: &'a dyn File,
+        check_abort: &'a dyn Fn() -> io::Result<()>,
         store: StoreId,
         now: Timestamp,
     ) -> Self {
@@ -246,7 +247,7 @@ fn read_groups(
         let mut counts = CheckpointCounts::default();
         for group in groups {
             let (group, at) = group?;
-            if let Some(end) = read_group(&group, (path, at), &mut counts, visit)? {
+            if let Some(end) = read_group(&group, path, at, &mut counts, visit)? {
                 return Ok(end);
             }
         }
@@ -272,7 +273,8 @@ fn read_ahead(mut reader: GroupReader<'_>, path: &str, outbox: &Sender<ReadGroup
 /// Visits the entries of a group. Returns the end of the checkpoint if this group holds it.
 fn read_group(
     group: &RawGroup,
-    (path, at): (&str, u64),
+    path: &str,
+    at: u64,
     counts: &mut CheckpointCounts,
     visit: &mut EntryVisitor<'_>,
 ) -> Result<Option<CheckpointEnd>, LogError> {

@@ -206,6 +206,7 @@ impl LogWriter {
         let end = self.position + len;
         self.write_zeros_ahead(end)?;
         bytes.resize(bytes.len() + self.dirty_bytes_after(end)? as usize, 0);
+        // Noted before the write, which may fail halfway and leave a part of the group.
         self.dirty_to = self.dirty_to.max(end);
         self.file.write_all_at(&bytes, self.position)?;
         Ok(WrittenGroup { len, crc })
@@ -309,6 +310,8 @@ impl LogWriter {
             created: self.clock.now(),
             previous_crc: self.previous_crc,
         };
+        // The file is durable before anything is changed here: after an error the log continues in
+        // the old one.
         let file = create_log_file(self.fs.as_ref(), &header, zeros / PAGE_BYTES * PAGE_BYTES)?;
         self.zeroed_to = file.len()?;
         self.space_limit -= self.zeroed_to.min(self.space_limit);

@@ -85,9 +85,10 @@ impl Reserve {
 
     /// Counts bytes of segments that growth has taken.
     pub fn take_growth(&self, bytes: u64) {
-        let take = |left| (left != u64::MAX).then(|| u64::saturating_sub(left, bytes));
-        // Without a limit nothing is counted.
-        let _ = self.growth_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        let _ = self.growth_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            // Without a limit nothing is counted.
+            (left != u64::MAX).then(|| left.saturating_sub(bytes))
+        });
     }
 
     /// Bytes that a claim may take where `free_bytes` bytes are free.

@@ -350,11 +350,7 @@ impl LeafBuilder {
 
     /// Adds an entry, to the last block if that has fewer than `block_max` entries.
     pub(super) fn push(&mut self, at: EntryPos<'_>, value: &[u8], block_max: usize) {
-        let large = value.len() >= BLOCK_LARGE_BYTES;
-        let full = |(start, len): &(usize, usize)| {
-            *len >= block_max || self.bytes.len() - start >= BLOCK_LARGE_BYTES
-        };
-        if large || !self.block_is_open || self.blocks.last().is_none_or(full) {
+        if !self.block_has_room(value.len(), block_max) {
             self.blocks.push((self.bytes.len(), 0));
             self.block_is_open = true;
             self.key.clear();
@@ -372,6 +368,15 @@ impl LeafBuilder {
         self.order = at.order;
         self.blocks.last_mut().expect("a block is open").1 += 1;
         self.len += 1;
+    }
+
+    /// Whether the last block may have another entry, with a value of `value_len` bytes.
+    fn block_has_room(&self, value_len: usize, block_max: usize) -> bool {
+        let Some((start, len)) = self.blocks.last() else { return false };
+        self.block_is_open
+            && value_len < BLOCK_LARGE_BYTES
+            && *len < block_max
+            && self.bytes.len() - start < BLOCK_LARGE_BYTES
     }
 
     /// Copies blocks of another leaf.

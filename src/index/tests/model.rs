@@ -150,82 +150,69 @@ impl Model {
     }
 }
 
-/// Reproducible random choices.
-struct Draw(SeededEntropy);
-
-impl Draw {
-    fn below(&self, end: u64) -> u64 {
-        self.0.next_u64() % end
+/// Keys with long and short common prefixes, some of them prefixes of others; one is chosen
+/// often.
+fn drawn_key(draw: &SeededEntropy) -> Vec<u8> {
+    match draw.below(20) {
+        0 => b"favourite/one".to_vec(),
+        1 => vec![0xff; draw.below(4) as usize + 1],
+        2 => format!("dir/{}", draw.below(3)).into_bytes(),
+        3..8 => format!("{:x}", draw.below(5_000)).into_bytes(),
+        _ => format!("dir/{}/file-{:05}", draw.below(40), draw.below(200)).into_bytes(),
     }
+}
 
-    fn one_in(&self, count: u64) -> bool {
-        self.below(count) == 0
+fn drawn_record(draw: &SeededEntropy, id: u64) -> VersionRecord {
+    let mut record = if draw.one_in(6) { marker(id) } else { record(id, draw.one_in(2)) };
+    record.modified = Timestamp::from_millis(draw.below(1 << 40));
+    if draw.one_in(3) {
+        record.attributes.push("content-type", format!("text/{}", draw.below(300)));
+        record.attributes.push("meta-name", "x".repeat(draw.below(40) as usize));
     }
-
-    /// Keys with long and short common prefixes, some of them prefixes of others; one is chosen
-    /// often.
-    fn key(&self) -> Vec<u8> {
-        match self.below(20) {
-            0 => b"favourite/one".to_vec(),
-            1 => vec![0xff; self.below(4) as usize + 1],
-            2 => format!("dir/{}", self.below(3)).into_bytes(),
-            3..8 => format!("{:x}", self.below(5_000)).into_bytes(),
-            _ => format!("dir/{}/file-{:05}", self.below(40), self.below(200)).into_bytes(),
-        }
+    if !record.delete_marker {
+        vary(draw, &mut record);
     }
+    record
+}
 
-    fn record(&self, id: u64) -> VersionRecord {
-        let mut record = if self.one_in(6) { marker(id) } else { record(id, self.one_in(2)) };
-        record.modified = Timestamp::from_millis(self.below(1 << 40));
-        if self.one_in(3) {
-            record.attributes.push("content-type", format!("text/{}", self.below(300)));
-            record.attributes.push("meta-name", "x".repeat(self.below(40) as usize));
+fn vary(draw: &SeededEntropy, record: &mut VersionRecord) {
+    record.extents[0].shared = draw.one_in(5);
+    record.storage_class = if draw.one_in(5) { StorageClass::Cold } else { StorageClass::Standard };
+    record.stated_time = draw.one_in(4).then(|| Timestamp::from_millis(draw.below(1 << 42)));
+    record.etag = match draw.below(4) {
+        0 => ETag::Multipart { md5: [3; 16], parts: draw.below(10_000) as u32 },
+        1 => ETag::Crc(draw.below(1 << 32) as u32),
+        _ => record.etag,
+    };
+    let checksum = |algorithm, kind, parts, len| Checksum { algorithm, kind, parts, value: vec![7; len] };
+    match draw.below(8) {
+        0 => record.checksums = vec![checksum(ChecksumAlgorithm::Crc32, ChecksumType::FullObject, 0, 4)],
+        1 => record.checksums = vec![checksum(ChecksumAlgorithm::Sha256, ChecksumType::Composite, 3, 32)],
+        2 => record.checksums = vec![checksum(ChecksumAlgorithm::Crc32c, ChecksumType::FullObject, 0, 9)],
+        3 => record.tags = vec![("a".into(), "b".into())],
+        4 => {
+            let slice = ExtentRef { skip: 1, take: 3, shared: true, ..record.extents[0] };
+            record.extents = vec![slice; draw.below(if draw.one_in(20) { 2_000 } else { 4 }) as usize];
+            record.size = 3 * record.extents.len() as u64;
+            let parts = vec![AssembledPart { number: 1, size: record.size, checksum: None }];
+            record.upload = draw.one_in(2).then_some(Assembly { upload: UploadId(5), parts });
         }
-        if !record.delete_marker {
-            self.vary(&mut record);
-        }
-        record
+        _ => {}
     }
+}
 
-    fn vary(&self, record: &mut VersionRecord) {
-        record.extents[0].shared = self.one_in(5);
-        record.storage_class = if self.one_in(5) { StorageClass::Cold } else { StorageClass::Standard };
-        record.stated_time = self.one_in(4).then(|| Timestamp::from_millis(self.below(1 << 42)));
-        record.etag = match self.below(4) {
-            0 => ETag::Multipart { md5: [3; 16], parts: self.below(10_000) as u32 },
-            1 => ETag::Crc(self.below(1 << 32) as u32),
-            _ => record.etag,
-        };
-        let checksum = |algorithm, kind, parts, len| Checksum { algorithm, kind, parts, value: vec![7; len] };
-        match self.below(8) {
-            0 => record.checksums = vec![checksum(ChecksumAlgorithm::Crc32, ChecksumType::FullObject, 0, 4)],
-            1 => record.checksums = vec![checksum(ChecksumAlgorithm::Sha256, ChecksumType::Composite, 3, 32)],
-            2 => record.checksums = vec![checksum(ChecksumAlgorithm::Crc32c, ChecksumType::FullObject, 0, 9)],
-            3 => record.tags = vec![("a".into(), "b".into())],
-            4 => {
-                let slice = ExtentRef { skip: 1, take: 3, shared: true, ..record.extents[0] };
-                record.extents = vec![slice; self.below(if self.one_in(20) { 2_000 } else { 4 }) as usize];
-                record.size = 3 * record.extents.len() as u64;
-                let parts = vec![AssembledPart { number: 1, size: record.size, checksum: None }];
-                record.upload = self.one_in(2).then_some(Assembly { upload: UploadId(5), parts });
-            }
-            _ => {}
-        }
-    }
-
-    fn query(&self) -> ListQuery {
-        let cut = |key: Vec<u8>| key[..self.below(key.len() as u64 + 1) as usize].to_vec();
-        ListQuery {
-            prefix: if self.one_in(2) { cut(self.key()) } else { Vec::new() },
-            delimiter: if self.one_in(2) { b"/".to_vec() } else { Vec::new() },
-            after: self.one_in(2).then(|| cut(self.key())),
-            limit: [0, 1, 7, 100, 100_000][self.below(5) as usize],
-        }
+fn drawn_query(draw: &SeededEntropy) -> ListQuery {
+    let cut = |key: Vec<u8>| key[..draw.below(key.len() as u64 + 1) as usize].to_vec();
+    ListQuery {
+        prefix: if draw.one_in(2) { cut(drawn_key(draw)) } else { Vec::new() },
+        delimiter: if draw.one_in(2) { b"/".to_vec() } else { Vec::new() },
+        after: draw.one_in(2).then(|| cut(drawn_key(draw))),
+        limit: *draw.one_of(&[0, 1, 7, 100, 100_000]),
     }
 }
 
 struct World {
-    draw: Draw,
+    draw: SeededEntropy,
     index: Index,
     model: Model,
     last_id: u64,
@@ -233,22 +220,22 @@ struct World {
 
 impl World {
     fn step(&mut self, deletes: u64) {
-        let key = self.draw.key();
-        let known = self.model.0.get(&key).map(|versions| self.draw.of(versions).clone());
+        let key = drawn_key(&self.draw);
+        let known = self.model.0.get(&key).map(|versions| self.draw.one_of(versions).clone());
         let entry = match known {
             Some(old) if self.draw.below(10) < deletes => {
                 self.model.delete(&key, old.id);
                 Entry::VersionDelete { bucket: 1, key, version: old.id }
             }
             Some(old) if self.draw.one_in(10) => {
-                let mut record = VersionRecord { null: old.null, ..self.draw.record(old.id.0) };
+                let mut record = VersionRecord { null: old.null, ..drawn_record(&self.draw, old.id.0) };
                 record.delete_marker = old.delete_marker;
                 self.model.amend(&key, &record);
                 Entry::VersionAmend { bucket: 1, key, record }
             }
             _ => {
                 let id = self.new_id();
-                let record = self.draw.record(id);
+                let record = drawn_record(&self.draw, id);
                 self.model.put(&key, record.clone());
                 Entry::VersionPut { bucket: 1, key, record }
             }
@@ -267,24 +254,18 @@ impl World {
     }
 }
 
-impl Draw {
-    fn of<'t, T>(&self, choices: &'t [T]) -> &'t T {
-        &choices[self.below(choices.len() as u64) as usize]
-    }
-}
-
-fn check(index: &Index, model: &Model, draw: &Draw) {
+fn check(index: &Index, model: &Model, draw: &SeededEntropy) {
     let usage = model.usage();
     assert_eq!(index.usage(1), usage);
     assert_eq!(index.owner_usage("admin"), OwnerUsage { buckets: 1, content: usage });
     assert_eq!(index.version_count(), model.0.values().map(|versions| versions.len() as u64).sum::<u64>());
     for _ in 0..20 {
-        let query = draw.query();
+        let query = drawn_query(draw);
         assert!(index.list(1, &query) == model.list(&query), "{query:?}");
         assert!(index.list_versions(1, &query, None) == model.list_versions(&query), "{query:?}");
     }
     for _ in 0..50 {
-        let key = draw.key();
+        let key = drawn_key(draw);
         let versions = model.0.get(&key).map_or(&[][..], Vec::as_slice);
         assert!(index.records(1, &key).eq(versions.iter().cloned()), "{key:?}");
         assert!(index.summaries(1, &key).eq(versions.iter().map(VersionRecord::summary)), "{key:?}");
@@ -348,7 +329,7 @@ fn loaded(entries: &[Entry]) -> Index {
     loader.finish()
 }
 
-fn check_all(index: &Index, model: &Model, draw: &Draw) {
+fn check_all(index: &Index, model: &Model, draw: &SeededEntropy) {
     check(index, model, draw);
     let entries = model.entries();
     assert!(walked(index, 7) == entries, "a walk gives another sum");
@@ -366,7 +347,7 @@ fn the_index_and_its_snapshots_equal_a_simple_model() {
     let given = std::env::var("SILTSTONE_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = given.unwrap_or_else(|| OsEntropy.next_u64());
     println!("SILTSTONE_TEST_SEED={seed}");
-    let draw = Draw(SeededEntropy::new(seed));
+    let draw = SeededEntropy::new(seed);
     let mut world = World { draw, index: index_of(&[]), model: Model::default(), last_id: 1_000 };
     let mut snapshots = Vec::new();
     // The index grows, stays as large, and shrinks to nothing.

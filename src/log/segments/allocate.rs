@@ -146,6 +146,7 @@ impl Segments {
             created: self.clock.now(),
             previous_crc: 0,
         };
+        // The file is durable before its id is known: what a reader finds in the list is there.
         let file = self.with_descriptor_retry(|| create_file(self.fs_of(head), &header, |_| Ok(())))?;
         let segment = Arc::new(Segment { id, file });
         self.known.write().expect(NOT_POISONED).insert(id, Arc::default());

@@ -36,14 +36,16 @@ impl Segments {
     /// # Errors
     /// Of the disk.
     pub fn write_zeros_ahead(&self, allocation: &Allocation, len: u64) -> Result<(), LogError> {
+        if len > ZEROS_FOR_PACKS_TO_BYTES {
+            return Ok(());
+        }
         let mut state = self.active.head(WriteHead::Small);
-        let lacks_zeros = |active: &&mut ActiveSegment| {
-            active.segment.id == allocation.segment.id && allocation.offset + len > active.zeroed_to
-        };
-        let Some(active) = state.as_mut().filter(lacks_zeros).filter(|_| len <= ZEROS_FOR_PACKS_TO_BYTES)
-        else {
+        let Some(active) = state.as_mut().filter(|active| active.segment.id == allocation.segment.id) else {
             return Ok(());
         };
+        if allocation.offset + len <= active.zeroed_to {
+            return Ok(());
+        }
         match active.write_zeros(allocation).map_err(LogError::from) {
             // The pack itself may still fit.
             Err(LogError::DiskFull(_)) => Ok(()),

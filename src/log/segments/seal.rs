@@ -11,8 +11,11 @@ use crate::log::LogError;
 impl Segments {
     /// The ids of the segments that the write heads append to.
     pub fn active_segments(&self) -> Vec<u64> {
-        let id_of = |head| self.active.head(head).as_ref().map(|active| active.segment.id);
-        WriteHead::ALL.into_iter().filter_map(id_of).collect()
+        let mut ids = Vec::new();
+        for head in WriteHead::ALL {
+            ids.extend(self.active.head(head).as_ref().map(|active| active.segment.id));
+        }
+        ids
     }
 
     /// The ids of the segments that no writer appends to, now or later. Read this list before the
@@ -80,6 +83,7 @@ impl Segments {
     fn seal(&self, segment: &Segment, end: u64) -> Result<(), LogError> {
         let footer = Footer { segment: segment.id, offset: end };
         segment.file.write_all_at(&footer.encode(&self.store), end)?;
+        // Past the end of the file: its length stays, and what was reserved after it goes.
         segment.file.truncate(u64::MAX)?;
         segment.file.sync_data()?;
         self.forget_allocated_bytes(segment.id);

@@ -122,9 +122,11 @@ impl<'e> TreeEdit<'e> {
 
 /// Splits a leaf that is too large at the block boundary next to its middle.
 fn split_leaf(leaf: Leaf) -> (Leaf, Option<NodeSplit>) {
-    let large = leaf.len() > ENTRIES_MAX || leaf.byte_len() > BYTES_MAX;
-    let middle = |block: &usize| leaf.block_start(*block).abs_diff(leaf.byte_len() / 2);
-    let Some(cut) = (1..leaf.blocks()).min_by_key(middle).filter(|_| large) else {
+    if leaf.len() <= ENTRIES_MAX && leaf.byte_len() <= BYTES_MAX {
+        return (leaf, None);
+    }
+    let middle = leaf.byte_len() / 2;
+    let Some(cut) = (1..leaf.blocks()).min_by_key(|block| leaf.block_start(*block).abs_diff(middle)) else {
         return (leaf, None);
     };
     let separator = Separator::between(leaf.scan_to_last(cut).at(), leaf.block_pos(cut));

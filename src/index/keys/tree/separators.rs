@@ -123,12 +123,12 @@ impl Separators {
 
 /// The first sixteen bytes, padded with zeros. Keys sort by them, or have the same.
 fn head(key: &[u8]) -> u128 {
-    let short = || {
-        let mut bytes = [0; 16];
-        bytes[..key.len()].copy_from_slice(key);
-        bytes
-    };
-    u128::from_be_bytes(key.first_chunk().copied().unwrap_or_else(short))
+    if let Some(whole) = key.first_chunk() {
+        return u128::from_be_bytes(*whole);
+    }
+    let mut padded = [0; 16];
+    padded[..key.len()].copy_from_slice(key);
+    u128::from_be_bytes(padded)
 }
 
 /// The number of leading indices below `len` for which `is` holds; it must not hold for any later

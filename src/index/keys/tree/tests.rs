@@ -165,7 +165,7 @@ fn visibility_is_right_after_random_changes() {
     let seed = given.unwrap_or_else(|| OsEntropy.next_u64());
     println!("SILTSTONE_TEST_SEED={seed}");
     let draw = SeededEntropy::new(seed);
-    let below = |end: u64| draw.next_u64() % end;
+    let below = |end: u64| draw.below(end);
     let mut tree = Tree::default();
     let mut model = BTreeMap::<Vec<u8>, BTreeMap<u64, &[u8]>>::new();
     // The tree grows, stays as large, and shrinks to nothing. Keys have one entry or hundreds, in
