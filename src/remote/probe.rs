@@ -163,8 +163,8 @@ pub fn probe(
         progress(property.name(), number as u64 + 1, all);
         checks.push(ProbeCheck { property, outcome: check(&probe) });
     }
-    let mut told = |round| progress("race", 5 + u64::from(round), all);
-    checks.push(ProbeCheck { property: RemoteProperty::Race, outcome: probe.races(size, &mut told) });
+    let races = probe.races(size, &mut |round| progress("race", 5 + u64::from(round), all));
+    checks.push(ProbeCheck { property: RemoteProperty::Race, outcome: races });
     progress("delete", all - 1, all);
     checks.push(ProbeCheck { property: RemoteProperty::Delete, outcome: probe.delete() });
     let left = probe.remove_all().err().map(|why| format!("{}: {why}", probe.prefix));
@@ -276,14 +276,12 @@ impl RemoteProbe<'_> {
         for name in ["list/1", "list/2", "list/3"] {
             self.put(name, b"listed", &nonce(), false).map_err(|why| why.to_string())?;
         }
-        let list = |after: &str| {
-            let listed = self.remote.list(&self.name("list/"), &self.name(after), WITHIN);
-            listed.map(|page| page.into_iter().map(|object| object.name).collect::<Vec<_>>())
-        };
         for (after, expected) in
             [("list/", &["list/1", "list/2", "list/3"][..]), ("list/1", &["list/2", "list/3"])]
         {
-            let listed = list(after).map_err(|why| why.to_string())?;
+            let page = self.remote.list(&self.name("list/"), &self.name(after), WITHIN);
+            let page = page.map_err(|why| why.to_string())?;
+            let listed: Vec<_> = page.into_iter().map(|object| object.name).collect();
             let expected: Vec<_> = expected.iter().map(|name| self.name(name)).collect();
             if listed != expected {
                 return Err(format!(
@@ -342,16 +340,10 @@ impl RemoteProbe<'_> {
     fn race(&self, round: u32, racers: u16, length: usize) -> Result<(DecidedRace, u32), String> {
         let name = format!("create-race/{round}");
         let meeting = Meeting::new(racers);
-        let run = || {
-            let nonce = nonce();
-            let body = RacingBody::new(&nonce, &meeting, round, length);
-            let name = &self.name(&name);
-            let object = NewObject { name, body: &body, nonce: &nonce, create_only: true };
-            let outcome = self.remote.put(&object, WITHIN);
-            (nonce, outcome)
-        };
         let entries: Vec<_> = thread::scope(|scope| {
-            let threads: Vec<_> = (0..racers).map(|_| scope.spawn(run)).collect();
+            let threads: Vec<_> = (0..racers)
+                .map(|_| scope.spawn(|| self.create_in_race(&name, &meeting, round, length)))
+                .collect();
             threads
                 .into_iter()
                 .map(|thread| thread.join().map_err(|_| "a thread failed".to_owned()))
@@ -376,6 +368,22 @@ impl RemoteProbe<'_> {
         let winner = winner.clone();
         let decided = Instant::now();
         Ok((DecidedRace { name, winner, round, decided }, unclear))
+    }
+
+    /// The create of one racer: its nonce, and the answer.
+    fn create_in_race(
+        &self,
+        name: &str,
+        meeting: &Meeting,
+        round: u32,
+        length: usize,
+    ) -> (String, Result<RemoteObject, RemoteError>) {
+        let nonce = nonce();
+        let body = RacingBody::new(&nonce, meeting, round, length);
+        let name = &self.name(name);
+        let object = NewObject { name, body: &body, nonce: &nonce, create_only: true };
+        let outcome = self.remote.put(&object, WITHIN);
+        (nonce, outcome)
     }
 
     /// Fails unless the winner of a race is still there.

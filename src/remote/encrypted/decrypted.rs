@@ -22,14 +22,15 @@ pub(super) struct DecryptedBytes {
 }
 
 impl DecryptedBytes {
-    /// The plaintext of a range, whose first block has that number.
+    /// The plaintext of `range`, which begins in the block with the number `first`.
     pub(super) fn new(
         ciphers: Arc<BlockCiphers>,
         name: &str,
-        (next, range): (u64, Range<u64>),
+        range: Range<u64>,
+        first: u64,
         encrypted: PartStream,
     ) -> Self {
-        Self { ciphers, name: name.to_owned(), range, next, encrypted, plain: Vec::new() }
+        Self { ciphers, name: name.to_owned(), range, next: first, encrypted, plain: Vec::new() }
     }
 
     /// Decrypts the next block.

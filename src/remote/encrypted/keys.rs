@@ -78,8 +78,8 @@ impl EncryptionKeys {
             keys.push(key);
         }
         let mut keys = keys.into_iter();
-        let none = || "it has no key: make one with siltstone-tools remote key".to_owned();
-        Ok(Self { current: keys.next().ok_or_else(none)?, older: keys.collect() })
+        let current = keys.next().ok_or("it has no key: make one with siltstone-tools remote key")?;
+        Ok(Self { current, older: keys.collect() })
     }
 }
 

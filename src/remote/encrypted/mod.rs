@@ -139,7 +139,7 @@ impl RemoteView for EncryptedRemote {
         let encrypted = self.remote.open_stream(name, blocks.range(), within)?;
         let object_length = blocks.check(name, &range, encrypted.object_length)?;
         let ciphers = Arc::clone(&self.ciphers);
-        let bytes = DecryptedBytes::new(ciphers, name, (blocks.first, range), encrypted);
+        let bytes = DecryptedBytes::new(ciphers, name, range, blocks.first, encrypted);
         Ok(PartStream { object_length, bytes: Box::new(bytes) })
     }
 

@@ -55,8 +55,8 @@ impl S3Remote {
     }
 
     fn path(&self, name: &str) -> Result<String, RemoteError> {
-        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'/');
-        if name.is_empty() || !name.bytes().all(is_allowed) {
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-/".contains(&byte))
+        {
             return Err(RemoteError::Refused(format!("{name:?} is not a name of objects")));
         }
         Ok(format!("{}/{}{name}", self.bucket, self.prefix))

@@ -174,18 +174,19 @@ impl RemoteLink {
         deadline: Instant,
     ) -> Result<Answered, TryError> {
         if let Some(kept) = self.kept_connection() {
-            match self.try_once((kept, true), request, deadline) {
+            match self.try_once(kept, true, request, deadline) {
                 Err(TryError::Connection(error)) if error.kind() != io::ErrorKind::TimedOut => {}
                 tried => return tried,
             }
         }
         let opened = HttpConnection::open_by(&self.endpoint, deadline).map_err(TryError::Connection)?;
-        self.try_once((opened, false), request, deadline)
+        self.try_once(opened, false, request, deadline)
     }
 
     fn try_once(
         &self,
-        (mut connection, is_kept): (HttpConnection, bool),
+        mut connection: HttpConnection,
+        is_kept: bool,
         request: &RemoteRequest<'_>,
         deadline: Instant,
     ) -> Result<Answered, TryError> {
@@ -204,8 +205,9 @@ impl RemoteLink {
             deadline,
         });
         // A kept connection that the server had ended carried no request.
-        let is_stale = |error: &io::Error| is_kept && error.kind() != io::ErrorKind::TimedOut;
-        if !answer.as_ref().is_err_and(is_stale) {
+        let had_ended =
+            is_kept && answer.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::TimedOut);
+        if !had_ended {
             let is_failure = answer.as_ref().map_or(true, |answer| answers::is_failure(answer.status));
             self.requests.add(request.call, is_failure, body.offset, sink.bytes.len() as u64);
         }

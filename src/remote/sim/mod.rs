@@ -24,8 +24,8 @@ use super::{
     NewObject, ObjectPart, PartBytes, PartStream, Remote, RemoteError, RemoteObject, RemoteView,
     RequestFigures, RequestsByCall,
 };
+use crate::base::SeededEntropy;
 use crate::base::digest::Md5;
-use crate::base::{Entropy as _, SeededEntropy};
 use plan::{CALL_KINDS, unavailable};
 use state::{LateWrite, SimState, StoredObject};
 
@@ -208,8 +208,10 @@ impl SimRemote {
     /// # Panics
     /// If they do not come within a minute.
     pub fn wait_for_held(&self, call: RemoteCall, count: usize) {
-        let missing = |state: &mut SimState| state.plan.held[call as usize].count < count;
-        let waited = self.shared.changed.wait_timeout_while(self.lock(), HELD_WAIT, missing);
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(self.lock(), HELD_WAIT, |state| state.plan.held[call as usize].count < count);
         let (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         drop(state);
         assert!(!timeout.timed_out(), "{count} calls were not held in time");
@@ -236,8 +238,9 @@ impl SimRemote {
         if state.plan.held[call as usize].holds {
             state.plan.held[call as usize].count += 1;
             self.shared.changed.notify_all();
-            let holds = |state: &mut SimState| state.plan.held[call as usize].holds;
-            state = self.shared.changed.wait_while(state, holds).unwrap_or_else(PoisonError::into_inner);
+            while state.plan.held[call as usize].holds {
+                state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
             state.plan.held[call as usize].count -= 1;
         }
         state.plan.check_up()?;
@@ -274,7 +277,9 @@ impl SimRemote {
             Some(RemoteFault::WrongRange) => return Err(wrong()),
             Some(RemoteFault::WrongBytes) => {
                 let place = state.plan.draw(bytes.len() as u64);
-                bytes.get_mut(at(place)).into_iter().for_each(|byte| *byte ^= 0x20);
+                if let Some(byte) = bytes.get_mut(at(place)) {
+                    *byte ^= 0x20;
+                }
             }
             Some(RemoteFault::Cut) => bytes.truncate(bytes.len() / 2),
             Some(_) => return Err(unavailable("the answer was lost")),
@@ -329,7 +334,9 @@ impl SimRemote {
         }
         // The digest takes its time, and so do others.
         Md5::of(bytes);
-        (0..self.draw_of_schedule(4)).for_each(|_| std::thread::yield_now());
+        for _ in 0..self.draw_of_schedule(4) {
+            std::thread::yield_now();
+        }
         let stored = Arc::new(StoredObject::new(bytes.to_vec(), Some(object.nonce.to_owned())));
         let name = object.name.to_owned();
         self.lock().apply(LateWrite::Put { name, stored, create_only: false })
@@ -337,7 +344,7 @@ impl SimRemote {
 
     fn draw_of_schedule(&self, bound: u64) -> u64 {
         let state = self.lock();
-        state.plan.checks_then_puts.as_ref().map_or(0, |schedule| schedule.next_u64() % bound)
+        state.plan.checks_then_puts.as_ref().map_or(0, |schedule| schedule.below(bound))
     }
 }
 
@@ -351,8 +358,10 @@ struct SimBytes {
 impl PartBytes for SimBytes {
     fn read(&mut self, buffer: &mut [u8], _: Duration) -> Result<(), RemoteError> {
         let Some(bytes) = self.bytes.get(self.at..self.at + buffer.len()) else {
-            let wrong = || RemoteError::Wrong("the bytes have ended".to_owned());
-            return Err(if self.is_cut { unavailable("the connection was cut") } else { wrong() });
+            return Err(match self.is_cut {
+                true => unavailable("the connection was cut"),
+                false => RemoteError::Wrong("the bytes have ended".to_owned()),
+            });
         };
         buffer.copy_from_slice(bytes);
         self.at += buffer.len();
@@ -396,12 +405,18 @@ impl RemoteView for SimRemote {
         if fault.is_some() {
             return Err(unavailable("the answer was lost"));
         }
-        let is_shown = |name: &str| !state.plan.hides_in_listings || !state.plan.hidden.contains(name);
-        let is_listed = |name: &str| name.starts_with(prefix) && name > after && is_shown(name);
-        let listed = state.objects.iter().filter(|(name, _)| is_listed(name));
-        let attributes =
-            listed.map(|(name, object)| RemoteObject { nonce: None, ..object.attributes_without_md5(name) });
-        Ok(attributes.take(PAGE_LEN).collect())
+        let mut page = Vec::new();
+        for (name, object) in &state.objects {
+            let is_hidden = state.plan.hides_in_listings && state.plan.hidden.contains(name);
+            if !name.starts_with(prefix) || &**name <= after || is_hidden {
+                continue;
+            }
+            page.push(RemoteObject { nonce: None, ..object.attributes_without_md5(name) });
+            if page.len() == PAGE_LEN {
+                break;
+            }
+        }
+        Ok(page)
     }
 
     /// Failures and bytes are not counted.

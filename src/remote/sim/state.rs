@@ -55,10 +55,9 @@ impl StoredObject {
 impl SimState {
     /// The same objects and late writes, without faults.
     pub(super) fn copy(&self) -> Self {
-        let lands_at =
-            |(at, write): &(u64, LateWrite)| (at.saturating_sub(self.plan.all_calls()), write.clone());
-        let late = self.late.iter().map(lands_at).collect();
-        Self { objects: self.objects.clone(), late, ..Self::default() }
+        let calls = self.plan.all_calls();
+        let late = self.late.iter().map(|(at, write)| (at.saturating_sub(calls), write.clone()));
+        Self { objects: self.objects.clone(), late: late.collect(), ..Self::default() }
     }
 
     /// The object that GET and HEAD find.
@@ -84,17 +83,21 @@ impl SimState {
 
     /// Makes the late writes land that are due before call `now`.
     pub(super) fn land(&mut self, now: u64) {
-        let (due, late) =
+        let (due, late): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.late).into_iter().partition(|(lands_at, _)| *lands_at <= now);
         self.late = late;
-        let due: Vec<(u64, LateWrite)> = due;
-        due.into_iter().for_each(|(_, write)| drop(self.apply(write)));
+        for (_, write) in due {
+            // Its caller has had an answer, so no one is there for an error.
+            drop(self.apply(write));
+        }
     }
 
     pub(super) fn damage(&mut self, name: &str, offset: usize) -> bool {
         let Some(object) = self.objects.get_mut(name) else { return false };
         let mut bytes = object.bytes.to_vec();
-        bytes.get_mut(offset).into_iter().for_each(|byte| *byte ^= 0x20);
+        if let Some(byte) = bytes.get_mut(offset) {
+            *byte ^= 0x20;
+        }
         *object = Arc::new(StoredObject::new(bytes, object.nonce.clone()));
         true
     }
