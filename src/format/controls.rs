@@ -111,12 +111,11 @@ impl ObjectControls {
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         let retention = self.retention.map_or(0, |retention| match retention.mode {
             RetentionMode::Governance => GOVERNANCE,
             RetentionMode::Compliance => COMPLIANCE,
         });
-        let acl = flag(self.acl != AclGrants::NONE, ACL);
+        let acl = if self.acl == AclGrants::NONE { 0 } else { ACL };
         let legal_hold = self.legal_hold.map_or(0, |held| if held { LEGAL_HOLD } else { NO_LEGAL_HOLD });
         out.put_u8(acl | retention | legal_hold);
         if self.acl != AclGrants::NONE {

@@ -198,10 +198,10 @@ pub(super) fn decode_state(from: &mut ByteDecoder<'_>) -> Decoded<Option<Followe
         _ => return Err(DecodeError::Unknown("a state of a follower")),
     };
     let position = LogPosition { sequence: from.varint()?, crc: from.u32()? };
-    let cursor = |from: &mut ByteDecoder<'_>| -> Decoded<SnapshotCursor> {
-        Ok(SnapshotCursor { bucket: from.varint()?, key: from.bytes()?.to_vec() })
-    };
-    let snapshot = if is_in_snapshot { Some(cursor(from)?) } else { None };
+    let mut snapshot = None;
+    if is_in_snapshot {
+        snapshot = Some(SnapshotCursor { bucket: from.varint()?, key: from.bytes()?.to_vec() });
+    }
     let refused = if state & WITH_REFUSED != 0 { RefusedKeys::decode(from)? } else { RefusedKeys::default() };
     Ok(Some(FollowerState { position, snapshot, refused }))
 }

@@ -62,24 +62,20 @@ enum Action {
 struct Draw(SeededEntropy);
 
 impl Draw {
-    fn below(&self, bound: u64) -> u64 {
-        self.0.next_u64() % bound
-    }
-
     fn at(&self) -> usize {
-        self.below(1 << 16) as usize
+        self.0.below(1 << 16) as usize
     }
 
     fn offset(&self) -> u64 {
-        self.below(3) * 512 + self.below(700)
+        self.0.below(3) * 512 + self.0.below(700)
     }
 
     fn dir(&self) -> String {
-        DIRS[self.below(DIRS.len() as u64) as usize].to_owned()
+        (*self.0.one_of(&DIRS)).to_owned()
     }
 
     fn in_dir(&self, dir: &str) -> String {
-        let name = NAMES[self.below(NAMES.len() as u64) as usize];
+        let name = *self.0.one_of(&NAMES);
         if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") }
     }
 
@@ -89,7 +85,7 @@ impl Draw {
 
     /// Often nothing: that is where two implementations part most easily.
     fn len(&self) -> u64 {
-        if self.below(8) == 0 { 0 } else { self.below(2000) }
+        if self.0.one_in(8) { 0 } else { self.0.below(2000) }
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -99,7 +95,7 @@ impl Draw {
     }
 
     fn action(&self) -> Action {
-        match self.below(27) {
+        match self.0.below(27) {
             0..3 => Action::Create(self.path()),
             3 => Action::Open(self.path()),
             4 => Action::OpenRead(self.path()),
@@ -121,7 +117,7 @@ impl Draw {
             22 => Action::Lock(self.path()),
             23 => Action::Link(self.path(), self.path()),
             24 => Action::Truncate { at: self.at(), len: self.offset() },
-            25 => Action::Punch { at: self.at(), page: self.below(3) },
+            25 => Action::Punch { at: self.at(), page: self.0.below(3) },
             _ => Action::Unlock(self.at()),
         }
     }

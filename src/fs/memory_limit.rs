@@ -86,8 +86,8 @@ pub fn memory_limit(root: &Path, process: &str) -> Option<MemoryLimit> {
 /// files.
 fn group_limits(root: &Path, mount: &Mount, groups: &str) -> Vec<(PathBuf, u64)> {
     let is_unified = mount.kind == "cgroup2";
-    let has_memory = || mount.kind == "cgroup" && mount.options.iter().any(|option| option == "memory");
-    if !is_unified && !has_memory() {
+    let is_of_memory = mount.kind == "cgroup" && mount.options.iter().any(|option| option == "memory");
+    if !is_unified && !is_of_memory {
         return Vec::new();
     }
     let Some(group) = groups.lines().find_map(|line| group_of_line(line, is_unified)) else {
@@ -133,8 +133,10 @@ fn group_of_line(line: &str, is_unified: bool) -> Option<&str> {
 /// The place of a group below the point of a mount with that root. A group that is not below the
 /// root belongs to another namespace; what is mounted is then the closest that can be seen.
 fn below_mount<'a>(group: &'a Path, root: &Path) -> &'a Path {
-    let is_plain = |below: &&Path| below.components().all(|part| matches!(part, Component::Normal(_)));
-    group.strip_prefix(root).ok().filter(is_plain).unwrap_or(Path::new(""))
+    match group.strip_prefix(root) {
+        Ok(below) if below.components().all(|part| matches!(part, Component::Normal(_))) => below,
+        _ => Path::new(""),
+    }
 }
 
 fn number_of(file: &Path) -> Option<u64> {

@@ -156,10 +156,9 @@ impl Fs for OsFs {
 
     fn lock(&self, path: &str) -> io::Result<Box<dyn Lock>> {
         let path = self.at(path);
-        let open = || {
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(&path)
-        };
-        let file = open().map_err(|e| open_error(&path, &e))?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+        let file = options.open(&path).map_err(|e| open_error(&path, &e))?;
         file.try_lock_exclusive().map_err(|e| with_path(&path, &e))?;
         Ok(Box::new(OsLock { _file: file }))
     }

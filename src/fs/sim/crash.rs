@@ -1,6 +1,6 @@
 //! The choice of unsynced changes that survive a crash.
 
-use crate::base::entropy::{Entropy, SeededEntropy};
+use crate::base::entropy::SeededEntropy;
 
 /// The changes that survive a crash, of those that were not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,10 +51,10 @@ impl Survivors {
     }
 
     fn draw(&mut self, times: &[u64]) -> CrashFate {
-        match (self.below(8), times.len()) {
+        match (self.entropy.below(8), times.len()) {
             (_, 0) | (0, _) => CrashFate::Nothing,
             (1, _) => CrashFate::Everything,
-            (2..5, count) => CrashFate::UpTo(times[self.below(count as u64) as usize]),
+            (2..5, count) => CrashFate::UpTo(times[self.entropy.below(count as u64) as usize]),
             _ => CrashFate::Any,
         }
     }
@@ -66,7 +66,7 @@ impl Survivors {
             CrashFate::Nothing => 0,
             CrashFate::Everything => times.len(),
             CrashFate::UpTo(last) => times.iter().take_while(|&&at| self.keeps(at, last)).count(),
-            CrashFate::Any => self.below(times.len() as u64 + 1) as usize,
+            CrashFate::Any => self.entropy.below(times.len() as u64 + 1) as usize,
         }
     }
 
@@ -84,8 +84,8 @@ impl Survivors {
     /// the length in steps during a write.
     pub(super) fn length(&mut self, from: u64, to: u64) -> u64 {
         match self.fate {
-            CrashFate::UpTo(_) | CrashFate::Any if to > from && self.below(4) == 0 => {
-                from + self.below(to - from + 1)
+            CrashFate::UpTo(_) | CrashFate::Any if to > from && self.entropy.one_in(4) => {
+                from + self.entropy.below(to - from + 1)
             }
             _ => to,
         }
@@ -96,10 +96,6 @@ impl Survivors {
     }
 
     fn coin(&self) -> bool {
-        self.below(2) == 0
-    }
-
-    fn below(&self, bound: u64) -> u64 {
-        self.entropy.next_u64() % bound
+        self.entropy.one_in(2)
     }
 }

@@ -79,14 +79,15 @@ impl SimDisk {
 
     /// The disk after the end of the process, or as it is now.
     pub(super) fn after_kill(&self) -> Self {
-        let closed = |(&id, inode): (&FileId, &Inode)| {
+        let mut files = BTreeMap::new();
+        for (id, inode) in &self.files {
             let image = Arc::clone(&inode.image);
             let unreadable = inode.unreadable.clone();
-            (id, Inode { image, unreadable, handles: 0 })
-        };
+            files.insert(*id, Inode { image, unreadable, handles: 0 });
+        }
         let mut disk = Self {
             directories: self.directories.clone(),
-            files: self.files.iter().map(closed).collect(),
+            files,
             files_made: self.files_made,
             now: self.now,
             allocates_at_sync: self.allocates_at_sync,
@@ -232,11 +233,11 @@ impl SimDisk {
     }
 
     pub(super) fn check_readable(&self, id: FileId, offset: u64, len: u64) -> io::Result<()> {
-        let is_hit = |bad: &Range<u64>| bad.start < offset.saturating_add(len) && offset < bad.end;
-        match self.files[&id].unreadable.iter().any(is_hit) {
-            true => Err(io::Error::new(io::ErrorKind::InvalidData, "input/output error")),
-            false => Ok(()),
+        let end = offset.saturating_add(len);
+        if self.files[&id].unreadable.iter().any(|bad| bad.start < end && offset < bad.end) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "input/output error"));
         }
+        Ok(())
     }
 
     fn inode(&mut self, id: FileId) -> &mut Inode {
@@ -351,8 +352,13 @@ impl SimDisk {
     pub(super) fn used(&self) -> u64 {
         let named: BTreeSet<FileId> =
             self.directories.values().flat_map(|d| d.names().values().copied()).collect();
-        let counts = |(id, inode): &(&FileId, &Inode)| inode.handles > 0 || named.contains(id);
-        self.files.iter().filter(counts).map(|(_, inode)| inode.image.allocated()).sum()
+        let mut used = 0;
+        for (id, inode) in &self.files {
+            if inode.handles > 0 || named.contains(id) {
+                used += inode.image.allocated();
+            }
+        }
+        used
     }
 
     fn free(&self) -> u64 {

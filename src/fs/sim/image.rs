@@ -222,24 +222,23 @@ impl FileImage {
         room: u64,
         given_back: &BTreeSet<u64>,
     ) -> Self {
-        let inside = sectors.take_while(|(number, _)| number * SECTOR_BYTES < len);
-        let cut = |(number, mut sector): (u64, Sector)| {
+        let mut durable = BTreeMap::new();
+        for (number, mut sector) in sectors.take_while(|(number, _)| number * SECTOR_BYTES < len) {
             let end = (len - number * SECTOR_BYTES).min(SECTOR_BYTES) as usize;
             if end < sector.len() {
                 Arc::make_mut(&mut sector)[end..].fill(0);
             }
-            (number, SimCell::new(sector))
-        };
-        let sectors: BTreeMap<u64, SimCell<Sector>> = inside.map(cut).collect();
+            durable.insert(number, SimCell::new(sector));
+        }
         let per_page = PAGE_BYTES / SECTOR_BYTES;
-        let is_hole = |page: &&u64| {
-            let mut within = sectors.range(**page * per_page..(**page + 1) * per_page);
-            (**page + 1) * PAGE_BYTES <= len
+        let mut holes = given_back.clone();
+        holes.retain(|page| {
+            let mut within = durable.range(page * per_page..(page + 1) * per_page);
+            (page + 1) * PAGE_BYTES <= len
                 && within.all(|(_, cell)| cell.current().iter().all(|byte| *byte == 0))
-        };
-        let holes = given_back.iter().filter(is_hole).copied().collect();
+        });
         Self {
-            sectors,
+            sectors: durable,
             in_doubt: BTreeSet::new(),
             len: SimCell::new(len),
             room: SimCell::new(room.max(len)),

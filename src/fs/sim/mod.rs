@@ -73,8 +73,9 @@ impl SimCore {
         while let Some(gate) = disk.plan.gate_before(path) {
             disk.plan.count_held(gate, true);
             self.changed.notify_all();
-            let held = |disk: &mut SimDisk| disk.plan.holds(gate);
-            disk = self.changed.wait_while(disk, held).unwrap_or_else(PoisonError::into_inner);
+            while disk.plan.holds(gate) {
+                disk = self.changed.wait(disk).unwrap_or_else(PoisonError::into_inner);
+            }
             disk.plan.count_held(gate, false);
         }
         disk.finish_sync(what, mark, fails)
@@ -526,8 +527,11 @@ impl SyncGate {
     /// Waits until `count` syncs are held; `false` after a minute without them.
     #[must_use = "a test that goes on without them proves nothing"]
     pub fn wait_until_held(&self, count: usize) -> bool {
-        let few = |disk: &mut SimDisk| disk.plan.held(self.number) < count;
-        let waited = self.shared.changed.wait_timeout_while(self.shared.disk(), HELD_WAIT, few);
+        let disk = self.shared.disk();
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(disk, HELD_WAIT, |disk| disk.plan.held(self.number) < count);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 }

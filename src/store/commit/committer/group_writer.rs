@@ -44,16 +44,15 @@ impl SegmentSyncer {
     fn start(counters: Arc<CommitCounters>) -> Self {
         let (files, inbox) = bounded::<Arc<dyn File>>(1);
         let (outbox, results) = bounded(1);
-        let run = move || {
-            while let Ok(file) = receive(&inbox) {
-                if outbox.send(counters.sync_segment(file.as_ref())).is_err() {
-                    break;
-                }
-            }
-        };
         thread::Builder::new()
             .name("segment-sync".into())
-            .spawn(run)
+            .spawn(move || {
+                while let Ok(file) = receive(&inbox) {
+                    if outbox.send(counters.sync_segment(file.as_ref())).is_err() {
+                        break;
+                    }
+                }
+            })
             .expect("a thread can be started at start-up");
         Self { files, results }
     }
@@ -328,8 +327,10 @@ impl GroupWriter {
         let log_synced = written.as_ref().map_or(Ok(()), |_| self.log_writer.file().sync_data());
         self.shared.commit_counters.count_sync(begun.elapsed());
         let segment_synced = place.map_or(Ok(()), |_| self.syncer.wait());
-        let segment_path = || place.map(|place| place.segment.path()).unwrap_or_default();
-        segment_synced.map_err(|error| self.sync_failed(&segment_path(), &error))?;
+        segment_synced.map_err(|error| {
+            let path = place.map(|place| place.segment.path()).unwrap_or_default();
+            self.sync_failed(&path, &error)
+        })?;
         log_synced.map_err(|error| self.sync_failed(&self.log_writer.path(), &error))?;
         // The next group overwrites one that failed.
         let written = written.map_err(|error| self.shared.write_failed(error))?;

@@ -69,11 +69,10 @@ impl Committer {
         let idle_group_after = shared.options.idle_group_after;
         let watch = ThreadWatch::new(Arc::clone(&shared), "committer");
         let thread = CommitterThread { leader_lock: leader_lock.clone(), commands, idle_group_after };
-        let run = move || {
+        let thread = thread::Builder::new().name("committer".into()).spawn(move || {
             let _watch = watch;
             if refuses { refuse_all(&shared, &thread.commands) } else { thread.run() }
-        };
-        let thread = thread::Builder::new().name("committer".into()).spawn(run)?;
+        })?;
         Ok(Self { queue, leader_lock, thread: Mutex::new(Some(thread)) })
     }
 

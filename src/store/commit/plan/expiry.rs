@@ -83,14 +83,11 @@ impl Planner<'_> {
             }
             _ => return ExpiryOutcome::Obsolete,
         };
-        let is_another = |found: &VersionRecord| {
-            !found.delete_marker
-                && found.storage_class != transition.class
-                && encoded_len(found) <= transition.record_bytes
-        };
-        let Some(found) = self.version(bucket.id, &key, version).filter(is_another) else {
+        let Some(found) = self.version(bucket.id, &key, version) else { return ExpiryOutcome::Obsolete };
+        let is_done = found.delete_marker || found.storage_class == transition.class;
+        if is_done || encoded_len(&found) > transition.record_bytes {
             return ExpiryOutcome::Obsolete;
-        };
+        }
         let record = VersionRecord { storage_class: transition.class, ..found };
         self.update_version(bucket.id, key, record);
         ExpiryOutcome::Moved
@@ -128,8 +125,8 @@ impl Planner<'_> {
     ) -> impl Iterator<Item = VersionSummary> + use<'p> {
         let changes = self.changes(bucket, key);
         let added = changes.into_iter().flat_map(KeyChanges::added);
-        let kept = move |version: &VersionSummary| changes.is_none_or(|changes| changes.keeps(version));
-        added.chain(self.index.summaries(bucket, key).filter(kept))
+        let here = self.index.summaries(bucket, key);
+        added.chain(here.filter(move |version| changes.is_none_or(|changes| changes.keeps(version))))
     }
 
     fn summary_now(&self, bucket: u64, key: &[u8], version: VersionId) -> Option<VersionSummary> {
