@@ -143,7 +143,8 @@ impl MirrorTarget for StoreTarget<'_> {
     fn put(
         &mut self,
         place: &MirrorPlace,
-        (headers, tags): (&[Header], &Tags),
+        headers: &[Header],
+        tags: &Tags,
         MirrorBody { shape, expected, origin }: MirrorBody<'_>,
     ) -> Result<(), PeerError> {
         let UploadShape::Whole(length) = shape else { panic!("the test has no large objects") };
@@ -183,7 +184,8 @@ impl MirrorTarget for StoreTarget<'_> {
     fn visit(
         &mut self,
         bucket: &str,
-        (prefix, _): (&str, bool),
+        prefix: &str,
+        _: bool,
         visit: &mut dyn FnMut(&str) -> bool,
     ) -> Result<(), PeerError> {
         for key in content(self.store, bucket).into_iter().map(|(key, ..)| key) {
@@ -356,7 +358,7 @@ fn changes_of_a_key_that_follow_one_another_bring_nothing_back() {
         let mut circle = Circle::new(count, true);
         for seed in 0..30 {
             let entropy = SeededEntropy::new(seed);
-            let random = |bound: u64| entropy.next_u64() % bound;
+            let random = |bound: u64| entropy.below(bound);
             for _ in 0..60 {
                 // Each key is changed at one store, while the mirrors lag behind by any number of
                 // steps.
@@ -391,11 +393,11 @@ fn changes_of_a_key_on_all_sides_at_once_end() {
         let entropy = SeededEntropy::new(count);
         for round in 0..40_u64 {
             for at in 0..count {
-                match entropy.next_u64() % 3 {
+                match entropy.below(3) {
                     0 => circle.delete(at as usize, "k"),
                     _ => circle.put(at as usize, "k", &[(round * count + at) as u8; 10]),
                 }
-                let stepped = (entropy.next_u64() % count) as usize;
+                let stepped = entropy.below(count) as usize;
                 circle.step(stepped);
             }
             circle.rest();
@@ -518,7 +520,7 @@ fn put_on_all_sides(circle: &mut Circle, seed: u64) -> BTreeSet<String> {
                 circle.put(at as usize, "k", &bytes);
                 put.insert(ETag::Md5(Md5::of(&bytes)).to_string());
             }
-            let stepped = (entropy.next_u64() % count) as usize;
+            let stepped = entropy.below(count) as usize;
             circle.step(stepped);
         }
         if round % 4 == 3 {
@@ -555,7 +557,7 @@ fn two_stores_that_are_killed_at_any_time_have_the_same_versions() {
     for seed in 0..60 {
         let mut circle = Circle::with_versioning(2, true, Versioning::Enabled);
         let entropy = SeededEntropy::new(seed);
-        let random = |bound: u64| entropy.next_u64() % bound;
+        let random = |bound: u64| entropy.below(bound);
         let mut histories = vec![Vec::new(); 4];
         for nth in 0..60_u64 {
             // Each key has one store that changes it.

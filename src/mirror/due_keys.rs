@@ -178,6 +178,7 @@ impl DueKeys {
         }
         let due = state.next(Instant::now())?;
         let known = state.keys.get_mut(&due).expect("a placed key is known");
+        // Changes that are read while the worker has the key gather anew, and make it due again.
         let work = std::mem::take(&mut known.work);
         let batches = std::mem::take(&mut known.batches);
         Some(TakenKey { due, work, batches })
@@ -210,7 +211,8 @@ impl DueKeys {
             state.batches[at].left -= 1;
         }
         let known = state.keys.get_mut(&taken.due).expect("a taken key is known");
-        (known.failures, known.refusals) = (0, 0);
+        known.failures = 0;
+        known.refusals = 0;
         if known.work.is_empty() && known.batches.is_empty() {
             state.keys.remove(&taken.due);
         } else {

@@ -185,8 +185,8 @@ impl<'c> KeyCopy<'c> {
         let there = self.target.versions(self.place)?;
         let twins = VersionTwins::among(versions, &there);
         let plan = self.plan(versions, &there, &twins)?;
-        let plan = self.checked(plan, (versions, &there), &twins, work)?;
-        self.follow(plan, (versions, &there), work)
+        let plan = self.checked(plan, versions, &there, &twins, work)?;
+        self.follow(plan, versions, &there, work)
     }
 
     /// Makes the newest versions of the target equal to the store's, where both have older ones and
@@ -210,11 +210,11 @@ impl<'c> KeyCopy<'c> {
         let Some((0, first)) = plan.matched.first().copied() else { return Ok(false) };
         let matched = plan.matched.len();
         plan.remove.retain(|at| *at > first);
-        let plan = self.checked(plan, (versions, &there), &twins, work)?;
+        let plan = self.checked(plan, versions, &there, &twins, work)?;
         if plan.matched.len() < matched {
             return Ok(false);
         }
-        self.follow(plan, (versions, &there), work)?;
+        self.follow(plan, versions, &there, work)?;
         Ok(true)
     }
 
@@ -226,7 +226,7 @@ impl<'c> KeyCopy<'c> {
     ) -> Result<VersionPlan, PeerError> {
         let of_source: Vec<_> = versions.iter().map(|version| version.delete_marker).collect();
         let of_target: Vec<_> = there.iter().map(|version| version.delete_marker).collect();
-        VersionPlan::of((&of_source, &of_target), |wanted, at| {
+        VersionPlan::of(&of_source, &of_target, |wanted, at| {
             let is_alike = self.is_alike(&versions[wanted], &there[at])?;
             match is_alike && twins.are_among(&versions[wanted], &there[at]) {
                 true => self.has_attributes(&versions[wanted], &there[at]),
@@ -239,7 +239,8 @@ impl<'c> KeyCopy<'c> {
     fn follow(
         &mut self,
         plan: VersionPlan,
-        (versions, there): (&[VersionSummary], &[PeerVersion]),
+        versions: &[VersionSummary],
+        there: &[PeerVersion],
         work: &DueWork,
     ) -> Result<(), PeerError> {
         // First what is new: no version is missing at any time.
@@ -249,7 +250,7 @@ impl<'c> KeyCopy<'c> {
                 false => self.append(&self.find(version)?)?,
             }
         }
-        let remove = self.removable(plan.remove, (versions, there), work)?;
+        let remove = self.removable(plan.remove, versions, there, work)?;
         // The version without an id would be the new one at a target that keeps none any more.
         if !remove.is_empty() && !self.target.keeps_versions(&self.place.bucket, true)? {
             return Err(PeerError::Passing("the bucket there keeps no versions any more".to_owned()));
@@ -265,9 +266,8 @@ impl<'c> KeyCopy<'c> {
 
     /// Whether a version was deleted here, and the deletion did not come from the target.
     fn follows_deletion(&self, work: &DueWork) -> bool {
-        let is_of_others = |origins: &[String]| !self.members.is_from_target(origins);
-        let latest = work.latest.as_ref();
-        latest.is_some_and(|latest| latest.version.is_none() && is_of_others(&latest.origins))
+        let Some(latest) = &work.latest else { return false };
+        latest.version.is_none() && !self.members.is_from_target(&latest.origins)
     }
 
     /// Names every store of the circle as one that the next changes come from: the removal of a
@@ -286,7 +286,8 @@ impl<'c> KeyCopy<'c> {
     fn removable(
         &self,
         remove: Vec<usize>,
-        (versions, there): (&[VersionSummary], &[PeerVersion]),
+        versions: &[VersionSummary],
+        there: &[PeerVersion],
         work: &DueWork,
     ) -> Result<Vec<usize>, PeerError> {
         if self.follows_deletion(work) || !self.members.is_in_cycle() {
@@ -310,7 +311,8 @@ impl<'c> KeyCopy<'c> {
     fn checked(
         &mut self,
         plan: VersionPlan,
-        (versions, there): (&[VersionSummary], &[PeerVersion]),
+        versions: &[VersionSummary],
+        there: &[PeerVersion],
         twins: &VersionTwins,
         work: &DueWork,
     ) -> Result<VersionPlan, PeerError> {
@@ -409,11 +411,11 @@ impl<'c> KeyCopy<'c> {
         let mut bytes = VersionBytes { store: self.store, found, rate: self.rate };
         let body = MirrorBody { shape: &shape, expected: expected.as_deref(), origin: &mut bytes };
         match shape {
-            UploadShape::Whole(_) => self.target.put(self.place, (&headers, &tags), body)?,
+            UploadShape::Whole(_) => self.target.put(self.place, &headers, &tags, body)?,
             UploadShape::Parts(_) => {
                 let upload = self.upload();
                 self.members.begin_upload(self.store, &upload)?;
-                let put = self.target.put(self.place, (&headers, &tags), body);
+                let put = self.target.put(self.place, &headers, &tags, body);
                 if put.is_err() {
                     self.members.leave_upload(&upload);
                 }

@@ -41,6 +41,17 @@ struct MemberState {
     trusted: BTreeSet<u64>,
 }
 
+impl MemberState {
+    /// Whether a place whose bucket here is gone means nothing any more. One that the mirror made
+    /// is known by its name, until a bucket of that name joins again.
+    fn is_done_with(&self, place: &MirroredPlace, origin: TargetOrigin) -> bool {
+        origin != TargetOrigin::Made
+            || self.joined.iter().any(|(other, made)| {
+                other.bucket == place.bucket && other.id > place.id && *made == TargetOrigin::Made
+            })
+    }
+}
+
 /// The buckets and uploads of a mirror.
 pub(super) struct Members {
     name: String,
@@ -89,8 +100,10 @@ impl Members {
         after: u64,
         joined: Vec<MirroredPlace>,
     ) -> Result<(), StoreError> {
-        let bucket = |place: &MirroredPlace| MirrorNote::Bucket(place.clone(), TargetOrigin::Found).set();
-        let mut notes: Vec<_> = joined.iter().map(bucket).collect();
+        let mut notes = Vec::new();
+        for place in &joined {
+            notes.push(MirrorNote::Bucket(place.clone(), TargetOrigin::Found).set());
+        }
         notes.push(MirrorNote::CompleteAfter(after).set());
         self.save(store, notes)?;
         let mut state = self.lock();
@@ -106,22 +119,23 @@ impl Members {
     /// Whether the mirror may write to all of these places.
     pub(super) fn have_joined(&self, places: &[MirroredPlace]) -> bool {
         let state = self.lock();
-        let covers = |wanted: &MirroredPlace| {
-            let of_bucket = state.joined.iter().filter(|(joined, origin)| {
-                joined.id == wanted.id && joined.bucket == wanted.bucket && **origin != TargetOrigin::Making
-            });
-            of_bucket.into_iter().any(|(joined, _)| wanted.prefix.starts_with(&joined.prefix))
-        };
-        places.iter().all(covers)
+        places.iter().all(|wanted| {
+            state.joined.iter().any(|(joined, origin)| {
+                joined.id == wanted.id
+                    && joined.bucket == wanted.bucket
+                    && *origin != TargetOrigin::Making
+                    && wanted.prefix.starts_with(&joined.prefix)
+            })
+        })
     }
 
     /// Whether a bucket that is gone had joined, with that bucket of the target.
     pub(super) fn had_joined(&self, id: u64, target_bucket: &str) -> bool {
         let state = self.lock();
-        let is_meant = |(place, origin): (&MirroredPlace, &TargetOrigin)| {
+        let had_joined = state.joined.iter().any(|(place, origin)| {
             place.id == id && place.bucket == target_bucket && *origin != TargetOrigin::Making
-        };
-        state.joined.iter().any(is_meant) || state.trusted.contains(&id)
+        });
+        had_joined || state.trusted.contains(&id)
     }
 
     /// Takes a bucket that is gone for one that had joined if a change of it comes from before the
@@ -172,10 +186,8 @@ impl Members {
 
     /// Whether the mirror has made the bucket of the target, for this bucket or one before it.
     pub(super) fn has_made(&self, bucket: &str) -> bool {
-        let is_made = |(place, origin): (&MirroredPlace, &TargetOrigin)| {
-            place.bucket == bucket && *origin == TargetOrigin::Made
-        };
-        self.lock().joined.iter().any(is_made)
+        let state = self.lock();
+        state.joined.iter().any(|(place, origin)| place.bucket == bucket && *origin == TargetOrigin::Made)
     }
 
     /// Whether the mirror was about to make the bucket of the target.
@@ -231,16 +243,12 @@ impl Members {
     /// position after them is saved.
     pub(super) fn forget_departed(&self, store: &Store) -> Result<(), StoreError> {
         let mut state = self.lock();
-        let is_gone = |place: &&MirroredPlace| store.followed_bucket(place.id).is_none();
-        // One that the mirror made is known by its name, until a bucket of that name joins again.
-        let is_forgotten = |(place, origin): &(&MirroredPlace, &TargetOrigin)| {
-            is_gone(place)
-                && (**origin != TargetOrigin::Made
-                    || state.joined.iter().any(|(other, made)| {
-                        other.bucket == place.bucket && other.id > place.id && *made == TargetOrigin::Made
-                    }))
-        };
-        let gone: Vec<_> = state.joined.iter().filter(is_forgotten).map(|(place, _)| place.clone()).collect();
+        let mut gone = Vec::new();
+        for (place, origin) in &state.joined {
+            if store.followed_bucket(place.id).is_none() && state.is_done_with(place, *origin) {
+                gone.push(place.clone());
+            }
+        }
         let partial: Vec<_> =
             state.partial.iter().copied().filter(|id| store.followed_bucket(*id).is_none()).collect();
         if gone.is_empty() && partial.is_empty() {

@@ -65,8 +65,10 @@ impl Refusals {
 
     /// Sets a key aside. One that finds no place in the list is counted.
     pub(super) fn add(&self, due: &DueKey, time: Timestamp, reason: &str) {
-        let is_end = |end: &usize| reason.is_char_boundary(*end);
-        let end = (0..=reason.len().min(REASON_BYTES_MAX)).rfind(is_end).unwrap_or_default();
+        let mut end = reason.len().min(REASON_BYTES_MAX);
+        while !reason.is_char_boundary(end) {
+            end -= 1;
+        }
         let reason = reason[..end].to_owned();
         let mut state = self.lock();
         if state.listed.len() < RefusedKeys::LISTED_MAX || state.listed.contains_key(due) {

@@ -18,8 +18,8 @@ use super::target_buckets::{BucketContext, TargetBuckets};
 use crate::base::{Clock, Entropy as _, NOT_POISONED, OsEntropy, SeededEntropy, Timestamp};
 use crate::client::{CircuitBreaker, RateLimit};
 use crate::store::{
-    Beginning, Change, ChangeBatch, ChangeKind, DepartedBuckets, FollowPosition, Follower, MirrorUpload,
-    MirroredPlace, Store, StoreError, TargetOrigin, VersionId, Versioning,
+    Beginning, Change, ChangeBatch, ChangeKind, DepartedBuckets, FollowPosition, Follower, MirroredPlace,
+    Store, StoreError, TargetOrigin, VersionId, Versioning,
 };
 use crate::transfer::{Peer, PeerError};
 
@@ -176,11 +176,13 @@ impl Mirrors {
     /// # Errors
     /// A message that names the mirror.
     pub fn new(settings: Vec<MirrorSettings>, clock: &Arc<dyn Clock>) -> Result<Self, String> {
-        let mirror = |settings: MirrorSettings| {
+        let mut mirrors = Vec::new();
+        for settings in settings {
             let name = settings.name.clone();
-            Mirror::new(settings, Arc::clone(clock)).map(Arc::new).map_err(|why| format!("{name}: {why}"))
-        };
-        settings.into_iter().map(mirror).collect::<Result<_, _>>().map(Self)
+            let mirror = Mirror::new(settings, Arc::clone(clock)).map_err(|why| format!("{name}: {why}"))?;
+            mirrors.push(Arc::new(mirror));
+        }
+        Ok(Self(mirrors))
     }
 
     /// All of them.
@@ -317,6 +319,7 @@ impl Mirror {
 
     pub(super) fn feed(&self, store: &Store) -> MirrorFeed {
         let follower = store.follower(&self.settings.name, Beginning::Snapshot);
+        // What earlier runs noted is known before any key is due: workers wait for keys already.
         self.refusals.restore(store, follower.refused());
         self.members.load(store);
         self.try_refused();
@@ -339,11 +342,12 @@ impl Mirror {
 
     /// Makes the keys due whose uploads in parts an earlier run left at the target.
     fn try_uploads(&self, store: &Store) {
-        let due = |left: MirrorUpload| {
+        let mut due = Vec::new();
+        for left in self.members.left_uploads() {
             let live = store.bucket(&left.source).map_or(left.id, |bucket| bucket.id);
-            (DueKey { bucket: (live, left.source), key: left.key }, DueWork::of_comparison())
-        };
-        self.keys.add(self.members.left_uploads().into_iter().map(due).collect(), None);
+            due.push((DueKey { bucket: (live, left.source), key: left.key }, DueWork::of_comparison()));
+        }
+        self.keys.add(due, None);
     }
 
     /// Makes the refused keys of the list due again. One more refusal sets them aside.
@@ -362,6 +366,7 @@ impl Mirror {
             self.keys.failed(taken, &self.jitter);
             return true;
         }
+        // An outage is no failure of the key, which stays the next one.
         if self.breaker().admit(Instant::now()).is_err() {
             self.keys.not_tried(taken);
             return false;
@@ -370,6 +375,7 @@ impl Mirror {
             Ok(copied) => {
                 self.breaker().succeeded();
                 self.count(copied);
+                // The list comes first here, too, so that it is saved without the key.
                 self.refusals.remove(&taken.due);
                 self.keys.copied(taken, copied.is_there);
             }
@@ -387,8 +393,7 @@ impl Mirror {
             false => self.breaker().succeeded(),
         }
         self.note(format!("{}/{}: {why}", taken.due.bucket.1, taken.due.key));
-        let was_refused = || self.refusals.contains(&taken.due);
-        if is_refused && (was_refused() || self.keys.is_refused_for_good(&taken)) {
+        if is_refused && (self.refusals.contains(&taken.due) || self.keys.is_refused_for_good(&taken)) {
             // The list comes first: the position may be saved as soon as the key is done.
             self.refusals.add(&taken.due, self.clock.now(), &why);
             self.keys.set_aside(taken);
@@ -566,9 +571,10 @@ impl MirrorFeed {
     /// Makes keys due, except keys of buckets that are still looked for, which are returned.
     /// Nobody looks for one that is gone.
     fn held_back(&self, mirror: &Mirror, store: &Store, read: ReadKeys) -> ReadKeys {
-        let is_held = |id: u64| self.buckets.wants(id) && store.followed_bucket(id).is_some();
-        let (held, ready): (Vec<_>, Vec<_>) =
-            read.due.into_iter().partition(|(due, _)| is_held(due.bucket.0));
+        let (held, ready): (Vec<_>, Vec<_>) = read.due.into_iter().partition(|(due, _)| {
+            let id = due.bucket.0;
+            self.buckets.wants(id) && store.followed_bucket(id).is_some()
+        });
         mirror.keys.add(ready, None);
         ReadKeys { due: held, ..read }
     }
@@ -579,9 +585,11 @@ impl MirrorFeed {
             self.read = Some(read);
             return false;
         }
-        match read.is_end_of_walk {
-            true => (self.search, self.refills) = (Some(read.end), false),
-            false => mirror.keys.add(read.due, Some(read.end)),
+        if read.is_end_of_walk {
+            self.search = Some(read.end);
+            self.refills = false;
+        } else {
+            mirror.keys.add(read.due, Some(read.end));
         }
         true
     }
@@ -597,6 +605,7 @@ impl MirrorFeed {
         if !mirror.members.take_richer() && !is_due {
             return Ok(());
         }
+        // Set before the requests: a target that answers with errors is not asked at each step.
         self.next_look = Instant::now() + LOOK_AGAIN;
         if let Some(place) = joined_places(mirror, store).first() {
             let there = target.store(&place.bucket)?;
@@ -616,6 +625,8 @@ impl MirrorFeed {
             mirror.members.clear_partial(store, &richer)?;
         }
         if mirror.keys.len() == 0 && store.is_followed(mirror.name()) {
+            // The position comes first: changes of a bucket that is gone, read once more after a
+            // restart, would find no place.
             self.follower.save(store)?;
             mirror.members.forget_departed(store)?;
         }
@@ -759,7 +770,7 @@ impl MirrorFeed {
             let Some(source) = store.followed_bucket(id) else { continue };
             let name = source.name.clone();
             let all_versions = source.versioning != Versioning::Unset;
-            target.visit(&place.bucket, (&place.prefix, all_versions), &mut |found| {
+            target.visit(&place.bucket, &place.prefix, all_versions, &mut |found| {
                 let key = found.strip_prefix(&*mirror.settings.target_prefix).unwrap_or(found);
                 let newest = store.followed_versions(id, key.as_bytes(), 1);
                 let is_known = newest.is_some_and(|it| !it.versions.is_empty());
@@ -805,8 +816,8 @@ fn member_of(mirror: &Mirror, store: &Store, name: &str, change: &Change) -> Opt
     }
     // A bucket with the same counterpart has taken the place of one that is gone: two keys must not
     // be copied to one place.
-    let has_joined = |id: &u64| members.have_joined(&mirror.settings.places_of(*id, name));
-    let live = store.bucket(name).ok().map(|bucket| bucket.id).filter(has_joined);
+    let live = store.bucket(name).ok().map(|bucket| bucket.id);
+    let live = live.filter(|id| members.have_joined(&mirror.settings.places_of(*id, name)));
     members.trust_former(id, change.sequence);
     live.or_else(|| Some(id).filter(|id| members.had_joined(*id, &mirror.settings.bucket_for(name))))
 }

@@ -45,8 +45,8 @@ impl Read for PacedReader<'_> {
 
 impl Origin for VersionBytes<'_> {
     fn with_range(&mut self, range: Range<u64>, send: &mut SendBody<'_>) -> Result<String, PeerError> {
-        let lasting = |error| PeerError::Lasting(format!("it cannot be read: {error}"));
-        let reader = self.store.read(self.found, range).map_err(lasting)?;
+        let reader = self.store.read(self.found, range);
+        let reader = reader.map_err(|error| PeerError::Lasting(format!("it cannot be read: {error}")))?;
         send(&mut PacedReader { reader, rate: self.rate })
     }
 }
@@ -113,13 +113,13 @@ pub(super) fn known_entity_tag(version: &VersionRecord, shape: &UploadShape) -> 
 /// The headers of the attributes, sorted. A version without a content type has the one that clients
 /// of this server see.
 pub(super) fn headers_of(version: &VersionRecord) -> Vec<Header> {
-    let named = |(name, value): (&str, &str)| {
+    let mut headers = Vec::new();
+    for (name, value) in version.attributes.iter() {
         let is_extension = name.starts_with("meta-") || name == "website-redirect-location";
         let name = if is_extension { format!("x-amz-{name}") } else { name.to_owned() };
         // A client may have stored the words in which the target shows the text.
-        (name, encoded_words::decode(value).into_owned())
-    };
-    let mut headers: Vec<_> = version.attributes.iter().map(named).collect();
+        headers.push((name, encoded_words::decode(value).into_owned()));
+    }
     if version.attributes.get("content-type").is_none() {
         headers.push(("content-type".to_owned(), "binary/octet-stream".to_owned()));
     }

@@ -90,7 +90,8 @@ pub trait MirrorTarget {
     fn put(
         &mut self,
         place: &MirrorPlace,
-        attributes: (&[Header], &Tags),
+        headers: &[Header],
+        tags: &Tags,
         body: MirrorBody<'_>,
     ) -> Result<(), PeerError>;
 
@@ -120,7 +121,8 @@ pub trait MirrorTarget {
     fn visit(
         &mut self,
         bucket: &str,
-        range: (&str, bool),
+        prefix: &str,
+        all_versions: bool,
         visit: &mut dyn FnMut(&str) -> bool,
     ) -> Result<(), PeerError>;
 }
@@ -217,7 +219,8 @@ impl MirrorTarget for HttpTarget<'_> {
     fn put(
         &mut self,
         place: &MirrorPlace,
-        (headers, tags): (&[Header], &Tags),
+        headers: &[Header],
+        tags: &Tags,
         MirrorBody { shape, expected, origin }: MirrorBody<'_>,
     ) -> Result<(), PeerError> {
         let begun = self.begun;
@@ -268,7 +271,8 @@ impl MirrorTarget for HttpTarget<'_> {
     fn visit(
         &mut self,
         bucket: &str,
-        (prefix, all_versions): (&str, bool),
+        prefix: &str,
+        all_versions: bool,
         visit: &mut dyn FnMut(&str) -> bool,
     ) -> Result<(), PeerError> {
         self.link.enter(bucket);

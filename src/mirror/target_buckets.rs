@@ -8,7 +8,7 @@ use super::members::{Members, OccupiedBucket};
 use super::settings::MirrorSettings;
 use super::target::MirrorTarget;
 use crate::base::Backoff;
-use crate::store::{BucketInfo, MirroredPlace, Store, TargetOrigin, Versioning};
+use crate::store::{MirroredPlace, Store, TargetOrigin, Versioning};
 use crate::transfer::PeerError;
 
 /// The times after which refused buckets are tried again. One refusal may be a mistake of something
@@ -65,8 +65,8 @@ struct SourceBucket {
 impl TargetBuckets {
     /// Looks for the counterparts of all buckets of the store.
     pub(super) fn want_all(&mut self, store: &Store) {
-        let wanted = |bucket: BucketInfo| WantedBucket { id: bucket.id, is_new: false };
-        self.wanted = store.buckets().into_iter().map(wanted).collect();
+        let buckets = store.buckets();
+        self.wanted = buckets.iter().map(|bucket| WantedBucket { id: bucket.id, is_new: false }).collect();
     }
 
     /// Looks for the counterpart of this bucket of the store, which is new or keeps versions now.
@@ -216,7 +216,7 @@ fn join(
     let is_own = members.has_made(&source.name);
     for place in &source.places {
         let mut is_empty = true;
-        target.visit(&source.name, (&place.prefix, !is_own), &mut |_| {
+        target.visit(&source.name, &place.prefix, !is_own, &mut |_| {
             is_empty = false;
             false
         })?;

@@ -189,7 +189,8 @@ impl MirrorTarget for SimTarget {
     fn put(
         &mut self,
         place: &MirrorPlace,
-        (headers, tags): (&[Header], &Tags),
+        headers: &[Header],
+        tags: &Tags,
         MirrorBody { shape, expected, origin }: MirrorBody<'_>,
     ) -> Result<(), PeerError> {
         let length = match shape {
@@ -249,7 +250,8 @@ impl MirrorTarget for SimTarget {
     fn visit(
         &mut self,
         bucket: &str,
-        (prefix, all_versions): (&str, bool),
+        prefix: &str,
+        all_versions: bool,
         visit: &mut dyn FnMut(&str) -> bool,
     ) -> Result<(), PeerError> {
         let keys = self.call(|state| {
@@ -1060,7 +1062,7 @@ fn a_target_converges_whenever_the_power_goes_and_requests_are_lost() {
     let crashes: u64 = std::env::var(CRASHES).map_or(150, |count| count.parse().expect("a number"));
     for seed in 1..=crashes {
         let entropy = SeededEntropy::new(seed);
-        let random = |bound: u64| entropy.next_u64() % bound;
+        let random = |bound: u64| entropy.below(bound);
         let of_target = seed % 2 == 0;
         let of_source = seed % 3 > 0;
         let mut mirrored = Mirrored::new(of_target, seed);

@@ -19,25 +19,25 @@ impl VersionPlan {
     ///
     /// Some targets keep one of several delete markers in a row, which no request changes. The
     /// others are passed over where that leaves less to append; at the end of the source they are
-    /// appended nevertheless, for a target that keeps them. `markers` has the delete markers of
-    /// the source and of the target.
+    /// appended nevertheless, for a target that keeps them. `source` and `target` say of each
+    /// version whether it is a delete marker.
     pub(super) fn of<E>(
-        markers: (&[bool], &[bool]),
+        source: &[bool],
+        target: &[bool],
         mut is_same: impl FnMut(usize, usize) -> Result<bool, E>,
     ) -> Result<Self, E> {
-        let source = markers.0.len();
-        let target = markers.1.len();
         let mut matched = Vec::new();
-        let mut left = 0..target;
-        for wanted in 0..source {
+        let mut left = 0..target.len();
+        for wanted in 0..source.len() {
             let Some(there) = first_same(&mut left, |there| is_same(wanted, there))? else { break };
             matched.push((wanted, there));
         }
-        let exact = Self::with(matched, source, target);
-        if exact.append.is_empty() || !(1..source).any(|at| is_repeated(markers.0, at)) {
+        let exact = Self::with(matched, source.len(), target.len());
+        if exact.append.is_empty() || !(1..source.len()).any(|at| is_repeated(source, at)) {
             return Ok(exact);
         }
-        let passing = Self::with(passing_over_markers(markers, is_same)?, source, target);
+        let matched = passing_over_markers(source, target, is_same)?;
+        let passing = Self::with(matched, source.len(), target.len());
         Ok(if passing.append.len() < exact.append.len() { passing } else { exact })
     }
 
@@ -62,7 +62,8 @@ fn is_repeated(markers: &[bool], at: usize) -> bool {
 /// The versions that both have, where among several markers in a row that the target lacks are
 /// passed over.
 fn passing_over_markers<E>(
-    (source, target): (&[bool], &[bool]),
+    source: &[bool],
+    target: &[bool],
     mut is_same: impl FnMut(usize, usize) -> Result<bool, E>,
 ) -> Result<Vec<(usize, usize)>, E> {
     let mut matched = Vec::new();
@@ -98,7 +99,7 @@ mod tests {
         let is_same =
             |wanted: usize, there: usize| Ok::<_, ()>(source.as_bytes()[wanted] == target.as_bytes()[there]);
         let markers = |text: &str| text.bytes().map(|version| version == b'-').collect::<Vec<_>>();
-        let plan = VersionPlan::of((&markers(source), &markers(target)), is_same).unwrap();
+        let plan = VersionPlan::of(&markers(source), &markers(target), is_same).unwrap();
         (source[plan.append].to_owned(), plan.remove)
     }
 
