@@ -57,7 +57,7 @@ pub(crate) fn open_store(
             Store::look(disk, clock, options, view)
         }
         None => Store::open(disk, clock, &OsEntropy, options),
-        Some(remote) => Store::open_tiered(disk, clock, &OsEntropy, options, (Arc::clone(remote), tier)),
+        Some(remote) => Store::open_tiered(disk, clock, &OsEntropy, options, Arc::clone(remote), tier),
     };
     let store = store.map_err(refusal)?;
     let health = store.health();

@@ -41,8 +41,9 @@ fn shipping(mode: ShipMode, lag_max: Option<Duration>) -> (Tiered, Arc<SteppedCl
     let clock = Arc::new(SteppedClock { of_day, begun: Instant::now(), passed: Mutex::default() });
     let options = StoreOptions { segment_max_bytes: 4 * MIB, ..options() };
     let fs = Arc::new(tiered.fs.clone());
-    let tier = (tiered.reached(), LITTLE_LOCAL);
-    let store = Store::open_tiered(fs, clock.clone(), &SeededEntropy::new(1), options, tier).unwrap();
+    let entropy = SeededEntropy::new(1);
+    let remote = tiered.reached();
+    let store = Store::open_tiered(fs, clock.clone(), &entropy, options, remote, LITTLE_LOCAL).unwrap();
     store.ship_log_from(ShipOptions { mode, root_every: HOUR, window: HOUR, lag_max }, None);
     (tiered, clock, store)
 }

@@ -72,7 +72,7 @@ impl ColdFile {
         let range = self.range_to_fetch(copy, hole.start..offset + buf.len() as u64);
         let since = lock.waits_since(arrived);
         let bytes = self.tier.fetch_since(self.cache.segment, &copy.name, range.clone(), since);
-        let bytes = lock.note(self.cache.segment, bytes)?;
+        let bytes = lock.note(self.cache.segment, Instant::now(), bytes)?;
         drop(lock);
         let fetched = FetchedBytes { range, bytes };
         let missing = hole.start..offset + buf.len() as u64;
@@ -106,7 +106,7 @@ impl ColdFile {
         lock.check(self.cache.segment, arrived)?;
         let since = lock.waits_since(arrived);
         let source = self.tier.open_stream(self.cache.segment, &copy.name, &(start..end), since);
-        let source = lock.note(self.cache.segment, source)?;
+        let source = lock.note(self.cache.segment, Instant::now(), source)?;
         let fetch = Arc::new(InFlightFetch::new(start..end, source));
         self.cache.in_flight.add(&fetch);
         Ok(Some(FetchReader { file: self.clone(), fetch }))
@@ -273,8 +273,8 @@ impl Tier {
                     self.fetched_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                     return Ok(bytes);
                 }
-                let within =
-                    READER.of_bytes(piece as u64).min(whole_by.saturating_duration_since(Instant::now()));
+                let left = whole_by.saturating_duration_since(Instant::now());
+                let within = READER.of_bytes(piece as u64).min(left);
                 match source.read(&mut bytes[at..at + piece], within) {
                     Ok(()) => at += piece,
                     Err(error) => break error,
@@ -282,7 +282,8 @@ impl Tier {
                 progress = Instant::now();
             };
             let may_go_on = matches!(ended, RemoteError::Unavailable(_)) && at > begun;
-            if !may_go_on || progress + PATIENCE <= Instant::now() || whole_by <= Instant::now() {
+            let now = Instant::now();
+            if !may_go_on || progress + PATIENCE <= now || whole_by <= now {
                 return Err(self.failed(segment, name, ended));
             }
         }
@@ -338,9 +339,8 @@ impl File for ColdFile {
         let end = offset + buf.len() as u64;
         while at < end {
             let missing = &mut buf[(at - offset) as usize..];
-            let (Some(hole), Some(copy)) = (self.read_local(missing, at)?, self.cache.copy()) else {
-                return Ok(());
-            };
+            let Some(hole) = self.read_local(missing, at)? else { return Ok(()) };
+            let Some(copy) = self.cache.copy() else { return Ok(()) };
             let taken = match self.join_in_flight(hole.start) {
                 Some(reader) => {
                     let missing = &mut missing[(hole.start - at) as usize..];

@@ -118,9 +118,13 @@ impl Store {
         entropy: &dyn Entropy,
         claiming: &mut Claiming,
     ) -> Result<(), StoreError> {
+        // 1. The mark: on the remote of another store not even a claim is put.
         self.check_remote_mark()?;
         let right = tier.right();
         let log = RemoteLog { remote, store: self.shared.store };
+        // 2. The nonce of the claim is noted in the directory before it is put. After a crash in
+        //    between the next start knows the claim as its own; without the note it would take it
+        //    for that of another host, and change nothing there.
         let claim = match claiming.claim {
             Some(claim) => claim,
             None => match self.next_claim(tier, log, entropy)? {
@@ -131,6 +135,7 @@ impl Store {
                 }
             },
         };
+        // 3. The claim, which one of several hosts creates.
         let now = self.shared.clock.now();
         if claiming.since.is_none() {
             let made = Claim { store: self.shared.store, epoch: claim.epoch, made: now, of_tier: true };
@@ -158,10 +163,14 @@ impl Store {
                 claim.epoch
             );
         }
+        // 4. Another host may have claimed the next epoch since: the tries, and the wait for the
+        //    claim to be confirmed, take their time.
         if log.is_claimed(claim.epoch + 1).map_err(unavailable)? {
             right.refuse(RemoteRefusal::Fenced { by: claim.epoch + 1 });
             return Ok(());
         }
+        // 5. The claim is noted as held before the right is, so that nothing is put in an epoch
+        //    that the directory does not know.
         let noted = note(self.shared.fs.as_ref(), self.shared.store, claim, ClaimId::default());
         noted.map_err(|error| self.shared.failed(error))?;
         claiming.last_look = now;

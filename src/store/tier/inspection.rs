@@ -84,6 +84,7 @@ impl Store {
         let now = self.shared.clock.now();
         let instant = self.shared.clock.instant();
         if tier.inspection().due.is_none_or(|due| instant >= due) {
+            // Set before the work, which may fail at each line: the remote is not asked without end.
             tier.inspection().due = Some(instant + AGAIN_AFTER);
             self.check_remote_mark()?;
             self.keep_mark(tier)?;
@@ -215,8 +216,12 @@ impl Store {
         let id = cache.segment;
         let _one_at_a_time = tier.checks.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(copy) = self.shared.index().remote_copy(id).copied() else { return Ok(false) };
+        // 1. No local bytes leave from here on: they may be the last ones.
         tier.hold_pieces(cache);
+        // 2. All live bytes are found here, and sent. Before step 1 some could leave after they
+        //    were found.
         let sent = self.send_whole(tier, id, &copy, is_missing);
+        // 3. Bytes may leave again, once the new copy was compared.
         cache.compared.lock().expect(NOT_POISONED).is_resent = false;
         sent
     }
@@ -244,8 +249,8 @@ impl Store {
 impl Inspection {
     /// The next segment to be judged.
     fn next(&self, now: Timestamp) -> Option<u64> {
-        let is_due = |lost: &LostCopy| now.distance(lost.seen) >= LOST_INTERVAL;
-        let again = self.lost.iter().find(|(_, lost)| is_due(lost)).map(|(segment, _)| *segment);
+        let again = self.lost.iter().find(|(_, lost)| now.distance(lost.seen) >= LOST_INTERVAL);
+        let again = again.map(|(segment, _)| *segment);
         self.suspects.first().copied().or(again)
     }
 }
@@ -352,6 +357,8 @@ impl Tier {
             last.is_resent = true;
             last.at = None;
         }
+        // Who punches looks at the comparison under this lock: either it has punched by now, or it
+        // finds none.
         drop(cache.bytes.write().expect(NOT_POISONED));
     }
 

@@ -41,6 +41,8 @@ impl MarkCheck {
         if self.has_passed.load(Ordering::Relaxed) {
             return Ok(());
         }
+        // Read before the lock: who waits for it finds another number then, and shares the answer
+        // that has come meanwhile.
         let before = self.answered.load(Ordering::Acquire);
         let mut problem = self.problem.lock().expect(NOT_POISONED);
         if self.answered.load(Ordering::Acquire) == before {

@@ -216,7 +216,8 @@ pub(super) struct Tier {
 
 impl Tier {
     fn new(
-        (remote, right): (Arc<dyn RemoteView>, RemoteRight),
+        remote: Arc<dyn RemoteView>,
+        right: RemoteRight,
         fs: Arc<dyn Fs>,
         clock: Arc<dyn Clock>,
         options: TierOptions,
@@ -257,7 +258,7 @@ impl Tier {
         keep_free_bytes: u64,
     ) -> Arc<Self> {
         let options = TierOptions::default();
-        let tier = Self::new((remote, RemoteRight::none()), fs, clock, options, keep_free_bytes);
+        let tier = Self::new(remote, RemoteRight::none(), fs, clock, options, keep_free_bytes);
         Arc::new(Self { only_looks: true, ..tier })
     }
 
@@ -432,10 +433,10 @@ impl Tier {
     /// Whether there is no room for `bytes` more of fetched bytes: the limit would be passed, or
     /// the disk is nearly full.
     fn lacks_room(&self, bytes: u64) -> bool {
-        let is_full = || {
-            self.fs.space().is_ok_and(|space| space.free_bytes < self.keep_free_bytes.saturating_add(bytes))
-        };
-        self.cached_bytes().saturating_add(bytes) > self.available_bytes() || is_full()
+        if self.cached_bytes().saturating_add(bytes) > self.available_bytes() {
+            return true;
+        }
+        self.fs.space().is_ok_and(|space| space.free_bytes < self.keep_free_bytes.saturating_add(bytes))
     }
 
     /// Gives the next piece back. Returns its bytes; `None` if there is no piece.
@@ -476,40 +477,41 @@ impl Tier {
     fn give_back(&self, cache: &LocalCache, number: u32) -> u64 {
         let Some(copy) = cache.copy() else { return 0 };
         match self.punch(cache, copy, number) {
-            Ok(Some(bytes)) => bytes,
-            stays => {
-                // The thread of the tier reports an outage, and a copy that is gone.
-                let is_told = |error: &std::io::Error| {
-                    matches!(error.kind(), ErrorKind::HostUnreachable | ErrorKind::InvalidData)
-                };
-                if let Err(error) = stays
-                    && !is_told(&error)
-                {
-                    log::warn!("{}: no room could be given back: {error}", segment_path(cache.segment));
-                }
-                self.enqueue(cache, copy, number);
-                0
+            Ok(Some(bytes)) => return bytes,
+            Ok(None) => {}
+            // The thread of the tier reports an outage, and a copy that is gone.
+            Err(error) if matches!(error.kind(), ErrorKind::HostUnreachable | ErrorKind::InvalidData) => {}
+            Err(error) => {
+                log::warn!("{}: no room could be given back: {error}", segment_path(cache.segment));
             }
         }
+        self.enqueue(cache, copy, number);
+        0
     }
 
     /// Punches a piece. Returns its bytes; `None` if it stays in any case, its copy is not there,
     /// or a backup holds the file, since it may outlive the copy.
     fn punch(&self, cache: &LocalCache, copy: &LocalPieces, number: u32) -> std::io::Result<Option<u64>> {
+        // 1. The copy is asked for before the lock: no reader of the segment waits for the remote.
         self.check_copy(cache, copy).map_err(|error| cold_file::failure(&copy.name, error))?;
         let file = self.fs.open(&segment_path(cache.segment))?;
         let piece = copy.piece(number);
+        // 2. Readers hold the lock from the look for a hole to the end of the read. A punch in
+        //    between would hand them zeros.
         let _alone = cache.bytes.write().expect(NOT_POISONED);
         // Who has lost the epoch does not know for how long the copy stays.
         let may_leave = self.right.epoch().is_some() && copy.wish(number) != PieceWish::Local;
         if !may_leave || file.usage()?.links > 1 || file.has_shared_lock()? {
             return Ok(None);
         }
-        // It may be sent again since.
+        // 3. The comparison is looked at again under the lock. Who sends the segment again clears
+        //    it first and takes the lock then, so that no bytes leave that are about to be sent.
         if !self.is_compared(cache) {
             return Ok(None);
         }
         file.punch(piece.start, piece.end - piece.start)?;
+        // 4. The pages are counted under the same lock: a reader could add some before, and they
+        //    would be taken for punched ones.
         let pages = u64::from(copy.take_pages(number));
         self.cached_pages.fetch_sub(pages, Ordering::AcqRel);
         self.departing.lock().expect(NOT_POISONED).remove(&(cache.segment, number));
@@ -539,10 +541,12 @@ impl Store {
         clock: Arc<dyn Clock>,
         entropy: &dyn Entropy,
         options: StoreOptions,
-        (remote, tier_options): (Arc<dyn Remote>, TierOptions),
+        remote: Arc<dyn Remote>,
+        tier_options: TierOptions,
     ) -> Result<Self, crate::store::OpenError> {
         let tier = Arc::new(Tier::new(
-            (remote.clone(), RemoteRight::new(remote)),
+            remote.clone(),
+            RemoteRight::new(remote),
             fs.clone(),
             clock.clone(),
             tier_options,
@@ -571,9 +575,9 @@ impl Store {
         options: StoreOptions,
         remote: Arc<dyn RemoteView>,
     ) -> Result<(Self, LogFollower), crate::store::OpenError> {
-        let right = (remote, RemoteRight::none());
-        let tier =
-            Tier::new(right, fs.clone(), clock.clone(), TierOptions::default(), options.keep_free_bytes);
+        let right = RemoteRight::none();
+        let keep_free = options.keep_free_bytes;
+        let tier = Tier::new(remote, right, fs.clone(), clock.clone(), TierOptions::default(), keep_free);
         let tier = Arc::new(Tier { leaves_files_alone: true, ..tier });
         // Below it segments are opened for reading, so that the tier keeps nothing.
         let tiered = ReadOnlyFs::new(Tier::over(&tier, fs));
@@ -698,14 +702,13 @@ impl Store {
             if cache.is_listed.load(Ordering::Acquire) {
                 continue;
             }
-            let is_aged = |copy: &RemoteCopy| {
-                copy.phase == CopyPhase::Remote
-                    && now.is_some_and(|now| now.since(copy.since) >= tier.options.keep_local)
-            };
             let is_told = self.shared.is_shipped(cache.known_by.load(Ordering::Relaxed));
-            match index.remote_copy(id) {
-                Some(copy) if is_told && is_aged(copy) => aged.push(cache),
-                _ => pinned += self.unlisted_bytes(tier, &cache, active.contains(&id)),
+            let copy = index.remote_copy(id).filter(|copy| copy.phase == CopyPhase::Remote);
+            let age = copy.zip(now).map(|(copy, now)| now.since(copy.since));
+            if is_told && age.is_some_and(|age| age >= tier.options.keep_local) {
+                aged.push(cache);
+            } else {
+                pinned += self.unlisted_bytes(tier, &cache, active.contains(&id));
             }
         }
         (aged, pinned)

@@ -97,14 +97,18 @@ pub(super) struct LastWalk {
 
 impl WishBasis {
     fn of(index: &Index) -> Self {
-        let stored = |id| index.configuration(id, BucketConfigurationKind::Placement);
-        let placements =
-            index.buckets().filter_map(|bucket| Some((bucket.id, BucketPlacement::of(stored(bucket.id)?)?)));
+        let mut placements = BTreeMap::new();
+        for bucket in index.buckets() {
+            let stored = index.configuration(bucket.id, BucketConfigurationKind::Placement);
+            if let Some(placement) = stored.and_then(|stored| BucketPlacement::of(stored)) {
+                placements.insert(bucket.id, placement);
+            }
+        }
         let cold = index.usages().fold(ContentTotal::default(), |sum, (_, usage)| ContentTotal {
             count: sum.count + usage.cold.count,
             bytes: sum.bytes + usage.cold.bytes,
         });
-        Self { placements: placements.collect(), cold }
+        Self { placements, cold }
     }
 
     fn wishes_nothing(&self) -> bool {

@@ -216,8 +216,10 @@ impl LocalPieces {
 
     /// Forgets up to `pages` pages of a piece that stays where it is queued. Returns their number.
     pub(super) fn lose_pages(&self, number: u32, pages: u16) -> u16 {
-        let lose = |now: u16| Some(now.saturating_sub(pages));
-        let before = self.pages[number as usize].fetch_update(Ordering::AcqRel, Ordering::Acquire, lose);
+        let before =
+            self.pages[number as usize].fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| {
+                Some(before.saturating_sub(pages))
+            });
         before.map_or(0, |before| before.min(pages))
     }
 

@@ -26,13 +26,12 @@ impl Store {
     pub(super) fn waiting<'i>(&self, index: &'i Index) -> impl Iterator<Item = u64> + use<'i> {
         let unsealed = self.shared.segments.unsealed();
         let doubtful = self.shared.published().doubtful_segment;
-        let is_waiting = move |id: &u64| {
+        self.shared.segments.immutable_segments().into_iter().filter(move |id| {
             index.liveness().of(*id) > 0
                 && *id != doubtful
                 && !unsealed.contains(id)
                 && index.remote_copy(*id).is_none_or(|copy| copy.phase == CopyPhase::Leaving)
-        };
-        self.shared.segments.immutable_segments().into_iter().filter(is_waiting)
+        })
     }
 
     /// Sends the oldest waiting segment.

@@ -11,7 +11,7 @@ impl Run {
             Ok(there) => Err(StoreError::BucketExists { owner: there.info.owner.clone() }),
             Err(_) => Ok(()),
         };
-        let owner = *self.draw.of(&["admin", "other"]);
+        let owner = *self.draw.one_of(&["admin", "other"]);
         let Some(info) = self.written(self.store().create_bucket(name, owner), expected) else {
             return;
         };
@@ -50,7 +50,7 @@ impl Run {
     /// Sets or removes the quota of an owner, which is never reached: quotas have tests of their
     /// own.
     fn limit_owner(&mut self) {
-        let owner = *self.draw.of(&["admin", "other", "nobody"]);
+        let owner = *self.draw.one_of(&["admin", "other", "nobody"]);
         let quota = (!self.draw.one_in(3))
             .then(|| Quota { bytes: Some(u64::MAX - self.draw.below(9)), ..Quota::default() });
         println!("limit {owner}: {quota:?}");
@@ -68,7 +68,7 @@ impl Run {
         if self.draw.one_in(4) {
             return self.limit_owner();
         }
-        let kind = match self.draw.of(&BucketConfigurationKind::TABLE).0 {
+        let kind = match self.draw.one_of(&BucketConfigurationKind::TABLE).0 {
             BucketConfigurationKind::ObjectLock | BucketConfigurationKind::Quota => {
                 BucketConfigurationKind::Policy
             }
@@ -78,7 +78,7 @@ impl Run {
         let document = match self.draw.below(4) {
             0 => None,
             _ if self.remote.is_some() && kind == BucketConfigurationKind::Placement => {
-                Some(self.draw.of(&[BucketPlacement::Local, BucketPlacement::Remote]).document())
+                Some(self.draw.one_of(&[BucketPlacement::Local, BucketPlacement::Remote]).document())
             }
             1 => Some(bytes(self.draw.below(100), self.draw.below(30_000) as usize)),
             _ => Some(bytes(self.draw.below(100), self.draw.below(300) as usize)),

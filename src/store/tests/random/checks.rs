@@ -14,7 +14,7 @@ use crate::index::{
 type Rows<'w, T> = Vec<(String, Option<&'w T>)>;
 
 /// Compares everything, every byte included.
-pub(super) fn check(store: &Store, world: &World, draw: &Draw) {
+pub(super) fn check(store: &Store, world: &World, draw: &SeededEntropy) {
     let infos: Vec<_> = world.buckets.values().map(|bucket| bucket.info.clone()).collect();
     assert_eq!(store.buckets(), infos);
     let mut extents = Vec::new();
@@ -155,12 +155,12 @@ fn check_uploads(store: &Store, name: &str, bucket: &Bucket, extents: &mut Vec<E
     }
 }
 
-fn check_listings(store: &Store, name: &str, bucket: &Bucket, draw: &Draw) {
+fn check_listings(store: &Store, name: &str, bucket: &Bucket, draw: &SeededEntropy) {
     let query = ListQuery {
-        prefix: (*draw.of(&["", "", "", "a", "a/", "a/b", "b", "ä", "no"])).into(),
-        delimiter: (*draw.of(&["", "/", "/", "-", "b", "//"])).into(),
-        after: draw.one_in(3).then(|| (*draw.of(KEYS)).into()),
-        limit: *draw.of(&[1, 2, 3, 5, 1000]),
+        prefix: (*draw.one_of(&["", "", "", "a", "a/", "a/b", "b", "ä", "no"])).into(),
+        delimiter: (*draw.one_of(&["", "/", "/", "-", "b", "//"])).into(),
+        after: draw.one_in(3).then(|| (*draw.one_of(KEYS)).into()),
+        limit: *draw.one_of(&[1, 2, 3, 5, 1000]),
     };
     let shown = |(_, versions): &(&String, &Vec<Object>)| !versions[0].record.delete_marker;
     let objects = bucket.keys.iter().filter(shown).map(|(key, versions)| (key, &versions[0]));

@@ -35,23 +35,6 @@ const CHECK_EVERY: u64 = 40;
 /// Steps between two rebuilds of the log from the segments.
 const REBUILD_EVERY: u64 = 150;
 
-/// Random choices that follow from a seed.
-struct Draw(SeededEntropy);
-
-impl Draw {
-    fn below(&self, end: u64) -> u64 {
-        self.0.next_u64() % end
-    }
-
-    fn one_in(&self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-
-    fn of<'t, T>(&self, choices: &'t [T]) -> &'t T {
-        &choices[self.below(choices.len() as u64) as usize]
-    }
-}
-
 /// How a store ends and comes back.
 #[derive(Debug, Clone, Copy)]
 enum Restart {
@@ -62,7 +45,7 @@ enum Restart {
 }
 
 impl Restart {
-    fn drawn(draw: &Draw) -> Self {
+    fn drawn(draw: &SeededEntropy) -> Self {
         match draw.below(5) {
             0 => Self::Drop,
             1 => Self::Close,

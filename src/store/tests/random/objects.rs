@@ -49,7 +49,7 @@ impl Run {
     /// Mostly none.
     pub(super) fn controls(&self) -> ObjectControls {
         let draw = &self.draw;
-        let mode = *draw.of(&[RetentionMode::Governance, RetentionMode::Compliance]);
+        let mode = *draw.one_of(&[RetentionMode::Governance, RetentionMode::Compliance]);
         // It has ended: locked versions have tests of their own.
         let until = Timestamp::from_millis(draw.below(1 << 40));
         match draw.below(8) {
@@ -120,7 +120,7 @@ impl Run {
     ) -> Result<CommittedVersion, StoreError> {
         let announced = self.draw.one_in(2).then_some(all.len() as u64);
         let mut writer = self.store().writer(bucket, key, announced)?;
-        match *self.draw.of(&[Some(7_001), Some(65_536), Some(100_003), None]) {
+        match *self.draw.one_of(&[Some(7_001), Some(65_536), Some(100_003), None]) {
             Some(len) => all.chunks(len).try_for_each(|piece| writer.write(piece))?,
             None => writer.write(all.to_vec())?,
         }
@@ -164,9 +164,9 @@ impl Run {
     }
 
     pub(super) fn deletion(&self, bucket: &str) -> Deletion {
-        let key = (*self.draw.of(KEYS)).to_owned();
+        let key = (*self.draw.one_of(KEYS)).to_owned();
         let versions = self.world.bucket(bucket).map_or(&[][..], |bucket| bucket.versions(&key));
-        let any = (!versions.is_empty()).then(|| self.draw.of(versions));
+        let any = (!versions.is_empty()).then(|| self.draw.one_of(versions));
         let which = match (self.draw.below(5), any) {
             (0..2, _) => Selector::Current,
             (2, _) => Selector::Null,
@@ -209,13 +209,13 @@ impl Run {
     /// A version with bytes, any of the bucket.
     pub(super) fn any_version(&self, bucket: &str) -> Option<(String, Object)> {
         let all: Vec<_> = self.world.bucket(bucket).ok()?.all().collect();
-        let object = (!all.is_empty()).then(|| *self.draw.of(&all))?;
+        let object = (!all.is_empty()).then(|| *self.draw.one_of(&all))?;
         Some((object.0.clone(), object.1.clone())).filter(|(_, object)| !object.record.delete_marker)
     }
 
     /// What can be copied: a range of any version, and the bytes that it is.
     pub(super) fn source(&self) -> Option<(CopyRange, Vec<u8>)> {
-        let bucket = self.draw.of(BUCKETS).0;
+        let bucket = self.draw.one_of(BUCKETS).0;
         let (key, object) = self.any_version(bucket)?;
         let found = self.store().find(bucket, &key, object.selector()).expect("it is there");
         let range = match (self.draw.below(2), object.bytes.len() as u64) {
@@ -233,7 +233,7 @@ impl Run {
 
     /// A version that is gone, if there is one that was remembered.
     pub(super) fn gone(&self) -> Option<Known> {
-        let gone = (!self.known.is_empty()).then(|| self.draw.of(&self.known).clone())?;
+        let gone = (!self.known.is_empty()).then(|| self.draw.one_of(&self.known).clone())?;
         let (id, key, version) = &gone;
         let bucket = self.world.buckets.values().find(|bucket| bucket.info.id == *id);
         let there = bucket.is_some_and(|bucket| {

@@ -24,7 +24,7 @@ const TIER: TierOptions = TierOptions {
 pub(super) type Known = (u64, String, VersionRecord);
 
 pub(super) struct Run {
-    pub(super) draw: Draw,
+    pub(super) draw: SeededEntropy,
     pub(super) clock: Arc<ManualClock>,
     pub(super) options: StoreOptions,
     pub(super) fs: SimFs,
@@ -63,7 +63,7 @@ fn open_at(fs: &SimFs, clock: &Arc<ManualClock>, options: StoreOptions, remote: 
     let entropy = SeededEntropy::new(1);
     let store = match remote {
         None => Store::open(fs, clock, &entropy, options),
-        Some(remote) => Store::open_tiered(fs, clock, &entropy, options, (Arc::new(remote.clone()), TIER)),
+        Some(remote) => Store::open_tiered(fs, clock, &entropy, options, Arc::new(remote.clone()), TIER),
     };
     let store = store.expect("the store opens");
     if let Some(remote) = remote {
@@ -84,7 +84,7 @@ impl Run {
         let fs = SimFs::new();
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
         let store = Some(open_at(&fs, &clock, options, remote.as_ref()));
-        let draw = Draw(SeededEntropy::new(seed));
+        let draw = SeededEntropy::new(seed);
         let world = World::default();
         let known = vec![];
         let ended = vec![];
@@ -178,8 +178,8 @@ impl Run {
     /// Does something.
     pub(super) fn step(&mut self) {
         self.tick();
-        let bucket = self.draw.of(BUCKETS).0;
-        let key = *self.draw.of(KEYS);
+        let bucket = self.draw.one_of(BUCKETS).0;
+        let key = *self.draw.one_of(KEYS);
         match self.draw.below(200) {
             0..60 => self.put(bucket, key),
             60..95 => self.delete(bucket),
@@ -218,7 +218,7 @@ impl Run {
         if self.room != Room::Plenty {
             return println!("it is full already");
         }
-        self.room = *self.draw.of(&[Room::Kept, Room::None]);
+        self.room = *self.draw.one_of(&[Room::Kept, Room::None]);
         let kept = if self.room == Room::Kept { self.options.keep_free_bytes } else { 0 };
         let left = kept + self.draw.below(40_000);
         println!("{left} bytes are left");

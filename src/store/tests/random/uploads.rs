@@ -47,9 +47,9 @@ impl Run {
         let there = self.world.bucket(bucket).ok();
         let here: Vec<_> = there.into_iter().flat_map(|bucket| bucket.uploads.keys()).collect();
         if here.is_empty() || self.draw.one_in(10) {
-            return (!self.ended.is_empty()).then(|| self.draw.of(&self.ended).clone());
+            return (!self.ended.is_empty()).then(|| self.draw.one_of(&self.ended).clone());
         }
-        let (key, id) = *self.draw.of(&here);
+        let (key, id) = *self.draw.one_of(&here);
         Some((bucket.to_owned(), key.clone(), *id))
     }
 
