@@ -54,12 +54,15 @@ fn files(fs: &dyn Fs, segments: &SegmentsAside) -> io::Result<Vec<String>> {
     for kind in [FileKind::Checkpoint, FileKind::Log] {
         paths.extend(list_numbers(fs, kind)?.into_iter().map(|number| kind.path(number)));
     }
-    let there = list_numbers(fs, FileKind::Segment)?;
-    let is_wanted = |id: &u64| match segments {
-        SegmentsAside::All => true,
-        SegmentsAside::Named(named) => named.contains(id),
-    };
-    paths.extend(there.into_iter().filter(is_wanted).map(segment_path));
+    for id in list_numbers(fs, FileKind::Segment)? {
+        let is_wanted = match segments {
+            SegmentsAside::All => true,
+            SegmentsAside::Named(named) => named.contains(&id),
+        };
+        if is_wanted {
+            paths.push(segment_path(id));
+        }
+    }
     Ok(paths)
 }
 

@@ -72,7 +72,7 @@ struct DeleteBase {
 /// The roots, the newest of which comes first, that go although they are younger than the base:
 /// those of more than a day ago, and of the others those that many parcels made due soon after
 /// another one.
-fn spare_roots(roots: &[Root], base: Option<Root>, (every, now): (Duration, Timestamp)) -> Vec<Root> {
+fn spare_roots(roots: &[Root], base: Option<Root>, every: Duration, now: Timestamp) -> Vec<Root> {
     let mut spare = Vec::new();
     let mut kept = None;
     for root in roots.iter().rev() {
@@ -103,9 +103,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::RemoteUnavailable`]: a later call goes on; the errors of the commit.
     pub fn cleanup_step(&self) -> Result<CleanupProgress, StoreError> {
-        let (Some(ship), Some(tier)) = (self.ship.get(), &self.tier) else {
-            return Ok(CleanupProgress::default());
-        };
+        let Some(ship) = self.ship.get() else { return Ok(CleanupProgress::default()) };
+        let Some(tier) = &self.tier else { return Ok(CleanupProgress::default()) };
         let epoch = ship.epoch.load(Ordering::Acquire);
         if epoch == 0 || self.shared.check_writable().is_err() {
             return Ok(CleanupProgress::default());
@@ -214,7 +213,7 @@ impl Cleanup {
         ship.oldest.store(oldest.as_millis(), Ordering::Relaxed);
         let base = found.map(|chain| chain.root);
         // The newest root stays, so that a restore is short.
-        self.spare = spare_roots(&roots[1.min(roots.len())..], base, (ship.options.root_every, now));
+        self.spare = spare_roots(&roots[1.min(roots.len())..], base, ship.options.root_every, now);
         let Some(root) = base.filter(|root| self.base.as_ref().is_none_or(|base| base.root != *root)) else {
             return Ok(());
         };

@@ -12,7 +12,7 @@ use super::parcel_applier::{ParcelApplier, ends_of_copy, learn_copy};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{Clock, Timestamp};
 use crate::format::{
-    CopyPhase, Entry, Features, FileHeader, FileKind, Footer, Group, LogPosition, Pack, Parcel, RemoteCopy,
+    CopyPhase, Entry, Features, FileHeader, FileKind, Footer, Group, LogPosition, Parcel, RemoteCopy,
     STANDBY, StoreId, log_path, segment_path,
 };
 use crate::fs::{File, Fs};
@@ -70,8 +70,7 @@ impl LogCopy {
             })?;
             start = ReplayStart { covered, through: end.through.max(covered) };
         }
-        let is_good = |pack: &Pack| pack_is_good(fs, store, pack);
-        let replay = Replay { fs, store, start, pack_is_good: &is_good };
+        let replay = Replay { fs, store, start, pack_is_good: &|pack| pack_is_good(fs, store, pack) };
         let tail = replay.run(&mut |group: Group| {
             for entry in &group.entries {
                 learn_copy(&mut copies, entry);
@@ -176,6 +175,7 @@ impl LogCopy {
                 });
                 placed.map_err(|error| ShipError::Disk(format!("{}: {error}", segment_path(segment))))?;
             }
+            // Only now: after an error the next call begins with the same one.
             self.unplaced.pop();
         }
         Ok(())
@@ -232,7 +232,9 @@ impl LogCopy {
         // A crash may have left a file of that name without groups.
         let made = create_file(fs, &header, |file| Ok(file.write_zeros(PAGE_BYTES, PAGE_BYTES)?));
         self.file = made.map_err(|error| ShipError::Disk(format!("{}: {error}", log_path(header.number))))?;
-        (self.features, self.position, self.length) = (header.features, PAGE_BYTES, 2 * PAGE_BYTES);
+        self.features = header.features;
+        self.position = PAGE_BYTES;
+        self.length = 2 * PAGE_BYTES;
         Ok(())
     }
 

@@ -455,6 +455,7 @@ impl Store {
     pub fn ship_log_from(&self, options: ShipOptions, taken: Option<TakenOver>) {
         let Some(tier) = &self.tier else { return };
         let ship = Ship::new(tier, options, self.shared.clock.instant());
+        // Before any thread sees it: one that found no claim would make another one.
         if let Some(TakenOver(claimed)) = taken {
             *ship.lock() = EpochStage::Claimed(claimed);
         }
@@ -473,6 +474,8 @@ impl Store {
         let Some(ship) = self.ship.get() else { return Ok(()) };
         self.shared.check_writable()?;
         self.begin_writer_epoch(ship, entropy)?;
+        // Time and bytes are read before the group. In the other order, what is written in between
+        // would count as shipped, and the lag would be stated as less than it is.
         let begun = self.shared.clock.instant();
         let written = self.shipped_kinds();
         let published = self.shared.published().sequence;
@@ -480,11 +483,13 @@ impl Store {
             if !ship.needs_root() {
                 return Err(error);
             }
+            // Bytes of the groups are gone that only a root makes up for. Writes wait for it.
             self.begin_writer_epoch(ship, entropy)?;
             ship.ship_through(&self.shared, published)?;
         }
         ship.written_then.store(written, Ordering::Relaxed);
         ship.in_step.note_whole(begun);
+        // After a parcel the claim was looked for. An idle writer puts none.
         self.look_for_claim(ship)?;
         self.put_root_if_due(ship)
     }
@@ -604,6 +609,7 @@ impl Store {
         if ship.check_epoch().is_ok() {
             return Ok(());
         }
+        // The remote of another store gets neither a claim nor a parcel.
         let marked = self.check_remote_mark();
         ship.is_failing.store(marked.is_err(), Ordering::Relaxed);
         marked?;
@@ -618,7 +624,7 @@ impl Store {
         let mut state = ship.lock();
         let judged = self.judge_later_claim(ship, &mut state);
         ship.after(judged, &mut state, &self.shared)?;
-        let begun = self.next_state(ship, &mut state, (entropy, point)).and_then(|()| match &mut *state {
+        let begun = self.next_state(ship, &mut state, entropy, point).and_then(|()| match &mut *state {
             EpochStage::Current(epoch) => epoch.begin(ship, &self.shared).map(|()| epoch.epoch()),
             _ => Ok(0),
         });
@@ -633,6 +639,7 @@ impl Store {
             if let EpochStage::Current(epoch) = &*state {
                 self.note_claim_of(epoch);
             }
+            // The last step: with an epoch writes are taken.
             ship.epoch.store(epoch, Ordering::Release);
             log::info!("the log is shipped as epoch {epoch}");
         }
@@ -664,7 +671,8 @@ impl Store {
         &self,
         ship: &Ship,
         state: &mut EpochStage,
-        (entropy, point): (&dyn Entropy, Option<ReturnPoint>),
+        entropy: &dyn Entropy,
+        point: Option<ReturnPoint>,
     ) -> Result<(), WriterEpochError> {
         let log = ship.log(&self.shared);
         let Some(remote) = ship.right.claimant() else { return Ok(()) };
@@ -697,7 +705,7 @@ impl Store {
             begun => begun?,
         }
         // 5. Heartbeats begin after the cut: before it there is no epoch that could be alive.
-        let epoch = (&cut, claimed.nonce.clone());
+        let nonce = claimed.nonce.clone();
         ship.heartbeat_epoch.store(claimed.epoch, Ordering::Release);
         ship.heartbeats_since.store(self.shared.clock.now().as_millis(), Ordering::Relaxed);
         // The chain of an epoch that goes back may have roots after its point.
@@ -706,7 +714,7 @@ impl Store {
         let adopted =
             chain.map(|chain| AdoptedRoot { root: chain.root, parcels: chain.adopted_parcels(), shipped });
         *state = EpochStage::Idle;
-        *state = EpochStage::Current(Box::new(WriterEpoch::new(&self.shared, epoch, adopted)?));
+        *state = EpochStage::Current(Box::new(WriterEpoch::new(&self.shared, &cut, nonce, adopted)?));
         Ok(())
     }
 
@@ -792,10 +800,16 @@ impl Store {
             if let Some(frozen) = epoch.root_on_its_way() {
                 return Ok(Some(frozen));
             }
+            // 1. The parcels that the root needs are noted before its checkpoint is written, as at
+            //    the beginning of an epoch.
             epoch.plan_root(&self.shared);
         }
+        // 2. The checkpoint, without the lock of the epoch, so that parcels go on meanwhile.
         self.checkpoint()?;
+        // 3. The groups that it covers are shipped before it: the root says after which parcel the
+        //    log goes on.
         ship.ship_through(&self.shared, self.shared.published().sequence)?;
+        // 4. The root is frozen. The epoch may have ended meanwhile.
         let mut state = ship.lock();
         let EpochStage::Current(epoch) = &mut *state else { return Ok(None) };
         match epoch.freeze_root(&self.shared, 0) {

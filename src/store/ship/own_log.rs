@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::format::{FileKind, Group, LogPosition, Pack, StoreId};
+use crate::format::{FileKind, Group, LogPosition, StoreId};
 use crate::fs::Fs;
 use crate::log::{LogError, Replay, ReplayStart, list_numbers, open_file};
 use crate::store::open::loader::pack_is_good;
@@ -48,9 +48,12 @@ impl<'f> OwnLog<'f> {
 
     /// Gives all groups to `visit`. Returns the last sequence.
     pub(crate) fn read(&self, visit: &mut dyn FnMut(Group)) -> Result<u64, ShipError> {
-        let is_good = |pack: &Pack| pack_is_good(self.fs, self.store, pack);
-        let start = ReplayStart { covered: self.number - 1, through: 0 };
-        let replay = Replay { fs: self.fs, store: self.store, start, pack_is_good: &is_good };
+        let replay = Replay {
+            fs: self.fs,
+            store: self.store,
+            start: ReplayStart { covered: self.number - 1, through: 0 },
+            pack_is_good: &|pack| pack_is_good(self.fs, self.store, pack),
+        };
         let tail = replay.run(&mut |group| {
             visit(group);
             Ok(())

@@ -36,9 +36,10 @@ impl<'a> ParcelApplier<'a> {
 
     /// The groups of a parcel after the last one that was written, each with its bytes.
     pub(super) fn groups<'p>(&mut self, parcel: &'p Parcel) -> Result<Vec<(Group, &'p [u8])>, ShipError> {
-        let name = || Parcel::name(parcel.head.epoch, parcel.head.counter);
-        let damaged =
-            |why: &dyn std::fmt::Display| ShipError::damaged(name(), &format!("a group in it: {why}"));
+        let damaged = |why: &dyn std::fmt::Display| {
+            let name = Parcel::name(parcel.head.epoch, parcel.head.counter);
+            ShipError::damaged(name, &format!("a group in it: {why}"))
+        };
         let mut found = Vec::new();
         let mut rest = parcel.groups.as_slice();
         while !rest.is_empty() {

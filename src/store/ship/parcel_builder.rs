@@ -141,7 +141,7 @@ impl<'a> ParcelBuilder<'a> {
     pub(super) fn new(
         shared: &'a SharedStore,
         shipped: &'a mut ShippedSegments,
-        (epoch, counter): (u64, u64),
+        ParcelId { epoch, counter }: ParcelId,
         before: LogPosition,
     ) -> Self {
         let time = shared.clock.now();
@@ -290,11 +290,14 @@ impl FrozenParcel {
     /// Puts its data objects, and then itself. Returns the bytes that were sent.
     pub(super) fn put(
         &self,
-        (writer, segments): (EpochWriter<'_>, &Segments),
+        writer: EpochWriter<'_>,
+        segments: &Segments,
         shipped: &mut ShippedSegments,
         nonce: &str,
     ) -> Result<u64, ShipError> {
         let ParcelHead { epoch, counter, .. } = self.parcel.head;
+        // The data objects come first. A parcel that is there has all of its bytes; objects without
+        // their parcel mean nothing.
         let mut sent = 0;
         for piece in self.parcel.pieces.iter().filter(|piece| piece.object != 0) {
             let name = Parcel::object_name(epoch, counter, piece.object);
@@ -304,6 +307,8 @@ impl FrozenParcel {
             sent += put(writer, &name, &body, nonce)?;
         }
         sent += put(writer, &Parcel::name(epoch, counter), &self.bytes.as_slice(), nonce)?;
+        // The log on the remote states these copies from here on, so that later parcels leave the
+        // bytes of their segments out.
         shipped.learn(&self.copies);
         Ok(sent)
     }

@@ -101,45 +101,22 @@ fn restore(
         }
         checked => checked.map(|()| false)?,
     };
-    restore_up_to((log, fs), (&chain, &heads), (at, newest, is_cut_short), clock, progress)
+    let restore = Restore { at, is_cut_short, ..Restore::new(log, fs, &chain, newest) };
+    restore.make(&heads, clock, progress)
 }
 
 /// Makes the store that a chain with the heads of its parcels describes, in a directory without
 /// files of a store.
 pub(super) fn restore_chain(
-    (log, fs): (RemoteLog<'_>, &dyn Fs),
-    (chain, heads): (&Chain, &[ParcelHead]),
+    log: RemoteLog<'_>,
+    fs: &dyn Fs,
+    chain: &Chain,
+    heads: &[ParcelHead],
     clock: &dyn Clock,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RemoteRestoreReport, ShipError> {
     let newest = NewestEpoch { epoch: chain.root.epoch, covered: chain.root.covered.sequence };
-    restore_up_to((log, fs), (chain, heads), (None, newest, false), clock, progress)
-}
-
-fn restore_up_to(
-    (log, fs): (RemoteLog<'_>, &dyn Fs),
-    (chain, heads): (&Chain, &[ParcelHead]),
-    (at, newest, is_cut_short): (Option<Timestamp>, NewestEpoch, bool),
-    clock: &dyn Clock,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<RemoteRestoreReport, ShipError> {
-    remove_unfinished(fs).map_err(disk)?;
-    let mut restore = Restore {
-        log,
-        fs,
-        chain,
-        at,
-        newest,
-        gives_up: false,
-        is_cut_short,
-        last: (chain.root.epoch, chain.root.after),
-        applier: ParcelApplier::new(log, fs, chain.root.covered),
-        report: RemoteRestoreReport { time: chain.root.made, ..RemoteRestoreReport::default() },
-    };
-    restore.run(heads, clock, progress)?;
-    let mut report = restore.report;
-    report.bytes += restore.applier.bytes;
-    Ok(report)
+    Restore::new(log, fs, chain, newest).make(heads, clock, progress)
 }
 
 /// A restore in progress.
@@ -160,7 +137,36 @@ struct Restore<'a> {
     report: RemoteRestoreReport,
 }
 
-impl Restore<'_> {
+impl<'a> Restore<'a> {
+    /// A restore of all that a chain describes.
+    fn new(log: RemoteLog<'a>, fs: &'a dyn Fs, chain: &'a Chain, newest: NewestEpoch) -> Self {
+        Self {
+            log,
+            fs,
+            chain,
+            at: None,
+            newest,
+            gives_up: false,
+            is_cut_short: false,
+            last: (chain.root.epoch, chain.root.after),
+            applier: ParcelApplier::new(log, fs, chain.root.covered),
+            report: RemoteRestoreReport { time: chain.root.made, ..RemoteRestoreReport::default() },
+        }
+    }
+
+    fn make(
+        mut self,
+        heads: &[ParcelHead],
+        clock: &dyn Clock,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<RemoteRestoreReport, ShipError> {
+        remove_unfinished(self.fs).map_err(disk)?;
+        self.run(heads, clock, progress)?;
+        let mut report = self.report;
+        report.bytes += self.applier.bytes;
+        Ok(report)
+    }
+
     fn run(
         &mut self,
         heads: &[ParcelHead],
@@ -295,21 +301,25 @@ impl Restore<'_> {
     fn wanted_groups<'p>(&mut self, parcel: &'p Parcel) -> Result<Vec<(Group, &'p [u8])>, ShipError> {
         let before = self.applier.end;
         let mut groups = self.applier.groups(parcel)?;
+        // A cut may adopt a parcel in part.
         let last = self.chain.last_sequence(parcel.head.epoch);
         groups.truncate(groups.iter().take_while(|(group, _)| group.header.sequence <= last).count());
-        let found = groups.len();
-        let is_wanted = |group: &Group| self.at.is_none_or(|at| group.header.time <= at);
-        groups.truncate(groups.iter().take_while(|(group, _)| is_wanted(group)).count());
-        let position =
-            |(group, _): &(Group, _)| LogPosition { sequence: group.header.sequence, crc: group.crc };
-        self.applier.end = groups.last().map_or(before, position);
-        self.gives_up |= groups.len() < found;
+        if let Some(at) = self.at {
+            let found = groups.len();
+            groups.truncate(groups.iter().take_while(|(group, _)| group.header.time <= at).count());
+            self.gives_up |= groups.len() < found;
+        }
+        self.applier.end = match groups.last() {
+            Some((group, _)) => LogPosition { sequence: group.header.sequence, crc: group.crc },
+            None => before,
+        };
         Ok(groups)
     }
 
     /// Says in the directory that the log after the last group is given up.
     fn note_return_point(&self) -> Result<(), ShipError> {
-        let (root, (former, last)) = (self.chain.root.id(), self.last);
+        let root = self.chain.root.id();
+        let (former, last) = self.last;
         let store = self.log.store;
         let newest = self.newest.epoch;
         let end = self.applier.end;

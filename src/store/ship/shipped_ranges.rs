@@ -66,7 +66,7 @@ impl ShippedRanges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{Entropy as _, SeededEntropy};
+    use crate::base::SeededEntropy;
 
     #[test]
     fn each_byte_is_new_once() {
@@ -74,8 +74,8 @@ mod tests {
         let mut ranges = ShippedRanges::default();
         let mut known = [false; 200];
         for _ in 0..300 {
-            let start = entropy.next_u64() % 180;
-            let end = start + 1 + entropy.next_u64() % 20;
+            let start = entropy.below(180);
+            let end = start + 1 + entropy.below(20);
             let new = ranges.add(7, start..end);
             let told: Vec<u64> = new.into_iter().flatten().collect();
             let wanted: Vec<u64> = (start..end).filter(|at| !known[*at as usize]).collect();
@@ -83,8 +83,8 @@ mod tests {
             for at in start..end {
                 known[at as usize] = true;
             }
-            let start = entropy.next_u64() % 180;
-            let end = start + entropy.next_u64() % 10;
+            let start = entropy.below(180);
+            let end = start + entropy.below(10);
             ranges.remove(7, start..end);
             for at in start..end {
                 known[at as usize] = false;

@@ -97,7 +97,8 @@ impl WriterEpoch {
     /// before anything is written.
     pub(super) fn new(
         shared: &SharedStore,
-        (cut, nonce): (&Cut, String),
+        cut: &Cut,
+        nonce: String,
         adopted: Option<AdoptedRoot>,
     ) -> Result<Self, WriterEpochError> {
         let Published { index, sequence, .. } = shared.published();
@@ -106,21 +107,24 @@ impl WriterEpoch {
         let after = |sequence| LogFollower::after(shared.fs.clone(), shared.store, sequence).map_err(failed);
         let needs_root = adopted.is_none();
         let now = shared.clock.instant();
-        let own = ParcelId { epoch: cut.epoch, counter: 1 };
-        let (last_root, since_root, first) = match &adopted {
-            None => (now, ParcelVolume::default(), own),
-            Some(AdoptedRoot { root, parcels, .. }) => {
-                let age = shared.clock.now().since(root.made);
-                let made = now.checked_sub(age).unwrap_or(now);
-                (made, ParcelVolume { parcels: *parcels, bytes: 0 }, root.first)
-            }
-        };
+        let mut root_first = ParcelId { epoch: cut.epoch, counter: 1 };
+        let mut last_root = now;
+        let mut since_root = ParcelVolume::default();
+        if let Some(AdoptedRoot { root, parcels, .. }) = &adopted {
+            root_first = root.first;
+            // The next root is due as if the adopted epoch had gone on.
+            let age = shared.clock.now().since(root.made);
+            last_root = now.checked_sub(age).unwrap_or(now);
+            since_root.parcels = *parcels;
+        }
         let newest_root = adopted.as_ref().map(|adopted| adopted.root);
         let mut shipped = match adopted {
             None => ShippedSegments::of(&index),
             Some(AdoptedRoot { shipped: Some(shipped), .. }) => shipped,
             Some(AdoptedRoot { root, .. }) => ShippedSegments::adopted(&index, &shared.segments, &root),
         };
+        // What this directory holds after the cut is in no parcel of the adopted log, also where an
+        // earlier epoch of this process has shipped it.
         shipped.go_back(shared, after(from)?, sequence).map_err(failed)?;
         Ok(Self {
             epoch: cut.epoch,
@@ -131,7 +135,7 @@ impl WriterEpoch {
             base: needs_root.then_some((index, Cursor::Start)),
             needs_root,
             pending: None,
-            root_first: first,
+            root_first,
             // Segments that were not sealed through the whole epoch before hold up the deletes of
             // parcels.
             sealed_before: ParcelId { epoch: cut.former, counter: 0 },
@@ -251,9 +255,10 @@ impl WriterEpoch {
         let first = &self.shipped.first;
         // A segment that is written to for weeks would keep the parcels of all that time.
         if Root::is_lasting(self.roots + 1) {
-            let is_old = |id| first.get(&id).is_some_and(|first| *first < self.sealed_before);
+            let replaced =
+                shared.segments.replace(|id| first.get(&id).is_some_and(|first| *first < self.sealed_before));
             // Where there is no inode for another segment, the next root may find one.
-            if let Err(error) = shared.segments.replace(is_old) {
+            if let Err(error) = replaced {
                 shared.write_failed(error);
             }
             self.sealed_before = ParcelId { epoch: self.epoch, counter: self.next_counter };
@@ -371,9 +376,9 @@ impl WriterEpoch {
     fn ship_base(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), WriterEpochError> {
         self.put_pending(ship, shared)?;
         while let Some((index, mut cursor)) = self.base.take() {
-            let place = (self.epoch, self.next_counter);
+            let id = ParcelId { epoch: self.epoch, counter: self.next_counter };
             let before = self.follower.position();
-            let mut builder = ParcelBuilder::new(shared, &mut self.shipped, place, before);
+            let mut builder = ParcelBuilder::new(shared, &mut self.shipped, id, before);
             let mut is_done = false;
             while !is_done && !builder.is_full() {
                 let entries = index.walk(&mut cursor, KEYS_AT_ONCE);
@@ -421,13 +426,12 @@ impl WriterEpoch {
         through: u64,
         is_in_doubt: bool,
     ) -> Result<Option<FrozenParcel>, LogError> {
-        let epoch = self.epoch;
-        let counter = self.next_counter;
         let before = self.follower.position();
         if before.sequence >= through {
             return Ok(None);
         }
-        let mut builder = ParcelBuilder::new(shared, &mut self.shipped, (epoch, counter), before);
+        let id = ParcelId { epoch: self.epoch, counter: self.next_counter };
+        let mut builder = ParcelBuilder::new(shared, &mut self.shipped, id, before);
         while !builder.is_full() {
             let Some(group) = self.follower.next(through)? else { break };
             if is_in_doubt {
@@ -440,8 +444,7 @@ impl WriterEpoch {
 
     fn put_pending(&mut self, ship: &Ship, shared: &SharedStore) -> Result<(), WriterEpochError> {
         let Some(parcel) = &self.pending else { return Ok(()) };
-        let to = (ship.writer()?, &shared.segments);
-        let sent = parcel.put(to, &mut self.shipped, &self.nonce)?;
+        let sent = parcel.put(ship.writer()?, &shared.segments, &mut self.shipped, &self.nonce)?;
         ship.sent_bytes.fetch_add(sent, Ordering::Relaxed);
         ship.parcels.fetch_add(1, Ordering::Relaxed);
         self.since_root.parcels += 1;
@@ -461,6 +464,8 @@ impl WriterEpoch {
         shared: &SharedStore,
     ) -> Result<(), WriterEpochError> {
         let log = ship.log(shared);
+        // The time before the request: nothing is known of a claim that comes after the answer was
+        // sent.
         let now = shared.clock.instant();
         let newest = log.newest_claim_from(self.epoch)?;
         if newest == self.epoch {
@@ -514,6 +519,7 @@ pub(super) fn put_root(
     let file = file.map_err(|error| WriterEpochError::Store(shared.failed(error.into())))?;
     let body = FileBody { file: file.as_ref(), range: 0..root.checkpoint_length };
     let writer = ship.writer()?;
+    // The checkpoint comes first: a restore may begin with a root as soon as it is there.
     let mut sent = put(writer, &root.checkpoint_name(), &body, nonce)?;
     sent += put(writer, &Root::name(root.epoch, root.number), &root.encode().as_slice(), nonce)?;
     ship.sent_bytes.fetch_add(sent, Ordering::Relaxed);

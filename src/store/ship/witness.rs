@@ -8,7 +8,6 @@
 //! good.
 
 use crate::format::{Cut, Heartbeat, LogPosition, Parcel, ParcelHead, Root};
-use crate::remote::RemoteObject;
 use crate::store::remote_log::chain::{Chain, RemoteLog, parcel_of};
 use crate::store::remote_log::error::ShipError;
 use crate::store::remote_log::object::line;
@@ -82,11 +81,9 @@ fn check_heartbeat(log: &RemoteLog<'_>, found: FoundEnd, seen: Option<Heartbeat>
 /// other, and means nothing. Data objects come before their parcel, and mean nothing without it.
 fn check_parcels(log: &RemoteLog<'_>, found: FoundEnd) -> Result<(), ShipError> {
     let after = log.listed_after(&Parcel::prefix(found.epoch), &Parcel::name(found.epoch, found.last))?;
-    let is_later = |object: &&RemoteObject| {
-        let counter = parcel_of(&object.name).map_or(0, |(_, counter)| counter);
-        counter > found.last && object.name == Parcel::name(found.epoch, counter)
+    let Some(later) = after.iter().rev().find(|object| is_later(&object.name, found)) else {
+        return Ok(());
     };
-    let Some(later) = after.iter().rev().find(is_later) else { return Ok(()) };
     let next = Parcel::name(found.epoch, found.last + 1);
     match log.head_of_parcel(found.epoch, found.last + 1)? {
         None => Err(hidden(next, &format!("a listing shows {}", later.name))),
@@ -102,4 +99,10 @@ fn check_roots(log: &RemoteLog<'_>, epoch: u64) -> Result<(), ShipError> {
 
 fn hidden(name: String, why: &str) -> ShipError {
     ShipError::Hidden { name, why: why.to_owned() }
+}
+
+/// Whether an object is a parcel of the epoch after the last one that was found.
+fn is_later(name: &str, found: FoundEnd) -> bool {
+    let Some((_, counter)) = parcel_of(name) else { return false };
+    counter > found.last && name == Parcel::name(found.epoch, counter)
 }

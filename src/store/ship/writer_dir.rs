@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::aside::SegmentsAside;
 use super::epoch::adopted;
 use super::parcel_applier::ParcelApplier;
-use crate::format::{Cut, Entry, Group, LogPosition, StoreId};
+use crate::format::{Cut, Entry, LogPosition, StoreId};
 use crate::fs::Fs;
 use crate::store::remote_log::chain::RemoteLog;
 use crate::store::remote_log::error::ShipError;
@@ -93,8 +93,8 @@ impl WriterDir {
             return Ok(None);
         }
         let (_, anchors) = anchors(&log)?;
-        let is_shared = |(sequence, crc): &(&u64, &u32)| anchors.get(sequence) == Some(crc);
-        let Some((shared, _)) = self.groups.iter().rev().find(is_shared) else {
+        let mut own = self.groups.iter().rev();
+        let Some((shared, _)) = own.find(|(sequence, crc)| anchors.get(sequence) == Some(crc)) else {
             return Ok(Some(SegmentsAside::All));
         };
         if *shared == self.end.sequence {
@@ -134,8 +134,8 @@ fn has_had(fs: &dyn Fs, log: RemoteLog<'_>, newest: &Cut, at: LogPosition) -> Re
         if head.before.sequence < at.sequence && at.sequence < head.end.sequence {
             let parcel = log.parcel(cut.epoch, counter)?;
             let groups = ParcelApplier::new(log, fs, head.before).groups(&parcel)?;
-            let is_it = |group: &Group| (group.header.sequence, group.crc) == (at.sequence, at.crc);
-            return Ok(groups.iter().any(|(group, _)| is_it(group)));
+            let mut groups = groups.iter();
+            return Ok(groups.any(|(group, _)| group.header.sequence == at.sequence && group.crc == at.crc));
         }
         if head.end.sequence >= at.sequence {
             return Ok(false);

@@ -30,12 +30,10 @@ use super::wishes::OwnWish;
 use super::witness::{FoundEnd, check_end};
 use crate::base::limits::MIB;
 use crate::base::{Clock, Entropy, Timestamp};
-use crate::format::{
-    Cut, FileKind, Heartbeat, LogPosition, Parcel, ParcelHead, RemoteMark, Root, TakeoverWish,
-};
+use crate::format::{Cut, FileKind, Heartbeat, LogPosition, Parcel, RemoteMark, Root, TakeoverWish};
 use crate::fs::Fs;
 use crate::log::LogError;
-use crate::remote::{NewObject, Remote, RemoteObject, RemoteView};
+use crate::remote::{NewObject, Remote, RemoteView};
 use crate::store::remote_log::chain::{Chain, RemoteLog};
 use crate::store::remote_log::error::{ShipError, disk};
 use crate::store::remote_log::object::{line, mark_of};
@@ -321,7 +319,8 @@ impl Standby {
     /// Puts the wish for heartbeats, where it is due. Without it a takeover waits for as long as
     /// the writer's promise needs.
     fn tell_wish(&mut self, now: Timestamp) {
-        let (Some(own), Some(mark)) = (&mut self.wish, self.mark) else { return };
+        let Some(own) = &mut self.wish else { return };
+        let Some(mark) = self.mark else { return };
         let every = self.heartbeat.map_or(Duration::ZERO, |heartbeat| heartbeat.every);
         if !own.is_due(now, every) {
             return;
@@ -445,11 +444,11 @@ impl Standby {
     /// Fails where the last heartbeat names groups that a directory lacks which has all that the
     /// remote shows.
     fn check_seen(&self) -> Result<(), ShipError> {
-        let (Some((_, place)), StandbyFigures { waiting_groups: waiting @ 1.., .. }) =
-            (&self.copy, self.figures())
-        else {
+        let Some((_, place)) = &self.copy else { return Ok(()) };
+        let waiting = self.figures().waiting_groups;
+        if waiting == 0 {
             return Ok(());
-        };
+        }
         let why = format!("the writer has told that the remote has {waiting} groups more");
         Err(ShipError::Hidden { name: Parcel::name(place.epoch, place.next), why })
     }
@@ -540,12 +539,16 @@ impl Standby {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), ShipError> {
         let fs = Arc::clone(&self.fs);
+        // 1. The readers go before their files.
         self.copy = None;
         self.close_readers();
+        // 2. The mark comes before the first file goes: what a crash leaves may be filled again,
+        //    and does not pass for a writer's directory with damage.
         mark(fs.as_ref())?;
         clear(fs.as_ref())?;
+        // 3. The log file gets its name last, so that a directory that is not complete is no store.
         let (heads, _) = log.heads(chain, None)?;
-        let report = restore_chain((log, fs.as_ref()), (chain, &heads), self.clock.as_ref(), progress)?;
+        let report = restore_chain(log, fs.as_ref(), chain, &heads, self.clock.as_ref(), progress)?;
         let last = heads.last().filter(|head| head.epoch == chain.newest());
         let at_root = if chain.root.epoch == chain.newest() { chain.root.after } else { 0 };
         // What an adopted epoch has put after its cut is none of the log, and is not asked for.
@@ -568,8 +571,10 @@ impl Standby {
         // The parcels before the first root of an epoch: those without groups have bytes that the
         // directory has.
         let is_before = self.root.is_none_or(|root| root.epoch != place.epoch || place.next <= root.after);
-        let skips = |head: &ParcelHead| is_before && head.before == head.end && head.end == copy.end;
-        let parcel = match log.find_parcel_but(place.epoch, place.next, &skips)? {
+        let found = log.find_parcel_but(place.epoch, place.next, &|head| {
+            is_before && head.before == head.end && head.end == copy.end
+        });
+        let parcel = match found? {
             None => return Ok(NextParcel::Missing),
             Some((_, None)) => {
                 place.next += 1;
@@ -625,8 +630,9 @@ impl Standby {
             let ahead =
                 log.listed_after(&Parcel::prefix(place.epoch), &Parcel::name(place.epoch, place.next - 1))?;
             // The names of its data objects begin with the parcel's.
-            let is_ahead = |object: &&RemoteObject| object.name >= Parcel::name(place.epoch, place.next);
-            self.figures.lag_bytes = ahead.iter().filter(is_ahead).map(|object| object.length).sum();
+            let next = Parcel::name(place.epoch, place.next);
+            let ahead = ahead.iter().filter(|object| object.name >= next);
+            self.figures.lag_bytes = ahead.map(|object| object.length).sum();
         }
         Ok(())
     }
@@ -656,11 +662,11 @@ impl Standby {
         let Some((copy, place)) = &mut self.copy else { return Ok(false) };
         copy.place_copies(log, self.fs.as_ref())?;
         self.root = log.newest_root(place.epoch, None, &mut |_| true)?.or(self.root);
-        let is_long = |root: &Root| {
+        let is_too_long = self.root.as_ref().is_some_and(|root| {
             let covers_more = root.epoch == newest.epoch && root.covered.sequence > copy.start();
             covers_more && copy.log_bytes() > LOG_MAX_BYTES.max(root.checkpoint_length)
-        };
-        if self.root.as_ref().is_some_and(is_long) {
+        });
+        if is_too_long {
             let chain = log.chain(&newest)?.ok_or(ShipError::NoLog)?;
             return self.fill(log, &chain, progress).map(|()| true);
         }

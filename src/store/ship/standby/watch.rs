@@ -157,7 +157,7 @@ impl Standby {
             self.copy = Some((copy, place));
             return self.show_readers(log);
         }
-        self.replace_writer_dir(log, (newest, &chain), dir, progress)
+        self.replace_writer_dir(log, newest, &chain, dir, progress)
     }
 
     /// Fills the directory of a writer from the root of a chain. What the remote lacks is set aside
@@ -165,7 +165,8 @@ impl Standby {
     fn replace_writer_dir(
         &mut self,
         log: RemoteLog<'_>,
-        (newest, chain): (&Cut, &Chain),
+        newest: &Cut,
+        chain: &Chain,
         dir: &WriterDir,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), ShipError> {
@@ -189,7 +190,7 @@ impl Standby {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), ShipError> {
         let chain = log.chain(cut)?.ok_or(ShipError::NoLog)?;
-        self.replace_writer_dir(log, (cut, &chain), &watched.dir, progress)
+        self.replace_writer_dir(log, cut, &chain, &watched.dir, progress)
     }
 
     /// Fails where a store without a log in another directory has made the newest claim: the log of
