@@ -117,9 +117,10 @@ impl<'a> ObjectVerifier<'a> {
         if whole.shared {
             self.shared.insert(whole, damage.clone());
         }
-        let owner = || NamedOwner::new(&self.store, &self.bucket.name, owned.key, owned.which);
-        let findings = damage.into_iter().map(|damage| Finding { damage, owner: Some(owner()) });
-        self.report.findings.extend(findings);
+        for damage in damage {
+            let owner = NamedOwner::new(&self.store, &self.bucket.name, owned.key, owned.which);
+            self.report.findings.push(Finding { damage, owner: Some(owner) });
+        }
     }
 
     /// Counts an extent whose bytes may be on a remote alone.
@@ -135,8 +136,7 @@ impl<'a> ObjectVerifier<'a> {
         let ExtentRef { segment: id, offset, payload_len, .. } = owned.extent;
         let damage = match self.open(id) {
             Ok(segment) => {
-                let owner = (self.bucket.id, owned.key);
-                let errors = extents::check(&segment, &self.store, &owned.extent, owner);
+                let errors = extents::check(&segment, &self.store, &owned.extent, self.bucket.id, owned.key);
                 errors.into_iter().map(|error| error.into_damage(&segment.path(), offset)).collect()
             }
             Err(why) => {

@@ -106,14 +106,20 @@ impl FollowPosition {
     }
 }
 
+/// The place of an entry in the log.
+pub(super) struct ChangePlace {
+    /// The sequence of its group.
+    pub(super) sequence: u64,
+    /// Its place in the group.
+    pub(super) place: u32,
+    /// The time of the group.
+    pub(super) time: Timestamp,
+}
+
 impl Change {
     /// The change of an entry, with `null` of a null version; `None` for one that concerns no
     /// object and no bucket.
-    pub(super) fn of(
-        entry: Entry,
-        (sequence, place, time): (u64, u32, Timestamp),
-        (cause, null): (Option<Arc<Cause>>, bool),
-    ) -> Option<Self> {
+    pub(super) fn of(entry: Entry, at: ChangePlace, cause: Option<Arc<Cause>>, null: bool) -> Option<Self> {
         let (bucket, key, kind) = match entry {
             Entry::VersionPut { bucket, key, record } => (bucket, key, ChangeKind::Put(Box::new(record))),
             Entry::VersionDelete { bucket, key, version: id } => {
@@ -139,6 +145,7 @@ impl Change {
             | Entry::PartPut { .. }
             | Entry::CheckpointEnd(_) => return None,
         };
+        let ChangePlace { sequence, place, time } = at;
         Some(Self { sequence, place, time, bucket, key, kind, cause })
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::change::{Change, ChangeBatch, FollowPosition, KeyRange, LostChanges};
+use super::change::{Change, ChangeBatch, ChangePlace, FollowPosition, KeyRange, LostChanges};
 use super::snapshot::SnapshotWalk;
 use crate::base::Timestamp;
 use crate::base::limits::MIB;
@@ -102,6 +102,7 @@ impl Follower {
     /// # Errors
     /// Errors of the commit. A later call saves it again.
     pub fn done_through(&mut self, store: &Store, place: FollowPosition) -> Result<(), StoreError> {
+        // The time is read before the group: one that comes in between would count as done then.
         let now = store.shared.clock.now();
         let published = store.shared.published().sequence;
         store.shared.followers.update(&self.name, |progress| {
@@ -135,8 +136,10 @@ impl Follower {
     /// # Errors
     /// Errors of the commit.
     pub fn save(&mut self, store: &Store) -> Result<(), StoreError> {
-        let is_news = |place: &&FollowPosition| place.news > self.saved_news || self.refused_anew;
-        let Some(place) = self.done.as_ref().filter(is_news) else { return Ok(()) };
+        let Some(place) = &self.done else { return Ok(()) };
+        if place.news <= self.saved_news && !self.refused_anew {
+            return Ok(());
+        }
         let state = FollowerState { refused: self.refused.clone(), ..place.state.clone() };
         store.set_follower(&self.name, Some(state))?;
         self.saved_news = place.news;
@@ -217,6 +220,8 @@ impl Follower {
     fn begin_from(&mut self, store: &Store, beginning: Beginning) -> Result<(), StoreError> {
         let shared = &store.shared;
         self.stage = FollowStage::Unopened;
+        // The place in the log is older than the walk, which reads the newest index in each step:
+        // what changes meanwhile comes once more from the log, and nothing is missed.
         let published = shared.published().sequence;
         let log = LogFollower::after(shared.fs.clone(), shared.store, published)
             .map_err(|error| shared.failed(error))?;
@@ -233,7 +238,8 @@ impl Follower {
         saved?;
         self.saved_at = Some(shared.clock.instant());
         self.saved_news = self.news;
-        (self.done, self.refused_anew) = (Some(self.place(position, snapshot.clone())), false);
+        self.done = Some(self.place(position, snapshot.clone()));
+        self.refused_anew = false;
         shared.followers.update(&self.name, |progress| {
             progress.done = position.sequence;
             progress.in_snapshot = snapshot.is_some();
@@ -330,6 +336,7 @@ pub(super) fn open_log(
     }
     match LogFollower::after(shared.fs.clone(), shared.store, position.sequence) {
         Ok(log) => Ok(Some(log).filter(|log| log.position() == position)),
+        // A checkpoint may have removed the file since the look above.
         Err(_) if is_gone(shared, position.sequence)? => Ok(None),
         Err(error @ LogError::Damaged(_)) => {
             shared.failed(error);
@@ -371,9 +378,12 @@ fn is_news(entry: &Entry) -> bool {
 fn changes_of(group: Group) -> Vec<Change> {
     let sequence = group.header.sequence;
     let time = group.header.time;
-    let (mut cause, mut left, mut null): (Option<Arc<Cause>>, u64, bool) = (None, 0, false);
     let mut changes = Vec::new();
     let mut origins = Vec::new();
+    let mut cause: Option<Arc<Cause>> = None;
+    // The entries that the cause still concerns.
+    let mut left = 0;
+    let mut null = false;
     for (place, entry) in (0..).zip(group.entries) {
         match entry {
             Entry::Origin(told) => origins = told,
@@ -386,7 +396,7 @@ fn changes_of(group: Group) -> Vec<Change> {
                 let of_entry = cause.clone().filter(|_| left > 0);
                 left = left.saturating_sub(1);
                 let null = std::mem::take(&mut null);
-                changes.extend(Change::of(entry, (sequence, place, time), (of_entry, null)));
+                changes.extend(Change::of(entry, ChangePlace { sequence, place, time }, of_entry, null));
             }
         }
     }

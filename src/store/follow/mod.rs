@@ -37,7 +37,6 @@ pub use crate::format::{
     FollowerNote, MirrorNote, MirrorUpload, MirroredPlace, RefusedKey, RefusedKeys, TargetOrigin,
 };
 use crate::store::commit::mutation::Mutation;
-use crate::store::shared::followers::FollowerProgress;
 use crate::store::{Store, StoreError};
 
 /// The state of a follower in use.
@@ -99,19 +98,20 @@ impl Store {
         let published = self.shared.published().sequence;
         let now = self.shared.clock.now();
         let log_from = self.shared.followers.log_from();
-        let figures = |(name, progress): (&String, &FollowerProgress)| {
+        let mut figures = Vec::new();
+        for (name, progress) in self.shared.followers.lock().iter() {
             let waiting_groups = published.saturating_sub(progress.done);
             let is_current = waiting_groups == 0 && !progress.in_snapshot;
-            FollowerFigures {
+            figures.push(FollowerFigures {
                 name: name.clone(),
                 waiting_groups,
                 lag: if is_current { Duration::ZERO } else { now.since(progress.current_at) },
                 in_snapshot: progress.in_snapshot,
                 starts_over: progress.starts_over,
                 is_overrun: progress.is_lost || (progress.done > 0 && progress.done + 1 < log_from),
-            }
-        };
-        self.shared.followers.lock().iter().map(figures).collect()
+            });
+        }
+        figures
     }
 
     /// Whether a follower of that name has a position.
@@ -144,8 +144,8 @@ impl Store {
 
     /// Whether every change so far is done by that follower.
     pub fn is_followed(&self, name: &str) -> bool {
-        let is_current = |it: &FollowerFigures| it.waiting_groups == 0 && !it.in_snapshot;
-        self.follower_figures().iter().any(|it| it.name == name && is_current(it))
+        let followers = self.follower_figures();
+        followers.iter().any(|it| it.name == name && it.waiting_groups == 0 && !it.in_snapshot)
     }
 
     /// The notes of a follower: their keys and values.

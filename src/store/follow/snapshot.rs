@@ -1,7 +1,8 @@
 //! The walk over the index. Each step takes the index of its moment: later changes of keys that are
 //! done follow in the log.
 
-use super::change::{Change, ChangeKind, KeyRange};
+use super::change::{Change, ChangeKind, ChangePlace, KeyRange};
+use crate::base::Timestamp;
 use crate::format::{Entry, SnapshotCursor};
 use crate::index::{Cursor, Index};
 
@@ -69,7 +70,8 @@ impl SnapshotWalk {
 
 /// A bucket or a version of the index.
 fn change(entry: Entry, sequence: u64) -> Option<Change> {
-    let change = Change::of(entry, (sequence, 0, Default::default()), (None, false))?;
+    let at = ChangePlace { sequence, place: 0, time: Timestamp::default() };
+    let change = Change::of(entry, at, None, false)?;
     let time = match &change.kind {
         ChangeKind::Put(record) => record.modified,
         ChangeKind::BucketPut(record) => record.created,

@@ -137,8 +137,7 @@ pub fn check_first_start(
     if creation == StoreCreation::Never {
         return Err(FirstStartError::NoStore);
     }
-    let is_stranger = |entry: &&DirEntry| !is_expected(disk, entry, known);
-    let strangers: Vec<&DirEntry> = entries.iter().filter(is_stranger).collect();
+    let strangers: Vec<_> = entries.iter().filter(|entry| !is_expected(disk, entry, known)).collect();
     if strangers.is_empty() {
         return Ok(());
     }
@@ -157,10 +156,10 @@ pub fn empty_directories(disk: &OsFs) -> io::Result<Vec<String>> {
     };
     // A first start that was cut off leaves its own directories beside its lock.
     let is_begun = entries.iter().any(|entry| entry.name == LOCK);
-    let is_own = |name: &str| is_begun && FileKind::ALL.iter().any(|kind| kind.dir() == name);
     let mut empty = Vec::new();
     for entry in &entries {
-        if entry.is_dir && !is_own(&entry.name) && disk.entries(&entry.name)?.is_empty() {
+        let is_own = is_begun && FileKind::ALL.iter().any(|kind| kind.dir() == entry.name);
+        if entry.is_dir && !is_own && disk.entries(&entry.name)?.is_empty() {
             empty.push(entry.name.clone());
         }
     }
@@ -208,13 +207,14 @@ fn is_expected(disk: &OsFs, entry: &DirEntry, known: &[String]) -> bool {
 /// Whether a directory of a store holds no more than a first start or a restore leaves when it is
 /// cut off: files that are not finished, and notes.
 fn is_begun(disk: &OsFs, dir: &str) -> bool {
-    let is_own = |entry: &DirEntry| {
-        let path = format!("{dir}/{}", entry.name);
-        !entry.is_dir
-            && (entry.name.ends_with(&unfinished(""))
-                || [SCRUB, RECLAIM, EPOCH, CLOCK, RETURN].contains(&path.as_str()))
-    };
-    disk.entries(dir).is_ok_and(|entries| entries.iter().all(is_own))
+    disk.entries(dir).is_ok_and(|entries| entries.iter().all(|entry| is_of_beginning(dir, entry)))
+}
+
+/// Whether an entry of such a directory is a file that is not finished, or a note.
+fn is_of_beginning(dir: &str, entry: &DirEntry) -> bool {
+    let path = format!("{dir}/{}", entry.name);
+    let is_note = [SCRUB, RECLAIM, EPOCH, CLOCK, RETURN].contains(&path.as_str());
+    !entry.is_dir && (is_note || entry.name.ends_with(&unfinished("")))
 }
 
 impl ForeignProgram {

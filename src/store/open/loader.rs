@@ -4,9 +4,7 @@
 use std::thread;
 
 use crate::base::digest::Crc32;
-use crate::format::{
-    FileKind, Group, Pack, RawEntry, StoreId, WrittenBytes, checkpoint_path, log_path, segment_path,
-};
+use crate::format::{FileKind, Group, Pack, StoreId, WrittenBytes, checkpoint_path, log_path, segment_path};
 use crate::fs::{File, Fs};
 use crate::index::{ApplyError, Index, Loader};
 use crate::log::{
@@ -81,11 +79,10 @@ impl<'a> StoreLoader<'a> {
     pub(crate) fn from_checkpoint(fs: &'a dyn Fs, store: StoreId, covered: u64) -> Result<Self, LogError> {
         let mut loader = Loader::default();
         let mut written = WrittenBytes::default();
-        let mut visit = |entry: &RawEntry<'_>| {
+        let end = read_checkpoint(fs, store, covered, &mut |entry| {
             written = entry.written_bytes().map_err(|error| error.to_string())?.unwrap_or(written);
             loader.add(entry).map_err(|error| error.to_string())
-        };
-        let end = read_checkpoint(fs, store, covered, &mut visit)?;
+        })?;
         let mut index = loader.finish_before_log();
         index.raise_last_stamp(end.last_stamp);
         let start = ReplayStart { covered, through: end.through.max(covered) };
@@ -156,12 +153,14 @@ impl<'a> StoreLoader<'a> {
     /// The segments that have live bytes but no file.
     pub(crate) fn missing_segments(&self) -> Result<Vec<Damage>, LogError> {
         let ids = list_numbers(self.segments, FileKind::Segment)?;
-        let missing = self.index.liveness().iter().filter(|(segment, _)| ids.binary_search(segment).is_err());
-        let damage = |(segment, bytes)| {
-            let what = format!("the segment is missing, and {bytes} bytes of objects with it");
-            Damage::new(segment_path(segment), 0, what)
-        };
-        Ok(missing.map(damage).collect())
+        let mut damage = Vec::new();
+        for (segment, bytes) in self.index.liveness().iter() {
+            if ids.binary_search(&segment).is_err() {
+                let what = format!("the segment is missing, and {bytes} bytes of objects with it");
+                damage.push(Damage::new(segment_path(segment), 0, what));
+            }
+        }
+        Ok(damage)
     }
 }
 

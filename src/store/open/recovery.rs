@@ -126,8 +126,9 @@ fn load(
     clock: Arc<dyn Clock>,
     options: StoreOptions,
 ) -> Result<(SharedStore, LogTail), OpenError> {
-    let missing = || Damage::new(FileKind::Log.dir(), 0, "there is no store");
-    let store = store_id(fs.as_ref())?.ok_or_else(missing).map_err(LogError::from)?;
+    let Some(store) = store_id(fs.as_ref())? else {
+        return Err(LogError::from(Damage::new(FileKind::Log.dir(), 0, "there is no store")).into());
+    };
     let disk = MeteredDisk::new(fs);
     let segments = open_segments(&disk, &clock, store, options)?;
     let mut damage = segments.damage().to_vec();
@@ -152,12 +153,18 @@ struct Recovery {
 
 impl Recovery {
     fn run(self) -> Result<Recovered, OpenError> {
+        // 1. What is read is durable: answers by it may be given at once, and would be lost by a
+        //    crash otherwise.
         self.sync_before_reading()?;
+        // 2. The newest good checkpoint, and the log after it. Damage before that is reported, and
+        //    does no harm.
         let segments = open_segments(&self.disk, &self.clock, self.store, self.options)?;
         let mut damage = segments.damage().to_vec();
         let mut reading = StoreLoader::from_newest(self.disk.fs.as_ref(), self.store, &mut damage)?;
         let newest_checkpoint = self.creation_of_checkpoint(reading.start.covered)?;
         let tail = reading.replay()?;
+        // 3. Damage of the log, and missing segments, end all writing: the groups after the damage
+        //    may refer to bytes that look dead.
         let fatal: Vec<Damage> = tail.damage.clone().into_iter().chain(reading.missing_segments()?).collect();
         self.disk.counters.resume_from(reading.written);
         let shared = SharedStore::new(
@@ -173,11 +180,14 @@ impl Recovery {
             shared.set_newest_checkpoint(created);
         }
         shared.backlog.start(reading.checkpoint_len, tail.volume, shared.segments.reserve());
+        // 4. The segment by which the last group counts is known before anything is reclaimed.
         let doubtful_segment = tail.doubtful_segment.unwrap_or(0);
         shared.publish(Published { doubtful_segment, ..shared.published() });
         for damage in damage.iter().chain(&fatal) {
             shared.report(damage);
         }
+        // 5. The log goes on, and only here something is written: a store with damage stays as it
+        //    was found.
         let log_writer = match fatal.first() {
             Some(damage) => {
                 shared.latch(ReadOnlyReason::of(damage), damage.to_string());

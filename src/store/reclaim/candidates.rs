@@ -145,21 +145,19 @@ impl ReclaimRun<'_> {
         worth.extend_from_slice(&others[..merged.unwrap_or(0)]);
         self.remember_verdicts(&others[merged.unwrap_or(0)..], merged.is_none());
         let mut room = self.shared.segments.available_bytes(WriteHead::Relocation).unwrap_or(0);
-        let fits = |(_, dense): &(u64, CompactedSize)| {
-            let fits = dense.bytes <= room;
-            room = room.saturating_sub(dense.bytes);
-            fits
-        };
-        let chosen = worth.iter().copied().take_while(fits).take(MOVED_AT_ONCE_MAX_SEGMENTS);
-        let segments: BTreeMap<u64, u64> = {
-            let index = self.shared.index();
-            chosen.map(|(id, _)| (id, index.liveness().of(id))).collect()
-        };
+        let index = self.shared.index();
+        let mut segments = BTreeMap::new();
+        for (id, dense) in worth.iter().take(MOVED_AT_ONCE_MAX_SEGMENTS) {
+            if dense.bytes > room {
+                break;
+            }
+            room -= dense.bytes;
+            segments.insert(*id, index.liveness().of(*id));
+        }
         if segments.is_empty() {
-            let least = worth.first();
-            let live = |id: u64| self.shared.index().liveness().of(id);
-            self.reclaimer.shortage =
-                least.map(|(id, dense)| RoomShortage { bytes: dense.bytes, live: live(*id) });
+            self.reclaimer.shortage = worth
+                .first()
+                .map(|(id, dense)| RoomShortage { bytes: dense.bytes, live: index.liveness().of(*id) });
             return self.begin_holes();
         }
         self.reclaimer.count_walk();

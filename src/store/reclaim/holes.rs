@@ -145,9 +145,10 @@ impl ReclaimRun<'_> {
 
     fn queue_holes(&mut self, holes: HoleSearch) -> ReclaimPhase {
         let HoleSearch { published, gaps, .. } = holes;
-        let live = |id: u64| published.index.liveness().of(id);
-        let searched = gaps.into_iter().map(|(id, gaps)| SearchedSegment { id, live: live(id), gaps });
-        let mut queue: Vec<SearchedSegment> = searched.collect();
+        let mut queue = Vec::new();
+        for (id, gaps) in gaps {
+            queue.push(SearchedSegment { id, live: published.index.liveness().of(id), gaps });
+        }
         queue.sort_unstable_by_key(|searched| searched.id);
         ReclaimPhase::Punch(queue.into())
     }
@@ -175,12 +176,10 @@ impl ReclaimRun<'_> {
 
     /// The length of a sealed segment does not change, so that it may be read after the snapshot.
     fn holes_of(&self, id: u64, gaps: &Gaps) -> Vec<Range<u64>> {
-        let find = || {
-            let segment = self.shared.segments.get(id).ok()?;
-            let gaps = gaps.find(segment.file.len().ok()?);
-            Some(gaps.into_iter().filter_map(|gap| hole(&segment, &self.shared.store, gap)).collect())
-        };
-        find().unwrap_or_default()
+        let Ok(segment) = self.shared.segments.get(id) else { return Vec::new() };
+        let Ok(len) = segment.file.len() else { return Vec::new() };
+        let gaps = gaps.find(len).into_iter();
+        gaps.filter_map(|gap| hole(&segment, &self.shared.store, gap)).collect()
     }
 
     /// Punches some of the waiting segments, in turn, if they have no reader.
@@ -211,6 +210,8 @@ impl ReclaimRun<'_> {
         }
         // A segment that cannot be opened gets no hole.
         if let Ok(segment) = self.shared.segments.get(id) {
+            // Steps 9 and 10: a look at the names and the readers proves something only after the
+            // snapshot that the holes come from.
             let usage = || segment.file.usage().map_err(|error| self.shared.failed(error.into()));
             let before = usage()?;
             let is_held = segment.file.has_shared_lock().map_err(|error| self.shared.failed(error.into()))?;
@@ -218,8 +219,9 @@ impl ReclaimRun<'_> {
                 self.reclaimer.defer(id, deferred);
                 return Ok(());
             }
-            let punch = |hole: &Range<u64>| segment.file.punch(hole.start, hole.end - hole.start);
-            let punched = deferred.holes.iter().try_for_each(punch).and_then(|()| segment.file.sync_data());
+            let mut holes = deferred.holes.iter();
+            let punched = holes.try_for_each(|hole| segment.file.punch(hole.start, hole.end - hole.start));
+            let punched = punched.and_then(|()| segment.file.sync_data());
             self.shared.segments.forget_allocated_bytes(id);
             punched.map_err(|error| self.shared.write_failed(LogError::from(error)))?;
             self.done.bytes += before.allocated_bytes.saturating_sub(usage()?.allocated_bytes);

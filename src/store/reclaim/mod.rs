@@ -282,6 +282,7 @@ impl ReclaimRun<'_> {
             self.shared.write_failed(error);
         }
         self.remove_dead()?;
+        // The last step: a segment that was removed needs no footer.
         self.seal();
         Ok(())
     }
@@ -327,21 +328,29 @@ impl ReclaimRun<'_> {
 
     /// Steps 1 to 4 for every segment.
     fn remove_dead(&mut self) -> Result<(), StoreError> {
+        // 1. The segments, before the index: one that becomes immutable in between may have extents
+        //    that the index does not show yet.
         let immutable = self.shared.segments.immutable_segments();
+        // The records of a durable group that waits for the remote are not in the index, either.
         if self.shared.has_unpublished() {
             return Ok(());
         }
-        let (dead, sequence): (Vec<u64>, u64) = {
-            let Published { index, doubtful_segment, sequence } = self.shared.published();
-            let is_dead = |id: &u64| index.liveness().of(*id) == 0 && *id != doubtful_segment;
-            (immutable.into_iter().filter(is_dead).collect(), sequence)
-        };
+        // 2. Those that no record refers to.
+        let Published { index, doubtful_segment, sequence } = self.shared.published();
+        let mut dead = immutable;
+        dead.retain(|id| index.liveness().of(*id) == 0 && *id != doubtful_segment);
+        // A snapshot keeps in memory what the commits during the removal replace.
+        drop(index);
         if dead.is_empty() || !self.may_lose_bytes(sequence)? {
             return Ok(());
         }
+        // 3. Each goes, unless a reader has it open.
         let before = self.done.segments;
         self.replace_newest(&dead);
-        dead.into_iter().try_for_each(|id| self.remove(id))?;
+        for id in dead {
+            self.remove(id)?;
+        }
+        // 4. The freed space is durable on return.
         if self.done.segments > before {
             let synced = self.shared.fs.sync_dir(FileKind::Segment.dir());
             synced.map_err(|error| self.shared.write_failed(error.into()))?;

@@ -40,8 +40,9 @@ impl RelocationPass {
     }
 
     fn add(&mut self, entry: Entry) {
-        let is_in_them = |extent: &&ExtentRef| self.segments.contains_key(&extent.segment);
-        let wanted: Vec<ExtentRef> = entry.extents().iter().filter(is_in_them).copied().collect();
+        let extents = entry.extents().iter();
+        let wanted: Vec<ExtentRef> =
+            extents.filter(|extent| self.segments.contains_key(&extent.segment)).copied().collect();
         if wanted.is_empty() {
             return;
         }
@@ -108,6 +109,7 @@ impl ReclaimRun<'_> {
                 break;
             }
         }
+        // Step 6: the copies are durable on return.
         let copied = match copier.finish() {
             Ok(copied) => copied,
             Err(error) => return self.stop_if_full(error),
@@ -172,6 +174,8 @@ impl ReclaimRun<'_> {
         let relocation = Box::new(Relocation { referrers, fresh: copied.locations.clone(), shared });
         self.store.committer.submit(|reply| Mutation::Relocate(relocation, reply))?;
         self.done.moved_bytes += copied.bytes;
+        // What follows counts on the commit: a copy that no record refers to is dead as soon as its
+        // allocation is released.
         self.reclaimer
             .relocated_into
             .extend(copied.allocations.iter().map(|allocation| allocation.segment.id));

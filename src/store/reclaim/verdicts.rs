@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
-use std::time::Instant;
 
 use super::baselines::{LiveBaseline, LiveBaselines};
 use super::{ReclaimRun, Reclaimer};
@@ -105,8 +104,12 @@ impl ReclaimRun<'_> {
     /// Saves the findings, if that has not been done for some time.
     pub(super) fn keep_verdicts_if_due(&mut self) -> Result<(), StoreError> {
         let now = self.shared.clock.instant();
-        let is_recent = |saved: Instant| now.duration_since(saved).as_secs() < RECLAIM_SAVE_EVERY_SECS;
-        if self.reclaimer.saved.is_some_and(is_recent) { Ok(()) } else { self.keep_verdicts() }
+        if let Some(saved) = self.reclaimer.saved
+            && now.duration_since(saved).as_secs() < RECLAIM_SAVE_EVERY_SECS
+        {
+            return Ok(());
+        }
+        self.keep_verdicts()
     }
 }
 

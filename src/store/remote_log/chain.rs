@@ -66,18 +66,22 @@ impl Chain {
 
     /// The number of parcels after the root in epochs that a later one has adopted.
     pub(crate) fn adopted_parcels(&self) -> u64 {
-        let last = |(epoch, cut): &(u64, Option<Cut>)| {
+        let mut parcels: u64 = 0;
+        for (epoch, cut) in &self.epochs {
+            let Some(cut) = cut else { continue };
             let before = if *epoch == self.root.epoch { self.root.after } else { 0 };
-            cut.map_or(0, |cut| cut.last.saturating_sub(before))
-        };
-        self.epochs.iter().map(last).fold(0, u64::saturating_add)
+            parcels = parcels.saturating_add(cut.last.saturating_sub(before));
+        }
+        parcels
     }
 
     /// Whether a parcel belongs to the log of the chain, or comes before it.
     pub(crate) fn is_adopted(&self, epoch: u64, counter: u64) -> bool {
-        let found = self.epochs.iter().find(|(found, _)| *found == epoch);
-        let is_adopted = |(_, cut): &(u64, Option<Cut>)| cut.is_none_or(|cut| counter <= cut.last);
-        epoch < self.root.epoch || found.is_some_and(is_adopted)
+        if epoch < self.root.epoch {
+            return true;
+        }
+        let Some((_, cut)) = self.epochs.iter().find(|(found, _)| *found == epoch) else { return false };
+        cut.is_none_or(|cut| counter <= cut.last)
     }
 
     /// The epoch and the number of the last parcel of the log, and its end, by the heads after the

@@ -28,12 +28,12 @@ pub use pace::ScrubPace;
 pub(crate) use state::{damage_of, is_referenced, load};
 
 use crate::format::{BadExtent, ExtentOwner, ExtentOwnerKind};
-use crate::index::VersionRef;
+use crate::index::{Index, VersionRef};
 use crate::log::Damage;
 use crate::store::shared::SharedStore;
 use crate::store::shared::health::ScrubHealth;
 use crate::store::sweep::references::ExtentReference;
-use crate::store::{Health, Store, StoreError};
+use crate::store::{BucketInfo, Health, Store, StoreError};
 use run::{ScrubPass, ScrubRun};
 use state::ScrubStateCell;
 
@@ -87,26 +87,35 @@ impl Store {
         let bad = self.scrubber.state.lock().bad.clone();
         let index = self.shared.index();
         let buckets = self.buckets();
-        let object = |bad: &BadExtent| {
-            let ExtentOwner { bucket, key, which } = &bad.owner;
-            let version = match which {
-                ExtentOwnerKind::Version(id) => {
-                    let found = index.version_summary(*bucket, key, *id)?;
-                    let named = if found.null { VersionRef::Null } else { VersionRef::Id(*id) };
-                    Some(named.text(self.client_ids()))
-                }
-                ExtentOwnerKind::Part(..) => None,
-            };
-            let bucket = buckets.iter().find(|info| info.id == *bucket)?.name.clone();
-            Some(DamagedObject { bucket, key: String::from_utf8_lossy(key).into_owned(), version })
-        };
-        let mut objects: Vec<_> =
-            bad.iter().filter(|bad| is_referenced(&index, bad)).filter_map(object).collect();
+        let mut objects = Vec::new();
+        for bad in bad.iter().filter(|bad| is_referenced(&index, bad)) {
+            objects.extend(self.damaged_object(&index, &buckets, bad));
+        }
         objects.sort_by(|one, other| {
             (&one.bucket, &one.key, &one.version).cmp(&(&other.bucket, &other.key, &other.version))
         });
         objects.dedup();
         objects
+    }
+
+    /// The object of a bad extent, as clients name it; `None` where it is gone.
+    fn damaged_object(
+        &self,
+        index: &Index,
+        buckets: &[BucketInfo],
+        bad: &BadExtent,
+    ) -> Option<DamagedObject> {
+        let ExtentOwner { bucket, key, which } = &bad.owner;
+        let version = match which {
+            ExtentOwnerKind::Version(id) => {
+                let found = index.version_summary(*bucket, key, *id)?;
+                let named = if found.null { VersionRef::Null } else { VersionRef::Id(*id) };
+                Some(named.text(self.client_ids()))
+            }
+            ExtentOwnerKind::Part(..) => None,
+        };
+        let bucket = buckets.iter().find(|info| info.id == *bucket)?.name.clone();
+        Some(DamagedObject { bucket, key: String::from_utf8_lossy(key).into_owned(), version })
     }
 
     /// Checks extents until `budget_bytes` bytes have been read or the pass is finished; or looks

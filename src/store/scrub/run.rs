@@ -92,6 +92,7 @@ impl<'a> ScrubRun<'a> {
     }
 
     pub(super) fn run(mut self) -> Result<Scrubbed, StoreError> {
+        // In every call, also between two passes: objects that were deleted are no longer damaged.
         self.state.unlist_unreferenced(self.shared)?;
         if !self.begin_if_due()? {
             return Ok(self.done);
@@ -193,6 +194,8 @@ impl<'a> ScrubRun<'a> {
             if self.pass.suspects.is_empty() {
                 return Ok(self.next_batch());
             }
+            // The batch knows no names. Another walk finds every record that refers to a suspect:
+            // an extent may have several, or none any more.
             self.pass.stage = PassStage::Resolve(Cursor::Start);
             return Ok(StepOutcome::Continue);
         };
@@ -244,9 +247,12 @@ impl<'a> ScrubRun<'a> {
         if let PassStage::Read(batch) = &mut self.pass.stage {
             batch.next();
         }
+        // With suspects the place stays before the first of them: they are known in memory alone,
+        // and a restart has to read them again.
         if self.pass.suspects.is_empty() {
             let mut state = self.state.lock();
-            (state.segment, state.offset) = (extent.segment, extent.offset + 1);
+            state.segment = extent.segment;
+            state.offset = extent.offset + 1;
         }
     }
 
@@ -263,9 +269,8 @@ impl<'a> ScrubRun<'a> {
                 Err(error) => return Err(self.shared.failed(error)),
             };
         }
-        let (Some(sweep), PassStage::Read(batch)) = (&mut self.sweep, &self.pass.stage) else {
-            return Ok(false);
-        };
+        let Some(sweep) = &mut self.sweep else { return Ok(false) };
+        let PassStage::Read(batch) = &self.pass.stage else { return Ok(false) };
         let before = sweep.read_bytes;
         let budget = self.budget_bytes.saturating_sub(self.done.bytes);
         let is_good = sweep.is_good(batch.as_slice(), budget);
@@ -323,8 +328,9 @@ impl<'a> ScrubRun<'a> {
             }
             opened => opened.map_err(|error| self.shared.failed(error))?,
         };
-        let owner = (reference.owner.bucket, reference.owner.key.as_slice());
-        let errors = extents::check(&segment, &self.shared.store, &reference.extent, owner);
+        let owner = &reference.owner;
+        let errors =
+            extents::check(&segment, &self.shared.store, &reference.extent, owner.bucket, &owner.key);
         Ok(errors.into_iter().next().map(|error| error.into_damage(&segment.path(), offset)))
     }
 

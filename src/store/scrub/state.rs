@@ -101,17 +101,18 @@ impl ScrubStateCell {
     pub(super) fn unlist_good(
         &self,
         shared: &SharedStore,
-        (segment, offset): ExtentLocation,
+        location: ExtentLocation,
     ) -> Result<(), StoreError> {
         let removed = {
             let mut state = self.lock();
             let before = state.bad.len();
-            state.bad.retain(|bad| (bad.segment, bad.offset) != (segment, offset));
+            state.bad.retain(|bad| (bad.segment, bad.offset) != location);
             before - state.bad.len()
         };
         if removed == 0 {
             return Ok(());
         }
+        let (segment, offset) = location;
         log::info!("{} at offset {offset}: an extent found bad can be read again", segment_path(segment));
         self.save(shared)
     }

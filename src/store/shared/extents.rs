@@ -14,11 +14,12 @@ pub(crate) fn check(
     segment: &Arc<Segment>,
     store: &StoreId,
     extent: &ExtentRef,
-    (bucket, key): (u64, &[u8]),
+    bucket: u64,
+    key: &[u8],
 ) -> Vec<LogError> {
     let header = segment.extent(store, extent.offset);
     let header = header.and_then(|header| expect_reference(segment, header, extent));
-    let named = header.and_then(|header| check_descriptor(segment, &header, extent, (bucket, key)));
+    let named = header.and_then(|header| check_descriptor(segment, &header, extent, bucket, key));
     [named, segment.check_payload(extent)].into_iter().filter_map(Result::err).collect()
 }
 
@@ -60,10 +61,11 @@ fn check_descriptor(
     segment: &Segment,
     header: &ExtentHeader,
     extent: &ExtentRef,
-    owner: (u64, &[u8]),
+    bucket: u64,
+    key: &[u8],
 ) -> Result<(), LogError> {
     let descriptor = segment.descriptor(header)?;
-    if (descriptor.bucket, descriptor.key.as_slice()) == owner || extent.shared {
+    if extent.shared || (descriptor.bucket == bucket && descriptor.key == key) {
         return Ok(());
     }
     let what = format!(

@@ -26,9 +26,9 @@ impl IdGenerator {
     /// An id above all earlier ones, even if the clock was set back.
     pub(in crate::store) fn next(&self) -> u64 {
         let now = self.clock.now().as_millis() * 1000;
-        let step = |last: u64| Some(now.max(last + 1));
-        let last = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
-        now.max(last.expect("the step always returns an id") + 1)
+        let last =
+            self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 1)));
+        now.max(last.expect("the update always has an id") + 1)
     }
 
     /// The highest id so far.

@@ -268,8 +268,10 @@ impl<'a> UsageAccounts<'a> {
 
     fn open(&mut self, bucket: &BucketRecord) -> BucketAccount {
         let quota = bucket_quota(self.index, bucket).map(|quota| in_force(quota, self.options));
-        let used = || Holdings::of(&self.index.usage(bucket.id));
-        let own = quota.map(|quota| Account { holder: QuotaHolder::Bucket, quota, used: used() });
+        let own = quota.map(|quota| {
+            let used = Holdings::of(&self.index.usage(bucket.id));
+            Account { holder: QuotaHolder::Bucket, quota, used }
+        });
         let name = bucket.owner.as_str();
         if self.owners.contains_key(name) {
             return BucketAccount { own, owner: Some(name.to_owned()) };

@@ -140,8 +140,8 @@ mod tests {
     fn walks_with_little_memory_find_all_extents_once_in_the_order_of_the_disk() {
         let draw = SeededEntropy::new(5);
         let random = || ExtentRef {
-            segment: draw.next_u64() % 9,
-            offset: draw.next_u64() % 500 * 64,
+            segment: draw.below(9),
+            offset: draw.below(500) * 64,
             payload_len: 10,
             check: 3,
             skip: 0,

@@ -138,9 +138,8 @@ impl Sweep {
         if !self.has(&range) {
             self.read(range.clone())?;
         }
-        let descriptor = header.decode_descriptor(self.bytes(&range));
-        let is_owner = |bucket, key: &[u8]| extent.owner == SHARED || extent.owner == owner_mark(bucket, key);
-        Ok(descriptor.is_ok_and(|descriptor| is_owner(descriptor.bucket, &descriptor.key)))
+        let Ok(descriptor) = header.decode_descriptor(self.bytes(&range)) else { return Ok(false) };
+        Ok(extent.owner == SHARED || extent.owner == owner_mark(descriptor.bucket, &descriptor.key))
     }
 
     /// Reads these bytes into the piece, along with the rest of their pages, up to the end of the

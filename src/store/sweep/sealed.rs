@@ -29,7 +29,8 @@ impl SealedExtents {
     /// Finds the extents of the first segment, and of as many of the others as there is memory for.
     /// The segments are immutable, and their ids ascend.
     pub(in crate::store) fn find(shared: &SharedStore, ids: &[u64]) -> Self {
-        let (Some(first), Some(last)) = (ids.first(), ids.last()) else { return Self::default() };
+        let Some(first) = ids.first() else { return Self::default() };
+        let Some(last) = ids.last() else { return Self::default() };
         let index = shared.index();
         let mut from = (*first, 0);
         let mut extents = Vec::new();
@@ -51,8 +52,11 @@ impl SealedExtents {
                 next => break next,
             }
         };
-        let is_complete = |id: &u64| next.is_none_or(|(segment, _)| *id < segment);
-        let segments: BTreeSet<u64> = ids.iter().copied().filter(is_complete).collect();
+        let mut segments: BTreeSet<u64> = ids.iter().copied().collect();
+        // The extents of the one where the walk stopped, and of those after it, are not complete.
+        if let Some((segment, _)) = next {
+            segments.retain(|id| *id < segment);
+        }
         extents.retain(|extent| segments.contains(&extent.segment));
         Self { segments, extents }
     }
@@ -70,14 +74,16 @@ impl SealedExtents {
 
     /// The good block tables of a segment, each with its offset.
     pub(in crate::store) fn tables(&self, segment: &Segment) -> Vec<(u64, Vec<u8>)> {
-        let table = |extent: &LiveExtent| {
+        let mut tables = Vec::new();
+        for extent in self.of(segment.id) {
             let len = ExtentHeader::table_len(extent.payload_len.into());
             let at = extent.offset + extent.len() - len;
             let mut bytes = vec![0; len as usize];
-            (len > 0).then(|| segment.read_at(&mut bytes, at).ok())??;
-            (Crc32::of(&bytes) == extent.check).then_some((at, bytes))
-        };
-        self.of(segment.id).iter().filter_map(table).collect()
+            if len > 0 && segment.read_at(&mut bytes, at).is_ok() && Crc32::of(&bytes) == extent.check {
+                tables.push((at, bytes));
+            }
+        }
+        tables
     }
 }
 
@@ -147,8 +153,8 @@ impl Store {
                 if !suspects.contains(&(extent.segment, extent.offset)) {
                     continue;
                 }
-                let owner = (reference.owner.bucket, reference.owner.key.as_slice());
-                let errors = extents::check(segment, &self.shared.store, extent, owner);
+                let owner = &reference.owner;
+                let errors = extents::check(segment, &self.shared.store, extent, owner.bucket, &owner.key);
                 if let Some(error) = errors.into_iter().next() {
                     let damage = error.into_damage(&segment.path(), extent.offset);
                     bad += u64::from(self.scrubber.list_bad(&self.shared, &reference, &damage)?);

@@ -77,7 +77,7 @@ struct Churn {
 
 impl Churn {
     fn change(&mut self, store: &Store) {
-        let key = self.draw.next_u64() % self.scale.keys;
+        let key = self.draw.below(self.scale.keys);
         let seed = self.draw.next_u64();
         if seed.is_multiple_of(4) {
             delete(store, "b", &key.to_string(), Selector::Current).unwrap();

@@ -95,9 +95,9 @@ fn a_walk_in_steps_of_any_size_finds_the_places_of_all_versions() {
         Store::open(Arc::new(SimFs::new()), clock.clone(), &SeededEntropy::new(1), options()).unwrap();
     bucket_with(&store, Versioning::Enabled);
     for _ in 0..600 {
-        let key = format!("k{}", random.next_u64() % 60);
-        clock.advance(Duration::from_secs(random.next_u64() % 100));
-        match random.next_u64() % 5 {
+        let key = format!("k{}", random.below(60));
+        clock.advance(Duration::from_secs(random.below(100)));
+        match random.below(5) {
             0 => drop(delete(&store, "b", &key, Selector::Current).unwrap()),
             1 => {
                 let gone = versions(&store).remove(key.as_bytes()).unwrap_or_default();

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::base::Entropy as _;
 use crate::base::limits::MIB;
 use crate::format::{FileKind, log_path};
 use crate::fs::Fs as _;
@@ -505,7 +504,7 @@ fn work(
     clock: &ManualClock,
 ) -> Result<(), StoreError> {
     let entropy = SeededEntropy::new(seed);
-    let random = |bound: u64| entropy.next_u64() % bound;
+    let random = |bound: u64| entropy.below(bound);
     if store.bucket("b").is_err() {
         store.create_bucket("b", "admin")?;
         store.set_versioning("b", Versioning::Enabled)?;

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::*;
-use crate::base::Entropy as _;
 use crate::fs::sim::SimFs;
 use crate::index::upload_index_bytes;
 
@@ -309,9 +308,9 @@ fn writers_that_race_never_overrun_and_leave_no_room_unused() {
             scope.spawn(move || {
                 let draw = SeededEntropy::new(writer);
                 for step in 0..40 {
-                    let key = format!("{}", draw.next_u64() % 150);
-                    let len = (draw.next_u64() % 2_000) as usize;
-                    let done = match draw.next_u64() % 12 {
+                    let key = format!("{}", draw.below(150));
+                    let len = draw.below(2_000) as usize;
+                    let done = match draw.below(12) {
                         0 => delete(store, "b", &key, Selector::Current).map(drop),
                         1 => upload(store, &key, |id| put_part(store, (&key, id), 1, len)),
                         2 => copy_of_source(store, len, |source| {
@@ -410,10 +409,6 @@ struct QuotaWorld {
 }
 
 impl QuotaWorld {
-    fn below(&self, end: u64) -> u64 {
-        self.draw.next_u64() % end
-    }
-
     /// Checks that a change is refused where the model grows beyond a limit, and only there. `then`
     /// is the model afterwards.
     fn settle<T>(&mut self, done: Result<T, StoreError>, then: impl FnOnce(&mut Contents, Option<T>)) {
@@ -447,8 +442,8 @@ impl QuotaWorld {
     }
 
     fn step(&mut self) {
-        let key = format!("{}", self.below(12));
-        let len = self.below(300);
+        let key = format!("{}", self.draw.below(12));
+        let len = self.draw.below(300);
         let null = self.store.bucket("b").unwrap().versioning != Versioning::Enabled;
         // A refused change has no id.
         let added = |written: Option<CommittedVersion>, size| Counted {
@@ -457,7 +452,7 @@ impl QuotaWorld {
             size: Some(size),
             parts: 0,
         };
-        match self.below(12) {
+        match self.draw.below(12) {
             0..4 => {
                 let done = put_len(&self.store, &key, len as usize);
                 self.settle(done, |all, written| all.add(&key, added(written, len)));
@@ -484,7 +479,7 @@ impl QuotaWorld {
             6..8 => self.step_of_upload(len, null),
             8 => {
                 let states = [Versioning::Enabled, Versioning::Suspended];
-                self.store.set_versioning("b", states[self.below(2) as usize]).unwrap();
+                self.store.set_versioning("b", states[self.draw.below(2) as usize]).unwrap();
             }
             9 => {
                 let some = self.contents.versions.iter().find_map(|(key, all)| Some((key, *all.last()?)));
@@ -524,7 +519,7 @@ impl QuotaWorld {
         let id = *id;
         let key = key.clone();
         let parts = parts.clone();
-        match self.below(5) {
+        match self.draw.below(5) {
             0 => {
                 let done = self.store.abort_upload("b", &key, id);
                 self.settle(done, |all, _| drop(all.uploads.remove(&id)));
@@ -542,7 +537,7 @@ impl QuotaWorld {
                 });
             }
             _ => {
-                let number = 1 + self.below(4) as u32;
+                let number = 1 + self.draw.below(4) as u32;
                 let done = put_part(&self.store, (&key, id), number, len as usize);
                 self.settle(done, |all, put| {
                     let (_, parts) = all.uploads.get_mut(&id).unwrap();

@@ -184,10 +184,6 @@ impl ShipRun {
         }
     }
 
-    fn below(&self, bound: u64) -> u64 {
-        self.draw.next_u64() % bound
-    }
-
     /// Makes a step, and returns what was caught in the middle of it.
     fn step(&mut self) -> Vec<(CrashPoint, Expected)> {
         let before = self.answers.clone();
@@ -232,8 +228,8 @@ impl ShipRun {
                 let standby = disk.copy();
                 caught.lock().unwrap_or_else(PoisonError::into_inner).push(CrashPoint { world, standby });
             };
-            let ahead = 1 + self.below(4 << self.below(5));
-            match self.below(5) {
+            let ahead = 1 + self.draw.below(4 << self.draw.below(5));
+            match self.draw.below(5) {
                 0 | 1 => host.call_before(host.operations() + ahead, catch),
                 2 => standby.call_before(standby.operations() + ahead, catch),
                 _ => self.tiered.remote.call_before(self.tiered.remote.all_calls() + ahead, catch),
@@ -244,13 +240,13 @@ impl ShipRun {
 
     /// Returns whether another host takes over in it.
     fn any_step(&mut self) -> bool {
-        match self.below(54) {
+        match self.draw.below(54) {
             0..14 => self.write(),
             14..22 => self.ship(),
             22..26 => drop(self.store.tier_step(&self.draw)),
             26..29 => drop(reclaim_all(&self.store)),
             29 => self.store.shared.segments.retire(|_| true),
-            30..34 => self.tiered.clock.advance(Duration::from_secs(self.below(6000))),
+            30..34 => self.tiered.clock.advance(Duration::from_secs(self.draw.below(6000))),
             34..37 => drop(self.store.cleanup_step()),
             37 => drop(self.store.checkpoint()),
             38 => self.stalled_step(),
@@ -263,7 +259,7 @@ impl ShipRun {
             step => {
                 match step {
                     48 => self.take_over(None),
-                    49 if self.below(3) == 0 => self.go_back(),
+                    49 if self.draw.below(3) == 0 => self.go_back(),
                     _ => self.promote(),
                 }
                 return true;
@@ -273,8 +269,8 @@ impl ShipRun {
     }
 
     fn write(&mut self) {
-        let key = format!("k{}", self.below(KEYS));
-        let value = (self.below(4) > 0).then(|| self.draw.next_u64());
+        let key = format!("k{}", self.draw.below(KEYS));
+        let value = (self.draw.below(4) > 0).then(|| self.draw.next_u64());
         self.answers.begin_write(&key, value);
         self.put.entry(key.clone()).or_insert_with(|| [None].into()).insert(value);
         let done = match value {
@@ -367,7 +363,7 @@ impl ShipRun {
     }
 
     fn let_follow(&mut self) {
-        for _ in 0..self.below(12) {
+        for _ in 0..self.draw.below(12) {
             let stepped = self.standby.1.step(&mut |_| ());
             assert!(!matches!(&stepped, Err(error) if error.lasts()), "{stepped:?}");
         }
@@ -407,7 +403,7 @@ impl ShipRun {
                 Err(error) if error.lasts() => panic!("{error}"),
                 failed => assert!(tries < 2 * TRIES_MAX, "no takeover: {:?}", failed.map(|_| ())),
             }
-            if tries < TRIES_MAX && self.below(4) == 0 {
+            if tries < TRIES_MAX && self.draw.below(4) == 0 {
                 self.ship();
             }
         };
@@ -443,7 +439,7 @@ impl ShipRun {
 
 /// Where a random test draws how much of what was not synced survives.
 fn policy(draw: &SeededEntropy) -> CrashPolicy {
-    match draw.next_u64() % 8 {
+    match draw.below(8) {
         0 => CrashPolicy::DropAll,
         1 => CrashPolicy::KeepAll,
         _ => CrashPolicy::Random(draw.next_u64()),
@@ -498,7 +494,7 @@ fn read(store: &Store, key: &str) -> Option<Vec<u8>> {
 fn a_moment(moments: &[Moment], now: Timestamp, draw: &SeededEntropy) -> Option<Moment> {
     let first = moments.partition_point(|(at, _)| now.since(*at) >= WINDOW);
     let within = &moments[first..];
-    let nth = draw.next_u64() % within.len().max(1) as u64;
+    let nth = draw.below(within.len().max(1) as u64);
     within.get(nth as usize).cloned()
 }
 
@@ -552,20 +548,16 @@ struct CrashRecovery<'r> {
 }
 
 impl CrashRecovery<'_> {
-    fn below(&self, bound: u64) -> u64 {
-        self.draw.next_u64() % bound
-    }
-
     /// Returns how many times the power was lost on the way.
     fn run(mut self) -> u64 {
-        let way = match self.below(16) {
+        let way = match self.draw.below(16) {
             0..3 => Way::Restart,
             3..6 => Way::Boot,
             6..11 => Way::TakeOver,
             11..14 => Way::Restore,
             _ => Way::GoBack,
         };
-        if self.below(4) == 0 {
+        if self.draw.below(4) == 0 {
             self.world.remote.fail_at_random(self.draw.next_u64(), 20);
         }
         self.standby = self.standby.crash(policy(self.draw));
@@ -577,7 +569,8 @@ impl CrashRecovery<'_> {
                 Way::TakeOver => self.standby.clone(),
                 Way::Restore | Way::GoBack => SimFs::new(),
             };
-            let stop = (losses < 2 && self.below(3) == 0).then(|| 1 + self.below(4 << self.below(5)));
+            let stop =
+                (losses < 2 && self.draw.below(3) == 0).then(|| 1 + self.draw.below(4 << self.draw.below(5)));
             stop.iter().for_each(|stop| fs.stop_at(*stop));
             let recovered = match way {
                 Way::Restart => self.restart(&fs),
@@ -734,7 +727,7 @@ impl CrashRecovery<'_> {
 
     /// The recovered store writes and ships, and nothing is missing on the remote.
     fn go_on(&self, store: &Store) -> Result<(), Interrupted> {
-        if self.below(4) > 0 {
+        if self.draw.below(4) > 0 {
             return Ok(());
         }
         put(store, "b", "after", b"the crash").map_err(interrupted)?;

@@ -7,7 +7,6 @@ use std::sync::Mutex;
 use super::ship::{HOUR, LITTLE_LOCAL, begun, delete_covered, follow, is_whole, promoted, ship, standby_on};
 use super::tier::{Tiered, work};
 use super::*;
-use crate::base::Entropy as _;
 
 const KEYS: u64 = 6;
 
@@ -79,8 +78,8 @@ fn value(seed: u64) -> Vec<u8> {
 
 /// One write, or work in the background. What it does not change leaves the history as it is.
 fn act(tiered: &Tiered, store: &Store, history: &mut History, draw: &SeededEntropy, seed: u64) {
-    let key = format!("k{}", draw.next_u64() % KEYS);
-    match draw.next_u64() % 10 {
+    let key = format!("k{}", draw.below(KEYS));
+    match draw.below(10) {
         0..6 => match put(store, "b", &key, &value(seed)) {
             // There is little room, and less until the log is shipped.
             Err(StoreError::DiskFull) => {}
@@ -151,7 +150,7 @@ fn readers_see_a_prefix_of_the_history_and_leave_the_directory_as_it_is() {
     let mut written = 0;
     history.note(&writer);
     for round in 0..40 {
-        for _ in 0..draw.next_u64() % 6 {
+        for _ in 0..draw.below(6) {
             written += 1;
             act(&tiered, &writer, &mut history, &draw, written);
         }

@@ -38,16 +38,12 @@ impl RemoteChurn {
         churn
     }
 
-    fn below(&self, end: u64) -> u64 {
-        self.draw.next_u64() % end
-    }
-
     fn put(&mut self, key: u64) {
         let seed = self.draw.next_u64();
         put(&self.store, "b", &key.to_string(), &content(seed)).unwrap();
         self.expected.insert(key, seed);
         // As much as a segment holds.
-        if self.below(64) == 0 {
+        if self.draw.below(64) == 0 {
             self.step();
         }
     }
@@ -119,8 +115,8 @@ fn after_random_work_the_remote_holds_little_more_than_what_lives() {
     let mut all = vec![churn.space("filled")];
     for round in 0..6 {
         for _ in 0..KEYS / 2 {
-            let key = churn.below(KEYS);
-            match churn.below(4) {
+            let key = churn.draw.below(KEYS);
+            match churn.draw.below(4) {
                 0 if churn.expected.contains_key(&key) => churn.delete(key),
                 _ => churn.put(key),
             }

@@ -18,6 +18,11 @@ const STOP_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// The difference at which a hardware clock agrees: many run on local time.
 const HARDWARE_TOLERANCE: Duration = Duration::from_secs(15 * 60 * 60);
 
+/// Whether the hardware clock shows about the time of the wall clock.
+fn hardware_agrees(clock: &dyn Clock, wall: Timestamp) -> bool {
+    clock.hardware().is_some_and(|hardware| hardware.distance(wall) <= HARDWARE_TOLERANCE)
+}
+
 /// What a look at the clocks found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClockNews {
@@ -56,9 +61,9 @@ impl FollowedTime {
         let uptime = clock.uptime();
         let wall = clock.now();
         let ahead = wall.since(saved.time);
-        let agrees = |hardware: Timestamp| hardware.distance(wall) <= HARDWARE_TOLERANCE;
-        let is_stop = || !saved.in_doubt && ahead <= STOP_MAX && clock.hardware().is_some_and(agrees);
-        let is_believed = ahead <= FOLLOWED_AT_START_MAX || clock.is_synchronized() || is_stop();
+        let is_believed = ahead <= FOLLOWED_AT_START_MAX
+            || clock.is_synchronized()
+            || (!saved.in_doubt && ahead <= STOP_MAX && hardware_agrees(clock, wall));
         let doubt = (!is_believed).then_some(Doubt { since: uptime, wall });
         let time = if is_believed { saved.time.max(wall) } else { saved.time };
         Self { time, at: uptime, led: Duration::ZERO, led_since: uptime, doubt }

@@ -209,7 +209,6 @@ pub(in crate::store) fn resume(shared: &SharedStore) {
 
 /// Warns if the clock is not where it is expected.
 fn warn_of_the_clock(figures: &ClockFigures) {
-    let shown = |time: Duration| humantime::format_duration(Duration::from_secs(time.as_secs()));
     if figures.is_held {
         tell(ClockNews::Doubted(figures.ahead), "Nothing expires, moves or is given up by its age");
     }
@@ -217,7 +216,7 @@ fn warn_of_the_clock(figures: &ClockFigures) {
         log::warn!(
             "the clock is {} behind the lock clock: it is wrong now, or it was ahead for long before. Retentions go by the lock clock; \
              if the clock is right, say so by `siltstone clock accept`",
-            shown(figures.behind)
+            humantime::format_duration(Duration::from_secs(figures.behind.as_secs()))
         );
     }
 }
