@@ -105,7 +105,17 @@ pub fn rebuild(
     progress(Progress { step: ProgressStep::NewLog, done: 0, total: 0 });
     let log = write(fs, clock, store, &index, &old, &mut rebuilt.moved)?;
     rebuilt.log_bytes = log.len;
-    write_checkpoint(fs, clock, store, &index, (log.last, log.len));
+    let plan = CheckpointPlan {
+        features: index.features(),
+        expected_len: log.len,
+        ..CheckpointPlan::covering(log.last)
+    };
+    // The log alone is a complete store.
+    if log.last > 0
+        && let Err(error) = write_checkpoint(fs, clock, store, &index, &plan)
+    {
+        log::warn!("no checkpoint was written, so that the next start takes longer: {error}");
+    }
     Ok(rebuilt)
 }
 
@@ -114,20 +124,12 @@ fn write_checkpoint(
     clock: &dyn Clock,
     store: StoreId,
     index: &Index,
-    (covered, expected_len): (u64, u64),
-) {
-    let mut fill = |writer: &mut CheckpointWriter<'_>| {
+    plan: &CheckpointPlan<'_>,
+) -> Result<u64, LogError> {
+    CheckpointWriter::write(fs, store, clock.now(), plan, &mut |writer| {
         feed(index, &mut |entry| writer.put(entry))?;
-        Ok(writer.end(covered, index.last_stamp()))
-    };
-    let plan =
-        CheckpointPlan { features: index.features(), expected_len, ..CheckpointPlan::covering(covered) };
-    // The log alone is a complete store.
-    if covered > 0
-        && let Err(error) = CheckpointWriter::write(fs, store, clock.now(), &plan, &mut fill)
-    {
-        log::warn!("no checkpoint was written, so that the next start takes longer: {error}");
-    }
+        Ok(writer.end(plan.covered, index.last_stamp()))
+    })
 }
 
 /// Passes all entries of the index to `put`.

@@ -138,14 +138,15 @@ pub fn stats(fs: &dyn Fs, clock: &dyn Clock, top: usize) -> Result<Stats, StatsE
 /// # Errors
 /// As [`stats`].
 pub(super) fn load(fs: &ReadOnlyFs<&dyn Fs>) -> Result<(Index, Vec<Damage>), StatsError> {
-    let load = |fs: &dyn Fs| {
-        let store = store_id(fs)?.ok_or(StatsError::NotAStore)?;
-        let mut damage = Vec::new();
-        let mut loader = StoreLoader::from_newest(fs, store, &mut damage)?;
-        damage.extend(loader.replay()?.damage);
-        Ok((loader.index, damage))
-    };
-    attempt(fs, load, |(_, damage)| damage.is_empty())
+    attempt(fs, load_once, |(_, damage)| damage.is_empty())
+}
+
+fn load_once(fs: &dyn Fs) -> Result<(Index, Vec<Damage>), StatsError> {
+    let store = store_id(fs)?.ok_or(StatsError::NotAStore)?;
+    let mut damage = Vec::new();
+    let mut loader = StoreLoader::from_newest(fs, store, &mut damage)?;
+    damage.extend(loader.replay()?.damage);
+    Ok((loader.index, damage))
 }
 
 /// Reads until the result is whole, or too often. While a server writes, the end of the log may

@@ -221,8 +221,7 @@ impl<'a> BackupRun<'a> {
     fn open_metadata(&self) -> Result<Vec<MetadataFile>, BackupError> {
         for _ in 0..ATTEMPTS_MAX {
             let names = self.metadata_names()?;
-            let open = |path: &String| Ok((path.clone(), self.guarded.open_uncached(path)?));
-            match names.iter().map(open).collect::<io::Result<Vec<_>>>() {
+            match self.open_all(&names) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 opened => {
                     let opened = opened?;
@@ -235,18 +234,24 @@ impl<'a> BackupRun<'a> {
         Err(io::Error::other("the files of the metadata change too fast").into())
     }
 
+    fn open_all(&self, names: &[String]) -> io::Result<Vec<MetadataFile>> {
+        let mut files = Vec::new();
+        for name in names {
+            files.push((name.clone(), self.guarded.open_uncached(name)?));
+        }
+        Ok(files)
+    }
+
     fn metadata_names(&self) -> io::Result<Vec<String>> {
         let dir = FileKind::Log.dir();
-        let is_metadata = |name: &String| {
-            [FileKind::Log, FileKind::Checkpoint].iter().any(|k| number_of(*k, name).is_some())
-        };
-        Ok(self
-            .guarded
-            .list(dir)?
-            .into_iter()
-            .filter(is_metadata)
-            .map(|name| format!("{dir}/{name}"))
-            .collect())
+        let mut names = Vec::new();
+        for name in self.guarded.list(dir)? {
+            let is_log = number_of(FileKind::Log, &name).is_some();
+            if is_log || number_of(FileKind::Checkpoint, &name).is_some() {
+                names.push(format!("{dir}/{name}"));
+            }
+        }
+        Ok(names)
     }
 
     /// Reads the copy of the metadata like a start of the server. `segments` holds the segments.
@@ -287,8 +292,9 @@ impl<'a> BackupRun<'a> {
             let file = pins.open(id)?;
             let path = FileKind::Segment.path(id);
             let mut copier = FileCopier { done, ..self.copier(ProgressStep::CopySegments, total) };
-            let mut check = |copy: &dyn File| extents.check(id, &store, copy);
-            let (len, damage) = copier.copy_and(file.as_ref(), &path, ZeroBlocks::Skip, &mut check)?;
+            let (len, damage) = copier.copy_and(file.as_ref(), &path, ZeroBlocks::Skip, &mut |copy| {
+                extents.check(id, &store, copy)
+            })?;
             done = copier.done;
             self.report.count(SegmentTransfer::Copy, len);
             found.extend(damage);

@@ -76,8 +76,11 @@ impl<'a> BackupSlots<'a> {
 
     fn clear_dir(&self, slot: BackupSlot, dir: &str) -> io::Result<()> {
         let slot_fs = self.slot_fs(slot);
-        let path = |name: &String| if dir.is_empty() { name.clone() } else { format!("{dir}/{name}") };
-        slot_fs.list(dir)?.iter().try_for_each(|name| slot_fs.remove(&path(name)))
+        for name in slot_fs.list(dir)? {
+            let path = if dir.is_empty() { name } else { format!("{dir}/{name}") };
+            slot_fs.remove(&path)?;
+        }
+        Ok(())
     }
 
     /// Fails if the target lacks space for `needed_bytes`.

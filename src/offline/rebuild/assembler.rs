@@ -386,9 +386,12 @@ impl<'a> Assembler<'a> {
         let mut extents = Vec::new();
         let parts = record.upload.as_ref().map_or(&[][..], |made| &made.parts);
         for wanted in parts {
-            let known = self.scan.bare_parts.get(&upload);
-            let fits = |(number, id): &&(u32, u64)| *number == wanted.number && VersionId(*id) < record.id;
-            let last = known.and_then(|parts| parts.iter().filter(fits).map(|(_, id)| *id).max());
+            let known = self.scan.bare_parts.get(&upload).map_or(&[][..], Vec::as_slice);
+            let last = known
+                .iter()
+                .filter(|(number, id)| *number == wanted.number && VersionId(*id) < record.id)
+                .map(|(_, id)| *id)
+                .max();
             let Some(part) = last.and_then(|id| self.scan.part(id)) else {
                 return Ok(Err(LossReason::new(format!("its part {} is missing", wanted.number))));
             };

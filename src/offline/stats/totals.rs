@@ -100,11 +100,15 @@ const HOUR_SECS: u64 = 3600;
 const AGES_SECS: [u64; 5] =
     [HOUR_SECS, 24 * HOUR_SECS, 7 * 24 * HOUR_SECS, 30 * 24 * HOUR_SECS, 365 * 24 * HOUR_SECS];
 
+/// The upper bounds of classes, of which the last has none.
+fn bounds(bounds: &[u64]) -> impl Iterator<Item = Option<u64>> {
+    bounds.iter().copied().map(Some).chain([None])
+}
+
 impl Totals {
     pub(super) fn new(now: Timestamp, top: usize) -> Self {
-        let bounds = |bounds: &[u64]| bounds.iter().copied().map(Some).chain([None]).collect::<Vec<_>>();
-        let size = |up_to| SizeClass { up_to, of: Count::default() };
-        let age = |up_to_secs| AgeClass { up_to_secs, of: Count::default() };
+        let sizes = bounds(&SIZES).map(|up_to| SizeClass { up_to, of: Count::default() });
+        let ages = bounds(&AGES_SECS).map(|up_to_secs| AgeClass { up_to_secs, of: Count::default() });
         Self {
             now,
             top,
@@ -113,8 +117,8 @@ impl Totals {
             delete_markers: 0,
             uploads: 0,
             parts: Count::default(),
-            sizes: bounds(&SIZES).into_iter().map(size).collect(),
-            ages: bounds(&AGES_SECS).into_iter().map(age).collect(),
+            sizes: sizes.collect(),
+            ages: ages.collect(),
             largest_buckets: Vec::new(),
             largest_keys: Vec::new(),
             bucket: None,
@@ -182,13 +186,13 @@ impl Totals {
             return;
         }
         self.objects.add(record.size);
-        let fits = |class: &&mut SizeClass| class.up_to.is_none_or(|up_to| record.size <= up_to);
-        if let Some(class) = self.sizes.iter_mut().find(fits) {
+        let mut sizes = self.sizes.iter_mut();
+        if let Some(class) = sizes.find(|class| class.up_to.is_none_or(|up_to| record.size <= up_to)) {
             class.of.add(record.size);
         }
         let secs = self.now.as_millis().saturating_sub(record.modified.as_millis()) / 1000;
-        let fits = |class: &&mut AgeClass| class.up_to_secs.is_none_or(|up_to| secs <= up_to);
-        if let Some(class) = self.ages.iter_mut().find(fits) {
+        let mut ages = self.ages.iter_mut();
+        if let Some(class) = ages.find(|class| class.up_to_secs.is_none_or(|up_to| secs <= up_to)) {
             class.of.add(record.size);
         }
         let bucket = self.bucket.as_ref().map_or_else(String::new, |bucket| bucket.name.clone());

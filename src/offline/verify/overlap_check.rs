@@ -39,11 +39,12 @@ impl OverlapCheck {
         for place in &self.0 {
             live.entry(place.segment).or_default().1 += place.len;
         }
-        let differs = |(id, (counted, found)): (u64, (u64, u64))| {
-            let what = format!("{found} bytes of it are referenced, and {counted} are counted as live");
-            (counted != found).then(|| Damage::new(segment_path(id), 0, what))
-        };
-        damage.extend(live.into_iter().filter_map(differs));
+        for (id, (counted, found)) in live {
+            if counted != found {
+                let what = format!("{found} bytes of it are referenced, and {counted} are counted as live");
+                damage.push(Damage::new(segment_path(id), 0, what));
+            }
+        }
         damage
     }
 }
