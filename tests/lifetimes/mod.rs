@@ -14,8 +14,6 @@ mod rules;
 mod run;
 mod sweeps;
 
-use siltstone::base::{Entropy as _, SeededEntropy};
-
 use run::{Run, Seen};
 
 const HOUR: u64 = 60 * 60 * 1000;
@@ -25,23 +23,6 @@ const IDLE_DAYS: u64 = 7;
 
 const SEQUENCES: u64 = 3;
 const STEPS: u64 = 1_000;
-
-/// Random choices that follow from a seed.
-struct Draw(SeededEntropy);
-
-impl Draw {
-    fn below(&self, end: u64) -> u64 {
-        self.0.next_u64() % end
-    }
-
-    fn one_in(&self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-
-    fn of<'t, T>(&self, choices: &'t [T]) -> &'t T {
-        &choices[self.below(choices.len() as u64) as usize]
-    }
-}
 
 fn number_from(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|number| number.parse().expect("a number"))

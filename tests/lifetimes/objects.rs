@@ -137,7 +137,7 @@ impl Run {
 
     /// A range of an object, and its bytes.
     fn source(&self) -> Option<(CopyRange, Arc<Vec<u8>>)> {
-        let name = self.draw.of(&super::run::BUCKETS).0;
+        let name = self.draw.one_of(&super::run::BUCKETS).0;
         let (key, nth) = self.some_version(name)?;
         let version = self.model.buckets[name].keys[&key][nth].clone();
         if version.marker {

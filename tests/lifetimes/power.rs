@@ -10,7 +10,7 @@ use siltstone::store::{Store, StoreOptions};
 use super::comparison::{check_bytes, difference, learn_ids};
 use super::model::Model;
 use super::run::Run;
-use super::{DAY, Draw, IDLE_DAYS};
+use super::{DAY, IDLE_DAYS};
 
 /// A loss of power: after how many operations of the disk, and what survives.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +46,7 @@ impl Run {
         let opened = Some(open(&fs, &clock));
         let model = self.model.clone();
         let swept = Default::default();
-        let draw = Draw(SeededEntropy::new(1));
+        let draw = SeededEntropy::new(1);
         Self { draw, clock, fs, opened, model, swept, seen: self.seen }
     }
 
@@ -64,7 +64,7 @@ impl Run {
     }
 
     pub(super) fn drawn_cut(&self) -> Option<PowerCut> {
-        let policy = *self.draw.of(&[CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(7)]);
+        let policy = *self.draw.one_of(&[CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(7)]);
         self.draw.one_in(3).then(|| PowerCut { after: 1 + self.draw.below(6), policy })
     }
 

@@ -1,7 +1,9 @@
 //! Lifecycle rules as the S3 documentation states them, evaluated one by one with nothing prepared.
 
+use siltstone::base::SeededEntropy;
+
+use super::DAY;
 use super::model::{ModelUpload, ModelVersion};
-use super::{DAY, Draw};
 
 /// The expiration of current versions.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,11 +43,11 @@ fn midnight(from: u64, days: u64) -> u64 {
 
 impl ModelRule {
     /// A rule that S3 accepts.
-    pub(super) fn drawn(draw: &Draw, nth: u64, now: u64) -> Self {
+    pub(super) fn drawn(draw: &SeededEntropy, nth: u64, now: u64) -> Self {
         let mut rule = Self {
             id: format!("rule {nth}"),
             enabled: !draw.one_in(8),
-            prefix: draw.of(&["", "", "a/", "b", "a/1"]).to_string(),
+            prefix: draw.one_of(&["", "", "a/", "b", "a/1"]).to_string(),
             tagged: draw.one_in(4),
             larger_than: draw.one_in(4).then(|| draw.below(500)),
             smaller_than: draw.one_in(4).then(|| 500 + draw.below(500)),

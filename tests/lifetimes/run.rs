@@ -16,14 +16,14 @@ use super::comparison::{difference, learn_ids};
 use super::model::{Model, ModelBucket, Refusal};
 use super::power::open;
 use super::sweeps::Times;
-use super::{DAY, Draw, HOUR};
+use super::{DAY, HOUR};
 
 /// The buckets and their owners.
 pub(super) const BUCKETS: [(&str, &str); 3] = [("locked", "ann"), ("paused", "bob"), ("plain", "ann")];
 pub(super) const KEYS: [&str; 4] = ["a/1", "a/1/x", "b", "c"];
 
 pub(super) struct Run {
-    pub(super) draw: Draw,
+    pub(super) draw: SeededEntropy,
     pub(super) clock: Arc<ManualClock>,
     pub(super) fs: SimFs,
     /// `None` only while it restarts.
@@ -62,7 +62,7 @@ impl Run {
         // What sets the clock right again is believed.
         clock.set_synchronized(true);
         let opened = Some(open(&fs, &clock));
-        let draw = Draw(SeededEntropy::new(seed));
+        let draw = SeededEntropy::new(seed);
         let model = Model::default();
         let swept = Default::default();
         let seen = Seen::default();
@@ -137,8 +137,8 @@ impl Run {
 
     /// Does something.
     pub(super) fn step(&mut self) {
-        let bucket = self.draw.of(&BUCKETS).0;
-        let key = *self.draw.of(&KEYS);
+        let bucket = self.draw.one_of(&BUCKETS).0;
+        let key = *self.draw.one_of(&KEYS);
         match self.draw.below(100) {
             0..28 => self.put(bucket, key),
             28..32 => self.copy(bucket, key),
@@ -194,7 +194,7 @@ impl Run {
     }
 
     fn change_versioning(&mut self) {
-        let versioning = *self.draw.of(&[Versioning::Enabled, Versioning::Suspended]);
+        let versioning = *self.draw.one_of(&[Versioning::Enabled, Versioning::Suspended]);
         self.set_versioning("paused", versioning);
         let refused = self.store().set_versioning("locked", Versioning::Suspended);
         assert_eq!(refused, Err(StoreError::InvalidBucketState));
@@ -214,7 +214,7 @@ impl Run {
         let bucket = &self.model.buckets[bucket];
         let all: Vec<_> =
             bucket.keys.iter().flat_map(|(key, all)| (0..all.len()).map(move |n| (key, n))).collect();
-        (!all.is_empty()).then(|| self.draw.of(&all)).map(|(key, nth)| ((*key).clone(), *nth))
+        (!all.is_empty()).then(|| self.draw.one_of(&all)).map(|(key, nth)| ((*key).clone(), *nth))
     }
 
     fn delete_version(&mut self, bucket: &str) {
@@ -230,7 +230,7 @@ impl Run {
 
     /// A retention that ends between two times that the clock shows.
     pub(super) fn drawn_retention(&self) -> Retention {
-        let mode = *self.draw.of(&[RetentionMode::Compliance, RetentionMode::Governance]);
+        let mode = *self.draw.one_of(&[RetentionMode::Compliance, RetentionMode::Governance]);
         let from = self.lock_time() / HOUR * HOUR;
         let until = Timestamp::from_millis(from + self.draw.below(5 * 24) * HOUR + HOUR / 2);
         Retention { mode, until }
