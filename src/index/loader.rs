@@ -44,6 +44,7 @@ impl Loader {
         if let Some(put) = entry.version_put()? {
             return self.add_version(&put);
         }
+        // The keys that were gathered come first: the entry may be about their bucket.
         self.close();
         match entry.decode()? {
             Some(entry) => Ok(self.index.apply(&entry)?),
@@ -76,6 +77,7 @@ impl Loader {
             return Err(ApplyError::Incomplete(summary.id).into());
         }
         let (_, keys) = self.filling.as_mut().expect("the bucket is open");
+        // Out of order. The bucket has keys from here on, so that the rest is applied one by one.
         if !keys.push(put.key, &version) {
             return self.apply(put);
         }

@@ -124,6 +124,7 @@ impl RemoteLog<'_> {
     /// The parcels with bytes that the checkpoint of a root needs, in order. They may begin in a
     /// epoch that its own has adopted.
     pub(crate) fn parcels_before(&self, root: &Root) -> Result<Vec<ParcelRun>, ShipError> {
+        // Backwards from the root: each cut names the last parcel of the epoch before that counts.
         let mut runs = Vec::new();
         let mut epoch = root.epoch;
         let mut last = root.after;
@@ -181,6 +182,7 @@ impl RemoteLog<'_> {
             if cut.former == 0 {
                 return Ok(None);
             }
+            // An epoch may end before its first root. Its log goes on from the one before it.
             let former = self.cut(cut.former)?;
             let name = Cut::name(cut.former);
             adopted_by = Some(cut);
@@ -299,6 +301,8 @@ impl RemoteLog<'_> {
         let head = start.bytes.get(..ParcelHead::BYTES).unwrap_or(&start.bytes);
         let head =
             ParcelHead::decode(&self.store, head).map_err(|error| ShipError::damaged(&name, &error))?;
+        // The bytes of a parcel prove that they are whole, and not that they are those that were
+        // asked for.
         if (head.epoch, head.counter) != (epoch, counter) {
             return Err(ShipError::damaged(name, &"it is another parcel"));
         }
@@ -336,6 +340,8 @@ impl RemoteLog<'_> {
         let numbers = self.numbers(&Root::prefix(epoch), &|number| Root::name(epoch, number))?;
         for number in numbers.into_iter().rev() {
             let Some(root) = line(self.remote, &Root::name(epoch, number), Root::decode)? else { continue };
+            // A root beyond the cut covers groups that the next epoch has not adopted: a restore
+            // that began with it would bring back what was given up.
             let is_adopted = adopted_by
                 .is_none_or(|cut| root.after <= cut.last && root.covered.sequence <= cut.end.sequence);
             if is_adopted && root.store == self.store && root.epoch == epoch && wanted(&root) {
