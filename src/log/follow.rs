@@ -99,6 +99,7 @@ impl LogFollower {
         let end = reader.position;
         let mut bytes = vec![0; (end - at) as usize];
         self.file.read_exact_at(&mut bytes, at)?;
+        // The place moves on once the bytes are here: after an error the group is read again.
         self.position = end;
         self.at = LogPosition { sequence, crc: group.crc };
         Ok(Ok(FollowedGroup { group, bytes }))
@@ -113,7 +114,9 @@ impl LogFollower {
         }
         match open(self.fs.as_ref(), self.store, next) {
             Ok((file, crc)) if crc == self.at.crc => {
-                (self.file, self.number, self.position) = (file, next, PAGE_BYTES);
+                self.file = file;
+                self.number = next;
+                self.position = PAGE_BYTES;
                 Ok(true)
             }
             Ok(_) => {

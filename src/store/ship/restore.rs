@@ -174,7 +174,9 @@ impl<'a> Restore<'a> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), ShipError> {
         let root = self.chain.root;
+        // 1. The checkpoint, which says what is on the remote and needs no bytes here.
         self.fetch_checkpoint()?;
+        // 2. The bytes that it names, from the parcels before the root.
         let base = self.log.parcels_before(&root)?;
         let runs = base.iter().map(ParcelRun::count);
         let total = runs.fold(heads.len() as u64, u64::saturating_add);
@@ -185,6 +187,8 @@ impl<'a> Restore<'a> {
             progress(fetched(self.report.parcels, total));
             Ok(ControlFlow::Continue(()))
         })?;
+        // 3. The log, with the bytes that its groups name. The file gets its name when all of that
+        //    is durable: before it the directory is no store, and the restore begins anew.
         let header = FileHeader {
             kind: FileKind::Log,
             store: self.log.store,
@@ -244,7 +248,9 @@ impl<'a> Restore<'a> {
             progress(fetched(self.report.parcels, total));
             Ok(if self.gives_up { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        // Not all that the newest root covers is in parcels after an older one.
+        // The note comes before the name of the log: a start in between would go on in the epoch
+        // whose end is given up. Not all that the newest root covers is in parcels after an older
+        // one.
         if self.gives_up || self.is_cut_short || self.newest.covered > self.applier.end.sequence {
             self.note_return_point()?;
         }
