@@ -107,6 +107,7 @@ impl FollowPosition {
 }
 
 /// The place of an entry in the log.
+#[derive(Clone, Copy)]
 pub(super) struct ChangePlace {
     /// The sequence of its group.
     pub(super) sequence: u64,
