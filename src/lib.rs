@@ -28,12 +28,12 @@
 //! | [`crypto`] | keys of encrypted objects; the only place that encrypts their bytes | base |
 //! | [`mod@format`] | bytes <-> values: the code half of data-format.md | base, crypto |
 //! | [`fs`] | the only access to the disk; a simulated disk for tests | base |
-//! | [`keys`] | the key ring: master keys of encrypted objects, and their file | base |
+//! | [`keys`] | the key ring: master keys of encrypted objects, and their file | base, crypto |
 //! | [`vault`] | the data directory encrypted: a disk around the disk, and its keys | base, format, fs |
 //! | [`xml`] | a reader and a writer of XML, a writer of HTML | base |
 //! | [`log`] | segmented append-only logs of records; knows no S3 | base, format, fs |
 //! | [`index`] | the state that the entries add up to, in memory | base, format |
-//! | [`s3`] | the vocabulary of the protocol | base, xml |
+//! | [`s3`] | the vocabulary of the protocol | base, crypto, xml |
 //! | [`remote`] | objects on another S3 server, encrypted or not; a simulated one for tests | base, format, client |
 //! | [`client`] | a client of S3 servers: signed requests over TCP or TLS, its settings and its limits | base, xml |
 //! | [`transfer`] | copies of objects to other S3 servers | base, xml, client |
@@ -42,7 +42,7 @@
 //! | [`webhook`] | S3's records of events, sent by HTTP | base, client, s3, store |
 //! | [`mirror`] | buckets on other S3 servers that follow the log of the store | base, client, transfer, store; fs for the simulation in its tests |
 //! | [`auth`] | signatures, users, permissions | base, s3 |
-//! | [`ops`] | S3 operations on the store | base, xml, s3, auth, store |
+//! | [`ops`] | S3 operations on the store | base, keys, xml, s3, auth, store |
 //! | [`service`] | from request to response | base, s3, auth, ops, mirror, webhook |
 //! | [`console`] | pages for browsers | base, xml, client, s3, auth, service |
 //! | [`http`] | the engines | base, s3, service |

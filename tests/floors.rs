@@ -11,7 +11,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("crypto", &["base"]),
     ("format", &["base", "crypto"]),
     ("fs", &["base"]),
-    ("keys", &["base"]),
+    ("keys", &["base", "crypto"]),
     ("vault", &["base", "format", "fs"]),
     ("xml", &["base"]),
     ("client", &["base", "xml"]),
@@ -19,14 +19,14 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("log", &["base", "format", "fs"]),
     ("index", &["base", "format"]),
     ("remote", &["base", "format", "client"]),
-    ("s3", &["base", "xml"]),
+    ("s3", &["base", "crypto", "xml"]),
     ("store", &["base", "crypto", "format", "fs", "log", "index", "remote"]),
     ("offline", &["base", "format", "fs", "log", "index", "remote", "store"]),
     // The simulated disk is for its tests alone.
     ("mirror", &["base", "fs", "client", "transfer", "store"]),
     ("webhook", &["base", "client", "s3", "store"]),
     ("auth", &["base", "s3"]),
-    ("ops", &["base", "xml", "s3", "auth", "store"]),
+    ("ops", &["base", "keys", "xml", "s3", "auth", "store"]),
     ("service", &["base", "s3", "auth", "ops", "mirror", "webhook"]),
     ("console", &["base", "xml", "client", "s3", "auth", "service"]),
     ("http", &["base", "s3", "service"]),
@@ -40,8 +40,16 @@ const PROOF_TYPES: &[&str] = &["Authorized", "Identity", "Action"];
 
 /// What the files of `ops` may name beside that answer the questions of the evaluator.
 const FACT_FILES: &[&str] = &["ops/access.rs", "ops/bucket_policy.rs", "ops/configurations.rs"];
-const FACT_TYPES: &[&str] =
-    &["AccessFacts", "BucketPolicy", "ConditionMemo", "ExistingTags", "PolicyContext", "Resource"];
+const FACT_TYPES: &[&str] = &[
+    "AccessFacts",
+    "BucketPolicy",
+    "ConditionMemo",
+    "ExistingTags",
+    "PolicyContext",
+    "Resource",
+    "StatedEncryption",
+    "StatedHeader",
+];
 
 pub(crate) fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();

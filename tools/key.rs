@@ -13,7 +13,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::show;
 
 /// The file of the ring in a data directory.
-const NAME: &str = "keys.toml";
+pub(crate) const NAME: &str = "keys.toml";
 
 pub(crate) const HELP: &str = "\
 The key ring is the file of the keys of encrypted objects: keys.toml in the data directory, or the file that --keys-file names. The first

@@ -189,7 +189,7 @@ actions! {
     PutMetricsConfiguration: Bucket;
     /// GetBucketMetricsConfiguration and ListBucketMetricsConfigurations.
     GetMetricsConfiguration: Bucket;
-    /// DeleteBucketEncryption.
+    /// PutBucketEncryption, DeleteBucketEncryption.
     PutEncryptionConfiguration: Bucket;
     /// DeleteBucketReplication.
     PutReplicationConfiguration: Bucket;

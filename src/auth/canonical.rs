@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_e
 
 use crate::base::digest::Sha256;
 use crate::base::signed_words;
-use crate::s3::{Headers, QueryParams, uri};
+use crate::s3::{Headers, QueryParams, encryption, uri};
 
 /// All but the unreserved characters of RFC 3986, section 2.3.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -64,6 +64,23 @@ pub(super) enum TargetEncoding {
     Verbatim,
 }
 
+/// Whether the keys of customers are in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeyDisplay {
+    /// As a signature covers them.
+    Plain,
+    /// For people.
+    Hidden,
+}
+
+impl KeyDisplay {
+    /// The value of a header or parameter.
+    fn shown<'v>(self, name: &str, value: &'v [u8]) -> &'v [u8] {
+        let is_hidden = self == Self::Hidden && encryption::is_secret(name);
+        if is_hidden { encryption::HIDDEN.as_bytes() } else { value }
+    }
+}
+
 /// The parts of the canonical request.
 pub(super) struct CanonicalRequest<'r> {
     pub(super) method: &'r str,
@@ -97,14 +114,18 @@ impl CanonicalRequest<'_> {
         hash.finish()
     }
 
-    /// The text.
+    /// The text as an error shows it: without the keys of customers.
     pub(super) fn text(&self) -> String {
         let mut bytes = Vec::new();
-        self.write(TargetEncoding::Canonical, &mut bytes);
+        self.write_as(TargetEncoding::Canonical, KeyDisplay::Hidden, &mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
     fn write(&self, encoding: TargetEncoding, sink: &mut impl CanonicalSink) {
+        self.write_as(encoding, KeyDisplay::Plain, sink);
+    }
+
+    fn write_as(&self, encoding: TargetEncoding, keys: KeyDisplay, sink: &mut impl CanonicalSink) {
         sink.put(self.method.as_bytes());
         sink.put(b"\n");
         match encoding {
@@ -116,10 +137,10 @@ impl CanonicalRequest<'_> {
             sink.put(if at == 0 { b"" } else { b"&" });
             sink.put(name.as_bytes());
             sink.put(b"=");
-            sink.put(value.as_bytes());
+            sink.put(keys.shown(&name, value.as_bytes()));
         }
         sink.put(b"\n");
-        self.write_headers(sink);
+        self.write_headers(keys, sink);
         sink.put(b"\n");
         sink.put(self.signed_headers.as_bytes());
         sink.put(b"\n");
@@ -153,13 +174,13 @@ impl CanonicalRequest<'_> {
     }
 
     /// One line for each signed name. A name without a line in the request gets an empty value.
-    fn write_headers(&self, sink: &mut impl CanonicalSink) {
+    fn write_headers(&self, keys: KeyDisplay, sink: &mut impl CanonicalSink) {
         for name in self.signed_headers.split(';') {
             sink.put(name.as_bytes());
             sink.put(b":");
             for (at, (_, value)) in self.headers.named(name).iter().enumerate() {
                 sink.put(if at == 0 { b"" } else { b"," });
-                write_folded(value, sink);
+                write_folded(keys.shown(name, value), sink);
             }
             sink.put(b"\n");
         }
@@ -279,6 +300,21 @@ mod tests {
             text("/b/k y", "b&a=1", &lines, "host;range"),
             "GET\n/b/k%20y\na=1&b=\nhost:h\nrange:bytes=0-9\n\nhost;range\nUNSIGNED-PAYLOAD"
         );
+    }
+
+    #[test]
+    fn the_key_of_a_customer_is_signed_and_not_shown() {
+        let name = "x-svc-copy-source-server-side-encryption-customer-key";
+        let query = "X-Svc-Server-Side-Encryption-Customer-Key=moved";
+        with_request(("/b/k", query), &[(name, "the key")], name, None, |request| {
+            let mut signed = Vec::new();
+            request.write(TargetEncoding::Canonical, &mut signed);
+            let signed = String::from_utf8(signed).unwrap();
+            assert!(signed.contains("the key") && signed.contains("moved"), "{signed}");
+            let shown = request.text();
+            let hidden = signed.replace("the key", "(not shown)").replace("moved", "(not shown)");
+            assert_eq!(shown, hidden);
+        });
     }
 
     #[test]

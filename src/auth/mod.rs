@@ -59,6 +59,7 @@ pub use admission::OidcPerson;
 pub use authenticator::Authenticator;
 pub use bucket_policy::{
     BucketPolicy, ConditionMemo, ExistingTags, PolicyContext, PolicyDecision, PrincipalFacts,
+    StatedEncryption, StatedHeader,
 };
 pub use entered_key::{EnteredKey, SharedObject};
 pub use identity::{Authorized, Identity};

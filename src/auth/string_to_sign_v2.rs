@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::auth::signature_params::ALGORITHM;
-use crate::s3::{Dialect, ErrorCode, Headers, Method, QueryParams, Request, S3Error, hoisted, uri};
+use crate::s3::{
+    Dialect, ErrorCode, Headers, Method, QueryParams, Request, S3Error, encryption, hoisted, uri,
+};
 
 /// The query parameters that are signed: the sub-resources of the user guide and those that AWS's
 /// SDKs sign, in ascending order. All others, such as `prefix`, are not covered.
@@ -99,8 +101,16 @@ pub(super) fn resources(path: &str, host_bucket: Option<&str>) -> Vec<String> {
 }
 
 impl fmt::Display for StringToSign {
+    /// Shows all but the keys of customers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&String::from_utf8_lossy(&self.0))
+        for (at, line) in String::from_utf8_lossy(&self.0).split('\n').enumerate() {
+            f.write_str(if at == 0 { "" } else { "\n" })?;
+            match line.split_once(':').filter(|(name, _)| encryption::is_secret(name)) {
+                Some((name, _)) => write!(f, "{name}:{}", encryption::HIDDEN)?,
+                None => f.write_str(line)?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -238,6 +248,15 @@ mod tests {
     fn signature(text: &StringToSign) -> String {
         let file = format!("[[user]]\nname = \"a\"\naccess_key = \"AK\"\nsecret_key = \"{SECRET}\"\n");
         Users::parse(&file).unwrap().find("AK").unwrap().sign_v2(text.as_bytes())
+    }
+
+    #[test]
+    fn the_key_of_a_customer_is_signed_and_not_shown() {
+        let name = "x-amz-server-side-encryption-customer-key";
+        let text = text(("PUT", "/b/k", ""), &[(name, "the key"), ("x-amz-meta-a", "b:c")], None, "1");
+        assert!(text.as_bytes().windows(7).any(|bytes| bytes == b"the key"));
+        let shown = text.to_string();
+        assert_eq!(shown, format!("PUT\n\n\n1\nx-amz-meta-a:b:c\n{name}:(not shown)\n/b/k"));
     }
 
     #[test]

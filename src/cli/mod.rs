@@ -313,7 +313,8 @@ fn follow_or_serve(
         ));
     }
     let users = users_file(options, environment, &mut Notes::default())?;
-    match standby::follow(options, sections.remote.as_ref(), users, manager)? {
+    let keys = KeysFile::of(options, environment);
+    match standby::follow(options, sections.remote.as_ref(), users, keys, manager)? {
         None => Ok(()),
         promoted => serve(options, sections, environment, notes, manager, promoted),
     }

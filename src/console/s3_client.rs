@@ -222,6 +222,9 @@ fn error_in(status: u16, body: &[u8]) -> Refusal {
 
 fn default_message(status: u16) -> &'static str {
     match status {
+        400 => {
+            "The server refused the request. The object may be encrypted with a key of its client (SSE-C), which the console does not have."
+        }
         403 => "You may not do this.",
         404 => "There is no such object.",
         405 => "This version is a delete marker.",

@@ -29,11 +29,13 @@ pub enum BucketConfigurationKind {
     Notification,
     /// The placement of objects: local, remote or both.
     Placement,
+    /// The encryption of new objects.
+    Encryption,
 }
 
 impl BucketConfigurationKind {
     /// All kinds, with the number and the name of each in data-format.md.
-    pub const TABLE: [(Self, u8, &str); 12] = [
+    pub const TABLE: [(Self, u8, &str); 13] = [
         (Self::Cors, 1, "cors"),
         (Self::Policy, 2, "policy"),
         (Self::PublicAccessBlock, 3, "public access block"),
@@ -46,6 +48,7 @@ impl BucketConfigurationKind {
         (Self::Website, 10, "website"),
         (Self::Notification, 11, "notification"),
         (Self::Placement, 12, "placement"),
+        (Self::Encryption, 13, "encryption"),
     ];
 
     /// The name in dumps.
@@ -63,7 +66,7 @@ impl BucketConfigurationKind {
     }
 
     fn row(self) -> &'static (Self, u8, &'static str) {
-        const TABLE: &[(BucketConfigurationKind, u8, &str); 12] = &BucketConfigurationKind::TABLE;
+        const TABLE: &[(BucketConfigurationKind, u8, &str); 13] = &BucketConfigurationKind::TABLE;
         TABLE.iter().find(|row| row.0 == self).expect("the table names every kind")
     }
 }
@@ -78,7 +81,7 @@ mod tests {
             assert_eq!(BucketConfigurationKind::from_number(number), Ok(kind));
             assert_eq!((kind.number(), kind.as_str()), (number, name));
         }
-        for number in [0, 13, 255] {
+        for number in [0, 14, 255] {
             assert!(BucketConfigurationKind::from_number(number).is_err_and(DecodeError::is_newer));
         }
     }

@@ -5,12 +5,10 @@
 //! a master key that it names by its id, so that a key is exchanged without a byte of the payload.
 
 mod ring;
-mod secret;
 mod shared;
 mod text;
 
 pub use ring::{KeyRing, KeyRingError, RingKey, UnusableKey};
-pub use secret::MasterSecret;
 pub use shared::SharedKeyRing;
 pub use text::{
     KeyTextError, RingComparison, compared, first_file, with_confirmed_copy, with_new_key, with_retired_key,

@@ -26,11 +26,13 @@
 
 use std::ops::Range;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::MasterSecret;
 use crate::base::Timestamp;
+use crate::crypto::MasterKey;
 
 /// The longest id or name. Records keep the id.
 const NAME_MAX_BYTES: usize = 64;
@@ -57,7 +59,7 @@ pub struct RingKey {
     /// Whether it wraps nothing new.
     pub retired: bool,
     /// The key itself.
-    pub secret: MasterSecret,
+    pub secret: MasterKey,
 }
 
 impl RingKey {
@@ -84,7 +86,7 @@ pub struct KeyRing {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileTable {
+struct RingToml {
     #[serde(default)]
     key: Vec<Spanned<KeyTable>>,
     /// The time of [`super::with_confirmed_copy`].
@@ -104,7 +106,7 @@ struct KeyTable {
 }
 
 /// A problem, and its place in the text.
-type Problem = (Range<usize>, String);
+type WrongPlace = (Range<usize>, String);
 
 impl KeyRing {
     /// Parses a file of keys.
@@ -114,7 +116,7 @@ impl KeyRing {
     /// is malformed or repeated.
     pub fn parse(text: &str) -> Result<Self, KeyRingError> {
         let line_of = |at: &Range<usize>| 1 + text.bytes().take(at.start).filter(|&b| b == b'\n').count();
-        let file: FileTable = toml::from_str(text).map_err(|error| KeyRingError {
+        let file: RingToml = toml::from_str(text).map_err(|error| KeyRingError {
             line: line_of(&error.span().unwrap_or_default()),
             // The parser quotes what it expected, and no value.
             problem: error.message().to_owned(),
@@ -163,7 +165,7 @@ impl KeyRing {
 
     /// The time at which a copy with all keys was seen, as the text of a file notes it.
     pub fn confirmed_copy(text: &str) -> Option<Timestamp> {
-        let file: FileTable = toml::from_str(text).ok()?;
+        let file: RingToml = toml::from_str(text).ok()?;
         Timestamp::parse_iso8601(file.copy_confirmed?.as_ref())
     }
 
@@ -189,7 +191,7 @@ fn bare_name(asked: &str) -> &str {
     key.or_else(|| resource.strip_prefix("alias/")).unwrap_or(resource)
 }
 
-fn read_key(table: &KeyTable, before: &[RingKey]) -> Result<RingKey, Problem> {
+fn read_key(table: &KeyTable, before: &[RingKey]) -> Result<RingKey, WrongPlace> {
     let id = read_name("id", &table.id)?;
     let name = table.name.as_ref().map(|name| read_name("name", name)).transpose()?;
     let is_taken = |text: &str| before.iter().any(|key| key.id == text);
@@ -205,16 +207,17 @@ fn read_key(table: &KeyTable, before: &[RingKey]) -> Result<RingKey, Problem> {
     if before.iter().any(|key| key.name.as_ref() == Some(&id)) {
         return Err((table.id.span(), format!("the id `{id}` is the name of a key")));
     }
-    let secret = MasterSecret::from_base64(table.secret.as_ref()).ok_or_else(|| {
-        (table.secret.span(), format!("the secret of `{id}` is not base64 of {} bytes", MasterSecret::BYTES))
-    })?;
+    let secret = BASE64.decode(table.secret.as_ref()).ok().and_then(|bytes| bytes.try_into().ok());
+    let secret = secret
+        .map(MasterKey::new)
+        .ok_or_else(|| (table.secret.span(), format!("the secret of `{id}` is not base64 of 32 bytes")))?;
     if let Some(other) = before.iter().find(|key| key.secret == secret) {
         return Err((table.secret.span(), format!("`{}` and `{id}` have the same secret", other.id)));
     }
     Ok(RingKey { created: read_time(&table.created)?, id, name, retired: table.retired, secret })
 }
 
-fn read_name(field: &str, text: &Spanned<String>) -> Result<String, Problem> {
+fn read_name(field: &str, text: &Spanned<String>) -> Result<String, WrongPlace> {
     match is_name(text.as_ref()) {
         true => Ok(text.as_ref().clone()),
         false => Err((
@@ -230,16 +233,13 @@ pub(super) fn is_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-fn read_time(text: &Spanned<String>) -> Result<Timestamp, Problem> {
+fn read_time(text: &Spanned<String>) -> Result<Timestamp, WrongPlace> {
     Timestamp::parse_iso8601(text.as_ref())
         .ok_or_else(|| (text.span(), "this is no time such as 2026-02-03T04:05:06.007Z".to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
-    use base64::Engine as _;
-    use base64::engine::general_purpose::STANDARD as BASE64;
-
     use super::*;
 
     fn table(id: &str, day: u8, byte: u8, more: &str) -> String {
@@ -317,7 +317,7 @@ mod tests {
             (format!("{good}{}", table("a", 2, 2, "")), 7, "two keys"),
             (format!("{good}{}", table("b", 2, 1, "")), 9, "same secret"),
             (format!("{good}{}", table("b", 2, 2, "name = \"a\"")), 10, "id of a key"),
-            (format!("{}{}", table("b", 2, 2, "name = \"a\""), good), 8, "name of a key"),
+            (format!("{}{}", table("b", 2, 2, "name = \"a\""), good), 7, "name of a key"),
             (table("b", 2, 2, "name = \"b\""), 5, "id of a key"),
             (format!("copy_confirmed = \"soon\"\n{good}"), 1, "time"),
         ] {
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn nothing_shows_a_secret() {
         let shown = format!("{:?}", ring(&[table("a", 1, 1, "")]));
-        assert!(shown.contains("MasterSecret") && !shown.contains(&BASE64.encode([1; 32])), "{shown}");
+        assert!(shown.contains("MasterKey") && !shown.contains(&BASE64.encode([1; 32])), "{shown}");
         assert!(!shown.contains("1, 1, 1"), "{shown}");
     }
 }

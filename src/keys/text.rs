@@ -1,11 +1,14 @@
 //! Edits of the text of a file of keys that preserve everything else, such as comments and order.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table};
 
+use super::KeyRing;
 use super::ring::is_name;
-use super::{KeyRing, MasterSecret};
 use crate::base::digest::to_hex;
 use crate::base::{Entropy, Timestamp};
+use crate::crypto::MasterKey;
 
 /// The comment above the first key.
 const ABOUT: &str = "\
@@ -62,7 +65,7 @@ pub fn with_new_key(
     let mut key = Table::new();
     key["id"] = toml_edit::value(&id);
     key["created"] = toml_edit::value(now.to_iso8601());
-    key["secret"] = toml_edit::value(MasterSecret::generate(entropy).to_base64());
+    key["secret"] = toml_edit::value(BASE64.encode(MasterKey::generate(entropy).bytes()));
     if let Some(name) = name {
         key["name"] = toml_edit::value(name);
     }

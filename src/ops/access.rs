@@ -6,11 +6,11 @@ use std::cell::{Cell, OnceCell};
 use super::{Context, configurations, version_id};
 use crate::auth::{
     AccessFacts, Action, Authorized, BucketPolicy, ConditionMemo, ExistingTags, Identity, PolicyContext,
-    Resource,
+    Resource, StatedEncryption, StatedHeader,
 };
 use crate::s3::acl::GroupGrants;
-use crate::s3::{Call, ErrorCode, PublicAccessBlock, S3Error, TargetResource, tags};
-use crate::store::{ConfiguredBucket, Selector, VersionRecord};
+use crate::s3::{Call, ErrorCode, PublicAccessBlock, S3Error, TargetResource, encryption, tags};
+use crate::store::{ConfiguredBucket, EncryptionKind, Selector, VersionRecord};
 
 /// The object or bucket of a permission.
 #[derive(Clone, Copy)]
@@ -254,6 +254,7 @@ impl AccessFacts for StoredFacts<'_> {
             delimiter: query.get("delimiter"),
             max_keys: query.get("max-keys"),
             canned_acl: call.vendor_header("acl"),
+            encryption: self,
             version_id: self.place.version,
             request_tags: self.request_tags(),
             existing_tags: self,
@@ -284,6 +285,37 @@ impl AccessFacts for StoredFacts<'_> {
 
     fn uses_object(&self) -> bool {
         self.uses_object.get()
+    }
+}
+
+impl StatedEncryption for StoredFacts<'_> {
+    /// The requests that add to an upload cannot state its kind (S3 API reference, UploadPart): a
+    /// policy that wants it of all puts sees the kind that the upload has.
+    fn stated(&self, header: StatedHeader) -> Option<String> {
+        let name = match header {
+            StatedHeader::Kind => encryption::KIND,
+            StatedHeader::KmsKey => encryption::KMS_KEY_ID,
+            StatedHeader::CustomerAlgorithm => encryption::CUSTOMER_ALGORITHM,
+        };
+        if let Some(stated) = self.call.vendor_header(name) {
+            return Some(stated.to_owned());
+        }
+        let upload = self.context.store.client_ids().upload(self.call.query.get("uploadId")?)?;
+        let upload = self.context.store.upload_record(self.call.bucket(), self.call.key(), upload).ok()?;
+        let wrapped = upload.encryption?;
+        match (header, wrapped.kind) {
+            (StatedHeader::Kind, EncryptionKind::S3) => Some(encryption::AES256.to_owned()),
+            (StatedHeader::Kind, EncryptionKind::Kms) => Some(encryption::AWS_KMS.to_owned()),
+            (StatedHeader::KmsKey, EncryptionKind::Kms) => {
+                let ring = self.context.keys.get();
+                let key = ring.by_id(&wrapped.key_id).map(|key| key.shown_name().to_owned());
+                key.or(Some(wrapped.key_id))
+            }
+            (StatedHeader::CustomerAlgorithm, EncryptionKind::Customer) => {
+                Some(encryption::AES256.to_owned())
+            }
+            _ => None,
+        }
     }
 }
 

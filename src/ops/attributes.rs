@@ -1,7 +1,8 @@
 //! GetObjectAttributes: the metadata of an object as a document.
 
 use super::access::{self, Place};
-use super::{Context, checksums, get, lookup, version_id};
+use super::encryption::{OpenedVersion, OtherKinds, ReadKey};
+use super::{Context, checksums, encryption, get, lookup, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::entity_tag;
 use crate::base::limits::PAGE_LEN_MAX;
@@ -16,14 +17,19 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
     let requested = RequestedAttributes::from_headers(call)?;
     let parts = RequestedParts::from_headers(call)?;
     let found = lookup::target(context, proof, call)?;
+    let key = ReadKey::of_target(call, OtherKinds::Refused)?;
     let version = &found.version;
     let place = Place::target(call).found(version);
     let action = if place.names_version() { Action::GetObjectVersion } else { Action::GetObject };
     access::check(context, proof, call, action, place)?;
+    key.check(context, call, version)?;
+    let opened = OpenedVersion::open(context, version, &key, call)?;
     get::check_conditions(version, &version.etag.to_string(), call)?;
     let mut document = context.document("GetObjectAttributesResponse");
-    requested.write(&mut document, version, &parts);
+    requested.write(&mut document, &opened, &parts);
     let response = xml(200, document).header("Last-Modified", version.last_modified().to_http_date());
+    let shown = key.shown(context, encryption::key_of(version));
+    let response = encryption::add_headers(shown.as_ref(), response);
     Ok(version_id::add_version_id(context, response, &found))
 }
 

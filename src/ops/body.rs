@@ -98,19 +98,19 @@ fn fill(reader: &mut dyn BodyRead, piece: &mut [u8]) -> Result<usize, S3Error> {
 /// Passes the bytes of an object or part to `take`, chunk by chunk, until the request is cancelled.
 ///
 /// # Errors
-/// Errors of reading, and the error of [`CancelToken::check`].
+/// Errors of reading and of `take`, and the error of [`CancelToken::check`].
 pub(super) fn for_each_chunk(
     reader: &mut ObjectReader,
     id: &RequestId,
     cancel: &CancelToken,
-    mut take: impl FnMut(&[u8]),
+    mut take: impl FnMut(&[u8]) -> Result<(), S3Error>,
 ) -> Result<(), S3Error> {
     let mut buffer = vec![0; BUFFER_BYTES as usize];
     loop {
         cancel.check()?;
         match reader.read(&mut buffer).map_err(|error| client_error::to_client_error(&error, id))? {
             0 => return Ok(()),
-            read => take(&buffer[..read]),
+            read => take(&buffer[..read])?,
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::key_errors;
 use crate::base::limits::PUT_SIZE_MAX_BYTES;
 use crate::s3::{Call, ErrorCode, RequestId, S3Error};
 use crate::store::StoreError;
@@ -103,6 +104,9 @@ pub(super) fn client_error_naming(
 
 /// Converts `error`. Errors of the server are logged.
 pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
+    if let Some(error) = key_errors::client_error(error) {
+        return error;
+    }
     let code = match error {
         StoreError::NoSuchBucket => ErrorCode::NoSuchBucket,
         StoreError::BucketExists { .. } => ErrorCode::BucketAlreadyExists,

@@ -1,19 +1,27 @@
-//! CopyObject. The copy shares the extents of its source; no byte of the payload is copied.
+//! CopyObject. The copy shares the extents of its source, and no byte of the payload is copied, if
+//! both are in the clear. Else the bytes are decrypted and encrypted again.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::access::{self, Place};
 use super::client_error::{ForClient as _, RequestNames};
 use super::copy_directives::Directives;
+use super::encryption::{ChosenEncryption, OpenedVersion};
 use super::lookup::{self, SourceObject};
 use super::padded_response::{self, CancelToken};
-use super::{Context, body, checksums, lifecycle, new_object, tagging, version_id};
+use super::{Context, body, checksums, encryption, lifecycle, new_object, tagging, version_id};
 use crate::auth::{Action, Authorized};
-use crate::base::ChecksumAlgorithm;
+use crate::base::{ChecksumAlgorithm, Timestamp};
 use crate::s3::checksum::ChecksumHasher;
+use crate::s3::encryption::RequestedEncryption;
+use crate::s3::integrity::Integrity;
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Response, S3Error, metadata};
-use crate::store::{Attributes, Checksum, Commit, CopyRange, Store, StoreError, stated_before};
+use crate::store::{
+    Attributes, Checksum, ChecksumType, Commit, CommittedVersion, CopyRange, ETag, Store, StoreError,
+    stated_before,
+};
 use crate::xml::Writer;
 
 /// CopyObject. Durable when the response reports success. The copy keeps the entity tag and the
@@ -21,17 +29,18 @@ use crate::xml::Writer;
 /// source that is long work, whose response may be padded.
 pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
     new_object::check_served(call)?;
+    let encryption = ChosenEncryption::of_new_object(context, call)?;
     let directives = Directives::from_headers(call)?;
     let condition = new_object::condition(context, proof, call)?;
     context.store.bucket(call.bucket()).for_client(call)?;
     let source = lookup::source(context, proof, call)?;
     check_changes(&source, &directives, call)?;
-    let (checksums, unknown) = checksums_of(&source, directives.algorithm);
+    let plan = CopyPlan::of(context, &source, &encryption, directives.algorithm, call)?;
     let commit = Commit {
         etag: source.found.version.etag,
         attributes: attributes(&source, &directives, call)?,
         tags: tags(&source, &directives, context, proof, call)?,
-        checksums,
+        checksums: plan.known,
         controls: new_object::controls(context, proof, call, None)?,
         storage_class: new_object::storage_class(call),
         condition,
@@ -39,16 +48,59 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
     };
     new_object::check_early(context, proof, call, &commit.condition)?;
     let bytes = source.bytes(0..source.found.version.size)?;
-    let is_long = unknown.is_some() && !body::is_read_at_once(source.found.version.size);
+    let reads = plan.unknown.is_some() || !plan.is_shared;
+    let is_long = reads && !body::is_read_at_once(source.found.version.size);
     let task = CopyTask {
         store: Arc::clone(&context.store),
         hides_absence: new_object::hides_absence(&commit.condition, context, proof, call),
         target: RequestNames::of(call),
         document: context.document("CopyObjectResult"),
         source,
-        unknown,
+        unknown: plan.unknown,
+        encryption,
     };
-    padded_response::run_or_defer(context, call, is_long, move |cancel| task.run(bytes, commit, cancel))
+    padded_response::run_or_defer(context, call, is_long, move |cancel| match plan.is_shared {
+        true => task.share(bytes, commit, cancel),
+        false => task.rewrite(commit, cancel),
+    })
+}
+
+/// How a copy is made.
+struct CopyPlan {
+    /// Whether it shares the extents of its source.
+    is_shared: bool,
+    /// The checksums that are known.
+    known: Vec<Checksum>,
+    /// The checksum to compute by reading the source.
+    unknown: Option<ChecksumAlgorithm>,
+}
+
+impl CopyPlan {
+    fn of(
+        context: &Context,
+        source: &SourceObject,
+        encryption: &ChosenEncryption,
+        wanted: Option<ChecksumAlgorithm>,
+        call: &Call<'_>,
+    ) -> Result<Self, S3Error> {
+        let version = OpenedVersion::open(context, &source.found.version, &source.key, call)?;
+        let is_shared = encryption.new.is_none() && version.encryption.is_none();
+        let Some(algorithm) = wanted.or_else(|| of_parts(&version.checksums).filter(|_| !is_shared)) else {
+            return Ok(Self { is_shared, known: version.checksums.clone(), unknown: None });
+        };
+        // A copy that is written anew has no parts.
+        let is_kept = |it: &&Checksum| is_shared || it.kind == ChecksumType::FullObject;
+        match checksums::by(algorithm, &version.checksums).filter(is_kept) {
+            Some(checksum) => Ok(Self { is_shared, known: vec![checksum.clone()], unknown: None }),
+            None => Ok(Self { is_shared, known: Vec::new(), unknown: Some(algorithm) }),
+        }
+    }
+}
+
+/// The algorithm of a checksum of parts, if there is one.
+fn of_parts(checksums: &[Checksum]) -> Option<ChecksumAlgorithm> {
+    let found = checksums.iter().find(|checksum| checksum.kind == ChecksumType::Composite);
+    found.map(|checksum| checksum.algorithm)
 }
 
 /// The copy, apart from its call, which may end before it.
@@ -60,41 +112,78 @@ struct CopyTask {
     source: SourceObject,
     /// The checksum to compute by reading the source.
     unknown: Option<ChecksumAlgorithm>,
+    /// The encryption of the copy.
+    encryption: ChosenEncryption,
     /// The beginning of the response.
     document: Writer,
 }
 
 impl CopyTask {
-    fn run(self, bytes: CopyRange, mut commit: Commit, cancel: &CancelToken) -> Result<Response, S3Error> {
+    /// Makes the copy of the extents of the source.
+    fn share(self, bytes: CopyRange, mut commit: Commit, cancel: &CancelToken) -> Result<Response, S3Error> {
         if let Some(algorithm) = self.unknown {
             commit.checksums = vec![checksums::of_whole((algorithm, self.compute(algorithm, cancel)?))];
         }
-        let etag = commit.etag;
         let kept = commit.checksums.clone();
         let stated = commit.stated_time;
-        let RequestNames { bucket, key, .. } = &self.target;
-        let written = match self.store.copy(bytes, bucket, key, commit) {
+        let written = match self.store.copy(bytes, &self.target.bucket, &self.target.key, commit) {
             // The target of a condition. A source that is gone is reported as `NoSuchVersion`.
-            Err(error @ StoreError::NoSuchKey) => {
-                return Err(lookup::conceal_if(self.hides_absence, self.target.to_client_error(&error)));
-            }
+            Err(error @ StoreError::NoSuchKey) => return Err(self.concealed(&error)),
             written => self.source.copied(written, &self.target)?,
         };
+        Ok(self.answer(&written, &kept, stated))
+    }
+
+    /// Makes the copy of the bytes of the source.
+    fn rewrite(self, mut commit: Commit, cancel: &CancelToken) -> Result<Response, S3Error> {
+        let failed = |error: StoreError| self.target.to_client_error(&error);
+        let size = self.source.found.version.size;
+        let mut reader = self.source.read(&self.store, 0..size).map_err(failed)?;
+        let writer = self.store.writer(&self.target.bucket, &self.target.key, Some(size));
+        let mut writer = writer.map_err(failed)?;
+        if let Some(new) = &self.encryption.new {
+            writer.encrypt(new).map_err(failed)?;
+        }
+        let mut integrity = Integrity::none().computing(self.unknown);
+        body::for_each_chunk(&mut reader, &self.target.id, cancel, |bytes| {
+            integrity.update(bytes);
+            writer.write(Cow::Borrowed(bytes)).map_err(failed)
+        })?;
+        let computed = integrity.verify(&[])?;
+        if let Some(checksum) = computed.checksum {
+            commit.checksums = vec![checksums::of_whole(checksum)];
+        }
+        let kept = commit.checksums.clone();
+        let stated = commit.stated_time;
+        commit.etag = ETag::Md5(computed.md5.expect("an MD5 is computed unless it is given up"));
+        let written = writer.commit(commit).map_err(|error| self.concealed(&error))?;
+        Ok(self.answer(&written, &kept, stated))
+    }
+
+    fn concealed(&self, error: &StoreError) -> S3Error {
+        lookup::conceal_if(self.hides_absence, self.target.to_client_error(error))
+    }
+
+    fn answer(self, written: &CommittedVersion, kept: &[Checksum], stated: Option<Timestamp>) -> Response {
         let mut document = self.document;
-        document.plain("ETag", etag);
+        document.plain("ETag", written.etag);
         document.plain("LastModified", stated_before(stated, written.modified).unwrap_or(written.modified));
-        checksums::write(&mut document, &kept);
-        let response = self.source.add_version_id(&self.store, xml(200, document));
-        let response = version_id::add_new_version_id(&self.store, response, &written);
-        Ok(lifecycle::add_new_expiration(&self.store, response, bucket, key, &written))
+        checksums::write(&mut document, kept);
+        let response = encryption::add_headers(self.encryption.shown(), xml(200, document));
+        let response = self.source.add_version_id(&self.store, response);
+        let response = version_id::add_new_version_id(&self.store, response, written);
+        let RequestNames { bucket, key, .. } = &self.target;
+        lifecycle::add_new_expiration(&self.store, response, bucket, key, written)
     }
 
     fn compute(&self, algorithm: ChecksumAlgorithm, cancel: &CancelToken) -> Result<Vec<u8>, S3Error> {
-        let found = &self.source.found;
-        let reader = self.store.read(found, 0..found.version.size);
+        let reader = self.source.read(&self.store, 0..self.source.found.version.size);
         let mut reader = reader.map_err(|error| self.target.to_client_error(&error))?;
         let mut running = ChecksumHasher::new(algorithm);
-        body::for_each_chunk(&mut reader, &self.target.id, cancel, |bytes| running.update(bytes))?;
+        body::for_each_chunk(&mut reader, &self.target.id, cancel, |bytes| {
+            running.update(bytes);
+            Ok(())
+        })?;
         Ok(running.finish())
     }
 }
@@ -111,7 +200,8 @@ fn check_changes(source: &SourceObject, directives: &Directives, call: &Call<'_>
     let changes = directives.replace_metadata
         || directives.replace_tags
         || metadata::gives_redirect_location(call.vendor())
-        || call.vendor().get("storage-class").is_some();
+        || call.vendor().get("storage-class").is_some()
+        || RequestedEncryption::is_stated(call.vendor());
     if !onto_itself || named.version.is_some() || changes {
         return Ok(());
     }
@@ -167,17 +257,4 @@ fn tags(
         access::check(context, proof, call, Action::PutObjectTagging, place)?;
     }
     Ok(tags.clone())
-}
-
-/// The known checksums of the copy, and the requested one if it takes reading the source.
-fn checksums_of(
-    source: &SourceObject,
-    wanted: Option<ChecksumAlgorithm>,
-) -> (Vec<Checksum>, Option<ChecksumAlgorithm>) {
-    let kept = &source.found.version.checksums;
-    let Some(algorithm) = wanted else { return (kept.clone(), None) };
-    match checksums::by(algorithm, kept) {
-        Some(checksum) => (vec![checksum.clone()], None),
-        None => (Vec::new(), Some(algorithm)),
-    }
 }

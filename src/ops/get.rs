@@ -4,7 +4,8 @@ use std::io;
 use std::ops::Range;
 
 use super::client_error::{self, ForClient as _};
-use super::{Context, checksums, lifecycle, lookup, memory, object_lock, tagging, version_id};
+use super::encryption::{OpenedVersion, OtherKinds, ReadKey};
+use super::{Context, checksums, encryption, lifecycle, lookup, memory, object_lock, tagging, version_id};
 use crate::auth::Authorized;
 use crate::base::limits::{BLOCK_BYTES, KIB, PART_NUMBER_MAX};
 use crate::s3::conditions::{ConditionOutcome, ReadConditions, range_applies};
@@ -33,17 +34,18 @@ pub(super) fn with_body(
     call: &Call<'_>,
     found: &FoundVersion,
 ) -> Result<Response, S3Error> {
-    let (response, bytes) = head_of(context, found, proof, call)?;
+    let key = ReadKey::of_target(call, OtherKinds::Refused)?;
+    let (response, bytes) = head_of(context, found, &key, proof, call)?;
     let length = bytes.end - bytes.start;
     if length == 0 {
         return Ok(response);
     }
     if length > WHOLE_MAX_BYTES {
         let held = memory::for_stream(context, &found.version)?;
-        let reader = context.store.read(found, bytes).for_client(call)?;
+        let reader = context.store.read_with(found, bytes, key.key()).for_client(call)?;
         return Ok(response.with_body(stream(reader, length, call)?).holding(held));
     }
-    let reader = context.store.read(found, bytes).for_client(call)?;
+    let reader = context.store.read_with(found, bytes, key.key()).for_client(call)?;
     // Bytes that come from another host are handed out before they are kept.
     let body = if reader.is_coming() { stream(reader, length, call) } else { whole(reader, length, call) };
     Ok(response.with_body(body?))
@@ -68,7 +70,8 @@ pub(super) fn without_body(
     call: &Call<'_>,
     found: &FoundVersion,
 ) -> Result<Response, S3Error> {
-    let (response, bytes) = head_of(context, found, proof, call)?;
+    let key = ReadKey::of_target(call, OtherKinds::Refused)?;
+    let (response, bytes) = head_of(context, found, &key, proof, call)?;
     Ok(response.header("Content-Length", (bytes.end - bytes.start).to_string()))
 }
 
@@ -76,6 +79,7 @@ pub(super) fn without_body(
 fn head_of(
     context: &Context,
     found: &FoundVersion,
+    key: &ReadKey,
     proof: &Authorized,
     call: &Call<'_>,
 ) -> Result<(Response, Range<u64>), S3Error> {
@@ -83,7 +87,12 @@ fn head_of(
         return Err(S3Error::new(ErrorCode::InvalidRequest)
             .message("Request specific response headers cannot be used for anonymous GET requests."));
     }
-    let version = &found.version;
+    key.check(context, call, &found.version)?;
+    let opened = match wants_checksums(call) {
+        true => OpenedVersion::open(context, &found.version, key, call)?,
+        false => OpenedVersion::recorded(&found.version),
+    };
+    let version = &*opened;
     let etag = version.etag.to_string();
     check_conditions(version, &etag, call)?;
     let selected = selected(version, &etag, call)?;
@@ -99,6 +108,8 @@ fn head_of(
     response = object_lock::add_headers(response, version, context, proof, call);
     response = lifecycle::add_expiration(context, response, found, call);
     response = with_storage_class(response, version);
+    let shown = key.shown(context, encryption::key_of(version));
+    response = encryption::add_headers(shown.as_ref(), response);
     response = match announced {
         Some(selected) => selected.describe(response, version, call),
         None => with_checksums(response, &version.checksums, call),
@@ -227,9 +238,13 @@ fn range_of(header: &str, size: u64) -> Result<Option<Range<u64>>, S3Error> {
     })
 }
 
+fn wants_checksums(call: &Call<'_>) -> bool {
+    call.vendor_header("checksum-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED"))
+}
+
 /// Adds checksums if the request asks for them.
 fn with_checksums(mut response: Response, checksums: &[Checksum], call: &Call<'_>) -> Response {
-    if !call.vendor_header("checksum-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")) {
+    if !wants_checksums(call) {
         return response;
     }
     for checksum in checksums {

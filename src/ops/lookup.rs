@@ -4,13 +4,14 @@ use std::ops::{Deref, Range};
 
 use super::access::{self, Place};
 use super::client_error::{self, ForClient as _, RequestNames};
+use super::encryption::ReadKey;
 use super::{Context, memory, owner, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::Reservation;
 use crate::base::limits::PUT_SIZE_MAX_BYTES;
 use crate::s3::conditions::{ConditionOutcome, ReadConditions};
 use crate::s3::{Call, CopySourceHeader, ErrorCode, RequestId, Response, S3Error};
-use crate::store::{self, FoundVersion, Selector, Store, StoreError, VersionRecord};
+use crate::store::{self, FoundVersion, ObjectReader, Selector, Store, StoreError, VersionRecord};
 
 /// A version, and the reservation of its memory.
 pub(super) struct LoadedVersion {
@@ -131,6 +132,8 @@ pub(super) struct SourceObject {
     pub(super) found: FoundVersion,
     /// The name that the client sent.
     pub(super) named: CopySourceHeader,
+    /// The key of the customer that opens it.
+    pub(super) key: ReadKey,
     _held: Reservation,
 }
 
@@ -159,9 +162,11 @@ pub(super) fn source(
     }
     // Another version may have come since the first check.
     access::check(context, proof, call, action, place.found(&found.version))?;
+    let key = ReadKey::of_source(call)?;
+    key.check(context, call, &found.version)?;
     check_conditions(&found.version, call)?;
     let held = memory::for_version(context, &found.version)?;
-    Ok(SourceObject { found, named, _held: held })
+    Ok(SourceObject { found, named, key, _held: held })
 }
 
 /// The tags of the source of a copy, for a decision alone: whether the sender may know the source,
@@ -215,6 +220,14 @@ impl SourceObject {
         }
         let key = self.named.key.as_str().to_owned();
         Ok(store::CopyRange { bucket: self.found.bucket.id, key, version: self.found.version.clone(), range })
+    }
+
+    /// A reader of bytes of the source.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub(super) fn read(&self, store: &Store, range: Range<u64>) -> Result<ObjectReader, StoreError> {
+        store.read_with(&self.found, range, self.key.key())
     }
 
     /// Converts the outcome of a copy. The source may have been deleted in the meantime.

@@ -17,7 +17,9 @@ mod copy;
 mod copy_directives;
 mod cors;
 mod delete;
+mod encryption;
 mod get;
+mod key_errors;
 mod lifecycle;
 mod lifecycle_figures;
 mod lifecycle_preview;
@@ -61,6 +63,7 @@ pub use lifecycle_sweep::{ExpiredItem, LifecycleSweeper, SweepTotals, abort_idle
 
 use crate::auth::{Action, Authorized, Identity};
 use crate::base::{Budget, Md5Pool, Reservation};
+use crate::keys::SharedKeyRing;
 use crate::s3::{Call, ObjectOwnership, RequestId, Response, S3Error};
 pub use crate::store::{
     BucketUsage, ClockFigures, CommitFigures, CopyFindings, DamagedObject, FollowerFigures, Health,
@@ -111,6 +114,12 @@ pub struct Context {
     pub memory: Arc<Budget>,
     /// The names of the webhooks that buckets may notify.
     pub webhooks: Vec<String>,
+    /// The keys of encrypted objects; the store has the same.
+    pub keys: Arc<SharedKeyRing>,
+    /// Whether objects are encrypted also where neither they nor their bucket ask for it.
+    pub encrypt_objects: bool,
+    /// Whether customers may send their keys over plain HTTP from other hosts.
+    pub takes_keys_over_http: bool,
 }
 
 impl Context {
@@ -127,6 +136,9 @@ impl Context {
             object_ownership: ObjectOwnership::default(),
             memory,
             webhooks: Vec::new(),
+            keys: Arc::default(),
+            encrypt_objects: false,
+            takes_keys_over_http: false,
         }
     }
 
@@ -136,6 +148,7 @@ impl Context {
     /// Errors of the operation; `AccessDenied` for a bucket whose owner is not the one that `call`
     /// expects.
     pub fn dispatch(&self, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
+        encryption::check_connection(self, call)?;
         owner::check_target(self, call)?;
         new_object::check_time_is_of_use(call)?;
         let _scope = CauseScope::enter(self.cause(proof, call));

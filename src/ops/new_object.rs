@@ -10,13 +10,7 @@ use crate::s3::{Call, ErrorCode, Operation, S3Error, conditions, metadata};
 use crate::store::{Attributes, ObjectControls, Selector, StorageClass, StoreError, WriteCondition};
 
 /// Headers of unsupported features. Ignoring one would break a promise.
-const UNSERVED: [&str; 5] = [
-    "copy-source-server-side-encryption-customer-algorithm",
-    "server-side-encryption",
-    "server-side-encryption-aws-kms-key-id",
-    "server-side-encryption-customer-algorithm",
-    "write-offset-bytes",
-];
+const UNSERVED: [&str; 1] = ["write-offset-bytes"];
 
 /// The header with the modification time of an object that is imported.
 const STATED_TIME: &str = "siltstone-modified";

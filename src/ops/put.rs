@@ -1,7 +1,8 @@
 //! PutObject.
 
 use super::client_error::ForClient as _;
-use super::{Context, EntityTags, body, checksums, lifecycle, new_object, tagging, version_id};
+use super::encryption::ChosenEncryption;
+use super::{Context, EntityTags, body, checksums, encryption, lifecycle, new_object, tagging, version_id};
 use crate::auth::Authorized;
 use crate::base::Md5Purpose;
 use crate::s3::checksum;
@@ -14,6 +15,7 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     let length = body::announced_length(&call.request.body)?;
     body::check_size(length.unwrap_or(0))?;
     new_object::check_served(call)?;
+    let encryption = ChosenEncryption::of_new_object(context, call)?;
     let mut integrity = Integrity::from_headers(call.headers(), call.vendor())?;
     let attributes = new_object::attributes(call)?;
     let tags = tagging::of_new_object(context, proof, call)?;
@@ -23,6 +25,9 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
     let stated_time = new_object::stated_time(context, proof, call)?;
     let mut writer = context.store.writer(call.bucket(), call.key(), length).for_client(call)?;
     new_object::check_early(context, proof, call, &condition)?;
+    if let Some(new) = &encryption.new {
+        writer.encrypt(new).for_client(call)?;
+    }
 
     let purpose = match context.entity_tags {
         EntityTags::Md5 => Md5Purpose::ObjectTag,
@@ -43,7 +48,7 @@ pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) ->
         }
     };
     let written = new_object::committed(written, context, proof, call)?;
-    let response = answer(context, &written, &verified);
+    let response = encryption::add_headers(encryption.shown(), answer(context, &written, &verified));
     Ok(lifecycle::add_new_expiration(&context.store, response, call.bucket(), call.key(), &written))
 }
 

@@ -8,6 +8,7 @@ use super::{
     placement, post, put, quota, tagging, unset, versioning, versions_list,
 };
 use crate::auth::{Action, Authorized};
+use crate::s3::bucket_encryption::BucketEncryption;
 use crate::s3::cors::CorsConfiguration;
 use crate::s3::lifecycle::LifecycleConfiguration;
 use crate::s3::notification::NotificationConfiguration;
@@ -136,9 +137,16 @@ pub(super) fn row(operation: Operation) -> OperationRow {
         O::DeleteBucketCors => {
             on_head(&[A::PutBucketCORS], document::delete::<CorsConfiguration>).sets(Kind::Cors)
         }
-        O::GetBucketEncryption => on_head(&[A::GetEncryptionConfiguration], unset::get_encryption),
+        O::PutBucketEncryption => {
+            on_body(&[A::PutEncryptionConfiguration], document::put::<BucketEncryption>)
+                .sets(Kind::Encryption)
+        }
+        O::GetBucketEncryption => {
+            on_head(&[A::GetEncryptionConfiguration], document::get::<BucketEncryption>)
+        }
         O::DeleteBucketEncryption => {
-            on_head(&[A::PutEncryptionConfiguration], unset::delete).audited(Value::None)
+            on_head(&[A::PutEncryptionConfiguration], document::delete::<BucketEncryption>)
+                .sets(Kind::Encryption)
         }
         O::PutBucketLifecycleConfiguration => {
             on_body(&[A::PutLifecycleConfiguration], document::put::<LifecycleConfiguration>)

@@ -73,15 +73,6 @@ pub(super) fn put_request_payment(
     check_default(&payer, "Payer", "BucketOwner", "Requester")
 }
 
-/// GetBucketEncryption.
-pub(super) fn get_encryption(
-    context: &Context,
-    _: &Authorized,
-    call: &Call<'_>,
-) -> Result<Response, S3Error> {
-    not_found(context, call, ErrorCode::ServerSideEncryptionConfigurationNotFoundError)
-}
-
 /// GetBucketReplication.
 pub(super) fn get_replication(
     context: &Context,

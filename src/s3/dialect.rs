@@ -1,7 +1,7 @@
 //! The two spellings of the vendor prefix. A request uses one of them; operations and the store
 //! never see it.
 
-use crate::s3::{ErrorCode, Headers, S3Error};
+use crate::s3::{ErrorCode, Headers, S3Error, encryption};
 
 /// The query parameter, or the field of a form, that announces signature version 2, which only
 /// clients of AWS make.
@@ -124,7 +124,10 @@ impl<'h> VendorHeaders<'h> {
         match self.iter().find(|(_, value)| std::str::from_utf8(value).is_err()) {
             Some((suffix, value)) => {
                 let name = format!("{}{suffix}", self.dialect.header_prefix());
-                let shown = String::from_utf8_lossy(value);
+                let shown = match encryption::is_secret(suffix) {
+                    true => encryption::HIDDEN.into(),
+                    false => String::from_utf8_lossy(value),
+                };
                 Err(S3Error::invalid_argument(&name, &shown, "The value of the header is not UTF-8."))
             }
             None => Ok(()),

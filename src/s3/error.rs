@@ -5,8 +5,18 @@ use std::fmt;
 
 use crate::base::limits;
 
+/// The text of a code: another one than its name, where that cannot be a name.
+macro_rules! code_text {
+    ($code:ident) => {
+        stringify!($code)
+    };
+    ($code:ident $text:literal) => {
+        $text
+    };
+}
+
 macro_rules! error_codes {
-    ($($(#[doc = $source:literal])+ $code:ident = $status:literal, $message:literal;)+) => {
+    ($($(#[doc = $source:literal])+ $code:ident $(as $text:literal)? = $status:literal, $message:literal;)+) => {
         /// An error code of the protocol. The documentation of each names where it comes from.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
@@ -19,7 +29,7 @@ macro_rules! error_codes {
 
             /// The text of the `Code` element.
             pub fn as_str(self) -> &'static str {
-                match self { $(Self::$code => stringify!($code)),+ }
+                match self { $(Self::$code => code_text!($code $($text)?)),+ }
             }
 
             /// The HTTP status that goes with it.
@@ -110,6 +120,10 @@ error_codes! {
     InvalidToken = 400, "The provided token is malformed or otherwise not valid.";
     /// S3 API reference, "Error responses".
     InvalidURI = 400, "The specified URI could not be parsed.";
+    /// KMS API reference, "Common errors"; S3 passes it on. A key that is retired.
+    KmsDisabledException as "KMS.DisabledException" = 400, "The key is retired, and encrypts nothing new.";
+    /// KMS API reference, "Common errors"; S3 passes it on. A key that the server does not have.
+    KmsNotFoundException as "KMS.NotFoundException" = 400, "The server does not have the key.";
     /// S3 API reference, "Error responses"; S3 user guide, "Naming Amazon S3 objects".
     KeyTooLongError = 400, "Your key is too long.";
     /// S3 API reference, "Error responses".

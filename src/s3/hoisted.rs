@@ -5,7 +5,7 @@
 use crate::base::ChecksumAlgorithm;
 use crate::s3::checksum::{self, ChecksumHasher};
 use crate::s3::dialect::{V2_ACCESS_KEY, may_repeat};
-use crate::s3::{Dialect, ErrorCode, Headers, QueryParams, S3Error, VendorHeaders};
+use crate::s3::{Dialect, ErrorCode, Headers, QueryParams, S3Error, VendorHeaders, encryption};
 
 /// Vendor parameters that belong to the signature.
 const OF_THE_SIGNATURE: [&str; 8] = [
@@ -42,7 +42,8 @@ pub fn has_header(query: &QueryParams, dialect: Dialect, suffix: &str) -> bool {
 ///
 /// # Errors
 /// `InvalidArgument` for a name or value that no header can have; `InvalidRequest` for a header
-/// that is also sent or is repeated, unless it may be repeated and has the same value.
+/// that is also sent or is repeated, unless it may be repeated and has the same value, and for
+/// those of a customer's key: whoever sees the URL would have the key.
 pub fn restore_headers(headers: &mut Headers, query: &QueryParams, dialect: Dialect) -> Result<(), S3Error> {
     let is_of_nothing = |name: &str, value| {
         name.strip_prefix(dialect.header_prefix()).is_some_and(|it| is_empty_checksum(it, value))
@@ -50,6 +51,10 @@ pub fn restore_headers(headers: &mut Headers, query: &QueryParams, dialect: Dial
     let without_body = lines(query, dialect).any(|(name, value)| is_of_nothing(&name, value));
     for (name, value) in lines(query, dialect) {
         let suffix = name.strip_prefix(dialect.header_prefix());
+        if suffix.is_some_and(encryption::is_of_customer_key) {
+            return Err(S3Error::new(ErrorCode::InvalidRequest)
+                .message(format!("{name} is sent as a header, and not in a presigned URL.")));
+        }
         if without_body && (suffix == Some(CHECKSUM_ALGORITHM) || is_of_nothing(&name, value)) {
             continue;
         }
@@ -95,7 +100,8 @@ pub fn check_header(name: &str, value: &str) -> Result<(), S3Error> {
     if Headers::is_name(name) && !value.chars().any(|c| c.is_control() && c != '\t') {
         return Ok(());
     }
-    Err(S3Error::invalid_argument(name, value, "The parameter cannot be a header."))
+    let shown = if encryption::is_secret(name) { encryption::HIDDEN } else { value };
+    Err(S3Error::invalid_argument(name, shown, "The parameter cannot be a header."))
 }
 
 /// Checks a header of the query that is present already.
@@ -144,6 +150,26 @@ mod tests {
         assert_eq!(handed_on(query, &[("content-type", "text/plain")]), Ok(restored));
         assert_eq!(handed_on(query, &[("content-type", "a/b")]), Err(ErrorCode::InvalidRequest));
         assert_eq!(handed_on("X-Amz-Signature=s&content-type=text%2Fplain", &[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn the_key_of_a_customer_is_not_in_a_url() {
+        for name in ["Algorithm", "Key", "Key-MD5"] {
+            for prefix in ["", "Copy-Source-"] {
+                let moved = format!("X-Amz-{prefix}Server-Side-Encryption-Customer-{name}=secret%0d");
+                for query in [format!("X-Amz-Signature=s&{moved}"), format!("AWSAccessKeyId=a&{moved}")] {
+                    let mut headers = Headers::default();
+                    let query = QueryParams::parse(&query).unwrap();
+                    let refused = restore_headers(&mut headers, &query, Dialect::Aws).unwrap_err();
+                    assert_eq!(refused.code, ErrorCode::InvalidRequest, "{moved}");
+                    assert!(!format!("{refused:?}").contains("secret"), "{refused:?}");
+                }
+            }
+        }
+        let kind = handed_on("X-Amz-Signature=s&X-Amz-Server-Side-Encryption=AES256", &[]);
+        assert_eq!(kind, Ok(vec!["x-amz-server-side-encryption: AES256".to_owned()]));
+        let told = check_header("x-amz-server-side-encryption-customer-key", "secret\r").unwrap_err();
+        assert!(!format!("{told:?}").contains("secret"), "{told:?}");
     }
 
     #[test]

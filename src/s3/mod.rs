@@ -3,6 +3,7 @@
 
 pub mod access_block;
 pub mod acl;
+pub mod bucket_encryption;
 pub mod call;
 pub mod checksum;
 pub mod conditions;
@@ -10,6 +11,7 @@ pub mod copy_source;
 pub mod cors;
 pub mod dialect;
 mod elements;
+pub mod encryption;
 pub mod error;
 pub mod form;
 pub mod hoisted;

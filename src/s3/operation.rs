@@ -123,9 +123,11 @@ operations! {
     GetBucketCors = Get Bucket "cors" RouteCondition::None;
     /// Deletes the cross-origin rules of a bucket.
     DeleteBucketCors = Delete Bucket "cors" RouteCondition::None;
-    /// A configuration that is never set here.
+    /// Sets the encryption of new objects in a bucket.
+    PutBucketEncryption = Put Bucket "encryption" RouteCondition::None;
+    /// Returns the encryption of new objects in a bucket.
     GetBucketEncryption = Get Bucket "encryption" RouteCondition::None;
-    /// Deletes nothing, as from every bucket without the configuration.
+    /// Deletes the configuration of the encryption of new objects.
     DeleteBucketEncryption = Delete Bucket "encryption" RouteCondition::None;
     /// Sets the lifecycle rules of a bucket.
     PutBucketLifecycleConfiguration = Put Bucket "lifecycle" RouteCondition::None;

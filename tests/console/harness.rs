@@ -90,6 +90,7 @@ impl Site {
         entity_tags: EntityTags,
     ) -> Self {
         let server = InProcess::start(ServiceOptions {
+            encryption: crate::support::service::EncryptionOptions::default(),
             users: &Self::users("secret of owner"),
             settings: ServiceSettings::default(),
             padding: PaddingTimes::default(),

@@ -89,7 +89,6 @@ const INVALID_ARGUMENT: [&str; 7] = ["400 InvalidArgument"; 7];
 const INVALID_REQUEST: [&str; 7] = text("400 InvalidRequest");
 const INVALID_DIGEST: [&str; 7] = ["400 InvalidDigest"; 7];
 const TRAILER: [&str; 7] = text("400 MalformedTrailerError");
-const NOT_IMPLEMENTED: [&str; 7] = text("501 NotImplemented");
 const NO_SUCH_KEY: [&str; 7] = text("404 NoSuchKey");
 const NOTHING_DELETED: [&str; 7] = text("204");
 /// Tags that no object has, but for the first, which is no condition at all.
@@ -140,7 +139,7 @@ const OF_THE_INTERFACE: &[Garbage] = &[
     ("PUT", "/b/garbage", "x-amz-tagging", TAGS),
     ("PUT", "/b/garbage", "x-amz-acl", INVALID_ARGUMENT),
     ("PUT", "/b/garbage", "x-amz-storage-class", OK_TEXT),
-    ("PUT", "/b/garbage", "x-amz-server-side-encryption", NOT_IMPLEMENTED),
+    ("PUT", "/b/garbage", "x-amz-server-side-encryption", INVALID_ARGUMENT),
     ("PUT", "/b/garbage", "x-amz-meta-a", METADATA),
     ("PUT", "/b/garbage", "x-amz-content-sha256", INVALID_ARGUMENT),
     ("PUT", "/b/garbage", "x-amz-copy-source", INVALID_ARGUMENT),

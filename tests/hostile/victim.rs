@@ -82,6 +82,7 @@ impl Victim {
             ..ServiceSettings::default()
         };
         let started = InProcess::start(ServiceOptions {
+            encryption: crate::support::service::EncryptionOptions::default(),
             users: USERS,
             settings,
             padding: PaddingTimes::default(),

@@ -7,16 +7,12 @@ use super::*;
 #[test]
 fn configurations_that_are_never_set_have_their_own_errors() {
     let server = Server::new();
-    for (name, code) in [
-        ("encryption", "ServerSideEncryptionConfigurationNotFoundError"),
-        ("replication", "ReplicationConfigurationNotFoundError"),
-    ] {
-        server.get(&format!("/b?{name}")).is_error(404, code);
-        server.get(&format!("/absent?{name}")).is_error(404, "NoSuchBucket");
-        server.request("PUT", &format!("/b?{name}")).body(b"<x/>").send().is_error(501, "NotImplemented");
-        assert_eq!(server.delete(&format!("/b?{name}")).status, 204);
-        server.delete(&format!("/absent?{name}")).is_error(404, "NoSuchBucket");
-    }
+    let of = |bucket: &str| format!("/{bucket}?replication");
+    server.get(&of("b")).is_error(404, "ReplicationConfigurationNotFoundError");
+    server.get(&of("absent")).is_error(404, "NoSuchBucket");
+    server.request("PUT", &of("b")).body(b"<x/>").send().is_error(501, "NotImplemented");
+    assert_eq!(server.delete(&of("b")).status, 204);
+    server.delete(&of("absent")).is_error(404, "NoSuchBucket");
 }
 
 #[test]

@@ -76,6 +76,10 @@ fn of_requests(server: &Server) -> Vec<&'static str> {
         <StorageClass>GLACIER</StorageClass></Transition></Rule></LifecycleConfiguration>";
     let transition =
         put("/b?lifecycle").header("Content-MD5", delete::content_md5(moving)).body(moving.as_bytes());
+    let of_key = |name: &str| {
+        let kind = put("/b/new").header("p-server-side-encryption", "aws:kms");
+        kind.header("p-server-side-encryption-aws-kms-key-id", name)
+    };
     vec![
         provoke("AccessForbidden", preflight),
         provoke("AccessControlListNotSupported", put("/b/new").header("p-acl", "public-read")),
@@ -97,6 +101,8 @@ fn of_requests(server: &Server) -> Vec<&'static str> {
         provoke("InvalidStorageClass", transition),
         provoke("InvalidTag", put("/b/k?tagging").body(keyless.as_bytes())),
         provoke("InvalidURI", get("/b/%zz")),
+        provoke("KMS.DisabledException", of_key("closed")),
+        provoke("KMS.NotFoundException", of_key("nobody's")),
         provoke("KeyTooLongError", get(&long)),
         provoke("MalformedPolicy", put("/b?policy")),
         provoke("MalformedXML", put("/b?versioning")),

@@ -8,6 +8,7 @@ use siltstone::auth::Authenticator;
 use siltstone::base::{Budget, ManualClock, Timestamp};
 use siltstone::fs::sim::SimFs;
 use siltstone::http::EngineName;
+use siltstone::keys::SharedKeyRing;
 use siltstone::ops::{EntityTags, LifecycleFigures, PaddingTimes};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{
@@ -17,7 +18,7 @@ use siltstone::service::{AuditLog, MetricsAccess, Service, ServiceSettings};
 use siltstone::store::{Store, StoreOptions};
 
 use crate::support::form::{Form, FormVersion};
-use crate::support::service::{InProcess, ServiceOptions, store_options};
+use crate::support::service::{EncryptionOptions, InProcess, ServiceOptions, store_options};
 use crate::support::signer::{HeaderLines, Signer};
 use crate::support::users::{access_key, allow, secret_key, user};
 
@@ -63,6 +64,7 @@ pub(super) struct Server {
     pub(super) expiries: Arc<LifecycleFigures>,
     pub(super) clock: Arc<ManualClock>,
     pub(super) authenticator: Arc<Authenticator>,
+    pub(super) keys: Arc<SharedKeyRing>,
     socket: Option<Socket>,
 }
 
@@ -158,6 +160,21 @@ impl Server {
         Self::start(users, settings, (PaddingTimes::default(), EntityTags::Md5), store_options(), log)
     }
 
+    /// A server that encrypts objects so.
+    pub(super) fn with_encryption(encryption: EncryptionOptions) -> Self {
+        let settings = ServiceSettings { default_dialect: usual_dialect(), ..ServiceSettings::default() };
+        Self::of(ServiceOptions {
+            users: &user("owner", &["*"], &["*"]),
+            settings,
+            padding: PaddingTimes::default(),
+            entity_tags: EntityTags::Md5,
+            store: store_options(),
+            audit_log: None,
+            directory: None,
+            encryption,
+        })
+    }
+
     fn start(
         users: &str,
         settings: ServiceSettings,
@@ -165,12 +182,25 @@ impl Server {
         store: StoreOptions,
         audit_log: Option<Arc<dyn AuditLog>>,
     ) -> Self {
-        let options =
-            ServiceOptions { users, settings, padding, entity_tags, store, audit_log, directory: None };
-        let InProcess { fs, store, service, memory, expiries, clock, authenticator } =
+        let encryption = EncryptionOptions::default();
+        let options = ServiceOptions {
+            users,
+            settings,
+            padding,
+            entity_tags,
+            store,
+            audit_log,
+            directory: None,
+            encryption,
+        };
+        Self::of(options)
+    }
+
+    fn of(options: ServiceOptions<'_>) -> Self {
+        let InProcess { fs, store, service, memory, expiries, clock, authenticator, keys } =
             InProcess::start(options);
         let socket = engine().map(|engine| Socket::serve(engine, service.clone()));
-        Self { fs, store, service, memory, expiries, clock, authenticator, socket }
+        Self { fs, store, service, memory, expiries, clock, authenticator, keys, socket }
     }
 
     /// A request to be filled in. It is signed by `owner`.
@@ -549,7 +579,7 @@ impl Asked<'_> {
 
 /// The elements with which errors name what they refuse (S3 API reference, "Error responses", and
 /// answers of S3 in public reports). The others have nothing to name, or not in all their cases.
-const NAMED: [(&str, &[&str]); 41] = [
+const NAMED: [(&str, &[&str]); 43] = [
     ("AccessForbidden", &["Method", "ResourceType"]),
     ("BadDigest", &["ExpectedDigest", "CalculatedDigest"]),
     ("BucketAlreadyExists", &["BucketName"]),
@@ -570,6 +600,8 @@ const NAMED: [(&str, &[&str]); 41] = [
     ("InvalidRange", &["RangeRequested", "ActualObjectSize"]),
     ("InvalidStorageClass", &["StorageClassRequested"]),
     ("InvalidURI", &["URI"]),
+    ("KMS.DisabledException", &["KeyId"]),
+    ("KMS.NotFoundException", &["KeyId"]),
     ("KeyTooLongError", &["Size", "MaxSizeAllowed"]),
     ("MaxMessageLengthExceeded", &["MaxMessageLengthBytes"]),
     ("MetadataTooLarge", &["Size", "MaxSizeAllowed"]),

@@ -14,6 +14,7 @@ mod cors;
 mod create_only;
 mod delete;
 mod dialects;
+mod encryption;
 mod errors;
 mod failures;
 mod get;

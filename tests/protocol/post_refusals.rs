@@ -199,7 +199,7 @@ fn permissions_and_checks_are_those_of_a_put() {
     let sse = names("server-side-encryption").0;
     for (name, value, status, code) in [
         ("acl", "public-read", 400, "AccessControlListNotSupported"),
-        (&*sse, "AES256", 501, "NotImplemented"),
+        (&*sse, "AES192", 400, "InvalidArgument"),
         (&*crc, "AAAAAA==", 400, "BadDigest"),
         (&*crc, "x", 400, "InvalidRequest"),
         ("Content-MD5", "1B2M2Y8AsgTpgAmY7PhCfg==", 400, "BadDigest"),

@@ -7,6 +7,7 @@ use siltstone::auth::{Authenticator, Users};
 use siltstone::base::{Budget, Clock, ManualClock, Md5Pool, SeededEntropy, Timestamp};
 use siltstone::client::SettingSources;
 use siltstone::fs::sim::SimFs;
+use siltstone::keys::{KeyRing, SharedKeyRing};
 use siltstone::mirror::{MirrorSettings, Mirrors};
 use siltstone::ops::{Context, EntityTags, LifecycleFigures, PaddingTimes};
 use siltstone::service::{AuditLog, Service, ServiceSettings, UserDirectory};
@@ -30,7 +31,38 @@ pub(crate) struct ServiceOptions<'u> {
     pub(crate) store: StoreOptions,
     pub(crate) audit_log: Option<Arc<dyn AuditLog>>,
     pub(crate) directory: Option<Arc<dyn UserDirectory>>,
+    pub(crate) encryption: EncryptionOptions,
 }
+
+/// How the server encrypts objects.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct EncryptionOptions {
+    /// All objects, whatever is asked.
+    pub(crate) of_all: bool,
+    /// Whether keys of customers may come over plain HTTP from other hosts.
+    pub(crate) takes_keys_over_http: bool,
+}
+
+/// The ring of the tests: a current key, one that clients name, and a retired one.
+pub(crate) const RING: &str = r#"
+[[key]]
+id = "k-current"
+created = "2026-01-03T00:00:00.000Z"
+secret = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE="
+
+[[key]]
+id = "k-invoices"
+created = "2026-01-02T00:00:00.000Z"
+secret = "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="
+name = "invoices"
+
+[[key]]
+id = "k-closed"
+created = "2026-01-01T00:00:00.000Z"
+secret = "AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM="
+name = "closed"
+retired = true
+"#;
 
 /// A service with one bucket, `b`, that belongs to `owner`.
 pub(crate) struct InProcess {
@@ -41,6 +73,7 @@ pub(crate) struct InProcess {
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) expiries: Arc<LifecycleFigures>,
+    pub(crate) keys: Arc<SharedKeyRing>,
 }
 
 /// Options of a store that uses its simulated disk to the last byte and writes no idle groups.
@@ -71,7 +104,12 @@ impl InProcess {
             Arc::new(Authenticator::new(users, regions, clock.clone()).with_version_2(addressing));
         let memory = Budget::new(MEMORY_BYTES, 0);
         let md5 = Md5Pool::start().unwrap();
+        let keys = Arc::new(SharedKeyRing::new(KeyRing::parse(RING).unwrap()));
+        store.set_keys(keys.clone());
         let context = Context {
+            keys: keys.clone(),
+            encrypt_objects: options.encryption.of_all,
+            takes_keys_over_http: options.encryption.takes_keys_over_http,
             padding: options.padding,
             entity_tags: options.entity_tags,
             webhooks: vec!["thumbs".to_owned(), "audit".to_owned()],
@@ -93,6 +131,6 @@ impl InProcess {
             Some(directory) => service.with_users(directory),
             None => service,
         };
-        Self { fs, store, service: Arc::new(service), memory, authenticator, clock, expiries }
+        Self { fs, store, service: Arc::new(service), memory, authenticator, clock, expiries, keys }
     }
 }

@@ -2,7 +2,7 @@
 //! data directory.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -10,14 +10,16 @@ use clap::Args;
 use siltstone::auth::{ANY_REGION, Authenticator, KeyPair, Users};
 use siltstone::base::limits::MIB;
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy, SystemClock};
-use siltstone::fs::OsFs;
+use siltstone::fs::{OsFs, SecretFile};
 use siltstone::http::{Config, Handle, Server};
+use siltstone::keys::{KeyRing, SharedKeyRing};
 use siltstone::ops::Context;
 use siltstone::service::{Service, ServiceSettings};
 use siltstone::store::{Store, StoreCreation, StoreOptions, check_first_start};
 
 use super::buckets::{Credentials, Place};
 use crate::data_dir::DataDir;
+use crate::key;
 use crate::server_keys::ServerKeys;
 
 /// Memory that the requests of a transfer may reserve.
@@ -38,6 +40,10 @@ pub(crate) struct OwnServerArguments {
     /// Use the data directory (--data-dir) of a server that does not run
     #[arg(long, conflicts_with = "server")]
     offline: bool,
+    /// With --offline, the file of the keys of encrypted objects, instead of keys.toml in the data
+    /// directory
+    #[arg(long, value_name = "FILE", env = "SILTSTONE_KEYS_FILE")]
+    keys_file: Option<PathBuf>,
 }
 
 /// The server.
@@ -73,7 +79,11 @@ impl OwnServerArguments {
             return Ok(OwnServer::Running(self));
         }
         let store = open(data_dir, is_filled).map_err(|why| format!("{}: {why}", data_dir.display()))?;
-        let started = OfflineServer::start(Arc::new(store), usize::from(parallel + FURTHER_WORKERS));
+        let keys = self.keys_file.clone().unwrap_or_else(|| data_dir.join(key::NAME));
+        let ring = Arc::new(SharedKeyRing::new(read_ring(keys)?));
+        store.set_keys(ring.clone());
+        let workers = usize::from(parallel + FURTHER_WORKERS);
+        let started = OfflineServer::start(Arc::new(store), &ring, workers);
         started
             .map(OwnServer::Offline)
             .map_err(|error| format!("cannot serve {}: {error}", data_dir.display()))
@@ -110,11 +120,11 @@ impl OwnServer<'_> {
 }
 
 impl OfflineServer {
-    fn start(store: Arc<Store>, workers: usize) -> io::Result<Self> {
+    fn start(store: Arc<Store>, ring: &Arc<SharedKeyRing>, workers: usize) -> io::Result<Self> {
         let clock = Arc::new(SystemClock) as Arc<dyn Clock>;
         let keys = KeyPair::generate(&OsEntropy);
         let memory = Budget::new(MEMORY_BYTES, 0);
-        let service = service(&store, &keys, &clock, &memory)?;
+        let service = service(&store, ring, &keys, &clock, &memory)?;
         let config = Config { workers, memory, ..Config::new(([127, 0, 0, 1], 0).into()) };
         let server = Server::bind(config, clock, Arc::new(service))?;
         let url = format!("http://{}", server.local_addr());
@@ -130,6 +140,7 @@ impl OfflineServer {
 
 fn service(
     store: &Arc<Store>,
+    ring: &Arc<SharedKeyRing>,
     keys: &KeyPair,
     clock: &Arc<dyn Clock>,
     memory: &Arc<Budget>,
@@ -140,11 +151,21 @@ fn service(
     let authenticator = Arc::new(Authenticator::new(users, regions, Arc::clone(clock)));
     let context = Context {
         any_region: true,
+        keys: Arc::clone(ring),
         namespace: String::new(),
         ..Context::new(Arc::clone(store), REGION.to_owned(), Md5Pool::start()?, Arc::clone(memory))
     };
     let ids = Arc::new(SeededEntropy::new(OsEntropy.next_u64()));
     Ok(Service::new(context, authenticator, Arc::clone(clock), ids, ServiceSettings::default()))
+}
+
+/// The keys of encrypted objects; none without a file.
+fn read_ring(file: PathBuf) -> Result<KeyRing, String> {
+    let file = SecretFile::new(file);
+    if !file.exists() {
+        return Ok(KeyRing::default());
+    }
+    KeyRing::parse(&file.read()?).map_err(|error| format!("in {}, {error}", file.path().display()))
 }
 
 /// Opens the store, which is made if it is to be filled.

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::context::PolicyContext;
+use super::context::{PolicyContext, StatedHeader};
 use crate::auth::action::has_existing_tags;
 
 /// The name of a fact about a request. Names are compared without regard to case; the keys of tags
@@ -43,6 +43,12 @@ pub(super) enum ConditionKey {
     MaxKeys,
     /// `s3:x-amz-acl`
     CannedAcl,
+    /// `s3:x-amz-server-side-encryption`
+    Encryption,
+    /// `s3:x-amz-server-side-encryption-aws-kms-key-id`
+    EncryptionKey,
+    /// `s3:x-amz-server-side-encryption-customer-algorithm`
+    CustomerAlgorithm,
     /// `s3:VersionId`
     VersionId,
     /// `s3:ExistingObjectTag/KEY`
@@ -71,7 +77,7 @@ pub(super) enum ValueType {
 }
 
 impl ConditionKey {
-    const PLAIN: [(&'static str, Self); 17] = [
+    const PLAIN: [(&'static str, Self); 20] = [
         ("aws:username", Self::UserName),
         ("aws:userid", Self::UserId),
         ("aws:PrincipalArn", Self::PrincipalArn),
@@ -87,6 +93,9 @@ impl ConditionKey {
         ("s3:delimiter", Self::Delimiter),
         ("s3:max-keys", Self::MaxKeys),
         ("s3:x-amz-acl", Self::CannedAcl),
+        ("s3:x-amz-server-side-encryption", Self::Encryption),
+        ("s3:x-amz-server-side-encryption-aws-kms-key-id", Self::EncryptionKey),
+        ("s3:x-amz-server-side-encryption-customer-algorithm", Self::CustomerAlgorithm),
         ("s3:VersionId", Self::VersionId),
         ("s3:RequestObjectTagKeys", Self::RequestTagKeys),
     ];
@@ -114,6 +123,8 @@ impl ConditionKey {
         match self {
             Self::Prefix | Self::Delimiter | Self::MaxKeys => action.starts_with("ListBucket"),
             Self::CannedAcl => is_put(action) || action == "CreateBucket" || is_put_of_acl(action),
+            Self::Encryption | Self::EncryptionKey => is_put(action),
+            Self::CustomerAlgorithm => is_put(action) || is_get(action),
             Self::VersionId => action.contains("Version") && !action.contains("Bucket"),
             Self::ExistingTag(_) => has_existing_tags(action),
             Self::RequestTag(_) | Self::RequestTagKeys => {
@@ -178,6 +189,11 @@ impl ConditionKey {
             Self::Delimiter => context.delimiter.map(Cow::from),
             Self::MaxKeys => context.max_keys.map(Cow::from),
             Self::CannedAcl => context.canned_acl.map(Cow::from),
+            Self::Encryption => context.encryption.stated(StatedHeader::Kind).map(Cow::from),
+            Self::EncryptionKey => context.encryption.stated(StatedHeader::KmsKey).map(Cow::from),
+            Self::CustomerAlgorithm => {
+                context.encryption.stated(StatedHeader::CustomerAlgorithm).map(Cow::from)
+            }
             Self::VersionId => context.version_id.map(Cow::from),
             Self::ExistingTag(key) => context.existing_tags.value(key).map(Cow::from),
             Self::RequestTag(key) => tag(key).map(|value| value.as_str().into()),
@@ -213,6 +229,10 @@ impl fmt::Display for ConditionKey {
 
 fn is_put(action: &str) -> bool {
     matches!(action, "PutObject" | "CreateObject")
+}
+
+fn is_get(action: &str) -> bool {
+    matches!(action, "GetObject" | "GetObjectVersion")
 }
 
 fn is_put_of_acl(action: &str) -> bool {

@@ -18,6 +18,30 @@ impl<F: Fn(&str) -> Option<String>> ExistingTags for F {
     }
 }
 
+/// A header that states the encryption of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatedHeader {
+    /// `p-server-side-encryption`
+    Kind,
+    /// `p-server-side-encryption-aws-kms-key-id`
+    KmsKey,
+    /// `p-server-side-encryption-customer-algorithm`
+    CustomerAlgorithm,
+}
+
+/// The encryption that a request states, not the one that the bucket has by default. The requests
+/// of an upload state what it was created with.
+pub trait StatedEncryption {
+    /// The value of a header; `None` without one. It is asked for only where a condition needs it.
+    fn stated(&self, header: StatedHeader) -> Option<String>;
+}
+
+impl<F: Fn(StatedHeader) -> Option<String>> StatedEncryption for F {
+    fn stated(&self, header: StatedHeader) -> Option<String> {
+        self(header)
+    }
+}
+
 /// The sender of a request, as conditions name it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PrincipalFacts {
@@ -97,6 +121,8 @@ pub struct PolicyContext<'a> {
     pub max_keys: Option<&'a str>,
     /// The canned ACL of a write. (`s3:x-amz-acl`)
     pub canned_acl: Option<&'a str>,
+    /// The encryption that a request states. (`s3:x-amz-server-side-encryption` and the like)
+    pub encryption: &'a dyn StatedEncryption,
     /// The version that the request names. (`s3:VersionId`)
     pub version_id: Option<&'a str>,
     /// The tags that the request gives an object. (`s3:RequestObjectTag/KEY`,
@@ -122,6 +148,7 @@ impl Default for PolicyContext<'_> {
             delimiter: None,
             max_keys: None,
             canned_acl: None,
+            encryption: &|_: StatedHeader| None,
             version_id: None,
             request_tags: &[],
             existing_tags: &|_: &str| None,

@@ -27,7 +27,9 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use condition::ClientLimit;
-pub use context::{ConditionMemo, ExistingTags, PolicyContext, PrincipalFacts};
+pub use context::{
+    ConditionMemo, ExistingTags, PolicyContext, PrincipalFacts, StatedEncryption, StatedHeader,
+};
 pub(super) use identity_policy::IdentityPolicy;
 use json::{StrictJson, StrictMembers};
 use pattern::VERSION_WITH_VARIABLES;

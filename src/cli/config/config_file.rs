@@ -269,7 +269,7 @@ mod tests {
     const EVERY_OPTION: &str = "data_dir = 'a'\ncreate = 'never'\nlisten = '[::1]:1'\nusers = 'u'\nkeys_file = 'k'\nregion = ['r']\ndomain = 'D'\n\
         cors_allow_origin = ['https://a', 'null']\nhtml_sandbox = 'off'\n\
         website_domain = 'W'\nobject_ownership = 'ObjectWriter'\n\
-        dialect = 'aws'\nxml_namespace = ''\nmetrics = 'off'\nmetrics_token_file = 't'\netag = 'crc'\nhttp_engine = 'tiny_http'\ntls_cert = 'c'\n\
+        dialect = 'aws'\nxml_namespace = ''\nencrypt_objects = true\nsse_c_insecure = true\nmetrics = 'off'\nmetrics_token_file = 't'\netag = 'crc'\nhttp_engine = 'tiny_http'\ntls_cert = 'c'\n\
         sigv2_presigned = false\ntls_key = 'k'\nworkers = 1\nqueue = 2\nmax_connections = 3\nmax_connections_per_address = 2\n\
         trusted_proxies = 'none'\nidle_timeout = '4s'\nshutdown_timeout = '5s'\nkeep_alive_after = '6s'\n\
         abort_uploads_after = '8d'\nconsole = 'off'\nconsole_listen = '[::1]:2'\nconsole_path = '/ui'\nconsole_insecure = true\npublic_url = 'https://s'\nconsole_url = 'https://c/ui'\noidc_issuer = 'https://a'\noidc_client_id = 'b'\noidc_client_secret_file = 'c'\noidc_scopes = 'openid'\noidc_groups_claim = 'd'\noidc_ca_file = 'e'\nbuckets_max = 5\naudit_log = 'a'\nsegment_size = '64MiB'\nencrypt_store = true\nstore_key_file = 'k'\nlocal_max = '2GiB'\nkeep_local = '3h'\nkeep_dropped = '2d'\nship = 'sync'\nship_lag_max = '7s'\ntakeover_after = '20s'\nread_only = true\nabandon_log = true\nship_every = '9s'\nship_window = '3d'\nstandby = true\nstandby_reads = true\nfollow_max = '2GiB'\nreclaim_rate = '1GiB'\nscrub_rate = '0'\nscrub_remote = 2\naccess_log = '-'\n\

@@ -74,7 +74,8 @@ pub(crate) fn serve(
     log_memory(&plan, &store);
     // After the store: a directory that is refused gets no users file.
     let first_key = create_users_file(options, &users_file)?;
-    let keys = RunningKeys::open(keys_file, !options.store.read_only, false)?;
+    let keys = RunningKeys::open(keys_file, !options.store.read_only, store.has_encrypted())?;
+    store.set_keys(keys.ring.clone());
     let (users, list) = users_file.read().map_err(CliError::start)?;
     store.configure_owner_quotas(users.quotas().clone());
     // Before requests are answered: a client that reaches the server finds its buckets.
@@ -85,7 +86,7 @@ pub(crate) fn serve(
     let Front { memory, tls, running } = front;
     let expiries: Arc<LifecycleFigures> = Arc::default();
     let figures = WebhookThreads::figures(&webhooks);
-    let service = service(options, &store, &authenticator, &clock, &memory, &figures)?;
+    let service = service(options, &store, &authenticator, &clock, &memory, &figures, &keys.ring)?;
     // A server that only looks sends nothing to others.
     let mirrors = if options.store.read_only { Vec::new() } else { mirrors };
     let mirrors = make_mirrors(mirrors, &clock)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use siltstone::auth::{ANY_REGION, Authenticator, Users};
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy};
 use siltstone::console::Console;
+use siltstone::keys::SharedKeyRing;
 use siltstone::ops::{Context, PaddingTimes};
 use siltstone::s3::route::Addressing;
 use siltstone::service::{Service, ServiceSettings};
@@ -26,6 +27,7 @@ pub(crate) fn service(
     clock: &Arc<dyn Clock>,
     memory: &Arc<Budget>,
     webhooks: &WebhookFigures,
+    keys: &Arc<SharedKeyRing>,
 ) -> Result<Service, CliError> {
     let md5 = Md5Pool::start().map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
     let region = options.addressing.region.0[0].clone();
@@ -35,6 +37,9 @@ pub(crate) fn service(
         padding: PaddingTimes { after: options.http.keep_alive_after.0, ..PaddingTimes::default() },
         entity_tags: options.protocol.etag,
         object_ownership: options.protocol.object_ownership,
+        keys: Arc::clone(keys),
+        encrypt_objects: options.protocol.encrypt_objects,
+        takes_keys_over_http: options.protocol.sse_c_insecure,
         webhooks: webhooks.iter().map(|target| target.name().to_owned()).collect(),
         ..Context::new(Arc::clone(store), region, md5, Arc::clone(memory))
     };

@@ -21,6 +21,7 @@ use siltstone::store::{Progress, ShipError, Standby, StandbyStep, TakenOver};
 use super::data_dir;
 use super::data_disk;
 use super::host_clock::HostClock;
+use super::key_ring::KeysFile;
 use super::listeners::{self, Front, RunningServer};
 use super::memory::MemoryPlan;
 use super::metrics_token::MetricsTokenFile;
@@ -57,6 +58,7 @@ pub(crate) fn follow(
     options: &ServerOptions,
     remote: Option<&RemoteSettings>,
     users_file: UsersFile,
+    keys_file: KeysFile,
     manager: &ServiceManager,
 ) -> Result<Option<Promoted>, CliError> {
     let (Some(remote), Some(_)) = (remote, options.remote.shipping()) else {
@@ -82,6 +84,12 @@ pub(crate) fn follow(
             options.start.users_path().display()
         );
     }
+    if !keys_file.path().exists() {
+        warn!(
+            "there is no {}: copy it from the writer, or encrypted objects cannot be read here",
+            keys_file.path().display()
+        );
+    }
     let (stop, stopped) = bounded(1);
     let stop = move || {
         // A second signal finds the first one waiting.
@@ -89,7 +97,8 @@ pub(crate) fn follow(
     };
     let clock: Arc<dyn Clock> = Arc::new(HostClock);
     let reads =
-        options.remote.standby_reads.then(|| StandbyReads::new(options, users_file, &clock)).transpose()?;
+        options.remote.standby_reads.then(|| StandbyReads::new(options, users_file, keys_file, &clock));
+    let reads = reads.transpose()?;
     let metrics_token = MetricsTokenFile::open(options)?;
     let service =
         StandbyService::new(options.protocol.metrics, options.protocol.dialect, Arc::new(OsEntropy));

@@ -9,6 +9,7 @@ use siltstone::service::StandbyService;
 use siltstone::store::{OwnerQuotas, StandbyReaders, Store};
 use siltstone::webhook::WebhookFigures;
 
+use super::key_ring::{KeysFile, RunningKeys};
 use super::service;
 use crate::cli::config::options::ServerOptions;
 use crate::cli::error::CliError;
@@ -22,16 +23,18 @@ pub(crate) struct StandbyReads {
     authenticator: Arc<Authenticator>,
     quotas: OwnerQuotas,
     access_log: Option<Arc<AccessLogFile>>,
+    keys: Arc<RunningKeys>,
 }
 
 impl StandbyReads {
-    /// Reads the users.
+    /// Reads the users, and the keys of encrypted objects if they are there.
     ///
     /// # Errors
     /// There are none, or the access log cannot be opened.
     pub(crate) fn new(
         options: &ServerOptions,
         users_file: UsersFile,
+        keys_file: KeysFile,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, CliError> {
         let (users, _) = users_file.read().map_err(|problem| {
@@ -40,7 +43,8 @@ impl StandbyReads {
         let quotas = users.quotas().clone();
         let authenticator = Arc::new(service::authenticator(options, users, clock));
         let access_log = service::open_access_log(options)?;
-        Ok(Self { users_file: Arc::new(users_file), authenticator, quotas, access_log })
+        let keys = Arc::new(RunningKeys::open(keys_file, false, false)?);
+        Ok(Self { users_file: Arc::new(users_file), authenticator, quotas, access_log, keys })
     }
 
     /// Lets `listener` answer the reads, as requests that share `memory`.
@@ -57,12 +61,13 @@ impl StandbyReads {
         ReadServices { reads: self, options: options.clone(), clock, memory, listener }
     }
 
-    /// Reads the users file again, and opens the access log again. If the file is broken the
-    /// previous users stay in effect.
+    /// Reads the users file and the keys again, and opens the access log again. If a file is broken,
+    /// what it had before stays in effect.
     pub(crate) fn reload(&self) {
         if let Some(log) = &self.access_log {
             log.reopen();
         }
+        self.keys.reload();
         match self.users_file.read() {
             Ok((users, _)) => {
                 self.authenticator.replace(users);
@@ -84,10 +89,20 @@ pub(crate) struct ReadServices {
 
 impl StandbyReaders for ReadServices {
     fn open(&self, store: Arc<Store>) {
-        let StandbyReads { authenticator, quotas, access_log, .. } = &self.reads;
+        let StandbyReads { authenticator, quotas, access_log, keys, .. } = &self.reads;
         store.configure_owner_quotas(quotas.clone());
+        store.set_keys(keys.ring.clone());
         let webhooks = WebhookFigures::new();
-        match service::service(&self.options, &store, authenticator, &self.clock, &self.memory, &webhooks) {
+        let service = service::service(
+            &self.options,
+            &store,
+            authenticator,
+            &self.clock,
+            &self.memory,
+            &webhooks,
+            &keys.ring,
+        );
+        match service {
             Ok(service) => {
                 info!("reads are answered as soon as the directory has all that the remote has");
                 self.listener.open_reads(match access_log {

@@ -170,7 +170,10 @@ impl ObjectChecksum {
                 let mut running = ChecksumHasher::new(algorithm);
                 for part in parts {
                     let mut reader = read(part).map_err(|error| client_error::to_client_error(&error, id))?;
-                    body::for_each_chunk(&mut reader, id, cancel, |bytes| running.update(bytes))?;
+                    body::for_each_chunk(&mut reader, id, cancel, |bytes| {
+                        running.update(bytes);
+                        Ok(())
+                    })?;
                 }
                 let checksum = checksums::of_whole((algorithm, running.finish()));
                 verify(value.as_ref(), &checksum, parts)?;

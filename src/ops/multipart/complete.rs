@@ -8,10 +8,12 @@ use super::{etag_of, upload_id};
 use crate::auth::Authorized;
 use crate::base::{Reservation, Timestamp};
 use crate::ops::client_error::{self, ForClient as _};
+use crate::ops::encryption::{OpenedVersion, OtherKinds, ReadKey};
 use crate::ops::padded_response::CancelToken;
 use crate::ops::{
-    Context, body, checksums, lifecycle, lookup, memory, new_object, padded_response, version_id,
+    Context, body, checksums, encryption, lifecycle, lookup, memory, new_object, padded_response, version_id,
 };
+use crate::s3::encryption::ShownEncryption;
 use crate::s3::render::xml;
 use crate::s3::{Call, Dialect, ErrorCode, RequestId, Response, S3Error};
 use crate::store::{
@@ -29,15 +31,18 @@ pub(in crate::ops) fn complete(
     call: &mut Call<'_>,
 ) -> Result<Response, S3Error> {
     check_body(call)?;
+    let key = ReadKey::of_target(call, OtherKinds::Ignored)?;
     let headers = CompletionHeaders::from_headers(context, proof, call)?;
     let held = reserve(context, call)?;
     let status = UploadStatus::find(context, call)?;
     let list = PartList::read(context, call)?;
     match status {
-        UploadStatus::Completed(version) if list.made(&version) => Ok(repeated(context, call, &version)),
+        UploadStatus::Completed(version) if list.made(&version) => repeated(context, call, &key, &version),
         UploadStatus::Completed(_) => Err(StoreError::NoSuchUpload).for_client(call),
         UploadStatus::InProgress(upload) => {
-            let Upload { record, parts } = upload;
+            let Upload { record, mut parts } = upload;
+            key.check_upload(context, call, &record)?;
+            context.store.open_parts(&record, &mut parts, key.key()).for_client(call)?;
             let upload = call.query.get("uploadId").unwrap_or_default();
             let parts = list.choose(parts).map_err(|error| match error.code {
                 ErrorCode::InvalidPart | ErrorCode::InvalidPartOrder => error.element("UploadId", upload),
@@ -45,9 +50,16 @@ pub(in crate::ops) fn complete(
             })?;
             let (commit, checksum) = headers.into_commit(context, proof, call, &record, &parts)?;
             let completion = Completion { upload: record.id, parts, commit };
-            commit_parts(context, proof, call, completion, checksum, held)
+            let encrypted = Encrypted { shown: key.shown(context, record.encryption.as_deref()), key };
+            commit_parts(context, proof, call, completion, checksum, encrypted, held)
         }
     }
+}
+
+/// The encryption of the parts: the key that reads them, and what the response shows.
+struct Encrypted {
+    key: ReadKey,
+    shown: Option<ShownEncryption>,
 }
 
 /// Refuses a body that is sent as a form, as clients do by mistake (S3 API reference,
@@ -172,6 +184,7 @@ fn commit_parts(
     call: &Call<'_>,
     completion: Completion,
     checksum: ObjectChecksum,
+    encrypted: Encrypted,
     held: Reservation,
 ) -> Result<Response, S3Error> {
     let commit = CompletionTask {
@@ -182,6 +195,7 @@ fn commit_parts(
         bucket: call.bucket().to_owned(),
         key: call.key().to_owned(),
         document: document_start(context, call),
+        encrypted,
         _held: held,
     };
     let needs_reading = matches!(checksum, ObjectChecksum::NeedsReading { .. });
@@ -202,6 +216,7 @@ struct CompletionTask {
     bucket: String,
     key: String,
     document: Writer,
+    encrypted: Encrypted,
     /// Released when the work is done, also if the client has left.
     _held: Reservation,
 }
@@ -215,17 +230,19 @@ impl CompletionTask {
     ) -> Result<Response, S3Error> {
         let object = (self.bucket.as_str(), self.key.as_str());
         let upload = completion.upload;
-        let read = |part: &PartRecord| self.store.read_part(object, upload, part);
+        let customer = self.encrypted.key.key();
+        let read = |part: &PartRecord| self.store.read_part_with(object, upload, part, customer);
         let checksum = checksum.finish(&read, &self.id, cancel, &completion.parts)?;
         completion.commit.checksums = checksum.into_iter().collect();
         let etag = completion.commit.etag;
         let kept = completion.commit.checksums.clone();
-        let written = self.store.complete_upload(&self.bucket, &self.key, completion);
+        let written = self.store.complete_upload_with(&self.bucket, &self.key, completion, customer);
         let written = written.or_else(|error| self.made_meanwhile(error, upload, etag));
         let concealed =
             |error| lookup::conceal_if(self.hides_absence, client_error::to_client_error(&error, &self.id));
         let written = written.map_err(concealed)?;
-        let response = response(self.document, etag, &kept);
+        let response = response(self.document, written.etag, &kept);
+        let response = encryption::add_headers(self.encrypted.shown.as_ref(), response);
         let response = version_id::add_new_version_id(&self.store, response, &written);
         Ok(lifecycle::add_new_expiration(&self.store, response, &self.bucket, &self.key, &written))
     }
@@ -248,9 +265,21 @@ impl CompletionTask {
 }
 
 /// The response to a retry of a completed upload.
-fn repeated(context: &Context, call: &Call<'_>, version: &VersionRecord) -> Response {
-    let response = response(document_start(context, call), version.etag, &version.checksums);
-    version_id::add_new_version_id(&context.store, response, &written(version))
+///
+/// # Errors
+/// Those of the key.
+fn repeated(
+    context: &Context,
+    call: &Call<'_>,
+    key: &ReadKey,
+    version: &VersionRecord,
+) -> Result<Response, S3Error> {
+    key.check(context, call, version)?;
+    let opened = OpenedVersion::open(context, version, key, call)?;
+    let response = response(document_start(context, call), version.etag, &opened.checksums);
+    let shown = key.shown(context, encryption::key_of(version));
+    let response = encryption::add_headers(shown.as_ref(), response);
+    Ok(version_id::add_new_version_id(&context.store, response, &written(version)))
 }
 
 fn written(version: &VersionRecord) -> CommittedVersion {

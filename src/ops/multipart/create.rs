@@ -3,7 +3,8 @@
 use super::{checksum, upload_id};
 use crate::auth::Authorized;
 use crate::ops::client_error::ForClient as _;
-use crate::ops::{Context, checksums, lifecycle, new_object, tagging};
+use crate::ops::encryption::ChosenEncryption;
+use crate::ops::{Context, checksums, encryption, lifecycle, new_object, tagging};
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
 use crate::store::NewUpload;
@@ -15,6 +16,7 @@ pub(in crate::ops) fn create(
     call: &Call<'_>,
 ) -> Result<Response, S3Error> {
     new_object::check_served(call)?;
+    let chosen = ChosenEncryption::of_new_object(context, call)?;
     let announced = checksum::announced(call)?;
     let new = NewUpload {
         initiator: proof.user().to_owned(),
@@ -24,12 +26,17 @@ pub(in crate::ops) fn create(
         controls: new_object::controls(context, proof, call, None)?,
         storage_class: new_object::storage_class(call),
     };
-    let upload = context.store.create_upload(call.bucket(), call.key(), new).for_client(call)?;
+    let upload = match &chosen.new {
+        None => context.store.create_upload(call.bucket(), call.key(), new),
+        Some(encryption) => context.store.create_encrypted_upload(call.bucket(), call.key(), new, encryption),
+    };
+    let upload = upload.for_client(call)?;
     let mut document = context.document("InitiateMultipartUploadResult");
     document.leaf("Bucket", call.bucket());
     document.leaf("Key", call.key());
     document.plain("UploadId", context.store.client_ids().of_upload(upload.id));
-    let response = lifecycle::add_abort_date(context, xml(200, document), call, upload.initiated);
+    let response = encryption::add_headers(chosen.shown(), xml(200, document));
+    let response = lifecycle::add_abort_date(context, response, call, upload.initiated);
     Ok(match announced {
         Some((algorithm, kind)) => response
             .header("p-checksum-algorithm", algorithm.as_str())

@@ -1,5 +1,6 @@
 //! UploadPart and UploadPartCopy.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,14 +9,16 @@ use crate::auth::Authorized;
 use crate::base::limits::PART_NUMBER_MAX;
 use crate::base::{ChecksumAlgorithm, Md5Purpose};
 use crate::ops::client_error::{ForClient as _, RequestNames};
+use crate::ops::encryption::{OtherKinds, ReadKey};
 use crate::ops::lookup::{self, SourceObject};
 use crate::ops::padded_response::{self, CancelToken};
-use crate::ops::{Context, body, checksums, new_object, object_lock};
+use crate::ops::{Context, body, checksums, encryption, new_object, object_lock};
+use crate::s3::encryption::ShownEncryption;
 use crate::s3::integrity::{Integrity, Verified};
 use crate::s3::range::ByteRange;
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
-use crate::store::{Checksum, CopyRange, ETag, Store, UploadId, VersionRecord};
+use crate::store::{Checksum, CopyRange, ETag, PartRecord, Store, StoreError, UploadId, VersionRecord};
 use crate::xml::Writer;
 
 /// UploadPart. Durable on return. All checks that do not need the body precede its first byte.
@@ -28,30 +31,36 @@ pub(in crate::ops) fn upload_part(
     body::check_size(length.unwrap_or(0))?;
     let number = part_number(call)?;
     new_object::check_served(call)?;
+    let key = ReadKey::of_target(call, OtherKinds::Ignored)?;
     let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
     let id = upload_id(context, call)?;
     let upload = context.store.upload_record(call.bucket(), call.key(), id).for_client(call)?;
+    key.check_upload(context, call, &upload)?;
     object_lock::check_part(&upload.controls, &integrity)?;
     let mut integrity = checksum::for_part(integrity, upload.checksum)?;
     let writer = context.store.part_writer(call.bucket(), call.key(), id, number, length);
     let mut writer = writer.for_client(call)?;
+    writer.unlock(key.key()).for_client(call)?;
 
     body::receive(call, &context.md5, Md5Purpose::PartTag, &mut integrity, |piece| writer.write(piece))?;
     let verified = integrity.verify(call.request.body.reader.trailers())?;
 
     let md5 = md5_of(&verified);
     let checksum = verified.checksum.map(checksums::of_whole);
-    let part = writer.commit(md5, checksum).for_client(call)?;
+    let part = writer.commit(md5, checksum.clone()).for_client(call)?;
     let response = Response::new(200).header("ETag", ETag::Md5(part.md5).to_string());
-    Ok(match &part.checksum {
+    let shown = key.shown(context, upload.encryption.as_deref());
+    let response = encryption::add_headers(shown.as_ref(), response);
+    Ok(match &checksum {
         Some(checksum) => response.header(checksums::header(checksum), checksums::text(checksum)),
         None => response,
     })
 }
 
 /// UploadPartCopy. Durable when the response reports success. The part shares the extents of its
-/// source. The source is read only if its digests are not known; for many bytes that is long work,
-/// whose response may be padded.
+/// source if both are in the clear; else its bytes are decrypted and encrypted again. The source is
+/// read then, and where its digests are not known; for many bytes that is long work, whose response
+/// may be padded.
 pub(in crate::ops) fn copy_part(
     context: &Context,
     proof: &Authorized,
@@ -59,14 +68,17 @@ pub(in crate::ops) fn copy_part(
 ) -> Result<Response, S3Error> {
     let number = part_number(call)?;
     new_object::check_served(call)?;
+    let key = ReadKey::of_target(call, OtherKinds::Ignored)?;
     let id = upload_id(context, call)?;
     let upload = context.store.upload_record(call.bucket(), call.key(), id).for_client(call)?;
+    key.check_upload(context, call, &upload)?;
     let source = lookup::source(context, proof, call)?;
     let range = source_range(call, source.found.version.size)?;
     let bytes = source.bytes(range.clone())?;
 
     let algorithm = upload.checksum.map(|(algorithm, _)| algorithm);
-    let known = known_digests(&source.found.version, &range, algorithm);
+    let is_shared = upload.encryption.is_none() && source.found.version.encryption.is_none();
+    let known = known_digests(&source.found.version, &range, algorithm).filter(|_| is_shared);
     let is_long = known.is_none() && !body::is_read_at_once(range.end - range.start);
     let task = PartCopyTask {
         store: Arc::clone(&context.store),
@@ -75,8 +87,13 @@ pub(in crate::ops) fn copy_part(
         document: context.document("CopyPartResult"),
         source,
         algorithm,
+        shown: key.shown(context, upload.encryption.as_deref()),
+        key,
     };
-    padded_response::run_or_defer(context, call, is_long, move |cancel| task.run(bytes, known, cancel))
+    padded_response::run_or_defer(context, call, is_long, move |cancel| match is_shared {
+        true => task.share(bytes, known, cancel),
+        false => task.rewrite(bytes.range, cancel),
+    })
 }
 
 /// The copy of a part, apart from its call, which may end before it.
@@ -87,13 +104,17 @@ struct PartCopyTask {
     source: SourceObject,
     /// The checksum algorithm of the upload.
     algorithm: Option<ChecksumAlgorithm>,
+    /// The key of the upload.
+    key: ReadKey,
+    shown: Option<ShownEncryption>,
     /// The beginning of the response.
     document: Writer,
 }
 
 impl PartCopyTask {
-    fn run(
-        mut self,
+    /// Makes the part of the extents of the source.
+    fn share(
+        self,
         bytes: CopyRange,
         known: Option<Digests>,
         cancel: &CancelToken,
@@ -103,22 +124,51 @@ impl PartCopyTask {
             None => self.digests(bytes.range.clone(), cancel)?,
         };
         let object = (self.target.bucket.as_str(), self.target.key.as_str());
-        let part = self.store.copy_part(bytes, object, self.part, md5, checksum);
+        let part = self.store.copy_part(bytes, object, self.part, md5, checksum.clone());
         let part = self.source.copied(part, &self.target)?;
-        let document = &mut self.document;
+        self.answer(&part, checksum.as_ref())
+    }
+
+    /// Makes the part of the bytes of the source, which are encrypted as the upload is.
+    fn rewrite(self, range: Range<u64>, cancel: &CancelToken) -> Result<Response, S3Error> {
+        let failed = |error: StoreError| self.target.to_client_error(&error);
+        let mut reader = self.source.read(&self.store, range.clone()).map_err(failed)?;
+        let (upload, number) = self.part;
+        let length = Some(range.end - range.start);
+        let writer = self.store.part_writer(&self.target.bucket, &self.target.key, upload, number, length);
+        let mut writer = writer.map_err(failed)?;
+        writer.unlock(self.key.key()).map_err(failed)?;
+        let mut integrity = Integrity::none().computing(self.algorithm);
+        body::for_each_chunk(&mut reader, &self.target.id, cancel, |bytes| {
+            integrity.update(bytes);
+            writer.write(Cow::Borrowed(bytes)).map_err(failed)
+        })?;
+        let computed = integrity.verify(&[])?;
+        let md5 = md5_of(&computed);
+        let checksum = computed.checksum.map(checksums::of_whole);
+        let part = writer.commit(md5, checksum.clone()).map_err(failed)?;
+        self.answer(&part, checksum.as_ref())
+    }
+
+    fn answer(self, part: &PartRecord, checksum: Option<&Checksum>) -> Result<Response, S3Error> {
+        let mut document = self.document;
         document.plain("LastModified", part.modified);
         document.plain("ETag", ETag::Md5(part.md5));
-        if let Some(checksum) = &part.checksum {
-            checksums::write_value(document, checksum);
+        if let Some(checksum) = checksum {
+            checksums::write_value(&mut document, checksum);
         }
-        Ok(self.source.add_version_id(&self.store, xml(200, self.document)))
+        let response = encryption::add_headers(self.shown.as_ref(), xml(200, document));
+        Ok(self.source.add_version_id(&self.store, response))
     }
 
     fn digests(&self, range: Range<u64>, cancel: &CancelToken) -> Result<Digests, S3Error> {
         let mut integrity = Integrity::none().computing(self.algorithm);
-        let reader = self.store.read(&self.source.found, range);
+        let reader = self.source.read(&self.store, range);
         let mut reader = reader.map_err(|error| self.target.to_client_error(&error))?;
-        body::for_each_chunk(&mut reader, &self.target.id, cancel, |bytes| integrity.update(bytes))?;
+        body::for_each_chunk(&mut reader, &self.target.id, cancel, |bytes| {
+            integrity.update(bytes);
+            Ok(())
+        })?;
         let computed = integrity.verify(&[])?;
         Ok((md5_of(&computed), computed.checksum.map(checksums::of_whole)))
     }

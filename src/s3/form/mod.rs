@@ -13,7 +13,7 @@ use multipart::{MultipartReader, PartHead};
 
 use crate::base::limits::{FORM_BOUNDARY_MAX_BYTES, FORM_FIELDS_MAX_BYTES};
 use crate::s3::tags::TagHolder;
-use crate::s3::{Body, Dialect, ErrorCode, Headers, ObjectKey, Request, S3Error, hoisted, tags};
+use crate::s3::{Body, Dialect, ErrorCode, Headers, ObjectKey, Request, S3Error, encryption, hoisted, tags};
 use crate::xml::{Document, XmlError, tree_bytes_max};
 
 /// The name of the field with the file. Fields after it are ignored.
@@ -101,7 +101,8 @@ impl PostForm {
             strip(&name, dialect.header_prefix()).is_some_and(|name| strip(name, "meta-").is_some())
         };
         if !Dialect::ALL.into_iter().any(is_list) {
-            return Err(S3Error::invalid_argument(&name, &value, "A field of the form appears twice."));
+            let shown = if encryption::is_secret(&name) { encryption::HIDDEN } else { &value };
+            return Err(S3Error::invalid_argument(&name, shown, "A field of the form appears twice."));
         }
         list.push(',');
         list.push_str(&value);

@@ -67,7 +67,7 @@ fn algorithms_and_types_that_do_not_go_together_are_refused() {
 #[test]
 fn nothing_is_promised_that_is_not_served() {
     let server = Server::new();
-    create(&server, &[("p-server-side-encryption", "AES256")]).send().is_error(501, "NotImplemented");
+    create(&server, &[("p-server-side-encryption", "aws:kms:dsse")]).send().is_error(501, "NotImplemented");
     let meta = "v".repeat(2049);
     create(&server, &[("p-meta-a", &meta)]).send().is_error(400, "MetadataTooLarge");
 }

@@ -34,6 +34,18 @@ pub(crate) struct ProtocolOptions {
     #[arg(default_value = "http://s3.amazonaws.com/doc/2006-03-01/")]
     pub(crate) xml_namespace: String,
 
+    /// Encrypt every new object under the current key of the ring (SSE-S3) where neither the request
+    /// nor its bucket says how
+    #[arg(long, value_name = "BOOL", env = "SILTSTONE_ENCRYPT_OBJECTS", global = true)]
+    #[arg(action = ArgAction::Set, default_value_t = false)]
+    pub(crate) encrypt_objects: bool,
+
+    /// Take keys of customers (SSE-C) also over plain HTTP from other hosts, where everyone on the way
+    /// can read them: for a proxy with TLS before the server, or a network that is trusted
+    #[arg(long, value_name = "BOOL", env = "SILTSTONE_SSE_C_INSECURE", global = true)]
+    #[arg(action = ArgAction::Set, default_value_t = false)]
+    pub(crate) sse_c_insecure: bool,
+
     /// Clients that may read /-/metrics: none (off), those on this host (local) or all (open)
     #[arg(long, value_name = "NAME", env = "SILTSTONE_METRICS", global = true)]
     #[arg(value_parser = metrics_access, default_value = "local")]
