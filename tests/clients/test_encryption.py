@@ -7,7 +7,8 @@ import pytest
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
-from test_other_clients import rclone_for
+from test_other_clients import installed, rclone_for
+from test_tls import Authority
 
 KEY = b"the key of a customer, 32 bytes."
 OTHER = b"another key of that customer, ok"
@@ -104,7 +105,7 @@ def test_the_default_of_a_bucket_holds(s3, bucket):
 
 def test_a_bucket_of_terraform_is_encrypted_on_a_fresh_install(own_server, tmp_path):
     """The first start makes a ring, so that `encrypt = true` works at once; the ring outlives a restart."""
-    server = own_server()
+    server = own_server().start()
     s3 = server.client()
     s3.create_bucket(Bucket="state")
     s3.put_object(Bucket="state", Key="terraform.tfstate", Body=b"{}", ServerSideEncryption="AES256")
@@ -116,34 +117,34 @@ def test_a_bucket_of_terraform_is_encrypted_on_a_fresh_install(own_server, tmp_p
 
 
 def test_without_its_ring_a_store_is_not_damaged(own_server):
-    server = own_server()
+    server = own_server().start()
     s3 = server.client()
-    s3.create_bucket(Bucket="b")
-    s3.put_object(Bucket="b", Key="k", Body=b"kept", ServerSideEncryption="AES256")
+    s3.create_bucket(Bucket="own")
+    s3.put_object(Bucket="own", Key="k", Body=b"kept", ServerSideEncryption="AES256")
     server.stop()
     ring = server.data_dir / "keys.toml"
     aside = ring.rename(server.data_dir / "aside.toml")
     server.start()
     s3 = server.client()
     assert not ring.exists(), "no new ring hides that the old one is missing"
-    assert refusal(s3.get_object, Bucket="b", Key="k") == ("KMS.NotFoundException", 400)
-    assert refusal(s3.put_object, Bucket="b", Key="new", Body=b"x", ServerSideEncryption="AES256") == ("InvalidRequest", 400)
-    s3.put_object(Bucket="b", Key="plain", Body=b"x")
+    assert refusal(s3.get_object, Bucket="own", Key="k") == ("KMS.NotFoundException", 400)
+    assert refusal(s3.put_object, Bucket="own", Key="new", Body=b"x", ServerSideEncryption="AES256") == ("InvalidRequest", 400)
+    s3.put_object(Bucket="own", Key="plain", Body=b"x")
     server.stop()
     aside.rename(ring)
     server.start()
-    assert server.client().get_object(Bucket="b", Key="k")["Body"].read() == b"kept"
+    assert server.client().get_object(Bucket="own", Key="k")["Body"].read() == b"kept"
 
 
 def test_nothing_of_it_is_on_the_disk_or_in_the_log(own_server):
-    server = own_server("--log-level", "debug")
+    server = own_server("--log-level", "debug").start()
     s3 = server.client()
-    s3.create_bucket(Bucket="b")
+    s3.create_bucket(Bucket="own")
     for kind, asked in KINDS.items():
-        s3.put_object(Bucket="b", Key=f"{kind}-small", Body=PLANTED, **asked)
-        s3.put_object(Bucket="b", Key=f"{kind}-large", Body=PLANTED * 20_000, **asked)
-        s3.get_object(Bucket="b", Key=f"{kind}-large", **reading(kind))["Body"].read()
-    refusal(s3.get_object, Bucket="b", Key="customer-small", **customer(OTHER))
+        s3.put_object(Bucket="own", Key=f"{kind}-small", Body=PLANTED, **asked)
+        s3.put_object(Bucket="own", Key=f"{kind}-large", Body=PLANTED * 20_000, **asked)
+        s3.get_object(Bucket="own", Key=f"{kind}-large", **reading(kind))["Body"].read()
+    refusal(s3.get_object, Bucket="own", Key="customer-small", **customer(OTHER))
     server.stop()
     keys = [KEY, OTHER, base64.b64encode(KEY), base64.b64encode(OTHER)]
     ring = (server.data_dir / "keys.toml").read_text()
@@ -175,15 +176,21 @@ def test_the_command_line_sends_each_kind(server, bucket, tmp_path):
         assert (tmp_path / "back").read_bytes() == (tmp_path / "file").read_bytes()
 
 
-def test_rclone_keeps_its_own_key(server, bucket, tmp_path):
+def test_rclone_keeps_its_own_key(own_server, tmp_path):
+    """rclone sends keys over HTTPS alone, and none when it completes an upload, which then is refused."""
+    installed("openssl")
+    authority = Authority(tmp_path)
+    tls = ["--tls-cert", str(authority.certificate), "--tls-key", str(authority.key)]
+    server = own_server(*tls, scheme="https").start()
+    server.client(verify=str(authority.path)).create_bucket(Bucket="own")
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "small").write_bytes(b"a few bytes")
     (tree / "large").write_bytes(bytes(hashlib.shake_256(b"rclone").digest(11_000_000)))
     rclone = rclone_for(server, tmp_path)
-    key = ["--s3-sse-customer-algorithm", "AES256", "--s3-sse-customer-key", KEY.decode(),
-           "--s3-upload-cutoff", "6M", "--s3-chunk-size", "5M"]
-    rclone("copy", str(tree), f"s:{bucket}/tree", *key)
-    rclone("copy", f"s:{bucket}/tree", str(tmp_path / "back"), *key)
+    key = ["--ca-cert", str(authority.path), "--s3-sse-customer-algorithm", "AES256", "--s3-sse-customer-key", KEY.decode(),
+           "--s3-upload-cutoff", "64M"]
+    rclone("copy", str(tree), "s:own/tree", *key)
+    rclone("copy", "s:own/tree", str(tmp_path / "back"), *key)
     for name in ["small", "large"]:
         assert (tmp_path / "back" / name).read_bytes() == (tree / name).read_bytes()
