@@ -1,6 +1,7 @@
 //! The table of errors has no row that nothing raises.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use siltstone::base::Quota;
 use siltstone::s3::{ErrorCode, Handler as _};
@@ -63,6 +64,16 @@ fn of_authentication(server: &Server) -> Vec<&'static str> {
         provoke("SignatureDoesNotMatch", claiming(server, "20260131")),
         provoke("XAmzContentSHA256Mismatch", put().header("p-content-sha256", "0".repeat(64)).body(b"x")),
     ]
+}
+
+fn of_sessions(_: &Server) -> Vec<&'static str> {
+    let server = sts::server();
+    let session = sts::lake(&server);
+    let get = || server.request("GET", "/b/lake/a");
+    let cut = SessionKeys { token: Some("cut".to_owned()), ..session.clone() };
+    let invalid = provoke("InvalidToken", get().in_session(&cut));
+    server.clock.advance(Duration::from_secs(3600));
+    vec![invalid, provoke("ExpiredToken", get().in_session(&session).at("20260131T130000Z"))]
 }
 
 fn of_requests(server: &Server) -> Vec<&'static str> {
@@ -228,9 +239,18 @@ fn every_error_is_raised_but_those_of_the_engines() {
     server.put("/bucket", b"");
     server.put("/b/k", b"to be damaged");
     let mut raised = BTreeSet::new();
-    for part in
-        [of_authentication, of_requests, of_states, of_locks, of_quotas, of_uploads, of_forms, of_trouble]
-    {
+    let parts = [
+        of_authentication,
+        of_sessions,
+        of_requests,
+        of_states,
+        of_locks,
+        of_quotas,
+        of_uploads,
+        of_forms,
+        of_trouble,
+    ];
+    for part in parts {
         raised.extend(part(&server));
     }
     let all: BTreeSet<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();

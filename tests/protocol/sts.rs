@@ -35,7 +35,7 @@ fn users() -> String {
         + &format!("[[sealing_key]]\nkey = \"{SEALING_KEY}\"\n")
 }
 
-fn server() -> Server {
+pub(super) fn server() -> Server {
     Server::with_users(&users(), None)
 }
 
@@ -79,7 +79,7 @@ fn assume<'s>(server: &'s Server, more: &[(&str, &str)]) -> Asked<'s> {
     asked(server, &[&ASSUME, more].concat()).by("catalogue")
 }
 
-fn lake(server: &Server) -> SessionKeys {
+pub(super) fn lake(server: &Server) -> SessionKeys {
     keys(&assume(server, &[]).send())
 }
 
