@@ -190,6 +190,13 @@ impl ReadKey {
         context.store.check_key(version, self.key()).for_client(call)
     }
 
+    /// Whether the client of an upload under a key of its own does not state that key. To complete
+    /// one, it is only needed for checksums (S3 API reference, CompleteMultipartUpload).
+    pub(super) fn is_left_out(&self, upload: &UploadRecord) -> bool {
+        let kind = upload.encryption.as_ref().map(|wrapped| wrapped.kind);
+        self.0.is_none() && kind == Some(EncryptionKind::Customer)
+    }
+
     /// Checks that the key is the one of an upload.
     ///
     /// # Errors

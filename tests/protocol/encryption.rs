@@ -571,7 +571,8 @@ fn an_upload_of_each_kind_is_completed_and_read() {
         let list = format!("<CompleteMultipartUpload>{list}</CompleteMultipartUpload>");
         let complete = || server.request("POST", &format!("/b/up?uploadId={id}")).body(list.as_bytes());
         if kind == "SSE-C" {
-            complete().send().is_error(400, "InvalidRequest");
+            let stated = complete().header("p-checksum-type", "COMPOSITE").send();
+            stated.is_error(400, "InvalidRequest");
             complete().key(&OTHER).send().is_error(400, "InvalidRequest");
         }
         let done = good(reading(complete(), kind).send());
@@ -588,6 +589,35 @@ fn an_upload_of_each_kind_is_completed_and_read() {
         let again = reading(complete().aws(), kind).send();
         assert_eq!(again.status, 200, "a retry: {again:?}");
         shows(&again, kind);
+    }
+}
+
+#[test]
+fn a_completion_without_checksums_takes_no_key_of_the_customer() {
+    for announced in [false, true] {
+        let server = Server::new();
+        let begun = of_kind(server.request("POST", "/b/up?uploads"), "SSE-C");
+        let begun = if announced { begun.header("p-checksum-algorithm", "CRC32") } else { begun };
+        let id = good(begun.send()).one("UploadId").unwrap();
+        let asked = put(&server, &format!("/b/up?partNumber=1&uploadId={id}"), b"part");
+        let asked = asked.header("p-checksum-crc32", crc32(b"part"));
+        let etag = good(reading(asked, "SSE-C").send()).header("ETag").unwrap().to_owned();
+        let complete = |checksum: &str| {
+            let part = format!("<Part><PartNumber>1</PartNumber><ETag>{etag}</ETag>{checksum}</Part>");
+            let list = format!("<CompleteMultipartUpload>{part}</CompleteMultipartUpload>");
+            server.request("POST", &format!("/b/up?uploadId={id}")).body(list.as_bytes()).send()
+        };
+        let stated = format!("<ChecksumCRC32>{}</ChecksumCRC32>", crc32(b"part"));
+        complete(&stated).is_error(400, "InvalidRequest");
+        if announced {
+            complete("").is_error(400, "InvalidRequest");
+            continue;
+        }
+        good(complete(""));
+        let get = server.request("GET", "/b/up").header("p-checksum-mode", "ENABLED");
+        let read = good(reading(get, "SSE-C").send());
+        assert!(read.body == b"part" && read.header("p-checksum-crc32").is_none(), "{read:?}");
+        server.get("/b/up").is_error(400, "InvalidRequest");
     }
 }
 

@@ -82,6 +82,11 @@ impl ClaimedChecksum {
         Ok(Self { value, kind: kind(call)? })
     }
 
+    /// Whether the completion states a value or a type.
+    pub(super) fn is_stated(&self) -> bool {
+        self.value.is_some() || self.kind.is_some()
+    }
+
     /// The checksum of the object, verified against the declared one. Without an announcement it
     /// has the declared algorithm, or the one that all parts have.
     ///

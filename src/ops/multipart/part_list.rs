@@ -59,6 +59,11 @@ impl PartList {
         Ok(parts)
     }
 
+    /// Whether a part is listed with a checksum.
+    pub(super) fn has_checksums(&self) -> bool {
+        self.0.iter().any(|part| !part.checksums.is_empty())
+    }
+
     /// Whether `version` is the result of completing an upload with this list.
     pub(super) fn made(&self, version: &VersionRecord) -> bool {
         let numbers = version.upload.iter().flat_map(|assembly| &assembly.parts).map(|part| part.number);

@@ -4,7 +4,9 @@ use super::reader::EncodedBytes;
 use super::{copy, quotas};
 use crate::base::Timestamp;
 use crate::crypto::MasterKey;
-use crate::format::{Checksum, PartRecord, PlainDigests, UploadId, UploadRecord, VersionRecord};
+use crate::format::{
+    Checksum, EncryptionKind, PartRecord, PlainDigests, UploadId, UploadRecord, VersionRecord, WrappedKey,
+};
 use crate::store::commit::mutation::{Mutation, PutPart, UploadChange};
 use crate::store::{
     BucketInfo, CommittedVersion, Completion, CopyRange, NewEncryption, NewUpload, ObjectReader, PartWriter,
@@ -293,7 +295,7 @@ impl Store {
     }
 
     /// As [`Store::complete_upload`], with the key of the customer for an upload that is encrypted
-    /// so.
+    /// so. Without it the checksums of such parts are dropped.
     ///
     /// # Errors
     /// As of [`Store::complete_upload`], and of [`Store::check_key`] if the record of the object
@@ -306,7 +308,14 @@ impl Store {
         customer: Option<&MasterKey>,
     ) -> Result<CommittedVersion, StoreError> {
         let record = self.upload_record(bucket, key, completion.upload)?;
-        let sealed = match record.encryption.as_deref().filter(|key| key.kind.seals_digests()) {
+        // To seal nothing takes no key.
+        let is_left_out = |key: &WrappedKey| {
+            key.kind == EncryptionKind::Customer
+                && customer.is_none()
+                && completion.commit.checksums.is_empty()
+        };
+        let wrapped = record.encryption.as_deref();
+        let sealed = match wrapped.filter(|key| key.kind.seals_digests() && !is_left_out(key)) {
             None => Vec::new(),
             Some(wrapped) => {
                 self.open_parts(&record, &mut completion.parts, customer)?;
