@@ -161,6 +161,10 @@ actions! {
     AdminResyncMirror: Administration;
     /// The statement that the clock of the server is right, by its API.
     AdminAcceptClock: Administration;
+    /// GetFederationToken: sessions of any name, which bucket policies may name. (`sts:` in IAM.)
+    GetFederationToken: Administration;
+    /// Tags of a session, which conditions of policies may ask for. (`sts:` in IAM.)
+    TagSession: Administration;
     /// PutBucketAccelerateConfiguration.
     PutAccelerateConfiguration: Bucket;
     /// GetBucketAccelerateConfiguration.

@@ -11,7 +11,7 @@ use crate::auth::keys::session_access_key;
 use crate::auth::session::SessionKind;
 use crate::auth::session::arn::{ACCOUNT, NameKind, assumed_role, federated_user, role_of};
 use crate::auth::session::token::{SessionClaims, SessionTimes};
-use crate::auth::{Authenticator, Identity, KeyPair};
+use crate::auth::{Action, Authenticator, Identity, KeyPair};
 use crate::base::limits::{
     CHAINED_SESSION_MAX_SECS, SESSION_MIN_SECS, SESSION_POLICY_MAX_CHARS, SESSION_TAGS_MAX,
     SESSION_TOKEN_MAX_BYTES, TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, USER_SESSION_MAX_SECS,
@@ -54,7 +54,7 @@ pub struct IssuedSession {
     pub keys: KeyPair,
     pub token: String,
     pub expires: Timestamp,
-    /// The ARN of the session.
+    /// The ARN of the session; that of the user for GetSessionToken.
     pub arn: String,
     /// The unique id of its role with the name of the session; of a federated user that of the
     /// account.
@@ -99,7 +99,7 @@ impl Authenticator {
     /// # Errors
     /// - `ValidationError`, `MalformedPolicyDocument`, `PackedPolicyTooLarge`;
     /// - `AccessDenied` for an unknown role, one that is not for the caller, another external id, and
-    ///   a caller whose session is limited or a federated user's.
+    ///   a caller whose session is limited or a federated user's; for tags without TagSession.
     pub fn assume_role(
         &self,
         caller: &Identity,
@@ -130,6 +130,7 @@ impl Authenticator {
         };
         let default = longest.min(CHAINED_SESSION_MAX_SECS);
         let duration_secs = checked_duration(request.duration_secs, default, longest)?;
+        check_tags(caller, &request.tags)?;
         let session = NewSession {
             kind: SessionKind::Role,
             principal: name,
@@ -163,7 +164,8 @@ impl Authenticator {
             policy: None,
             tags: &[],
         };
-        self.issue(&session, entropy)
+        let issued = self.issue(&session, entropy)?;
+        Ok(IssuedSession { arn: NameKind::User.arn(caller.name()), ..issued })
     }
 
     /// GetFederationToken: a session that the caller hands to somebody else, with those of its
@@ -171,7 +173,8 @@ impl Authenticator {
     ///
     /// # Errors
     /// `ValidationError`, `MalformedPolicyDocument`, `PackedPolicyTooLarge`; `AccessDenied` for a
-    /// caller that is a session itself.
+    /// caller that is a session itself, or has not the permission GetFederationToken; for tags
+    /// without TagSession.
     pub fn federation_token(
         &self,
         caller: &Identity,
@@ -180,6 +183,9 @@ impl Authenticator {
     ) -> Result<IssuedSession, CallError> {
         check_name(request.name, "name", FEDERATED_NAME_CHARS)?;
         check_no_session(caller, "sts:GetFederationToken")?;
+        // The caller chooses the name, and the policy of a bucket may allow it more than the caller has.
+        check_permission(caller, Action::GetFederationToken)?;
+        check_tags(caller, &request.tags)?;
         let duration_secs =
             checked_duration(request.duration_secs, USER_SESSION_SECS, USER_SESSION_MAX_SECS)?;
         let session = NewSession {
@@ -196,7 +202,6 @@ impl Authenticator {
     }
 
     fn issue(&self, session: &NewSession<'_>, entropy: &dyn Entropy) -> Result<IssuedSession, CallError> {
-        check_tags(session.tags)?;
         let policy = session.policy.map(checked_policy).transpose()?;
         let access_key = session_access_key(entropy);
         let issued = self.now();
@@ -238,6 +243,14 @@ fn check_no_session(caller: &Identity, action: &str) -> Result<(), CallError> {
     }
 }
 
+fn check_permission(caller: &Identity, action: Action) -> Result<(), CallError> {
+    if caller.may_administer(action) {
+        return Ok(());
+    }
+    let arn = caller.caller().arn;
+    Err(CallError::denied(format!("User: {arn} is not authorized to perform: sts:{}", action.as_str())))
+}
+
 /// Checks a name, which becomes part of ARNs, lines of logs and variables.
 fn check_name(name: &str, field: &str, chars: RangeInclusive<usize>) -> Result<(), CallError> {
     let of_name = |c: char| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c);
@@ -274,12 +287,19 @@ fn checked_policy(text: &str) -> Result<Value, CallError> {
     Ok(value)
 }
 
-fn check_tags(tags: &[(String, String)]) -> Result<(), CallError> {
+/// Checks the tags of a session. Policies of buckets may allow by them, so that they take a
+/// permission.
+fn check_tags(caller: &Identity, tags: &[(String, String)]) -> Result<(), CallError> {
+    if !tags.is_empty() {
+        check_permission(caller, Action::TagSession)?;
+    }
     if tags.len() > SESSION_TAGS_MAX {
         return Err(CallError::validation(format!("a session has at most {SESSION_TAGS_MAX} tags")));
     }
     for (at, (key, value)) in tags.iter().enumerate() {
-        let fits = (1..=TAG_KEY_LEN_MAX_CHARS).contains(&key.encode_utf16().count())
+        let is_reserved = key.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("aws:"));
+        let fits = !is_reserved
+            && (1..=TAG_KEY_LEN_MAX_CHARS).contains(&key.encode_utf16().count())
             && value.encode_utf16().count() <= TAG_VALUE_LEN_MAX_CHARS
             && !key.chars().chain(value.chars()).any(char::is_control);
         if !fits {

@@ -147,9 +147,11 @@ impl CallParams {
         number.map(Some).ok_or_else(|| CallError::validation(format!("{name} is not a number")))
     }
 
-    /// Whether a parameter of a list called `name` is there.
+    /// Whether a parameter of a list called `name` is there, or one that looks like it.
     pub fn has_list(&self, name: &str) -> bool {
-        self.0.names().any(|it| it.strip_prefix(name).is_some_and(|rest| rest.starts_with(".member.")))
+        self.0
+            .names()
+            .any(|it| it.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
     }
 
     /// The pairs `NAME.member.N.Key` and `NAME.member.N.Value`, in the order in which the keys were

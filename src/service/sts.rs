@@ -123,8 +123,9 @@ impl Service {
         let Some(log) = log else { return issued };
         let state = issued.as_ref().ok().map(|session| {
             let policy = params.get("Policy");
+            let tags = params.pairs("Tags").unwrap_or_default();
             let state = json!({ "access_key": session.keys.access_key, "arn": session.arn,
-                "expires": session.expires.to_iso8601(), "policy": policy });
+                "expires": session.expires.to_iso8601(), "policy": policy, "tags": tags });
             AuditedState::new(state.to_string())
         });
         let peer = entry.peer().map(|peer| peer.to_string());
@@ -135,7 +136,11 @@ impl Service {
             session: caller.session().map(|session| session.arn()),
             peer: peer.as_deref(),
             action: call.as_str(),
-            subject: params.get("RoleArn").or(params.get("Name")),
+            subject: match call {
+                StsCall::AssumeRole => params.get("RoleArn"),
+                StsCall::GetFederationToken => params.get("Name"),
+                StsCall::GetSessionToken | StsCall::GetCallerIdentity => None,
+            },
             after: state.as_ref(),
             status: Some(issued.as_ref().map_or_else(|error| error.status, |_| 200)),
             error: issued.as_ref().err().map(|error| error.code),
@@ -158,6 +163,10 @@ impl Service {
         // A policy that would not count must not look as if it did.
         if params.has_list("PolicyArns") {
             return Err(CallError::validation("PolicyArns: there are no managed policies"));
+        }
+        let takes_policy = matches!(call, StsCall::AssumeRole | StsCall::GetFederationToken);
+        if !takes_policy && (params.get("Policy").is_some() || params.has_list("Tags")) {
+            return Err(CallError::validation("GetSessionToken takes neither Policy nor Tags"));
         }
         self.ensure_sealing_key();
         let duration_secs = params.number("DurationSeconds")?;
@@ -195,6 +204,10 @@ impl Service {
             Some(directory) => directory.add_sealing_key().map_err(|problem| problem.to_string()),
             None => Err("this server has no users file".to_owned()),
         };
+        let kept = kept.and_then(|_| match self.authenticator.has_sealing_key() {
+            true => Ok(()),
+            false => Err("the list of keys in the users file is empty".to_owned()),
+        });
         if let Err(problem) = kept {
             log::warn!("sessions end with this process, since no key for them can be kept: {problem}");
             self.authenticator.seal_with(SealingKey::generate(&OsEntropy));

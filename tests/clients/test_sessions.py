@@ -19,6 +19,10 @@ name = "catalogue"
 access_key = "catalogue"
 secret_key = "the-catalogue-secret"
 
+[[user.allow]]
+actions = ["TagSession"]
+resources = ["*"]
+
 [[role]]
 name = "lake"
 assumed_by = ["catalogue", "admin"]

@@ -24,7 +24,7 @@ const TABLE: &str = r#"{"Version":"2012-10-17","Statement":[
 /// `owner` may do everything, `catalogue` nothing but assume the role `lake`.
 fn users() -> String {
     user("owner", &["*"], &["*"])
-        + &user("catalogue", &["ListAllMyBuckets"], &["*"])
+        + &user("catalogue", &["ListAllMyBuckets", "TagSession"], &["*"])
         + &user("writer", &["*"], &["b/*", "b"])
         + "[[role]]\nname = \"lake\"\nassumed_by = [\"catalogue\", \"owner\", \"lake\"]\nmax_duration = \"2h\"\n\
            [[role.allow]]\nactions = [\"GetObject\", \"PutObject\", \"DeleteObject\", \"AbortMultipartUpload\"]\n\
@@ -256,6 +256,35 @@ fn who_may_assume_a_role_is_said_by_the_role() {
         400,
         "ValidationError",
     );
+}
+
+#[test]
+fn names_and_tags_that_policies_may_allow_take_a_permission() {
+    let server = server();
+    let federation = [("Action", "GetFederationToken"), ("Name", "guest")];
+    let tagged = [("Tags.member.1.Key", "team"), ("Tags.member.1.Value", "red")];
+    for user in ["writer", "catalogue"] {
+        refused(&asked(&server, &federation).by(user).send(), 403, "AccessDenied");
+    }
+    assert_eq!(asked(&server, &federation).send().status, 200);
+    assert_eq!(asked(&server, &[federation, tagged].concat()).send().status, 200);
+    let boss = [
+        ("Action", "AssumeRole"),
+        ("RoleArn", "arn:aws:iam:::role/boss"),
+        ("RoleSessionName", "me"),
+        ("ExternalId", "tenant 7"),
+    ];
+    assert_eq!(asked(&server, &boss).by("writer").send().status, 200);
+    refused(&asked(&server, &[&boss[..], &tagged].concat()).by("writer").send(), 403, "AccessDenied");
+    assert_eq!(asked(&server, &[&boss[..], &tagged].concat()).by("catalogue").send().status, 200);
+    for ignored in [("Policy", "{}"), tagged[0]] {
+        let call = [("Action", "GetSessionToken"), ignored];
+        refused(&asked(&server, &call).send(), 400, "ValidationError");
+    }
+    let managed = [("PolicyArns", "x"), ("PolicyArns.1.arn", "x")];
+    for wrong in managed {
+        refused(&asked(&server, &[boss[0], boss[1], boss[2], boss[3], wrong]).send(), 400, "ValidationError");
+    }
 }
 
 #[test]

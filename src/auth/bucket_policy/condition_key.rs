@@ -176,7 +176,9 @@ impl ConditionKey {
             Self::PrincipalType => context.principal.map(|principal| principal.kind.into()),
             Self::PrincipalTag(key) => {
                 let tags = &context.principal?.tags;
-                tags.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str().into())
+                // The keys of such tags regard no case (IAM user guide, "Passing session tags").
+                let tag = tags.iter().find(|(name, _)| name.eq_ignore_ascii_case(key));
+                tag.map(|(_, value)| value.as_str().into())
             }
             Self::TokenIssueTime => context.principal?.issued.map(|issued| issued.to_iso8601().into()),
             Self::SourceIp => context.source_ip.map(|address| address.to_canonical().to_string().into()),

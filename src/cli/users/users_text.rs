@@ -95,8 +95,13 @@ pub(crate) fn with_sealing_key(text: &str, key: &SealingKey) -> Result<String, S
 fn revoke_sessions(text: &str, name: &str, now: Timestamp) -> Result<String, String> {
     let mut file: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| e.message().to_owned())?;
     for kind in ["user", "role"] {
-        let tables = file.get_mut(kind).and_then(Item::as_array_of_tables_mut);
-        let Some(tables) = tables else { continue };
+        let Some(item) = file.get_mut(kind) else { continue };
+        let tables = item.as_array_of_tables_mut();
+        let tables = tables.ok_or_else(|| {
+            format!(
+                "only tables in the form [[{kind}]] can be edited by commands: set `sessions_after` yourself"
+            )
+        })?;
         if let Ok(at) = position(tables, name) {
             let table = tables.get_mut(at).expect("it was found there");
             table.insert("sessions_after", toml_edit::value(datetime(now)?));
