@@ -20,6 +20,7 @@ const ARITHMETIC: &[&str] = &[
 /// are between two of `Clock::instant()`.
 const MEASURED: &[(&str, usize, &str)] = &[
     ("auth/signature_params.rs", 3, "signatures state the time of their client"),
+    ("auth/sts.rs", 1, "a token states its end, for other hosts and later starts"),
     ("base/clock.rs", 3, "a clock for tests"),
     ("cli/run/host_clock.rs", 1, "whether the kernel speaks of the same clock"),
     ("console/pages/state.rs", 1, "a certificate states its end"),

@@ -49,9 +49,16 @@ impl ObjectCopy<'_> {
             lines.push(("x-amz-metadata-directive", "REPLACE"));
             lines.extend(metadata.iter().map(|(name, value)| (&**name, &**value)));
         }
+        lines.extend(self.encryption());
         lines.extend(self.condition);
         let request = S3Request { headers: &lines, ..S3Request::default() };
         self.send(s3, Method::Put, request).map(drop)
+    }
+
+    /// A copy of S3 takes the encryption of its bucket. Who changes or moves an object here asks for
+    /// nothing of the kind, and it stays as encrypted as it was.
+    fn encryption(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.head.encryption.iter().map(|(name, value)| (&**name, &**value))
     }
 
     fn source(&self) -> String {
@@ -84,6 +91,7 @@ impl ObjectCopy<'_> {
             Some(metadata) => metadata.iter().map(|(name, value)| (&**name, &**value)).collect(),
             None => own.chain([("content-type", &*self.head.content_type)]).collect(),
         };
+        lines.extend(self.encryption());
         let tags = s3.tags(self.source.bucket, self.source.key, self.version)?;
         let tags = uri::encode_pairs(tags.iter().map(|(name, value)| (&**name, &**value)));
         if !tags.is_empty() {

@@ -76,6 +76,8 @@ pub(super) struct ObjectHead {
     pub(super) version: Option<String>,
     /// Headers that the object was stored with, and its metadata.
     pub(super) metadata: Vec<(String, String)>,
+    /// Headers that ask for the encryption that it has.
+    pub(super) encryption: Vec<(String, String)>,
     pub(super) retained_until: Option<String>,
     pub(super) legal_hold: bool,
 }
@@ -204,6 +206,7 @@ impl S3Client<'_> {
         let reply = self.send(Method::Head, target(Some(bucket), Some(key))?, request)?;
         let header = |name| reply.header(name).unwrap_or_default().to_owned();
         let metadata = reply.headers().filter(|(name, _)| is_metadata(name));
+        let encryption = reply.headers().filter(|(name, _)| is_encryption(name));
         Ok(ObjectHead {
             size: reply.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0),
             content_type: header("content-type"),
@@ -213,6 +216,7 @@ impl S3Client<'_> {
             metadata: metadata
                 .map(|(name, value)| (name.to_owned(), encoded_words::decode(value).into_owned()))
                 .collect(),
+            encryption: encryption.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             retained_until: reply.header("x-amz-object-lock-retain-until-date").map(str::to_owned),
             legal_hold: reply.header("x-amz-object-lock-legal-hold") == Some("ON"),
         })
@@ -372,6 +376,10 @@ fn folders(root: Element<'_>) -> Result<Vec<FolderLine>, Refusal> {
 }
 
 /// Whether a header is shown as metadata.
+fn is_encryption(name: &str) -> bool {
+    name.to_ascii_lowercase().starts_with("x-amz-server-side-encryption")
+}
+
 fn is_metadata(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.starts_with("x-amz-meta-") || SYSTEM_METADATA.contains(&name.as_str())

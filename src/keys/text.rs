@@ -62,9 +62,12 @@ pub fn with_new_key(
     let day: String = now.to_iso_basic().chars().take(8).collect();
     let id = format!("{day}-{}", to_hex(&random));
     let mut file = parsed(text)?;
+    // The newest key is the current one, also where an earlier one was made by a clock that was wrong.
+    let newest = KeyRing::parse(text).ok().and_then(|ring| ring.iter().map(|key| key.created).max());
+    let created = newest.map_or(now, |newest| newest.max(now));
     let mut key = Table::new();
     key["id"] = toml_edit::value(&id);
-    key["created"] = toml_edit::value(now.to_iso8601());
+    key["created"] = toml_edit::value(created.to_iso8601());
     key["secret"] = toml_edit::value(BASE64.encode(MasterKey::generate(entropy).bytes()));
     if let Some(name) = name {
         key["name"] = toml_edit::value(name);
@@ -186,6 +189,13 @@ mod tests {
         for name in ["", "a b", "ä", &"a".repeat(65)] {
             assert_eq!(with_new_key("", Some(name), at(1), &entropy), Err(KeyTextError::Name), "{name}");
         }
+    }
+
+    #[test]
+    fn a_new_key_is_the_current_one_also_after_one_of_a_clock_that_was_ahead() {
+        let ahead = first_file(at(9), &SeededEntropy::new(1));
+        let (both, id) = with_new_key(&ahead, None, at(2), &SeededEntropy::new(2)).unwrap();
+        assert_eq!(KeyRing::parse(&both).unwrap().current().unwrap().id, id);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::s3::bucket_encryption::{BlockedTypes, BucketEncryption, DefaultEncryp
 use crate::s3::encryption::{self, CustomerKey, KeyHolder, KmsRequest, RequestedEncryption, ShownEncryption};
 use crate::s3::{Call, ErrorCode, Response, S3Error};
 use crate::store::{
-    BucketConfigurationKind, EncryptionKind, MasterKey, NewEncryption, StoreError, UploadRecord,
+    BucketConfigurationKind, EncryptionKind, MasterKey, NewEncryption, Selector, StoreError, UploadRecord,
     VersionRecord, WrappedKey,
 };
 
@@ -145,6 +145,17 @@ pub(super) enum OtherKinds {
     Refused,
     /// Requests that add to an upload ignore them: its kind was decided before.
     Ignored,
+}
+
+impl Context {
+    /// Whether the current version of a key can be read without a customer's key.
+    pub fn opens(&self, bucket: &str, key: &str) -> bool {
+        if !self.store.has_encrypted() {
+            return true;
+        }
+        let found = self.store.find(bucket, key, Selector::Current);
+        found.is_ok_and(|found| self.store.check_key(&found.version, None).is_ok())
+    }
 }
 
 /// The customer's key that a request states for an object that it reads.

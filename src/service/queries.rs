@@ -40,7 +40,8 @@ impl Service {
         for key in keys {
             let key = ObjectKey::new((*key).to_owned())?;
             call.target = TargetResource::Object { bucket: bucket.to_owned(), key };
-            may_read.push(self.may(identity, &mut call, Operation::GetObject).is_ok());
+            let may = self.may(identity, &mut call, Operation::GetObject).is_ok();
+            may_read.push(may && self.context.opens(call.bucket(), call.key()));
         }
         Ok(may_read)
     }

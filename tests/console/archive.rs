@@ -127,6 +127,32 @@ fn folders_and_objects_come_as_one_archive() {
 }
 
 #[test]
+fn objects_under_keys_of_their_clients_are_named_and_left_out() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let encoded = |bytes: &[u8]| base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes);
+    let key = encoded(&[7; 32]);
+    let md5 = encoded(&siltstone::base::digest::Md5::of(&[7; 32]));
+    let customer = [
+        ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
+        ("x-amz-server-side-encryption-customer-key", &*key),
+        ("x-amz-server-side-encryption-customer-key-md5", &*md5),
+    ];
+    browser.put("b", "at/closed", &customer, b"closed");
+    browser.put("b", "at/kept", &[("x-amz-server-side-encryption", "aws:kms")], b"kept");
+    browser.put("b", "alone", &customer, b"alone");
+    let fields = [("bucket", "b"), ("folder", "at%2F"), ("object", "alone")];
+    let page = browser.post("archive", &fields);
+    let text = page.text();
+    assert!(
+        text.contains("Download 1 object") && text.contains("at/closed") && text.contains("alone"),
+        "{text}"
+    );
+    let answer = confirm(&mut browser, &page);
+    assert_eq!(entries(&answer.body), [("at/kept".to_owned(), '0', b"kept".to_vec())]);
+}
+
+#[test]
 fn a_zip_archive_has_the_same_objects_under_names_that_windows_takes() {
     let site = Site::new();
     let mut browser = site.signed_in("owner");

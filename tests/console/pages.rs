@@ -382,6 +382,21 @@ fn tags_and_metadata_that_are_not_edited_keep_every_byte() {
 }
 
 #[test]
+fn a_changed_object_keeps_its_encryption() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let kind = "x-amz-server-side-encryption";
+    for (key, value) in [("s3", "AES256"), ("kms", "aws:kms")] {
+        browser.put("b", key, &[(kind, value)], b"secret");
+        let page = browser.get(&format!("object?bucket=b&key={key}"));
+        let answer = submit(&mut browser, "change", &page, "<legend>Metadata", ("change", "metadata"));
+        assert_eq!(answer.status, 303, "{}", answer.text());
+        let head = browser.s3(Method::Head, &format!("bucket=b&key={key}"), &[], b"");
+        assert_eq!(head.header(kind), Some(value));
+    }
+}
+
+#[test]
 fn an_edit_overwrites_nothing_that_came_since_its_page_was_shown() {
     let site = Site::new();
     let mut browser = site.signed_in("owner");

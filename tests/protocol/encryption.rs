@@ -218,7 +218,9 @@ fn wrong_headers_store_nothing() {
     let short = BASE64.encode([1; 16]);
     let short_md5 = BASE64.encode(Md5::of(&[1; 16]));
     let other_md5 = BASE64.encode(Md5::of(&OTHER));
-    let cases: [&[(&str, &str)]; 15] = [
+    let cases: [&[(&str, &str)]; 17] = [
+        &[algorithm, key, (md5.0, key.1)],
+        &[(algorithm.0, key.1), key, md5],
         &[key, md5],
         &[algorithm, md5],
         &[algorithm, key],

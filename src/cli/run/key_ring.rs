@@ -115,7 +115,12 @@ impl RunningKeys {
 
     /// Reads the file again. If it is broken the previous keys stay in effect.
     pub(crate) fn reload(&self) {
-        match self.file.read() {
+        // A file system that is not mounted has no file.
+        let read = self.file.read().and_then(|ring| match ring.is_empty() && !self.ring.get().is_empty() {
+            true => Err(format!("{} is missing, or has no keys", self.file.path().display())),
+            false => Ok(ring),
+        });
+        match read {
             Ok(ring) => {
                 self.record(&differences(&self.ring.get(), &ring), None);
                 self.ring.replace(ring);

@@ -163,7 +163,8 @@ impl ArchiveContent {
     fn add_object(&mut self, view: &View<'_>, bucket: &str, object: SelectedObject) -> Result<(), Refusal> {
         let head = match view.s3().head(bucket, &object.key, object.version.as_deref()) {
             Ok(head) => head,
-            Err(refusal) if matches!(refusal.status, 403..=405) => {
+            // A HEAD that is refused with 400 is one of an object under a key of its client.
+            Err(refusal) if matches!(refusal.status, 400 | 403..=405) => {
                 self.unreadable.push(text::visible(&object.key).into_owned());
                 return Ok(());
             }
