@@ -426,9 +426,16 @@ fn calls_that_are_none_are_refused_in_the_form_of_sts() {
         413,
         "RequestEntityTooLarge",
     );
-    refused(&form(server.request("POST", "/").announcing(1 << 40)), 413, "RequestEntityTooLarge");
     refused(&form(server.request("POST", "/").body(b"Action=\xff")), 400, "ValidationError");
     server.request("POST", "/").send().is_error(405, "MethodNotAllowed");
+}
+
+#[test]
+fn a_long_call_is_refused_unread() {
+    let server = server();
+    let asked = server.request("POST", "/").announcing(1 << 40).aws().anonymous();
+    let long = asked.header("Content-Type", "application/x-www-form-urlencoded").send();
+    refused(&long, 413, "RequestEntityTooLarge");
 }
 
 #[test]
