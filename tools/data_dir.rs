@@ -23,7 +23,9 @@ const KEY_FILE_MAX_BYTES: u64 = 8192;
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DataDir {
     /// Directory of all stored data
+    // Its id is that of no argument of a command: a positional `dir` would get its default.
     #[arg(
+        id = "data_dir",
         long = "data-dir",
         value_name = "DIR",
         env = "SILTSTONE_DATA_DIR",
