@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::response::{DateHeader, ResponseFraming, SendOptions, write_head};
 use crate::base::{Timestamp, limits};
-use crate::s3::{BodySource, Response, ResponseBody};
+use crate::s3::{BodySource, ErrorCode, Response, ResponseBody, S3Error};
 
 /// Why a response was not sent to its end.
 #[derive(Debug)]
@@ -210,6 +210,13 @@ fn client_gone(_: io::Error) -> SendFailure {
     SendFailure::ClientGone
 }
 
+/// The error to answer where the source of a response broke before its first byte was sent: the one
+/// that the source states, as for bytes on a remote that is away.
+pub(super) fn error_of_source(error: &io::Error) -> S3Error {
+    let stated = error.get_ref().and_then(|inner| inner.downcast_ref::<S3Error>());
+    stated.cloned().unwrap_or_else(|| S3Error::new(ErrorCode::InternalError))
+}
+
 fn broken(reason: &str) -> SendFailure {
     SendFailure::BrokenSource(io::Error::other(reason))
 }
@@ -217,6 +224,13 @@ fn broken(reason: &str) -> SendFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_broken_source_is_answered_with_the_error_that_it_states() {
+        let stated = io::Error::other(S3Error::slow_down());
+        assert_eq!(error_of_source(&stated).code, ErrorCode::SlowDown);
+        assert_eq!(error_of_source(&io::Error::other("why")).code, ErrorCode::InternalError);
+    }
 
     /// A source whose bytes come from another host: some are here.
     struct ComingBody {

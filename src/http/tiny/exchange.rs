@@ -15,7 +15,7 @@ use crate::http::catch_panic::catch_panic;
 use crate::http::fields::BodyFraming;
 use crate::http::request_head::RequestHead;
 use crate::http::response::{RequestTraits, ResponseFraming, SendOptions};
-use crate::http::response_writer::{ResponseSink, ResponseWriter, SendFailure};
+use crate::http::response_writer::{ResponseSink, ResponseWriter, SendFailure, error_of_source};
 use crate::s3::{ErrorCode, Handler, Method, Response, S3Error};
 
 /// The longest head and piece of a body that are copied together to be written at once.
@@ -149,8 +149,12 @@ impl TinyExchange {
             Some(Err(SendFailure::ClientGone | SendFailure::Stalled(_))) => false,
             _ if sink.response_started => false,
             // No byte has been sent: another response can take its place.
-            _ => {
-                let response = refusal(&*self.engine.handler, &S3Error::new(ErrorCode::InternalError));
+            failed => {
+                let error = match &failed {
+                    Some(Err(SendFailure::BrokenSource(error))) => error_of_source(error),
+                    _ => S3Error::new(ErrorCode::InternalError),
+                };
+                let response = refusal(&*self.engine.handler, &error);
                 let options = SendOptions { traits, framing: ResponseFraming::of(&response, traits), close };
                 matches!(
                     catch_panic(|| self.response_writer.send(&mut sink, response, options, now)),

@@ -21,7 +21,7 @@ use crate::http::catch_panic::catch_panic;
 use crate::http::fields::invalid_request;
 use crate::http::request_head::RequestHead;
 use crate::http::response::{RequestTraits, ResponseFraming, SendOptions};
-use crate::http::response_writer::{ResponseWriter, SendFailure};
+use crate::http::response_writer::{ResponseWriter, SendFailure, error_of_source};
 use crate::s3::{ErrorCode, Method, Response, S3Error};
 
 /// What a worker does with a connection after an exchange.
@@ -94,7 +94,7 @@ impl Exchange {
     pub(super) fn run(&mut self, connection: &Connection, class: WorkerClass) -> NextAction {
         self.begin(class, RequestTraits::default(), false);
         let action = catch_panic(|| self.answer(connection));
-        action.unwrap_or_else(|| self.answer_failure(connection))
+        action.unwrap_or_else(|| self.answer_failure(connection, S3Error::new(ErrorCode::InternalError)))
     }
 
     /// Sends a pending response, for a worker with a permit for `class`.
@@ -106,7 +106,7 @@ impl Exchange {
     ) -> NextAction {
         self.begin(class, pending.traits, pending.response_started());
         let action = catch_panic(|| self.write_response(connection, pending));
-        action.unwrap_or_else(|| self.answer_failure(connection))
+        action.unwrap_or_else(|| self.answer_failure(connection, S3Error::new(ErrorCode::InternalError)))
     }
 
     fn begin(&mut self, class: WorkerClass, traits: RequestTraits, response_started: bool) {
@@ -192,12 +192,11 @@ impl Exchange {
         PendingResponse { content, traits: self.traits, close: true, request_complete: false }
     }
 
-    /// Answers a panic or a broken source with 500, or aborts where a response has been started.
-    fn answer_failure(&mut self, connection: &Connection) -> NextAction {
+    /// Answers a panic or a broken source, or aborts where a response has been started.
+    fn answer_failure(&mut self, connection: &Connection, error: S3Error) -> NextAction {
         if self.response_started {
             return NextAction::Abort;
         }
-        let error = S3Error::new(ErrorCode::InternalError);
         catch_panic(|| self.write_response(connection, self.refusal(error))).unwrap_or(NextAction::Abort)
     }
 
@@ -280,7 +279,7 @@ impl Exchange {
             }
             Err(SendFailure::BrokenSource(error)) => {
                 ::log::error!("a response cannot be sent to its end: {error}");
-                Ok(self.answer_failure(connection))
+                Ok(self.answer_failure(connection, error_of_source(&error)))
             }
         }
     }
