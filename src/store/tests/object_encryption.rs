@@ -301,17 +301,45 @@ fn an_upload_under_the_key_of_a_customer_takes_no_byte_without_it() {
     writer.write(&b"planted plaintext"[..]).unwrap();
     let part = writer.commit(Md5::of(b"planted plaintext"), None).unwrap();
     assert_ne!(part.md5, Md5::of(b"planted plaintext"));
-    let complete = |customer: Option<&MasterKey>| {
+    let checksum = Checksum {
+        algorithm: ChecksumAlgorithm::Sha256,
+        kind: ChecksumType::FullObject,
+        parts: 0,
+        value: vec![0x5a; 32],
+    };
+    let complete = |customer: Option<&MasterKey>, checksums: &[Checksum]| {
         let parts = store.upload("b", "k", upload.id).unwrap().parts;
-        let completion = Completion { upload: upload.id, parts, commit: commit_of(b"") };
+        let commit = Commit { checksums: checksums.to_vec(), ..commit_of(b"") };
+        let completion = Completion { upload: upload.id, parts, commit };
         store.complete_upload_with("b", "k", completion, customer)
     };
-    assert_eq!(complete(None), Err(StoreError::CustomerKeyNeeded));
-    complete(Some(&customer())).unwrap();
+    assert_eq!(complete(None, &[checksum.clone()]), Err(StoreError::CustomerKeyNeeded));
+    assert_eq!(complete(Some(&MasterKey::new([8; 32])), &[]), Err(StoreError::WrongCustomerKey));
+    complete(Some(&customer()), &[checksum]).unwrap();
     assert_eq!(read_whole(&store, "k", Some(&customer())).unwrap(), b"planted plaintext");
     let clear = begin_upload(&store, "b", "clear").unwrap();
     let mut writer = store.part_writer("b", "clear", clear, 1, None).unwrap();
     assert_eq!(writer.unlock(Some(&customer())), Err(StoreError::CustomerKeyRefused));
+    holds_nothing_in_the_clear(&fs);
+}
+
+#[test]
+fn an_upload_without_checksums_is_completed_without_the_key_of_its_customer() {
+    let fs = SimFs::new();
+    let store = keyed(&fs);
+    let new = NewEncryption::Customer(customer());
+    let upload = store.create_encrypted_upload("b", "k", new_upload(), &new).unwrap();
+    let mut writer = store.part_writer("b", "k", upload.id, 1, None).unwrap();
+    writer.unlock(Some(&customer())).unwrap();
+    writer.write(&b"planted plaintext"[..]).unwrap();
+    writer.commit(Md5::of(b"planted plaintext"), None).unwrap();
+    let parts = store.upload("b", "k", upload.id).unwrap().parts;
+    let completion = Completion { upload: upload.id, parts, commit: commit_of(b"") };
+    store.complete_upload_with("b", "k", completion, None).unwrap();
+    let found = store.find("b", "k", Selector::Current).unwrap();
+    assert_eq!(store.check_key(&found.version, None), Err(StoreError::CustomerKeyNeeded));
+    assert!(store.digests(&found.version, None).unwrap().checksums.is_empty());
+    assert_eq!(read_whole(&store, "k", Some(&customer())).unwrap(), b"planted plaintext");
     holds_nothing_in_the_clear(&fs);
 }
 
