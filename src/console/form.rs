@@ -23,18 +23,8 @@ pub(super) fn read(request: &mut Request<'_>, max: usize) -> Result<QueryParams,
     if content_type.split(';').next() != Some("application/x-www-form-urlencoded") {
         return Err(Refusal::new(415, "This is not the form of the page."));
     }
-    let mut text = Vec::new();
-    let mut piece = [0; 8 * 1024];
-    loop {
-        let read = request.body.reader.read(&mut piece).map_err(|error| Refusal::of_error(&error))?;
-        if read == 0 {
-            break;
-        }
-        if text.len() + read > max {
-            return Err(Refusal::new(413, "The form is too long."));
-        }
-        text.extend_from_slice(&piece[..read]);
-    }
+    let text = request.body.read_short(max).map_err(|error| Refusal::of_error(&error))?;
+    let text = text.ok_or_else(|| Refusal::new(413, "The form is too long."))?;
     if text.iter().filter(|byte| **byte == b'&').count() >= FIELDS_MAX {
         return Err(Refusal::new(400, format!("A form has at most {FIELDS_MAX} fields.")));
     }

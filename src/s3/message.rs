@@ -152,6 +152,28 @@ pub struct Body<'c> {
     pub reader: Box<dyn BodyRead + 'c>,
 }
 
+impl Body<'_> {
+    /// All bytes of a body that is short: `None` for one with more than `max`, whose rest stays
+    /// unread.
+    ///
+    /// # Errors
+    /// As of [`BodyRead::read`].
+    pub fn read_short(&mut self, max: usize) -> Result<Option<Vec<u8>>, S3Error> {
+        let mut body = Vec::new();
+        let mut piece = [0; 8 * 1024];
+        loop {
+            let read = self.reader.read(&mut piece)?;
+            if read == 0 {
+                return Ok(Some(body));
+            }
+            if body.len() + read > max {
+                return Ok(None);
+            }
+            body.extend_from_slice(&piece[..read]);
+        }
+    }
+}
+
 /// A body without bytes.
 struct NoBytes;
 

@@ -61,7 +61,14 @@ impl Service {
         entry: &mut RequestLogEntry,
     ) -> Result<Response, CallError> {
         // The body is read before its sender is known, so it is short.
-        let body = read(&mut request)?;
+        let body = match request.body.content_length {
+            Some(length) if length > QUERY_BODY_MAX_BYTES as u64 => None,
+            _ => request.body.read_short(QUERY_BODY_MAX_BYTES)?,
+        };
+        let body = body.ok_or_else(|| {
+            let message = format!("A call has at most {QUERY_BODY_MAX_BYTES} bytes.");
+            CallError::new(413, "RequestEntityTooLarge", message)
+        })?;
         let query = QueryParams::parse(&request.query)?;
         let sent = match request.method {
             Method::Get => &request.query,
@@ -222,27 +229,4 @@ fn caller_identity(caller: &Identity, entry: &RequestLogEntry) -> Response {
         result.leaf("UserId", &identity.id);
         result.leaf("Account", identity.account);
     })
-}
-
-/// The body of a call.
-fn read(request: &mut Request<'_>) -> Result<Vec<u8>, CallError> {
-    let too_long = || {
-        let message = format!("A call has at most {QUERY_BODY_MAX_BYTES} bytes.");
-        CallError::new(413, "RequestEntityTooLarge", message)
-    };
-    if request.body.content_length.is_some_and(|length| length > QUERY_BODY_MAX_BYTES as u64) {
-        return Err(too_long());
-    }
-    let mut body = Vec::new();
-    let mut piece = [0; 8 * 1024];
-    loop {
-        let read = request.body.reader.read(&mut piece)?;
-        if read == 0 {
-            return Ok(body);
-        }
-        if body.len() + read > QUERY_BODY_MAX_BYTES {
-            return Err(too_long());
-        }
-        body.extend_from_slice(&piece[..read]);
-    }
 }

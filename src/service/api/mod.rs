@@ -328,22 +328,10 @@ fn check_signed(identity: &Identity, request: &Request<'_>) -> Result<(), ApiErr
 }
 
 fn read(request: &mut Request<'_>) -> Result<Vec<u8>, ApiError> {
-    let mut body = Vec::new();
-    let mut piece = [0; 8 * 1024];
-    loop {
-        let read = request.body.reader.read(&mut piece)?;
-        if read == 0 {
-            return Ok(body);
-        }
-        if body.len() + read > BODY_MAX_BYTES {
-            return Err(ApiError::new(
-                413,
-                "MaxMessageLengthExceeded",
-                format!("A body has at most {BODY_MAX_BYTES} bytes."),
-            ));
-        }
-        body.extend_from_slice(&piece[..read]);
-    }
+    request.body.read_short(BODY_MAX_BYTES)?.ok_or_else(|| {
+        let message = format!("A body has at most {BODY_MAX_BYTES} bytes.");
+        ApiError::new(413, "MaxMessageLengthExceeded", message)
+    })
 }
 
 fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
