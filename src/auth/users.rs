@@ -61,7 +61,7 @@ use crate::auth::user::{Signer, User};
 use crate::auth::user_quota::QuotaTable;
 use crate::auth::users_fields::{AllowTable, FieldProblem, checked, instant};
 use crate::auth::{Action, KeyPair, Secret};
-use crate::base::{Quota, Timestamp, limits};
+use crate::base::{Quota, Timestamp, limits, line_of};
 use crate::s3::{ErrorCode, S3Error};
 
 const ADMINISTRATOR: &str = Users::ADMINISTRATOR;
@@ -117,18 +117,19 @@ impl Users {
     /// The first problem: malformed TOML, an unknown key, action or resource, or a name or access
     /// key that is missing, malformed or repeated.
     pub fn parse(text: &str) -> Result<Self, UsersError> {
-        let line_of = |at: &Range<usize>| 1 + text.bytes().take(at.start).filter(|&b| b == b'\n').count();
         let file: UsersTable = toml::from_str(text).map_err(|error| UsersError {
-            line: line_of(&error.span().unwrap_or_default()),
+            line: line_of(text, &error.span().unwrap_or_default()),
             problem: error.message().to_owned(),
         })?;
         let mut reader = UsersBuilder::default();
         for user in &file.user {
-            reader.user(user.as_ref()).map_err(|(at, problem)| UsersError { line: line_of(&at), problem })?;
+            reader
+                .user(user.as_ref())
+                .map_err(|(at, problem)| UsersError { line: line_of(text, &at), problem })?;
         }
         reader
             .roles_and_sealing_keys(&file)
-            .map_err(|(at, problem)| UsersError { line: line_of(&at), problem })?;
+            .map_err(|(at, problem)| UsersError { line: line_of(text, &at), problem })?;
         Ok(reader.finish())
     }
 

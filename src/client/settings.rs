@@ -23,11 +23,6 @@ pub struct SettingSources<'s> {
 /// A problem, and its place in the file.
 pub type SettingProblem = (Range<usize>, String);
 
-/// The number of the line in which a part of a file begins.
-pub(crate) fn line_of(text: &str, part: &Range<usize>) -> usize {
-    1 + text.bytes().take(part.start).filter(|byte| *byte == b'\n').count()
-}
-
 /// An S3 server, and the keys for it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerSettings {

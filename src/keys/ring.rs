@@ -31,7 +31,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::base::Timestamp;
+use crate::base::{Timestamp, line_of};
 use crate::crypto::MasterKey;
 
 /// The longest id or name. Records keep the id.
@@ -115,20 +115,19 @@ impl KeyRing {
     /// The first problem: malformed TOML, an unknown field, or an id, a time, a name or a secret that
     /// is malformed or repeated.
     pub fn parse(text: &str) -> Result<Self, KeyRingError> {
-        let line_of = |at: &Range<usize>| 1 + text.bytes().take(at.start).filter(|&b| b == b'\n').count();
         let file: RingToml = toml::from_str(text).map_err(|error| KeyRingError {
-            line: line_of(&error.span().unwrap_or_default()),
+            line: line_of(text, &error.span().unwrap_or_default()),
             // The parser quotes what it expected, and no value.
             problem: error.message().to_owned(),
         })?;
         let mut keys = Vec::with_capacity(file.key.len());
         for table in &file.key {
             let read = read_key(table.as_ref(), &keys);
-            let key = read.map_err(|(at, problem)| KeyRingError { line: line_of(&at), problem })?;
+            let key = read.map_err(|(at, problem)| KeyRingError { line: line_of(text, &at), problem })?;
             keys.push(key);
         }
         if let Some(time) = &file.copy_confirmed {
-            read_time(time).map_err(|(at, problem)| KeyRingError { line: line_of(&at), problem })?;
+            read_time(time).map_err(|(at, problem)| KeyRingError { line: line_of(text, &at), problem })?;
         }
         // Of two keys of one time the later one in the file is the newer.
         keys.sort_by_key(|key| key.created);

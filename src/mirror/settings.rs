@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::base::Timestamp;
+use crate::base::{Timestamp, line_of};
 use crate::client::settings::{self, KeyFields, ServerFields};
 use crate::client::{ServerSettings, SettingProblem, SettingSources};
 use crate::store::MirroredPlace;
@@ -126,8 +126,7 @@ impl MirrorSettings {
     /// # Errors
     /// The first problem with its line. It quotes no key.
     pub fn parse(text: &str, sources: &SettingSources<'_>) -> Result<Vec<Self>, String> {
-        let told =
-            |at: &Range<usize>, why: &str| format!("line {}: [[mirror]]: {why}", settings::line_of(text, at));
+        let told = |at: &Range<usize>, why: &str| format!("line {}: [[mirror]]: {why}", line_of(text, at));
         let file: MirrorFile =
             toml::from_str(text).map_err(|error| told(&error.span().unwrap_or_default(), error.message()))?;
         let mut mirrors: Vec<Self> = Vec::new();

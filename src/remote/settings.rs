@@ -8,7 +8,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::client::settings::{KeyFields, ServerFields, checked, is_bucket, line_of, prefix_of, rate_of};
+use crate::base::line_of;
+use crate::client::settings::{KeyFields, ServerFields, checked, is_bucket, prefix_of, rate_of};
 use crate::client::{ServerSettings, SettingProblem, SettingSources};
 use crate::remote::{EncryptedRemote, EncryptionKeys, Remote, S3Remote};
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::WebhookSecret;
-use crate::client::settings::line_of;
+use crate::base::line_of;
 use crate::client::{CertificateTrust, Endpoint, SettingProblem, SettingSources, certificate_trust};
 use crate::s3::notification::{EventPattern, KeyFilter};
 

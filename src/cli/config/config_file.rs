@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use clap::{Arg, Command};
+use siltstone::base::line_of;
 use siltstone::client::SettingSources;
 use siltstone::service::MetricsAccess;
 use toml_edit::{Document, Item, Value};
@@ -84,8 +85,7 @@ fn flags(text: &str) -> Result<OptionFlags, Vec<String>> {
     // All of them are reported, so that one attempt is enough to mend the file.
     let mut problems = Vec::new();
     for (name, item) in file.as_table().iter().filter(|(name, item)| !is_section(name, item)) {
-        let start = item.span().unwrap_or_default().start;
-        let line = 1 + text.bytes().take(start).filter(|byte| *byte == b'\n').count();
+        let line = line_of(text, &item.span().unwrap_or_default());
         match flag_of(name, item, &command) {
             Ok(flag) => {
                 let origin = ValueOrigin::FileLine(line);
