@@ -12,7 +12,7 @@ use crate::base::Entropy;
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, KIB, MIB};
 use crate::format::{EPOCH, EpochRecord, FileKind, KeysState, LOCK, STANDBY, unfinished};
-use crate::fs::{File, Fs};
+use crate::fs::{File, Fs, crc32_of};
 
 /// Bytes beside those of a file that are to be free before it is written again.
 const SPARE_BYTES: u64 = 64 * KIB;
@@ -182,7 +182,7 @@ impl Conversion<'_> {
         copy.sync_data()?;
         copy.evict()?;
         let written = self.encrypted.open_uncached(aside)?;
-        if crc_of(written.as_ref())? != crc {
+        if crc32_of(written.as_ref())? != crc {
             return Err(io::Error::other(format!(
                 "{path}: the bytes read back differ from the bytes written"
             )));
@@ -243,18 +243,4 @@ fn write_pages(from: &dyn File, to: &dyn File, block: &[u8], place: u64) -> io::
         at = hole.end;
     }
     Ok(())
-}
-
-fn crc_of(file: &dyn File) -> io::Result<u32> {
-    let len = file.len()?;
-    let mut buffer = vec![0; MIB as usize];
-    let mut crc = Crc32::new();
-    let mut at = 0;
-    while at < len {
-        let part = MIB.min(len - at) as usize;
-        file.read_exact_at(&mut buffer[..part], at)?;
-        crc.update(&buffer[..part]);
-        at += part as u64;
-    }
-    Ok(crc.value())
 }

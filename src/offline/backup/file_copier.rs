@@ -4,7 +4,7 @@ use std::io;
 
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, MIB};
-use crate::fs::{File, Fs};
+use crate::fs::{File, Fs, crc32_of};
 use crate::store::{Progress, ProgressStep};
 
 static ZEROS: [u8; BLOCK_BYTES as usize] = [0; BLOCK_BYTES as usize];
@@ -35,7 +35,7 @@ impl FileCopier<'_> {
     /// Copies a file up to its current end, makes the bytes durable, and compares them with the
     /// bytes read back from the disk. Returns the length. The name is not durable.
     pub(super) fn copy(&mut self, from: &dyn File, path: &str, zeros: ZeroBlocks) -> io::Result<u64> {
-        self.copy_and(from, path, zeros, &mut |written| Ok((crc_of(written)?, ()))).map(|(len, ())| len)
+        self.copy_and(from, path, zeros, &mut |written| Ok((crc32_of(written)?, ()))).map(|(len, ())| len)
     }
 
     /// Like `copy`, but `read` reads the copy back, and its further result is returned.
@@ -89,18 +89,4 @@ fn write(file: &dyn File, bytes: &[u8], offset: u64, zeros: ZeroBlocks) -> io::R
         }
     }
     Ok(())
-}
-
-fn crc_of(file: &dyn File) -> io::Result<u32> {
-    let len = file.len()?;
-    let mut buffer = vec![0; MIB as usize];
-    let mut crc = Crc32::new();
-    let mut at = 0;
-    while at < len {
-        let part = (buffer.len() as u64).min(len - at) as usize;
-        file.read_exact_at(&mut buffer[..part], at)?;
-        crc.update(&buffer[..part]);
-        at += part as u64;
-    }
-    Ok(crc.value())
 }
