@@ -1,7 +1,5 @@
 //! The data directory of a command, and what opens it where it is encrypted.
 
-use std::fs::File;
-use std::io::{self, Read as _};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,13 +9,9 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use siltstone::base::OsEntropy;
 use siltstone::fs::{Fs, OsFs};
 use siltstone::vault::{StoreSecret, VaultError, create_disk, is_encrypted, open_disk};
-use zeroize::Zeroizing;
 
 use crate::outcome::Failure;
 use crate::store_key::request;
-
-/// The longest file that is read for a key.
-const KEY_FILE_MAX_BYTES: u64 = 8192;
 
 /// The data directory, and what opens it.
 #[derive(Debug, Clone, Args)]
@@ -103,8 +97,5 @@ pub(crate) fn secret_in(path: &Path) -> Result<StoreSecret, Failure> {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     // A process that may not have this limit lowered can have no higher one.
     let _ = setrlimit(Resource::Core, none);
-    let mut content = Zeroizing::new(Vec::with_capacity(KEY_FILE_MAX_BYTES as usize));
-    let read = File::open(path).and_then(|file| file.take(KEY_FILE_MAX_BYTES).read_to_end(&mut content));
-    read.map_err(|error: io::Error| Failure::of(path.display(), error))?;
-    StoreSecret::parse(&content).map_err(|error| Failure::of(path.display(), error))
+    StoreSecret::read(path).map_err(|why| Failure::of(path.display(), why))
 }

@@ -1,5 +1,9 @@
 //! What opens the key of a data directory: a key file or a passphrase.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
 use argon2::{Algorithm, Argon2, Params, Version};
 use zeroize::Zeroizing;
 
@@ -29,6 +33,19 @@ pub enum StoreSecret {
 }
 
 impl StoreSecret {
+    /// Reads a file with a secret.
+    ///
+    /// # Errors
+    /// A message without the path: the file cannot be read, or as of [`StoreSecret::parse`].
+    pub fn read(path: &Path) -> Result<Self, String> {
+        // One byte more than is taken, so that a longer file is noticed.
+        let most = SECRET_MAX_BYTES + 1;
+        let mut content = Zeroizing::new(Vec::with_capacity(most));
+        let read = File::open(path).and_then(|file| file.take(most as u64).read_to_end(&mut content));
+        read.map_err(|error| error.to_string())?;
+        Self::parse(&content).map_err(|error| error.to_string())
+    }
+
     /// Reads the content of a file: the line of a key file, or else a passphrase, which ends before
     /// the line feed at its end.
     ///

@@ -1,7 +1,5 @@
 //! The disk of the data directory, as the store sees it: where it is encrypted, in the clear.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,14 +10,10 @@ use siltstone::format::LOCK;
 use siltstone::fs::{Fs, OsFs, memory_limit};
 use siltstone::remote::RemoteSettings;
 use siltstone::vault::{KeyRequest, StoreSecret, VaultError, create_disk, is_encrypted, open_disk};
-use zeroize::Zeroizing;
 
 use crate::cli::config::options::ServerOptions;
 use crate::cli::config::secret_files::warn_of_world;
 use crate::cli::error::CliError;
-
-/// The longest file that is read for a key.
-const KEY_FILE_MAX_BYTES: u64 = 8192;
 
 /// Opens the disk of the data directory, which exists. It gets a key where the options ask for one,
 /// there is no store yet, and `may_write`.
@@ -66,15 +60,12 @@ pub(crate) fn open(
 
 /// Reads the secret. From then on the process leaves no core file.
 fn secret_in(path: &Path) -> Result<StoreSecret, CliError> {
-    let refused = |why: String| CliError::start(format!("--store-key-file {}: {why}", path.display()));
     if let Err(errno) = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }) {
         warn!("a crash may write the key of the data directory to a core file: {errno}");
     }
-    let mut content = Zeroizing::new(Vec::with_capacity(KEY_FILE_MAX_BYTES as usize));
-    let read = File::open(path).and_then(|file| file.take(KEY_FILE_MAX_BYTES).read_to_end(&mut content));
-    read.map_err(|error| refused(error.to_string()))?;
+    let secret = StoreSecret::read(path);
     warn_of_world(path);
-    StoreSecret::parse(&content).map_err(|error| refused(error.to_string()))
+    secret.map_err(|why| CliError::start(format!("--store-key-file {}: {why}", path.display())))
 }
 
 /// Refuses a key that would lie beside what it protects.
