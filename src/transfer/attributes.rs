@@ -161,19 +161,22 @@ pub fn put_tags(link: &mut PeerLink<'_>, key: &str, id: Option<&str>, tags: &Tag
         return link.ask(call).map(drop);
     }
     let mut document = Writer::new("Tagging", None);
-    document.element("TagSet", |set| {
-        for (name, value) in tags {
-            set.element("Tag", |tag| {
-                tag.leaf("Key", name);
-                tag.leaf("Value", value);
-            });
-        }
-    });
+    document.element("TagSet", |set| write_tags(set, tags));
     let body = document.finish();
     // Some servers demand it for this document.
     let md5 = ("content-md5".to_owned(), STANDARD.encode(Md5::of(&body)));
     let call = PeerCall { method: "PUT", key, query: &query, headers: &[md5], ..PeerCall::default() };
     link.ask_with(call, &body).map(drop)
+}
+
+/// Writes an element for each tag.
+pub(super) fn write_tags(set: &mut Writer, tags: &Tags) {
+    for (name, value) in tags {
+        set.element("Tag", |tag| {
+            tag.leaf("Key", name);
+            tag.leaf("Value", value);
+        });
+    }
 }
 
 /// The versioning of a bucket.

@@ -1,5 +1,6 @@
 //! Buckets of the other server.
 
+use super::attributes::write_tags;
 use crate::transfer::{PeerCall, PeerError, PeerLink, Tags};
 use crate::xml::Writer;
 
@@ -11,7 +12,10 @@ const UNNAMED_REGION: &str = "us-east-1";
 /// # Errors
 /// As of [`PeerLink::send`]; it may be there then.
 pub fn make_bucket(link: &mut PeerLink<'_>) -> Result<(), PeerError> {
-    let body = location(link.region());
+    let body = match link.region() {
+        UNNAMED_REGION => Vec::new(),
+        region => configuration(region).finish(),
+    };
     link.ask_with(PeerCall { method: "PUT", ..PeerCall::default() }, &body).map(drop)
 }
 
@@ -20,18 +24,8 @@ pub fn make_bucket(link: &mut PeerLink<'_>) -> Result<(), PeerError> {
 /// # Errors
 /// As of [`PeerLink::send`].
 pub fn make_tagged_bucket(link: &mut PeerLink<'_>, tags: &Tags, lock: bool) -> Result<(), PeerError> {
-    let mut document = Writer::new("CreateBucketConfiguration", None);
-    if link.region() != UNNAMED_REGION {
-        document.leaf("LocationConstraint", link.region());
-    }
-    document.element("Tags", |set| {
-        for (key, value) in tags {
-            set.element("Tag", |tag| {
-                tag.leaf("Key", key);
-                tag.leaf("Value", value);
-            });
-        }
-    });
+    let mut document = configuration(link.region());
+    document.element("Tags", |set| write_tags(set, tags));
     let locked = [("x-amz-bucket-object-lock-enabled".to_owned(), "true".to_owned())];
     let headers = if lock { &locked[..] } else { &[] };
     link.ask_with(PeerCall { method: "PUT", headers, ..PeerCall::default() }, &document.finish()).map(drop)
@@ -48,11 +42,11 @@ pub fn enable_versions(link: &mut PeerLink<'_>) -> Result<(), PeerError> {
     link.ask_with(call, &document.finish()).map(drop)
 }
 
-fn location(region: &str) -> Vec<u8> {
-    if region == UNNAMED_REGION {
-        return Vec::new();
-    }
+/// The configuration of a new bucket in a region.
+fn configuration(region: &str) -> Writer {
     let mut document = Writer::new("CreateBucketConfiguration", None);
-    document.leaf("LocationConstraint", region);
-    document.finish()
+    if region != UNNAMED_REGION {
+        document.leaf("LocationConstraint", region);
+    }
+    document
 }
