@@ -190,8 +190,7 @@ impl VersionEncryption {
 
     /// A bound on its encoding.
     pub fn bytes_max(&self) -> usize {
-        let keys: u64 = self.keys.iter().map(WrappedKey::index_bytes).sum();
-        RUN_BYTES_MAX + keys as usize + self.runs.len() * RUN_BYTES_MAX + self.sealed.len()
+        bytes_max_of(&self.keys, &self.runs, &self.sealed)
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -224,8 +223,7 @@ pub struct PartEncryption {
 impl PartEncryption {
     /// A bound on its encoding.
     pub fn bytes_max(&self) -> usize {
-        let keys: u64 = self.keys.iter().map(WrappedKey::index_bytes).sum();
-        RUN_BYTES_MAX + keys as usize + self.runs.len() * RUN_BYTES_MAX + self.sealed.len()
+        bytes_max_of(&self.keys, &self.runs, &self.sealed)
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -249,6 +247,12 @@ fn encode_all(keys: &[WrappedKey], runs: &[EncryptedRun], sealed: &[u8], out: &m
         run.encode(out);
     }
     out.put_bytes(sealed);
+}
+
+/// A bound on what [`encode_all`] writes.
+fn bytes_max_of(keys: &[WrappedKey], runs: &[EncryptedRun], sealed: &[u8]) -> usize {
+    let of_keys: u64 = keys.iter().map(WrappedKey::index_bytes).sum();
+    RUN_BYTES_MAX + of_keys as usize + runs.len() * RUN_BYTES_MAX + sealed.len()
 }
 
 fn decode_keys(from: &mut ByteDecoder<'_>) -> Decoded<Vec<WrappedKey>> {
