@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::access::{self, Place};
-use super::client_error::{ForClient as _, RequestNames};
+use super::client_error::RequestNames;
 use super::copy_directives::Directives;
 use super::encryption::{ChosenEncryption, OpenedVersion};
 use super::lookup::{self, SourceObject};
@@ -32,7 +32,6 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
     let encryption = ChosenEncryption::of_new_object(context, call)?;
     let directives = Directives::from_headers(call)?;
     let condition = new_object::condition(context, proof, call)?;
-    context.store.bucket(call.bucket()).for_client(call)?;
     let source = lookup::source(context, proof, call)?;
     check_changes(&source, &directives, call)?;
     let plan = CopyPlan::of(context, &source, &encryption, directives.algorithm, call)?;
