@@ -313,7 +313,7 @@ fn an_upload_under_the_key_of_a_customer_takes_no_byte_without_it() {
         let completion = Completion { upload: upload.id, parts, commit };
         store.complete_upload_with("b", "k", completion, customer)
     };
-    assert_eq!(complete(None, &[checksum.clone()]), Err(StoreError::CustomerKeyNeeded));
+    assert_eq!(complete(None, std::slice::from_ref(&checksum)), Err(StoreError::CustomerKeyNeeded));
     assert_eq!(complete(Some(&MasterKey::new([8; 32])), &[]), Err(StoreError::WrongCustomerKey));
     complete(Some(&customer()), &[checksum]).unwrap();
     assert_eq!(read_whole(&store, "k", Some(&customer())).unwrap(), b"planted plaintext");
