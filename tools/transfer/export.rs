@@ -129,7 +129,7 @@ pub(crate) fn run(
     let done = export(arguments, &own, &transfer, json);
     own.end();
     done.map_err(Failure::Command)?;
-    let report = transfer.report();
+    let mut report = transfer.report();
     report.write(json, out)?;
     Ok(if report.is_complete() { Outcome::Success } else { Outcome::Findings })
 }

@@ -181,7 +181,7 @@ pub(crate) fn run(
 }
 
 fn finish(transfer: &Transfer, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
-    let report = transfer.report();
+    let mut report = transfer.report();
     report.write(json, out)?;
     Ok(if report.is_complete() { Outcome::Success } else { Outcome::Findings })
 }

@@ -127,8 +127,21 @@ impl TransferReport {
             && !self.sections.values().any(|section| section.is_finding)
     }
 
-    pub(super) fn write(&self, json: bool, out: &mut dyn Write) -> io::Result<()> {
+    /// Writes the report, with the names below each heading sorted: several threads note them, in an
+    /// order that differs from run to run.
+    pub(super) fn write(&mut self, json: bool, out: &mut dyn Write) -> io::Result<()> {
+        self.sort();
         if json { self.write_json(out) } else { self.write_text(out) }
+    }
+
+    fn sort(&mut self) {
+        self.failures.sort_unstable();
+        self.left_out.sort_unstable();
+        self.renamed.sort_unstable();
+        self.empty.sort_unstable();
+        for section in self.sections.values_mut() {
+            section.named.sort_unstable();
+        }
     }
 
     fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
