@@ -214,3 +214,32 @@ fn name(names: &mut Vec<(String, String)>, name: &str, why: String) {
         names.push((name.to_owned(), why));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The report after notes in the order of `subjects`.
+    fn written(subjects: [&str; 3], json: bool) -> String {
+        let mut report = TransferReport::default();
+        for subject in subjects {
+            report.fail(subject, "away".to_owned());
+            report.leave_out(subject, "no file");
+            report.rename(subject, "taken");
+            report.pass_over_empty(subject);
+            report.find("dangling", subject, "too few");
+        }
+        let mut out = Vec::new();
+        report.write(json, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn names_are_sorted_in_whatever_order_they_came() {
+        for json in [false, true] {
+            let sorted = written(["a", "b", "c"], json);
+            assert_eq!(written(["c", "a", "b"], json), sorted);
+            assert!(sorted.contains("dangling"), "{sorted}");
+        }
+    }
+}
