@@ -1,7 +1,8 @@
 //! AES-256-XTS (IEEE 1619), with the rule that stored zeros are zeros.
 //!
-//! The crate `aes` has the cipher; the mode around it is the tweak. Eight blocks go through the
-//! cipher at a time: one would wait for the latency of each round.
+//! The crate `aes` has the cipher; the mode around it is the tweak. All blocks of a unit go through the
+//! cipher together: it takes up to 64 at a time where the processor has wide instructions, and a block
+//! alone would wait for the latency of each round.
 
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use aes::{Aes256, Block};
@@ -10,12 +11,15 @@ use aes::{Aes256, Block};
 pub(super) const BLOCK: u64 = 16;
 /// Bytes under one tweak.
 const UNIT: u64 = 4096;
-/// Blocks that go through the cipher together.
-const LANES: usize = 8;
+/// Blocks under one tweak.
+const UNIT_BLOCKS: usize = (UNIT / BLOCK) as usize;
 
 /// The end of a file that is no multiple of a block: a marker is the block after its last one, of
 /// these bytes and the number of bytes in that last one.
 const MARKER: &[u8; 15] = b"siltstone-end-0";
+
+/// The marker as the number of a block, with a length of 0.
+const MARKER_NUMBER: u128 = u128::from_le_bytes(*b"siltstone-end-0\0");
 
 /// The marker of a file whose last block holds `len` bytes, 1 to 16.
 pub(super) fn marker(len: u64) -> [u8; BLOCK as usize] {
@@ -33,9 +37,11 @@ pub(super) fn marked_len(block: &[u8]) -> Option<u64> {
     (fixed == MARKER && (1..=BLOCK).contains(&len)).then_some(len)
 }
 
-/// Whether a stored block holds no ciphertext, so that it reads as zeros.
-fn is_empty(block: &[u8]) -> bool {
-    block.iter().all(|byte| *byte == 0) || marked_len(block).is_some()
+/// Whether a stored block holds no ciphertext, so that it reads as zeros. Every block that is read
+/// is asked, so two numbers are compared and not bytes.
+fn is_empty(block: &Block) -> bool {
+    let number = number(block);
+    number == 0 || (number << 8 == MARKER_NUMBER << 8 && marked_len(block).is_some())
 }
 
 /// The two keys of XTS.
@@ -54,51 +60,55 @@ impl Xts {
 
     /// Encrypts whole blocks, the first of which starts at `offset` of the file.
     pub(super) fn encrypt(&self, bytes: &mut [u8], offset: u64) {
-        self.each_run(bytes, offset, |run, tweak| {
-            let mut blocks = Lanes::load(run, tweak);
-            self.data.encrypt_blocks(blocks.used());
-            blocks.store(run);
-            blocks.next
+        self.each_unit(bytes, offset, |blocks, tweaks| {
+            mix(blocks, tweaks);
+            self.data.encrypt_blocks(blocks);
+            mix(blocks, tweaks);
         });
     }
 
     /// Decrypts whole blocks, the first of which starts at `offset` of the file. Blocks that hold
     /// no ciphertext become zeros.
     pub(super) fn decrypt(&self, bytes: &mut [u8], offset: u64) {
-        self.each_run(bytes, offset, |run, tweak| {
-            let mut empty = [false; LANES];
-            for (lane, block) in empty.iter_mut().zip(run.chunks_exact(BLOCK as usize)) {
-                *lane = is_empty(block);
+        self.each_unit(bytes, offset, |blocks, tweaks| {
+            let mut empty = [false; UNIT_BLOCKS];
+            for (at, block) in blocks.iter().enumerate() {
+                empty[at] = is_empty(block);
             }
-            let mut blocks = Lanes::load(run, tweak);
-            self.data.decrypt_blocks(blocks.used());
-            blocks.store(run);
-            for (lane, block) in empty.iter().zip(run.chunks_exact_mut(BLOCK as usize)) {
-                if *lane {
+            mix(blocks, tweaks);
+            self.data.decrypt_blocks(blocks);
+            mix(blocks, tweaks);
+            for (at, block) in blocks.iter_mut().enumerate() {
+                if empty[at] {
                     block.fill(0);
                 }
             }
-            blocks.next
         });
     }
 
-    /// Gives each run of up to eight blocks of a unit to `transform`, with the tweak of its first
-    /// one; it returns the tweak of the next.
-    fn each_run(&self, bytes: &mut [u8], offset: u64, transform: impl Fn(&mut [u8], u128) -> u128) {
+    /// Gives the blocks of each unit to `transform`, with the tweak of each.
+    fn each_unit(&self, bytes: &mut [u8], offset: u64, transform: impl Fn(&mut [Block], &[u128])) {
         debug_assert!(offset.is_multiple_of(BLOCK) && (bytes.len() as u64).is_multiple_of(BLOCK));
-        let mut at = 0;
-        while at < bytes.len() {
-            let place = offset + at as u64;
-            let within = place % UNIT;
-            let part = ((UNIT - within) as usize).min(bytes.len() - at);
-            let mut tweak = self.first_tweak(place / UNIT);
-            for _ in 0..within / BLOCK {
-                tweak = doubled(tweak);
-            }
-            for run in bytes[at..at + part].chunks_mut(LANES * BLOCK as usize) {
-                tweak = transform(run, tweak);
-            }
-            at += part;
+        let (mut rest, _) = Block::slice_as_chunks_mut(bytes);
+        let mut place = offset;
+        let mut tweaks = [0; UNIT_BLOCKS];
+        while !rest.is_empty() {
+            let first = (place % UNIT / BLOCK) as usize;
+            let count = (UNIT_BLOCKS - first).min(rest.len());
+            let (blocks, after) = rest.split_at_mut(count);
+            self.set_tweaks(&mut tweaks[..first + count], place / UNIT);
+            transform(blocks, &tweaks[first..first + count]);
+            place += count as u64 * BLOCK;
+            rest = after;
+        }
+    }
+
+    /// Sets the tweaks of the first blocks of a unit.
+    fn set_tweaks(&self, tweaks: &mut [u128], unit: u64) {
+        let mut next = self.first_tweak(unit);
+        for tweak in tweaks {
+            *tweak = next;
+            next = doubled(next);
         }
     }
 
@@ -116,42 +126,15 @@ fn doubled(tweak: u128) -> u128 {
     (tweak << 1) ^ carry
 }
 
-/// Up to eight blocks with their tweaks.
-struct Lanes {
-    blocks: [Block; LANES],
-    tweaks: [u128; LANES],
-    count: usize,
-    /// The tweak after the last.
-    next: u128,
-}
-
-impl Lanes {
-    /// The blocks of `run` with their tweaks, the first of which is `tweak`.
-    fn load(run: &[u8], tweak: u128) -> Self {
-        let mut lanes = Self { blocks: [Block::default(); LANES], tweaks: [0; LANES], count: 0, next: tweak };
-        for block in run.chunks_exact(BLOCK as usize) {
-            lanes.tweaks[lanes.count] = lanes.next;
-            lanes.blocks[lanes.count] = Block::from((number(block) ^ lanes.next).to_le_bytes());
-            lanes.next = doubled(lanes.next);
-            lanes.count += 1;
-        }
-        lanes
-    }
-
-    fn used(&mut self) -> &mut [Block] {
-        &mut self.blocks[..self.count]
-    }
-
-    fn store(&self, run: &mut [u8]) {
-        for (at, block) in run.chunks_exact_mut(BLOCK as usize).enumerate() {
-            let done = number(&self.blocks[at]) ^ self.tweaks[at];
-            block.copy_from_slice(&done.to_le_bytes());
-        }
+/// Adds its tweak to each block.
+fn mix(blocks: &mut [Block], tweaks: &[u128]) {
+    for (block, tweak) in blocks.iter_mut().zip(tweaks) {
+        *block = Block::from((number(block) ^ tweak).to_le_bytes());
     }
 }
 
-fn number(block: &[u8]) -> u128 {
-    u128::from_le_bytes(block.try_into().expect("a block has 16 bytes"))
+fn number(block: &Block) -> u128 {
+    u128::from_le_bytes((*block).into())
 }
 
 #[cfg(test)]
@@ -212,7 +195,7 @@ mod tests {
         let xts = Xts::new(&keys());
         let mut bytes = vec![0; 4096];
         xts.encrypt(&mut bytes, 0);
-        assert!(bytes.chunks(16).all(|block| !is_empty(block)));
+        assert!(Block::slice_as_chunks(&bytes).0.iter().all(|block| !is_empty(block)));
         bytes[160..176].fill(0);
         bytes[320..336].copy_from_slice(&marker(5));
         xts.decrypt(&mut bytes, 0);
