@@ -150,6 +150,11 @@ fn block_of(position: u64) -> u64 {
     position / PACKAGE_PLAIN_BYTES * BLOCK_BYTES
 }
 
+/// The stored bytes of the package that starts at a plain byte.
+fn stored_len(range: &ExtentRange, start: u64) -> usize {
+    u64::from(range.extent.payload_len).saturating_sub(block_of(start)).min(BLOCK_BYTES) as usize
+}
+
 fn packages_of(
     shared: &SharedStore,
     cursor: &mut RunCursor<'_>,
@@ -173,8 +178,13 @@ impl Decryptor {
         buf: &mut [u8],
     ) -> Result<usize, LogError> {
         let start = range.position - range.position % PACKAGE_PLAIN_BYTES;
+        let stored = stored_len(range, start);
+        let is_wanted_whole = range.position == start && range.end >= start + PACKAGE_PLAIN_BYTES;
+        if is_wanted_whole && self.start != Some(start) && buf.len() >= stored {
+            return self.open(reader, packages, start, &mut buf[..stored]);
+        }
         if self.start != Some(start) {
-            self.load(reader, range, packages, start)?;
+            self.load(reader, packages, start, stored)?;
         }
         let from = (range.position - start) as usize;
         let end = (range.end - start).min(PACKAGE_PLAIN_BYTES) as usize;
@@ -192,29 +202,42 @@ impl Decryptor {
     fn load(
         &mut self,
         reader: &mut ExtentReader,
-        range: &ExtentRange,
         packages: ExtentPackages,
         start: u64,
+        stored: usize,
     ) -> Result<(), LogError> {
         self.start = None;
-        let at = block_of(start);
-        let stored = u64::from(range.extent.payload_len).saturating_sub(at).min(BLOCK_BYTES);
-        self.block.resize(stored as usize, 0);
-        let mut filled = 0;
-        while filled < self.block.len() {
-            filled += reader.read(at + filled as u64, at + stored, &mut self.block[filled..])?;
-        }
-        let number = packages.first + at / BLOCK_BYTES;
-        let is_last = number.checked_add(1) == Some(packages.of);
         let mut block = std::mem::take(&mut self.block);
-        let opened = self.cipher(packages).and_then(|cipher| cipher.open(number, is_last, &mut block));
-        let Some(len) = opened.map(<[u8]>::len) else {
-            return Err(reader.damage_at(at, "an encrypted package does not match its tag"));
-        };
+        block.resize(stored, 0);
+        let len = self.open(reader, packages, start, &mut block)?;
         block.truncate(len);
         self.block = block;
         self.start = Some(start);
         Ok(())
+    }
+
+    /// Fills `block` with the package that starts at a plain byte, decrypts it in its place and
+    /// returns the number of plain bytes.
+    fn open(
+        &mut self,
+        reader: &mut ExtentReader,
+        packages: ExtentPackages,
+        start: u64,
+        block: &mut [u8],
+    ) -> Result<usize, LogError> {
+        let at = block_of(start);
+        let end = at + block.len() as u64;
+        let mut filled = 0;
+        while filled < block.len() {
+            filled += reader.read(at + filled as u64, end, &mut block[filled..])?;
+        }
+        let number = packages.first + at / BLOCK_BYTES;
+        let is_last = number.checked_add(1) == Some(packages.of);
+        let opened = self.cipher(packages).and_then(|cipher| cipher.open(number, is_last, block));
+        let Some(plain) = opened else {
+            return Err(reader.damage_at(at, "an encrypted package does not match its tag"));
+        };
+        Ok(plain.len())
     }
 
     /// The cipher of the write of some packages.
