@@ -40,12 +40,16 @@ impl ColdFile {
     /// Reads what is here. Returns the first hole among the bytes, if there is one and the remote
     /// has its bytes: those before it are read.
     fn read_local(&self, buf: &mut [u8], offset: u64) -> io::Result<Option<Range<u64>>> {
+        // Held from the look for a hole to the end of the read: with a punch in between the reader
+        // would get zeros. Readers share it.
         let _here = self.cache.bytes.read().expect(NOT_POISONED);
         let wanted_end = offset + buf.len() as u64;
         let hole = match self.cache.copy() {
             Some(copy) if wanted_end <= copy.length => {
                 let wanted = offset..wanted_end;
                 copy.visit(&wanted);
+                // Where bad bytes cannot be discarded from the file, the copy is read in place of
+                // it: what was found bad once would be found again.
                 let ignores_file = self.tier.leaves_files_alone || self.cache.distrusts(&wanted);
                 if ignores_file { Some(wanted) } else { self.file.next_hole(wanted)? }
             }
@@ -65,14 +69,23 @@ impl ColdFile {
         hole: &Range<u64>,
         arrived: Instant,
     ) -> io::Result<()> {
+        // 1. One reader fetches at a place. The others find its bytes in step 2, or its failure in
+        //    step 3, so that a remote that is away is waited for once and not by each in turn.
         let mut lock = self.tier.fetch_lock(self.cache.segment, hole.start);
+        // 2. The file is looked at again under the lock.
         // Another reader may have fetched it meanwhile, or failed to.
         let Some(hole) = self.read_local(buf, offset)? else { return Ok(()) };
+        // 3. A failure counts for those who waited for it alone: a later reader asks anew.
         lock.check(self.cache.segment, arrived)?;
         let range = self.range_to_fetch(copy, hole.start..offset + buf.len() as u64);
+        // 4. The wait of a reader counts from the last answer to another one, if that is later than
+        //    its arrival: a queue in front of a remote that answers is no outage.
         let since = lock.waits_since(arrived);
         let bytes = self.tier.fetch_since(self.cache.segment, &copy.name, range.clone(), since);
         let bytes = lock.note(self.cache.segment, Instant::now(), bytes)?;
+        // 5. The lock is released before the bytes are kept. Making room for them may ask the
+        //    remote for the copies of other segments, and a reader that waits for the lock would
+        //    wait for that too.
         drop(lock);
         let fetched = FetchedBytes { range, bytes };
         let missing = hole.start..offset + buf.len() as u64;
@@ -98,6 +111,8 @@ impl ColdFile {
                 hole
             }
         };
+        // Whole pages, since holes are reported by pages: a part of one would turn the rest of the
+        // page into zeros that pass for bytes of the segment.
         let start = hole.start - hole.start % PAGE_BYTES;
         let end = range.end.next_multiple_of(PAGE_BYTES).min(start + READ_AHEAD_MAX_BYTES).min(copy.length);
         if !self.tier.may_make_room(end - start) {
@@ -156,6 +171,7 @@ impl ColdFile {
 
     /// Whole pages from the hole to the end, and more for a sequential reader.
     fn range_to_fetch(&self, copy: &LocalPieces, wanted: Range<u64>) -> Range<u64> {
+        // Whole pages, as in `fetch_ahead`.
         let start = wanted.start - wanted.start % PAGE_BYTES;
         let end = wanted.end.next_multiple_of(PAGE_BYTES);
         let ahead = if self.is_writable { self.cache.read_ahead(&(start..end)) } else { 0 };
@@ -165,6 +181,8 @@ impl ColdFile {
     /// Keeps fetched bytes where they are missing, as far as there is room.
     fn keep(&self, fetched: &FetchedBytes) -> io::Result<()> {
         let Some(copy) = self.cache.copy() else { return Ok(()) };
+        // Before the lock below is taken: making room punches pieces, maybe of this segment, and
+        // takes the lock exclusively for that.
         if !self.tier.make_room(fetched.bytes.len() as u64) {
             return Ok(());
         }
@@ -232,6 +250,8 @@ pub(super) fn failure(name: &str, error: RemoteError) -> io::Error {
 impl Tier {
     /// The lock for fetches at a place. Fetches of other readers there have ended then.
     fn fetch_lock(&self, segment: u64, offset: u64) -> MutexGuard<'_, FetchLock> {
+        // Multiplied by 2^64 divided by the golden ratio, so that the pieces of neighbouring
+        // segments fall on different locks.
         let piece =
             segment.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (offset / super::segment_cache::PIECE_BYTES);
         let lock = &self.fetch_locks[(piece % self.fetch_locks.len() as u64) as usize];
@@ -281,6 +301,8 @@ impl Tier {
                 }
                 progress = Instant::now();
             };
+            // A connection that broke after some bytes is worth another one. After none the remote
+            // would be asked without end, and a copy that is missing or wrong stays so.
             let may_go_on = matches!(ended, RemoteError::Unavailable(_)) && at > begun;
             let now = Instant::now();
             if !may_go_on || progress + PATIENCE <= now || whole_by <= now {
@@ -371,6 +393,9 @@ impl BytesElsewhere for ColdFile {
     fn discard(&self, range: Range<u64>) -> io::Result<bool> {
         let Some(copy) = self.cache.copy() else { return Ok(false) };
         if !self.is_writable {
+            // Nothing may be written here, so the piece is remembered as bad and its copy read from
+            // then on. `true` once only: where the copy's bytes are bad as well, the caller's
+            // second try is damage.
             // A copy of a directory may have zeros where the original has holes.
             let is_new = self.tier.only_looks && !self.cache.distrusts(&range);
             if is_new {
@@ -384,11 +409,15 @@ impl BytesElsewhere for ColdFile {
             Err(RemoteError::Missing | RemoteError::Wrong(_)) => return Ok(false),
             Err(error) => return Err(failure(&copy.name, error)),
         }
+        // Only whole pages can be discarded, and never those of header and footer, which a start
+        // reads without the remote.
         let movable = copy.movable();
         let start = (range.start - range.start % PAGE_BYTES).max(movable.start);
         let end = range.end.next_multiple_of(PAGE_BYTES).min(movable.end);
         if start < end {
             if let Some(reader) = self.join_in_flight(range.start) {
+                // The bytes taken last from this fetch may be the bad ones. Whoever joins it next
+                // would write them into the hole again.
                 reader.fetch.lock().last = None;
             }
             let _alone = self.cache.bytes.write().expect(NOT_POISONED);

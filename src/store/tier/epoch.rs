@@ -146,6 +146,8 @@ impl Store {
                 }
                 put => put.map_err(unavailable)?,
             }
+            // Noted after the put, whose answer may be lost: the next call puts the same claim
+            // again, with the same nonce, and finds it as its own.
             claiming.since = Some(now);
         }
         if !tier.decides_races() {
@@ -237,6 +239,9 @@ fn last_held(
 ) -> Result<Result<ClaimId, RemoteRefusal>, EpochError> {
     let record = EPOCH_FILE.load(fs, EpochRecord::decode).map_err(EpochError::Disk)?;
     let record = record.filter(|record| record.store == log.store);
+    // The remote has fewer claims than this directory has seen: somebody deleted them, or brought
+    // back an old state of the remote. Another claim of the same number would take over objects of
+    // an epoch that has been.
     if record.is_some_and(|record| record.held.epoch > newest) {
         return Ok(Err(RemoteRefusal::ClaimsLost));
     }
@@ -249,6 +254,8 @@ fn last_held(
     };
     let file = fs.open_read(EPOCH).and_then(|file| file.usage());
     let file = file.map_err(|error| EpochError::Disk(error.into()))?;
+    // A copy of the directory has the nonces, but its file has another id. The original may still
+    // run, so that the copy changes nothing.
     Ok(if record.file == file.id { Ok(found) } else { Err(RemoteRefusal::Copied { newest }) })
 }
 
@@ -310,6 +317,8 @@ pub fn adopt_remote(
     let failed = |error: LogError| ShipError::Disk(error.to_string());
     let log = RemoteLog { remote, store };
     let newest = log.newest_claim()?;
+    // The newest claim counts as held, whoever made it: that is the meaning of adopting. `note`
+    // below writes it together with the next one.
     let held = match newest {
         0 => ClaimId::default(),
         newest => claim_of(remote, newest).map_err(|error| ShipError::Waiting(error.to_string()))?,
@@ -336,6 +345,7 @@ pub fn adopt_remote(
 /// Notes claims in the directory. Durable on return.
 fn note(fs: &dyn Fs, store: StoreId, held: ClaimId, tried: ClaimId) -> Result<(), LogError> {
     let noted = write_atomically(fs, EPOCH, FileKind::Log.dir(), |file| {
+        // The id is that of the unfinished file, which the rename keeps.
         let record = EpochRecord { store, held, tried, file: file.usage()?.id };
         Ok(file.write_all_at(&record.encode(), 0)?)
     });

@@ -149,6 +149,7 @@ impl Store {
                 }
             }
             match page.last() {
+                // A remote whose pages do not go on would be asked without end.
                 Some(last) if page.len() >= PAGE_LEN && last.name > after => after.clone_from(&last.name),
                 _ => break,
             }
@@ -287,6 +288,8 @@ impl Tier {
     pub(super) fn is_compared(&self, cache: &LocalCache) -> bool {
         let now = self.clock.now();
         let last = cache.compared.lock().expect(NOT_POISONED);
+        // A clock that was set back makes no comparison recent: `at` would lie in the future for as
+        // long as it was set back.
         !last.is_resent && last.at.is_some_and(|at| now >= at && now.since(at) < RECENT)
     }
 
@@ -330,6 +333,8 @@ impl Tier {
             return Err(RemoteError::Wrong(format!("it has {} of {length} bytes", found.length)));
         }
         let mut last = cache.compared.lock().expect(NOT_POISONED);
+        // Only two stated digests can differ: some remotes state one for an object on one request
+        // and none on the next.
         if last.md5.zip(found.md5).is_some_and(|(before, now)| before != now) {
             return Err(RemoteError::Wrong("it has another MD5 than before".to_owned()));
         }

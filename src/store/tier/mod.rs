@@ -391,8 +391,10 @@ impl Tier {
     fn list(&self, cache: &LocalCache) -> std::io::Result<()> {
         let Some(copy) = cache.copy() else { return Ok(()) };
         let file = self.fs.open_read(&segment_path(cache.segment))?;
+        // 1. Readers wait: one that counted pages before the loop would have them counted twice.
         // No reader may count pages before they are counted here.
         let _alone = cache.bytes.write().expect(NOT_POISONED);
+        // 2. Set before the loop: `add_pages` counts nothing of a segment that is not listed.
         cache.is_listed.store(true, Ordering::Release);
         for number in 0..copy.count() {
             let piece = copy.piece(number);
@@ -418,6 +420,8 @@ impl Tier {
         while self.lacks_room(bytes) {
             match self.give_back_one() {
                 Some(freed) if freed > 0 => {}
+                // No piece is left, or the next one has to stay and was queued again: going on
+                // would meet the same pieces without end.
                 _ => return !self.lacks_room(bytes),
             }
         }
@@ -550,6 +554,8 @@ impl Store {
             fs.clone(),
             clock.clone(),
             tier_options,
+            // A segment more than writes leave free: the cache gives way before a write head looks
+            // for the space of its next segment.
             options.keep_free_bytes + options.segment_max_bytes,
         ));
         let mut store = Self::open(Tier::over(&tier, fs), clock, entropy, options)?;
@@ -666,6 +672,8 @@ impl Store {
         let failed = |error: std::io::Error| self.shared.failed(error.into());
         let (mut aged, mut pinned) = self.aged_segments(tier);
         if tier.right.epoch().is_none() {
+            // Without an epoch the copy may be deleted by the host that has one, so that nothing
+            // more leaves.
             aged.clear();
         }
         let about: Vec<u64> = aged.iter().map(|cache| cache.segment).collect();

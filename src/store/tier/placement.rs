@@ -164,6 +164,8 @@ impl Store {
         if is_known && since.is_some_and(|since| since < WALK_INTERVAL) {
             return Ok(Some(0));
         }
+        // Too early. With segments that are about to be listed the answer is "not yet" and not
+        // "nothing left": listed without their wishes they would lose pieces that are to stay here.
         if last.as_ref().zip(since).is_some_and(|(last, since)| since < last.took * REST) {
             return Ok(about.is_empty().then_some(0));
         }
@@ -186,6 +188,8 @@ fn wishes(index: &Index, basis: &WishBasis, tier: &Tier, about: &[u64]) -> WishS
     let wanted = caches.values().filter(|known| is_wanted(known));
     let pieces = wanted.filter_map(|known| Some((known.segment, vec![0; known.copy()?.count() as usize])));
     let mut sets = WishSets(pieces.collect());
+    // The walk takes as long as the index is large, and a reader that opens a segment for the first
+    // time needs the lock for writing.
     drop(caches);
     let mut cursor = Cursor::Start;
     while !basis.wishes_nothing() {
@@ -248,6 +252,8 @@ impl Tier {
         if !is_there {
             return Ok(None);
         }
+        // Listed before its pieces leave: a punch takes counted pages off the totals, and those of
+        // an unlisted segment are in none.
         self.list(cache)?;
         leaving().map(|number| self.leave(cache, copy, number)).sum::<io::Result<u64>>().map(Some)
     }

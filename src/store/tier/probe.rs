@@ -64,6 +64,7 @@ impl Store {
         let pause = if is_good { PROBE_INTERVAL + drawn(PROBE_INTERVAL / 7) } else { AGAIN_AFTER };
         let mut probes = tier.probes();
         probes.due = Some(self.shared.clock.instant() + pause);
+        // A probe that could not be made says nothing: the last verdict stays.
         probes.last = probed.clone().or(probes.last.take());
         probed
     }

@@ -134,6 +134,8 @@ impl LocalCache {
         let mut sequence = self.sequence.lock().expect(NOT_POISONED);
         let (end, last) = *sequence;
         let ahead = match end == wanted.start {
+            // Doubled each time: a reader of a few blocks in order costs little, one of a whole
+            // object soon has few requests.
             true => (last * 2).clamp(READ_AHEAD_MIN_BYTES, READ_AHEAD_MAX_BYTES),
             false => 0,
         };
@@ -166,6 +168,8 @@ impl LocalPieces {
     pub(super) fn visit(&self, range: &Range<u64>) {
         for number in numbers(range) {
             if let Some(visited) = self.visited.get(number as usize)
+                // Looked at before it is set: the readers of a hot piece would otherwise pass its
+                // cache line from core to core with each read.
                 && !visited.load(Ordering::Relaxed)
             {
                 visited.store(true, Ordering::Relaxed);

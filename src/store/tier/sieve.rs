@@ -56,6 +56,8 @@ impl Sieve {
     /// now, because it was read since it was asked about last. `None` if there is no piece, or all
     /// stay in two rounds.
     pub(super) fn evict(&mut self, mut spare: impl FnMut(PieceId) -> bool) -> Option<PieceId> {
+        // The first round clears the marks of reads, the second finds a piece. Readers may mark all
+        // of them again meanwhile, and the caller, who needs room, is not to go round for ever.
         for _ in 0..2 * self.len() {
             let at = if self.hand == NONE { self.oldest } else { self.hand };
             let Place { piece, newer, .. } = self.places[at as usize];

@@ -51,6 +51,7 @@ impl Tier {
     ) -> io::Result<()> {
         let path = tables_path(segment);
         let file = match self.fs.create(&path) {
+            // Kept where it exists: tables of other extents, which readers fetched, are in it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.fs.open(&path),
             created => created,
         }?;
