@@ -57,6 +57,7 @@ impl CandidateScan {
         let described = encoded_len(entry) as u64;
         for (at, extent) in extents.iter().enumerate() {
             // If there are too many to track, the segment seems denser than it is, and stays.
+            // The copier copies a shared extent once, so that it counts once.
             let is_known = extent.shared
                 && self.shared.len() < SHARED_TRACKED_MAX
                 && !self.shared.insert((extent.segment, extent.offset));
@@ -92,6 +93,8 @@ impl ReclaimRun<'_> {
             .filter_map(|id| Some((id, *all.get(&id)?)))
             .collect();
         for (id, live) in &live {
+            // Copies were written one after the other, so that the segment is as dense as it gets.
+            // Its verdict is known without a scan.
             if self.reclaimer.relocated_into.remove(id) {
                 let dense = self.segment_len(*id).unwrap_or(MoveVerdict::UNMOVABLE);
                 self.reclaimer.move_verdicts.insert(*id, MoveVerdict { live: *live, dense });
@@ -117,6 +120,8 @@ impl ReclaimRun<'_> {
         };
         let room = self.shared.segments.available_bytes(WriteHead::Relocation).unwrap_or(0);
         let least = candidates.values().min().copied().unwrap_or(0);
+        // A scan walks the whole index. Another one is worth that once there is more space, or once
+        // a candidate has an eighth less to move than the cheapest had.
         let shortage = room < bytes && least * 8 > live * 7;
         self.reclaimer.shortage = shortage.then_some(RoomShortage { bytes, live });
         shortage
@@ -148,6 +153,7 @@ impl ReclaimRun<'_> {
         let index = self.shared.index();
         let mut segments = BTreeMap::new();
         for (id, dense) in worth.iter().take(MOVED_AT_ONCE_MAX_SEGMENTS) {
+            // Sorted by length: none after it fits, either.
             if dense.bytes > room {
                 break;
             }
@@ -179,6 +185,8 @@ impl ReclaimRun<'_> {
         let mut enough = 0;
         for (at, (_, dense)) in worth.iter().chain(others).enumerate() {
             (bytes, longest) = (bytes + dense.bytes, longest.max(dense.longest));
+            // An extent lies in one segment: at worst each copy stays short by all but a byte of
+            // the longest extent.
             let copies = u64::div_ceil(bytes, size.saturating_sub(longest).max(1));
             let fewer = (at as u64 + 1).saturating_sub(copies);
             if fewer > 0 && dense.bytes <= self.merge_below_bytes() {

@@ -16,6 +16,7 @@ impl Store {
     /// # Errors
     /// As of [`Store::reclaim`].
     pub(crate) fn empty_segments(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Result<bool, StoreError> {
+        // The active segments, too: only immutable ones are relocated.
         self.shared.segments.retire(|_| true);
         loop {
             let more = self.reclaim_by(ReclaimPolicy::OFFLINE)?.more;

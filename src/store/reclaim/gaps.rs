@@ -64,6 +64,7 @@ impl Gaps {
             _ => return,
         };
         if self.stretches.len() <= stretch {
+            // At once and for good: doubling would pass the most that was reckoned with.
             self.stretches.reserve_exact(self.stretches_max - self.stretches.len());
             self.stretches.resize(stretch + 1, Stretch::EMPTY);
         }

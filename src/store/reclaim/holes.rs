@@ -58,6 +58,8 @@ impl ReclaimRun<'_> {
     /// Chooses the segments to search for gaps. The order of steps 1 and 2 holds here, too.
     pub(super) fn begin_holes(&mut self) -> ReclaimPhase {
         let immutable = self.shared.segments.immutable_segments();
+        // A durable group that waits for the remote is not in the index: bytes that only its
+        // records name would lie in a gap.
         if self.shared.has_unpublished() {
             return ReclaimPhase::Idle;
         }
@@ -103,6 +105,7 @@ impl ReclaimRun<'_> {
         let open: Vec<u64> =
             sealed.iter().copied().filter(|id| self.reclaimer.baselines.is_unmeasured(*id)).collect();
         for id in open.iter().copied().take(MEASURED_PER_CALL) {
+            // Space that was set aside beyond the end of the file holds no dead bytes.
             let used = |segment: &Segment| Ok(segment.file.usage()?.allocated_bytes.min(segment.file.len()?));
             let used = self.shared.segments.get(id).and_then(|segment| used(&segment));
             // A segment that cannot be opened gets no hole.
@@ -166,6 +169,7 @@ impl ReclaimRun<'_> {
             };
             let holes = self.holes_of(id, &gaps);
             if holes.is_empty() {
+                // No hole fits: the segment is not searched again before more has died in it.
                 self.reclaimer.baselines.searched(id, live);
             } else {
                 self.punch(id, DeferredHoles { live, holes })?;
@@ -222,6 +226,7 @@ impl ReclaimRun<'_> {
             let mut holes = deferred.holes.iter();
             let punched = holes.try_for_each(|hole| segment.file.punch(hole.start, hole.end - hole.start));
             let punched = punched.and_then(|()| segment.file.sync_data());
+            // Before the error is looked at: some of the holes may be there.
             self.shared.segments.forget_allocated_bytes(id);
             punched.map_err(|error| self.shared.write_failed(LogError::from(error)))?;
             self.done.bytes += before.allocated_bytes.saturating_sub(usage()?.allocated_bytes);

@@ -266,6 +266,7 @@ struct ReclaimRun<'a> {
 impl ReclaimRun<'_> {
     fn run(&mut self) -> Result<(), StoreError> {
         self.done.urgent = self.room_is_short().map_err(|error| self.shared.failed(error))?;
+        // Dead segments first: they give more space for less work than a relocation.
         // It looks at every segment; a step of a walk need not wait for that.
         if self.done.urgent || !self.reclaimer.phase.is_walk() {
             self.tidy_up()?;
@@ -384,6 +385,7 @@ impl ReclaimRun<'_> {
     fn remove(&mut self, id: u64) -> Result<(), StoreError> {
         let segments = &self.shared.segments;
         let usage = segments.get(id).and_then(|segment| Ok(segment.file.usage()?));
+        // The usage is read before: the file has none after it.
         match usage.and_then(|usage| Ok(segments.remove(id)?.then_some(usage))) {
             Ok(None) => {}
             Ok(Some(usage)) => {

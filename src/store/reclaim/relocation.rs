@@ -153,8 +153,12 @@ impl ReclaimRun<'_> {
             }
         }
         if !rest.is_empty() {
+            // To the front: the next batch goes on in this record, so that its extents stay in
+            // order.
             pass.queue.push_front(RecordToMove { referrer: referrer.clone(), extents: rest });
         }
+        // A record is in the batch also where none of its extents was copied: the shared ones may
+        // have been moved by an earlier group.
         batch.referrer_bytes += referrer.len;
         batch.referrers.push(referrer);
         Ok(flow)

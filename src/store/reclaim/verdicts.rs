@@ -43,6 +43,8 @@ impl Reclaimer {
             }));
             move_verdicts.extend(moving.map(|verdict| (id, verdict)));
         }
+        // Segments that are made from now on are followed from their first byte. Of older ones
+        // without a saved baseline nothing is known.
         let newest = shared.segments.ids().last().copied().unwrap_or(0);
         let saved = Some(shared.clock.instant());
         let mut this = Self {
