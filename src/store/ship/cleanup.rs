@@ -106,6 +106,7 @@ impl Store {
         let Some(ship) = self.ship.get() else { return Ok(CleanupProgress::default()) };
         let Some(tier) = &self.tier else { return Ok(CleanupProgress::default()) };
         let epoch = ship.epoch.load(Ordering::Acquire);
+        // A fenced host deletes nothing: the host that took over has a base and a floor of its own.
         if epoch == 0 || self.shared.check_writable().is_err() {
             return Ok(CleanupProgress::default());
         }
@@ -182,6 +183,8 @@ impl Cleanup {
     ) -> Result<(), ShipError> {
         let is_recent =
             self.last_look.is_some_and(|last| instant.duration_since(last) < ship.options.root_every);
+        // A floor whose put had no answer may be there. It is put again as it was before another
+        // base is looked for, which would have the same number.
         if self.next.is_none() && !is_recent {
             self.look(ship, log, now)?;
             self.last_look = Some(instant);
@@ -202,6 +205,7 @@ impl Cleanup {
 
     fn look(&mut self, ship: &Ship, log: RemoteLog<'_>, now: Timestamp) -> Result<(), ShipError> {
         let ShipOptions { window, .. } = ship.options;
+        // From the own cut on: roots of epochs that it has not adopted are none of this log.
         let Some(cut) = log.cut(self.epoch)? else { return Ok(()) };
         let mut roots = Vec::new();
         let mut oldest = now;
@@ -212,11 +216,14 @@ impl Cleanup {
         })?;
         ship.oldest.store(oldest.as_millis(), Ordering::Relaxed);
         let base = found.map(|chain| chain.root);
+        // The roots come newest first. The first is left out of the spare ones:
         // The newest root stays, so that a restore is short.
         self.spare = spare_roots(&roots[1.min(roots.len())..], base, ship.options.root_every, now);
         let Some(root) = base.filter(|root| self.base.as_ref().is_none_or(|base| base.root != *root)) else {
             return Ok(());
         };
+        // The base's checkpoint decides, and not the index of this moment: a restore to a time
+        // after the base may still read a copy that was dropped since.
         let dropped = copies_at(log, &root)?.into_iter().filter(|(_, copy)| copy.phase == CopyPhase::Dropped);
         let dropped = dropped.map(|(segment, copy)| copy.name(segment)).collect();
         let epoch = self.epoch;
@@ -231,6 +238,8 @@ impl Cleanup {
         let mut doomed = Vec::new();
         for root in self.spare.drain(..) {
             let checkpoint = (root.checkpoint_name(), root.checkpoint_length);
+            // The root goes before its checkpoint: a restore that finds the root would miss the
+            // checkpoint.
             for (name, bytes) in [(Root::name(root.epoch, root.number), 0), checkpoint] {
                 doomed.push(DoomedObject { name, bytes, segment: None });
             }
@@ -249,6 +258,8 @@ impl Cleanup {
         let before = doomed.len();
         for (prefix, first) in passed {
             if doomed.len() < DELETED_PER_CALL {
+                // Listings are in the order of names, and the names in the order of time: the first
+                // name that stays ends the search.
                 let page = log.page(prefix, "")?.into_iter().take_while(|object| object.name < first);
                 doomed.extend(page.map(|object| DoomedObject {
                     name: object.name,

@@ -70,6 +70,8 @@ impl ClaimedEpoch {
         }
         let epoch = self.epoch;
         let store = log.store;
+        // Below the own claim: a cut of the same epoch is the own one, from a try whose answer was
+        // lost.
         let cut = match log.newest_cut(epoch - 1)? {
             None => Cut { store, epoch, former: 0, last: 0, end: LogPosition::default() },
             Some(former) => {
@@ -94,6 +96,7 @@ impl ClaimedEpoch {
         let has_returned =
             |cut: &Cut| (cut.former, cut.last, cut.end) == (point.former, point.last, point.end);
         match &newest {
+            // Nothing has begun since the restore.
             Some(cut) if cut.epoch == point.newest => {}
             // An own epoch that went back and has begun goes on; one that has not begun is given
             // up.
@@ -104,6 +107,8 @@ impl ClaimedEpoch {
             }
             _ => return Err(WriterEpochError::Fenced(RETURN_IS_LATE.to_owned())),
         }
+        // The look after the claim counts: a cleanup that announces a floor later looks for the
+        // next claim before it deletes, and finds this one.
         for epoch in point.root.epoch..self.epoch {
             if log.newest_floor(epoch)?.is_some_and(|floor| floor.base > point.root) {
                 return Err(WriterEpochError::Fenced(RETURN_IS_OLD.to_owned()));

@@ -30,6 +30,7 @@ impl InStep {
     /// Notes that all that had been written at `time` is on the remote.
     pub(super) fn note_whole(&self, time: Instant) {
         let mut times = self.lock();
+        // Two threads note times, and the one that began first may come last.
         times.whole = times.whole.max(time);
     }
 

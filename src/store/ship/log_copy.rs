@@ -98,6 +98,9 @@ impl LogCopy {
 
     /// Erases what a crash left after the last group.
     pub(super) fn erase_tail(&self) -> Result<(), ShipError> {
+        // A torn group may stand there. Its rest behind the next groups, if those are shorter,
+        // would look like another torn one, from which an open concludes that the group before it
+        // was durable.
         let mut at = self.position;
         while at < self.length {
             let length = MIB.min(self.length - at);
@@ -149,6 +152,8 @@ impl LogCopy {
         if !groups.is_empty() {
             self.require(fs, parcel.head.features, before, clock.now())?;
             let bytes = groups.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+            // Groups state how long the writer's file was at least, and an open takes a shorter one
+            // for damage.
             let stated = groups.iter().map(|(group, _)| group.header.file_len).max();
             self.grow(stated.unwrap_or(0).max(self.position + bytes + PAGE_BYTES))?;
             for (group, bytes) in &groups {
@@ -218,6 +223,8 @@ impl LogCopy {
         previous: LogPosition,
         created: Timestamp,
     ) -> Result<(), ShipError> {
+        // The header of a file is never changed, and a binary that lacks the feature stops at the
+        // header.
         if self.features.contains(features) {
             return Ok(());
         }
@@ -294,6 +301,7 @@ pub fn follows(fs: &dyn Fs) -> io::Result<bool> {
 
 /// Notes that the directory follows a log. Durable on return.
 pub(super) fn mark(fs: &dyn Fs) -> Result<(), ShipError> {
+    // The file is empty: its name says it all, and there is nothing that could be torn.
     match fs.create(STANDBY) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         created => drop(created.map_err(disk)?),
@@ -314,10 +322,14 @@ pub(super) fn unmark(fs: &dyn Fs) -> Result<(), ShipError> {
 /// no store after a crash.
 pub(super) fn clear(fs: &dyn Fs) -> Result<(), ShipError> {
     remove_unfinished(fs).map_err(disk)?;
+    // 1. The logs, the newest first: a crash in between leaves a shorter log, and in the end none,
+    //    but never a log with a gap.
     for number in list_numbers(fs, FileKind::Log).map_err(disk)?.into_iter().rev() {
         fs.remove(&log_path(number)).map_err(disk)?;
     }
     fs.sync_dir(FileKind::Log.dir()).map_err(disk)?;
+    // 2. Everything else, once the names of the logs are gone for good: checkpoints without a log
+    //    are no store, and a log without its segments would be a damaged one.
     for dir in [FileKind::Log.dir(), FileKind::Segment.dir()] {
         for name in fs.list(dir).map_err(disk)? {
             fs.remove(&format!("{dir}/{name}")).map_err(disk)?;

@@ -49,11 +49,14 @@ impl Store {
             _ => None,
         };
         let Some(needed) = needed else { return Ok(()) };
+        // Set before the work, which may fail: the remote is not asked without end.
         ship.next_listing.store((now + AGAIN_AFTER).as_millis() as u64, Ordering::Relaxed);
         let missing = needed.missing(&ship.log(&self.shared));
         let missing = missing.map_err(|error| StoreError::RemoteUnavailable(error.to_string()))?;
         ship.next_listing.store((now + LISTING_INTERVAL).as_millis() as u64, Ordering::Relaxed);
         let Some(name) = missing else { return Ok(()) };
+        // Locked only now: a listing of many parcels takes its time, and each write in synchronous
+        // mode would wait for it.
         let mut state = ship.lock();
         let EpochStage::Current(epoch) = &mut *state else { return Ok(()) };
         log::error!(
@@ -115,6 +118,8 @@ impl NeededObjects {
         let listed = listed_parcels(log, epoch, *counters.start())?;
         for counter in counters {
             let name = Parcel::name(epoch, counter);
+            // Of earlier epochs, and of an earlier process, the lengths are not known here: that
+            // the parcel is there has to do.
             let put = self.parcels.get(&counter).filter(|_| epoch == self.last.epoch);
             let is_there = match listed.get(&counter) {
                 Some(found) => put.is_none_or(|put| put == found),

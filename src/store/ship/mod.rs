@@ -316,6 +316,8 @@ impl Ship {
     /// Who ships each write before it is answered has no lag.
     fn lag_beyond_bound(&self, now: Instant) -> Option<(Duration, Duration)> {
         let most = self.options.lag_max.filter(|_| self.options.mode == ShipMode::Async)?;
+        // Both count. A host that is cut off has no lag while nothing is written; by the looks for
+        // a claim it stops all the same, before a host that has taken over has been in use for long.
         let lag = self.in_step.lag(now).max(self.in_step.since_look(now));
         (lag > most).then_some((lag, most))
     }
@@ -337,6 +339,8 @@ impl Ship {
                 Err(StoreError::ReadOnly(why))
             }
             Err(WriterEpochError::Overtaken(LaterClaim { epoch, newest, since })) => {
+                // The epoch is not over for good: the claim may stay without a cut, and then this
+                // store goes on.
                 // What was shipped is needed again if this store claims again.
                 if let EpochStage::Current(epoch) = std::mem::take(state) {
                     *self.kept() = epoch.into_shipped();
@@ -403,6 +407,7 @@ impl LogShipping for Ship {
         if self.has(through) {
             return Ok(());
         }
+        // One parcel at a time, and in order: a standby applies each after the one before it.
         let mut state = self.lock();
         let EpochStage::Current(epoch) = &mut *state else { return self.check_epoch() };
         let done = epoch.ship(self, shared, through);
@@ -487,6 +492,8 @@ impl Store {
             self.begin_writer_epoch(ship, entropy)?;
             ship.ship_through(&self.shared, published)?;
         }
+        // Only after the groups are there: after an error the lag counts from the last time that
+        // all were.
         ship.written_then.store(written, Ordering::Relaxed);
         ship.in_step.note_whole(begun);
         // After a parcel the claim was looked for. An idle writer puts none.
@@ -659,6 +666,8 @@ impl Store {
         if newest > later.newest {
             *later = LaterClaim { newest, since: now, ..*later };
         }
+        // A claim that is newer than the one that was seen has begun its own time: its host may
+        // just be slow.
         if now.duration_since(later.since) < CUT_PATIENCE {
             return Err(WriterEpochError::Ship(ShipError::Waiting(waits_for_cut(newest))));
         }
@@ -709,6 +718,7 @@ impl Store {
         ship.heartbeat_epoch.store(claimed.epoch, Ordering::Release);
         ship.heartbeats_since.store(self.shared.clock.now().as_millis(), Ordering::Relaxed);
         // The chain of an epoch that goes back may have roots after its point.
+        // So it has no root to go on from, and begins with one of its own.
         let chain = if point.is_none() { log.chain(&cut)? } else { None };
         let shipped = ship.kept().take();
         let adopted =

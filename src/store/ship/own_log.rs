@@ -42,6 +42,8 @@ impl<'f> OwnLog<'f> {
         let number = *numbers.first().ok_or_else(|| ShipError::Disk("there is no store".to_owned()))?;
         let (_, header) =
             open_file(fs, FileKind::Log, number, Some(store)).map_err(|error| failed(&error))?;
+        // The file names the group before its first one. So a log whose older files are gone is
+        // compared from there on, one group further back.
         let before = LogPosition { sequence: number - 1, crc: header.previous_crc };
         Ok(Self { fs, store, number, start: (number > 1).then_some(before) })
     }

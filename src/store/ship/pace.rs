@@ -70,6 +70,8 @@ impl FollowPace {
     /// is late.
     pub(super) fn is_full_look_due(&self, now: Timestamp) -> bool {
         let Some(last) = self.full_look else { return true };
+        // Half an interval of grace: a heartbeat takes its time on the way, and looks for it are as
+        // far apart as half an interval.
         let is_late = self.heard.is_none_or(|heard| now.distance(heard) > self.every() * 3 / 2);
         let backoff = HEARTBEAT_LOOK_MIN.saturating_mul(2_u32.saturating_pow(self.silent_looks.min(8)));
         let interval = if is_late { backoff.min(SILENT_LOOK_MAX) } else { FULL_LOOK_INTERVAL };

@@ -48,11 +48,14 @@ impl<'a> ParcelApplier<'a> {
             let length = usize::try_from(head.group_len()).unwrap_or(usize::MAX);
             let (bytes, after) = rest.split_at_checked(length).ok_or_else(|| damaged(&"it is cut off"))?;
             rest = after;
+            // A parcel that was applied in part before a crash, or that a root covers in part,
+            // begins with groups that are there.
             if head.header().sequence <= self.end.sequence {
                 continue;
             }
             let body = &bytes[GroupHeader::BYTES..GroupHeader::BYTES + head.body_len()];
             let group = head.check(body).map_err(|error| damaged(&error))?;
+            // By CRC, too: after a takeover two logs may have groups of one number.
             let follows =
                 group.header.sequence == self.end.sequence + 1 && group.header.previous_crc == self.end.crc;
             if !follows {
@@ -93,6 +96,8 @@ impl<'a> ParcelApplier<'a> {
         if !self.files.contains_key(&segment) {
             let path = segment_path(segment);
             let file = match self.fs.open(&path) {
+                // Skipped, and not made up: a file without its header would be damage at the next
+                // open.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && offset > 0 => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => self.fs.create(&path),
                 opened => opened,
@@ -129,6 +134,7 @@ impl<'a> ParcelApplier<'a> {
 
     /// Makes the bytes of all segments durable that were written.
     pub(super) fn sync(&mut self) -> Result<(), ShipError> {
+        // The bytes before the names of new files, so that no name stands for a file without them.
         for file in self.files.values() {
             file.sync_data().map_err(disk)?;
         }

@@ -55,6 +55,9 @@ impl ShippedSegments {
             // The header is shipped with the first bytes that a group names, and there may have
             // been none.
             shipped.ranges.add(segment, PAGE_BYTES..range.end);
+            // The root's first parcel stands in for the one that has the first bytes of the
+            // segment, which is not known here. It is at most too early, which keeps some parcels
+            // for longer.
             shipped.first.insert(segment, root.first);
         }
         shipped
@@ -81,6 +84,8 @@ impl ShippedSegments {
                     match extent_range(shared, extent) {
                         Ok(range) => self.forget_range(extent.segment, range),
                         // Its bytes are gone, or damaged.
+                        // Without the header of the extent its range is not known: the whole
+                        // segment counts as not shipped.
                         Err(LogError::Damaged(_)) => self.ranges.forget(extent.segment),
                         Err(error) => return Err(error),
                     }
@@ -92,6 +97,7 @@ impl ShippedSegments {
 
     /// Forgets a range, and the header of the file, which comes with the first bytes.
     fn forget_range(&mut self, segment: u64, range: Range<u64>) {
+        // The applier makes a file only from bytes at its beginning.
         self.ranges.remove(segment, 0..PAGE_BYTES);
         self.ranges.remove(segment, range);
     }
@@ -161,6 +167,7 @@ impl<'a> ParcelBuilder<'a> {
 
     /// Fails where bytes that a group names are gone or damaged.
     pub(super) fn check(&self, group: &Group) -> Result<(), LogError> {
+        // Segments whose copies are complete need no bytes from here.
         let is_here = |segment: u64| !self.shipped.remote.contains(&segment);
         for extent in group.entries.iter().flat_map(Entry::extents).filter(|it| is_here(it.segment)) {
             self.shared.segments.get(extent.segment)?.check_payload(extent)?;
@@ -218,6 +225,7 @@ impl<'a> ParcelBuilder<'a> {
             return Ok(());
         }
         let ParcelHead { epoch, counter, .. } = self.parcel.head;
+        // Noted before the bytes are read: at worst a parcel without them counts as needed.
         self.shipped.first.entry(segment).or_insert(ParcelId { epoch, counter });
         let open = self.shared.segments.get(segment)?;
         // The header of the file comes with its first bytes.

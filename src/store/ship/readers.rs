@@ -120,6 +120,8 @@ impl FollowedStore {
             next.replaces_files |=
                 group.entries.iter().any(|entry| matches!(entry, Entry::RemoteSegment { .. }));
         }
+        // Before the files are replaced: a reader that opens one then finds holes, and has to know
+        // that the remote has the bytes.
         if let Some(tier) = self.store.tier.as_ref().filter(|_| next.replaces_files) {
             tier.learn(&next.index, self.log.position().sequence);
         }
@@ -131,6 +133,8 @@ impl FollowedStore {
         let Some(NextIndex { index, replaces_files }) = self.next.take() else { return };
         let shared = &self.store.shared;
         if replaces_files {
+            // Open handles are those of the files before. New readers open the ones without bytes,
+            // and fetch.
             shared.segments.close_idle();
         }
         let sequence = self.log.position().sequence;

@@ -85,6 +85,8 @@ fn restore(
             ));
         }
     }
+    // A note of an earlier restore, which was cut off, would make this store go back to a point of
+    // another log.
     match fs.remove(RETURN) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(disk(error)),
         _ => {}
@@ -93,6 +95,8 @@ fn restore(
     let (chain, newest) = chain_at(&log, at.unwrap_or(Timestamp::from_millis(u64::MAX)))?;
     let (heads, end) = log.heads(&chain, at)?;
     let found = FoundEnd::of(newest.epoch, &chain, &heads, end);
+    // Checked as before a takeover: a restore that ends early without a word would give up what
+    // clients were answered for.
     let is_cut_short = match check_end(&log, log.newest_claim()? + 1, found, None) {
         // Who asks for a time goes without what came after it.
         Err(ShipError::Hidden { name, why }) if at.is_some() => {

@@ -12,6 +12,9 @@ impl ShippedRanges {
     pub(super) fn add(&mut self, segment: u64, range: Range<u64>) -> Vec<Range<u64>> {
         let ranges = self.0.entry(segment).or_default();
         let touching: Vec<(u64, u64)> = ranges
+            // From behind: the ranges do not touch one another, so that the first one that ends
+            // before the new range ends the search. One that ends where the new one begins touches
+            // it, and becomes one with it.
             .range(..=range.end)
             .rev()
             .take_while(|(_, end)| **end >= range.start)

@@ -102,6 +102,8 @@ impl WriterEpoch {
         adopted: Option<AdoptedRoot>,
     ) -> Result<Self, WriterEpochError> {
         let Published { index, sequence, .. } = shared.published();
+        // A first epoch begins with the groups after this moment: what is older comes with its
+        // first root.
         let from = if cut.former == 0 { sequence } else { cut.end.sequence };
         let failed = |error: LogError| WriterEpochError::Store(shared.failed(error));
         let after = |sequence| LogFollower::after(shared.fs.clone(), shared.store, sequence).map_err(failed);
@@ -241,6 +243,7 @@ impl WriterEpoch {
     }
 
     pub(super) fn is_root_due(&self, ship: &Ship, shared: &SharedStore) -> bool {
+        // A root without a parcel since the last one would say the same again.
         let moved = self.ends.last().is_some_and(|(counter, _)| *counter + 1 == self.next_counter);
         let is_old = shared.clock.instant().duration_since(self.last_root) >= ship.options.root_every;
         // A checkpoint that is longer than what it spares a reader costs more than it is worth.
@@ -275,6 +278,8 @@ impl WriterEpoch {
         let covered =
             LogFollower::after(shared.fs.clone(), shared.store, sequence).map_err(failed)?.position();
         let file = shared.fs.open_read(&checkpoint_path(sequence)).and_then(|file| file.len());
+        // The last parcel that the checkpoint covers whole. One that reaches beyond it is read
+        // again by a restore, which leaves out the groups that it has.
         let after = self.ends.iter().rfind(|(_, end)| *end <= sequence).map_or(0, |(counter, _)| *counter);
         let after = after.max(base);
         let root = Root {
@@ -298,6 +303,7 @@ impl WriterEpoch {
 
     /// Goes on without a root whose checkpoint is gone here.
     pub(super) fn give_root_up(&mut self) {
+        // Its number is used up: a try without an answer may have put it.
         self.roots += u64::from(self.pending_root.take().is_some());
     }
 
@@ -335,6 +341,7 @@ impl WriterEpoch {
         self.last_root = shared.clock.instant();
         self.ends.retain(|(counter, _)| *counter > root.after);
         let after = root.after;
+        // The last parcel before the root stays in the list: the next root may cover no later one.
         self.ends.insert(0, (after, root.covered.sequence));
     }
 
@@ -451,6 +458,8 @@ impl WriterEpoch {
         self.since_root.bytes += sent;
         self.ends.push((self.next_counter, parcel.head().end.sequence));
         self.parcels.insert(self.next_counter, sent);
+        // Their first parcels are needed no longer once the log on the remote calls them remote,
+        // and hold up no root.
         self.shipped.forget_remote();
         self.next_counter += 1;
         self.pending = None;
@@ -473,6 +482,8 @@ impl WriterEpoch {
             ship.in_step.note_alone(now);
             return Ok(());
         }
+        // With a cut the other host has taken over for good. Without one it may have failed between
+        // claim and cut: this store waits, and claims again if the cut does not come.
         check_no_later_cut(&log, self.epoch, newest)?;
         Err(WriterEpochError::Overtaken(LaterClaim { epoch: self.epoch, newest, since: now }))
     }

@@ -33,6 +33,8 @@ impl KnownWishes {
     /// Notes what a look has found.
     pub(super) fn learn(&mut self, found: Option<TakeoverWish>, now: Timestamp) {
         self.looked = Some(now);
+        // A wish counts from the time when it was first read, on this clock: the clock of the
+        // standby that put it may be another.
         if let Some(wish) = found.filter(|wish| self.last.is_none_or(|(last, _)| last != *wish)) {
             self.last = Some((wish, now));
         }

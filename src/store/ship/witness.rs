@@ -45,6 +45,8 @@ pub(super) fn check_end(
     found: FoundEnd,
     seen: Option<Heartbeat>,
 ) -> Result<(), ShipError> {
+    // Cuts first: where a whole epoch is hidden, its heartbeats and parcels have other names than
+    // those that are looked at below.
     check_cuts(log, claim, found.epoch)?;
     check_heartbeat(log, found, seen)?;
     match found.has_root {
@@ -63,6 +65,8 @@ fn check_cuts(log: &RemoteLog<'_>, claim: u64, found: u64) -> Result<(), ShipErr
 fn check_heartbeat(log: &RemoteLog<'_>, found: FoundEnd, seen: Option<Heartbeat>) -> Result<(), ShipError> {
     let name = Heartbeat::name(found.epoch);
     let read = line(log.remote, &name, Heartbeat::decode)?;
+    // The one that was read before counts, too: a remote that hides parcels may hide the newest
+    // heartbeat as well.
     let heartbeats = [read, seen].into_iter().flatten();
     let told = heartbeats.filter(|heartbeat| heartbeat.store == log.store && heartbeat.epoch == found.epoch);
     match told.map(|heartbeat| heartbeat.sequence).max() {

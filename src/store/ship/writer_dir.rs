@@ -89,6 +89,8 @@ impl WriterDir {
         log: RemoteLog<'_>,
         newest: &Cut,
     ) -> Result<Option<SegmentsAside>, ShipError> {
+        // The usual case costs few requests. The anchors below read the heads of all parcels after
+        // the newest root.
         if has_had(fs, log, newest, self.end)? {
             return Ok(None);
         }

@@ -364,6 +364,8 @@ impl Standby {
                 //    the claim nobody writes until it is whole, and a directory that cannot take
                 //    over would end the epoch of a living writer.
                 self.catch_up(progress)?;
+                // Another host has claimed while this one caught up. A claim on top of it would
+                // fence a host that is about to write.
                 if seen > 0 && self.newest_claim > seen {
                     return Ok(None);
                 }
@@ -582,6 +584,7 @@ impl Standby {
             }
             Some((_, Some(parcel))) => parcel,
         };
+        // A parcel of the first root's bytes has no groups, and is in nobody's way.
         if parcel.head.before.sequence > copy.end.sequence && !parcel.groups.is_empty() {
             return Ok(NextParcel::Gap);
         }
@@ -648,6 +651,8 @@ impl Standby {
         let found = line(log.remote, &Heartbeat::name(epoch), Heartbeat::decode)?;
         let found = found.filter(|heartbeat| heartbeat.store == log.store && heartbeat.epoch == epoch);
         let is_new = found.is_some() && found != self.heartbeat;
+        // One that is gone proves nothing: the last one that was seen still names groups that the
+        // remote had.
         self.heartbeat = found.or(self.heartbeat);
         Ok(is_new)
     }
@@ -829,6 +834,7 @@ fn onward(log: RemoteLog<'_>, newest: &Cut, place: LogPlace, end: LogPosition) -
         let least = root.map_or(0, |root| root.covered.sequence);
         return Ok(if is_there { Onward::Here { last: None, least } } else { Onward::Gap });
     }
+    // Backwards from the newest cut, to the one that adopts the epoch of the place.
     let mut cut = *newest;
     while cut.former != place.epoch {
         if cut.former < place.epoch {
