@@ -50,6 +50,7 @@ pub(in crate::store) struct Checkpointer {
 
 impl Checkpointer {
     pub(in crate::store) fn start(shared: Arc<SharedStore>) -> Self {
+        // One request waits at most: those after it would be served by the same checkpoint.
         let (requests, inbox) = bounded(1);
         let thread = thread::Builder::new()
             .name("checkpointer".into())
@@ -249,12 +250,16 @@ fn ensure_room(shared: &SharedStore, len: u64) -> Result<(), LogError> {
 /// Removes the log that only followers need, and all checkpoints but the newest, after that one has
 /// been read from the disk and verified.
 fn drop_older_generation(shared: &SharedStore) -> Result<(), LogError> {
+    // The log of followers goes first: they can start over, and the older checkpoint cannot be made
+    // again.
     keep_newest(shared, GENERATIONS, NOTHING_FOR_FOLLOWERS)?;
     let checkpoints = good_checkpoints(shared)?;
     let Some(newest) = checkpoints.last().copied().filter(|_| checkpoints.len() > 1) else {
         return Ok(());
     };
     let fs = shared.fs.as_ref();
+    // From the disk, and not from the page cache, which may hold what the disk has lost: the older
+    // checkpoint is about to go, and this one has to do alone.
     fs.open_read(&checkpoint_path(newest))?.evict()?;
     match read_checkpoint(fs, shared.store, newest, &mut |_| Ok(())) {
         Ok(_) => keep_newest(shared, GENERATIONS_WHEN_SHORT, NOTHING_FOR_FOLLOWERS),
@@ -290,13 +295,16 @@ fn keep_newest(shared: &SharedStore, kept: usize, follow_max_bytes: u64) -> Resu
     let Some(oldest_kept) = good_checkpoints(shared)?.iter().rev().nth(kept - 1).copied() else {
         return Ok(());
     };
+    // Damaged ones, too: the good ones alone are counted among those that are kept.
     for number in list_numbers(fs, FileKind::Checkpoint)?.iter().filter(|number| **number < oldest_kept) {
         fs.remove(&checkpoint_path(*number))?;
     }
     // A log file is obsolete if the next one begins no later than the group after the checkpoint.
     let logs = list_numbers(fs, FileKind::Log)?;
+    // Groups that the remote lacks stay in any case.
     let needed_from = shared.shipping().map_or(u64::MAX, LogShipping::keeps_log_from).min(oldest_kept + 1);
     let kept_from = keeps_log_from(shared, &logs, needed_from, follow_max_bytes)?;
+    // The oldest first: a crash in between leaves a log without a gap. The last file always stays.
     for pair in logs.windows(2).filter(|pair| pair[1] <= kept_from) {
         fs.remove(&log_path(pair[0]))?;
         shared.followers.set_log_from(pair[1]);

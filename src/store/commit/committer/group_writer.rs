@@ -190,12 +190,16 @@ impl GroupWriter {
             }
             return;
         }
+        // 1. Whatever can never be in a group is refused before space is taken for it.
         let (mut mutations, too_large): (Vec<_>, Vec<_>) =
             batch.mutations.into_iter().partition(|m| m.entry_bytes_max() as u64 <= GROUP_BODY_MAX_BYTES);
         for mutation in too_large {
             mutation.reject(StoreError::TooLarge);
         }
+        // 2. The entity tags that are MD5s: the planner writes them into the records.
         set_md5_tags(&mut mutations);
+        // 3. The space, and the place of the pack: the planner decides by it which changes there is
+        //    room for.
         let reserving = self.begin_disk_work();
         let reserved = self.reserve_room(&mutations, batch.entry_bytes, batch.packed_bytes as u64);
         drop(reserving);
@@ -211,9 +215,14 @@ impl GroupWriter {
         };
         let begun = Instant::now();
         let count = mutations.len();
+        // 4. The decisions. Nothing is written by them, so that a group without changes costs no
+        //    sync.
         let mut plan = self.plan(mutations, room, place.as_ref());
         let place = self.release_if_unused(place, &plan);
         let replies = std::mem::take(&mut plan.replies);
+        // 5. The group is durable and published before anybody is answered, refusals included: a
+        //    refusal may rest on a change of this group, and a client that is told of it would see
+        //    that change undone after a crash.
         let done = if plan.entries.is_empty() {
             Ok(())
         } else {
@@ -223,6 +232,8 @@ impl GroupWriter {
             }
             done
         };
+        // The allocation ends with the group: until then its segment could neither be sealed nor
+        // removed.
         drop(place);
         send_replies(replies, &done);
         self.after_commit();
@@ -308,6 +319,8 @@ impl GroupWriter {
         place: Option<&Allocation>,
         entry_bytes_max: usize,
     ) -> Result<(), StoreError> {
+        // An idle group comes here without the look of `check_open`: the group before it is
+        // published first, so that the index never skips one.
         self.settle_pending()?;
         self.ensure_log_room(&plan, entry_bytes_max).map_err(|error| self.shared.write_failed(error))?;
         // The remote and the checkpointer, which are waited for before, may take their time.
@@ -343,6 +356,7 @@ impl GroupWriter {
         let group = LogVolume::of_group(plan.entries.len() as u64, body.len() as u64);
         self.shared.backlog.add(group, self.shared.segments.reserve());
         let pack_segment = place.map(|place| place.segment.id);
+        // Kept until it is published: it is durable, and counts whatever becomes of the remote.
         self.pending = Some(UnpublishedGroup { entries: plan.entries, pack_segment });
         self.shared.set_unpublished(true);
         self.settle_pending().map_err(|error| match error {
@@ -369,6 +383,7 @@ impl GroupWriter {
         if is_sync && (!pending.entries.is_empty() || self.shared.check_epoch().is_ok()) {
             self.shared.ensure_shipped(self.log_writer.next_sequence() - 1)?;
         }
+        // Taken only now: after an error of the remote the next call tries again.
         let Some(UnpublishedGroup { entries, pack_segment }) = self.pending.take() else { return Ok(()) };
         self.publish(&entries, pack_segment)?;
         self.shared.set_unpublished(false);
@@ -390,6 +405,8 @@ impl GroupWriter {
         }
         if spare < wanted.minimum {
             self.shared.request_reclaim();
+            // A checkpoint frees whole files of the log alone, so that the current one is closed
+            // first.
             self.roll_log()?;
             self.checkpointer.wait_for_room(SpaceClaim::Removal, wanted.preferred);
             spare = self.shared.room(SpaceClaim::Removal)?;
@@ -413,6 +430,7 @@ impl GroupWriter {
 
     /// Applies the entries to a copy-on-write clone of the index and publishes it.
     fn publish(&mut self, entries: &[Entry], pack_segment: Option<u64>) -> Result<(), StoreError> {
+        // Cheap: the parts that do not change are shared with the index that readers have.
         let mut index = Index::clone(&self.shared.index());
         for entry in entries {
             if let Err(error) = index.apply(entry) {
@@ -505,6 +523,8 @@ impl GroupWriter {
     /// one is short.
     pub(super) fn stop(mut self, closed: bool) {
         let replay_time = self.shared.backlog.replay_time();
+        // By the time that the next start would take to read the log: a checkpoint of a large store
+        // may take longer than that.
         let brief = replay_time <= self.shared.options.replay_after_close_max;
         if closed && brief && !replay_time.is_zero() && !self.confirmed {
             // If it fails, the next start verifies the pack of the last group.

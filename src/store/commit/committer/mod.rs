@@ -110,12 +110,16 @@ impl Committer {
         let was_confirmed = group_writer.is_confirmed();
         group_writer.commit(MutationBatch::of(mutation));
         let needs_idle_group = was_confirmed && !group_writer.is_confirmed();
+        // Before the send, which waits where the queue is full: the thread that empties it needs
+        // the lock.
         drop(leader_lock);
         // The timer of the thread starts now, unless it runs already.
         if needs_idle_group { self.send(CommitterCommand::ArmIdleTimer) } else { Ok(()) }
     }
 
     fn send(&self, command: CommitterCommand) -> Result<(), StoreError> {
+        // Counted before it is queued: a caller that led in between would commit before a mutation
+        // that came earlier.
         self.leader_lock.queued.fetch_add(1, Ordering::AcqRel);
         self.queue.send(command).map_err(|_| StoreError::Closed)
     }
@@ -177,6 +181,8 @@ impl CommitLeaderLock {
     /// Makes the caller the commit leader, unless a group is being written or mutations are queued.
     fn try_lead(&self) -> Option<MutexGuard<'_, Option<GroupWriter>>> {
         let group_writer = self.group_writer.try_lock().ok()?;
+        // Looked at under the lock: the thread counts mutations off while it holds it, so that none
+        // is at once off the queue and in no group.
         (group_writer.is_some() && self.queued.load(Ordering::Acquire) == 0).then_some(group_writer)
     }
 
@@ -202,6 +208,8 @@ impl CommitterThread {
     fn run(self) {
         let mut carried = None;
         let closed = loop {
+            // A mutation that did not fit into the last group begins the next one, before those
+            // that came later.
             let Some(command) = carried.take().or_else(|| self.wait()) else {
                 break false;
             };

@@ -85,6 +85,7 @@ impl Planner<'_> {
         };
         let Some(found) = self.version(bucket.id, &key, version) else { return ExpiryOutcome::Obsolete };
         let is_done = found.delete_marker || found.storage_class == transition.class;
+        // A record that has grown since would break the bound by which the group was put together.
         if is_done || encoded_len(&found) > transition.record_bytes {
             return ExpiryOutcome::Obsolete;
         }
@@ -143,6 +144,7 @@ impl Planner<'_> {
         if bucket.versioning == Versioning::Unset {
             return self.remove_version(bucket, key, version);
         }
+        // Where versioning is suspended the marker replaces the null version, which may be locked.
         self.check_null_unlocked(bucket, &key)?;
         self.check_room(SpaceClaim::Upkeep)?;
         self.add_marker(bucket, key)?;

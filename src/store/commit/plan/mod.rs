@@ -165,6 +165,7 @@ impl<'a> Planner<'a> {
         if let Mutation::Caused(mutation, cause) = mutation {
             return self.add_caused(*mutation, &cause);
         }
+        // By the bound, before the decision: a full index refuses without looking anything up.
         if let Err(error) = self.growth.reserve(mutation.index_bytes_max(), IndexGrowth::Data) {
             return mutation.reject(error);
         }

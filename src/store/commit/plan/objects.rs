@@ -31,6 +31,8 @@ impl Planner<'_> {
             size: put.content.size(),
         };
         let added = Holdings::of_object(counted.size, counted.index_bytes());
+        // The change counts what the put replaces, so that an object can be overwritten up to the
+        // quota.
         let change = self.change_by_put(bucket, &key, added);
         self.check_quota(bucket, change)?;
         self.check_room(SpaceClaim::Growth)?;
@@ -80,6 +82,7 @@ impl Planner<'_> {
             Selector::Null => Some(VersionRef::Null),
             Selector::Id(id) => Some(VersionRef::Id(id)),
         };
+        // A condition on what is not there counts as met: there is nothing to be deleted.
         if !condition.is_none() {
             let Some(version) = found.filter(|version| named.is_some() || !version.delete_marker) else {
                 return Ok(Deleted { delete_marker: false, version: named });
@@ -186,6 +189,8 @@ impl Planner<'_> {
     /// The extent with the earlier controls dies.
     fn update_controls(&mut self, bucket: &BucketRecord, key: Vec<u8>, mut record: VersionRecord) {
         let pending = self.updated.get(&record.id).is_some_and(|updated| updated.controls.is_some());
+        // The last extent is that of the earlier controls. One of this group is not in the list
+        // yet.
         if record.controls_stamp.is_some() && !pending {
             record.extents.pop();
         }
