@@ -55,6 +55,8 @@ impl DepartedBuckets {
     /// and keeps others that end before it.
     fn read_ahead(&mut self, store: &Store, follower: &Follower, wanted: u64) -> Result<(), StoreError> {
         let shared = &store.shared;
+        // What was read ahead earlier is before the saved place by now, or is read again on the
+        // way.
         self.known.clear();
         self.known.insert(wanted, None);
         let Some(state) = shared.index().follower(follower.name()).cloned() else { return Ok(()) };
@@ -71,6 +73,7 @@ impl DepartedBuckets {
             for departed in departed_in(&group) {
                 let id = departed.record.id;
                 bytes += departed.notifications.as_ref().map_or(0, Vec::len) + size_of::<DepartedBucket>();
+                // The wanted one is kept whatever its length: the caller waits for it alone.
                 if id == wanted || bytes <= AHEAD_MAX_BYTES {
                     self.known.insert(id, Some(departed));
                 }

@@ -137,10 +137,13 @@ impl Follower {
     /// Errors of the commit.
     pub fn save(&mut self, store: &Store) -> Result<(), StoreError> {
         let Some(place) = &self.done else { return Ok(()) };
+        // Saving is a group of the log itself. Without this, a follower that is up to date would
+        // save for ever, each time because of its own last save.
         if place.news <= self.saved_news && !self.refused_anew {
             return Ok(());
         }
         let state = FollowerState { refused: self.refused.clone(), ..place.state.clone() };
+        // The fields below say what is saved, so that they change only after it is.
         store.set_follower(&self.name, Some(state))?;
         self.saved_news = place.news;
         self.saved_at = Some(store.shared.clock.instant());

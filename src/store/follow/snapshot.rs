@@ -72,6 +72,8 @@ impl SnapshotWalk {
 fn change(entry: Entry, sequence: u64) -> Option<Change> {
     let at = ChangePlace { sequence, place: 0, time: Timestamp::default() };
     let change = Change::of(entry, at, None, false)?;
+    // The walk states what is there now: versions and buckets. Deletions, and configurations, it
+    // has none of.
     let time = match &change.kind {
         ChangeKind::Put(record) => record.modified,
         ChangeKind::BucketPut(record) => record.created,
