@@ -172,6 +172,8 @@ pub fn empty_directories(disk: &OsFs) -> io::Result<Vec<String>> {
 
 /// Whether any file says that there is a store, be it damaged or one of a standby.
 fn holds_store(disk: &OsFs, entries: &[DirEntry]) -> io::Result<bool> {
+    // A standby that was cut off while it filled its directory has the mark, and no file of a store
+    // yet.
     if entries.iter().any(|entry| entry.name == STANDBY && !entry.is_dir) {
         return Ok(true);
     }
@@ -274,6 +276,8 @@ fn object_metadata(disk: &OsFs, strangers: &[&DirEntry]) -> Option<String> {
                 dirs.push(path);
             }
         }
+        // The search only makes a refusal more helpful: a start on a large directory is not to wait
+        // for it.
         if seen > SEARCH_ENTRIES_MAX {
             return None;
         }

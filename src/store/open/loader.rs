@@ -16,6 +16,8 @@ use crate::store::open::bulk_apply;
 pub(crate) fn store_id(fs: &dyn Fs) -> Result<Option<StoreId>, LogError> {
     let mut newest = None;
     for number in list_numbers(fs, FileKind::Log)?.into_iter().rev() {
+        // From the newest on: an older file may be the damaged one, and the newest is the one that
+        // goes on.
         match open_file(fs, FileKind::Log, number, None) {
             Err(LogError::Damaged(damage)) => newest = newest.or(Some(damage)),
             opened => return Ok(Some(opened?.1.store)),
@@ -117,6 +119,8 @@ impl<'a> StoreLoader<'a> {
     /// entry contradicts the index: a second replay, group by group, finds the group.
     fn replay_in_bulk(&mut self) -> Result<Option<LogTail>, LogError> {
         let Self { fs, segments, store, start, ref mut index, .. } = *self;
+        // Groups that the checkpoint has in part may contradict it, which only the group by group
+        // replay forgives.
         if start.through > start.covered {
             return Ok(None);
         }
@@ -135,6 +139,8 @@ impl<'a> StoreLoader<'a> {
         if applied.is_ok() {
             return tail.map(Some);
         }
+        // The index has an unknown part of the entries by now: sorted by key, they were applied in
+        // no order of the log.
         let again = match start.covered {
             0 => Self::from_start(fs, store),
             covered => Self::from_checkpoint(fs, store, covered)?,
@@ -186,6 +192,7 @@ pub(crate) fn sync_and_evict(file: &dyn File) -> Result<(), LogError> {
 
 pub(crate) fn pack_is_good(fs: &dyn Fs, store: StoreId, pack: &Pack) -> Result<bool, LogError> {
     let segment = Segment::open(fs, store, pack.segment)?;
+    // From the disk: in the page cache the pack may be whole although the crash lost it.
     sync_and_evict(segment.file.as_ref())?;
     let len = segment.file.len()?;
     if pack.offset.checked_add(pack.len.into()).is_none_or(|end| end > len) {
