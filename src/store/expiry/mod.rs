@@ -73,6 +73,7 @@ impl Store {
                 | ExpiringRole::LoneDeleteMarker(_) => 1,
             };
             lookups += of_item;
+            // An item with more work than a group may have is a group of its own.
             let last = groups.last_mut().expect("there is a first group");
             if lookups <= GROUP_LOOKUPS_MAX || last.is_empty() {
                 last.push(item);

@@ -114,6 +114,8 @@ impl RemoteLog<'_> {
 
     /// The highest epoch with a claim, from one that has a claim on.
     pub(crate) fn newest_claim_from(&self, epoch: u64) -> Result<u64, ShipError> {
+        // One by one from the last known on, since a listing may lack what was put a moment ago,
+        // and a claim that is not seen costs more than a request.
         let mut newest = epoch;
         while self.is_claimed(newest + 1)? {
             newest += 1;
@@ -151,6 +153,7 @@ impl RemoteLog<'_> {
 
     /// The newest cut of an epoch up to `epoch`.
     pub(crate) fn newest_cut(&self, epoch: u64) -> Result<Option<Cut>, ShipError> {
+        // Downwards: epochs whose host failed between claim and cut have none.
         for epoch in (1..=epoch).rev() {
             if let Some(cut) = self.cut(epoch)? {
                 return Ok(Some(cut));
@@ -275,6 +278,8 @@ impl RemoteLog<'_> {
     ) -> Result<(), ShipError> {
         let mut ids = ids.peekable();
         while ids.peek().is_some() {
+            // A batch at a time, and the parcels of it in order: memory holds no more than the
+            // first bytes of so many.
             let batch: Vec<ParcelId> = ids.by_ref().take(self.remote.calls_at_once()).collect();
             let starts =
                 at_once(&batch, &|id| start_of_object(self.remote, &Parcel::name(id.epoch, id.counter)));

@@ -21,6 +21,7 @@ pub(crate) fn line<T>(
         Err(RemoteError::Missing) => return Ok(None),
         read => read.map_err(|error| ShipError::of_object(name, error))?,
     };
+    // Hostile or foreign: nothing longer was ever put there.
     if part.object_length > SEALED_LINE_MAX_BYTES {
         return Err(ShipError::damaged(name, &format!("it has {} bytes", part.object_length)));
     }

@@ -153,6 +153,7 @@ impl RemoteRight {
 
     fn change(&self, to: RightState) {
         let mut state = self.state.write().expect(NOT_POISONED);
+        // A refusal that lasts wins over a claim that was on its way when it came.
         let lasts = matches!(*state, RightState::Refused(why) if !why.may_pass());
         if lasts || *state == to {
             return;

@@ -147,6 +147,8 @@ impl<'a> ScrubRun<'a> {
         };
         let end = {
             let mut state = self.state.lock();
+            // The place is that of the batch, as long as it is collected: a restart collects it
+            // again.
             (state.segment, state.offset) = from;
             state.end
         };
@@ -258,6 +260,7 @@ impl<'a> ScrubRun<'a> {
 
     /// Reads `extent`, the next of the batch.
     fn is_next_good(&mut self, extent: &LiveExtent) -> Result<bool, StoreError> {
+        // One handle for all extents of a segment, which lie side by side.
         if self.sweep.as_ref().is_none_or(|sweep| sweep.segment() != extent.segment) {
             self.sweep = match self.open(extent.segment) {
                 Ok(segment) => {
@@ -288,6 +291,7 @@ impl<'a> ScrubRun<'a> {
             return Ok(StepOutcome::Pause);
         };
         if entries.is_empty() {
+            // Replaced, and not cleared: a bad disk may have made it large.
             self.pass.suspects = HashMap::new();
             return Ok(self.next_batch());
         }

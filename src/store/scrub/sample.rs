@@ -34,6 +34,7 @@ pub(super) fn is_sampled(extent: &LiveExtent, begun: Timestamp, percent: u64) ->
 /// Reads an extent from the remote, twice where it is bad. It takes memory for the whole extent.
 pub(super) fn check_copy(tier: &Tier, store: &StoreId, extent: &LiveExtent) -> CopyCheck {
     match check_once(tier, store, extent) {
+        // A bit that flipped on the way is no damage of the copy.
         CopyCheck::Bad(_) => check_once(tier, store, extent),
         checked => checked,
     }

@@ -54,6 +54,7 @@ impl ScrubStateCell {
         if shared.check_writable().is_err() {
             return Ok(());
         }
+        // A copy, so that no reader of the state waits for the sync.
         let state = self.lock().clone();
         match FILE.save(shared.fs.as_ref(), &state.encode(&shared.store)) {
             Err(LogError::DiskFull(error)) => {
@@ -81,6 +82,8 @@ impl ScrubStateCell {
             at: damage.offset,
             what: damage.what.chars().take(DESCRIPTION_MAX_CHARS).collect(),
         };
+        // Asked after the extent was read: one that was reclaimed and written over meanwhile has
+        // other bytes, and no owner.
         if !is_referenced(&shared.index(), &bad) {
             return Ok(false);
         }

@@ -62,6 +62,7 @@ impl BatchBuilder {
     /// A walk for the extents at `from` and after it, in segments up to `end`. It uses up to
     /// `memory_bytes` bytes, and finds at least one extent if there is any.
     pub(in crate::store) fn new(from: ExtentLocation, end: u64, memory_bytes: u64) -> Self {
+        // Two at least: of one, half would be kept, which is none.
         let most = (memory_bytes as usize / size_of::<LiveExtent>()).max(2);
         Self { cursor: Cursor::Start, from, end, limit: None, most, found: Vec::new() }
     }

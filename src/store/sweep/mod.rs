@@ -151,6 +151,7 @@ impl Sweep {
         self.piece.resize((end - start) as usize, 0);
         self.read_bytes += page_ceil(end - start);
         let read = self.segment.read_at(&mut self.piece, start);
+        // A piece that was read in part would pass for bytes of the disk.
         read.inspect_err(|_| self.piece.clear())
     }
 
