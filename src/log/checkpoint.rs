@@ -115,6 +115,8 @@ impl<'a> CheckpointWriter<'a> {
             // Returns unused preallocated space.
             file.truncate(writer.position)?;
             file.sync_data()?;
+            // Read back before it has its name: an older checkpoint and the log before this one go
+            // because of it.
             let found = read_groups(file, &checkpoint_path(covered), store, &mut |_| Ok(()))?;
             debug_assert_eq!(found, end, "what was read back is what was written");
             Ok(check_abort()?)
@@ -242,6 +244,7 @@ fn read_groups(
         previous_crc: 0,
     };
     thread::scope(|scope| {
+        // A few groups ahead: enough that neither thread waits, and no more memory than they take.
         let (outbox, groups) = bounded(READ_AHEAD);
         scope.spawn(move || read_ahead(reader, path, &outbox));
         let mut counts = CheckpointCounts::default();

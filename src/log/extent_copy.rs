@@ -100,6 +100,8 @@ impl<'a> ExtentCopier<'a> {
     pub fn finish(mut self) -> Result<CopiedExtents, LogError> {
         self.write_gathered()?;
         let mut synced: Vec<u64> = Vec::new();
+        // Each segment once, after all of its copies: no record refers to one of them before this
+        // returns.
         for Allocation { segment, .. } in &self.copied.allocations {
             if !synced.contains(&segment.id) {
                 segment.file.sync_data()?;
@@ -124,6 +126,7 @@ impl<'a> ExtentCopier<'a> {
                 return Err(CopyError::Source(error));
             }
         }
+        // Extents begin at units, so that a scan of a damaged segment finds the next one.
         self.gathered.resize(unit_ceil(self.gathered.len() as u64) as usize, 0);
         self.headers.push((from, ExtentHeader { offset: start as u64, ..original.header }));
         Ok(())

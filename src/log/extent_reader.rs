@@ -109,6 +109,7 @@ impl ExtentReader {
 
     fn load(&mut self, block: u64) -> Result<(), LogError> {
         if self.block != Some(block) {
+            // Until it is read and verified, the scratch buffer holds no block.
             self.block = None;
             let start = block * BLOCK_BYTES;
             let len = BLOCK_BYTES.min(u64::from(self.extent.payload_len) - start) as usize;
@@ -163,6 +164,7 @@ impl ExtentReader {
                 false => Err(self.segment.damage(offset, "the block table does not match its CRC").into()),
             }
         })?;
+        // Kept beside the segment only once it has been verified.
         if let Some(elsewhere) = self.segment.file.elsewhere() {
             elsewhere.keep_aside(&bytes, offset);
         }

@@ -184,6 +184,7 @@ impl StreamExtent {
         store: &StoreId,
         descriptor: &Descriptor,
     ) -> Result<(ExtentRef, Allocation), LogError> {
+        // An empty payload has one block, too: its CRC is that of no bytes.
         if self.block_len > 0 || self.block_crcs.is_empty() {
             self.close_block();
         }
@@ -207,6 +208,7 @@ impl StreamExtent {
             descriptor_crc: Crc32::of(&descriptor),
         };
         let file = &self.allocation.segment.file;
+        // The header goes last: without one the bytes of an upload that was cut off are no extent.
         file.write_all_at(&tail, self.allocation.offset + UNIT_BYTES + self.payload_len)?;
         file.write_all_at(&header.encode(store), self.allocation.offset)?;
         Ok((header.to_ref(), self.allocation))

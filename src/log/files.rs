@@ -41,6 +41,7 @@ pub fn write_atomically(
     fill: impl FnOnce(&dyn File) -> Result<(), LogError>,
 ) -> Result<Arc<dyn File>, LogError> {
     let aside = unfinished(path);
+    // A crash may have left one of the name.
     remove_if_there(fs, &aside)?;
     let named = fill_and_name(fs, &aside, path, fill);
     if named.is_err() {

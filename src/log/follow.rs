@@ -37,6 +37,7 @@ impl LogFollower {
     /// [`LogError::Damaged`] where the log does not hold that place any more; of the disk.
     pub fn after(fs: Arc<dyn Fs>, store: StoreId, sequence: u64) -> Result<Self, LogError> {
         let numbers = list_numbers(fs.as_ref(), FileKind::Log)?;
+        // A file is named after its first group.
         let number = numbers.into_iter().rfind(|number| *number <= sequence + 1);
         let number = number.ok_or_else(|| {
             Damage::new(log_path(sequence + 1), 0, format!("the log after group {sequence} is gone"))
@@ -75,6 +76,8 @@ impl LogFollower {
             self.replaced()?;
         }
         let read = match self.read_here()? {
+            // Where this file has no next group, the log may have gone on in another. It is looked
+            // for only then: usually it is not there.
             Err(GroupError::Bad(_)) if self.enter_next()? => self.read_here()?,
             read => read,
         };

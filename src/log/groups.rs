@@ -66,9 +66,11 @@ impl GroupFile<'_> {
         };
         let sequence = group.header().sequence;
         let len = group.group_len();
+        // Checked before memory is taken for it: the length is only what a header claims.
         if position + len > self.len {
             return Ok(Err(GroupError::Bad(format!("the file ends within group {sequence}"))));
         }
+        // Most groups are no longer than the page that was read for the header.
         let body = match page.get(GroupHeader::BYTES..GroupHeader::BYTES + group.body_len()) {
             Some(body) => body.to_vec(),
             None => {

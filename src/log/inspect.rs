@@ -57,6 +57,7 @@ impl Segment {
             let what = format!("a descriptor has at most {DESCRIPTOR_MAX_BYTES} bytes, and this one {len}");
             return Err(self.damage(offset, what).into());
         }
+        // Before memory is taken for it: a damaged header may state any length.
         if self.file.len()? < offset + len {
             return Err(self.ends_too_early(offset).into());
         }

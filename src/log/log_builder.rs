@@ -53,6 +53,7 @@ pub fn build_log(
         let mut writer = EntryWriter::new(store, now, len, Some(file));
         writer.write(feed)?;
         file.sync_data()?;
+        // Read back before the old log makes way for it.
         check(file, store, writer.sequence)?;
         make_way()
     })?;

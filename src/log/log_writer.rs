@@ -227,6 +227,8 @@ impl LogWriter {
         self.previous_crc = written.crc;
         self.sequence += 1;
         self.zeroed_to = self.zeroed_to.max(self.position);
+        // The sync of the group has made the zeros durable, too: the next group states the length,
+        // and a shorter file is damage from then on.
         self.durable_len = self.zeroed_to;
         self.dirty_to = 0;
     }

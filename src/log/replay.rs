@@ -272,6 +272,7 @@ impl ReplayPass<'_, '_> {
     /// Reads the groups of a file; each is applied after the next one was found good.
     fn read_file(&mut self, log: &LogFile) -> Result<ReplayStop, LogError> {
         self.file_len = FILE_LEN_MIN;
+        // The first file that is read has none before it to be compared with.
         let expected = *self.previous_crc.get_or_insert(log.header.previous_crc);
         if expected != log.header.previous_crc {
             let damage = Damage::new(&log.path, 0, "the file does not follow the one before it");
@@ -314,6 +315,8 @@ impl ReplayPass<'_, '_> {
         self.previous_crc = Some(held.group.crc);
         self.watermark = self.watermark.max(header.stable);
         self.file_len = self.file_len.max(header.file_len);
+        // One group behind: the last one may turn out not to count, and what is applied cannot be
+        // taken back.
         let Some(before) = self.held.replace(held) else {
             return Ok(());
         };
@@ -356,8 +359,10 @@ impl ReplayPass<'_, '_> {
         if let Some(held) = self.held.take() {
             in_doubt = held.group.header.sequence > self.watermark;
             doubtful_segment = held.group.header.pack.filter(|_| in_doubt).map(|pack| pack.segment);
+            // With damage nothing is written any more, so that the group is shown as it is.
             let counts = damage.is_some() || self.pending_counts(&held, &mut damage)?;
             if !counts {
+                // The next group overwrites it.
                 position = held.at;
                 self.sequence = held.group.header.sequence;
                 self.previous_crc = Some(held.group.header.previous_crc);

@@ -111,6 +111,7 @@ impl Iterator for GroupScan<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let found = self.find_next().transpose();
         if matches!(found, Some(Err(_))) {
+            // An error ends the scan: the same place would fail without end.
             self.position = self.groups.len;
         }
         found

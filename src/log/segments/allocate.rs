@@ -130,6 +130,7 @@ impl Segments {
     }
 
     fn roll_to_new(&self, head: WriteHead, state: &mut Option<ActiveSegment>) -> Result<(), LogError> {
+        // The new segment first: on a full disk the head keeps the old one.
         if let Some(old) = state.replace(self.create(head)?) {
             self.active.retired().push(old);
         }
@@ -137,6 +138,7 @@ impl Segments {
     }
 
     fn create(&self, head: WriteHead) -> Result<ActiveSegment, LogError> {
+        // Used up even where the file cannot be made: an id never means two files.
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let header = FileHeader {
             kind: FileKind::Segment,

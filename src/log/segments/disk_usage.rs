@@ -76,6 +76,8 @@ impl Segments {
     /// changes them.
     fn measure(&self, id: u64, is_immutable: bool) -> Result<u64, LogError> {
         if is_immutable {
+            // 1. Marked before it is measured: a hole that is punched in between ends the mark, and
+            //    the result is not kept.
             self.with_measured(id, MeasuredBytes::begin);
         }
         // Not by way of the cache: that is for readers.
@@ -83,6 +85,7 @@ impl Segments {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
             file => file?.usage()?.allocated_bytes,
         };
+        // 2. Kept only where the mark still stands.
         self.with_measured(id, |measured| measured.end(bytes));
         Ok(bytes)
     }

@@ -240,6 +240,7 @@ impl Segments {
     /// the extents after this call: before it they may have died.
     pub fn pin(&self, extents: &[ExtentRef]) -> SegmentPins {
         let known = self.known.read().expect(NOT_POISONED);
+        // Most objects have their extents in one segment, which needs no sort.
         let mut ids: Vec<u64> = extents.iter().map(|extent| extent.segment).collect();
         ids.dedup();
         if ids.len() > 1 {
@@ -266,6 +267,8 @@ impl Segments {
     pub fn remove(&self, id: u64) -> Result<bool, LogError> {
         Segment::open(self.fs.as_ref(), self.store, id)?;
         {
+            // Locked for writing, so that nobody takes a pin between the look and the end of the
+            // entry.
             let mut known = self.known.write().expect(NOT_POISONED);
             let unread = known.get(&id).is_some_and(|readers| Arc::strong_count(readers) == 1);
             if !unread || known.last_key_value().is_some_and(|(newest, _)| *newest == id) {

@@ -110,6 +110,7 @@ impl Segments {
         let more = to - active.reserved_to;
         self.check_free(head, more)?;
         let zeroed = active.segment.file.ensure_allocated(active.reserved_to, more)?;
+        // Only once the space is there: after an error it is asked for again.
         active.reserved_to = to;
         if zeroed {
             active.zeroed_to = to;

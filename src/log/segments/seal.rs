@@ -39,6 +39,7 @@ impl Segments {
     /// Of the disk; the segment is then left without a footer, until [`Segments::seal_immutable`].
     pub fn seal_retired(&self) -> Result<(), LogError> {
         let mut retired = self.active.retired();
+        // From behind, since `swap_remove` moves the last one.
         for at in (0..retired.len()).rev() {
             if !retired[at].is_written_to() {
                 let old = retired.swap_remove(at);
