@@ -29,6 +29,8 @@ fn derived(secret: &[u8; 32], salt: &[u8; SALT_BYTES], label: &str) -> LessSafeK
 
 fn nonce(number: u64) -> Nonce {
     let mut bytes = [0; 12];
+    // A counter, and no random number: a key of its own for each write, and each number once under
+    // it, is what makes a nonce unique for good.
     bytes[..8].copy_from_slice(&number.to_le_bytes());
     Nonce::assume_unique_for_key(bytes)
 }
@@ -60,6 +62,8 @@ impl PackageCipher {
 fn bound(is_last: bool) -> Aad<[u8; PACKAGE.len() + 1]> {
     let mut bytes = [0; PACKAGE.len() + 1];
     bytes[..PACKAGE.len()].copy_from_slice(PACKAGE);
+    // Whether it is the last is bound in, so that an object that was cut off at a package is found
+    // out. The number is in the nonce, so that packages cannot change places.
     bytes[PACKAGE.len()] = is_last.into();
     Aad::from(bytes)
 }
@@ -80,6 +84,8 @@ impl WrapScope<'_> {
     fn bound(self) -> Aad<[u8; 65]> {
         let mut bytes = [0; 65];
         bytes[0] = self.kind;
+        // Digests in place of the texts: of a fixed length, so that no two scopes have the same
+        // bytes.
         bytes[1..33].copy_from_slice(&Sha256::of(self.key_id.as_bytes()));
         bytes[33..].copy_from_slice(&Sha256::of(self.context.as_bytes()));
         Aad::from(bytes)
@@ -108,6 +114,7 @@ pub fn unwrap_key(
     scope: WrapScope<'_>,
     sealed: &[u8; SEALED_KEY_BYTES],
 ) -> Option<DataKey> {
+    // Decrypted in place, so that the key is wiped with the buffer.
     let mut bytes = zeroize::Zeroizing::new(*sealed);
     let key = derived(master.bytes(), salt, WRAP);
     let plain = key.open_in_place(nonce(0), scope.bound(), &mut bytes[..]).ok()?;

@@ -61,6 +61,7 @@ pub fn convert(
         io::ErrorKind::WouldBlock => VaultError::Slots("a server uses it: stop it first".to_owned()),
         _ => error.into(),
     };
+    // Held to the end: no server opens a directory that is half encrypted.
     let _lock = fs.lock(LOCK).map_err(in_use)?;
     let (mut keys, key) = match DirectoryKeys::read(fs.as_ref())? {
         None => DirectoryKeys::generate(request, KeysState::Converting)?,
@@ -81,6 +82,8 @@ pub fn convert(
         Conversion { encrypted, progress, done: 0, total: 0, report: ConversionReport::default() };
     conversion.run(dirs.collect())?;
     check_files(fs.as_ref())?;
+    // Only after a look at every file: the state says that none is in the clear, and each start
+    // relies on it.
     keys.finish();
     keys.write(fs.as_ref())?;
     Ok(conversion.report)
@@ -161,6 +164,8 @@ impl Conversion<'_> {
             let _ = raw.remove(&aside);
         }
         self.report.bytes += copied?;
+        // The copy is durable and was read back. Until here the file under the name is the old one,
+        // from here on the new one.
         raw.rename(&aside, path)?;
         raw.sync_dir(dir)?;
         self.report.files += 1;
@@ -180,6 +185,7 @@ impl Conversion<'_> {
             None => copy_bytes(file, copy.as_ref())?,
         };
         copy.sync_data()?;
+        // Compared as the disk has it, and not the page cache.
         copy.evict()?;
         let written = self.encrypted.open_uncached(aside)?;
         if crc32_of(written.as_ref())? != crc {

@@ -137,6 +137,8 @@ impl EncryptedFile {
         let mut salt = [0; 32];
         self.disk.entropy.fill(&mut salt);
         let page = SaltPage { key: self.disk.key.id(), salt };
+        // The salt is written before the first byte under it, and both are durable by the same
+        // sync.
         self.file.write_all_at(&page.encode(), 0)?;
         Ok(self.state.cipher.get_or_init(|| self.disk.key.cipher(&page)))
     }

@@ -63,6 +63,8 @@ impl EncryptedFs {
             return state;
         }
         if open.states.len() >= open.pruned_from {
+            // At each doubling, so that the cost of the look at all of them stays small for each
+            // file that is opened.
             open.states.retain(|_, state| state.strong_count() > 0);
             open.pruned_from = PRUNED_FROM.max(2 * open.states.len());
         }

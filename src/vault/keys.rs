@@ -51,6 +51,8 @@ impl DirectoryKeys {
             match read_page(fs, name) {
                 Ok(None) => {}
                 Ok(Some(page)) => {
+                    // The two are written one after the other: after a crash in between the newer
+                    // one counts.
                     if newest.as_ref().is_none_or(|newest| newest.generation < page.generation) {
                         newest = Some(page);
                     }

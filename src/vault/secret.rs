@@ -64,6 +64,8 @@ impl StoreSecret {
             }
             return Ok(Self::KeyFile { id: line.id, secret });
         }
+        // Editors and `echo` end a file with a line feed, which nobody means as a part of the
+        // passphrase.
         let end = content.strip_suffix(b"\n").unwrap_or(content);
         let end = end.strip_suffix(b"\r").unwrap_or(end);
         if end.is_empty() {

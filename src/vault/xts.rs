@@ -73,6 +73,7 @@ impl Xts {
         self.each_unit(bytes, offset, |blocks, tweaks| {
             let mut empty = [false; UNIT_BLOCKS];
             for (at, block) in blocks.iter().enumerate() {
+                // Noted before the cipher, which would make random bytes of zeros.
                 empty[at] = is_empty(block);
             }
             mix(blocks, tweaks);
@@ -122,6 +123,7 @@ impl Xts {
 
 /// The product with x in the field of XTS.
 fn doubled(tweak: u128) -> u128 {
+    // x^128 = x^7 + x^2 + x + 1 in this field.
     let carry = if tweak >> 127 == 1 { 0x87 } else { 0 };
     (tweak << 1) ^ carry
 }
