@@ -138,10 +138,13 @@ impl DueKeys {
         for (due, work) in keys {
             let known = state.keys.entry(due.clone()).or_default();
             known.work.merge(work);
+            // A key that a batch has twice is waited for once.
             if known.batches.last() != Some(&number) {
                 known.batches.push(number);
                 left += 1;
             }
+            // A key is in one queue at a time, or with one worker: two copies of a key at once
+            // could bring its versions out of order.
             if !std::mem::replace(&mut known.placed, true) {
                 state.ready.push_back(due);
             }
@@ -196,6 +199,8 @@ impl DueKeys {
         let mut state = self.lock();
         let accepted = state.accepted;
         let known = state.keys.get_mut(&taken.due).expect("a taken key is known");
+        // The count at its first refusal. Keys that the target took since then show that it refuses
+        // this one, and not everything.
         if known.refusals == 0 {
             known.accepted_before = accepted;
         }
@@ -207,12 +212,16 @@ impl DueKeys {
     pub(super) fn set_aside(&self, taken: TakenKey) {
         let mut state = self.lock();
         for number in taken.batches {
+            // A batch stays in the queue until those before it are done, so that the number finds
+            // it.
             let at = (number - state.first) as usize;
             state.batches[at].left -= 1;
         }
         let known = state.keys.get_mut(&taken.due).expect("a taken key is known");
         known.failures = 0;
         known.refusals = 0;
+        // Changes that were read while the worker had it make it due at once, and keep their
+        // batches waiting.
         if known.work.is_empty() && known.batches.is_empty() {
             state.keys.remove(&taken.due);
         } else {
@@ -225,6 +234,7 @@ impl DueKeys {
     pub(super) fn not_tried(&self, taken: TakenKey) {
         let mut state = self.lock();
         state.give_back(&taken.due, taken.work, taken.batches);
+        // In front, where it was: an outage is to change no order.
         state.ready.push_front(taken.due);
     }
 

@@ -86,6 +86,7 @@ impl<'c> KeyCopy<'c> {
     pub(super) fn run(mut self, work: &DueWork) -> Result<KeyCopied, PeerError> {
         let bucket = self.due.bucket.0;
         let key = &self.due.key;
+        // 1. The versions as of now, whatever change made the key due: many changes cost one copy.
         let followed = self.store.followed_versions(bucket, key.as_bytes(), NEWEST_COMPARED);
         // The versions of a bucket that is gone stay at the target.
         let is_gone = followed.is_none();
@@ -94,9 +95,13 @@ impl<'c> KeyCopy<'c> {
         let versions = followed.map_or(Vec::new(), |it| it.versions);
         // Of several versions that are kept, one before the last may be new to the target.
         let has_new_version = versioning != Versioning::Unset && work.made_here;
+        // 2. A change that the target's own mirror brought here ends here. Sent back, it would go
+        //    round in the circle for ever.
         if !has_new_version && self.is_of_target(versions.last(), work) {
             return Ok(self.done);
         }
+        // 3. The origins are stated before the first write, so that the target's mirror knows the
+        //    change as one from here.
         self.state_origin(work);
         let keeps = match self.keeps_versions(versioning) {
             // Gone on both sides.
@@ -414,6 +419,8 @@ impl<'c> KeyCopy<'c> {
             UploadShape::Whole(_) => self.target.put(self.place, &headers, &tags, body)?,
             UploadShape::Parts(_) => {
                 let upload = self.upload();
+                // Noted durably before the first part: after a crash the upload is found and
+                // aborted. Otherwise its parts would stay at the target, and be paid for.
                 self.members.begin_upload(self.store, &upload)?;
                 let put = self.target.put(self.place, &headers, &tags, body);
                 if put.is_err() {

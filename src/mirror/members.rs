@@ -204,6 +204,7 @@ impl Members {
         origin: TargetOrigin,
     ) -> Result<(), PeerError> {
         let notes = places.iter().map(|place| MirrorNote::Bucket(place.clone(), origin).set());
+        // Durable before it counts in memory: a worker acts upon it at once.
         self.save(store, notes.collect()).map_err(|error| unsaved(&error))?;
         let mut state = self.lock();
         for place in places {

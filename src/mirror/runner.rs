@@ -286,6 +286,7 @@ impl Mirror {
             let mut pause = Duration::ZERO;
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 let step = feed.step(self, store, &mut target);
+                // An error of the own store, or a refusal, does not call the target unreachable.
                 let fails = matches!(step, Err(FeedError::Target(PeerError::Passing(_))));
                 self.feed_fails.store(fails, Ordering::Relaxed);
                 pause = match step {
@@ -509,6 +510,8 @@ impl MirrorFeed {
         }
         self.make_buckets(mirror, store, target)?;
         self.start_over(mirror, store)?;
+        // Keys are read from the log no faster than they are copied: the memory for those that are
+        // due is bounded.
         if !self.may_begin(mirror, store) || mirror.keys.len() >= DUE_MAX {
             return Ok(false);
         }
@@ -559,6 +562,8 @@ impl MirrorFeed {
         self.follower.set_refused(mirror.refusals.saved());
         self.follower.walk_again(store)?;
         mirror.try_refused();
+        // Forgotten only once the walk is durable: after an error of the store the next step tries
+        // again.
         mirror.walk.store(false, Ordering::Release);
         if is_confirmed {
             mirror.resync.store(false, Ordering::Release);

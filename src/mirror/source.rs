@@ -37,6 +37,7 @@ impl Read for PacedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.reader.read(buffer).map_err(io::Error::other)?;
         if let Some(rate) = self.rate {
+            // After the read, which may have brought less than there was room for.
             thread::sleep(rate.book(count, Instant::now()));
         }
         Ok(count)
@@ -89,6 +90,7 @@ pub(super) fn shape_of(version: &VersionRecord) -> UploadShape {
         version.upload.as_ref().map(|made| made.parts.iter().map(|part| part.size).collect::<Vec<_>>());
     if let Some(parts) = parts.filter(|parts| !parts.is_empty()) {
         let (_, all_but_last) = parts.split_last().expect("there is a part");
+        // Servers refuse shorter parts, but for the last one: such an object is sent whole.
         if all_but_last.iter().all(|size| (PART_MIN_BYTES..=BODY_MAX_BYTES).contains(size)) {
             return UploadShape::Parts(parts);
         }

@@ -237,6 +237,8 @@ impl MirrorTarget for HttpTarget<'_> {
             checksum: None,
         };
         match upload.send(link, origin) {
+            // A server without tags refuses the whole put because of them. The bytes are worth
+            // more.
             Err(PeerError::Unsupported(_)) if !tags.is_empty() => {
                 ObjectUpload { headers, ..upload }.send(link, origin).map(drop)
             }

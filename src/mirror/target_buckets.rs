@@ -111,6 +111,7 @@ impl TargetBuckets {
                 Ok(Look::Joined(name)) => done.joined.push((name, !wanted.is_new)),
                 Ok(Look::MadeAgain(name)) => done.joined.push((name, true)),
                 Ok(Look::Occupied(why)) => done.refusal = Some(why),
+                // An outage keeps the order, and ends the round: the others would meet the same.
                 Err(error @ PeerError::Passing(_)) => {
                     self.wanted.push_front(wanted);
                     self.wanted.append(&mut waiting);
@@ -250,12 +251,15 @@ fn make(
     target: &mut dyn MirrorTarget,
 ) -> Result<(), PeerError> {
     let BucketContext { members, store, .. } = *context;
+    // 1. Noted as about to be made. After a crash in between, the empty bucket is known as the
+    //    mirror's own.
     members.join(store, &source.places, TargetOrigin::Making)?;
     target.make_bucket(&source.name)?;
     if !target.has_bucket(&source.name)? {
         return Err(PeerError::Passing(format!("{} is not there after it was made", source.name)));
     }
     keep_versions(source, context.settings, target)?;
+    // 2. Seen, and with versions: only now objects may be sent there.
     members.join(store, &source.places, TargetOrigin::Made)
 }
 

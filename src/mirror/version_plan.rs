@@ -33,6 +33,8 @@ impl VersionPlan {
             matched.push((wanted, there));
         }
         let exact = Self::with(matched, source.len(), target.len());
+        // The second comparison costs as many requests as the first, and helps only keys with
+        // several markers in a row.
         if exact.append.is_empty() || !(1..source.len()).any(|at| is_repeated(source, at)) {
             return Ok(exact);
         }
