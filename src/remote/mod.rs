@@ -283,6 +283,8 @@ impl RemoteError {
             412 => Self::Exists,
             404 => Self::Missing,
             507 => Self::Full(text),
+            // 409 is the answer to a conditional put that met another write under way: the next try
+            // learns who won.
             409 | 429 | 500..=599 => Self::Unavailable(text),
             _ => Self::Refused(text),
         }

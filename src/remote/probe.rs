@@ -305,6 +305,7 @@ impl RemoteProbe<'_> {
         if self.get("create", 0..5)? != b"first" {
             return Err("a create that was refused has replaced the object".to_owned());
         }
+        // The client has to know its own put by the nonce: an answer that was lost looks the same.
         let repeated = self.put("create", b"first", &own, true);
         repeated.map_err(|why| format!("an own create, repeated: {why}"))?;
         Ok("the second is refused with 412".to_owned())
@@ -361,6 +362,8 @@ impl RemoteProbe<'_> {
                 winners.len()
             ));
         };
+        // At once, and again after a pause: a put that was refused may land late, and replace the
+        // winner.
         if self.get(&name, 0..winner.len())? != winner.as_bytes() {
             self.is_proven_unfit.store(true, Ordering::Relaxed);
             return Err(format!("in round {round}, the object is not that of the create that succeeded"));
@@ -402,6 +405,7 @@ impl RemoteProbe<'_> {
 
     fn delete(&self) -> Finding {
         let name = self.name("object");
+        // Twice: a delete whose answer was lost is repeated, and has to be answered as the first.
         for _ in 0..2 {
             self.remote.delete(&name, WITHIN).map_err(|why| why.to_string())?;
         }
@@ -445,6 +449,8 @@ impl Meeting {
         let mut missing = self.missing.lock().expect(NOT_POISONED);
         *missing = missing.saturating_sub(1);
         self.complete.notify_all();
+        // Not without end: a remote that takes fewer connections than there are racers would hold
+        // up all of them.
         let waited = self.complete.wait_timeout_while(missing, COMPANY_MAX, |missing| *missing > 0);
         drop(waited);
     }

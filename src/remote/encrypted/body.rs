@@ -44,6 +44,8 @@ impl Body for EncryptedBody<'_> {
         let mut left = buffer;
         while !left.is_empty() {
             let number = at / EncryptedBlockHead::BLOCK_BYTES;
+            // Kept between calls: bodies are read in pieces of less than a block, and each would
+            // encrypt the whole block again.
             let block = match last_read.take() {
                 Some((last, block)) if last == number => block,
                 _ => self.seal(number)?,

@@ -22,6 +22,8 @@ impl BlockPlace<'_> {
     fn add_to(&self, code: &mut HmacSha256) {
         code.update(&self.number.to_le_bytes());
         code.update(&[u8::from(self.is_last)]);
+        // The length before the name, so that the end of the name and the begin of the plaintext
+        // cannot be shifted against each other.
         code.update(&(self.name.len() as u64).to_le_bytes());
         code.update(self.name.as_bytes());
     }

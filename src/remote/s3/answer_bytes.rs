@@ -20,6 +20,8 @@ impl PartBytes for AnswerBytes {
     fn read(&mut self, buffer: &mut [u8], within: Duration) -> Result<(), RemoteError> {
         let deadline = Instant::now() + within;
         let mut connection =
+            // Taken, and put back only where all went well: after an error the rest of the body is
+            // on the connection, and would pass for the next answer.
             self.connection.take().ok_or_else(|| RemoteError::Wrong("the bytes have ended".to_owned()))?;
         let read = match self.link.pace(deadline).wait_for(buffer.len()) {
             true => connection.read_body(buffer, deadline),

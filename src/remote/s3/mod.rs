@@ -119,6 +119,7 @@ impl S3Remote {
         deadline: Instant,
     ) -> Result<(RemoteObject, [u8; 16]), RemoteError> {
         let path = self.path(object.name)?;
+        // Before the body is read for its digests, which takes long for a segment.
         self.link.check()?;
         let digested = DigestedBody::new(object.body).map_err(RemoteError::Body)?;
         let condition = if object.create_only { "If-None-Match: *\r\n" } else { "" };
@@ -145,6 +146,8 @@ impl S3Remote {
                 let nonce = Some(object.nonce.to_owned());
                 Ok(RemoteObject { name, length: object.body.length(), nonce, md5 })
             }
+            // The own put of an earlier try, whose answer was lost, is answered so, too. The nonce
+            // tells it from another host's.
             412 if object.create_only => self.taken(object, deadline),
             _ => Err(error_of(&answer)),
         };
@@ -232,6 +235,8 @@ impl RemoteView for S3Remote {
         let Answered { answer, bytes: page, .. } = self.link.call(&request, deadline)?;
         if answer.status != 200 {
             return Err(match error_of(&answer) {
+                // A listing of nothing is answered with 200 and no names: 404 can only mean the
+                // bucket.
                 RemoteError::Missing => RemoteError::Refused("the bucket is missing".to_owned()),
                 error => error,
             });
@@ -241,6 +246,8 @@ impl RemoteView for S3Remote {
         let objects = listed(&page).map_err(RemoteError::Wrong)?;
         let named = objects.into_iter().filter_map(|object| {
             let name = object.key.strip_prefix(&self.prefix)?.to_owned();
+            // Whatever a server makes of `start-after`: a caller that goes on after the last name
+            // must not come round again.
             (object.key > after).then(|| RemoteObject {
                 name,
                 length: object.length,

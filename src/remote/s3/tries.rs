@@ -122,6 +122,7 @@ impl RemoteLink {
             };
             tries += 1;
             let pause = BACKOFF.jittered_after(tries, &self.jitter);
+            // A pause beyond the deadline is not begun: the caller has better use for its thread.
             if tries == TRIES_MAX || Instant::now() + pause >= deadline {
                 return Err(RemoteError::Unavailable(format!("{why}, in {tries} tries")));
             }
@@ -175,6 +176,8 @@ impl RemoteLink {
     ) -> Result<Answered, TryError> {
         if let Some(kept) = self.kept_connection() {
             match self.try_once(kept, true, request, deadline) {
+                // A timeout is none of a connection that had ended: the request may have been
+                // carried out, and the time is up.
                 Err(TryError::Connection(error)) if error.kind() != io::ErrorKind::TimedOut => {}
                 tried => return tried,
             }
