@@ -62,6 +62,8 @@ impl FramingFields {
 
     fn add_host(&mut self, value: &[u8]) -> Result<(), S3Error> {
         self.hosts += 1;
+        // Two Host lines are read by proxies in different ways: the first, the last, or joined. The
+        // signature covers one.
         if self.hosts > 1 || !is_host(value) {
             return Err(invalid_request("There must be one Host header, which names a host."));
         }
@@ -71,6 +73,8 @@ impl FramingFields {
     fn add_length(&mut self, value: &[u8]) -> Result<(), S3Error> {
         let length = decimal(value)
             .ok_or_else(|| invalid_request("The Content-Length header is not a decimal length."))?;
+        // Also where both are equal, which RFC 9110, section 8.6, lets a recipient accept: a proxy
+        // in front may have seen one of them alone.
         match self.length.replace(length) {
             Some(_) => Err(invalid_request("There must be only one Content-Length header.")),
             None => Ok(()),
@@ -78,6 +82,8 @@ impl FramingFields {
     }
 
     fn add_coding(&mut self, value: &[u8]) -> Result<(), S3Error> {
+        // No list such as `gzip, chunked` and no second line: a reader that knows only one of the
+        // codings sees another end of the body.
         if self.chunked || !value.eq_ignore_ascii_case(b"chunked") {
             return Err(invalid_request("The only supported Transfer-Encoding is chunked."));
         }
@@ -98,6 +104,7 @@ impl FramingFields {
             (Some(length), false) => Ok(BodyFraming::Length(length)),
             (None, true) if !http10 => Ok(BodyFraming::Chunked),
             (None, true) => Err(invalid_request("HTTP/1.0 has no Transfer-Encoding.")),
+            // RFC 9112, section 6.3, has the coding override the length, and warns of smuggling.
             (Some(_), true) => {
                 Err(invalid_request("Content-Length and Transfer-Encoding exclude each other."))
             }

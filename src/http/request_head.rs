@@ -91,6 +91,8 @@ fn read_lines<'a>(
     for (name, value) in lines {
         fields.add_line(name, value)?;
         match target.authority {
+            // The target's host counts, and the line's does not, so that no later reader takes the
+            // other one.
             Some(host) if name.eq_ignore_ascii_case("host") => headers.push("host", host.as_bytes()),
             _ => headers.push(name, value),
         }

@@ -35,6 +35,8 @@ impl ResponseFraming {
     pub(super) fn of(response: &Response, traits: RequestTraits) -> Self {
         let length = response.body.len();
         match response.status {
+            // These have no body by definition: a client takes bytes after them for the next
+            // response.
             204 | 304 => Self::Nothing,
             _ if traits.head_only && response.get_header("content-length").is_some() => Self::Nothing,
             _ if traits.head_only => length.map_or(Self::Nothing, Self::Announced),

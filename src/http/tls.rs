@@ -76,6 +76,8 @@ fn identity(certificates: &[u8], key: &[u8]) -> Result<TlsIdentity, String> {
         .with_protocol_versions(&[&TLS13, &TLS12])
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
         .map_err(|e| format!("the certificate and its key cannot be used: {e}"))?;
+    // Named, so that a client that would rather speak HTTP/2 learns of it in the handshake, and not
+    // by a request that is no HTTP/1.1.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsIdentity { config: Arc::new(config), expires })
 }

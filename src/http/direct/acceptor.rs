@@ -81,6 +81,7 @@ impl Acceptor {
         // Connections go on waiting, so that the poller would report the listener without end.
         if self.poller.pause_listener(listener).is_ok() {
             *self.paused_until.lock().expect(NOT_POISONED) = Some(now + PAUSE);
+            // The event loop may be asleep without a timeout, and would not end the pause.
             self.poller.wake();
         }
     }

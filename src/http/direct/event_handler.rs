@@ -162,6 +162,8 @@ impl EventHandler {
     /// Receives bytes of a head, or of a small body.
     fn receive_request(&mut self, mut connection: Box<Connection>) {
         let Config { head_max_bytes, head_deadline, ref memory, .. } = self.engine.config;
+        // Never more than the longest head: the bytes of a large body stay in the system's buffers,
+        // where they hold its client up.
         let room = head_max_bytes - connection.received.len();
         match connection.stream.try_receive(&mut self.scratch[..room]) {
             Ok(count @ 1..) => {
@@ -277,6 +279,8 @@ impl EventHandler {
     /// retry, and a new connection would cost both sides more.
     pub(super) fn reject(&mut self, mut connection: Box<Connection>, reason: RejectReason) {
         if let Some(pending) = connection.pending_response.take() {
+            // No other response can follow half of one. A reset is the only way to say that it is
+            // incomplete.
             if pending.response_started() {
                 return connection.stream.reset_on_close();
             }
@@ -286,6 +290,7 @@ impl EventHandler {
         }
         let head = self.parse_rejected(&connection, &reason);
         let close = !head.as_ref().is_some_and(|head| self.is_retryable(&connection, head));
+        // A body after the answer to HEAD would be taken for the next response.
         let head_only = match &head {
             Some(head) => head.method == Method::Head,
             None => connection.received.starts_with(b"HEAD "),
@@ -295,6 +300,7 @@ impl EventHandler {
         };
         let traits = RequestTraits { head_only, http10: false };
         let bytes = render(&response, traits, close, self.date.at(self.engine.clock.now()));
+        // Not sent at all, or in part: the drop of the connection closes it.
         if connection.stream.try_send_all(&bytes).is_ok() {
             self.continue_after_rejection(connection, close);
         }

@@ -14,6 +14,8 @@ pub(super) fn is_complete(bytes: &[u8], searched_len: usize) -> bool {
     let Some(start) = bytes.iter().position(|b| !matches!(b, b'\r' | b'\n')) else {
         return false;
     };
+    // Bytes that begin no method are handed on at once: a client of another protocol, such as TLS,
+    // waits for an answer.
     if !is_token_byte(bytes[start]) || bytes.ends_with(b"\r\n\r\n") {
         return true;
     }

@@ -63,6 +63,7 @@ impl PendingResponse {
     pub(super) fn class(&self) -> WorkerClass {
         let UnsentContent::Response(response) = &self.content else { return WorkerClass::Large };
         match &response.body {
+            // Its work is still to be done: most of it is none of the client's time.
             ResponseBody::Deferred(_) => WorkerClass::Heavy,
             ResponseBody::Stream { length, .. } if !self.traits.head_only => match length {
                 Some(..=SMALL_BODY_MAX_BYTES) => WorkerClass::Small,

@@ -130,6 +130,7 @@ impl Poller {
         events.clear();
         let fetched = match epoll::wait(&self.epoll, &mut room, timeout.as_ref()) {
             Ok((fetched, _)) => fetched,
+            // A signal ends the wait, and the caller looks whether it is to stop.
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         };

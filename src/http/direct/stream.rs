@@ -43,6 +43,8 @@ impl ClientStream {
     ) -> io::Result<Self> {
         // Responses are written in whole pieces, so that waiting to join them only delays them.
         socket.set_nodelay(true)?;
+        // Set once, since each change of a socket option is a system call. Longer waits go by
+        // `poll`.
         socket.set_read_timeout(Some(receive_wait))?;
         socket.set_write_timeout(Some(SEND_WAIT_MAX.min(send_wait)))?;
         let session = tls.map(|tls| Mutex::new(TlsSession::new(tls)));

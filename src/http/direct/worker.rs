@@ -80,6 +80,8 @@ impl Worker {
         }
         let waited = self.engine.clock.instant().saturating_duration_since(assignment.connection.queued_at);
         self.engine.handler.note_queue_wait(waited);
+        // The reservation of the connection ends here: the worker's buffer is one of a fixed
+        // number.
         self.exchange.read_buffer.load(&assignment.connection.take_received().0);
         let mut answered = 0;
         let mut next = Some(assignment);

@@ -104,6 +104,8 @@ impl Connection {
             self.reserve(len_max, memory)?;
         }
         if self.received.len() + bytes.len() > self.received.capacity() {
+            // Exactly what is reserved: doubling would take memory that the budget knows nothing
+            // of.
             let additional = if is_small { bytes.len() } else { len_max - self.received.len() };
             self.received.reserve_exact(additional);
         }

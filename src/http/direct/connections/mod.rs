@@ -135,7 +135,10 @@ impl ConnectionTable {
     /// ends the other half or `deadline` passes. If too many connections are draining, it is closed
     /// at once.
     pub(super) fn start_draining(&self, mut connection: Box<Connection>, deadline: Instant) {
+        // 1. The client sees the end of the last response at once.
         connection.stream.shut_down_sending();
+        // 2. Where too many drain, the drop closes the connection, and may reset it: a bound on
+        //    clients that never end comes before one client's last response.
         let has_room = self.lock().mark_draining(connection.slot.token);
         if has_room {
             connection.phase = ConnectionPhase::Draining(limits::DRAIN_MAX_BYTES);

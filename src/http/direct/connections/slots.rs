@@ -115,6 +115,7 @@ impl ConnectionSlots {
         };
         let was_draining = slot.draining;
         let origin = slot.origin;
+        // The old number stands in events that are fetched and not handled yet.
         let generation = slot.generation.wrapping_add(1);
         *slot = ConnectionSlot { generation, ..ConnectionSlot::default() };
         self.draining -= usize::from(was_draining);

@@ -111,8 +111,10 @@ impl TransferDecoder {
 
 /// The line at the start of `bytes`, without its CR LF. `None` while its end is missing.
 fn first_line(bytes: &[u8]) -> Result<Option<&[u8]>, S3Error> {
+    // A line that does not end within this is refused, and the buffer never has to grow for one.
     let window = &bytes[..bytes.len().min(limits::CHUNK_LINE_MAX_BYTES)];
     let line = match window.iter().position(|b| *b == b'\n') {
+        // A bare LF is malformed: proxies differ in whether it ends a line.
         Some(end) => window[..end].strip_suffix(b"\r"),
         None if bytes.len() < limits::CHUNK_LINE_MAX_BYTES => return Ok(None),
         None => return Err(invalid_request("A framing line of the request body is too long.")),

@@ -93,10 +93,12 @@ impl<'w> RequestBody<'w> {
         match self.unread {
             _ if self.awaits_continue || self.failure.is_some() => return false,
             UnreadBody::Length(0) => return true,
+            // To read more than this costs both sides more than a new connection.
             UnreadBody::Length(remaining) if remaining > limits::UNREAD_BODY_MAX_BYTES => return false,
             _ => {}
         }
         let limit = Duration::from_millis(limits::UNREAD_BODY_WAIT_MILLIS);
+        // No byte refills this: a client that sends a byte now and then would hold the worker.
         self.budget.replace_with_hard_limit(limit);
         let mut scrap = [0; 8 * limits::KIB as usize];
         let len_max = self.read_len + limits::UNREAD_BODY_MAX_BYTES;

@@ -72,6 +72,8 @@ impl<T> FairQueue<T> {
     fn displace(&mut self, origin: ClientOrigin) -> Option<T> {
         let own = self.items.get(&origin).map_or(0, VecDeque::len);
         let most = self.items.values_mut().max_by_key(|items| items.len())?;
+        // At least two more: with one more the two would only change places, and displace each
+        // other in turn. Its newest item goes, which has waited least.
         let item = if most.len() > own + 1 { most.pop_back() } else { None };
         self.len -= usize::from(item.is_some());
         item
