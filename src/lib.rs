@@ -64,8 +64,8 @@
 //!    a [`store::ObjectWriter`].
 //! 5. `store/objects/writer.rs` keeps a small body in memory. A large one goes to a segment at once
 //!    (`log/extent_writer.rs`).
-//! 6. `store/commit/committer/mod.rs` commits. The first thread to come leads; the others' mutations
-//!    queue up and form the next group.
+//! 6. `store/commit/committer/mod.rs` commits. The first thread to come leads; the others'
+//!    mutations queue up and form the next group.
 //! 7. `store/commit/committer/group_writer.rs` plans the group (`store/commit/plan/mod.rs`), packs
 //!    small bodies into one extent, syncs the segments while it appends the group to the log
 //!    (`log/log_writer.rs`), and syncs the log. **The PUT is durable here.**

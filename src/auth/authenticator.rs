@@ -237,8 +237,8 @@ impl Authenticator {
         Ok((signer, key, verified))
     }
 
-    /// Verifies a URL presigned by version 2. Returns the user who signed, with keys that are not of
-    /// a session.
+    /// Verifies a URL presigned by version 2. Returns the user who signed, with keys that are not
+    /// of a session.
     fn verify_v2(
         &self,
         users: &Users,

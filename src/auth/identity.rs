@@ -127,7 +127,8 @@ impl Identity {
         self.person.as_ref()
     }
 
-    /// The name of the user or role in the users file, which becomes the owner of buckets and uploads.
+    /// The name of the user or role in the users file, which becomes the owner of buckets and
+    /// uploads.
     pub fn name(&self) -> &str {
         self.user.name()
     }

@@ -1,5 +1,5 @@
-//! Who may have a session of what (STS API reference): the rules of the calls that hand out keys for
-//! a while. No call gives its caller more than it has, nor a session more than it was given.
+//! Who may have a session of what (STS API reference): the rules of the calls that hand out keys
+//! for a while. No call gives its caller more than it has, nor a session more than it was given.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -98,8 +98,8 @@ impl Authenticator {
     ///
     /// # Errors
     /// - `ValidationError`, `MalformedPolicyDocument`, `PackedPolicyTooLarge`;
-    /// - `AccessDenied` for an unknown role, one that is not for the caller, another external id, and
-    ///   a caller whose session is limited or a federated user's; for tags without TagSession.
+    /// - `AccessDenied` for an unknown role, one that is not for the caller, another external id,
+    ///   and a caller whose session is limited or a federated user's; for tags without TagSession.
     pub fn assume_role(
         &self,
         caller: &Identity,
@@ -183,7 +183,8 @@ impl Authenticator {
     ) -> Result<IssuedSession, CallError> {
         check_name(request.name, "name", FEDERATED_NAME_CHARS)?;
         check_no_session(caller, "sts:GetFederationToken")?;
-        // The caller chooses the name, and the policy of a bucket may allow it more than the caller has.
+        // The caller chooses the name, and the policy of a bucket may allow it more than the caller
+        // has.
         check_permission(caller, Action::GetFederationToken)?;
         check_tags(caller, &request.tags)?;
         let duration_secs =

@@ -25,8 +25,8 @@
 //!
 //! Tables `[[role]]` have a `name`, `allow` and `policy` (JSON of IAM), and `assumed_by`, the names
 //! of users and roles. Tables `[[sealing_key]]` have the keys that seal the tokens of sessions; the
-//! last one seals, all open. `sessions_after` of a user or a role ends the sessions that were issued
-//! before.
+//! last one seals, all open. `sessions_after` of a user or a role ends the sessions that were
+//! issued before.
 //!
 //! A table `[user.quota]` limits the buckets that the user owns: `bytes = "10GiB"`, `objects`,
 //! `uploads` and `buckets`.
@@ -397,8 +397,8 @@ impl UsersBuilder {
     }
 }
 
-/// The session that a token stands for, with the rights of `user`; `None` for one whose policy cannot
-/// be read.
+/// The session that a token stands for, with the rights of `user`; `None` for one whose policy
+/// cannot be read.
 fn session_of(claims: SessionClaims, user: &User) -> Option<SenderSession> {
     let issued = claims.issued();
     let expires = claims.expires();

@@ -55,8 +55,8 @@ impl ObjectCopy<'_> {
         self.send(s3, Method::Put, request).map(drop)
     }
 
-    /// A copy of S3 takes the encryption of its bucket. Who changes or moves an object here asks for
-    /// nothing of the kind, and it stays as encrypted as it was.
+    /// A copy of S3 takes the encryption of its bucket. Who changes or moves an object here asks
+    /// for nothing of the kind, and it stays as encrypted as it was.
     fn encryption(&self) -> impl Iterator<Item = (&str, &str)> {
         self.head.encryption.iter().map(|(name, value)| (&**name, &**value))
     }

@@ -117,7 +117,8 @@ impl WrappedKey {
 /// Consecutive bytes of one write in a version or part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EncryptedRun {
-    /// The number of the wrapped key, from 0; in a part 0 is that of the upload, and its own follow.
+    /// The number of the wrapped key, from 0; in a part 0 is that of the upload, and its own
+    /// follow.
     pub key: u32,
     /// The salt of the write.
     pub salt: [u8; SALT_BYTES],
@@ -305,8 +306,8 @@ impl<'r> RunCursor<'r> {
         Self { runs: runs.iter(), current: None, used: 0 }
     }
 
-    /// The packages of the next extent, which brings bytes of the record; `None` if the runs are not
-    /// those of the extents.
+    /// The packages of the next extent, which brings bytes of the record; `None` if the runs are
+    /// not those of the extents.
     pub fn next(&mut self, extent: &ExtentRef) -> Option<ExtentPackages> {
         while self.current.is_none_or(|run| self.used == run.len) {
             self.current = Some(*self.runs.next()?);

@@ -1,5 +1,5 @@
-//! The first page of an encrypted file, which stands before all that the file holds (data-format.md,
-//! "The encrypted data directory").
+//! The first page of an encrypted file, which stands before all that the file holds
+//! (data-format.md, "The encrypted data directory").
 
 use std::fmt;
 

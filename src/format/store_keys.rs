@@ -1,5 +1,5 @@
-//! The files `KEYS` and `KEYS.copy`, and the line of a key file (data-format.md, "The encrypted data
-//! directory").
+//! The files `KEYS` and `KEYS.copy`, and the line of a key file (data-format.md, "The encrypted
+//! data directory").
 
 use crate::base::Timestamp;
 use crate::base::digest::{Crc32, from_hex, to_hex};

@@ -49,10 +49,10 @@ impl SecretFile {
             .map_err(|error| format!("cannot create {}: {error}", self.path.display()))
     }
 
-    /// Replaces the text by the result of `change`, and keeps the owner, the group and the mode of the
-    /// file, unless all accounts of the host could read it. `change` gets `None` for a missing file,
-    /// which is created with the owner of its directory. Concurrent edits by several processes are
-    /// serialised.
+    /// Replaces the text by the result of `change`, and keeps the owner, the group and the mode of
+    /// the file, unless all accounts of the host could read it. `change` gets `None` for a missing
+    /// file, which is created with the owner of its directory. Concurrent edits by several
+    /// processes are serialised.
     ///
     /// # Errors
     /// Those of `change`, and of the disk; the file is unchanged.

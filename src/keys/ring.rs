@@ -112,8 +112,8 @@ impl KeyRing {
     /// Parses a file of keys.
     ///
     /// # Errors
-    /// The first problem: malformed TOML, an unknown field, or an id, a time, a name or a secret that
-    /// is malformed or repeated.
+    /// The first problem: malformed TOML, an unknown field, or an id, a time, a name or a secret
+    /// that is malformed or repeated.
     pub fn parse(text: &str) -> Result<Self, KeyRingError> {
         let file: RingToml = toml::from_str(text).map_err(|error| KeyRingError {
             line: line_of(text, &error.span().unwrap_or_default()),

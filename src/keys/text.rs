@@ -62,7 +62,8 @@ pub fn with_new_key(
     let day: String = now.to_iso_basic().chars().take(8).collect();
     let id = format!("{day}-{}", to_hex(&random));
     let mut file = parsed(text)?;
-    // The newest key is the current one, also where an earlier one was made by a clock that was wrong.
+    // The newest key is the current one, also where an earlier one was made by a clock that was
+    // wrong.
     let newest = KeyRing::parse(text).ok().and_then(|ring| ring.iter().map(|key| key.created).max());
     let created = newest.map_or(now, |newest| newest.max(now));
     let mut key = Table::new();

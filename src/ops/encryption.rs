@@ -190,8 +190,8 @@ impl ReadKey {
     /// Checks that the key is the one of the object, before anything of the object is told.
     ///
     /// # Errors
-    /// `InvalidRequest` for an object without or with another kind of encryption, `AccessDenied` for
-    /// another key, `KMS.NotFoundException` where the ring lacks the key.
+    /// `InvalidRequest` for an object without or with another kind of encryption, `AccessDenied`
+    /// for another key, `KMS.NotFoundException` where the ring lacks the key.
     pub(super) fn check(
         &self,
         context: &Context,
@@ -211,7 +211,8 @@ impl ReadKey {
     /// Checks that the key is the one of an upload.
     ///
     /// # Errors
-    /// `InvalidRequest`: another key is no question of permission here (S3 API reference, UploadPart).
+    /// `InvalidRequest`: another key is no question of permission here (S3 API reference,
+    /// UploadPart).
     pub(super) fn check_upload(
         &self,
         context: &Context,

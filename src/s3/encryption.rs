@@ -200,8 +200,8 @@ pub fn is_of_customer_key(suffix: &str) -> bool {
     suffix.strip_prefix(OF_SOURCE).unwrap_or(suffix).starts_with(CUSTOMER)
 }
 
-/// Whether `name`, a header, a parameter or a field in any dialect, holds a customer's key: its value
-/// is never shown.
+/// Whether `name`, a header, a parameter or a field in any dialect, holds a customer's key: its
+/// value is never shown.
 pub fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.ends_with("server-side-encryption-customer-key")
@@ -288,7 +288,8 @@ impl ShownEncryption {
     }
 }
 
-/// The header lines without the values of customers' keys, for texts that clients and operators see.
+/// The header lines without the values of customers' keys, for texts that clients and operators
+/// see.
 pub fn without_keys(headers: &Headers) -> Headers {
     let mut shown = Headers::default();
     for (name, value) in headers.iter() {

@@ -105,7 +105,8 @@ impl CallParams {
     /// Parses those of a form, or of a query.
     ///
     /// # Errors
-    /// `InvalidURI` for parameters that do not decode; `InvalidRequest` for one that is there twice.
+    /// `InvalidURI` for parameters that do not decode; `InvalidRequest` for one that is there
+    /// twice.
     pub fn parse(text: &str) -> Result<Self, CallError> {
         let params = QueryParams::parse(text)?;
         let mut names: Vec<_> = params.names().collect();

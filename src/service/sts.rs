@@ -201,8 +201,8 @@ impl Service {
         }
     }
 
-    /// Has a key made that seals tokens, where there is none: in the users file, so that other hosts
-    /// with the file and later starts can open them, or else for this process.
+    /// Has a key made that seals tokens, where there is none: in the users file, so that other
+    /// hosts with the file and later starts can open them, or else for this process.
     fn ensure_sealing_key(&self) {
         if self.authenticator.has_sealing_key() {
             return;

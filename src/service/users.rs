@@ -144,8 +144,8 @@ pub trait UserDirectory: Send + Sync {
     /// All but [`UserError::Denied`]; nothing has changed, unless the message says otherwise.
     fn change(&self, change: &UserChange, sender: ChangeSender<'_>) -> Result<Option<KeyPair>, UserError>;
 
-    /// Adds a key that seals the tokens of sessions, if there is none. On return it is durable and in
-    /// effect.
+    /// Adds a key that seals the tokens of sessions, if there is none. On return it is durable and
+    /// in effect.
     ///
     /// # Errors
     /// [`UserError::Failed`].

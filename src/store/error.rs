@@ -118,8 +118,8 @@ pub enum StoreError {
     /// Bytes on the disk differ from those that were written.
     #[error("{0}")]
     Corrupt(Damage),
-    /// The remote has to answer first: bytes are there, or its log has to be continued. The call may
-    /// succeed later.
+    /// The remote has to answer first: bytes are there, or its log has to be continued. The call
+    /// may succeed later.
     #[error("not without the remote: {0}")]
     RemoteUnavailable(String),
     /// The change is durable here. It is published once the remote has it, or was made by nobody if

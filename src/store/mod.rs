@@ -228,8 +228,8 @@ impl Store {
     /// Writes a checkpoint of the published index, so that the next start is quick.
     ///
     /// # Errors
-    /// [`StoreError::DiskFull`]: the store goes on without the checkpoint; [`StoreError::ReadOnly`]; after another error of the
-    /// disk the store is read-only.
+    /// [`StoreError::DiskFull`]: the store goes on without the checkpoint;
+    /// [`StoreError::ReadOnly`]; after another error of the disk the store is read-only.
     pub fn checkpoint(&self) -> Result<(), StoreError> {
         checkpointer::write(&self.shared)
     }

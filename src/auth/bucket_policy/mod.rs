@@ -9,8 +9,9 @@
 //! - `publicity`: how much of the Internet networks are.
 //! - `context`: the facts about a request.
 //!
-//! The policy of a bucket is understood whole or refused: an ignored condition would allow more than
-//! its author wrote. Those of sessions come from catalogues that write for other services, too.
+//! The policy of a bucket is understood whole or refused: an ignored condition would allow more
+//! than its author wrote. Those of sessions come from catalogues that write for other services,
+//! too.
 
 mod condition;
 mod condition_key;
@@ -156,8 +157,8 @@ impl BucketPolicy {
         decision
     }
 
-    /// Whether a statement that names the session of the sender allows a request: such a one does so
-    /// whatever the policy of the session lacks.
+    /// Whether a statement that names the session of the sender allows a request: such a one does
+    /// so whatever the policy of the session lacks.
     pub(super) fn allows_session(
         &self,
         action: Action,

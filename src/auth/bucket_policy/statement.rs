@@ -343,8 +343,8 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains(['*', '?', '/', ':'])
 }
 
-/// The value of the element of a statement, or of the one that stands for all others, and whether it
-/// is that one.
+/// The value of the element of a statement, or of the one that stands for all others, and whether
+/// it is that one.
 fn either<'j>(
     members: StrictMembers<'j>,
     name: &str,

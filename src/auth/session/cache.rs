@@ -6,8 +6,8 @@ use std::sync::{Arc, RwLock};
 use crate::base::limits::OPENED_SESSIONS_MAX;
 use crate::base::locks::NOT_POISONED;
 
-/// What was made of the tokens of sessions, until the users file is read again. The session that was
-/// opened first goes first.
+/// What was made of the tokens of sessions, until the users file is read again. The session that
+/// was opened first goes first.
 #[derive(Debug)]
 pub(in crate::auth) struct OpenedSessions<T>(RwLock<Opened<T>>);
 

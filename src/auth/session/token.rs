@@ -1,9 +1,9 @@
 //! Tokens of sessions: what they hold, sealed so that this server alone, and those with the same
 //! users file, can read and make them.
 //!
-//! A token is base64url of: a version, the id of the sealing key, a salt of 16 random bytes, and the
-//! session in JSON, encrypted by AES-256-GCM. The key that encrypts it is derived (HKDF, RFC 5869)
-//! from the sealing key and the salt, so that it encrypts nothing else. What comes before the
+//! A token is base64url of: a version, the id of the sealing key, a salt of 16 random bytes, and
+//! the session in JSON, encrypted by AES-256-GCM. The key that encrypts it is derived (HKDF, RFC
+//! 5869) from the sealing key and the salt, so that it encrypts nothing else. What comes before the
 //! session is authenticated, too. The secret key of a session is a keyed digest of its token.
 
 use base64::Engine as _;
@@ -153,7 +153,8 @@ impl SealingKey {
         (token.len() <= SESSION_TOKEN_MAX_BYTES).then_some((token, secret))
     }
 
-    /// The session in a token that `keys` can open; `None` for a token that none of them has sealed.
+    /// The session in a token that `keys` can open; `None` for a token that none of them has
+    /// sealed.
     pub(in crate::auth) fn open<'k>(
         token: &str,
         keys: impl Iterator<Item = &'k Self>,

@@ -1,4 +1,5 @@
-//! The file of the key ring: made at the first start that lacks it, read at the start and on SIGHUP.
+//! The file of the key ring: made at the first start that lacks it, read at the start and on
+//! SIGHUP.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,8 +91,8 @@ pub(crate) struct RunningKeys {
 }
 
 impl RunningKeys {
-    /// Reads the file. A server that may write makes it, unless `is_expected`: there are objects that
-    /// no new key opens.
+    /// Reads the file. A server that may write makes it, unless `is_expected`: there are objects
+    /// that no new key opens.
     ///
     /// # Errors
     /// The file is broken or cannot be read.

@@ -1,4 +1,5 @@
-//! The files in a data directory by which its standby is told to take over. The standby removes them.
+//! The files in a data directory by which its standby is told to take over. The standby removes
+//! them.
 
 use std::fs;
 use std::io;

@@ -61,8 +61,8 @@ impl StandbyReads {
         ReadServices { reads: self, options: options.clone(), clock, memory, listener }
     }
 
-    /// Reads the users file and the keys again, and opens the access log again. If a file is broken,
-    /// what it had before stays in effect.
+    /// Reads the users file and the keys again, and opens the access log again. If a file is
+    /// broken, what it had before stays in effect.
     pub(crate) fn reload(&self) {
         if let Some(log) = &self.access_log {
             log.reopen();

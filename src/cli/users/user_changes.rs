@@ -10,7 +10,8 @@ use toml::{Table, Value as TomlValue};
 
 use crate::cli::logs::audit_log::AuditLogFile;
 
-/// The parts of a user or role that the audit log shows. An allow list, so that no secret can appear.
+/// The parts of a user or role that the audit log shows. An allow list, so that no secret can
+/// appear.
 const SHOWN: [&str; 8] =
     ["name", "allow", "quota", "oidc", "sessions_after", "assumed_by", "max_duration", "policy"];
 /// The parts that sign.

@@ -18,8 +18,8 @@ pub(in crate::console) enum NameRules {
     Windows,
 }
 
-/// The names of an archive. Each is relative, stays below the directory of extraction, and belongs to
-/// one entry, also where case does not count.
+/// The names of an archive. Each is relative, stays below the directory of extraction, and belongs
+/// to one entry, also where case does not count.
 #[derive(Default)]
 pub(in crate::console) struct EntryNames {
     rules: NameRules,
@@ -63,8 +63,8 @@ impl EntryNames {
     }
 }
 
-/// A key as a relative path: no step leads upwards, none is empty, and nothing in it means something
-/// to a shell.
+/// A key as a relative path: no step leads upwards, none is empty, and nothing in it means
+/// something to a shell.
 fn safe(key: &str, rules: NameRules) -> String {
     let mut steps = Vec::new();
     for step in key.split('/').filter(|step| !step.is_empty()) {

@@ -79,8 +79,8 @@ impl ArchiveEntry {
     }
 }
 
-/// The bytes of an archive around its contents, in order. Their lengths depend on the entries alone,
-/// so that the length of an archive is known without its contents.
+/// The bytes of an archive around its contents, in order. Their lengths depend on the entries
+/// alone, so that the length of an archive is known without its contents.
 trait ArchiveLayout: Send {
     /// Begins an entry: the bytes before its content.
     fn before(&mut self, entry: ArchiveEntry) -> Vec<u8>;

@@ -1,5 +1,5 @@
-//! The layout of a zip archive (PKWARE's APPNOTE 6.3.10) of stored files: Windows and phones open it
-//! without a further program. Checksums follow their contents, which are read once.
+//! The layout of a zip archive (PKWARE's APPNOTE 6.3.10) of stored files: Windows and phones open
+//! it without a further program. Checksums follow their contents, which are read once.
 //!
 //! The crates that write zip archives do not give the length of one before its contents.
 
@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use super::{ArchiveEntry, ArchiveLayout};
 use crate::base::Timestamp;
 
-/// The greatest number of a field of 4 bytes; the field of the zip64 extension holds it, and greater ones.
+/// The greatest number of a field of 4 bytes; the field of the zip64 extension holds it, and
+/// greater ones.
 const IN_ZIP64: u32 = u32::MAX;
 /// The same for a field of 2 bytes.
 const COUNT_IN_ZIP64: u16 = u16::MAX;
@@ -121,7 +122,8 @@ fn put_start(out: &mut Vec<u8>, entry: &ArchiveEntry, is_zip64: bool) {
 /// The header before a content.
 fn local_header(entry: &ArchiveEntry) -> Vec<u8> {
     let mut extra = Vec::new();
-    // With a descriptor the sizes are zero here; the extension says that those of the descriptor have 8 bytes.
+    // With a descriptor the sizes are zero here; the extension says that those of the descriptor
+    // have 8 bytes.
     if is_large(entry) {
         extra.extend(extension(0x0001, &[0; 16]));
     }

@@ -19,8 +19,8 @@ const ARCHIVED_MAX: usize = 10_000;
 const SHOWN_MAX: usize = 100;
 /// The memory of an object in the list, besides its names.
 const ROW_BYTES: u64 = 512;
-/// Copies of a key: in the list, as the name of the entry and its copy in the directory at the end, and
-/// in the set of names.
+/// Copies of a key: in the list, as the name of the entry and its copy in the directory at the end,
+/// and in the set of names.
 const NAME_COPIES: u64 = 5;
 
 #[derive(Template)]

@@ -323,7 +323,8 @@ impl<'a> BackupRun<'a> {
         Ok(self.slots.link_from_former(segment, self.report.slot)?.then_some(SegmentTransfer::LinkFormer))
     }
 
-    /// Copies a file of secrets. Returns whether there is one: a server may take them from elsewhere.
+    /// Copies a file of secrets. Returns whether there is one: a server may take them from
+    /// elsewhere.
     fn copy_secrets(&mut self, name: &str) -> Result<bool, BackupError> {
         let secrets = match self.guarded.open_uncached(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),

@@ -14,7 +14,8 @@ use crate::store::{CopyRange, StoreError};
 /// commits do not wait for the disk.
 ///
 /// # Errors
-/// [`StoreError::NoSuchVersion`] if the source is gone; [`StoreError::Encrypted`]; errors of reading a descriptor.
+/// [`StoreError::NoSuchVersion`] if the source is gone; [`StoreError::Encrypted`]; errors of
+/// reading a descriptor.
 pub(in crate::store) fn copy_content(shared: &SharedStore, source: CopyRange) -> Result<Content, StoreError> {
     if source.version.encryption.is_some() {
         return Err(StoreError::Encrypted);

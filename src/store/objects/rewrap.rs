@@ -99,10 +99,10 @@ impl Store {
         }
     }
 
-    /// Puts an encrypted object with all bytes of an encrypted `source`, whose extents it shares, as
-    /// far as [`Store::shares_encrypted`] says so. A copy has the parts of its source, and its entity
-    /// tag as far as a record of its kind shows one. The checksums of the commit are those of the
-    /// plain bytes. Durable on return.
+    /// Puts an encrypted object with all bytes of an encrypted `source`, whose extents it shares,
+    /// as far as [`Store::shares_encrypted`] says so. A copy has the parts of its source, and its
+    /// entity tag as far as a record of its kind shows one. The checksums of the commit are those
+    /// of the plain bytes. Durable on return.
     ///
     /// # Errors
     /// As of [`Store::copy`] and [`Store::check_key`]; [`StoreError::Encrypted`] where no bytes can

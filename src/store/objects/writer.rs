@@ -46,8 +46,8 @@ impl<'s> ObjectWriter<'s> {
     }
 
     /// Encrypts the object, whose bytes come after this call. Lengths, CRC, MD5 and checksums stay
-    /// those of the plain bytes. Unless the key is the current one of the ring, the record seals MD5
-    /// and checksums, and the committed entity tag is random.
+    /// those of the plain bytes. Unless the key is the current one of the ring, the record seals
+    /// MD5 and checksums, and the committed entity tag is random.
     ///
     /// # Errors
     /// [`StoreError::KeyUnavailable`].
@@ -258,8 +258,8 @@ impl<'s> PartWriter<'s> {
     /// and checksum has a random MD5.
     ///
     /// # Errors
-    /// [`StoreError::CustomerKeyNeeded`]; [`StoreError::NoSuchUpload`] if the upload has been completed or aborted in the meantime;
-    /// [`StoreError::DiskFull`]; [`StoreError::ReadOnly`].
+    /// [`StoreError::CustomerKeyNeeded`]; [`StoreError::NoSuchUpload`] if the upload has been
+    /// completed or aborted in the meantime; [`StoreError::DiskFull`]; [`StoreError::ReadOnly`].
     pub fn commit(
         mut self,
         mut md5: [u8; 16],

@@ -98,8 +98,8 @@ pub(in crate::store) trait LogShipping: Send + Sync {
     /// Ships the durable groups up to `through`, and finds that no other host has taken over since.
     ///
     /// # Errors
-    /// [`StoreError::RemoteUnavailable`]: a later call goes on with the same bytes; [`StoreError::ReadOnly`] where another host has
-    /// taken over.
+    /// [`StoreError::RemoteUnavailable`]: a later call goes on with the same bytes;
+    /// [`StoreError::ReadOnly`] where another host has taken over.
     fn ship_through(&self, shared: &SharedStore, through: u64) -> Result<(), StoreError>;
 }
 

@@ -1,5 +1,5 @@
-//! The keys of encrypted objects (data-format.md, section 20): those of the ring, and the wrapped ones
-//! of objects and uploads.
+//! The keys of encrypted objects (data-format.md, section 20): those of the ring, and the wrapped
+//! ones of objects and uploads.
 
 use std::sync::Arc;
 

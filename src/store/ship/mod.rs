@@ -317,7 +317,8 @@ impl Ship {
     fn lag_beyond_bound(&self, now: Instant) -> Option<(Duration, Duration)> {
         let most = self.options.lag_max.filter(|_| self.options.mode == ShipMode::Async)?;
         // Both count. A host that is cut off has no lag while nothing is written; by the looks for
-        // a claim it stops all the same, before a host that has taken over has been in use for long.
+        // a claim it stops all the same, before a host that has taken over has been in use for
+        // long.
         let lag = self.in_step.lag(now).max(self.in_step.since_look(now));
         (lag > most).then_some((lag, most))
     }

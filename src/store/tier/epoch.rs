@@ -47,8 +47,8 @@ impl Store {
     /// remote, and where the log is shipped, whose epoch is an epoch.
     ///
     /// # Errors
-    /// [`StoreError::RemoteUnavailable`]: a later call may succeed; [`StoreError::ReadOnly`] where the remote has a log that this store does
-    /// not continue; the errors of the disk.
+    /// [`StoreError::RemoteUnavailable`]: a later call may succeed; [`StoreError::ReadOnly`] where
+    /// the remote has a log that this store does not continue; the errors of the disk.
     pub fn begin_epoch(&self, entropy: &dyn Entropy) -> Result<(), StoreError> {
         let Some(tier) = &self.tier else { return Ok(()) };
         let right = tier.right();

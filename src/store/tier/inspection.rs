@@ -84,7 +84,8 @@ impl Store {
         let now = self.shared.clock.now();
         let instant = self.shared.clock.instant();
         if tier.inspection().due.is_none_or(|due| instant >= due) {
-            // Set before the work, which may fail at each line: the remote is not asked without end.
+            // Set before the work, which may fail at each line: the remote is not asked without
+            // end.
             tier.inspection().due = Some(instant + AGAIN_AFTER);
             self.check_remote_mark()?;
             self.keep_mark(tier)?;

@@ -34,14 +34,14 @@ pub(crate) struct ProtocolOptions {
     #[arg(default_value = "http://s3.amazonaws.com/doc/2006-03-01/")]
     pub(crate) xml_namespace: String,
 
-    /// Encrypt every new object under the current key of the ring (SSE-S3) where neither the request
-    /// nor its bucket says how
+    /// Encrypt every new object under the current key of the ring (SSE-S3) where neither the
+    /// request nor its bucket says how
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_ENCRYPT_OBJECTS", global = true)]
     #[arg(action = ArgAction::Set, default_value_t = false)]
     pub(crate) encrypt_objects: bool,
 
-    /// Take keys of customers (SSE-C) also over plain HTTP from other hosts, where everyone on the way
-    /// can read them: for a proxy with TLS before the server, or a network that is trusted
+    /// Take keys of customers (SSE-C) also over plain HTTP from other hosts, where everyone on the
+    /// way can read them: for a proxy with TLS before the server, or a network that is trusted
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_SSE_C_INSECURE", global = true)]
     #[arg(action = ArgAction::Set, default_value_t = false)]
     pub(crate) sse_c_insecure: bool,

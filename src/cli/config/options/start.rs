@@ -33,8 +33,8 @@ pub(crate) struct StartOptions {
     #[arg(long, value_name = "FILE", env = "SILTSTONE_USERS", global = true)]
     pub(crate) users: Option<PathBuf>,
 
-    /// File of the keys of encrypted objects; created with one key if missing. A credential keys.toml
-    /// of systemd goes before the default [default: keys.toml beside the users file]
+    /// File of the keys of encrypted objects; created with one key if missing. A credential
+    /// keys.toml of systemd goes before the default [default: keys.toml beside the users file]
     #[arg(long, value_name = "FILE", env = "SILTSTONE_KEYS_FILE", global = true)]
     pub(crate) keys_file: Option<PathBuf>,
 

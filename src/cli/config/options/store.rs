@@ -26,8 +26,8 @@ pub(crate) struct StoreSettings {
     #[arg(default_value_t = ByteCount(limits::SEGMENT_MAX_BYTES))]
     pub(crate) segment_size: ByteCount,
 
-    /// Encrypt the data directory with a new key, if there is no store in it yet. As --encrypt-store
-    /// or --encrypt-store=BOOL
+    /// Encrypt the data directory with a new key, if there is no store in it yet. As
+    /// --encrypt-store or --encrypt-store=BOOL
     #[arg(long, value_name = "BOOL", env = "SILTSTONE_ENCRYPT_STORE", global = true)]
     #[arg(action = ArgAction::Set, num_args = 0..=1, require_equals = true)]
     #[arg(default_value_t = false, default_missing_value = "true")]

@@ -1,5 +1,5 @@
-//! Relocations: updating records to the new locations of their extents, and to keys that were wrapped
-//! anew.
+//! Relocations: updating records to the new locations of their extents, and to keys that were
+//! wrapped anew.
 
 use crate::format::{Entry, ExtentRef, WrappedKey};
 use crate::store::commit::mutation::{RecordId, ReferringRecord, Relocation, RewrappedKeys};
