@@ -94,11 +94,10 @@ impl Authenticator {
             FoundParams::V2 => (Some(self.verify_v2(&users, request, query)?), None),
         };
         let kind = PayloadKind::parse(signature.payload, dialect)?;
-        let chunk_signer = || {
+        let verifier = PayloadVerifier::new(&kind, &request.headers, dialect, || {
             let (key, params, verified) = of_chunks?;
             Some(ChunkSigner::new(key, &params.timestamp, params.scope, verified))
-        };
-        let verifier = PayloadVerifier::new(&kind, &request.headers, dialect, chunk_signer)?;
+        })?;
         verifier.wrap(&mut request.body);
         Ok(self.identity(sender.as_deref(), users, request))
     }

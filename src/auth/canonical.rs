@@ -169,8 +169,9 @@ impl CanonicalRequest<'_> {
     fn sent_params(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
         let sent = self.query.as_sent();
         let pairs = sent.split('&').filter(move |_| !sent.is_empty()).map(split_pair);
-        let is_signed = |name| uri::decode_query(name).ok().as_deref() != self.signature_param;
-        pairs.filter(move |(name, _)| is_signed(name)).map(|(name, value)| (name.into(), value.into()))
+        let signed =
+            pairs.filter(move |(name, _)| uri::decode_query(name).ok().as_deref() != self.signature_param);
+        signed.map(|(name, value)| (name.into(), value.into()))
     }
 
     /// One line for each signed name. A name without a line in the request gets an empty value.
@@ -214,10 +215,10 @@ fn split_pair(pair: &str) -> (&str, &str) {
 
 /// Whether the canonical and the verbatim form of a query are the same.
 fn is_canonical_query(sent: &str) -> bool {
-    let is_canonical_pair = |(name, value): (&str, &str)| {
-        !(name.is_empty() && value.is_empty()) && is_canonical(name, false) && is_canonical(value, false)
-    };
-    sent.is_empty() || sent.split('&').map(split_pair).all(is_canonical_pair)
+    sent.is_empty()
+        || sent.split('&').map(split_pair).all(|(name, value)| {
+            !(name.is_empty() && value.is_empty()) && is_canonical(name, false) && is_canonical(value, false)
+        })
 }
 
 /// Whether decoding and encoding `text` again would change nothing.

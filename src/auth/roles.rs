@@ -9,7 +9,7 @@ use toml::value::Datetime;
 
 use crate::auth::session::arn::NameKind;
 use crate::auth::user::User;
-use crate::auth::users_fields::{AllowTable, FieldProblem, checked, instant, policy};
+use crate::auth::users_fields::{AllowTable, FieldProblem, checked, instant, is_name_char, policy};
 use crate::base::limits::{ROLE_SESSION_MAX_SECS, SESSION_MIN_SECS};
 
 /// The longest session of a role that sets no other: an hour (STS API reference, AssumeRole).
@@ -48,8 +48,7 @@ pub(super) struct AssumableRole {
 impl AssumableRole {
     /// Reads a table.
     pub(super) fn of(table: &RoleTable) -> Result<Self, FieldProblem> {
-        let of_name = |c: char| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c);
-        let name = checked(&table.name, "name", of_name)?;
+        let name = checked(&table.name, "name", is_name_char)?;
         let mut grants = Vec::new();
         for allow in &table.allow {
             grants.push(allow.grant()?);
@@ -76,8 +75,8 @@ impl AssumableRole {
 impl RoleTable {
     /// The first of those who may assume it whom `is_known` does not know.
     pub(super) fn unknown(&self, is_known: impl Fn(&str) -> bool) -> Option<FieldProblem> {
-        let unknown = |name: &&Spanned<String>| name.as_ref() != EVERYBODY && !is_known(name.as_ref());
-        let name = self.assumed_by.iter().find(unknown)?;
+        let mut names = self.assumed_by.iter();
+        let name = names.find(|name| name.as_ref() != EVERYBODY && !is_known(name.as_ref()))?;
         Some((name.span(), format!("there is no user and no role `{}`", name.as_ref())))
     }
 }

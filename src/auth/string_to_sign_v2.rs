@@ -134,8 +134,11 @@ fn write_standard_headers(
 /// The value of a header that was sent or, as botocore presigns, moved to the query; empty without
 /// either.
 fn standard_header<'r>(name: &str, headers: &'r Headers, query: &'r QueryParams) -> &'r [u8] {
-    let moved = || query.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
-    headers.get(name).or_else(|| moved().map(|(_, value)| value.trim_ascii().as_bytes())).unwrap_or_default()
+    if let Some(sent) = headers.get(name) {
+        return sent;
+    }
+    let moved = query.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+    moved.map_or(&[][..], |(_, value)| value.trim_ascii().as_bytes())
 }
 
 /// Writes the vendor headers, sent ones before those in the query, in ascending order of their

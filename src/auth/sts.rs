@@ -11,6 +11,7 @@ use crate::auth::keys::session_access_key;
 use crate::auth::session::SessionKind;
 use crate::auth::session::arn::{ACCOUNT, NameKind, assumed_role, federated_user, role_of};
 use crate::auth::session::token::{SessionClaims, SessionTimes};
+use crate::auth::users_fields::is_name_char;
 use crate::auth::{Action, Authenticator, Identity, KeyPair};
 use crate::base::limits::{
     CHAINED_SESSION_MAX_SECS, SESSION_MIN_SECS, SESSION_POLICY_MAX_CHARS, SESSION_TAGS_MAX,
@@ -254,8 +255,7 @@ fn check_permission(caller: &Identity, action: Action) -> Result<(), CallError> 
 
 /// Checks a name, which becomes part of ARNs, lines of logs and variables.
 fn check_name(name: &str, field: &str, chars: RangeInclusive<usize>) -> Result<(), CallError> {
-    let of_name = |c: char| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c);
-    if chars.contains(&name.len()) && name.chars().all(of_name) {
+    if chars.contains(&name.len()) && name.chars().all(is_name_char) {
         return Ok(());
     }
     let least = chars.start();

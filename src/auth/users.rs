@@ -173,8 +173,9 @@ impl Users {
     /// The names of the users with a secret that is short enough to be guessed, sorted and without
     /// repetition.
     pub fn with_short_secrets(&self) -> BTreeSet<&str> {
-        let short = |signer: &&Arc<Signer>| signer.secret().reveal().len() < limits::SECRET_ADVISED_BYTES;
-        self.by_access_key.values().filter(short).map(|signer| signer.user().name()).collect()
+        let signers = self.by_access_key.values();
+        let short = signers.filter(|it| it.secret().reveal().len() < limits::SECRET_ADVISED_BYTES);
+        short.map(|signer| signer.user().name()).collect()
     }
 
     /// The quotas, by the name of the user.
@@ -186,9 +187,8 @@ impl Users {
     /// by access key.
     pub fn administrator_keys(&self) -> Option<KeyPair> {
         let all = self.by_access_key.iter().filter(|(_, signer)| signer.user().is_administrator());
-        let order =
-            |entry: &(&String, &Arc<Signer>)| (entry.1.user().name() != ADMINISTRATOR, entry.0.clone());
-        let (access_key, signer) = all.min_by_key(order)?;
+        let (access_key, signer) =
+            all.min_by_key(|(access_key, it)| (it.user().name() != ADMINISTRATOR, (*access_key).clone()))?;
         Some(KeyPair { access_key: access_key.clone(), secret_key: signer.secret().clone() })
     }
 
@@ -211,9 +211,9 @@ impl Users {
     ) -> Result<Arc<Signer>, S3Error> {
         let PresentedKey { access_key, token } = presented;
         let Some(token) = token else {
-            let unknown =
-                || S3Error::new(ErrorCode::InvalidAccessKeyId).element("AWSAccessKeyId", access_key);
-            return self.find(access_key).cloned().ok_or_else(unknown);
+            return self.find(access_key).cloned().ok_or_else(|| {
+                S3Error::new(ErrorCode::InvalidAccessKeyId).element("AWSAccessKeyId", access_key)
+            });
         };
         let signer = match self.opened.get(access_key, token) {
             Some(signer) => signer,
@@ -331,8 +331,8 @@ impl UsersBuilder {
             table.allow.iter().try_for_each(check_anonymous)?;
         }
         if let Some(quota) = &table.quota {
-            let at = |problem: String| (quota.span(), problem);
-            self.quotas.insert(name.to_owned(), quota.as_ref().quota_of(name).map_err(at)?);
+            let stated = quota.as_ref().quota_of(name).map_err(|problem| (quota.span(), problem))?;
+            self.quotas.insert(name.to_owned(), stated);
         }
         let pairs = pairs_of(table)?;
         if let Some(oidc) = &table.oidc {
@@ -368,16 +368,19 @@ impl UsersBuilder {
         }
         for table in &file.role {
             // The administrator may come from the environment, and not from the file.
-            let is_known =
-                |name: &str| name == ADMINISTRATOR || name != Users::ANONYMOUS && self.names.contains(name);
-            if let Some(problem) = table.as_ref().unknown(is_known) {
+            let unknown = table.as_ref().unknown(|name| {
+                name == ADMINISTRATOR || name != Users::ANONYMOUS && self.names.contains(name)
+            });
+            if let Some(problem) = unknown {
                 return Err(problem);
             }
         }
         for table in &file.sealing_key {
             let key = table.key.as_ref().as_str().and_then(SealingKey::parse);
-            let wrong = || (table.key.span(), "a sealing key is 32 bytes in base64".to_owned());
-            self.sealing_keys.push(key.ok_or_else(wrong)?);
+            let Some(key) = key else {
+                return Err((table.key.span(), "a sealing key is 32 bytes in base64".to_owned()));
+            };
+            self.sealing_keys.push(key);
         }
         Ok(())
     }
@@ -450,10 +453,10 @@ fn pairs_of(table: &UserTable) -> Result<Vec<PlacedPair>, FieldProblem> {
 }
 
 fn pair(access_key: &Spanned<String>, secret_key: &Spanned<toml::Value>) -> Result<PlacedPair, FieldProblem> {
-    // `/` and `,` separate the parts of a credential in a request.
-    let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ',');
     let at = access_key.span();
-    let access_key = checked(access_key, "access_key", plain)?.to_owned();
+    // `/` and `,` separate the parts of a credential in a request.
+    let access_key =
+        checked(access_key, "access_key", |c| c.is_ascii_graphic() && !matches!(c, '/' | ','))?.to_owned();
     Ok((at, KeyPair { access_key, secret_key: secret(secret_key)? }))
 }
 

@@ -51,6 +51,12 @@ impl AllowTable {
     }
 }
 
+/// Whether the names of roles and sessions may have a character: those become parts of ARNs, of lines
+/// of logs and of variables.
+pub(super) fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_+=,.@-".contains(c)
+}
+
 /// The text of a short field, all of whose characters must pass `allowed`.
 pub(super) fn checked<'t>(
     value: &'t Spanned<String>,

@@ -253,9 +253,10 @@ impl RebuildRecord<()> {
         let created = Timestamp::from_millis(from.varint()?);
         let versioning = decode_versioning(from)?;
         let count = from.count(SOURCE_BYTES_MIN)?;
-        let source =
-            |_| Ok(PayloadSource { stamp: from.varint()?, from: from.varint()?, len: from.varint()? });
-        let sources = (0..count).map(source).collect::<Decoded<_>>()?;
+        let mut sources = Vec::new();
+        for _ in 0..count {
+            sources.push(PayloadSource { stamp: from.varint()?, from: from.varint()?, len: from.varint()? });
+        }
         Ok(Self { owner, created, versioning, sources, record: () })
     }
 }

@@ -211,8 +211,9 @@ pub trait File: Send + Sync {
             return Ok(false);
         }
         let mut steps = (0..len).step_by(ZERO_STEP_BYTES as usize);
-        let zeros = |at: u64| self.write_zeros(offset + at, ZERO_STEP_BYTES.min(len - at));
-        let written = steps.try_for_each(zeros).and_then(|()| self.sync_data());
+        let written = steps
+            .try_for_each(|at| self.write_zeros(offset + at, ZERO_STEP_BYTES.min(len - at)))
+            .and_then(|()| self.sync_data());
         if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::StorageFull) {
             self.truncate(offset)?;
         }

@@ -154,8 +154,9 @@ impl KeyRing {
         if name == DEFAULT_ALIAS {
             return self.current().ok_or(UnusableKey::Unknown);
         }
-        let is_it = |key: &&RingKey| key.id == name || key.name.as_deref() == Some(name);
-        let mut all = self.keys.iter().rev().filter(is_it).peekable();
+        let newest_first = self.keys.iter().rev();
+        let mut all =
+            newest_first.filter(|key| key.id == name || key.name.as_deref() == Some(name)).peekable();
         if all.peek().is_none() {
             return Err(UnusableKey::Unknown);
         }

@@ -84,8 +84,8 @@ pub fn with_new_key(
 pub fn with_retired_key(text: &str, id: &str) -> Result<String, KeyTextError> {
     let mut file = parsed(text)?;
     let keys = keys_of(&mut file)?;
-    let is_it = |key: &&mut Table| key.get("id").and_then(Item::as_str) == Some(id);
-    let key = keys.iter_mut().find(is_it).ok_or_else(|| KeyTextError::Unknown(id.to_owned()))?;
+    let key = keys.iter_mut().find(|key| key.get("id").and_then(Item::as_str) == Some(id));
+    let key = key.ok_or_else(|| KeyTextError::Unknown(id.to_owned()))?;
     if key.get("retired").and_then(Item::as_bool) == Some(true) {
         return Err(KeyTextError::Retired(id.to_owned()));
     }

@@ -224,9 +224,10 @@ impl<'a> StoredFacts<'a> {
 
     /// The tags that the request gives an object. Malformed ones are refused later.
     fn request_tags(&self) -> &[(String, String)] {
-        let from_header = || tags::from_header(self.call.vendor()).unwrap_or_default();
         let known = self.place.tags.or(self.call.body_tags.as_deref());
-        known.unwrap_or_else(|| self.request_tags.get_or_init(from_header))
+        known.unwrap_or_else(|| {
+            self.request_tags.get_or_init(|| tags::from_header(self.call.vendor()).unwrap_or_default())
+        })
     }
 }
 

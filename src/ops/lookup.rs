@@ -56,8 +56,7 @@ pub(super) fn outline(
     proof: &Authorized,
     call: &Call<'_>,
 ) -> Result<LoadedVersion, S3Error> {
-    let find = |which| context.store.find_outline(call.bucket(), call.key(), which);
-    target_by(find, context, proof, call)
+    target_by(|which| context.store.find_outline(call.bucket(), call.key(), which), context, proof, call)
 }
 
 fn target_by(

@@ -176,26 +176,30 @@ impl Context {
 
     /// The request as the cause of its commits, where a follower of the log reads it.
     fn cause(&self, proof: &Authorized, call: &Call<'_>) -> Option<Arc<Cause>> {
-        let cause = || Cause {
+        if !self.store.has_followers() {
+            return None;
+        }
+        Some(Arc::new(Cause {
             origins: self.origins(proof, call),
             operation: call.operation.as_str().to_owned(),
             user: proof.user().to_owned(),
             address: call.request.peer.map_or_else(String::new, |peer| peer.ip().to_string()),
             request: call.id.as_str().to_owned(),
             ..Cause::default()
-        };
-        self.store.has_followers().then(|| Arc::new(cause()))
+        }))
     }
 
     /// The stores that a mirror states its change to come from. Without the permission it is a
     /// change like any other.
     fn origins(&self, proof: &Authorized, call: &Call<'_>) -> Vec<String> {
-        let is_id = |id: &&str| id.len() == ORIGIN_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let vendor = call.vendor();
         let Some(stated) = vendor.get(STATED_ORIGIN).and_then(|value| std::str::from_utf8(value).ok()) else {
             return Vec::new();
         };
-        let ids: Vec<_> = stated.split(',').map(str::trim).filter(is_id).map(str::to_owned).collect();
+        let stated = stated.split(',').map(str::trim);
+        let ids =
+            stated.filter(|id| id.len() == ORIGIN_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let ids: Vec<_> = ids.map(str::to_owned).collect();
         let place = access::Place::target(call);
         let may = !ids.is_empty() && ids.len() <= ORIGINS_MAX;
         match may && access::may(self, proof, call, Action::PutObjectStatedOrigin, place) {

@@ -174,9 +174,10 @@ impl CustomerKey {
         let md5 = md5.ok_or_else(|| {
             invalid(vendor, &md5_name, format!("{of} the client calculated MD5 of the secret key."))
         })?;
-        let wrong = || invalid(vendor, &key_name, "The secret key was invalid for the specified algorithm.");
-        let bytes: [u8; 32] =
-            BASE64.decode(key).ok().and_then(|key| key.try_into().ok()).ok_or_else(wrong)?;
+        let Some(bytes) = BASE64.decode(key).ok().and_then(|key| <[u8; 32]>::try_from(key).ok()) else {
+            let message = "The secret key was invalid for the specified algorithm.";
+            return Err(invalid(vendor, &key_name, message));
+        };
         if BASE64.decode(md5).ok().as_deref() != Some(&Md5::of(&bytes)[..]) {
             let message = "The calculated MD5 hash of the key did not match the hash that was provided.";
             return Err(invalid(vendor, &md5_name, message));

@@ -69,8 +69,7 @@ pub fn from_header(vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S
 /// `MalformedXML` without a `TagSet` and for a tag without a key or a value; the errors of
 /// [`check`].
 pub fn parse(root: Element<'_>, holder: TagHolder) -> Result<Vec<(String, String)>, S3Error> {
-    let malformed = |error: XmlError| S3Error::malformed_xml(&error.to_string());
-    let set = root.child("TagSet").map_err(malformed)?;
+    let set = root.child("TagSet").map_err(|error| S3Error::malformed_xml(&error.to_string()))?;
     let set = set.ok_or_else(|| S3Error::malformed_xml("there is no TagSet"))?;
     parse_set(set, holder)
 }

@@ -57,12 +57,11 @@ pub fn convert(
     if !holds_store(fs.as_ref())? && fs.list("")?.iter().all(|name| name != STANDBY) {
         return Err(VaultError::Slots("there is no store in it".to_owned()));
     }
-    let in_use = |error: io::Error| match error.kind() {
+    // Held to the end: no server opens a directory that is half encrypted.
+    let _lock = fs.lock(LOCK).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => VaultError::Slots("a server uses it: stop it first".to_owned()),
         _ => error.into(),
-    };
-    // Held to the end: no server opens a directory that is half encrypted.
-    let _lock = fs.lock(LOCK).map_err(in_use)?;
+    })?;
     let (mut keys, key) = match DirectoryKeys::read(fs.as_ref())? {
         None => DirectoryKeys::generate(request, KeysState::Converting)?,
         Some(keys) if keys.state() == KeysState::Done => {

@@ -256,8 +256,11 @@ impl Condition {
         if let (Comparison::Network, Some(address)) = (self.operator.comparison, context.source_ip) {
             // The only key with an address. Its text is not needed.
             let address = address.to_canonical();
-            let is_in = |value: &PolicyValue| matches!(value, PolicyValue::Network(network) if network.contains(&address));
-            return self.values.iter().any(is_in) != self.operator.negated;
+            let is_in_any = self.values.iter().any(|value| match value {
+                PolicyValue::Network(network) => network.contains(&address),
+                _ => false,
+            });
+            return is_in_any != self.operator.negated;
         }
         let requested = self.key.values(context);
         if self.operator.comparison == Comparison::Null {

@@ -86,8 +86,11 @@ impl BucketPolicy {
             return Err("`Statement` is empty".to_owned());
         }
         let policy = NEXT_SERIAL.fetch_add(1, Ordering::Relaxed);
-        let parse = |(nth, json)| PolicyStatement::parse(json, scope, StatementPlace { policy, nth });
-        let statements = statements.iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
+        let mut parsed = Vec::new();
+        for (nth, json) in statements.iter().enumerate() {
+            parsed.push(PolicyStatement::parse(json, scope, StatementPlace { policy, nth })?);
+        }
+        let statements = parsed;
         let mut sids = HashSet::new();
         // Some clients write an empty `Sid` in each statement.
         let mut named = statements.iter().filter_map(|one| one.sid.as_deref()).filter(|sid| !sid.is_empty());

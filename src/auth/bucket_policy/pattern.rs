@@ -86,9 +86,8 @@ impl GlobPattern {
 
     /// The number of its `*` and `?`.
     pub(super) fn wildcards(&self) -> usize {
-        let any_chars =
-            |piece: &GlobPiece| piece.0.iter().filter(|token| **token == GlobToken::AnyChar).count();
-        self.others.len() + self.pieces().map(any_chars).sum::<usize>()
+        let tokens = self.pieces().flat_map(|piece| &piece.0);
+        self.others.len() + tokens.filter(|token| **token == GlobToken::AnyChar).count()
     }
 
     fn pieces(&self) -> impl Iterator<Item = &GlobPiece> {
@@ -158,9 +157,10 @@ impl GlobPattern {
 
     /// Whether a variable stands for a tag that a request gives an object.
     pub(super) fn reads_request_tags(&self) -> bool {
-        let is_tag =
-            |token: &GlobToken| matches!(token, GlobToken::Variable(key) if key.is_of_request_tags());
-        self.pieces().any(|piece| piece.0.iter().any(is_tag))
+        self.pieces().flat_map(|piece| &piece.0).any(|token| match token {
+            GlobToken::Variable(key) => key.is_of_request_tags(),
+            _ => false,
+        })
     }
 
     /// The keys that its variables stand for.

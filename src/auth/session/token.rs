@@ -166,9 +166,8 @@ impl SealingKey {
         let (head, text) = bytes.split_at_mut_checked(HEAD_BYTES)?;
         let (version, rest) = head.split_first()?;
         let (id, salt) = rest.split_at(KEY_ID_BYTES);
-        let named = |key: &&Self| *version == VERSION && key.id == *id;
         let mut keys = keys;
-        let key = keys.find(named)?;
+        let key = keys.find(|key| *version == VERSION && key.id == *id)?;
         let opened = key.token_key(salt).open_in_place(no_nonce(), Aad::from(&*head), text).ok()?;
         let claims = serde_json::from_slice(opened).ok()?;
         Some(OpenedToken { claims, secret: key.secret_of(token) })

@@ -1,7 +1,7 @@
 //! The file of the key ring: made at the first start that lacks it, read at the start and on
 //! SIGHUP.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use log::{error, info, warn};
@@ -31,9 +31,8 @@ impl KeysFile {
     pub(crate) fn of(options: &ServerOptions, environment: &Environment) -> Self {
         let credential = environment.get(CREDENTIALS).map(|dir| Path::new(dir).join(NAME));
         let credential = credential.filter(|file| file.exists());
-        let beside_users = || options.start.users_path().with_file_name(NAME);
-        let named: Option<PathBuf> = options.start.keys_file.clone();
-        Self(SecretFile::new(named.or(credential).unwrap_or_else(beside_users)))
+        let named = options.start.keys_file.clone().or(credential);
+        Self(SecretFile::new(named.unwrap_or_else(|| options.start.users_path().with_file_name(NAME))))
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -210,8 +210,11 @@ impl Listeners {
         let console = match self.console {
             Some(server) => {
                 let handle = server.handle();
-                let stop = move || handle.shutdown();
-                Some(StoppableThread::start("console", stop, move || run_console(server))?)
+                Some(StoppableThread::start(
+                    "console",
+                    move || handle.shutdown(),
+                    move || run_console(server),
+                )?)
             }
             None => None,
         };

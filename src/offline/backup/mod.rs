@@ -361,7 +361,7 @@ impl<'a> BackupRun<'a> {
 
 /// A check of every checksum in `fs`.
 fn verify_copy(fs: &dyn Fs, progress: &mut dyn FnMut(Progress)) -> Result<VerifyReport, BackupError> {
-    let mut pass =
-        |p: Progress| progress(Progress { step: ProgressStep::CheckCopy, done: p.done, total: p.total });
-    Ok(verify(fs, &mut pass)?)
+    Ok(verify(fs, &mut |checked| {
+        progress(Progress { step: ProgressStep::CheckCopy, ..checked });
+    })?)
 }

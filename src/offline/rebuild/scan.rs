@@ -334,9 +334,8 @@ impl StoreScan {
     /// The number of pieces without a record.
     pub(super) fn unfinished(&self) -> u64 {
         let recorded: HashSet<u64> = self.records.iter().map(|record| record.write).collect();
-        let is_unfinished =
-            |piece: &&WritePiece| !recorded.contains(&piece.write) && !self.copied.contains(&piece.write);
-        self.pieces.iter().filter(is_unfinished).count() as u64
+        let writes = self.pieces.iter().map(|piece| piece.write);
+        writes.filter(|write| !recorded.contains(write) && !self.copied.contains(write)).count() as u64
     }
 }
 

@@ -203,9 +203,15 @@ impl ClaimedValue {
             Some(at) => (&text[..at], Some(&text[at + 1..])),
             None => (text, None),
         };
-        let count = |digits| std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-        let malformed = || invalid(format!("Value for the {} header is invalid.", algorithm.suffix()));
-        let parts = parts.map(|digits| count(digits).ok_or_else(malformed)).transpose()?;
+        let parts = match parts {
+            None => None,
+            Some(digits) => {
+                let count = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+                Some(count.ok_or_else(|| {
+                    invalid(format!("Value for the {} header is invalid.", algorithm.suffix()))
+                })?)
+            }
+        };
         Ok(Self { algorithm, bytes: checksum::parse_value(algorithm, value)?, parts })
     }
 
@@ -225,8 +231,8 @@ impl ClaimedValue {
         match self.parts {
             Some(count) => same && checksum.kind == ChecksumType::Composite && count == checksum.parts,
             None => {
-                let full = || of_parts(self.algorithm, ChecksumType::FullObject, parts);
-                same || full().is_some_and(|full| full.value == self.bytes)
+                same || of_parts(self.algorithm, ChecksumType::FullObject, parts)
+                    .is_some_and(|full| full.value == self.bytes)
             }
         }
     }
@@ -234,10 +240,10 @@ impl ClaimedValue {
 
 /// The checksum of an object of these parts; `None` if a part lacks the checksum of `algorithm`.
 fn of_parts(algorithm: ChecksumAlgorithm, kind: ChecksumType, parts: &[PartRecord]) -> Option<Checksum> {
-    let value_of = |part: &PartRecord| {
-        part.checksum.as_ref().filter(|own| is_of(own, algorithm)).map(|own| own.value.clone())
-    };
-    let values = parts.iter().map(value_of).collect::<Option<Vec<_>>>()?;
+    let mut values = Vec::with_capacity(parts.len());
+    for part in parts {
+        values.push(part.checksum.as_ref().filter(|own| is_of(own, algorithm))?.value.clone());
+    }
     match kind {
         ChecksumType::Composite => {
             let mut running = ChecksumHasher::new(algorithm);
@@ -264,8 +270,8 @@ fn is_of(checksum: &Checksum, algorithm: ChecksumAlgorithm) -> bool {
 /// The algorithm of the checksums of all parts.
 fn common_algorithm(parts: &[PartRecord]) -> Option<ChecksumAlgorithm> {
     let first = parts.first()?.checksum.as_ref()?.algorithm;
-    let same = |part: &PartRecord| part.checksum.as_ref().is_some_and(|own| is_of(own, first));
-    parts.iter().all(same).then_some(first)
+    let is_common = parts.iter().all(|part| part.checksum.as_ref().is_some_and(|own| is_of(own, first)));
+    is_common.then_some(first)
 }
 
 /// The value of `p-checksum-type`.
@@ -314,8 +320,9 @@ fn mismatch(expected: ChecksumAlgorithm, actual: ChecksumAlgorithm) -> S3Error {
 }
 
 fn part_without(algorithm: ChecksumAlgorithm, parts: &[PartRecord]) -> S3Error {
-    let lacks = |part: &&PartRecord| !part.checksum.as_ref().is_some_and(|own| is_of(own, algorithm));
-    let number = parts.iter().find(lacks).map_or(0, |part| part.number);
+    let mut parts = parts.iter();
+    let lacking = parts.find(|part| !part.checksum.as_ref().is_some_and(|own| is_of(own, algorithm)));
+    let number = lacking.map_or(0, |part| part.number);
     let name = algorithm.as_str().to_ascii_lowercase();
     invalid(format!("The upload was created using a {name} checksum. Part {number} was uploaded without it."))
 }

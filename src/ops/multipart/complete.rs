@@ -241,9 +241,9 @@ impl CompletionTask {
         let kept = completion.commit.checksums.clone();
         let written = self.store.complete_upload_with(&self.bucket, &self.key, completion, customer);
         let written = written.or_else(|error| self.made_meanwhile(error, upload, etag));
-        let concealed =
-            |error| lookup::conceal_if(self.hides_absence, client_error::to_client_error(&error, &self.id));
-        let written = written.map_err(concealed)?;
+        let written = written.map_err(|error| {
+            lookup::conceal_if(self.hides_absence, client_error::to_client_error(&error, &self.id))
+        })?;
         let response = response(self.document, written.etag, &kept);
         let response = encryption::add_headers(self.encrypted.shown.as_ref(), response);
         let response = version_id::add_new_version_id(&self.store, response, &written);

@@ -223,8 +223,10 @@ fn source_range(call: &Call<'_>, size: u64) -> Result<Range<u64>, S3Error> {
 }
 
 fn part_number(call: &Call<'_>) -> Result<u32, S3Error> {
-    let message = || format!("Part number must be an integer between 1 and {PART_NUMBER_MAX}, inclusive");
-    let text = call.query.get("partNumber").unwrap_or_default();
     let number = call.query.number("partNumber", 1..=PART_NUMBER_MAX).ok().flatten();
-    number.ok_or_else(|| S3Error::invalid_argument("partNumber", text, message()))
+    number.ok_or_else(|| {
+        let text = call.query.get("partNumber").unwrap_or_default();
+        let message = format!("Part number must be an integer between 1 and {PART_NUMBER_MAX}, inclusive");
+        S3Error::invalid_argument("partNumber", text, message)
+    })
 }

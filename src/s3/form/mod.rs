@@ -97,10 +97,10 @@ impl PostForm {
             self.fields.push((name, value));
             return Ok(());
         };
-        let is_list = |dialect: Dialect| {
+        let is_list = Dialect::ALL.into_iter().any(|dialect| {
             strip(&name, dialect.header_prefix()).is_some_and(|name| strip(name, "meta-").is_some())
-        };
-        if !Dialect::ALL.into_iter().any(is_list) {
+        });
+        if !is_list {
             let shown = if encryption::is_secret(&name) { encryption::HIDDEN } else { &value };
             return Err(S3Error::invalid_argument(&name, shown, "A field of the form appears twice."));
         }
@@ -221,8 +221,9 @@ fn boundary(headers: &Headers) -> Result<String, S3Error> {
 }
 
 fn is_boundary(text: &str) -> bool {
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"'()+_,-./:=? ".contains(&b);
-    (1..=FORM_BOUNDARY_MAX_BYTES).contains(&text.len()) && text.bytes().all(allowed) && !text.ends_with(' ')
+    (1..=FORM_BOUNDARY_MAX_BYTES).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"'()+_,-./:=? ".contains(&b))
+        && !text.ends_with(' ')
 }
 
 /// `name` without `prefix`, whatever its case.

@@ -156,8 +156,11 @@ impl Relocation {
         liveness: &Liveness,
     ) -> Option<ExtentLocation> {
         let from = (extent.segment, extent.offset);
-        let is_kept = |(segment, offset): &&ExtentLocation| liveness.is_shared(*segment, *offset);
-        self.fresh.get(&from).or_else(|| self.shared.get(&from).filter(is_kept)).copied()
+        if let Some(copy) = self.fresh.get(&from) {
+            return Some(*copy);
+        }
+        let shared = self.shared.get(&from);
+        shared.filter(|(segment, offset)| liveness.is_shared(*segment, *offset)).copied()
     }
 }
 

@@ -67,8 +67,8 @@ impl Store {
     /// All buckets with quotas, by name. The cost grows with the number of buckets.
     pub fn limited_buckets(&self) -> Vec<LimitedBucket> {
         let index = self.shared.index();
-        let limited = |bucket| limited_bucket(&index, bucket, &self.shared.options);
-        index.buckets().filter_map(limited).collect()
+        let options = &self.shared.options;
+        index.buckets().filter_map(|bucket| limited_bucket(&index, bucket, options)).collect()
     }
 
     /// Sets or removes the quota of a user, whether or not it owns buckets. Durable on return.
@@ -101,8 +101,8 @@ impl Store {
         owners.extend(configured.keys().map(String::as_str));
         owners.sort_unstable();
         owners.dedup();
-        let limited = |owner| limited_owner(&index, &configured, owner, &self.shared.options);
-        owners.into_iter().map(limited).collect()
+        let options = &self.shared.options;
+        owners.into_iter().map(|owner| limited_owner(&index, &configured, owner, options)).collect()
     }
 }
 

@@ -169,11 +169,12 @@ impl Store {
     }
 
     fn wrapped_anew(&self, keys: &[WrappedKey]) -> Result<Vec<WrappedKey>, StoreError> {
-        let anew = |key: &WrappedKey| {
+        let mut anew = Vec::with_capacity(keys.len());
+        for key in keys {
             let opened = self.shared.open_key(key, None)?;
-            self.shared.wrap(&NewEncryption::S3, &opened)
-        };
-        keys.iter().map(anew).collect()
+            anew.push(self.shared.wrap(&NewEncryption::S3, &opened)?);
+        }
+        Ok(anew)
     }
 }
 
@@ -187,8 +188,7 @@ impl OutdatedKeys {
     /// The keys of a record, if they are wrapped by an earlier key of the ring.
     fn of(entry: Entry, current: &str) -> Option<Self> {
         let keys = keys_of(&entry).to_vec();
-        let is_due = |key: &WrappedKey| key.kind == EncryptionKind::S3 && key.key_id != current;
-        if !keys.iter().any(is_due) {
+        if !keys.iter().any(|key| key.kind == EncryptionKind::S3 && key.key_id != current) {
             return None;
         }
         let mut encoded = Vec::new();

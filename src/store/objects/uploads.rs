@@ -99,8 +99,8 @@ impl Store {
     /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`].
     pub fn abort_upload(&self, bucket: &str, key: &str, upload: UploadId) -> Result<(), StoreError> {
         let index = self.shared.index();
-        let of_bucket = |found: &BucketInfo| index.upload_parts_max(found.id, key.as_bytes(), upload);
-        let parts = index.bucket(bucket).map_or(0, of_bucket);
+        let found = index.bucket(bucket);
+        let parts = found.map_or(0, |found| index.upload_parts_max(found.id, key.as_bytes(), upload));
         self.change_upload(bucket, key, UploadChange::Abort { upload, parts }).map(|_| ())
     }
 
@@ -140,11 +140,12 @@ impl Store {
     pub fn parts_total(&self, bucket: &str, key: &str, upload: UploadId) -> Result<PartsTotal, StoreError> {
         let (index, bucket) = self.snapshot_of(bucket)?;
         let parts = index.parts(bucket, key.as_bytes(), upload, 0).ok_or(StoreError::NoSuchUpload)?;
-        let add = |total: PartsTotal, part: PartRecord| PartsTotal {
-            parts: total.parts + 1,
-            extents: total.extents + part.extents.len() as u64,
-        };
-        Ok(parts.fold(PartsTotal::default(), add))
+        let mut total = PartsTotal::default();
+        for part in parts {
+            total.parts += 1;
+            total.extents += part.extents.len() as u64;
+        }
+        Ok(total)
     }
 
     /// A page of the parts of an upload with numbers above `after`.
@@ -343,13 +344,12 @@ impl Store {
         upload: UploadId,
     ) -> Result<Option<VersionRecord>, StoreError> {
         let (index, bucket) = self.snapshot_of(bucket)?;
-        let made_by = |record: &VersionRecord| {
-            record.upload.as_ref().is_some_and(|made| made.upload == upload && upload != UploadId::NONE)
-        };
         let newest = index.summaries(bucket, key.as_bytes()).take(RETRIED_VERSIONS_MAX);
         // A version has a later stamp than the upload that it was made of.
         let later = newest.filter(|version| version.id.0 > upload.0 && !version.delete_marker);
         let mut records = later.filter_map(|version| index.version(bucket, key.as_bytes(), version.id));
-        Ok(records.find(made_by))
+        Ok(records.find(|record| {
+            record.upload.as_ref().is_some_and(|made| made.upload == upload && upload != UploadId::NONE)
+        }))
     }
 }

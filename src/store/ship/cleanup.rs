@@ -24,7 +24,6 @@ use super::parcel_builder::put;
 use super::{Ship, ShipOptions};
 use crate::base::Timestamp;
 use crate::format::{CopyPhase, Floor, Parcel, Root};
-use crate::remote::RemoteError;
 use crate::store::remote_log::chain::RemoteLog;
 use crate::store::remote_log::error::ShipError;
 use crate::store::remote_log::request::PATIENCE;
@@ -139,11 +138,10 @@ impl Store {
     }
 
     fn delete_doomed(&self, ship: &Ship, object: &DoomedObject) -> Result<(), StoreError> {
-        let unavailable =
-            |error: RemoteError| StoreError::RemoteUnavailable(format!("{}: {error}", object.name));
         // The object goes before the index forgets the copy. In the other order a crash in between
         // would leave an object that nothing names, and that only an audit finds.
-        ship.right.writer()?.delete(&object.name, PATIENCE).map_err(unavailable)?;
+        let deleted = ship.right.writer()?.delete(&object.name, PATIENCE);
+        deleted.map_err(|error| StoreError::RemoteUnavailable(format!("{}: {error}", object.name)))?;
         ship.deleted_objects.fetch_add(1, Ordering::Relaxed);
         ship.deleted_bytes.fetch_add(object.bytes, Ordering::Relaxed);
         object.segment.map_or(Ok(()), |segment| self.set_remote_copy(segment, None))

@@ -175,9 +175,11 @@ impl<'a> ParcelBuilder<'a> {
         match &group.header.pack {
             Some(pack) if is_here(pack.segment) => {
                 let is_good = pack_is_good(self.shared.fs.as_ref(), self.shared.store, pack)?;
-                let damage =
-                    || Damage::new(segment_path(pack.segment), pack.offset, "bytes of a pack are gone");
-                if is_good { Ok(()) } else { Err(damage().into()) }
+                if is_good {
+                    return Ok(());
+                }
+                let what = "bytes of a pack are gone";
+                Err(Damage::new(segment_path(pack.segment), pack.offset, what).into())
             }
             _ => Ok(()),
         }

@@ -110,9 +110,10 @@ impl FollowedStore {
         if self.log.position().sequence >= through {
             return Ok(());
         }
-        let published =
-            || NextIndex { index: Index::clone(&self.store.shared.index()), replaces_files: false };
-        let mut next = self.next.take().unwrap_or_else(published);
+        let mut next = self.next.take().unwrap_or_else(|| NextIndex {
+            index: Index::clone(&self.store.shared.index()),
+            replaces_files: false,
+        });
         while let Some(FollowedGroup { group, .. }) = self.log.next(through)? {
             let sequence = group.header.sequence;
             apply_group(&mut next.index, &group, 0)

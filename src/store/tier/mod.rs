@@ -449,12 +449,12 @@ impl Tier {
             let (segment, number) = self.next_piece()?;
             // The segment may have died, and the piece may have left by itself.
             let known = self.caches.read().expect(NOT_POISONED).get(&segment).cloned();
-            let has_pages =
-                |copy: &LocalPieces| copy.wish(number) != PieceWish::Local && copy.pages_of(number) > 0;
+            let Some(cache) = known else { continue };
+            let has_pages = cache
+                .copy()
+                .is_some_and(|copy| copy.wish(number) != PieceWish::Local && copy.pages_of(number) > 0);
             // The pieces of a suspect stay, and are queued again once its copy is there.
-            let may_go =
-                |known: &Arc<LocalCache>| known.copy().is_some_and(has_pages) && !self.is_suspect(segment);
-            if let Some(cache) = known.filter(may_go) {
+            if has_pages && !self.is_suspect(segment) {
                 return Some(self.give_back(&cache, number));
             }
         }

@@ -183,11 +183,13 @@ impl Store {
 /// The wishes for the pieces of the listed segments and of those that are about to be.
 fn wishes(index: &Index, basis: &WishBasis, tier: &Tier, about: &[u64]) -> WishSets {
     let caches = tier.caches.read().expect(NOT_POISONED);
-    let is_wanted =
-        |known: &LocalCache| known.is_listed.load(Ordering::Acquire) || about.contains(&known.segment);
-    let wanted = caches.values().filter(|known| is_wanted(known));
-    let pieces = wanted.filter_map(|known| Some((known.segment, vec![0; known.copy()?.count() as usize])));
-    let mut sets = WishSets(pieces.collect());
+    let mut sets = WishSets(BTreeMap::new());
+    for known in caches.values() {
+        let is_wanted = known.is_listed.load(Ordering::Acquire) || about.contains(&known.segment);
+        if let Some(copy) = known.copy().filter(|_| is_wanted) {
+            sets.0.insert(known.segment, vec![0; copy.count() as usize]);
+        }
+    }
     // The walk takes as long as the index is large, and a reader that opens a segment for the first
     // time needs the lock for writing.
     drop(caches);

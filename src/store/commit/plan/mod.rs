@@ -192,8 +192,9 @@ impl<'a> Planner<'a> {
             Mutation::FollowerNotes { name, notes, reply } => {
                 let decided = self.check_room(SpaceClaim::Upkeep);
                 if decided.is_ok() {
-                    let entry = |note| Entry::FollowerNote { name: name.clone(), note };
-                    self.plan.entries.extend(notes.into_iter().map(entry));
+                    for note in notes {
+                        self.plan.entries.push(Entry::FollowerNote { name: name.clone(), note });
+                    }
                 }
                 self.reply_when_durable(decided, reply);
             }
@@ -459,10 +460,10 @@ impl<'a> Planner<'a> {
         // announces a second reference, unless all extents are counted already. Earlier entries of
         // the group may have removed references, so they force it, too.
         let liveness = self.index.liveness();
-        let is_counted = |extent: &ExtentRef| {
+        let are_counted = version.extents.iter().all(|extent| {
             extent.shared && (extent.payload_len == 0 || liveness.is_shared(extent.segment, extent.offset))
-        };
-        if self.has_changes() || !version.extents.iter().all(is_counted) {
+        });
+        if self.has_changes() || !are_counted {
             for extent in &mut version.extents {
                 extent.shared = true;
             }
@@ -517,11 +518,13 @@ impl<'a> Planner<'a> {
     /// the number of versions of the key.
     fn find(&self, bucket: u64, key: &[u8], which: Selector) -> Option<VersionSummary> {
         let Some(changes) = self.changes(bucket, key) else { return self.find_before(bucket, key, which) };
-        let newest_up_to = |order| self.index.newest_up_to(bucket, key, order);
-        changes.added().find(|version| which.accepts(version)).or_else(|| match which {
-            Selector::Current => changes.newest_kept(newest_up_to),
+        if let Some(added) = changes.added().find(|version| which.accepts(version)) {
+            return Some(added);
+        }
+        match which {
+            Selector::Current => changes.newest_kept(|order| self.index.newest_up_to(bucket, key, order)),
             _ => self.find_before(bucket, key, which).filter(|version| changes.keeps(version)),
-        })
+        }
     }
 
     /// The selected version before the group.

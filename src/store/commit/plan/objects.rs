@@ -60,12 +60,13 @@ impl Planner<'_> {
         bypass_governance: bool,
     ) -> Result<DeletionResults, StoreError> {
         let bucket = self.bucket(bucket)?;
-        let adds_marker = |deletion: &Deletion| deletion.which == Selector::Current;
-        if bucket.versioning != Versioning::Unset && deletions.iter().any(adds_marker) {
+        let adds_markers = bucket.versioning != Versioning::Unset
+            && deletions.iter().any(|deletion| deletion.which == Selector::Current);
+        if adds_markers {
             self.check_room(SpaceClaim::Upkeep)?;
         }
-        let delete = |deletion| self.delete_one(bucket, deletion, bypass_governance);
-        Ok(deletions.into_iter().map(delete).collect())
+        let deletions = deletions.into_iter();
+        Ok(deletions.map(|deletion| self.delete_one(bucket, deletion, bypass_governance)).collect())
     }
 
     fn delete_one(

@@ -194,8 +194,10 @@ impl ChosenParts {
         self.extents.extend_from_slice(&part.extents);
         if let Some(encryption) = part.encryption {
             let before = self.keys.len() as u32;
-            let own = |key| if key == 0 { 0 } else { before + key };
-            self.runs.extend(encryption.runs.iter().map(|run| EncryptedRun { key: own(run.key), ..*run }));
+            for run in &encryption.runs {
+                let key = if run.key == 0 { 0 } else { before + run.key };
+                self.runs.push(EncryptedRun { key, ..*run });
+            }
             self.keys.extend(encryption.keys);
         }
         self.parts.push(AssembledPart { number: part.number, size: part.size, checksum: part.checksum });
