@@ -14,7 +14,7 @@ use crate::log::{
 };
 use crate::store::open::loader::{StoreLoader, store_id, sync_and_evict};
 use crate::store::shared::write_counters::MeteredDisk;
-use crate::store::shared::{Published, SharedStore};
+use crate::store::shared::{Published, SharedStore, StoreBasis};
 use crate::store::{OpenError, ReadOnlyReason, StoreOptions};
 
 /// A store that has been read.
@@ -56,7 +56,7 @@ pub(in crate::store) fn open(
     let store = store_id(fs.as_ref())?;
     let disk = MeteredDisk::new(fs);
     match store {
-        Some(store) => Recovery { disk, clock, store, options }.run(),
+        Some(store) => Recovery(StoreBasis { disk, clock, store, options }).run(),
         None => create(disk, clock, entropy, options),
     }
 }
@@ -72,20 +72,17 @@ fn create(
     let store = StoreId(id);
     remove_unfinished(disk.fs.as_ref())?;
     let log_writer = LogWriter::create(disk.fs.clone(), clock.clone(), store, options.log_file_max_bytes)?;
-    let segments = open_segments(&disk, &clock, store, options)?;
-    let shared = SharedStore::new(disk, clock, store, options, segments, Index::new(), 0);
+    let basis = StoreBasis { disk, clock, store, options };
+    let segments = open_segments(&basis)?;
+    let shared = SharedStore::new(basis, segments, Index::new(), 0);
     Ok(Recovered { shared: Arc::new(shared), log_writer: Some(log_writer) })
 }
 
-fn open_segments(
-    disk: &MeteredDisk,
-    clock: &Arc<dyn Clock>,
-    store: StoreId,
-    options: StoreOptions,
-) -> Result<Segments, LogError> {
-    let StoreOptions { segment_max_bytes, keep_free_bytes, segments_open_max: open_max, .. } = options;
+fn open_segments(basis: &StoreBasis) -> Result<Segments, LogError> {
+    let StoreBasis { disk, clock, store, options } = basis;
+    let StoreOptions { segment_max_bytes, keep_free_bytes, segments_open_max: open_max, .. } = *options;
     let sizes = SegmentOptions { segment_max_bytes, keep_free_bytes, open_max };
-    Segments::open(disk.fs.clone(), disk.relocation_fs.clone(), clock.clone(), store, sizes)
+    Segments::open(disk.fs.clone(), disk.relocation_fs.clone(), clock.clone(), *store, sizes)
 }
 
 /// Reads the directory of a store that another thread extends, for reads alone, and the place after
@@ -129,27 +126,23 @@ fn load(
     let Some(store) = store_id(fs.as_ref())? else {
         return Err(LogError::from(Damage::new(FileKind::Log.dir(), 0, "there is no store")).into());
     };
-    let disk = MeteredDisk::new(fs);
-    let segments = open_segments(&disk, &clock, store, options)?;
+    let basis = StoreBasis { disk: MeteredDisk::new(fs), clock, store, options };
+    let segments = open_segments(&basis)?;
     let mut damage = segments.damage().to_vec();
-    let fs = disk.fs.clone();
+    let fs = basis.disk.fs.clone();
     let mut reading = StoreLoader::from_newest(fs.as_ref(), store, &mut damage)?;
     let tail = reading.replay()?;
     let index = reading.index;
     let sequence = tail.sequence - 1;
-    let shared = SharedStore::new(disk, clock, store, options, segments, index, sequence);
+    let shared = SharedStore::new(basis, segments, index, sequence);
     for damage in &damage {
         shared.report(damage);
     }
     Ok((shared, tail))
 }
 
-struct Recovery {
-    disk: MeteredDisk,
-    clock: Arc<dyn Clock>,
-    store: StoreId,
-    options: StoreOptions,
-}
+/// The reading of a store that is to be written to.
+struct Recovery(StoreBasis);
 
 impl Recovery {
     fn run(self) -> Result<Recovered, OpenError> {
@@ -158,24 +151,16 @@ impl Recovery {
         self.sync_before_reading()?;
         // 2. The newest good checkpoint, and the log after it. Damage before that is reported, and
         //    does no harm.
-        let segments = open_segments(&self.disk, &self.clock, self.store, self.options)?;
+        let segments = open_segments(&self.0)?;
         let mut damage = segments.damage().to_vec();
-        let mut reading = StoreLoader::from_newest(self.disk.fs.as_ref(), self.store, &mut damage)?;
+        let mut reading = StoreLoader::from_newest(self.0.disk.fs.as_ref(), self.0.store, &mut damage)?;
         let newest_checkpoint = self.creation_of_checkpoint(reading.start.covered)?;
         let tail = reading.replay()?;
         // 3. Damage of the log, and missing segments, end all writing: the groups after the damage
         //    may refer to bytes that look dead.
         let fatal: Vec<Damage> = tail.damage.clone().into_iter().chain(reading.missing_segments()?).collect();
-        self.disk.counters.resume_from(reading.written);
-        let shared = SharedStore::new(
-            self.disk.clone(),
-            self.clock.clone(),
-            self.store,
-            self.options,
-            segments,
-            reading.index,
-            tail.sequence - 1,
-        );
+        self.0.disk.counters.resume_from(reading.written);
+        let shared = SharedStore::new(self.0.clone(), segments, reading.index, tail.sequence - 1);
         if let Some(created) = newest_checkpoint {
             shared.set_newest_checkpoint(created);
         }
@@ -203,7 +188,7 @@ impl Recovery {
         if covered == 0 {
             return Ok(None);
         }
-        let opened = open_file(self.disk.fs.as_ref(), FileKind::Checkpoint, covered, Some(self.store))?;
+        let opened = open_file(self.0.disk.fs.as_ref(), FileKind::Checkpoint, covered, Some(self.0.store))?;
         Ok(Some(opened.1.created))
     }
 
@@ -213,21 +198,21 @@ impl Recovery {
     /// the last group began.
     fn sync_before_reading(&self) -> Result<(), LogError> {
         for kind in [FileKind::Segment, FileKind::Log] {
-            self.disk.fs.sync_dir(kind.dir())?;
+            self.0.disk.fs.sync_dir(kind.dir())?;
         }
-        if let Some(last) = list_numbers(self.disk.fs.as_ref(), FileKind::Log)?.last() {
-            sync_and_evict(self.disk.fs.open(&log_path(*last))?.as_ref())?;
+        if let Some(last) = list_numbers(self.0.disk.fs.as_ref(), FileKind::Log)?.last() {
+            sync_and_evict(self.0.disk.fs.open(&log_path(*last))?.as_ref())?;
         }
         Ok(())
     }
 
     fn resume(&self, shared: &SharedStore, tail: &LogTail) -> Result<LogWriter, LogError> {
-        remove_unfinished(self.disk.fs.as_ref())?;
+        remove_unfinished(self.0.disk.fs.as_ref())?;
         let mut log_writer = LogWriter::resume(
-            self.disk.fs.clone(),
-            self.clock.clone(),
-            self.store,
-            self.options.log_file_max_bytes,
+            self.0.disk.fs.clone(),
+            self.0.clock.clone(),
+            self.0.store,
+            self.0.options.log_file_max_bytes,
             tail,
         )?;
         if let Some(torn) = &tail.torn {

@@ -150,16 +150,19 @@ pub(in crate::store) struct ReclaimCounters {
     pub(in crate::store) moved_bytes: AtomicU64,
 }
 
+/// The directory of a store, and what it is opened with.
+#[derive(Clone)]
+pub(in crate::store) struct StoreBasis {
+    pub(in crate::store) disk: MeteredDisk,
+    pub(in crate::store) clock: Arc<dyn Clock>,
+    pub(in crate::store) store: StoreId,
+    pub(in crate::store) options: StoreOptions,
+}
+
 impl SharedStore {
-    pub(in crate::store) fn new(
-        disk: MeteredDisk,
-        clock: Arc<dyn Clock>,
-        store: StoreId,
-        options: StoreOptions,
-        segments: Segments,
-        index: Index,
-        sequence: u64,
-    ) -> Self {
+    /// The state with the index after the group `sequence`.
+    pub(in crate::store) fn new(basis: StoreBasis, segments: Segments, index: Index, sequence: u64) -> Self {
+        let StoreBasis { disk, clock, store, options } = basis;
         let ids = IdGenerator::new(clock.clone(), index.last_stamp());
         let lock_clock = LockClock::since(index.last_stamp(), clock.clone());
         Self {
