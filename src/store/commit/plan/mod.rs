@@ -179,10 +179,7 @@ impl<'a> Planner<'a> {
                 self.reply_when_durable(decided, reply);
             }
             Mutation::RemoteSegment { segment, copy, reply } => {
-                let decided = self.check_room(SpaceClaim::Upkeep);
-                if decided.is_ok() {
-                    self.plan.entries.push(Entry::RemoteSegment { segment, copy });
-                }
+                let decided = self.add_upkeep([Entry::RemoteSegment { segment, copy }]);
                 self.reply_when_durable(decided, reply);
             }
             Mutation::Follower { name, state, reply } => {
@@ -190,12 +187,9 @@ impl<'a> Planner<'a> {
                 self.reply_when_durable(decided, reply);
             }
             Mutation::FollowerNotes { name, notes, reply } => {
-                let decided = self.check_room(SpaceClaim::Upkeep);
-                if decided.is_ok() {
-                    for note in notes {
-                        self.plan.entries.push(Entry::FollowerNote { name: name.clone(), note });
-                    }
-                }
+                let notes = notes.into_iter();
+                let entries = notes.map(|note| Entry::FollowerNote { name: name.clone(), note });
+                let decided = self.add_upkeep(entries);
                 self.reply_when_durable(decided, reply);
             }
             Mutation::Caused(..) => unreachable!("its mutation is decided in its place"),
@@ -236,6 +230,13 @@ impl<'a> Planner<'a> {
                 self.reply_when_durable(decided, reply);
             }
         }
+    }
+
+    /// Adds entries that need no decision but the one that there is room.
+    fn add_upkeep(&mut self, entries: impl IntoIterator<Item = Entry>) -> Result<(), StoreError> {
+        self.check_room(SpaceClaim::Upkeep)?;
+        self.plan.entries.extend(entries);
+        Ok(())
     }
 
     /// Decides a mutation, and names its cause before its entries, if there are any.
