@@ -52,11 +52,21 @@ pub(in crate::ops) fn complete(
                 _ => error,
             })?;
             let (commit, checksum) = headers.into_commit(context, proof, call, &record, &parts)?;
-            let completion = Completion { upload: record.id, parts, commit };
             let encrypted = Encrypted { shown: key.shown(context, record.encryption.as_deref()), key };
-            commit_parts(context, proof, call, completion, checksum, encrypted, held)
+            let completion = Completion { upload: record.id, parts, commit };
+            let checked = CheckedCompletion { completion, checksum, encrypted, held };
+            commit_parts(context, proof, call, checked)
         }
     }
+}
+
+/// A completion that the request may have.
+struct CheckedCompletion {
+    completion: Completion,
+    checksum: ObjectChecksum,
+    encrypted: Encrypted,
+    /// The memory of the parts.
+    held: Reservation,
 }
 
 /// The encryption of the parts: the key that reads them, and what the response shows.
@@ -185,11 +195,9 @@ fn commit_parts(
     context: &Context,
     proof: &Authorized,
     call: &Call<'_>,
-    completion: Completion,
-    checksum: ObjectChecksum,
-    encrypted: Encrypted,
-    held: Reservation,
+    checked: CheckedCompletion,
 ) -> Result<Response, S3Error> {
+    let CheckedCompletion { completion, checksum, encrypted, held } = checked;
     let commit = CompletionTask {
         store: Arc::clone(&context.store),
         hides_absence: new_object::hides_absence(&completion.commit.condition, context, proof, call),
