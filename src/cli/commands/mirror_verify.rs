@@ -44,14 +44,13 @@ pub(crate) fn verify(
     let here = api_client::peer(server, options, environment)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let there = Mirror::new(mirror.settings.clone(), clock).map_err(CliError::refused)?;
-    let mut source = PeerLink::new(&here);
-    let mut target = PeerLink::new(there.peer());
+    let mut links = BothLinks { source: PeerLink::new(&here), target: PeerLink::new(there.peer()) };
     let mut found = MirrorDifferences::default();
-    for bucket in bucket_names(&mut source).map_err(unfinished)? {
+    for bucket in bucket_names(&mut links.source).map_err(unfinished)? {
         for prefix in mirror.settings.prefixes_of(&bucket) {
-            source.enter(&bucket);
-            target.enter(&mirror.settings.bucket_for(&bucket));
-            compare_prefix(&mut source, &mut target, mirror, &bucket, &prefix, &mut found)?;
+            links.source.enter(&bucket);
+            links.target.enter(&mirror.settings.bucket_for(&bucket));
+            compare_prefix(&mut links, mirror, &bucket, &prefix, &mut found)?;
         }
     }
     found.outcome()
@@ -61,23 +60,28 @@ fn unfinished(why: impl Display) -> CliError {
     CliError::refused(format!("the comparison was not finished: {why}"))
 }
 
+/// The links to this server and to the target of a mirror.
+struct BothLinks<'p> {
+    source: PeerLink<'p>,
+    target: PeerLink<'p>,
+}
+
 /// Compares the keys below a prefix of `bucket`, which both links have entered.
 fn compare_prefix(
-    source: &mut PeerLink<'_>,
-    target: &mut PeerLink<'_>,
+    links: &mut BothLinks<'_>,
     mirror: VerifiedMirror<'_>,
     bucket: &str,
     prefix: &str,
     found: &mut MirrorDifferences,
 ) -> Result<(), CliError> {
-    let here = versions_state(source).map_err(|error| unfinished(error.text()))?;
-    let there = versions_state(target).map_err(|error| unfinished(error.text()))?;
+    let here = versions_state(&mut links.source).map_err(|error| unfinished(error.text()))?;
+    let there = versions_state(&mut links.target).map_err(|error| unfinished(error.text()))?;
     let mut versions = false;
     if !mirror.current {
         found.compare_versioning(bucket, here, there);
         versions = here.may_have_versions() && there.may_have_versions();
     }
-    compare(source, target, &mirror.settings.target_prefix, prefix, versions, &mut |key| {
+    compare(links, &mirror.settings.target_prefix, prefix, versions, &mut |key| {
         found.add(bucket, key);
     })
     .map_err(unfinished)
@@ -167,13 +171,13 @@ impl MirrorDifferences {
 /// Compares two listings, both of which are sorted by key, and that of the target below
 /// `target_prefix`. A second thread lists the target.
 fn compare(
-    source: &mut PeerLink<'_>,
-    target: &mut PeerLink<'_>,
+    links: &mut BothLinks<'_>,
     target_prefix: &str,
     prefix: &str,
     versions: bool,
     found: &mut dyn FnMut(ComparedKey),
 ) -> Result<(), String> {
+    let BothLinks { source, target } = links;
     let (sender, there) = bounded::<PeerKey>(KEYS_AHEAD);
     let below = format!("{target_prefix}{prefix}");
     thread::scope(|scope| {
