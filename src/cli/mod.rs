@@ -50,6 +50,7 @@ pub(crate) use run::allocator::restart_configured;
 use run::data_dir;
 use run::key_ring::KeysFile;
 use run::serve;
+use run::server_secrets::ServerSecrets;
 use run::service_manager::ServiceManager;
 use run::standby::{self, Promoted};
 use users::users_file::UsersFile;
@@ -312,9 +313,8 @@ fn follow_or_serve(
             "--read-only: a standby writes to its directory; start the server without --standby",
         ));
     }
-    let users = users_file(options, environment, &mut Notes::default())?;
-    let keys = KeysFile::of(options, environment);
-    match standby::follow(options, sections.remote.as_ref(), users, keys, manager)? {
+    let secrets = secrets(options, environment, &mut Notes::default())?;
+    match standby::follow(options, sections.remote.as_ref(), secrets, manager)? {
         None => Ok(()),
         promoted => serve(options, sections, environment, notes, manager, promoted),
     }
@@ -328,23 +328,23 @@ fn serve(
     manager: &ServiceManager,
     promoted: Option<Promoted>,
 ) -> Result<(), CliError> {
-    let users = users_file(options, environment, &mut notes)?;
+    let secrets = secrets(options, environment, &mut notes)?;
     old_names::note_unused(environment, &mut notes);
     notes.log();
-    let keys = KeysFile::of(options, environment);
-    serve::serve(options, sections, users, keys, manager, promoted)
+    serve::serve(options, sections, secrets, manager, promoted)
 }
 
-/// The users file, with the administrator of the environment.
+/// The files with the secrets, and the administrator of the environment.
 ///
 /// # Errors
 /// The keys of the environment are wrong.
-fn users_file(
+fn secrets(
     options: &ServerOptions,
     environment: &Environment,
     notes: &mut Notes,
-) -> Result<UsersFile, CliError> {
+) -> Result<ServerSecrets, CliError> {
     let keys = AdministratorKeys::from_environment(environment, notes).map_err(CliError::usage)?;
     keys.iter().try_for_each(|keys| keys.read().map(drop)).map_err(CliError::usage)?;
-    Ok(UsersFile::new(options.start.users_path(), keys))
+    let users = UsersFile::new(options.start.users_path(), keys);
+    Ok(ServerSecrets { users, keys: KeysFile::of(options, environment) })
 }

@@ -39,6 +39,11 @@ impl Sections {
         let mirrors = config_file::section(config, environment, MirrorSettings::parse)?;
         Ok(Self { remote, webhooks, mirrors })
     }
+
+    /// The sections without the servers that changes are sent to.
+    pub(crate) fn without_targets(self) -> Self {
+        Self { webhooks: Vec::new(), mirrors: Vec::new(), ..self }
+    }
 }
 
 /// Warns if the configuration file holds secret keys and may be read by all accounts of the host.

@@ -18,6 +18,7 @@ pub(crate) mod open_store;
 pub(crate) mod promotion;
 pub(crate) mod retention;
 pub(crate) mod serve;
+pub(crate) mod server_secrets;
 pub(crate) mod service;
 pub(crate) mod service_manager;
 pub(crate) mod ship;

@@ -14,19 +14,20 @@ use siltstone::console::ConsoleAccess;
 use siltstone::http::{Config, Tls};
 use siltstone::mirror::{MirrorSettings, Mirrors};
 use siltstone::ops::LifecycleFigures;
-use siltstone::service::HtmlSandbox;
+use siltstone::service::{HtmlSandbox, Service};
 use siltstone::store::{Health, Store};
 use siltstone::webhook::{self, WebhookSettings};
 
 use super::background::{BackgroundThreads, BackgroundWork};
 use super::buckets;
 use super::host_clock::HostClock;
-use super::key_ring::{KeysFile, RunningKeys};
+use super::key_ring::RunningKeys;
 use super::listeners::{self, ConsoleListen, Front, Listeners};
 use super::memory::MemoryPlan;
 use super::metrics_token::MetricsTokenFile;
 use super::open_files::OpenFiles;
 use super::open_store::open_store;
+use super::server_secrets::ServerSecrets;
 use super::service::{authenticator, console, open_access_log, service};
 use super::service_manager::{ServerProgress, ServiceManager};
 use super::signals::Signals;
@@ -56,8 +57,7 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 pub(crate) fn serve(
     options: &ServerOptions,
     sections: Sections,
-    users_file: UsersFile,
-    keys_file: KeysFile,
+    secrets: ServerSecrets,
     manager: &ServiceManager,
     promoted: Option<Promoted>,
 ) -> Result<(), CliError> {
@@ -68,15 +68,16 @@ pub(crate) fn serve(
         Some(Promoted { taken, front }) => (taken, front),
         None => (None, Front::new(options, &plan)?),
     };
+    // A server that only looks sends nothing to others.
+    let sections = if options.store.read_only { sections.without_targets() } else { sections };
     let Sections { remote, webhooks, mirrors } = sections;
-    let webhooks = if options.store.read_only { Vec::new() } else { webhooks };
     let store = open_store(options, remote.as_ref(), taken, &plan, Arc::clone(&clock), files)?;
     log_memory(&plan, &store);
     // After the store: a directory that is refused gets no users file.
-    let first_key = create_users_file(options, &users_file)?;
-    let keys = RunningKeys::open(keys_file, !options.store.read_only, store.has_encrypted())?;
+    let first_key = create_users_file(options, &secrets.users)?;
+    let keys = RunningKeys::open(secrets.keys, !options.store.read_only, store.has_encrypted())?;
     store.set_keys(keys.ring.clone());
-    let (users, list) = users_file.read().map_err(CliError::start)?;
+    let (users, list) = secrets.users.read().map_err(CliError::start)?;
     store.configure_owner_quotas(users.quotas().clone());
     // Before requests are answered: a client that reaches the server finds its buckets.
     if !options.store.read_only {
@@ -87,48 +88,26 @@ pub(crate) fn serve(
     let expiries: Arc<LifecycleFigures> = Arc::default();
     let figures = WebhookThreads::figures(&webhooks);
     let service = service(options, &store, &authenticator, &clock, &memory, &figures, &keys.ring)?;
-    // A server that only looks sends nothing to others.
-    let mirrors = if options.store.read_only { Vec::new() } else { mirrors };
     let mirrors = make_mirrors(mirrors, &clock)?;
     let service = service.with_lifecycle_figures(Arc::clone(&expiries)).with_webhooks(figures.clone());
     let service = service.with_mirrors(Arc::clone(&mirrors));
-    let access_log = open_access_log(options)?;
-    let service = match &access_log {
-        Some(log) => service.with_access_log(log.clone()),
-        None => service,
-    };
-    let audit_log = open_audit_log(options)?;
-    let service = match &audit_log {
-        Some(log) => service.with_audit_log(log.clone()),
-        None => service,
-    };
-    let users = RunningUsers::new(
-        users_file,
+    let logs = LogFiles::open(options)?;
+    let service = logs.of_service(service);
+    let users = Arc::new(RunningUsers::new(
+        secrets.users,
         list,
         Arc::clone(&authenticator),
         Arc::clone(&store),
-        audit_log.clone(),
-    );
-    let users = Arc::new(users);
+        logs.audit.clone(),
+    ));
     // The users file is often in the directory.
     let service = if options.store.read_only { service } else { service.with_users(users.clone()) };
     let metrics_token = MetricsTokenFile::open(options)?;
-    let service = match &metrics_token {
-        Some(file) => service.with_metrics_token(Arc::clone(&file.token)),
-        None => service,
-    };
     warn_of_plain_http(options)?;
     warn_of_sandbox(options);
-    let service = match &tls {
-        Some((_, tls)) => {
-            let tls = Arc::clone(tls);
-            service.with_certificate_expiry(move || tls.expires())
-        }
-        None => service,
-    };
     let shown_tls = tls.as_ref().map(|(_, tls)| Arc::clone(tls));
+    let service = Arc::new(with_metrics(service, metrics_token.as_ref(), shown_tls.clone()));
     let config = Config { tls: shown_tls, memory, ..listeners::config(options, &plan, files) };
-    let service = Arc::new(service);
     let console = console(options, &service, &authenticator, &clock)?;
     let link = first_key.map(|key| console.first_link(&key));
     let listeners =
@@ -137,12 +116,25 @@ pub(crate) fn serve(
     if !options.store.read_only {
         keep_followers(&store, &webhooks, &mirrors);
     }
-    let expiry_log = access_log.clone();
+    let expiry_log = logs.access.clone();
     let reloaded = webhooks.clone();
     let work = BackgroundWork { webhooks, webhook_figures: figures, mirrors, expiry_log, expiries };
-    let keys = keys.with_audit_log(audit_log.clone());
-    let reloader = Reloader { users, keys, tls, access_log, audit_log, webhooks: reloaded, metrics_token };
-    run_until_stopped(options, listeners, store, reloader, work, link, manager)
+    let keys = keys.with_audit_log(logs.audit.clone());
+    let reloader = Reloader { users, keys, tls, logs, webhooks: reloaded, metrics_token };
+    let started = StartedServer { listeners, store, reloader, work, first_start: link };
+    started.run_until_stopped(options, manager)
+}
+
+/// The service, whose metrics show when the certificate expires, and may be read with a token.
+fn with_metrics(service: Service, token: Option<&MetricsTokenFile>, tls: Option<Arc<Tls>>) -> Service {
+    let service = match token {
+        Some(file) => service.with_metrics_token(Arc::clone(&file.token)),
+        None => service,
+    };
+    match tls {
+        Some(tls) => service.with_certificate_expiry(move || tls.expires()),
+        None => service,
+    }
 }
 
 fn make_mirrors(settings: Vec<MirrorSettings>, clock: &Arc<dyn Clock>) -> Result<Arc<Mirrors>, CliError> {
@@ -180,70 +172,110 @@ fn create_users_file(options: &ServerOptions, users_file: &UsersFile) -> Result<
     Ok(generated.map(|keys| keys.access_key))
 }
 
-fn open_audit_log(options: &ServerOptions) -> Result<Option<Arc<AuditLogFile>>, CliError> {
-    let opened = options.logs.audit_log.as_deref().map(AuditLogFile::open);
-    Ok(opened.transpose().map_err(CliError::start)?.map(Arc::new))
+/// The logs of a server in files of their own.
+struct LogFiles {
+    access: Option<Arc<AccessLogFile>>,
+    audit: Option<Arc<AuditLogFile>>,
 }
 
-/// Serves until a signal, then ends the threads in the background and closes the store.
-fn run_until_stopped(
-    options: &ServerOptions,
+impl LogFiles {
+    fn open(options: &ServerOptions) -> Result<Self, CliError> {
+        let access = open_access_log(options)?;
+        let audit = options.logs.audit_log.as_deref().map(AuditLogFile::open);
+        let audit = audit.transpose().map_err(CliError::start)?.map(Arc::new);
+        Ok(Self { access, audit })
+    }
+
+    /// The service, which writes to them.
+    fn of_service(&self, service: Service) -> Service {
+        let service = match &self.access {
+            Some(log) => service.with_access_log(log.clone()),
+            None => service,
+        };
+        match &self.audit {
+            Some(log) => service.with_audit_log(log.clone()),
+            None => service,
+        }
+    }
+
+    fn reopen(&self) {
+        if let Some(log) = &self.access {
+            log.reopen();
+        }
+        if let Some(log) = &self.audit {
+            log.reopen();
+        }
+    }
+}
+
+/// A server whose parts are there, and whose addresses are bound.
+struct StartedServer {
     listeners: Listeners,
     store: Arc<Store>,
     reloader: Reloader,
     work: BackgroundWork,
+    /// On the first start, the link of the first step if the console is on.
     first_start: Option<Option<String>>,
-    manager: &ServiceManager,
-) -> Result<(), CliError> {
-    let scheme = if reloader.tls.is_some() { "https" } else { "http" };
-    let stopped: Arc<OnceLock<Instant>> = Arc::default();
-    let stop = Stop { stopped: Arc::clone(&stopped), handles: listeners.handles(), manager: manager.clone() };
-    let is_fenced: Arc<AtomicBool> = Arc::default();
-    let fenced = FencedStop { stop: stop.clone(), is_fenced: Arc::clone(&is_fenced) };
-    let progress = StoreProgress(Arc::downgrade(&store));
-    let reloading = manager.clone();
-    // Before the line that says that it listens: a signal after that line ends it in order.
-    let signals = Signals::watch(
-        move || stop.stop(),
-        move || {
-            reloading.reloading();
-            reloader.reload();
-            reloading.reloaded();
-        },
-    )?;
-    let address = listeners.s3_addr();
-    let console = listeners.console_addr();
-    if let Some(link) = first_start {
-        let endpoint = options.console.public_url.clone();
-        let endpoint = endpoint.unwrap_or_else(|| format!("{scheme}://{}", announce::reachable(address)));
-        let console_origin = format!("{scheme}://{}", announce::reachable(console));
-        announce::first_steps(&endpoint, &console_origin, link.as_deref());
-    }
-    let background = match options.store.read_only {
-        true => None,
-        false => {
-            Some(BackgroundThreads::start(options, &store, work, options.remote.standby.then_some(fenced))?)
+}
+
+impl StartedServer {
+    /// Serves until a signal, then ends the threads in the background and closes the store.
+    fn run_until_stopped(self, options: &ServerOptions, manager: &ServiceManager) -> Result<(), CliError> {
+        let Self { listeners, store, reloader, work, first_start } = self;
+        let scheme = if reloader.tls.is_some() { "https" } else { "http" };
+        let stopped: Arc<OnceLock<Instant>> = Arc::default();
+        let stop =
+            Stop { stopped: Arc::clone(&stopped), handles: listeners.handles(), manager: manager.clone() };
+        let is_fenced: Arc<AtomicBool> = Arc::default();
+        let fenced = FencedStop { stop: stop.clone(), is_fenced: Arc::clone(&is_fenced) };
+        let progress = StoreProgress(Arc::downgrade(&store));
+        let reloading = manager.clone();
+        // Before the line that says that it listens: a signal after that line ends it in order.
+        let signals = Signals::watch(
+            move || stop.stop(),
+            move || {
+                reloading.reloading();
+                reloader.reload();
+                reloading.reloaded();
+            },
+        )?;
+        let address = listeners.s3_addr();
+        let console = listeners.console_addr();
+        if let Some(link) = first_start {
+            let endpoint = options.console.public_url.clone();
+            let endpoint = endpoint.unwrap_or_else(|| format!("{scheme}://{}", announce::reachable(address)));
+            let console_origin = format!("{scheme}://{}", announce::reachable(console));
+            announce::first_steps(&endpoint, &console_origin, link.as_deref());
         }
-    };
-    if console != address {
-        info!(
-            "the console is at {scheme}://{}{}",
-            announce::reachable(console),
-            options.console.console_path.as_str()
-        );
+        let background = match options.store.read_only {
+            true => None,
+            false => Some(BackgroundThreads::start(
+                options,
+                &store,
+                work,
+                options.remote.standby.then_some(fenced),
+            )?),
+        };
+        if console != address {
+            info!(
+                "the console is at {scheme}://{}{}",
+                announce::reachable(console),
+                options.console.console_path.as_str()
+            );
+        }
+        announce::listening(scheme, address);
+        manager.ready(Arc::new(progress));
+        let outcome = listeners.run();
+        // In reverse: no request writes any more, then no thread does, and the store is closed last.
+        signals.end();
+        if let Some(background) = background {
+            background.end();
+        }
+        // The time of the shutdown has run since the signal, for requests and the store together.
+        close(store, *stopped.get_or_init(Instant::now) + options.http.shutdown_timeout.0);
+        outcome.map_err(|e| CliError::start(format!("cannot go on serving: {e}")))?;
+        if is_fenced.load(Ordering::Relaxed) { Err(CliError::taken_over()) } else { Ok(()) }
     }
-    announce::listening(scheme, address);
-    manager.ready(Arc::new(progress));
-    let outcome = listeners.run();
-    // In reverse: no request writes any more, then no thread does, and the store is closed last.
-    signals.end();
-    if let Some(background) = background {
-        background.end();
-    }
-    // The time of the shutdown has run since the signal, for requests and the store together.
-    close(store, *stopped.get_or_init(Instant::now) + options.http.shutdown_timeout.0);
-    outcome.map_err(|e| CliError::start(format!("cannot go on serving: {e}")))?;
-    if is_fenced.load(Ordering::Relaxed) { Err(CliError::taken_over()) } else { Ok(()) }
 }
 
 /// What the service manager is told of a server with an open store.
@@ -281,20 +313,14 @@ struct Reloader {
     users: Arc<RunningUsers>,
     keys: RunningKeys,
     tls: Option<(TlsFiles, Arc<Tls>)>,
-    access_log: Option<Arc<AccessLogFile>>,
-    audit_log: Option<Arc<AuditLogFile>>,
+    logs: LogFiles,
     webhooks: Vec<WebhookSettings>,
     metrics_token: Option<MetricsTokenFile>,
 }
 
 impl Reloader {
     fn reload(&self) {
-        if let Some(log) = &self.access_log {
-            log.reopen();
-        }
-        if let Some(log) = &self.audit_log {
-            log.reopen();
-        }
+        self.logs.reopen();
         self.users.reload();
         self.keys.reload();
         reload_secrets(&self.webhooks);

@@ -21,20 +21,19 @@ use siltstone::store::{Progress, ShipError, Standby, StandbyStep, TakenOver};
 use super::data_dir;
 use super::data_disk;
 use super::host_clock::HostClock;
-use super::key_ring::KeysFile;
 use super::listeners::{self, Front, RunningServer};
 use super::memory::MemoryPlan;
 use super::metrics_token::MetricsTokenFile;
 use super::open_files::OpenFiles;
 use super::open_store;
 use super::promotion::{PromoteRequest, Promotion, WAITS_FOR_LOG};
+use super::server_secrets::ServerSecrets;
 use super::service_manager::{ServerProgress, ServiceManager};
 use super::signals::Signals;
 use super::standby_reads::StandbyReads;
 use crate::cli::announce;
 use crate::cli::config::options::ServerOptions;
 use crate::cli::error::CliError;
-use crate::cli::users::users_file::UsersFile;
 
 /// The longest wait of a takeover for objects that the remote hides.
 const HIDDEN_MAX: Duration = Duration::from_secs(60);
@@ -57,65 +56,32 @@ pub(crate) struct Promoted {
 pub(crate) fn follow(
     options: &ServerOptions,
     remote: Option<&RemoteSettings>,
-    users_file: UsersFile,
-    keys_file: KeysFile,
+    secrets: ServerSecrets,
     manager: &ServiceManager,
 ) -> Result<Option<Promoted>, CliError> {
-    let (Some(remote), Some(_)) = (remote, options.remote.shipping()) else {
-        return Err(CliError::usage(
-            "--standby: name a remote in the section [remote] of the configuration file, and set --ship to the mode of the writer",
-        ));
-    };
-    let settings = remote;
-    let remote = remote.remote().map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
+    let settings = settings_of_log(options, remote)?;
+    let remote = settings.remote().map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
     data_dir::check_first_start(options)?;
-    let disk = OsFs::new(&options.start.data_dir);
-    let refusal = |error: io::Error| {
-        CliError::start(format!("cannot use {}: {error}", options.start.data_dir.display()))
-    };
-    disk.create_root().map_err(refusal)?;
-    let clear = data_disk::open(options, Some(settings), true)?;
-    let lock = disk.lock(LOCK).map_err(refusal)?;
+    let StandbyDirectory { clear, lock } = take_directory(options, settings)?;
     let promotion = Promotion::at(&options.start.data_dir);
     promotion.open();
-    if !options.start.users_path().exists() {
-        warn!(
-            "there is no {}: copy it from the writer, unless the environment holds the only keys",
-            options.start.users_path().display()
-        );
-    }
-    if !keys_file.path().exists() {
-        warn!(
-            "there is no {}: copy it from the writer, or encrypted objects cannot be read here",
-            keys_file.path().display()
-        );
-    }
+    warn_of_missing_files(options, &secrets);
     let (stop, stopped) = bounded(1);
     let stop = move || {
         // A second signal finds the first one waiting.
         let _ = stop.try_send(());
     };
     let clock: Arc<dyn Clock> = Arc::new(HostClock);
-    let reads =
-        options.remote.standby_reads.then(|| StandbyReads::new(options, users_file, keys_file, &clock));
+    let reads = options.remote.standby_reads.then(|| StandbyReads::new(options, secrets, &clock));
     let reads = reads.transpose()?;
     let metrics_token = MetricsTokenFile::open(options)?;
-    let service =
-        StandbyService::new(options.protocol.metrics, options.protocol.dialect, Arc::new(OsEntropy));
-    let service = Arc::new(match &metrics_token {
-        Some(file) => service.with_metrics_token(Arc::clone(&file.token)),
-        None => service,
-    });
+    let service = Arc::new(standby_service(options, metrics_token.as_ref()));
     let reloader = StandbyReloader { reads: reads.clone(), metrics_token, manager: manager.clone() };
     let signals = Signals::watch(stop, move || reloader.reload())?;
     let (plan, files) = plans(options)?;
     let front = listen(options, &plan, files, &clock, Arc::clone(&service))?;
     manager.ready(Arc::new(StandbyProgress));
-    let standby = Standby::new(remote, clear, Arc::clone(&clock));
-    let standby = match &options.remote.takeover_after {
-        Some(after) => standby.with_takeover_after(after.0),
-        None => standby,
-    };
+    let standby = with_takeover(Standby::new(remote, clear, Arc::clone(&clock)), options);
     let standby = match reads {
         None => standby,
         Some(reads) => {
@@ -156,6 +122,72 @@ pub(crate) fn follow(
     };
     service.show_opening();
     Ok(Some(Promoted { taken, front }))
+}
+
+/// The settings of the remote with the log.
+fn settings_of_log<'r>(
+    options: &ServerOptions,
+    remote: Option<&'r RemoteSettings>,
+) -> Result<&'r RemoteSettings, CliError> {
+    match (remote, options.remote.shipping()) {
+        (Some(remote), Some(_)) => Ok(remote),
+        _ => Err(CliError::usage(
+            "--standby: name a remote in the section [remote] of the configuration file, and set --ship to the mode of the writer",
+        )),
+    }
+}
+
+/// The data directory of a standby.
+struct StandbyDirectory {
+    /// In the clear, where the disk holds it encrypted.
+    clear: Arc<dyn Fs>,
+    lock: Box<dyn Lock>,
+}
+
+/// Creates the directory if there is none, and locks it against other processes.
+fn take_directory(options: &ServerOptions, remote: &RemoteSettings) -> Result<StandbyDirectory, CliError> {
+    let disk = OsFs::new(&options.start.data_dir);
+    let refusal = |error: io::Error| {
+        CliError::start(format!("cannot use {}: {error}", options.start.data_dir.display()))
+    };
+    disk.create_root().map_err(refusal)?;
+    let clear = data_disk::open(options, Some(remote), true)?;
+    let lock = disk.lock(LOCK).map_err(refusal)?;
+    Ok(StandbyDirectory { clear, lock })
+}
+
+/// Warns of files that a writer has, and that a standby needs once it is the writer.
+fn warn_of_missing_files(options: &ServerOptions, secrets: &ServerSecrets) {
+    if !options.start.users_path().exists() {
+        warn!(
+            "there is no {}: copy it from the writer, unless the environment holds the only keys",
+            options.start.users_path().display()
+        );
+    }
+    if !secrets.keys.path().exists() {
+        warn!(
+            "there is no {}: copy it from the writer, or encrypted objects cannot be read here",
+            secrets.keys.path().display()
+        );
+    }
+}
+
+/// The standby, which takes over by itself if it is to.
+fn with_takeover(standby: Standby, options: &ServerOptions) -> Standby {
+    match &options.remote.takeover_after {
+        Some(after) => standby.with_takeover_after(after.0),
+        None => standby,
+    }
+}
+
+/// The pages of a standby.
+fn standby_service(options: &ServerOptions, metrics_token: Option<&MetricsTokenFile>) -> StandbyService {
+    let service =
+        StandbyService::new(options.protocol.metrics, options.protocol.dialect, Arc::new(OsEntropy));
+    match metrics_token {
+        Some(file) => service.with_metrics_token(Arc::clone(&file.token)),
+        None => service,
+    }
 }
 
 /// The parts of a standby that SIGHUP reloads.

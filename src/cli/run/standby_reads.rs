@@ -9,7 +9,8 @@ use siltstone::service::StandbyService;
 use siltstone::store::{OwnerQuotas, StandbyReaders, Store};
 use siltstone::webhook::WebhookFigures;
 
-use super::key_ring::{KeysFile, RunningKeys};
+use super::key_ring::RunningKeys;
+use super::server_secrets::ServerSecrets;
 use super::service;
 use crate::cli::config::options::ServerOptions;
 use crate::cli::error::CliError;
@@ -33,10 +34,10 @@ impl StandbyReads {
     /// There are none, or the access log cannot be opened.
     pub(crate) fn new(
         options: &ServerOptions,
-        users_file: UsersFile,
-        keys_file: KeysFile,
+        secrets: ServerSecrets,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, CliError> {
+        let ServerSecrets { users: users_file, keys: keys_file } = secrets;
         let (users, _) = users_file.read().map_err(|problem| {
             CliError::start(format!("--standby-reads needs the users of the writer: {problem}"))
         })?;
