@@ -82,6 +82,8 @@ impl Liveness {
     /// Counts the deferred references.
     pub(super) fn count_deferred(&mut self) {
         let mut all = self.deferred.take().unwrap_or_default();
+        // References to one extent come from records all over the checkpoint; only when all are
+        // known is it known which extents are shared.
         all.sort_unstable();
         for of_one in all.chunk_by(|one, next| one.start == next.start) {
             let references: i64 = of_one.iter().map(|reference| reference.size.signum()).sum();
@@ -89,6 +91,7 @@ impl Liveness {
             if references > 0 {
                 self.grow(of_one[0].start.0, size);
             }
+            // One that is alone is not shared, whatever its record says: it takes no memory here.
             if references > 1 {
                 self.shared.insert_mut(of_one[0].start, SharedExtent { references: references as u64, size });
             }
@@ -204,6 +207,8 @@ impl Liveness {
         };
         shared.references -= 1;
         let SharedExtent { references, size } = *shared;
+        // The last reference is one like those of unshared extents: its removal finds nothing here,
+        // and frees the bytes.
         if references <= 1 {
             self.shared.remove_mut(&start);
         }

@@ -69,6 +69,8 @@ impl Loader {
     fn add_version(&mut self, put: &RawVersionPut<'_>) -> Result<(), LoadError> {
         let version = EncodedVersion::read(put.record)?;
         let summary = &version.summary;
+        // The bucket has keys: its entries do not come in one run, and the rest is applied one by
+        // one.
         if !self.open(put.bucket)? {
             return self.apply(put);
         }

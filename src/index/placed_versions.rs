@@ -81,6 +81,8 @@ impl Index {
         let Some(bucket) = self.buckets.get(&bucket) else { return false };
         let mut scan = bucket.keys.scan();
         cursor.seek(&mut scan);
+        // Whether a marker is the only version of its key shows only at the next version: it is
+        // held back until then, also beyond the limit of the step.
         let mut marker = None;
         for taken in 0.. {
             let more = scan.next();

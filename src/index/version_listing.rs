@@ -48,9 +48,12 @@ pub(super) fn list(
     if let Some((key, after)) = rest_of_key {
         let mut older = scan_older(keys, key, after);
         match query.common_prefix(key) {
+            // The page begins inside a key, which the scan of the other keys would not find again.
             None if !push_older(&mut page, query.limit, &mut older, key, keys.newest_order(key)) => {
                 return page;
             }
+            // A key marker inside a group: older versions of its key are keys of the group after
+            // the marker.
             Some(prefix) if prefix != key && older.next() && older.key() == key => {
                 start = Some(Bound::Included(key.clone()));
             }

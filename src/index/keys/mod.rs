@@ -79,12 +79,18 @@ impl Keys {
         record: &VersionRecord,
     ) -> Result<Vec<VersionRecord>, VersionOrderExhausted> {
         let newest = self.versions(key).next().map(|newest| (newest.order, newest.summary()));
+        // The newest version has the highest order, so that "newest first" needs no look at times.
+        // An id that is not above it comes from a log of an earlier version, or from one that is
+        // applied again over its own result.
         let order = match newest {
             Some((newest, _)) => record.id.0.max(newest.checked_add(1).ok_or(VersionOrderExhausted)?),
             None => record.id.0,
         };
+        // The replaced versions are read before the tree changes: they are counted out as what they
+        // were.
         let same = self.version_of(key, record.id).map(|version| (version.order, version.record()));
         let same_order = same.as_ref().map(|(order, _)| *order);
+        // Without the one that is replaced by its id: it would be removed twice.
         let null = self.null_version(key).filter(|null| Some(null.order) != same_order);
         let null_below = null.map(|null| null.order);
         let replaced_null = null.filter(|_| record.null).map(|null| (null.order, null.record()));
@@ -94,6 +100,8 @@ impl Keys {
             self.displaced.remove(key, old.id, *order);
         }
         self.displaced.add(key, record.id, order);
+        // The usual overwrite replaces a version whose entry is beside the new one: one rewrite of
+        // one leaf does both.
         let remove = out.first().map(|(order, _)| *order);
         let gone = self.write(key, RecordPlace { order, null_below }, record, remove);
         for (order, _) in out.iter().skip(usize::from(gone)) {
@@ -127,6 +135,8 @@ impl Keys {
         let newest = versions.next()?;
         let is_newest = newest.head().id == id;
         let found = if is_newest { newest } else { self.version_of(key, id)? };
+        // The version that becomes the newest is counted as current from now on. It is read before
+        // the entry goes, as long as the scan is at it.
         let next = if is_newest { versions.next().map(|next| next.summary()) } else { None };
         let order = found.order;
         let record = found.record();
@@ -148,6 +158,7 @@ impl Keys {
         if (old.size, old.delete_marker, old.storage_class)
             != (record.size, record.delete_marker, record.storage_class)
         {
+            // Relocations and locks change none of these, and are spared the search.
             let is_newest = self.newest_order(key) == Some(place.order);
             self.usage.remove_version(&old.summary(), is_newest);
             self.usage.add_version(&record.summary(), is_newest);
@@ -184,6 +195,7 @@ impl Keys {
         if newest.head().null() {
             return Some(newest);
         }
+        // It was below when the newest version came, and may be gone since.
         self.version_at(key, newest.head().null_below?).filter(|version| version.head().null())
     }
 
@@ -219,6 +231,7 @@ impl Keys {
     /// The oldest versions of a key with a higher order than `order`, or of all, oldest first:
     /// those in one leaf. Empty at the end.
     pub(super) fn oldest_above<'k>(&'k self, key: &[u8], order: Option<u64>) -> Vec<Version<'k>> {
+        // No key is between a key and the same with a zero byte.
         let behind_key = [key, &[0]].concat();
         let at = order.map_or(EntryPos::first_of(&behind_key), |order| EntryPos { key, order });
         let mut found = Vec::new();
@@ -355,6 +368,8 @@ impl<'k> KeyScan<'k> {
                 (false, true) => passed = 0,
                 (true, _) => passed += 1,
             }
+            // A key with many versions would be read to its end, where a seek is O(log n). The key
+            // after one with few is probably in the same leaf, where a step costs less than a seek.
             if passed == VERSIONS_PASSED_MAX {
                 let key = self.key().to_vec();
                 self.seek_past(&key);
@@ -437,6 +452,7 @@ impl KeysBuilder {
         let Some((newest, _)) = self.versions.last() else {
             return Some(id);
         };
+        // An id above the newest order is new without a search.
         if version.null && self.null.is_some() || *newest >= id && self.has_version(version.id) {
             return None;
         }
@@ -456,6 +472,7 @@ impl KeysBuilder {
     }
 
     fn flush(&mut self) {
+        // A checkpoint has the oldest version first, as a log would, and a leaf the newest.
         for nth in (0..self.versions.len()).rev() {
             let start = nth.checked_sub(1).map_or(0, |before| self.versions[before].1);
             let (order, end) = self.versions[nth];

@@ -67,6 +67,8 @@ impl TreeBuilder {
         }
         let node = &mut self.open[level];
         match before {
+            // The separator before the first child of a node is one level up, where it divides the
+            // nodes.
             Some(separator) if !node.children.is_empty() => node.separators.push(separator),
             before => node.before = before,
         }
@@ -88,6 +90,7 @@ impl TreeBuilder {
         let root = root.map(|(_, child)| child);
         let bytes = root.as_ref().map_or(0, Child::memory_bytes);
         let mut tree = Tree { root, len: self.len, bytes };
+        // A level may have been closed over a single child.
         tree.shrink_root();
         tree
     }

@@ -47,6 +47,8 @@ impl<'e> TreeEdit<'e> {
     }
 
     pub(super) fn apply(&mut self, child: &mut Child, before: Option<EntryPos<'_>>) -> Option<NodeSplit> {
+        // Counted before and after, at each level: what a leaf or node takes is known by itself, so
+        // that no change walks the tree to find its memory.
         self.delta.subtract([&*child]);
         let split = match child {
             Child::Leaf(leaf, _) => {
@@ -55,6 +57,7 @@ impl<'e> TreeEdit<'e> {
                 split
             }
             Child::Node(node, _) => {
+                // A snapshot has the node too, and it is about to be copied.
                 if Arc::get_mut(node).is_none() {
                     node.touch_leaves();
                 }
@@ -69,6 +72,7 @@ impl<'e> TreeEdit<'e> {
     fn apply_to_node(&mut self, node: &mut Node, before: Option<EntryPos<'_>>) -> Option<NodeSplit> {
         let at = node.separators.count_up_to(self.at());
         let split = self.apply(&mut node.children[at], node.separators.before(at).or(before));
+        // A leaf without entries has no first position, which searches and separators need.
         if node.children[at].is_empty() {
             self.delta.subtract([&node.children[at]]);
             node.drop_empty(at, before);
@@ -89,6 +93,8 @@ impl<'e> TreeEdit<'e> {
         let block = leaf.block_of(self.at());
         let added = self.change.insert.map_or(0, |(_, value)| 2 * self.change.key.len() + value.len());
         self.builder.reserve(leaf.byte_len() + added);
+        // Blocks share no prefix with each other, so that those that do not change are copied as
+        // bytes.
         self.builder.copy_blocks(leaf, 0..block);
         self.rewrite_block(leaf, block);
         self.builder.copy_blocks(leaf, block + 1..leaf.blocks());
@@ -125,6 +131,7 @@ fn split_leaf(leaf: Leaf) -> (Leaf, Option<NodeSplit>) {
     if leaf.len() <= ENTRIES_MAX && leaf.byte_len() <= BYTES_MAX {
         return (leaf, None);
     }
+    // By bytes and not by entries: a few large values are as much to copy as many small ones.
     let middle = leaf.byte_len() / 2;
     let Some(cut) = (1..leaf.blocks()).min_by_key(|block| leaf.block_start(*block).abs_diff(middle)) else {
         return (leaf, None);

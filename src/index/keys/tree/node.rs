@@ -174,6 +174,7 @@ impl Node {
         }
         let middle = self.children.len() / 2;
         let children = self.children.drain(middle..).collect();
+        // The separator between the halves moves up: it is in neither of them.
         let separator = Separator::from(self.separators.get(middle - 1));
         let separators = self.separators.iter().skip(middle).collect();
         self.separators = self.separators.iter().take(middle - 1).collect();
@@ -183,6 +184,7 @@ impl Node {
     /// Removes an empty child. Its separator becomes the next one's.
     pub(super) fn drop_empty(&mut self, at: usize, before: Option<EntryPos<'_>>) {
         self.children.remove(at);
+        // The last child has no separator of its own after it: there the one before it goes.
         self.separators = self.separators.without(at.min(self.children.len().saturating_sub(1)));
         if let Some(next) = self.children.get_mut(at) {
             next.refresh_first_leaf(self.separators.before(at).or(before));
@@ -192,6 +194,8 @@ impl Node {
     /// Moves the separator after a child before all entries of `key`, if it was inside that key and
     /// the child has no entry of it left.
     pub(super) fn tighten_separator(&mut self, at: usize, key: &[u8]) {
+        // A separator inside a key says that the left child ends with it. Once that is no longer
+        // so, the first version at the right is the newest one, and would not be taken for it.
         let within = at < self.separators.len() && self.separators.get(at).within() == Some(key);
         if within && !self.children[at].ends_with(key) {
             let before = self.separators.iter().take(at);

@@ -53,6 +53,8 @@ impl<'t> TreeScan<'t> {
             if !self.enter_next_leaf(Child::visible) {
                 return false;
             }
+            // The leaves that were passed over may end with the key that this one begins with: then
+            // its first entry is not the newest of the key.
             if let Some(key) = self.before_leaf().and_then(EntryPos::within) {
                 self.leaf.continue_key(key);
             }

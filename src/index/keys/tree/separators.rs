@@ -38,6 +38,8 @@ impl Separator {
         if left.key == right.key {
             return Self { key: right.key.to_vec(), order: right.order };
         }
+        // Shorter separators are shorter searches and less memory: any key between the two divides
+        // them as well.
         let key = right.key[..=shared_len(left.key, right.key)].to_vec();
         Self { key, order: u64::MAX }
     }
@@ -71,6 +73,8 @@ impl Separators {
             let first = self.get(0).key;
             let last = self.get(last).key;
             self.start = first[..shared_len(first, last).min(START_MAX)].iter().copied().collect();
+            // Keys of a bucket often begin alike, as paths do: their first bytes would divide
+            // nothing.
             self.heads = self.iter().map(|entry| head(&entry.key[self.start.len()..])).collect();
         }
         self
@@ -117,6 +121,7 @@ impl Separators {
         let count = |is: fn(&u128, &u128) -> bool| self.heads.iter().filter(|head| is(head, &wanted)).count();
         let before = count(u128::lt);
         let up_to = count(u128::le);
+        // Only keys with the same sixteen bytes are read themselves.
         before + count_while(up_to - before, |nth| self.get(before + nth) <= at)
     }
 }
