@@ -94,6 +94,7 @@ fn group_limits(root: &Path, mount: &Mount, groups: &str) -> Vec<(PathBuf, u64)>
         return Vec::new();
     };
     let mut limits = Vec::new();
+    // A group is limited by itself and by each one above it: the strictest counts.
     for (depth, group) in below_mount(Path::new(group), &mount.root).ancestors().enumerate() {
         let point = mount.point.join(group);
         let dir = root.join(point.strip_prefix("/").unwrap_or(&point));

@@ -128,6 +128,7 @@ impl Fs for OsFs {
         for path in ends.map(|end| &dir[..end]) {
             let child = self.at(path);
             let parent = self.at(split(path).0);
+            // From the top: a name is durable only if all names above it are.
             make_dir(&child).map_err(|e| open_error(&child, &e))?;
             sync_dir(&parent)?;
         }
@@ -218,6 +219,7 @@ impl File for OsFile {
 
     /// On Linux, setting the current length frees preallocated blocks after the end.
     fn truncate(&self, len: u64) -> io::Result<()> {
+        // Never longer: a file that grew here would show zeros as its content.
         let len = len.min(self.len()?);
         self.file.set_len(len).map_err(|e| with_path(&self.path, &e))
     }
@@ -250,6 +252,8 @@ impl File for OsFile {
                     .map_err(|errno| with_path(&self.path, &errno.into()))?;
                 Ok(false)
             }
+            // An attempt that a signal ended decides nothing: then the lock counts as held, and its
+            // file stays.
             Err(errno) => Ok(matches!(errno, Errno::WOULDBLOCK | Errno::INTR)),
         }
     }
@@ -314,6 +318,8 @@ impl OsFile {
         let mut done = 0;
         while done < buf.len() {
             let rest = &mut [IoSliceMut::new(&mut buf[done..])];
+            // Pages that others have in the cache stay there: they are read from it, and only what
+            // this read brought in is dropped.
             match preadv2(&self.file, rest, offset + done as u64, ReadWriteFlags::NOWAIT) {
                 Ok(len @ 1..) => done += len,
                 Ok(0) | Err(_) => break,
@@ -346,6 +352,8 @@ fn with_path(path: &Path, error: &io::Error) -> io::Error {
 /// The error of a call that opens a file or changes a name, which has its whole effect or none.
 fn open_error(path: &Path, error: &io::Error) -> io::Error {
     let named = with_path(path, error);
+    // They pass once files are closed or memory is free, and a store that took them for damage of
+    // the disk would take no more writes.
     let lacking = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
     let for_now = error.raw_os_error().is_some_and(|code| lacking.iter().any(|e| e.raw_os_error() == code));
     if for_now { io::Error::new(io::ErrorKind::ResourceBusy, named.to_string()) } else { named }

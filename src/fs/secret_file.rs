@@ -106,18 +106,25 @@ fn write(path: &Path, text: &str, owner: Option<(u32, u32)>, mode: u32) -> io::R
     let name = name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its name is not UTF-8"))?;
     let dir = OsFs::new(parent_of(path));
     dir.create_root()?;
+    // 1. A file of that name is from an edit that a crash ended. It is removed and not written
+    //    over: whoever had opened it could read the new secrets.
     let unfinished = format!("{name}.new");
     match dir.remove(&unfinished) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => (),
     }
+    // 2. Created for its owner alone, and only then given away: at no time is it open to more than
+    //    it will be.
     let file = dir.create(&unfinished)?;
     let unfinished_path = path.with_file_name(&unfinished);
     // Its group may read it only once that is the right one.
     give_to(&unfinished_path, owner)?;
     fs::set_permissions(&unfinished_path, fs::Permissions::from_mode(mode))?;
+    // 3. The bytes are durable before the name points at them. In the other order a crash could
+    //    leave a users file of zeros.
     file.write_all_at(text.as_bytes(), 0)?;
     file.sync_data()?;
+    // 4. The rename replaces the file in one step, and the sync of the directory makes it last.
     dir.rename(&unfinished, name)?;
     dir.sync_dir("")
 }

@@ -62,6 +62,7 @@ fn sources_of_range(
 ) -> Result<Vec<PayloadSource>, LogError> {
     let mut sources: Vec<PayloadSource> = Vec::new();
     for slice in slices(extents, range) {
+        // The bytes of a copy of a copy are named by the first write of them, as their extents say.
         let segment = shared.segments.get(slice.segment)?;
         let descriptor = segment.descriptor(&segment.extent(&shared.store, slice.offset)?)?;
         let stamp = descriptor.write;

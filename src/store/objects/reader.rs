@@ -68,6 +68,8 @@ impl ObjectReader {
         let mut start = 0;
         let mut cursor = source.runs.map(RunCursor::new);
         for extent in source.extents {
+            // The cursor goes through all extents, also those before the range: packages are
+            // numbered from the start of their write.
             let packages = match cursor.as_mut().filter(|_| extent.take > 0) {
                 None => None,
                 Some(cursor) => Some(packages_of(&shared, cursor, extent)?),
@@ -206,6 +208,7 @@ impl Decryptor {
         start: u64,
         stored: usize,
     ) -> Result<(), LogError> {
+        // No call may return what is not verified yet: until it is, the block counts as empty.
         self.start = None;
         let mut block = std::mem::take(&mut self.block);
         block.resize(stored, 0);
@@ -232,6 +235,8 @@ impl Decryptor {
             filled += reader.read(at + filled as u64, end, &mut block[filled..])?;
         }
         let number = packages.first + at / BLOCK_BYTES;
+        // The mark of the last package is under its tag: bytes that end early, or go on, do not
+        // decrypt.
         let is_last = number.checked_add(1) == Some(packages.of);
         let opened = self.cipher(packages).and_then(|cipher| cipher.open(number, is_last, block));
         let Some(plain) = opened else {
@@ -242,6 +247,8 @@ impl Decryptor {
 
     /// The cipher of the write of some packages.
     fn cipher(&mut self, packages: ExtentPackages) -> Option<&PackageCipher> {
+        // A part of an upload has a salt of its own, and a long object may have many: the cipher of
+        // one is made once for all its packages in a row.
         let is_same =
             |made: &(u32, [u8; SALT_BYTES], PackageCipher)| (made.0, made.1) == (packages.key, packages.salt);
         if !self.cipher.as_ref().is_some_and(is_same) {

@@ -48,11 +48,14 @@ impl Store {
         let current = self.shared.current_key_id()?;
         let entries = self.shared.index().walk(&mut cursor.0, STEP_NAMES);
         let mut step = RewrapStep { more: !entries.is_empty(), ..RewrapStep::default() };
+        // The keys are wrapped here and not by the committer: other commits do not wait for it. It
+        // takes each only if the record still has the keys of before.
         let mut changes = Vec::new();
         for entry in entries {
             let Some(due) = OutdatedKeys::of(entry, &current) else { continue };
             match self.wrapped_anew(&due.keys) {
                 Ok(keys) => changes.push(RewrappedKeys { record: due.record, before: due.keys, keys }),
+                // One object with a lost key does not keep the others from the new one.
                 Err(StoreError::KeyUnavailable(_) | StoreError::WrongRingKey(_)) => step.unavailable += 1,
                 Err(error) => return Err(error),
             }
@@ -122,6 +125,8 @@ impl Store {
         }
         let Some(encryption) = source.version.encryption.clone() else { return Err(StoreError::Encrypted) };
         let opened = self.shared.open_keys(encryption.keys.iter(), customer)?;
+        // The bytes stay under the same object keys, so only those are wrapped again, each with a
+        // salt of its own.
         let keys = opened.iter().map(|key| self.shared.wrap(new, key)).collect::<Result<Vec<_>, _>>()?;
         let known = self.digests(&source.version, customer)?;
         let digests = PlainDigests { checksums: std::mem::take(&mut commit.checksums), ..known };
@@ -157,6 +162,8 @@ impl Store {
             };
             return Vec::new();
         }
+        // What is sealed is not also in the clear: a digest of the plain bytes would show whoever
+        // reads the index that they are those of a known file.
         for part in parts {
             part.checksum = None;
         }

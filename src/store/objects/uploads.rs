@@ -100,6 +100,8 @@ impl Store {
     pub fn abort_upload(&self, bucket: &str, key: &str, upload: UploadId) -> Result<(), StoreError> {
         let index = self.shared.index();
         let found = index.bucket(bucket);
+        // A group has a bound on the work of its mutations, which is known before the committer
+        // decides.
         let parts = found.map_or(0, |found| index.upload_parts_max(found.id, key.as_bytes(), upload));
         self.change_upload(bucket, key, UploadChange::Abort { upload, parts }).map(|_| ())
     }
@@ -319,6 +321,8 @@ impl Store {
         let sealed = match wrapped.filter(|key| key.kind.seals_digests() && !is_left_out(key)) {
             None => Vec::new(),
             Some(wrapped) => {
+                // Parts seal their checksums one by one. The object seals all of them in its own
+                // record, since the parts end with the upload.
                 self.open_parts(&record, &mut completion.parts, customer)?;
                 let opened = self.shared.open_key(wrapped, customer)?;
                 let checksums = std::mem::take(&mut completion.commit.checksums);

@@ -46,8 +46,11 @@ impl Store {
     pub fn find(&self, bucket: &str, key: &str, which: Selector) -> Result<FoundVersion, StoreError> {
         loop {
             let index = self.shared.index();
+            // 1. A snapshot names extents, which the reclaimer may be freeing.
             let (bucket, version) = look_up(&index, (bucket, key), which, RecordDetail::Full)?;
+            // 2. From here on it leaves them alone.
             let pins = self.shared.segments.pin(&version.extents);
+            // 3. Only a second look shows that they were still there when they were pinned.
             let now = self.shared.index();
             let is_unchanged = || {
                 let found = now.version(bucket.id, key.as_bytes(), version.id);
@@ -263,6 +266,7 @@ fn look_up<'i>(
     let id = bucket.id;
     let key = key.as_bytes();
     let found = match (which, detail) {
+        // The null version has an id as well, which clients do not know: by it nothing is found.
         (Selector::Id(named), RecordDetail::Full) => index.version(id, key, named).filter(|v| !v.null),
         (Selector::Id(named), RecordDetail::Outline) => {
             index.version_outline(id, key, named).filter(|v| !v.null)

@@ -399,6 +399,7 @@ impl<'s> BodySink<'s> {
             self.buffer(bytes);
             return Ok(());
         }
+        // The body is too large to be packed: what was held back goes first.
         let buffered = std::mem::take(&mut self.buffer);
         self.append(&buffered)?;
         self.append(&bytes)
@@ -409,6 +410,8 @@ impl<'s> BodySink<'s> {
             return self.append_stored(bytes);
         }
         while !bytes.is_empty() {
+            // A full package is written when another byte comes, and not before: if none does, it
+            // is the last one, and is marked so.
             if self.cipher.as_ref().is_some_and(BodyCipher::is_full) {
                 self.append_package(false)?;
             }
@@ -424,6 +427,7 @@ impl<'s> BodySink<'s> {
         let plain = cipher.pending();
         let package = cipher.seal(is_last);
         let room = self.stream.open.as_ref().map_or(0, StreamExtent::remaining);
+        // A package in two extents could not be decrypted from either.
         if room < package.len() as u64 {
             self.finish_extent()?;
             self.stream.open = Some(self.start_extent(package.len() as u64)?);
@@ -483,6 +487,7 @@ impl<'s> BodySink<'s> {
         let capacity = match self.expected_len.and_then(|expected| expected.checked_sub(self.stream.len)) {
             Some(rest) if rest > 0 && self.cipher.is_some() => stored_len(rest),
             Some(rest) if rest > 0 => rest,
+            // A body of unknown length: the more has come, the more is expected.
             _ => FIRST_EXTENT_BYTES << self.stream.extents.len().min(8),
         };
         let capacity = capacity.clamp(at_least, EXTENT_PAYLOAD_MAX_BYTES);
@@ -560,6 +565,8 @@ impl<'s> BodySink<'s> {
             return Ok(Content::Packed { payload, size: self.finished_len, crc });
         }
         self.finish_extent()?;
+        // 1. All bytes are in their extents, and only now are size, MD5 and checksums known: the
+        //    record comes last, in an extent without payload.
         let provisional = ProvisionalRecord {
             id: self.shared.ids.next(),
             size: self.stream.len,
@@ -570,6 +577,8 @@ impl<'s> BodySink<'s> {
         let descriptor = self.descriptor(purpose(provisional));
         let last = self.place(0, &descriptor)?;
         self.stream.record = Some(self.finish_with(last, &descriptor)?);
+        // 2. Every segment is durable before the committer gets the content: the group in the log
+        //    must name no bytes that a crash can take away.
         let ExtentStream { places, record, .. } = &self.stream;
         let is_new = |last: &&Allocation| places.iter().all(|known| known.segment.id != last.segment.id);
         for Allocation { segment, .. } in places.iter().chain(record.iter().filter(is_new)) {
