@@ -123,6 +123,7 @@ impl Authenticator {
             FoundParams::V4(params) => self.verify(&users, request, query, &signature, params)?.0,
             FoundParams::V2 => return Err(header::other_scheme()),
         };
+        // The signature covers the stated digest; only here it is compared with the body that came.
         match signature.payload == digest {
             true => Ok(self.identity(Some(&signer), users, request)),
             false => Err(S3Error::new(ErrorCode::XAmzContentSHA256Mismatch)),
@@ -162,6 +163,7 @@ impl Authenticator {
     /// # Errors
     /// `InvalidRequest`; the errors of malformed parameters.
     pub fn check_unsigned(&self, headers: &Headers, query: &QueryParams) -> Result<(), S3Error> {
+        // Two signatures could be of two senders, and a proxy might know another one of them.
         let mut presigned = query.has(V2_ACCESS_KEY);
         for dialect in Dialect::ALL {
             presigned |= PresignedParams::find(query, dialect)?.is_some();
@@ -222,6 +224,8 @@ impl Authenticator {
         let signer = users.signer(presented, self.spare_key.get(), now)?;
         let key = signer.signing_key(params.date, params.region, params.service);
         let headers = SortedHeaders::of(&request.headers);
+        // Before the signature is compared: one that leaves out a header that counts proves nothing
+        // about it.
         params.check_headers(&headers, signature.dialect)?;
         let canonical = CanonicalRequest {
             method: request.method.as_str(),
@@ -315,6 +319,8 @@ impl<'r> RequestSignature<'r> {
                 (FoundParams::V4(params), None, payload)
             }
             (None, Some(presigned), false) => {
+                // In the query it is signed, and in a header perhaps not: two that differ are
+                // refused.
                 let payload = one_of(declared, presigned.content_sha256(), "content hash")?;
                 let payload = payload.or(signed_for.payload).unwrap_or(UNSIGNED);
                 token = one_of(stated_token, presigned.security_token(), "security token")?;

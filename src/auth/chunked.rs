@@ -45,6 +45,7 @@ impl ChunkSigner {
     /// Verifies the signature of a chunk whose data has the hash `data`.
     fn check_chunk(&mut self, sent: &[u8], data: [u8; 32]) -> Result<(), S3Error> {
         let empty = hex32(&Sha256::of(b""));
+        // The reference has the hash of no bytes as a line of its own.
         let computed = self.sign(b"AWS4-HMAC-SHA256-PAYLOAD\n", &[&empty, b"\n", &hex32(&data)]);
         self.advance(computed, sent)
     }
@@ -112,11 +113,14 @@ impl<'c> ChunkDecoder<'c> {
     fn begin_chunk(&mut self) -> Result<(), S3Error> {
         let line = self.input.line(|| wrong_size(b"").message("A line between the chunks is too long."))?;
         let (size, signature) = self.parse_size_line(&line)?;
+        // By the lines with the sizes: no byte goes beyond the length that was announced, and that
+        // space and quotas were checked for.
         self.decoded = self.decoded.saturating_add(size);
         if self.decoded > self.expected.decoded_length {
             return Err(incomplete("The chunks hold more than the decoded length that was announced."));
         }
         self.signature = signature.to_vec();
+        // The last chunk is signed as well: a body that was cut after another one has none.
         if size == 0 {
             self.check_signature()?;
             return self.finish();

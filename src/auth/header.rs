@@ -89,6 +89,7 @@ fn fields<'r>(text: &'r str, services: &'r [&'r str]) -> Result<SignatureFields<
             "Signature" => &mut signature,
             _ => return Err(wrong()),
         };
+        // A second value is refused: another reader of the header might take that one.
         if slot.replace(value).is_some() {
             return Err(wrong());
         }

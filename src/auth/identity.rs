@@ -54,6 +54,7 @@ impl Identity {
 
     /// The same identity, which knows the request that it sent.
     pub(super) fn sent_by(self, request: &Request<'_>, now: Timestamp) -> Self {
+        // Without a policy nobody asks for it: most requests copy nothing.
         if self.session.is_none() && !self.user.has_policy() {
             return self;
         }

@@ -255,6 +255,8 @@ impl Condition {
     pub(super) fn holds(&self, context: &PolicyContext<'_>) -> bool {
         if let (Comparison::Network, Some(address)) = (self.operator.comparison, context.source_ip) {
             // The only key with an address. Its text is not needed.
+            // A client by IPv4 at a socket for both comes as an IPv6 address, and policies name the
+            // plain one.
             let address = address.to_canonical();
             let is_in_any = self.values.iter().any(|value| match value {
                 PolicyValue::Network(network) => network.contains(&address),
@@ -269,7 +271,10 @@ impl Condition {
         let satisfies = |value: &Cow<'_, str>| self.any_equals(value, context) != self.operator.negated;
         match self.operator.quantifier {
             _ if requested.is_empty() && self.operator.if_exists => true,
+            // A key that is absent equals nothing, so that "not equal" holds.
             Quantifier::Single if requested.is_empty() => self.operator.negated,
+            // `ForAllValues` holds without any value, as in IAM: policies that mean otherwise add
+            // `Null`.
             Quantifier::Single | Quantifier::All => requested.iter().all(satisfies),
             Quantifier::Any => requested.iter().any(satisfies),
         }
@@ -282,6 +287,7 @@ impl Condition {
     /// The clients to which it limits a statement.
     pub(super) fn clients(&self) -> ClientLimit {
         let operator = &self.operator;
+        // All of these hold for a request without the key.
         if operator.negated || operator.if_exists || operator.quantifier == Quantifier::All {
             return ClientLimit::Everyone;
         }

@@ -87,6 +87,7 @@ impl IdentityPolicy {
         resource: Resource<'_>,
         context: &PolicyContext<'_>,
     ) -> PolicyDecision {
+        // S3 has no CreateObject: a policy that was written for it means both by PutObject.
         let also = (action == Action::CreateObject).then_some(Action::PutObject);
         let applies = |statement: &IdentityStatement| {
             [Some(action), also].into_iter().flatten().any(|it| statement.applies(it, resource, context))
@@ -138,6 +139,7 @@ impl IdentityStatement {
     }
 
     fn applies(&self, action: Action, resource: Resource<'_>, context: &PolicyContext<'_>) -> bool {
+        // The cheapest first: conditions may read the tags of an object.
         self.actions.contains(action)
             && self.covers(action, resource, context)
             && self.conditions.hold(context)

@@ -77,6 +77,7 @@ impl GlobPattern {
         let last = pieces.len() - 1;
         let mut others = pieces.split_off(1);
         let mut nth = 0;
+        // `**` is `*`. An empty last piece stays: it says that the pattern goes on.
         others.retain(|piece| {
             nth += 1;
             nth == last || !piece.0.is_empty()
@@ -109,6 +110,8 @@ impl GlobPattern {
 
     fn matches_rest(&self, text: &str, context: &PolicyContext<'_>) -> Option<()> {
         let text = self.first.resolved(context)?.strip_from_start(text)?;
+        // The last piece is at the end, and each other one at the first place where it fits: that
+        // leaves the most to those after it, so that no place has to be tried again.
         let Some((last, middle)) = self.others.split_last() else { return text.is_empty().then_some(()) };
         let mut text = last.resolved(context)?.strip_from_end(text)?;
         for piece in middle {
@@ -302,6 +305,9 @@ impl PieceSearch {
         if self.len > text.len() {
             return None;
         }
+        // A bit says that the piece up to its character ends here. One step for each character of
+        // the text, whatever the piece: with many `?` a search that goes back would take the
+        // product of both lengths.
         let mut begun = vec![0_u64; self.any.len()];
         for (at, character) in text.char_indices() {
             work::count(begun.len());
