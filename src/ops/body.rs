@@ -64,6 +64,7 @@ pub(super) fn receive(
     let len = loop {
         let len = fill(call.request.body.reader.as_mut(), &mut piece)?;
         received += len as u64;
+        // A body in chunks of HTTP states no length: what it has is known only here.
         check_size(received)?;
         integrity.update(&piece[..len]);
         if len < piece.len() {
@@ -200,6 +201,7 @@ impl DocumentReader<'_> {
         let context = self.context;
         let ReservedBytes { bytes, _memory: [text, _] } = self.read(body)?;
         let tree = tree_bytes_max(&bytes).map_err(malformed)?;
+        // Before it is built: a short text may make a tree of many times its size.
         let tree = memory::reserve(context, tree)?;
         Ok(ReservedBytes { bytes, _memory: [text, tree] })
     }

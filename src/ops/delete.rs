@@ -151,6 +151,7 @@ fn delete_from(
     call: &Call<'_>,
     deletions: Vec<Deletion>,
 ) -> Result<Vec<Result<Deleted, StoreError>>, S3Error> {
+    // Who may not bypass it was refused before, object by object.
     let deleted = match object_lock::asks_to_bypass(call) {
         true => context.store.delete_bypassing_governance(call.bucket(), deletions),
         false => context.store.delete(call.bucket(), deletions),

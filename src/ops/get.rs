@@ -87,6 +87,7 @@ fn head_of(
         return Err(S3Error::new(ErrorCode::InvalidRequest)
             .message("Request specific response headers cannot be used for anonymous GET requests."));
     }
+    // Before the conditions: without the key not even they tell anything about the object.
     key.check(context, call, &found.version)?;
     let opened = match wants_checksums(call) {
         true => OpenedVersion::open(context, &found.version, key, call)?,

@@ -151,6 +151,7 @@ pub(super) fn source(
     let which = version_id::named(context, named.version.as_deref())?;
     let action = if which == Selector::Current { Action::GetObject } else { Action::GetObjectVersion };
     let place = Place::object(&named.bucket, named.key.as_str()).version(named.version.as_deref());
+    // Before it is looked for: a refusal does not tell what is there.
     access::check(context, proof, call, action, place)?;
     owner::check_source(context, call, &named.bucket)?;
     let found = context.store.find(&named.bucket, named.key.as_str(), which);

@@ -124,9 +124,13 @@ pub(super) fn condition(
 ) -> Result<WriteCondition, S3Error> {
     let condition = conditions::write_condition(call.headers())?;
     if condition.tells_content() {
+        // An answer to a guess of the entity tag tells about the bytes: it takes the permission to
+        // read them.
         check_may_compare(context, proof, call, Place::object(call.bucket(), call.key()))?;
     }
     Ok(match (proof.action(), condition) {
+        // The permission for new keys alone is a condition of the commit: a look before it would
+        // let two puts of one key through.
         (Action::CreateObject, WriteCondition::None) => WriteCondition::IfAbsent,
         (Action::CreateObject, stated) => WriteCondition::Both(Box::new((WriteCondition::IfAbsent, stated))),
         (_, stated) => stated,

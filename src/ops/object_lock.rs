@@ -118,6 +118,8 @@ pub(super) fn of_new_object(
     let Some(lock) = stored_document::stored::<LockConfiguration>(&bucket) else {
         return if headers.is_empty() { Ok(ObjectControls::default()) } else { Err(not_enabled()) };
     };
+    // S3 wants a digest with every object under a lock: one that nobody can delete is to be the one
+    // that was sent.
     if let Some(integrity) = integrity.filter(|_| !headers.is_empty() || lock.default.is_some()) {
         check_digest(integrity, "Put Object")?;
     }

@@ -275,6 +275,7 @@ impl PaddedBody {
         let frame = ResponseFrame { dialect, id, resource, head: false };
         Ok(match render(outcome, frame).body {
             ResponseBody::Bytes(document) => {
+                // It went ahead of the whitespace.
                 document.strip_prefix(DECLARATION.as_bytes()).unwrap_or(&document).to_vec()
             }
             _ => Vec::new(),

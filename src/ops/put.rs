@@ -14,6 +14,8 @@ use crate::store::{Commit, CommittedVersion, ETag};
 pub(super) fn put(context: &Context, proof: &Authorized, call: &mut Call<'_>) -> Result<Response, S3Error> {
     let length = body::announced_length(&call.request.body)?;
     body::check_size(length.unwrap_or(0))?;
+    // Whatever the head can be refused for is looked at before the body is read: a client that
+    // waits for `100 Continue` need not send it.
     new_object::check_served(call)?;
     let encryption = ChosenEncryption::of_new_object(context, call)?;
     let mut integrity = Integrity::from_headers(call.headers(), call.vendor())?;

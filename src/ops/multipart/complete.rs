@@ -33,6 +33,7 @@ pub(in crate::ops) fn complete(
     check_body(call)?;
     let key = ReadKey::of_target(call, OtherKinds::Ignored)?;
     let headers = CompletionHeaders::from_headers(context, proof, call)?;
+    // Before the parts are copied out of the index: there may be ten thousand of them.
     let held = reserve(context, call)?;
     let status = UploadStatus::find(context, call)?;
     let list = PartList::read(context, call)?;
@@ -41,6 +42,8 @@ pub(in crate::ops) fn complete(
         UploadStatus::Completed(_) => Err(StoreError::NoSuchUpload).for_client(call),
         UploadStatus::InProgress(upload) => {
             let Upload { record, mut parts } = upload;
+            // S3 wants the key of the customer only where a checksum is compared, and clients send
+            // it only then.
             let compares = record.checksum.is_some() || list.has_checksums() || headers.claimed.is_stated();
             if compares || !key.is_left_out(&record) {
                 key.check_upload(context, call, &record)?;

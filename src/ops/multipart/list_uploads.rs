@@ -53,6 +53,7 @@ impl<'q> UploadMarker<'q> {
     fn parse(context: &Context, query: &'q QueryParams) -> Result<Self, S3Error> {
         let given = |name| query.get(name).filter(|text| !text.is_empty());
         let key = given("key-marker").unwrap_or_default();
+        // Without a marker of the key S3 ignores that of the upload.
         let upload = match given("upload-id-marker").filter(|_| !key.is_empty()) {
             None => None,
             Some(text) => Some((
