@@ -62,6 +62,8 @@ impl ReadConditions {
     /// overrides the one on dates. An `If-Modified-Since` after `now` is invalid, and ignored (RFC
     /// 2616, section 14.25, as S3 does).
     pub fn decide(&self, etag: &str, modified: Timestamp, now: Timestamp) -> ConditionOutcome {
+        // HTTP dates have no fractions: to the millisecond, the date that a client was told would
+        // be before the object's own.
         let modified = modified.as_secs();
         match (&self.if_match, self.if_unmodified_since) {
             (Some(tags), _) if !matches_strongly(tags, etag) => return ConditionOutcome::Failed("If-Match"),

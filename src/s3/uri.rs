@@ -48,6 +48,7 @@ const OUTSIDE: &AsciiSet = &percent_encoding::CONTROLS
 /// `InvalidURI` for a `%` without two hexadecimal digits, and for text that is not UTF-8.
 pub fn decode_path(text: &str) -> Result<String, S3Error> {
     let malformed = || S3Error::invalid_uri(text);
+    // The decoder leaves a broken escape as it is: `%2` and `%252` would be the same key.
     if !escapes_are_whole(text.as_bytes()) {
         return Err(malformed());
     }
