@@ -48,10 +48,12 @@ impl FileCopier<'_> {
     ) -> io::Result<(u64, T)> {
         let file = self.to.create(path)?;
         let (len, crc) = self.write_all(from, file.as_ref(), zeros)?;
+        // Blocks of zeros at the end were left out.
         if file.len()? < len {
             file.write_all_at(&[0], len - 1)?;
         }
         file.sync_data()?;
+        // From the cache the bytes would look good that the disk has lost.
         file.evict()?;
         match read(self.to.open_uncached(path)?.as_ref())? {
             (found, seen) if found == crc => Ok((len, seen)),

@@ -155,7 +155,10 @@ impl<'a> BackupRun<'a> {
         let BackupReport { slot, store, taken, .. } = self.report;
         self.slots.prepare(slot)?;
         let mut pins = BackupPins::new(self.source, slot, self.slots.slot_fs(slot));
+        // Steps 1 to 3 of the order above.
         let mut metadata = self.pin_and_read(&mut pins)?;
+        // Step 4. The pins go after it: until then they are all that keeps bytes that the metadata
+        // names.
         self.place_segments(&metadata, &pins)?;
         drop(pins);
         // The check builds an index of its own.
@@ -164,10 +167,13 @@ impl<'a> BackupRun<'a> {
             self.report.with_users = self.copy_secrets(USERS)?;
             self.report.with_keys = self.copy_secrets(KEYS)?;
         }
+        // Step 5. The check reads what is durable, and only what it found good becomes current.
         self.slots.sync(slot)?;
         self.check(&metadata)?;
         self.report.sequence = metadata.sequence;
         self.slots.set_current(&BackupCurrent { slot, store, sequence: metadata.sequence, taken })?;
+        // Step 6. A crash before it leaves two backups, of which the next one overwrites the
+        // former.
         Ok(self.slots.clear(slot.other())?)
     }
 
@@ -181,6 +187,7 @@ impl<'a> BackupRun<'a> {
                 return Ok(metadata);
             };
             pins.pin_all()?;
+            // Missing once, it may have been removed while the metadata changed; twice, it is lost.
             if !pins.contains(unknown) && missing.replace(unknown) == Some(unknown) {
                 let what = "the segment is missing, with the objects in it";
                 return Err(Damage::new(FileKind::Segment.path(unknown), 0, what).into());

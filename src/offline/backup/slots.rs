@@ -24,6 +24,7 @@ pub(super) struct BackupSlots<'a> {
 impl<'a> BackupSlots<'a> {
     /// Opens it for writing. It must hold a backup or no files.
     pub(super) fn open(target: &'a dyn Fs) -> Result<Self, BackupError> {
+        // Slots are cleared as a whole: a directory with anything else in it was named by mistake.
         let expected = [BackupCurrent::PATH, &unfinished(BackupCurrent::PATH), LOCK];
         if let Some(name) = target.list("")?.into_iter().find(|name| !expected.contains(&name.as_str())) {
             return Err(BackupError::Foreign(name));

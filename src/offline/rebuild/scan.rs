@@ -191,6 +191,7 @@ impl StoreScan {
                 self.unreadable.entry(write).or_insert_with(|| error.into_damage(&segment.path(), 0));
             }
         }
+        // New ids have to be above all that were ever given out, also above those of what is lost.
         self.raise_last_stamp(descriptor.bucket);
         self.raise_last_stamp(write);
         self.add_record_of(header, &descriptor);
