@@ -15,7 +15,7 @@
 //!   6   console      pages for browsers
 //!   5   service      the life of a request on one page
 //!   4   ops          one file per group of operations           mirror  webhook  offline
-//!   3   store                            auth
+//!   3   store                            auth    oidc
 //!   2   log     index   remote  vault    s3
 //!   1   format  fs  crypto               xml
 //!   0   base         limits, clock, entropy, timestamps, digests
@@ -42,9 +42,10 @@
 //! | [`webhook`] | S3's records of events, sent by HTTP | base, client, s3, store |
 //! | [`mirror`] | buckets on other S3 servers that follow the log of the store | base, client, transfer, store; fs for the simulation in its tests |
 //! | [`auth`] | signatures, users, permissions | base, s3 |
+//! | [`oidc`] | providers of identities: their keys, and tokens that they signed | base, client |
 //! | [`ops`] | S3 operations on the store | base, keys, xml, s3, auth, store |
-//! | [`service`] | from request to response | base, s3, auth, ops, mirror, webhook |
-//! | [`console`] | pages for browsers | base, xml, client, s3, auth, service |
+//! | [`service`] | from request to response | base, s3, auth, oidc, ops, mirror, webhook |
+//! | [`console`] | pages for browsers | base, xml, client, s3, auth, oidc, service |
 //! | [`http`] | the engines | base, s3, service |
 //! | [`guide`] | the manual, without code | nothing |
 //!
@@ -222,6 +223,7 @@ pub mod keys;
 pub mod log;
 pub mod mirror;
 pub mod offline;
+pub mod oidc;
 pub mod ops;
 pub mod remote;
 pub mod s3;

@@ -26,9 +26,10 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("mirror", &["base", "fs", "client", "transfer", "store"]),
     ("webhook", &["base", "client", "s3", "store"]),
     ("auth", &["base", "s3"]),
+    ("oidc", &["base", "client"]),
     ("ops", &["base", "keys", "xml", "s3", "auth", "store"]),
-    ("service", &["base", "s3", "auth", "ops", "mirror", "webhook"]),
-    ("console", &["base", "xml", "client", "s3", "auth", "service"]),
+    ("service", &["base", "s3", "auth", "oidc", "ops", "mirror", "webhook"]),
+    ("console", &["base", "xml", "client", "s3", "auth", "oidc", "service"]),
     ("http", &["base", "s3", "service"]),
 ];
 

@@ -20,7 +20,8 @@
 //!
 //! Permissions: `access` decides. It asks `users` (the users file, whose grants of `action`s are in
 //! `policy` and `resource`), `bucket_policy`, and the ACLs and blocks of public access. `identity`
-//! has the sender and its proof; `roles` are rights that users assume.
+//! has the sender and its proof; `roles` are rights that users assume, and people and programs whom
+//! one of the `issuers` vouches for.
 
 mod access;
 mod action;
@@ -32,6 +33,7 @@ mod chunked;
 mod entered_key;
 mod header;
 mod identity;
+mod issuers;
 mod keys;
 mod payload;
 mod policy;
@@ -59,15 +61,16 @@ pub use admission::OidcPerson;
 pub use authenticator::Authenticator;
 pub use bucket_policy::{
     BucketPolicy, ConditionMemo, ExistingTags, PolicyContext, PolicyDecision, PrincipalFacts,
-    StatedEncryption, StatedHeader,
+    StatedEncryption, StatedHeader, TokenClaim,
 };
 pub use entered_key::{EnteredKey, SharedObject};
 pub use identity::{Authorized, Identity};
+pub use issuers::{TrustedIssuer, WebIdentity};
 pub use keys::{KeyPair, Secret};
 pub use post_form::FormGrant;
 pub use resource::Resource;
 pub use session::SenderSession;
 pub use session::token::SealingKey;
 pub use signature_params::ANY_REGION;
-pub use sts::{CallerIdentity, FederationRequest, IssuedSession, RoleRequest};
+pub use sts::{CallerIdentity, FederationRequest, IssuedSession, RoleRequest, TokenRoleRequest};
 pub use users::{Users, UsersError};

@@ -7,6 +7,8 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::value::Datetime;
 
+use crate::auth::bucket_policy::TrustConditions;
+use crate::auth::issuers::{TokenTrust, TrustTable};
 use crate::auth::session::arn::NameKind;
 use crate::auth::user::User;
 use crate::auth::users_fields::{AllowTable, FieldProblem, checked, instant, is_name_char, policy};
@@ -22,7 +24,9 @@ const EVERYBODY: &str = "*";
 #[serde(deny_unknown_fields)]
 pub(super) struct RoleTable {
     pub(super) name: Spanned<String>,
-    assumed_by: Vec<Spanned<String>>,
+    assumed_by: Option<Vec<Spanned<String>>>,
+    #[serde(default)]
+    web_identity: Vec<TrustTable>,
     external_id: Option<Spanned<String>>,
     max_duration: Option<Spanned<String>>,
     sessions_after: Option<Spanned<Datetime>>,
@@ -38,6 +42,8 @@ pub(super) struct AssumableRole {
     pub(super) user: Arc<User>,
     /// The names of the users and roles that may assume it.
     assumed_by: Vec<String>,
+    /// The tokens of providers that assume it.
+    trusts: Vec<TokenTrust>,
     /// What a request must state, so that nobody has a program that may assume the role do so for
     /// him (IAM user guide, "The confused deputy problem").
     pub(super) external_id: Option<String>,
@@ -56,11 +62,18 @@ impl AssumableRole {
         let sessions_after = table.sessions_after.as_ref().map(instant).transpose()?;
         let own = table.policy.as_ref().map(policy).transpose()?;
         let user = User::of_kind(NameKind::Role, name, grants, sessions_after).with_policy(own);
+        if table.assumed_by.is_none() && table.web_identity.is_empty() {
+            let problem =
+                format!("nobody assumes the role `{name}`: it needs `assumed_by` or `web_identity`");
+            return Err((table.name.span(), problem));
+        }
+        let assumed_by = table.assumed_by.iter().flatten().map(|name| name.as_ref().clone()).collect();
         let external_id =
             table.external_id.as_ref().map(|id| checked(id, "external_id", |c| !c.is_control()));
         Ok(Self {
             user: Arc::new(user),
-            assumed_by: table.assumed_by.iter().map(|name| name.as_ref().clone()).collect(),
+            assumed_by,
+            trusts: table.web_identity.iter().map(TokenTrust::of).collect::<Result<_, _>>()?,
             external_id: external_id.transpose()?.map(str::to_owned),
             longest: table.max_duration.as_ref().map_or(Ok(DURATION_DEFAULT), duration)?,
         })
@@ -70,14 +83,25 @@ impl AssumableRole {
     pub(super) fn is_assumed_by(&self, name: &str) -> bool {
         self.assumed_by.iter().any(|known| known == name || known == EVERYBODY)
     }
+
+    /// The conditions on tokens of that issuer.
+    pub(super) fn trusts(&self, issuer: &str) -> impl Iterator<Item = &TrustConditions> {
+        self.trusts.iter().filter(move |trust| trust.issuer == issuer).map(|trust| &trust.conditions)
+    }
 }
 
 impl RoleTable {
     /// The first of those who may assume it whom `is_known` does not know.
     pub(super) fn unknown(&self, is_known: impl Fn(&str) -> bool) -> Option<FieldProblem> {
-        let mut names = self.assumed_by.iter();
+        let mut names = self.assumed_by.iter().flatten();
         let name = names.find(|name| name.as_ref() != EVERYBODY && !is_known(name.as_ref()))?;
         Some((name.span(), format!("there is no user and no role `{}`", name.as_ref())))
+    }
+
+    /// The first of the issuers that it trusts whom `is_known` does not know.
+    pub(super) fn unknown_issuer(&self, is_known: impl Fn(&str) -> bool) -> Option<FieldProblem> {
+        let trust = self.web_identity.iter().find(|trust| !is_known(trust.issuer.as_ref()))?;
+        Some((trust.issuer.span(), format!("there is no issuer `{}`", trust.issuer.as_ref())))
     }
 }
 

@@ -1,18 +1,22 @@
 //! Who may have a session of what (STS API reference): the rules of the calls that hand out keys
 //! for a while. No call gives its caller more than it has, nor a session more than it was given.
 
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::auth::bucket_policy::IdentityPolicy;
+use crate::auth::bucket_policy::{IdentityPolicy, TrustConditions};
 use crate::auth::keys::session_access_key;
 use crate::auth::session::SessionKind;
 use crate::auth::session::arn::{ACCOUNT, NameKind, assumed_role, federated_user, role_of};
 use crate::auth::session::token::{SessionClaims, SessionTimes};
 use crate::auth::users_fields::is_name_char;
-use crate::auth::{Action, Authenticator, Identity, KeyPair};
+use crate::auth::{
+    Action, Authenticator, Identity, KeyPair, PolicyContext, PrincipalFacts, TokenClaim, TrustedIssuer,
+    Users, WebIdentity,
+};
 use crate::base::limits::{
     CHAINED_SESSION_MAX_SECS, SESSION_MIN_SECS, SESSION_POLICY_MAX_CHARS, SESSION_TAGS_MAX,
     SESSION_TOKEN_MAX_BYTES, TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, USER_SESSION_MAX_SECS,
@@ -37,6 +41,21 @@ pub struct RoleRequest<'r> {
     /// The session policy.
     pub policy: Option<&'r str>,
     pub tags: Vec<(String, String)>,
+}
+
+/// What is asked of AssumeRoleWithWebIdentity, beside the token.
+#[derive(Debug, Clone, Default)]
+pub struct TokenRoleRequest<'r> {
+    /// The ARN of the role, of any account.
+    pub role_arn: &'r str,
+    pub session_name: &'r str,
+    pub duration_secs: Option<u64>,
+    /// The session policy.
+    pub policy: Option<&'r str>,
+    /// The address of the client.
+    pub source_ip: Option<IpAddr>,
+    /// Whether the connection is encrypted.
+    pub secure: bool,
 }
 
 /// What is asked of GetFederationToken.
@@ -92,6 +111,8 @@ struct NewSession<'r> {
     duration_secs: u64,
     policy: Option<&'r str>,
     tags: &'r [(String, String)],
+    /// The token of a provider by which a role is assumed.
+    identity: Option<&'r WebIdentity>,
 }
 
 impl Authenticator {
@@ -139,6 +160,65 @@ impl Authenticator {
             duration_secs,
             policy: request.policy,
             tags: &request.tags,
+            identity: None,
+        };
+        let issued = self.issue(&session, entropy)?;
+        let id = format!("{}:{}", role.user.facts().id, request.session_name);
+        Ok(IssuedSession { arn: assumed_role(name, request.session_name), id, ..issued })
+    }
+
+    /// The issuer of that URL in the users file.
+    pub fn trusted_issuer(&self, url: &str) -> Option<TrustedIssuer> {
+        self.users().issuers().iter().find(|issuer| issuer.url == url).cloned()
+    }
+
+    /// The issuers in the users file.
+    pub fn trusted_issuers(&self) -> Vec<TrustedIssuer> {
+        self.users().issuers().to_vec()
+    }
+
+    /// AssumeRoleWithWebIdentity: a session of a role that trusts such tokens.
+    ///
+    /// # Errors
+    /// - `ValidationError`, `MalformedPolicyDocument`, `PackedPolicyTooLarge`;
+    /// - `AccessDenied` for an unknown role, and one that does not trust the token.
+    pub fn assume_role_with_web_identity(
+        &self,
+        identity: &WebIdentity,
+        request: &TokenRoleRequest<'_>,
+        entropy: &dyn Entropy,
+    ) -> Result<IssuedSession, CallError> {
+        check_name(request.session_name, "roleSessionName", ROLE_SESSION_NAME_CHARS)?;
+        let name = role_of(request.role_arn)
+            .ok_or_else(|| CallError::validation("roleArn is not the ARN of a role"))?;
+        let denied = || CallError::denied("Not authorized to perform sts:AssumeRoleWithWebIdentity");
+        let users = self.users();
+        let role = users.role(name).ok_or_else(denied)?;
+        let now = self.now();
+        let trusts = |conditions: &TrustConditions| {
+            let claims = identity.claims(conditions.claims());
+            let facts = PrincipalFacts { claims, ..PrincipalFacts::default() };
+            conditions.hold(&PolicyContext {
+                principal: Some(&facts),
+                source_ip: request.source_ip,
+                secure: request.secure,
+                now,
+                ..PolicyContext::default()
+            })
+        };
+        if !role.trusts(&identity.issuer).any(trusts) {
+            return Err(denied());
+        }
+        let longest = role.longest.as_secs();
+        let default = longest.min(CHAINED_SESSION_MAX_SECS);
+        let session = NewSession {
+            kind: SessionKind::Role,
+            principal: name,
+            name: request.session_name,
+            duration_secs: checked_duration(request.duration_secs, default, longest)?,
+            policy: request.policy,
+            tags: &[],
+            identity: Some(identity),
         };
         let issued = self.issue(&session, entropy)?;
         let id = format!("{}:{}", role.user.facts().id, request.session_name);
@@ -164,6 +244,7 @@ impl Authenticator {
             duration_secs,
             policy: None,
             tags: &[],
+            identity: None,
         };
         let issued = self.issue(&session, entropy)?;
         Ok(IssuedSession { arn: NameKind::User.arn(caller.name()), ..issued })
@@ -197,6 +278,7 @@ impl Authenticator {
             duration_secs,
             policy: request.policy,
             tags: &request.tags,
+            identity: None,
         };
         let issued = self.issue(&session, entropy)?;
         let id = format!("{ACCOUNT}:{}", request.name);
@@ -205,6 +287,8 @@ impl Authenticator {
 
     fn issue(&self, session: &NewSession<'_>, entropy: &dyn Entropy) -> Result<IssuedSession, CallError> {
         let policy = session.policy.map(checked_policy).transpose()?;
+        let users = self.users();
+        let token_claims = session.identity.map(|identity| kept_claims(identity, session, &users));
         let access_key = session_access_key(entropy);
         let issued = self.now();
         let expires = issued.plus(Duration::from_secs(session.duration_secs));
@@ -217,11 +301,12 @@ impl Authenticator {
         );
         claims.tags = session.tags.to_vec();
         claims.policy = policy;
-        let key = self.sealing_key(&self.users());
+        claims.token_claims = token_claims.unwrap_or_default();
+        let key = self.sealing_key(&users);
         let key =
             key.ok_or_else(|| CallError::failure("the server has no key for the tokens of sessions"))?;
         let (token, secret_key) = key.seal(&claims, entropy).ok_or_else(|| {
-            let message = "The policy and the tags of the session are too long for its token.";
+            let message = "The policy, the tags and the claims of the session are too long for its token.";
             CallError::new(400, "PackedPolicyTooLarge", message)
         })?;
         Ok(IssuedSession {
@@ -233,6 +318,20 @@ impl Authenticator {
             id: String::new(),
         })
     }
+}
+
+/// The claims of a provider's token that the session keeps: who it is about, and what the policies
+/// name that limit it.
+fn kept_claims(identity: &WebIdentity, session: &NewSession<'_>, users: &Users) -> Vec<TokenClaim> {
+    let of_session = session.policy.and_then(|policy| IdentityPolicy::parse(policy).ok());
+    let mut names = vec!["iss", "sub", "aud"];
+    if let Some(role) = users.role(session.principal) {
+        names.extend(role.user.claims());
+    }
+    if let Some(policy) = &of_session {
+        names.extend(policy.claims());
+    }
+    identity.claims(names.into_iter())
 }
 
 /// Refuses a caller that is a session: it would outlive itself.

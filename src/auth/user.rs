@@ -99,6 +99,11 @@ impl User {
             .map_or(PolicyDecision::NoMatch, |policy| policy.decide(action, resource, context))
     }
 
+    /// The claims of providers' tokens that its policy names.
+    pub(super) fn claims(&self) -> impl Iterator<Item = &str> {
+        self.policy.iter().flat_map(IdentityPolicy::claims)
+    }
+
     /// Whether it has a policy beside its grants.
     pub(super) fn has_policy(&self) -> bool {
         self.policy.is_some()

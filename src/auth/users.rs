@@ -28,6 +28,10 @@
 //! last one seals, all open. `sessions_after` of a user or a role ends the sessions that were
 //! issued before.
 //!
+//! Tables `[[issuer]]` have the `url` of a provider of identities and the `audiences` of its tokens,
+//! and may have a `ca_file` or a `keys_file`. `[[role.web_identity]]` names an `issuer`, and the
+//! `condition` (JSON of IAM, keys `jwt:CLAIM`) that its tokens fulfil.
+//!
 //! A table `[user.quota]` limits the buckets that the user owns: `bytes = "10GiB"`, `objects`,
 //! `uploads` and `buckets`.
 //!
@@ -51,6 +55,7 @@ use toml::value::Datetime;
 
 use crate::auth::admission::{Admissions, OidcPerson, OidcTable};
 use crate::auth::bucket_policy::{IdentityPolicy, PrincipalFacts};
+use crate::auth::issuers::{IssuerTable, TrustedIssuer};
 use crate::auth::policy::Grant;
 use crate::auth::roles::{AssumableRole, RoleTable};
 use crate::auth::session::arn::{ACCOUNT, NameKind, assumed_role, federated_user};
@@ -81,6 +86,7 @@ pub struct Users {
     by_access_key: HashMap<String, Arc<Signer>>,
     by_name: HashMap<String, Arc<User>>,
     roles: HashMap<String, AssumableRole>,
+    issuers: Vec<TrustedIssuer>,
     /// In the order of the file: the last one seals.
     sealing_keys: Vec<SealingKey>,
     opened: OpenedSessions<Signer>,
@@ -236,7 +242,10 @@ impl Users {
             SessionKind::Role => &self.roles.get(&claims.principal)?.user,
             SessionKind::User | SessionKind::Federated => self.by_name.get(&claims.principal)?,
         };
-        let counts = claims.access_key == access_key && user.keeps_sessions_of(claims.issued());
+        // With the issuer goes what its tokens were good for.
+        let is_vouched =
+            claims.issuer().is_none_or(|url| self.issuers.iter().any(|issuer| issuer.url == url));
+        let counts = claims.access_key == access_key && is_vouched && user.keeps_sessions_of(claims.issued());
         counts.then(|| session_of(claims, user))?.map(|session| Signer::of_session(user, session, secret))
     }
 
@@ -248,6 +257,11 @@ impl Users {
     /// A role by its name.
     pub(super) fn role(&self, name: &str) -> Option<&AssumableRole> {
         self.roles.get(name)
+    }
+
+    /// The issuers whose tokens assume roles.
+    pub fn issuers(&self) -> &[TrustedIssuer] {
+        &self.issuers
     }
 
     /// The user of an access key, with its secret.
@@ -273,6 +287,8 @@ struct UsersTable {
     user: Vec<Spanned<UserTable>>,
     #[serde(default)]
     role: Vec<Spanned<RoleTable>>,
+    #[serde(default)]
+    issuer: Vec<IssuerTable>,
     #[serde(default)]
     sealing_key: Vec<SealingKeyTable>,
 }
@@ -314,6 +330,7 @@ struct UsersBuilder {
     by_access_key: HashMap<String, Arc<Signer>>,
     by_name: HashMap<String, Arc<User>>,
     roles: HashMap<String, AssumableRole>,
+    issuers: Vec<TrustedIssuer>,
     sealing_keys: Vec<SealingKey>,
     anonymous: Option<Arc<User>>,
     quotas: HashMap<String, Quota>,
@@ -355,8 +372,26 @@ impl UsersBuilder {
         Ok(())
     }
 
+    fn issuers(&mut self, file: &UsersTable) -> Result<(), FieldProblem> {
+        for table in &file.issuer {
+            let issuer = TrustedIssuer::of(table)?;
+            if self.issuers.iter().any(|other| other.url == issuer.url) {
+                return Err((table.url.span(), format!("the issuer `{}` is there twice", issuer.url)));
+            }
+            if self.issuers.len() == limits::ISSUERS_MAX {
+                return Err((
+                    table.url.span(),
+                    format!("there are more than {} issuers", limits::ISSUERS_MAX),
+                ));
+            }
+            self.issuers.push(issuer);
+        }
+        Ok(())
+    }
+
     /// Reads the rest of the file. A role may name others that come after it.
     fn roles_and_sealing_keys(&mut self, file: &UsersTable) -> Result<(), FieldProblem> {
+        self.issuers(file)?;
         for table in &file.role {
             let table = table.as_ref();
             let role = AssumableRole::of(table)?;
@@ -368,10 +403,12 @@ impl UsersBuilder {
         }
         for table in &file.role {
             // The administrator may come from the environment, and not from the file.
-            let unknown = table.as_ref().unknown(|name| {
+            let table = table.as_ref();
+            let unknown = table.unknown(|name| {
                 name == ADMINISTRATOR || name != Users::ANONYMOUS && self.names.contains(name)
             });
-            if let Some(problem) = unknown {
+            let is_issuer = |url: &str| self.issuers.iter().any(|issuer| issuer.url == url);
+            if let Some(problem) = unknown.or_else(|| table.unknown_issuer(is_issuer)) {
                 return Err(problem);
             }
         }
@@ -391,6 +428,7 @@ impl UsersBuilder {
             by_access_key: self.by_access_key,
             by_name: self.by_name,
             roles: self.roles,
+            issuers: self.issuers,
             sealing_keys: self.sealing_keys,
             opened: OpenedSessions::default(),
             anonymous,
@@ -405,7 +443,7 @@ impl UsersBuilder {
 fn session_of(claims: SessionClaims, user: &User) -> Option<SenderSession> {
     let issued = claims.issued();
     let expires = claims.expires();
-    let SessionClaims { kind, name, tags, policy, .. } = claims;
+    let SessionClaims { kind, name, tags, policy, token_claims, .. } = claims;
     let limit = match policy {
         Some(policy) => SessionLimit::Policy(IdentityPolicy::parse(&policy.to_string()).ok()?),
         None if kind == SessionKind::Federated => SessionLimit::Everything,
@@ -413,7 +451,7 @@ fn session_of(claims: SessionClaims, user: &User) -> Option<SenderSession> {
     };
     let of_user = user.facts();
     let with_name = format!("{}:{name}", of_user.id);
-    let own = PrincipalFacts { tags, issued: Some(issued), ..of_user.clone() };
+    let own = PrincipalFacts { tags, issued: Some(issued), claims: token_claims, ..of_user.clone() };
     let (arn, facts) = match kind {
         SessionKind::User => (of_user.arn.clone(), own),
         SessionKind::Role => (
@@ -663,7 +701,7 @@ mod tests {
             ("assumed_by = []\n[[role]]\nname = \"r\"\nassumed_by = []", 9, "`r` of the role is taken"),
             ("assumed_by = []\n[[role]]\nname = \"a\"\nassumed_by = []", 9, "`a` of the role is taken"),
             ("assumed_by = []\n[[role]]\nname = \"a/b\"\nassumed_by = []", 9, "may not hold '/'"),
-            ("", 5, "missing field `assumed_by`"),
+            ("", 6, "needs `assumed_by` or `web_identity`"),
         ] {
             let (at, problem) = refusal(&role(rest));
             assert!(at == line && problem.contains(named), "{rest}: {at} {problem}");
@@ -671,6 +709,49 @@ mod tests {
         let keys = KeyPair { access_key: "AK2".to_owned(), secret_key: Secret::new("s") };
         let named_admin = Users::parse("[[role]]\nname = \"admin\"\nassumed_by = []\n").unwrap();
         assert!(named_admin.with_administrator(keys).unwrap_err().contains("role"));
+    }
+
+    #[test]
+    fn issuers_are_named_once_and_trusted_under_a_condition() {
+        let issuer =
+            |rest: &str| format!("[[issuer]]\nurl = \"https://id.example\"\naudiences = [\"sts\"]\n{rest}\n");
+        let role = |trust: &str| {
+            issuer(&format!(
+                "[[role]]\nname = \"ci\"\n[[role.web_identity]]\nissuer = \"https://id.example\"\n{trust}\n"
+            ))
+        };
+        let users = Users::parse(&role("condition = '{\"StringEquals\": {\"jwt:sub\": \"a\"}}'")).unwrap();
+        let role_named = users.role("ci").unwrap();
+        assert!(!role_named.is_assumed_by("ci"));
+        assert_eq!(role_named.trusts("https://id.example").count(), 1);
+        assert_eq!(role_named.trusts("https://id.example/").count(), 0);
+        for (text, line, named) in [
+            (role(""), 6, "missing field `condition`"),
+            (role("condition = '{\"StringEquals\": {\"jwt:aud\": \"sts\"}}'"), 8, "beside `aud`"),
+            (role("condition = '{}'"), 8, "beside `aud`"),
+            (
+                role("condition = '{\"StringEquals\": {\"jwt:sub\": \"a\"}}'")
+                    .replacen(".example", ".other", 1),
+                7,
+                "no issuer `https://id.example`",
+            ),
+            (issuer("") + &issuer(""), 6, "is there twice"),
+            (issuer("keys_file = \"keys.json\""), 4, "begins with `/`"),
+            (issuer("keys_file = \"/k\"\nca_file = \"/c\""), 5, "beside `keys_file`"),
+            (issuer("").replace("https", "http"), 2, "must begin with https://"),
+            (issuer("").replace("\"sts\"", ""), 3, "names whom tokens are for"),
+            (issuer("").replace("\"sts\"", "\"\""), 3, "names whom tokens are for"),
+            (issuer("client_id = \"x\""), 4, "unknown field"),
+        ] {
+            let (at, problem) = refusal(&text);
+            assert!(at == line && problem.contains(named), "{text}: {at} {problem}");
+        }
+        for url in ["urn:cluster", "http://id.example"] {
+            let text = issuer("keys_file = \"/k\"").replace("https://id.example", url);
+            assert_eq!(Users::parse(&text).unwrap().issuers()[0].url, url);
+        }
+        let many: String = (0..17).map(|n| issuer("").replace("id.", &format!("id{n}."))).collect();
+        assert!(refusal(&many).1.contains("more than 16"));
     }
 
     #[test]

@@ -117,6 +117,15 @@ pub const CHAINED_SESSION_MAX_SECS: u64 = 60 * 60;
 pub const USER_SESSION_MAX_SECS: u64 = 36 * 60 * 60;
 /// Sessions whose opened tokens are in memory. Each takes up to some 20 KiB.
 pub const OPENED_SESSIONS_MAX: usize = 512;
+/// How long one request may ask a provider of identities for its addresses and keys. Others are
+/// refused, or go on with what is known.
+pub const OIDC_FETCH_MAX_SECS: u64 = 5;
+/// A document of such a provider.
+pub const OIDC_DOCUMENT_MAX_BYTES: usize = 256 * KIB as usize;
+/// Providers in a users file.
+pub const ISSUERS_MAX: usize = 16;
+/// Failed calls with tokens of such providers that one network makes in a minute: they are unsigned.
+pub const WEB_IDENTITY_FAILURES_MAX: u32 = 60;
 /// The body of a call of STS: parameters of a form. It is read before it is known who sends it.
 pub const QUERY_BODY_MAX_BYTES: usize = 64 * KIB as usize;
 

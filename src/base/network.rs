@@ -1,6 +1,6 @@
-//! Networks of addresses in settings and policies.
+//! Networks of addresses: in settings and policies, and of clients.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net};
 
@@ -22,6 +22,17 @@ pub fn parse_network(text: &str) -> Result<IpNet, String> {
     let v4 = prefix.and_then(|prefix| Ipv4Net::new(first, prefix).ok());
     v4.map(IpNet::V4)
         .ok_or_else(|| format!("a network of IPv4 addresses has {MAPPED_PREFIX} bits or more here"))
+}
+
+/// The address, or the network of an IPv6 address: its owner has all addresses of a /64.
+pub fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address => address,
+    }
 }
 
 #[cfg(test)]

@@ -63,6 +63,37 @@ pub struct StreamedRequest<'r> {
     pub deadline: Instant,
 }
 
+/// A request whose answer is short.
+pub(super) struct ShortExchange<'r> {
+    /// The request line and the header lines, with the empty line after them.
+    pub(super) head: String,
+    pub(super) body: &'r [u8],
+    /// The longest body of a good answer.
+    pub(super) kept_max_bytes: usize,
+    /// The end of the exchange.
+    pub(super) deadline: Instant,
+}
+
+/// A body that is kept whole, or is an error.
+struct ShortBody {
+    bytes: Vec<u8>,
+    max: usize,
+}
+
+impl Write for ShortBody {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > self.max {
+            return Err(io::Error::other(format!("the answer has more than {} bytes", self.max)));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The start of a body. The rest is dropped.
 struct KeptBody(Vec<u8>);
 
@@ -237,6 +268,28 @@ impl HttpConnection {
         };
         let (answer, close) = received?;
         self.ended = close || self.left.len > 0;
+        Ok(answer)
+    }
+
+    /// Sends a request, and reads the answer with its body, within a time and up to a size.
+    ///
+    /// # Errors
+    /// As [`HttpConnection::exchange_streaming`]; an answer that is longer.
+    pub(super) fn exchange_short(&mut self, request: ShortExchange<'_>) -> io::Result<Answer> {
+        let ShortExchange { head, mut body, kept_max_bytes, deadline } = request;
+        let mut kept = ShortBody { bytes: Vec::new(), max: kept_max_bytes };
+        let mut streamed = StreamedRequest {
+            head,
+            head_only: false,
+            body: &mut body,
+            sink: &mut kept,
+            leaves_body: false,
+            deadline,
+        };
+        let mut answer = self.exchange_streaming(&mut streamed)?;
+        if answer.is_good() {
+            answer.body = kept.bytes;
+        }
         Ok(answer)
     }
 

@@ -1,10 +1,10 @@
 //! Requests to URLs of other services, each on a connection of its own.
 
-use std::borrow::Cow;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::client::{Answer, Endpoint, HttpConnection, SignedRequest};
+use crate::client::connection::ShortExchange;
+use crate::client::{Answer, Endpoint, HttpConnection};
 
 /// A request for the document at a URL.
 pub struct Fetch<'a> {
@@ -12,8 +12,10 @@ pub struct Fetch<'a> {
     pub url: &'a str,
     /// A PEM file with the authorities that sign certificates; `None` for the system's.
     pub authorities: Option<&'a Path>,
-    /// The longest silence of the server.
-    pub patience: Duration,
+    /// How long it may take, however the server sends. The search for the address is not counted.
+    pub time_max: Duration,
+    /// The longest document.
+    pub body_max_bytes: usize,
     /// Further header lines, each with its line end.
     pub lines: &'a str,
     /// The fields of a form, encoded, which POST sends; `None` for GET.
@@ -25,26 +27,31 @@ impl Fetch<'_> {
     ///
     /// # Errors
     /// A message, if the URL is none, the server is not reached or not trusted, or its answer is
-    /// malformed.
+    /// malformed, too long or too late.
     pub fn run(&self) -> Result<Answer, String> {
         let (base, path) = Endpoint::split(self.url);
-        let endpoint = Endpoint::resolve(base, self.authorities)?.with_patience(self.patience);
+        let endpoint = Endpoint::resolve(base, self.authorities)?.with_patience(self.time_max);
+        let deadline = Instant::now() + self.time_max;
         let failed = |error: std::io::Error| format!("{base}: {error}");
-        let mut connection = HttpConnection::open(&endpoint).map_err(failed)?;
-        connection.exchange(&self.request(&endpoint.host, path)).map_err(failed)
+        let mut connection = HttpConnection::open_by(&endpoint, deadline).map_err(failed)?;
+        let exchange = ShortExchange {
+            head: self.head(&endpoint.host, path),
+            body: self.form.unwrap_or_default().as_bytes(),
+            kept_max_bytes: self.body_max_bytes,
+            deadline,
+        };
+        connection.exchange_short(exchange).map_err(failed)
     }
 
-    fn request(&self, host: &str, path: &str) -> SignedRequest<'_> {
+    fn head(&self, host: &str, path: &str) -> String {
         let lines = self.lines;
         let common = format!("Host: {host}\r\nAccept: application/json\r\n{lines}");
-        let head = match self.form {
+        match self.form {
             None => format!("GET {path} HTTP/1.1\r\n{common}\r\n"),
             Some(form) => format!(
                 "POST {path} HTTP/1.1\r\n{common}Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n",
                 form.len()
             ),
-        };
-        let body = Cow::Borrowed(self.form.unwrap_or_default().as_bytes());
-        SignedRequest { head, body, head_only: false }
+        }
     }
 }

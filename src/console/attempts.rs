@@ -7,11 +7,11 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use crate::base::NOT_POISONED;
+use crate::base::{NOT_POISONED, network_of};
 
 /// Failures a minute of one network.
 const FAILURES_MAX: u32 = 5;
@@ -105,24 +105,13 @@ impl AttemptTable {
 
 fn key_use(address: Option<IpAddr>, access_key: &str) -> KeyUse {
     // Anyone may send an access key of any length.
-    KeyUse { network: address.map(network), access_key: access_key.chars().take(128).collect() }
+    KeyUse { network: address.map(network_of), access_key: access_key.chars().take(128).collect() }
 }
 
 fn remove_oldest<K: Clone + Eq + Hash, V>(map: &mut HashMap<K, V>, time: impl Fn(&V) -> Instant) {
     let oldest = map.iter().min_by_key(|(_, value)| time(value)).map(|(key, _)| key.clone());
     if let Some(oldest) = oldest {
         map.remove(&oldest);
-    }
-}
-
-/// The address, or the network of an IPv6 address: its owner has all addresses of a /64.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        address => address,
     }
 }
 

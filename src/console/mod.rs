@@ -65,13 +65,12 @@ pub use door::ConsoleDoor;
 pub use oidc::OidcSettings;
 
 use crate::s3::{Handler, Method, Request, Response, S3Error};
-use crate::service::Service;
+use crate::service::{Service, TrustedProxy};
 pub use address::ConsoleRoot;
 use address::PagePath;
 use attempts::Attempts;
 use oidc::Oidc;
 use pages::Page;
-use proxies::TrustedProxy;
 use s3_client::Refusal;
 use sessions::{SessionId, Sessions};
 use tickets::Tickets;

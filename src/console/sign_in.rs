@@ -4,9 +4,10 @@ use log::{info, warn};
 
 use super::pages::SignInForm;
 use super::s3_client::Refusal;
-use super::{Console, ConsoleAccess, Visitor, cookie, form, pages, proxies};
+use super::{Console, ConsoleAccess, Visitor, cookie, form, pages};
 use crate::auth::EnteredKey;
 use crate::s3::{Request, Response};
+use crate::service::client_address;
 
 // One message for both, so that no answer shows which access keys there are.
 const WRONG: &str = "The access key or the secret key is wrong.";
@@ -57,7 +58,7 @@ impl Console {
         let field = |name| fields.get(name).unwrap_or_default();
         let next = fields.get("next").filter(|next| self.root.is_local(next)).unwrap_or(self.root.as_str());
         let access_key = field("access_key").trim();
-        let address = proxies::browser(request, &self.is_trusted_proxy);
+        let address = client_address(request, &self.is_trusted_proxy);
         if !self.attempts.begin(address, access_key, self.clock.instant()) {
             let form = SignInForm { next, access_key, message: Some(TOO_MANY) };
             return Ok(self.refused_form(429, form).header("Retry-After", "60"));

@@ -183,6 +183,11 @@ pub fn answer(action: &str, request_id: &str, fill: impl FnOnce(&mut Writer)) ->
     xml(200, document)
 }
 
+/// Writes what somebody else has stated, in characters that all parsers read.
+pub fn stated_leaf(result: &mut Writer, name: &str, text: &str) {
+    result.leaf(name, &legible(text));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@ mod api;
 mod as_user;
 mod audit;
 mod audited_act;
+mod client_address;
 mod clock;
 mod cors;
 mod failed_signatures;
@@ -21,8 +22,10 @@ mod staleness;
 mod standby;
 mod sts;
 mod users;
+mod web_identity;
 mod website;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -51,6 +54,7 @@ pub use access_log::{AccessLog, AccessRecord, redacted};
 use access_log::{CountingBody, ProcessLog, RequestLogEntry};
 use audit::AuditEntry;
 pub use audit::{AuditLog, AuditRecord, AuditedState};
+pub use client_address::{TrustedProxy, client_address, last_of_list};
 use cors::ServerCors;
 use failed_signatures::FailedSignatures;
 pub use handler_switch::HandlerSwitch;
@@ -65,6 +69,7 @@ pub use staleness::Staleness;
 use standby::refused_write;
 pub use standby::{StandbyService, StandbyState};
 pub use users::{ChangeSender, GrantEntry, UserChange, UserDirectory, UserEntry, UserError};
+use web_identity::WebIdentities;
 
 /// The settings of responses.
 #[derive(Debug, Clone)]
@@ -110,6 +115,8 @@ pub struct Service {
     metrics_token: Option<Arc<MetricsToken>>,
     recorder: RequestRecorder,
     users: Option<Arc<dyn UserDirectory>>,
+    web_identities: WebIdentities,
+    is_trusted_proxy: TrustedProxy,
 }
 
 /// What else has the origin at which browsers open the answers.
@@ -169,6 +176,7 @@ impl Service {
         entropy: Arc<dyn Entropy>,
         settings: ServiceSettings,
     ) -> Self {
+        let web_identities = WebIdentities::new(Arc::clone(&clock));
         let recorder = RequestRecorder {
             clock,
             metrics: Arc::default(),
@@ -194,6 +202,8 @@ impl Service {
             metrics_token: None,
             recorder,
             users: None,
+            web_identities,
+            is_trusted_proxy: Box::new(|_| false),
         }
     }
 
@@ -250,6 +260,12 @@ impl Service {
     pub fn with_staleness(mut self, staleness: Arc<Staleness>) -> Self {
         self.recorder.staleness = Some(staleness);
         self
+    }
+
+    /// The same service, which believes what these proxies say of the addresses of clients.
+    #[must_use]
+    pub fn with_trusted_proxies(self, is_trusted: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
+        Self { is_trusted_proxy: Box::new(is_trusted), ..self }
     }
 
     /// The same service, whose administrators may change the users of `directory`.

@@ -6,7 +6,8 @@ use serde_json::json;
 use super::Service;
 use super::access_log::RequestLogEntry;
 use super::audit::{AuditRecord, AuditedState};
-use crate::auth::{FederationRequest, Identity, IssuedSession, RoleRequest, SealingKey};
+use super::web_identity::VouchedSession;
+use crate::auth::{FederationRequest, Identity, IssuedSession, RoleRequest, SealingKey, WebIdentity};
 use crate::base::OsEntropy;
 use crate::base::limits::QUERY_BODY_MAX_BYTES;
 use crate::s3::query_call::{self, CallParams};
@@ -16,18 +17,25 @@ use crate::s3::{CallError, Dialect, Method, QueryParams, Request, Response};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StsCall {
     AssumeRole,
+    AssumeRoleWithWebIdentity,
     GetSessionToken,
     GetFederationToken,
     GetCallerIdentity,
 }
 
 impl StsCall {
-    const ALL: [Self; 4] =
-        [Self::AssumeRole, Self::GetSessionToken, Self::GetFederationToken, Self::GetCallerIdentity];
+    const ALL: [Self; 5] = [
+        Self::AssumeRole,
+        Self::AssumeRoleWithWebIdentity,
+        Self::GetSessionToken,
+        Self::GetFederationToken,
+        Self::GetCallerIdentity,
+    ];
 
     fn as_str(self) -> &'static str {
         match self {
             Self::AssumeRole => "AssumeRole",
+            Self::AssumeRoleWithWebIdentity => "AssumeRoleWithWebIdentity",
             Self::GetSessionToken => "GetSessionToken",
             Self::GetFederationToken => "GetFederationToken",
             Self::GetCallerIdentity => "GetCallerIdentity",
@@ -77,6 +85,9 @@ impl Service {
         let params = CallParams::parse(sent)?;
         let call = StsCall::named(params.action())?;
         entry.operation = call.as_str();
+        if call == StsCall::AssumeRoleWithWebIdentity {
+            return self.answer_web_identity(&params, &request, entry);
+        }
         let dialect = Dialect::detect(&request.headers, query.names(), Dialect::Aws)?;
         let caller = self
             .authenticator
@@ -91,26 +102,38 @@ impl Service {
             return Ok(caller_identity(&caller, entry));
         }
         let issued = self.issue_audited(call, &caller, &params, entry)?;
-        Ok(query_call::answer(call.as_str(), entry.id.as_str(), |result| {
-            let subject = match call {
-                StsCall::AssumeRole => Some(("AssumedRoleUser", "AssumedRoleId")),
-                StsCall::GetFederationToken => Some(("FederatedUser", "FederatedUserId")),
-                _ => None,
-            };
-            result.element("Credentials", |credentials| {
-                credentials.leaf("AccessKeyId", &issued.keys.access_key);
-                credentials.leaf("SecretAccessKey", issued.keys.secret_key.reveal());
-                credentials.leaf("SessionToken", &issued.token);
-                credentials.leaf("Expiration", &issued.expires.to_iso8601());
-            });
-            if let Some((element, id)) = subject {
-                result.element(element, |user| {
-                    user.leaf(id, &issued.id);
-                    user.leaf("Arn", &issued.arn);
-                });
-                result.plain("PackedPolicySize", issued.packed_percent);
-            }
-        }))
+        Ok(session_answer(call, &issued, None, entry))
+    }
+
+    /// Answers the call that is not signed, but has the token of a provider.
+    fn answer_web_identity(
+        &self,
+        params: &CallParams,
+        request: &Request<'_>,
+        entry: &mut RequestLogEntry,
+    ) -> Result<Response, CallError> {
+        let call = StsCall::AssumeRoleWithWebIdentity;
+        refuse_unsupported(params)?;
+        self.check_audit()?;
+        let vouched = self.assume_role_with_web_identity(params, request, entry);
+        // What is turned away unread is no attempt, and could fill the audit log.
+        if !vouched.as_ref().is_err_and(|error| error.code == "Throttling") {
+            let identity = vouched.as_ref().ok().map(|vouched| &vouched.identity);
+            let issued = vouched.as_ref().map(|vouched| &vouched.issued);
+            let audited = AuditedCall { call, caller: None, identity, params };
+            self.audit_session(&audited, issued, entry);
+        }
+        let VouchedSession { identity, issued } = vouched?;
+        Ok(session_answer(call, &issued, Some(&identity), entry))
+    }
+
+    /// Refuses to hand out keys where that could not be recorded.
+    fn check_audit(&self) -> Result<(), CallError> {
+        if self.recorder.audit_log.as_deref().is_some_and(|log| !log.is_writable()) {
+            let message = "The audit log cannot be written, so that no session is handed out.";
+            return Err(CallError::new(503, "ServiceUnavailable", message));
+        }
+        Ok(())
     }
 
     /// Hands out a session. The attempt is in the audit log on return, if there is one.
@@ -121,39 +144,52 @@ impl Service {
         params: &CallParams,
         entry: &RequestLogEntry,
     ) -> Result<IssuedSession, CallError> {
-        let log = self.recorder.audit_log.as_deref();
-        if log.is_some_and(|log| !log.is_writable()) {
-            let message = "The audit log cannot be written, so that no session is handed out.";
-            return Err(CallError::new(503, "ServiceUnavailable", message));
-        }
+        self.check_audit()?;
         let issued = self.issue(call, caller, params);
-        let Some(log) = log else { return issued };
-        let state = issued.as_ref().ok().map(|session| {
+        let audited = AuditedCall { call, caller: Some(caller), identity: None, params };
+        self.audit_session(&audited, issued.as_ref(), entry);
+        issued
+    }
+
+    /// Records an attempt to get keys, if there is an audit log.
+    fn audit_session(
+        &self,
+        audited: &AuditedCall<'_>,
+        issued: Result<&IssuedSession, &CallError>,
+        entry: &RequestLogEntry,
+    ) {
+        let Some(log) = self.recorder.audit_log.as_deref() else { return };
+        let AuditedCall { call, caller, identity, params } = audited;
+        let state = issued.ok().map(|session| {
             let policy = params.get("Policy");
             let tags = params.pairs("Tags").unwrap_or_default();
-            let state = json!({ "access_key": session.keys.access_key, "arn": session.arn,
+            let mut state = json!({ "access_key": session.keys.access_key, "arn": session.arn,
                 "expires": session.expires.to_iso8601(), "policy": policy, "tags": tags });
+            if let Some(identity) = identity {
+                state["issuer"] = json!(identity.issuer);
+                state["subject"] = json!(identity.subject);
+                state["audience"] = json!(identity.audience);
+            }
             AuditedState::new(state.to_string())
         });
         let peer = entry.peer().map(|peer| peer.to_string());
         log.record(&[AuditRecord {
             time: entry.begun,
             id: Some(entry.id.as_str()),
-            user: Some(caller.name()),
-            session: caller.session().map(|session| session.arn()),
+            user: caller.map(Identity::name),
+            session: caller.and_then(|caller| caller.session()).map(|session| session.arn()),
             peer: peer.as_deref(),
             action: call.as_str(),
             subject: match call {
-                StsCall::AssumeRole => params.get("RoleArn"),
+                StsCall::AssumeRole | StsCall::AssumeRoleWithWebIdentity => params.get("RoleArn"),
                 StsCall::GetFederationToken => params.get("Name"),
                 StsCall::GetSessionToken | StsCall::GetCallerIdentity => None,
             },
             after: state.as_ref(),
-            status: Some(issued.as_ref().map_or_else(|error| error.status, |_| 200)),
-            error: issued.as_ref().err().map(|error| error.code),
+            status: Some(issued.map_or_else(|error| error.status, |_| 200)),
+            error: issued.err().map(|error| error.code),
             ..AuditRecord::default()
         }]);
-        issued
     }
 
     fn issue(
@@ -162,15 +198,7 @@ impl Service {
         caller: &Identity,
         params: &CallParams,
     ) -> Result<IssuedSession, CallError> {
-        for unsupported in ["SerialNumber", "TokenCode"] {
-            if params.get(unsupported).is_some() {
-                return Err(CallError::denied("MultiFactorAuthentication failed: there are no such devices"));
-            }
-        }
-        // A policy that would not count must not look as if it did.
-        if params.has_list("PolicyArns") {
-            return Err(CallError::validation("PolicyArns: there are no managed policies"));
-        }
+        refuse_unsupported(params)?;
         let takes_policy = matches!(call, StsCall::AssumeRole | StsCall::GetFederationToken);
         if !takes_policy && (params.get("Policy").is_some() || params.has_list("Tags")) {
             return Err(CallError::validation("GetSessionToken takes neither Policy nor Tags"));
@@ -195,7 +223,8 @@ impl Service {
                 let request = FederationRequest { name, duration_secs, policy, tags: params.pairs("Tags")? };
                 self.authenticator.federation_token(caller, &request, &OsEntropy)
             }
-            StsCall::GetSessionToken | StsCall::GetCallerIdentity => {
+            // The others hand out nothing, or were answered before.
+            StsCall::GetSessionToken | StsCall::GetCallerIdentity | StsCall::AssumeRoleWithWebIdentity => {
                 self.authenticator.session_token(caller, duration_secs, &OsEntropy)
             }
         }
@@ -203,7 +232,7 @@ impl Service {
 
     /// Has a key made that seals tokens, where there is none: in the users file, so that other
     /// hosts with the file and later starts can open them, or else for this process.
-    fn ensure_sealing_key(&self) {
+    pub(super) fn ensure_sealing_key(&self) {
         if self.authenticator.has_sealing_key() {
             return;
         }
@@ -220,6 +249,66 @@ impl Service {
             self.authenticator.seal_with(SealingKey::generate(&OsEntropy));
         }
     }
+}
+
+/// A call that is recorded.
+struct AuditedCall<'c> {
+    call: StsCall,
+    /// Who signed it.
+    caller: Option<&'c Identity>,
+    /// Whom the token of a provider is about.
+    identity: Option<&'c WebIdentity>,
+    params: &'c CallParams,
+}
+
+/// Refuses parameters whose neglect would give more than was asked for.
+fn refuse_unsupported(params: &CallParams) -> Result<(), CallError> {
+    for unsupported in ["SerialNumber", "TokenCode"] {
+        if params.get(unsupported).is_some() {
+            return Err(CallError::denied("MultiFactorAuthentication failed: there are no such devices"));
+        }
+    }
+    // A policy that would not count must not look as if it did.
+    match params.has_list("PolicyArns") {
+        true => Err(CallError::validation("PolicyArns: there are no managed policies")),
+        false => Ok(()),
+    }
+}
+
+/// The answer with new keys.
+fn session_answer(
+    call: StsCall,
+    issued: &IssuedSession,
+    identity: Option<&WebIdentity>,
+    entry: &RequestLogEntry,
+) -> Response {
+    let subject = match call {
+        StsCall::AssumeRole | StsCall::AssumeRoleWithWebIdentity => {
+            Some(("AssumedRoleUser", "AssumedRoleId"))
+        }
+        StsCall::GetFederationToken => Some(("FederatedUser", "FederatedUserId")),
+        StsCall::GetSessionToken | StsCall::GetCallerIdentity => None,
+    };
+    query_call::answer(call.as_str(), entry.id.as_str(), |result| {
+        result.element("Credentials", |credentials| {
+            credentials.leaf("AccessKeyId", &issued.keys.access_key);
+            credentials.leaf("SecretAccessKey", issued.keys.secret_key.reveal());
+            credentials.leaf("SessionToken", &issued.token);
+            credentials.leaf("Expiration", &issued.expires.to_iso8601());
+        });
+        if let Some((element, id)) = subject {
+            result.element(element, |user| {
+                user.leaf(id, &issued.id);
+                user.leaf("Arn", &issued.arn);
+            });
+            result.plain("PackedPolicySize", issued.packed_percent);
+        }
+        if let Some(identity) = identity {
+            query_call::stated_leaf(result, "SubjectFromWebIdentityToken", &identity.subject);
+            query_call::stated_leaf(result, "Audience", &identity.audience);
+            query_call::stated_leaf(result, "Provider", &identity.issuer);
+        }
+    })
 }
 
 fn caller_identity(caller: &Identity, entry: &RequestLogEntry) -> Response {

@@ -243,8 +243,9 @@ fn the_metrics_tell_when_the_certificate_expires_also_after_a_reload() {
         let authorities = fixture("ca-one.pem");
         let url = &*url;
         let authorities = Some(&*authorities);
-        let patience = LONG;
-        let page = Fetch { url, authorities, patience, lines: "", form: None }.run().unwrap().text();
+        let body_max_bytes = 1 << 20;
+        let fetch = Fetch { url, authorities, time_max: LONG, body_max_bytes, lines: "", form: None };
+        let page = fetch.run().unwrap().text();
         let name = "siltstone_tls_certificate_expiry_timestamp_seconds ";
         page.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned))
     };

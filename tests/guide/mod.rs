@@ -83,6 +83,10 @@ fn the_limits_of_sessions_are_those_of_the_code() {
             hours(limits::CHAINED_SESSION_MAX_SECS),
             hours(limits::USER_SESSION_MAX_SECS)
         ),
+        limits::ISSUERS_MAX.to_string(),
+        format!("{} seconds", limits::OIDC_FETCH_MAX_SECS),
+        size(limits::OIDC_DOCUMENT_MAX_BYTES as u64),
+        format!("{} a minute", limits::WEB_IDENTITY_FAILURES_MAX),
         limits::OPENED_SESSIONS_MAX.to_string(),
     ];
     let told: Vec<_> =

@@ -49,6 +49,7 @@ mod sts;
 mod tagging;
 mod versioning;
 mod versions_list;
+mod web_identity;
 mod website;
 mod wire;
 

@@ -3,6 +3,7 @@
 
 pub(crate) mod client;
 pub(crate) mod form;
+pub(crate) mod identity_provider;
 pub(crate) mod process;
 pub(crate) mod proxy;
 pub(crate) mod service;

@@ -36,6 +36,8 @@ Exit status:
   0  the view was shown
   2  the server does not answer or does not show its metrics, or wrong arguments";
 
+/// The longest page of metrics.
+const PAGE_MAX_BYTES: usize = 4 << 20;
 /// The longest silence of the server.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Clears the screen of a terminal, and moves to its upper left corner (ECMA-48, ED and CUP).
@@ -108,7 +110,15 @@ fn read(arguments: &Arguments) -> Result<MetricsPage, String> {
     let url = format!("{}/-/metrics", arguments.endpoint.trim_end_matches('/'));
     let authorities = arguments.ca_file.as_deref();
     let lines = arguments.token.header_line()?;
-    let answer = Fetch { url: &url, authorities, patience: PATIENCE, lines: &lines, form: None }.run()?;
+    let fetch = Fetch {
+        url: &url,
+        authorities,
+        time_max: PATIENCE,
+        body_max_bytes: PAGE_MAX_BYTES,
+        lines: &lines,
+        form: None,
+    };
+    let answer = fetch.run()?;
     match answer.status {
         200 => MetricsPage::parse(&answer.text()),
         status => Err(format!("the server answers {status} {}", answer.text().trim_end())),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::condition_key::{ConditionKey, ValueType};
+use super::condition_key::{CLAIM_IN_BUCKET_POLICY, ConditionKey, ValueType};
 use super::context::PolicyContext;
 use super::json::StrictJson;
 use super::pattern::{GlobPattern, GlobSyntax};
@@ -198,6 +198,9 @@ impl Condition {
     ) -> Result<Self, String> {
         let key = match ConditionKey::parse(key_name) {
             Err(_) if syntax.lenient => ConditionKey::Unknown(key_name.to_owned()),
+            Ok(key) if key.claim().is_some() && !syntax.lenient => {
+                return Err(CLAIM_IN_BUCKET_POLICY.to_owned());
+            }
             key => key?,
         };
         if operator.value_type().is_some_and(|value_type| !key.accepts(value_type)) {
@@ -245,6 +248,23 @@ impl Condition {
         &self.key
     }
 
+    /// The keys whose values it compares.
+    pub(super) fn compared(&self) -> &[ConditionKey] {
+        &self.compared
+    }
+
+    /// Whether it holds for none but tokens with one of certain values of a claim.
+    pub(super) fn binds_claim(&self) -> bool {
+        let operator = &self.operator;
+        let is_positive = !operator.negated && !operator.if_exists && operator.quantifier != Quantifier::All;
+        let is_bound = |value: &PolicyValue| match (operator.comparison, value) {
+            (Comparison::Text { .. }, PolicyValue::Pattern(pattern)) => pattern.has_text(),
+            (Comparison::Number(relation), _) => relation == Relation::Equal,
+            _ => false,
+        };
+        self.key.claim().is_some() && is_positive && self.values.iter().all(is_bound)
+    }
+
     /// Whether it refers to the tags that a request gives an object.
     pub(super) fn reads_request_tags(&self) -> bool {
         self.key.is_of_request_tags()
@@ -253,8 +273,10 @@ impl Condition {
 
     /// Whether the request satisfies it.
     pub(super) fn holds(&self, context: &PolicyContext<'_>) -> bool {
-        if let (Comparison::Network, Some(address)) = (self.operator.comparison, context.source_ip) {
-            // The only key with an address. Its text is not needed.
+        if let (Comparison::Network, ConditionKey::SourceIp, Some(address)) =
+            (self.operator.comparison, &self.key, context.source_ip)
+        {
+            // The only known key with an address. Its text is not needed.
             // A client by IPv4 at a socket for both comes as an IPv6 address, and policies name the
             // plain one.
             let address = address.to_canonical();
@@ -273,6 +295,8 @@ impl Condition {
             _ if requested.is_empty() && self.operator.if_exists => true,
             // A key that is absent equals nothing, so that "not equal" holds.
             Quantifier::Single if requested.is_empty() => self.operator.negated,
+            // A claim with several values equals each of them.
+            Quantifier::Single if !self.operator.negated => requested.iter().any(satisfies),
             // `ForAllValues` holds without any value, as in IAM: policies that mean otherwise add
             // `Null`.
             Quantifier::Single | Quantifier::All => requested.iter().all(satisfies),

@@ -7,6 +7,11 @@ use std::fmt;
 use super::context::{PolicyContext, StatedHeader};
 use crate::auth::action::has_existing_tags;
 
+/// Why the policy of a bucket names no claims: sessions keep those that policies of the users file
+/// name, and a denial by another one would deny nobody.
+pub(super) const CLAIM_IN_BUCKET_POLICY: &str =
+    "`jwt:` claims are for the policies of roles and sessions alone";
+
 /// The name of a fact about a request. Names are compared without regard to case; the keys of tags
 /// are not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +62,9 @@ pub(super) enum ConditionKey {
     RequestTag(String),
     /// `s3:RequestObjectTagKeys`, which has several values
     RequestTagKeys,
+    /// `jwt:CLAIM`: a claim of the token of a provider by which a role was assumed. It may have
+    /// several values.
+    Claim(String),
     /// A key of other services, which no request has.
     Unknown(String),
 }
@@ -108,6 +116,12 @@ impl ConditionKey {
         if let Some((_, key)) = Self::PLAIN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
             return Ok(key.clone());
         }
+        if let Some((service, claim)) = name.split_once(':')
+            && service.eq_ignore_ascii_case("jwt")
+            && !claim.is_empty()
+        {
+            return Ok(Self::Claim(claim.to_owned()));
+        }
         let tag = name.split_once('/').filter(|(_, tag)| !tag.is_empty());
         match tag.map(|(kind, tag)| (kind.to_ascii_lowercase(), tag)) {
             Some((kind, tag)) if kind == "s3:existingobjecttag" => Ok(Self::ExistingTag(tag.to_owned())),
@@ -134,6 +148,14 @@ impl ConditionKey {
         }
     }
 
+    /// The claim that it stands for.
+    pub(super) fn claim(&self) -> Option<&str> {
+        match self {
+            Self::Claim(name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// Whether it is about the tags that a request gives an object.
     pub(super) fn is_of_request_tags(&self) -> bool {
         matches!(self, Self::RequestTag(_) | Self::RequestTagKeys)
@@ -153,6 +175,7 @@ impl ConditionKey {
     pub(super) fn accepts(&self, value_type: ValueType) -> bool {
         match self {
             Self::Unknown(_) => true,
+            Self::Claim(_) => value_type != ValueType::Address,
             Self::SourceIp => value_type == ValueType::Address,
             Self::SecureTransport => value_type == ValueType::Bool,
             Self::CurrentTime | Self::TokenIssueTime => value_type == ValueType::Date,
@@ -199,6 +222,10 @@ impl ConditionKey {
             Self::VersionId => context.version_id.map(Cow::from),
             Self::ExistingTag(key) => context.existing_tags.value(key).map(Cow::from),
             Self::RequestTag(key) => tag(key).map(|value| value.as_str().into()),
+            Self::Claim(name) => match context.principal?.claim(name) {
+                [only] => Some(only.as_str().into()),
+                _ => None,
+            },
             Self::RequestTagKeys | Self::Unknown(_) => None,
         }
     }
@@ -208,6 +235,10 @@ impl ConditionKey {
         match self {
             Self::RequestTagKeys => {
                 context.request_tags.iter().map(|(name, _)| name.as_str().into()).collect()
+            }
+            Self::Claim(name) => {
+                let principal = context.principal.into_iter();
+                principal.flat_map(|it| it.claim(name)).map(|value| value.as_str().into()).collect()
             }
             single => single.single_value(context).into_iter().collect(),
         }
@@ -221,6 +252,7 @@ impl fmt::Display for ConditionKey {
             Self::ExistingTag(tag) => write!(f, "s3:ExistingObjectTag/{tag}"),
             Self::RequestTag(tag) => write!(f, "s3:RequestObjectTag/{tag}"),
             Self::PrincipalTag(tag) => write!(f, "aws:PrincipalTag/{tag}"),
+            Self::Claim(name) => write!(f, "jwt:{name}"),
             Self::Unknown(name) => f.write_str(name),
             plain => {
                 f.write_str(Self::PLAIN.iter().find(|(_, key)| key == plain).map_or("", |(name, _)| name))

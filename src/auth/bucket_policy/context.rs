@@ -62,6 +62,24 @@ pub struct PrincipalFacts {
     pub(in crate::auth) tags: Vec<(String, String)>,
     /// When the keys of a session were issued. (`aws:TokenIssueTime`)
     pub(in crate::auth) issued: Option<Timestamp>,
+    /// The claims of the token by which a role was assumed. (`jwt:CLAIM`)
+    pub(in crate::auth) claims: Vec<TokenClaim>,
+}
+
+/// A claim of a provider's token.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct TokenClaim {
+    #[serde(rename = "n")]
+    pub(in crate::auth) name: String,
+    #[serde(rename = "v")]
+    pub(in crate::auth) values: Vec<String>,
+}
+
+impl PrincipalFacts {
+    /// The values of a claim; none without it.
+    pub(super) fn claim(&self, name: &str) -> &[String] {
+        self.claims.iter().find(|claim| claim.name == name).map_or(&[], |claim| &claim.values)
+    }
 }
 
 /// What was found about the conditions of policies that depend on the request alone. A request that

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 use super::condition::{Condition, PolicySyntax};
+use super::condition_key::ConditionKey;
 use super::context::PolicyContext;
 use super::json::{StrictJson, StrictMembers};
 use super::pattern::{GlobPattern, GlobSyntax, VERSION_WITH_VARIABLES};
@@ -78,6 +79,11 @@ impl IdentityPolicy {
         Ok(Self { statements: parsed })
     }
 
+    /// The claims of providers' tokens that it names.
+    pub(in crate::auth) fn claims(&self) -> impl Iterator<Item = &str> {
+        self.statements.iter().flat_map(IdentityStatement::claims)
+    }
+
     /// Decides about a request. To create is to put: what is said of PutObject holds for
     /// CreateObject, too. An action on objects with [`Resource::Bucket`] is decided for some
     /// object: denied where every object is.
@@ -136,6 +142,12 @@ impl IdentityStatement {
             return Err(format!("a pattern has more than {POLICY_WILDCARDS_MAX} wildcards"));
         }
         Ok(Self { effect, actions, resources, conditions: StatementConditions { effect, conditions, place } })
+    }
+
+    fn claims(&self) -> impl Iterator<Item = &str> {
+        let of_conditions = self.conditions.iter().flat_map(Condition::compared);
+        let of_resources = self.resources.paths.iter().flat_map(GlobPattern::variables);
+        of_conditions.chain(of_resources).filter_map(ConditionKey::claim)
     }
 
     fn applies(&self, action: Action, resource: Resource<'_>, context: &PolicyContext<'_>) -> bool {

@@ -8,6 +8,7 @@
 //! - `pattern`: wildcards and variables.
 //! - `publicity`: how much of the Internet networks are.
 //! - `context`: the facts about a request.
+//! - `trust`: the conditions under which a provider's token is good for a role.
 //!
 //! The policy of a bucket is understood whole or refused: an ignored condition would allow more
 //! than its author wrote. Those of sessions come from catalogues that write for other services,
@@ -22,6 +23,7 @@ mod pattern;
 mod publicity;
 mod statement;
 mod statement_parts;
+mod trust;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -29,7 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use condition::ClientLimit;
 pub use context::{
-    ConditionMemo, ExistingTags, PolicyContext, PrincipalFacts, StatedEncryption, StatedHeader,
+    ConditionMemo, ExistingTags, PolicyContext, PrincipalFacts, StatedEncryption, StatedHeader, TokenClaim,
 };
 pub(super) use identity_policy::IdentityPolicy;
 use json::{StrictJson, StrictMembers};
@@ -37,6 +39,7 @@ use pattern::VERSION_WITH_VARIABLES;
 pub(super) use statement::Principal;
 use statement::{PolicyScope, PolicyStatement};
 use statement_parts::{PolicyEffect, StatementPlace};
+pub(super) use trust::TrustConditions;
 
 use crate::auth::{Action, Resource};
 use crate::base::limits::{BUCKET_POLICY_MAX_BYTES, POLICY_WILDCARDS_MAX};

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use memchr::memmem;
 
-use super::condition_key::ConditionKey;
+use super::condition_key::{CLAIM_IN_BUCKET_POLICY, ConditionKey};
 use super::context::PolicyContext;
 use crate::base::limits::POLICY_VALUE_MAX_BYTES;
 
@@ -83,6 +83,11 @@ impl GlobPattern {
             nth == last || !piece.0.is_empty()
         });
         Ok(Self { first: pieces.remove(0), others })
+    }
+
+    /// Whether it has a character that is no wildcard.
+    pub(super) fn has_text(&self) -> bool {
+        self.pieces().flat_map(|piece| &piece.0).any(|token| matches!(token, GlobToken::Text(_)))
     }
 
     /// The number of its `*` and `?`.
@@ -350,6 +355,7 @@ fn variable(name: &str, lenient: bool) -> Result<GlobToken, String> {
             Err(format!("the variable `${{{name}}}` has a default, which is not supported"))
         }
         name => match ConditionKey::parse(name) {
+            Ok(key) if key.claim().is_some() && !lenient => Err(CLAIM_IN_BUCKET_POLICY.to_owned()),
             Ok(key) if key.has_single_value() => Ok(GlobToken::Variable(key)),
             Err(_) if lenient => Ok(GlobToken::Variable(ConditionKey::Unknown(name.to_owned()))),
             _ => Err(format!("the variable `${{{name}}}` is unknown")),

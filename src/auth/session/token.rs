@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::SessionKind;
 use crate::auth::Secret;
+use crate::auth::bucket_policy::TokenClaim;
 use crate::base::digest::HmacSha256;
 use crate::base::limits::SESSION_TOKEN_MAX_BYTES;
 use crate::base::{Entropy, Timestamp};
@@ -51,6 +52,9 @@ pub(in crate::auth) struct SessionClaims {
     /// The session policy.
     #[serde(rename = "j", default, skip_serializing_if = "Option::is_none")]
     pub(in crate::auth) policy: Option<Value>,
+    /// The claims of the provider's token by which a role was assumed; `iss` among them.
+    #[serde(rename = "c", default, skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::auth) token_claims: Vec<TokenClaim>,
     /// In milliseconds since 1970.
     #[serde(rename = "i")]
     issued: u64,
@@ -76,7 +80,15 @@ impl SessionClaims {
     ) -> Self {
         let issued = times.issued.as_millis();
         let expires = times.expires.as_millis();
-        Self { access_key, kind, principal, name, tags: Vec::new(), policy: None, issued, expires }
+        let tags = Vec::new();
+        let token_claims = Vec::new();
+        Self { access_key, kind, principal, name, tags, policy: None, token_claims, issued, expires }
+    }
+
+    /// The issuer of the token by which a role was assumed.
+    pub(in crate::auth) fn issuer(&self) -> Option<&str> {
+        let claim = self.token_claims.iter().find(|claim| claim.name == "iss")?;
+        claim.values.first().map(String::as_str)
     }
 
     pub(in crate::auth) fn issued(&self) -> Timestamp {

@@ -52,7 +52,10 @@ pub(crate) fn service(
     };
     // Request ids must differ from other starts', and may be predictable.
     let ids = SeededEntropy::new(OsEntropy.next_u64());
-    Ok(Service::new(context, Arc::clone(authenticator), Arc::clone(clock), Arc::new(ids), settings))
+    let service =
+        Service::new(context, Arc::clone(authenticator), Arc::clone(clock), Arc::new(ids), settings);
+    let proxies = options.http.trusted_proxies.clone();
+    Ok(service.with_trusted_proxies(move |address| proxies.contains(address)))
 }
 
 /// The console of a service.

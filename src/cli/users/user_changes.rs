@@ -10,22 +10,69 @@ use toml::{Table, Value as TomlValue};
 
 use crate::cli::logs::audit_log::AuditLogFile;
 
-/// The parts of a user or role that the audit log shows. An allow list, so that no secret can
-/// appear.
-const SHOWN: [&str; 8] =
-    ["name", "allow", "quota", "oidc", "sessions_after", "assumed_by", "max_duration", "policy"];
+/// The parts of a table that the audit log shows. An allow list, so that no secret can appear.
+const SHOWN: [&str; 13] = [
+    "name",
+    "allow",
+    "quota",
+    "oidc",
+    "sessions_after",
+    "assumed_by",
+    "web_identity",
+    "max_duration",
+    "policy",
+    "url",
+    "audiences",
+    "ca_file",
+    "keys_file",
+];
 /// The parts that sign.
 const KEYS: [&str; 3] = ["access_key", "secret_key", "previous"];
 
-/// The users and roles of one version of the file.
+/// A kind of tables of the users file, with the names of its changes.
+#[derive(Debug, PartialEq)]
+struct OutlineKind {
+    table: &'static str,
+    /// The field with the name.
+    name: &'static str,
+    created: &'static str,
+    changed: &'static str,
+    deleted: &'static str,
+}
+
+const KINDS: [OutlineKind; 3] = [
+    OutlineKind {
+        table: "user",
+        name: "name",
+        created: "CreateUser",
+        changed: "ChangeUser",
+        deleted: "DeleteUser",
+    },
+    OutlineKind {
+        table: "role",
+        name: "name",
+        created: "CreateRole",
+        changed: "ChangeRole",
+        deleted: "DeleteRole",
+    },
+    OutlineKind {
+        table: "issuer",
+        name: "url",
+        created: "CreateIssuer",
+        changed: "ChangeIssuer",
+        deleted: "DeleteIssuer",
+    },
+];
+
+/// The tables of one version of the file.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct UserList(Vec<UserOutline>);
 
 #[derive(Debug, Clone, PartialEq)]
 struct UserOutline {
-    is_role: bool,
+    kind: &'static OutlineKind,
     name: String,
-    /// Its name, its grants, its quota and the people who act as it, as JSON.
+    /// What the audit log shows of it, as JSON.
     shown: String,
     /// The digest of all but its keys: no part is changed without a record, whether it is shown or
     /// not.
@@ -82,10 +129,10 @@ impl UserList {
     pub(crate) fn of(text: &str) -> Self {
         let mut file = text.parse::<Table>().unwrap_or_default();
         let mut outlines = Vec::new();
-        for kind in ["user", "role"] {
-            let tables = file.remove(kind).and_then(|tables| tables.try_into::<Vec<Table>>().ok());
+        for kind in &KINDS {
+            let tables = file.remove(kind.table).and_then(|tables| tables.try_into::<Vec<Table>>().ok());
             for table in tables.unwrap_or_default() {
-                outlines.push(UserOutline::of(&table, kind == "role"));
+                outlines.push(UserOutline::of(&table, kind));
             }
         }
         Self(outlines)
@@ -93,7 +140,7 @@ impl UserList {
 
     /// These users with an administrator who signs with `keys`, in place of the file's.
     pub(crate) fn with_administrator(mut self, keys: &KeyPair) -> Self {
-        self.0.retain(|user| user.name != Users::ADMINISTRATOR);
+        self.0.retain(|user| user.kind.table != "user" || user.name != Users::ADMINISTRATOR);
         self.0.extend(Self::of(&Users::first_file(keys)).0);
         self
     }
@@ -122,20 +169,19 @@ impl UserList {
     /// file.
     pub(crate) fn changes_since(&self, old: &Self) -> Vec<UserDifference> {
         let gone = old.0.iter().filter(|user| self.find(user).is_none());
-        let gone =
-            gone.map(|user| change(if user.is_role { "DeleteRole" } else { "DeleteUser" }, Some(user), None));
+        let gone = gone.map(|user| change(user.kind.deleted, Some(user), None));
         gone.chain(self.0.iter().flat_map(|user| changes_of(old.find(user), user))).collect()
     }
 
-    /// The user or role of the same name.
+    /// That of the same kind and name.
     fn find(&self, it: &UserOutline) -> Option<&UserOutline> {
-        self.0.iter().find(|user| user.is_role == it.is_role && user.name == it.name)
+        self.0.iter().find(|user| user.kind == it.kind && user.name == it.name)
     }
 }
 
 impl UserOutline {
-    fn of(table: &Table, is_role: bool) -> Self {
-        let name = table.get("name").and_then(TomlValue::as_str).unwrap_or_default().to_owned();
+    fn of(table: &Table, kind: &'static OutlineKind) -> Self {
+        let name = table.get(kind.name).and_then(TomlValue::as_str).unwrap_or_default().to_owned();
         let part = |names: &[&str]| -> Table {
             let held = names.iter().filter_map(|name| Some(((*name).to_owned(), table.get(*name)?.clone())));
             held.collect()
@@ -144,15 +190,13 @@ impl UserOutline {
         let mut rest = table.clone();
         rest.retain(|name, _| KEYS.iter().all(|key| *key != name));
         let digest = |table: &Table| Sha256::of(table.to_string().as_bytes());
-        Self { is_role, name, shown, rest: digest(&rest), keys: digest(&part(&KEYS)) }
+        Self { kind, name, shown, rest: digest(&rest), keys: digest(&part(&KEYS)) }
     }
 }
 
 fn changes_of(old: Option<&UserOutline>, user: &UserOutline) -> Vec<UserDifference> {
-    let created = if user.is_role { "CreateRole" } else { "CreateUser" };
-    let changed = if user.is_role { "ChangeRole" } else { "ChangeUser" };
-    let Some(old) = old else { return vec![change(created, None, Some(user))] };
-    let rest = (old.rest != user.rest).then(|| change(changed, Some(old), Some(user)));
+    let Some(old) = old else { return vec![change(user.kind.created, None, Some(user))] };
+    let rest = (old.rest != user.rest).then(|| change(user.kind.changed, Some(old), Some(user)));
     let keys = (old.keys != user.keys).then(|| change("RotateKeys", Some(user), Some(user)));
     rest.into_iter().chain(keys).collect()
 }
@@ -216,6 +260,22 @@ mod tests {
             changes[0].before.as_ref().unwrap().contains("ops")
                 && changes[0].after.as_ref().unwrap().contains("eve")
         );
+    }
+
+    #[test]
+    fn roles_and_issuers_are_recorded_with_whom_they_trust() {
+        let new = OLD.to_owned()
+            + "[[issuer]]\nurl = \"https://id.example\"\naudiences = [\"sts\"]\n\
+               [[role]]\nname = \"ci\"\n[[role.web_identity]]\nissuer = \"https://id.example\"\ncondition = 'jwt:sub'\n";
+        let changes = UserList::of(&new).changes_since(&UserList::of(OLD));
+        let named: Vec<_> = changes.iter().map(|change| (change.action, change.name.as_str())).collect();
+        assert_eq!(named, [("CreateRole", "ci"), ("CreateIssuer", "https://id.example")]);
+        assert!(changes[0].after.as_ref().unwrap().contains("jwt:sub"));
+        assert!(changes[1].after.as_ref().unwrap().contains("audiences"));
+        let other = new.replace("[\"sts\"]", "[\"sts\", \"other\"]");
+        let changes = UserList::of(&other).changes_since(&UserList::of(&new));
+        assert_eq!((changes.len(), changes[0].action), (1, "ChangeIssuer"));
+        assert_eq!(UserList::of(OLD).changes_since(&UserList::of(&new))[1].action, "DeleteIssuer");
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! nonce and its verifier, each as a hash, so that only this browser can end the attempt, and only
 //! with a token for it.
 
-mod id_token;
 mod provider;
 
 use std::sync::Arc;
@@ -20,12 +19,13 @@ pub use provider::OidcSettings;
 
 use super::address::{self, ConsoleRoot};
 use super::s3_client::Refusal;
-use super::{Console, cookie, form, proxies, sessions};
+use super::{Console, cookie, form, sessions};
 use crate::auth::Identity;
 use crate::base::Clock;
 use crate::base::digest::Sha256;
 use crate::s3::{Request, Response};
-use provider::{CodeExchange, Provider, fields};
+use crate::service::client_address;
+use provider::{CodeExchange, SignInError, SignInProvider, fields};
 
 /// Workers that may wait for the provider at a time.
 const WAITING_MAX: usize = 2;
@@ -38,20 +38,20 @@ const BUSY: &str = "The server is waiting for the OpenID provider. Try again in 
 
 /// The way to sign in by a provider.
 pub(super) struct Oidc {
-    provider: Provider,
+    provider: SignInProvider,
     waiting: AtomicUsize,
 }
 
 impl Oidc {
     pub(super) fn new(settings: OidcSettings, clock: Arc<dyn Clock>) -> Self {
-        Self { provider: Provider::new(settings, clock), waiting: AtomicUsize::new(0) }
+        Self { provider: SignInProvider::new(settings, clock), waiting: AtomicUsize::new(0) }
     }
 
     /// Runs `ask`, unless too many workers wait for the provider already.
-    fn asking<T>(&self, ask: impl FnOnce() -> Result<T, String>) -> Option<Result<T, String>> {
+    fn asking<T>(&self, ask: impl FnOnce() -> Result<T, SignInError>) -> Result<T, SignInError> {
         // A provider that does not answer must not take all workers.
         let others = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let answer = (others < WAITING_MAX).then(ask);
+        let answer = if others < WAITING_MAX { ask() } else { Err(SignInError::Busy) };
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         answer
     }
@@ -93,9 +93,8 @@ impl Console {
         let query = form::query(request)?;
         let next = query.get("next").filter(|next| self.root.is_local(next)).unwrap_or(self.root.as_str());
         let endpoint = match oidc.asking(|| oidc.provider.authorization_endpoint()) {
-            Some(Ok(endpoint)) => endpoint,
-            Some(Err(why)) => return Ok(self.failed(&why)),
-            None => return Ok(self.sign_in_form(503, self.root.as_str(), Some(BUSY))),
+            Ok(endpoint) => endpoint,
+            Err(error) => return Ok(self.not_signed_in(&error, self.root.as_str())),
         };
         let secret = sessions::new_secret(&*self.entropy);
         let location = self.authorization(&oidc.provider.settings, &endpoint, request, &Attempt::of(&secret));
@@ -134,9 +133,10 @@ impl Console {
     /// ask the person to confirm.
     pub(super) fn sign_out_address(&self, identity: &Identity) -> Option<String> {
         let oidc = self.oidc.as_ref().filter(|_| identity.person().is_some())?;
-        let endpoint = match oidc.asking(|| oidc.provider.end_session_endpoint())? {
+        let endpoint = match oidc.asking(|| oidc.provider.end_session_endpoint()) {
             Ok(endpoint) => endpoint?,
-            Err(why) => {
+            Err(SignInError::Busy) => return None,
+            Err(SignInError::Failed(why)) => {
                 warn!("console: the OpenID provider does not tell where people sign out: {why}");
                 return None;
             }
@@ -183,11 +183,10 @@ impl Console {
         let person = match oidc
             .asking(|| oidc.provider.exchange(&CodeExchange { code, verifier, redirect_uri, nonce }))
         {
-            Some(Ok(person)) => person,
-            Some(Err(why)) => return self.failed(&why),
-            None => return self.sign_in_form(503, next, Some(BUSY)),
+            Ok(person) => person,
+            Err(error) => return self.not_signed_in(&error, next),
         };
-        let address = proxies::browser(request, &self.is_trusted_proxy);
+        let address = client_address(request, &self.is_trusted_proxy);
         let subject = person.subject.clone();
         let name = person.name.clone();
         let Some(key) = self.authenticator.admit_person(person) else {
@@ -201,6 +200,13 @@ impl Console {
             key.access_key()
         );
         self.start_session(request, key, next)
+    }
+
+    fn not_signed_in(&self, error: &SignInError, next: &str) -> Response {
+        match error {
+            SignInError::Busy => self.sign_in_form(503, next, Some(BUSY)),
+            SignInError::Failed(why) => self.failed(why),
+        }
     }
 
     fn failed(&self, why: &str) -> Response {

@@ -1,28 +1,20 @@
-//! The OpenID provider: its addresses (OpenID Connect Discovery 1.0), its keys, and the exchange of
-//! codes for tokens.
+//! The OpenID provider of the console, and the exchange of codes for tokens.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::id_token::{self, Expected, ProviderKey, TokenError};
 use crate::auth::{OidcPerson, Secret};
-use crate::base::Clock;
+use crate::base::limits::{OIDC_DOCUMENT_MAX_BYTES, OIDC_FETCH_MAX_SECS};
+use crate::base::{Clock, claim_at, is_confidential_url};
 use crate::client::Fetch;
+use crate::oidc::{Provider, ProviderError, ProviderSource, SignedToken, TokenClaims};
 use crate::s3::uri;
-
-/// The longest silence of the provider.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How long its addresses and keys are kept.
-const KEPT: Duration = Duration::from_secs(60 * 60);
-/// How long an unknown key is not asked for again: everybody may send tokens.
-const ASKED_AGAIN: Duration = Duration::from_secs(10);
 
 /// The settings of an OpenID provider.
 #[derive(Debug, Clone)]
@@ -49,7 +41,7 @@ impl OidcSettings {
     /// A message, if the issuer is not reached over TLS and is not on this host, or `openid` is no
     /// scope.
     pub fn check(&self) -> Result<(), String> {
-        if !is_safe(&self.issuer) {
+        if !is_confidential_url(&self.issuer) {
             return Err(format!(
                 "the issuer {} must begin with https:// (http:// is for this host alone)",
                 self.issuer
@@ -70,29 +62,28 @@ pub(super) struct CodeExchange<'a> {
     pub(super) nonce: &'a str,
 }
 
-pub(super) struct Provider {
+/// Why nobody is signed in.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SignInError {
+    /// The provider is being asked by others.
+    Busy,
+    /// The reason.
+    Failed(String),
+}
+
+impl From<ProviderError> for SignInError {
+    fn from(error: ProviderError) -> Self {
+        match error {
+            ProviderError::Busy => Self::Busy,
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+/// The provider of the console.
+pub(super) struct SignInProvider {
     pub(super) settings: OidcSettings,
-    clock: Arc<dyn Clock>,
-    addresses: Mutex<Option<(Instant, Addresses)>>,
-    keys: Mutex<Option<(Instant, Vec<ProviderKey>)>>,
-}
-
-/// The metadata of a provider (OpenID Connect Discovery 1.0, section 3).
-#[derive(Debug, Clone, Deserialize)]
-struct Addresses {
-    issuer: String,
-    authorization_endpoint: String,
-    token_endpoint: String,
-    jwks_uri: String,
-    /// OpenID Connect RP-Initiated Logout 1.0, section 2.1.
-    end_session_endpoint: Option<String>,
-    #[serde(default)]
-    token_endpoint_auth_methods_supported: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct KeySet {
-    keys: Vec<Value>,
+    provider: Provider,
 }
 
 #[derive(Deserialize)]
@@ -100,17 +91,23 @@ struct TokenAnswer {
     id_token: String,
 }
 
-impl Provider {
+impl SignInProvider {
     pub(super) fn new(settings: OidcSettings, clock: Arc<dyn Clock>) -> Self {
-        Self { settings, clock, addresses: Mutex::default(), keys: Mutex::default() }
+        let source = ProviderSource {
+            issuer: settings.issuer.clone(),
+            authorities: settings.authorities.clone(),
+            keys_file: None,
+        };
+        Self { settings, provider: Provider::new(source, clock) }
     }
 
     /// The address to which a browser is sent to sign in, without parameters.
     ///
     /// # Errors
     /// The provider cannot be asked.
-    pub(super) fn authorization_endpoint(&self) -> Result<String, String> {
-        Ok(self.addresses()?.authorization_endpoint)
+    pub(super) fn authorization_endpoint(&self) -> Result<String, SignInError> {
+        let metadata = self.provider.metadata()?;
+        Ok(metadata.authorization_endpoint().map_err(SignInError::Failed)?.to_owned())
     }
 
     /// The address to which a browser is sent to sign out, without parameters; `None` if the
@@ -118,8 +115,10 @@ impl Provider {
     ///
     /// # Errors
     /// The provider cannot be asked.
-    pub(super) fn end_session_endpoint(&self) -> Result<Option<String>, String> {
-        Ok(self.addresses()?.end_session_endpoint)
+    pub(super) fn end_session_endpoint(&self) -> Result<Option<String>, SignInError> {
+        let metadata = self.provider.metadata()?;
+        let endpoint = metadata.end_session_endpoint().map_err(SignInError::Failed)?;
+        Ok(endpoint.map(str::to_owned))
     }
 
     /// Exchanges a code for a token (RFC 6749, section 4.1.3; RFC 7636, section 4.5), and checks
@@ -127,30 +126,39 @@ impl Provider {
     ///
     /// # Errors
     /// The provider cannot be asked, refuses the code, or its token is not accepted.
-    pub(super) fn exchange(&self, exchange: &CodeExchange<'_>) -> Result<OidcPerson, String> {
+    pub(super) fn exchange(&self, exchange: &CodeExchange<'_>) -> Result<OidcPerson, SignInError> {
         let token = self.token(exchange)?;
-        let expected = Expected {
-            issuer: &self.settings.issuer,
-            client_id: &self.settings.client_id,
-            nonce: exchange.nonce,
-            now: self.clock.now().as_millis() as f64 / 1000.0,
-            groups_claim: &self.settings.groups_claim,
-        };
-        let verified = match id_token::verify(&token, &self.keys(KEPT)?, &expected) {
-            // Providers change their keys, and sign by the new one at once.
-            Err(TokenError::UnknownKey) => id_token::verify(&token, &self.keys(ASKED_AGAIN)?, &expected),
-            verified => verified,
-        };
-        verified.map_err(|error| match error {
-            TokenError::UnknownKey => {
-                "the provider's token is signed by a key that the provider does not show".to_owned()
-            }
-            TokenError::Refused(why) => format!("the provider's token is not accepted: {why}"),
-        })
+        let refused =
+            |why: String| SignInError::Failed(format!("the provider's token is not accepted: {why}"));
+        let token = SignedToken::parse(&token).map_err(refused)?;
+        let claims = self.provider.verified(&token)?;
+        self.person(claims, exchange.nonce).map_err(|why| refused(why.to_owned()))
     }
 
-    fn token(&self, exchange: &CodeExchange<'_>) -> Result<String, String> {
-        let addresses = self.addresses()?;
+    /// The person that a token is about, if it is for this server and for this attempt.
+    fn person(&self, claims: TokenClaims, nonce: &str) -> Result<OidcPerson, &'static str> {
+        let client = &self.settings.client_id;
+        let is_ours =
+            claims.audiences().contains(client) && claims.party.as_ref().is_none_or(|party| party == client);
+        if !is_ours {
+            return Err("it is for another client");
+        }
+        if claims.nonce.as_deref() != Some(nonce) {
+            return Err("it is for another attempt to sign in");
+        }
+        if claims.subject.is_empty() {
+            return Err("it is about nobody");
+        }
+        let groups = groups(&claims.others, &self.settings.groups_claim);
+        let named = ["preferred_username", "email", "name"];
+        let name = named.iter().find_map(|name| claims.others.get(*name)?.as_str());
+        let name = name.unwrap_or(&claims.subject).to_owned();
+        Ok(OidcPerson { subject: claims.subject, name, groups })
+    }
+
+    fn token(&self, exchange: &CodeExchange<'_>) -> Result<String, SignInError> {
+        let metadata = self.provider.metadata()?;
+        let url = metadata.token_endpoint().map_err(SignInError::Failed)?;
         let mut form = fields(&[
             ("grant_type", "authorization_code"),
             ("code", exchange.code),
@@ -160,97 +168,40 @@ impl Provider {
         ]);
         let mut lines = String::new();
         if let Some(secret) = &self.settings.client_secret {
-            if addresses.takes_basic() {
+            if metadata.takes_basic() {
                 lines = basic(&self.settings.client_id, secret);
             } else {
                 form = format!("{form}&{}", fields(&[("client_secret", secret.reveal())]));
             }
         }
-        let answer: TokenAnswer = self.fetch(&addresses.token_endpoint, &lines, Some(&form))?;
-        Ok(answer.id_token)
-    }
-
-    fn addresses(&self) -> Result<Addresses, String> {
-        let now = self.clock.instant();
-        let mut kept = lock(&self.addresses);
-        if let Some((_, addresses)) = kept.as_ref().filter(|(asked, _)| now.duration_since(*asked) < KEPT) {
-            return Ok(addresses.clone());
+        let fetch = Fetch {
+            url,
+            authorities: self.settings.authorities.as_deref(),
+            time_max: Duration::from_secs(OIDC_FETCH_MAX_SECS),
+            body_max_bytes: OIDC_DOCUMENT_MAX_BYTES,
+            lines: &lines,
+            form: Some(&form),
+        };
+        let answer = fetch.run().map_err(SignInError::Failed)?;
+        let status = answer.status;
+        let body = answer.into_body();
+        if status != 200 {
+            let code = error_code(&body);
+            return Err(SignInError::Failed(format!("{url}: the provider answers {status} {code}")));
         }
-        let issuer = &self.settings.issuer;
-        let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
-        let addresses: Addresses = self.fetch(&url, "", None)?;
-        // Checked before they are kept: those of another issuer would send browsers elsewhere.
-        addresses.check(issuer)?;
-        *kept = Some((now, addresses.clone()));
-        Ok(addresses)
-    }
-
-    /// The keys of the provider, of which those that this server does not know are left out. They
-    /// are at most `age` old.
-    fn keys(&self, age: Duration) -> Result<Vec<ProviderKey>, String> {
-        let now = self.clock.instant();
-        let url = self.addresses()?.jwks_uri;
-        let mut kept = lock(&self.keys);
-        if let Some((_, keys)) = kept.as_ref().filter(|(asked, _)| now.duration_since(*asked) < age) {
-            return Ok(keys.clone());
-        }
-        let set: KeySet = self.fetch(&url, "", None)?;
-        let keys: Vec<ProviderKey> =
-            set.keys.into_iter().filter_map(|key| serde_json::from_value(key).ok()).collect();
-        *kept = Some((now, keys.clone()));
-        Ok(keys)
-    }
-
-    fn fetch<T: DeserializeOwned>(&self, url: &str, lines: &str, form: Option<&str>) -> Result<T, String> {
-        let authorities = self.settings.authorities.as_deref();
-        let answer = Fetch { url, authorities, patience: PATIENCE, lines, form }.run()?;
-        match answer.status {
-            200 => serde_json::from_slice(&answer.into_body()).map_err(|error| format!("{url}: {error}")),
-            status => {
-                Err(format!("{url}: the provider answers {status} {}", error_code(&answer.into_body())))
-            }
-        }
+        let answer: Result<TokenAnswer, _> = serde_json::from_slice(&body);
+        Ok(answer.map_err(|error| SignInError::Failed(format!("{url}: {error}")))?.id_token)
     }
 }
 
-impl Addresses {
-    fn check(&self, issuer: &str) -> Result<(), String> {
-        if self.issuer != issuer {
-            return Err(format!(
-                "the provider calls itself {:?}, and the issuer of the settings is {issuer:?}",
-                self.issuer
-            ));
-        }
-        let all = [&self.authorization_endpoint, &self.token_endpoint, &self.jwks_uri];
-        match all.into_iter().chain(&self.end_session_endpoint).find(|url| !is_safe(url)) {
-            Some(url) => Err(format!("the provider names an address without TLS: {url:?}")),
-            None => Ok(()),
-        }
+/// The groups in a claim: a text, or a list of texts.
+fn groups(claims: &Map<String, Value>, claim: &str) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    match claim_at(claims, claim) {
+        Some(Value::Array(several)) => several.iter().filter_map(text).collect(),
+        Some(one) => text(one).into_iter().collect(),
+        None => Vec::new(),
     }
-
-    /// Whether the secret may be sent in a header: so by default, and preferred (RFC 6749, section
-    /// 2.3.1).
-    fn takes_basic(&self) -> bool {
-        let methods = &self.token_endpoint_auth_methods_supported;
-        methods.is_empty() || methods.iter().any(|method| method == "client_secret_basic")
-    }
-}
-
-/// Takes a lock that is held while the provider is asked, so that one worker asks for all. Nothing
-/// is kept before its answer is read, so a panic on the way leaves what was kept before.
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether nobody on the way can read or change what is sent to the URL.
-fn is_safe(url: &str) -> bool {
-    let is_plain = url.bytes().all(|byte| byte.is_ascii_graphic() && !b"\\\"<>#".contains(&byte));
-    let host = url.strip_prefix("http://").map(|rest| rest.split(['/', '?']).next().unwrap_or_default());
-    let is_local = host.is_some_and(|host| {
-        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-        matches!(name, "localhost" | "127.0.0.1" | "[::1]")
-    });
-    is_plain && (url.starts_with("https://") || is_local)
 }
 
 /// Fields of a form, or parameters of a query.
@@ -273,47 +224,55 @@ fn error_code(body: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::base::SystemClock;
+
+    fn person(name: &str, value: Value) -> Result<OidcPerson, &'static str> {
+        let settings = OidcSettings {
+            issuer: "https://id.example".to_owned(),
+            client_id: "siltstone".to_owned(),
+            client_secret: None,
+            scopes: "openid".to_owned(),
+            groups_claim: "groups".to_owned(),
+            authorities: None,
+        };
+        let mut claims = json!({"iss": "https://id.example", "sub": "7", "aud": "siltstone", "exp": 1, "iat": 1,
+            "nonce": "n-1", "groups": ["ops", 7, "staff"], "preferred_username": "ann"});
+        claims[name] = value;
+        SignInProvider::new(settings, Arc::new(SystemClock))
+            .person(serde_json::from_value(claims).unwrap(), "n-1")
+    }
 
     #[test]
-    fn addresses_need_tls_or_are_on_this_host() {
-        for url in [
-            "https://id.example",
-            "https://id.example/a?b",
-            "http://127.0.0.1:9400/x",
-            "http://localhost",
-            "http://[::1]:1/",
-        ] {
-            assert!(is_safe(url), "{url}");
+    fn a_token_for_this_client_and_attempt_tells_the_person_and_its_groups() {
+        for (name, value) in
+            [("aud", json!("siltstone")), ("aud", json!(["other", "siltstone"])), ("azp", json!("siltstone"))]
+        {
+            let person = person(name, value).unwrap();
+            assert_eq!((&*person.subject, &*person.name), ("7", "ann"));
+            assert_eq!(person.groups, ["ops", "staff"]);
         }
-        for url in [
-            "http://id.example",
-            "http://127.0.0.1.evil.example/",
-            "ftp://x",
-            "",
-            "https://a b",
-            "https://a\r\nX: y",
-            "http://evil@127.0.0.1/",
+        for (name, value) in [
+            ("aud", json!("other")),
+            ("aud", json!([])),
+            ("azp", json!("other")),
+            ("nonce", json!("n-2")),
+            ("nonce", Value::Null),
+            ("sub", json!("")),
         ] {
-            assert!(!is_safe(url), "{url}");
+            assert!(person(name, value.clone()).is_err(), "{name} {value}");
         }
     }
 
     #[test]
-    fn a_provider_that_calls_itself_otherwise_is_refused() {
-        let text = r#"{"issuer": "https://a", "authorization_endpoint": "https://a/1", "token_endpoint": "https://a/2", "jwks_uri": "https://a/3"}"#;
-        let addresses: Addresses = serde_json::from_str(text).unwrap();
-        assert!(addresses.check("https://a").is_ok() && addresses.takes_basic());
-        assert!(addresses.check("https://a/").is_err());
-        let plain: Addresses = serde_json::from_str(&text.replace("https://a/2", "http://a/2")).unwrap();
-        assert!(plain.check("https://a").is_err());
-        let logout = text.replace("\"issuer\"", "\"end_session_endpoint\": \"http://a/4\", \"issuer\"");
-        assert!(serde_json::from_str::<Addresses>(&logout).unwrap().check("https://a").is_err());
-        let posts = Addresses {
-            token_endpoint_auth_methods_supported: vec!["client_secret_post".into()],
-            ..addresses
-        };
-        assert!(!posts.takes_basic());
+    fn groups_are_a_text_or_texts() {
+        let claims = json!({"role": "b", "realm_access": {"roles": ["c"]}});
+        let found = |claim: &str| groups(claims.as_object().unwrap(), claim);
+        assert_eq!(found("role"), ["b"]);
+        assert_eq!(found("realm_access.roles"), ["c"]);
+        assert!(found("none").is_empty() && found("realm_access").is_empty());
     }
 
     #[test]

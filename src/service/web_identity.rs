@@ -1,0 +1,246 @@
+//! AssumeRoleWithWebIdentity: keys for those whom a provider vouches for. The call is not signed, so
+//! everybody may make it: nothing that its token names is fetched, and who fails often waits.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::access_log::RequestLogEntry;
+use super::{Service, client_address};
+use crate::auth::{IssuedSession, TokenRoleRequest, TrustedIssuer, WebIdentity};
+use crate::base::limits::WEB_IDENTITY_FAILURES_MAX;
+use crate::base::{Clock, NOT_POISONED, OsEntropy, network_of};
+use crate::oidc::{Provider, ProviderError, ProviderSource, SignedToken, TokenClaims};
+use crate::s3::query_call::CallParams;
+use crate::s3::{CallError, Request};
+
+const WINDOW: Duration = Duration::from_secs(60);
+/// Networks whose failures are counted. A further one replaces the oldest.
+const NETWORKS_MAX: usize = 4_096;
+
+/// The failed calls of the last minute, by network.
+#[derive(Debug, Default)]
+struct FailureCounts(Mutex<HashMap<Option<IpAddr>, CountedFailures>>);
+
+#[derive(Debug)]
+struct CountedFailures {
+    since: Instant,
+    failures: u32,
+}
+
+impl FailureCounts {
+    /// Counts a call before its token is looked at, so that calls at the same time share the limit.
+    /// Returns whether it may be made. A success takes it back.
+    fn begin(&self, address: Option<IpAddr>, now: Instant) -> bool {
+        let network = address.map(network_of);
+        let is_over = |count: &CountedFailures| now.saturating_duration_since(count.since) >= WINDOW;
+        let mut counts = self.0.lock().expect(NOT_POISONED);
+        if !counts.contains_key(&network) && counts.len() >= NETWORKS_MAX {
+            counts.retain(|_, count| !is_over(count));
+            let oldest = counts.iter().min_by_key(|(_, count)| count.since).map(|(network, _)| *network);
+            if let Some(oldest) = oldest.filter(|_| counts.len() >= NETWORKS_MAX) {
+                counts.remove(&oldest);
+            }
+        }
+        let count = counts.entry(network).or_insert(CountedFailures { since: now, failures: 0 });
+        if is_over(count) {
+            *count = CountedFailures { since: now, failures: 0 };
+        }
+        count.failures = count.failures.saturating_add(1);
+        count.failures <= WEB_IDENTITY_FAILURES_MAX
+    }
+
+    /// Takes a call back that was successful.
+    fn succeeded(&self, address: Option<IpAddr>) {
+        let mut counts = self.0.lock().expect(NOT_POISONED);
+        if let Some(count) = counts.get_mut(&address.map(network_of)) {
+            count.failures = count.failures.saturating_sub(1);
+        }
+    }
+}
+
+/// The providers of the users file, with what they have told.
+pub(super) struct WebIdentities {
+    clock: Arc<dyn Clock>,
+    /// By where their keys come from, so that they are asked again where that was changed.
+    providers: Mutex<HashMap<ProviderSource, Arc<Provider>>>,
+    failures: FailureCounts,
+}
+
+/// A session that a token was good for.
+pub(super) struct VouchedSession {
+    pub(super) identity: WebIdentity,
+    pub(super) issued: IssuedSession,
+}
+
+impl WebIdentities {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, providers: Mutex::default(), failures: FailureCounts::default() }
+    }
+
+    /// The provider of an issuer, of those that the users file has.
+    fn provider(&self, issuer: &TrustedIssuer, all: &[TrustedIssuer]) -> Arc<Provider> {
+        let mut providers = self.providers.lock().expect(NOT_POISONED);
+        let source = source_of(issuer);
+        if let Some(provider) = providers.get(&source) {
+            return Arc::clone(provider);
+        }
+        let current: Vec<_> = all.iter().map(source_of).collect();
+        providers.retain(|source, _| current.contains(source));
+        let provider = Arc::new(Provider::new(source.clone(), Arc::clone(&self.clock)));
+        providers.insert(source, Arc::clone(&provider));
+        provider
+    }
+}
+
+fn source_of(issuer: &TrustedIssuer) -> ProviderSource {
+    ProviderSource {
+        issuer: issuer.url.clone(),
+        authorities: issuer.authorities.clone(),
+        keys_file: issuer.keys_file.clone(),
+    }
+}
+
+impl Service {
+    /// Hands out a session of a role to whom a provider vouches for.
+    ///
+    /// # Errors
+    /// - `Throttling` where the network failed often;
+    /// - `InvalidIdentityToken`, `ExpiredTokenException`, `IDPRejectedClaim`;
+    /// - `IDPCommunicationError` where the provider cannot be asked, or is being asked;
+    /// - those of the role and of the session.
+    pub(super) fn assume_role_with_web_identity(
+        &self,
+        params: &CallParams,
+        request: &Request<'_>,
+        entry: &RequestLogEntry,
+    ) -> Result<VouchedSession, CallError> {
+        let address = client_address(request, &self.is_trusted_proxy);
+        if !self.web_identities.failures.begin(address, self.recorder.clock.instant()) {
+            return Err(CallError::new(400, "Throttling", "Rate exceeded"));
+        }
+        let vouched = self.vouched_session(params, request).inspect_err(|error| {
+            log::info!("{} AssumeRoleWithWebIdentity: {}: {}", entry.id.as_str(), error.code, error.message);
+        })?;
+        self.web_identities.failures.succeeded(address);
+        Ok(vouched)
+    }
+
+    fn vouched_session(
+        &self,
+        params: &CallParams,
+        request: &Request<'_>,
+    ) -> Result<VouchedSession, CallError> {
+        if params.get("ProviderId").is_some() {
+            let message = "ProviderId is for tokens of OAuth 2.0, which are not taken";
+            return Err(CallError::validation(message));
+        }
+        let asked = TokenRoleRequest {
+            role_arn: params.required("RoleArn")?,
+            session_name: params.required("RoleSessionName")?,
+            duration_secs: params.number("DurationSeconds")?,
+            policy: params.get("Policy"),
+            source_ip: request.peer.map(|peer| peer.ip()),
+            secure: request.secure,
+        };
+        let identity = self.web_identity(params.required("WebIdentityToken")?)?;
+        self.ensure_sealing_key();
+        let issued = self.authenticator.assume_role_with_web_identity(&identity, &asked, &OsEntropy)?;
+        Ok(VouchedSession { identity, issued })
+    }
+
+    /// Whom a token is about, if an issuer of the users file has signed it for this server.
+    fn web_identity(&self, token: &str) -> Result<WebIdentity, CallError> {
+        let token =
+            SignedToken::parse(token).map_err(|why| invalid(&format!("the token cannot be read: {why}")))?;
+        let all = self.authenticator.trusted_issuers();
+        let issuer = all.iter().find(|issuer| issuer.url == token.stated_issuer());
+        let issuer = issuer.ok_or_else(|| invalid("No OpenIDConnect provider found in your account"))?;
+        let claims = self.web_identities.provider(issuer, &all).verified(&token).map_err(refusal)?;
+        if claims.subject.is_empty() {
+            return Err(invalid("the token is about nobody"));
+        }
+        let audience = claims.audiences().iter().find(|audience| issuer.audiences.contains(audience));
+        let audience = audience.cloned().ok_or_else(|| invalid("Incorrect token audience"))?;
+        Ok(WebIdentity {
+            issuer: issuer.url.clone(),
+            subject: claims.subject.clone(),
+            audience,
+            claims: all_claims(claims),
+        })
+    }
+}
+
+fn all_claims(claims: TokenClaims) -> serde_json::Map<String, Value> {
+    let registered = [
+        ("iss", json!(claims.issuer())),
+        ("sub", json!(claims.subject)),
+        ("aud", json!(claims.audiences())),
+        ("azp", json!(claims.party)),
+    ];
+    let mut all = claims.others;
+    for (name, value) in registered {
+        all.insert(name.to_owned(), value);
+    }
+    all
+}
+
+fn invalid(message: &str) -> CallError {
+    CallError::new(400, "InvalidIdentityToken", message)
+}
+
+/// The error of STS for a token that is not accepted. What a provider answers is for the log alone.
+fn refusal(error: ProviderError) -> CallError {
+    match error {
+        ProviderError::Refused(why) => invalid(&format!("the token is not accepted: {why}")),
+        ProviderError::Expired => CallError::new(400, "ExpiredTokenException", "Token expired"),
+        ProviderError::Busy => CallError::new(
+            400,
+            "IDPCommunicationError",
+            "The identity provider is being asked for its keys. Try again.",
+        ),
+        ProviderError::Away(_) => CallError::new(
+            400,
+            "IDPCommunicationError",
+            "The identity provider cannot be asked for its keys. The log of the server tells why.",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(n: u32) -> Option<IpAddr> {
+        Some(std::net::Ipv4Addr::from(n).into())
+    }
+
+    #[test]
+    fn a_network_that_fails_often_waits_and_its_successes_do_not_count() {
+        let counts = FailureCounts::default();
+        let now = Instant::now();
+        for _ in 0..1_000 {
+            assert!(counts.begin(address(1), now));
+            counts.succeeded(address(1));
+        }
+        for _ in 0..WEB_IDENTITY_FAILURES_MAX {
+            assert!(counts.begin(address(1), now));
+        }
+        assert!(!counts.begin(address(1), now + WINDOW - Duration::from_millis(1)));
+        assert!(counts.begin(address(2), now), "another network");
+        assert!(counts.begin(address(1), now + WINDOW));
+    }
+
+    #[test]
+    fn many_networks_take_up_no_more_than_some() {
+        let counts = FailureCounts::default();
+        let now = Instant::now();
+        for n in 0..3 * NETWORKS_MAX as u32 {
+            assert!(counts.begin(address(n), now));
+        }
+        assert_eq!(counts.0.lock().unwrap().len(), NETWORKS_MAX);
+    }
+}
