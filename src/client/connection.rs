@@ -222,6 +222,8 @@ impl HttpConnection {
         if self.ended {
             return Err(ErrorKind::NotConnected.into());
         }
+        // Until the exchange has ended well: after an error nobody knows what the next bytes belong
+        // to.
         self.ended = true;
         self.socket.end_by(deadline, self.endpoint.patience);
         let sent = self.send(request);
@@ -335,6 +337,7 @@ impl HttpConnection {
     /// After an error the state of the connection is unknown: the next request uses a new one.
     fn run(&mut self, request: &SignedRequest<'_>, sink: &mut dyn Write) -> io::Result<Answer> {
         if self.ended {
+            // What is left of another connection would be read as the start of the answer.
             self.received.clear();
             self.socket = connect(&self.endpoint)?;
         }
@@ -348,6 +351,7 @@ impl HttpConnection {
     fn send(&mut self, request: &SignedRequest<'_>) -> io::Result<()> {
         let head = request.head.as_bytes();
         let body = &*request.body;
+        // Together, so that a small request is one packet.
         let sent = self.socket.write_vectored(&[IoSlice::new(head), IoSlice::new(body)])?;
         if sent < head.len() {
             self.socket.write_all(&head[sent..])?;
@@ -364,6 +368,7 @@ impl HttpConnection {
     ) -> io::Result<(Answer, bool)> {
         let (head, bytes) = self.head()?;
         let mut answer = Answer { status: head.status, len: 0, head: bytes, body: Vec::new() };
+        // The head may state the length of a body that does not come (RFC 9112, section 6.3).
         if head_only || matches!(head.status, 204 | 304) {
             return Ok((answer, head.close));
         }

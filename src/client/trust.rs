@@ -133,6 +133,8 @@ impl ServerCertVerifier for FingerprintVerifier {
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
+        // The signature of the handshake is checked beside it: a copy of the certificate without
+        // its key does not pass.
         if CertificateFingerprint::of(end_entity) == self.expected {
             return Ok(ServerCertVerified::assertion());
         }

@@ -97,6 +97,8 @@ impl Courier {
                     if messages.len() > 1 {
                         return self.deliver_alone(messages, stopped);
                     }
+                    // A target may refuse by mistake, until its operator has seen it: the event is
+                    // dropped only after that time.
                     let since = *refused_since.get_or_insert_with(Instant::now);
                     if since.elapsed() >= self.settings.drop_refused_after {
                         self.dropped(&why);

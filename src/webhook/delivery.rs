@@ -74,7 +74,11 @@ impl WebhookSender {
                     self.connection = Some(connection);
                     return Ok(answer);
                 }
+                // The target has the request, and may be at work on it: it gets no second one at
+                // once.
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
+                // A connection that was idle is often closed by then. The target may get the event
+                // twice, which consumers of S3's events have to expect.
                 Err(_) => {}
             }
         }
