@@ -65,6 +65,8 @@ impl Backlog {
         match len {
             Some(len) => state.checkpoint_len = len,
             None => {
+                // As before the attempt. The next one waits for more of the log: the disk that
+                // refused this one is asked less often.
                 state.groups += covered;
                 state.not_before = state.groups.log_bytes + RETRY_AFTER_BYTES;
             }

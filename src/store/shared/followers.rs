@@ -66,6 +66,8 @@ pub(in crate::store) fn keeps_log_from(
     };
     let mut kept_from = needed_from;
     let mut bytes = 0;
+    // From the newest to the oldest: what is kept has no gap, and where the room ends a follower
+    // has to start over.
     let extra = logs.windows(2).rev().filter(|pair| pair[1] <= needed_from && pair[1] > wanted);
     for pair in extra {
         bytes += shared.fs.open_read(&log_path(pair[0]))?.usage()?.allocated_bytes;

@@ -312,6 +312,7 @@ impl SharedStore {
     /// disk is unknown, and a second sync proves nothing (data-format.md, section 1, point 5).
     pub(in crate::store) fn latch(&self, reason: ReadOnlyReason, why: String) {
         log::error!("the store takes no more writes: {why}; {reason}");
+        // The first reason stays: later errors are often its results.
         self.read_only.lock().expect(NOT_POISONED).get_or_insert((reason, why));
     }
 
@@ -358,6 +359,8 @@ impl SharedStore {
     pub(in crate::store) fn write_failed(&self, error: LogError) -> StoreError {
         match &error {
             LogError::DiskFull(_) => self.request_reclaim(),
+            // Of descriptors: files that nobody reads give theirs back, and the next write may
+            // pass.
             LogError::Exhausted(_) => self.segments.close_idle(),
             _ => self.latch(ReadOnlyReason::WriteFailed, format!("a write failed: {error}")),
         }

@@ -108,6 +108,8 @@ impl SharedStore {
             NewEncryption::Kms { context, bucket_key, .. } => (context.clone(), *bucket_key),
             NewEncryption::S3 | NewEncryption::Customer(_) => (String::new(), false),
         };
+        // With a salt of its own each wrap is under a key of its own, so that no nonce is used
+        // twice under one.
         let salt = self.new_salt();
         let unsealed =
             WrappedKey { kind, bucket_key, key_id: master.id, context, salt, sealed: [0; SEALED_KEY_BYTES] };
@@ -121,6 +123,8 @@ impl SharedStore {
         wrapped: &WrappedKey,
         customer: Option<&MasterKey>,
     ) -> Result<DataKey, StoreError> {
+        // The scope is under the seal: a wrapped key that was moved to another kind, id or context
+        // does not open.
         let open = |master: &MasterKey| unwrap_key(master, &wrapped.salt, wrapped.scope(), &wrapped.sealed);
         match (wrapped.kind, customer) {
             (EncryptionKind::Customer, Some(key)) => open(key).ok_or(StoreError::WrongCustomerKey),

@@ -74,8 +74,12 @@ impl FollowedTime {
         let uptime = clock.uptime();
         let wall = clock.now();
         let before = self.time;
+        // The uptime is what a wrong clock cannot change: the time goes on by it, and the wall
+        // clock only corrects it.
         self.time = before.plus(uptime.saturating_sub(self.at));
         self.at = uptime;
+        // Many small steps in a row are a jump as well: what was followed counts together for a
+        // day.
         if uptime.saturating_sub(self.led_since) >= STEADY_AFTER {
             self.led = Duration::ZERO;
             self.led_since = uptime;
@@ -108,6 +112,7 @@ impl FollowedTime {
             return Some(ClockNews::Returned);
         }
         let steady = self.at.saturating_sub(doubt.since);
+        // It has jumped again: what it showed before proves nothing about it.
         if doubt.wall.plus(steady).distance(wall) > FOLLOWED_MAX {
             self.doubt = Some(Doubt { since: self.at, wall });
             return Some(ClockNews::Doubted(ahead));

@@ -99,6 +99,7 @@ impl LockClock {
     /// in doubt.
     pub(in crate::store) fn acts_time(&self) -> Option<Timestamp> {
         let times = self.look();
+        // The earlier of both: nothing is old by a clock that is ahead of the other.
         (!times.acts.is_in_doubt()).then(|| times.acts.time().min(self.clock.now()))
     }
 
@@ -157,6 +158,7 @@ impl LockClock {
         let mut times = self.look();
         let wall = self.clock.now();
         times.acts.believe(wall);
+        // Only back: ahead it would end retentions that no operator may end.
         if wall <= times.locks.time() {
             times.locks.believe(wall);
         }
