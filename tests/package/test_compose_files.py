@@ -3,6 +3,7 @@ unpacked image, in a network of its own. Only the engine is missing."""
 
 import ctypes
 import os
+import re
 import shlex
 import subprocess
 import threading
@@ -14,7 +15,7 @@ import yaml
 
 import test_compose as clients
 from image import contained
-from siltstone import START_SECONDS_MAX, STOP_SECONDS_MAX
+from siltstone import ROOT, START_SECONDS_MAX, STOP_SECONDS_MAX
 
 FILES = [*clients.FILES, *sorted((Path(__file__).parent / "compose").glob("*.yaml"))]
 VOLUMES = ("/data", "/export", "/minio_data", "/bitnami/minio/data")
@@ -127,7 +128,21 @@ class Container(clients.Stack):
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_compose_file_works_word_for_word(file, tmp_path, image, debug_image):
     kind = yaml.safe_load(clients.interpolated(file.read_text())).get("x-image")
-    container = Container(file, tmp_path, debug_image if kind == "debug" else image)
+    works(Container(file, tmp_path, debug_image if kind == "debug" else image))
+
+
+def test_the_compose_file_of_the_guide_works(tmp_path, image):
+    page = (ROOT / "src/guide/minio.md").read_text()
+    text = re.search(r"^```yaml\n(.*?)^```", page, re.M | re.S).group(1)
+    tags = [tag.split("/")[-1] for tag in image.tags]
+    tag = next(tag for tag in tags if f"image: {tag} " in text)
+    file = tmp_path / "compose.yaml"
+    project = "x-project: {user: admin, password: change-me-please, buckets: [photos], calls: [ranges, metadata]}\n"
+    file.write_text(text.replace(tag, "minio/minio") + project)
+    works(Container(file, tmp_path, image))
+
+
+def works(container):
     try:
         container.start()
         container.in_its_network(container.try_project)
