@@ -247,7 +247,10 @@ fn the_start_warns_of_short_secrets_and_of_plain_http_beyond_this_host() {
     assert!(!safe.contains(" WARN "), "{safe}");
     let short = said("127.0.0.1:0", "hidden-01234567");
     assert!(short.contains("the secret key of `admin` is short") && !short.contains("hidden"), "{short}");
-    assert!(said("0.0.0.0:0", "hidden-0123456789").contains("plain HTTP on 0.0.0.0:0"));
+    let open = said("0.0.0.0:0", "hidden-0123456789");
+    let of_console = "browsers on this host alone see the console";
+    assert!(open.contains("plain HTTP on 0.0.0.0:0") && open.contains(of_console), "{open}");
+    assert!(!safe.contains(of_console), "{safe}");
 }
 
 #[test]

@@ -104,6 +104,7 @@ pub(crate) fn serve(
     let service = if options.store.read_only { service } else { service.with_users(users.clone()) };
     let metrics_token = MetricsTokenFile::open(options)?;
     warn_of_plain_http(options)?;
+    tell_who_sees_the_console(options)?;
     warn_of_sandbox(options);
     let shown_tls = tls.as_ref().map(|(_, tls)| Arc::clone(tls));
     let service = Arc::new(with_metrics(service, metrics_token.as_ref(), shown_tls.clone()));
@@ -363,6 +364,18 @@ fn warn_of_plain_http(options: &ServerOptions) -> Result<(), CliError> {
             "plain HTTP on {}: all transferred data can be read on the network; set --tls-cert and --tls-key, or use a proxy \
              that encrypts",
             options.start.listen
+        );
+    }
+    Ok(())
+}
+
+/// Says that other hosts do not see the console, where they could reach it.
+fn tell_who_sees_the_console(options: &ServerOptions) -> Result<(), CliError> {
+    let is_reachable = !options.console.console_listen.unwrap_or(options.start.listen).ip().is_loopback();
+    if is_reachable && options.console.access() == ConsoleAccess::On && options.http.tls_files()?.is_none() {
+        info!(
+            "without TLS, browsers on this host alone see the console; a published port of a container makes each one that of another \
+             host. In a network that you trust, --console-insecure true (SILTSTONE_CONSOLE_INSECURE=true) shows it to all"
         );
     }
     Ok(())
