@@ -35,6 +35,12 @@ const LOST: [(&str, Loss); 4] = [
     ("x-amz-object-lock-legal-hold", Loss::ObjectLock),
 ];
 
+/// How servers say, in small letters, that a read needs the key of a client.
+const ENCRYPTION_WORDS: [&str; 3] = ["server side encryption", "server-side encryption", "sse-c"];
+/// Why an object that is encrypted with the key of its client is not copied.
+const CUSTOMER_ENCRYPTED: &str =
+    "it is encrypted with a key of its client (SSE-C), which is not given, so that it is not kept";
+
 /// The metadata with the modification time, in the form of rclone.
 pub const MTIME: &str = "x-amz-meta-mtime";
 
@@ -107,8 +113,10 @@ pub fn attributes_of(
     id: Option<&str>,
 ) -> Result<Option<StoredAttributes>, PeerError> {
     let query: Vec<_> = id.map(|id| ("versionId", id)).into_iter().collect();
-    let (answer, _) = match link.ask(PeerCall { method: "HEAD", key, query: &query, ..PeerCall::default() }) {
+    let call = PeerCall { method: "HEAD", key, query: &query, ..PeerCall::default() };
+    let (answer, _) = match link.ask(call) {
         Err(PeerError::Absent) => return Ok(None),
+        Err(PeerError::Lasting(why)) => return Err(PeerError::Lasting(reason_of(link, call).unwrap_or(why))),
         other => other?,
     };
     let length = answer.header("content-length").and_then(|length| length.parse().ok());
@@ -132,6 +140,17 @@ pub fn attributes_of(
     }
     kept.sort();
     Ok(Some(StoredAttributes { length, etag, kept, losses, modified, encrypted_by_key }))
+}
+
+/// What a server says of an object that it does not show to a HEAD, whose answer has no text: one that
+/// is encrypted with a key that the client of that server has.
+fn reason_of(link: &mut PeerLink<'_>, call: PeerCall<'_>) -> Option<String> {
+    let first_byte = [("range".to_owned(), "bytes=0-0".to_owned())];
+    let call = PeerCall { method: "GET", headers: &first_byte, ..call };
+    let answer = link.exchange(call, &mut io::empty(), &mut io::sink()).ok()?;
+    let told = answer.refusal().to_ascii_lowercase();
+    let is_of_key = answer.status == 400 && ENCRYPTION_WORDS.iter().any(|words| told.contains(words));
+    is_of_key.then(|| CUSTOMER_ENCRYPTED.to_owned())
 }
 
 /// The tags of a version; `None` if the server keeps none for any object.
