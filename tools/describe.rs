@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 use siltstone::base::digest::to_hex;
 use siltstone::base::entity_tag;
+use siltstone::crypto::KeyReach;
 use siltstone::format::{
     AssembledPart, Assembly, Attributes, BucketRecord, CheckpointEnd, Checksum, ChecksumAlgorithm,
     ChecksumType, ClientIds, Descriptor, EncryptedRun, EncryptionKind, Entry, ExtentHeader, ExtentPurpose,
@@ -366,7 +367,7 @@ fn upload(ids: &ClientIds, record: &UploadRecord) -> Value {
 }
 
 fn wrapped_key(key: &WrappedKey) -> Value {
-    let WrappedKey { kind, bucket_key, key_id, context, salt, sealed } = key;
+    let WrappedKey { kind, reach, bucket_key, key_id, context, salt, sealed } = key;
     let kind = match kind {
         EncryptionKind::S3 => "SSE-S3",
         EncryptionKind::Kms => "SSE-KMS",
@@ -374,6 +375,7 @@ fn wrapped_key(key: &WrappedKey) -> Value {
     };
     json!({
         "kind": kind,
+        "of_write": *reach == KeyReach::Write,
         "bucket_key": bucket_key,
         "key_id": key_id,
         "context": context,

@@ -3,7 +3,7 @@
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Salt};
 
-use super::keys::{DataKey, MasterKey};
+use super::keys::{DataKey, KeyReach, MasterKey};
 use crate::base::Entropy;
 use crate::base::digest::Sha256;
 
@@ -17,6 +17,8 @@ pub const SEALED_KEY_BYTES: usize = 32 + TAG_BYTES;
 const WRAP: &str = "siltstone object key 1";
 const WRITE: &str = "siltstone write key 1";
 const DIGESTS: &str = "siltstone digests 1";
+/// In the byte of the kind of a wrapped key: it is the key of one write.
+pub const WRITE_KEY: u8 = 0x40;
 const PACKAGE: &[u8] = b"siltstone package 1";
 
 /// The key of AES-256-GCM that a secret, a salt and a label derive.
@@ -25,6 +27,19 @@ fn derived(secret: &[u8; 32], salt: &[u8; SALT_BYTES], label: &str) -> LessSafeK
     let extracted = Salt::new(HKDF_SHA256, salt).extract(secret);
     let expanded = extracted.expand(&label, &AES_256_GCM).expect("HKDF-SHA-256 gives 32 bytes");
     LessSafeKey::new(UnboundKey::from(expanded))
+}
+
+/// The key of one write, which opens no other write of the object.
+pub fn write_key(key: &DataKey, salt: &[u8; SALT_BYTES]) -> DataKey {
+    if key.reach() == KeyReach::Write {
+        return key.clone();
+    }
+    let extracted = Salt::new(HKDF_SHA256, salt).extract(key.bytes());
+    let mut bytes = zeroize::Zeroizing::new([0; 32]);
+    let label = [WRITE.as_bytes()];
+    let expanded = extracted.expand(&label, HKDF_SHA256);
+    expanded.and_then(|expanded| expanded.fill(&mut bytes[..])).expect("HKDF-SHA-256 gives 32 bytes");
+    DataKey::new(*bytes, KeyReach::Write)
 }
 
 fn nonce(number: u64) -> Nonce {
@@ -39,9 +54,16 @@ fn nonce(number: u64) -> Nonce {
 pub struct PackageCipher(LessSafeKey);
 
 impl PackageCipher {
-    /// The cipher of the write with that salt. A writer draws the salt anew for each write.
+    /// The cipher of the write with that salt, which a writer draws anew for each write. The key is
+    /// that of the object, or of the write.
     pub fn new(key: &DataKey, salt: &[u8; SALT_BYTES]) -> Self {
-        Self(derived(key.bytes(), salt, WRITE))
+        match key.reach() {
+            KeyReach::Object => Self(derived(key.bytes(), salt, WRITE)),
+            KeyReach::Write => {
+                let key = UnboundKey::new(&AES_256_GCM, key.bytes()).expect("a key has 32 bytes");
+                Self(LessSafeKey::new(key))
+            }
+        }
     }
 
     /// Encrypts the next package in place, and appends its tag.
@@ -73,6 +95,8 @@ fn bound(is_last: bool) -> Aad<[u8; PACKAGE.len() + 1]> {
 pub struct WrapScope<'a> {
     /// The number of the kind of encryption.
     pub kind: u8,
+    /// What the key opens.
+    pub reach: KeyReach,
     /// The id of the master key.
     pub key_id: &'a str,
     /// The encryption context.
@@ -83,7 +107,11 @@ impl WrapScope<'_> {
     /// The associated data, of the same length for all.
     fn bound(self) -> Aad<[u8; 65]> {
         let mut bytes = [0; 65];
-        bytes[0] = self.kind;
+        bytes[0] = self.kind
+            | match self.reach {
+                KeyReach::Object => 0,
+                KeyReach::Write => WRITE_KEY,
+            };
         // Digests in place of the texts: of a fixed length, so that no two scopes have the same
         // bytes.
         bytes[1..33].copy_from_slice(&Sha256::of(self.key_id.as_bytes()));
@@ -92,13 +120,15 @@ impl WrapScope<'_> {
     }
 }
 
-/// Wraps the key of an object. The salt is drawn anew for each call.
+/// Wraps the key of an object or of a write, as the scope says. The salt is drawn anew for each
+/// call.
 pub fn wrap_key(
     master: &MasterKey,
     salt: &[u8; SALT_BYTES],
     scope: WrapScope<'_>,
     object: &DataKey,
 ) -> [u8; SEALED_KEY_BYTES] {
+    debug_assert_eq!(object.reach(), scope.reach, "a key is wrapped as what it is");
     let mut sealed = [0; SEALED_KEY_BYTES];
     let (key, tag) = sealed.split_at_mut(32);
     key.copy_from_slice(object.bytes());
@@ -107,7 +137,7 @@ pub fn wrap_key(
     sealed
 }
 
-/// The key of an object; `None` with another master key or scope, and where a bit has changed.
+/// The key that is wrapped; `None` with another master key or scope, and where a bit has changed.
 pub fn unwrap_key(
     master: &MasterKey,
     salt: &[u8; SALT_BYTES],
@@ -118,7 +148,7 @@ pub fn unwrap_key(
     let mut bytes = zeroize::Zeroizing::new(*sealed);
     let key = derived(master.bytes(), salt, WRAP);
     let plain = key.open_in_place(nonce(0), scope.bound(), &mut bytes[..]).ok()?;
-    Some(DataKey::new(plain.try_into().ok()?))
+    Some(DataKey::new(plain.try_into().ok()?, scope.reach))
 }
 
 /// Encrypts what is known of the plain bytes of an object, under a salt of its own, which comes
@@ -152,10 +182,10 @@ mod tests {
     use crate::base::SeededEntropy;
     use crate::base::digest::{from_hex, to_hex};
 
-    const SCOPE: WrapScope<'_> = WrapScope { kind: 2, key_id: "k1", context: "{}" };
+    const SCOPE: WrapScope<'_> = WrapScope { kind: 2, reach: KeyReach::Object, key_id: "k1", context: "{}" };
 
     fn object_key() -> DataKey {
-        DataKey::new(std::array::from_fn(|at| at as u8))
+        DataKey::new(std::array::from_fn(|at| at as u8), KeyReach::Object)
     }
 
     /// RFC 5869, A.1.
@@ -201,6 +231,7 @@ mod tests {
         assert!(opens(&master, 2, SCOPE).is_none());
         for other in [
             WrapScope { kind: 1, ..SCOPE },
+            WrapScope { reach: KeyReach::Write, ..SCOPE },
             WrapScope { key_id: "k2", ..SCOPE },
             WrapScope { context: "", ..SCOPE },
         ] {
@@ -209,11 +240,29 @@ mod tests {
     }
 
     #[test]
+    fn the_key_of_a_write_opens_that_write_alone() {
+        let salt = [7; 16];
+        let mut sealed = b"Hello, world!\n".to_vec();
+        PackageCipher::new(&object_key(), &salt).seal(0, true, &mut sealed);
+        let key = write_key(&object_key(), &salt);
+        let opens = |key: &DataKey, salt: &[u8; 16]| {
+            PackageCipher::new(key, salt).open(0, true, &mut sealed.clone()).is_some()
+        };
+        assert!(opens(&key, &salt) && opens(&write_key(&key, &[0; 16]), &[0; 16]));
+        assert!(!opens(&write_key(&object_key(), &[8; 16]), &salt));
+        let scope = WrapScope { reach: KeyReach::Write, ..SCOPE };
+        let wrapped = wrap_key(&MasterKey::new([9; 32]), &[1; 16], scope, &key);
+        let unwrapped = unwrap_key(&MasterKey::new([9; 32]), &[1; 16], scope, &wrapped).unwrap();
+        assert!(opens(&unwrapped, &salt));
+        assert!(unwrap_key(&MasterKey::new([9; 32]), &[1; 16], SCOPE, &wrapped).is_none());
+    }
+
+    #[test]
     fn sealed_digests_open_with_their_key_alone_and_never_recur() {
         let entropy = SeededEntropy::new(1);
         let sealed = seal_digests(&object_key(), b"md5", &entropy);
         assert_eq!(open_digests(&object_key(), &sealed).unwrap(), b"md5");
-        assert_eq!(open_digests(&DataKey::new([0; 32]), &sealed), None);
+        assert_eq!(open_digests(&DataKey::new([0; 32], KeyReach::Object), &sealed), None);
         assert_ne!(seal_digests(&object_key(), b"md5", &entropy), sealed);
         for at in 0..sealed.len() {
             let mut bad = sealed.clone();

@@ -55,22 +55,39 @@ pub struct NamedKey {
     pub key: MasterKey,
 }
 
-/// The key of an object or an upload. Records have it wrapped.
+/// The key of an object or an upload, or that of one write. Records have it wrapped.
 #[derive(Clone)]
-pub struct DataKey(Zeroizing<[u8; KEY_BYTES]>);
+pub struct DataKey {
+    bytes: Zeroizing<[u8; KEY_BYTES]>,
+    reach: KeyReach,
+}
+
+/// What a wrapped key opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KeyReach {
+    /// All writes of an object or upload, whose keys are derived from it.
+    Object,
+    /// One write.
+    Write,
+}
 
 impl DataKey {
-    /// A new key. `entropy` has to be the system's.
+    /// A new key of an object. `entropy` has to be the system's.
     pub fn generate(entropy: &dyn Entropy) -> Self {
-        Self(drawn(entropy))
+        Self { bytes: drawn(entropy), reach: KeyReach::Object }
     }
 
-    pub(super) fn new(bytes: [u8; KEY_BYTES]) -> Self {
-        Self(Zeroizing::new(bytes))
+    pub(super) fn new(bytes: [u8; KEY_BYTES], reach: KeyReach) -> Self {
+        Self { bytes: Zeroizing::new(bytes), reach }
     }
 
     pub(super) fn bytes(&self) -> &[u8; KEY_BYTES] {
-        &self.0
+        &self.bytes
+    }
+
+    /// What it opens.
+    pub fn reach(&self) -> KeyReach {
+        self.reach
     }
 }
 
@@ -96,4 +113,8 @@ pub trait KeySource: Send + Sync {
 
     /// A key that opens objects: a retired one does, too.
     fn to_open(&self, id: &str) -> Option<MasterKey>;
+
+    /// The key that wraps in place of one of the ring: the newest of its name, or the current one.
+    /// `None` where no key is, or where the ring lacks the one of that id.
+    fn successor(&self, id: &str) -> Option<NamedKey>;
 }

@@ -7,6 +7,6 @@
 mod cipher;
 mod keys;
 
-pub use cipher::{PackageCipher, SALT_BYTES, SEALED_KEY_BYTES, TAG_BYTES, WrapScope};
-pub use cipher::{open_digests, seal_digests, unwrap_key, wrap_key};
-pub use keys::{DataKey, KeySource, MasterKey, NamedKey};
+pub use cipher::{PackageCipher, SALT_BYTES, SEALED_KEY_BYTES, TAG_BYTES, WRITE_KEY, WrapScope};
+pub use cipher::{open_digests, seal_digests, unwrap_key, wrap_key, write_key};
+pub use keys::{DataKey, KeyReach, KeySource, MasterKey, NamedKey};

@@ -304,6 +304,7 @@ mod tests {
     fn encrypted_object() -> VersionRecord {
         let key = WrappedKey {
             kind: EncryptionKind::S3,
+            reach: crate::crypto::KeyReach::Object,
             bucket_key: false,
             key_id: "k1".into(),
             context: String::new(),

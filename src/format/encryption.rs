@@ -2,7 +2,7 @@
 //! and which packages a record has.
 
 use crate::base::limits::BLOCK_BYTES;
-use crate::crypto::{SALT_BYTES, SEALED_KEY_BYTES, TAG_BYTES, WrapScope};
+use crate::crypto::{KeyReach, SALT_BYTES, SEALED_KEY_BYTES, TAG_BYTES, WRITE_KEY, WrapScope};
 use crate::format::checksum::{
     decode_checksums, decode_optional_checksum, encode_checksum, encode_optional_checksum,
 };
@@ -65,11 +65,13 @@ impl EncryptionKind {
     }
 }
 
-/// The key of an object or an upload, wrapped by a master key.
+/// The key of an object or an upload, or of one write that a copy shares, wrapped by a master key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrappedKey {
     /// Whose master key it is.
     pub kind: EncryptionKind,
+    /// What the key opens.
+    pub reach: KeyReach,
     /// Whether the client asked for a bucket key, which answers repeat.
     pub bucket_key: bool,
     /// The id of the master key; empty for a customer's.
@@ -85,7 +87,12 @@ pub struct WrappedKey {
 impl WrappedKey {
     /// What it is bound to.
     pub fn scope(&self) -> WrapScope<'_> {
-        WrapScope { kind: self.kind.number(), key_id: &self.key_id, context: &self.context }
+        WrapScope {
+            kind: self.kind.number(),
+            reach: self.reach,
+            key_id: &self.key_id,
+            context: &self.context,
+        }
     }
 
     /// The bytes of the index that it counts for: nearly its encoding.
@@ -94,7 +101,9 @@ impl WrappedKey {
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        out.put_u8(self.kind.number() | if self.bucket_key { BUCKET_KEY } else { 0 });
+        let bucket_key = if self.bucket_key { BUCKET_KEY } else { 0 };
+        let write_key = if self.reach == KeyReach::Write { WRITE_KEY } else { 0 };
+        out.put_u8(self.kind.number() | bucket_key | write_key);
         out.put_bytes(self.key_id.as_bytes());
         out.put_bytes(self.context.as_bytes());
         out.extend_from_slice(&self.salt);
@@ -104,7 +113,8 @@ impl WrappedKey {
     pub(super) fn decode(from: &mut ByteDecoder<'_>) -> Decoded<Self> {
         let first = from.u8()?;
         Ok(Self {
-            kind: EncryptionKind::from_number(first & !BUCKET_KEY)?,
+            kind: EncryptionKind::from_number(first & !(BUCKET_KEY | WRITE_KEY))?,
+            reach: if first & WRITE_KEY == 0 { KeyReach::Object } else { KeyReach::Write },
             bucket_key: first & BUCKET_KEY != 0,
             key_id: from.string()?.to_owned(),
             context: from.string()?.to_owned(),
@@ -154,7 +164,7 @@ impl EncryptedRun {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionEncryption {
     /// The wrapped keys: at least one, all of one kind. The first one is that of the put or of the
-    /// upload.
+    /// upload, and is the key of an object.
     pub keys: Vec<WrappedKey>,
     /// The runs, whose lengths add up to the size.
     pub runs: Vec<EncryptedRun>,
@@ -202,7 +212,8 @@ impl VersionEncryption {
     pub(super) fn decode(size: u64, from: &mut ByteDecoder<'_>) -> Decoded<Self> {
         let keys = decode_keys(from)?;
         let runs = decode_runs(keys.len(), size, from)?;
-        if keys.is_empty() || keys.iter().any(|key| key.kind != keys[0].kind) {
+        let is_first = |key: &WrappedKey| key.reach == KeyReach::Object;
+        if !keys.first().is_some_and(is_first) || keys.iter().any(|key| key.kind != keys[0].kind) {
             return Err(DecodeError::Value("the keys of an encrypted version"));
         }
         Ok(Self { keys, runs, sealed: from.bytes()?.to_vec() })
@@ -376,6 +387,7 @@ mod tests {
     fn key(kind: EncryptionKind) -> WrappedKey {
         WrappedKey {
             kind,
+            reach: KeyReach::Object,
             bucket_key: kind == EncryptionKind::Kms,
             key_id: "k1".into(),
             context: "e30=".into(),
@@ -424,7 +436,8 @@ mod tests {
 
     #[test]
     fn encryptions_come_back_and_no_prefix_passes() {
-        let keys = vec![key(EncryptionKind::Kms), key(EncryptionKind::Kms)];
+        let of_write = WrappedKey { reach: KeyReach::Write, ..key(EncryptionKind::Kms) };
+        let keys = vec![key(EncryptionKind::Kms), of_write];
         let runs = vec![run(0, 0, 5), run(1, 3, 7)];
         let version = VersionEncryption { keys: keys.clone(), runs, sealed: vec![7; 40] };
         let mut bytes = Vec::new();
@@ -458,6 +471,9 @@ mod tests {
         let mixed = VersionEncryption { keys, ..keyless.clone() };
         assert_eq!(refused(&mixed, 0), DecodeError::Value("the keys of an encrypted version"));
         let keys = vec![key(EncryptionKind::S3)];
+        let of_write = WrappedKey { reach: KeyReach::Write, ..key(EncryptionKind::S3) };
+        let without_own = VersionEncryption { keys: vec![of_write], ..keyless.clone() };
+        assert_eq!(refused(&without_own, 0), DecodeError::Value("the keys of an encrypted version"));
         let beyond = VersionEncryption { keys, runs: vec![run(1, 0, 5)], sealed: vec![] };
         assert_eq!(refused(&beyond, 5), DecodeError::Value("the number of a key"));
         let mut bytes = Vec::new();

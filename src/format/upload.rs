@@ -225,6 +225,7 @@ mod tests {
     fn key() -> WrappedKey {
         WrappedKey {
             kind: EncryptionKind::S3,
+            reach: crate::crypto::KeyReach::Object,
             bucket_key: false,
             key_id: "k1".into(),
             context: String::new(),

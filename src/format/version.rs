@@ -414,6 +414,7 @@ mod tests {
         let salt = [1; 16];
         let key = WrappedKey {
             kind: EncryptionKind::Kms,
+            reach: crate::crypto::KeyReach::Object,
             bucket_key: false,
             key_id: "k1".into(),
             context: String::new(),

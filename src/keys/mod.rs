@@ -12,4 +12,5 @@ pub use ring::{KeyRing, KeyRingError, RingKey, UnusableKey};
 pub use shared::SharedKeyRing;
 pub use text::{
     KeyTextError, RingComparison, compared, first_file, with_confirmed_copy, with_new_key, with_retired_key,
+    without_key,
 };

@@ -151,7 +151,7 @@ impl KeyRing {
     /// There is no such key, or it is retired.
     pub fn named(&self, asked: &str) -> Result<&RingKey, UnusableKey> {
         let name = bare_name(asked);
-        if name == DEFAULT_ALIAS {
+        if Self::is_default_alias(asked) {
             return self.current().ok_or(UnusableKey::Unknown);
         }
         let newest_first = self.keys.iter().rev();
@@ -163,10 +163,30 @@ impl KeyRing {
         all.find(|key| !key.retired).ok_or(UnusableKey::Retired)
     }
 
+    /// Whether a client asks by the alias that S3 keeps for itself, as one that names no key.
+    pub fn is_default_alias(asked: &str) -> bool {
+        bare_name(asked) == DEFAULT_ALIAS
+    }
+
     /// The time at which a copy with all keys was seen, as the text of a file notes it.
     pub fn confirmed_copy(text: &str) -> Option<Timestamp> {
         let file: RingToml = toml::from_str(text).ok()?;
         Timestamp::parse_iso8601(file.copy_confirmed?.as_ref())
+    }
+
+    /// The ring without a key.
+    #[must_use]
+    pub fn without(&self, id: &str) -> Self {
+        Self { keys: self.keys.iter().filter(|key| key.id != id).cloned().collect() }
+    }
+
+    /// The ring with a key that it may have already.
+    #[must_use]
+    pub fn with(&self, key: RingKey) -> Self {
+        let mut ring = self.without(&key.id);
+        ring.keys.push(key);
+        ring.keys.sort_by_key(|key| key.created);
+        ring
     }
 
     /// All keys, the oldest first.

@@ -21,6 +21,12 @@ impl SharedKeyRing {
         Arc::clone(&self.0.read().expect(NOT_POISONED))
     }
 
+    /// Puts a changed ring into effect, apart from other changes.
+    pub fn edit(&self, change: impl FnOnce(&KeyRing) -> KeyRing) {
+        let mut ring = self.0.write().expect(NOT_POISONED);
+        *ring = Arc::new(change(&ring));
+    }
+
     /// Puts another ring into effect. Whoever took the one before goes on with it.
     pub fn replace(&self, ring: KeyRing) {
         *self.0.write().expect(NOT_POISONED) = Arc::new(ring);
@@ -41,6 +47,15 @@ impl KeySource for SharedKeyRing {
     fn to_open(&self, id: &str) -> Option<MasterKey> {
         self.get().by_id(id).map(|key| key.secret.clone())
     }
+
+    fn successor(&self, id: &str) -> Option<NamedKey> {
+        let ring = self.get();
+        let next = match ring.by_id(id)?.name.as_deref() {
+            Some(name) => ring.named(name).ok()?,
+            None => ring.current()?,
+        };
+        Some(NamedKey { id: next.id.clone(), key: next.secret.clone() })
+    }
 }
 
 #[cfg(test)]
@@ -60,6 +75,8 @@ mod tests {
         assert_eq!(shared.to_wrap(&old.id), Some(old.secret.clone()));
         shared.replace(KeyRing::parse(&with_retired_key(&both, &old.id).unwrap()).unwrap());
         assert_eq!((shared.to_wrap(&old.id), shared.to_open(&old.id)), (None, Some(old.secret)));
+        assert_eq!(shared.successor(&old.id).map(|key| key.id), Some(new.clone()));
+        assert!(shared.successor("none").is_none());
         assert!(shared.to_wrap("none").is_none() && shared.to_open("none").is_none());
         shared.replace(KeyRing::default());
         assert!(shared.current().is_none() && shared.to_open(&new).is_none());

@@ -25,6 +25,8 @@ pub enum KeyTextError {
     Name,
     #[error("there is no key `{0}`")]
     Unknown(String),
+    #[error("`{0}` is not retired")]
+    NotRetired(String),
     #[error("`{0}` is retired already")]
     Retired(String),
 }
@@ -90,6 +92,27 @@ pub fn with_retired_key(text: &str, id: &str) -> Result<String, KeyTextError> {
         return Err(KeyTextError::Retired(id.to_owned()));
     }
     key["retired"] = toml_edit::value(true);
+    checked(&file)
+}
+
+/// The text without the key `id`, which is retired.
+///
+/// # Errors
+/// The text is no file of keys; there is no such key; it is not retired.
+pub fn without_key(text: &str, id: &str) -> Result<String, KeyTextError> {
+    let ring = KeyRing::parse(text).map_err(|error| KeyTextError::Broken(error.to_string()))?;
+    let key = ring.by_id(id).ok_or_else(|| KeyTextError::Unknown(id.to_owned()))?;
+    if !key.retired {
+        return Err(KeyTextError::NotRetired(id.to_owned()));
+    }
+    let mut file = parsed(text)?;
+    let keys = keys_of(&mut file)?;
+    // The comment above the first key is about the file.
+    let about = keys.get(0).and_then(|key| key.decor().prefix()).cloned();
+    keys.retain(|key| key.get("id").and_then(Item::as_str) != Some(id));
+    if let (Some(about), Some(first)) = (about, keys.get_mut(0)) {
+        first.decor_mut().set_prefix(about);
+    }
     checked(&file)
 }
 
@@ -168,8 +191,14 @@ mod tests {
         let retired = with_retired_key(&text, &id).unwrap();
         assert!(KeyRing::parse(&retired).unwrap().by_id(&id).unwrap().retired);
         assert_eq!(retired.replace("retired = true\n", ""), text);
-        assert_eq!(with_retired_key(&retired, &id), Err(KeyTextError::Retired(id)));
+        assert_eq!(with_retired_key(&retired, &id), Err(KeyTextError::Retired(id.clone())));
         assert_eq!(with_retired_key(&text, "none"), Err(KeyTextError::Unknown("none".to_owned())));
+
+        assert_eq!(without_key(&text, &id), Err(KeyTextError::NotRetired(id.clone())));
+        let without = without_key(&retired, &id).unwrap();
+        assert!(!without.contains(&id) && without.contains("# The end."), "{without}");
+        assert_eq!(KeyRing::parse(&without), KeyRing::parse(&first));
+        assert_eq!(without_key(&without, &id), Err(KeyTextError::Unknown(id.clone())));
 
         let confirmed = with_confirmed_copy(&retired, at(3)).unwrap();
         let confirmed = with_confirmed_copy(&confirmed, at(4)).unwrap();

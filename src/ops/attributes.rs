@@ -22,13 +22,14 @@ pub(super) fn get(context: &Context, proof: &Authorized, call: &Call<'_>) -> Res
     let place = Place::target(call).found(version);
     let action = if place.names_version() { Action::GetObjectVersion } else { Action::GetObject };
     access::check(context, proof, call, action, place)?;
-    key.check(context, call, version)?;
-    let opened = OpenedVersion::open(context, version, &key, call)?;
-    get::check_conditions(version, &version.etag.to_string(), call)?;
+    let own = key.open(context, call, version)?;
+    let opened = OpenedVersion::open(context, version, &own, call)?;
+    let shown = key.shown(context, encryption::key_of(version));
+    let checked = get::check_conditions(version, &version.etag.to_string(), call);
+    checked.map_err(|error| encryption::add_to_not_modified(shown.as_ref(), error))?;
     let mut document = context.document("GetObjectAttributesResponse");
     requested.write(&mut document, &opened, &parts);
     let response = xml(200, document).header("Last-Modified", version.last_modified().to_http_date());
-    let shown = key.shown(context, encryption::key_of(version));
     let response = encryption::add_headers(shown.as_ref(), response);
     Ok(version_id::add_version_id(context, response, &found))
 }

@@ -124,11 +124,12 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
         StoreError::KeyUnavailable(_)
         | StoreError::WrongRingKey(_)
         | StoreError::CustomerKeyNeeded
-        | StoreError::CustomerKeyRefused
-        | StoreError::Encrypted => ErrorCode::InvalidRequest,
+        | StoreError::CustomerKeyRefused => ErrorCode::InvalidRequest,
         StoreError::QuotaExceeded { .. } => ErrorCode::QuotaExceeded,
         StoreError::TooManyBuckets { .. } => ErrorCode::TooManyBuckets,
         StoreError::DiskFull | StoreError::IndexFull { .. } => ErrorCode::InsufficientStorage,
+        // The keys have changed since it was decided that a copy shares its bytes.
+        StoreError::Encrypted => ErrorCode::SlowDown,
         StoreError::Exhausted(_) | StoreError::RemoteUnavailable(_) | StoreError::InDoubt(_) => {
             ErrorCode::SlowDown
         }

@@ -1,5 +1,6 @@
 //! CopyObject. The copy shares the extents of its source, and no byte of the payload is copied, if
-//! both are in the clear. Else the bytes are decrypted and encrypted again.
+//! both are in the clear, under keys of the ring, or under one key of a customer. Else the bytes are
+//! decrypted and encrypted again.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub(super) fn copy(context: &Context, proof: &Authorized, call: &Call<'_>) -> Re
     let directives = Directives::from_headers(call)?;
     let condition = new_object::condition(context, proof, call)?;
     let source = lookup::source(context, proof, call)?;
-    check_changes(&source, &directives, call)?;
+    check_changes(&source, &directives, &encryption, call)?;
     let plan = CopyPlan::of(context, &source, &encryption, directives.algorithm, call)?;
     let commit = Commit {
         etag: source.found.version.etag,
@@ -82,8 +83,14 @@ impl CopyPlan {
         wanted: Option<ChecksumAlgorithm>,
         call: &Call<'_>,
     ) -> Result<Self, S3Error> {
-        let version = OpenedVersion::open(context, &source.found.version, &source.key, call)?;
-        let is_shared = encryption.new.is_none() && version.encryption.is_none();
+        let version = OpenedVersion::open(context, &source.found.version, &source.own, call)?;
+        let is_shared = match &encryption.new {
+            None => version.encryption.is_none(),
+            Some(new) => {
+                !is_refresh(source, encryption, call)
+                    && context.store.shares_encrypted(&version, source.key.key(), new)
+            }
+        };
         let Some(algorithm) = wanted.or_else(|| of_parts(&version.checksums).filter(|_| !is_shared)) else {
             return Ok(Self { is_shared, known: version.checksums.clone(), unknown: None });
         };
@@ -94,6 +101,16 @@ impl CopyPlan {
             None => Ok(Self { is_shared, known: Vec::new(), unknown: Some(algorithm) }),
         }
     }
+}
+
+/// Whether an encrypted object is copied onto itself in the kind that it has: its bytes are to be
+/// encrypted anew, as after a leak of the key that wrapped theirs.
+fn is_refresh(source: &SourceObject, encryption: &ChosenEncryption, call: &Call<'_>) -> bool {
+    is_onto_itself(source, call) && encryption.is_kind_of(&source.found.version)
+}
+
+fn is_onto_itself(source: &SourceObject, call: &Call<'_>) -> bool {
+    source.named.bucket == call.bucket() && source.named.key.as_str() == call.key()
 }
 
 /// The algorithm of a checksum of parts, if there is one.
@@ -125,7 +142,12 @@ impl CopyTask {
         }
         let kept = commit.checksums.clone();
         let stated = commit.stated_time;
-        let written = match self.store.copy(bytes, &self.target.bucket, &self.target.key, commit) {
+        let RequestNames { bucket, key, .. } = &self.target;
+        let written = match &self.encryption.new {
+            None => self.store.copy(bytes, bucket, key, commit),
+            Some(new) => self.store.copy_encrypted(bytes, bucket, key, commit, new, self.source.key.key()),
+        };
+        let written = match written {
             // The target of a condition. A source that is gone is reported as `NoSuchVersion`.
             Err(error @ StoreError::NoSuchKey) => return Err(self.concealed(&error)),
             written => self.source.copied(written, &self.target)?,
@@ -193,15 +215,19 @@ impl CopyTask {
 ///
 /// # Errors
 /// `InvalidRequest`.
-fn check_changes(source: &SourceObject, directives: &Directives, call: &Call<'_>) -> Result<(), S3Error> {
-    let named = &source.named;
-    let onto_itself = named.bucket == call.bucket() && named.key.as_str() == call.key();
+fn check_changes(
+    source: &SourceObject,
+    directives: &Directives,
+    encryption: &ChosenEncryption,
+    call: &Call<'_>,
+) -> Result<(), S3Error> {
     let changes = directives.replace_metadata
         || directives.replace_tags
         || metadata::gives_redirect_location(call.vendor())
         || call.vendor().get("storage-class").is_some()
-        || RequestedEncryption::is_stated(call.vendor());
-    if !onto_itself || named.version.is_some() || changes {
+        || RequestedEncryption::is_stated(call.vendor())
+        || encryption.changes(&source.found.version);
+    if !is_onto_itself(source, call) || source.named.version.is_some() || changes {
         return Ok(());
     }
     Err(S3Error::new(ErrorCode::InvalidRequest).message(

@@ -14,8 +14,8 @@ use crate::s3::bucket_encryption::{BlockedTypes, BucketEncryption, DefaultEncryp
 use crate::s3::encryption::{self, CustomerKey, KeyHolder, KmsRequest, RequestedEncryption, ShownEncryption};
 use crate::s3::{Call, ErrorCode, Response, S3Error};
 use crate::store::{
-    BucketConfigurationKind, EncryptionKind, MasterKey, NewEncryption, Selector, StoreError, UploadRecord,
-    VersionRecord, WrappedKey,
+    BucketConfigurationKind, EncryptionKind, MasterKey, NewEncryption, OpenedKey, Selector, StoreError,
+    UploadRecord, VersionRecord, WrappedKey,
 };
 
 const PLAIN_HTTP: &str = "Requests specifying Server Side Encryption with Customer provided keys must be made over a secure connection.";
@@ -96,7 +96,7 @@ impl ChosenEncryption {
 
     fn kms(context: &Context, request: KmsRequest, of_bucket: bool) -> Result<Self, S3Error> {
         let ring = context.keys.get();
-        let key = match &request.key {
+        let key = match request.key.as_deref().filter(|name| !KeyRing::is_default_alias(name)) {
             None => current_key(&ring)?,
             Some(name) => ring.named(name).map_err(|why| unusable(why, name))?,
         };
@@ -120,6 +120,30 @@ impl ChosenEncryption {
     /// What the response shows.
     pub(super) fn shown(&self) -> Option<&ShownEncryption> {
         self.shown.as_ref()
+    }
+
+    /// Whether a copy of a version onto itself would have another encryption. Of the keys of the
+    /// ring for objects that name none, one is as good as another.
+    pub(super) fn changes(&self, version: &VersionRecord) -> bool {
+        match (&self.new, key_of(version)) {
+            (None, None) => false,
+            (Some(NewEncryption::S3), Some(old)) => old.kind != EncryptionKind::S3,
+            (Some(NewEncryption::Kms { key_id, context, bucket_key }), Some(old)) => {
+                old.kind != EncryptionKind::Kms
+                    || (key_id, context, *bucket_key) != (&old.key_id, &old.context, old.bucket_key)
+            }
+            (Some(NewEncryption::Customer(_)), Some(_)) | (Some(_), None) | (None, Some(_)) => true,
+        }
+    }
+
+    /// Whether this is the kind of a version.
+    pub(super) fn is_kind_of(&self, version: &VersionRecord) -> bool {
+        let kind = self.new.as_ref().map(|new| match new {
+            NewEncryption::S3 => EncryptionKind::S3,
+            NewEncryption::Kms { .. } => EncryptionKind::Kms,
+            NewEncryption::Customer(_) => EncryptionKind::Customer,
+        });
+        kind == key_of(version).map(|wrapped| wrapped.kind)
     }
 }
 
@@ -187,18 +211,18 @@ impl ReadKey {
         self.0.as_ref().map(|customer| &customer.key)
     }
 
-    /// Checks that the key is the one of the object, before anything of the object is told.
+    /// Opens the key of an object, before anything of the object is told.
     ///
     /// # Errors
     /// `InvalidRequest` for an object without or with another kind of encryption, `AccessDenied`
     /// for another key, `KMS.NotFoundException` where the ring lacks the key.
-    pub(super) fn check(
+    pub(super) fn open(
         &self,
         context: &Context,
         call: &Call<'_>,
         version: &VersionRecord,
-    ) -> Result<(), S3Error> {
-        context.store.check_key(version, self.key()).for_client(call)
+    ) -> Result<OpenedKey, S3Error> {
+        context.store.open_key(version, self.key()).for_client(call)
     }
 
     /// Whether the client of an upload under a key of its own does not state that key. To complete
@@ -208,22 +232,22 @@ impl ReadKey {
         self.0.is_none() && kind == Some(EncryptionKind::Customer)
     }
 
-    /// Checks that the key is the one of an upload.
+    /// Opens the key of an upload.
     ///
     /// # Errors
     /// `InvalidRequest`: another key is no question of permission here (S3 API reference,
     /// UploadPart).
-    pub(super) fn check_upload(
+    pub(super) fn open_upload(
         &self,
         context: &Context,
         call: &Call<'_>,
         upload: &UploadRecord,
-    ) -> Result<(), S3Error> {
+    ) -> Result<OpenedKey, S3Error> {
         let invalid = |message| Err(S3Error::new(ErrorCode::InvalidRequest).message(message));
-        match context.store.check_upload_key(upload, self.key()) {
+        match context.store.open_upload_key(upload, self.key()) {
             Err(StoreError::WrongCustomerKey) => invalid(UPLOAD_KEY_WRONG),
             Err(StoreError::CustomerKeyNeeded) => invalid(UPLOAD_KEY_NEEDED),
-            checked => checked.for_client(call),
+            opened => opened.for_client(call),
         }
     }
 
@@ -255,10 +279,17 @@ pub(super) fn key_of(version: &VersionRecord) -> Option<&WrappedKey> {
 
 /// Adds the headers of an encryption to a response.
 pub(super) fn add_headers(shown: Option<&ShownEncryption>, response: Response) -> Response {
-    match shown {
-        Some(shown) => shown.add_to(response),
-        None => response,
+    let headers = shown.map(ShownEncryption::headers).unwrap_or_default();
+    headers.into_iter().fold(response, |response, (name, value)| response.header(name, value))
+}
+
+/// Adds them to the answer that the copy of a client is still valid, which tells of the object, too.
+pub(super) fn add_to_not_modified(shown: Option<&ShownEncryption>, error: S3Error) -> S3Error {
+    if error.code != ErrorCode::NotModified {
+        return error;
     }
+    let headers = shown.map(ShownEncryption::headers).unwrap_or_default();
+    headers.into_iter().fold(error, |error, (name, value)| error.header(name, value))
 }
 
 /// A version with the checksums of its bytes and of its parts in the clear.
@@ -281,21 +312,21 @@ impl<'v> OpenedVersion<'v> {
         Self { version: Cow::Borrowed(version), _held: Reservation::default() }
     }
 
-    /// The version with what its record seals.
+    /// The version with what its record seals, of which `key` is the opened one.
     ///
     /// # Errors
-    /// Those of [`ReadKey::check`]; `SlowDown` without memory.
+    /// `InternalError` where that does not open; `SlowDown` without memory.
     pub(super) fn open(
         context: &Context,
         version: &'v VersionRecord,
-        key: &ReadKey,
+        key: &OpenedKey,
         call: &Call<'_>,
     ) -> Result<Self, S3Error> {
         if !key_of(version).is_some_and(|wrapped| wrapped.kind.seals_digests()) {
             return Ok(Self::recorded(version));
         }
         let held = memory::for_version(context, version)?;
-        let digests = context.store.digests(version, key.key()).for_client(call)?;
+        let digests = context.store.opened_digests(version, key).for_client(call)?;
         let mut opened = version.clone();
         opened.checksums = digests.checksums;
         let parts = opened.upload.iter_mut().flat_map(|assembly| &mut assembly.parts);

@@ -13,7 +13,9 @@ use crate::s3::range::ByteRange;
 use crate::s3::{
     BodySource, Call, ErrorCode, Operation, RequestId, Response, ResponseBody, S3Error, metadata,
 };
-use crate::store::{AssembledPart, Checksum, FoundVersion, ObjectReader, StorageClass, VersionRecord};
+use crate::store::{
+    AssembledPart, Checksum, FoundVersion, ObjectReader, OpenedKey, StorageClass, VersionRecord,
+};
 
 /// Bodies up to this size are read, and so verified, before the response begins.
 const WHOLE_MAX_BYTES: u64 = 256 * KIB;
@@ -35,17 +37,18 @@ pub(super) fn with_body(
     found: &FoundVersion,
 ) -> Result<Response, S3Error> {
     let key = ReadKey::of_target(call, OtherKinds::Refused)?;
-    let (response, bytes) = head_of(context, found, &key, proof, call)?;
+    let own = open(context, found, &key, proof, call)?;
+    let (response, bytes) = head_of(context, found, (&key, &own), proof, call)?;
     let length = bytes.end - bytes.start;
     if length == 0 {
         return Ok(response);
     }
     if length > WHOLE_MAX_BYTES {
         let held = memory::for_stream(context, &found.version)?;
-        let reader = context.store.read_with(found, bytes, key.key()).for_client(call)?;
+        let reader = context.store.read_opened(found, bytes, &own, key.key()).for_client(call)?;
         return Ok(response.with_body(stream(reader, length, call)?).holding(held));
     }
-    let reader = context.store.read_with(found, bytes, key.key()).for_client(call)?;
+    let reader = context.store.read_opened(found, bytes, &own, key.key()).for_client(call)?;
     // Bytes that come from another host are handed out before they are kept.
     let body = if reader.is_coming() { stream(reader, length, call) } else { whole(reader, length, call) };
     Ok(response.with_body(body?))
@@ -71,31 +74,48 @@ pub(super) fn without_body(
     found: &FoundVersion,
 ) -> Result<Response, S3Error> {
     let key = ReadKey::of_target(call, OtherKinds::Refused)?;
-    let (response, bytes) = head_of(context, found, &key, proof, call)?;
+    let own = open(context, found, &key, proof, call)?;
+    let (response, bytes) = head_of(context, found, (&key, &own), proof, call)?;
     Ok(response.header("Content-Length", (bytes.end - bytes.start).to_string()))
 }
 
-/// Status and headers of the response, and the range of its bytes.
-fn head_of(
+/// Opens the key of a version, before anything of it is told.
+///
+/// # Errors
+/// Those of [`ReadKey::open`]; `InvalidRequest` for what anonymous users may not ask for.
+fn open(
     context: &Context,
     found: &FoundVersion,
     key: &ReadKey,
     proof: &Authorized,
     call: &Call<'_>,
-) -> Result<(Response, Range<u64>), S3Error> {
+) -> Result<OpenedKey, S3Error> {
     if proof.identity().is_anonymous() && metadata::overrides(&call.query) {
         return Err(S3Error::new(ErrorCode::InvalidRequest)
             .message("Request specific response headers cannot be used for anonymous GET requests."));
     }
     // Before the conditions: without the key not even they tell anything about the object.
-    key.check(context, call, &found.version)?;
+    key.open(context, call, &found.version)
+}
+
+/// Status and headers of the response, and the range of its bytes. `own` is the opened key of the
+/// version.
+fn head_of(
+    context: &Context,
+    found: &FoundVersion,
+    (key, own): (&ReadKey, &OpenedKey),
+    proof: &Authorized,
+    call: &Call<'_>,
+) -> Result<(Response, Range<u64>), S3Error> {
     let opened = match wants_checksums(call) {
-        true => OpenedVersion::open(context, &found.version, key, call)?,
+        true => OpenedVersion::open(context, &found.version, own, call)?,
         false => OpenedVersion::recorded(&found.version),
     };
     let version = &*opened;
     let etag = version.etag.to_string();
-    check_conditions(version, &etag, call)?;
+    let shown = key.shown(context, encryption::key_of(version));
+    check_conditions(version, &etag, call)
+        .map_err(|error| encryption::add_to_not_modified(shown.as_ref(), error))?;
     let selected = selected(version, &etag, call)?;
     let bytes = selected.as_ref().map_or(0..version.size, |selected| selected.bytes.clone());
     let announced = selected.filter(|_| !is_head_of_range(call));
@@ -109,7 +129,6 @@ fn head_of(
     response = object_lock::add_headers(response, version, context, proof, call);
     response = lifecycle::add_expiration(context, response, found, call);
     response = with_storage_class(response, version);
-    let shown = key.shown(context, encryption::key_of(version));
     response = encryption::add_headers(shown.as_ref(), response);
     response = match announced {
         Some(selected) => selected.describe(response, version, call),

@@ -11,7 +11,7 @@ use crate::base::Reservation;
 use crate::base::limits::PUT_SIZE_MAX_BYTES;
 use crate::s3::conditions::{ConditionOutcome, ReadConditions};
 use crate::s3::{Call, CopySourceHeader, ErrorCode, RequestId, Response, S3Error};
-use crate::store::{self, FoundVersion, ObjectReader, Selector, Store, StoreError, VersionRecord};
+use crate::store::{self, FoundVersion, ObjectReader, OpenedKey, Selector, Store, StoreError, VersionRecord};
 
 /// A version, and the reservation of its memory.
 pub(super) struct LoadedVersion {
@@ -133,6 +133,8 @@ pub(super) struct SourceObject {
     pub(super) named: CopySourceHeader,
     /// The key of the customer that opens it.
     pub(super) key: ReadKey,
+    /// Its own key, opened.
+    pub(super) own: OpenedKey,
     _held: Reservation,
 }
 
@@ -163,10 +165,10 @@ pub(super) fn source(
     // Another version may have come since the first check.
     access::check(context, proof, call, action, place.found(&found.version))?;
     let key = ReadKey::of_source(call)?;
-    key.check(context, call, &found.version)?;
+    let own = key.open(context, call, &found.version)?;
     check_conditions(&found.version, call)?;
     let held = memory::for_version(context, &found.version)?;
-    Ok(SourceObject { found, named, key, _held: held })
+    Ok(SourceObject { found, named, key, own, _held: held })
 }
 
 /// The tags of the source of a copy, for a decision alone: whether the sender may know the source,
@@ -227,7 +229,7 @@ impl SourceObject {
     /// # Errors
     /// Errors of the store.
     pub(super) fn read(&self, store: &Store, range: Range<u64>) -> Result<ObjectReader, StoreError> {
-        store.read_with(&self.found, range, self.key.key())
+        store.read_opened(&self.found, range, &self.own, self.key.key())
     }
 
     /// Converts the outcome of a copy. The source may have been deleted in the meantime.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::base::digest::Md5;
 use crate::base::limits::ENCRYPTION_CONTEXT_MAX_BYTES;
 use crate::crypto::MasterKey;
-use crate::s3::{ErrorCode, Headers, Response, S3Error, VendorHeaders};
+use crate::s3::{ErrorCode, Headers, S3Error, VendorHeaders};
 
 /// The vendor header with the kind of encryption.
 pub const KIND: &str = "server-side-encryption";
@@ -265,26 +265,27 @@ pub enum ShownEncryption {
 }
 
 impl ShownEncryption {
-    /// Adds the headers.
-    #[must_use]
-    pub fn add_to(&self, response: Response) -> Response {
+    /// The headers.
+    pub fn headers(&self) -> Vec<(&'static str, &str)> {
         match self {
-            Self::S3 => response.header("p-server-side-encryption", AES256),
+            Self::S3 => vec![("p-server-side-encryption", AES256)],
             Self::Kms { key, context, bucket_key } => {
-                let mut response = response
-                    .header("p-server-side-encryption", AWS_KMS)
-                    .header("p-server-side-encryption-aws-kms-key-id", key.as_str());
+                let mut headers = vec![
+                    ("p-server-side-encryption", AWS_KMS),
+                    ("p-server-side-encryption-aws-kms-key-id", key.as_str()),
+                ];
                 if !context.is_empty() {
-                    response = response.header("p-server-side-encryption-context", context.as_str());
+                    headers.push(("p-server-side-encryption-context", context.as_str()));
                 }
-                match bucket_key {
-                    true => response.header("p-server-side-encryption-bucket-key-enabled", "true"),
-                    false => response,
+                if *bucket_key {
+                    headers.push(("p-server-side-encryption-bucket-key-enabled", "true"));
                 }
+                headers
             }
-            Self::Customer { md5 } => response
-                .header("p-server-side-encryption-customer-algorithm", AES256)
-                .header("p-server-side-encryption-customer-key-MD5", md5.as_str()),
+            Self::Customer { md5 } => vec![
+                ("p-server-side-encryption-customer-algorithm", AES256),
+                ("p-server-side-encryption-customer-key-MD5", md5.as_str()),
+            ],
         }
     }
 }

@@ -85,6 +85,7 @@ pub use follow::{
     FollowPosition, FollowedKey, Follower, FollowerFigures, FollowerNote, KeyRange, LostChanges, MirrorNote,
     MirrorUpload, MirroredPlace, RefusedKey, RefusedKeys, TargetOrigin,
 };
+pub use objects::copied_keys::EncryptedPartCopy;
 pub use objects::listings::UploadPages;
 pub use objects::quotas::{LimitedBucket, LimitedOwner};
 pub use objects::reader::ObjectReader;
@@ -104,7 +105,7 @@ pub use shared::cause::CauseScope;
 pub use shared::commit_counters::CommitFigures;
 pub use shared::health::{Health, ReadOnlyReason};
 pub use shared::lock_clock::ClockFigures;
-pub use shared::object_keys::NewEncryption;
+pub use shared::object_keys::{NewEncryption, OpenedKey};
 pub use shared::thread_watch::ThreadWatch;
 pub use shared::usage_accounts::OwnerQuotas;
 pub use ship::log_copy::follows;

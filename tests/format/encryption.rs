@@ -24,6 +24,10 @@ impl KeySource for WorkedRing {
     fn to_open(&self, id: &str) -> Option<MasterKey> {
         (id == "k1").then(|| self.0.clone())
     }
+
+    fn successor(&self, _: &str) -> Option<NamedKey> {
+        self.current()
+    }
 }
 
 fn master() -> [u8; 32] {

@@ -441,6 +441,8 @@ fn without_a_ring_nothing_is_stored_in_the_clear_in_silence() {
     refused.is_error(400, "InvalidRequest");
     assert!(refused.one("Message").unwrap().contains("--keys-file"), "{refused:?}");
     put(&server, "/b/k", b"x").header(KIND, "aws:kms").send().is_error(400, "InvalidRequest");
+    let default = put(&server, "/b/k", b"x").header(KIND, "aws:kms").header(KEY_ID, "alias/aws/s3").send();
+    default.is_error(400, "InvalidRequest");
     put(&server, "/b/k", b"x")
         .header(KIND, "aws:kms")
         .header(KEY_ID, "invoices")
@@ -497,10 +499,140 @@ fn copies_between_all_kinds_have_the_bytes() {
                 good(copy("/b/k").send());
                 let read = good(reading(server.request("GET", "/b/k"), target).send());
                 assert!(read.body == body, "{source} to {target}, onto itself");
-            } else {
+            } else if source.is_empty() {
                 copy("/b/k").send().is_error(400, "InvalidRequest");
+            } else {
+                // From an encryption to none.
+                shows(&good(copy("/b/k").send()), "");
+                let read = good(server.get("/b/k"));
+                assert!(read.body == body, "{source}, in the clear onto itself");
+                shows(&read, "");
             }
         }
+    }
+}
+
+/// The bytes that a request adds to the segments.
+fn growth(server: &Server, ask: impl FnOnce() -> Answer) -> u64 {
+    let before = server.store.health().live_bytes;
+    good(ask());
+    server.store.health().live_bytes - before
+}
+
+#[test]
+fn copies_between_keys_of_the_ring_or_under_one_key_of_a_customer_write_no_payload() {
+    let body = pattern(LARGE);
+    for source in ["", "AES256", "aws:kms", "SSE-C"] {
+        for target in ["", "AES256", "aws:kms", "SSE-C"] {
+            let server = Server::new();
+            good(of_kind(put(&server, "/b/k", &body), source).send());
+            let copy = |to: &str| {
+                let asked = server.request("PUT", to).header("p-copy-source", "/b/k");
+                let asked = if source == "SSE-C" { asked.source_key(&KEY) } else { asked };
+                of_kind(asked, target).send()
+            };
+            let of_ring = |kind: &str| ["AES256", "aws:kms"].contains(&kind);
+            let is_shared = source == target || of_ring(source) && of_ring(target);
+            let grown = growth(&server, || copy("/b/copy"));
+            assert_eq!(grown < 20_000, is_shared, "{source} to {target}: {grown}");
+            // In the kind that it has, an object is copied onto itself to be encrypted anew.
+            if source == target && !source.is_empty() {
+                good(
+                    server
+                        .request("PUT", "/b?versioning")
+                        .body(b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")
+                        .send(),
+                );
+                let grown = growth(&server, || copy("/b/k"));
+                assert!(grown >= LARGE as u64, "{source} onto itself: {grown}");
+                let read = good(reading(server.request("GET", "/b/k"), source).send());
+                assert!(read.body == body, "{source} onto itself");
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_share_what_their_keys_allow() {
+    let body = pattern(LARGE);
+    let range = "bytes=70000-250000";
+    let whole = format!("bytes=0-{}", LARGE - 1);
+    for (source, target, range, is_shared) in [
+        ("AES256", "AES256", range, true),
+        ("aws:kms", "aws:kms", range, true),
+        ("SSE-C", "SSE-C", range, true),
+        ("AES256", "aws:kms", range, false),
+        ("AES256", "aws:kms", &whole, true),
+        ("aws:kms", "AES256", &whole, true),
+        ("AES256", "SSE-C", &whole, false),
+        ("SSE-C", "AES256", &whole, false),
+        ("", "AES256", &whole, false),
+        ("AES256", "", &whole, false),
+    ] {
+        let server = Server::new();
+        let checked = put(&server, "/b/k", &body).header("p-checksum-crc32", crc32(&body));
+        good(of_kind(checked, source).send());
+        let id = upload(&server, target);
+        let mut etag = None;
+        let grown = growth(&server, || {
+            let asked = server.request("PUT", &format!("/b/up?partNumber=1&uploadId={id}"));
+            let asked = asked.header("p-copy-source", "/b/k").header("p-copy-source-range", range);
+            let asked = if source == "SSE-C" { asked.source_key(&KEY) } else { asked };
+            let copied = reading(asked, target).send();
+            etag = copied.one("ETag");
+            copied
+        });
+        assert_eq!(grown < 20_000, is_shared, "{source} to {target}, {range}: {grown}");
+        let list = format!(
+            "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{}</ETag></Part></CompleteMultipartUpload>",
+            etag.unwrap()
+        );
+        let complete = server.request("POST", &format!("/b/up?uploadId={id}")).body(list.as_bytes());
+        good(reading(complete, target).send());
+        good(server.delete("/b/k"));
+        let read = good(reading(server.request("GET", "/b/up"), target).send());
+        shows(&read, target);
+        let expected = if range == whole { &body[..] } else { &body[70_000..=250_000] };
+        assert!(read.body == expected, "{source} to {target}");
+    }
+}
+
+#[test]
+fn parts_are_listed_with_the_checksums_that_their_records_seal() {
+    for kind in KINDS {
+        let server = Server::new();
+        let id = upload(&server, kind);
+        let asked = put(&server, &format!("/b/up?partNumber=1&uploadId={id}"), b"part");
+        good(reading(asked.header("p-checksum-crc32", crc32(b"part")), kind).send());
+        let list = || server.request("GET", &format!("/b/up?uploadId={id}"));
+        let listed = good(reading(list(), kind).send());
+        assert_eq!(listed.one("ChecksumCRC32"), Some(crc32(b"part")), "{kind}");
+        let without = list().send();
+        match kind {
+            "SSE-C" => {
+                assert_eq!(good(without).one("ChecksumCRC32"), None);
+                list().key(&OTHER).send().is_error(400, "InvalidRequest");
+            }
+            _ => {
+                list().key(&KEY).send().is_error(400, "InvalidRequest");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unchanged_object_states_its_kind() {
+    let server = Server::new();
+    for kind in KINDS {
+        let etag = good(of_kind(put(&server, "/b/k", b"x"), kind).send()).header("ETag").unwrap().to_owned();
+        for method in ["GET", "HEAD"] {
+            let asked = server.request(method, "/b/k").header("If-None-Match", &etag);
+            let answer = reading(asked, kind).send();
+            assert_eq!(answer.status, 304);
+            shows(&answer, kind);
+        }
+        let changed = server.request("GET", "/b/k").header("If-Match", "\"other\"");
+        assert_eq!(reading(changed, kind).send().header(KIND), None);
     }
 }
 

@@ -46,8 +46,8 @@ pub(in crate::ops) fn complete(
             // it only then.
             let compares = record.checksum.is_some() || list.has_checksums() || headers.claimed.is_stated();
             if compares || !key.is_left_out(&record) {
-                key.check_upload(context, call, &record)?;
-                context.store.open_parts(&record, &mut parts, key.key()).for_client(call)?;
+                let own = key.open_upload(context, call, &record)?;
+                context.store.open_parts(&mut parts, &own).for_client(call)?;
             }
             let upload = call.query.get("uploadId").unwrap_or_default();
             let parts = list.choose(parts).map_err(|error| match error.code {
@@ -288,8 +288,8 @@ fn repeated(
     key: &ReadKey,
     version: &VersionRecord,
 ) -> Result<Response, S3Error> {
-    key.check(context, call, version)?;
-    let opened = OpenedVersion::open(context, version, key, call)?;
+    let own = key.open(context, call, version)?;
+    let opened = OpenedVersion::open(context, version, &own, call)?;
     let response = response(document_start(context, call), version.etag, &opened.checksums);
     let shown = key.shown(context, encryption::key_of(version));
     let response = encryption::add_headers(shown.as_ref(), response);

@@ -3,6 +3,7 @@
 use super::upload_id;
 use crate::auth::Authorized;
 use crate::ops::client_error::ForClient as _;
+use crate::ops::encryption::{OtherKinds, ReadKey};
 use crate::ops::listing::{ListParams, write_user};
 use crate::ops::{Context, checksums, lifecycle, memory};
 use crate::s3::render::xml;
@@ -10,7 +11,8 @@ use crate::s3::{Call, Response, S3Error};
 use crate::store::{ETag, PartSummary, UploadSummary};
 use crate::xml::Writer;
 
-/// ListParts.
+/// ListParts. The key of a customer is only needed for checksums (S3 API reference, ListParts): without
+/// it the parts are listed without.
 pub(in crate::ops) fn list_parts(
     context: &Context,
     _: &Authorized,
@@ -20,8 +22,13 @@ pub(in crate::ops) fn list_parts(
     let marker = call.query.number("part-number-marker", 0..=i32::MAX as u32)?.unwrap_or(0);
     let bucket = context.store.bucket(call.bucket()).for_client(call)?;
     let id = upload_id(context, call)?;
+    let key = ReadKey::of_target(call, OtherKinds::Ignored)?;
+    let upload = context.store.upload_record(call.bucket(), call.key(), id).for_client(call)?;
+    if !key.is_left_out(&upload) {
+        key.open_upload(context, call, &upload)?;
+    }
     let _page = memory::for_page_of_parts(context, params.limit)?;
-    let found = context.store.list_parts((call.bucket(), call.key()), id, marker, params.limit);
+    let found = context.store.list_parts((call.bucket(), call.key()), id, marker, params.limit, key.key());
     let page = found.for_client(call)?;
 
     let held = memory::for_document(context, page.parts.iter().map(|_| ""))?;

@@ -18,7 +18,9 @@ use crate::s3::integrity::{Integrity, Verified};
 use crate::s3::range::ByteRange;
 use crate::s3::render::xml;
 use crate::s3::{Call, Response, S3Error};
-use crate::store::{Checksum, CopyRange, ETag, PartRecord, Store, StoreError, UploadId, VersionRecord};
+use crate::store::{
+    Checksum, CopyRange, ETag, EncryptedPartCopy, OpenedKey, PartRecord, Store, StoreError, UploadId,
+};
 use crate::xml::Writer;
 
 /// UploadPart. Durable on return. All checks that do not need the body precede its first byte.
@@ -35,12 +37,12 @@ pub(in crate::ops) fn upload_part(
     let integrity = Integrity::from_headers(call.headers(), call.vendor())?;
     let id = upload_id(context, call)?;
     let upload = context.store.upload_record(call.bucket(), call.key(), id).for_client(call)?;
-    key.check_upload(context, call, &upload)?;
+    let own = key.open_upload(context, call, &upload)?;
     object_lock::check_part(&upload.controls, &integrity)?;
     let mut integrity = checksum::for_part(integrity, upload.checksum)?;
     let writer = context.store.part_writer(call.bucket(), call.key(), id, number, length);
     let mut writer = writer.for_client(call)?;
-    writer.unlock(key.key()).for_client(call)?;
+    writer.unlock_with(&own);
 
     body::receive(call, &context.md5, Md5Purpose::PartTag, &mut integrity, |piece| writer.write(piece))?;
     let verified = integrity.verify(call.request.body.reader.trailers())?;
@@ -58,9 +60,9 @@ pub(in crate::ops) fn upload_part(
 }
 
 /// UploadPartCopy. Durable when the response reports success. The part shares the extents of its
-/// source if both are in the clear; else its bytes are decrypted and encrypted again. The source is
-/// read then, and where its digests are not known; for many bytes that is long work, whose response
-/// may be padded.
+/// source if both are in the clear, or their keys allow it ([`Store::shares_part`]); else its bytes
+/// are decrypted and encrypted again. The source is read then, and where its digests are not known;
+/// for many bytes that is long work, whose response may be padded.
 pub(in crate::ops) fn copy_part(
     context: &Context,
     proof: &Authorized,
@@ -71,14 +73,23 @@ pub(in crate::ops) fn copy_part(
     let key = ReadKey::of_target(call, OtherKinds::Ignored)?;
     let id = upload_id(context, call)?;
     let upload = context.store.upload_record(call.bucket(), call.key(), id).for_client(call)?;
-    key.check_upload(context, call, &upload)?;
+    let own = key.open_upload(context, call, &upload)?;
     let source = lookup::source(context, proof, call)?;
     let range = source_range(call, source.found.version.size)?;
     let bytes = source.bytes(range.clone())?;
 
     let algorithm = upload.checksum.map(|(algorithm, _)| algorithm);
-    let is_shared = upload.encryption.is_none() && source.found.version.encryption.is_none();
-    let known = known_digests(&source.found.version, &range, algorithm).filter(|_| is_shared);
+    let is_encrypted = upload.encryption.is_some();
+    let is_shared = match &source.found.version {
+        version if is_encrypted => {
+            context.store.shares_part(version, &range, source.key.key(), &upload, key.key())
+        }
+        version => version.encryption.is_none(),
+    };
+    let known = match is_shared {
+        true => known_digests(context, &source, &range, algorithm).for_client(call)?,
+        false => None,
+    };
     let is_long = known.is_none() && !body::is_read_at_once(range.end - range.start);
     let task = PartCopyTask {
         store: Arc::clone(&context.store),
@@ -88,7 +99,9 @@ pub(in crate::ops) fn copy_part(
         source,
         algorithm,
         shown: key.shown(context, upload.encryption.as_deref()),
+        is_encrypted,
         key,
+        own,
     };
     padded_response::run_or_defer(context, call, is_long, move |cancel| match is_shared {
         true => task.share(bytes, known, cancel),
@@ -104,8 +117,12 @@ struct PartCopyTask {
     source: SourceObject,
     /// The checksum algorithm of the upload.
     algorithm: Option<ChecksumAlgorithm>,
-    /// The key of the upload.
+    /// Whether the upload is encrypted.
+    is_encrypted: bool,
+    /// The customer's key of the upload.
     key: ReadKey,
+    /// The key of the upload, opened.
+    own: OpenedKey,
     shown: Option<ShownEncryption>,
     /// The beginning of the response.
     document: Writer,
@@ -123,8 +140,24 @@ impl PartCopyTask {
             Some(known) => known,
             None => self.digests(bytes.range.clone(), cancel)?,
         };
-        let object = (self.target.bucket.as_str(), self.target.key.as_str());
-        let part = self.store.copy_part(bytes, object, self.part, md5, checksum.clone());
+        let bucket = self.target.bucket.as_str();
+        let key = self.target.key.as_str();
+        let (upload, number) = self.part;
+        let part = match self.is_encrypted {
+            false => self.store.copy_part(bytes, (bucket, key), self.part, md5, checksum.clone()),
+            true => {
+                let copy = EncryptedPartCopy {
+                    source: bytes,
+                    source_key: self.source.key.key(),
+                    upload,
+                    upload_key: self.key.key(),
+                    number,
+                    md5,
+                    checksum: checksum.clone(),
+                };
+                self.store.copy_encrypted_part(bucket, key, copy)
+            }
+        };
         let part = self.source.copied(part, &self.target)?;
         self.answer(&part, checksum.as_ref())
     }
@@ -137,7 +170,7 @@ impl PartCopyTask {
         let length = Some(range.end - range.start);
         let writer = self.store.part_writer(&self.target.bucket, &self.target.key, upload, number, length);
         let mut writer = writer.map_err(failed)?;
-        writer.unlock(self.key.key()).map_err(failed)?;
+        writer.unlock_with(&self.own);
         let mut integrity = Integrity::none().computing(self.algorithm);
         body::for_each_chunk(&mut reader, &self.target.id, cancel, |bytes| {
             integrity.update(bytes);
@@ -177,19 +210,24 @@ impl PartCopyTask {
 /// The MD5 of a part, and the checksum of its upload's algorithm.
 type Digests = ([u8; 16], Option<Checksum>);
 
-/// The stored digests of a source that was put in one piece and is copied whole.
+/// The stored digests of a source that was put in one piece and is copied whole, also where its
+/// record seals them.
 fn known_digests(
-    version: &VersionRecord,
+    context: &Context,
+    source: &SourceObject,
     range: &Range<u64>,
     algorithm: Option<ChecksumAlgorithm>,
-) -> Option<Digests> {
-    match version.etag {
-        ETag::Md5(md5) if *range == (0..version.size) => match algorithm {
-            Some(algorithm) => Some((md5, Some(checksums::by(algorithm, &version.checksums)?.clone()))),
-            None => Some((md5, None)),
-        },
-        _ => None,
+) -> Result<Option<Digests>, StoreError> {
+    let version = &source.found.version;
+    if !matches!(version.etag, ETag::Md5(_)) || *range != (0..version.size) {
+        return Ok(None);
     }
+    let digests = context.store.opened_digests(version, &source.own)?;
+    let Some(md5) = digests.md5 else { return Ok(None) };
+    Ok(match algorithm {
+        Some(algorithm) => checksums::by(algorithm, &digests.checksums).map(|it| (md5, Some(it.clone()))),
+        None => Some((md5, None)),
+    })
 }
 
 /// The MD5 of a part. It is computed also if objects put in one piece have other entity tags: the

@@ -7,11 +7,11 @@ use crate::base::digest::Crc32;
 use crate::base::{Entropy, OsEntropy};
 use crate::crypto::{DataKey, KeySource, MasterKey, PackageCipher, SALT_BYTES, open_digests};
 use crate::format::{
-    ETag, EncryptedRun, Features, PACKAGE_PLAIN_BYTES, PartEncryption, PartRecord, PlainDigests,
+    Checksum, ETag, EncryptedRun, Features, PACKAGE_PLAIN_BYTES, PartEncryption, PartRecord, PlainDigests,
     UploadRecord, VersionEncryption, VersionRecord,
 };
 use crate::store::shared::SharedStore;
-use crate::store::shared::object_keys::{BodyKey, StoreKeys, refuse_key};
+use crate::store::shared::object_keys::{BodyKey, OpenedKey, StoreKeys};
 use crate::store::{Store, StoreError};
 
 impl Store {
@@ -35,80 +35,119 @@ impl Store {
     /// and the key of a customer. A version in the clear takes no key.
     ///
     /// # Errors
+    /// As of [`Store::open_key`].
+    pub fn check_key(&self, version: &VersionRecord, customer: Option<&MasterKey>) -> Result<(), StoreError> {
+        self.open_key(version, customer).map(drop)
+    }
+
+    /// Opens the key of a version, without reading a byte. A version in the clear takes no key.
+    ///
+    /// # Errors
     /// [`StoreError::CustomerKeyNeeded`], [`StoreError::CustomerKeyRefused`],
     /// [`StoreError::WrongCustomerKey`]; [`StoreError::KeyUnavailable`],
     /// [`StoreError::WrongRingKey`].
-    pub fn check_key(&self, version: &VersionRecord, customer: Option<&MasterKey>) -> Result<(), StoreError> {
-        match &version.encryption {
-            Some(encryption) => self.shared.open_key(&encryption.keys[0], customer).map(drop),
-            None => refuse_key(customer),
-        }
+    pub fn open_key(
+        &self,
+        version: &VersionRecord,
+        customer: Option<&MasterKey>,
+    ) -> Result<OpenedKey, StoreError> {
+        let own = version.encryption.as_ref().map(|encryption| &encryption.keys[0]);
+        self.shared.open_own(own, customer)
     }
 
-    /// The same for the parts of an upload.
+    /// Opens the key of an upload, likewise.
     ///
     /// # Errors
-    /// As of [`Store::check_key`].
-    pub fn check_upload_key(
+    /// As of [`Store::open_key`].
+    pub fn open_upload_key(
         &self,
         upload: &UploadRecord,
         customer: Option<&MasterKey>,
-    ) -> Result<(), StoreError> {
-        match &upload.encryption {
-            Some(key) => self.shared.open_key(key, customer).map(drop),
-            None => refuse_key(customer),
-        }
+    ) -> Result<OpenedKey, StoreError> {
+        self.shared.open_own(upload.encryption.as_deref(), customer)
     }
 
     /// What is known of the plain bytes of a version: its MD5, its checksums, and those of its
     /// parts.
     ///
     /// # Errors
-    /// As of [`Store::check_key`], if the record seals them.
+    /// As of [`Store::open_key`], if the record seals them.
     pub fn digests(
         &self,
         version: &VersionRecord,
         customer: Option<&MasterKey>,
     ) -> Result<PlainDigests, StoreError> {
-        let sealed = version.encryption.as_ref().filter(|encryption| !encryption.sealed.is_empty());
-        let Some(encryption) = sealed else {
-            let parts = version.upload.iter().flat_map(|made| &made.parts);
-            return Ok(PlainDigests {
-                md5: if let ETag::Md5(md5) = version.etag { Some(md5) } else { None },
-                checksums: version.checksums.clone(),
-                parts: parts.map(|part| part.checksum.clone()).collect(),
-            });
-        };
-        let key = self.shared.open_key(&encryption.keys[0], customer)?;
-        open_sealed(&key, &encryption.sealed)
+        let seals = version.encryption.as_ref().is_some_and(|encryption| !encryption.sealed.is_empty());
+        let key = if seals { self.open_key(version, customer)? } else { OpenedKey::default() };
+        self.opened_digests(version, &key)
     }
 
-    /// Gives parts of an upload the checksums that their records seal.
+    /// The same with the opened key of the version.
     ///
     /// # Errors
-    /// As of [`Store::check_key`], if a record seals one.
-    pub fn open_parts(
+    /// If what the record seals does not open with it.
+    pub fn opened_digests(
         &self,
-        upload: &UploadRecord,
-        parts: &mut [PartRecord],
-        customer: Option<&MasterKey>,
-    ) -> Result<(), StoreError> {
-        let Some(key) = upload.encryption.as_ref().filter(|key| key.kind.seals_digests()) else {
-            return Ok(());
-        };
-        let key = self.shared.open_key(key, customer)?;
-        for part in parts {
-            let sealed = part.encryption.as_ref().map_or(&[][..], |encryption| &encryption.sealed);
-            if !sealed.is_empty() {
-                part.checksum = open_sealed(&key, sealed)?.checksums.pop();
-            }
+        version: &VersionRecord,
+        key: &OpenedKey,
+    ) -> Result<PlainDigests, StoreError> {
+        let sealed = version.encryption.as_ref().map_or(&[][..], |encryption| &encryption.sealed);
+        if !sealed.is_empty() {
+            return open_sealed(key, sealed);
         }
-        Ok(())
+        let parts = version.upload.iter().flat_map(|made| &made.parts);
+        Ok(PlainDigests {
+            md5: if let ETag::Md5(md5) = version.etag { Some(md5) } else { None },
+            checksums: version.checksums.clone(),
+            parts: parts.map(|part| part.checksum.clone()).collect(),
+        })
+    }
+
+    /// Gives parts of an upload the checksums that their records seal. `key` is that of the upload.
+    ///
+    /// # Errors
+    /// If what a record seals does not open with it.
+    pub fn open_parts(&self, parts: &mut [PartRecord], key: &OpenedKey) -> Result<(), StoreError> {
+        parts.iter_mut().try_for_each(|part| open_part(part, key))
     }
 }
 
-fn open_sealed(key: &DataKey, sealed: &[u8]) -> Result<PlainDigests, StoreError> {
-    let opened = open_digests(key, sealed).and_then(|plain| PlainDigests::decode(&plain).ok());
+/// Gives a part the checksum that its record seals. `key` is that of its upload.
+pub(super) fn open_part(part: &mut PartRecord, key: &OpenedKey) -> Result<(), StoreError> {
+    let sealed = part.encryption.as_ref().map_or(&[][..], |encryption| &encryption.sealed);
+    if !sealed.is_empty() {
+        part.checksum = open_sealed(key, sealed)?.checksums.pop();
+    }
+    Ok(())
+}
+
+/// What the record of a part has of the digests of its bytes.
+pub(super) struct PartDigests {
+    pub(super) md5: [u8; 16],
+    pub(super) checksum: Option<Checksum>,
+    pub(super) sealed: Vec<u8>,
+}
+
+impl PartDigests {
+    /// Seals the digests of a part, if records of its upload do.
+    pub(super) fn of(
+        shared: &SharedStore,
+        upload: &UploadRecord,
+        key: Option<&DataKey>,
+        md5: [u8; 16],
+        checksum: Option<Checksum>,
+    ) -> Self {
+        let seals = upload.encryption.as_ref().is_some_and(|wrapped| wrapped.kind.seals_digests());
+        let Some(key) = key.filter(|_| seals) else { return Self { md5, checksum, sealed: Vec::new() } };
+        let checksums = checksum.into_iter().collect();
+        let made = shared.seal(key, &PlainDigests { md5: Some(md5), checksums, parts: Vec::new() });
+        Self { md5: made.shown, checksum: None, sealed: made.sealed }
+    }
+}
+
+fn open_sealed(key: &OpenedKey, sealed: &[u8]) -> Result<PlainDigests, StoreError> {
+    let opened = key.0.as_ref().and_then(|key| open_digests(key, sealed));
+    let opened = opened.and_then(|plain| PlainDigests::decode(&plain).ok());
     opened.ok_or_else(|| StoreError::Io("the sealed checksums of a record do not open with its key".into()))
 }
 

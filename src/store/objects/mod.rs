@@ -7,10 +7,11 @@
 //! |---|---|
 //! | `buckets`, `versions`, `uploads`, `listings` | the methods, by what they are about |
 //! | `writer`, `reader`, `copy` | bytes of bodies to segments and back; the ranges that a copy shares |
-//! | `encryption`, `rewrap` | keys of encrypted objects, and the packages of their bytes |
+//! | `encryption`, `copied_keys`, `rewrap` | keys of encrypted objects, those of copies, and the packages of their bytes |
 //! | `quotas`, `usage` | limits, and the content as the index counts it |
 
 pub(super) mod buckets;
+pub(super) mod copied_keys;
 mod copy;
 mod encryption;
 pub(super) mod listings;

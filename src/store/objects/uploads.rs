@@ -1,5 +1,6 @@
 //! Multipart uploads and their parts.
 
+use super::encryption::open_part;
 use super::reader::EncodedBytes;
 use super::{copy, quotas};
 use crate::base::Timestamp;
@@ -9,8 +10,8 @@ use crate::format::{
 };
 use crate::store::commit::mutation::{Mutation, PutPart, UploadChange};
 use crate::store::{
-    BucketInfo, CommittedVersion, Completion, CopyRange, NewEncryption, NewUpload, ObjectReader, PartWriter,
-    Store, StoreError, Upload, UploadSummary,
+    BucketInfo, CommittedVersion, Completion, CopyRange, NewEncryption, NewUpload, ObjectReader, OpenedKey,
+    PartWriter, Store, StoreError, Upload, UploadSummary,
 };
 
 /// The newest versions of a key among which the result of a repeated completion is looked for. A
@@ -150,31 +151,45 @@ impl Store {
         Ok(total)
     }
 
-    /// A page of the parts of an upload with numbers above `after`.
+    /// A page of the parts of an upload with numbers above `after`. Without the key of the customer
+    /// whose upload it is, parts that seal their checksums are listed without.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`].
+    /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`]; as of [`Store::open_key`].
     pub fn list_parts(
         &self,
         (bucket, key): (&str, &str),
         upload: UploadId,
         after: u32,
         limit: usize,
+        customer: Option<&MasterKey>,
     ) -> Result<PartsPage, StoreError> {
         let (index, bucket) = self.snapshot_of(bucket)?;
         let key = key.as_bytes();
         let record = index.upload_record(bucket, key, upload).ok_or(StoreError::NoSuchUpload)?;
         let mut rest = index.parts(bucket, key, upload, after).ok_or(StoreError::NoSuchUpload)?;
-        let parts = rest.by_ref().take(limit).map(PartSummary::from).collect();
+        let is_left_out = |key: &&WrappedKey| key.kind == EncryptionKind::Customer && customer.is_none();
+        let wrapped = record.encryption.as_deref();
+        let opened = match wrapped.filter(is_left_out) {
+            Some(_) => None,
+            None => Some(self.shared.open_own(wrapped, customer)?),
+        };
+        let mut parts = Vec::new();
+        for mut part in rest.by_ref().take(limit) {
+            if let Some(key) = &opened {
+                open_part(&mut part, key)?;
+            }
+            parts.push(PartSummary::from(part));
+        }
         Ok(PartsPage { upload: record.into(), parts, truncated: rest.next().is_some() })
     }
 
     /// A writer for the bytes of a part. That of an upload under the key of a customer has to be
-    /// unlocked with it.
+    /// unlocked with it; that of another encrypted upload opens its key with the first byte, unless
+    /// it is given.
     ///
     /// # Errors
     /// [`StoreError::NoSuchBucket`], [`StoreError::NoSuchUpload`], [`StoreError::ReadOnly`];
-    /// [`StoreError::KeyUnavailable`], [`StoreError::WrongRingKey`];
     /// [`StoreError::IndexFull`] and [`StoreError::QuotaExceeded`], as of now.
     pub fn part_writer(
         &self,
@@ -188,12 +203,7 @@ impl Store {
         let (bucket, upload) = self.bucket_and_upload(bucket, key, upload)?;
         self.shared.index_budget().check()?;
         quotas::check_part(&self.shared, &bucket, key, (upload.id, number), expected_len.unwrap_or(0))?;
-        let mut writer =
-            PartWriter::new(&self.shared, &self.committer, (bucket, key), (upload, number), expected_len);
-        if !writer.waits_for_customer() {
-            writer.unlock(None)?;
-        }
-        Ok(writer)
+        Ok(PartWriter::new(&self.shared, &self.committer, (bucket, key), (upload, number), expected_len))
     }
 
     /// Puts a part with the bytes of `source`, whose extents it shares. Durable on return.
@@ -219,7 +229,7 @@ impl Store {
         self.committer.submit(|reply| Mutation::PutPart(Box::new(put), reply))
     }
 
-    fn bucket_and_upload(
+    pub(super) fn bucket_and_upload(
         &self,
         bucket: &str,
         key: &str,
@@ -257,7 +267,7 @@ impl Store {
         part: &PartRecord,
         customer: Option<&MasterKey>,
     ) -> Result<ObjectReader, StoreError> {
-        let of_upload = self.upload_record(bucket, key, upload)?.encryption;
+        let own = self.open_upload_key(&self.upload_record(bucket, key, upload)?, customer)?;
         let look_up = || {
             let (index, bucket) = self.snapshot_of(bucket)?;
             let upload = index.has_upload(bucket, key.as_bytes(), upload).then_some(upload);
@@ -273,8 +283,8 @@ impl Store {
                 continue;
             }
             let encryption = found.encryption.as_deref();
-            let own = encryption.map_or(&[][..], |encryption| &encryption.keys);
-            let keys = self.shared.open_keys(of_upload.as_deref().into_iter().chain(own), customer)?;
+            let rest = encryption.map_or(&[][..], |encryption| &encryption.keys);
+            let keys = self.shared.open_rest(&own, rest.iter(), customer)?;
             let runs = encryption.map(|encryption| &encryption.runs[..]);
             let source = EncodedBytes { extents: &found.extents, runs, keys };
             return ObjectReader::open(self.shared.clone(), source, 0..found.size, pins);
@@ -323,11 +333,11 @@ impl Store {
             Some(wrapped) => {
                 // Parts seal their checksums one by one. The object seals all of them in its own
                 // record, since the parts end with the upload.
-                self.open_parts(&record, &mut completion.parts, customer)?;
-                let opened = self.shared.open_key(wrapped, customer)?;
+                let key = self.shared.open_key(wrapped, customer)?;
+                self.open_parts(&mut completion.parts, &OpenedKey(Some(key.clone())))?;
                 let checksums = std::mem::take(&mut completion.commit.checksums);
                 let parts = completion.parts.iter().map(|part| part.checksum.clone()).collect();
-                self.shared.seal(&opened, &PlainDigests { md5: None, checksums, parts }).sealed
+                self.shared.seal(&key, &PlainDigests { md5: None, checksums, parts }).sealed
             }
         };
         let bucket = bucket.to_owned();

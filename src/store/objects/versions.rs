@@ -12,8 +12,8 @@ use crate::log::SegmentPins;
 use crate::store::commit::mutation::{Mutation, Put};
 use crate::store::commit::requests::VersionChange;
 use crate::store::{
-    BucketInfo, Commit, CommittedVersion, CopyRange, Deleted, Deletion, ObjectReader, ObjectWriter, Selector,
-    Store, StoreError,
+    BucketInfo, Commit, CommittedVersion, CopyRange, Deleted, Deletion, ObjectReader, ObjectWriter,
+    OpenedKey, Selector, Store, StoreError,
 };
 
 /// A version of an object, and its bucket. While this value lives, the bytes stay readable, even if
@@ -92,9 +92,24 @@ impl Store {
         range: Range<u64>,
         customer: Option<&MasterKey>,
     ) -> Result<ObjectReader, StoreError> {
+        let own = self.open_key(&found.version, customer)?;
+        self.read_opened(found, range, &own, customer)
+    }
+
+    /// As [`Store::read_with`], with the key of the version, which the caller has opened.
+    ///
+    /// # Errors
+    /// As of [`Store::read_with`].
+    pub fn read_opened(
+        &self,
+        found: &FoundVersion,
+        range: Range<u64>,
+        own: &OpenedKey,
+        customer: Option<&MasterKey>,
+    ) -> Result<ObjectReader, StoreError> {
         let encryption = found.version.encryption.as_deref();
-        let keys = encryption.map_or(&[][..], |encryption| &encryption.keys);
-        let keys = self.shared.open_keys(keys.iter(), customer)?;
+        let rest = encryption.map_or(&[][..], |encryption| &encryption.keys[1..]);
+        let keys = self.shared.open_rest(own, rest.iter(), customer)?;
         let runs = encryption.map(|encryption| &encryption.runs[..]);
         let source = EncodedBytes { extents: &found.version.extents, runs, keys };
         ObjectReader::open(self.shared.clone(), source, range, found.pins.clone())

@@ -8,18 +8,18 @@ use crate::base::digest::{Crc32, Md5};
 use crate::base::limits::{EXTENT_PAYLOAD_MAX_BYTES, MIB, OBJECT_SIZE_MAX_BYTES, PACKED_PAYLOAD_MAX_BYTES};
 use crate::crypto::{DataKey, MasterKey};
 use crate::format::{
-    BucketRecord, Checksum, Descriptor, ETag, EncryptedRun, EncryptionKind, ExtentPurpose, ExtentRef,
-    PACKAGE_PLAIN_BYTES, PartRecord, PlainDigests, RebuildRecord, UploadId, UploadRecord, VersionId,
-    VersionRecord, Versioning, WrappedKey, plain_len, stored_len,
+    BucketRecord, Checksum, Descriptor, ETag, EncryptedRun, ExtentPurpose, ExtentRef, PACKAGE_PLAIN_BYTES,
+    PartRecord, PlainDigests, RebuildRecord, UploadId, UploadRecord, VersionId, VersionRecord, Versioning,
+    WrappedKey, plain_len, stored_len,
 };
 use crate::log::{Allocation, Segment, StreamExtent, WriteHead};
 use crate::store::commit::committer::Committer;
 use crate::store::commit::mutation::{Content, Mutation, Put, PutPart, StoredContent};
 use crate::store::commit::requests::stated_before;
-use crate::store::objects::encryption::BodyCipher;
+use crate::store::objects::encryption::{BodyCipher, PartDigests};
 use crate::store::shared::SharedStore;
 use crate::store::shared::object_keys::{BodyKey, SealedDigests};
-use crate::store::{Commit, CommittedVersion, NewEncryption, ReadOnlyReason, StoreError};
+use crate::store::{Commit, CommittedVersion, NewEncryption, OpenedKey, ReadOnlyReason, StoreError};
 
 /// The first extent of a body of unknown length. Each following extent is twice as large, up to the
 /// maximum.
@@ -114,7 +114,8 @@ impl<'s> ObjectWriter<'s> {
     fn put(mut self, mut commit: Commit, mut md5_by_committer: bool) -> Result<CommittedVersion, StoreError> {
         let bucket = self.sink.bucket.clone();
         let mut sealed = Vec::new();
-        if let Some(key) = &self.key {
+        if let Some(key) = &mut self.key {
+            self.sink.shared.renew(key)?;
             // The committer sees the encrypted bytes alone.
             if let Some(plain) = self.sink.buffered().filter(|_| md5_by_committer) {
                 commit.etag = ETag::Md5(Md5::of(plain));
@@ -205,22 +206,20 @@ impl<'s> PartWriter<'s> {
     /// Opens the key of an encrypted upload. Parts of uploads in the clear take none.
     ///
     /// # Errors
-    /// As of [`Store::check_key`](crate::store::Store::check_key).
+    /// As of [`Store::open_key`](crate::store::Store::open_key).
     pub fn unlock(&mut self, customer: Option<&MasterKey>) -> Result<(), StoreError> {
-        debug_assert_eq!(self.len(), 0, "no byte was written in the clear");
-        let shared = self.sink.shared;
-        let Some(key) = shared.open_keys(self.upload.encryption.as_deref().into_iter(), customer)?.pop()
-        else {
-            return Ok(());
-        };
-        self.sink.cipher = Some(BodyCipher::new(shared, &key));
-        self.key = Some(key);
+        let own = self.sink.shared.open_own(self.upload.encryption.as_deref(), customer)?;
+        self.unlock_with(&own);
         Ok(())
     }
 
-    /// Whether the key of the upload is a customer's, who has to unlock the writer.
-    pub(in crate::store) fn waits_for_customer(&self) -> bool {
-        self.upload.encryption.as_ref().is_some_and(|key| key.kind == EncryptionKind::Customer)
+    /// Takes the opened key of the upload.
+    pub fn unlock_with(&mut self, own: &OpenedKey) {
+        debug_assert_eq!(self.len(), 0, "no byte was written in the clear");
+        if let Some(key) = &own.0 {
+            self.sink.cipher = Some(BodyCipher::new(self.sink.shared, key));
+            self.key = Some(key.clone());
+        }
     }
 
     /// The wrapped key of an encrypted upload.
@@ -228,10 +227,10 @@ impl<'s> PartWriter<'s> {
         self.upload.encryption.as_deref()
     }
 
-    /// Fails before a byte would be written in the clear.
-    fn check_unlocked(&self) -> Result<(), StoreError> {
+    /// Opens the key before a byte would be written in the clear. That of a customer is not there.
+    fn expect_unlocked(&mut self) -> Result<(), StoreError> {
         let is_locked = self.upload.encryption.is_some() && self.key.is_none();
-        if is_locked { Err(StoreError::CustomerKeyNeeded) } else { Ok(()) }
+        if is_locked { self.unlock(None) } else { Ok(()) }
     }
 
     /// Bytes so far.
@@ -248,9 +247,9 @@ impl<'s> PartWriter<'s> {
     /// Adds bytes.
     ///
     /// # Errors
-    /// As [`ObjectWriter::write`]; [`StoreError::CustomerKeyNeeded`].
+    /// As [`ObjectWriter::write`]; as of [`Store::open_key`](crate::store::Store::open_key).
     pub fn write<'b>(&mut self, bytes: impl Into<Cow<'b, [u8]>>) -> Result<(), StoreError> {
-        self.check_unlocked()?;
+        self.expect_unlocked()?;
         self.sink.write(bytes.into())
     }
 
@@ -260,23 +259,12 @@ impl<'s> PartWriter<'s> {
     /// # Errors
     /// [`StoreError::CustomerKeyNeeded`]; [`StoreError::NoSuchUpload`] if the upload has been
     /// completed or aborted in the meantime; [`StoreError::DiskFull`]; [`StoreError::ReadOnly`].
-    pub fn commit(
-        mut self,
-        mut md5: [u8; 16],
-        mut checksum: Option<Checksum>,
-    ) -> Result<PartRecord, StoreError> {
-        self.check_unlocked()?;
+    pub fn commit(mut self, md5: [u8; 16], checksum: Option<Checksum>) -> Result<PartRecord, StoreError> {
+        self.expect_unlocked()?;
         let bucket = self.sink.bucket.clone();
         let number = self.number;
-        let mut sealed = Vec::new();
-        let seals = self.upload.encryption.as_ref().is_some_and(|key| key.kind.seals_digests());
-        if let Some(key) = self.key.as_ref().filter(|_| seals) {
-            let checksums = checksum.take().into_iter().collect();
-            let digests = PlainDigests { md5: Some(md5), checksums, parts: Vec::new() };
-            let made = self.sink.shared.seal(key, &digests);
-            sealed = made.sealed;
-            md5 = made.shown;
-        }
+        let PartDigests { md5, checksum, sealed } =
+            PartDigests::of(self.sink.shared, &self.upload, self.key.as_ref(), md5, checksum);
         let encryption = |run: Option<EncryptedRun>| run.map(|run| BodyKey::of_part(run, sealed.clone()));
         let content = self.sink.finish(|ProvisionalRecord { id, size, modified, run, .. }| {
             let record = PartRecord {

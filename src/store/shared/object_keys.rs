@@ -30,6 +30,11 @@ pub enum NewEncryption {
     Customer(MasterKey),
 }
 
+/// The key of a version or an upload, opened once for all that is done with it; none of bytes in the
+/// clear.
+#[derive(Debug, Clone, Default)]
+pub struct OpenedKey(pub(in crate::store) Option<DataKey>);
+
 /// The keys of the ring, and the source of new ones.
 pub(in crate::store) struct StoreKeys {
     ring: Arc<dyn KeySource>,
@@ -40,6 +45,11 @@ impl StoreKeys {
     /// The keys of a ring; `entropy` has to be the system's.
     pub(in crate::store) fn new(ring: Arc<dyn KeySource>, entropy: Arc<dyn Entropy>) -> Self {
         Self { ring, entropy }
+    }
+
+    /// Whether the ring has the key that opens this one. A customer's is not in the ring.
+    pub(in crate::store) fn opens(&self, wrapped: &WrappedKey) -> bool {
+        wrapped.kind == EncryptionKind::Customer || self.ring.to_open(&wrapped.key_id).is_some()
     }
 }
 
@@ -92,7 +102,42 @@ impl SharedStore {
         self.master_for(&NewEncryption::S3).map(|current| current.id)
     }
 
-    /// Wraps the key of an object.
+    /// The id of the key that wraps for `new`; `None` where none does. A customer's has none.
+    pub(in crate::store) fn wrapping_id(&self, new: &NewEncryption) -> Option<String> {
+        self.master_for(new).ok().map(|master| master.id)
+    }
+
+    /// How a key of the ring is wrapped anew, where another key of the ring has taken the place of
+    /// the one that wraps it.
+    pub(in crate::store) fn renewal(&self, wrapped: &WrappedKey) -> Option<NewEncryption> {
+        let ring = &self.keys()?.ring;
+        match wrapped.kind {
+            EncryptionKind::Customer => None,
+            EncryptionKind::S3 => {
+                let is_due = ring.current().is_some_and(|current| current.id != wrapped.key_id);
+                is_due.then_some(NewEncryption::S3)
+            }
+            EncryptionKind::Kms => {
+                let NamedKey { id, .. } = ring.successor(&wrapped.key_id)?;
+                let WrappedKey { context, bucket_key, .. } = wrapped;
+                let new =
+                    NewEncryption::Kms { key_id: id, context: context.clone(), bucket_key: *bucket_key };
+                matches!(&new, NewEncryption::Kms { key_id, .. } if *key_id != wrapped.key_id).then_some(new)
+            }
+        }
+    }
+
+    /// Wraps a new key again, if another key of the ring has become the current one meanwhile.
+    pub(in crate::store) fn renew(&self, key: &mut BodyKey) -> Result<(), StoreError> {
+        if key.wrapped.kind == EncryptionKind::S3
+            && let Some(new) = self.renewal(&key.wrapped)
+        {
+            key.wrapped = self.wrap(&new, &key.key)?;
+        }
+        Ok(())
+    }
+
+    /// Wraps the key of an object or of a write.
     pub(in crate::store) fn wrap(
         &self,
         new: &NewEncryption,
@@ -108,12 +153,18 @@ impl SharedStore {
             NewEncryption::Kms { context, bucket_key, .. } => (context.clone(), *bucket_key),
             NewEncryption::S3 | NewEncryption::Customer(_) => (String::new(), false),
         };
-        // With a salt of its own each wrap is under a key of its own, so that no nonce is used
-        // twice under one.
-        let salt = self.new_salt();
-        let unsealed =
-            WrappedKey { kind, bucket_key, key_id: master.id, context, salt, sealed: [0; SEALED_KEY_BYTES] };
-        let sealed = wrap_key(&master.key, &salt, unsealed.scope(), key);
+        let unsealed = WrappedKey {
+            kind,
+            reach: key.reach(),
+            bucket_key,
+            key_id: master.id,
+            context,
+            // With a salt of its own each wrap is under a key of its own, so that no nonce is used
+            // twice under one.
+            salt: self.new_salt(),
+            sealed: [0; SEALED_KEY_BYTES],
+        };
+        let sealed = wrap_key(&master.key, &unsealed.salt, unsealed.scope(), key);
         Ok(WrappedKey { sealed, ..unsealed })
     }
 
@@ -138,17 +189,27 @@ impl SharedStore {
         }
     }
 
-    /// What decrypts the bytes of a version or part. Bytes in the clear take no key.
-    pub(in crate::store) fn open_keys<'k>(
+    /// Opens the key of a version or an upload. Bytes in the clear have none, and take none.
+    pub(in crate::store) fn open_own(
         &self,
-        keys: impl Iterator<Item = &'k WrappedKey>,
+        wrapped: Option<&WrappedKey>,
+        customer: Option<&MasterKey>,
+    ) -> Result<OpenedKey, StoreError> {
+        match wrapped {
+            Some(wrapped) => self.open_key(wrapped, customer).map(|key| OpenedKey(Some(key))),
+            None => refuse_key(customer).map(|()| OpenedKey(None)),
+        }
+    }
+
+    /// What decrypts the bytes of a version or part: its own key, and those that copies brought.
+    pub(in crate::store) fn open_rest<'k>(
+        &self,
+        own: &OpenedKey,
+        rest: impl Iterator<Item = &'k WrappedKey>,
         customer: Option<&MasterKey>,
     ) -> Result<Vec<DataKey>, StoreError> {
-        let opened: Vec<_> = keys.map(|key| self.open_key(key, customer)).collect::<Result<_, _>>()?;
-        if opened.is_empty() {
-            refuse_key(customer)?;
-        }
-        Ok(opened)
+        let rest = rest.map(|key| self.open_key(key, customer));
+        own.0.clone().map(Ok).into_iter().chain(rest).collect()
     }
 
     /// The sealed form of an MD5 and checksums, and 16 random bytes that clients see in place of

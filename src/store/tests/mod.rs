@@ -181,8 +181,9 @@ pub(super) fn read_record(
     range: Range<u64>,
 ) -> Result<ObjectReader, StoreError> {
     let encryption = version.encryption.as_deref();
-    let keys = encryption.map_or(&[][..], |encryption| &encryption.keys);
-    let keys = store.shared.open_keys(keys.iter(), None)?;
+    let own = store.open_key(version, None)?;
+    let rest = encryption.map_or(&[][..], |encryption| &encryption.keys[1..]);
+    let keys = store.shared.open_rest(&own, rest.iter(), None)?;
     let runs = encryption.map(|encryption| &encryption.runs[..]);
     let source = EncodedBytes { extents: &version.extents, runs, keys };
     ObjectReader::open(store.shared.clone(), source, range, SegmentPins::default())

@@ -39,6 +39,13 @@ impl KeySource for TestRing {
         };
         Some(MasterKey::new([byte; 32]))
     }
+
+    fn successor(&self, id: &str) -> Option<NamedKey> {
+        match id {
+            "named" => self.to_open(id).map(|key| NamedKey { id: id.into(), key }),
+            _ => self.current(),
+        }
+    }
 }
 
 fn customer() -> MasterKey {
@@ -277,6 +284,9 @@ fn keys_that_do_not_fit_are_refused_by_name() {
         fn to_open(&self, _: &str) -> Option<MasterKey> {
             Some(MasterKey::new([7; 32]))
         }
+        fn successor(&self, _: &str) -> Option<NamedKey> {
+            None
+        }
     }
     let store = open(&fs);
     store.set_keys(Arc::new(OtherRing));
@@ -384,7 +394,8 @@ fn what_is_known_of_the_plain_bytes_is_sealed_but_for_the_key_of_the_ring() {
         let part = writer.commit(Md5::of(&body), Some(checksum(0x5b))).unwrap();
         assert_eq!((part.md5 == Md5::of(&body), part.checksum.is_some()), (!seals, !seals));
         let mut parts = store.upload("b", "m", upload.id).unwrap().parts;
-        store.open_parts(&upload, &mut parts, key.as_ref()).unwrap();
+        let own = store.open_upload_key(&upload, key.as_ref()).unwrap();
+        store.open_parts(&mut parts, &own).unwrap();
         assert_eq!(parts[0].checksum, Some(checksum(0x5b)));
         let commit = Commit { checksums: vec![checksum(0x5c)], ..commit_of(b"") };
         let completion = Completion { upload: upload.id, parts, commit };
@@ -889,6 +900,195 @@ fn copies_share_bytes_between_keys_of_the_ring_and_under_one_key_of_a_customer()
     }
 }
 
+/// Copies a range to a part, sharing its bytes where that is possible. Returns whether it was.
+fn copy_to_part(
+    store: &Store,
+    (from, of_source): (&str, Option<&MasterKey>),
+    range: Range<u64>,
+    (to, upload, number): (&str, &UploadRecord, u32),
+    of_upload: Option<&MasterKey>,
+) -> bool {
+    let found = store.find("b", from, Selector::Current).unwrap();
+    let bytes = read_range(store, from, range.clone(), of_source).unwrap();
+    let shares = store.shares_part(&found.version, &range, of_source, upload, of_upload);
+    let version = found.version;
+    let source = CopyRange { bucket: found.bucket.id, key: from.into(), version, range };
+    let copy = EncryptedPartCopy {
+        source,
+        source_key: of_source,
+        upload: upload.id,
+        upload_key: of_upload,
+        number,
+        md5: Md5::of(&bytes),
+        checksum: None,
+    };
+    let copied = store.copy_encrypted_part("b", to, copy);
+    if shares {
+        copied.unwrap();
+        return true;
+    }
+    assert_eq!(copied, Err(StoreError::Encrypted));
+    let mut writer = store.part_writer("b", to, upload.id, number, None).unwrap();
+    writer.unlock(of_upload).unwrap();
+    writer.write(&bytes[..]).unwrap();
+    writer.commit(Md5::of(&bytes), None).unwrap();
+    false
+}
+
+fn complete(store: &Store, key: &str, upload: UploadId, customer: Option<&MasterKey>) {
+    let parts = store.upload("b", key, upload).unwrap().parts;
+    let completion = Completion { upload, parts, commit: commit_of(b"") };
+    store.complete_upload_with("b", key, completion, customer).unwrap();
+}
+
+#[test]
+fn parts_of_three_kinds_are_copied_again_as_ranges() {
+    let fs = SimFs::new();
+    let store = keyed(&fs);
+    let kinds = kinds();
+    let mut expected = Vec::new();
+    for (at, new) in kinds.iter().enumerate() {
+        let body = bytes(at as u64 + 1, (at + 2) * PACKAGE + 17);
+        put_sealed(&store, &format!("{at}"), &body, None, new).unwrap();
+        expected.push((format!("{at}"), body, key_of(new)));
+    }
+    let is_customer = |at: usize| at == 2;
+    let all: Vec<u8> = expected.iter().flat_map(|(_, body, _)| body.clone()).collect();
+    for (of, new) in kinds.iter().enumerate() {
+        let name = format!("m{of}");
+        let upload = store.create_encrypted_upload("b", &name, new_upload(), new).unwrap();
+        for (at, (from, body, key)) in expected[..3].iter().enumerate() {
+            let to = (name.as_str(), &upload, at as u32 + 1);
+            let whole = 0..body.len() as u64;
+            let shared = copy_to_part(&store, (from, key.as_ref()), whole, to, key_of(new).as_ref());
+            assert_eq!(shared, is_customer(at) == is_customer(of), "{from} to {name}");
+        }
+        complete(&store, &name, upload.id, key_of(new).as_ref());
+        expected.push((name, all.clone(), key_of(new)));
+    }
+    let live = store.health().live_bytes;
+    for (of, from) in kinds.iter().enumerate() {
+        for (to, new) in kinds.iter().enumerate() {
+            let source = format!("m{of}");
+            let whole = format!("w{of}{to}");
+            let copied = copy_sealed(&store, &source, &whole, new, key_of(from).as_ref());
+            assert_eq!(copied.is_ok(), is_customer(of) == is_customer(to), "{whole}");
+            if copied.is_ok() {
+                expected.push((whole, all.clone(), key_of(new)));
+            }
+        }
+    }
+    assert!(store.health().live_bytes - live < 20_000, "no payload was written");
+    for (of, from) in kinds.iter().enumerate() {
+        for (to, new) in kinds.iter().enumerate() {
+            let source = format!("m{of}");
+            let name = format!("r{of}{to}");
+            let upload = store.create_encrypted_upload("b", &name, new_upload(), new).unwrap();
+            let range = PACKAGE as u64 + 5..all.len() as u64 - 7;
+            let place = (name.as_str(), &upload, 1);
+            let of_source = key_of(from);
+            let shared = copy_to_part(
+                &store,
+                (&source, of_source.as_ref()),
+                range.clone(),
+                place,
+                key_of(new).as_ref(),
+            );
+            // The range begins within a write: its key opens more than the range.
+            assert_eq!(shared, of == to, "{name}");
+            complete(&store, &name, upload.id, key_of(new).as_ref());
+            let body = all[range.start as usize..range.end as usize].to_vec();
+            // Nor is it shared beyond that master key by a copy of the whole object.
+            let other = &kinds[1 - to.min(1)];
+            let copied = copy_sealed(&store, &name, "again", other, key_of(new).as_ref());
+            assert_eq!(copied.is_ok(), !is_customer(to) && of != to, "{name}");
+            expected.push((name, body, key_of(new)));
+        }
+    }
+    let check = |store: &Store| {
+        for (name, body, key) in &expected {
+            assert!(read_whole(store, name, key.as_ref()).unwrap() == *body, "{name}");
+            let draw = SeededEntropy::new(seed());
+            for _ in 0..10 {
+                let from = draw.next_u64() % body.len() as u64;
+                let to = from + draw.next_u64() % (body.len() as u64 - from + 1);
+                let read = read_range(store, name, from..to, key.as_ref()).unwrap();
+                assert!(read == body[from as usize..to as usize], "{name}: {from}..{to}");
+            }
+        }
+    };
+    check(&store);
+    // The sources go, and their segments are reclaimed.
+    for at in 0..3 {
+        delete(&store, "b", &format!("{at}"), Selector::Current).unwrap();
+        delete(&store, "b", &format!("m{at}"), Selector::Current).unwrap();
+    }
+    let kept: Vec<_> = expected.iter().filter(|(name, ..)| name.starts_with(['w', 'r'])).cloned().collect();
+    reclaim_all(&store).unwrap();
+    drop(store);
+    let rebuilt = segments_of(&fs);
+    assert_eq!(rebuild_log(&rebuilt).lost.len(), 0);
+    for fs in [fs, rebuilt] {
+        let store = open_keyed(&fs, options()).unwrap();
+        for (name, body, key) in &kept {
+            assert!(read_whole(&store, name, key.as_ref()).unwrap() == *body, "{name}");
+        }
+    }
+}
+
+#[test]
+fn parts_that_were_copied_from_one_source_have_one_key_in_the_object() {
+    let store = keyed(&SimFs::new());
+    let body = text(4 * PACKAGE);
+    put_sealed(&store, "k", &body, None, &NewEncryption::S3).unwrap();
+    let upload = store.create_encrypted_upload("b", "m", new_upload(), &NewEncryption::S3).unwrap();
+    for number in 0..40 {
+        let range = number * 1000..number * 1000 + 5000;
+        assert!(copy_to_part(&store, ("k", None), range, ("m", &upload, number as u32 + 1), None));
+    }
+    complete(&store, "m", upload.id, None);
+    let found = store.find("b", "m", Selector::Current).unwrap().version;
+    assert_eq!(found.encryption.unwrap().keys.len(), 2);
+    let expected: Vec<u8> = (0..40).flat_map(|at| body[at * 1000..at * 1000 + 5000].to_vec()).collect();
+    assert!(read_whole(&store, "m", None).unwrap() == expected);
+}
+
+#[test]
+fn a_key_that_is_destroyed_meanwhile_gets_no_new_record() {
+    /// A ring of which a key goes.
+    struct Shrinking(std::sync::atomic::AtomicBool);
+    impl KeySource for Shrinking {
+        fn current(&self) -> Option<NamedKey> {
+            TestRing.current()
+        }
+        fn to_wrap(&self, id: &str) -> Option<MasterKey> {
+            self.to_open(id)
+        }
+        fn to_open(&self, id: &str) -> Option<MasterKey> {
+            let is_gone = self.0.load(std::sync::atomic::Ordering::Relaxed) && id == "named";
+            if is_gone { None } else { TestRing.to_open(id) }
+        }
+        fn successor(&self, id: &str) -> Option<NamedKey> {
+            TestRing.successor(id)
+        }
+    }
+    let fs = SimFs::new();
+    let store = open_with(&fs, options()).unwrap();
+    let ring = Arc::new(Shrinking(false.into()));
+    store.set_keys(Arc::clone(&ring) as Arc<dyn KeySource>);
+    store.create_bucket("b", "admin").unwrap();
+    for large in [false, true] {
+        ring.0.store(false, std::sync::atomic::Ordering::Relaxed);
+        let mut writer = store.writer("b", "k", None).unwrap();
+        writer.encrypt(&kms()).unwrap();
+        writer.write(&text(if large { 200_000 } else { 10 })[..]).unwrap();
+        ring.0.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(writer.commit(commit_of(b"")), Err(StoreError::KeyUnavailable("named".into())));
+        assert_eq!(store.find("b", "k", Selector::Current).err(), Some(StoreError::NoSuchKey));
+    }
+    assert_eq!(store.key_uses().get("named"), None);
+}
+
 /// The ring after `retired` was the current key.
 struct OlderRing;
 
@@ -903,6 +1103,10 @@ impl KeySource for OlderRing {
 
     fn to_open(&self, id: &str) -> Option<MasterKey> {
         TestRing.to_open(id)
+    }
+
+    fn successor(&self, id: &str) -> Option<NamedKey> {
+        TestRing.to_open(id).map(|key| NamedKey { id: id.into(), key })
     }
 }
 
@@ -920,6 +1124,10 @@ impl KeySource for YoungerRing {
 
     fn to_open(&self, id: &str) -> Option<MasterKey> {
         (id != "retired").then(|| TestRing.to_open(id)).flatten()
+    }
+
+    fn successor(&self, id: &str) -> Option<NamedKey> {
+        if id == "retired" { None } else { TestRing.successor(id) }
     }
 }
 
@@ -944,17 +1152,20 @@ fn fill_older(fs: &SimFs) -> UploadId {
     let mut part = store.part_writer("b", "m", upload, 1, None).unwrap();
     part.write(text(70_000)).unwrap();
     part.commit([0; 16], None).unwrap();
+    let record = store.upload_record("b", "m", upload).unwrap();
+    assert!(copy_to_part(&store, ("0", None), 1..1_000, ("m", &record, 3), None));
     store.close();
     upload
 }
 
-fn rewrap_all(store: &Store) -> RewrapStep {
+/// Rewraps everything, and returns how many were wrapped anew, and how many could not be.
+fn rewrap_all(store: &Store) -> (u64, u64) {
     let mut cursor = RewrapCursor::default();
-    let mut total = RewrapStep::default();
+    let mut total = (0, 0);
     loop {
         let step = store.rewrap(&mut cursor).unwrap();
-        total.rewrapped += step.rewrapped;
-        total.unavailable += step.unavailable;
+        total.0 += step.rewrapped;
+        total.1 += step.unavailable;
         if !step.more {
             return total;
         }
@@ -966,11 +1177,11 @@ fn a_rewrap_moves_objects_and_uploads_to_the_current_key() {
     let fs = SimFs::new();
     let upload = fill_older(&fs);
     let store = open_keyed(&fs, options()).unwrap();
-    assert_eq!(store.key_uses(), [("named".to_owned(), 3), ("retired".to_owned(), 4)].into());
+    assert_eq!(store.key_uses(), [("named".to_owned(), 3), ("retired".to_owned(), 5)].into());
     let before = store.find("b", "0", Selector::Current).unwrap().version;
-    assert_eq!(rewrap_all(&store), RewrapStep { more: false, rewrapped: 4, unavailable: 0 });
-    assert_eq!(rewrap_all(&store), RewrapStep::default(), "all is done");
-    assert_eq!(store.key_uses(), [("current".to_owned(), 4), ("named".to_owned(), 3)].into());
+    assert_eq!(rewrap_all(&store), (5, 0));
+    assert_eq!(rewrap_all(&store), (0, 0), "all is done");
+    assert_eq!(store.key_uses(), [("current".to_owned(), 5), ("named".to_owned(), 3)].into());
     let after = store.find("b", "0", Selector::Current).unwrap().version;
     let unwrapped = |version: &VersionRecord| {
         let mut encryption = version.encryption.clone().unwrap();
@@ -996,7 +1207,8 @@ fn a_rewrap_moves_objects_and_uploads_to_the_current_key() {
     part.commit([0; 16], None).unwrap();
     let parts = store.upload("b", "m", upload).unwrap().parts;
     store.complete_upload("b", "m", Completion { upload, parts, commit: commit_of(b"") }).unwrap();
-    assert_eq!(read_whole(&store, "m", None).unwrap().len(), 70_010);
+    let whole = [text(70_000), text(10), text(1_000)[1..].to_vec()].concat();
+    assert_eq!(read_whole(&store, "m", None).unwrap(), whole);
     drop(store);
     let rebuilt = segments_of(&fs);
     rebuild_log(&rebuilt);
@@ -1010,7 +1222,7 @@ fn a_rewrap_passes_over_what_the_ring_cannot_open_and_what_changed_meanwhile() {
     fill_older(&fs);
     let store = open(&fs);
     store.set_keys(Arc::new(YoungerRing));
-    assert_eq!(rewrap_all(&store), RewrapStep { more: false, rewrapped: 0, unavailable: 4 });
+    assert_eq!(rewrap_all(&store), (0, 5));
     drop(store);
     let store = open(&fs);
     assert_eq!(

@@ -296,8 +296,9 @@ impl GroupWriter {
         let lock_clock = &self.shared.lock_clock;
         let quotas = self.shared.owner_quotas();
         let accounts = UsageAccounts::new(&index, &quotas, &self.shared.options);
-        let mut planner =
-            Planner::new((&index, accounts), &self.shared.ids, lock_clock, (room, growth), place_len);
+        let ids = &self.shared.ids;
+        let keys = self.shared.keys();
+        let mut planner = Planner::new((&index, accounts), ids, lock_clock, (room, growth), place_len, keys);
         for mutation in mutations {
             planner.add(mutation);
         }

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use crate::base::Timestamp;
 use crate::format::{
     BucketConfigurationKind, BucketRecord, Cause, Descriptor, Entry, ExtentPurpose, ExtentRef, FollowerState,
-    PayloadSource, UploadId, VersionId, VersionRecord, VersionSummary,
+    PayloadSource, UploadId, VersionId, VersionRecord, VersionSummary, WrappedKey,
 };
 use crate::index::{BUCKET_BYTES, Index, configuration_bytes, version_index_bytes};
 use crate::log::{PackBuilder, SpaceClaim};
@@ -26,6 +26,7 @@ use crate::store::shared::extents::slices;
 use crate::store::shared::id_generator::IdGenerator;
 use crate::store::shared::index_budget::{IndexBudget, IndexGrowth};
 use crate::store::shared::lock_clock::LockClock;
+use crate::store::shared::object_keys::StoreKeys;
 use crate::store::shared::usage_accounts::{Holdings, UsageAccounts};
 use crate::store::{CopyRange, NewBucket, Selector, StoreError, WriteCondition};
 
@@ -132,6 +133,8 @@ pub(in crate::store) struct Planner<'a> {
     growth: IndexBudget,
     /// The usage of limited buckets and owners.
     accounts: UsageAccounts<'a>,
+    /// The keys of encrypted objects.
+    keys: Option<&'a StoreKeys>,
     /// The changes by key.
     changed: HashMap<(u64, Vec<u8>), KeyChanges>,
     /// Updated versions.
@@ -149,6 +152,7 @@ impl<'a> Planner<'a> {
         lock_clock: &'a LockClock,
         (room, growth): (AvailableRoom, IndexBudget),
         place: Option<u64>,
+        keys: Option<&'a StoreKeys>,
     ) -> Self {
         let changed = HashMap::new();
         let updated = HashMap::new();
@@ -157,7 +161,31 @@ impl<'a> Planner<'a> {
         let plan = GroupPlan { pack, ..GroupPlan::default() };
         let place = place.is_some();
         let now = lock_clock.stamp_time();
-        Self { index, ids, lock_clock, now, place, room, growth, accounts, changed, updated, ended, plan }
+        Self {
+            index,
+            ids,
+            lock_clock,
+            now,
+            place,
+            room,
+            growth,
+            accounts,
+            keys,
+            changed,
+            updated,
+            ended,
+            plan,
+        }
+    }
+
+    /// Refuses keys for a new record that nothing would open: their master key has been destroyed
+    /// since they were wrapped.
+    fn check_wrapped(&self, wrapped: &[WrappedKey]) -> Result<(), StoreError> {
+        let opens = |key: &WrappedKey| self.keys.is_none_or(|keys| keys.opens(key));
+        match wrapped.iter().find(|key| !opens(key)) {
+            Some(gone) => Err(StoreError::KeyUnavailable(gone.key_id.clone())),
+            None => Ok(()),
+        }
     }
 
     /// Decides one mutation.

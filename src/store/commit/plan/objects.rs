@@ -17,6 +17,7 @@ use crate::store::{
 impl Planner<'_> {
     pub(super) fn put(&mut self, put: Put) -> Result<CommittedVersion, StoreError> {
         let bucket = self.same_bucket(&put.bucket)?;
+        self.check_wrapped(put.encryption.as_ref().map_or(&[], |encryption| &encryption.keys))?;
         let key = put.key.into_bytes();
         let newest = self.newest(bucket.id, &key);
         check(&put.commit.condition, newest.as_ref())?;

@@ -67,7 +67,13 @@ impl Planner<'_> {
                 **wrapped = keys.pop()?;
                 Some(Entry::UploadPut { bucket, key, record })
             }
-            RecordId::Part { .. } => None,
+            RecordId::Part { upload, number, id } => {
+                let found = self.index.part(bucket, &key, upload, number);
+                let mut record = found.filter(|part| part.id == id)?;
+                let encryption = record.encryption.as_mut().filter(|encryption| encryption.keys == before)?;
+                encryption.keys = keys;
+                Some(Entry::PartPut { bucket, key, upload, record })
+            }
         }
     }
 

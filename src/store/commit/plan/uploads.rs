@@ -1,5 +1,8 @@
 //! Planning multipart uploads. A completed upload becomes an object with the extents of its parts.
 
+use std::collections::HashMap;
+
+use crate::crypto::SALT_BYTES;
 use crate::format::{
     AssembledPart, Assembly, EncryptedRun, Entry, ExtentPurpose, ExtentRef, PartRecord, PayloadSource,
     RebuildRecord, UploadId, UploadRecord, VersionEncryption, VersionId, Versioning, WrappedKey,
@@ -28,6 +31,7 @@ impl Planner<'_> {
                 Ok(None)
             }
             UploadChange::Create(new, encryption) => {
+                self.check_wrapped(encryption.as_deref().map_or(&[], std::slice::from_ref))?;
                 let record = UploadRecord {
                     id: UploadId(self.ids.next()),
                     initiated: self.now,
@@ -52,6 +56,7 @@ impl Planner<'_> {
 
     pub(super) fn put_part(&mut self, put: PutPart) -> Result<PartRecord, StoreError> {
         let bucket = self.same_bucket(&put.bucket)?;
+        self.check_wrapped(put.encryption.as_ref().map_or(&[], |encryption| &encryption.keys))?;
         let key = put.key.into_bytes();
         let upload = put.upload.id;
         self.check_upload(bucket.id, &key, upload)?;
@@ -156,6 +161,9 @@ struct ChosenParts {
     /// The keys and runs of encrypted parts, which count the key of the upload as the first.
     keys: Vec<WrappedKey>,
     runs: Vec<EncryptedRun>,
+    /// The numbers of these keys by their salts, which no two wraps have in common: parts that were
+    /// copied from one source have one key.
+    numbers: HashMap<[u8; SALT_BYTES], u32>,
 }
 
 impl ChosenParts {
@@ -185,7 +193,21 @@ impl ChosenParts {
         let parts = Vec::with_capacity(count);
         let sources = Vec::with_capacity(count);
         let extents = Vec::with_capacity(count);
-        Self { size: 0, parts, sources, extents, keys: Vec::new(), runs: Vec::new() }
+        let keys = Vec::new();
+        let runs = Vec::new();
+        Self { size: 0, parts, sources, extents, keys, runs, numbers: HashMap::new() }
+    }
+
+    /// The number of a key of a part in the record of the object.
+    fn number_of(&mut self, key: WrappedKey) -> u32 {
+        let known = self.numbers.get(&key.salt).copied();
+        let known = known.filter(|number| self.keys[*number as usize - 1] == key);
+        known.unwrap_or_else(|| {
+            let number = self.keys.len() as u32 + 1;
+            self.numbers.insert(key.salt, number);
+            self.keys.push(key);
+            number
+        })
     }
 
     fn push(&mut self, part: PartRecord) {
@@ -193,12 +215,13 @@ impl ChosenParts {
         self.sources.push(PayloadSource { stamp: part.id, from: 0, len: part.size });
         self.extents.extend_from_slice(&part.extents);
         if let Some(encryption) = part.encryption {
-            let before = self.keys.len() as u32;
-            for run in &encryption.runs {
-                let key = if run.key == 0 { 0 } else { before + run.key };
-                self.runs.push(EncryptedRun { key, ..*run });
+            let mut numbers = vec![0];
+            for key in encryption.keys {
+                numbers.push(self.number_of(key));
             }
-            self.keys.extend(encryption.keys);
+            for run in &encryption.runs {
+                self.runs.push(EncryptedRun { key: numbers[run.key as usize], ..*run });
+            }
         }
         self.parts.push(AssembledPart { number: part.number, size: part.size, checksum: part.checksum });
     }
