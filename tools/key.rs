@@ -18,7 +18,8 @@ pub(crate) const NAME: &str = "keys.toml";
 pub(crate) const HELP: &str = "\
 The key ring is the file of the keys of encrypted objects: keys.toml in the data directory, or the file that --keys-file names. The first
 start of a server makes it. Without it nothing that is encrypted can be read. No command shows a key. A running server reads a changed
-file on SIGHUP (systemctl reload siltstone).
+file on SIGHUP (systemctl reload siltstone). siltstone key asks a running server which keys are needed, gives objects to other keys, and
+destroys keys.
 
 Examples:
   siltstone-tools --data-dir /srv/objects key list

@@ -161,6 +161,9 @@ actions! {
     AdminResyncMirror: Administration;
     /// The statement that the clock of the server is right, by its API.
     AdminAcceptClock: Administration;
+    /// Wrapping the keys of encrypted objects anew, and the end of a master key, by the API of the
+    /// server.
+    AdminChangeKeys: Administration;
     /// GetFederationToken: sessions of any name, which bucket policies may name. (`sts:` in IAM.)
     GetFederationToken: Administration;
     /// Tags of a session, which conditions of policies may ask for. (`sts:` in IAM.)

@@ -26,6 +26,7 @@ use commands::api_client;
 use commands::clock::{self, ClockCommand};
 use commands::config::{self as configuration, ConfigCommand, Configuration};
 use commands::health::{self, HealthArguments};
+use commands::key::{self, KeyCommand};
 use commands::mirror::{self, MirrorCommand};
 use commands::pages::{self, CompletionsArguments, ManArguments};
 use commands::placement::{self, PlacementArguments};
@@ -136,6 +137,9 @@ enum CliCommand {
     /// Pin the bytes of a bucket to the disk or to the remote, on a running server
     #[command(after_help = placement::EXAMPLES)]
     Placement(PlacementArguments),
+    /// Give objects to other keys of the ring of a running server, and destroy keys
+    #[command(subcommand, after_help = key::EXAMPLES)]
+    Key(KeyCommand),
     /// Show the time of a running server, or state that it is right
     #[command(subcommand, after_help = clock::EXAMPLES)]
     Clock(ClockCommand),
@@ -219,7 +223,7 @@ fn without_program_name(arguments: &[OsString]) -> Vec<OsString> {
 }
 
 /// The parser. Options may precede or follow any command; the help of `user`, `quota`, `mirror`,
-/// `clock` and `webhook` shows only the options that concern it.
+/// `key`, `clock` and `webhook` shows only the options that concern it.
 pub(crate) fn command() -> clap::Command {
     let mut command = CommandLine::command();
     // Global options reach subcommands when these are built.
@@ -229,6 +233,7 @@ pub(crate) fn command() -> clap::Command {
         .mut_subcommand("mirror", |mirror| with_options(mirror, &api_client::OPTIONS))
         .mut_subcommand("placement", |placement| with_options(placement, &api_client::OPTIONS))
         .mut_subcommand("webhook", |webhook| with_options(webhook, &api_client::OPTIONS))
+        .mut_subcommand("key", |key| with_options(key, &key::OPTIONS))
         .mut_subcommand("clock", |clock| with_options(clock, &api_client::OPTIONS))
         .mut_subcommand("quota", |quota| with_options(quota, &api_client::OPTIONS))
         .mut_subcommand("completions", |pages| with_options(pages, &[]))
@@ -286,6 +291,7 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         CliCommand::Health(arguments) => health::run(&arguments, &options),
         CliCommand::Mirror(command) => mirror::command(&command, &options, environment, config.as_deref()),
         CliCommand::Placement(arguments) => placement::run(&arguments, &options, environment),
+        CliCommand::Key(command) => key::run(&command, &options, environment),
         CliCommand::Clock(command) => clock::run(&command, &options, environment),
         CliCommand::Quota(command) => quota::run(&command, &options, environment),
         CliCommand::User(command) => user::run(&command, &options, environment),

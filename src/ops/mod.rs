@@ -20,6 +20,7 @@ mod delete;
 mod encryption;
 mod get;
 mod key_errors;
+mod key_ring;
 mod lifecycle;
 mod lifecycle_figures;
 mod lifecycle_preview;
@@ -52,6 +53,7 @@ mod website;
 use std::sync::Arc;
 
 pub use cors::BucketCors;
+pub use key_ring::{KeyFigures, KeyRefusal, KeyState, RewrapFigures, RewrapRun};
 pub use padded_response::PaddingTimes;
 pub use quota::QuotaLimit;
 pub use table::{AuditScope, actions, audit_scope};

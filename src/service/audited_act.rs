@@ -45,6 +45,7 @@ impl Service {
             Ok(_) => (act.status, None),
             Err(UserError::Denied(_)) => (403, Some("AccessDenied")),
             Err(UserError::Unknown(_) | UserError::Invalid(_)) => (404, Some(act.unknown)),
+            Err(UserError::Refused(_)) => (409, Some("Conflict")),
             Err(UserError::Failed(_)) => (500, Some("InternalError")),
         };
         let peer = act.request.peer.map(|peer| peer.ip().to_string());

@@ -12,6 +12,7 @@ mod failed_signatures;
 mod form;
 mod handler_switch;
 mod html_sandbox;
+mod key_ring;
 mod metrics;
 mod metrics_token;
 mod outbound;
@@ -26,8 +27,8 @@ mod web_identity;
 mod website;
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::auth::{Authenticator, Authorized, Identity};
@@ -38,7 +39,7 @@ pub use crate::ops::{
     CommitFigures, CopyFindings, DamagedObject, Health, LifecycleEffect, PreviewCount, ShipFigures,
     TierFigures, Usage,
 };
-use crate::ops::{Context, LifecycleFigures};
+use crate::ops::{Context, LifecycleFigures, RewrapRun};
 use crate::s3::cors::CorsHeaders;
 use crate::s3::hoisted;
 use crate::s3::query_call;
@@ -117,6 +118,8 @@ pub struct Service {
     users: Option<Arc<dyn UserDirectory>>,
     web_identities: WebIdentities,
     is_trusted_proxy: TrustedProxy,
+    /// The rewrap that is under way.
+    rewrap: Mutex<Option<RewrapRun>>,
 }
 
 /// What else has the origin at which browsers open the answers.
@@ -204,6 +207,7 @@ impl Service {
             users: None,
             web_identities,
             is_trusted_proxy: Box::new(|_| false),
+            rewrap: Mutex::default(),
         }
     }
 

@@ -123,6 +123,9 @@ pub enum UserError {
     /// The change is not sound. The message says why.
     #[error("{0}")]
     Invalid(String),
+    /// The state of the server does not allow it. The message says why.
+    #[error("{0}")]
+    Refused(String),
     /// The users file or the audit log could not be read or written, or this server has no users
     /// file.
     #[error("{0}")]

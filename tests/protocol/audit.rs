@@ -237,6 +237,10 @@ fn acts_of_administration_are_recorded_whoever_asks_for_them() {
     assert_eq!(log.one(), recorded("AcceptClock", "limited", None, 403, Some("AccessDenied")));
     assert_eq!(ask("owner", "clock/accept"), 200);
     assert_eq!(log.one(), recorded("AcceptClock", "owner", None, 200, None));
+    assert_eq!(ask("limited", "keys/rewrap"), 403);
+    assert_eq!(log.one(), recorded("RewrapKeys", "limited", None, 403, Some("AccessDenied")));
+    assert_eq!(ask("owner", "keys/rewrap"), 200);
+    assert_eq!(log.one(), recorded("RewrapKeys", "owner", None, 200, None));
     assert_eq!(ask("limited", "mirrors/absent/resync"), 403);
     let denied = recorded("ResyncMirror", "limited", Some("absent"), 403, Some("AccessDenied"));
     assert_eq!(log.one(), denied);

@@ -4,6 +4,7 @@ pub(crate) mod api_client;
 pub(crate) mod clock;
 pub(crate) mod config;
 pub(crate) mod health;
+pub(crate) mod key;
 pub(crate) mod mirror;
 pub(crate) mod mirror_verify;
 pub(crate) mod pages;

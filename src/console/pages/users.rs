@@ -252,6 +252,7 @@ pub(super) fn refusal(error: &UserError) -> Refusal {
         UserError::Denied(_) => 403,
         UserError::Unknown(_) => 404,
         UserError::Invalid(_) => 400,
+        UserError::Refused(_) => 409,
         UserError::Failed(_) => 500,
     };
     Refusal::new(status, error.to_string())

@@ -1,8 +1,9 @@
 //! The API for programs at `/-/api/1/`: users and their keys, quotas, placements of buckets,
-//! mirrors, webhooks, and the state of the server, as JSON. `openapi.json` describes it. Requests
-//! are signed as S3 requests are.
+//! mirrors, webhooks, the keys of encrypted objects, and the state of the server, as JSON.
+//! `openapi.json` describes it. Requests are signed as S3 requests are.
 
 mod clock;
+mod keys;
 mod mirrors;
 mod placements;
 mod quotas;
@@ -80,6 +81,7 @@ impl From<UserError> for ApiError {
             UserError::Denied(_) => (403, "AccessDenied"),
             UserError::Unknown(_) => (404, "NoSuchUser"),
             UserError::Invalid(_) => (400, "InvalidRequest"),
+            UserError::Refused(_) => (409, "Conflict"),
             UserError::Failed(_) => (500, "InternalError"),
         };
         Self::new(status, code, error.to_string())
@@ -106,6 +108,9 @@ enum ApiResource {
     State,
     Clock,
     ClockAcceptance,
+    RingKeys,
+    RingKey(String),
+    Rewrap,
     Mirrors,
     MirrorResync(String),
     Webhooks,
@@ -129,6 +134,9 @@ impl ApiResource {
             ["state"] => Self::State,
             ["clock"] => Self::Clock,
             ["clock", "accept"] => Self::ClockAcceptance,
+            ["keys"] => Self::RingKeys,
+            ["keys", "rewrap"] => Self::Rewrap,
+            ["keys", "of", id] => Self::RingKey(name(id)?),
             ["mirrors"] => Self::Mirrors,
             ["webhooks"] => Self::Webhooks,
             ["mirrors", mirror, "resync"] => Self::MirrorResync(name(mirror)?),
@@ -141,14 +149,17 @@ impl ApiResource {
             Self::Users => "GET, POST",
             Self::User(_) => "GET, DELETE",
             Self::Grants(_) => "PUT",
-            Self::Keys(_) | Self::MirrorResync(_) | Self::ClockAcceptance => "POST",
-            Self::PreviousKeys(_) | Self::Sessions(_) => "DELETE",
+            Self::Keys(_) | Self::MirrorResync(_) | Self::ClockAcceptance | Self::Rewrap => "POST",
+            Self::PreviousKeys(_) | Self::Sessions(_) | Self::RingKey(_) => "DELETE",
             Self::Quota(QuotaHolder::Bucket(_) | QuotaHolder::Owner(_)) | Self::Placement(_) => {
                 "GET, PUT, DELETE"
             }
-            Self::Quota(QuotaHolder::All) | Self::State | Self::Clock | Self::Mirrors | Self::Webhooks => {
-                "GET"
-            }
+            Self::Quota(QuotaHolder::All)
+            | Self::State
+            | Self::Clock
+            | Self::RingKeys
+            | Self::Mirrors
+            | Self::Webhooks => "GET",
         }
     }
 
@@ -241,6 +252,9 @@ impl Service {
             (ApiResource::State, Method::Get) => self.state(identity),
             (ApiResource::Clock, Method::Get) => self.clock_state(identity),
             (ApiResource::ClockAcceptance, Method::Post) => self.accept_clock_of_api(identity, request),
+            (ApiResource::RingKeys, Method::Get) => self.ring_keys(identity),
+            (ApiResource::RingKey(id), Method::Delete) => self.destroy_key_of_api(identity, request, id),
+            (ApiResource::Rewrap, Method::Post) => self.rewrap_of_api(identity, request, body),
             (ApiResource::Mirrors, Method::Get) => self.mirrors(identity),
             (ApiResource::Webhooks, Method::Get) => self.webhooks(identity),
             (ApiResource::MirrorResync(name), Method::Post) => self.resync_mirror(identity, request, name),
@@ -394,6 +408,9 @@ mod tests {
             "buckets/n/placement",
             "clock",
             "clock/accept",
+            "keys",
+            "keys/rewrap",
+            "keys/of/n",
             "mirrors",
             "mirrors/n/resync",
             "quotas",
