@@ -8,7 +8,9 @@ use clap::Args;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use siltstone::base::OsEntropy;
 use siltstone::fs::{Fs, OsFs};
-use siltstone::vault::{StoreSecret, VaultError, create_disk, is_encrypted, open_disk};
+use siltstone::vault::{
+    DirectoryKeys, KeysFault, StoreSecret, VaultError, create_disk, is_encrypted, is_inside, open_disk,
+};
 
 use crate::outcome::Failure;
 use crate::store_key::request;
@@ -65,6 +67,7 @@ impl DataDir {
         let disk: Arc<dyn Fs> = Arc::new(OsFs::new(&self.dir));
         let secret = self.secret()?;
         if encrypts {
+            self.check_own_key_apart()?;
             let request = secret.as_ref().map(request);
             let made = create_disk(disk, request.as_ref(), Arc::new(OsEntropy));
             return made.map_err(|error| self.failed(&error));
@@ -81,6 +84,41 @@ impl DataDir {
     /// The file cannot be read, or holds no key and no passphrase.
     pub(crate) fn secret(&self) -> Result<Option<StoreSecret>, Failure> {
         self.store_key_file.as_deref().map(secret_in).transpose()
+    }
+
+    /// Fails where the file of the options lies in the directory.
+    ///
+    /// # Errors
+    /// As of [`DataDir::check_apart`].
+    pub(crate) fn check_own_key_apart(&self) -> Result<(), Failure> {
+        self.store_key_file.as_deref().map_or(Ok(()), |file| self.check_apart(file))
+    }
+
+    /// Fails where a file that is to open the directory lies in it.
+    ///
+    /// # Errors
+    /// It does: who takes the directory would have what opens it.
+    pub(crate) fn check_apart(&self, file: &Path) -> Result<(), Failure> {
+        if !is_inside(file, &self.dir) {
+            return Ok(());
+        }
+        let why = "it is in the data directory, where it protects nothing: put it on another disk";
+        Err(Failure::of(file.display(), why))
+    }
+
+    /// What is wrong with one of the two files that have its key; `None` also where it is not
+    /// encrypted.
+    ///
+    /// # Errors
+    /// Neither can be read.
+    pub(crate) fn keys_fault(&self) -> Result<Option<KeysFault>, Failure> {
+        let keys = DirectoryKeys::read(&OsFs::new(&self.dir)).map_err(|error| self.failed(&error))?;
+        Ok(keys.and_then(|keys| keys.fault().cloned()))
+    }
+
+    /// The file with what opens it, as the options name it.
+    pub(crate) fn store_key_file(&self) -> Option<&Path> {
+        self.store_key_file.as_deref()
     }
 
     /// The failure of a command that needs the directory.

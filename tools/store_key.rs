@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use siltstone::base::{OsEntropy, Timestamp};
-use siltstone::format::{ASIDE, KeySlot, KeySlotKind};
+use siltstone::format::{ASIDE, KEYS, KEYS_COPY, KeySlotKind};
 use siltstone::fs::{Fs, OsFs, memory_limit};
 use siltstone::vault::{DirectoryKeys, KeyRequest, StoreSecret, VaultError, convert};
 
@@ -31,6 +31,8 @@ Examples:
   siltstone-tools --data-dir /srv/objects --store-key-file /media/stick/store.key store-key add /root/passphrase
       Let a passphrase open it, too.
   siltstone-tools --data-dir /srv/objects --store-key-file /root/passphrase store-key remove 1
+  siltstone-tools --data-dir /srv/objects --store-key-file /media/stick/store.key store-key mend
+      Write KEYS and KEYS.copy again from the one that is whole, once the key has opened it. The server may run.
 
 Exit status:
   0  done
@@ -80,6 +82,8 @@ enum StoreKeyCommand {
         #[arg(value_name = "N")]
         slot: usize,
     },
+    /// Write KEYS and KEYS.copy again, where one of them is missing, damaged or older
+    Mend,
 }
 
 /// Runs `store-key`.
@@ -90,9 +94,13 @@ pub(crate) fn run(
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
     match &arguments.command {
-        StoreKeyCommand::Create { file } => create(file, json, out),
+        StoreKeyCommand::Create { file } => {
+            data_dir.check_apart(file)?;
+            create(file, json, out)
+        }
         StoreKeyCommand::Slots => slots(data_dir, json, out),
         StoreKeyCommand::Add { file } => {
+            data_dir.check_apart(file)?;
             let added = secret_in(file)?;
             change(data_dir, json, out, |keys, secret| {
                 let key = keys.open(secret)?;
@@ -102,6 +110,7 @@ pub(crate) fn run(
         StoreKeyCommand::Remove { slot } => {
             change(data_dir, json, out, |keys, secret| keys.open(secret).and_then(|_| keys.remove(*slot)))
         }
+        StoreKeyCommand::Mend => mend(data_dir, json, out),
     }
 }
 
@@ -111,8 +120,10 @@ pub(crate) fn encrypt(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Re
         let why = "name a file with a key (siltstone-tools store-key create FILE) or a passphrase with --store-key-file";
         Failure::of(data_dir.display(), why)
     })?;
+    data_dir.check_own_key_apart()?;
     let disk = OsFs::new(data_dir.to_path_buf());
     let more = set_aside(&disk)?;
+    let fault = data_dir.keys_fault()?;
     let disk: Arc<dyn Fs> = Arc::new(disk);
     let mut meter = Meter::start(json);
     let mut update = |done, total| meter.update("encrypting", done, total);
@@ -125,6 +136,7 @@ pub(crate) fn encrypt(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Re
             "bytes": report.bytes,
             "encrypted_before": report.done_before,
             "linked_elsewhere": report.linked,
+            "keys_fault": fault.map(|fault| fault.to_string()),
         });
         show::json(out, &shown)?;
         return Ok(Outcome::Success);
@@ -136,6 +148,9 @@ pub(crate) fn encrypt(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Re
         report.files,
         report.bytes
     )?;
+    if let Some(fault) = fault {
+        writeln!(out, "{fault}; it was written again")?;
+    }
     if report.done_before > 0 {
         writeln!(out, "{} files were encrypted by an earlier run", report.done_before)?;
     }
@@ -189,7 +204,27 @@ fn create(file: &Path, json: bool, out: &mut dyn Write) -> Result<Outcome, Failu
 
 fn slots(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let keys = keys_of(data_dir)?;
-    write_slots(keys.slots(), json, out)?;
+    write_slots(&keys, json, out)?;
+    Ok(Outcome::Success)
+}
+
+/// Puts the file back that the directory lacks, or that is damaged.
+fn mend(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    let failed = |error: VaultError| data_dir.failed(&error);
+    let mut keys = keys_of(data_dir)?;
+    let secret = data_dir.secret()?.ok_or_else(|| failed(VaultError::NoSecret))?;
+    let fault = keys.fault().cloned();
+    if fault.is_some() {
+        keys.mend(&OsFs::new(data_dir.to_path_buf()), &secret).map_err(failed)?;
+    }
+    if json {
+        show::json(out, &json!({ "mended": fault.map(|fault| fault.to_string()) }))?;
+        return Ok(Outcome::Success);
+    }
+    match fault {
+        Some(fault) => writeln!(out, "{fault}; {KEYS} and {KEYS_COPY} were written again")?,
+        None => writeln!(out, "{KEYS} and {KEYS_COPY} are whole and the same: nothing was written")?,
+    }
     Ok(Outcome::Success)
 }
 
@@ -211,15 +246,17 @@ fn change(
     // them.
     let mut keys = keys_of(data_dir)?;
     let secret = data_dir.secret()?.ok_or_else(|| failed(VaultError::NoSecret))?;
+    keys.check_changeable().map_err(failed)?;
     change(&mut keys, &secret).map_err(failed)?;
     keys.write(&disk).map_err(|error| failed(error.into()))?;
-    write_slots(keys.slots(), json, out)?;
+    write_slots(&keys, json, out)?;
     Ok(Outcome::Success)
 }
 
-fn write_slots(slots: &[KeySlot], json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+fn write_slots(keys: &DirectoryKeys, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     if json {
-        let shown: Vec<_> = slots
+        let shown: Vec<_> = keys
+            .slots()
             .iter()
             .zip(1..)
             .map(|(slot, number)| match slot.kind {
@@ -231,9 +268,13 @@ fn write_slots(slots: &[KeySlot], json: bool, out: &mut dyn Write) -> Result<(),
                 }
             })
             .collect();
-        return Ok(show::json(out, &json!({ "slots": shown }))?);
+        let fault = keys.fault().map(ToString::to_string);
+        return Ok(show::json(out, &json!({ "slots": shown, "fault": fault }))?);
     }
-    for (slot, number) in slots.iter().zip(1..) {
+    if let Some(fault) = keys.fault() {
+        writeln!(out, "{fault}: siltstone-tools store-key mend")?;
+    }
+    for (slot, number) in keys.slots().iter().zip(1..) {
         match slot.kind {
             KeySlotKind::KeyFile(id) => writeln!(out, "{number}  key file {id}")?,
             KeySlotKind::Passphrase(cost) => {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 use siltstone::offline;
 use siltstone::offline::verify::{Finding, Note, SegmentUse, VerifyReport};
-use siltstone::store::Progress;
+use siltstone::store::{Damage, Progress};
 
 use crate::data_dir::DataDir;
 use crate::outcome::{Failure, Outcome};
@@ -19,7 +19,13 @@ pub(crate) fn run(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result
         meter.update(&format!("reading {step}"), done, total);
     });
     meter.finish();
-    let report = report.map_err(|error| Failure::of(data_dir.display(), error))?;
+    let mut report = report.map_err(|error| Failure::of(data_dir.display(), error))?;
+    // The files with the key are below the disk that was checked.
+    if let Some(fault) = data_dir.keys_fault()? {
+        let what = format!("{}: siltstone-tools store-key mend writes it again", fault.what);
+        let damage = Damage { file: fault.file.to_owned(), offset: 0, what };
+        report.findings.push(Finding { damage, owner: None });
+    }
     let written = if json { show::json(out, &describe(&report)) } else { write_text(&report, out) };
     written?;
     Ok(if report.findings.is_empty() { Outcome::Success } else { Outcome::Findings })

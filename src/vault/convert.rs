@@ -80,7 +80,7 @@ pub fn convert(
     let mut conversion =
         Conversion { encrypted, progress, done: 0, total: 0, report: ConversionReport::default() };
     conversion.run(dirs.collect())?;
-    check_files(fs.as_ref())?;
+    check_files(fs.as_ref(), &[FileKind::Log.dir(), FileKind::Segment.dir()])?;
     // Only after a look at every file: the state says that none is in the clear, and each start
     // relies on it.
     keys.finish();

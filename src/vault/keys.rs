@@ -1,5 +1,6 @@
 //! `KEYS` and its copy: the key of the directory, wrapped for each of its secrets.
 
+use std::fmt;
 use std::io;
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -37,6 +38,23 @@ pub struct KeyRequest<'a> {
 #[derive(Debug, Clone)]
 pub struct DirectoryKeys {
     page: KeysPage,
+    fault: Option<KeysFault>,
+}
+
+/// One of the two files is not as it is to be, and the other one counts. A second fault like it, and
+/// all is lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeysFault {
+    /// `KEYS` or `KEYS.copy`.
+    pub file: &'static str,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+impl fmt::Display for KeysFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file, self.what)
+    }
 }
 
 impl DirectoryKeys {
@@ -45,30 +63,32 @@ impl DirectoryKeys {
     /// # Errors
     /// Neither is whole, or a newer siltstone wrote one.
     pub fn read(fs: &dyn Fs) -> Result<Option<Self>, VaultError> {
-        let mut newest: Option<KeysPage> = None;
-        let mut problem = None;
-        for name in [KEYS, KEYS_COPY] {
-            match read_page(fs, name) {
+        let files = [KEYS, KEYS_COPY].map(|name| (name, read_page(fs, name)));
+        let mut newest: Option<&KeysPage> = None;
+        let mut problem: Option<io::Error> = None;
+        for (name, read) in &files {
+            match read {
                 Ok(None) => {}
                 Ok(Some(page)) => {
                     // The two are written one after the other: after a crash in between the newer
                     // one counts.
-                    if newest.as_ref().is_none_or(|newest| newest.generation < page.generation) {
+                    if newest.is_none_or(|newest| newest.generation < page.generation) {
                         newest = Some(page);
                     }
                 }
                 Err(error) => {
-                    problem.get_or_insert(error);
+                    let named = io::Error::new(error.kind(), format!("{name}: {error}"));
+                    if error.kind() == io::ErrorKind::Unsupported {
+                        return Err(named.into());
+                    }
+                    problem.get_or_insert(named);
                 }
             }
         }
-        match (newest, problem) {
-            (_, Some(error)) if error.kind() == io::ErrorKind::Unsupported => Err(error.into()),
-            (Some(page), problem) => {
-                if let Some(problem) = problem {
-                    log::warn!("the key of the directory is read from the other copy: {problem}");
-                }
-                Ok(Some(Self { page }))
+        match (newest.cloned(), problem) {
+            (Some(page), _) => {
+                let fault = files.iter().find_map(|(name, read)| fault_of(name, read, &page));
+                Ok(Some(Self { page, fault }))
             }
             (None, Some(error)) if error.kind() == io::ErrorKind::InvalidData => {
                 Err(VaultError::KeysDamaged(error.to_string()))
@@ -78,6 +98,11 @@ impl DirectoryKeys {
         }
     }
 
+    /// What is wrong with one of the two files, as it was read.
+    pub fn fault(&self) -> Option<&KeysFault> {
+        self.fault.as_ref()
+    }
+
     /// The keys of a new directory, with one slot. Nothing is written.
     ///
     /// # Errors
@@ -85,7 +110,7 @@ impl DirectoryKeys {
     pub fn generate(request: &KeyRequest<'_>, state: KeysState) -> Result<(Self, StoreKey), VaultError> {
         let key = StoreKey::generate(request.entropy);
         let page = KeysPage { state, generation: 0, key: key.id(), slots: Vec::new() };
-        let mut keys = Self { page };
+        let mut keys = Self { page, fault: None };
         keys.add(&key, request)?;
         Ok((keys, key))
     }
@@ -195,6 +220,38 @@ impl DirectoryKeys {
         Ok(())
     }
 
+    /// Writes both files anew, where one of them has a fault. Durable on return.
+    ///
+    /// # Errors
+    /// `secret` does not open the key, so that what was read may be of another directory; a
+    /// conversion is not finished, which writes them itself; of the disk.
+    pub fn mend(&mut self, fs: &dyn Fs, secret: &StoreSecret) -> Result<(), VaultError> {
+        self.check_finished()?;
+        self.open(secret)?;
+        self.write(fs)?;
+        self.fault = None;
+        Ok(())
+    }
+
+    /// Fails where the slots are not to be changed.
+    ///
+    /// # Errors
+    /// A conversion is not finished, which would write the slots that it began with; or one of the
+    /// two files has a fault, which the change would hide.
+    pub fn check_changeable(&self) -> Result<(), VaultError> {
+        self.check_finished()?;
+        match &self.fault {
+            Some(fault) => Err(VaultError::Slots(format!(
+                "{fault}; before slots are changed, run siltstone-tools store-key mend"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn check_finished(&self) -> Result<(), VaultError> {
+        if self.page.state == KeysState::Converting { Err(VaultError::Converting) } else { Ok(()) }
+    }
+
     /// Writes both files as they are in another directory.
     ///
     /// # Errors
@@ -242,9 +299,21 @@ fn read_page(fs: &dyn Fs, name: &str) -> io::Result<Option<KeysPage>> {
     file.read_exact_at(&mut page, 0)?;
     let page = KeysPage::decode(&page).map_err(|error| {
         let kind = if error.is_newer() { io::ErrorKind::Unsupported } else { io::ErrorKind::InvalidData };
-        io::Error::new(kind, format!("{name}: {error}"))
+        io::Error::new(kind, error.to_string())
     })?;
     Ok(Some(page))
+}
+
+/// What is wrong with a file, where `page` is what counts.
+fn fault_of(file: &'static str, read: &io::Result<Option<KeysPage>>, page: &KeysPage) -> Option<KeysFault> {
+    let what = match read {
+        Ok(Some(there)) if there == page => return None,
+        Ok(Some(there)) if there.generation < page.generation => "it is older than the other one".to_owned(),
+        Ok(Some(_)) => "it differs from the other one".to_owned(),
+        Ok(None) => "it is missing".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Some(KeysFault { file, what })
 }
 
 /// The key that wraps in a slot; `None` where the slot is for another secret.
@@ -356,6 +425,53 @@ mod tests {
         assert!(matches!(DirectoryKeys::read(&fs), Err(VaultError::KeysDamaged(_))));
         fs.remove(KEYS_COPY).unwrap();
         assert!(DirectoryKeys::read(&fs).unwrap().is_none());
+    }
+
+    /// What happens to a file.
+    type Change<'c> = &'c dyn Fn(&SimFs, &str);
+
+    #[test]
+    fn a_fault_of_one_file_is_told_until_it_is_mended() {
+        let file = key_file(1);
+        let (whole, mut keys, key) = made(&file);
+        assert_eq!(DirectoryKeys::read(&whole).unwrap().unwrap().fault(), None);
+        let old = whole.contents(KEYS_COPY).unwrap();
+        keys.add(&key, &request(&key_file(2))).unwrap();
+        keys.write(&whole).unwrap();
+        let other = made(&file).0.contents(KEYS).unwrap();
+        let faults: [(&str, &str, Change<'_>); 4] = [
+            (KEYS, "missing", &|fs, name| fs.remove(name).unwrap()),
+            (KEYS_COPY, "CRC", &|fs, name| fs.damage(name, 70, 1).unwrap()),
+            (KEYS_COPY, "older", &|fs, name| fs.overwrite(name, 0, &old).unwrap()),
+            (KEYS, "older", &|fs, name| fs.overwrite(name, 0, &other).unwrap()),
+        ];
+        for (name, told, fault) in faults {
+            let fs = whole.copy();
+            fault(&fs, name);
+            let before = fs.contents(KEYS).ok().zip(fs.contents(KEYS_COPY).ok());
+            let mut keys = DirectoryKeys::read(&fs).unwrap().unwrap();
+            let found = keys.fault().unwrap().clone();
+            assert!(found.file == name && found.what.contains(told), "{found}");
+            let refused = keys.check_changeable().unwrap_err().to_string();
+            assert!(refused.contains(name) && refused.contains("store-key mend"), "{refused}");
+            assert!(keys.mend(&fs, &key_file(3)).is_err(), "only who opens it says that it is right");
+            assert_eq!(fs.contents(KEYS).ok().zip(fs.contents(KEYS_COPY).ok()), before);
+            keys.mend(&fs, &file).unwrap();
+            let mended = DirectoryKeys::read(&fs).unwrap().unwrap();
+            assert!(mended.fault().is_none() && mended.check_changeable().is_ok());
+            assert!(mended.open(&file).is_ok() && mended.open(&key_file(2)).is_ok());
+        }
+    }
+
+    #[test]
+    fn slots_stay_as_they_are_while_a_conversion_goes_on() {
+        let file = key_file(1);
+        let (mut keys, _) = DirectoryKeys::generate(&request(&file), KeysState::Converting).unwrap();
+        let fs = SimFs::new();
+        keys.write(&fs).unwrap();
+        let mut keys = DirectoryKeys::read(&fs).unwrap().unwrap();
+        assert!(matches!(keys.check_changeable(), Err(VaultError::Converting)));
+        assert!(matches!(keys.mend(&fs, &file), Err(VaultError::Converting)));
     }
 
     #[test]

@@ -23,6 +23,6 @@ pub use convert::{ConversionReport, convert};
 pub use encrypted_fs::EncryptedFs;
 pub use error::VaultError;
 pub use file_cipher::StoreKey;
-pub use keys::{DirectoryKeys, KeyRequest};
+pub use keys::{DirectoryKeys, KeyRequest, KeysFault};
 pub use open::{copy_keys, create_disk, is_encrypted, open_disk};
-pub use secret::StoreSecret;
+pub use secret::{StoreSecret, is_inside};

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use zeroize::Zeroizing;
@@ -106,6 +106,24 @@ impl std::fmt::Debug for StoreSecret {
     }
 }
 
+/// Whether a file, which may be missing yet, lies in a directory: a secret that lies in what it opens
+/// protects nothing. Links are followed.
+pub fn is_inside(file: &Path, dir: &Path) -> bool {
+    real_path(file).zip(real_path(dir)).is_some_and(|(file, dir)| file.starts_with(dir))
+}
+
+/// The path without links and `..`, as far as it is there.
+fn real_path(path: &Path) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    for there in path.ancestors() {
+        if let Ok(real) = there.canonicalize() {
+            let missing = path.strip_prefix(there).ok()?;
+            return Some(if missing.as_os_str().is_empty() { real } else { real.join(missing) });
+        }
+    }
+    Some(path)
+}
+
 fn id_of(secret: &[u8; 32]) -> StoreKeyId {
     let mut id = [0; 8];
     id.copy_from_slice(&HmacSha256::of(secret, KEY_FILE_LABEL)[..8]);
@@ -159,6 +177,34 @@ mod tests {
         assert!(parsed(b"").is_err() && parsed(b"\n").is_err() && parsed(&[b'x'; 4097]).is_err());
         assert!(parsed(b"short").unwrap().check_strength().is_err());
         assert!(parsed(b"long enough to be guessed late").unwrap().check_strength().is_ok());
+    }
+
+    #[test]
+    fn a_file_lies_in_a_directory_by_whatever_way_it_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = place.path().join("data");
+        std::fs::create_dir_all(dir.join("meta")).unwrap();
+        std::fs::create_dir(place.path().join("data-2")).unwrap();
+        for name in ["data/key", "data/meta/key", "data-2/key", "key"] {
+            std::fs::write(place.path().join(name), "").unwrap();
+        }
+        std::os::unix::fs::symlink(&dir, place.path().join("link")).unwrap();
+        std::os::unix::fs::symlink(dir.join("key"), place.path().join("linked-key")).unwrap();
+        let of = |file: &str, dir: &str| is_inside(&place.path().join(file), &place.path().join(dir));
+        for file in [
+            "data/key",
+            "data/meta/key",
+            "data/new",
+            "data/a/b",
+            "link/key",
+            "linked-key",
+            "data-2/../data/key",
+        ] {
+            assert!(of(file, "data") && of(file, "link"), "{file}");
+        }
+        for file in ["key", "data-2/key", "data-2", "new", "data/../key"] {
+            assert!(!of(file, "data") && !of(file, "link"), "{file}");
+        }
     }
 
     #[test]
