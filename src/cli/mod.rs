@@ -320,7 +320,7 @@ fn follow_or_serve(
         ));
     }
     let secrets = secrets(options, environment, &mut Notes::default())?;
-    match standby::follow(options, sections.remote.as_ref(), secrets, manager)? {
+    match standby::follow(options, &sections, secrets, manager)? {
         None => Ok(()),
         promoted => serve(options, sections, environment, notes, manager, promoted),
     }

@@ -8,27 +8,31 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use siltstone::base::{Clock as _, OsEntropy, SystemClock};
 use siltstone::format::LOCK;
 use siltstone::fs::{Fs, OsFs, memory_limit};
-use siltstone::remote::RemoteSettings;
-use siltstone::vault::{KeyRequest, StoreSecret, VaultError, create_disk, is_encrypted, open_disk};
+use siltstone::vault::{
+    DirectoryKeys, KeyRequest, StoreSecret, VaultError, create_disk, is_inside, open_disk,
+};
 
 use crate::cli::config::options::ServerOptions;
 use crate::cli::config::secret_files::warn_of_world;
+use crate::cli::config::sections::Sections;
 use crate::cli::error::CliError;
 
 /// Opens the disk of the data directory, which exists. It gets a key where the options ask for one,
-/// there is no store yet, and `may_write`.
+/// there is no store yet, and `may_write`. What a server that may write sends to the servers of the
+/// `sections` is read above the encryption.
 ///
 /// # Errors
 /// What is missing or wrong. Nothing was written.
 pub(crate) fn open(
     options: &ServerOptions,
-    remote: Option<&RemoteSettings>,
+    sections: &Sections,
     may_write: bool,
 ) -> Result<Arc<dyn Fs>, CliError> {
     let dir = &options.start.data_dir;
     let refused = |error: VaultError| CliError::start(format!("cannot use {}: {error}", dir.display()));
     let raw = OsFs::new(dir);
-    let has_keys = is_encrypted(&raw).map_err(refused)?;
+    let keys = DirectoryKeys::read(&raw).map_err(refused)?;
+    let has_keys = keys.is_some();
     let secret = options.store.store_key_file.as_deref().map(secret_in).transpose()?;
     let creates = options.store.encrypt_store && may_write && !has_keys;
     if !creates {
@@ -36,12 +40,17 @@ pub(crate) fn open(
         if !has_keys && secret.is_some() {
             return Err(refused(VaultError::NotEncrypted));
         }
-        if has_keys {
-            warn_of_neighbours(options, remote);
+        if let Some(keys) = keys {
+            if may_write {
+                check_outlets(options, sections)?;
+            }
+            warn_of_fault(dir, &keys);
+            warn_of_neighbours(options);
         }
         return Ok(disk);
     }
     check_apart(options)?;
+    check_outlets(options, sections)?;
     let memory_bytes = memory_limit(Path::new("/"), "self").map_or(0, |limit| limit.bytes);
     let request = secret.as_ref().map(|secret| KeyRequest {
         secret,
@@ -54,7 +63,7 @@ pub(crate) fn open(
     let made = create_disk(Arc::new(raw), request.as_ref(), Arc::new(OsEntropy)).map_err(refused)?;
     drop(lock);
     info!("{} is encrypted with a new key, which --store-key-file opens", dir.display());
-    warn_of_neighbours(options, remote);
+    warn_of_neighbours(options);
     Ok(made)
 }
 
@@ -80,18 +89,44 @@ fn check_apart(options: &ServerOptions) -> Result<(), CliError> {
     )))
 }
 
+/// Refuses to send to other servers, in the clear, what is encrypted here.
+fn check_outlets(options: &ServerOptions, sections: &Sections) -> Result<(), CliError> {
+    if options.remote.remote_insecure {
+        return Ok(());
+    }
+    if let Some(remote) = sections.remote.as_ref().filter(|remote| remote.encryption.is_none()) {
+        return Err(CliError::start(format!(
+            "the data directory is encrypted, and what goes to the remote {} would not be: name a key in the section [remote] as \
+             encryption_key_file (siltstone-tools remote key FILE), or set --remote-insecure true",
+            remote.place()
+        )));
+    }
+    if let Some(mirror) = sections.mirrors.first() {
+        return Err(CliError::start(format!(
+            "the data directory is encrypted, and the mirror {} would send its objects in the clear: set --remote-insecure true if who \
+             has the target may read them",
+            mirror.name
+        )));
+    }
+    Ok(())
+}
+
+/// Warns where the key of the directory is in one file alone.
+fn warn_of_fault(dir: &Path, keys: &DirectoryKeys) {
+    let Some(fault) = keys.fault() else { return };
+    warn!(
+        "{}: {fault}. With the other one all would be lost: siltstone-tools store-key mend writes both again",
+        dir.display()
+    );
+}
+
 /// Warns of what stays in the clear beside an encrypted directory.
-fn warn_of_neighbours(options: &ServerOptions, remote: Option<&RemoteSettings>) {
+fn warn_of_neighbours(options: &ServerOptions) {
     let users = options.start.users_path();
     if is_inside(&users, &options.start.data_dir) {
         warn!(
             "{} is in the clear, and tells who has the disk the users and their keys: name one elsewhere with --users",
             users.display()
-        );
-    }
-    if remote.is_some_and(|remote| remote.encryption.is_none()) {
-        warn!(
-            "the data directory is encrypted, and what goes to the remote is not: name a key in its section, as encryption_key_file"
         );
     }
     if let Some(key) =
@@ -102,9 +137,4 @@ fn warn_of_neighbours(options: &ServerOptions, remote: Option<&RemoteSettings>) 
             key.display()
         );
     }
-}
-
-fn is_inside(file: &Path, dir: &Path) -> bool {
-    let absolute = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
-    absolute(file).zip(absolute(dir)).is_some_and(|(file, dir)| file.starts_with(dir))
 }

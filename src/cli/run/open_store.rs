@@ -13,16 +13,17 @@ use super::data_disk;
 use super::memory::MemoryPlan;
 use super::open_files::OpenFiles;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::config::sections::Sections;
 use crate::cli::error::CliError;
 
-/// Opens the store of the data directory, with the remote of `settings`, in the epoch of `taken` if
+/// Opens the store of the data directory, with the remote of the `sections`, in the epoch of `taken` if
 /// this host has claimed one.
 ///
 /// # Errors
 /// A message for the operator: the directory or the remote cannot be used.
 pub(crate) fn open_store(
     server: &ServerOptions,
-    settings: Option<&RemoteSettings>,
+    sections: &Sections,
     taken: Option<TakenOver>,
     plan: &MemoryPlan,
     clock: Arc<dyn Clock>,
@@ -33,6 +34,7 @@ pub(crate) fn open_store(
     let tier = server.tier();
     let shipping = server.remote.shipping();
     let is_look = server.store.read_only;
+    let settings = sections.remote.as_ref();
     let remote = settings.map(RemoteSettings::remote).transpose();
     let remote = remote.map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
     let options = store_options(server, plan, files);
@@ -50,7 +52,7 @@ pub(crate) fn open_store(
     if !is_look {
         disk.create_root().map_err(OpenError::from).map_err(refusal)?;
     }
-    let disk = data_disk::open(server, settings, !is_look)?;
+    let disk = data_disk::open(server, sections, !is_look)?;
     let store = match &remote {
         remote if is_look => {
             let view = remote.clone().map(|remote| remote as Arc<dyn RemoteView>);
