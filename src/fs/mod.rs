@@ -19,6 +19,7 @@
 //!   succeed and readers see it. [`File::evict`] makes readers see the disk.
 //! - Durable data stays as it is, except for damage, which checksums above this floor must detect.
 
+mod disk_of;
 mod file_crc;
 mod forward;
 mod memory_limit;
@@ -35,6 +36,7 @@ pub(crate) mod conformance;
 #[cfg(test)]
 pub(crate) mod differential;
 
+pub use disk_of::share_disk;
 pub use file_crc::crc32_of;
 pub(crate) use forward::{forward_file, forward_fs};
 pub use memory_limit::{MemoryLimit, MemoryLimitSource, memory_limit};

@@ -26,6 +26,8 @@ pub(super) struct HostFacts {
     pub(super) server: Option<ServerProcess>,
     /// The keys of encrypted objects, if there is a file of them.
     pub(super) keys: Option<KeysFacts>,
+    /// What opens the directory, if it is encrypted.
+    pub(super) store_key: Option<StoreKeyFacts>,
     /// The backup that is to be looked at.
     pub(super) backup: Option<BackupFacts>,
     pub(super) store: StoreFacts,
@@ -45,8 +47,10 @@ pub(super) struct Space {
 pub(super) struct ServerProcess {
     pub(super) pid: u32,
     pub(super) user: u32,
-    /// The file that `--keys-file` names.
+    /// The file of the ring.
     pub(super) keys_file: Option<PathBuf>,
+    /// The file that `--store-key-file` names.
+    pub(super) store_key_file: Option<PathBuf>,
     /// The hard limit of open files.
     pub(super) files_max: Option<u64>,
     /// The lowest limit of its memory.
@@ -65,6 +69,17 @@ pub(super) struct KeysFacts {
     pub(super) on_same_disk: bool,
     /// The ids of keys of which no copy was seen.
     pub(super) without_copy: Vec<String>,
+}
+
+/// What opens an encrypted data directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct StoreKeyFacts {
+    /// The file with the key or the passphrase, where it is known.
+    pub(super) file: Option<PathBuf>,
+    pub(super) is_inside: bool,
+    pub(super) on_same_disk: bool,
+    /// What is wrong with `KEYS` or its copy.
+    pub(super) fault: Option<String>,
 }
 
 /// A directory of backups.
@@ -107,4 +122,5 @@ pub(super) struct ServerFigures {
     pub(super) index_bytes: Option<f64>,
     pub(super) index_max_bytes: Option<f64>,
     pub(super) live_bytes: Option<f64>,
+    pub(super) keys_missing: Option<f64>,
 }

@@ -8,11 +8,14 @@ use std::time::{Instant, SystemTime};
 
 use bytesize::ByteSize;
 use siltstone::base::{SystemClock, Timestamp};
-use siltstone::fs::{Mount, SecretFile, memory_limit, mounts_of};
+use siltstone::fs::{Mount, OsFs, SecretFile, memory_limit, mounts_of, share_disk};
 use siltstone::keys::{KeyRing, RingKey};
 use siltstone::offline;
+use siltstone::vault::{DirectoryKeys, is_inside};
 
-use super::facts::{BackupFacts, HostFacts, KeysFacts, ServerFigures, ServerProcess, Space, StoreFacts};
+use super::facts::{
+    BackupFacts, HostFacts, KeysFacts, ServerFigures, ServerProcess, Space, StoreFacts, StoreKeyFacts,
+};
 use crate::data_dir::DataDir;
 
 /// Files whose time is measured.
@@ -34,7 +37,10 @@ pub(super) fn gather(data_dir: &DataDir, backup: Option<&Path>) -> io::Result<Ho
     let server = server_of(&dir);
     let keys_file = server.as_ref().and_then(|server| server.keys_file.clone());
     let keys_file = keys_file.unwrap_or_else(|| dir.join(KEYS));
-    let open_secrets = secrets.into_iter().chain([keys_file.clone()]).filter_map(|file| {
+    let store_key_file = server.as_ref().and_then(|server| server.store_key_file.clone());
+    let store_key_file = store_key_file.or_else(|| data_dir.store_key_file().map(Path::to_owned));
+    let secrets = secrets.into_iter().chain([keys_file.clone()]).chain(store_key_file.clone());
+    let open_secrets = secrets.filter_map(|file| {
         let mode = fs::metadata(&file).ok()?.mode();
         (mode & 0o077 != 0).then_some((file, mode))
     });
@@ -48,7 +54,8 @@ pub(super) fn gather(data_dir: &DataDir, backup: Option<&Path>) -> io::Result<Ho
         foreign_file: foreign_file(&dir, metadata.uid()),
         open_secrets: open_secrets.collect(),
         server,
-        keys: keys_of(&keys_file, metadata.dev()),
+        keys: keys_of(&keys_file, &dir),
+        store_key: store_key_of(&data_dir.beside(&dir), store_key_file),
         backup: backup.map(|backup| backup_of(backup, metadata.dev())),
         store: store_of(&data_dir.beside(&dir)),
         dir,
@@ -111,17 +118,56 @@ fn server_of(dir: &Path) -> Option<ServerProcess> {
     let size = |option: &str, variable: &str| {
         option_of(&words, &variables, option, variable)?.parse::<ByteSize>().ok()
     };
-    let keys_file = option_of(&words, &variables, "--keys-file", "SILTSTONE_KEYS_FILE");
     let working_dir = PathBuf::from(format!("/proc/{pid}/cwd"));
+    let options = ServerFiles::of(&words, &variables, &working_dir);
     Some(ServerProcess {
         pid,
-        keys_file: keys_file.map(|file| working_dir.join(file)),
+        keys_file: options.ring(),
+        store_key_file: options.file("store_key_file"),
         user: fs::metadata(format!("/proc/{pid}")).ok()?.uid(),
         files_max: hard_limit_of_files(&read("limits")),
         memory_limit: memory_limit(Path::new("/"), &pid.to_string()),
         memory_max: size("--memory-max", "SILTSTONE_MEMORY_MAX").map(|size| size.0),
         index_max: size("--index-max", "SILTSTONE_INDEX_MAX").map(|size| size.0),
     })
+}
+
+/// The files that the options of a server name: on its command line, in its environment, or in its
+/// configuration file, where that can be read.
+struct ServerFiles<'s> {
+    words: &'s [String],
+    variables: &'s [String],
+    config: toml::Table,
+    working_dir: &'s Path,
+}
+
+impl<'s> ServerFiles<'s> {
+    fn of(words: &'s [String], variables: &'s [String], working_dir: &'s Path) -> Self {
+        let config = option_of(words, variables, "--config", "SILTSTONE_CONFIG");
+        let text = config.and_then(|file| fs::read_to_string(working_dir.join(file)).ok());
+        let config = text.and_then(|text| text.parse().ok()).unwrap_or_default();
+        Self { words, variables, config, working_dir }
+    }
+
+    /// The file of the option that the configuration file calls `name`.
+    fn file(&self, name: &str) -> Option<PathBuf> {
+        let flag = format!("--{}", name.replace('_', "-"));
+        let variable = format!("SILTSTONE_{}", name.to_uppercase());
+        let given = option_of(self.words, self.variables, &flag, &variable);
+        let given = given.or_else(|| Some(self.config.get(name)?.as_str()?.to_owned()));
+        // A path that is absolute replaces that of the process.
+        given.map(|file| self.working_dir.join(file))
+    }
+
+    /// The file of the key ring, as the server chooses it; `None` for that in the data directory.
+    fn ring(&self) -> Option<PathBuf> {
+        if let Some(named) = self.file("keys_file") {
+            return Some(named);
+        }
+        let credentials = value_after(self.variables, "CREDENTIALS_DIRECTORY");
+        let credential = credentials.map(|dir| Path::new(&dir).join(KEYS)).filter(|file| file.exists());
+        credential.or_else(|| Some(self.file("users")?.with_file_name(KEYS)))
+    }
 }
 
 /// The process with a lock on the inode.
@@ -155,11 +201,30 @@ fn hard_limit_of_files(limits: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// The file of the key ring; `None` without one. `device` has the data.
-fn keys_of(file: &Path, device: u64) -> Option<KeysFacts> {
-    let metadata = fs::metadata(file).ok()?;
+/// What opens the directory `dir`; `None` where it is not encrypted.
+fn store_key_of(dir: &DataDir, file: Option<PathBuf>) -> Option<StoreKeyFacts> {
+    let keys = DirectoryKeys::read(&OsFs::new(&**dir));
+    let fault = match &keys {
+        Ok(None) => return None,
+        Ok(Some(keys)) => keys.fault().map(ToString::to_string),
+        // The check of the store says so.
+        Err(_) => None,
+    };
+    Some(StoreKeyFacts {
+        is_inside: file.as_ref().is_some_and(|file| is_inside(file, dir)),
+        on_same_disk: file.as_ref().is_some_and(|file| share_disk(file, dir)),
+        file,
+        fault,
+    })
+}
+
+/// The file of the key ring; `None` without one. `dir` has the data.
+fn keys_of(file: &Path, dir: &Path) -> Option<KeysFacts> {
+    if !file.exists() {
+        return None;
+    }
     let facts =
-        KeysFacts { file: file.to_owned(), on_same_disk: metadata.dev() == device, ..KeysFacts::default() };
+        KeysFacts { file: file.to_owned(), on_same_disk: share_disk(file, dir), ..KeysFacts::default() };
     let read = SecretFile::new(file.to_owned()).read();
     let parsed = read.and_then(|text| match KeyRing::parse(&text) {
         Ok(ring) => Ok((ring, KeyRing::confirmed_copy(&text))),
@@ -225,5 +290,6 @@ pub(super) fn figures_of(page: &str) -> ServerFigures {
         index_bytes: value("siltstone_memory_index_bytes"),
         index_max_bytes: value("siltstone_memory_index_max_bytes"),
         live_bytes: value("siltstone_store_live_bytes"),
+        keys_missing: value("siltstone_keys_missing"),
     }
 }

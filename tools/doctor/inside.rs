@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use siltstone::base::Timestamp;
 
-use super::facts::{HostFacts, KeysFacts, ServerFigures, ServerProcess};
+use super::facts::{HostFacts, KeysFacts, ServerFigures, ServerProcess, StoreKeyFacts};
 use super::finding::Finding;
 
 /// File systems over a network, or of a virtual machine's host.
@@ -36,7 +36,7 @@ const PROBE_OLD: Duration = Duration::from_secs(15 * 24 * 60 * 60);
 const SHIP_LAG_SECS: f64 = 600.0;
 
 /// The names of the checks of a host.
-pub(super) const HOST_CHECKS: [&str; 15] = [
+pub(super) const HOST_CHECKS: [&str; 16] = [
     "file-system",
     "mount-options",
     "sync-free",
@@ -49,12 +49,13 @@ pub(super) const HOST_CHECKS: [&str; 15] = [
     "permissions",
     "secrets",
     "keys",
+    "store-key",
     "backup",
     "checkpoint",
     "store",
 ];
 /// The names of the checks of a server's metrics.
-pub(super) const FIGURE_CHECKS: [&str; 8] = [
+pub(super) const FIGURE_CHECKS: [&str; 9] = [
     "scrub",
     "damage",
     "read-only",
@@ -63,6 +64,7 @@ pub(super) const FIGURE_CHECKS: [&str; 8] = [
     "clock-behind",
     "clock-held",
     "memory-refused",
+    "keys-missing",
 ];
 
 /// The findings of a host.
@@ -83,6 +85,7 @@ pub(super) fn examine(facts: &HostFacts) -> Vec<Finding> {
     .collect();
     findings.extend(secrets(facts));
     findings.extend(facts.keys.iter().flat_map(keys));
+    findings.extend(facts.store_key.iter().flat_map(|store_key| self::store_key(store_key, facts)));
     findings.extend(store(facts));
     if let Some(server) = &facts.server {
         findings.extend([descriptors(server), memory(server)].into_iter().flatten());
@@ -253,6 +256,29 @@ fn keys(keys: &KeysFacts) -> Vec<Finding> {
     on_same_disk.into_iter().chain(without_copy).collect()
 }
 
+fn store_key(store_key: &StoreKeyFacts, facts: &HostFacts) -> Vec<Finding> {
+    let dir = facts.dir.display();
+    let mut findings = Vec::new();
+    if let Some(fault) = &store_key.fault {
+        let what = format!("{fault}; without the other one nothing in {dir} can be read");
+        let change = format!("siltstone-tools --data-dir {dir} --store-key-file FILE store-key mend");
+        findings.push(Finding::error("store-key", what, change));
+    }
+    let Some(file) = store_key.file.as_ref().map(|file| file.display()) else { return findings };
+    if store_key.is_inside {
+        let what = format!("{file} is in the data directory that it opens, where it protects nothing");
+        let change = format!("move it to another disk, and change --store-key-file {file}");
+        findings.push(Finding::error("store-key", what, change));
+    } else if store_key.on_same_disk {
+        let what = format!("{file} is on the disk of the data: who takes the disk opens the data directory");
+        let change = format!(
+            "move it to another disk or into a credential of systemd, and change --store-key-file {file}"
+        );
+        findings.push(Finding::warning("store-key", what, change));
+    }
+    findings
+}
+
 fn backup(facts: &HostFacts) -> Option<Finding> {
     let backup = facts.backup.as_ref()?;
     let dir = backup.dir.display();
@@ -343,6 +369,13 @@ pub(super) fn examine_figures(figures: &ServerFigures, now: Timestamp) -> Vec<Fi
             "clock-held",
             what,
             "timedatectl set-ntp true, or siltstone clock accept",
+        ));
+    }
+    if above(figures.keys_missing, 0.0) {
+        findings.push(Finding::error(
+            "keys-missing",
+            "there are encrypted objects and no keys, so that those of SSE-S3 and SSE-KMS cannot be read",
+            "put keys.toml back from its copy, or name it by --keys-file; then SIGHUP (systemctl reload siltstone)",
         ));
     }
     let index_full =

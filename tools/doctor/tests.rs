@@ -7,7 +7,7 @@ use siltstone::base::Timestamp;
 use siltstone::format::{RemoteMark, StoreId};
 use siltstone::fs::{MemoryLimit, MemoryLimitSource, Mount};
 
-use super::facts::{BackupFacts, HostFacts, KeysFacts, ServerProcess, Space, StoreFacts};
+use super::facts::{BackupFacts, HostFacts, KeysFacts, ServerProcess, Space, StoreFacts, StoreKeyFacts};
 use super::gather::{figures_of, mount_of};
 use super::inside::{examine, examine_figures};
 use super::remote::{RemoteFacts, judge};
@@ -41,10 +41,12 @@ fn healthy() -> HostFacts {
         foreign_file: None,
         open_secrets: vec![],
         keys: Some(KeysFacts { file: "/etc/siltstone/keys.toml".into(), ..KeysFacts::default() }),
+        store_key: Some(StoreKeyFacts { file: Some("/media/store.key".into()), ..StoreKeyFacts::default() }),
         server: Some(ServerProcess {
             pid: 7,
             user: 1000,
             keys_file: None,
+            store_key_file: None,
             files_max: Some(65_536),
             memory_limit: Some(MemoryLimit { bytes: 4 * GIB, source: MemoryLimitSource::Machine }),
             memory_max: Some(GIB),
@@ -69,6 +71,10 @@ fn named(change: impl FnOnce(&mut HostFacts)) -> Vec<&'static str> {
 
 fn server(facts: &mut HostFacts) -> &mut ServerProcess {
     facts.server.as_mut().unwrap()
+}
+
+fn store_key(facts: &mut HostFacts) -> &mut StoreKeyFacts {
+    facts.store_key.as_mut().unwrap()
 }
 
 fn keys(facts: &mut HostFacts) -> &mut KeysFacts {
@@ -105,6 +111,11 @@ fn each_fault_of_a_host_is_named_alone() {
     assert_eq!(named(|facts| keys(facts).on_same_disk = true), ["keys"]);
     assert_eq!(named(|facts| keys(facts).without_copy.push("20260131-1".into())), ["keys"]);
     assert_eq!(named(|facts| facts.keys = None), Vec::<&str>::new());
+    assert_eq!(named(|facts| store_key(facts).is_inside = true), ["store-key"]);
+    assert_eq!(named(|facts| store_key(facts).on_same_disk = true), ["store-key"]);
+    assert_eq!(named(|facts| store_key(facts).fault = Some("KEYS: it is missing".into())), ["store-key"]);
+    assert_eq!(named(|facts| store_key(facts).file = None), Vec::<&str>::new());
+    assert_eq!(named(|facts| facts.store_key = None), Vec::<&str>::new());
     assert_eq!(named(|facts| facts.backup.as_mut().unwrap().made = Some(before(30 * DAY))), ["backup"]);
     assert_eq!(named(|facts| facts.backup.as_mut().unwrap().made = None), ["backup"]);
     assert_eq!(named(|facts| facts.backup.as_mut().unwrap().on_same_disk = true), ["backup"]);
@@ -153,6 +164,8 @@ fn each_fault_in_the_metrics_is_named_alone() {
     assert_eq!(named(unknown), Vec::<&str>::new());
     assert_eq!(named("siltstone_clock_behind_seconds 90\n"), ["clock-behind"]);
     assert_eq!(named("siltstone_clock_held 1\n"), ["clock-held"]);
+    assert_eq!(named("siltstone_keys_missing 1\n"), ["keys-missing"]);
+    assert_eq!(named("siltstone_keys_missing 0\n"), Vec::<&str>::new());
     assert_eq!(
         named("siltstone_memory_index_bytes 95\nsiltstone_memory_index_max_bytes 100\n"),
         ["memory-refused"]

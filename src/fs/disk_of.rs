@@ -1,0 +1,38 @@
+//! Which disk a file is on (Linux, `/sys/dev/block`).
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{major, minor};
+
+/// Whether two files or directories are on one disk, as far as that can be seen: on one file system,
+/// or on two partitions of a disk.
+pub fn share_disk(one: &Path, other: &Path) -> bool {
+    let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
+    let (Some(one), Some(other)) = (device(one), device(other)) else { return false };
+    one == other || whole_disk(one).is_some_and(|disk| whole_disk(other) == Some(disk))
+}
+
+/// The disk of a file system, or of its partition; `None` where the file system has no device of its
+/// own.
+fn whole_disk(device: u64) -> Option<PathBuf> {
+    let place = format!("/sys/dev/block/{}:{}", major(device), minor(device));
+    let place = fs::canonicalize(place).ok()?;
+    if place.join("partition").exists() { place.parent().map(Path::to_owned) } else { Some(place) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_one_file_system_share_a_disk_and_those_of_the_kernel_have_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(share_disk(&file, dir.path()));
+        assert!(!share_disk(&file, Path::new("/proc/self/status")));
+        assert!(!share_disk(&file, &dir.path().join("missing")));
+    }
+}
