@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use siltstone::base::{Clock as _, OsEntropy, SystemClock};
 use siltstone::fs::SecretFile;
-use siltstone::keys::{self, KeyRing, KeyState, RingKey};
+use siltstone::keys::{self, KeyRing, RingKey};
 
 use crate::outcome::{Failure, Outcome};
 use crate::show;
@@ -174,7 +174,8 @@ fn write_made(ring: &RingFile, id: &str, json: bool, out: &mut dyn Write) -> std
 
 fn list(ring: &RingFile, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let ring = ring.read()?;
-    let described: Vec<_> = ring.iter().map(|key| describe(key, ring.state_of(key))).collect();
+    let current = ring.current().map(|key| key.id.as_str());
+    let described: Vec<_> = ring.iter().map(|key| describe(key, current)).collect();
     if json {
         show::json(out, &Value::from(described))?;
         return Ok(Outcome::Success);
@@ -187,8 +188,14 @@ fn list(ring: &RingFile, json: bool, out: &mut dyn Write) -> Result<Outcome, Fai
     Ok(Outcome::Success)
 }
 
-fn describe(key: &RingKey, state: KeyState) -> Value {
-    json!({ "id": key.id, "created": key.created.to_string(), "state": state.as_str(), "name": key.name })
+fn describe(key: &RingKey, current: Option<&str>) -> Value {
+    let state = match key {
+        key if key.retired => "retired",
+        key if Some(key.id.as_str()) == current => "current",
+        key if key.name.is_some() => "named",
+        _ => "former",
+    };
+    json!({ "id": key.id, "created": key.created.to_string(), "state": state, "name": key.name })
 }
 
 fn check(file: &RingFile, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {

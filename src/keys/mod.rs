@@ -8,7 +8,7 @@ mod ring;
 mod shared;
 mod text;
 
-pub use ring::{KeyRing, KeyRingError, KeyState, RingKey, UnusableKey};
+pub use ring::{KeyRing, KeyRingError, RingKey, UnusableKey};
 pub use shared::SharedKeyRing;
 pub use text::{
     KeyTextError, RingComparison, compared, first_file, with_confirmed_copy, with_new_key, with_retired_key,

@@ -69,31 +69,6 @@ impl RingKey {
     }
 }
 
-/// What a key does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyState {
-    /// It encrypts what names no key.
-    Current,
-    /// It encrypts what asks for its name.
-    Named,
-    /// A newer key has taken its place; it opens, and encrypts what names its id.
-    Former,
-    /// It opens, and encrypts nothing.
-    Retired,
-}
-
-impl KeyState {
-    /// Its word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Current => "current",
-            Self::Named => "named",
-            Self::Former => "former",
-            Self::Retired => "retired",
-        }
-    }
-}
-
 /// Why a key that a client names cannot encrypt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnusableKey {
@@ -214,16 +189,6 @@ impl KeyRing {
         ring
     }
 
-    /// What a key of the ring does.
-    pub fn state_of(&self, key: &RingKey) -> KeyState {
-        match key {
-            key if key.retired => KeyState::Retired,
-            key if self.current().is_some_and(|current| current.id == key.id) => KeyState::Current,
-            key if key.name.is_some() => KeyState::Named,
-            _ => KeyState::Former,
-        }
-    }
-
     /// All keys, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &RingKey> {
         self.keys.iter()
@@ -322,8 +287,6 @@ mod tests {
             ["old", "new", "named", "gone"]
         );
         assert_eq!(ring.by_id("gone").map(|key| key.retired), Some(true), "a retired key opens");
-        let states = ring.iter().map(|key| ring.state_of(key).as_str());
-        assert_eq!(states.collect::<Vec<_>>(), ["former", "current", "named", "retired"]);
         assert_eq!(KeyRing::default().current(), None);
         assert_eq!(KeyRing::parse(""), Ok(KeyRing::default()));
         let of_one_time = KeyRing::parse(&[table("a", 1, 1, ""), table("b", 1, 2, "")].concat()).unwrap();

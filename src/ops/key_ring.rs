@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::Context;
 use crate::base::Timestamp;
+use crate::keys::{KeyRing, RingKey};
 use crate::store::{RewrapCursor, StoreError};
 
 /// Steps of a rewrap without a key to wrap that one request takes.
@@ -91,25 +92,28 @@ pub struct RewrapFigures {
     pub unavailable: u64,
 }
 
+/// What a key of the ring is for.
+pub(super) fn state_of(key: &RingKey, ring: &KeyRing) -> KeyState {
+    let is_newest = |name: &String| ring.named(name).is_ok_and(|newest| newest.id == key.id);
+    match key {
+        key if key.retired => KeyState::Retired,
+        key if ring.current().is_some_and(|current| current.id == key.id) => KeyState::Current,
+        key if key.name.as_ref().is_some_and(is_newest) => KeyState::Named,
+        _ => KeyState::Former,
+    }
+}
+
 impl Context {
     /// The keys of the ring, the oldest first, then those that it lacks.
     pub fn key_figures(&self) -> Vec<KeyFigures> {
         let ring = self.keys.get();
         let mut uses: BTreeMap<String, u64> = self.store.key_uses();
-        let current = ring.current().map(|key| key.id.as_str());
         let mut figures = Vec::new();
         for key in ring.iter() {
-            let is_newest = |name: &String| ring.named(name).is_ok_and(|newest| newest.id == key.id);
-            let state = match key {
-                key if key.retired => KeyState::Retired,
-                key if Some(key.id.as_str()) == current => KeyState::Current,
-                key if key.name.as_ref().is_some_and(is_newest) => KeyState::Named,
-                _ => KeyState::Former,
-            };
             figures.push(KeyFigures {
                 id: key.id.clone(),
                 name: key.name.clone(),
-                state,
+                state: state_of(key, &ring),
                 created: Some(key.created),
                 uses: uses.remove(&key.id).unwrap_or(0),
             });

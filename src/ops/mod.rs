@@ -40,6 +40,7 @@ mod placement;
 mod post;
 mod put;
 mod quota;
+mod shown_ring;
 mod stored_document;
 mod table;
 mod tagging;
@@ -56,6 +57,7 @@ pub use cors::BucketCors;
 pub use key_ring::{KeyFigures, KeyRefusal, KeyState, RewrapFigures, RewrapRun};
 pub use padded_response::PaddingTimes;
 pub use quota::QuotaLimit;
+pub use shown_ring::{ShownKey, ShownRing};
 pub use table::{AuditScope, actions, audit_scope};
 pub use website::{BucketWebsite, WebsiteObject};
 
@@ -118,6 +120,8 @@ pub struct Context {
     pub webhooks: Vec<String>,
     /// The keys of encrypted objects; the store has the same.
     pub keys: Arc<SharedKeyRing>,
+    /// Whether the file of the keys is on the disk of the data.
+    pub ring_is_with_data: bool,
     /// Whether objects are encrypted also where neither they nor their bucket ask for it.
     pub encrypt_objects: bool,
     /// Whether customers may send their keys over plain HTTP from other hosts.
@@ -139,6 +143,7 @@ impl Context {
             memory,
             webhooks: Vec::new(),
             keys: Arc::default(),
+            ring_is_with_data: false,
             encrypt_objects: false,
             takes_keys_over_http: false,
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use super::Service;
 use super::access_log::{CountingBody, RequestLogEntry};
 use crate::auth::Identity;
-use crate::ops::Health;
+use crate::ops::{Health, ShownRing};
 use crate::s3::cors::CorsHeaders;
 use crate::s3::{
     Call, Dialect, ErrorCode, Operation, QueryParams, Request, RequestId, Response, ResponseBody, S3Error,
@@ -54,6 +54,11 @@ impl Service {
     /// The health of the store.
     pub fn health(&self) -> Health {
         self.context.health()
+    }
+
+    /// The key ring, without its keys.
+    pub fn key_ring(&self) -> ShownRing {
+        self.context.shown_ring()
     }
 
     /// The region of all buckets.

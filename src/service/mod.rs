@@ -36,8 +36,8 @@ use crate::base::{Clock, Entropy, Timestamp};
 use crate::mirror::Mirrors;
 pub use crate::mirror::{MirrorFigures, MirrorRefusal, MirrorState, OccupiedBucket};
 pub use crate::ops::{
-    CommitFigures, CopyFindings, DamagedObject, Health, LifecycleEffect, PreviewCount, ShipFigures,
-    TierFigures, Usage,
+    CommitFigures, CopyFindings, DamagedObject, Health, LifecycleEffect, PreviewCount, ShipFigures, ShownKey,
+    ShownRing, TierFigures, Usage,
 };
 use crate::ops::{Context, LifecycleFigures, RewrapRun};
 use crate::s3::cors::CorsHeaders;

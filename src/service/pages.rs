@@ -79,6 +79,9 @@ fn is_administration(path: &str) -> bool {
     version.is_some_and(|version| !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// Said where encrypted objects wait for the ring. Puts in the clear go on.
+const NO_KEYS: &str = "There are encrypted objects and no keys, so that those of SSE-S3 and SSE-KMS cannot be read: put the key ring back.\n";
+
 impl Service {
     /// Handles a request for `/-/{name}`.
     pub(super) fn page(&self, name: &str, request: &Request<'_>) -> Result<Response, S3Error> {
@@ -148,6 +151,9 @@ impl Service {
         if let Some(lag) = self.context.store.ship_figures().and_then(|figures| lag_text(&figures)) {
             told += &lag;
         }
+        if self.context.shown_ring().is_missing {
+            told += NO_KEYS;
+        }
         if let Some(why) = self.context.store.remote_refusal() {
             told += &format!("Nothing is changed on the remote, and no bytes leave this disk: {why}.\n");
         }
@@ -159,6 +165,7 @@ impl Service {
         self.recorder.metrics.show(page);
         let clock = self.context.store.clock_figures();
         metrics::store(page, &self.context.health(), &self.context.memory.usage(), &clock);
+        metrics::keys(page, &self.context.shown_ring());
     }
 
     fn exposition(&self) -> Response {

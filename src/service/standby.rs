@@ -1,6 +1,7 @@
 //! What a standby answers until it has taken over and opened its store: its pages for monitoring,
 //! reads if it has a service for them, and 503 to everything else.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -33,6 +34,8 @@ pub struct StandbyService {
     state: Mutex<StandbyState>,
     /// When the users file was changed last, if there is one.
     users_changed: Mutex<Option<SystemTime>>,
+    /// Whether there is a key ring.
+    has_ring: AtomicBool,
     /// Answers the reads, while there is a store for them.
     reads: Mutex<Option<Arc<Service>>>,
     staleness: Arc<Staleness>,
@@ -48,6 +51,7 @@ impl StandbyService {
         Self {
             state: Mutex::default(),
             users_changed: Mutex::default(),
+            has_ring: AtomicBool::default(),
             reads: Mutex::default(),
             staleness: Arc::default(),
             metrics,
@@ -76,6 +80,18 @@ impl StandbyService {
     /// Remembers when the users file, a copy of the writer's, was changed last; `None` without one.
     pub fn show_users_file(&self, changed: Option<SystemTime>) {
         *self.users_changed.lock().expect(NOT_POISONED) = changed;
+    }
+
+    /// Remembers whether there is a key ring, a copy of the writer's.
+    pub fn show_key_ring(&self, is_there: bool) {
+        self.has_ring.store(is_there, Ordering::Relaxed);
+    }
+
+    fn ring_text(&self) -> &'static str {
+        match self.has_ring.load(Ordering::Relaxed) {
+            true => "",
+            false => "It has no key ring, so encrypted objects cannot be read here.\n",
+        }
     }
 
     /// How old the users file is. It is not followed as the log is, so its operator has to keep it
@@ -160,8 +176,9 @@ impl StandbyService {
         let lag = lag.as_secs();
         let reads = if self.reads().is_some() { ", which answers reads" } else { "" };
         let users = self.users_text();
+        let ring = self.ring_text();
         format!(
-            "a standby of epoch {epoch}, {groups} groups, {bytes} bytes and {lag} s behind{reads}\n{users}"
+            "a standby of epoch {epoch}, {groups} groups, {bytes} bytes and {lag} s behind{reads}\n{users}{ring}"
         )
     }
 

@@ -327,6 +327,10 @@ def settings(forms, page, s3):
     forms.send("versioning", "Keep versions")
     page.get_by_role("button", name="Keep no further versions").wait_for()
     assert s3.get_bucket_versioning(Bucket="box")["Status"] == "Enabled"
+    forms.form("encryption").get_by_label("New objects").select_option("AES256")
+    forms.send("encryption", "Set the encryption")
+    forms.until(lambda: "AES256" in forms.browser.context.request.get(f"{forms.browser.root}s3?bucket=box&encryption=").text())
+    forms.open("settings?name=box", "Settings of box")
     forms.send("public", "Let everyone read objects")
     page.get_by_role("button", name="End public reading").wait_for()
     forms.send("public", "End public reading")

@@ -250,3 +250,49 @@ fn previews_are_for_those_who_may_set_the_rules_and_values_stay_text() {
         owner.post_with("editor", &[("name", "b"), ("kind", "cors")], &[("sec-fetch-site", "cross-site")]);
     assert_eq!(forged.status, 403);
 }
+
+#[test]
+fn the_encryption_of_new_objects_is_set_by_a_form_which_keeps_the_rest() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let stored = |browser: &mut Browser<'_>| {
+        let answer = browser.s3(siltstone::s3::Method::Get, "bucket=b&encryption", &[], b"");
+        (answer.status, answer.text().to_owned())
+    };
+    let set = |browser: &mut Browser<'_>, algorithm: &str, key: &str| {
+        let fields =
+            [("name", "b"), ("setting", "default-encryption"), ("algorithm", algorithm), ("key", key)];
+        let answer = browser.post("set", &fields);
+        assert_eq!(answer.status, 303, "{}", answer.text());
+    };
+    let page = browser.get("settings?name=b");
+    assert!(page.text().contains("data-form=\"encryption\""), "{}", page.text());
+    set(&mut browser, "AES256", "");
+    assert!(stored(&mut browser).1.contains("<SSEAlgorithm>AES256</SSEAlgorithm>"));
+    let page = browser.get("settings?name=b");
+    assert!(page.text().contains("value=\"AES256\" selected"), "{}", page.text());
+    set(&mut browser, "aws:kms", "invoices");
+    assert!(stored(&mut browser).1.contains("<KMSMasterKeyID>invoices</KMSMasterKeyID>"));
+    let page = browser.get("settings?name=b");
+    assert!(page.text().contains("name=\"key\" value=\"invoices\""), "{}", page.text());
+    set(&mut browser, "", "");
+    assert_eq!(stored(&mut browser).0, 404);
+
+    let blocking = "<ServerSideEncryptionConfiguration><Rule><BlockedEncryptionTypes><EncryptionType>SSE-C</EncryptionType>\
+        </BlockedEncryptionTypes></Rule></ServerSideEncryptionConfiguration>";
+    let saved = browser.post("set", &[("name", "b"), ("setting", "encryption"), ("text", blocking)]);
+    assert_eq!(saved.status, 303, "{}", saved.text());
+    for algorithm in ["AES256", ""] {
+        set(&mut browser, algorithm, "");
+        let (status, text) = stored(&mut browser);
+        assert!(status == 200 && text.contains("<EncryptionType>SSE-C</EncryptionType>"), "{text}");
+        assert_eq!(text.contains("AES256"), !algorithm.is_empty(), "{text}");
+    }
+
+    let old =
+        [("name", "b"), ("setting", "default-encryption"), ("shown", "another"), ("algorithm", "AES256")];
+    assert_eq!(browser.post("set", &old).status, 409, "somebody else has changed it");
+    assert!(!stored(&mut browser).1.contains("AES256"));
+    let page = site.signed_in("reader").get("settings?name=b");
+    assert!(!page.text().contains("data-form=\"encryption\""), "{}", page.text());
+}

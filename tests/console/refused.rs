@@ -72,6 +72,11 @@ fn quota(bytes: &'static str, objects: &'static str) -> RefusedForm {
     RefusedForm { page: "set", sent, entered: vec![("bytes", bytes), ("objects", objects)], status: 400 }
 }
 
+fn default_encryption(algorithm: &'static str, key: &'static str) -> RefusedForm {
+    let sent = vec![("name", "b"), ("setting", "default-encryption"), ("algorithm", algorithm)];
+    RefusedForm { page: "set", sent, entered: vec![("key", key)], status: 400 }
+}
+
 fn user_form(
     sent: Vec<(&'static str, &'static str)>,
     entered: Vec<(&'static str, &'static str)>,
@@ -99,6 +104,8 @@ fn refused_forms() -> Vec<RefusedForm> {
         },
         quota("ten", "5"),
         quota("10GiB", TEXT),
+        default_encryption("AES256", TEXT),
+        default_encryption("rot13", ""),
         user_form(
             vec![("change", "create"), ("role", "write")],
             vec![("name", TEXT), ("bucket", ""), ("grants", TEXT)],
@@ -136,7 +143,8 @@ fn refused_forms() -> Vec<RefusedForm> {
         ),
         change(&row_of("tags"), vec![("name", "aws:no"), ("value", TEXT)], 400),
     ];
-    let documents = ["policy", "cors", "lifecycle", "object-lock", "website", "tagging", "notification"];
+    let documents =
+        ["policy", "cors", "lifecycle", "object-lock", "encryption", "website", "tagging", "notification"];
     forms.extend(documents.map(document));
     forms
 }
@@ -175,6 +183,10 @@ fn a_refused_form_keeps_what_was_chosen() {
     let policy = [("name", "b"), ("kind", "policy"), ("template", "reader")];
     let answer = browser.post("editor", &policy);
     assert!(is_chosen(answer.text(), "reader") && !is_chosen(answer.text(), "public"), "{}", answer.text());
+    let encryption =
+        [("name", "b"), ("setting", "default-encryption"), ("algorithm", "AES256"), ("key", "x")];
+    let answer = browser.post("set", &encryption);
+    assert!(is_chosen(answer.text(), "AES256") && !is_chosen(answer.text(), "aws:kms"), "{}", answer.text());
     let share = [("bucket", "b"), ("key", "k"), ("expires", "604800"), ("version", "none")];
     let answer = browser.post("share", &share);
     assert!(answer.status >= 400, "{}", answer.text());

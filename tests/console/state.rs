@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use siltstone::keys::KeyRing;
 use siltstone::s3::Method;
 
 use super::harness::Site;
+use crate::support::service::RING;
 
 #[test]
 fn failed_and_slow_requests_are_shown_without_their_signatures() {
@@ -55,6 +57,39 @@ fn the_state_tells_about_disk_commits_and_damage() {
     assert_eq!(owner.get(&page.links("/-/console/object?").remove(0)).status, 200);
     owner.s3(Method::Delete, "bucket=b&key=dir%2Fpre%3Cb%3Ecious", &[], b"");
     assert!(!owner.get("state").text().contains("Damaged objects"));
+}
+
+#[test]
+fn the_state_shows_the_keys_of_encrypted_objects_without_the_keys() {
+    let site = Site::new();
+    let page = site.signed_in("owner").get("state");
+    let made = |day: &str| format!("<td class=\"wide\">2026-01-{day} 00:00:00</td>");
+    for row in [
+        format!("<td><code>k-current</code></td><td></td><td>current</td>{}", made("03")),
+        format!("<td><code>k-invoices</code></td><td>invoices</td><td>named</td>{}", made("02")),
+        format!("<td><code>k-closed</code></td><td>closed</td><td>retired</td>{}", made("01")),
+    ] {
+        assert!(page.text().contains(&row), "{row} is missing from\n{}", page.text());
+    }
+    for secret in RING.lines().filter_map(|line| line.strip_prefix("secret = ")) {
+        assert!(!page.text().contains(secret.trim_matches('"')), "{}", page.text());
+    }
+    assert_eq!(site.signed_in("reader").get("state").status, 403, "administrators alone see them");
+}
+
+#[test]
+fn the_state_tells_that_the_keys_are_gone() {
+    let site = Site::new();
+    let mut owner = site.signed_in("owner");
+    let ring = site.server.keys.get();
+    site.server.keys.replace(KeyRing::default());
+    assert!(owner.get("state").text().contains("requests for encryption are refused"));
+    site.server.keys.replace(KeyRing::clone(&ring));
+    owner.put("b", "k", &[("x-amz-server-side-encryption", "AES256")], b"x");
+    assert!(!owner.get("state").text().contains("no keys"));
+    site.server.keys.replace(KeyRing::default());
+    let page = owner.get("state");
+    assert!(page.text().contains("There are encrypted objects and no keys"), "{}", page.text());
 }
 
 /// Changes stored bytes on the disk.

@@ -853,3 +853,23 @@ fn versions_keep_their_own_encryption() {
         shows(&read, kind);
     }
 }
+
+#[test]
+fn ready_and_the_metrics_tell_that_the_ring_is_gone() {
+    let server = Server::new();
+    let told = |name: &str| server.request("GET", name).anonymous().send().text().to_owned();
+    let ring = KeyRing::clone(&server.keys.get());
+    assert!(told("/-/metrics").contains("\nsiltstone_keys 3\n"));
+    server.keys.replace(KeyRing::default());
+    assert_eq!(told("/-/ready"), "ready\n", "nothing is encrypted yet");
+    server.keys.replace(ring.clone());
+    good(of_kind(put(&server, "/b/k", b"x"), "AES256").send());
+    assert_eq!(told("/-/ready"), "ready\n");
+    server.keys.replace(KeyRing::default());
+    assert!(told("/-/ready").starts_with("ready\nThere are encrypted objects and no keys"));
+    let metrics = told("/-/metrics");
+    assert!(metrics.contains("\nsiltstone_keys 0\n") && metrics.contains("\nsiltstone_keys_missing 1\n"));
+    server.keys.replace(ring);
+    assert_eq!(told("/-/ready"), "ready\n");
+    assert!(told("/-/metrics").contains("\nsiltstone_keys_missing 0\n"));
+}

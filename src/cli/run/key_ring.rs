@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use log::{error, info, warn};
 use siltstone::base::{Clock as _, Entropy, OsEntropy, SystemClock, Timestamp};
-use siltstone::fs::SecretFile;
+use siltstone::fs::{SecretFile, share_disk};
 use siltstone::keys::{self, KeyRing, RingKey, SharedKeyRing};
 use siltstone::service::{AuditLog as _, AuditRecord};
 
@@ -106,6 +106,11 @@ impl RunningKeys {
         }
         let ring = file.read().map_err(CliError::start)?;
         Ok(Self { file, ring: Arc::new(SharedKeyRing::new(ring)), audit_log: None })
+    }
+
+    /// Whether the file is on the disk of a directory, so that who takes that disk has both.
+    pub(crate) fn is_on_disk_of(&self, dir: &Path) -> bool {
+        share_disk(self.file.path(), dir)
     }
 
     /// The same, whose changes are recorded.

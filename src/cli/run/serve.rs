@@ -70,8 +70,8 @@ pub(crate) fn serve(
     };
     // A server that only looks sends nothing to others.
     let sections = if options.store.read_only { sections.without_targets() } else { sections };
-    let Sections { remote, webhooks, mirrors } = sections;
-    let store = open_store(options, remote.as_ref(), taken, &plan, Arc::clone(&clock), files)?;
+    let store = open_store(options, &sections, taken, &plan, Arc::clone(&clock), files)?;
+    let Sections { remote: _, webhooks, mirrors } = sections;
     log_memory(&plan, &store);
     // After the store: a directory that is refused gets no users file.
     let first_key = create_users_file(options, &secrets.users)?;
@@ -87,7 +87,7 @@ pub(crate) fn serve(
     let Front { memory, tls, running } = front;
     let expiries: Arc<LifecycleFigures> = Arc::default();
     let figures = WebhookThreads::figures(&webhooks);
-    let service = service(options, &store, &authenticator, &clock, &memory, &figures, &keys.ring)?;
+    let service = service(options, &store, &authenticator, &clock, &memory, &figures, &keys)?;
     let mirrors = make_mirrors(mirrors, &clock)?;
     let service = service.with_lifecycle_figures(Arc::clone(&expiries)).with_webhooks(figures.clone());
     let service = service.with_mirrors(Arc::clone(&mirrors));

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use siltstone::auth::{ANY_REGION, Authenticator, Users};
 use siltstone::base::{Budget, Clock, Entropy as _, Md5Pool, OsEntropy, SeededEntropy};
 use siltstone::console::Console;
-use siltstone::keys::SharedKeyRing;
 use siltstone::ops::{Context, PaddingTimes};
 use siltstone::s3::route::Addressing;
 use siltstone::service::{Service, ServiceSettings};
 use siltstone::store::Store;
 use siltstone::webhook::WebhookFigures;
 
+use super::key_ring::RunningKeys;
 use crate::cli::config::options::ServerOptions;
 use crate::cli::error::CliError;
 use crate::cli::logs::access_log::AccessLogFile;
@@ -27,7 +27,7 @@ pub(crate) fn service(
     clock: &Arc<dyn Clock>,
     memory: &Arc<Budget>,
     webhooks: &WebhookFigures,
-    keys: &Arc<SharedKeyRing>,
+    keys: &RunningKeys,
 ) -> Result<Service, CliError> {
     let md5 = Md5Pool::start().map_err(|e| CliError::start(format!("cannot start a thread: {e}")))?;
     let region = options.addressing.region.0[0].clone();
@@ -37,7 +37,8 @@ pub(crate) fn service(
         padding: PaddingTimes { after: options.http.keep_alive_after.0, ..PaddingTimes::default() },
         entity_tags: options.protocol.etag,
         object_ownership: options.protocol.object_ownership,
-        keys: Arc::clone(keys),
+        keys: Arc::clone(&keys.ring),
+        ring_is_with_data: keys.is_on_disk_of(&options.start.data_dir),
         encrypt_objects: options.protocol.encrypt_objects,
         takes_keys_over_http: options.protocol.sse_c_insecure,
         webhooks: webhooks.iter().map(|target| target.name().to_owned()).collect(),

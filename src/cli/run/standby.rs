@@ -33,6 +33,7 @@ use super::signals::Signals;
 use super::standby_reads::StandbyReads;
 use crate::cli::announce;
 use crate::cli::config::options::ServerOptions;
+use crate::cli::config::sections::Sections;
 use crate::cli::error::CliError;
 
 /// The longest wait of a takeover for objects that the remote hides.
@@ -55,17 +56,18 @@ pub(crate) struct Promoted {
 /// A message for the operator.
 pub(crate) fn follow(
     options: &ServerOptions,
-    remote: Option<&RemoteSettings>,
+    sections: &Sections,
     secrets: ServerSecrets,
     manager: &ServiceManager,
 ) -> Result<Option<Promoted>, CliError> {
-    let settings = settings_of_log(options, remote)?;
+    let settings = settings_of_log(options, sections.remote.as_ref())?;
     let remote = settings.remote().map_err(|why| CliError::usage(format!("the section [remote]: {why}")))?;
     data_dir::check_first_start(options)?;
-    let StandbyDirectory { clear, lock } = take_directory(options, settings)?;
+    let StandbyDirectory { clear, lock } = take_directory(options, sections)?;
     let promotion = Promotion::at(&options.start.data_dir);
     promotion.open();
     warn_of_missing_files(options, &secrets);
+    let ring_path = secrets.keys.path().to_owned();
     let (stop, stopped) = bounded(1);
     let stop = move || {
         // A second signal finds the first one waiting.
@@ -97,6 +99,7 @@ pub(crate) fn follow(
         promotion,
         data_dir: options.start.data_dir.clone(),
         users: options.start.users_path(),
+        keys: ring_path,
         takeover_after: options.remote.takeover_after.as_ref().map(|time| time.0),
         last_sign: Instant::now(),
         last_whole: Instant::now(),
@@ -145,13 +148,13 @@ struct StandbyDirectory {
 }
 
 /// Creates the directory if there is none, and locks it against other processes.
-fn take_directory(options: &ServerOptions, remote: &RemoteSettings) -> Result<StandbyDirectory, CliError> {
+fn take_directory(options: &ServerOptions, sections: &Sections) -> Result<StandbyDirectory, CliError> {
     let disk = OsFs::new(&options.start.data_dir);
     let refusal = |error: io::Error| {
         CliError::start(format!("cannot use {}: {error}", options.start.data_dir.display()))
     };
     disk.create_root().map_err(refusal)?;
-    let clear = data_disk::open(options, Some(remote), true)?;
+    let clear = data_disk::open(options, sections, true)?;
     let lock = disk.lock(LOCK).map_err(refusal)?;
     Ok(StandbyDirectory { clear, lock })
 }
@@ -276,6 +279,8 @@ struct Following {
     data_dir: PathBuf,
     /// The path of the users file.
     users: PathBuf,
+    /// The path of the key ring.
+    keys: PathBuf,
     takeover_after: Option<Duration>,
     /// When the writer last showed that it lives, or the remote did not answer.
     last_sign: Instant,
@@ -391,6 +396,7 @@ impl Following {
         let lag = self.last_whole.elapsed();
         let lag = if lag < 2 * self.standby.pause() { Duration::ZERO } else { lag };
         self.service.show_users_file(changed_at(&self.users));
+        self.service.show_key_ring(self.keys.exists());
         self.service.show(StandbyState {
             figures,
             lag,

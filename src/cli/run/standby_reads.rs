@@ -101,7 +101,7 @@ impl StandbyReaders for ReadServices {
             &self.clock,
             &self.memory,
             &webhooks,
-            &keys.ring,
+            keys,
         );
         match service {
             Ok(service) => {

@@ -9,7 +9,9 @@ use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::seen;
 use super::super::text;
 use super::{Page, View, html, see_other};
-use crate::s3::{Method, Operation, Response, uri};
+use crate::s3::bucket_encryption::{BucketEncryption, DefaultEncryption};
+use crate::s3::encryption::{AES256, AWS_KMS};
+use crate::s3::{Method, Operation, Response, XmlConfiguration as _, uri};
 
 /// A sub-resource with a document.
 struct BucketDocument {
@@ -20,7 +22,10 @@ struct BucketDocument {
     put: Operation,
 }
 
-const DOCUMENTS: [BucketDocument; 7] = [
+/// The parameter of S3 for the default encryption.
+const ENCRYPTION: &str = "encryption";
+
+const DOCUMENTS: [BucketDocument; 8] = [
     BucketDocument { title: "Policy (JSON)", name: "policy", put: Operation::PutBucketPolicy },
     BucketDocument { title: "Cross-origin rules (XML)", name: "cors", put: Operation::PutBucketCors },
     BucketDocument {
@@ -32,6 +37,11 @@ const DOCUMENTS: [BucketDocument; 7] = [
         title: "Object lock (XML)",
         name: "object-lock",
         put: Operation::PutObjectLockConfiguration,
+    },
+    BucketDocument {
+        title: "Default encryption (XML)",
+        name: ENCRYPTION,
+        put: Operation::PutBucketEncryption,
     },
     BucketDocument { title: "Website (XML)", name: "website", put: Operation::PutBucketWebsite },
     BucketDocument { title: "Tags (XML)", name: "tagging", put: Operation::PutBucketTagging },
@@ -61,6 +71,9 @@ struct SettingsPage<'a> {
     is_public: Option<bool>,
     /// What is shown of the policy, as the field of the form for public reading has it.
     policy_shown: String,
+    /// `None` where the user may not see it.
+    encryption: Option<EncryptionRow>,
+    encryption_entered: EnteredFields<'a>,
     documents: Vec<DocumentRow>,
     /// Unfinished uploads; `None` where the user may not see them.
     uploads: Option<UploadList>,
@@ -111,6 +124,30 @@ struct UsageRow {
     quota_shown: String,
 }
 
+/// The encryption of new objects that ask for none.
+struct EncryptionRow {
+    /// The algorithm as S3 names it; empty for none.
+    algorithm: &'static str,
+    /// The key of the ring for SSE-KMS; empty for the current one.
+    key: String,
+    may_set: bool,
+    /// What the form shows, as its field has it.
+    shown: String,
+}
+
+impl EncryptionRow {
+    fn of(document: &DocumentRow) -> Self {
+        let stored = BucketEncryption::from_document(document.text.as_bytes()).unwrap_or_default();
+        let (algorithm, key) = match stored.default {
+            None => ("", None),
+            Some(DefaultEncryption::S3) => (AES256, None),
+            Some(DefaultEncryption::Kms(key)) => (AWS_KMS, key),
+        };
+        let key = key.unwrap_or_default();
+        Self { algorithm, key, may_set: document.may_set, shown: document.shown.clone() }
+    }
+}
+
 struct DocumentRow {
     title: &'static str,
     name: &'static str,
@@ -151,9 +188,12 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         })
         .collect();
     let policy = documents.iter().find(|document| document.name == "policy");
+    let encryption = documents.iter().find(|document| document.name == ENCRYPTION);
     let page = SettingsPage {
         page: view.page(),
         bucket,
+        encryption: encryption.map(EncryptionRow::of),
+        encryption_entered: view.entered(&[("setting", "default-encryption")]),
         back: view.link("bucket", &[("name", Some(bucket))]),
         policy_shown: policy.map(|policy| policy.shown.clone()).unwrap_or_default(),
         uploads: uploads(view, bucket),
@@ -186,10 +226,30 @@ pub(super) fn set(view: &View<'_>) -> Result<Response, Refusal> {
             change(view, bucket, "policy", is_on.then(|| public_policy(bucket)))?;
         }
         "quota" => set_quota(view, bucket)?,
+        "default-encryption" => set_default_encryption(view, bucket)?,
         "upload" => abort_upload(view, bucket)?,
         name => set_document(view, bucket, name)?,
     }
     Ok(see_other(&view.link("settings", &[("name", Some(bucket))])))
+}
+
+/// Sets or removes the encryption of new objects. What the document has beside that stays.
+fn set_default_encryption(view: &View<'_>, bucket: &str) -> Result<(), Refusal> {
+    let stored = view.stored_document(bucket, ENCRYPTION)?;
+    seen::check(view.given("shown"), &stored)?;
+    let key = view.given("key").map(str::to_owned);
+    let default = match view.given("algorithm") {
+        Some(AWS_KMS) => Some(DefaultEncryption::Kms(key)),
+        _ if key.is_some() => return Err(Refusal::new(400, "A key is named for SSE-KMS alone.")),
+        Some(AES256) => Some(DefaultEncryption::S3),
+        Some(_) => return Err(Refusal::new(400, "There is no such encryption.")),
+        None => None,
+    };
+    let before = BucketEncryption::from_document(stored.as_bytes()).unwrap_or_default();
+    let after = BucketEncryption { default, ..before };
+    let says_something = after.default.is_some() || after.blocked.is_some();
+    let body = says_something.then(|| String::from_utf8_lossy(&after.to_document()).into_owned());
+    change(view, bucket, ENCRYPTION, body)
 }
 
 /// Sets or removes a document.

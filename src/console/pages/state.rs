@@ -6,7 +6,7 @@ use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html};
 use crate::s3::Response;
-use crate::service::{CommitFigures, DamagedObject, Health, NotedRequest};
+use crate::service::{CommitFigures, DamagedObject, Health, NotedRequest, ShownKey};
 
 /// Damaged objects that the page names.
 const DAMAGED_MAX: usize = 100;
@@ -21,12 +21,25 @@ struct StatePage {
     rows: Vec<(&'static str, String)>,
     /// The page of mirrors, webhooks and the remote, where there are some.
     outbound: Option<String>,
+    keys: Vec<KeyRow>,
+    /// Whether there are encrypted objects, and no key.
+    lacks_keys: bool,
+    /// Whether the file of the keys is on the disk of the data.
+    keys_are_with_data: bool,
     damage: Vec<String>,
     damaged: Vec<DamagedRow>,
     /// Damaged objects that are not shown.
     further: usize,
     /// Titles and requests.
     noted: [(&'static str, Vec<RequestRow>); 2],
+}
+
+/// A key of encrypted objects, without the key itself.
+struct KeyRow {
+    id: String,
+    name: String,
+    state: &'static str,
+    made: String,
 }
 
 /// An object with a damaged extent.
@@ -82,12 +95,16 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let damaged = view.console.service.damaged_objects();
     let further = damaged.len().saturating_sub(DAMAGED_MAX);
     let damaged = damaged.into_iter().take(DAMAGED_MAX).map(|object| damaged_row(view, object));
+    let ring = view.console.service.key_ring();
     let noted = view.console.service.noted_requests();
     let page = StatePage {
         page: view.page(),
         problems,
         rows,
         outbound: view.console.service.has_outbound().then(|| view.link("outbound", &[])),
+        lacks_keys: ring.is_missing,
+        keys_are_with_data: ring.is_with_data,
+        keys: ring.keys.into_iter().map(key_row).collect(),
         damage,
         damaged: damaged.collect(),
         further,
@@ -138,6 +155,11 @@ fn commit_rows(figures: &CommitFigures) -> Vec<(&'static str, String)> {
 /// Microseconds, as milliseconds.
 fn millis(micros: u64) -> String {
     format!("{}.{} ms", micros / 1_000, micros % 1_000 / 100)
+}
+
+fn key_row(key: ShownKey) -> KeyRow {
+    let made = text::time(&key.created.to_iso8601());
+    KeyRow { id: key.id, name: key.name.unwrap_or_default(), state: key.state.as_str(), made }
 }
 
 fn damaged_row(view: &View<'_>, object: DamagedObject) -> DamagedRow {
