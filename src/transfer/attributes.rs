@@ -5,6 +5,7 @@ use std::io;
 use crate::base::Timestamp;
 use crate::base::digest::Md5;
 use crate::base::encoded_words;
+use crate::client::Answer;
 use crate::xml::{Document, Element, Writer};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,6 +16,12 @@ use super::upload::bare;
 
 /// The header by which a Siltstone names its store.
 const STORE_MARK: &str = "x-amz-siltstone-store";
+/// Asks HEAD for the checksums of an object.
+const CHECKSUM_MODE: &str = "x-amz-checksum-mode";
+/// The beginning of the headers with checksums.
+const CHECKSUM: &str = "x-amz-checksum-";
+/// What the checksums are of: all bytes, or those of the parts.
+const CHECKSUM_TYPE: &str = "x-amz-checksum-type";
 /// The header with the tags of a new object.
 const TAGGING: &str = "x-amz-tagging";
 /// The headers that are kept beside the user's metadata.
@@ -58,6 +65,29 @@ pub struct StoredAttributes {
     pub modified: Option<u64>,
     /// Whether the entity tag is no digest, because the server encrypts with a key.
     pub encrypted_by_key: bool,
+}
+
+/// The checksums of a version, with what they are of.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct StoredChecksums {
+    of: Option<String>,
+    values: Vec<Header>,
+}
+
+impl StoredChecksums {
+    /// Whether those of the same algorithm are the same; `None` without any.
+    pub fn agree(&self, other: &Self) -> Option<bool> {
+        if self.of != other.of {
+            return None;
+        }
+        let mut agreed = None;
+        for (name, value) in &self.values {
+            if let Some((_, there)) = other.values.iter().find(|(there, _)| there == name) {
+                agreed = Some(agreed != Some(false) && value == there);
+            }
+        }
+        agreed
+    }
 }
 
 /// An attribute that a copy does not have.
@@ -112,13 +142,47 @@ pub fn attributes_of(
     key: &str,
     id: Option<&str>,
 ) -> Result<Option<StoredAttributes>, PeerError> {
+    match head(link, key, id, &[]) {
+        Err(PeerError::Absent) => Ok(None),
+        answer => attributes_in(&answer?).map(Some),
+    }
+}
+
+/// The attributes of a version, and its checksums.
+///
+/// # Errors
+/// As of [`PeerLink::send`].
+pub fn checked_attributes_of(
+    link: &mut PeerLink<'_>,
+    key: &str,
+    id: Option<&str>,
+) -> Result<(StoredAttributes, StoredChecksums), PeerError> {
+    let asked = (CHECKSUM_MODE.to_owned(), "ENABLED".to_owned());
+    let answer = head(link, key, id, &[asked])?;
+    let mut checksums = StoredChecksums { of: answer.header(CHECKSUM_TYPE), values: Vec::new() };
+    for (name, value) in answer.headers() {
+        if name.starts_with(CHECKSUM) && name != CHECKSUM_TYPE {
+            checksums.values.push((name, value));
+        }
+    }
+    Ok((attributes_in(&answer)?, checksums))
+}
+
+fn head(
+    link: &mut PeerLink<'_>,
+    key: &str,
+    id: Option<&str>,
+    headers: &[Header],
+) -> Result<Answer, PeerError> {
     let query: Vec<_> = id.map(|id| ("versionId", id)).into_iter().collect();
-    let call = PeerCall { method: "HEAD", key, query: &query, ..PeerCall::default() };
-    let (answer, _) = match link.ask(call) {
-        Err(PeerError::Absent) => return Ok(None),
-        Err(PeerError::Lasting(why)) => return Err(PeerError::Lasting(reason_of(link, call).unwrap_or(why))),
-        other => other?,
-    };
+    let call = PeerCall { method: "HEAD", key, query: &query, headers, ..PeerCall::default() };
+    match link.ask(call) {
+        Err(PeerError::Lasting(why)) => Err(PeerError::Lasting(reason_of(link, call).unwrap_or(why))),
+        answered => answered.map(|(answer, _)| answer),
+    }
+}
+
+fn attributes_in(answer: &Answer) -> Result<StoredAttributes, PeerError> {
     let length = answer.header("content-length").and_then(|length| length.parse().ok());
     let length = length.ok_or_else(|| PeerError::Lasting("HEAD answers without a length".to_owned()))?;
     let etag = bare(&answer.header("etag").unwrap_or_default());
@@ -139,7 +203,7 @@ pub fn attributes_of(
         }
     }
     kept.sort();
-    Ok(Some(StoredAttributes { length, etag, kept, losses, modified, encrypted_by_key }))
+    Ok(StoredAttributes { length, etag, kept, losses, modified, encrypted_by_key })
 }
 
 /// What a server says of an object that it does not show to a HEAD, whose answer has no text: one that

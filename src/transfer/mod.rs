@@ -10,8 +10,8 @@ mod peer;
 mod upload;
 
 pub use attributes::{
-    Loss, MTIME, PeerStore, PeerVersioning, StoredAttributes, Tags, attributes_of, has_time, put_tags,
-    store_of, tags_of, versions_state, with_tags, without_tags,
+    Loss, MTIME, PeerStore, PeerVersioning, StoredAttributes, StoredChecksums, Tags, attributes_of,
+    checked_attributes_of, has_time, put_tags, store_of, tags_of, versions_state, with_tags, without_tags,
 };
 pub use bucket::{enable_versions, make_bucket, make_tagged_bucket};
 pub use listing::{

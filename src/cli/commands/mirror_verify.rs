@@ -9,7 +9,8 @@ use crossbeam_channel::bounded;
 use siltstone::base::{Clock, SystemClock};
 use siltstone::mirror::{Mirror, MirrorSettings};
 use siltstone::transfer::{
-    PeerKey, PeerLink, PeerVersion, PeerVersioning, bucket_names, versions_state, visit_keys,
+    PeerError, PeerKey, PeerLink, PeerVersion, PeerVersioning, StoredAttributes, StoredChecksums,
+    bucket_names, checked_attributes_of, versions_state, visit_keys,
 };
 
 use super::api_client::{self, ServerAddress};
@@ -45,12 +46,16 @@ pub(crate) fn verify(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let there = Mirror::new(mirror.settings.clone(), clock).map_err(CliError::refused)?;
     let mut links = BothLinks { source: PeerLink::new(&here), target: PeerLink::new(there.peer()) };
+    // Beside the listings, which go on meanwhile.
+    let mut probe = BothLinks { source: PeerLink::new(&here), target: PeerLink::new(there.peer()) };
     let mut found = MirrorDifferences::default();
     for bucket in bucket_names(&mut links.source).map_err(unfinished)? {
         for prefix in mirror.settings.prefixes_of(&bucket) {
-            links.source.enter(&bucket);
-            links.target.enter(&mirror.settings.bucket_for(&bucket));
-            compare_prefix(&mut links, mirror, &bucket, &prefix, &mut found)?;
+            for both in [&mut links, &mut probe] {
+                both.source.enter(&bucket);
+                both.target.enter(&mirror.settings.bucket_for(&bucket));
+            }
+            compare_prefix(&mut links, &mut probe, mirror, &bucket, &prefix, &mut found)?;
         }
     }
     found.outcome()
@@ -66,9 +71,10 @@ struct BothLinks<'p> {
     target: PeerLink<'p>,
 }
 
-/// Compares the keys below a prefix of `bucket`, which both links have entered.
+/// Compares the keys below a prefix of `bucket`, which all links have entered.
 fn compare_prefix(
     links: &mut BothLinks<'_>,
+    probe: &mut BothLinks<'_>,
     mirror: VerifiedMirror<'_>,
     bucket: &str,
     prefix: &str,
@@ -82,7 +88,11 @@ fn compare_prefix(
         versions = here.may_have_versions() && there.may_have_versions();
     }
     compare(links, &mirror.settings.target_prefix, prefix, versions, &mut |key| {
-        found.add(bucket, key);
+        match key {
+            ComparedKey::OtherTags(here, there) => found.add(bucket, probe.compared(&here, &there)?),
+            key => found.add(bucket, key),
+        }
+        Ok(())
     })
     .map_err(unfinished)
 }
@@ -96,6 +106,8 @@ struct MirrorDifferences {
     extra: u64,
     /// Keys that only differ in how many delete markers are in a row.
     marker_runs: u64,
+    /// Keys with encrypted versions whose bytes could not be compared.
+    unproven: u64,
     /// Buckets that keep versions here, and not at the target.
     unversioned: u64,
     lines: Vec<String>,
@@ -110,10 +122,16 @@ impl MirrorDifferences {
     }
 
     fn outcome(mut self) -> Result<(), CliError> {
-        let Self { compared, missing, different, extra, marker_runs, unversioned, .. } = self;
+        let Self { compared, missing, different, extra, marker_runs, unproven, unversioned, .. } = self;
         if marker_runs > 0 {
             self.lines.push(format!(
                 "{marker_runs} keys are the same but for the number of delete markers in a row, of which some servers keep one"
+            ));
+        }
+        if unproven > 0 {
+            self.lines.push(format!(
+                "{unproven} keys are encrypted under keys (SSE-KMS), so that their entity tags say nothing of their bytes: lengths and \
+                 metadata are the same, and there are no checksums of both sides to compare"
             ));
         }
         self.lines.push(format!(
@@ -131,9 +149,12 @@ impl MirrorDifferences {
 }
 
 /// A key of one or both sides, and whether both are alike.
-#[derive(Debug, PartialEq, Eq)]
 enum ComparedKey {
     Alike,
+    /// Alike but for entity tags, here and there, which may be no digests.
+    OtherTags(PeerKey, PeerKey),
+    /// Alike as far as it can be told: an encrypted version has no digest of its bytes.
+    Unproven,
     /// Alike but for the number of delete markers in a row.
     MarkerRuns,
     Missing(String),
@@ -159,7 +180,9 @@ impl MirrorDifferences {
     fn add(&mut self, bucket: &str, compared: ComparedKey) {
         self.compared += 1;
         match compared {
-            ComparedKey::Alike => {}
+            // They are looked at before.
+            ComparedKey::Alike | ComparedKey::OtherTags(..) => {}
+            ComparedKey::Unproven => self.unproven += 1,
             ComparedKey::MarkerRuns => self.marker_runs += 1,
             ComparedKey::Missing(key) => self.note(|it| &mut it.missing, "missing", bucket, &key),
             ComparedKey::Different(key) => self.note(|it| &mut it.different, "different", bucket, &key),
@@ -175,7 +198,7 @@ fn compare(
     target_prefix: &str,
     prefix: &str,
     versions: bool,
-    found: &mut dyn FnMut(ComparedKey),
+    found: &mut dyn FnMut(ComparedKey) -> Result<(), String>,
 ) -> Result<(), String> {
     let BothLinks { source, target } = links;
     let (sender, there) = bounded::<PeerKey>(KEYS_AHEAD);
@@ -185,25 +208,28 @@ fn compare(
             scope.spawn(move || visit_keys(target, &below, versions, &mut |key| sender.send(key).is_ok()));
         let name = |key: &PeerKey| key.key.strip_prefix(target_prefix).unwrap_or(&key.key).to_owned();
         let mut next = there.recv().ok();
+        let mut told = Ok(());
         let listed = visit_keys(source, prefix, versions, &mut |here| {
             while let Some(extra) = next.take_if(|key| name(key).cmp(&here.key) == Ordering::Less) {
-                found(ComparedKey::Extra(name(&extra)));
+                told = told.clone().and_then(|()| found(ComparedKey::Extra(name(&extra))));
                 next = there.recv().ok();
             }
             let same = next.take_if(|key| name(key) == here.key);
-            match same {
+            let key = match same {
                 Some(same) => {
                     next = there.recv().ok();
-                    found(compared(here, &same));
+                    compared(here, same)
                 }
-                None => found(ComparedKey::Missing(here.key)),
-            }
-            true
+                None => ComparedKey::Missing(here.key),
+            };
+            told = told.clone().and_then(|()| found(key));
+            told.is_ok()
         });
+        let listed = listed.and(told);
         // What a broken listing of the source does not name may be there.
         if listed.is_ok() {
             for extra in next.into_iter().chain(there.iter()) {
-                found(ComparedKey::Extra(name(&extra)));
+                found(ComparedKey::Extra(name(&extra)))?;
             }
         }
         // Where the source failed, the other thread may wait for room: this ends it.
@@ -212,18 +238,54 @@ fn compare(
     })
 }
 
+impl BothLinks<'_> {
+    /// The comparison of two keys that are alike but for entity tags.
+    fn compared(&mut self, here: &PeerKey, there: &PeerKey) -> Result<ComparedKey, String> {
+        let different = || Ok(ComparedKey::Different(here.key.clone()));
+        let mut is_proven = true;
+        let pairs = without_repeated_markers(here).zip(without_repeated_markers(there));
+        for (one, other) in pairs.filter(|(one, other)| likeness(one, other) == Likeness::OtherTags) {
+            let looked = looked_at(&mut self.source, &here.key, one)?;
+            let Some((one, checksums)) = looked else { return different() };
+            let looked = looked_at(&mut self.target, &there.key, other)?;
+            let Some((other, checksums_there)) = looked else { return different() };
+            let are_digests = one.has_digest() && other.has_digest();
+            let agreed = checksums.agree(&checksums_there);
+            if are_digests || one.kept != other.kept || agreed == Some(false) {
+                return different();
+            }
+            is_proven &= agreed == Some(true);
+        }
+        Ok(if is_proven { ComparedKey::Alike } else { ComparedKey::Unproven })
+    }
+}
+
+/// What a server tells of a version; `None` where it went meanwhile, or takes the key of a client,
+/// so that no mirror has sent it.
+fn looked_at(
+    link: &mut PeerLink<'_>,
+    key: &str,
+    version: &PeerVersion,
+) -> Result<Option<(StoredAttributes, StoredChecksums)>, String> {
+    match checked_attributes_of(link, key, version.id.as_deref()) {
+        Err(PeerError::Absent | PeerError::Lasting(_)) => Ok(None),
+        found => found.map(Some).map_err(|error| format!("{key}: {}", error.text())),
+    }
+}
+
 /// The comparison of two keys. Delete markers in a row carry no data, and some servers keep one of
 /// them.
-fn compared(here: PeerKey, there: &PeerKey) -> ComparedKey {
+fn compared(here: PeerKey, there: PeerKey) -> ComparedKey {
     if here.fault.is_some() || there.fault.is_some() {
         return ComparedKey::Different(here.key);
     }
-    if are_alike(&here.versions, &there.versions) {
+    if all_alike(&here.versions, &there.versions) == Likeness::Alike {
         return ComparedKey::Alike;
     }
-    match are_alike(without_repeated_markers(&here), without_repeated_markers(there)) {
-        true => ComparedKey::MarkerRuns,
-        false => ComparedKey::Different(here.key),
+    match all_alike(without_repeated_markers(&here), without_repeated_markers(&there)) {
+        Likeness::Alike => ComparedKey::MarkerRuns,
+        Likeness::OtherTags => ComparedKey::OtherTags(here, there),
+        Likeness::Different => ComparedKey::Different(here.key),
     }
 }
 
@@ -235,29 +297,43 @@ fn without_repeated_markers(key: &PeerKey) -> impl Iterator<Item = &PeerVersion>
     })
 }
 
-/// Whether both have the same versions, by length, and by entity tag where both state the same kind
-/// of digest.
-fn are_alike<'v>(
+/// How far listings show that two versions are the same. The last is the least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Likeness {
+    Alike,
+    /// Both state entity tags of one form, and others.
+    OtherTags,
+    Different,
+}
+
+/// Whether both have the same versions.
+fn all_alike<'v>(
     here: impl IntoIterator<Item = &'v PeerVersion>,
     there: impl IntoIterator<Item = &'v PeerVersion>,
-) -> bool {
+) -> Likeness {
     let mut here = here.into_iter();
     let mut there = there.into_iter();
+    let mut least = Likeness::Alike;
     loop {
         match (here.next(), there.next()) {
-            (Some(one), Some(other)) if is_alike(one, other) => {}
-            (one, other) => return one.is_none() && other.is_none(),
+            (Some(one), Some(other)) => least = least.max(likeness(one, other)),
+            (None, None) => return least,
+            _ => return Likeness::Different,
         }
     }
 }
 
 /// Whether two versions may be the same. Entity tags of different forms, as of an upload in parts
 /// and of a put, say nothing about each other.
-fn is_alike(one: &PeerVersion, other: &PeerVersion) -> bool {
+fn likeness(one: &PeerVersion, other: &PeerVersion) -> Likeness {
     let form = |etag: &str| (etag.len(), etag.rsplit_once('-').map(|(_, parts)| parts.to_owned()));
-    one.delete_marker == other.delete_marker
-        && one.length == other.length
-        && (one.etag == other.etag || form(&one.etag) != form(&other.etag))
+    if one.delete_marker != other.delete_marker || one.length != other.length {
+        return Likeness::Different;
+    }
+    match one.etag == other.etag || form(&one.etag) != form(&other.etag) {
+        true => Likeness::Alike,
+        false => Likeness::OtherTags,
+    }
 }
 
 #[cfg(test)]
@@ -276,17 +352,30 @@ mod tests {
         PeerKey { key: "k".to_owned(), versions: versions.chars().map(version).collect(), fault: None }
     }
 
+    /// The name of what was found, and its key.
+    fn told(here: &str, there: &str) -> &'static str {
+        match compared(key(here), key(there)) {
+            ComparedKey::Alike => "alike",
+            ComparedKey::MarkerRuns => "runs",
+            ComparedKey::OtherTags(..) => "tags",
+            ComparedKey::Different(_) => "different",
+            ComparedKey::Unproven | ComparedKey::Missing(_) | ComparedKey::Extra(_) => "other",
+        }
+    }
+
     #[test]
     fn delete_markers_in_a_row_count_once() {
-        let compare = |here: &str, there: &str| compared(key(here), &key(there));
-        assert_eq!(compare("a--b", "a--b"), ComparedKey::Alike);
+        assert_eq!(told("a--b", "a--b"), "alike");
         for (here, there) in [("a--b", "a-b"), ("---", "-"), ("a-b", "a---b"), ("--a-", "-a--")] {
-            assert_eq!(compare(here, there), ComparedKey::MarkerRuns, "{here} {there}");
+            assert_eq!(told(here, there), "runs", "{here} {there}");
         }
         for (here, there) in
             [("a-b", "ab"), ("aa", "a"), ("a--", "a"), ("a-b", "b-a"), ("a", "ab"), ("", "-")]
         {
-            assert_eq!(compare(here, there), ComparedKey::Different("k".to_owned()), "{here} {there}");
+            assert_eq!(told(here, there), "different", "{here} {there}");
+        }
+        for (here, there) in [("a-b", "a-c"), ("a", "b"), ("a--b", "c-b")] {
+            assert_eq!(told(here, there), "tags", "{here} {there}");
         }
     }
 }
