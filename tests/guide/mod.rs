@@ -147,6 +147,11 @@ fn the_limits_are_those_of_the_code() {
                 size(limits::REDIRECT_LOCATION_MAX_BYTES as u64),
                 "400 InvalidRedirectLocation",
             ),
+            (
+                "encryption context of SSE-KMS, in base64 as the header has it",
+                size(limits::ENCRYPTION_CONTEXT_MAX_BYTES as u64),
+                "400 InvalidArgument",
+            ),
             ("tags of an object", tags, "400 BadRequest"),
             ("tags of a bucket", limits::BUCKET_TAGS_MAX.to_string(), "400 BadRequest"),
             ("key of a tag", format!("{} characters", limits::TAG_KEY_LEN_MAX_CHARS), "400 InvalidTag"),
