@@ -2,11 +2,18 @@
 
 import base64
 import hashlib
+import io
 
 import pytest
+import urllib3
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
+from minio import Minio
+from minio.commonconfig import ComposeSource, CopySource
+from minio.sse import SseCustomerKey, SseKMS, SseS3
+from minio.sseconfig import Rule, SSEConfig
 
+from siltstone import ACCESS_KEY, SECRET_KEY
 from test_other_clients import installed, rclone_for
 from test_tls import Authority
 
@@ -194,3 +201,38 @@ def test_rclone_keeps_its_own_key(own_server, tmp_path):
     rclone("copy", "s:own/tree", str(tmp_path / "back"), *key)
     for name in ["small", "large"]:
         assert (tmp_path / "back" / name).read_bytes() == (tree / name).read_bytes()
+
+
+def test_minio_py_sends_each_kind(own_server, tmp_path):
+    """minio-py sends keys over HTTPS alone: objects whole and in parts, copies between all kinds, and objects made of others."""
+    installed("openssl")
+    authority = Authority(tmp_path)
+    tls = ["--tls-cert", str(authority.certificate), "--tls-key", str(authority.key)]
+    server = own_server(*tls, scheme="https").start()
+    pool = urllib3.PoolManager(ca_certs=str(authority.path))
+    minio = Minio(server.url.removeprefix("https://"), access_key=ACCESS_KEY, secret_key=SECRET_KEY, http_client=pool)
+    minio.make_bucket("own")
+    large = bytes(hashlib.shake_256(b"minio-py").digest(11_000_000))
+    kinds = {"s3": SseS3(), "kms": SseKMS("alias/aws/s3", {"team": "blue"}), "customer": SseCustomerKey(KEY)}
+
+    def read(name, kind, **part):
+        key = {"ssec": kinds["customer"]} if kind == "customer" else {}
+        return minio.get_object("own", name, **key, **part).data
+
+    for kind, sse in kinds.items():
+        for name, body in ((f"{kind}/small", PLANTED), (f"{kind}/large", large)):
+            minio.put_object("own", name, io.BytesIO(body), len(body), sse=sse, part_size=5 << 20)
+            assert read(name, kind) == body
+        assert read(f"{kind}/large", kind, offset=65_519, length=3) == large[65_519:65_522]
+    for kind in kinds:
+        key = {"ssec": kinds["customer"]} if kind == "customer" else {}
+        for target, sse in kinds.items():
+            minio.copy_object("own", "copy", CopySource("own", f"{kind}/large", **key), sse=sse)
+            assert read("copy", target) == large
+            sources = [ComposeSource("own", f"{kind}/large", **key) for _ in range(2)]
+            minio.compose_object("own", "composed", sources, sse=sse)
+            assert read("composed", target) == large + large
+    minio.set_bucket_encryption("own", SSEConfig(Rule.new_sse_s3_rule()))
+    assert minio.get_bucket_encryption("own").rule.sse_algorithm == "AES256"
+    minio.delete_bucket_encryption("own")
+    assert minio.get_bucket_encryption("own") is None

@@ -13,7 +13,7 @@ from siltstone import ACCESS_KEY, SECRET_KEY, Server, clean_environment
 SOURCES = Path(__file__).with_name("minio_go")
 # Where Debian's packages of Go libraries lie.
 LIBRARIES = Path("/usr/share/gocode")
-STEPS = ["probe", "objects", "parts", "presign", "versions", "policy"]
+STEPS = ["probe", "objects", "parts", "presign", "versions", "policy", "encryption"]
 
 numbers = itertools.count(1)
 

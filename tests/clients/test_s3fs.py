@@ -1,5 +1,7 @@
 """s3fs-fuse, unmodified: a bucket mounted as a directory. It needs /dev/fuse, which containers often lack."""
 
+import base64
+import contextlib
 import os
 import shutil
 import subprocess
@@ -24,15 +26,21 @@ def can_mount():
 
 @pytest.fixture
 def mounted(server, bucket, tmp_path):
+    with mounted_with(server, bucket, tmp_path) as place:
+        yield place
+
+
+@contextlib.contextmanager
+def mounted_with(server, bucket, tmp_path, *more):
     """The bucket as a directory. s3fs names buckets in the host by default, which needs DNS: the option lets it use paths."""
     program = installed("s3fs")
     if not can_mount():
         pytest.skip("/dev/fuse or fusermount is missing")
     place, secret, log = tmp_path / "mounted", tmp_path / "secret", tmp_path / "log"
-    place.mkdir()
+    place.mkdir(exist_ok=True)
     secret.write_text(f"{ACCESS_KEY}:{SECRET_KEY}")
     secret.chmod(0o600)
-    options = f"passwd_file={secret},url={server.url},endpoint={REGION},use_path_request_style"
+    options = ",".join([f"passwd_file={secret},url={server.url},endpoint={REGION},use_path_request_style", *more])
     with open(log, "wb") as output:
         process = subprocess.Popen(
             [program, bucket, str(place), "-f", "-o", options],
@@ -78,3 +86,33 @@ def test_s3fs_appends_renames_and_removes(mounted, s3, bucket):
     (mounted / "two").unlink()
     (mounted / "folder").rmdir()
     assert keys(s3, bucket) == []
+
+
+KEY = b"the key of a customer, 32 bytes."
+CUSTOMER = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": KEY}
+
+
+@pytest.mark.parametrize("kind", ["s3", "kms", "customer"])
+def test_s3fs_encrypts_as_it_is_told(server, s3, bucket, tmp_path, kind):
+    """Files whole and in parts, a change of the metadata, which is a copy onto itself, and a rename. (A copy in parts, from 512 MiB on, says
+    nothing of encryption.)"""
+    keys_file = tmp_path / "customer.keys"
+    keys_file.write_text(base64.b64encode(KEY).decode() + "\n")
+    keys_file.chmod(0o600)
+    # The ring's current key by the alias that S3 has for it.
+    options = {"s3": ["use_sse"], "kms": ["use_sse=kmsid:alias/aws/s3"], "customer": [f"use_sse=custom:{keys_file}"]}[kind]
+    reading = CUSTOMER if kind == "customer" else {}
+    shown = {"s3": "AES256", "kms": "aws:kms", "customer": None}[kind]
+    large = FILES["large"] * 2
+    with mounted_with(server, bucket, tmp_path, *options, "multipart_size=5") as place:
+        (place / "small").write_bytes(b"a few bytes")
+        (place / "large").write_bytes(large)
+        (place / "large").chmod(0o640)
+        (place / "large").rename(place / "moved")
+        assert (place / "moved").stat().st_mode & 0o777 == 0o640
+    with mounted_with(server, bucket, tmp_path, *options) as place:
+        assert (place / "small").read_bytes() == b"a few bytes"
+        assert (place / "moved").read_bytes() == large
+    for key in ("small", "moved"):
+        head = s3.head_object(Bucket=bucket, Key=key, **reading)
+        assert head.get("ServerSideEncryption") == shown and ("SSECustomerAlgorithm" in head) == (kind == "customer")

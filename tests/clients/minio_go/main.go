@@ -15,7 +15,9 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/encrypt"
 	"github.com/minio/minio-go/v7/pkg/policy"
+	"github.com/minio/minio-go/v7/pkg/sse"
 	"github.com/minio/minio-go/v7/pkg/tags"
 )
 
@@ -29,13 +31,14 @@ const largeLen = 17 << 20
 
 func main() {
 	steps := map[string]func(*minio.Client){
-		"probe":    probe,
-		"objects":  objects,
-		"parts":    parts,
-		"presign":  presign,
-		"versions": versions,
-		"policy":   anonymous,
-		"region":   region,
+		"probe":      probe,
+		"objects":    objects,
+		"parts":      parts,
+		"presign":    presign,
+		"versions":   versions,
+		"policy":     anonymous,
+		"encryption": encryption,
+		"region":     region,
 	}
 	step, known := steps[os.Args[1]]
 	if !known {
@@ -237,6 +240,58 @@ func versions(c *minio.Client) {
 	check(c.RemoveObject(ctx, bucket, "key", minio.RemoveObjectOptions{VersionID: first.VersionID}))
 	_, err = c.StatObject(ctx, bucket, "key", minio.StatObjectOptions{VersionID: first.VersionID})
 	expect(err != nil, "a removed version is still there")
+}
+
+// mc put --enc-s3, --enc-kms and --enc-c: each kind whole, in parts, as the source and the target of copies, and of parts.
+func encryption(c *minio.Client) {
+	check(c.MakeBucket(ctx, bucket, minio.MakeBucketOptions{}))
+	kms, err := encrypt.NewSSEKMS("", map[string]string{"team": "blue"})
+	check(err)
+	customer, err := encrypt.NewSSEC([]byte("the key of a customer, 32 bytes."))
+	check(err)
+	kinds := []encrypt.ServerSide{encrypt.NewSSE(), kms, customer}
+	body := string(bytes.Repeat([]byte("0123456789abcde\n"), largeLen/16))
+	for _, kind := range kinds {
+		name := string(kind.Type())
+		options := minio.PutObjectOptions{ServerSideEncryption: kind, PartSize: 5 << 20}
+		for key, text := range map[string]string{name + "/small": "text", name + "/large": body} {
+			_, err := c.PutObject(ctx, bucket, key, strings.NewReader(text), int64(len(text)), options)
+			check(err)
+			expect(get(c, key, minio.GetObjectOptions{ServerSideEncryption: kind}) == text, "get %s", key)
+			info, err := c.StatObject(ctx, bucket, key, minio.StatObjectOptions{ServerSideEncryption: kind})
+			check(err)
+			expect(info.Size == int64(len(text)), "stat %s: %+v", key, info)
+		}
+		part := minio.GetObjectOptions{ServerSideEncryption: kind}
+		check(part.SetRange(65519, 65521))
+		expect(get(c, name+"/large", part) == body[65519:65522], "a range of %s", name)
+		_, err = c.StatObject(ctx, bucket, name+"/small", minio.StatObjectOptions{})
+		expect((err == nil) == (kind.Type() != encrypt.SSEC), "stat without a key of %s: %v", name, err)
+	}
+	for _, from := range kinds {
+		for _, to := range kinds {
+			source := minio.CopySrcOptions{Bucket: bucket, Object: string(from.Type()) + "/large"}
+			if from.Type() == encrypt.SSEC {
+				source.Encryption = from
+			}
+			key := string(from.Type()) + " to " + string(to.Type())
+			_, err := c.CopyObject(ctx, minio.CopyDestOptions{Bucket: bucket, Object: key, Encryption: to}, source)
+			check(err)
+			expect(get(c, key, minio.GetObjectOptions{ServerSideEncryption: to}) == body, "copy %s", key)
+			_, err = c.ComposeObject(ctx, minio.CopyDestOptions{Bucket: bucket, Object: key, Encryption: to}, source, source)
+			check(err)
+			expect(get(c, key, minio.GetObjectOptions{ServerSideEncryption: to}) == body+body, "compose %s", key)
+		}
+	}
+	check(c.SetBucketEncryption(ctx, bucket, sse.NewConfigurationSSES3()))
+	set, err := c.GetBucketEncryption(ctx, bucket)
+	check(err)
+	expect(len(set.Rules) == 1 && set.Rules[0].Apply.SSEAlgorithm == "AES256", "the default: %+v", set)
+	put(c, "default", "text")
+	expect(get(c, "default", minio.GetObjectOptions{}) == "text", "get of the default")
+	check(c.RemoveBucketEncryption(ctx, bucket))
+	_, err = c.GetBucketEncryption(ctx, bucket)
+	expect(code(err) == "ServerSideEncryptionConfigurationNotFoundError", "no default: %v", err)
 }
 
 // mc anonymous set download, upload, public, private.
