@@ -94,8 +94,8 @@ CUSTOMER = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": KEY}
 
 @pytest.mark.parametrize("kind", ["s3", "kms", "customer"])
 def test_s3fs_encrypts_as_it_is_told(server, s3, bucket, tmp_path, kind):
-    """Files whole and in parts, a change of the metadata, which is a copy onto itself, and a rename. (A copy in parts, from 512 MiB on, says
-    nothing of encryption.)"""
+    """Files whole and in parts, a change of the metadata, which is a copy onto itself, and a rename. Its mixed uploads, and its copies in
+    parts from 512 MiB on, ask for no encryption, anywhere."""
     keys_file = tmp_path / "customer.keys"
     keys_file.write_text(base64.b64encode(KEY).decode() + "\n")
     keys_file.chmod(0o600)
@@ -103,8 +103,8 @@ def test_s3fs_encrypts_as_it_is_told(server, s3, bucket, tmp_path, kind):
     options = {"s3": ["use_sse"], "kms": ["use_sse=kmsid:alias/aws/s3"], "customer": [f"use_sse=custom:{keys_file}"]}[kind]
     reading = CUSTOMER if kind == "customer" else {}
     shown = {"s3": "AES256", "kms": "aws:kms", "customer": None}[kind]
-    large = FILES["large"] * 2
-    with mounted_with(server, bucket, tmp_path, *options, "multipart_size=5") as place:
+    large = FILES["large"]
+    with mounted_with(server, bucket, tmp_path, *options, "multipart_size=5", "nomixupload") as place:
         (place / "small").write_bytes(b"a few bytes")
         (place / "large").write_bytes(large)
         (place / "large").chmod(0o640)

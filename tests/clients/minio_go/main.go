@@ -29,6 +29,9 @@ var (
 // Above the size from which the library sends in parts of 16 MiB.
 const largeLen = 17 << 20
 
+// Two parts of the least size. It is copied and composed between all kinds of encryption.
+const encryptedLen = 6 << 20
+
 func main() {
 	steps := map[string]func(*minio.Client){
 		"probe":      probe,
@@ -250,7 +253,7 @@ func encryption(c *minio.Client) {
 	customer, err := encrypt.NewSSEC([]byte("the key of a customer, 32 bytes."))
 	check(err)
 	kinds := []encrypt.ServerSide{encrypt.NewSSE(), kms, customer}
-	body := string(bytes.Repeat([]byte("0123456789abcde\n"), largeLen/16))
+	body := string(bytes.Repeat([]byte("0123456789abcde\n"), encryptedLen/16))
 	for _, kind := range kinds {
 		name := string(kind.Type())
 		options := minio.PutObjectOptions{ServerSideEncryption: kind, PartSize: 5 << 20}
