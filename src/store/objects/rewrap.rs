@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::base::limits::MIB;
 use crate::format::{EncryptionKind, Entry, WrappedKey};
 use crate::index::Cursor;
 use crate::store::commit::mutation::{Mutation, RecordId, ReferringRecord, RewrappedKeys};
@@ -10,6 +11,11 @@ use crate::store::{Store, StoreError};
 
 /// Keys and uploads that a step of a rewrap looks at.
 const STEP_NAMES: usize = 256;
+
+/// Records that change in one group, at most: a step may see thousands of versions of one key.
+const GROUP_RECORDS_MAX: usize = 256;
+/// Bytes of their records, unless there is but one.
+const GROUP_BYTES_MAX: usize = MIB as usize;
 
 /// The position of a rewrap over the whole store. A new one begins.
 #[derive(Debug)]
@@ -59,8 +65,8 @@ impl Store {
                 Err(error) => return Err(error),
             }
         }
-        if !changes.is_empty() {
-            step.rewrapped = self.committer.submit(|reply| Mutation::Rewrap(changes, reply))?;
+        for group in groups_of(changes) {
+            step.rewrapped += self.committer.submit(|reply| Mutation::Rewrap(group, reply))?;
         }
         Ok(step)
     }
@@ -104,6 +110,26 @@ impl Store {
         }
         Ok(anew)
     }
+}
+
+/// The changes in groups, each of which fits in a group of the log.
+fn groups_of(changes: Vec<RewrappedKeys>) -> Vec<Vec<RewrappedKeys>> {
+    let mut groups: Vec<Vec<RewrappedKeys>> = Vec::new();
+    let mut bytes = 0;
+    for change in changes {
+        let len = change.record.len;
+        match groups.last_mut() {
+            Some(group) if group.len() < GROUP_RECORDS_MAX && bytes + len <= GROUP_BYTES_MAX => {
+                bytes += len;
+                group.push(change);
+            }
+            _ => {
+                bytes = len;
+                groups.push(vec![change]);
+            }
+        }
+    }
+    groups
 }
 
 /// Keys that others of the ring are to wrap.

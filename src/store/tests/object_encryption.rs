@@ -1233,6 +1233,22 @@ fn a_rewrap_passes_over_what_the_ring_cannot_open_and_what_changed_meanwhile() {
 }
 
 #[test]
+fn a_key_with_thousands_of_versions_is_rewrapped() {
+    let fs = SimFs::new();
+    let store = open_older(&fs);
+    store.create_bucket("b", "admin").unwrap();
+    store.set_versioning("b", Versioning::Enabled).unwrap();
+    for _ in 0..3_000 {
+        put_sealed(&store, "k", b"x", None, &NewEncryption::S3).unwrap();
+    }
+    store.close();
+    drop(store);
+    let store = open_keyed(&fs, options()).unwrap();
+    assert_eq!(rewrap_all(&store), (3_000, 0));
+    assert_eq!(store.key_uses(), [("current".to_owned(), 3_000)].into());
+}
+
+#[test]
 fn no_object_is_unreadable_at_any_moment_of_a_rewrap() {
     let filled = SimFs::new();
     fill_older(&filled);
