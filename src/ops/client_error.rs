@@ -128,8 +128,9 @@ pub(super) fn to_client_error(error: &StoreError, id: &RequestId) -> S3Error {
         StoreError::QuotaExceeded { .. } => ErrorCode::QuotaExceeded,
         StoreError::TooManyBuckets { .. } => ErrorCode::TooManyBuckets,
         StoreError::DiskFull | StoreError::IndexFull { .. } => ErrorCode::InsufficientStorage,
-        // The keys have changed since it was decided that a copy shares its bytes.
-        StoreError::Encrypted => ErrorCode::SlowDown,
+        // The keys have changed since it was decided that a copy shares its bytes, or which key
+        // encrypts them.
+        StoreError::Encrypted | StoreError::RetiredKey(_) => ErrorCode::SlowDown,
         StoreError::Exhausted(_) | StoreError::RemoteUnavailable(_) | StoreError::InDoubt(_) => {
             ErrorCode::SlowDown
         }

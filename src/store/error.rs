@@ -46,12 +46,15 @@ pub enum StoreError {
     /// The list of parts is empty, or its numbers do not ascend.
     #[error("the list of parts is empty or not in order")]
     PartsOutOfOrder,
-    /// The ring lacks the key with that id, or it wraps no more; empty without a ring.
+    /// The ring lacks the key with that id; empty without a ring.
     #[error("the key ring has no key {0:?} for this")]
     KeyUnavailable(String),
     /// The ring has another key with that id than the one that the object was encrypted with.
     #[error("the key {0:?} of the ring is not the one that encrypted the object")]
     WrongRingKey(String),
+    /// The key of the ring that a new object asks for has been retired since it was asked for.
+    #[error("the key {0} has been retired")]
+    RetiredKey(String),
     /// The bytes are encrypted with a key of a customer, who gave none.
     #[error("the object is encrypted with a key that the request has to bring")]
     CustomerKeyNeeded,
@@ -61,7 +64,7 @@ pub enum StoreError {
     /// The bytes are encrypted with another key than the customer gave.
     #[error("the object is encrypted with another key")]
     WrongCustomerKey,
-    /// Extents are shared only between objects in the clear.
+    /// The keys of the bytes do not allow that extents are shared.
     #[error("encrypted bytes are not shared")]
     Encrypted,
     /// A precondition was false at the commit.

@@ -77,7 +77,11 @@ impl SharedStore {
         match new {
             NewEncryption::S3 => ring.and_then(|ring| ring.current()).ok_or_else(|| unavailable("")),
             NewEncryption::Kms { key_id, .. } => {
-                let key = ring.and_then(|ring| ring.to_wrap(key_id)).ok_or_else(|| unavailable(key_id))?;
+                let ring = ring.ok_or_else(|| unavailable(key_id))?;
+                let key = ring.to_wrap(key_id).ok_or_else(|| match ring.to_open(key_id) {
+                    Some(_) => StoreError::RetiredKey(key_id.clone()),
+                    None => unavailable(key_id),
+                })?;
                 Ok(NamedKey { id: key_id.clone(), key })
             }
             NewEncryption::Customer(key) => Ok(NamedKey { id: String::new(), key: key.clone() }),

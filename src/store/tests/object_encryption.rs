@@ -256,9 +256,11 @@ fn keys_that_do_not_fit_are_refused_by_name() {
     }
     let named =
         |id: &str| NewEncryption::Kms { key_id: id.into(), context: String::new(), bucket_key: false };
-    for id in ["retired", "unknown"] {
-        let refused = put_sealed(&store, "k", b"abc", None, &named(id));
-        assert_eq!(refused, Err(StoreError::KeyUnavailable(id.into())));
+    for (id, refusal) in [
+        ("retired", StoreError::RetiredKey("retired".into())),
+        ("unknown", StoreError::KeyUnavailable("unknown".into())),
+    ] {
+        assert_eq!(put_sealed(&store, "k", b"abc", None, &named(id)), Err(refusal));
     }
     store.close();
     drop(store);
