@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import io
+import subprocess
 
 import pytest
 import urllib3
@@ -13,7 +14,7 @@ from minio.commonconfig import ComposeSource, CopySource
 from minio.sse import SseCustomerKey, SseKMS, SseS3
 from minio.sseconfig import Rule, SSEConfig
 
-from siltstone import ACCESS_KEY, SECRET_KEY
+from siltstone import ACCESS_KEY, BINARY, REGION, SECRET_KEY, clean_environment
 from test_other_clients import installed, rclone_for
 from test_tls import Authority
 
@@ -166,6 +167,24 @@ def test_nothing_of_it_is_on_the_disk_or_in_the_log(own_server):
         if what in path.read_bytes()
     ]
     assert found == []
+
+
+def test_an_export_names_what_is_encrypted_with_the_key_of_a_client(own_server, tmp_path):
+    server = own_server().start()
+    s3 = server.client()
+    s3.create_bucket(Bucket="own")
+    s3.put_object(Bucket="own", Key="ring", Body=b"kept", ServerSideEncryption="AES256")
+    s3.put_object(Bucket="own", Key="own-key", Body=b"not kept", **customer())
+    tools = BINARY.with_name("siltstone-tools")
+    exported = subprocess.run(
+        [str(tools), "export", "s3://own", str(tmp_path / "out"), "--server", server.url, "--access-key", ACCESS_KEY,
+         "--secret-key", SECRET_KEY, "--region", REGION],
+        env=clean_environment(tmp_path), capture_output=True, text=True, timeout=120,
+    )
+    assert exported.returncode == 1, exported.stdout + exported.stderr
+    failures = [line for line in exported.stdout.splitlines() if line.startswith("failed")]
+    assert len(failures) == 1 and "own-key" in failures[0] and "SSE-C" in failures[0], exported.stdout
+    assert (tmp_path / "out" / "ring").read_bytes() == b"kept"
 
 
 def test_the_command_line_sends_each_kind(server, bucket, tmp_path):
