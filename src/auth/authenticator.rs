@@ -142,6 +142,11 @@ impl Authenticator {
         self.users().sealing_key().is_some()
     }
 
+    /// Whether there is a key for the tokens of sessions, in the users file or of the process.
+    pub fn can_seal(&self) -> bool {
+        self.spare_key.get().is_some() || self.has_sealing_key()
+    }
+
     /// Seals tokens with `key` where the users file has none, until the process ends.
     pub fn seal_with(&self, key: SealingKey) {
         self.spare_key.get_or_init(|| key);
@@ -202,7 +207,8 @@ impl Authenticator {
         Arc::clone(&self.users.read().expect(NOT_POISONED))
     }
 
-    pub(super) fn now(&self) -> Timestamp {
+    /// The time by which sessions begin and end.
+    pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
@@ -250,6 +256,7 @@ impl Authenticator {
     ) -> Result<Arc<Signer>, S3Error> {
         let addressing = self.version_2.as_ref().ok_or_else(header::other_scheme)?;
         let params = PresignedV2::find(query)?;
+        check_no_token(&request.headers, query)?;
         PresignedV2::check_request(&request.method, query)?;
         let now = self.clock.now();
         params.check_time(now)?;
@@ -258,6 +265,19 @@ impl Authenticator {
         params.verify(&signer, request, query, bucket.as_deref())?;
         Ok(signer)
     }
+}
+
+/// Refuses the keys of a session where version 2 signs.
+fn check_no_token(headers: &Headers, query: &QueryParams) -> Result<(), S3Error> {
+    for dialect in Dialect::ALL {
+        let in_header = header::vendor(headers, dialect, "security-token")?;
+        let of_header = format!("{}security-token", dialect.header_prefix());
+        let of_query = format!("{}Security-Token", dialect.query_prefix());
+        if in_header.is_some() || query.has(&of_header) || query.has(&of_query) {
+            return Err(header::sessions_sign_by_v4());
+        }
+    }
+    Ok(())
 }
 
 /// The parameters of a signature, by its version.

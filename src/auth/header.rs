@@ -129,6 +129,12 @@ fn http_date(text: &str) -> Option<Timestamp> {
     }
 }
 
+/// The error of keys of a session that sign by version 2.
+pub(super) fn sessions_sign_by_v4() -> S3Error {
+    S3Error::new(ErrorCode::InvalidRequest)
+        .message("The keys of a session sign by signature version 4 (AWS4-HMAC-SHA256) alone.")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::auth::access::Sender;
 use crate::auth::bucket_policy::Principal;
 use crate::auth::session::SenderSession;
+use crate::auth::session::arn::role_of_session;
 use crate::auth::user::{Signer, User};
 use crate::auth::{
     AccessFacts, Action, BucketPolicy, ConditionMemo, OidcPerson, PolicyContext, PrincipalFacts, Resource,
@@ -119,6 +120,10 @@ impl Identity {
         policy.principals().find_map(|principal| match principal {
             Principal::User(name) if !self.users.has_signer(name) => Some(format!("user `{name}`")),
             Principal::Role(name) if self.users.role(name).is_none() => Some(format!("role `{name}`")),
+            Principal::SenderSession(arn) => {
+                let role = role_of_session(arn).filter(|role| self.users.role(role).is_none())?;
+                Some(format!("role `{role}`"))
+            }
             _ => None,
         })
     }

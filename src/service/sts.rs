@@ -233,7 +233,8 @@ impl Service {
     /// Has a key made that seals tokens, where there is none: in the users file, so that other
     /// hosts with the file and later starts can open them, or else for this process.
     pub(super) fn ensure_sealing_key(&self) {
-        if self.authenticator.has_sealing_key() {
+        // Once the file could not be written, the key of the process serves until the file has one.
+        if self.authenticator.can_seal() {
             return;
         }
         let kept = match &self.users {

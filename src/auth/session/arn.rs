@@ -51,6 +51,12 @@ pub(in crate::auth) fn federated_user(name: &str) -> String {
     format!("arn:aws:sts::{ACCOUNT}:federated-user/{name}")
 }
 
+/// The name of the role of which an ARN names a session; `None` for other text.
+pub(in crate::auth) fn role_of_session(arn: &str) -> Option<&str> {
+    let (_, rest) = arn.split_once(":assumed-role/")?;
+    rest.split('/').next()
+}
+
 /// The name of the role that an ARN of any account names, without its path; `None` for other text.
 pub(in crate::auth) fn role_of(arn: &str) -> Option<&str> {
     let parts: Vec<_> = arn.splitn(6, ':').collect();
