@@ -9,7 +9,9 @@ use crate::auth::{
     Resource, StatedEncryption, StatedHeader,
 };
 use crate::s3::acl::GroupGrants;
-use crate::s3::{Call, ErrorCode, PublicAccessBlock, S3Error, TargetResource, encryption, tags};
+use crate::s3::{
+    Call, CopySourceHeader, ErrorCode, PublicAccessBlock, S3Error, TargetResource, encryption, tags,
+};
 use crate::store::{ConfiguredBucket, EncryptionKind, Selector, VersionRecord};
 
 /// The object or bucket of a permission.
@@ -231,6 +233,16 @@ impl<'a> StoredFacts<'a> {
     }
 }
 
+impl StoredFacts<'_> {
+    /// The bucket and the key that are copied, as the copy reads them: a policy that names them must
+    /// not be passed by another spelling.
+    fn copy_source(&self) -> Option<String> {
+        self.call.vendor_header("copy-source")?;
+        let source = CopySourceHeader::from_headers(self.call.vendor()).ok()?;
+        Some(format!("{}/{}", source.bucket, source.key.as_str()))
+    }
+}
+
 impl AccessFacts for StoredFacts<'_> {
     fn owner(&self) -> Option<&str> {
         self.place.creator.or_else(|| self.bucket().map(|bucket| bucket.info.owner.as_str()))
@@ -297,12 +309,26 @@ impl StatedEncryption for StoredFacts<'_> {
             StatedHeader::Kind => encryption::KIND,
             StatedHeader::KmsKey => encryption::KMS_KEY_ID,
             StatedHeader::CustomerAlgorithm => encryption::CUSTOMER_ALGORITHM,
+            StatedHeader::CopySource => return self.copy_source(),
+            StatedHeader::MetadataDirective => "metadata-directive",
+            StatedHeader::StorageClass => "storage-class",
+            StatedHeader::GrantRead => "grant-read",
+            StatedHeader::GrantWrite => "grant-write",
+            StatedHeader::GrantReadAcp => "grant-read-acp",
+            StatedHeader::GrantWriteAcp => "grant-write-acp",
+            StatedHeader::GrantFullControl => "grant-full-control",
+            StatedHeader::LockMode => "object-lock-mode",
+            StatedHeader::LockUntil => "object-lock-retain-until-date",
+            StatedHeader::LegalHold => "object-lock-legal-hold",
         };
         if let Some(stated) = self.call.vendor_header(name) {
             return Some(stated.to_owned());
         }
         let upload = self.context.store.client_ids().upload(self.call.query.get("uploadId")?)?;
         let upload = self.context.store.upload_record(self.call.bucket(), self.call.key(), upload).ok()?;
+        if header == StatedHeader::StorageClass {
+            return Some(upload.storage_class.as_str().to_owned());
+        }
         let wrapped = upload.encryption?;
         match (header, wrapped.kind) {
             (StatedHeader::Kind, EncryptionKind::S3) => Some(encryption::AES256.to_owned()),

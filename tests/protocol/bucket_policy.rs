@@ -574,3 +574,53 @@ fn a_policy_goes_with_its_bucket() {
     server.get("/site?policy").is_error(404, "NoSuchBucketPolicy");
     anonymous(&server, "GET", "/site").is_error(403, "AccessDenied");
 }
+
+#[test]
+fn headers_of_a_request_decide_whether_it_is_made() {
+    let server = with_bob();
+    server.put("/b/pub/a", b"a");
+    server.put("/b/secret/a", b"a");
+    let put = |headers: &[(&str, &str)]| {
+        let mut asked = server.request("PUT", "/b/new").by("bob");
+        for (name, value) in headers {
+            asked = asked.header(name, value);
+        }
+        asked.body(b"").send().status
+    };
+    let copy = |source: &str| put(&[("p-copy-source", source)]);
+    let allowing = |actions: &str, rest: &str| {
+        let puts = statement("Allow", "bob", actions, "b/*", rest);
+        set(&server, &[statement("Allow", "bob", "GetObject", "b/*", ""), puts]);
+    };
+    let denying = |rest: &str| {
+        let all = statement("Allow", "bob", "GetObject PutObject PutObjectRetention", "b/*", "");
+        set(&server, &[all, statement("Deny", "bob", "PutObject", "b/*", rest)]);
+    };
+    allowing("PutObject", &condition(r#""StringLike": {"s3:x-amz-copy-source": "b/pub/*"}"#));
+    assert_eq!(["/b/pub/a", "b/pub/a", "b%2Fpub%2Fa"].map(copy), [200; 3]);
+    assert_eq!(["/b/secret/a", "b/%73ecret/a"].map(copy), [403; 2]);
+    assert_eq!(put(&[]), 403);
+    denying(&condition(r#""StringLike": {"s3:x-amz-copy-source": "b/secret/*"}"#));
+    assert_eq!(["b/secret/a", "/b/secret/a", "b/%73ecret/a", "b%2Fsecret%2Fa"].map(copy), [403; 4]);
+    assert_eq!([copy("b/pub/a"), put(&[])], [200; 2]);
+    denying(&condition(r#""StringEquals": {"s3:x-amz-metadata-directive": "REPLACE"}"#));
+    let directed = |directive| put(&[("p-copy-source", "b/pub/a"), ("p-metadata-directive", directive)]);
+    assert_eq!(["REPLACE", "COPY"].map(directed), [403, 200]);
+    allowing("PutObject", &condition(r#""StringEquals": {"s3:x-amz-storage-class": "STANDARD"}"#));
+    assert_eq!(["STANDARD", "STANDARD_IA"].map(|class| put(&[("p-storage-class", class)])), [200, 403]);
+    assert_eq!(put(&[]), 403);
+    denying(&condition(r#""Null": {"s3:x-amz-grant-full-control": "false"}"#));
+    assert_eq!([put(&[("p-grant-full-control", "id=\"bob\"")]), put(&[])], [403, 200]);
+    denying(&condition(r#""NumericGreaterThan": {"s3:object-lock-remaining-retention-days": "10"}"#));
+    let locked =
+        |until| put(&[("p-object-lock-mode", "GOVERNANCE"), ("p-object-lock-retain-until-date", until)]);
+    let bucket_has_no_lock = 400;
+    assert_eq!(["2026-02-11T12:00:00Z", "2026-02-10T12:00:00Z"].map(locked), [403, bucket_has_no_lock]);
+    denying(&condition(r#""StringNotEquals": {"s3:ResourceAccount": "000000000000"}"#));
+    assert_eq!(put(&[]), 200);
+    let everyone = statement("Allow", "*", "GetObject", "b/*", "");
+    let anonymous_ones = condition(r#""StringEquals": {"aws:PrincipalType": "Anonymous"}"#);
+    set(&server, &[everyone, statement("Deny", "*", "GetObject", "b/*", &anonymous_ones)]);
+    let by_bob = server.request("GET", "/b/pub/a").by("bob").send().status;
+    assert_eq!((anonymous(&server, "GET", "/b/pub/a").status, by_bob), (403, 200));
+}

@@ -6,6 +6,10 @@ use std::fmt;
 
 use super::context::{PolicyContext, StatedHeader};
 use crate::auth::action::has_existing_tags;
+use crate::auth::session::arn::ACCOUNT;
+use crate::base::Timestamp;
+
+const DAY_SECS: u64 = 24 * 60 * 60;
 
 /// Why the policy of a bucket names no claims: sessions keep those that policies of the users file
 /// name, and a denial by another one would deny nobody.
@@ -54,6 +58,12 @@ pub(super) enum ConditionKey {
     EncryptionKey,
     /// `s3:x-amz-server-side-encryption-customer-algorithm`
     CustomerAlgorithm,
+    /// `s3:ResourceAccount`
+    ResourceAccount,
+    /// `s3:x-amz-HEADER` and `s3:object-lock-HEADER`
+    Header(StatedHeader),
+    /// `s3:object-lock-remaining-retention-days`
+    RetentionDays,
     /// `s3:VersionId`
     VersionId,
     /// `s3:ExistingObjectTag/KEY`
@@ -85,7 +95,7 @@ pub(super) enum ValueType {
 }
 
 impl ConditionKey {
-    const PLAIN: [(&'static str, Self); 20] = [
+    const PLAIN: [(&'static str, Self); 33] = [
         ("aws:username", Self::UserName),
         ("aws:userid", Self::UserId),
         ("aws:PrincipalArn", Self::PrincipalArn),
@@ -104,6 +114,19 @@ impl ConditionKey {
         ("s3:x-amz-server-side-encryption", Self::Encryption),
         ("s3:x-amz-server-side-encryption-aws-kms-key-id", Self::EncryptionKey),
         ("s3:x-amz-server-side-encryption-customer-algorithm", Self::CustomerAlgorithm),
+        ("s3:ResourceAccount", Self::ResourceAccount),
+        ("s3:x-amz-copy-source", Self::Header(StatedHeader::CopySource)),
+        ("s3:x-amz-metadata-directive", Self::Header(StatedHeader::MetadataDirective)),
+        ("s3:x-amz-storage-class", Self::Header(StatedHeader::StorageClass)),
+        ("s3:x-amz-grant-read", Self::Header(StatedHeader::GrantRead)),
+        ("s3:x-amz-grant-write", Self::Header(StatedHeader::GrantWrite)),
+        ("s3:x-amz-grant-read-acp", Self::Header(StatedHeader::GrantReadAcp)),
+        ("s3:x-amz-grant-write-acp", Self::Header(StatedHeader::GrantWriteAcp)),
+        ("s3:x-amz-grant-full-control", Self::Header(StatedHeader::GrantFullControl)),
+        ("s3:object-lock-mode", Self::Header(StatedHeader::LockMode)),
+        ("s3:object-lock-retain-until-date", Self::Header(StatedHeader::LockUntil)),
+        ("s3:object-lock-legal-hold", Self::Header(StatedHeader::LegalHold)),
+        ("s3:object-lock-remaining-retention-days", Self::RetentionDays),
         ("s3:VersionId", Self::VersionId),
         ("s3:RequestObjectTagKeys", Self::RequestTagKeys),
     ];
@@ -137,6 +160,10 @@ impl ConditionKey {
         match self {
             Self::Prefix | Self::Delimiter | Self::MaxKeys => action.starts_with("ListBucket"),
             Self::CannedAcl => is_put(action) || action == "CreateBucket" || is_put_of_acl(action),
+            Self::Header(header) if header.is_grant() => {
+                is_put(action) || action == "CreateBucket" || is_put_of_acl(action)
+            }
+            Self::Header(_) | Self::RetentionDays => is_put(action),
             Self::Encryption | Self::EncryptionKey => is_put(action),
             Self::CustomerAlgorithm => is_put(action) || is_get(action),
             Self::VersionId => action.contains("Version") && !action.contains("Bucket"),
@@ -180,7 +207,8 @@ impl ConditionKey {
             Self::SecureTransport => value_type == ValueType::Bool,
             Self::CurrentTime | Self::TokenIssueTime => value_type == ValueType::Date,
             Self::EpochTime => matches!(value_type, ValueType::Date | ValueType::Number),
-            Self::MaxKeys => value_type == ValueType::Number,
+            Self::MaxKeys | Self::RetentionDays => value_type == ValueType::Number,
+            Self::Header(StatedHeader::LockUntil) => value_type == ValueType::Date,
             _ => value_type == ValueType::Text,
         }
     }
@@ -196,7 +224,17 @@ impl ConditionKey {
             },
             Self::UserId => context.principal.map(|principal| principal.id.as_str().into()),
             Self::PrincipalArn => context.principal.map(|principal| principal.arn.as_str().into()),
-            Self::PrincipalType => context.principal.map(|principal| principal.kind.into()),
+            Self::PrincipalType => match context.principal {
+                Some(principal) => Some(principal.kind.into()),
+                None => context.user.is_none().then(|| "Anonymous".into()),
+            },
+            Self::ResourceAccount => Some(ACCOUNT.into()),
+            Self::Header(header) => context.encryption.stated(*header).map(Cow::from),
+            Self::RetentionDays => {
+                let until = context.encryption.stated(StatedHeader::LockUntil)?;
+                let left = Timestamp::parse_iso8601(&until)?.since(context.now);
+                Some(left.as_secs().div_ceil(DAY_SECS).to_string().into())
+            }
             Self::PrincipalTag(key) => {
                 let tags = &context.principal?.tags;
                 // The keys of such tags regard no case (IAM user guide, "Passing session tags").
@@ -258,6 +296,13 @@ impl fmt::Display for ConditionKey {
                 f.write_str(Self::PLAIN.iter().find(|(_, key)| key == plain).map_or("", |(name, _)| name))
             }
         }
+    }
+}
+
+impl StatedHeader {
+    fn is_grant(self) -> bool {
+        use StatedHeader::{GrantFullControl, GrantRead, GrantReadAcp, GrantWrite, GrantWriteAcp};
+        matches!(self, GrantRead | GrantWrite | GrantReadAcp | GrantWriteAcp | GrantFullControl)
     }
 }
 

@@ -18,9 +18,31 @@ impl<F: Fn(&str) -> Option<String>> ExistingTags for F {
     }
 }
 
-/// A header that states the encryption of an object.
+/// A header that conditions may refer to, of those that only some requests have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatedHeader {
+    /// `p-copy-source`: the bucket and the key of the source, decoded
+    CopySource,
+    /// `p-metadata-directive`
+    MetadataDirective,
+    /// `p-storage-class`
+    StorageClass,
+    /// `p-grant-read`
+    GrantRead,
+    /// `p-grant-write`
+    GrantWrite,
+    /// `p-grant-read-acp`
+    GrantReadAcp,
+    /// `p-grant-write-acp`
+    GrantWriteAcp,
+    /// `p-grant-full-control`
+    GrantFullControl,
+    /// `p-object-lock-mode`
+    LockMode,
+    /// `p-object-lock-retain-until-date`
+    LockUntil,
+    /// `p-object-lock-legal-hold`
+    LegalHold,
     /// `p-server-side-encryption`
     Kind,
     /// `p-server-side-encryption-aws-kms-key-id`
@@ -29,8 +51,8 @@ pub enum StatedHeader {
     CustomerAlgorithm,
 }
 
-/// The encryption that a request states, not the one that the bucket has by default. The requests
-/// of an upload state what it was created with.
+/// What a request states in its headers, not what the bucket has by default. The requests of an
+/// upload state the encryption and the storage class that it was created with.
 pub trait StatedEncryption {
     /// The value of a header; `None` without one. It is asked for only where a condition needs it.
     fn stated(&self, header: StatedHeader) -> Option<String>;
@@ -139,7 +161,8 @@ pub struct PolicyContext<'a> {
     pub max_keys: Option<&'a str>,
     /// The canned ACL of a write. (`s3:x-amz-acl`)
     pub canned_acl: Option<&'a str>,
-    /// The encryption that a request states. (`s3:x-amz-server-side-encryption` and the like)
+    /// What a request states. (`s3:x-amz-server-side-encryption`, `s3:x-amz-storage-class` and the
+    /// like)
     pub encryption: &'a dyn StatedEncryption,
     /// The version that the request names. (`s3:VersionId`)
     pub version_id: Option<&'a str>,
