@@ -56,7 +56,7 @@ impl Identity {
     /// The same identity, which knows the request that it sent.
     pub(super) fn sent_by(self, request: &Request<'_>, now: Timestamp) -> Self {
         // Without a policy nobody asks for it: most requests copy nothing.
-        if self.session.is_none() && !self.user.has_policy() {
+        if self.session.is_none() && !self.user.has_policies() {
             return self;
         }
         let text = |name: &str| request.headers.get_str(name).map(str::to_owned);

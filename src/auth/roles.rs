@@ -9,9 +9,10 @@ use toml::value::Datetime;
 
 use crate::auth::bucket_policy::TrustConditions;
 use crate::auth::issuers::{TokenTrust, TrustTable};
+use crate::auth::managed_policies::ManagedPolicies;
 use crate::auth::session::arn::NameKind;
 use crate::auth::user::User;
-use crate::auth::users_fields::{AllowTable, FieldProblem, checked, instant, is_name_char, policy};
+use crate::auth::users_fields::{AllowTable, FieldProblem, checked, instant, is_name_char};
 use crate::base::limits::{ROLE_SESSION_MAX_SECS, SESSION_MIN_SECS};
 
 /// The longest session of a role that sets no other: an hour (STS API reference, AssumeRole).
@@ -32,7 +33,7 @@ pub(super) struct RoleTable {
     sessions_after: Option<Spanned<Datetime>>,
     #[serde(default)]
     allow: Vec<AllowTable>,
-    policy: Option<Spanned<String>>,
+    policy: Option<Spanned<toml::Value>>,
 }
 
 /// A role.
@@ -53,15 +54,15 @@ pub(super) struct AssumableRole {
 
 impl AssumableRole {
     /// Reads a table.
-    pub(super) fn of(table: &RoleTable) -> Result<Self, FieldProblem> {
+    pub(super) fn of(table: &RoleTable, policies: &ManagedPolicies) -> Result<Self, FieldProblem> {
         let name = checked(&table.name, "name", is_name_char)?;
         let mut grants = Vec::new();
         for allow in &table.allow {
             grants.push(allow.grant()?);
         }
         let sessions_after = table.sessions_after.as_ref().map(instant).transpose()?;
-        let own = table.policy.as_ref().map(policy).transpose()?;
-        let user = User::of_kind(NameKind::Role, name, grants, sessions_after).with_policy(own);
+        let own = policies.of_field(table.policy.as_ref())?;
+        let user = User::of_kind(NameKind::Role, name, grants, sessions_after).with_policies(own);
         if table.assumed_by.is_none() && table.web_identity.is_empty() {
             let problem =
                 format!("nobody assumes the role `{name}`: it needs `assumed_by` or `web_identity`");

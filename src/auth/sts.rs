@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::auth::bucket_policy::{IdentityPolicy, TrustConditions};
 use crate::auth::keys::session_access_key;
 use crate::auth::session::SessionKind;
-use crate::auth::session::arn::{ACCOUNT, NameKind, assumed_role, federated_user, role_of};
+use crate::auth::session::arn::{ACCOUNT, NameKind, assumed_role, federated_user, policy_of, role_of};
 use crate::auth::session::token::{SessionClaims, SessionTimes};
 use crate::auth::users_fields::is_name_char;
 use crate::auth::{
@@ -18,8 +18,9 @@ use crate::auth::{
     Users, WebIdentity,
 };
 use crate::base::limits::{
-    CHAINED_SESSION_MAX_SECS, SESSION_MIN_SECS, SESSION_POLICY_MAX_CHARS, SESSION_TAGS_MAX,
-    SESSION_TOKEN_MAX_BYTES, TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS, USER_SESSION_MAX_SECS,
+    CHAINED_SESSION_MAX_SECS, SESSION_MIN_SECS, SESSION_POLICIES_MAX, SESSION_POLICY_MAX_CHARS,
+    SESSION_TAGS_MAX, SESSION_TOKEN_MAX_BYTES, TAG_KEY_LEN_MAX_CHARS, TAG_VALUE_LEN_MAX_CHARS,
+    USER_SESSION_MAX_SECS,
 };
 use crate::base::{Entropy, Timestamp};
 use crate::s3::CallError;
@@ -40,6 +41,8 @@ pub struct RoleRequest<'r> {
     pub duration_secs: Option<u64>,
     /// The session policy.
     pub policy: Option<&'r str>,
+    /// The ARNs of policies of the users file that limit the session, too.
+    pub policy_arns: Vec<&'r str>,
     pub tags: Vec<(String, String)>,
 }
 
@@ -52,6 +55,8 @@ pub struct TokenRoleRequest<'r> {
     pub duration_secs: Option<u64>,
     /// The session policy.
     pub policy: Option<&'r str>,
+    /// The ARNs of policies of the users file that limit the session, too.
+    pub policy_arns: Vec<&'r str>,
     /// The address of the client.
     pub source_ip: Option<IpAddr>,
     /// Whether the connection is encrypted.
@@ -64,8 +69,10 @@ pub struct FederationRequest<'r> {
     /// The name of the federated user.
     pub name: &'r str,
     pub duration_secs: Option<u64>,
-    /// The session policy. Without one, the session may do nothing by itself.
+    /// The session policy. Without any, the session may do nothing by itself.
     pub policy: Option<&'r str>,
+    /// The ARNs of policies of the users file that limit the session, too.
+    pub policy_arns: Vec<&'r str>,
     pub tags: Vec<(String, String)>,
 }
 
@@ -110,6 +117,7 @@ struct NewSession<'r> {
     name: &'r str,
     duration_secs: u64,
     policy: Option<&'r str>,
+    policy_arns: &'r [&'r str],
     tags: &'r [(String, String)],
     /// The token of a provider by which a role is assumed.
     identity: Option<&'r WebIdentity>,
@@ -159,6 +167,7 @@ impl Authenticator {
             name: request.session_name,
             duration_secs,
             policy: request.policy,
+            policy_arns: &request.policy_arns,
             tags: &request.tags,
             identity: None,
         };
@@ -217,6 +226,7 @@ impl Authenticator {
             name: request.session_name,
             duration_secs: checked_duration(request.duration_secs, default, longest)?,
             policy: request.policy,
+            policy_arns: &request.policy_arns,
             tags: &[],
             identity: Some(identity),
         };
@@ -243,6 +253,7 @@ impl Authenticator {
             name: "",
             duration_secs,
             policy: None,
+            policy_arns: &[],
             tags: &[],
             identity: None,
         };
@@ -277,6 +288,7 @@ impl Authenticator {
             name: request.name,
             duration_secs,
             policy: request.policy,
+            policy_arns: &request.policy_arns,
             tags: &request.tags,
             identity: None,
         };
@@ -288,7 +300,8 @@ impl Authenticator {
     fn issue(&self, session: &NewSession<'_>, entropy: &dyn Entropy) -> Result<IssuedSession, CallError> {
         let policy = session.policy.map(checked_policy).transpose()?;
         let users = self.users();
-        let token_claims = session.identity.map(|identity| kept_claims(identity, session, &users));
+        let managed = checked_policies(session.policy_arns, &users)?;
+        let token_claims = session.identity.map(|identity| kept_claims(identity, session, &managed, &users));
         let access_key = session_access_key(entropy);
         let issued = self.now();
         let expires = issued.plus(Duration::from_secs(session.duration_secs));
@@ -301,6 +314,7 @@ impl Authenticator {
         );
         claims.tags = session.tags.to_vec();
         claims.policy = policy;
+        claims.managed = managed;
         claims.token_claims = token_claims.unwrap_or_default();
         let key = self.sealing_key(&users);
         let key =
@@ -322,13 +336,21 @@ impl Authenticator {
 
 /// The claims of a provider's token that the session keeps: who it is about, and what the policies
 /// name that limit it.
-fn kept_claims(identity: &WebIdentity, session: &NewSession<'_>, users: &Users) -> Vec<TokenClaim> {
+fn kept_claims(
+    identity: &WebIdentity,
+    session: &NewSession<'_>,
+    managed: &[String],
+    users: &Users,
+) -> Vec<TokenClaim> {
     let of_session = session.policy.and_then(|policy| IdentityPolicy::parse(policy).ok());
     let mut names = vec!["iss", "sub", "aud"];
     if let Some(role) = users.role(session.principal) {
         names.extend(role.user.claims());
     }
     if let Some(policy) = &of_session {
+        names.extend(policy.claims());
+    }
+    for policy in managed.iter().filter_map(|name| users.policy(name)) {
         names.extend(policy.claims());
     }
     identity.claims(names.into_iter())
@@ -385,6 +407,25 @@ fn checked_policy(text: &str) -> Result<Value, CallError> {
     // What is sealed is what will be read: nothing that was checked may read differently.
     IdentityPolicy::parse(&value.to_string()).map_err(|reason| malformed(&reason))?;
     Ok(value)
+}
+
+/// The names of the policies of these ARNs, all of which must be there.
+fn checked_policies(arns: &[&str], users: &Users) -> Result<Vec<String>, CallError> {
+    if arns.len() > SESSION_POLICIES_MAX {
+        return Err(CallError::validation(format!(
+            "a session has at most {SESSION_POLICIES_MAX} PolicyArns"
+        )));
+    }
+    let mut names = Vec::new();
+    for arn in arns {
+        let name = policy_of(arn)
+            .ok_or_else(|| CallError::validation("PolicyArns: one is not the ARN of a policy"))?;
+        if users.policy(name).is_none() {
+            return Err(CallError::validation(format!("PolicyArns: there is no policy {name}")));
+        }
+        names.push(name.to_owned());
+    }
+    Ok(names)
 }
 
 /// Checks the tags of a session. Policies of buckets may allow by them, so that they take a

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use crate::auth::bucket_policy::{IdentityPolicy, PrincipalFacts};
+use crate::auth::bucket_policy::{IdentityPolicy, PrincipalFacts, decide_by_all};
 use crate::auth::policy::Grant;
 use crate::auth::resource::Ownership;
 use crate::auth::session::SenderSession;
@@ -21,7 +21,8 @@ pub(super) struct User {
     name: String,
     kind: NameKind,
     grants: Vec<Grant>,
-    policy: Option<IdentityPolicy>,
+    /// Its own, and those of its groups.
+    policies: Vec<Arc<IdentityPolicy>>,
     sessions_after: Option<Timestamp>,
     facts: PrincipalFacts,
 }
@@ -45,12 +46,12 @@ impl User {
             role: (kind == NameKind::Role).then(|| name.to_owned()),
             ..PrincipalFacts::default()
         };
-        Self { name: name.to_owned(), kind, grants, policy: None, sessions_after, facts }
+        Self { name: name.to_owned(), kind, grants, policies: Vec::new(), sessions_after, facts }
     }
 
-    /// The same with a policy beside its grants.
-    pub(super) fn with_policy(self, policy: Option<IdentityPolicy>) -> Self {
-        Self { policy, ..self }
+    /// The same with policies beside its grants.
+    pub(super) fn with_policies(self, policies: Vec<Arc<IdentityPolicy>>) -> Self {
+        Self { policies, ..self }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -87,37 +88,41 @@ impl User {
         !barred && self.grants.iter().any(|grant| grant.allows(action, resource, owned))
     }
 
-    /// What its policy says of a request.
+    /// What its policies say of a request. A denial wins.
     pub(super) fn decide(
         &self,
         action: Action,
         resource: Resource<'_>,
         context: &PolicyContext<'_>,
     ) -> PolicyDecision {
-        self.policy
-            .as_ref()
-            .map_or(PolicyDecision::NoMatch, |policy| policy.decide(action, resource, context))
+        decide_by_all(&self.policies, action, resource, context)
     }
 
-    /// The claims of providers' tokens that its policy names.
+    /// The claims of providers' tokens that its policies name.
     pub(super) fn claims(&self) -> impl Iterator<Item = &str> {
-        self.policy.iter().flat_map(IdentityPolicy::claims)
+        self.policies.iter().flat_map(|policy| policy.claims())
     }
 
-    /// Whether it has a policy beside its grants.
-    pub(super) fn has_policy(&self) -> bool {
-        self.policy.is_some()
+    /// Whether it has policies beside its grants.
+    pub(super) fn has_policies(&self) -> bool {
+        !self.policies.is_empty()
     }
 
     /// Whether it may create a bucket of some name.
     pub(super) fn may_create_some_bucket(&self) -> bool {
         let names = self.grants.iter().flat_map(Grant::names_of_buckets);
         names.into_iter().any(|name| self.may(Action::CreateBucket, Resource::Bucket(name), &|| false))
+            || self.policies.iter().any(|policy| policy.may_allow(Action::CreateBucket))
     }
 
-    /// Whether it has keys and a grant of everything.
+    /// Whether it has keys and a grant of everything, or a policy of everything and none that
+    /// denies.
     pub(super) fn is_administrator(&self) -> bool {
-        !self.is_anonymous() && self.grants.iter().any(Grant::is_of_everything)
+        let by_policy = || {
+            self.policies.iter().any(|policy| policy.is_of_everything())
+                && !self.policies.iter().any(|policy| policy.has_denial())
+        };
+        !self.is_anonymous() && (self.grants.iter().any(Grant::is_of_everything) || by_policy())
     }
 }
 

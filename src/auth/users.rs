@@ -23,7 +23,11 @@
 //!
 //! A user has one pair of keys and, during a rotation, the previous pair in addition.
 //!
-//! Tables `[[role]]` have a `name`, `allow` and `policy` (JSON of IAM), and `assumed_by`, the names
+//! Tables `[[policy]]` have a `name` and a `document` (JSON of IAM). `policy` of a user, a group or a
+//! role is a document, or a list of documents and names of policies. Tables `[[group]]` have a `name`
+//! and `members`, the names of users.
+//!
+//! Tables `[[role]]` have a `name`, `allow` and `policy`, and `assumed_by`, the names
 //! of users and roles. Tables `[[sealing_key]]` have the keys that seal the tokens of sessions; the
 //! last one seals, all open. `sessions_after` of a user or a role ends the sessions that were
 //! issued before.
@@ -56,6 +60,7 @@ use toml::value::Datetime;
 use crate::auth::admission::{Admissions, OidcPerson, OidcTable};
 use crate::auth::bucket_policy::{IdentityPolicy, PrincipalFacts};
 use crate::auth::issuers::{IssuerTable, TrustedIssuer};
+use crate::auth::managed_policies::{GroupTable, ManagedPolicies, PolicyTable};
 use crate::auth::policy::Grant;
 use crate::auth::roles::{AssumableRole, RoleTable};
 use crate::auth::session::arn::{ACCOUNT, NameKind, assumed_role, federated_user};
@@ -64,7 +69,7 @@ use crate::auth::session::token::{OpenedToken, SealingKey, SessionClaims};
 use crate::auth::session::{SenderSession, SessionKind, SessionLimit};
 use crate::auth::user::{Signer, User};
 use crate::auth::user_quota::QuotaTable;
-use crate::auth::users_fields::{AllowTable, FieldProblem, checked, instant};
+use crate::auth::users_fields::{AllowTable, FieldProblem, checked, instant, is_name_char};
 use crate::auth::{Action, KeyPair, Secret};
 use crate::base::{Quota, Timestamp, limits, line_of};
 use crate::s3::{ErrorCode, S3Error};
@@ -86,6 +91,7 @@ pub struct Users {
     by_access_key: HashMap<String, Arc<Signer>>,
     by_name: HashMap<String, Arc<User>>,
     roles: HashMap<String, AssumableRole>,
+    policies: ManagedPolicies,
     issuers: Vec<TrustedIssuer>,
     /// In the order of the file: the last one seals.
     sealing_keys: Vec<SealingKey>,
@@ -128,14 +134,8 @@ impl Users {
             problem: error.message().to_owned(),
         })?;
         let mut reader = UsersBuilder::default();
-        for user in &file.user {
-            reader
-                .user(user.as_ref())
-                .map_err(|(at, problem)| UsersError { line: line_of(text, &at), problem })?;
-        }
-        reader
-            .roles_and_sealing_keys(&file)
-            .map_err(|(at, problem)| UsersError { line: line_of(text, &at), problem })?;
+        let read = reader.read(&file);
+        read.map_err(|(at, problem)| UsersError { line: line_of(text, &at), problem })?;
         Ok(reader.finish())
     }
 
@@ -246,7 +246,36 @@ impl Users {
         let is_vouched =
             claims.issuer().is_none_or(|url| self.issuers.iter().any(|issuer| issuer.url == url));
         let counts = claims.access_key == access_key && is_vouched && user.keeps_sessions_of(claims.issued());
-        counts.then(|| session_of(claims, user))?.map(|session| Signer::of_session(user, session, secret))
+        counts
+            .then(|| self.session_of(claims, user))?
+            .map(|session| Signer::of_session(user, session, secret))
+    }
+
+    /// The policies that limit the session of a token; `None` where one cannot be read.
+    fn limit_of(&self, claims: &SessionClaims) -> Option<SessionLimit> {
+        let mut policies = Vec::new();
+        if let Some(policy) = &claims.policy {
+            policies.push(Arc::new(IdentityPolicy::parse(&policy.to_string()).ok()?));
+        }
+        policies.extend(claims.managed.iter().filter_map(|name| self.policies.get(name)).cloned());
+        let is_limited = claims.policy.is_some() || !claims.managed.is_empty();
+        // A federated user without a policy may do nothing.
+        match is_limited || claims.kind == SessionKind::Federated {
+            true => Some(SessionLimit::Policies(policies)),
+            false => Some(SessionLimit::None),
+        }
+    }
+
+    /// The session that a token stands for, with the rights of `user`; `None` for one whose policy
+    /// cannot be read.
+    fn session_of(&self, claims: SessionClaims, user: &User) -> Option<SenderSession> {
+        let limit = self.limit_of(&claims)?;
+        Some(session_of(claims, user, limit))
+    }
+
+    /// A policy by its name.
+    pub(super) fn policy(&self, name: &str) -> Option<&Arc<IdentityPolicy>> {
+        self.policies.get(name)
     }
 
     /// The key that seals the tokens of new sessions.
@@ -288,6 +317,10 @@ struct UsersTable {
     #[serde(default)]
     role: Vec<Spanned<RoleTable>>,
     #[serde(default)]
+    group: Vec<GroupTable>,
+    #[serde(default)]
+    policy: Vec<PolicyTable>,
+    #[serde(default)]
     issuer: Vec<IssuerTable>,
     #[serde(default)]
     sealing_key: Vec<SealingKeyTable>,
@@ -303,6 +336,7 @@ struct UserTable {
     previous: Option<PairTable>,
     #[serde(default)]
     allow: Vec<AllowTable>,
+    policy: Option<Spanned<toml::Value>>,
     quota: Option<Spanned<QuotaTable>>,
     oidc: Option<Spanned<OidcTable>>,
     sessions_after: Option<Spanned<Datetime>>,
@@ -330,6 +364,9 @@ struct UsersBuilder {
     by_access_key: HashMap<String, Arc<Signer>>,
     by_name: HashMap<String, Arc<User>>,
     roles: HashMap<String, AssumableRole>,
+    policies: ManagedPolicies,
+    /// The policies that users have by their groups, by the name of the user.
+    of_groups: HashMap<String, Vec<Arc<IdentityPolicy>>>,
     issuers: Vec<TrustedIssuer>,
     sealing_keys: Vec<SealingKey>,
     anonymous: Option<Arc<User>>,
@@ -338,6 +375,54 @@ struct UsersBuilder {
 }
 
 impl UsersBuilder {
+    /// Reads a file: first what the other tables name.
+    fn read(&mut self, file: &UsersTable) -> Result<(), FieldProblem> {
+        for table in &file.policy {
+            self.policies.add(table)?;
+        }
+        for table in &file.group {
+            self.group(table)?;
+        }
+        for table in &file.user {
+            self.user(table.as_ref())?;
+        }
+        self.check_groups(file)?;
+        self.issuers(file)?;
+        self.roles(file)?;
+        self.sealing_keys(file)
+    }
+
+    fn group(&mut self, table: &GroupTable) -> Result<(), FieldProblem> {
+        let policies = self.policies.of_field(table.policy.as_ref())?;
+        for member in &table.members {
+            let of_groups = self.of_groups.entry(member.as_ref().clone()).or_default();
+            of_groups.extend(policies.iter().cloned());
+        }
+        Ok(())
+    }
+
+    /// Checks the names of groups, and that their members are users, whose tables may come after
+    /// those of the groups.
+    fn check_groups(&mut self, file: &UsersTable) -> Result<(), FieldProblem> {
+        for table in &file.group {
+            for member in &table.members {
+                let name = member.as_ref();
+                // The administrator may come from the environment, and not from the file.
+                let is_known = name == ADMINISTRATOR || self.by_name.contains_key(name);
+                if name == Users::ANONYMOUS || !is_known {
+                    return Err((member.span(), format!("there is no user `{name}` who could be a member")));
+                }
+            }
+        }
+        for table in &file.group {
+            let name = checked(&table.name, "name", is_name_char)?;
+            if name == Users::ANONYMOUS || !self.names.insert(name.to_owned()) {
+                return Err((table.name.span(), format!("the name `{name}` of the group is taken")));
+            }
+        }
+        Ok(())
+    }
+
     fn user(&mut self, table: &UserTable) -> Result<(), FieldProblem> {
         let name = checked(&table.name, "name", |c| !c.is_control())?;
         if !self.names.insert(name.to_owned()) {
@@ -354,11 +439,17 @@ impl UsersBuilder {
         let pairs = pairs_of(table)?;
         if let Some(oidc) = &table.oidc {
             let at = |problem: String| (oidc.span(), problem);
-            let (_, keys) = pairs.first().ok_or_else(|| at("the user `anonymous` is nobody".to_owned()))?;
+            let (_, keys) = pairs.first().ok_or_else(|| at(format!("the user `{name}` has no keys")))?;
             self.admissions.add(name, &keys.access_key, oidc.as_ref()).map_err(at)?;
         }
         let sessions_after = table.sessions_after.as_ref().map(instant).transpose()?;
-        let user = Arc::new(User::of_kind(NameKind::User, name, grants, sessions_after));
+        let mut policies = self.policies.of_field(table.policy.as_ref())?;
+        if let Some(field) = table.policy.as_ref().filter(|_| name == Users::ANONYMOUS) {
+            return Err((field.span(), "the user `anonymous` has `allow`, and no `policy`".to_owned()));
+        }
+        policies.extend(self.of_groups.get(name).into_iter().flatten().cloned());
+        let user = User::of_kind(NameKind::User, name, grants, sessions_after).with_policies(policies);
+        let user = Arc::new(user);
         self.by_name.insert(name.to_owned(), Arc::clone(&user));
         for (at, KeyPair { access_key, secret_key }) in pairs {
             let signer = Arc::new(Signer::new(&user, secret_key));
@@ -389,12 +480,11 @@ impl UsersBuilder {
         Ok(())
     }
 
-    /// Reads the rest of the file. A role may name others that come after it.
-    fn roles_and_sealing_keys(&mut self, file: &UsersTable) -> Result<(), FieldProblem> {
-        self.issuers(file)?;
+    /// Reads the roles. One may name others that come after it.
+    fn roles(&mut self, file: &UsersTable) -> Result<(), FieldProblem> {
         for table in &file.role {
             let table = table.as_ref();
-            let role = AssumableRole::of(table)?;
+            let role = AssumableRole::of(table, &self.policies)?;
             let name = role.user.name().to_owned();
             if name == Users::ANONYMOUS || !self.names.insert(name.clone()) {
                 return Err((table.name.span(), format!("the name `{name}` of the role is taken")));
@@ -412,6 +502,10 @@ impl UsersBuilder {
                 return Err(problem);
             }
         }
+        Ok(())
+    }
+
+    fn sealing_keys(&mut self, file: &UsersTable) -> Result<(), FieldProblem> {
         for table in &file.sealing_key {
             let key = table.key.as_ref().as_str().and_then(SealingKey::parse);
             let Some(key) = key else {
@@ -428,6 +522,7 @@ impl UsersBuilder {
             by_access_key: self.by_access_key,
             by_name: self.by_name,
             roles: self.roles,
+            policies: self.policies,
             issuers: self.issuers,
             sealing_keys: self.sealing_keys,
             opened: OpenedSessions::default(),
@@ -438,17 +533,11 @@ impl UsersBuilder {
     }
 }
 
-/// The session that a token stands for, with the rights of `user`; `None` for one whose policy
-/// cannot be read.
-fn session_of(claims: SessionClaims, user: &User) -> Option<SenderSession> {
+/// The session that a token stands for, with the rights of `user` and within a limit.
+fn session_of(claims: SessionClaims, user: &User, limit: SessionLimit) -> SenderSession {
     let issued = claims.issued();
     let expires = claims.expires();
-    let SessionClaims { kind, name, tags, policy, token_claims, .. } = claims;
-    let limit = match policy {
-        Some(policy) => SessionLimit::Policy(IdentityPolicy::parse(&policy.to_string()).ok()?),
-        None if kind == SessionKind::Federated => SessionLimit::Everything,
-        None => SessionLimit::None,
-    };
+    let SessionClaims { kind, name, tags, token_claims, .. } = claims;
     let of_user = user.facts();
     let with_name = format!("{}:{name}", of_user.id);
     let own = PrincipalFacts { tags, issued: Some(issued), claims: token_claims, ..of_user.clone() };
@@ -466,7 +555,7 @@ fn session_of(claims: SessionClaims, user: &User) -> Option<SenderSession> {
     };
     let session_arn = (kind != SessionKind::User).then(|| arn.clone());
     let facts = PrincipalFacts { session_arn, ..facts };
-    Some(SenderSession { kind, arn, facts, limit, expires })
+    SenderSession { kind, arn, facts, limit, expires }
 }
 
 /// A pair of keys and its place in the file.
@@ -478,6 +567,8 @@ fn pairs_of(table: &UserTable) -> Result<Vec<PlacedPair>, FieldProblem> {
     let name = table.name.as_ref();
     match (&table.access_key, &table.secret_key, &table.previous) {
         (None, None, None) if name == Users::ANONYMOUS => Ok(Vec::new()),
+        // The administrator of the environment has its keys there, and the end of its sessions here.
+        (None, None, None) if name == ADMINISTRATOR && table.sessions_after.is_some() => Ok(Vec::new()),
         _ if name == Users::ANONYMOUS => {
             Err((table.name.span(), "the user `anonymous` has no keys".to_owned()))
         }
@@ -518,7 +609,7 @@ fn check_anonymous(table: &AllowTable) -> Result<(), FieldProblem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::Resource;
+    use crate::auth::{PolicyContext, PolicyDecision, Resource};
     use crate::base::SeededEntropy;
 
     /// The example in the documentation of this module.
@@ -664,7 +755,7 @@ mod tests {
         for (rest, line) in [
             ("admin = true\n", 5),
             ("[[user.allow]]\nactions = []\nresources = []\neffect = \"Deny\"\n", 8),
-            ("[[group]]\n", 5),
+            ("[[groups]]\n", 5),
         ] {
             let (at, problem) = refusal(&file(&[("a", "AK1")], rest));
             assert_eq!(at, line, "{rest}");
@@ -709,6 +800,68 @@ mod tests {
         let keys = KeyPair { access_key: "AK2".to_owned(), secret_key: Secret::new("s") };
         let named_admin = Users::parse("[[role]]\nname = \"admin\"\nassumed_by = []\n").unwrap();
         assert!(named_admin.with_administrator(keys).unwrap_err().contains("role"));
+    }
+
+    #[test]
+    fn users_have_their_policies_and_those_of_their_groups() {
+        let object = |bucket| Resource::Object { bucket, key: "k" };
+        let policy = "[[policy]]\nname = \"lake\"\ndocument = '{\"Statement\": {\"Effect\": \"Allow\", \"Action\": \"s3:*\", \"Resource\": \"arn:aws:s3:::lake/*\"}}'\n";
+        let group = |rest: &str| format!("[[group]]\nname = \"team\"\n{rest}\n");
+        let own = "policy = [\"readonly\", '{\"Statement\": {\"Effect\": \"Deny\", \"Action\": \"*\", \"Resource\": \"arn:aws:s3:::secret/*\"}}']\n";
+        let text = file(&[("b", "AK2"), ("a", "AK1")], own);
+        let text = text + &group("members = [\"a\"]\npolicy = [\"lake\"]") + policy;
+        let users = Users::parse(&text).unwrap();
+        let decide = |key: &str, action, bucket| {
+            let user = users.find(key).unwrap().user();
+            user.decide(action, object(bucket), &PolicyContext::default())
+        };
+        for (key, action, bucket, expected) in [
+            ("AK1", Action::GetObject, "x", PolicyDecision::Allow),
+            ("AK1", Action::PutObject, "x", PolicyDecision::NoMatch),
+            ("AK1", Action::PutObject, "lake", PolicyDecision::Allow),
+            ("AK1", Action::GetObject, "secret", PolicyDecision::Deny),
+            ("AK2", Action::GetObject, "lake", PolicyDecision::NoMatch),
+        ] {
+            assert_eq!(decide(key, action, bucket), expected, "{key} {action} {bucket}");
+        }
+        assert!(!users.find("AK2").unwrap().user().has_policies());
+        let refused = |rest: &str| refusal(&file(&[("a", "AK1")], rest));
+        for (rest, line, named) in [
+            ("policy = [\"lakes\"]\n".to_owned(), 5, "no policy `lakes`"),
+            ("policy = [7]\n".to_owned(), 5, "no policy ``"),
+            ("policy = 7\n".to_owned(), 5, "a document, or a list"),
+            ("policy = \"{}\"\n".to_owned(), 5, "`Statement` is missing"),
+            ("policy = \"readonly\"\n".to_owned(), 5, "the policy: "),
+            (policy.repeat(2), 9, "`lake` is there already"),
+            (policy.replace("lake\"\n", "readonly\"\n"), 6, "`readonly` is there already"),
+            (policy.replace("lake\"\n", "a/b\"\n"), 6, "may not hold '/'"),
+            (group("members = [\n\"b\"]"), 8, "no user `b`"),
+            (group("members = [\"anonymous\"]"), 7, "no user `anonymous`"),
+            (group("policy = [\"lake\"]"), 7, "no policy `lake`"),
+            (group("").replace("team", "a"), 6, "`a` of the group is taken"),
+            (group("") + &group(""), 9, "`team` of the group is taken"),
+            (group("") + "[[role]]\nname = \"team\"\nassumed_by = []\n", 9, "`team` of the role is taken"),
+            ("[[user]]\nname = \"anonymous\"\npolicy = [\"readonly\"]\n".to_owned(), 7, "no `policy`"),
+        ] {
+            let (at, problem) = refused(&rest);
+            assert!(at == line && problem.contains(named), "{rest}: {at} {problem}");
+        }
+        // The administrator of the environment is not in the file.
+        assert!(Users::parse(&group("members = [\"admin\"]")).is_ok());
+        assert!(refused("policy = 'x'\n").1.len() < 200);
+    }
+
+    #[test]
+    fn who_may_do_everything_by_a_policy_is_an_administrator() {
+        let is_one = |rest: &str| {
+            let users = Users::parse(&file(&[("a", "AK1")], rest)).unwrap();
+            users.find("AK1").unwrap().user().is_administrator()
+        };
+        assert!(is_one("policy = [\"consoleAdmin\"]\n"));
+        assert!(is_one("[[group]]\nname = \"g\"\nmembers = [\"a\"]\npolicy = [\"consoleAdmin\"]\n"));
+        assert!(!is_one("policy = [\"readwrite\"]\n") && !is_one("policy = [\"diagnostics\"]\n"));
+        let denial = "'{\"Statement\": {\"Effect\": \"Deny\", \"Action\": \"s3:*\", \"Resource\": \"*\"}}'";
+        assert!(!is_one(&format!("policy = [\"consoleAdmin\", {denial}]\n")));
     }
 
     #[test]
@@ -796,6 +949,17 @@ mod tests {
         assert_eq!(refusal("\n[[user]]\nname = \"a\"\n").0, 3);
         assert_eq!(refusal("[[user]]\nname = \"a\"\naccess_key = \"AK\"\n").0, 2);
         assert_eq!(refusal("[[user]]\naccess_key = \"AK\"\nsecret_key = \"s\"\n").1, "missing field `name`");
+    }
+
+    #[test]
+    fn the_administrator_of_the_environment_has_a_table_without_keys() {
+        let after = "[[user]]\nname = \"admin\"\nsessions_after = 2026-01-31T12:00:00Z\n";
+        let keys = KeyPair { access_key: "AK".to_owned(), secret_key: Secret::new("s") };
+        let users = Users::parse(after).unwrap().with_administrator(keys).unwrap();
+        let ended = users.find("AK").unwrap().user().sessions_after();
+        assert_eq!(ended.map(Timestamp::to_iso8601).as_deref(), Some("2026-01-31T12:00:00.000Z"));
+        assert_eq!(refusal("[[user]]\nname = \"admin\"\n").0, 2);
+        assert_eq!(refusal(&after.replace("admin", "ann")).0, 2);
     }
 
     #[test]

@@ -6,7 +6,6 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::value::Datetime;
 
-use crate::auth::bucket_policy::IdentityPolicy;
 use crate::auth::policy::Grant;
 use crate::base::{Timestamp, limits};
 
@@ -79,9 +78,4 @@ pub(super) fn instant(value: &Spanned<Datetime>) -> Result<Timestamp, FieldProbl
     let text = value.as_ref().to_string();
     Timestamp::parse_iso8601(&text)
         .ok_or_else(|| (value.span(), format!("`{text}` is not a time such as 2026-01-31T12:00:00Z")))
-}
-
-/// The policy of a role.
-pub(super) fn policy(value: &Spanned<String>) -> Result<IdentityPolicy, FieldProblem> {
-    IdentityPolicy::parse(value.as_ref()).map_err(|problem| (value.span(), format!("the policy: {problem}")))
 }

@@ -102,8 +102,12 @@ pub const CREDENTIAL_LEN_MAX_BYTES: usize = 128;
 /// them offline.
 pub const SECRET_ADVISED_BYTES: usize = 16;
 
+/// A policy of users, groups and roles.
+pub const MANAGED_POLICY_MAX_BYTES: usize = 20 * 1024;
 /// The policy of a session, in characters (STS API reference, AssumeRole, "Policy").
 pub const SESSION_POLICY_MAX_CHARS: usize = 2048;
+/// The policies of the users file that a session names (STS API reference, AssumeRole, "PolicyArns").
+pub const SESSION_POLICIES_MAX: usize = 10;
 /// The token of a session. It has to fit in a head and in a URL, among other things.
 pub const SESSION_TOKEN_MAX_BYTES: usize = 4096;
 /// The tags of a session (STS API reference, AssumeRole, "Tags").

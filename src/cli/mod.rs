@@ -30,6 +30,7 @@ use commands::key::{self, KeyCommand};
 use commands::mirror::{self, MirrorCommand};
 use commands::pages::{self, CompletionsArguments, ManArguments};
 use commands::placement::{self, PlacementArguments};
+use commands::policy::{self, GroupCommand, PolicyCommand};
 use commands::promote::{self, PromoteArguments};
 use commands::quota::{self, QuotaCommand};
 use commands::user::{self, UserCommand};
@@ -155,7 +156,13 @@ enum CliCommand {
     /// Set, show and remove quotas of buckets and owners, on a running server
     #[command(subcommand, after_help = quota::EXAMPLES)]
     Quota(QuotaCommand),
-    /// Create, show and remove users, and rotate their keys
+    /// Create, show and remove groups of users, and change who is in them and what they may do
+    #[command(subcommand, after_help = policy::GROUP_EXAMPLES)]
+    Group(GroupCommand),
+    /// Put, show and remove policies, which users, groups and roles have by name
+    #[command(subcommand, after_help = policy::POLICY_EXAMPLES)]
+    Policy(PolicyCommand),
+    /// Create, show and remove users, rotate their keys, and change what they may do
     #[command(subcommand, after_help = user::EXAMPLES)]
     User(UserCommand),
     /// Show the webhooks of a running server
@@ -222,14 +229,16 @@ fn without_program_name(arguments: &[OsString]) -> Vec<OsString> {
     arguments
 }
 
-/// The parser. Options may precede or follow any command; the help of `user`, `quota`, `mirror`,
-/// `key`, `clock` and `webhook` shows only the options that concern it.
+/// The parser. Options may precede or follow any command; the help of `user`, `group`, `policy`,
+/// `quota`, `mirror`, `key`, `clock` and `webhook` shows only the options that concern it.
 pub(crate) fn command() -> clap::Command {
     let mut command = CommandLine::command();
     // Global options reach subcommands when these are built.
     command.build();
     command
         .mut_subcommand("user", |user| with_options(user, &user::OPTIONS))
+        .mut_subcommand("group", |group| with_options(group, &user::OPTIONS))
+        .mut_subcommand("policy", |policy| with_options(policy, &user::OPTIONS))
         .mut_subcommand("mirror", |mirror| with_options(mirror, &api_client::OPTIONS))
         .mut_subcommand("placement", |placement| with_options(placement, &api_client::OPTIONS))
         .mut_subcommand("webhook", |webhook| with_options(webhook, &api_client::OPTIONS))
@@ -294,6 +303,8 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         CliCommand::Key(command) => key::run(&command, &options, environment),
         CliCommand::Clock(command) => clock::run(&command, &options, environment),
         CliCommand::Quota(command) => quota::run(&command, &options, environment),
+        CliCommand::Group(command) => policy::run_group(&command, &options, environment),
+        CliCommand::Policy(command) => policy::run_policy(&command, &options, environment),
         CliCommand::User(command) => user::run(&command, &options, environment),
         CliCommand::Webhook(command) => webhook::command(&command, &options, environment),
         CliCommand::Completions(arguments) => pages::completions(&arguments, self::command()),

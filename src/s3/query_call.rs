@@ -155,6 +155,25 @@ impl CallParams {
             .any(|it| it.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
     }
 
+    /// The values `NAME.member.N.FIELD`, in the order in which they were sent.
+    ///
+    /// # Errors
+    /// `ValidationError` for a parameter that looks like one, and is none.
+    pub fn members(&self, name: &str, field: &str) -> Result<Vec<&str>, CallError> {
+        let mut values = Vec::new();
+        for (param, value) in self.0.iter() {
+            let rest = param.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with('.'));
+            let Some(rest) = rest else { continue };
+            let number =
+                rest.strip_prefix(".member.").and_then(|rest| rest.strip_suffix(field)?.strip_suffix('.'));
+            if !number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit())) {
+                return Err(CallError::validation(format!("{name} is a list of {name}.member.N.{field}")));
+            }
+            values.push(value);
+        }
+        Ok(values)
+    }
+
     /// The pairs `NAME.member.N.Key` and `NAME.member.N.Value`, in the order in which the keys were
     /// sent.
     ///

@@ -44,7 +44,7 @@ impl Service {
         let (status, error) = match &done {
             Ok(_) => (act.status, None),
             Err(UserError::Denied(_)) => (403, Some("AccessDenied")),
-            Err(UserError::Unknown(_) | UserError::Invalid(_)) => (404, Some(act.unknown)),
+            Err(UserError::Unknown { .. } | UserError::Invalid(_)) => (404, Some(act.unknown)),
             Err(UserError::Refused(_)) => (409, Some("Conflict")),
             Err(UserError::Failed(_)) => (500, Some("InternalError")),
         };

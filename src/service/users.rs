@@ -1,6 +1,7 @@
 //! The users of the server, as administrators see and change them.
 
 use super::Service;
+use super::policies::{GroupEntry, PolicyChange, PolicyEntry};
 use crate::auth::{Action, Identity, KeyPair, OidcPerson, Users};
 use crate::s3::Request;
 
@@ -34,6 +35,12 @@ pub struct UserEntry {
     /// The access keys, the previous one last; none of the anonymous user.
     pub access_keys: Vec<String>,
     pub allow: Vec<GrantEntry>,
+    /// The names of its policies, and documents.
+    #[serde(default)]
+    pub policies: Vec<String>,
+    /// The names of its groups.
+    #[serde(default)]
+    pub groups: Vec<String>,
     /// Whether it signs requests and one of its grants is for everything.
     pub administrator: bool,
     /// Whether its keys come from the environment of the server, so that they are changed there.
@@ -53,12 +60,14 @@ pub enum UserChange {
     RemovePreviousKeys { name: String },
     /// The end of all sessions of a user or a role that were issued up to now.
     RevokeSessions { name: String },
-    /// The end of the user. Its buckets and objects stay.
+    /// The end of the user, also as a member of groups. Its buckets and objects stay.
     Delete { name: String },
+    /// A policy, a group, or who has a policy.
+    Policies(PolicyChange),
 }
 
 impl UserChange {
-    /// The name of the user.
+    /// The name of the user, the group or the policy.
     pub fn name(&self) -> &str {
         match self {
             Self::Create { name, .. }
@@ -67,6 +76,7 @@ impl UserChange {
             | Self::RemovePreviousKeys { name }
             | Self::RevokeSessions { name }
             | Self::Delete { name } => name,
+            Self::Policies(change) => change.subject(),
         }
     }
 
@@ -79,7 +89,8 @@ impl UserChange {
     fn action(&self) -> Action {
         match self {
             Self::Create { .. } => Action::AdminCreateUser,
-            Self::SetGrants { .. } => Action::AdminSetGrants,
+            // Who may put policies on others has every permission.
+            Self::SetGrants { .. } | Self::Policies(_) => Action::AdminSetGrants,
             Self::RotateKeys { .. } | Self::RemovePreviousKeys { .. } | Self::RevokeSessions { .. } => {
                 Action::AdminRotateKeys
             }
@@ -95,6 +106,7 @@ impl UserChange {
             Self::RotateKeys { .. } | Self::RemovePreviousKeys { .. } => "RotateKeys",
             Self::RevokeSessions { .. } => "RevokeSessions",
             Self::Delete { .. } => "DeleteUser",
+            Self::Policies(change) => change.audited_as(),
         }
     }
 }
@@ -117,9 +129,9 @@ pub enum UserError {
     /// The sender lacks the permission.
     #[error("this takes the permission {0}, which is granted on `*` alone")]
     Denied(Action),
-    /// No user has the name.
-    #[error("there is no user `{0}`")]
-    Unknown(String),
+    /// Nothing of that kind has the name.
+    #[error("there is no {kind} `{name}`")]
+    Unknown { kind: &'static str, name: String },
     /// The change is not sound. The message says why.
     #[error("{0}")]
     Invalid(String),
@@ -139,6 +151,18 @@ pub trait UserDirectory: Send + Sync {
     /// # Errors
     /// [`UserError::Failed`].
     fn list(&self) -> Result<Vec<UserEntry>, UserError>;
+
+    /// The policies in the order of the file, then the ready-made ones.
+    ///
+    /// # Errors
+    /// [`UserError::Failed`].
+    fn policies(&self) -> Result<Vec<PolicyEntry>, UserError>;
+
+    /// The groups, in the order of the file.
+    ///
+    /// # Errors
+    /// [`UserError::Failed`].
+    fn groups(&self) -> Result<Vec<GroupEntry>, UserError>;
 
     /// Makes a change. On return it is durable, in effect from the next request on, and recorded in
     /// the audit log if there is one. Returns new keys, which are shown nowhere else.
@@ -190,6 +214,24 @@ impl Service {
             return Err(denied);
         }
         directory.change(change, sender)
+    }
+
+    /// The policies, the ready-made ones last.
+    ///
+    /// # Errors
+    /// As [`UserError`].
+    pub fn policies(&self, identity: &Identity) -> Result<Vec<PolicyEntry>, UserError> {
+        check(identity, Action::AdminListUsers)?;
+        self.directory()?.policies()
+    }
+
+    /// The groups.
+    ///
+    /// # Errors
+    /// As [`UserError`].
+    pub fn groups(&self, identity: &Identity) -> Result<Vec<GroupEntry>, UserError> {
+        check(identity, Action::AdminListUsers)?;
+        self.directory()?.groups()
     }
 
     fn directory(&self) -> Result<&dyn UserDirectory, UserError> {

@@ -143,6 +143,7 @@ impl Service {
             session_name: params.required("RoleSessionName")?,
             duration_secs: params.number("DurationSeconds")?,
             policy: params.get("Policy"),
+            policy_arns: params.members("PolicyArns", "arn")?,
             source_ip: request.peer.map(|peer| peer.ip()),
             secure: request.secure,
         };

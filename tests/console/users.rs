@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use siltstone::auth::{KeyPair, Secret};
-use siltstone::service::{ChangeSender, GrantEntry, UserChange, UserDirectory, UserEntry, UserError};
+use siltstone::service::{
+    ChangeSender, GrantEntry, GroupEntry, PolicyEntry, UserChange, UserDirectory, UserEntry, UserError,
+};
 
 use super::harness::{Browser, Site};
 
@@ -28,10 +30,22 @@ impl UserDirectory for Directory {
             name: name.to_owned(),
             access_keys: vec![format!("AK-{name}"), "AK-before".to_owned()],
             allow: vec![GrantEntry { actions: vec![SCRIPT.to_owned()], resources: vec!["b/*".to_owned()] }],
+            policies: vec![SCRIPT.to_owned()],
+            groups: vec!["team".to_owned()],
             administrator: from_environment,
             from_environment,
         };
         Ok(vec![user("admin", true), user(SCRIPT, false), user("a\u{202e}b", false)])
+    }
+
+    fn policies(&self) -> Result<Vec<PolicyEntry>, UserError> {
+        let own = PolicyEntry { name: "lake".to_owned(), document: SCRIPT.to_owned(), ready_made: false };
+        Ok([own].into_iter().chain(PolicyEntry::ready_made()).collect())
+    }
+
+    fn groups(&self) -> Result<Vec<GroupEntry>, UserError> {
+        let members = vec![SCRIPT.to_owned(), "a\u{202e}b".to_owned()];
+        Ok(vec![GroupEntry { name: "team".to_owned(), members, policies: vec!["lake".to_owned()] }])
     }
 
     fn change(&self, change: &UserChange, sender: ChangeSender<'_>) -> Result<Option<KeyPair>, UserError> {
@@ -78,6 +92,9 @@ fn administrators_see_users_and_change_them() {
         "{}",
         page.text()
     );
+    assert!(page.text().contains("<dt>Groups</dt><dd><code>team</code>"), "{}", page.text());
+    assert!(page.text().contains("<h3>team</h3>") && page.text().contains("<code>a⟨U+202E⟩b</code>"));
+    assert!(page.text().contains("<summary>lake</summary>") && !page.text().contains("readwrite"));
     let answer = browser
         .post("user", &[("change", "create"), ("name", "cam"), ("role", "create"), ("bucket", " photos ")]);
     assert_eq!(answer.status, 303, "{}", answer.text());

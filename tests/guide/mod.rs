@@ -74,6 +74,8 @@ fn the_limits_of_sessions_are_those_of_the_code() {
     let values = [
         size(limits::QUERY_BODY_MAX_BYTES as u64),
         format!("{} characters", number(limits::SESSION_POLICY_MAX_CHARS as u64)),
+        limits::SESSION_POLICIES_MAX.to_string(),
+        size(limits::MANAGED_POLICY_MAX_BYTES as u64),
         size(limits::SESSION_TOKEN_MAX_BYTES as u64),
         limits::SESSION_TAGS_MAX.to_string(),
         format!(

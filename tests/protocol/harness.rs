@@ -14,7 +14,7 @@ use siltstone::s3::route::Addressing;
 use siltstone::s3::{
     Body, BodyRead, Client, Dialect, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
 };
-use siltstone::service::{AuditLog, MetricsAccess, Service, ServiceSettings};
+use siltstone::service::{AuditLog, MetricsAccess, Service, ServiceSettings, UserDirectory};
 use siltstone::store::{Store, StoreOptions};
 
 use crate::support::form::{Form, FormVersion};
@@ -158,6 +158,20 @@ impl Server {
     pub(super) fn with_users(users: &str, log: Option<Arc<dyn AuditLog>>) -> Self {
         let settings = ServiceSettings { default_dialect: usual_dialect(), ..ServiceSettings::default() };
         Self::start(users, settings, (PaddingTimes::default(), EntityTags::Md5), store_options(), log)
+    }
+
+    /// A server with this users file, which `directory` changes.
+    pub(super) fn with_directory(users: &str, directory: Arc<dyn UserDirectory>) -> Self {
+        Self::of(ServiceOptions {
+            users,
+            settings: ServiceSettings { default_dialect: usual_dialect(), ..ServiceSettings::default() },
+            padding: PaddingTimes::default(),
+            entity_tags: EntityTags::Md5,
+            store: store_options(),
+            audit_log: None,
+            directory: Some(directory),
+            encryption: EncryptionOptions::default(),
+        })
     }
 
     /// A server that encrypts objects so.

@@ -1,11 +1,14 @@
 //! Calls of STS, and what the keys of sessions are good for.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-use siltstone::auth::Users;
+use siltstone::auth::{KeyPair, Users};
+use siltstone::service::{
+    ChangeSender, GroupEntry, PolicyEntry, UserChange, UserDirectory, UserEntry, UserError,
+};
 
 use super::audit::MemoryLog;
 use super::*;
@@ -162,6 +165,12 @@ fn no_token_passes_that_is_not_the_one_of_the_keys() {
     get(&permanent).is_error(400, "InvalidToken");
     let v2 = server.request("GET", "/b/lake/a").in_session(&session).presigned_v2(&[]).send();
     v2.is_error(403, "InvalidAccessKeyId");
+    for name in ["x-amz-security-token", "X-Amz-Security-Token"] {
+        let query = format!("/b/lake/a?{name}={token}");
+        let v2 = server.request("GET", &query).in_session(&session).presigned_v2(&[]).send();
+        v2.is_error(400, "InvalidRequest");
+        assert!(v2.text().contains("signature version 4"), "{v2:?}");
+    }
     // A token that is not signed was added on the way.
     let added = server.request("GET", "/b/lake/a").in_session(&with(None)).presigned(&[]);
     added.header("p-security-token", &token).send().is_error(403, "AccessDenied");
@@ -288,6 +297,41 @@ fn names_and_tags_that_policies_may_allow_take_a_permission() {
 }
 
 #[test]
+fn policies_of_the_users_file_limit_a_session_by_their_names() {
+    let server = server();
+    let arn = |name: &str| format!("arn:aws:iam::aws:policy/{name}");
+    let of = |arns: &[&str], more: &[(&str, &str)]| {
+        let names: Vec<_> = (1..=arns.len()).map(|n| format!("PolicyArns.member.{n}.arn")).collect();
+        let pairs: Vec<_> = names.iter().map(String::as_str).zip(arns.iter().copied()).collect();
+        assume(&server, &[pairs.as_slice(), more].concat()).send()
+    };
+    server.put("/b/lake/a", b"a");
+    let may = |session: &SessionKeys| {
+        ["GET", "PUT"].map(|method| {
+            server.request(method, "/b/lake/a").in_session(session).body(b"").send().status == 200
+        })
+    };
+    let readonly = arn("readonly");
+    let writeonly = arn("writeonly");
+    let reader = keys(&of(&[&readonly], &[]));
+    assert_eq!(may(&reader), [true, false]);
+    assert_eq!(may(&keys(&of(&[&readonly, &writeonly], &[]))), [true, true], "they are united");
+    let table = keys(&of(&[&readonly], &[("Policy", TABLE)]));
+    assert_eq!(may(&table), [true, false]);
+    assert_eq!(may(&keys(&of(&[&arn("consoleAdmin")], &[]))), [true, true]);
+    let many = vec![readonly.as_str(); 11];
+    for arns in [&[&*arn("unknown")][..], &["readonly"], &[""], &many] {
+        refused(&of(arns, &[]), 400, "ValidationError");
+    }
+    let denied = "[[policy]]\nname = \"own\"\ndocument = '{\"Statement\": {\"Effect\": \"Allow\", \"Action\": \"s3:*\", \"Resource\": \"*\"}}'\n";
+    server.authenticator.replace(Users::parse(&(users() + denied)).unwrap());
+    let own = keys(&of(&["arn:aws:iam::000000000000:policy/own"], &[]));
+    assert_eq!(may(&own), [true, true]);
+    server.authenticator.replace(Users::parse(&users()).unwrap());
+    assert_eq!(may(&own), [false, false], "a policy that is gone allows nothing");
+}
+
+#[test]
 fn no_session_gets_more_than_it_was_given() {
     let server = server();
     let call =
@@ -373,6 +417,13 @@ fn policies_of_buckets_name_roles_and_sessions() {
     assert_eq!(put("arn:aws:sts::1:assumed-role/lake/job-1", "Allow"), [200, 200]);
     assert_eq!(put("arn:aws:sts::1:assumed-role/lake/job-2", "Allow"), [403, 403]);
     assert_eq!(put("catalogue", "Allow"), [403, 403], "who assumed the role is not the role");
+    for principal in ["arn:aws:iam::1:role/none", "arn:aws:sts::1:assumed-role/none/job-1"] {
+        let policy = format!(
+            r#"{{"Statement":{{"Effect":"Allow","Principal":{{"AWS":"{principal}"}},"Action":"s3:GetObject","Resource":"arn:aws:s3:::b/*"}}}}"#
+        );
+        let answer = server.request("PUT", "/b?policy").body(policy.as_bytes()).send();
+        answer.is_error(400, "MalformedPolicy");
+    }
 }
 
 #[test]
@@ -464,4 +515,46 @@ fn sessions_are_in_the_audit_log_and_tokens_are_not() {
     assert!(!all.contains(&session.secret_key) && !all.contains(session.token.as_ref().unwrap()));
     log.full.store(true, Ordering::Relaxed);
     refused(&assume(&server, &[]).send(), 503, "ServiceUnavailable");
+}
+
+/// The users of a file that cannot be written.
+#[derive(Default)]
+struct ReadOnlyDirectory(AtomicUsize);
+
+impl UserDirectory for ReadOnlyDirectory {
+    fn list(&self) -> Result<Vec<UserEntry>, UserError> {
+        Ok(Vec::new())
+    }
+
+    fn policies(&self) -> Result<Vec<PolicyEntry>, UserError> {
+        Ok(Vec::new())
+    }
+
+    fn groups(&self) -> Result<Vec<GroupEntry>, UserError> {
+        Ok(Vec::new())
+    }
+
+    fn change(&self, _: &UserChange, _: ChangeSender<'_>) -> Result<Option<KeyPair>, UserError> {
+        Err(UserError::Failed("the file is read-only".to_owned()))
+    }
+
+    fn add_sealing_key(&self) -> Result<(), UserError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Err(UserError::Failed("the file is read-only".to_owned()))
+    }
+
+    fn record_denied(&self, _: &UserChange, _: ChangeSender<'_>) {}
+}
+
+#[test]
+fn a_users_file_that_cannot_be_written_is_tried_once() {
+    let directory = Arc::<ReadOnlyDirectory>::default();
+    let without_key = users().split("[[sealing_key]]").next().unwrap().to_owned();
+    let server = Server::with_directory(&without_key, directory.clone());
+    server.put("/b/lake/a", b"a");
+    for _ in 0..3 {
+        let session = lake(&server);
+        assert_eq!(server.request("GET", "/b/lake/a").in_session(&session).send().status, 200);
+    }
+    assert_eq!(directory.0.load(Ordering::Relaxed), 1);
 }

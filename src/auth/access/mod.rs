@@ -1,11 +1,11 @@
 //! The evaluator: the one place that decides who may do what.
 //!
-//! 1. A denial wins over everything: of the bucket's policy, of the sender's own policy, of its
-//!    session's. That of the bucket cannot keep the owner and the administrators from the policy
+//! 1. A denial wins over everything: of the bucket's policy, of the sender's own policies and those of
+//!    its groups, of its session's. That of the bucket cannot keep the owner and the administrators from the policy
 //!    itself. A denial of PutObject is one of CreateObject, too.
 //! 2. A session is refused whatever its policy does not allow, whoever else would allow it; unless
 //!    the policy of the bucket allows it and names that very session.
-//! 3. A grant of the users file allows, and so does the sender's own policy.
+//! 3. A grant of the users file allows, and so does a policy of the sender or of its groups.
 //! 4. The policy of the bucket allows. A block of public access takes that from senders without
 //!    keys.
 //! 5. An ACL allows, where ACLs are in effect.
@@ -66,7 +66,7 @@ struct OwnPolicies {
     deny: bool,
     /// Whether the session does not allow it.
     lack: bool,
-    /// Whether that of the user or role allows it.
+    /// Whether one of the user or role allows it.
     allow: bool,
 }
 
@@ -96,7 +96,7 @@ impl Sender<'_> {
     }
 
     fn has_policies(self) -> bool {
-        self.session.is_some() || self.user.has_policy()
+        self.session.is_some() || self.user.has_policies()
     }
 }
 

@@ -1,16 +1,16 @@
-//! The evaluator against a model, for senders that bring policies along: roles and sessions. The
-//! model knows policies by their parts and never parses one.
+//! The evaluator against a model, for senders that bring policies along: users, their groups, roles
+//! and sessions. The model knows policies by their parts and never parses one.
+
+use std::sync::Arc;
 
 use super::tests::{
     BUCKET, Case, CaseFacts, GRANTS, Part, blocks, is_granted, is_granted_by_acl, matches, one, random_part,
     some,
 };
 use super::*;
-use crate::auth::PrincipalFacts;
 use crate::auth::bucket_policy::IdentityPolicy;
-use crate::auth::policy::Grant;
 use crate::auth::session::SessionLimit;
-use crate::auth::session::arn::NameKind;
+use crate::auth::{PrincipalFacts, Users};
 use crate::base::{Entropy as _, SeededEntropy, Timestamp};
 
 /// A statement of a role's or a session's policy, by its parts.
@@ -29,6 +29,8 @@ struct OwnPart {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SenderKind {
+    /// A user with keys of its own.
+    User,
     RoleSession,
     UserSession,
     Federated,
@@ -38,9 +40,34 @@ enum SenderKind {
 #[derive(Debug, Clone)]
 struct OwnCase {
     kind: SenderKind,
-    /// Of the role.
-    role_policy: Option<Vec<OwnPart>>,
-    session_policy: Option<Vec<OwnPart>>,
+    /// Of the user or role.
+    policies: Vec<Vec<OwnPart>>,
+    /// Of the groups of the user, each with a policy.
+    of_groups: Vec<Vec<OwnPart>>,
+    /// Of the session: that of the call, and those of the users file that it named.
+    session_policies: Option<Vec<Vec<OwnPart>>>,
+}
+
+impl OwnCase {
+    fn is_role(&self) -> bool {
+        self.kind == SenderKind::RoleSession
+    }
+
+    fn name(&self) -> &'static str {
+        if self.is_role() { "lake" } else { "ann" }
+    }
+
+    /// The parts of all policies of the user or role. Roles are in no group.
+    fn own_parts(&self) -> Vec<OwnPart> {
+        let of_groups = self.of_groups.iter().filter(|_| !self.is_role());
+        self.policies.iter().chain(of_groups).flatten().cloned().collect()
+    }
+
+    /// Whether the policies allow everything, whatever is asked.
+    fn may_everything(&self) -> bool {
+        let parts = self.own_parts();
+        !parts.iter().any(|part| part.denies) && parts.iter().any(OwnPart::is_everything)
+    }
 }
 
 const ACTIONS: [Action; 16] = [
@@ -97,6 +124,17 @@ impl OwnPart {
         format!("{{{}}}", parts.join(", "))
     }
 
+    fn is_everything(&self) -> bool {
+        let has = |name: &str| self.actions.contains(&name);
+        let all = has("*") || has("*:*") || has("s3:*") && has("siltstone:*");
+        !self.denies
+            && !self.not_actions
+            && all
+            && self.resources.contains(&"*")
+            && !self.not_resources
+            && self.secure.is_none()
+    }
+
     fn applies(&self, action: Action, resource: Resource<'_>, secure: bool) -> bool {
         let administers = is_administration(action);
         let service = if administers { "siltstone" } else { "s3" };
@@ -126,9 +164,13 @@ impl OwnPart {
     }
 }
 
-fn policy_of(parts: &[OwnPart]) -> IdentityPolicy {
+fn document_of(parts: &[OwnPart]) -> String {
     let statements: Vec<_> = parts.iter().map(OwnPart::json).collect();
-    let text = format!(r#"{{"Version": "2012-10-17", "Statement": [{}]}}"#, statements.join(", "));
+    format!(r#"{{"Version": "2012-10-17", "Statement": [{}]}}"#, statements.join(", "))
+}
+
+fn policy_of(parts: &[OwnPart]) -> IdentityPolicy {
+    let text = document_of(parts);
     IdentityPolicy::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
@@ -142,23 +184,21 @@ fn said(parts: &[OwnPart], action: Action, resource: Resource<'_>, secure: bool)
     (denies, allows)
 }
 
-/// The model. `ann` owns the bucket; the sender is a session of hers, or of the role `lake`.
+/// The model. `ann` owns the bucket; the sender is she, a session of hers, or one of the role `lake`.
 fn model(case: &Case, own: &OwnCase, action: Action, resource: Resource<'_>) -> bool {
-    let is_role = own.kind == SenderKind::RoleSession;
-    let name = if is_role { "lake" } else { "ann" };
-    if is_administration(action) && !is_role {
+    let is_role = own.is_role();
+    let name = own.name();
+    if is_administration(action) && matches!(own.kind, SenderKind::UserSession | SenderKind::Federated) {
         return false;
     }
-    let (role_denies, role_allows) = match &own.role_policy {
-        Some(parts) if is_role => said(parts, action, resource, case.secure),
-        _ => (false, false),
-    };
-    if role_denies {
+    let (own_denies, own_allows) = said(&own.own_parts(), action, resource, case.secure);
+    if own_denies {
         return false;
     }
-    let lacks = match &own.session_policy {
-        Some(parts) => {
-            let (denies, allows) = said(parts, action, resource, case.secure);
+    let lacks = match &own.session_policies {
+        _ if own.kind == SenderKind::User => false,
+        Some(policies) => {
+            let (denies, allows) = said(&policies.concat(), action, resource, case.secure);
             if denies {
                 return false;
             }
@@ -173,7 +213,7 @@ fn model(case: &Case, own: &OwnCase, action: Action, resource: Resource<'_>) -> 
         let Some(users) = &part.users else { return true };
         let mut names = match own.kind {
             SenderKind::RoleSession => vec!["role/lake", "assumed-role/lake/job"],
-            SenderKind::UserSession => vec!["ann"],
+            SenderKind::User | SenderKind::UserSession => vec!["ann"],
             SenderKind::Federated => vec!["ann", "federated-user/guest"],
         };
         if !part.all_but[0] {
@@ -187,7 +227,7 @@ fn model(case: &Case, own: &OwnCase, action: Action, resource: Resource<'_>) -> 
         is_named(part) && of_all.applies(name, about, resource, case.secure)
     };
     let applying = |about: Action| parts.iter().filter(move |part| is_about(part, about));
-    let everything = case.grants == Some(("*", "*"));
+    let everything = case.grants == Some(("*", "*")) || own.may_everything();
     let keeps =
         matches!(action, Action::GetBucketPolicy | Action::PutBucketPolicy) && (everything || !is_role);
     if applying(action).any(|part| part.denies) && !keeps {
@@ -200,7 +240,7 @@ fn model(case: &Case, own: &OwnCase, action: Action, resource: Resource<'_>) -> 
     let session = if is_role { "assumed-role/lake/job" } else { "federated-user/guest" };
     let names_session = |part: &&&Part| {
         let named = part.users.as_ref().is_some_and(|users| users.contains(&session));
-        named && !part.denies && own.kind != SenderKind::UserSession
+        named && !part.denies && matches!(own.kind, SenderKind::RoleSession | SenderKind::Federated)
     };
     if lacks {
         return by_bucket && applying(action).any(|part| names_session(&part));
@@ -209,26 +249,45 @@ fn model(case: &Case, own: &OwnCase, action: Action, resource: Resource<'_>) -> 
         (true, grants) => grants == Some(("*", "*")),
         (false, _) => is_granted(case, name, action, resource),
     };
-    role_allows || granted || by_bucket || is_granted_by_acl(case, name, action)
+    own_allows || granted || by_bucket || is_granted_by_acl(case, name, action)
 }
 
-fn grants_of(case: &Case) -> Vec<Grant> {
-    let Some((action, on)) = case.grants else { return Vec::new() };
-    let mut grant = Grant::default();
-    grant.add_action(action).unwrap();
-    grant.add_resource(on).unwrap();
-    vec![grant]
+/// The users file of a case.
+fn users_of(case: &Case, own: &OwnCase) -> Users {
+    let allow = case.grants.map_or_else(String::new, |(action, on)| {
+        format!("allow = [{{ actions = [\"{action}\"], resources = [\"{on}\"] }}]")
+    });
+    let documents: Vec<_> = own.policies.iter().map(|parts| format!("'{}'", document_of(parts))).collect();
+    let policy = format!("policy = [{}]", documents.join(", "));
+    let mut text = match own.is_role() {
+        true => format!("[[role]]\nname = \"lake\"\nassumed_by = []\n{policy}\n{allow}\n"),
+        false => String::new(),
+    };
+    let policy = if own.is_role() { "" } else { &policy };
+    text +=
+        &format!("[[user]]\nname = \"ann\"\naccess_key = \"ann\"\nsecret_key = \"s\"\n{policy}\n{allow}\n");
+    for (nth, parts) in own.of_groups.iter().enumerate() {
+        let document = document_of(parts);
+        text += &format!(
+            "[[policy]]\nname = \"p{nth}\"\ndocument = '{document}'\n\
+             [[group]]\nname = \"g{nth}\"\nmembers = [\"ann\"]\npolicy = [\"p{nth}\"]\n"
+        );
+    }
+    Users::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-fn session_of(own: &OwnCase) -> SenderSession {
+fn session_of(own: &OwnCase) -> Option<SenderSession> {
     let kind = match own.kind {
+        SenderKind::User => return None,
         SenderKind::RoleSession => SessionKind::Role,
         SenderKind::UserSession => SessionKind::User,
         SenderKind::Federated => SessionKind::Federated,
     };
-    let limit = match &own.session_policy {
-        Some(parts) => SessionLimit::Policy(policy_of(parts)),
-        None if own.kind == SenderKind::Federated => SessionLimit::Everything,
+    let limit = match &own.session_policies {
+        Some(policies) => {
+            SessionLimit::Policies(policies.iter().map(|parts| Arc::new(policy_of(parts))).collect())
+        }
+        None if own.kind == SenderKind::Federated => SessionLimit::Policies(Vec::new()),
         None => SessionLimit::None,
     };
     let expires = Timestamp::from_millis(1);
@@ -239,12 +298,12 @@ fn session_of(own: &OwnCase) -> SenderSession {
             session_arn: sts("assumed-role/lake/job"),
             ..PrincipalFacts::default()
         },
-        SenderKind::UserSession => PrincipalFacts::default(),
+        SenderKind::User | SenderKind::UserSession => PrincipalFacts::default(),
         SenderKind::Federated => {
             PrincipalFacts { session_arn: sts("federated-user/guest"), ..PrincipalFacts::default() }
         }
     };
-    SenderSession { kind, arn: String::new(), facts, limit, expires }
+    Some(SenderSession { kind, arn: String::new(), facts, limit, expires })
 }
 
 fn random_own_part(entropy: &SeededEntropy) -> OwnPart {
@@ -276,9 +335,13 @@ fn random_own_part(entropy: &SeededEntropy) -> OwnPart {
     }
 }
 
-fn random_own_parts(entropy: &SeededEntropy) -> Option<Vec<OwnPart>> {
-    let count = 1 + entropy.next_u64() % 3;
-    (!entropy.next_u64().is_multiple_of(4)).then(|| (0..count).map(|_| random_own_part(entropy)).collect())
+fn random_own_parts(entropy: &SeededEntropy) -> Vec<OwnPart> {
+    (0..=entropy.next_u64() % 3).map(|_| random_own_part(entropy)).collect()
+}
+
+/// None, one or two policies.
+fn random_policies(entropy: &SeededEntropy) -> Vec<Vec<OwnPart>> {
+    (0..one(entropy, &[0, 0, 1, 1, 2])).map(|_| random_own_parts(entropy)).collect()
 }
 
 /// The resources that requests for an action name.
@@ -321,25 +384,31 @@ fn generated_sessions_agree_with_the_model() {
             kind: one(
                 &entropy,
                 &[
+                    SenderKind::User,
+                    SenderKind::User,
                     SenderKind::RoleSession,
                     SenderKind::RoleSession,
                     SenderKind::UserSession,
                     SenderKind::Federated,
                 ],
             ),
-            role_policy: random_own_parts(&entropy),
-            session_policy: random_own_parts(&entropy),
+            policies: random_policies(&entropy),
+            of_groups: random_policies(&entropy),
+            session_policies: (!entropy.next_u64().is_multiple_of(4)).then(|| {
+                let mut policies = random_policies(&entropy);
+                policies.push(random_own_parts(&entropy));
+                policies
+            }),
         };
-        let (kind, name) = match own.kind {
-            SenderKind::RoleSession => (NameKind::Role, "lake"),
-            SenderKind::UserSession | SenderKind::Federated => (NameKind::User, "ann"),
+        let users = users_of(&case, &own);
+        let user = match own.is_role() {
+            true => &users.role("lake").unwrap().user,
+            false => users.find("ann").unwrap().user(),
         };
-        let user = User::of_kind(kind, name, grants_of(&case), None);
-        let role_policy = own.role_policy.as_deref().filter(|_| own.kind == SenderKind::RoleSession);
-        let user = user.with_policy(role_policy.map(policy_of));
         let session = session_of(&own);
-        let sender = Sender { user: &user, session: Some(&session) };
-        let facts = CaseFacts(&case, name, case.parsed_policy(), Some(&session.facts));
+        let sender = Sender { user, session: session.as_ref() };
+        let principal = session.as_ref().map_or_else(|| user.facts(), |session| &session.facts);
+        let facts = CaseFacts(&case, own.name(), case.parsed_policy(), Some(principal));
         for _ in 0..8 {
             let action = one(&entropy, &ACTIONS);
             let resource = one(&entropy, &resources(action));

@@ -6,6 +6,7 @@
 //! nothing is, too.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::condition::{Condition, PolicySyntax};
@@ -79,6 +80,34 @@ impl IdentityPolicy {
         Ok(Self { statements: parsed })
     }
 
+    /// Whether it allows every action on every resource, whatever the request.
+    pub(in crate::auth) fn is_of_everything(&self) -> bool {
+        let is_everything = |statement: &IdentityStatement| {
+            let resources = &statement.resources;
+            statement.effect == PolicyEffect::Allow
+                && Action::ALL.iter().all(|action| statement.actions.contains(*action))
+                && resources.everything
+                && !resources.is_negated
+                && statement.conditions.iter().next().is_none()
+        };
+        self.statements.iter().any(is_everything)
+    }
+
+    /// Whether it denies anything.
+    pub(in crate::auth) fn has_denial(&self) -> bool {
+        self.statements.iter().any(|statement| statement.effect == PolicyEffect::Deny)
+    }
+
+    /// Whether it allows the action on some resource for some request.
+    pub(in crate::auth) fn may_allow(&self, action: Action) -> bool {
+        let is_of_use = |set: &ResourceSet| set.everything || set.is_negated || !set.paths.is_empty();
+        self.statements.iter().any(|statement| {
+            statement.effect == PolicyEffect::Allow
+                && statement.actions.contains(action)
+                && is_of_use(&statement.resources)
+        })
+    }
+
     /// The claims of providers' tokens that it names.
     pub(in crate::auth) fn claims(&self) -> impl Iterator<Item = &str> {
         self.statements.iter().flat_map(IdentityStatement::claims)
@@ -110,6 +139,24 @@ impl IdentityPolicy {
         }
         decision
     }
+}
+
+/// Decides by several policies. A denial wins.
+pub(in crate::auth) fn decide_by_all(
+    policies: &[Arc<IdentityPolicy>],
+    action: Action,
+    resource: Resource<'_>,
+    context: &PolicyContext<'_>,
+) -> PolicyDecision {
+    let mut decision = PolicyDecision::NoMatch;
+    for policy in policies {
+        match policy.decide(action, resource, context) {
+            PolicyDecision::Deny => return PolicyDecision::Deny,
+            PolicyDecision::Allow => decision = PolicyDecision::Allow,
+            PolicyDecision::NoMatch => {}
+        }
+    }
+    decision
 }
 
 impl IdentityStatement {

@@ -33,7 +33,7 @@ use condition::ClientLimit;
 pub use context::{
     ConditionMemo, ExistingTags, PolicyContext, PrincipalFacts, StatedEncryption, StatedHeader, TokenClaim,
 };
-pub(super) use identity_policy::IdentityPolicy;
+pub(super) use identity_policy::{IdentityPolicy, decide_by_all};
 use json::{StrictJson, StrictMembers};
 use pattern::VERSION_WITH_VARIABLES;
 pub(super) use statement::Principal;

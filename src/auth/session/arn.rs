@@ -51,17 +51,26 @@ pub(in crate::auth) fn federated_user(name: &str) -> String {
     format!("arn:aws:sts::{ACCOUNT}:federated-user/{name}")
 }
 
+/// The name of the role that an ARN of any account names, without its path; `None` for other text.
+pub(in crate::auth) fn role_of(arn: &str) -> Option<&str> {
+    name_of(arn, "role/")
+}
+
 /// The name of the role of which an ARN names a session; `None` for other text.
 pub(in crate::auth) fn role_of_session(arn: &str) -> Option<&str> {
     let (_, rest) = arn.split_once(":assumed-role/")?;
     rest.split('/').next()
 }
 
-/// The name of the role that an ARN of any account names, without its path; `None` for other text.
-pub(in crate::auth) fn role_of(arn: &str) -> Option<&str> {
+/// The name of the policy that an ARN of any account names, likewise.
+pub(in crate::auth) fn policy_of(arn: &str) -> Option<&str> {
+    name_of(arn, "policy/")
+}
+
+fn name_of<'a>(arn: &'a str, kind: &str) -> Option<&'a str> {
     let parts: Vec<_> = arn.splitn(6, ':').collect();
     let &["arn", _, "iam", _, _, resource] = parts.as_slice() else { return None };
-    let path = resource.strip_prefix("role/")?;
+    let path = resource.strip_prefix(kind)?;
     path.rsplit('/').next().filter(|name| !name.is_empty())
 }
 
@@ -83,6 +92,10 @@ mod tests {
         {
             assert_eq!(role_of(arn), None, "{arn}");
         }
+        assert_eq!(role_of_session(&assumed_role("lake", "job")), Some("lake"));
+        assert_eq!(role_of_session(&federated_user("guest")), None);
+        assert_eq!(policy_of("arn:aws:iam::aws:policy/service-role/readonly"), Some("readonly"));
+        assert_eq!(policy_of("arn:aws:iam::1:role/readonly"), None);
     }
 
     #[test]

@@ -11,7 +11,9 @@ pub(super) mod arn;
 pub(super) mod cache;
 pub(super) mod token;
 
-use crate::auth::bucket_policy::{IdentityPolicy, PrincipalFacts};
+use std::sync::Arc;
+
+use crate::auth::bucket_policy::{IdentityPolicy, PrincipalFacts, decide_by_all};
 use crate::auth::{Action, PolicyContext, PolicyDecision, Resource};
 use crate::base::Timestamp;
 
@@ -34,10 +36,9 @@ pub(super) enum SessionKind {
 pub(super) enum SessionLimit {
     /// It is not.
     None,
-    /// To what its policy allows.
-    Policy(IdentityPolicy),
-    /// To nothing: a federated user without a policy.
-    Everything,
+    /// To what its policies allow: that of the call, and those of the users file that it named. One
+    /// that is there no more allows nothing.
+    Policies(Vec<Arc<IdentityPolicy>>),
 }
 
 /// A session whose token was opened. `Debug` shows neither its token nor its secret, which it does
@@ -73,8 +74,7 @@ impl SenderSession {
     ) -> PolicyDecision {
         match &self.limit {
             SessionLimit::None => PolicyDecision::Allow,
-            SessionLimit::Policy(policy) => policy.decide(action, resource, context),
-            SessionLimit::Everything => PolicyDecision::NoMatch,
+            SessionLimit::Policies(policies) => decide_by_all(policies, action, resource, context),
         }
     }
 

@@ -52,6 +52,9 @@ pub(in crate::auth) struct SessionClaims {
     /// The session policy.
     #[serde(rename = "j", default, skip_serializing_if = "Option::is_none")]
     pub(in crate::auth) policy: Option<Value>,
+    /// The names of policies of the users file that limit it, too.
+    #[serde(rename = "m", default, skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::auth) managed: Vec<String>,
     /// The claims of the provider's token by which a role was assumed; `iss` among them.
     #[serde(rename = "c", default, skip_serializing_if = "Vec::is_empty")]
     pub(in crate::auth) token_claims: Vec<TokenClaim>,
@@ -81,8 +84,10 @@ impl SessionClaims {
         let issued = times.issued.as_millis();
         let expires = times.expires.as_millis();
         let tags = Vec::new();
+        let managed = Vec::new();
         let token_claims = Vec::new();
-        Self { access_key, kind, principal, name, tags, policy: None, token_claims, issued, expires }
+        let policy = None;
+        Self { access_key, kind, principal, name, tags, policy, managed, token_claims, issued, expires }
     }
 
     /// The issuer of the token by which a role was assumed.

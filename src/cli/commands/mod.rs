@@ -9,6 +9,7 @@ pub(crate) mod mirror;
 pub(crate) mod mirror_verify;
 pub(crate) mod pages;
 pub(crate) mod placement;
+pub(crate) mod policy;
 pub(crate) mod promote;
 pub(crate) mod quota;
 pub(crate) mod user;

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use siltstone::auth::KeyPair;
-use siltstone::service::{GrantEntry, UserChange, UserEntry};
+use siltstone::service::{GrantEntry, PolicyChange, PolicyHolder, UserChange, UserEntry};
 
 use super::api_client::{ApiClient, ServerAddress};
 use super::user_api;
@@ -31,6 +31,8 @@ Examples:
       Give it new keys; the old ones stay valid until they are removed, once no client uses them.
   siltstone user revoke-sessions lake
       End the sessions of a user or a role that were issued up to now (AssumeRole, GetSessionToken).
+  siltstone user attach camera readonly
+      Let it do what a policy allows beside its permissions; siltstone policy --help.
   siltstone user remove camera
 
 The commands ask the server at the address of --listen, or at --endpoint, and a change is in effect at once. They sign with the keys of
@@ -72,6 +74,24 @@ pub(crate) enum UserCommand {
     RevokeSessions {
         /// Name of the user or role
         name: String,
+        #[command(flatten)]
+        server: ServerAddress,
+    },
+    /// Attach a policy to a user, beside its permissions
+    Attach {
+        /// Name of the user
+        name: String,
+        /// Name of the policy
+        policy: String,
+        #[command(flatten)]
+        server: ServerAddress,
+    },
+    /// Detach a policy from a user
+    Detach {
+        /// Name of the user
+        name: String,
+        /// Name of the policy
+        policy: String,
         #[command(flatten)]
         server: ServerAddress,
     },
@@ -122,6 +142,14 @@ impl UserCommand {
             Self::Rotate { name, finish: false, .. } => UserChange::RotateKeys { name: name.clone() },
             Self::Rotate { name, finish: true, .. } => UserChange::RemovePreviousKeys { name: name.clone() },
             Self::RevokeSessions { name, .. } => UserChange::RevokeSessions { name: name.clone() },
+            Self::Attach { name, policy, .. } => UserChange::Policies(PolicyChange::Attach {
+                to: PolicyHolder::User(name.clone()),
+                policy: policy.clone(),
+            }),
+            Self::Detach { name, policy, .. } => UserChange::Policies(PolicyChange::Detach {
+                from: PolicyHolder::User(name.clone()),
+                policy: policy.clone(),
+            }),
             Self::Remove { name, .. } => UserChange::Delete { name: name.clone() },
         })
     }
@@ -132,6 +160,8 @@ impl UserCommand {
             | Self::List { server }
             | Self::Rotate { server, .. }
             | Self::RevokeSessions { server, .. }
+            | Self::Attach { server, .. }
+            | Self::Detach { server, .. }
             | Self::Remove { server, .. } => server,
         }
     }
@@ -150,30 +180,53 @@ pub(crate) fn run(
     options: &ServerOptions,
     environment: &Environment,
 ) -> Result<(), CliError> {
-    let file = UsersFile::new(options.start.users_path(), None);
     let server = match command.is_forced() {
         true => None,
         false => ApiClient::find(command.server(), options, environment)?,
     };
     let Some(change) = command.change() else {
+        let file = UsersFile::new(options.start.users_path(), None);
         let users = server.map_or_else(|| user_edits::list(&file), user_api::list)?;
         return announce::lines(users.iter().map(line))
             .map_err(|e| CliError::refused(format!("cannot show the users: {e}")));
     };
+    make(&change, command.is_forced(), server, options)
+}
+
+/// Makes a change at a running server, or else in the users file.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_change(
+    change: &UserChange,
+    server: &ServerAddress,
+    options: &ServerOptions,
+    environment: &Environment,
+) -> Result<(), CliError> {
+    make(change, false, ApiClient::find(server, options, environment)?, options)
+}
+
+fn make(
+    change: &UserChange,
+    is_forced: bool,
+    server: Option<ApiClient>,
+    options: &ServerOptions,
+) -> Result<(), CliError> {
+    let file = UsersFile::new(options.start.users_path(), None);
     let (place, keys) = match server {
         Some(server) => {
             let place = format!("at {}, in effect", server.url);
-            (place, user_api::change(server, &change)?)
+            (place, user_api::change(server, change)?)
         }
         None => {
             let log = options.logs.audit_log.as_deref();
-            let keys = user_edits::change(&change, command.is_forced(), &file, log)?;
+            let keys = user_edits::change(change, is_forced, &file, log)?;
             let path = file.path().display();
             (format!("in {path}; a running server uses the file after SIGHUP: kill -HUP PID"), keys)
         }
     };
-    eprintln!("{} {place}", done(&change));
-    if let UserChange::RotateKeys { name } = &change {
+    eprintln!("{} {place}", done(change));
+    if let UserChange::RotateKeys { name } = change {
         eprintln!("the old keys stay valid until: siltstone user rotate {name} --finish");
     }
     keys.map_or(Ok(()), |keys| show(&keys))
@@ -188,12 +241,30 @@ fn done(change: &UserChange) -> String {
         UserChange::RemovePreviousKeys { .. } => format!("removed the previous keys of `{name}`"),
         UserChange::RevokeSessions { .. } => format!("ended the sessions of `{name}`"),
         UserChange::Delete { .. } => format!("removed the user `{name}`"),
+        UserChange::Policies(change) => done_to_policies(change),
+    }
+}
+
+fn done_to_policies(change: &PolicyChange) -> String {
+    match change {
+        PolicyChange::PutPolicy { name, .. } => format!("put the policy `{name}`"),
+        PolicyChange::DeletePolicy { name } => format!("removed the policy `{name}`"),
+        PolicyChange::CreateGroup { name } => format!("created the group `{name}`"),
+        PolicyChange::DeleteGroup { name } => format!("removed the group `{name}`"),
+        PolicyChange::AddMember { group, user } => format!("added `{user}` to the group `{group}`"),
+        PolicyChange::RemoveMember { group, user } => format!("removed `{user}` from the group `{group}`"),
+        PolicyChange::Attach { to, policy } => format!("attached the policy `{policy}` to `{}`", to.name()),
+        PolicyChange::Detach { from, policy } => {
+            format!("detached the policy `{policy}` from `{}`", from.name())
+        }
     }
 }
 
 /// The line of a user: name, access keys and permissions, separated by tabs.
 fn line(user: &UserEntry) -> String {
     let allowed = user.allow.iter().map(|a| format!("{} on {}", a.actions.join(","), a.resources.join(",")));
+    let policies = user.policies.iter().map(|policy| format!("policy {policy}"));
+    let allowed = allowed.chain(policies).chain(user.groups.iter().map(|group| format!("group {group}")));
     let allowed = allowed.collect::<Vec<_>>().join("; ");
     let keys = user.access_keys.join(",");
     format!("{}\t{}\t{allowed}", user.name, if keys.is_empty() { "-" } else { &keys })

@@ -1,9 +1,10 @@
 //! The `user` commands at a running server.
 
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use siltstone::auth::{KeyPair, Secret};
 use siltstone::client::encoded;
-use siltstone::service::{UserChange, UserEntry};
+use siltstone::service::{PolicyChange, PolicyHolder, UserChange, UserEntry};
 
 use super::api_client::ApiClient;
 use crate::cli::error::CliError;
@@ -15,6 +16,15 @@ use crate::cli::error::CliError;
 pub(crate) fn list(mut server: ApiClient) -> Result<Vec<UserEntry>, CliError> {
     let users = server.ask_document("GET", "users", &[])?["users"].take();
     serde_json::from_value(users).map_err(|e| CliError::refused(format!("the answer lists no users: {e}")))
+}
+
+/// The policies or the groups in effect: what the API lists at `path`, by that name.
+///
+/// # Errors
+/// A message for the operator.
+pub(crate) fn list_of<T: DeserializeOwned>(mut server: ApiClient, path: &str) -> Result<Vec<T>, CliError> {
+    let listed = server.ask_document("GET", path, &[])?[path].take();
+    serde_json::from_value(listed).map_err(|e| CliError::refused(format!("the answer lists no {path}: {e}")))
 }
 
 /// Makes a change, which is durable and in effect on return. Returns new keys.
@@ -45,8 +55,36 @@ pub(crate) fn change(mut server: ApiClient, change: &UserChange) -> Result<Optio
             server.ask("DELETE", &user, &[])?;
             Value::Null
         }
+        UserChange::Policies(change) => {
+            change_policies(&mut server, change)?;
+            Value::Null
+        }
     };
     let key = |name: &str| made[name].as_str().map(str::to_owned);
     let keys = key("access_key").zip(key("secret_key"));
     Ok(keys.map(|(access_key, secret)| KeyPair { access_key, secret_key: Secret::new(secret) }))
+}
+
+fn change_policies(server: &mut ApiClient, change: &PolicyChange) -> Result<(), CliError> {
+    let attached = |holder: &PolicyHolder, policy: &str| {
+        let kind = match holder {
+            PolicyHolder::User(_) => "users",
+            PolicyHolder::Group(_) => "groups",
+        };
+        format!("{kind}/{}/policies/{}", encoded(holder.name()), encoded(policy))
+    };
+    let member = |group: &str, user: &str| format!("groups/{}/members/{}", encoded(group), encoded(user));
+    let policy = |name: &str| format!("policies/{}", encoded(name));
+    let group = |name: &str| format!("groups/{}", encoded(name));
+    match change {
+        PolicyChange::PutPolicy { name, document } => server.ask("PUT", &policy(name), document.as_bytes()),
+        PolicyChange::DeletePolicy { name } => server.ask("DELETE", &policy(name), &[]),
+        PolicyChange::CreateGroup { name } => server.ask("PUT", &group(name), &[]),
+        PolicyChange::DeleteGroup { name } => server.ask("DELETE", &group(name), &[]),
+        PolicyChange::AddMember { group, user } => server.ask("PUT", &member(group, user), &[]),
+        PolicyChange::RemoveMember { group, user } => server.ask("DELETE", &member(group, user), &[]),
+        PolicyChange::Attach { to, policy } => server.ask("PUT", &attached(to, policy), &[]),
+        PolicyChange::Detach { from, policy } => server.ask("DELETE", &attached(from, policy), &[]),
+    }
+    .map(drop)
 }

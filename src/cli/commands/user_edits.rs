@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use siltstone::auth::KeyPair;
-use siltstone::base::OsEntropy;
+use siltstone::base::{Clock as _, OsEntropy, SystemClock};
 use siltstone::service::{AuditLog as _, GrantEntry, UserChange, UserEntry};
 
 use crate::cli::error::CliError;
@@ -17,8 +17,7 @@ use crate::cli::users::users_text::{self, ListedUser};
 /// # Errors
 /// A message for the operator.
 pub(crate) fn list(file: &UsersFile) -> Result<Vec<UserEntry>, CliError> {
-    let users = file.text().and_then(|text| users_text::list(&text)).map_err(CliError::refused)?;
-    Ok(users.iter().map(UserEntry::from).collect())
+    file.text().and_then(|text| users_text::entries(&text)).map_err(CliError::refused)
 }
 
 /// Makes a change and records it in the audit log at `log`. Durable on return. Returns new keys.
@@ -51,7 +50,7 @@ fn edit(change: &UserChange, forced: bool, file: &UsersFile) -> Result<Option<Ke
     let keys = change.makes_keys().then(|| KeyPair::generate(&OsEntropy));
     let is_first = !file.path().exists();
     let edited = |text: &str| {
-        let edited = users_text::changed(text, change, keys.as_ref())?;
+        let edited = users_text::changed(text, change, keys.as_ref(), SystemClock.now())?;
         if let (UserChange::Delete { name }, false) = (change, forced) {
             check_administrators(name, text, &edited)?;
         }

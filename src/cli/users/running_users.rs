@@ -7,10 +7,12 @@ use log::{error, info};
 use siltstone::auth::{Authenticator, KeyPair, SealingKey, Users};
 use siltstone::base::OsEntropy;
 use siltstone::service::{
-    AuditLog as _, ChangeSender, GrantEntry, UserChange, UserDirectory, UserEntry, UserError,
+    AuditLog as _, ChangeSender, GrantEntry, GroupEntry, PolicyChange, PolicyEntry, PolicyHolder, UserChange,
+    UserDirectory, UserEntry, UserError,
 };
 use siltstone::store::Store;
 
+use super::policies_text;
 use super::user_changes::{ChangeOrigin, UserList};
 use super::users_file::UsersFile;
 use super::users_text::{self, ListedUser};
@@ -70,9 +72,27 @@ impl RunningUsers {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The text of the file, empty without one.
+    fn text(&self) -> Result<String, String> {
+        match self.file.path().exists() {
+            true => self.file.text(),
+            false => Ok(String::new()),
+        }
+    }
+
     /// Checks that the change is one of the file, and that it can be recorded.
     fn check(&self, change: &UserChange) -> Result<(), UserError> {
-        if change.name() == Users::ADMINISTRATOR && self.file.has_environment() {
+        let is_of_user = match change {
+            // The end of its sessions has no other place than the file.
+            UserChange::RevokeSessions { .. } => false,
+            UserChange::Policies(change) => matches!(
+                change,
+                PolicyChange::Attach { to: PolicyHolder::User(_), .. }
+                    | PolicyChange::Detach { from: PolicyHolder::User(_), .. }
+            ),
+            _ => true,
+        };
+        if is_of_user && change.name() == Users::ADMINISTRATOR && self.file.has_environment() {
             let why =
                 "the user `admin` comes from the environment of the server: change it there, and restart";
             return Err(UserError::Invalid(why.to_owned()));
@@ -91,13 +111,20 @@ impl RunningUsers {
         let users = users_text::list(text).map_err(UserError::Failed)?;
         let is_named = match change {
             UserChange::Create { .. } => true,
-            UserChange::RevokeSessions { .. } => users_text::has_role(text, name),
+            UserChange::RevokeSessions { .. } => {
+                users_text::has_role(text, name)
+                    || name == Users::ADMINISTRATOR && self.file.has_environment()
+            }
+            UserChange::Policies(change) => {
+                check_named(text, change)?;
+                true
+            }
             _ => false,
         };
         if !is_named && !users.iter().any(|user| user.name == name) {
-            return Err(UserError::Unknown(name.to_owned()));
+            return Err(UserError::Unknown { kind: "user", name: name.to_owned() });
         }
-        let edited = users_text::changed(text, change, keys);
+        let edited = users_text::changed(text, change, keys, self.authenticator.now());
         let edited = edited.map_err(UserError::Invalid)?;
         // Read as the server will read it: a change that breaks the file is not written.
         Users::parse(&edited).map_err(|error| UserError::Invalid(error.problem))?;
@@ -137,6 +164,31 @@ impl RunningUsers {
     }
 }
 
+/// Checks that what a change is about is there.
+fn check_named(text: &str, change: &PolicyChange) -> Result<(), UserError> {
+    let of_users = || users_text::list(text).map(|users| users.into_iter().map(|it| it.name).collect());
+    let of_groups =
+        || policies_text::groups(text).map(|groups| groups.into_iter().map(|it| it.name).collect());
+    let of_policies =
+        || policies_text::policies(text).map(|policies| policies.into_iter().map(|it| it.name).collect());
+    let name = change.subject();
+    let (kind, names): (&'static str, Result<Vec<String>, String>) = match change {
+        PolicyChange::PutPolicy { .. } | PolicyChange::CreateGroup { .. } => return Ok(()),
+        PolicyChange::DeletePolicy { .. } => ("policy", of_policies()),
+        PolicyChange::Attach { to: PolicyHolder::User(_), .. }
+        | PolicyChange::Detach { from: PolicyHolder::User(_), .. } => ("user", of_users()),
+        PolicyChange::DeleteGroup { .. }
+        | PolicyChange::AddMember { .. }
+        | PolicyChange::RemoveMember { .. }
+        | PolicyChange::Attach { .. }
+        | PolicyChange::Detach { .. } => ("group", of_groups()),
+    };
+    match names.map_err(UserError::Failed)?.iter().any(|known| known == name) {
+        true => Ok(()),
+        false => Err(UserError::Unknown { kind, name: name.to_owned() }),
+    }
+}
+
 fn origin_of(sender: ChangeSender<'_>) -> ChangeOrigin<'_> {
     let ChangeSender { user, person, session, peer } = sender;
     ChangeOrigin { user: Some(user), person, session, peer }
@@ -144,12 +196,8 @@ fn origin_of(sender: ChangeSender<'_>) -> ChangeOrigin<'_> {
 
 impl UserDirectory for RunningUsers {
     fn list(&self) -> Result<Vec<UserEntry>, UserError> {
-        let text = if self.file.path().exists() {
-            self.file.text().map_err(UserError::Failed)?
-        } else {
-            String::new()
-        };
-        let mut users = users_text::list(&text).map_err(UserError::Failed)?;
+        let text = self.text().map_err(UserError::Failed)?;
+        let mut users = users_text::entries(&text).map_err(UserError::Failed)?;
         let environment = self.file.environment_keys().map_err(UserError::Failed)?;
         if environment.is_some() {
             users.retain(|user| user.name != Users::ADMINISTRATOR);
@@ -158,17 +206,27 @@ impl UserDirectory for RunningUsers {
             name: Users::ADMINISTRATOR.to_owned(),
             access_keys: vec![keys.access_key],
             allow: vec![GrantEntry::everything()],
+            policies: Vec::new(),
+            groups: Vec::new(),
             administrator: true,
             from_environment: true,
         });
-        Ok(of_environment.into_iter().chain(users.iter().map(UserEntry::from)).collect())
+        Ok(of_environment.into_iter().chain(users).collect())
+    }
+
+    fn policies(&self) -> Result<Vec<PolicyEntry>, UserError> {
+        self.text().and_then(|text| policies_text::policies(&text)).map_err(UserError::Failed)
+    }
+
+    fn groups(&self) -> Result<Vec<GroupEntry>, UserError> {
+        self.text().and_then(|text| policies_text::groups(&text)).map_err(UserError::Failed)
     }
 
     fn change(&self, change: &UserChange, sender: ChangeSender<'_>) -> Result<Option<KeyPair>, UserError> {
         let origin = origin_of(sender);
         let made = self.make(change, origin);
         match &made {
-            Ok(_) => info!("{} of the user `{}` by `{}`", change.audited_as(), change.name(), sender.user),
+            Ok(_) => info!("{} of `{}` by `{}`", change.audited_as(), change.name(), sender.user),
             Err(_) => self.record_denied(change, sender),
         }
         made

@@ -11,7 +11,7 @@ use toml::{Table, Value as TomlValue};
 use crate::cli::logs::audit_log::AuditLogFile;
 
 /// The parts of a table that the audit log shows. An allow list, so that no secret can appear.
-const SHOWN: [&str; 13] = [
+const SHOWN: [&str; 15] = [
     "name",
     "allow",
     "quota",
@@ -21,6 +21,8 @@ const SHOWN: [&str; 13] = [
     "web_identity",
     "max_duration",
     "policy",
+    "members",
+    "document",
     "url",
     "audiences",
     "ca_file",
@@ -40,7 +42,7 @@ struct OutlineKind {
     deleted: &'static str,
 }
 
-const KINDS: [OutlineKind; 3] = [
+const KINDS: [OutlineKind; 5] = [
     OutlineKind {
         table: "user",
         name: "name",
@@ -54,6 +56,20 @@ const KINDS: [OutlineKind; 3] = [
         created: "CreateRole",
         changed: "ChangeRole",
         deleted: "DeleteRole",
+    },
+    OutlineKind {
+        table: "group",
+        name: "name",
+        created: "CreateGroup",
+        changed: "ChangeGroup",
+        deleted: "DeleteGroup",
+    },
+    OutlineKind {
+        table: "policy",
+        name: "name",
+        created: "PutPolicy",
+        changed: "PutPolicy",
+        deleted: "DeletePolicy",
     },
     OutlineKind {
         table: "issuer",

@@ -3,12 +3,15 @@
 
 use serde::Deserialize;
 use siltstone::auth::{KeyPair, SealingKey, Users};
-use siltstone::base::{Clock as _, SystemClock, Timestamp};
+use siltstone::base::Timestamp;
 use siltstone::service::{GrantEntry, UserChange, UserEntry};
 use toml_edit::{Array, ArrayOfTables, Datetime, DocumentMut, InlineTable, Item, Table, Value};
 
+use super::policies_text;
+use super::tables_text::{edit_tables, position, remove_table};
+
 /// A user without its secret.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, PartialEq, Deserialize)]
 pub(crate) struct ListedUser {
     pub(crate) name: String,
     /// `None` for the anonymous user.
@@ -16,6 +19,8 @@ pub(crate) struct ListedUser {
     pub(crate) previous: Option<ListedPair>,
     #[serde(default)]
     pub(crate) allow: Vec<GrantEntry>,
+    /// A document, or a list of names and documents.
+    pub(crate) policy: Option<toml::Value>,
 }
 
 /// A pair of keys without its secret.
@@ -43,26 +48,34 @@ impl From<&ListedUser> for UserEntry {
             name: user.name.clone(),
             access_keys: user.access_keys().map(str::to_owned).collect(),
             allow: user.allow.clone(),
+            policies: policies_text::texts(user.policy.as_ref()),
+            groups: Vec::new(),
             administrator: user.is_administrator(),
             from_environment: false,
         }
     }
 }
 
-/// The text after a change, with the new keys if it makes some.
+/// The text after a change at `now`, with the new keys if it makes some.
 ///
 /// # Errors
 /// Errors of the edit.
-pub(crate) fn changed(text: &str, change: &UserChange, keys: Option<&KeyPair>) -> Result<String, String> {
+pub(crate) fn changed(
+    text: &str,
+    change: &UserChange,
+    keys: Option<&KeyPair>,
+    now: Timestamp,
+) -> Result<String, String> {
     let name = change.name();
     match (change, keys) {
-        (UserChange::Create { allow, .. }, keys) => add(text, name, keys, allow, SystemClock.now()),
+        (UserChange::Create { allow, .. }, keys) => add(text, name, keys, allow, now),
         (UserChange::SetGrants { allow, .. }, _) => set_grants(text, name, allow),
         (UserChange::RotateKeys { .. }, Some(keys)) => rotate(text, name, keys),
         (UserChange::RotateKeys { .. }, None) => Err(format!("the user `{name}` has no keys")),
         (UserChange::RemovePreviousKeys { .. }, _) => finish_rotation(text, name),
-        (UserChange::RevokeSessions { .. }, _) => revoke_sessions(text, name, SystemClock.now()),
+        (UserChange::RevokeSessions { .. }, _) => revoke_sessions(text, name, now),
         (UserChange::Delete { .. }, _) => remove(text, name),
+        (UserChange::Policies(change), _) => policies_text::changed(text, change),
     }
 }
 
@@ -71,7 +84,7 @@ pub(crate) fn has_role(text: &str, name: &str) -> bool {
     let file: Result<DocumentMut, _> = text.parse();
     let Ok(file) = file else { return false };
     let roles = file.get("role").and_then(Item::as_array_of_tables);
-    roles.is_some_and(|roles| position(roles, name).is_ok())
+    roles.is_some_and(|roles| position(roles, "role", name).is_ok())
 }
 
 /// The text with a key that seals the tokens of sessions at its end, unless it has one.
@@ -102,13 +115,24 @@ fn revoke_sessions(text: &str, name: &str, now: Timestamp) -> Result<String, Str
                 "only tables in the form [[{kind}]] can be edited by commands: set `sessions_after` yourself"
             )
         })?;
-        if let Ok(at) = position(tables, name) {
+        if let Ok(at) = position(tables, kind, name) {
             let table = tables.get_mut(at).expect("it was found there");
             table.insert("sessions_after", toml_edit::value(datetime(now)?));
             return Ok(file.to_string());
         }
     }
-    Err(format!("there is no user and no role `{name}`"))
+    if name != Users::ADMINISTRATOR {
+        return Err(format!("there is no user and no role `{name}`"));
+    }
+    // The administrator of the environment has no table yet.
+    let ended = datetime(now)?;
+    edit(text, |users| {
+        let mut user = Table::new();
+        user["name"] = toml_edit::value(name);
+        user["sessions_after"] = toml_edit::value(ended);
+        users.push(user);
+        Ok(String::new())
+    })
 }
 
 fn datetime(time: Timestamp) -> Result<Datetime, String> {
@@ -126,6 +150,20 @@ pub(crate) fn list(text: &str) -> Result<Vec<ListedUser>, String> {
         user: Vec<ListedUser>,
     }
     toml::from_str(text).map(|file: UsersToml| file.user).map_err(|e| e.message().to_owned())
+}
+
+/// The users as administrators see them, with their groups.
+///
+/// # Errors
+/// The text is not a valid users file.
+pub(crate) fn entries(text: &str) -> Result<Vec<UserEntry>, String> {
+    let groups = policies_text::groups(text)?;
+    let entry = |user: &ListedUser| {
+        let of_user = groups.iter().filter(|group| group.members.contains(&user.name));
+        let groups = of_user.map(|group| group.name.clone()).collect();
+        UserEntry { groups, ..UserEntry::from(user) }
+    };
+    Ok(list(text)?.iter().map(entry).collect())
 }
 
 /// Adds a user at the end. Sessions of a user of the same name that was there before do not count
@@ -213,22 +251,12 @@ fn finish_rotation(text: &str, name: &str) -> Result<String, String> {
     })
 }
 
-/// Removes a user and the comment directly above it.
+/// Removes a user, also from its groups, and the comment directly above it.
 ///
 /// # Errors
 /// There is no such user, or the file has a form that cannot be edited.
 fn remove(text: &str, name: &str) -> Result<String, String> {
-    edit(text, |users| {
-        let index = position(users, name)?;
-        let removed = users.remove(index);
-        let kept = above_the_gap(prefix(&removed)).to_owned();
-        let Some(next) = users.get_mut(index) else { return Ok(kept) };
-        if !kept.is_empty() {
-            let joined = format!("{kept}{}", prefix(next).trim_start_matches('\n'));
-            next.decor_mut().set_prefix(joined);
-        }
-        Ok(String::new())
-    })
+    remove_table(&policies_text::without_member(text, name)?, "user", name)
 }
 
 /// Edits the array of users. The text that `change` returns is inserted before the end of the file.
@@ -236,25 +264,11 @@ fn edit(
     text: &str,
     change: impl FnOnce(&mut ArrayOfTables) -> Result<String, String>,
 ) -> Result<String, String> {
-    let mut file: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| e.message().to_owned())?;
-    let users = file.entry("user").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
-    let users = users.as_array_of_tables_mut();
-    let users = users.ok_or("only users in the form [[user]] can be edited by commands")?;
-    let kept = change(users)?;
-    let rest = file.trailing().as_str().unwrap_or_default().to_owned();
-    file.set_trailing(kept + &rest);
-    Ok(file.to_string())
-}
-
-fn position(users: &ArrayOfTables, name: &str) -> Result<usize, String> {
-    users
-        .iter()
-        .position(|user| user.get("name").and_then(Item::as_str) == Some(name))
-        .ok_or_else(|| format!("there is no user `{name}`"))
+    edit_tables(text, "user", change)
 }
 
 fn user_mut<'u>(users: &'u mut ArrayOfTables, name: &str) -> Result<&'u mut Table, String> {
-    let index = position(users, name)?;
+    let index = position(users, "user", name)?;
     Ok(users.get_mut(index).expect("it was found there"))
 }
 
@@ -265,17 +279,6 @@ fn set(table: &mut Table, key: &str, text: &str) {
         *value = Value::from(text);
         *value.decor_mut() = decor;
     }
-}
-
-/// The comments and empty lines above a table.
-fn prefix(table: &Table) -> &str {
-    table.decor().prefix().and_then(|text| text.as_str()).unwrap_or_default()
-}
-
-/// The comments that an empty line separates from the next table: they are about something else.
-fn above_the_gap(comments: &str) -> &str {
-    let above = comments.rfind("\n\n").map_or("", |at| &comments[..at + 2]);
-    if above.trim().is_empty() { "" } else { above }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::super::tickets::NewKeys;
 use super::{Page, View, html, see_other};
 use crate::auth::KeyPair;
 use crate::s3::{Response, uri};
-use crate::service::{GrantEntry, UserChange, UserEntry, UserError};
+use crate::service::{GrantEntry, GroupEntry, PolicyEntry, UserChange, UserEntry, UserError};
 
 /// A ready-made set of grants.
 struct OfferedRole {
@@ -76,6 +76,9 @@ const ROLES: [OfferedRole; 5] = [
 struct UsersPage<'a> {
     page: Page,
     users: Vec<Row<'a>>,
+    groups: Vec<GroupEntry>,
+    /// Those of the users file.
+    policies: Vec<PolicyEntry>,
     roles: &'static [OfferedRole],
     created: EnteredFields<'a>,
 }
@@ -112,7 +115,15 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let users = view.console.service.users(&view.visitor.identity).map_err(|error| refusal(&error))?;
     let users = users.into_iter().map(|user| row(view, user)).collect();
     let created = view.entered(&[("change", "create")]);
-    let page = UsersPage { page: view.page(), users, roles: &ROLES, created };
+    let groups = view.console.service.groups(&view.visitor.identity).map_err(|error| refusal(&error))?;
+    let groups = groups.into_iter().map(|group| GroupEntry {
+        members: group.members.iter().map(|member| visible(member).into_owned()).collect(),
+        ..group
+    });
+    let groups = groups.collect();
+    let policies = view.console.service.policies(&view.visitor.identity).map_err(|error| refusal(&error))?;
+    let policies = policies.into_iter().filter(|policy| !policy.ready_made).collect();
+    let page = UsersPage { page: view.page(), users, groups, policies, roles: &ROLES, created };
     Ok(html(200, &page.page, &page))
 }
 
@@ -250,7 +261,7 @@ fn names(list: &str) -> Vec<String> {
 pub(super) fn refusal(error: &UserError) -> Refusal {
     let status = match error {
         UserError::Denied(_) => 403,
-        UserError::Unknown(_) => 404,
+        UserError::Unknown { .. } => 404,
         UserError::Invalid(_) => 400,
         UserError::Refused(_) => 409,
         UserError::Failed(_) => 500,

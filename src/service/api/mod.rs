@@ -1,11 +1,12 @@
-//! The API for programs at `/-/api/1/`: users and their keys, quotas, placements of buckets,
-//! mirrors, webhooks, the keys of encrypted objects, and the state of the server, as JSON.
-//! `openapi.json` describes it. Requests are signed as S3 requests are.
+//! The API for programs at `/-/api/1/`: users and their keys, policies and groups, quotas, placements
+//! of buckets, mirrors, webhooks, the keys of encrypted objects, and the state of the server, as
+//! JSON. `openapi.json` describes it. Requests are signed as S3 requests are.
 
 mod clock;
 mod keys;
 mod mirrors;
 mod placements;
+mod policies;
 mod quotas;
 mod webhooks;
 
@@ -19,6 +20,7 @@ use crate::auth::{Action, Identity, KeyPair};
 use crate::base::Timestamp;
 use crate::ops::{CopyFindings, RemoteProbed};
 use crate::s3::{Dialect, Method, QueryParams, Request, Response, ResponseBody, S3Error, uri};
+use policies::PolicyResource;
 use quotas::QuotaHolder;
 use webhooks::webhook_document;
 
@@ -79,7 +81,8 @@ impl From<UserError> for ApiError {
     fn from(error: UserError) -> Self {
         let (status, code) = match error {
             UserError::Denied(_) => (403, "AccessDenied"),
-            UserError::Unknown(_) => (404, "NoSuchUser"),
+            UserError::Unknown { kind: "user", .. } => (404, "NoSuchUser"),
+            UserError::Unknown { .. } => (404, "NoSuchEntity"),
             UserError::Invalid(_) => (400, "InvalidRequest"),
             UserError::Refused(_) => (409, "Conflict"),
             UserError::Failed(_) => (500, "InternalError"),
@@ -103,6 +106,7 @@ enum ApiResource {
     Keys(String),
     PreviousKeys(String),
     Sessions(String),
+    Policies(PolicyResource),
     Quota(QuotaHolder),
     Placement(String),
     State,
@@ -120,6 +124,9 @@ impl ApiResource {
     fn of(path: &str) -> Option<Self> {
         let parts: Vec<_> = path.split('/').collect();
         let name = |part: &str| uri::decode_path(part).ok().filter(|name| !name.is_empty());
+        if let Some(resource) = PolicyResource::of(&parts) {
+            return Some(Self::Policies(resource));
+        }
         Some(match parts.as_slice() {
             ["users"] => Self::Users,
             ["users", user] => Self::User(name(user)?),
@@ -146,6 +153,7 @@ impl ApiResource {
 
     fn methods(&self) -> &'static str {
         match self {
+            Self::Policies(resource) => resource.methods(),
             Self::Users => "GET, POST",
             Self::User(_) => "GET, DELETE",
             Self::Grants(_) => "PUT",
@@ -227,7 +235,7 @@ impl Service {
             }
             (ApiResource::User(user), Method::Get) => {
                 let found = self.users(identity)?.into_iter().find(|entry| entry.name == *user);
-                let found = found.ok_or_else(|| UserError::Unknown(name(user)))?;
+                let found = found.ok_or_else(|| UserError::Unknown { kind: "user", name: name(user) })?;
                 Ok(document(200, &json!(found)))
             }
             (ApiResource::User(user), Method::Delete) => {
@@ -249,6 +257,7 @@ impl Service {
             (ApiResource::Sessions(user), Method::Delete) => {
                 change(UserChange::RevokeSessions { name: name(user) }).map(|_| done()).map_err(Into::into)
             }
+            (ApiResource::Policies(resource), _) => self.at_policies(resource, identity, request, body),
             (ApiResource::State, Method::Get) => self.state(identity),
             (ApiResource::Clock, Method::Get) => self.clock_state(identity),
             (ApiResource::ClockAcceptance, Method::Post) => self.accept_clock_of_api(identity, request),
@@ -393,7 +402,8 @@ mod tests {
             .iter()
             .flat_map(|(path, item)| {
                 let methods = item.as_object().unwrap().keys().filter(|name| *name != "parameters");
-                methods.map(move |method| (path.replace("{name}", "n"), method.to_uppercase()))
+                let named = path.replace("{name}", "n").replace("{user}", "u").replace("{policy}", "p");
+                methods.map(move |method| (named.clone(), method.to_uppercase()))
             })
             .collect();
         let paths = [
@@ -403,7 +413,14 @@ mod tests {
             "users/n/keys",
             "users/n/keys/previous",
             "users/n/sessions",
+            "users/n/policies/p",
             "users/n/quota",
+            "policies",
+            "policies/n",
+            "groups",
+            "groups/n",
+            "groups/n/members/u",
+            "groups/n/policies/p",
             "buckets/n/quota",
             "buckets/n/placement",
             "clock",

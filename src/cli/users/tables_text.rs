@@ -1,0 +1,63 @@
+//! Edits of arrays of tables in the text of a users file, which preserve everything else.
+
+use toml_edit::{ArrayOfTables, DocumentMut, Item, Table};
+
+/// Removes the table of a name, and the comment directly above it.
+///
+/// # Errors
+/// There is no such table, or the file has a form that cannot be edited.
+pub(super) fn remove_table(text: &str, kind: &'static str, name: &str) -> Result<String, String> {
+    edit_tables(text, kind, |users| {
+        let index = position(users, kind, name)?;
+        let removed = users.remove(index);
+        let kept = above_the_gap(prefix(&removed)).to_owned();
+        let Some(next) = users.get_mut(index) else { return Ok(kept) };
+        if !kept.is_empty() {
+            let joined = format!("{kept}{}", prefix(next).trim_start_matches('\n'));
+            next.decor_mut().set_prefix(joined);
+        }
+        Ok(String::new())
+    })
+}
+
+/// Edits an array of tables. The text that `change` returns is inserted before the end of the file.
+///
+/// # Errors
+/// Those of the change; the file has a form that cannot be edited.
+pub(super) fn edit_tables(
+    text: &str,
+    kind: &'static str,
+    change: impl FnOnce(&mut ArrayOfTables) -> Result<String, String>,
+) -> Result<String, String> {
+    let mut file: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| e.message().to_owned())?;
+    let tables = file.entry(kind).or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+    let tables = tables.as_array_of_tables_mut();
+    let tables =
+        tables.ok_or_else(|| format!("only tables in the form [[{kind}]] can be edited by commands"))?;
+    let kept = change(tables)?;
+    let rest = file.trailing().as_str().unwrap_or_default().to_owned();
+    file.set_trailing(kept + &rest);
+    Ok(file.to_string())
+}
+
+/// The place of the table of a name.
+///
+/// # Errors
+/// There is none.
+pub(super) fn position(tables: &ArrayOfTables, kind: &str, name: &str) -> Result<usize, String> {
+    tables
+        .iter()
+        .position(|table| table.get("name").and_then(Item::as_str) == Some(name))
+        .ok_or_else(|| format!("there is no {kind} `{name}`"))
+}
+
+/// The comments and empty lines above a table.
+fn prefix(table: &Table) -> &str {
+    table.decor().prefix().and_then(|text| text.as_str()).unwrap_or_default()
+}
+
+/// The comments that an empty line separates from the next table: they are about something else.
+fn above_the_gap(comments: &str) -> &str {
+    let above = comments.rfind("\n\n").map_or("", |at| &comments[..at + 2]);
+    if above.trim().is_empty() { "" } else { above }
+}
