@@ -13,7 +13,7 @@ use crate::auth::user::Signer;
 use crate::auth::users::Users;
 use crate::auth::{Authenticator, Identity, OidcPerson};
 use crate::base::digest::{Sha256, hex32};
-use crate::s3::{Dialect, Headers, QueryParams, uri};
+use crate::s3::{Dialect, Headers, QueryParams, Request, uri};
 
 /// An access key whose secret was known to its user, or as whose user a person may act. It holds no
 /// secret. It counts until the users file has another secret for the access key, or does not let
@@ -79,11 +79,12 @@ impl Authenticator {
         Some(EnteredKey { access_key: access_key.to_owned(), fingerprint, person: Some(Arc::new(person)) })
     }
 
-    /// The user of a key. `None` after the user or the key was removed or rotated away.
-    pub fn identity_of(&self, key: &EnteredKey) -> Option<Identity> {
+    /// The user of a key, who sends `request`. `None` after the user or the key was removed or
+    /// rotated away.
+    pub fn identity_of(&self, key: &EnteredKey, request: &Request<'_>) -> Option<Identity> {
         let users = self.users();
         let user = find(&users, key)?.user().clone();
-        Some(Identity::of_person(user, users, key.person.clone()))
+        Some(Identity::of_person(user, users, key.person.clone()).sent_by(request, self.now()))
     }
 
     /// A URL that allows everyone who has it to read an object (S3 API reference, "Authenticating
@@ -144,8 +145,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::auth::Action;
     use crate::base::{ManualClock, Timestamp};
-    use crate::s3::{Body, Method, Request};
+    use crate::s3::{Body, Method};
 
     fn users(secret: &str) -> Users {
         let text = format!("[[user]]\nname = \"u\"\naccess_key = \"AKIAUSER\"\nsecret_key = \"{secret}\"\n");
@@ -157,11 +159,50 @@ mod tests {
         Authenticator::new(users("secret-of-the-user"), vec!["eu".to_owned()], clock)
     }
 
+    /// A request over plain HTTP.
+    fn request() -> Request<'static> {
+        Request {
+            method: Method::Get,
+            path: String::new(),
+            query: String::new(),
+            headers: Headers::default(),
+            body: Body::none(),
+            secure: false,
+            peer: None,
+            client: None,
+        }
+    }
+
+    #[test]
+    fn conditions_see_the_time_and_the_connection_of_the_request() {
+        let authenticator = authenticator();
+        for (condition, over_plain_http, over_tls) in [
+            (r#"{"DateLessThan": {"aws:CurrentTime": "2020-01-01T00:00:00Z"}}"#, false, false),
+            (r#"{"DateGreaterThan": {"aws:CurrentTime": "2020-01-01T00:00:00Z"}}"#, true, true),
+            (r#"{"Bool": {"aws:SecureTransport": "true"}}"#, false, true),
+        ] {
+            let policy = format!(
+                r#"{{"Version": "2012-10-17", "Statement": [{{"Effect": "Allow", "Action": "*", "Resource": "*",
+                "Condition": {condition}}}]}}"#
+            );
+            let text = format!(
+                "[[user]]\nname = \"u\"\naccess_key = \"AKIAUSER\"\nsecret_key = \"secret-of-the-user\"\n\
+                 policy = '''{policy}'''\n"
+            );
+            authenticator.replace(Users::parse(&text).unwrap());
+            let key = authenticator.enter("AKIAUSER", "secret-of-the-user").unwrap();
+            for (secure, expected) in [(false, over_plain_http), (true, over_tls)] {
+                let identity = authenticator.identity_of(&key, &Request { secure, ..request() }).unwrap();
+                assert_eq!(identity.may_administer(Action::AdminListUsers), expected, "{condition} {secure}");
+            }
+        }
+    }
+
     #[test]
     fn only_the_secret_of_the_key_is_accepted() {
         let authenticator = authenticator();
         let key = authenticator.enter("AKIAUSER", "secret-of-the-user").unwrap();
-        assert_eq!(authenticator.identity_of(&key).unwrap().name(), "u");
+        assert_eq!(authenticator.identity_of(&key, &request()).unwrap().name(), "u");
         for (access_key, secret) in
             [("AKIAUSER", "secret"), ("AKIAUSER", ""), ("AKIAOTHER", "secret-of-the-user"), ("", "")]
         {
@@ -191,7 +232,7 @@ mod tests {
         };
         let acts_as = |subject: &str, groups: &[&str]| {
             let key = authenticator.admit_person(person(subject, groups))?;
-            authenticator.identity_of(&key).map(|identity| identity.name().to_owned())
+            authenticator.identity_of(&key, &request()).map(|identity| identity.name().to_owned())
         };
         assert_eq!(acts_as("1", &["guests", "staff"]).as_deref(), Some("ops"));
         assert_eq!(acts_as("1", &["guests"]).as_deref(), Some("staff"));
@@ -199,10 +240,10 @@ mod tests {
         assert_eq!(acts_as("1", &["gue"]), None);
         assert_eq!(acts_as("ops", &[]), None);
         let guest = authenticator.admit_person(person("1", &["guests"])).unwrap();
-        let identity = authenticator.identity_of(&guest).unwrap();
+        let identity = authenticator.identity_of(&guest, &request()).unwrap();
         assert_eq!(identity.person().map(|person| &*person.subject), Some("1"));
         authenticator.replace(file(""));
-        assert!(authenticator.identity_of(&guest).is_none());
+        assert!(authenticator.identity_of(&guest, &request()).is_none());
         assert!(authenticator.presign(&guest, shared("k", None)).is_none());
     }
 
@@ -222,10 +263,10 @@ mod tests {
         let authenticator = authenticator();
         let key = authenticator.enter("AKIAUSER", "secret-of-the-user").unwrap();
         authenticator.replace(users("another-secret-by-now"));
-        assert!(authenticator.identity_of(&key).is_none());
+        assert!(authenticator.identity_of(&key, &request()).is_none());
         assert!(authenticator.presign(&key, shared("k", None)).is_none());
         authenticator.replace(Users::default());
-        assert!(authenticator.identity_of(&key).is_none());
+        assert!(authenticator.identity_of(&key, &request()).is_none());
     }
 
     fn shared<'a>(key: &'a str, version: Option<&'a str>) -> SharedObject<'a> {
@@ -243,18 +284,8 @@ mod tests {
             let url = authenticator.presign(&key, shared(name, version)).unwrap();
             let target = url.strip_prefix("http://127.0.0.1:9000").unwrap();
             let (path, query) = target.split_once('?').unwrap();
-            let mut headers = Headers::default();
-            headers.push("host", b"127.0.0.1:9000");
-            let mut request = Request {
-                method: Method::Get,
-                path: path.to_owned(),
-                query: query.to_owned(),
-                headers,
-                body: Body::none(),
-                secure: false,
-                peer: None,
-                client: None,
-            };
+            let mut request = Request { path: path.to_owned(), query: query.to_owned(), ..request() };
+            request.headers.push("host", b"127.0.0.1:9000");
             let query = QueryParams::parse(query).unwrap();
             let user = authenticator.authenticate(&mut request, &query, Dialect::Aws).unwrap();
             assert_eq!(user.name(), "u", "{url}");

@@ -115,13 +115,15 @@ impl User {
             || self.policies.iter().any(|policy| policy.may_allow(Action::CreateBucket))
     }
 
+    /// Whether one of its policies denies anything.
+    pub(super) fn has_denial(&self) -> bool {
+        self.policies.iter().any(|policy| policy.has_denial())
+    }
+
     /// Whether it has keys and a grant of everything, or a policy of everything and none that
     /// denies.
     pub(super) fn is_administrator(&self) -> bool {
-        let by_policy = || {
-            self.policies.iter().any(|policy| policy.is_of_everything())
-                && !self.policies.iter().any(|policy| policy.has_denial())
-        };
+        let by_policy = || self.policies.iter().any(|policy| policy.is_of_everything()) && !self.has_denial();
         !self.is_anonymous() && (self.grants.iter().any(Grant::is_of_everything) || by_policy())
     }
 }

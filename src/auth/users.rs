@@ -189,6 +189,13 @@ impl Users {
         &self.quotas
     }
 
+    /// The names of those who may do everything, once for each of their keys. A denial may be one
+    /// of administration, so none of them has any.
+    pub fn administrators(&self) -> impl Iterator<Item = &str> {
+        let users = self.by_access_key.values().map(|signer| signer.user());
+        users.filter(|user| user.is_administrator() && !user.has_denial()).map(|user| user.name())
+    }
+
     /// The keys of an administrator: of the one that the first start creates, or else of the first
     /// by access key.
     pub fn administrator_keys(&self) -> Option<KeyPair> {

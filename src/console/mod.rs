@@ -241,15 +241,15 @@ impl Console {
     /// The signed-in user of the browser. Cookies of no session are left out, and with two sessions
     /// none counts: an attacker who wants this browser to act could have set one of them.
     fn visitor(&self, request: &Request<'_>) -> Option<Visitor> {
-        let mut visitors = cookie::sessions(request).filter_map(|session| self.visitor_of(session));
+        let mut visitors = cookie::sessions(request).filter_map(|session| self.visitor_of(session, request));
         let first = visitors.next()?;
         visitors.all(|other| other.session == first.session).then_some(first)
     }
 
     /// The user of a session. One whose key no longer counts has ended.
-    fn visitor_of(&self, session: SessionId) -> Option<Visitor> {
+    fn visitor_of(&self, session: SessionId, request: &Request<'_>) -> Option<Visitor> {
         let key = self.sessions.key(&session, self.clock.instant())?;
-        let identity = self.authenticator.identity_of(&key);
+        let identity = self.authenticator.identity_of(&key, request);
         if identity.is_none() {
             self.sessions.end(&session);
         }

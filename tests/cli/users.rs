@@ -245,6 +245,31 @@ fn the_last_administrator_of_a_running_server_is_removed_from_the_file_alone() {
     assert!(said.contains("SIGHUP") && !text(dir).contains("AK1"), "{said}");
 }
 
+/// Policies make administrators, and end them.
+#[test]
+fn the_last_administrator_by_policies_is_kept_too() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    let users = ADMIN.replace("hidden-1", "hidden-0123456789")
+        + "\n[[user]]\nname = \"second\"\naccess_key = \"AK2\"\nsecret_key = \"hidden-9876543210\"\npolicy = [\"consoleAdmin\"]\n\
+           \n[[policy]]\nname = \"nothing\"\ndocument = '''{\"Version\": \"2012-10-17\", \"Statement\": \
+           [{\"Effect\": \"Deny\", \"Action\": \"*\", \"Resource\": \"*\"}]}'''\n";
+    write_users(dir, &users);
+    Users::parse(&users).unwrap();
+    let (_server, ask) = running(dir);
+    // Each may lose it while the other has it.
+    let detached = ask(&["detach", "second", "consoleAdmin"]);
+    assert_eq!(detached.status.code(), Some(0), "{}", stderr_of(&detached));
+    let said = stderr_of(&ask(&["attach", "admin", "nothing"]));
+    assert!(said.contains("no administrator would be left"), "{said}");
+    let attached = ask(&["attach", "second", "consoleAdmin"]);
+    assert_eq!(attached.status.code(), Some(0), "{}", stderr_of(&attached));
+    let attached = ask(&["attach", "admin", "nothing"]);
+    assert_eq!(attached.status.code(), Some(0), "{}", stderr_of(&attached));
+    let said = stderr_of(&ask(&["detach", "second", "consoleAdmin"]));
+    assert!(!said.is_empty() && text(dir).contains("consoleAdmin"), "{said}");
+}
+
 #[test]
 fn users_added_at_the_same_time_are_all_there() {
     let dir = TempDir::new().unwrap();

@@ -165,8 +165,15 @@ impl IdentityStatement {
         let members = StrictMembers::of(json, "a statement", &known)?;
         let effect = PolicyEffect::parse(members.required("Effect")?)?;
         let actions = match (members.get("Action"), members.get("NotAction")) {
-            (Some(names), None) => named_actions(&texts(names, "Action")?)?,
-            (None, Some(names)) => other_actions(named_actions(&texts(names, "NotAction")?)?, effect),
+            (Some(names), None) => named_actions(&texts(names, "Action")?, effect)?,
+            (None, Some(names)) => {
+                // What an allowance leaves out, a denial names.
+                let left_out = match effect {
+                    PolicyEffect::Allow => PolicyEffect::Deny,
+                    PolicyEffect::Deny => PolicyEffect::Allow,
+                };
+                other_actions(named_actions(&texts(names, "NotAction")?, left_out)?, effect)
+            }
             (Some(_), Some(_)) => return Err("a statement has `Action` or `NotAction`, not both".to_owned()),
             (None, None) => return Err("the element `Action` is missing".to_owned()),
         };
@@ -265,16 +272,23 @@ impl ResourceSet {
 }
 
 /// The actions that names with wildcards stand for; none for those of other services. `s3:*` has
-/// none of the administration.
-fn named_actions(names: &[String]) -> Result<ActionSet, String> {
+/// none of the administration, and neither has an allowance with a wildcard in a part of the service:
+/// who writes `s*:*` does not think of it.
+fn named_actions(names: &[String], effect: PolicyEffect) -> Result<ActionSet, String> {
     let syntax = GlobSyntax { wildcards: true, variables: false, lenient: true };
     let mut actions = ActionSet::default();
     for name in names {
         if name != "*" && !name.contains(':') {
             return Err(format!("the action `{name}` is not of the form `SERVICE:ACTION`"));
         }
-        let pattern = GlobPattern::parse(&name.to_ascii_lowercase(), syntax)?;
+        let name = name.to_ascii_lowercase();
+        let named_service = name.split_once(':').map_or(name.as_str(), |(service, _)| service);
+        let is_clear = matches!(name.as_str(), "*" | "*:*") || !named_service.contains(['*', '?']);
+        let pattern = GlobPattern::parse(&name, syntax)?;
         for action in Action::ALL {
+            if action.level() == ActionLevel::Administration && effect == PolicyEffect::Allow && !is_clear {
+                continue;
+            }
             let service = match action.level() {
                 ActionLevel::Administration => ADMINISTRATION,
                 _ => S3,
@@ -316,6 +330,31 @@ mod tests {
 
     fn object<'a>(bucket: &'a str, key: &'a str) -> Resource<'a> {
         Resource::Object { bucket, key }
+    }
+
+    #[test]
+    fn a_wildcard_in_the_service_gives_no_administration_and_denies_it() {
+        let server = Resource::Service;
+        for (names, allowed) in [
+            ("\"*\"", Allow),
+            ("\"*:*\"", Allow),
+            ("\"siltstone:*\"", Allow),
+            ("\"s*:*\"", NoMatch),
+            ("\"?*:AdminListUsers\"", NoMatch),
+            ("\"*:Get*\"", NoMatch),
+        ] {
+            let with = |effect: &str, element: &str, action| {
+                let statement = format!(r#"{{"Effect": "{effect}", "{element}": {names}, "Resource": "*"}}"#);
+                decide(&statement, action, server)
+            };
+            let action = match names.contains("Get") {
+                true => Action::GetFederationToken,
+                false => Action::AdminListUsers,
+            };
+            assert_eq!(with("Allow", "Action", action), allowed, "{names}");
+            assert_eq!(with("Deny", "Action", action), Deny, "{names}");
+            assert_eq!(with("Allow", "NotAction", action), NoMatch, "{names}");
+        }
     }
 
     #[test]

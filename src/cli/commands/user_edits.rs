@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use siltstone::auth::KeyPair;
+use siltstone::auth::{KeyPair, Users};
 use siltstone::base::{Clock as _, OsEntropy, SystemClock};
 use siltstone::service::{AuditLog as _, GrantEntry, UserChange, UserEntry};
 
@@ -10,7 +10,7 @@ use crate::cli::error::CliError;
 use crate::cli::logs::audit_log::AuditLogFile;
 use crate::cli::users::user_changes::ChangeOrigin;
 use crate::cli::users::users_file::UsersFile;
-use crate::cli::users::users_text::{self, ListedUser};
+use crate::cli::users::users_text;
 
 /// The users of the file.
 ///
@@ -72,8 +72,8 @@ fn edit(change: &UserChange, forced: bool, file: &UsersFile) -> Result<Option<Ke
 
 /// Checks that an administrator is left, if there was one.
 fn check_administrators(name: &str, before: &str, after: &str) -> Result<(), String> {
-    let some = |text: &str| Ok::<_, String>(users_text::list(text)?.iter().any(ListedUser::is_administrator));
-    match some(before)? && !some(after)? {
+    let some = |text: &str| Users::parse(text).is_ok_and(|users| users.administrators().next().is_some());
+    match some(before) && !some(after) {
         false => Ok(()),
         true => Err(format!("`{name}` is the last administrator; to remove it anyway, use --force")),
     }

@@ -15,7 +15,7 @@ use siltstone::store::Store;
 use super::policies_text;
 use super::user_changes::{ChangeOrigin, UserList};
 use super::users_file::UsersFile;
-use super::users_text::{self, ListedUser};
+use super::users_text;
 use crate::cli::logs::audit_log::AuditLogFile;
 
 /// The users file, and what its users are in effect for.
@@ -127,18 +127,19 @@ impl RunningUsers {
         let edited = users_text::changed(text, change, keys, self.authenticator.now());
         let edited = edited.map_err(UserError::Invalid)?;
         // Read as the server will read it: a change that breaks the file is not written.
-        Users::parse(&edited).map_err(|error| UserError::Invalid(error.problem))?;
-        self.check_administrators(&users, &edited)?;
+        let after = Users::parse(&edited).map_err(|error| UserError::Invalid(error.problem))?;
+        self.check_administrators(text, &after)?;
         Ok(edited)
     }
 
     /// Checks that an administrator is left, who can mend what is wrong.
-    fn check_administrators(&self, before: &[ListedUser], edited: &str) -> Result<(), UserError> {
-        let after = users_text::list(edited).map_err(UserError::Failed)?;
-        let has = |users: &[ListedUser]| users.iter().any(ListedUser::is_administrator);
-        match self.file.has_environment() || has(&after) || !has(before) {
-            true => Ok(()),
-            false => Err(UserError::Invalid("no administrator would be left".to_owned())),
+    fn check_administrators(&self, before: &str, after: &Users) -> Result<(), UserError> {
+        if self.file.has_environment() || after.administrators().next().is_some() {
+            return Ok(());
+        }
+        match Users::parse(before).is_ok_and(|users| users.administrators().next().is_some()) {
+            true => Err(UserError::Invalid("no administrator would be left".to_owned())),
+            false => Ok(()),
         }
     }
 

@@ -1,6 +1,8 @@
 //! Edits of the text of a users file that preserve everything else, such as comments and order.
 //! Input texts are valid users files; callers validate the results.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use siltstone::auth::{KeyPair, SealingKey, Users};
 use siltstone::base::Timestamp;
@@ -34,25 +36,6 @@ impl ListedUser {
     pub(crate) fn access_keys(&self) -> impl Iterator<Item = &str> {
         let previous = self.previous.as_ref().map(|pair| &pair.access_key);
         self.access_key.iter().chain(previous).map(String::as_str)
-    }
-
-    /// Whether the user signs requests and one of its grants is for everything.
-    pub(crate) fn is_administrator(&self) -> bool {
-        self.access_key.is_some() && self.allow.iter().any(GrantEntry::is_everything)
-    }
-}
-
-impl From<&ListedUser> for UserEntry {
-    fn from(user: &ListedUser) -> Self {
-        Self {
-            name: user.name.clone(),
-            access_keys: user.access_keys().map(str::to_owned).collect(),
-            allow: user.allow.clone(),
-            policies: policies_text::texts(user.policy.as_ref()),
-            groups: Vec::new(),
-            administrator: user.is_administrator(),
-            from_environment: false,
-        }
     }
 }
 
@@ -158,12 +141,22 @@ pub(crate) fn list(text: &str) -> Result<Vec<ListedUser>, String> {
 /// The text is not a valid users file.
 pub(crate) fn entries(text: &str) -> Result<Vec<UserEntry>, String> {
     let groups = policies_text::groups(text)?;
-    let entry = |user: &ListedUser| {
+    let known = Users::parse(text).map_err(|error| error.problem)?;
+    let administrators: HashSet<&str> = known.administrators().collect();
+    let mut entries = Vec::new();
+    for user in list(text)? {
         let of_user = groups.iter().filter(|group| group.members.contains(&user.name));
-        let groups = of_user.map(|group| group.name.clone()).collect();
-        UserEntry { groups, ..UserEntry::from(user) }
-    };
-    Ok(list(text)?.iter().map(entry).collect())
+        entries.push(UserEntry {
+            groups: of_user.map(|group| group.name.clone()).collect(),
+            access_keys: user.access_keys().map(str::to_owned).collect(),
+            policies: policies_text::texts(user.policy.as_ref()),
+            administrator: administrators.contains(user.name.as_str()),
+            from_environment: false,
+            name: user.name,
+            allow: user.allow,
+        });
+    }
+    Ok(entries)
 }
 
 /// Adds a user at the end. Sessions of a user of the same name that was there before do not count
@@ -322,7 +315,8 @@ name = \"anonymous\"
         let names: Vec<_> =
             users.iter().map(|user| (user.name.as_str(), user.access_key.as_deref())).collect();
         assert_eq!(names, [("admin", Some("AK1")), ("camera", Some("AK2")), ("anonymous", None)]);
-        assert_eq!(users.iter().map(ListedUser::is_administrator).collect::<Vec<_>>(), [true, false, false]);
+        let entries = entries(FILE).unwrap();
+        assert_eq!(entries.iter().map(|user| user.administrator).collect::<Vec<_>>(), [true, false, false]);
         assert_eq!(users[1].allow[0].resources, ["pictures/*"]);
     }
 
@@ -343,7 +337,7 @@ name = \"anonymous\"
             )
         );
         let first = add("", "anonymous", None, &[GrantEntry::everything()], Timestamp::default()).unwrap();
-        assert!(!list(&first).unwrap()[0].is_administrator());
+        assert!(!entries(&first).unwrap()[0].administrator);
     }
 
     #[test]

@@ -192,15 +192,15 @@ impl ArchiveSource {
             log::warn!("an archive of the bucket {} was cut: {reason}", self.bucket);
             io::Error::other(reason.to_owned())
         };
-        // For each object: a key that ends while an archive is sent reads no further.
-        let identity = self.authenticator.identity_of(&self.user_key);
-        let identity = identity.ok_or_else(|| failed("the key of its user has ended"))?;
         let target = target(Some(&self.bucket), Some(&object.key)).map_err(|error| failed(&error.message))?;
         let query: Vec<_> = object.version.iter().map(|version| ("versionId", &**version)).collect();
         // The length of the archive was announced with the size of that version.
         let headers = [("if-match", &*object.etag)];
         let request = S3Request { query: &query, headers: &headers, body: Vec::new() };
         let request = self.sender.request(Method::Get, &target, request);
+        // For each object: a key that ends while an archive is sent reads no further.
+        let identity = self.authenticator.identity_of(&self.user_key, &request);
+        let identity = identity.ok_or_else(|| failed("the key of its user has ended"))?;
         let response = self.service.handle_as(&identity, target, request);
         let response = response.complete_deferred().map_err(|error| failed(&error.message))?;
         let Response { status: 200, body, held, .. } = response else {

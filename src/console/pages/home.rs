@@ -7,6 +7,7 @@ use super::super::objects::BucketLine;
 use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::text;
 use super::{Page, View, html, see_other};
+use crate::auth::Action;
 use crate::s3::{Method, Response};
 use crate::service::Usage;
 
@@ -83,7 +84,7 @@ fn row(view: &View<'_>, bucket: &BucketLine, usage: Option<&Usage>) -> BucketRow
 
 /// The space of the disk, if the user is an administrator and the disk reports it.
 fn disk(view: &View<'_>) -> Option<DiskSpace> {
-    if !view.visitor.identity.is_administrator() {
+    if !view.visitor.identity.may_administer(Action::AdminGetState) {
         return None;
     }
     let (free, total) = view.console.service.health().disk?;

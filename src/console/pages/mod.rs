@@ -27,14 +27,17 @@ use super::guard;
 use super::notification_rules;
 use super::s3_client::{Refusal, S3Client, S3Request, target};
 use super::{Console, Visitor};
+use crate::auth::Action;
 use crate::s3::{Method, Operation, QueryParams, Request, Response, ResponseBody};
 
 /// The frame of a page.
 pub(super) struct Page {
     root: ConsoleRoot,
     user: String,
+    /// Whether the user may see the users.
+    sees_users: bool,
     /// Whether the user may see the state of the server.
-    is_administrator: bool,
+    sees_state: bool,
     style: String,
     script: String,
     icon: String,
@@ -49,8 +52,9 @@ impl Page {
     /// The frame for a signed-in user.
     pub(super) fn of(console: &Console, visitor: &Visitor) -> Self {
         let user = visitor.identity.name().to_owned();
-        let is_administrator = visitor.identity.is_administrator();
-        Self { user, is_administrator, ..Self::of_stranger(console) }
+        let sees_state = visitor.identity.may_administer(Action::AdminGetState);
+        let sees_users = visitor.identity.may_administer(Action::AdminListUsers);
+        Self { user, sees_users, sees_state, ..Self::of_stranger(console) }
     }
 
     /// The frame for a browser that has not signed in.
@@ -59,7 +63,8 @@ impl Page {
         Self {
             root: root.clone(),
             user: String::new(),
-            is_administrator: false,
+            sees_users: false,
+            sees_state: false,
             style: assets::STYLE.address(root),
             script: assets::SCRIPT.address(root),
             icon: assets::ICON.address(root),

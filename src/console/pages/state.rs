@@ -5,6 +5,7 @@ use askama::Template;
 use super::super::s3_client::Refusal;
 use super::super::text;
 use super::{Page, View, html};
+use crate::auth::Action;
 use crate::s3::Response;
 use crate::service::{CommitFigures, DamagedObject, Health, NotedRequest, ShownKey};
 
@@ -59,7 +60,7 @@ struct RequestRow {
 }
 
 pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
-    if !view.visitor.identity.is_administrator() {
+    if !view.visitor.identity.may_administer(Action::AdminGetState) {
         return Err(Refusal::new(403, "The state of the server is for administrators."));
     }
     let health = view.console.service.health();
