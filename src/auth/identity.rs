@@ -56,7 +56,7 @@ impl Identity {
     /// The same identity, which knows the request that it sent.
     pub(super) fn sent_by(self, request: &Request<'_>, now: Timestamp) -> Self {
         // Without a policy nobody asks for it: most requests copy nothing.
-        if self.session.is_none() && !self.user.has_policies() {
+        if !self.has_policies() {
             return self;
         }
         let text = |name: &str| request.headers.get_str(name).map(str::to_owned);
@@ -76,6 +76,11 @@ impl Identity {
 
     pub(super) fn users(&self) -> &Users {
         &self.users
+    }
+
+    /// Whether policies of its own decide about it.
+    pub fn has_policies(&self) -> bool {
+        self.session.is_some() || self.user.has_policies()
     }
 
     /// The session whose keys signed the request.

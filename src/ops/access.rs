@@ -9,6 +9,7 @@ use crate::auth::{
     Resource, StatedEncryption, StatedHeader,
 };
 use crate::s3::acl::GroupGrants;
+use crate::s3::object_lock::legal_hold_name;
 use crate::s3::{
     Call, CopySourceHeader, ErrorCode, PublicAccessBlock, S3Error, TargetResource, encryption, tags,
 };
@@ -321,6 +322,15 @@ impl StatedEncryption for StoredFacts<'_> {
             StatedHeader::LockUntil => "object-lock-retain-until-date",
             StatedHeader::LegalHold => "object-lock-legal-hold",
         };
+        // The body of a change of an object's lock states what headers state of a new object.
+        if let Some(stated) = &self.call.body_lock {
+            return match header {
+                StatedHeader::LockMode => stated.retention.map(|it| it.mode.as_str().to_owned()),
+                StatedHeader::LockUntil => stated.retention.map(|it| it.until.to_iso8601()),
+                StatedHeader::LegalHold => stated.legal_hold.map(|held| legal_hold_name(held).to_owned()),
+                _ => None,
+            };
+        }
         if let Some(stated) = self.call.vendor_header(name) {
             return Some(stated.to_owned());
         }

@@ -8,16 +8,15 @@ use super::client_error::ForClient as _;
 use super::lookup::LoadedVersion;
 use super::stored_document::{self, StoredDocument};
 use super::{Context, body, lookup};
-use crate::auth::{Action, Authorized};
+use crate::auth::{Action, Authorized, Identity};
 use crate::s3::integrity::Integrity;
 use crate::s3::object_lock::{
     LEGAL_HOLD_ROOT, LockConfiguration, LockHeaders, LockMode, LockRetention, legal_hold_name,
     parse_legal_hold,
 };
 use crate::s3::render::xml;
-use crate::s3::{Call, ErrorCode, Response, S3Error};
+use crate::s3::{Call, ErrorCode, Operation, Response, S3Error};
 use crate::store::{BucketConfigurationKind, ObjectControls, Retention, RetentionMode, VersionRecord};
-use crate::xml::Element;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const BYPASS: &str = "bypass-governance-retention";
@@ -38,8 +37,8 @@ pub(super) fn put_retention(
     proof: &Authorized,
     call: &mut Call<'_>,
 ) -> Result<Response, S3Error> {
-    let (found, retention) = read_change(context, proof, call, LockRetention::ROOT, LockRetention::parse)?;
-    let retention = retention.map(|retention| stored(retention, context)).transpose()?;
+    let (found, stated) = read_change(context, proof, call)?;
+    let retention = stated.retention.map(|retention| stored(retention, context)).transpose()?;
     let bypass = bypasses_governance(context, proof, call, Place::target(call))?;
     amend(context, call, found, 200, |version| {
         context.store.set_retention(call.bucket(), call.key(), version, retention, bypass)
@@ -65,26 +64,55 @@ pub(super) fn put_legal_hold(
     proof: &Authorized,
     call: &mut Call<'_>,
 ) -> Result<Response, S3Error> {
-    let (found, held) = read_change(context, proof, call, LEGAL_HOLD_ROOT, parse_legal_hold)?;
+    let (found, stated) = read_change(context, proof, call)?;
+    let held = stated.legal_hold == Some(true);
     amend(context, call, found, 200, |version| {
         context.store.set_legal_hold(call.bucket(), call.key(), version, held)
     })
 }
 
-/// The version that a call changes, and the value in its body.
-fn read_change<T>(
+/// The version that a call changes, and what its body states.
+fn read_change(
     context: &Context,
     proof: &Authorized,
     call: &mut Call<'_>,
-    root: &str,
-    parse: impl FnOnce(Element<'_>) -> Result<T, S3Error>,
-) -> Result<(LoadedVersion, T), S3Error> {
+) -> Result<(LoadedVersion, LockHeaders), S3Error> {
     body::announced_length(&call.request.body)?;
     check_enabled(context, call)?;
     let found = lookup::target(context, proof, call)?;
+    let stated = match call.body_lock {
+        Some(stated) => stated,
+        None => read_stated(context, call)?,
+    };
+    Ok((found, stated))
+}
+
+/// What the body of a PutObjectRetention or PutObjectLegalHold states.
+fn read_stated(context: &Context, call: &mut Call<'_>) -> Result<LockHeaders, S3Error> {
     let request = body::read_document(context, call)?;
-    let value = parse(body::parse(&request, root)?.root())?;
-    Ok((found, value))
+    if call.operation == Operation::PutObjectLegalHold {
+        let held = parse_legal_hold(body::parse(&request, LEGAL_HOLD_ROOT)?.root())?;
+        return Ok(LockHeaders { legal_hold: Some(held), ..LockHeaders::default() });
+    }
+    let retention = LockRetention::parse(body::parse(&request, LockRetention::ROOT)?.root())?;
+    Ok(LockHeaders { retention, ..LockHeaders::default() })
+}
+
+impl Context {
+    /// Finds what the body of a PutObjectRetention or PutObjectLegalHold states before its
+    /// permission is checked: policies of the sender may depend on it.
+    ///
+    /// # Errors
+    /// Errors of the body; `MalformedXML`.
+    pub fn read_lock_for_policy(&self, identity: &Identity, call: &mut Call<'_>) -> Result<(), S3Error> {
+        let is_concerned =
+            matches!(call.operation, Operation::PutObjectRetention | Operation::PutObjectLegalHold);
+        if is_concerned && identity.has_policies() {
+            body::announced_length(&call.request.body)?;
+            call.body_lock = Some(read_stated(self, call)?);
+        }
+        Ok(())
+    }
 }
 
 /// GetObjectLegalHold.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::base::{Entropy, Timestamp};
 use crate::s3::form::PostForm;
+use crate::s3::object_lock::LockHeaders;
 use crate::s3::{
     Dialect, ErrorCode, Headers, Operation, QueryParams, Request, TargetResource, VendorHeaders,
 };
@@ -68,6 +69,9 @@ pub struct Call<'c> {
     pub received: Timestamp,
     /// The tags in the body of a PutObjectTagging, where they were read before its operation.
     pub body_tags: Option<Vec<(String, String)>>,
+    /// What the body of a PutObjectRetention or PutObjectLegalHold states, where it was read before
+    /// its operation.
+    pub body_lock: Option<LockHeaders>,
     /// The deletions of versions that the body names, where the audit log asks for them.
     pub deletions: Option<Vec<VersionDeletion>>,
     /// The form that the request is; `None` for other requests.
@@ -88,6 +92,7 @@ impl<'c> Call<'c> {
             query: QueryParams::default(),
             received,
             body_tags: None,
+            body_lock: None,
             deletions: None,
             form: None,
             request,

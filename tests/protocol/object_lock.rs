@@ -1,7 +1,10 @@
 //! Object lock: configurations, retentions, legal holds, and the deletions that they refuse.
 
+use siltstone::auth::Users;
+
 use super::*;
 use crate::support::form::{Form, FormVersion};
+use crate::support::users::user;
 
 const UNTIL: &str = "2026-03-01T00:00:00.000Z";
 /// Of the body `abc`.
@@ -317,4 +320,33 @@ fn a_deletion_that_bypasses_locks_needs_a_bucket_with_locks() {
     absent.send().is_error(404, "NoSuchBucket");
     let locked = server.request("DELETE", "/locked/k").header("p-bypass-governance-retention", "true");
     assert_eq!(locked.send().status, 204, "nothing is locked yet");
+}
+
+#[test]
+fn policies_of_the_sender_see_what_the_body_states() {
+    let server = server();
+    let denials = r#"{"Version": "2012-10-17", "Statement": [
+        {"Effect": "Deny", "Action": "s3:PutObjectRetention", "Resource": "*",
+         "Condition": {"NumericGreaterThan": {"s3:object-lock-remaining-retention-days": "40"}}},
+        {"Effect": "Deny", "Action": "s3:PutObjectRetention", "Resource": "*",
+         "Condition": {"StringEquals": {"s3:object-lock-mode": "COMPLIANCE"}}},
+        {"Effect": "Deny", "Action": "s3:PutObjectLegalHold", "Resource": "*",
+         "Condition": {"StringEquals": {"s3:object-lock-legal-hold": "ON"}}}]}"#;
+    let keeper = user("keeper", &["PutObjectRetention", "PutObjectLegalHold"], &["locked/*"]);
+    let keeper = keeper.replacen("[[user.allow]]", &format!("policy = '''{denials}'''\n[[user.allow]]"), 1);
+    let users = user("owner", &["*"], &["*"]) + &keeper;
+    server.authenticator.replace(Users::parse(&users).unwrap());
+    assert_eq!(server.request("PUT", "/locked/k").body(b"abc").send().status, 200);
+    let by_keeper = |target: &str, document: &str| {
+        server.request("PUT", target).by("keeper").body(document.as_bytes()).send().status
+    };
+    let hold = |status: &str| {
+        by_keeper("/locked/k?legal-hold", &format!("<LegalHold><Status>{status}</Status></LegalHold>"))
+    };
+    assert_eq!(["ON", "OFF"].map(hold), [403, 200]);
+    let retain = |mode, until| by_keeper("/locked/k?retention", &retention(mode, until));
+    assert_eq!(retain("GOVERNANCE", "2027-03-01T00:00:00Z"), 403);
+    assert_eq!(retain("COMPLIANCE", UNTIL), 403);
+    assert_eq!(by_keeper("/locked/k?retention", "<Retention>"), 400);
+    assert_eq!(retain("GOVERNANCE", UNTIL), 200);
 }
