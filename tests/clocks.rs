@@ -19,6 +19,7 @@ const ARITHMETIC: &[&str] = &[
 /// The files that measure with a wall clock, the lines of each, and what for. All other intervals
 /// are between two of `Clock::instant()`.
 const MEASURED: &[(&str, usize, &str)] = &[
+    ("auth/bucket_policy/condition_key.rs", 1, "a retention lasts for days from the wall clock"),
     ("auth/signature_params.rs", 3, "signatures state the time of their client"),
     ("auth/sts.rs", 1, "a token states its end, for other hosts and later starts"),
     ("base/clock.rs", 3, "a clock for tests"),

@@ -105,15 +105,20 @@ fn work(source: &Peer, entropy: &SeededEntropy, from: u64, count: u64) {
 }
 
 fn figure(metrics: &str, name: &str) -> f64 {
-    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("{name} in {metrics}")).parse().unwrap()
+    shown_figure(metrics, name).unwrap_or_else(|| panic!("{name} in {metrics}"))
+}
+
+fn shown_figure(metrics: &str, name: &str) -> Option<f64> {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    Some(line.parse().unwrap())
 }
 
 fn is_current(server: &Running) -> bool {
     let metrics = server.answer("/-/metrics");
     ["siltstone_mirror_due_keys{mirror=\"away\"}", "siltstone_follower_waiting_groups{follower=\"away\"}"]
         .iter()
-        .all(|name| figure(&metrics, name) == 0.0)
+        // A follower that has not begun yet has no figures.
+        .all(|name| shown_figure(&metrics, name) == Some(0.0))
 }
 
 /// Runs a `mirror` command against that server.
