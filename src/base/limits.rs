@@ -121,8 +121,8 @@ pub const CHAINED_SESSION_MAX_SECS: u64 = 60 * 60;
 pub const USER_SESSION_MAX_SECS: u64 = 36 * 60 * 60;
 /// Sessions whose opened tokens are in memory. Each takes up to some 20 KiB.
 pub const OPENED_SESSIONS_MAX: usize = 512;
-/// How long one request may ask a provider of identities for its addresses and keys. Others are
-/// refused, or go on with what is known.
+/// How long one request may ask a provider of identities for its addresses and keys. Others go
+/// on with what is known, or wait for a moment and are refused.
 pub const OIDC_FETCH_MAX_SECS: u64 = 5;
 /// A document of such a provider.
 pub const OIDC_DOCUMENT_MAX_BYTES: usize = 256 * KIB as usize;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -21,6 +21,11 @@ const FRESH: Duration = Duration::from_secs(60 * 60);
 const KEPT_MAX: Duration = Duration::from_secs(2 * 60 * 60);
 /// How long an unknown key is not asked for again, and a failure is kept.
 const ASKED_AGAIN: Duration = Duration::from_secs(10);
+/// How long others wait for the request that asks, since it began: who comes later waits less, so
+/// that many of them one after another hold a worker no longer than one.
+const WAITED_MAX: Duration = Duration::from_secs(2);
+/// Requests that wait for one that asks over the network.
+const WAITING_MAX: usize = 4;
 
 /// Where the keys of a provider come from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -90,7 +95,9 @@ struct FailedAsking {
 /// What is known of a provider.
 #[derive(Debug, Default)]
 struct KnownProvider {
-    is_asked: bool,
+    /// Until when others wait for the request that asks; `None` while none does.
+    awaited_until: Option<Instant>,
+    waiting: usize,
     told: Option<Arc<ProviderAnswer>>,
     failure: Option<FailedAsking>,
 }
@@ -110,11 +117,13 @@ pub struct Provider {
     clock: Arc<dyn Clock>,
     /// Locked for moments, and never while the provider is asked.
     known: Mutex<KnownProvider>,
+    /// Tells those who wait that the provider was asked.
+    was_asked: Condvar,
 }
 
 impl Provider {
     pub fn new(source: ProviderSource, clock: Arc<dyn Clock>) -> Self {
-        Self { source, clock, known: Mutex::default() }
+        Self { source, clock, known: Mutex::default(), was_asked: Condvar::new() }
     }
 
     /// The metadata.
@@ -163,29 +172,54 @@ impl Provider {
 
     /// What the provider has told, after asking it where that is too old.
     fn told(&self, need: Need) -> Result<Arc<ProviderAnswer>, ProviderError> {
-        let now = self.clock.instant();
-        let age_max = match need {
-            Need::Usual if self.source.keys_file.is_none() => FRESH,
-            // A file costs little, and whoever changes it expects that it counts.
-            Need::Usual | Need::NewKeys => ASKED_AGAIN,
-        };
+        // A file costs little, and whoever changes or removes it expects that this counts.
+        let is_remote = self.source.keys_file.is_none();
+        let age_max = if is_remote && need == Need::Usual { FRESH } else { ASKED_AGAIN };
         let mut known = self.lock();
-        let age = |told: &Arc<ProviderAnswer>| now.saturating_duration_since(told.at);
-        if let Some(told) = known.told.as_ref().filter(|told| age(told) < age_max) {
-            return Ok(Arc::clone(told));
+        loop {
+            let now = self.clock.instant();
+            let age = |told: &Arc<ProviderAnswer>| now.saturating_duration_since(told.at);
+            if let Some(told) = known.told.as_ref().filter(|told| age(told) < age_max) {
+                return Ok(Arc::clone(told));
+            }
+            let may_be_older = is_remote && need == Need::Usual;
+            let older = known.told.clone().filter(|told| may_be_older && age(told) < KEPT_MAX);
+            if let Some(until) = known.awaited_until {
+                if let Some(older) = older {
+                    return Ok(older);
+                }
+                known = self.wait(known, until)?;
+                continue;
+            }
+            let failure = known.failure.as_ref();
+            let recent = failure.filter(|failure| now.saturating_duration_since(failure.at) < ASKED_AGAIN);
+            if let Some(failure) = recent {
+                return older.ok_or_else(|| ProviderError::Away(failure.why.clone()));
+            }
+            known.awaited_until = Some(Instant::now() + WAITED_MAX);
+            drop(known);
+            return AskedProvider(self).ask().or_else(|why| older.ok_or(ProviderError::Away(why)));
         }
-        let older = known.told.clone().filter(|told| need == Need::Usual && age(told) < KEPT_MAX);
-        if known.is_asked {
-            return older.ok_or(ProviderError::Busy);
+    }
+
+    /// Waits for the request that asks, unless that takes too long or too many wait already: a slow
+    /// provider must not take all workers.
+    fn wait<'p>(
+        &'p self,
+        mut known: MutexGuard<'p, KnownProvider>,
+        until: Instant,
+    ) -> Result<MutexGuard<'p, KnownProvider>, ProviderError> {
+        let left = until.saturating_duration_since(Instant::now());
+        // A file is read in a moment, so that all may wait for it.
+        let is_full = self.source.keys_file.is_none() && known.waiting >= WAITING_MAX;
+        if left.is_zero() || is_full {
+            return Err(ProviderError::Busy);
         }
-        let failure = known.failure.as_ref();
-        let recent = failure.filter(|failure| now.saturating_duration_since(failure.at) < ASKED_AGAIN);
-        if let Some(failure) = recent {
-            return older.ok_or_else(|| ProviderError::Away(failure.why.clone()));
-        }
-        known.is_asked = true;
-        drop(known);
-        AskedProvider(self).ask().or_else(|why| older.ok_or(ProviderError::Away(why)))
+        known.waiting += 1;
+        let waited = self.was_asked.wait_timeout(known, left);
+        let mut known = waited.unwrap_or_else(PoisonError::into_inner).0;
+        known.waiting -= 1;
+        Ok(known)
     }
 
     /// Asks the provider, or reads the file.
@@ -244,7 +278,10 @@ impl AskedProvider<'_> {
                 Ok(told)
             }
             Err(why) => {
-                log::warn!("the provider {} was asked in vain: {why}", self.0.source.issuer);
+                // Once, and not every few seconds for as long as it lasts.
+                if known.failure.as_ref().is_none_or(|failure| failure.why != why) {
+                    log::warn!("the provider {} was asked in vain: {why}", self.0.source.issuer);
+                }
                 known.failure = Some(FailedAsking { at: self.0.clock.instant(), why: why.clone() });
                 Err(why)
             }
@@ -255,7 +292,8 @@ impl AskedProvider<'_> {
 impl Drop for AskedProvider<'_> {
     /// Lets others ask, whatever became of it.
     fn drop(&mut self) {
-        self.0.lock().is_asked = false;
+        self.0.lock().awaited_until = None;
+        self.0.was_asked.notify_all();
     }
 }
 
@@ -339,6 +377,38 @@ fn read_short(path: &Path) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::SystemClock;
+
+    fn told(provider: &Provider) -> Result<usize, ProviderError> {
+        provider.told(Need::Usual).map(|told| told.keys.len())
+    }
+
+    #[test]
+    fn few_requests_wait_for_the_one_that_asks_and_only_for_a_while() {
+        let source = ProviderSource { issuer: "https://a".to_owned(), authorities: None, keys_file: None };
+        let provider = Provider::new(source, Arc::new(SystemClock));
+        // A request asks, and others wait for it as long as this test takes.
+        provider.lock().awaited_until = Some(Instant::now() + Duration::from_secs(600));
+        let asking = AskedProvider(&provider);
+        std::thread::scope(|scope| {
+            let waiting: Vec<_> = (0..WAITING_MAX).map(|_| scope.spawn(|| told(&provider))).collect();
+            while provider.lock().waiting < WAITING_MAX && waiting.iter().all(|it| !it.is_finished()) {
+                std::thread::yield_now();
+            }
+            assert_eq!(provider.lock().waiting, WAITING_MAX);
+            assert_eq!(told(&provider), Err(ProviderError::Busy), "one too many");
+            let answer = ProviderAnswer { at: provider.clock.instant(), metadata: None, keys: Vec::new() };
+            provider.lock().told = Some(Arc::new(answer));
+            drop(asking);
+            for waiting in waiting {
+                assert_eq!(waiting.join().unwrap(), Ok(0));
+            }
+        });
+        assert_eq!(provider.lock().waiting, 0);
+        let late = Provider::new(provider.source.clone(), Arc::new(SystemClock));
+        late.lock().awaited_until = Some(Instant::now());
+        assert_eq!(told(&late), Err(ProviderError::Busy), "it takes too long");
+    }
 
     #[test]
     fn a_provider_that_calls_itself_otherwise_is_refused() {

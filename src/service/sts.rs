@@ -6,7 +6,7 @@ use serde_json::json;
 use super::Service;
 use super::access_log::RequestLogEntry;
 use super::audit::{AuditRecord, AuditedState};
-use super::web_identity::VouchedSession;
+use super::web_identity::{PROVIDER_AWAY, VouchedSession};
 use crate::auth::{FederationRequest, Identity, IssuedSession, RoleRequest, SealingKey, WebIdentity};
 use crate::base::OsEntropy;
 use crate::base::limits::QUERY_BODY_MAX_BYTES;
@@ -116,8 +116,8 @@ impl Service {
         refuse_unsupported(params)?;
         self.check_audit()?;
         let vouched = self.assume_role_with_web_identity(params, request, entry);
-        // What is turned away unread is no attempt, and could fill the audit log.
-        if !vouched.as_ref().is_err_and(|error| error.code == "Throttling") {
+        // What is turned away unjudged is no attempt, and could fill the audit log.
+        if !vouched.as_ref().is_err_and(|error| matches!(error.code, "Throttling" | PROVIDER_AWAY)) {
             let identity = vouched.as_ref().ok().map(|vouched| &vouched.identity);
             let issued = vouched.as_ref().map(|vouched| &vouched.issued);
             let audited = AuditedCall { call, caller: None, identity, params };

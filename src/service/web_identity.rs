@@ -20,6 +20,8 @@ use crate::s3::{CallError, Request};
 const WINDOW: Duration = Duration::from_secs(60);
 /// Networks whose failures are counted. A further one replaces the oldest.
 const NETWORKS_MAX: usize = 4_096;
+/// The code of the error where a provider cannot be asked, so that its token is not judged.
+pub(super) const PROVIDER_AWAY: &str = "IDPCommunicationError";
 
 /// The failed calls of the last minute, by network.
 #[derive(Debug, Default)]
@@ -33,7 +35,7 @@ struct CountedFailures {
 
 impl FailureCounts {
     /// Counts a call before its token is looked at, so that calls at the same time share the limit.
-    /// Returns whether it may be made. A success takes it back.
+    /// Returns whether it may be made. [`Self::take_back`] takes it back.
     fn begin(&self, address: Option<IpAddr>, now: Instant) -> bool {
         let network = address.map(network_of);
         let is_over = |count: &CountedFailures| now.saturating_duration_since(count.since) >= WINDOW;
@@ -53,8 +55,8 @@ impl FailureCounts {
         count.failures <= WEB_IDENTITY_FAILURES_MAX
     }
 
-    /// Takes a call back that was successful.
-    fn succeeded(&self, address: Option<IpAddr>) {
+    /// Takes a call back that was no failure of the network.
+    fn take_back(&self, address: Option<IpAddr>) {
         let mut counts = self.0.lock().expect(NOT_POISONED);
         if let Some(count) = counts.get_mut(&address.map(network_of)) {
             count.failures = count.failures.saturating_sub(1);
@@ -124,9 +126,12 @@ impl Service {
         }
         let vouched = self.vouched_session(params, request).inspect_err(|error| {
             log::info!("{} AssumeRoleWithWebIdentity: {}: {}", entry.id.as_str(), error.code, error.message);
-        })?;
-        self.web_identities.failures.succeeded(address);
-        Ok(vouched)
+        });
+        // That the provider is away is no fault of the caller, whose token nobody has judged.
+        if vouched.as_ref().err().is_none_or(|error| error.code == PROVIDER_AWAY) {
+            self.web_identities.failures.take_back(address);
+        }
+        vouched
     }
 
     fn vouched_session(
@@ -200,12 +205,12 @@ fn refusal(error: ProviderError) -> CallError {
         ProviderError::Expired => CallError::new(400, "ExpiredTokenException", "Token expired"),
         ProviderError::Busy => CallError::new(
             400,
-            "IDPCommunicationError",
+            PROVIDER_AWAY,
             "The identity provider is being asked for its keys. Try again.",
         ),
         ProviderError::Away(_) => CallError::new(
             400,
-            "IDPCommunicationError",
+            PROVIDER_AWAY,
             "The identity provider cannot be asked for its keys. The log of the server tells why.",
         ),
     }
@@ -225,7 +230,7 @@ mod tests {
         let now = Instant::now();
         for _ in 0..1_000 {
             assert!(counts.begin(address(1), now));
-            counts.succeeded(address(1));
+            counts.take_back(address(1));
         }
         for _ in 0..WEB_IDENTITY_FAILURES_MAX {
             assert!(counts.begin(address(1), now));
