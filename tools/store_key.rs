@@ -12,7 +12,7 @@ use serde_json::json;
 use siltstone::base::{OsEntropy, Timestamp};
 use siltstone::format::{ASIDE, KEYS, KEYS_COPY, KeySlotKind};
 use siltstone::fs::{Fs, OsFs, memory_limit};
-use siltstone::vault::{DirectoryKeys, KeyRequest, StoreSecret, VaultError, convert};
+use siltstone::vault::{self, DirectoryKeys, KeyRequest, StoreSecret, VaultError, convert};
 
 use crate::data_dir::{DataDir, secret_in};
 use crate::outcome::{Failure, Outcome};
@@ -124,10 +124,11 @@ pub(crate) fn encrypt(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Re
     let disk = OsFs::new(data_dir.to_path_buf());
     let more = set_aside(&disk)?;
     let fault = data_dir.keys_fault()?;
+    let lock_keys = || OsFs::new(data_dir.to_path_buf()).lock_root();
     let disk: Arc<dyn Fs> = Arc::new(disk);
     let mut meter = Meter::start(json);
     let mut update = |done, total| meter.update("encrypting", done, total);
-    let done = convert(&disk, &request(&secret), Arc::new(OsEntropy), &more, &mut update);
+    let done = convert(&disk, &request(&secret), Arc::new(OsEntropy), &more, &lock_keys, &mut update);
     meter.finish();
     let report = done.map_err(|error| data_dir.failed(&error))?;
     if json {
@@ -211,12 +212,12 @@ fn slots(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome,
 /// Puts the file back that the directory lacks, or that is damaged.
 fn mend(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let failed = |error: VaultError| data_dir.failed(&error);
+    let disk = OsFs::new(data_dir.to_path_buf());
+    let _lock = disk.lock_root().map_err(|error| failed(error.into()))?;
     let mut keys = keys_of(data_dir)?;
     let secret = data_dir.secret()?.ok_or_else(|| failed(VaultError::NoSecret))?;
     let fault = keys.fault().cloned();
-    if fault.is_some() {
-        keys.mend(&OsFs::new(data_dir.to_path_buf()), &secret).map_err(failed)?;
-    }
+    keys.mend(&disk, &secret).map_err(failed)?;
     if json {
         show::json(out, &json!({ "mended": fault.map(|fault| fault.to_string()) }))?;
         return Ok(Outcome::Success);
@@ -229,8 +230,7 @@ fn mend(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Result<Outcome, 
 }
 
 fn keys_of(data_dir: &DataDir) -> Result<DirectoryKeys, Failure> {
-    let keys =
-        DirectoryKeys::read(&OsFs::new(data_dir.to_path_buf())).map_err(|error| data_dir.failed(&error))?;
+    let keys = vault::keys_of(&OsFs::new(data_dir.to_path_buf())).map_err(|error| data_dir.failed(&error))?;
     keys.ok_or_else(|| Failure::of(data_dir.display(), "it is not encrypted"))
 }
 
@@ -243,10 +243,11 @@ fn change(
     let failed = |error: VaultError| data_dir.failed(&error);
     let disk = OsFs::new(data_dir.to_path_buf());
     // A server reads the keys when it starts, so that it may run meanwhile; a conversion writes
-    // them.
+    // them. Other commands that change them wait: what they wrote in between would be lost.
+    let _lock = disk.lock_root().map_err(|error| failed(error.into()))?;
     let mut keys = keys_of(data_dir)?;
     let secret = data_dir.secret()?.ok_or_else(|| failed(VaultError::NoSecret))?;
-    keys.check_changeable().map_err(failed)?;
+    keys.check_changeable(&disk).map_err(failed)?;
     change(&mut keys, &secret).map_err(failed)?;
     keys.write(&disk).map_err(|error| failed(error.into()))?;
     write_slots(&keys, json, out)?;
@@ -272,7 +273,7 @@ fn write_slots(keys: &DirectoryKeys, json: bool, out: &mut dyn Write) -> Result<
         return Ok(show::json(out, &json!({ "slots": shown, "fault": fault }))?);
     }
     if let Some(fault) = keys.fault() {
-        writeln!(out, "{fault}: siltstone-tools store-key mend")?;
+        writeln!(out, "{fault}: siltstone-tools {}", keys.mending_command())?;
     }
     for (slot, number) in keys.slots().iter().zip(1..) {
         match slot.kind {

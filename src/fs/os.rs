@@ -54,6 +54,17 @@ impl OsFs {
         create_durably(&root)
     }
 
+    /// Waits for an exclusive lock on the root itself, as [`SecretFile::edit`](super::SecretFile::edit)
+    /// takes it: for changes of files that are replaced, which have no lock of their own.
+    ///
+    /// # Errors
+    /// The root cannot be opened, or has no locks.
+    pub fn lock_root(&self) -> io::Result<Box<dyn Lock>> {
+        let root = StdFile::open(&self.root).map_err(|e| open_error(&self.root, &e))?;
+        root.lock().map_err(|e| with_path(&self.root, &e))?;
+        Ok(Box::new(OsLock { _file: root }))
+    }
+
     /// All entries of a directory, by name; `""` is the root. Names that are not UTF-8 have
     /// replacement characters.
     ///

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::encrypted_fs::EncryptedFs;
 use super::error::VaultError;
-use super::file_start::FileStart;
+use super::file_start::{FileStart, files_of, start_of};
 use super::keys::{DirectoryKeys, KeyRequest};
-use super::open::{check_files, files_of, holds_store};
+use super::open::{check_files, holds_store};
 use crate::base::Entropy;
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, KIB, MIB};
 use crate::format::{EPOCH, EpochRecord, FileKind, KeysState, LOCK, STANDBY, unfinished};
-use crate::fs::{File, Fs, crc32_of};
+use crate::fs::{File, Fs, Lock, crc32_of};
 
 /// Bytes beside those of a file that are to be free before it is written again.
 const SPARE_BYTES: u64 = 64 * KIB;
@@ -35,7 +35,8 @@ pub struct ConversionReport {
 
 /// Encrypts every file of the data directory `fs`, which no process uses, and those of the
 /// directories `more`. After an error or a power cut it is called again with the same secret, and
-/// goes on. `progress` is told the bytes done, and how many there are.
+/// goes on. `lock_keys` gives the lock that all take who change the keys; it is held while they are
+/// read and written. `progress` is told the bytes done, and how many there are.
 ///
 /// # The order
 ///
@@ -52,6 +53,7 @@ pub fn convert(
     request: &KeyRequest<'_>,
     entropy: Arc<dyn Entropy>,
     more: &[String],
+    lock_keys: &dyn Fn() -> io::Result<Box<dyn Lock>>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<ConversionReport, VaultError> {
     if !holds_store(fs.as_ref())? && fs.list("")?.iter().all(|name| name != STANDBY) {
@@ -62,6 +64,9 @@ pub fn convert(
         io::ErrorKind::WouldBlock => VaultError::Slots("a server uses it: stop it first".to_owned()),
         _ => error.into(),
     })?;
+    let dirs = [FileKind::Segment.dir(), FileKind::Log.dir()];
+    let dirs: Vec<_> = dirs.into_iter().chain(more.iter().map(String::as_str)).collect();
+    let keys_lock = lock_keys()?;
     let (mut keys, key) = match DirectoryKeys::read(fs.as_ref())? {
         None => DirectoryKeys::generate(request, KeysState::Converting)?,
         Some(keys) if keys.state() == KeysState::Done => {
@@ -72,20 +77,41 @@ pub fn convert(
             (keys, key)
         }
     };
+    // A new key beside files of an earlier run would hide that theirs is lost.
+    check_keys(fs.as_ref(), &keys, &dirs)?;
     keys.write(fs.as_ref())?;
+    drop(keys_lock);
     remove_remains(fs.as_ref(), more)?;
-    let dirs = [FileKind::Segment.dir(), FileKind::Log.dir()];
-    let dirs = dirs.into_iter().chain(more.iter().map(String::as_str));
     let encrypted = EncryptedFs::new(Arc::clone(fs), key, entropy);
     let mut conversion =
         Conversion { encrypted, progress, done: 0, total: 0, report: ConversionReport::default() };
-    conversion.run(dirs.collect())?;
+    conversion.run(dirs)?;
     check_files(fs.as_ref(), &[FileKind::Log.dir(), FileKind::Segment.dir()])?;
     // Only after a look at every file: the state says that none is in the clear, and each start
     // relies on it.
+    let _keys_lock = lock_keys()?;
     keys.finish();
     keys.write(fs.as_ref())?;
     Ok(conversion.report)
+}
+
+/// Fails where a file of these directories is encrypted with another key. Of new keys each of them is
+/// another one.
+fn check_keys(fs: &dyn Fs, keys: &DirectoryKeys, dirs: &[&str]) -> Result<(), VaultError> {
+    for dir in dirs {
+        for path in files_of(fs, dir)? {
+            match start_of(fs, &path)? {
+                FileStart::Salted(page) if page.key != keys.key_id() => {
+                    return Err(match DirectoryKeys::read(fs)? {
+                        Some(_) => keys.foreign_to(path, page.key),
+                        None => VaultError::KeysMissing(path),
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Removes what a crash has left, and the names of a backup that is not being made.

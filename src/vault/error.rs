@@ -34,6 +34,31 @@ pub enum VaultError {
     /// Both files are damaged.
     #[error("neither {KEYS} nor {KEYS_COPY} can be read: {0}")]
     KeysDamaged(String),
+    /// The key is that of another directory.
+    #[error(
+        "{KEYS} and {KEYS_COPY} have the key {key}, and {path} is encrypted with the key {file_key}: put back those of this \
+         directory, from a backup of it, or move the file away if it belongs to another one"
+    )]
+    ForeignKeys {
+        /// What they have.
+        key: StoreKeyId,
+        /// A file of the directory.
+        path: String,
+        /// The key of that file.
+        file_key: StoreKeyId,
+    },
+    /// The two files have the keys of two directories, and nothing says which one this is.
+    #[error(
+        "{KEYS} has the key {keys}, {KEYS_COPY} has the key {copy}, and {why}: move the one away that belongs to another directory"
+    )]
+    TwoKeys {
+        /// What `KEYS` has.
+        keys: StoreKeyId,
+        /// What `KEYS.copy` has.
+        copy: StoreKeyId,
+        /// Why the files do not tell.
+        why: &'static str,
+    },
     /// A conversion was cut off.
     #[error(
         "its conversion to an encrypted directory is not finished: run siltstone-tools encrypt again, with the same key"

@@ -2,8 +2,11 @@
 
 use std::io;
 
-use crate::format::SaltPage;
-use crate::fs::File;
+use crate::format::{FileKind, SaltPage, StoreKeyId, unfinished};
+use crate::fs::{File, Fs};
+
+/// The segments that are looked at where the files of a directory are to name its key.
+const LOOKED_AT: usize = 4;
 
 /// What the start of a file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,5 +42,41 @@ impl FileStart {
             Err(error) if SaltPage::is_meant(&head) => Self::Damaged(error.to_string()),
             Err(_) => Self::Plain,
         })
+    }
+}
+
+/// A key, and a file that is encrypted with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FileKey {
+    pub(super) key: StoreKeyId,
+    pub(super) path: String,
+}
+
+/// The keys that the files of a data directory are encrypted with, each once: of all files of the
+/// log, and of some segments, of which there may be thousands.
+pub(super) fn keys_of_files(fs: &dyn Fs) -> io::Result<Vec<FileKey>> {
+    let mut paths = files_of(fs, FileKind::Log.dir())?;
+    paths.extend(files_of(fs, FileKind::Segment.dir())?.into_iter().take(LOOKED_AT));
+    let mut found: Vec<FileKey> = Vec::new();
+    for path in paths {
+        let FileStart::Salted(page) = start_of(fs, &path)? else { continue };
+        if found.iter().all(|known| known.key != page.key) {
+            found.push(FileKey { key: page.key, path });
+        }
+    }
+    Ok(found)
+}
+
+/// The paths of the files of a directory that count: those of crashes mean nothing.
+pub(super) fn files_of(fs: &dyn Fs, dir: &str) -> io::Result<Vec<String>> {
+    let names = fs.list(dir)?.into_iter().filter(|name| !name.ends_with(&unfinished("")));
+    Ok(names.map(|name| format!("{dir}/{name}")).collect())
+}
+
+/// What the start of a file says. One that was removed meanwhile is empty.
+pub(super) fn start_of(fs: &dyn Fs, path: &str) -> io::Result<FileStart> {
+    match fs.open_read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(FileStart::Empty),
+        opened => FileStart::of(opened?.as_ref()),
     }
 }

@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 
 use super::error::VaultError;
 use super::file_cipher::{StoreKey, derive};
+use super::file_start::keys_of_files;
 use super::secret::{StoreSecret, stretch};
 use crate::base::{Entropy, Timestamp};
 use crate::format::{
@@ -61,34 +62,29 @@ impl DirectoryKeys {
     /// Reads the two files of a directory; `None` where there is neither.
     ///
     /// # Errors
-    /// Neither is whole, or a newer siltstone wrote one.
+    /// Neither is whole, or a newer siltstone wrote one; they have the keys of two directories, and
+    /// no file of this one tells which is its own.
     pub fn read(fs: &dyn Fs) -> Result<Option<Self>, VaultError> {
-        let files = [KEYS, KEYS_COPY].map(|name| (name, read_page(fs, name)));
-        let mut newest: Option<&KeysPage> = None;
+        let keys = read_page(fs, KEYS);
+        let copy = read_page(fs, KEYS_COPY);
         let mut problem: Option<io::Error> = None;
-        for (name, read) in &files {
-            match read {
-                Ok(None) => {}
-                Ok(Some(page)) => {
-                    // The two are written one after the other: after a crash in between the newer
-                    // one counts.
-                    if newest.is_none_or(|newest| newest.generation < page.generation) {
-                        newest = Some(page);
-                    }
-                }
-                Err(error) => {
-                    let named = io::Error::new(error.kind(), format!("{name}: {error}"));
-                    if error.kind() == io::ErrorKind::Unsupported {
-                        return Err(named.into());
-                    }
-                    problem.get_or_insert(named);
-                }
+        for (name, read) in [(KEYS, &keys), (KEYS_COPY, &copy)] {
+            let Err(error) = read else { continue };
+            let named = io::Error::new(error.kind(), format!("{name}: {error}"));
+            if error.kind() == io::ErrorKind::Unsupported {
+                return Err(named.into());
             }
+            problem.get_or_insert(named);
         }
-        match (newest.cloned(), problem) {
+        let page = match (&keys, &copy) {
+            (Ok(Some(keys)), Ok(Some(copy))) => Some(one_that_counts(fs, keys, copy)?),
+            (Ok(Some(page)), _) | (_, Ok(Some(page))) => Some(page),
+            _ => None,
+        };
+        match (page, problem) {
             (Some(page), _) => {
-                let fault = files.iter().find_map(|(name, read)| fault_of(name, read, &page));
-                Ok(Some(Self { page, fault }))
+                let fault = fault_of(KEYS, &keys, page).or_else(|| fault_of(KEYS_COPY, &copy, page));
+                Ok(Some(Self { page: page.clone(), fault }))
             }
             (None, Some(error)) if error.kind() == io::ErrorKind::InvalidData => {
                 Err(VaultError::KeysDamaged(error.to_string()))
@@ -212,7 +208,8 @@ impl DirectoryKeys {
     /// # Errors
     /// Of the disk.
     pub fn write(&mut self, fs: &dyn Fs) -> io::Result<()> {
-        self.page.generation += 1;
+        // The file may come from anywhere, with the highest number that there is.
+        self.page.generation = self.page.generation.saturating_add(1);
         let bytes = self.page.encode();
         for name in [KEYS, KEYS_COPY] {
             replace(fs, name, &bytes)?;
@@ -223,9 +220,14 @@ impl DirectoryKeys {
     /// Writes both files anew, where one of them has a fault. Durable on return.
     ///
     /// # Errors
-    /// `secret` does not open the key, so that what was read may be of another directory; a
-    /// conversion is not finished, which writes them itself; of the disk.
+    /// A file of the directory has another key, or `secret` does not open this one, so that what
+    /// was read may be of another directory; a conversion is not finished, which writes them
+    /// itself; of the disk.
     pub fn mend(&mut self, fs: &dyn Fs, secret: &StoreSecret) -> Result<(), VaultError> {
+        self.check_all_belong(fs)?;
+        if self.fault.is_none() {
+            return Ok(());
+        }
         self.check_finished()?;
         self.open(secret)?;
         self.write(fs)?;
@@ -236,16 +238,45 @@ impl DirectoryKeys {
     /// Fails where the slots are not to be changed.
     ///
     /// # Errors
-    /// A conversion is not finished, which would write the slots that it began with; or one of the
-    /// two files has a fault, which the change would hide.
-    pub fn check_changeable(&self) -> Result<(), VaultError> {
+    /// A conversion is not finished, which would write the slots that it began with; a file of the
+    /// directory has another key; or one of the two files has a fault, which the change would hide.
+    pub fn check_changeable(&self, fs: &dyn Fs) -> Result<(), VaultError> {
         self.check_finished()?;
+        self.check_all_belong(fs)?;
         match &self.fault {
             Some(fault) => Err(VaultError::Slots(format!(
                 "{fault}; before slots are changed, run siltstone-tools store-key mend"
             ))),
             None => Ok(()),
         }
+    }
+
+    /// The command of siltstone-tools that writes both files again, where one of them has a fault.
+    pub fn mending_command(&self) -> &'static str {
+        match self.page.state {
+            KeysState::Converting => "encrypt",
+            KeysState::Done => "store-key mend",
+        }
+    }
+
+    /// Fails where the directory has files with keys, and none has this one.
+    pub(super) fn check_belongs(&self, fs: &dyn Fs) -> Result<(), VaultError> {
+        let files = keys_of_files(fs)?;
+        if files.iter().any(|file| file.key == self.page.key) {
+            return Ok(());
+        }
+        files.into_iter().next().map_or(Ok(()), |file| Err(self.foreign_to(file.path, file.key)))
+    }
+
+    /// Fails where a file of the directory has another key. What is written over may be the last
+    /// page that opens it.
+    fn check_all_belong(&self, fs: &dyn Fs) -> Result<(), VaultError> {
+        let other = keys_of_files(fs)?.into_iter().find(|file| file.key != self.page.key);
+        other.map_or(Ok(()), |file| Err(self.foreign_to(file.path, file.key)))
+    }
+
+    pub(super) fn foreign_to(&self, path: String, file_key: StoreKeyId) -> VaultError {
+        VaultError::ForeignKeys { key: self.page.key, path, file_key }
     }
 
     fn check_finished(&self) -> Result<(), VaultError> {
@@ -304,10 +335,41 @@ fn read_page(fs: &dyn Fs, name: &str) -> io::Result<Option<KeysPage>> {
     Ok(Some(page))
 }
 
+/// The one of two whole pages that counts.
+///
+/// # Errors
+/// They have two keys, and the files of the directory do not say which one is its own.
+fn one_that_counts<'p>(
+    fs: &dyn Fs,
+    keys: &'p KeysPage,
+    copy: &'p KeysPage,
+) -> Result<&'p KeysPage, VaultError> {
+    if keys.key == copy.key {
+        // The two are written one after the other: after a crash in between the newer one counts.
+        return Ok(if keys.generation < copy.generation { copy } else { keys });
+    }
+    // One of them was copied from another directory, whose generations have nothing to do with
+    // those of this one.
+    let files = keys_of_files(fs)?;
+    let named = |page: &KeysPage| files.iter().any(|file| file.key == page.key);
+    let why = match (named(keys), named(copy)) {
+        (true, false) => return Ok(keys),
+        (false, true) => return Ok(copy),
+        (true, true) => "there are files with either",
+        (false, false) if files.is_empty() => "no file says which one is that of this directory",
+        (false, false) => "every file has a third one",
+    };
+    Err(VaultError::TwoKeys { keys: keys.key, copy: copy.key, why })
+}
+
 /// What is wrong with a file, where `page` is what counts.
 fn fault_of(file: &'static str, read: &io::Result<Option<KeysPage>>, page: &KeysPage) -> Option<KeysFault> {
     let what = match read {
         Ok(Some(there)) if there == page => return None,
+        Ok(Some(there)) if there.key != page.key => format!(
+            "it has the key {} of another directory, and the files of this one have the key {}",
+            there.key, page.key
+        ),
         Ok(Some(there)) if there.generation < page.generation => "it is older than the other one".to_owned(),
         Ok(Some(_)) => "it differs from the other one".to_owned(),
         Ok(None) => "it is missing".to_owned(),
@@ -438,12 +500,11 @@ mod tests {
         let old = whole.contents(KEYS_COPY).unwrap();
         keys.add(&key, &request(&key_file(2))).unwrap();
         keys.write(&whole).unwrap();
-        let other = made(&file).0.contents(KEYS).unwrap();
         let faults: [(&str, &str, Change<'_>); 4] = [
             (KEYS, "missing", &|fs, name| fs.remove(name).unwrap()),
             (KEYS_COPY, "CRC", &|fs, name| fs.damage(name, 70, 1).unwrap()),
             (KEYS_COPY, "older", &|fs, name| fs.overwrite(name, 0, &old).unwrap()),
-            (KEYS, "older", &|fs, name| fs.overwrite(name, 0, &other).unwrap()),
+            (KEYS, "older", &|fs, name| fs.overwrite(name, 0, &old).unwrap()),
         ];
         for (name, told, fault) in faults {
             let fs = whole.copy();
@@ -452,13 +513,13 @@ mod tests {
             let mut keys = DirectoryKeys::read(&fs).unwrap().unwrap();
             let found = keys.fault().unwrap().clone();
             assert!(found.file == name && found.what.contains(told), "{found}");
-            let refused = keys.check_changeable().unwrap_err().to_string();
+            let refused = keys.check_changeable(&fs).unwrap_err().to_string();
             assert!(refused.contains(name) && refused.contains("store-key mend"), "{refused}");
             assert!(keys.mend(&fs, &key_file(3)).is_err(), "only who opens it says that it is right");
             assert_eq!(fs.contents(KEYS).ok().zip(fs.contents(KEYS_COPY).ok()), before);
             keys.mend(&fs, &file).unwrap();
             let mended = DirectoryKeys::read(&fs).unwrap().unwrap();
-            assert!(mended.fault().is_none() && mended.check_changeable().is_ok());
+            assert!(mended.fault().is_none() && mended.check_changeable(&fs).is_ok());
             assert!(mended.open(&file).is_ok() && mended.open(&key_file(2)).is_ok());
         }
     }
@@ -469,8 +530,11 @@ mod tests {
         let (mut keys, _) = DirectoryKeys::generate(&request(&file), KeysState::Converting).unwrap();
         let fs = SimFs::new();
         keys.write(&fs).unwrap();
+        let keys = DirectoryKeys::read(&fs).unwrap().unwrap();
+        assert!(matches!(keys.check_changeable(&fs), Err(VaultError::Converting)));
+        fs.remove(KEYS_COPY).unwrap();
         let mut keys = DirectoryKeys::read(&fs).unwrap().unwrap();
-        assert!(matches!(keys.check_changeable(), Err(VaultError::Converting)));
+        assert!(keys.mending_command() == "encrypt");
         assert!(matches!(keys.mend(&fs, &file), Err(VaultError::Converting)));
     }
 

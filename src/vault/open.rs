@@ -5,16 +5,12 @@ use std::sync::Arc;
 
 use super::encrypted_fs::EncryptedFs;
 use super::error::VaultError;
-use super::file_start::FileStart;
+use super::file_start::{FileStart, files_of, keys_of_files, start_of};
 use super::keys::{DirectoryKeys, KeyRequest};
 use super::secret::StoreSecret;
 use crate::base::Entropy;
-use crate::format::{FileKind, KeysState, number_of, unfinished};
+use crate::format::{FileKind, KeysState, number_of};
 use crate::fs::Fs;
-
-/// The files of each directory that are looked at where no key says whether they are encrypted: all
-/// of them are, or none.
-const LOOKED_AT: usize = 4;
 
 /// Opens the disk of a data directory: encrypted where it has keys, and else as it is. Nothing is
 /// written.
@@ -26,15 +22,11 @@ pub fn open_disk(
     secret: Option<&StoreSecret>,
     entropy: Arc<dyn Entropy>,
 ) -> Result<Arc<dyn Fs>, VaultError> {
-    let Some(keys) = DirectoryKeys::read(fs.as_ref())? else {
-        return match encrypted_file(fs.as_ref())? {
-            Some(path) => Err(VaultError::KeysMissing(path)),
-            None => Ok(fs),
-        };
-    };
+    let Some(keys) = keys_of(fs.as_ref())? else { return Ok(fs) };
     if keys.state() == KeysState::Converting {
         return Err(VaultError::Converting);
     }
+    keys.check_belongs(fs.as_ref())?;
     let key = keys.open(secret.ok_or(VaultError::NoSecret)?)?;
     // The log is read at the start anyhow. A segment is looked at when it is opened: there may be
     // thousands, on a disk that seeks for each.
@@ -52,8 +44,7 @@ pub fn create_disk(
     request: Option<&KeyRequest<'_>>,
     entropy: Arc<dyn Entropy>,
 ) -> Result<Arc<dyn Fs>, VaultError> {
-    let is_new = DirectoryKeys::read(fs.as_ref())?.is_none() && encrypted_file(fs.as_ref())?.is_none();
-    if !is_new {
+    if keys_of(fs.as_ref())?.is_some() {
         return open_disk(fs, request.map(|request| request.secret), entropy);
     }
     if holds_store(fs.as_ref())? {
@@ -63,6 +54,20 @@ pub fn create_disk(
     let (mut keys, key) = DirectoryKeys::generate(request, KeysState::Done)?;
     keys.write(fs.as_ref())?;
     Ok(Arc::new(EncryptedFs::new(fs, key, entropy)))
+}
+
+/// The keys of a directory; `None` where it is not encrypted.
+///
+/// # Errors
+/// As of [`DirectoryKeys::read`]; its files are encrypted, and there are no keys.
+pub fn keys_of(fs: &dyn Fs) -> Result<Option<DirectoryKeys>, VaultError> {
+    if let Some(keys) = DirectoryKeys::read(fs)? {
+        return Ok(Some(keys));
+    }
+    match keys_of_files(fs)?.into_iter().next() {
+        Some(file) => Err(VaultError::KeysMissing(file.path)),
+        None => Ok(None),
+    }
 }
 
 /// Whether a directory has keys, so that a secret is needed for it.
@@ -77,9 +82,11 @@ pub fn is_encrypted(fs: &dyn Fs) -> Result<bool, VaultError> {
 /// return.
 ///
 /// # Errors
-/// `to` has another key, or the disk fails.
+/// `to` has another key, the keys of `from` are not those of its files, or the disk fails.
 pub fn copy_keys(from: &dyn Fs, to: &dyn Fs) -> Result<(), VaultError> {
     let Some(keys) = DirectoryKeys::read(from)? else { return Ok(()) };
+    keys.check_belongs(from)?;
+    keys.check_belongs(to)?;
     if let Some(there) = DirectoryKeys::read(to)?
         && there.key_id() != keys.key_id()
     {
@@ -103,32 +110,6 @@ pub(super) fn check_files(fs: &dyn Fs, dirs: &[&str]) -> Result<(), VaultError> 
         }
     }
     Ok(())
-}
-
-/// The paths of the files of a directory that count: those of crashes mean nothing.
-pub(super) fn files_of(fs: &dyn Fs, dir: &str) -> io::Result<Vec<String>> {
-    let names = fs.list(dir)?.into_iter().filter(|name| !name.ends_with(&unfinished("")));
-    Ok(names.map(|name| format!("{dir}/{name}")).collect())
-}
-
-/// What the start of a file says. One that was removed meanwhile is empty.
-fn start_of(fs: &dyn Fs, path: &str) -> io::Result<FileStart> {
-    match fs.open_read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(FileStart::Empty),
-        opened => FileStart::of(opened?.as_ref()),
-    }
-}
-
-/// A file that is encrypted, of a directory without keys.
-fn encrypted_file(fs: &dyn Fs) -> io::Result<Option<String>> {
-    for dir in [FileKind::Log.dir(), FileKind::Segment.dir()] {
-        for path in files_of(fs, dir)?.into_iter().take(LOOKED_AT) {
-            if matches!(start_of(fs, &path)?, FileStart::Salted(_)) {
-                return Ok(Some(path));
-            }
-        }
-    }
-    Ok(None)
 }
 
 /// Whether there is a file of a store.

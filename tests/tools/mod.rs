@@ -15,6 +15,7 @@ mod minio;
 mod rebuild;
 mod remote;
 mod stats;
+mod store_key;
 mod tiny_store;
 mod top;
 mod undelete;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{key_file, request};
 use crate::base::SeededEntropy;
-use crate::format::{ClaimId, EPOCH, EpochRecord, KEYS, LOCK, StoreId};
+use crate::format::{ClaimId, EPOCH, EpochRecord, KEYS, KEYS_COPY, LOCK, StoreId};
 use crate::fs::Fs;
 use crate::fs::conformance::{read, write};
 use crate::fs::sim::{CrashPolicy, SimFs};
@@ -16,7 +16,12 @@ fn converted(sim: &SimFs, secret: &StoreSecret) -> Result<ConversionReport, Vaul
     static RUNS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     let seed = RUNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed) << 32;
     let fs: Arc<dyn Fs> = Arc::new(sim.clone());
-    convert(&fs, &request(secret), Arc::new(SeededEntropy::new(seed)), &[ASIDE.to_owned()], &mut |_, _| {})
+    let entropy = Arc::new(SeededEntropy::new(seed));
+    // One thread has this disk.
+    let lock_keys = || sim.lock("lock-of-the-test");
+    let done = convert(&fs, &request(secret), entropy, &[ASIDE.to_owned()], &lock_keys, &mut |_, _| {});
+    let _ = sim.remove("lock-of-the-test");
+    done
 }
 
 fn opened(sim: &SimFs, secret: &StoreSecret) -> Result<Arc<dyn Fs>, VaultError> {
@@ -158,4 +163,25 @@ fn the_note_of_the_epoch_names_its_new_file_and_a_copied_one_stays_a_copy() {
         let found = EpochRecord::decode(&read(file.as_ref())).unwrap();
         assert_eq!((found.held, found.file == file.usage().unwrap().id), (record.held, !is_copy));
     }
+}
+
+#[test]
+fn an_unfinished_conversion_makes_no_new_keys_where_its_own_are_lost() {
+    let secret = key_file(1);
+    let whole = directory();
+    // Some file is encrypted, and the last one is not.
+    let sim = (1..)
+        .map(|stop| {
+            let sim = whole.copy();
+            sim.stop_at(stop);
+            let _ = converted(&sim, &secret);
+            sim.crash(CrashPolicy::KeepAll)
+        })
+        .find(|sim| sim.contents("data/0000000000000001.tables").is_ok_and(|bytes| bytes.len() > 4096))
+        .unwrap();
+    let lost = sim.copy();
+    lost.remove(KEYS).unwrap();
+    lost.remove(KEYS_COPY).unwrap();
+    assert!(matches!(converted(&lost, &secret), Err(VaultError::KeysMissing(_))));
+    assert!(lost.contents(KEYS).is_err(), "no new key takes the place of the lost one");
 }

@@ -8,7 +8,9 @@ use crate::format::{KEYS, KEYS_COPY};
 use crate::fs::Fs;
 use crate::fs::conformance::{read, write};
 use crate::fs::sim::SimFs;
-use crate::vault::{StoreSecret, VaultError, copy_keys, create_disk, is_encrypted, open_disk};
+use crate::vault::{
+    DirectoryKeys, StoreSecret, VaultError, copy_keys, create_disk, is_encrypted, keys_of, open_disk,
+};
 
 const LOG: &str = "meta/0000000000000001.log";
 const SEGMENT: &str = "data/0000000000000001.segment";
@@ -108,4 +110,75 @@ fn keys_are_given_to_a_directory_without_or_with_the_same() {
     let other = directory().0;
     assert!(copy_keys(&sim, &other).unwrap_err().to_string().contains("another"));
     copy_keys(&SimFs::new(), &target).unwrap();
+}
+
+/// The page of another directory with the same secret, which was changed so many times.
+fn foreign_page(changes: usize) -> Vec<u8> {
+    let (other, _) = directory();
+    let mut keys = DirectoryKeys::read(&other).unwrap().unwrap();
+    for _ in 0..changes {
+        keys.write(&other).unwrap();
+    }
+    other.contents(KEYS).unwrap()
+}
+
+#[test]
+fn a_page_of_another_directory_is_not_believed_by_its_generation() {
+    for changes in [0, 3] {
+        for name in [KEYS, KEYS_COPY] {
+            let (sim, secret) = directory();
+            let own = keys_of(&sim).unwrap().unwrap().key_id();
+            sim.overwrite(name, 0, &foreign_page(changes)).unwrap();
+            let fs = opened(&sim, Some(&secret)).unwrap();
+            assert_eq!(read(fs.open(LOG).unwrap().as_ref()), b"log");
+            let mut keys = DirectoryKeys::read(&sim).unwrap().unwrap();
+            let fault = keys.fault().unwrap().clone();
+            assert!(fault.file == name && fault.what.contains("another directory"), "{fault}");
+            assert!(keys.check_changeable(&sim).is_err());
+            keys.mend(&sim, &secret).unwrap();
+            assert_eq!(sim.contents(KEYS).unwrap(), sim.contents(KEYS_COPY).unwrap());
+            let mended = DirectoryKeys::read(&sim).unwrap().unwrap();
+            assert!(mended.key_id() == own && mended.fault().is_none());
+            assert!(opened(&sim, Some(&secret)).is_ok());
+        }
+    }
+}
+
+#[test]
+fn two_pages_of_which_no_file_tells_the_right_one_are_both_named() {
+    let (sim, secret) = directory();
+    sim.overwrite(KEYS, 0, &foreign_page(3)).unwrap();
+    sim.remove(LOG).unwrap();
+    sim.remove(SEGMENT).unwrap();
+    for found in [opened(&sim, Some(&secret)), created(&sim, Some(&secret))] {
+        let told = found.err().unwrap().to_string();
+        assert!(
+            told.contains(KEYS) && told.contains(KEYS_COPY) && told.contains("move the one away"),
+            "{told}"
+        );
+    }
+    assert!(matches!(DirectoryKeys::read(&sim), Err(VaultError::TwoKeys { .. })));
+    sim.remove(KEYS).unwrap();
+    assert!(opened(&sim, Some(&secret)).is_ok());
+}
+
+#[test]
+fn the_keys_of_another_directory_alone_open_nothing_and_are_not_written_again() {
+    for has_copy in [false, true] {
+        let (sim, secret) = directory();
+        let page = foreign_page(0);
+        sim.overwrite(KEYS, 0, &page).unwrap();
+        match has_copy {
+            true => sim.overwrite(KEYS_COPY, 0, &page).unwrap(),
+            false => sim.remove(KEYS_COPY).unwrap(),
+        }
+        let told = opened(&sim, Some(&secret)).err().unwrap().to_string();
+        assert!(told.contains(LOG) && told.contains("from a backup"), "{told}");
+        let before = files(&sim);
+        let mut keys = DirectoryKeys::read(&sim).unwrap().unwrap();
+        assert!(matches!(keys.mend(&sim, &secret), Err(VaultError::ForeignKeys { .. })));
+        assert!(matches!(keys.check_changeable(&sim), Err(VaultError::ForeignKeys { .. })));
+        assert!(matches!(copy_keys(&sim, &SimFs::new()), Err(VaultError::ForeignKeys { .. })));
+        assert_eq!(files(&sim), before);
+    }
 }
