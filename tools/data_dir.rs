@@ -9,26 +9,22 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use siltstone::base::OsEntropy;
 use siltstone::fs::{Fs, OsFs};
 use siltstone::vault::{
-    DirectoryKeys, KeysFault, StoreSecret, VaultError, create_disk, is_encrypted, is_inside, open_disk,
+    KeysFault, StoreSecret, VaultError, create_disk, is_encrypted, is_inside, keys_of, open_disk,
 };
 
 use crate::outcome::Failure;
 use crate::store_key::request;
 
+/// The data directory where none is named.
+const DEFAULT_DIR: &str = "./siltstone-data";
+
 /// The data directory, and what opens it.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DataDir {
-    /// Directory of all stored data
+    /// Directory of all stored data [default: ./siltstone-data]
     // Its id is that of no argument of a command: a positional `dir` would get its default.
-    #[arg(
-        id = "data_dir",
-        long = "data-dir",
-        value_name = "DIR",
-        env = "SILTSTONE_DATA_DIR",
-        default_value = "./siltstone-data",
-        global = true
-    )]
-    dir: PathBuf,
+    #[arg(id = "data_dir", long = "data-dir", value_name = "DIR", env = "SILTSTONE_DATA_DIR", global = true)]
+    dir: Option<PathBuf>,
 
     /// File with the key or the passphrase of an encrypted data directory
     #[arg(long, value_name = "FILE", env = "SILTSTONE_STORE_KEY_FILE", global = true)]
@@ -39,14 +35,19 @@ impl Deref for DataDir {
     type Target = Path;
 
     fn deref(&self) -> &Path {
-        &self.dir
+        self.dir.as_deref().unwrap_or(Path::new(DEFAULT_DIR))
     }
 }
 
 impl DataDir {
+    /// Whether the arguments or the environment name it.
+    pub(crate) fn is_named(&self) -> bool {
+        self.dir.is_some()
+    }
+
     /// Another directory that the same key opens.
     pub(crate) fn beside(&self, dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), store_key_file: self.store_key_file.clone() }
+        Self { dir: Some(dir.to_owned()), store_key_file: self.store_key_file.clone() }
     }
 
     /// Its disk, as the store sees it: where it is encrypted, in the clear.
@@ -54,7 +55,7 @@ impl DataDir {
     /// # Errors
     /// It is encrypted, and not with this key.
     pub(crate) fn disk(&self) -> Result<Arc<dyn Fs>, Failure> {
-        let disk: Arc<dyn Fs> = Arc::new(OsFs::new(&self.dir));
+        let disk: Arc<dyn Fs> = Arc::new(OsFs::new(&**self));
         let secret = self.secret()?;
         open_disk(disk, secret.as_ref(), Arc::new(OsEntropy)).map_err(|error| self.failed(&error))
     }
@@ -64,7 +65,7 @@ impl DataDir {
     /// # Errors
     /// A key was named, and it would not be used.
     pub(crate) fn disk_to_fill(&self, encrypts: bool) -> Result<Arc<dyn Fs>, Failure> {
-        let disk: Arc<dyn Fs> = Arc::new(OsFs::new(&self.dir));
+        let disk: Arc<dyn Fs> = Arc::new(OsFs::new(&**self));
         let secret = self.secret()?;
         if encrypts {
             self.check_own_key_apart()?;
@@ -99,7 +100,7 @@ impl DataDir {
     /// # Errors
     /// It does: who takes the directory would have what opens it.
     pub(crate) fn check_apart(&self, file: &Path) -> Result<(), Failure> {
-        if !is_inside(file, &self.dir) {
+        if !is_inside(file, self) {
             return Ok(());
         }
         let why = "it is in the data directory, where it protects nothing: put it on another disk";
@@ -112,7 +113,7 @@ impl DataDir {
     /// # Errors
     /// Neither can be read.
     pub(crate) fn keys_fault(&self) -> Result<Option<KeysFault>, Failure> {
-        let keys = DirectoryKeys::read(&OsFs::new(&self.dir)).map_err(|error| self.failed(&error))?;
+        let keys = keys_of(&OsFs::new(&**self)).map_err(|error| self.failed(&error))?;
         Ok(keys.and_then(|keys| keys.fault().cloned()))
     }
 
@@ -123,7 +124,7 @@ impl DataDir {
 
     /// The failure of a command that needs the directory.
     pub(crate) fn failed(&self, error: &VaultError) -> Failure {
-        Failure::of(self.dir.display(), error)
+        Failure::of(self.display(), error)
     }
 }
 

@@ -1,13 +1,17 @@
 //! The command `key`: makes, shows and retires the keys of encrypted objects.
 
+use std::fs;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use siltstone::base::{Clock as _, OsEntropy, SystemClock};
+use siltstone::format::LOCK;
 use siltstone::fs::SecretFile;
 use siltstone::keys::{self, KeyRing, RingKey};
+use siltstone::vault::is_inside;
 
 use crate::outcome::{Failure, Outcome};
 use crate::show;
@@ -102,7 +106,10 @@ pub(crate) fn run(
             Some(file) => check(&RingFile(SecretFile::new(file.clone())), json, out),
             None => check(&ring, json, out),
         },
-        KeyCommand::Confirm { copy } => confirm(&ring, &RingFile(SecretFile::new(copy.clone())), json, out),
+        KeyCommand::Confirm { copy } => {
+            check_elsewhere(copy, ring.0.path(), data_dir)?;
+            confirm(&ring, &RingFile(SecretFile::new(copy.clone())), json, out)
+        }
         KeyCommand::Retire { id } => retire(&ring, id, json, out),
     }
 }
@@ -220,9 +227,6 @@ fn check(file: &RingFile, json: bool, out: &mut dyn Write) -> Result<Outcome, Fa
 }
 
 fn confirm(ring: &RingFile, copy: &RingFile, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
-    if is_same_file(ring.0.path(), copy.0.path()) {
-        return Err(Failure::of(copy.path(), "it is the ring itself: name a copy in another place"));
-    }
     let seen = SystemClock.now();
     let found = keys::compared(&ring.read()?, &copy.read()?);
     let is_whole = found.missing.is_empty() && found.other.is_empty();
@@ -246,8 +250,24 @@ fn confirm(ring: &RingFile, copy: &RingFile, json: bool, out: &mut dyn Write) ->
     Ok(if is_whole { Outcome::Success } else { Outcome::Findings })
 }
 
+/// Fails where a copy is lost together with the ring.
+fn check_elsewhere(copy: &Path, ring: &Path, data_dir: &Path) -> Result<(), Failure> {
+    if is_same_file(ring, copy) {
+        return Err(Failure::of(copy.display(), "it is the ring itself: name a copy in another place"));
+    }
+    let ring = std::path::absolute(ring)?;
+    let beside_ring = ring.parent().filter(|dir| dir.join(LOCK).exists());
+    if is_inside(copy, data_dir) || beside_ring.is_some_and(|dir| is_inside(copy, dir)) {
+        let why = "it is in the data directory, and lost with it: name a copy in another place";
+        return Err(Failure::of(copy.display(), why));
+    }
+    Ok(())
+}
+
+/// Whether two paths lead to one file, be it by links of either kind.
 fn is_same_file(one: &Path, other: &Path) -> bool {
-    one.canonicalize().ok().zip(other.canonicalize().ok()).is_some_and(|(one, other)| one == other)
+    let (Ok(one), Ok(other)) = (fs::metadata(one), fs::metadata(other)) else { return false };
+    one.dev() == other.dev() && one.ino() == other.ino()
 }
 
 fn retire(ring: &RingFile, id: &str, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::{Fixture, run, status, stdout};
+use super::{Fixture, run, status, stderr, stdout};
 use crate::support::process::{Running, on_a_free_port};
 use crate::support::proxy::{self, Fault, Verdict, value, with_head, without};
 
@@ -293,6 +293,8 @@ fn a_data_directory_is_examined_beside_and_without_a_server() {
     assert!(named.contains("secrets"), "{report:#}");
     drop(running);
     assert_eq!(status(&run(&["doctor", "/nowhere/at/all"])), 2);
+    let beside = run(&["--data-dir", "/nowhere/at/all", "doctor", "--endpoint", "http://127.0.0.1:1"]);
+    assert!(status(&beside) == 2 && stderr(&beside).contains("/nowhere/at/all"), "it is not passed over");
 }
 
 /// The section takes no key with blanks.

@@ -95,8 +95,29 @@ fn a_ring_that_lacks_something_or_is_open_is_a_finding() {
 #[test]
 fn a_copy_is_compared_and_its_sight_is_noted() {
     let ring = Ring::new();
-    let copy = ring.file("copy.toml");
+    let elsewhere = TempDir::new().unwrap();
+    let copy = elsewhere.path().join("copy.toml").to_str().unwrap().to_owned();
     fs::copy(ring.file("keys.toml"), &copy).unwrap();
+    let linked = elsewhere.path().join("linked.toml").to_str().unwrap().to_owned();
+    fs::hard_link(ring.file("keys.toml"), &linked).unwrap();
+    let refused = ring.tool(&["confirm", &linked]);
+    assert!(status(&refused) == 2 && stderr(&refused).contains("the ring itself"), "{}", stderr(&refused));
+    fs::remove_file(&linked).unwrap();
+    let inside = ring.file("copy.toml");
+    fs::copy(&copy, &inside).unwrap();
+    let refused = ring.tool(&["confirm", &inside]);
+    assert!(
+        status(&refused) == 2 && stderr(&refused).contains("in the data directory"),
+        "{}",
+        stderr(&refused)
+    );
+    fs::write(ring.file("LOCK"), "").unwrap();
+    let refused = run(&["key", "confirm", &inside, "--keys-file", &ring.file("keys.toml")]);
+    assert!(
+        status(&refused) == 2 && stderr(&refused).contains("in the data directory"),
+        "{}",
+        stderr(&refused)
+    );
     assert_eq!(KeyRing::confirmed_copy(&ring.text()), None);
     assert_eq!(status(&ring.tool(&["confirm", &copy])), 0);
     let confirmed = KeyRing::confirmed_copy(&ring.text());

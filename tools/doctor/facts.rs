@@ -80,6 +80,8 @@ pub(super) struct StoreKeyFacts {
     pub(super) on_same_disk: bool,
     /// What is wrong with `KEYS` or its copy.
     pub(super) fault: Option<String>,
+    /// The command that mends it.
+    pub(super) mending_command: &'static str,
 }
 
 /// A directory of backups.

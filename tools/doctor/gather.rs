@@ -204,17 +204,18 @@ fn hard_limit_of_files(limits: &str) -> Option<u64> {
 /// What opens the directory `dir`; `None` where it is not encrypted.
 fn store_key_of(dir: &DataDir, file: Option<PathBuf>) -> Option<StoreKeyFacts> {
     let keys = DirectoryKeys::read(&OsFs::new(&**dir));
-    let fault = match &keys {
+    // What cannot be read is a finding of the check of the store.
+    let found = match &keys {
         Ok(None) => return None,
-        Ok(Some(keys)) => keys.fault().map(ToString::to_string),
-        // The check of the store says so.
+        Ok(found) => found.as_ref(),
         Err(_) => None,
     };
     Some(StoreKeyFacts {
         is_inside: file.as_ref().is_some_and(|file| is_inside(file, dir)),
         on_same_disk: file.as_ref().is_some_and(|file| share_disk(file, dir)),
         file,
-        fault,
+        fault: found.and_then(|keys| keys.fault().map(ToString::to_string)),
+        mending_command: found.map(DirectoryKeys::mending_command).unwrap_or_default(),
     })
 }
 

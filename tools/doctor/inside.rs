@@ -261,7 +261,8 @@ fn store_key(store_key: &StoreKeyFacts, facts: &HostFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(fault) = &store_key.fault {
         let what = format!("{fault}; without the other one nothing in {dir} can be read");
-        let change = format!("siltstone-tools --data-dir {dir} --store-key-file FILE store-key mend");
+        let change =
+            format!("siltstone-tools --data-dir {dir} --store-key-file FILE {}", store_key.mending_command);
         findings.push(Finding::error("store-key", what, change));
     }
     let Some(file) = store_key.file.as_ref().map(|file| file.display()) else { return findings };

@@ -35,7 +35,8 @@ Looks for faults around a server, and names each with the line or option to chan
 all proxies on the way: address, TLS, clock, region, paths, headers, bodies, chunked uploads, ranges, conditions, CORS. It works in a bucket of
 its own, which it removes, or below a prefix of --bucket. With a data directory it looks at the file system, syncs, space, limits,
 permissions, backup and checkpoint; the server may run. With --remote it looks at the bucket that a section [remote] names: the way there, keys,
-mark, versions, lifecycle, heartbeat. Without any of them it examines the directory of --data-dir.
+mark, versions, lifecycle, heartbeat. The data directory is DATA_DIR, or that of
+--data-dir, which without a server and a remote has its default.
 
 Examples:
   siltstone-tools doctor /srv/objects --backup /mnt/usb/objects
@@ -104,7 +105,7 @@ pub(crate) fn run(
         examination.of_server(url, arguments).map_err(Failure::Command)?;
     }
     let is_alone = arguments.endpoint.is_none() && arguments.remote.is_none();
-    let dir = arguments.dir.as_deref().or_else(|| is_alone.then_some(&**data_dir));
+    let dir = arguments.dir.as_deref().or_else(|| (is_alone || data_dir.is_named()).then_some(&**data_dir));
     let dir = dir.map(|dir| data_dir.beside(dir));
     if let Some(dir) = &dir {
         let facts = gather::gather(dir, arguments.backup.as_deref());
