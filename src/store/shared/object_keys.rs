@@ -112,7 +112,7 @@ impl SharedStore {
     }
 
     /// How a key of the ring is wrapped anew, where another key of the ring has taken the place of
-    /// the one that wraps it.
+    /// the one that wraps it, or where the ring lacks that one.
     pub(in crate::store) fn renewal(&self, wrapped: &WrappedKey) -> Option<NewEncryption> {
         let ring = &self.keys()?.ring;
         match wrapped.kind {
@@ -122,11 +122,15 @@ impl SharedStore {
                 is_due.then_some(NewEncryption::S3)
             }
             EncryptionKind::Kms => {
-                let NamedKey { id, .. } = ring.successor(&wrapped.key_id)?;
+                let key_id = match ring.to_open(&wrapped.key_id) {
+                    Some(_) => ring.successor(&wrapped.key_id)?.id,
+                    // One that the ring lacks is due, too: wrapping it says so.
+                    None => wrapped.key_id.clone(),
+                };
+                let is_due = key_id != wrapped.key_id || ring.to_open(&key_id).is_none();
                 let WrappedKey { context, bucket_key, .. } = wrapped;
-                let new =
-                    NewEncryption::Kms { key_id: id, context: context.clone(), bucket_key: *bucket_key };
-                matches!(&new, NewEncryption::Kms { key_id, .. } if *key_id != wrapped.key_id).then_some(new)
+                let new = NewEncryption::Kms { key_id, context: context.clone(), bucket_key: *bucket_key };
+                is_due.then_some(new)
             }
         }
     }

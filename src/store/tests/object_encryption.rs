@@ -1089,6 +1089,11 @@ fn a_key_that_is_destroyed_meanwhile_gets_no_new_record() {
         assert_eq!(store.find("b", "k", Selector::Current).err(), Some(StoreError::NoSuchKey));
     }
     assert_eq!(store.key_uses().get("named"), None);
+    ring.0.store(false, std::sync::atomic::Ordering::Relaxed);
+    put_sealed(&store, "k", b"x", None, &kms()).unwrap();
+    assert_eq!(rewrap_all(&store), (0, 0));
+    ring.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(rewrap_all(&store), (0, 1), "the ring lacks the key");
 }
 
 /// The ring after `retired` was the current key.
