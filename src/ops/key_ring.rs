@@ -159,14 +159,16 @@ impl Context {
             return Err(KeyRefusal::NotRetired(id.to_owned()));
         }
         self.check_unused(id)?;
-        // 1. No record that names the key is committed from here on.
-        self.keys.edit(|ring| ring.without(id));
+        // 1. No record that names the key is committed from here on, also where the file, which
+        //    has the key, is read again. Another request may have been faster.
+        let key = self.keys.give_up(id).ok_or_else(|| KeyRefusal::Unknown(id.to_owned()))?;
         // 2. Those that were decided before are visible.
         let settled = self.store.settle().map_err(|error| KeyRefusal::Failed(error.to_string()));
         // 3. One of them may have named it.
         let checked = settled.and_then(|()| self.check_unused(id));
-        if checked.is_err() {
-            self.keys.edit(|ring| ring.with(key.clone()));
+        match checked {
+            Ok(()) => self.keys.end(id),
+            Err(_) => self.keys.take_back(key),
         }
         checked
     }

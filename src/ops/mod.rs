@@ -51,6 +51,7 @@ mod versioning;
 mod versions_list;
 mod website;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use cors::BucketCors;
@@ -120,6 +121,8 @@ pub struct Context {
     pub webhooks: Vec<String>,
     /// The keys of encrypted objects; the store has the same.
     pub keys: Arc<SharedKeyRing>,
+    /// The absolute path of the file of the keys, where they have one.
+    pub ring_file: Option<PathBuf>,
     /// Whether the file of the keys is on the disk of the data.
     pub ring_is_with_data: bool,
     /// Whether objects are encrypted also where neither they nor their bucket ask for it.
@@ -143,6 +146,7 @@ impl Context {
             memory,
             webhooks: Vec::new(),
             keys: Arc::default(),
+            ring_file: None,
             ring_is_with_data: false,
             encrypt_objects: false,
             takes_keys_over_http: false,

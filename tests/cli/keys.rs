@@ -89,8 +89,41 @@ fn keys_are_wrapped_anew_and_a_retired_one_is_destroyed_once_nothing_needs_it() 
     for name in ["a", "b", "c"] {
         assert!(server.answer(&format!("/photos/{name}")).ends_with("kept"), "{name}");
     }
+    // Only what the server has destroyed is removed from a file that has it still.
+    fs::write(dir.join("keys.toml"), keys::with_retired_key(&added, &old).unwrap()).unwrap();
+    server.signal(Signal::HUP);
+    let (status, shown, problem) = key(dir, &server, &["destroy", &old, "--confirm", &old], "");
+    assert!(status == Some(0) && !ring(dir).contains(&old), "{shown}{problem}");
     server.signal(Signal::HUP);
     assert_eq!(server.end(Signal::TERM).0, Some(0));
     let server = start(dir);
     assert!(server.answer("/photos/a").ends_with("kept"));
+}
+
+/// One that asks another server would remove a key that objects of its own server need.
+#[test]
+fn a_key_is_not_destroyed_in_the_file_of_another_server() {
+    let [own, other] = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let own = own.path();
+    let other = other.path();
+    write_users(own, USERS);
+    write_users(other, USERS);
+    let server = start(own);
+    put(&server, "a");
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    let old = KeyRing::parse(&ring(own)).unwrap().current().unwrap().id.clone();
+    let (added, _) = keys::with_new_key(&ring(own), None, SystemClock.now(), &OsEntropy).unwrap();
+    let retired = keys::with_retired_key(&added, &old).unwrap();
+    fs::write(own.join("keys.toml"), &retired).unwrap();
+    let destroy = |server: &Running| key(own, server, &["destroy", &old, "--confirm", &old], "");
+    let server = start(other);
+    let (status, _, problem) = destroy(&server);
+    assert!(status == Some(1) && problem.contains("has no key"), "{problem}");
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    fs::write(other.join("keys.toml"), &retired).unwrap();
+    let server = start(other);
+    let (status, _, problem) = destroy(&server);
+    assert!(status == Some(1) && problem.contains("on its host"), "{problem}");
+    assert!(key(other, &server, &["uses"], "").1.contains(&old));
+    assert_eq!(ring(own), retired);
 }

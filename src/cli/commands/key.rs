@@ -1,13 +1,16 @@
 //! The `key` commands, which ask a running server about the keys of encrypted objects.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io::{self, BufRead as _, Write as _};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use siltstone::fs::SecretFile;
-use siltstone::keys;
+use siltstone::keys::{self, KeyRing};
 
 use super::api_client::{self, ApiClient, ServerAddress};
 use crate::cli::announce;
@@ -41,7 +44,7 @@ Keys are made and retired in their file, by siltstone-tools key. The commands as
 /// What a destroyed key still opens.
 const STILL_HELD: &str = "\
 These still have what this key opens, and become unreadable with it:
-  segments            a rebuild of a lost log finds the wraps of before
+  segments            a rebuild of a lost log finds the wraps of before, for as long as the objects live, also after compaction
   older metadata      checkpoints and files of the log that are kept, as for a rewind
   the log on a remote  parcels and roots within --ship-window
   backups             of before the keys were wrapped anew
@@ -176,8 +179,10 @@ fn destroy(
     let is_in_effect = check_destroyable(&keys, id).map_err(CliError::refused)?;
     let file = SecretFile::new(KeysFile::of(options, environment).path().to_owned());
     let path = file.path().display().to_string();
-    // Before anything is destroyed: this command may be on another host than the file.
+    // Before anything is destroyed: this command may be on another host than the file, or ask
+    // another server than that of the file.
     let text = file.read().map_err(CliError::refused)?;
+    check_is_ring_of(&keys, file.path(), &text, id).map_err(CliError::refused)?;
     keys::without_key(&text, id).map_err(|e| CliError::refused(format!("{path}: {e}")))?;
     confirm(id, arguments.confirm.as_deref())?;
     if is_in_effect {
@@ -185,25 +190,41 @@ fn destroy(
     }
     let removed = file.edit(|text| {
         let text = text.ok_or_else(|| format!("{path} is gone"))?;
+        // Again, while nobody else edits the file: a server that was started meanwhile has the key.
+        let keys = client.ask_document("GET", "keys", b"").map_err(|e| e.to_string())?;
+        if check_destroyable(&keys, id)? {
+            return Err("the server has read it again".to_owned());
+        }
+        check_is_ring_of(&keys, file.path(), text, id)?;
         keys::without_key(text, id).map_err(|e| format!("{path}: {e}"))
     });
     removed.map_err(|problem| {
         CliError::refused(format!(
-            "the server has given the key up, but its file still has it: {problem}; run the command again"
+            "{path} still has the key, though not the server: {problem}; run the command again"
         ))
     })?;
     announce::lines([format!("the key {id} is destroyed: it is gone from the server and from {path}")])
         .map_err(|e| CliError::refused(format!("cannot show the outcome: {e}")))
 }
 
-/// Whether the server has a key that may go. One that it lacks and nothing needs was given up by a
-/// run of the command that ended before the file was changed.
+/// Whether the server has a key that may go. One that it has destroyed was given up by a run of the
+/// command that ended before the file was changed.
 ///
 /// # Errors
 /// A message for the operator: the key may not go.
 fn check_destroyable(answer: &Value, id: &str) -> Result<bool, String> {
     let keys = answer["keys"].as_array().cloned().unwrap_or_default();
-    let Some(key) = keys.iter().find(|key| key["id"] == id) else { return Ok(false) };
+    let destroyed = answer["destroyed"].as_array().cloned().unwrap_or_default();
+    let Some(key) = keys.iter().find(|key| key["id"] == id) else {
+        // Another server than that of the file lacks the key, too.
+        return match destroyed.iter().any(|destroyed| destroyed == id) {
+            true => Ok(false),
+            false => Err(format!(
+                "the server has no key `{id}`, and has not destroyed one of that id since its start: ask the server of the ring. \
+                 Who knows that no record of that server needs the key may remove it from the file by hand"
+            )),
+        };
+    };
     let uses = key["uses"].as_u64().unwrap_or(0);
     let state = key["state"].as_str().unwrap_or_default();
     if state == "missing" {
@@ -220,6 +241,38 @@ fn check_destroyable(answer: &Value, id: &str) -> Result<bool, String> {
         ));
     }
     Ok(true)
+}
+
+/// Refuses a file that is not the one of the ring of the server, or has other keys beside `id`: the
+/// key would go from a ring that may need it.
+fn check_is_ring_of(answer: &Value, file: &Path, text: &str, id: &str) -> Result<(), String> {
+    let path = file.display();
+    let named = answer["file"].as_str().unwrap_or_default();
+    let is_same =
+        fs::canonicalize(named).ok().is_some_and(|named| fs::canonicalize(file).ok() == Some(named));
+    if !is_same {
+        return Err(format!(
+            "the ring of the server is in `{named}` on its host, and not in {path}: run the command there, with the settings of the server. \
+             Where the server has a copy, such as a credential of systemd, remove the key from the original by hand once siltstone key uses \
+             shows that nothing needs it, and restart the server"
+        ));
+    }
+    let ring = KeyRing::parse(text).map_err(|error| format!("in {path}, {error}"))?;
+    let others = ring.iter().filter(|key| key.id != id);
+    let of_file: BTreeSet<_> = others.map(|key| format!("{} {}", key.id, key.created.to_iso8601())).collect();
+    let mut of_server = BTreeSet::new();
+    for key in answer["keys"].as_array().into_iter().flatten() {
+        if key["id"] != id && key["state"] != "missing" {
+            let text = |name: &str| key[name].as_str().unwrap_or_default();
+            of_server.insert(format!("{} {}", text("id"), text("created")));
+        }
+    }
+    match of_file == of_server {
+        true => Ok(()),
+        false => Err(format!(
+            "the server has other keys than {path}: let it read the file again (SIGHUP), or ask the server of that file"
+        )),
+    }
 }
 
 /// Says what goes with the key, and asks for its id.
@@ -245,6 +298,7 @@ fn confirm(id: &str, given: Option<&str>) -> Result<(), CliError> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use siltstone::base::{SeededEntropy, Timestamp};
 
     use super::*;
 
@@ -258,7 +312,29 @@ mod tests {
         assert!(key("retired", 1).unwrap_err().contains("rewrap"));
         assert!(key("former", 0).unwrap_err().contains("retire"));
         assert!(key("missing", 1).is_err());
-        assert_eq!(check_destroyable(&json!({ "keys": [] }), "k"), Ok(false));
+        assert_eq!(check_destroyable(&json!({ "keys": [], "destroyed": ["j", "k"] }), "k"), Ok(false));
+        assert!(check_destroyable(&json!({ "keys": [], "destroyed": ["j"] }), "k").is_err());
+        assert!(check_destroyable(&json!({ "keys": [] }), "k").is_err());
+    }
+
+    #[test]
+    fn a_file_is_edited_only_if_it_has_the_keys_of_the_server() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("keys.toml");
+        let text = keys::first_file(Timestamp::from_millis(1), &SeededEntropy::new(1));
+        fs::write(&path, &text).unwrap();
+        fs::write(dir.path().join("copy"), &text).unwrap();
+        let own = KeyRing::parse(&text).unwrap().current().unwrap().id.clone();
+        let key = json!({ "id": own, "state": "current", "created": "1970-01-01T00:00:00.001Z" });
+        let gone = json!({ "id": "lost", "state": "missing", "created": null });
+        let check = |file: &Path, keys: Value, id: &str| {
+            check_is_ring_of(&json!({ "file": path, "keys": keys }), file, &text, id)
+        };
+        assert_eq!(check(&path, json!([key, gone, { "id": "k", "state": "retired" }]), "k"), Ok(()));
+        assert_eq!(check(&path, json!([]), &own), Ok(()));
+        assert!(check(&path, json!([gone]), "k").unwrap_err().contains("other keys"));
+        assert!(check(&path, json!([key, { "id": "j", "state": "former" }]), "k").is_err());
+        assert!(check(&dir.path().join("copy"), json!([key]), "k").unwrap_err().contains("on its host"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The file of the key ring: made at the first start that lacks it, read at the start and on
 //! SIGHUP.
 
-use std::path::Path;
+use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 
 use log::{error, info, warn};
@@ -108,6 +108,11 @@ impl RunningKeys {
         Ok(Self { file, ring: Arc::new(SharedKeyRing::new(ring)), audit_log: None })
     }
 
+    /// The path of the file, as commands in other working directories need it.
+    pub(crate) fn absolute_path(&self) -> Option<PathBuf> {
+        path::absolute(self.file.path()).ok()
+    }
+
     /// Whether the file is on the disk of a directory, so that who takes that disk has both.
     pub(crate) fn is_on_disk_of(&self, dir: &Path) -> bool {
         share_disk(self.file.path(), dir)
@@ -127,9 +132,18 @@ impl RunningKeys {
         });
         match read {
             Ok(ring) => {
-                self.record(&differences(&self.ring.get(), &ring), None);
-                self.ring.replace(ring);
+                let before = self.ring.get();
+                let kept_out = self.ring.replace(ring);
+                self.record(&differences(&before, &self.ring.get()), None);
                 info!("the keys of encrypted objects were read again");
+                if !kept_out.is_empty() {
+                    warn!(
+                        "{} still has keys that were destroyed, which stay out of the ring until the server is started again: {}; \
+                         run siltstone key destroy for them once more",
+                        self.file.path().display(),
+                        kept_out.join(", ")
+                    );
+                }
             }
             Err(problem) => {
                 self.record(&[KeyChange { action: "ReloadKeys", id: None }], Some("Refused"));
@@ -248,6 +262,21 @@ mod tests {
         fs::remove_file(&path).unwrap();
         keys.reload();
         assert_eq!(keys.ring.get(), first, "its file system may not be mounted");
+    }
+
+    #[test]
+    fn a_key_that_the_server_gave_up_does_not_come_back_from_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("keys.toml");
+        let first = keys::first_file(Timestamp::from_millis(1), &SeededEntropy::new(1));
+        let later = Timestamp::from_millis(2);
+        let (both, _) = keys::with_new_key(&first, None, later, &SeededEntropy::new(2)).unwrap();
+        let old = KeyRing::parse(&first).unwrap().current().unwrap().id.clone();
+        fs::write(&path, keys::with_retired_key(&both, &old).unwrap()).unwrap();
+        let keys = RunningKeys::open(file(&path), true, false).unwrap();
+        keys.ring.give_up(&old).unwrap();
+        keys.reload();
+        assert!(keys.ring.get().by_id(&old).is_none() && keys.ring.get().current().is_some());
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub(crate) fn service(
         entity_tags: options.protocol.etag,
         object_ownership: options.protocol.object_ownership,
         keys: Arc::clone(&keys.ring),
+        ring_file: keys.absolute_path(),
         ring_is_with_data: keys.is_on_disk_of(&options.start.data_dir),
         encrypt_objects: options.protocol.encrypt_objects,
         takes_keys_over_http: options.protocol.sse_c_insecure,

@@ -24,7 +24,9 @@ impl Service {
     pub(super) fn ring_keys(&self, identity: &Identity) -> Result<Response, ApiError> {
         check(identity, Action::AdminGetState)?;
         let keys: Vec<_> = self.context.key_figures().iter().map(key_document).collect();
-        Ok(document(200, &json!({ "keys": keys })))
+        let file = self.context.ring_file.as_ref().map(|file| file.to_string_lossy());
+        let destroyed = self.context.keys.destroyed();
+        Ok(document(200, &json!({ "keys": keys, "destroyed": destroyed, "file": file })))
     }
 
     /// Takes a rewrap one step further.
