@@ -131,7 +131,7 @@ mod tests {
         assert!(shared.give_up(&new).is_none(), "it is not retired");
         let key = shared.give_up(&old).unwrap();
         assert_eq!(shared.destroyed(), [""; 0], "it may come back");
-        assert_eq!(shared.replace(ring.clone()), [old.clone()]);
+        assert_eq!(shared.replace(ring.clone()), std::slice::from_ref(&old));
         assert!(shared.to_open(&old).is_none() && shared.to_open(&new).is_some());
         shared.take_back(key);
         assert_eq!((*shared.get()).clone(), ring);
