@@ -177,12 +177,16 @@ def test_what_does_not_open_it_is_refused_by_name(make, tmp_path, key_file):
     assert "meta/planted is not encrypted" in refused(tmp_path, data_dir, "--store-key-file", phrase)
     (data_dir / "meta" / "planted").unlink()
     (data_dir / "KEYS").rename(tmp_path / "KEYS")
-    tools(tmp_path, "--data-dir", data_dir, "--store-key-file", key_file, "verify")
+    lost = tools(tmp_path, "--data-dir", data_dir, "--store-key-file", key_file, "verify", check=False)
+    assert lost.returncode == 1 and "store-key mend" in lost.stdout + lost.stderr, lost
     (data_dir / "KEYS.copy").rename(tmp_path / "KEYS.copy")
     assert "neither KEYS nor KEYS.copy" in refused(tmp_path, data_dir, "--store-key-file", phrase)
     assert "neither KEYS nor KEYS.copy" in refused(tmp_path, data_dir)
     (tmp_path / "KEYS").rename(data_dir / "KEYS")
-    tools(tmp_path, "--data-dir", data_dir, "--store-key-file", phrase, "store-key", "remove", "1")
+    remove = ["--data-dir", data_dir, "--store-key-file", phrase, "store-key", "remove", "1"]
+    assert tools(tmp_path, *remove, check=False).returncode != 0
+    tools(tmp_path, "--data-dir", data_dir, "--store-key-file", phrase, "store-key", "mend")
+    tools(tmp_path, *remove)
     assert "no slot for the key file" in refused(tmp_path, data_dir, "--store-key-file", key_file)
     tools(tmp_path, "--data-dir", data_dir, "--store-key-file", phrase, "verify")
 
