@@ -189,17 +189,16 @@ impl Users {
         &self.quotas
     }
 
-    /// The names of those who may do everything, once for each of their keys. A denial may be one
-    /// of administration, so none of them has any.
+    /// The names of those who may do everything, once for each of their keys.
     pub fn administrators(&self) -> impl Iterator<Item = &str> {
         let users = self.by_access_key.values().map(|signer| signer.user());
-        users.filter(|user| user.is_administrator() && !user.has_denial()).map(|user| user.name())
+        users.filter(|user| may_do_everything(user)).map(|user| user.name())
     }
 
     /// The keys of an administrator: of the one that the first start creates, or else of the first
     /// by access key.
     pub fn administrator_keys(&self) -> Option<KeyPair> {
-        let all = self.by_access_key.iter().filter(|(_, signer)| signer.user().is_administrator());
+        let all = self.by_access_key.iter().filter(|(_, signer)| may_do_everything(signer.user()));
         let (access_key, signer) =
             all.min_by_key(|(access_key, it)| (it.user().name() != ADMINISTRATOR, (*access_key).clone()))?;
         Some(KeyPair { access_key: access_key.clone(), secret_key: signer.secret().clone() })
@@ -611,6 +610,11 @@ fn check_anonymous(table: &AllowTable) -> Result<(), FieldProblem> {
         Some(action) => Err((action.span(), "buckets are never created without a signature".to_owned())),
         None => Ok(()),
     }
+}
+
+/// Whether it is an administrator to whom nothing is denied: a denial may be one of administration.
+fn may_do_everything(user: &User) -> bool {
+    user.is_administrator() && !user.has_denial()
 }
 
 #[cfg(test)]
