@@ -11,37 +11,38 @@ use aes::{Aes256, Block};
 pub(super) const BLOCK: u64 = 16;
 /// Bytes under one tweak.
 const UNIT: u64 = 4096;
+/// Where the last byte of a block is in its number.
+const LEN_SHIFT: u32 = 120;
 /// Blocks under one tweak.
 const UNIT_BLOCKS: usize = (UNIT / BLOCK) as usize;
 
 /// The end of a file that is no multiple of a block: a marker is the block after its last one, of
-/// these bytes and the number of bytes in that last one.
-const MARKER: &[u8; 15] = b"siltstone-end-0";
-
-/// The marker as the number of a block, with a length of 0.
-const MARKER_NUMBER: u128 = u128::from_le_bytes(*b"siltstone-end-0\0");
+/// these bytes and, in place of the zero, the number of bytes in that last one.
+const MARKER: u128 = u128::from_le_bytes(*b"siltstone-end-0\0");
 
 /// The marker of a file whose last block holds `len` bytes, 1 to 16.
 pub(super) fn marker(len: u64) -> [u8; BLOCK as usize] {
     debug_assert!((1..=BLOCK).contains(&len));
-    let mut block = [0; BLOCK as usize];
-    block[..MARKER.len()].copy_from_slice(MARKER);
-    block[MARKER.len()] = len as u8;
-    block
+    (MARKER | u128::from(len) << LEN_SHIFT).to_le_bytes()
 }
 
 /// The number in a block that is a marker.
 pub(super) fn marked_len(block: &[u8]) -> Option<u64> {
-    let (&len, fixed) = block.split_last()?;
-    let len = u64::from(len);
-    (fixed == MARKER && (1..=BLOCK).contains(&len)).then_some(len)
+    len_of_marker(u128::from_le_bytes(block.try_into().ok()?))
+}
+
+/// The number in a block, given as a number, that is a marker.
+fn len_of_marker(block: u128) -> Option<u64> {
+    let len = (block >> LEN_SHIFT) as u64;
+    let is_marker = block ^ (u128::from(len) << LEN_SHIFT) == MARKER;
+    (is_marker && (1..=BLOCK).contains(&len)).then_some(len)
 }
 
 /// Whether a stored block holds no ciphertext, so that it reads as zeros. Every block that is read
-/// is asked, so two numbers are compared and not bytes.
+/// is asked, so numbers are compared and not bytes.
 fn is_empty(block: &Block) -> bool {
     let number = number(block);
-    number == 0 || (number << 8 == MARKER_NUMBER << 8 && marked_len(block).is_some())
+    number == 0 || len_of_marker(number).is_some()
 }
 
 /// The two keys of XTS.
