@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use siltstone::service::{GroupEntry, PolicyChange, PolicyEntry, PolicyHolder, UserChange};
+use siltstone::service::{PolicyChange, PolicyHolder, UserChange};
 
 use super::api_client::{ApiClient, ServerAddress};
 use super::user;
@@ -158,15 +158,16 @@ pub(crate) fn run_policy(
             user::run_change(&UserChange::Policies(change), server, options, environment)
         }
         PolicyCommand::List { server } => {
-            let policies = policies(server, options, environment)?;
+            let policies = entries("policies", policies_text::policies, server, options, environment)?;
             show(policies.iter().map(|policy| {
                 let kind = if policy.ready_made { "ready-made" } else { "-" };
                 format!("{}\t{kind}", policy.name)
             }))
         }
         PolicyCommand::Show { name, server } => {
-            let found =
-                policies(server, options, environment)?.into_iter().find(|policy| policy.name == *name);
+            let found = entries("policies", policies_text::policies, server, options, environment)?
+                .into_iter()
+                .find(|policy| policy.name == *name);
             let found = found.ok_or_else(|| CliError::refused(format!("there is no policy `{name}`")))?;
             show(std::iter::once(found.document))
         }
@@ -185,7 +186,7 @@ pub(crate) fn run_group(
     let group = |name: &str| PolicyHolder::Group(name.to_owned());
     let (change, server) = match command {
         GroupCommand::List { server } => {
-            let groups = groups(server, options, environment)?;
+            let groups = entries("groups", policies_text::groups, server, options, environment)?;
             return show(groups.iter().map(|group| {
                 format!("{}\t{}\t{}", group.name, group.members.join(","), group.policies.join(", "))
             }));
@@ -208,30 +209,19 @@ pub(crate) fn run_group(
     user::run_change(&UserChange::Policies(change), server, options, environment)
 }
 
-fn policies(
+/// What the running server lists as `kind`, or else what `read` finds in the users file.
+fn entries<T: serde::de::DeserializeOwned>(
+    kind: &str,
+    read: fn(&str) -> Result<Vec<T>, String>,
     server: &ServerAddress,
     options: &ServerOptions,
     environment: &Environment,
-) -> Result<Vec<PolicyEntry>, CliError> {
+) -> Result<Vec<T>, CliError> {
     match ApiClient::find(server, options, environment)? {
-        Some(server) => user_api::list_of(server, "policies"),
+        Some(server) => user_api::list_of(server, kind),
         None => {
             let file = UsersFile::new(options.start.users_path(), None);
-            file.text().and_then(|text| policies_text::policies(&text)).map_err(CliError::refused)
-        }
-    }
-}
-
-fn groups(
-    server: &ServerAddress,
-    options: &ServerOptions,
-    environment: &Environment,
-) -> Result<Vec<GroupEntry>, CliError> {
-    match ApiClient::find(server, options, environment)? {
-        Some(server) => user_api::list_of(server, "groups"),
-        None => {
-            let file = UsersFile::new(options.start.users_path(), None);
-            file.text().and_then(|text| policies_text::groups(&text)).map_err(CliError::refused)
+            file.text().and_then(|text| read(&text)).map_err(CliError::refused)
         }
     }
 }
