@@ -195,6 +195,11 @@ impl Users {
         users.filter(|user| may_do_everything(user)).map(|user| user.name())
     }
 
+    /// Whether somebody may do everything.
+    pub fn has_administrator(&self) -> bool {
+        self.administrators().next().is_some()
+    }
+
     /// The keys of an administrator: of the one that the first start creates, or else of the first
     /// by access key.
     pub fn administrator_keys(&self) -> Option<KeyPair> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use siltstone::auth::{KeyPair, Users};
+use siltstone::auth::KeyPair;
 use siltstone::base::{Clock as _, OsEntropy, SystemClock};
 use siltstone::service::{AuditLog as _, GrantEntry, UserChange, UserEntry};
 
@@ -72,8 +72,7 @@ fn edit(change: &UserChange, forced: bool, file: &UsersFile) -> Result<Option<Ke
 
 /// Checks that an administrator is left, if there was one.
 fn check_administrators(name: &str, before: &str, after: &str) -> Result<(), String> {
-    let some = |text: &str| Users::parse(text).is_ok_and(|users| users.administrators().next().is_some());
-    match some(before) && !some(after) {
+    match users_text::has_administrator(before) && !users_text::has_administrator(after) {
         false => Ok(()),
         true => Err(format!("`{name}` is the last administrator; to remove it anyway, use --force")),
     }

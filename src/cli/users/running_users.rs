@@ -134,10 +134,10 @@ impl RunningUsers {
 
     /// Checks that an administrator is left, who can mend what is wrong.
     fn check_administrators(&self, before: &str, after: &Users) -> Result<(), UserError> {
-        if self.file.has_environment() || after.administrators().next().is_some() {
+        if self.file.has_environment() || after.has_administrator() {
             return Ok(());
         }
-        match Users::parse(before).is_ok_and(|users| users.administrators().next().is_some()) {
+        match users_text::has_administrator(before) {
             true => Err(UserError::Invalid("no administrator would be left".to_owned())),
             false => Ok(()),
         }

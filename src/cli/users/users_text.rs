@@ -135,6 +135,11 @@ pub(crate) fn list(text: &str) -> Result<Vec<ListedUser>, String> {
     toml::from_str(text).map(|file: UsersToml| file.user).map_err(|e| e.message().to_owned())
 }
 
+/// Whether a text is a valid users file in which somebody may do everything.
+pub(crate) fn has_administrator(text: &str) -> bool {
+    Users::parse(text).is_ok_and(|users| users.has_administrator())
+}
+
 /// The users as administrators see them, with their groups.
 ///
 /// # Errors
