@@ -11,6 +11,7 @@ pub mod digest;
 pub mod encoded_words;
 pub mod entity_tag;
 pub mod entropy;
+pub mod failure_counts;
 mod header_value;
 pub mod histogram;
 pub mod limits;

@@ -6,21 +6,19 @@
 //! on that very key does.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use crate::base::failure_counts::{FailureCounts, remove_oldest};
 use crate::base::{NOT_POISONED, network_of};
 
 /// Failures a minute of one network.
 const FAILURES_MAX: u32 = 5;
 /// Failures a minute of one network for an access key that signed in from there before.
 const KNOWN_KEY_FAILURES_MAX: u32 = 60;
-const WINDOW: Duration = Duration::from_secs(60);
-/// Counts that are remembered. A further one replaces the oldest.
-const COUNTS_MAX: usize = 4_096;
-/// Access keys that are remembered with the network that they signed in from, likewise.
+/// Access keys that are remembered with the network that they signed in from. A further one replaces
+/// the oldest.
 const KNOWN_KEYS_MAX: usize = 1_024;
 
 /// The address of an IPv4 host, or an IPv6 /64; `None` where the address is not known.
@@ -40,18 +38,13 @@ enum Party {
     KnownKey(KeyUse),
 }
 
-struct FailureCount {
-    since: Instant,
-    failures: u32,
-}
-
 /// The failures of the last minute, and the keys that signed in.
 #[derive(Default)]
 pub(super) struct Attempts(Mutex<AttemptTable>);
 
 #[derive(Default)]
 struct AttemptTable {
-    counts: HashMap<Party, FailureCount>,
+    counts: FailureCounts<Party>,
     /// The keys that signed in, and when they last did.
     known_keys: HashMap<KeyUse, Instant>,
 }
@@ -61,15 +54,8 @@ impl Attempts {
     /// back.
     pub(super) fn begin(&self, address: Option<IpAddr>, access_key: &str, now: Instant) -> bool {
         let mut table = self.lock();
-        table.counts.retain(|_, count| now.duration_since(count.since) < WINDOW);
         let (party, failures_max) = table.party(address, access_key);
-        if !table.counts.contains_key(&party) && table.counts.len() >= COUNTS_MAX {
-            remove_oldest(&mut table.counts, |count| count.since);
-        }
-        // Counted before the keys are compared, so that attempts at the same time share the limit.
-        let count = table.counts.entry(party).or_insert(FailureCount { since: now, failures: 0 });
-        count.failures = count.failures.saturating_add(1);
-        count.failures <= failures_max
+        table.counts.begin(party, failures_max, now)
     }
 
     /// Takes an attempt back that was successful, and remembers that the key signed in from there.
@@ -77,9 +63,7 @@ impl Attempts {
     pub(super) fn succeeded(&self, address: Option<IpAddr>, access_key: &str, now: Instant) {
         let mut table = self.lock();
         let (party, _) = table.party(address, access_key);
-        if let Some(count) = table.counts.get_mut(&party) {
-            count.failures = count.failures.saturating_sub(1);
-        }
+        table.counts.take_back(&party);
         let key_use = key_use(address, access_key);
         if !table.known_keys.contains_key(&key_use) && table.known_keys.len() >= KNOWN_KEYS_MAX {
             remove_oldest(&mut table.known_keys, |last_used| *last_used);
@@ -108,18 +92,13 @@ fn key_use(address: Option<IpAddr>, access_key: &str) -> KeyUse {
     KeyUse { network: address.map(network_of), access_key: access_key.chars().take(128).collect() }
 }
 
-fn remove_oldest<K: Clone + Eq + Hash, V>(map: &mut HashMap<K, V>, time: impl Fn(&V) -> Instant) {
-    let oldest = map.iter().min_by_key(|(_, value)| time(value)).map(|(key, _)| key.clone());
-    if let Some(oldest) = oldest {
-        map.remove(&oldest);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::LazyLock;
+    use std::time::Duration;
 
     use super::*;
+    use crate::base::failure_counts::COUNTED_PARTIES_MAX;
 
     fn at(secs: u64) -> Instant {
         static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -194,7 +173,7 @@ mod tests {
     #[test]
     fn a_full_table_forgets_the_oldest_and_refuses_nobody_else() {
         let attempts = Attempts::default();
-        for n in 0..COUNTS_MAX as u32 + 100 {
+        for n in 0..COUNTED_PARTIES_MAX as u32 + 100 {
             let network = Some(IpAddr::from(n.to_be_bytes()));
             for key in ["a", "b"] {
                 assert!(attempts.begin(network, key, at(u64::from(n > 9))));
@@ -203,7 +182,10 @@ mod tests {
         }
         assert!(attempts.begin(address(77), "new", at(1)));
         let table = attempts.0.lock().unwrap();
-        assert!(table.counts.len() <= COUNTS_MAX && table.known_keys.len() <= KNOWN_KEYS_MAX);
-        assert!(!table.counts.contains_key(&Party::Network(Some(IpAddr::from([0, 0, 0, 1])))));
+        assert!(
+            table.counts.parties().len() <= COUNTED_PARTIES_MAX && table.known_keys.len() <= KNOWN_KEYS_MAX
+        );
+        let first = Party::Network(Some(IpAddr::from([0, 0, 0, 1])));
+        assert!(!table.counts.parties().any(|party| *party == first));
     }
 }

@@ -4,63 +4,37 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use super::access_log::RequestLogEntry;
 use super::{Service, client_address};
 use crate::auth::{IssuedSession, TokenRoleRequest, TrustedIssuer, WebIdentity};
+use crate::base::failure_counts::FailureCounts;
 use crate::base::limits::WEB_IDENTITY_FAILURES_MAX;
 use crate::base::{Clock, NOT_POISONED, OsEntropy, network_of};
 use crate::oidc::{Provider, ProviderError, ProviderSource, SignedToken, TokenClaims};
 use crate::s3::query_call::CallParams;
 use crate::s3::{CallError, Request};
 
-const WINDOW: Duration = Duration::from_secs(60);
-/// Networks whose failures are counted. A further one replaces the oldest.
-const NETWORKS_MAX: usize = 4_096;
 /// The code of the error where a provider cannot be asked, so that its token is not judged.
 pub(super) const PROVIDER_AWAY: &str = "IDPCommunicationError";
 
 /// The failed calls of the last minute, by network.
 #[derive(Debug, Default)]
-struct FailureCounts(Mutex<HashMap<Option<IpAddr>, CountedFailures>>);
+struct FailedCalls(Mutex<FailureCounts<Option<IpAddr>>>);
 
-#[derive(Debug)]
-struct CountedFailures {
-    since: Instant,
-    failures: u32,
-}
-
-impl FailureCounts {
-    /// Counts a call before its token is looked at, so that calls at the same time share the limit.
-    /// Returns whether it may be made. [`Self::take_back`] takes it back.
+impl FailedCalls {
+    /// Counts a call before its token is looked at. Returns whether it may be made.
     fn begin(&self, address: Option<IpAddr>, now: Instant) -> bool {
-        let network = address.map(network_of);
-        let is_over = |count: &CountedFailures| now.saturating_duration_since(count.since) >= WINDOW;
         let mut counts = self.0.lock().expect(NOT_POISONED);
-        if !counts.contains_key(&network) && counts.len() >= NETWORKS_MAX {
-            counts.retain(|_, count| !is_over(count));
-            let oldest = counts.iter().min_by_key(|(_, count)| count.since).map(|(network, _)| *network);
-            if let Some(oldest) = oldest.filter(|_| counts.len() >= NETWORKS_MAX) {
-                counts.remove(&oldest);
-            }
-        }
-        let count = counts.entry(network).or_insert(CountedFailures { since: now, failures: 0 });
-        if is_over(count) {
-            *count = CountedFailures { since: now, failures: 0 };
-        }
-        count.failures = count.failures.saturating_add(1);
-        count.failures <= WEB_IDENTITY_FAILURES_MAX
+        counts.begin(address.map(network_of), WEB_IDENTITY_FAILURES_MAX, now)
     }
 
     /// Takes a call back that was no failure of the network.
     fn take_back(&self, address: Option<IpAddr>) {
-        let mut counts = self.0.lock().expect(NOT_POISONED);
-        if let Some(count) = counts.get_mut(&address.map(network_of)) {
-            count.failures = count.failures.saturating_sub(1);
-        }
+        self.0.lock().expect(NOT_POISONED).take_back(&address.map(network_of));
     }
 }
 
@@ -69,7 +43,7 @@ pub(super) struct WebIdentities {
     clock: Arc<dyn Clock>,
     /// By where their keys come from, so that they are asked again where that was changed.
     providers: Mutex<HashMap<ProviderSource, Arc<Provider>>>,
-    failures: FailureCounts,
+    failures: FailedCalls,
 }
 
 /// A session that a token was good for.
@@ -80,7 +54,7 @@ pub(super) struct VouchedSession {
 
 impl WebIdentities {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, providers: Mutex::default(), failures: FailureCounts::default() }
+        Self { clock, providers: Mutex::default(), failures: FailedCalls::default() }
     }
 
     /// The provider of an issuer, of those that the users file has.
@@ -218,7 +192,10 @@ fn refusal(error: ProviderError) -> CallError {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::base::failure_counts::{COUNTED_PARTIES_MAX, FAILURE_WINDOW};
 
     fn address(n: u32) -> Option<IpAddr> {
         Some(std::net::Ipv4Addr::from(n).into())
@@ -226,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_network_that_fails_often_waits_and_its_successes_do_not_count() {
-        let counts = FailureCounts::default();
+        let counts = FailedCalls::default();
         let now = Instant::now();
         for _ in 0..1_000 {
             assert!(counts.begin(address(1), now));
@@ -235,18 +212,18 @@ mod tests {
         for _ in 0..WEB_IDENTITY_FAILURES_MAX {
             assert!(counts.begin(address(1), now));
         }
-        assert!(!counts.begin(address(1), now + WINDOW - Duration::from_millis(1)));
+        assert!(!counts.begin(address(1), now + FAILURE_WINDOW - Duration::from_millis(1)));
         assert!(counts.begin(address(2), now), "another network");
-        assert!(counts.begin(address(1), now + WINDOW));
+        assert!(counts.begin(address(1), now + FAILURE_WINDOW));
     }
 
     #[test]
     fn many_networks_take_up_no_more_than_some() {
-        let counts = FailureCounts::default();
+        let counts = FailedCalls::default();
         let now = Instant::now();
-        for n in 0..3 * NETWORKS_MAX as u32 {
+        for n in 0..3 * COUNTED_PARTIES_MAX as u32 {
             assert!(counts.begin(address(n), now));
         }
-        assert_eq!(counts.0.lock().unwrap().len(), NETWORKS_MAX);
+        assert_eq!(counts.0.lock().unwrap().parties().len(), COUNTED_PARTIES_MAX);
     }
 }
