@@ -7,6 +7,7 @@ use crate::auth::access::Sender;
 use crate::auth::bucket_policy::Principal;
 use crate::auth::session::SenderSession;
 use crate::auth::session::arn::role_of_session;
+use crate::auth::session::origin::SessionOrigin;
 use crate::auth::user::{Signer, User};
 use crate::auth::{
     AccessFacts, Action, BucketPolicy, ConditionMemo, OidcPerson, PolicyContext, PrincipalFacts, Resource,
@@ -25,6 +26,8 @@ pub struct Identity {
     person: Option<Arc<OidcPerson>>,
     /// The session whose keys signed the request.
     session: Option<Arc<SenderSession>>,
+    /// The access key that signed the request.
+    access_key: Option<Arc<str>>,
     /// The request, where policies of the sender may have conditions on it.
     origin: Option<Arc<RequestOrigin>>,
 }
@@ -41,7 +44,7 @@ struct RequestOrigin {
 
 impl Identity {
     pub(super) fn new(user: Arc<User>, users: Arc<Users>) -> Self {
-        Self { user, users, person: None, session: None, origin: None }
+        Self { user, users, person: None, session: None, access_key: None, origin: None }
     }
 
     pub(super) fn of_person(user: Arc<User>, users: Arc<Users>, person: Option<Arc<OidcPerson>>) -> Self {
@@ -50,7 +53,9 @@ impl Identity {
 
     /// The user of the keys, or their session.
     pub(super) fn of_signer(signer: &Signer, users: Arc<Users>) -> Self {
-        Self { session: signer.session().cloned(), ..Self::new(Arc::clone(signer.user()), users) }
+        let session = signer.session().cloned();
+        let access_key = Some(Arc::clone(signer.access_key()));
+        Self { session, access_key, ..Self::new(Arc::clone(signer.user()), users) }
     }
 
     /// The same identity, which knows the request that it sent.
@@ -86,6 +91,17 @@ impl Identity {
     /// The session whose keys signed the request.
     pub fn session(&self) -> Option<&Arc<SenderSession>> {
         self.session.as_ref()
+    }
+
+    /// The origin of the sessions that are handed out to the sender.
+    pub(super) fn origin_of_next(&self) -> SessionOrigin {
+        match &self.session {
+            Some(session) => session.origin_of_next.clone(),
+            None => {
+                let access_key = self.access_key.as_deref().map(str::to_owned);
+                SessionOrigin { access_key, sessions: Vec::new() }
+            }
+        }
     }
 
     /// The user whom policies of buckets may name; `None` for an anonymous sender and for a role.

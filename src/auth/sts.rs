@@ -11,6 +11,7 @@ use crate::auth::bucket_policy::{IdentityPolicy, TrustConditions};
 use crate::auth::keys::session_access_key;
 use crate::auth::session::SessionKind;
 use crate::auth::session::arn::{ACCOUNT, NameKind, assumed_role, federated_user, policy_of, role_of};
+use crate::auth::session::origin::SessionOrigin;
 use crate::auth::session::token::{SessionClaims, SessionTimes};
 use crate::auth::users_fields::is_name_char;
 use crate::auth::{
@@ -121,6 +122,9 @@ struct NewSession<'r> {
     tags: &'r [(String, String)],
     /// The token of a provider by which a role is assumed.
     identity: Option<&'r WebIdentity>,
+    origin: SessionOrigin,
+    /// The end of the session that asks for it. It ends by then, too.
+    ends_by: Option<Timestamp>,
 }
 
 impl Authenticator {
@@ -170,6 +174,8 @@ impl Authenticator {
             policy_arns: &request.policy_arns,
             tags: &request.tags,
             identity: None,
+            origin: caller.origin_of_next(),
+            ends_by: caller.session().map(|session| session.expires),
         };
         let issued = self.issue(&session, entropy)?;
         let id = format!("{}:{}", role.user.facts().id, request.session_name);
@@ -229,6 +235,8 @@ impl Authenticator {
             policy_arns: &request.policy_arns,
             tags: &[],
             identity: Some(identity),
+            origin: SessionOrigin::default(),
+            ends_by: None,
         };
         let issued = self.issue(&session, entropy)?;
         let id = format!("{}:{}", role.user.facts().id, request.session_name);
@@ -256,6 +264,8 @@ impl Authenticator {
             policy_arns: &[],
             tags: &[],
             identity: None,
+            origin: caller.origin_of_next(),
+            ends_by: None,
         };
         let issued = self.issue(&session, entropy)?;
         Ok(IssuedSession { arn: NameKind::User.arn(caller.name()), ..issued })
@@ -291,6 +301,8 @@ impl Authenticator {
             policy_arns: &request.policy_arns,
             tags: &request.tags,
             identity: None,
+            origin: caller.origin_of_next(),
+            ends_by: None,
         };
         let issued = self.issue(&session, entropy)?;
         let id = format!("{ACCOUNT}:{}", request.name);
@@ -304,7 +316,8 @@ impl Authenticator {
         let token_claims = session.identity.map(|identity| kept_claims(identity, session, &managed, &users));
         let access_key = session_access_key(entropy);
         let issued = self.now();
-        let expires = issued.plus(Duration::from_secs(session.duration_secs));
+        let asked = issued.plus(Duration::from_secs(session.duration_secs));
+        let expires = session.ends_by.map_or(asked, |end| end.min(asked));
         let mut claims = SessionClaims::new(
             access_key.clone(),
             session.kind,
@@ -316,11 +329,13 @@ impl Authenticator {
         claims.policy = policy;
         claims.managed = managed;
         claims.token_claims = token_claims.unwrap_or_default();
+        claims.origin = session.origin.clone();
         let key = self.sealing_key(&users);
         let key =
             key.ok_or_else(|| CallError::failure("the server has no key for the tokens of sessions"))?;
         let (token, secret_key) = key.seal(&claims, entropy).ok_or_else(|| {
-            let message = "The policy, the tags and the claims of the session are too long for its token.";
+            let message =
+                "The policy, the tags, the claims and the origin of the session are too long for its token.";
             CallError::new(400, "PackedPolicyTooLarge", message)
         })?;
         Ok(IssuedSession {

@@ -132,18 +132,26 @@ impl User {
 #[derive(Debug)]
 pub(super) struct Signer {
     user: Arc<User>,
+    access_key: Arc<str>,
     session: Option<Arc<SenderSession>>,
     secret: Secret,
     signing_keys: SigningKeys,
 }
 
 impl Signer {
-    pub(super) fn new(user: &Arc<User>, secret: Secret) -> Self {
-        Self { user: Arc::clone(user), session: None, secret, signing_keys: SigningKeys::default() }
+    pub(super) fn new(user: &Arc<User>, access_key: &str, secret: Secret) -> Self {
+        let user = Arc::clone(user);
+        let signing_keys = SigningKeys::default();
+        Self { user, access_key: access_key.into(), session: None, secret, signing_keys }
     }
 
-    pub(super) fn of_session(user: &Arc<User>, session: SenderSession, secret: Secret) -> Self {
-        Self { session: Some(Arc::new(session)), ..Self::new(user, secret) }
+    /// The same as a session.
+    pub(super) fn with_session(self, session: SenderSession) -> Self {
+        Self { session: Some(Arc::new(session)), ..self }
+    }
+
+    pub(super) fn access_key(&self) -> &Arc<str> {
+        &self.access_key
     }
 
     pub(super) fn user(&self) -> &Arc<User> {

@@ -65,6 +65,7 @@ use crate::auth::policy::Grant;
 use crate::auth::roles::{AssumableRole, RoleTable};
 use crate::auth::session::arn::{ACCOUNT, NameKind, assumed_role, federated_user};
 use crate::auth::session::cache::OpenedSessions;
+use crate::auth::session::origin::{SessionOrigin, SourceSession};
 use crate::auth::session::token::{OpenedToken, SealingKey, SessionClaims};
 use crate::auth::session::{SenderSession, SessionKind, SessionLimit};
 use crate::auth::user::{Signer, User};
@@ -166,7 +167,7 @@ impl Users {
         let administrator = Arc::new(User::of_kind(NameKind::User, ADMINISTRATOR, grants, sessions_after));
         self.by_name.insert(ADMINISTRATOR.to_owned(), Arc::clone(&administrator));
         self.admissions.replace_key(ADMINISTRATOR, &keys.access_key);
-        let signer = Arc::new(Signer::new(&administrator, keys.secret_key));
+        let signer = Arc::new(Signer::new(&administrator, &keys.access_key, keys.secret_key));
         match self.by_access_key.insert(keys.access_key, signer) {
             Some(other) => Err(format!(
                 "the access key of `{ADMINISTRATOR}` belongs to `{}` already",
@@ -248,18 +249,60 @@ impl Users {
     }
 
     fn open(&self, access_key: &str, token: &str, spare: Option<&SealingKey>) -> Option<Signer> {
-        let OpenedToken { claims, secret } = SealingKey::open(token, self.sealing_keys.iter().chain(spare))?;
-        let user = match claims.kind {
-            SessionKind::Role => &self.roles.get(&claims.principal)?.user,
-            SessionKind::User | SessionKind::Federated => self.by_name.get(&claims.principal)?,
-        };
-        // With the issuer goes what its tokens were good for.
-        let is_vouched =
-            claims.issuer().is_none_or(|url| self.issuers.iter().any(|issuer| issuer.url == url));
-        let counts = claims.access_key == access_key && is_vouched && user.keeps_sessions_of(claims.issued());
-        counts
-            .then(|| self.session_of(claims, user))?
-            .map(|session| Signer::of_session(user, session, secret))
+        let keys: Vec<_> = self.sealing_keys.iter().chain(spare).collect();
+        let opened = SealingKey::open(token, keys.iter().copied())?;
+        let OpenedToken { claims, secret, session } = opened;
+        let counts = claims.access_key == access_key && self.still_counts(&claims.origin, &session, &keys);
+        let user = self.principal(&session).filter(|_| counts)?;
+        let limit = self.limit_of(&claims)?;
+        let signer = Signer::new(user, access_key, secret);
+        Some(signer.with_session(session_of(claims, user, limit, session)))
+    }
+
+    /// The role or user of a session.
+    fn principal(&self, session: &SourceSession) -> Option<&Arc<User>> {
+        match session.kind {
+            SessionKind::Role => self.roles.get(&session.principal).map(|role| &role.user),
+            SessionKind::User | SessionKind::Federated => self.by_name.get(&session.principal),
+        }
+    }
+
+    /// Whether a session still counts, with everything that it came of. `keys` open tokens.
+    fn still_counts(&self, origin: &SessionOrigin, session: &SourceSession, keys: &[&SealingKey]) -> bool {
+        let mut caller = None;
+        if let Some(access_key) = &origin.access_key {
+            let first = origin.sessions.first().unwrap_or(session);
+            let Some(signer) = self.find(access_key) else { return false };
+            if !signer.user().keeps_sessions_of(first.issued()) {
+                return false;
+            }
+            caller = Some(signer.user().name());
+        }
+        for session in origin.sessions.iter().chain([session]) {
+            let is_sealed = keys.iter().any(|key| key.name() == session.sealed_by);
+            let user = self.principal(session).filter(|user| user.keeps_sessions_of(session.issued()));
+            if !is_sealed || user.is_none() || !self.is_entitled(session, caller) {
+                return false;
+            }
+            caller = Some(session.principal.as_str());
+        }
+        true
+    }
+
+    /// Whether who asked for a session might ask for it again: the caller, or the issuer of a token.
+    /// The caller is none in tokens that do not hold it.
+    fn is_entitled(&self, session: &SourceSession, caller: Option<&str>) -> bool {
+        if session.kind != SessionKind::Role {
+            return caller.is_none_or(|caller| caller == session.principal);
+        }
+        let Some(role) = self.roles.get(&session.principal) else { return false };
+        match &session.issuer {
+            // With the issuer goes what its tokens were good for.
+            Some(url) => {
+                self.issuers.iter().any(|issuer| issuer.url == *url) && role.trusts(url).next().is_some()
+            }
+            None => caller.is_none_or(|caller| role.is_assumed_by(caller)),
+        }
     }
 
     /// The policies that limit the session of a token; `None` where one cannot be read.
@@ -275,13 +318,6 @@ impl Users {
             true => Some(SessionLimit::Policies(policies)),
             false => Some(SessionLimit::None),
         }
-    }
-
-    /// The session that a token stands for, with the rights of `user`; `None` for one whose policy
-    /// cannot be read.
-    fn session_of(&self, claims: SessionClaims, user: &User) -> Option<SenderSession> {
-        let limit = self.limit_of(&claims)?;
-        Some(session_of(claims, user, limit))
     }
 
     /// A policy by its name.
@@ -463,7 +499,7 @@ impl UsersBuilder {
         let user = Arc::new(user);
         self.by_name.insert(name.to_owned(), Arc::clone(&user));
         for (at, KeyPair { access_key, secret_key }) in pairs {
-            let signer = Arc::new(Signer::new(&user, secret_key));
+            let signer = Arc::new(Signer::new(&user, &access_key, secret_key));
             if self.by_access_key.insert(access_key, signer).is_some() {
                 return Err((at, format!("the access key of `{name}` is there already")));
             }
@@ -545,10 +581,16 @@ impl UsersBuilder {
 }
 
 /// The session that a token stands for, with the rights of `user` and within a limit.
-fn session_of(claims: SessionClaims, user: &User, limit: SessionLimit) -> SenderSession {
+fn session_of(
+    claims: SessionClaims,
+    user: &User,
+    limit: SessionLimit,
+    source: SourceSession,
+) -> SenderSession {
     let issued = claims.issued();
     let expires = claims.expires();
-    let SessionClaims { kind, name, tags, token_claims, .. } = claims;
+    let SessionClaims { kind, name, tags, token_claims, origin, .. } = claims;
+    let origin_of_next = origin.followed_by(source);
     let of_user = user.facts();
     let with_name = format!("{}:{name}", of_user.id);
     let own = PrincipalFacts { tags, issued: Some(issued), claims: token_claims, ..of_user.clone() };
@@ -566,7 +608,7 @@ fn session_of(claims: SessionClaims, user: &User, limit: SessionLimit) -> Sender
     };
     let session_arn = (kind != SessionKind::User).then(|| arn.clone());
     let facts = PrincipalFacts { session_arn, ..facts };
-    SenderSession { kind, arn, facts, limit, expires }
+    SenderSession { kind, arn, facts, limit, expires, origin_of_next }
 }
 
 /// A pair of keys and its place in the file.

@@ -47,9 +47,9 @@ pub struct TokenClaims {
     not_before: Option<f64>,
     /// What the client that asked for it sent along.
     pub nonce: Option<String>,
-    /// All others.
-    #[serde(flatten)]
-    pub others: Map<String, Value>,
+    /// All, these included, as they are in the token.
+    #[serde(skip)]
+    pub all: Map<String, Value>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -98,7 +98,12 @@ impl<'t> SignedToken<'t> {
         if header.crit.is_some() {
             return Err("it has critical extensions".to_owned());
         }
-        Ok(Self { header, claims: json(claims)?, signed, signature: bytes(signature)? })
+        Ok(Self {
+            header,
+            claims: TokenClaims::parse(&bytes(claims)?)?,
+            signed,
+            signature: bytes(signature)?,
+        })
     }
 
     /// Who says to have issued it.
@@ -137,13 +142,70 @@ fn bytes(text: &str) -> Result<Vec<u8>, String> {
 }
 
 fn json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    // The reason may quote what the sender wrote.
-    let short =
-        |error: serde_json::Error| error.to_string().chars().take(REASON_MAX_CHARS).collect::<String>();
-    serde_json::from_slice(&bytes(text)?).map_err(short)
+    serde_json::from_slice(&bytes(text)?).map_err(|error| shown(&error))
+}
+
+/// The reason, which may quote what the sender wrote.
+fn shown(error: &serde_json::Error) -> String {
+    error.to_string().chars().take(REASON_MAX_CHARS).collect()
+}
+
+/// The JSON with quotes around the integers that have more digits than the parser keeps: ids that
+/// differ must not read as the same float.
+fn with_long_integers_quoted(json: &[u8]) -> Vec<u8> {
+    let mut quoted = Vec::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(&first) = rest.first() {
+        let taken = match first {
+            b'"' => string_len(rest),
+            b'-' | b'0'..=b'9' => rest.iter().take_while(|byte| is_of_number(**byte)).count(),
+            _ => 1,
+        };
+        let token = rest.split_off(..taken).unwrap_or_default();
+        let quotes: &[u8] = if is_long_integer(token) { b"\"" } else { b"" };
+        quoted.extend([quotes, token, quotes].concat());
+    }
+    quoted
+}
+
+/// The bytes of the string that a text begins with.
+fn string_len(text: &[u8]) -> usize {
+    let mut is_escaped = false;
+    for (at, byte) in text.iter().enumerate().skip(1) {
+        match byte {
+            b'"' if !is_escaped => return at + 1,
+            b'\\' => is_escaped = !is_escaped,
+            _ => is_escaped = false,
+        }
+    }
+    text.len()
+}
+
+fn is_of_number(byte: u8) -> bool {
+    byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E')
+}
+
+/// Whether it is an integer that neither of the parser's integers holds.
+fn is_long_integer(token: &[u8]) -> bool {
+    let digits = token.strip_prefix(b"-").unwrap_or(token);
+    let is_integer = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(token).unwrap_or_default();
+    is_integer && text.parse::<i64>().is_err() && text.parse::<u64>().is_err()
 }
 
 impl TokenClaims {
+    /// Reads the claims of a token, in JSON.
+    ///
+    /// # Errors
+    /// The reason, if they are none.
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
+        let all: Map<String, Value> =
+            serde_json::from_slice(&with_long_integers_quoted(text)).map_err(|error| shown(&error))?;
+        let claims: Self =
+            serde_json::from_value(Value::Object(all.clone())).map_err(|error| shown(&error))?;
+        Ok(Self { all, ..claims })
+    }
+
     /// Who issued it.
     pub fn issuer(&self) -> &str {
         &self.issuer

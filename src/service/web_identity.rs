@@ -6,15 +6,13 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use serde_json::{Value, json};
-
 use super::access_log::RequestLogEntry;
 use super::{Service, client_address};
 use crate::auth::{IssuedSession, TokenRoleRequest, TrustedIssuer, WebIdentity};
 use crate::base::failure_counts::FailureCounts;
 use crate::base::limits::WEB_IDENTITY_FAILURES_MAX;
 use crate::base::{Clock, NOT_POISONED, OsEntropy, network_of};
-use crate::oidc::{Provider, ProviderError, ProviderSource, SignedToken, TokenClaims};
+use crate::oidc::{Provider, ProviderError, ProviderSource, SignedToken};
 use crate::s3::query_call::CallParams;
 use crate::s3::{CallError, Request};
 
@@ -149,23 +147,9 @@ impl Service {
             issuer: issuer.url.clone(),
             subject: claims.subject.clone(),
             audience,
-            claims: all_claims(claims),
+            claims: claims.all,
         })
     }
-}
-
-fn all_claims(claims: TokenClaims) -> serde_json::Map<String, Value> {
-    let registered = [
-        ("iss", json!(claims.issuer())),
-        ("sub", json!(claims.subject)),
-        ("aud", json!(claims.audiences())),
-        ("azp", json!(claims.party)),
-    ];
-    let mut all = claims.others;
-    for (name, value) in registered {
-        all.insert(name.to_owned(), value);
-    }
-    all
 }
 
 fn invalid(message: &str) -> CallError {

@@ -223,6 +223,52 @@ fn sessions_end_with_their_role_and_by_revocation() {
 }
 
 #[test]
+fn a_chained_session_ends_with_everything_that_it_came_of() {
+    let second = format!("[[sealing_key]]\nkey = \"{}\"\n", SEALING_KEY.replace("AAEC", "CAEC"));
+    let server = server();
+    server.put("/b/lake/a", b"a");
+    let source = keys(&assume(&server, &[("DurationSeconds", "1800")]).send());
+    let file = |text: &str| server.authenticator.replace(Users::parse(text).unwrap());
+    file(&(users() + &second));
+    let boss = [
+        ("Action", "AssumeRole"),
+        ("RoleArn", "arn:aws:iam:::role/boss"),
+        ("RoleSessionName", "me"),
+        ("ExternalId", "tenant 7"),
+    ];
+    let chained = |source: &SessionKeys| asked(&server, &boss).in_session(source).send();
+    let first = chained(&source);
+    assert_eq!(first.one("Expiration").as_deref(), Some("2026-01-31T12:30:00.250Z"), "with its source");
+    let second_link = keys(&chained(&keys(&first)));
+    let of_user = keys(&asked(&server, &[("Action", "GetSessionToken")]).by("catalogue").send());
+    let get = |session: &SessionKeys| server.request("GET", "/b/lake/a").in_session(session).send();
+    let whole = users() + &second;
+    let later = "sessions_after = 2026-01-31T12:00:01Z";
+    for (what, text) in [
+        ("role", whole.replace("name = \"lake\"", "name = \"pond\"").replace(", \"lake\"]", "]")),
+        ("role anew", whole.replace("name = \"lake\"", &format!("name = \"lake\"\n{later}"))),
+        ("user anew", whole.replace("name = \"catalogue\"", &format!("name = \"catalogue\"\n{later}"))),
+        ("key", whole.replace("AK-catalogue", "AK-other")),
+        ("trust", whole.replace("[\"catalogue\", \"owner\", \"lake\"]", "[\"owner\"]")),
+        ("sealing key", whole.replace(SEALING_KEY, &SEALING_KEY.replace("AAEC", "DAEC"))),
+    ] {
+        file(&whole);
+        for session in [&source, &keys(&first), &second_link] {
+            assert_eq!(get(session).status, 200, "{what}");
+        }
+        file(&text);
+        for session in [&source, &keys(&first), &second_link] {
+            get(session).is_error(400, "InvalidToken");
+        }
+    }
+    // The key of another user is none of its own, whatever it is called.
+    file(&whole);
+    get(&of_user).is_error(403, "AccessDenied");
+    file(&whole.replace("AK-catalogue", "AK-x").replace("AK-owner", "AK-catalogue"));
+    get(&of_user).is_error(400, "InvalidToken");
+}
+
+#[test]
 fn who_may_assume_a_role_is_said_by_the_role() {
     let server = server();
     let boss = "arn:aws:iam:::role/boss";

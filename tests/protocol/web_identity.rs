@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use siltstone::auth::Users;
 use siltstone::base::Clock as _;
 
@@ -113,6 +114,10 @@ fn keys(answer: &Answer) -> SessionKeys {
     }
 }
 
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn peer(n: u8) -> Option<SocketAddr> {
     Some((Ipv4Addr::new(192, 0, 2, n), 40_000).into())
 }
@@ -157,6 +162,96 @@ fn keys_of(site: &Site, claims: &Value) -> SessionKeys {
 }
 
 #[test]
+fn a_session_that_was_chained_to_that_of_a_job_ends_with_the_issuer() {
+    let deep = "[[role]]\nname = \"deep\"\nassumed_by = [\"ci\", \"deep\"]\n\
+                [[role.allow]]\nactions = [\"*\"]\nresources = [\"*\"]\n";
+    let site = Site::new();
+    let file = |text: &str| site.server.authenticator.replace(Users::parse(text).unwrap());
+    let url = site.provider.url();
+    let whole = users(&[(&url, ""), ("https://other.example", "")], deep);
+    file(&whole);
+    let form = "Action=AssumeRole&RoleArn=arn:aws:iam:::role/deep&RoleSessionName=me";
+    let mut source = site.keys();
+    for _ in 0..2 {
+        let chained = site.server.request("POST", "/").aws().in_session(&source);
+        let chained = chained.header("Content-Type", "application/x-www-form-urlencoded");
+        let chained = chained.header("p-content-sha256", hex(&Sha256::digest(form)));
+        let chained = keys(&chained.body(form.as_bytes()).send());
+        let get = || site.server.request("GET", "/b").in_session(&chained).send();
+        assert_eq!(get().status, 200);
+        for text in [
+            users(&[("https://other.example", "")], deep),
+            users(&[("https://other.example", ""), (&url, "")], deep),
+        ] {
+            file(&text);
+            get().is_error(400, "InvalidToken");
+        }
+        file(&whole);
+        source = chained;
+    }
+}
+
+#[test]
+fn claims_about_times_and_long_numbers_are_compared_as_they_are() {
+    let site = Site::new();
+    let url = site.provider.url();
+    let role = |condition: &str| {
+        let text = format!(
+            "[[role]]\nname = \"pods\"\n[[role.web_identity]]\nissuer = {url:?}\ncondition = '{condition}'\n"
+        );
+        site.server.authenticator.replace(Users::parse(&users(&[(&url, "")], &text)).unwrap());
+    };
+    let arn = "arn:aws:iam:::role/pods";
+    let passes = |claims: &str| {
+        let token = site.pair.token_of(claims);
+        site.ask(&token, &[("RoleArn", arn)]).send().status == 200
+    };
+    let claims = |id: &str| {
+        let mut text = site.claims_with("nonce", json!("n-1")).to_string();
+        text.truncate(text.len() - 1);
+        format!("{text},\"id\":{id}}}")
+    };
+    role(r#"{"NumericEquals": {"jwt:id": "9007199254740993"}}"#);
+    for (id, expected) in [
+        ("9007199254740993", true),
+        ("\"9007199254740993\"", true),
+        ("[1, 9007199254740993]", true),
+        ("9007199254740992", false),
+        ("9007199254740994", false),
+        ("9007199254740992.0", false),
+    ] {
+        assert_eq!(passes(&claims(id)), expected, "{id}");
+    }
+    for operator in ["NumericEquals", "StringEquals"] {
+        role(&format!(r#"{{"{operator}": {{"jwt:id": "18446744073709551617"}}}}"#));
+        for (id, expected) in [
+            ("18446744073709551617", true),
+            ("{\"\\\"\":1}", false),
+            ("18446744073709551616", false),
+            ("18446744073709551618", false),
+            ("-18446744073709551617", false),
+        ] {
+            assert_eq!(passes(&claims(id)), expected, "{operator} {id}");
+        }
+    }
+    let now = site.server.clock.now().as_secs();
+    for (condition, expected) in [
+        (r#""StringEquals": {"jwt:nonce": "n-1"}"#.to_owned(), true),
+        (r#""StringEquals": {"jwt:nonce": "n-2"}"#.to_owned(), false),
+        (format!(r#""StringEquals": {{"jwt:iat": "{now}", "jwt:nbf": "{now}"}}"#), true),
+        (format!(r#""NumericLessThanEquals": {{"jwt:exp": {}}}"#, now + 300), true),
+        (format!(r#""NumericLessThan": {{"jwt:exp": {}}}"#, now + 300), false),
+        (r#""DateGreaterThan": {"jwt:iat": "2026-01-31T11:59:59Z"}"#.to_owned(), true),
+        (r#""DateGreaterThan": {"jwt:iat": "2026-01-31T12:00:01Z"}"#.to_owned(), false),
+        (r#""Null": {"jwt:exp": "false", "jwt:jti": "true"}"#.to_owned(), true),
+    ] {
+        let of_subject = r#""StringLike": {"jwt:sub": "project:*"}"#;
+        role(&format!("{{{of_subject}, {condition}}}"));
+        assert_eq!(passes(&claims("1")), expected, "{condition}");
+    }
+}
+
+#[test]
 fn no_forged_token_passes() {
     let site = Site::new();
     let token = site.token();
@@ -192,7 +287,7 @@ fn no_forged_token_passes() {
         text("x").into_bytes(),
         Vec::new(),
     ] {
-        let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&secret).unwrap();
+        let mut mac = Hmac::<Sha256>::new_from_slice(&secret).unwrap();
         mac.update(forged.as_bytes());
         let signature = base64_url(&mac.finalize().into_bytes());
         assert_eq!(site.code(&format!("{forged}.{signature}")), "InvalidIdentityToken");

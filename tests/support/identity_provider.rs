@@ -63,9 +63,18 @@ impl SigningPair {
         self.token_with(&json!({"alg": "ES256", "kid": self.kid}), claims)
     }
 
+    /// A token whose claims are this text.
+    pub(crate) fn token_of(&self, claims: &str) -> String {
+        let header = json!({"alg": "ES256", "kid": self.kid}).to_string();
+        self.signed(&format!("{}.{}", BASE64_URL.encode(header), BASE64_URL.encode(claims)))
+    }
+
     /// A token whose header is chosen.
     pub(crate) fn token_with(&self, header: &Value, claims: &Value) -> String {
-        let signed = unsigned(header, claims);
+        self.signed(&unsigned(header, claims))
+    }
+
+    fn signed(&self, signed: &str) -> String {
         let signature = self.pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
         format!("{signed}.{}", BASE64_URL.encode(signature.as_ref()))
     }

@@ -10,6 +10,7 @@ use super::tests::{
 use super::*;
 use crate::auth::bucket_policy::IdentityPolicy;
 use crate::auth::session::SessionLimit;
+use crate::auth::session::origin::SessionOrigin;
 use crate::auth::{PrincipalFacts, Users};
 use crate::base::{Entropy as _, SeededEntropy, Timestamp};
 
@@ -303,7 +304,8 @@ fn session_of(own: &OwnCase) -> Option<SenderSession> {
             PrincipalFacts { session_arn: sts("federated-user/guest"), ..PrincipalFacts::default() }
         }
     };
-    Some(SenderSession { kind, arn: String::new(), facts, limit, expires })
+    let origin_of_next = SessionOrigin::default();
+    Some(SenderSession { kind, arn: String::new(), facts, limit, expires, origin_of_next })
 }
 
 fn random_own_part(entropy: &SeededEntropy) -> OwnPart {

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use super::condition_key::{CLAIM_IN_BUCKET_POLICY, ConditionKey, ValueType};
 use super::context::PolicyContext;
 use super::json::StrictJson;
+use super::number::Number as PolicyNumber;
 use super::pattern::{GlobPattern, GlobSyntax};
 use crate::base::limits::POLICY_VALUE_MAX_BYTES;
 use crate::base::{Timestamp, parse_network};
@@ -131,7 +132,7 @@ impl ConditionOperator {
 #[derive(Debug, Clone, PartialEq)]
 enum PolicyValue {
     Pattern(GlobPattern),
-    Number(f64),
+    Number(PolicyNumber),
     Date(Timestamp),
     Bool(bool),
     Network(IpNet),
@@ -335,7 +336,9 @@ impl PolicyValue {
                 let PolicySyntax { variables, lenient } = syntax;
                 GlobPattern::parse(text, GlobSyntax { wildcards, variables, lenient }).map(Self::Pattern)
             }
-            Comparison::Number(_) => number(text).map(Self::Number).ok_or_else(|| "not a number".to_owned()),
+            Comparison::Number(_) => {
+                PolicyNumber::parse(text).map(Self::Number).ok_or_else(|| "not a number".to_owned())
+            }
             Comparison::Date(_) => date(text).map(Self::Date).ok_or_else(|| "not a date".to_owned()),
             Comparison::Bool | Comparison::Null => {
                 boolean(text).map(Self::Bool).ok_or_else(|| "neither true nor false".to_owned())
@@ -351,7 +354,7 @@ impl PolicyValue {
             }
             (Self::Pattern(pattern), _) => pattern.matches(requested, context),
             (Self::Number(value), Comparison::Number(relation)) => {
-                number(requested).is_some_and(|requested| relation.holds(&requested, value))
+                PolicyNumber::parse(requested).is_some_and(|requested| relation.holds(&requested, value))
             }
             (Self::Date(value), Comparison::Date(relation)) => {
                 date(requested).is_some_and(|requested| relation.holds(&requested, value))
@@ -386,10 +389,6 @@ impl PolicyValue {
     fn is_literal(&self) -> bool {
         matches!(self, Self::Pattern(pattern) if pattern.is_literal())
     }
-}
-
-fn number(text: &str) -> Option<f64> {
-    text.parse::<f64>().ok().filter(|number| number.is_finite())
 }
 
 fn boolean(text: &str) -> Option<bool> {

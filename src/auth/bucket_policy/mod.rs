@@ -19,6 +19,7 @@ mod condition_key;
 mod context;
 mod identity_policy;
 pub(super) mod json;
+mod number;
 mod pattern;
 mod publicity;
 mod statement;

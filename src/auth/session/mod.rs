@@ -4,15 +4,18 @@
 //! which the session is sealed:
 //!
 //! - `token`: what a token holds, and the keys that seal it;
+//! - `origin`: what a session came of, without which it is dead;
 //! - `cache`: sessions that were opened, so that a request does not open its own again;
 //! - `arn`: the names of senders, and their unique ids.
 
 pub(super) mod arn;
 pub(super) mod cache;
+pub(super) mod origin;
 pub(super) mod token;
 
 use std::sync::Arc;
 
+use self::origin::SessionOrigin;
 use crate::auth::bucket_policy::{IdentityPolicy, PrincipalFacts, decide_by_all};
 use crate::auth::{Action, PolicyContext, PolicyDecision, Resource};
 use crate::base::Timestamp;
@@ -51,6 +54,8 @@ pub struct SenderSession {
     pub(super) facts: PrincipalFacts,
     pub(super) limit: SessionLimit,
     pub(super) expires: Timestamp,
+    /// The origin of the sessions that are handed out to it.
+    pub(super) origin_of_next: SessionOrigin,
 }
 
 impl SenderSession {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::SessionKind;
+use super::origin::{SessionOrigin, SourceSession};
 use crate::auth::Secret;
 use crate::auth::bucket_policy::TokenClaim;
 use crate::base::digest::HmacSha256;
@@ -58,6 +59,8 @@ pub(in crate::auth) struct SessionClaims {
     /// The claims of the provider's token by which a role was assumed; `iss` among them.
     #[serde(rename = "c", default, skip_serializing_if = "Vec::is_empty")]
     pub(in crate::auth) token_claims: Vec<TokenClaim>,
+    #[serde(rename = "o", default, skip_serializing_if = "SessionOrigin::is_empty")]
+    pub(in crate::auth) origin: SessionOrigin,
     /// In milliseconds since 1970.
     #[serde(rename = "i")]
     issued: u64,
@@ -87,13 +90,37 @@ impl SessionClaims {
         let managed = Vec::new();
         let token_claims = Vec::new();
         let policy = None;
-        Self { access_key, kind, principal, name, tags, policy, managed, token_claims, issued, expires }
+        let origin = SessionOrigin::default();
+        Self {
+            access_key,
+            kind,
+            principal,
+            name,
+            tags,
+            policy,
+            managed,
+            token_claims,
+            origin,
+            issued,
+            expires,
+        }
     }
 
     /// The issuer of the token by which a role was assumed.
     pub(in crate::auth) fn issuer(&self) -> Option<&str> {
         let claim = self.token_claims.iter().find(|claim| claim.name == "iss")?;
         claim.values.first().map(String::as_str)
+    }
+
+    /// The session, for those that are handed out to it.
+    fn as_source(&self, sealed_by: &SealingKey) -> SourceSession {
+        SourceSession {
+            kind: self.kind,
+            principal: self.principal.clone(),
+            issued: self.issued,
+            sealed_by: sealed_by.name(),
+            issuer: self.issuer().map(str::to_owned),
+        }
     }
 
     pub(in crate::auth) fn issued(&self) -> Timestamp {
@@ -109,6 +136,8 @@ impl SessionClaims {
 pub(in crate::auth) struct OpenedToken {
     pub(in crate::auth) claims: SessionClaims,
     pub(in crate::auth) secret: Secret,
+    /// The session, for those that are handed out to it.
+    pub(in crate::auth) session: SourceSession,
 }
 
 /// A key that seals tokens. `Debug` shows its id alone.
@@ -142,6 +171,11 @@ impl SealingKey {
     /// Parses the text of a users file: 32 bytes in base64.
     pub(in crate::auth) fn parse(text: &str) -> Option<Self> {
         BASE64.decode(text).ok()?.try_into().ok().map(Self::new)
+    }
+
+    /// Its id, as text.
+    pub(in crate::auth) fn name(&self) -> String {
+        BASE64_URL.encode(self.id)
     }
 
     /// The text for a users file.
@@ -186,8 +220,9 @@ impl SealingKey {
         let mut keys = keys;
         let key = keys.find(|key| *version == VERSION && key.id == *id)?;
         let opened = key.token_key(salt).open_in_place(no_nonce(), Aad::from(&*head), text).ok()?;
-        let claims = serde_json::from_slice(opened).ok()?;
-        Some(OpenedToken { claims, secret: key.secret_of(token) })
+        let claims: SessionClaims = serde_json::from_slice(opened).ok()?;
+        let session = claims.as_source(key);
+        Some(OpenedToken { claims, secret: key.secret_of(token), session })
     }
 
     fn secret_of(&self, token: &str) -> Secret {

@@ -149,9 +149,9 @@ impl SignInProvider {
         if claims.subject.is_empty() {
             return Err("it is about nobody");
         }
-        let groups = groups(&claims.others, &self.settings.groups_claim);
+        let groups = groups(&claims.all, &self.settings.groups_claim);
         let named = ["preferred_username", "email", "name"];
-        let name = named.iter().find_map(|name| claims.others.get(*name)?.as_str());
+        let name = named.iter().find_map(|name| claims.all.get(*name)?.as_str());
         let name = name.unwrap_or(&claims.subject).to_owned();
         Ok(OidcPerson { subject: claims.subject, name, groups })
     }
@@ -242,7 +242,7 @@ mod tests {
             "nonce": "n-1", "groups": ["ops", 7, "staff"], "preferred_username": "ann"});
         claims[name] = value;
         SignInProvider::new(settings, Arc::new(SystemClock))
-            .person(serde_json::from_value(claims).unwrap(), "n-1")
+            .person(TokenClaims::parse(claims.to_string().as_bytes()).unwrap(), "n-1")
     }
 
     #[test]
