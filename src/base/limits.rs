@@ -102,6 +102,16 @@ pub const CREDENTIAL_LEN_MAX_BYTES: usize = 128;
 /// them offline.
 pub const SECRET_ADVISED_BYTES: usize = 16;
 
+/// The beginning of the keys of the objects of a bucket's log. The rest of such a key has up to 150.
+pub const LOG_PREFIX_MAX_BYTES: usize = 800;
+/// Records that wait for their delivery to a bucket: as many are delivered at once.
+pub const LOG_OBJECT_BYTES: usize = MIB as usize;
+/// How long records wait for their delivery without another setting.
+pub const BUCKET_LOG_INTERVAL_SECS: u64 = 5 * 60;
+/// Records that wait where a delivery fails, of one log and of all.
+pub const LOG_WAITING_MAX_BYTES: usize = 4 * MIB as usize;
+pub const LOGS_WAITING_MAX_BYTES: usize = 8 * MIB as usize;
+
 /// A policy of users, groups and roles.
 pub const MANAGED_POLICY_MAX_BYTES: usize = 20 * 1024;
 /// The policy of a session, in characters (STS API reference, AssumeRole, "Policy").

@@ -6,7 +6,7 @@ use super::{Context, audit, body, memory, new_object, object_lock, version_id};
 use crate::auth::{Action, Authorized};
 use crate::base::limits::DELETE_OBJECTS_MAX;
 use crate::s3::render::xml;
-use crate::s3::{Call, ErrorCode, ObjectKey, Response, S3Error, VersionDeletion, conditions};
+use crate::s3::{Call, ErrorCode, NamedObject, ObjectKey, Response, S3Error, VersionDeletion, conditions};
 use crate::store::{DeleteCondition, Deleted, Deletion, Selector, StoreError};
 use crate::xml::{Element, Writer};
 
@@ -87,6 +87,13 @@ fn note_outcomes(call: &mut Call<'_>, object: &[ObjectIdentifier], results: &[Re
     let noted = call.deletions.iter_mut().flatten();
     for (noted, (_, result)) in noted.zip(of_versions) {
         noted.error = result.as_ref().err().map(|error| error.code);
+    }
+    if let Some(named) = &mut call.named_objects {
+        named.extend(object.iter().zip(results).map(|(object, result)| NamedObject {
+            key: object.key.clone(),
+            version: object.version.clone(),
+            error: result.as_ref().err().map(|error| error.code),
+        }));
     }
 }
 

@@ -12,10 +12,10 @@ use crate::base::Reservation;
 use crate::keys::{KeyRing, RingKey, UnusableKey};
 use crate::s3::bucket_encryption::{BlockedTypes, BucketEncryption, DefaultEncryption};
 use crate::s3::encryption::{self, CustomerKey, KeyHolder, KmsRequest, RequestedEncryption, ShownEncryption};
-use crate::s3::{Call, ErrorCode, Response, S3Error};
+use crate::s3::{Call, ErrorCode, RequestId, Response, S3Error};
 use crate::store::{
-    BucketConfigurationKind, EncryptionKind, MasterKey, NewEncryption, OpenedKey, Selector, StoreError,
-    UploadRecord, VersionRecord, WrappedKey,
+    BucketConfigurationKind, ConfiguredBucket, EncryptionKind, MasterKey, NewEncryption, OpenedKey, Selector,
+    StoreError, UploadRecord, VersionRecord, WrappedKey,
 };
 
 const PLAIN_HTTP: &str = "Requests specifying Server Side Encryption with Customer provided keys must be made over a secure connection.";
@@ -70,7 +70,29 @@ impl ChosenEncryption {
     pub(super) fn of_new_object(context: &Context, call: &Call<'_>) -> Result<Self, S3Error> {
         let requested = RequestedEncryption::from_headers(call.vendor())?;
         let bucket = context.store.configured_bucket(call.bucket()).for_client(call)?;
-        let configured = stored_document::read::<BucketEncryption>(&bucket, &call.id)?;
+        Self::of_request(context, requested, &bucket, &call.id)
+    }
+
+    /// The encryption of an object of which nothing is asked for: that of the bucket, else that of the
+    /// server.
+    ///
+    /// # Errors
+    /// As [`Self::of_new_object`].
+    pub(super) fn of_bucket(
+        context: &Context,
+        bucket: &ConfiguredBucket,
+        id: &RequestId,
+    ) -> Result<Self, S3Error> {
+        Self::of_request(context, RequestedEncryption::Unstated, bucket, id)
+    }
+
+    fn of_request(
+        context: &Context,
+        requested: RequestedEncryption,
+        bucket: &ConfiguredBucket,
+        id: &RequestId,
+    ) -> Result<Self, S3Error> {
+        let configured = stored_document::read::<BucketEncryption>(bucket, id)?;
         let is_blocked = configured.is_some_and(|it| it.blocked == Some(BlockedTypes::Customer));
         if is_blocked && matches!(requested, RequestedEncryption::Customer(_)) {
             return Err(S3Error::new(ErrorCode::AccessDenied)

@@ -27,6 +27,7 @@ mod lifecycle_preview;
 mod lifecycle_sweep;
 mod list;
 mod listing;
+mod logging;
 mod lookup;
 mod memory;
 mod multipart;
@@ -56,6 +57,7 @@ use std::sync::Arc;
 
 pub use cors::BucketCors;
 pub use key_ring::{KeyFigures, KeyRefusal, KeyState, RewrapFigures, RewrapRun};
+pub use logging::{LogDelivery, LoggedBucket};
 pub use padded_response::PaddingTimes;
 pub use quota::QuotaLimit;
 pub use shown_ring::{ShownKey, ShownRing};

@@ -2,6 +2,7 @@
 
 use super::Context;
 use super::stored_document::StoredDocument;
+use crate::auth::Authorized;
 use crate::s3::notification::NotificationConfiguration;
 use crate::s3::{Call, ErrorCode, S3Error};
 use crate::store::{BucketConfigurationKind, ConfiguredBucket};
@@ -14,7 +15,13 @@ impl StoredDocument for NotificationConfiguration {
         Ok(Self::default())
     }
 
-    fn check(&self, context: &Context, call: &Call<'_>, _: &ConfiguredBucket) -> Result<(), S3Error> {
+    fn check(
+        &self,
+        context: &Context,
+        _: &Authorized,
+        call: &Call<'_>,
+        _: &ConfiguredBucket,
+    ) -> Result<(), S3Error> {
         if skips_validation(call)? {
             return Ok(());
         }

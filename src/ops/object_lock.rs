@@ -16,7 +16,9 @@ use crate::s3::object_lock::{
 };
 use crate::s3::render::xml;
 use crate::s3::{Call, ErrorCode, Operation, Response, S3Error};
-use crate::store::{BucketConfigurationKind, ObjectControls, Retention, RetentionMode, VersionRecord};
+use crate::store::{
+    BucketConfigurationKind, ConfiguredBucket, ObjectControls, Retention, RetentionMode, VersionRecord,
+};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const BYPASS: &str = "bypass-governance-retention";
@@ -128,6 +130,14 @@ pub(super) fn get_legal_hold(
     Ok(xml(200, document))
 }
 
+/// The retention of an object that states none, by the default of its bucket.
+pub(super) fn default_retention(context: &Context, bucket: &ConfiguredBucket) -> Option<Retention> {
+    let (mode, period) = stored_document::stored::<LockConfiguration>(bucket)?.default?;
+    let mode = stored_mode(mode);
+    let until = context.store.retention_start(mode).plus(DAY.saturating_mul(period.days() as u32));
+    Some(Retention { mode, until })
+}
+
 /// The retention and the legal hold of a new object: its headers', else the default of the
 /// bucket. Either takes a declared digest of the body, in a header or a trailer: what cannot be
 /// replaced must not be stored damaged.
@@ -153,14 +163,8 @@ pub(super) fn of_new_object(
     }
     check_headers(&headers, context, proof, call)?;
     let stated = headers.retention.map(|retention| stored(retention, context)).transpose()?;
-    let default = || {
-        let (mode, period) = lock.default?;
-        let mode = stored_mode(mode);
-        let until = context.store.retention_start(mode).plus(DAY.saturating_mul(period.days() as u32));
-        Some(Retention { mode, until })
-    };
     Ok(ObjectControls {
-        retention: stated.or_else(default),
+        retention: stated.or_else(|| default_retention(context, &bucket)),
         legal_hold: headers.legal_hold,
         ..ObjectControls::default()
     })

@@ -2,6 +2,7 @@
 
 use super::stored_document::StoredDocument;
 use super::{Context, configurations};
+use crate::auth::Authorized;
 use crate::s3::{Call, ErrorCode, ObjectOwnership, PublicAccessBlock, S3Error};
 use crate::store::{BucketConfigurationKind, ConfiguredBucket};
 
@@ -23,7 +24,13 @@ impl StoredDocument for ObjectOwnership {
         Ok(context.object_ownership)
     }
 
-    fn check(&self, _: &Context, _: &Call<'_>, bucket: &ConfiguredBucket) -> Result<(), S3Error> {
+    fn check(
+        &self,
+        _: &Context,
+        _: &Authorized,
+        _: &Call<'_>,
+        bucket: &ConfiguredBucket,
+    ) -> Result<(), S3Error> {
         if !self.has_acls() && configurations::bucket_acl(bucket).is_public() {
             return Err(S3Error::new(ErrorCode::InvalidBucketAclWithObjectOwnership));
         }

@@ -39,7 +39,7 @@ pub(super) trait StoredDocument: XmlConfiguration + Send + Sync + 'static {
     }
 
     /// Checks that the bucket of a call may get this value.
-    fn check(&self, _: &Context, _: &Call<'_>, _: &ConfiguredBucket) -> Result<(), S3Error> {
+    fn check(&self, _: &Context, _: &Authorized, _: &Call<'_>, _: &ConfiguredBucket) -> Result<(), S3Error> {
         Ok(())
     }
 
@@ -52,7 +52,7 @@ pub(super) trait StoredDocument: XmlConfiguration + Send + Sync + 'static {
 /// Sets a configuration. Durable on return.
 pub(super) fn put<D: StoredDocument>(
     context: &Context,
-    _: &Authorized,
+    proof: &Authorized,
     call: &mut Call<'_>,
 ) -> Result<Response, S3Error> {
     body::announced_length(&call.request.body)?;
@@ -63,7 +63,7 @@ pub(super) fn put<D: StoredDocument>(
     };
     let mut value = D::parse(body::parse(&request, D::ROOT)?.root())?;
     value.take_headers(call)?;
-    value.check(context, call, &bucket)?;
+    value.check(context, proof, call, &bucket)?;
     let document = (!value.is_empty()).then(|| value.to_document());
     set(context, call, D::KIND, document)?;
     Ok(value.add_headers(Response::new(200)))

@@ -11,6 +11,7 @@ use crate::auth::{Action, Authorized};
 use crate::s3::bucket_encryption::BucketEncryption;
 use crate::s3::cors::CorsConfiguration;
 use crate::s3::lifecycle::LifecycleConfiguration;
+use crate::s3::logging::BucketLogging;
 use crate::s3::notification::NotificationConfiguration;
 use crate::s3::object_lock::LockConfiguration;
 use crate::s3::tags::BucketTags;
@@ -205,8 +206,10 @@ pub(super) fn row(operation: Operation) -> OperationRow {
         O::GetBucketAccelerateConfiguration => {
             on_head(&[A::GetAccelerateConfiguration], unset::get_acceleration)
         }
-        O::PutBucketLogging => on_body(&[A::PutBucketLogging], unset::put_logging).audited(Value::None),
-        O::GetBucketLogging => on_head(&[A::GetBucketLogging], unset::get_logging),
+        O::PutBucketLogging => {
+            on_body(&[A::PutBucketLogging], document::put::<BucketLogging>).sets(Kind::Logging)
+        }
+        O::GetBucketLogging => on_head(&[A::GetBucketLogging], document::get::<BucketLogging>),
         O::PutBucketRequestPayment => {
             on_body(&[A::PutBucketRequestPayment], unset::put_request_payment).audited(Value::None)
         }

@@ -28,29 +28,6 @@ pub(super) fn put_acceleration(
     check_default(&status, "Status", "Suspended", "Enabled")
 }
 
-/// GetBucketLogging: an empty document, as of a bucket without a log in another one.
-pub(super) fn get_logging(context: &Context, _: &Authorized, call: &Call<'_>) -> Result<Response, S3Error> {
-    context.store.bucket(call.bucket()).for_client(call)?;
-    Ok(xml(200, context.document("BucketLoggingStatus")))
-}
-
-/// PutBucketLogging: an empty document, which ends a log.
-pub(super) fn put_logging(
-    context: &Context,
-    _: &Authorized,
-    call: &mut Call<'_>,
-) -> Result<Response, S3Error> {
-    body::announced_length(&call.request.body)?;
-    context.store.bucket(call.bucket()).for_client(call)?;
-    let request = body::read_document(context, call)?;
-    let document = body::parse(&request, "BucketLoggingStatus")?;
-    match document.root().children().next() {
-        None => Ok(Response::new(200)),
-        Some(child) if child.name() == "LoggingEnabled" => Err(not_supported("LoggingEnabled", "")),
-        Some(child) => Err(S3Error::malformed_xml(&format!("<{}> is unknown", child.name()))),
-    }
-}
-
 /// GetBucketRequestPayment: the owner of the bucket pays.
 pub(super) fn get_request_payment(
     context: &Context,

@@ -16,7 +16,7 @@ impl StoredDocument for WebsiteConfiguration {
         Err(ErrorCode::NoSuchWebsiteConfiguration)
     }
 
-    fn check(&self, _: &Context, _: &Call<'_>, _: &ConfiguredBucket) -> Result<(), S3Error> {
+    fn check(&self, _: &Context, _: &Authorized, _: &Call<'_>, _: &ConfiguredBucket) -> Result<(), S3Error> {
         self.check_new()
     }
 }

@@ -43,6 +43,14 @@ pub struct VersionDeletion {
     pub error: Option<ErrorCode>,
 }
 
+/// An object that the body of a DeleteObjects names, with the outcome of its deletion.
+#[derive(Debug, Clone)]
+pub struct NamedObject {
+    pub key: String,
+    pub version: Option<String>,
+    pub error: Option<ErrorCode>,
+}
+
 /// The marks of a request that has just come in.
 #[derive(Debug, Clone)]
 pub struct Arrival {
@@ -74,6 +82,9 @@ pub struct Call<'c> {
     pub body_lock: Option<LockHeaders>,
     /// The deletions of versions that the body names, where the audit log asks for them.
     pub deletions: Option<Vec<VersionDeletion>>,
+    /// The objects that the body of a DeleteObjects names with their outcomes, where the log of the
+    /// bucket asks for them.
+    pub named_objects: Option<Vec<NamedObject>>,
     /// The form that the request is; `None` for other requests.
     pub form: Option<PostForm>,
     /// The request. Its body is wrapped in the readers that verify it.
@@ -94,6 +105,7 @@ impl<'c> Call<'c> {
             body_tags: None,
             body_lock: None,
             deletions: None,
+            named_objects: None,
             form: None,
             request,
         }

@@ -117,6 +117,8 @@ error_codes! {
     /// S3 API reference, PutObjectTagging.
     InvalidTag = 400, "The tag provided was not a valid tag.";
     /// S3 API reference, "Error responses".
+    InvalidTargetBucketForLogging = 400, "The target bucket for logging does not exist, is not owned by you, or does not have the appropriate grants for the log-delivery group.";
+    /// S3 API reference, "Error responses".
     InvalidToken = 400, "The provided token is malformed or otherwise not valid.";
     /// S3 API reference, "Error responses".
     InvalidURI = 400, "The specified URI could not be parsed.";

@@ -17,6 +17,7 @@ pub mod form;
 pub mod hoisted;
 pub mod integrity;
 pub mod lifecycle;
+pub mod logging;
 pub mod message;
 pub mod metadata;
 pub mod names;
@@ -36,7 +37,7 @@ pub mod website;
 mod xml_configuration;
 
 pub use access_block::PublicAccessBlock;
-pub use call::{Arrival, Call, RequestId, VersionDeletion};
+pub use call::{Arrival, Call, NamedObject, RequestId, VersionDeletion};
 pub use copy_source::CopySourceHeader;
 pub use dialect::{Dialect, VendorHeaders};
 pub use error::{ErrorCode, S3Error};

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::RequestRecorder;
 use super::audit::{AuditEntry, AuditLog, AuditOutcome};
+use super::bucket_logs::{AnsweredRequest, LoggedRequest};
 use crate::auth::{OidcPerson, SenderSession};
 use crate::base::{Clock, Timestamp};
 use crate::s3::{Arrival, Body, BodyRead, Dialect, Request, RequestId, Response, S3Error};
@@ -118,6 +119,9 @@ pub(super) struct RequestLogEntry {
     pub(super) error: Option<&'static str>,
     /// Whether a page asks what it can show. A refusal is no failure then.
     pub(super) is_question: bool,
+    /// The request for the logs of buckets: for that of its own, and for that of the source of a
+    /// copy.
+    pub(super) logged: Vec<LoggedRequest>,
     /// The attempt, if it is audited.
     pub(super) audit: Option<Box<AuditEntry>>,
     /// The answer to a mirror that asks which store this is.
@@ -166,6 +170,7 @@ impl RequestLogEntry {
             session: None,
             error: None,
             is_question: false,
+            logged: Vec::new(),
             audit: None,
             store: None,
             is_confined: false,
@@ -233,6 +238,24 @@ impl RequestLogEntry {
         recorder.recent.note(&record, self.is_question);
         if !self.is_health_check || response.status != 200 {
             recorder.access_log.record(&record);
+        }
+        if let Some(logs) = &recorder.bucket_logs {
+            let answered = AnsweredRequest {
+                time: self.begun,
+                id: self.id.as_str(),
+                peer: self.peer,
+                method: &self.method,
+                path: &self.path,
+                query: &self.query,
+                agent: &self.agent,
+                dialect: self.dialect,
+                took,
+                error: self.error,
+                response,
+            };
+            for logged in &self.logged {
+                logs.record(logged, &answered);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ mod api;
 mod as_user;
 mod audit;
 mod audited_act;
+mod bucket_logs;
 mod client_address;
 mod clock;
 mod cors;
@@ -41,8 +42,10 @@ pub use crate::ops::{
     ShownRing, TierFigures, Usage,
 };
 use crate::ops::{Context, LifecycleFigures, RewrapRun};
+use crate::s3::copy_source::CopySourceHeader;
 use crate::s3::cors::CorsHeaders;
 use crate::s3::hoisted;
+use crate::s3::operation::ResourceLevel;
 use crate::s3::query_call;
 use crate::s3::render::{ResponseFrame, render};
 use crate::s3::route::{self, Addressing};
@@ -56,6 +59,8 @@ pub use access_log::{AccessLog, AccessRecord, redacted};
 use access_log::{CountingBody, ProcessLog, RequestLogEntry};
 use audit::AuditEntry;
 pub use audit::{AuditLog, AuditRecord, AuditedState};
+use bucket_logs::LoggedRequest;
+pub use bucket_logs::{BucketLogFigures, BucketLogs, DueRecords};
 pub use client_address::{TrustedProxy, client_address, last_of_list};
 use cors::ServerCors;
 use failed_signatures::FailedSignatures;
@@ -143,6 +148,8 @@ struct RequestRecorder {
     recent: Arc<RecentRequests>,
     access_log: Arc<dyn AccessLog>,
     audit_log: Option<Arc<dyn AuditLog>>,
+    /// The logs of buckets, where they are delivered.
+    bucket_logs: Option<Arc<BucketLogs>>,
     /// Marks the answers of a standby, which takes no writes.
     staleness: Option<Arc<Staleness>>,
 }
@@ -188,6 +195,7 @@ impl Service {
             recent: Arc::default(),
             access_log: Arc::new(ProcessLog),
             audit_log: None,
+            bucket_logs: None,
             staleness: None,
         };
         let failed_signatures = FailedSignatures::default();
@@ -259,6 +267,21 @@ impl Service {
     pub fn with_audit_log(mut self, log: Arc<dyn AuditLog>) -> Self {
         self.recorder.audit_log = Some(log);
         self
+    }
+
+    /// The same service, which records requests for the logs of buckets in `logs`. Whoever calls
+    /// [`Self::deliver_bucket_logs`] delivers them.
+    #[must_use]
+    pub fn with_bucket_logs(mut self, logs: Arc<BucketLogs>) -> Self {
+        self.recorder.bucket_logs = Some(logs);
+        self
+    }
+
+    /// Delivers the records for the logs of buckets that are due. One thread calls it at a time.
+    pub fn deliver_bucket_logs(&self, due: DueRecords) {
+        if let Some(logs) = &self.recorder.bucket_logs {
+            logs.deliver(&self.context, due);
+        }
     }
 
     /// The same service on the store of a standby: it answers reads alone, and marks all answers.
@@ -370,6 +393,7 @@ impl Service {
         if self.recorder.staleness.is_some() && !matches!(request.method, Method::Get | Method::Head) {
             return Err(refused_write());
         }
+        self.note_for_logs(&request, &query, operation, &target, entry);
         // Attempts that fail to authenticate are audited, too.
         self.begin_audit(entry, operation, &target, &query);
         CountingBody::wrap(&mut request.body, received);
@@ -395,7 +419,44 @@ impl Service {
             }
         };
         self.decide_confinement(entry, &identity, &call);
-        self.perform(&identity, &mut call, entry)
+        for logged in &mut entry.logged {
+            logged.sent_by(&identity);
+        }
+        call.named_objects = (!entry.logged.is_empty()).then(Vec::new);
+        let outcome = self.perform(&identity, &mut call, entry);
+        if let (Some(logged), Some(named)) = (entry.logged.first_mut(), call.named_objects.take()) {
+            logged.named_objects = named;
+        }
+        outcome
+    }
+
+    /// Notes the request for the log of its bucket, if that has one, and for that of the bucket which
+    /// it copies from.
+    fn note_for_logs(
+        &self,
+        request: &Request<'_>,
+        query: &QueryParams,
+        operation: Operation,
+        target: &TargetResource,
+        entry: &mut RequestLogEntry,
+    ) {
+        if self.recorder.bucket_logs.is_none() || target.level() == ResourceLevel::Service {
+            return;
+        }
+        let log = self.context.log_of(target.bucket());
+        let dialect = entry.dialect;
+        if let Some(log) = log {
+            entry.logged.push(LoggedRequest::new(log, request, query, target, operation, dialect));
+        }
+        if !matches!(operation, Operation::CopyObject | Operation::UploadPartCopy) {
+            return;
+        }
+        let vendor = VendorHeaders::new(&request.headers, dialect);
+        let Ok(source) = CopySourceHeader::from_headers(vendor) else { return };
+        if let Some(log) = self.context.log_of(&source.bucket) {
+            let noted = LoggedRequest::new(log.clone(), request, query, target, operation, dialect);
+            entry.logged.push(noted.of_source(log, source.key.as_str(), source.version));
+        }
     }
 
     /// The public id of the store, and the ids of the stores that its mirrors reach: a mirror from

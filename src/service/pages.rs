@@ -188,6 +188,9 @@ impl Service {
         metrics::quotas(&mut page, self.context.quota_limits());
         metrics::webhooks(&mut page, &self.webhook_states());
         metrics::lifecycle(&mut page, &self.lifecycle.snapshot());
+        if let Some(logs) = &self.recorder.bucket_logs {
+            metrics::bucket_logs(&mut page, &logs.figures());
+        }
         exposition(page)
     }
 }

@@ -3,6 +3,7 @@
 
 use super::Service;
 use super::access_log::RequestLogEntry;
+use super::bucket_logs::LoggedRequest;
 use crate::auth::Identity;
 use crate::ops::WebsiteObject;
 use crate::s3::website::{
@@ -52,6 +53,7 @@ impl Service {
         entry: &mut RequestLogEntry,
     ) -> Result<Response, S3Error> {
         entry.operation = OPERATION;
+        self.note_visit_for_log(bucket, request, entry);
         let id = entry.id.clone();
         let outcome = match request.method {
             Method::Options => self.preflight(request, entry.dialect),
@@ -64,6 +66,18 @@ impl Service {
             }
             outcome => outcome,
         }
+    }
+
+    /// Notes the request for the log of the bucket, if it has one.
+    fn note_visit_for_log(&self, bucket: &str, request: &Request<'_>, entry: &mut RequestLogEntry) {
+        if self.recorder.bucket_logs.is_none() {
+            return;
+        }
+        let Some(log) = self.context.log_of(bucket) else { return };
+        let path = request.path.strip_prefix('/').unwrap_or(&request.path);
+        let operation = format!("WEBSITE.{}.OBJECT", request.method.as_str());
+        let logged = LoggedRequest::of_request(log, request, operation);
+        entry.logged.push(logged.with_key(uri::decode_path(path).unwrap_or_default()));
     }
 
     /// Checks a request before its bucket is looked up.

@@ -202,6 +202,20 @@ fn the_limits_are_those_of_the_code() {
                 number(limits::LIFECYCLE_RULES_MAX as u64),
                 "400 InvalidRequest",
             ),
+            (
+                "prefix of the objects of a bucket's log",
+                format!("{} bytes", limits::LOG_PREFIX_MAX_BYTES),
+                "400 InvalidArgument",
+            ),
+            (
+                "records of buckets' logs that wait in memory",
+                format!(
+                    "{} of one log, {} of all",
+                    size(limits::LOG_WAITING_MAX_BYTES as u64),
+                    size(limits::LOGS_WAITING_MAX_BYTES as u64)
+                ),
+                "they are dropped, first those that cannot be delivered",
+            ),
             ("XML request body", size(limits::XML_BODY_MAX_BYTES as u64), "400 MaxMessageLengthExceeded"),
             (
                 "list of the parts of an upload",

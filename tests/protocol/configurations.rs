@@ -77,7 +77,7 @@ fn the_default_of_a_configuration_may_be_set_and_no_other() {
         ("requestPayment", payer("Requester"), 501),
         ("requestPayment", payer("Nobody"), 400),
         ("logging", logging(""), 200),
-        ("logging", logging(enabled), 501),
+        ("logging", logging(enabled), 200),
         ("logging", logging("<Other/>"), 400),
         ("logging", "<x/>".to_owned(), 400),
         ("logging", String::new(), 400),

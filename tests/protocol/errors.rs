@@ -81,6 +81,8 @@ fn of_requests(server: &Server) -> Vec<&'static str> {
     let put = |target| server.request("PUT", target).body(b"x");
     let located = "<CreateBucketConfiguration><LocationConstraint>mars</LocationConstraint></CreateBucketConfiguration>";
     let long = format!("/b/{}", "k".repeat(1025));
+    let logged = "<BucketLoggingStatus><LoggingEnabled><TargetBucket>absent</TargetBucket><TargetPrefix/></LoggingEnabled>\
+                  </BucketLoggingStatus>";
     let keyless = "<Tagging><TagSet><Tag><Key/><Value/></Tag></TagSet></Tagging>";
     let preflight = server.request("OPTIONS", "/b").anonymous().header("Origin", "https://a.example");
     let moving = "<LifecycleConfiguration><Rule><Filter/><Status>Enabled</Status><Transition><Days>1</Days>\
@@ -111,6 +113,7 @@ fn of_requests(server: &Server) -> Vec<&'static str> {
         provoke("InvalidRequest", put("/b/new").header("p-checksum-crc32", "x")),
         provoke("InvalidStorageClass", transition),
         provoke("InvalidTag", put("/b/k?tagging").body(keyless.as_bytes())),
+        provoke("InvalidTargetBucketForLogging", put("/b?logging").body(logged.as_bytes())),
         provoke("InvalidURI", get("/b/%zz")),
         provoke("KMS.DisabledException", of_key("closed")),
         provoke("KMS.NotFoundException", of_key("nobody's")),

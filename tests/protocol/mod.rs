@@ -25,6 +25,7 @@ mod html_sandbox;
 mod lifecycle;
 mod list;
 mod locked_for_good;
+mod logging;
 mod memory;
 mod multipart;
 mod notification;

@@ -10,7 +10,7 @@ use siltstone::fs::sim::SimFs;
 use siltstone::keys::{KeyRing, SharedKeyRing};
 use siltstone::mirror::{MirrorSettings, Mirrors};
 use siltstone::ops::{Context, EntityTags, LifecycleFigures, PaddingTimes};
-use siltstone::service::{AuditLog, Service, ServiceSettings, UserDirectory};
+use siltstone::service::{AuditLog, BucketLogs, Service, ServiceSettings, UserDirectory};
 use siltstone::store::{Store, StoreOptions};
 use siltstone::webhook::TargetFigures;
 
@@ -123,6 +123,7 @@ impl InProcess {
         let service =
             service.with_webhooks(vec![Arc::new(TargetFigures::new("thumbs", "https://hooks.example"))]);
         let service = service.with_mirrors(Arc::new(mirrors(&(clock.clone() as Arc<dyn Clock>))));
+        let service = service.with_bucket_logs(Arc::new(BucketLogs::new(clock.clone())));
         let service = match options.audit_log {
             Some(log) => service.with_audit_log(log),
             None => service,

@@ -125,4 +125,6 @@ pub(super) struct ServerFigures {
     pub(super) index_max_bytes: Option<f64>,
     pub(super) live_bytes: Option<f64>,
     pub(super) keys_missing: Option<f64>,
+    pub(super) bucket_logs_failing: Option<f64>,
+    pub(super) lost_log_records: Option<f64>,
 }

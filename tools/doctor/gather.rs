@@ -292,5 +292,7 @@ pub(super) fn figures_of(page: &str) -> ServerFigures {
         index_max_bytes: value("siltstone_memory_index_max_bytes"),
         live_bytes: value("siltstone_store_live_bytes"),
         keys_missing: value("siltstone_keys_missing"),
+        bucket_logs_failing: value("siltstone_bucket_logs_failing"),
+        lost_log_records: value("siltstone_bucket_log_lost_records_total"),
     }
 }

@@ -55,7 +55,7 @@ pub(super) const HOST_CHECKS: [&str; 16] = [
     "store",
 ];
 /// The names of the checks of a server's metrics.
-pub(super) const FIGURE_CHECKS: [&str; 9] = [
+pub(super) const FIGURE_CHECKS: [&str; 10] = [
     "scrub",
     "damage",
     "read-only",
@@ -65,6 +65,7 @@ pub(super) const FIGURE_CHECKS: [&str; 9] = [
     "clock-held",
     "memory-refused",
     "keys-missing",
+    "bucket-logs",
 ];
 
 /// The findings of a host.
@@ -377,6 +378,14 @@ pub(super) fn examine_figures(figures: &ServerFigures, now: Timestamp) -> Vec<Fi
             "keys-missing",
             "there are encrypted objects and no keys, so that those of SSE-S3 and SSE-KMS cannot be read",
             "put keys.toml back from its copy, or name it by --keys-file; then SIGHUP (systemctl reload siltstone)",
+        ));
+    }
+    if above(figures.bucket_logs_failing, 0.0) {
+        let lost = figures.lost_log_records.unwrap_or_default();
+        findings.push(Finding::warning(
+            "bucket-logs",
+            format!("the access logs of some buckets cannot be delivered; {lost} records were dropped so far"),
+            "the server's log names the buckets and why: make the target again, raise its quota, or aws s3api put-bucket-logging",
         ));
     }
     let index_full =

@@ -166,6 +166,8 @@ fn each_fault_in_the_metrics_is_named_alone() {
     assert_eq!(named("siltstone_clock_held 1\n"), ["clock-held"]);
     assert_eq!(named("siltstone_keys_missing 1\n"), ["keys-missing"]);
     assert_eq!(named("siltstone_keys_missing 0\n"), Vec::<&str>::new());
+    assert_eq!(named("siltstone_bucket_logs_failing 2\n"), ["bucket-logs"]);
+    assert_eq!(named("siltstone_bucket_log_lost_records_total 7\n"), Vec::<&str>::new());
     assert_eq!(
         named("siltstone_memory_index_bytes 95\nsiltstone_memory_index_max_bytes 100\n"),
         ["memory-refused"]

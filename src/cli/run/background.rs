@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use siltstone::mirror::Mirrors;
 use siltstone::ops::LifecycleFigures;
+use siltstone::service::Service;
 use siltstone::store::Store;
 use siltstone::webhook::{WebhookFigures, WebhookSettings};
 
+use super::bucket_logs::BucketLogThread;
 use super::lifecycle::LifecycleThread;
 use super::maintenance::Maintenance;
 use super::mirrors::MirrorThreads;
@@ -29,6 +31,8 @@ pub(crate) struct BackgroundWork {
     pub(crate) mirrors: Arc<Mirrors>,
     /// The log that expiries are written to.
     pub(crate) expiry_log: Option<Arc<AccessLogFile>>,
+    /// The service, whose logs of buckets are delivered.
+    pub(crate) service: Arc<Service>,
     /// The figures that expiries are counted in.
     pub(crate) expiries: Arc<LifecycleFigures>,
 }
@@ -36,6 +40,7 @@ pub(crate) struct BackgroundWork {
 /// The threads. Those for the remote, for webhooks and for mirrors only exist where they are
 /// configured.
 pub(crate) struct BackgroundThreads {
+    bucket_logs: BucketLogThread,
     lifecycle: LifecycleThread,
     mirrors: MirrorThreads,
     maintenance: Maintenance,
@@ -66,6 +71,11 @@ impl BackgroundThreads {
         let has_remote = store.tier_figures().is_some();
         let ships = store.ship_figures().is_some();
         Ok(Self {
+            bucket_logs: BucketLogThread::start(
+                Arc::clone(store),
+                work.service,
+                options.logs.bucket_log_interval.0,
+            )?,
             webhooks: WebhookThreads::start(store, &work.webhooks, region, &work.webhook_figures)?,
             mirrors: MirrorThreads::start(store, &work.mirrors)?,
             tier: has_remote.then(|| TierThread::start(Arc::clone(store))).transpose()?,
@@ -82,6 +92,8 @@ impl BackgroundThreads {
     /// Ends the threads. The log is shipped after the others wrote to it for the last time.
     pub(crate) fn end(self) {
         self.lifecycle.end();
+        // Before those that follow the log of the store: its objects are among what they send.
+        self.bucket_logs.end();
         self.mirrors.end();
         self.maintenance.end();
         self.webhooks.end();

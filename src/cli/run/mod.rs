@@ -2,7 +2,8 @@
 
 pub(crate) mod allocator;
 pub(crate) mod background;
-pub(crate) mod buckets;
+pub(crate) mod bucket_logs;
+mod buckets;
 pub(crate) mod data_dir;
 pub(crate) mod data_disk;
 pub(crate) mod host_clock;

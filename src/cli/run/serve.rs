@@ -14,7 +14,7 @@ use siltstone::console::ConsoleAccess;
 use siltstone::http::{Config, Tls};
 use siltstone::mirror::{MirrorSettings, Mirrors};
 use siltstone::ops::LifecycleFigures;
-use siltstone::service::{HtmlSandbox, Service};
+use siltstone::service::{BucketLogs, HtmlSandbox, Service};
 use siltstone::store::{Health, Store};
 use siltstone::webhook::{self, WebhookSettings};
 
@@ -93,6 +93,11 @@ pub(crate) fn serve(
     let service = service.with_mirrors(Arc::clone(&mirrors));
     let logs = LogFiles::open(options)?;
     let service = logs.of_service(service);
+    // A store that takes no writes delivers none.
+    let service = match options.store.read_only {
+        true => service,
+        false => service.with_bucket_logs(Arc::new(BucketLogs::new(Arc::clone(&clock)))),
+    };
     let users = Arc::new(RunningUsers::new(
         secrets.users,
         list,
@@ -111,15 +116,21 @@ pub(crate) fn serve(
     let config = Config { tls: shown_tls, memory, ..listeners::config(options, &plan, files) };
     let console = console(options, &service, &authenticator, &clock)?;
     let link = first_key.map(|key| console.first_link(&key));
-    let listeners =
-        Listeners::bind(config, running, ConsoleListen::of(options, &plan), &clock, service, console)?;
+    let listeners = Listeners::bind(
+        config,
+        running,
+        ConsoleListen::of(options, &plan),
+        &clock,
+        Arc::clone(&service),
+        console,
+    )?;
     // After it is bound: a start that fails there leaves the positions as they are.
     if !options.store.read_only {
         keep_followers(&store, &webhooks, &mirrors);
     }
     let expiry_log = logs.access.clone();
     let reloaded = webhooks.clone();
-    let work = BackgroundWork { webhooks, webhook_figures: figures, mirrors, expiry_log, expiries };
+    let work = BackgroundWork { webhooks, webhook_figures: figures, mirrors, expiry_log, service, expiries };
     let keys = keys.with_audit_log(logs.audit.clone());
     let reloader = Reloader { users, keys, tls, logs, webhooks: reloaded, metrics_token };
     let started = StartedServer { listeners, store, reloader, work, first_start: link };

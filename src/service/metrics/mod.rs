@@ -1,5 +1,6 @@
 //! What `/-/metrics` shows, a file for each feature.
 
+mod bucket_logs;
 mod certificate;
 mod commits;
 mod exposition;
@@ -15,6 +16,7 @@ mod store;
 mod usage;
 mod webhook;
 
+pub(super) use bucket_logs::bucket_logs;
 pub(super) use certificate::certificate;
 pub(super) use commits::commits;
 pub(super) use exposition::Exposition;

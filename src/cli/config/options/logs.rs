@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use siltstone::base::limits;
 
+use crate::cli::config::option_values::TimeSpan;
 use crate::cli::logs::access_log::{AccessLogFormat, AccessLogPlace};
 use crate::cli::logs::logging::{LogFormat, LogLevel};
 
@@ -24,6 +26,12 @@ pub(crate) struct LogOptions {
     /// or to delete a version, to this file, - for standard error
     #[arg(long, value_name = "FILE", env = "SILTSTONE_AUDIT_LOG", global = true)]
     pub(crate) audit_log: Option<PathBuf>,
+
+    /// How long requests wait at most before they are stored in the log of their bucket
+    /// (PutBucketLogging)
+    #[arg(long, value_name = "TIME", env = "SILTSTONE_BUCKET_LOG_INTERVAL", global = true)]
+    #[arg(default_value_t = TimeSpan::from_secs(limits::BUCKET_LOG_INTERVAL_SECS))]
+    pub(crate) bucket_log_interval: TimeSpan,
 
     /// Lowest level that is logged on standard error
     #[arg(long, value_name = "LEVEL", env = "SILTSTONE_LOG_LEVEL", global = true)]
