@@ -76,6 +76,8 @@ pub(super) enum PagePath {
     Move,
     /// Tags of objects, and the question before they are set.
     Tag,
+    /// A new folder.
+    NewFolder,
     /// The rewind of a folder to a time, and the question before it.
     Rewind,
     /// The editor of a document of a bucket.
@@ -129,6 +131,7 @@ impl PagePath {
             | Self::Delete
             | Self::Move
             | Self::Tag
+            | Self::NewFolder
             | Self::Archive
             | Self::Share
             | Self::User
@@ -136,6 +139,23 @@ impl PagePath {
             | Self::S3
             | Self::Asset(_)
             | Self::Unknown => false,
+        }
+    }
+
+    /// The entry of the navigation to which it belongs; empty for none.
+    pub(super) fn section(&self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::State | Self::Outbound => "state",
+            Self::Users | Self::User | Self::NewKeys => "users",
+            Self::SignIn
+            | Self::Oidc
+            | Self::OidcCallback
+            | Self::SignOut
+            | Self::S3
+            | Self::Asset(_)
+            | Self::Unknown => "",
+            _ => "buckets",
         }
     }
 
@@ -196,6 +216,7 @@ impl ConsoleRoot {
             "delete" => PagePath::Delete,
             "move" => PagePath::Move,
             "tag" => PagePath::Tag,
+            "new-folder" => PagePath::NewFolder,
             "editor" => PagePath::Editor,
             "archive" => PagePath::Archive,
             "rewind" => PagePath::Rewind,
@@ -319,6 +340,7 @@ mod tests {
         for line in [
             "POST /-/console/delete",
             "POST /-/console/move",
+            "POST /-/console/new-folder",
             "POST /-/console/tag",
             "POST /-/console/outbound",
             "POST /-/console/archive",

@@ -31,9 +31,14 @@ const UPLOAD: Asset = Asset {
     content_type: "text/javascript; charset=utf-8",
     bytes: include_bytes!("assets/upload.js"),
 };
+const LIST: Asset = Asset {
+    name: "list.js",
+    content_type: "text/javascript; charset=utf-8",
+    bytes: include_bytes!("assets/list.js"),
+};
 pub(super) const ICON: Asset =
     Asset { name: "icon.svg", content_type: "image/svg+xml", bytes: include_bytes!("assets/icon.svg") };
-const ALL: [Asset; 4] = [STYLE, SCRIPT, UPLOAD, ICON];
+const ALL: [Asset; 5] = [STYLE, SCRIPT, LIST, UPLOAD, ICON];
 
 /// The hash of all assets.
 static VERSION: LazyLock<String> = LazyLock::new(|| {

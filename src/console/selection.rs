@@ -91,6 +91,11 @@ impl Selection {
         self.0.is_empty()
     }
 
+    /// Whether all versions of the whole bucket are selected.
+    pub(super) fn is_whole_bucket(&self) -> bool {
+        self.0.iter().any(|item| matches!(item, SelectedItem::History(prefix) if prefix.is_empty()))
+    }
+
     /// The key of the object or the prefix of the folder, if one of them is all that is selected.
     pub(super) fn single(&self) -> Option<&str> {
         match &*self.0 {

@@ -38,6 +38,8 @@ struct BrowserSession {
     key: EnteredKey,
     begun: Instant,
     last_used: Instant,
+    /// What the next page tells.
+    told: Option<String>,
 }
 
 impl BrowserSession {
@@ -68,8 +70,22 @@ impl Sessions {
                 end_idlest_of(&mut open, &most);
             }
         }
-        open.insert(SessionId::of_secret(&secret), BrowserSession { key, begun: now, last_used: now });
+        let session = BrowserSession { key, begun: now, last_used: now, told: None };
+        open.insert(SessionId::of_secret(&secret), session);
         secret
+    }
+
+    /// Lets the next page of a session tell something: the outcome of a change, after the redirect
+    /// that follows it.
+    pub(super) fn tell(&self, id: &SessionId, text: String) {
+        if let Some(session) = self.open().get_mut(id) {
+            session.told = Some(text);
+        }
+    }
+
+    /// The text that this page of a session tells, and no further one.
+    pub(super) fn take_told(&self, id: &SessionId) -> Option<String> {
+        self.open().get_mut(id)?.told.take()
     }
 
     /// The key that a session stands for; `None` if it is unknown or has ended. Using a session
@@ -175,6 +191,21 @@ mod tests {
             assert!(sessions.key(&id, at(30 * half_hour)).is_some());
         }
         assert!(sessions.key(&id, at(720)).is_none());
+    }
+
+    #[test]
+    fn one_page_of_the_session_tells_the_outcome_of_a_change() {
+        let sessions = Sessions::default();
+        let entropy = SeededEntropy::new(1);
+        let own = SessionId::of_secret(&sessions.start(key(), at(0), &entropy));
+        let other = SessionId::of_secret(&sessions.start(key(), at(0), &entropy));
+        sessions.tell(&own, "12 deleted".to_owned());
+        assert_eq!(sessions.take_told(&other), None);
+        assert_eq!(sessions.take_told(&own).as_deref(), Some("12 deleted"));
+        assert_eq!(sessions.take_told(&own), None);
+        sessions.end(&own);
+        sessions.tell(&own, "nobody hears it".to_owned());
+        assert_eq!(sessions.take_told(&own), None);
     }
 
     #[test]

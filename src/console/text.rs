@@ -33,6 +33,23 @@ pub(super) fn size(bytes: u64) -> String {
     ByteSize::b(bytes).display().iec().to_string()
 }
 
+/// The kind of a file by the end of its name, as the icon that stands for it.
+pub(super) fn icon_of(name: &str) -> &'static str {
+    let end = name.rsplit_once('.').map_or("", |(_, end)| end).to_ascii_lowercase();
+    match &*end {
+        "avif" | "bmp" | "gif" | "heic" | "ico" | "jpeg" | "jpg" | "png" | "svg" | "tif" | "tiff"
+        | "webp" => "image",
+        "avi" | "m4v" | "mkv" | "mov" | "mp4" | "mpeg" | "mpg" | "webm" => "video",
+        "aac" | "aiff" | "flac" | "m4a" | "mid" | "mp3" | "oga" | "ogg" | "opus" | "wav" => "audio",
+        "7z" | "bz2" | "gz" | "iso" | "rar" | "tar" | "tgz" | "xz" | "zip" | "zst" => "archive",
+        "conf" | "css" | "csv" | "doc" | "docx" | "html" | "ini" | "js" | "json" | "log" | "md" | "odt"
+        | "pdf" | "py" | "rs" | "rtf" | "sh" | "sql" | "toml" | "tsv" | "txt" | "xml" | "yaml" | "yml" => {
+            "text"
+        }
+        _ => "file",
+    }
+}
+
 /// A time of a listing for people, in UTC: `2026-01-31 12:00:00`.
 pub(super) fn time(iso: &str) -> String {
     match iso.get(..19) {
@@ -50,6 +67,15 @@ mod tests {
         assert!(matches!(visible("grün/日本 <b>.txt"), Cow::Borrowed(_)));
         assert_eq!(visible("a\u{202e}fdp.exe\n"), "a⟨U+202E⟩fdp.exe⟨U+000A⟩");
         assert_eq!(visible("\u{200b}\u{feff}\u{0}"), "⟨U+200B⟩⟨U+FEFF⟩⟨U+0000⟩");
+    }
+
+    #[test]
+    fn the_end_of_a_name_chooses_the_icon() {
+        assert_eq!(icon_of("holiday.2026.JPG"), "image");
+        assert_eq!(icon_of("backup.tar.gz"), "archive");
+        for name in ["", ".", "README", "txt", "a.unknown"] {
+            assert_eq!(icon_of(name), "file", "{name}");
+        }
     }
 
     #[test]

@@ -72,7 +72,7 @@ def test_the_first_steps_of_a_user(visit, s3, tmp_path):
     page.get_by_text("There is nothing here.").wait_for()
     (tmp_path / "hello.txt").write_text("hello <world>")
     page.get_by_label("Upload files").set_input_files(tmp_path / "hello.txt")
-    page.get_by_role("link", name="hello.txt").click()
+    page.get_by_role("link", name="hello.txt", exact=True).click()
     page.get_by_text("hello <world>").wait_for()
     with page.expect_download() as download:
         page.get_by_role("link", name="Download").click()
@@ -105,15 +105,15 @@ def test_folders_are_uploaded_browsed_and_deleted(visit, s3, bucket, tmp_path):
     page.goto(f"{browser.root}bucket?name={bucket}")
     page.get_by_label("Upload a folder").set_input_files(tmp_path / "photos")
     uploaded(page, 40)
-    page.get_by_role("link", name="photos/").click()
+    page.get_by_role("link", name="photos/", exact=True).click()
     screenshot(page, "bucket")
     assert [o["Key"] for o in s3.list_objects_v2(Bucket=bucket)["Contents"]] == sorted(keys)
     page.get_by_label("Select the folder 2025/").check()
-    page.get_by_role("button", name="Delete the selected").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
     page.get_by_role("heading", name="Delete 20 objects").wait_for()
     screenshot(page, "delete")
     page.get_by_role("button", name="Delete").click()
-    page.get_by_role("link", name="2026/").wait_for()
+    page.get_by_role("link", name="2026/", exact=True).wait_for()
     assert len(s3.list_objects_v2(Bucket=bucket)["Contents"]) == 20
 
 
@@ -125,7 +125,7 @@ def test_names_of_files_are_text(visit, s3, bucket, tmp_path):
     page = browser.page
     page.goto(f"{browser.root}bucket?name={bucket}")
     page.get_by_label("Upload files").set_input_files([tmp_path / name for name in names])
-    page.get_by_role("link", name="ü+%23#?.txt").wait_for()
+    page.get_by_role("link", name="ü+%23#?.txt", exact=True).wait_for()
     assert sorted(o["Key"] for o in s3.list_objects_v2(Bucket=bucket)["Contents"]) == sorted(names)
     for name in names:
         page.goto(f"{browser.root}bucket?name={bucket}")
@@ -134,7 +134,7 @@ def test_names_of_files_are_text(visit, s3, bucket, tmp_path):
     page.goto(f"{browser.root}bucket?name={bucket}")
     for box in page.locator("tbody input").all():
         box.check()
-    page.get_by_role("button", name="Delete the selected").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
     page.get_by_role("button", name="Delete").click()
     page.get_by_text("There is nothing here.").wait_for()
 
@@ -162,7 +162,7 @@ def test_a_folder_of_many_files_is_dropped(visit, own_server, tmp_path):
     page.goto(f"{browser.root}bucket?name=many")
     drop(browser, page, [tmp_path / "many", tmp_path / "single.txt"])
     uploaded(page, FOLDER_FILES + 1, PATIENCE_MILLIS + 50 * FOLDER_FILES)
-    page.get_by_role("link", name="many/").wait_for()
+    page.get_by_role("link", name="many/", exact=True).wait_for()
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket="many")
     found = {o["Key"]: (o["Size"], o["ETag"]) for answer in pages for o in answer["Contents"]}
     etags = {name: (len(name), f'"{hashlib.md5(name.encode()).hexdigest()}"') for name in names}
@@ -226,8 +226,8 @@ def test_pages_are_read_without_scripts_and_on_a_phone(visit, s3, bucket):
     page = browser.page
     page.get_by_role("link", name=bucket, exact=True).click()
     screenshot(page, "phone")
-    page.get_by_role("link", name="folder/").click()
-    page.get_by_role("link", name="notes.txt").click()
+    page.get_by_role("link", name="folder/", exact=True).click()
+    page.get_by_role("link", name="notes.txt", exact=True).click()
     page.get_by_text("read me").wait_for()
     page.get_by_text("Share").click()
     page.get_by_role("button", name="Make a link").click()
@@ -296,7 +296,7 @@ def test_objects_are_downloaded_as_one_archive(visit, s3, bucket):
     page = browser.page
     page.goto(f"{browser.root}bucket?name={bucket}")
     page.get_by_label("Select the folder at/").check()
-    page.get_by_role("button", name="Download the selected").click()
+    page.get_by_role("button", name="Download", exact=True).click()
     page.get_by_role("heading", name="Download 4 objects").wait_for()
     with page.expect_download() as download:
         page.get_by_role("button", name="Download tar").click()
@@ -389,8 +389,8 @@ def test_forms_work_while_a_file_is_uploaded(visit, own_server, tmp_path):
     wait_for_upload(page, 2)
     page.get_by_label("Names that begin with").fill("no")
     page.get_by_role("button", name="Search").click()
-    page.get_by_role("link", name="keep.txt").wait_for(state="detached")
-    page.get_by_role("link", name="notes.txt").click()
+    page.get_by_role("link", name="keep.txt", exact=True).wait_for(state="detached")
+    page.get_by_role("link", name="notes.txt", exact=True).click()
     page.get_by_text("Edit type, metadata and tags").click()
     tags = page.get_by_role("group", name="Tags")
     tags.get_by_label("Name").first.fill("a=b")
@@ -406,17 +406,17 @@ def test_forms_work_while_a_file_is_uploaded(visit, own_server, tmp_path):
     page.get_by_role("button", name="Create").click()
     page.get_by_text("There is nothing here.").wait_for()
     page.get_by_role("link", name="Settings").click()
-    page.get_by_role("button", name="Keep versions").click()
-    page.get_by_role("button", name="Keep no further versions").wait_for()
+    page.get_by_role("button", name="Turn versioning on").click()
+    page.get_by_role("button", name="Suspend versioning").wait_for()
     assert s3.get_bucket_versioning(Bucket="another")["Status"] == "Enabled"
     page.get_by_role("link", name="Buckets").first.click()
     page.get_by_role("link", name="large").click()
     page.get_by_label("Select notes.txt").check()
-    page.get_by_role("button", name="Delete the selected").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
     page.get_by_role("heading", name="Delete 1 object").wait_for()
     page.get_by_role("button", name="Delete", exact=True).click()
-    page.get_by_role("link", name="notes.txt").wait_for(state="detached")
-    page.get_by_role("link", name="keep.txt").wait_for()
+    page.get_by_role("link", name="notes.txt", exact=True).wait_for(state="detached")
+    page.get_by_role("link", name="keep.txt", exact=True).wait_for()
     page.get_by_text("large.bin").wait_for()
     page.get_by_role("button", name="Sign out").click()
     page.get_by_role("heading", name="Sign in").wait_for()

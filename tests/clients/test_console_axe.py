@@ -53,9 +53,14 @@ class Inspector(Forms):
                 return [document.title, document.querySelector("main").childElementCount, ...new Set(forms)].join(" ");
             }"""
         )
-        if looks in self.inspected:
-            return
-        self.inspected[looks] = found = []
+        if looks not in self.inspected:
+            self.inspected[looks] = self.broken_rules()
+        # An open menu lies above the rest.
+        page.evaluate("() => { for (const menu of document.querySelectorAll('details.menu')) menu.open = false; }")
+
+    def broken_rules(self):
+        page = self.page
+        found = []
         page.evaluate(f"{self.axe}; undefined")
         for scheme in ["light", "dark"]:
             for size in [DESKTOP, PHONE]:
@@ -65,6 +70,7 @@ class Inspector(Forms):
                 if page.evaluate("document.documentElement.scrollWidth") > size["width"]:
                     found.append((scheme, size["width"], "the page is wider than the screen"))
         page.set_viewport_size(DESKTOP)
+        return found
 
     def end(self):
         assert {looks: found for looks, found in self.inspected.items() if found} == {}

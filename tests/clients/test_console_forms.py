@@ -138,6 +138,13 @@ class Forms:
         self.hands.press(within.get_by_role("button", name=button, exact=True))
         self.sent.add(name)
 
+    def choose(self, name, button, menu=None):
+        """Presses a button of a row, perhaps one of its menu."""
+        if menu is not None:
+            self.hands.press(self.page.get_by_label(menu, exact=True))
+        self.hands.press(self.page.get_by_role("button", name=button, exact=True))
+        self.sent.add(name)
+
     def unfold(self, form):
         folded = form.locator("xpath=ancestor::details[not(@open)]/summary")
         if folded.count():
@@ -209,7 +216,7 @@ def stage(own_server, tmp_path):
     )
     server = own_server("--config", str(config)).start()
     s3 = server.client()
-    for bucket in ["box", "back", "locked", "emptied", "many", "ups", "open"]:
+    for bucket in ["box", "back", "locked", "emptied", "many", "ups", "open", "rows"]:
         s3.create_bucket(Bucket=bucket)
     for bucket in ["box", "back", "locked", "emptied"]:
         s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
@@ -218,6 +225,7 @@ def stage(own_server, tmp_path):
     s3.delete_object(Bucket="box", Key="deleted.txt")
     s3.create_multipart_upload(Bucket="box", Key="half.bin")
     s3.put_object(Bucket="emptied", Key="k", Body=b"x")
+    s3.put_object(Bucket="rows", Key="one.txt", Body=b"1")
     keys = [("many", f"f/{n:05}") for n in range(DELETED_AT_ONCE + 1)]
     keys += [("back", f"{n:05}") for n in range(REWOUND_AT_ONCE + 1)]
     with ThreadPoolExecutor(8) as pool:
@@ -240,21 +248,21 @@ def buckets_and_folders(forms, page, s3):
     assert "made" not in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
     forms.open("bucket?name=box", "box")
     forms.send("search", "Search", **{"Names that begin with": "no"})
-    page.get_by_role("link", name="keep.txt").wait_for(state="detached")
-    forms.send("archive-selection", "Download the selected …", "Select notes.txt")
+    page.get_by_role("link", name="keep.txt", exact=True).wait_for(state="detached")
+    forms.send("archive-selection", "Download", "Select notes.txt")
     forms.heading("Download 1 object")
     forms.send("confirm-archive", "Download zip")
     forms.until(lambda: len(forms.downloads) == 1)
     forms.open("bucket?name=box", "box")
-    forms.send("archive-all", "Download everything here …")
+    forms.send("archive-all", "Download everything here")
     forms.heading("Download 4 objects")
     forms.open("bucket?name=box", "box")
-    forms.send("selection", "Delete the selected …", "Select gone.txt")
+    forms.send("selection", "Delete", "Select gone.txt")
     forms.heading("Delete 1 object")
     forms.send("confirm-delete", "Delete")
-    page.get_by_role("link", name="gone.txt").wait_for(state="detached")
+    page.get_by_role("link", name="gone.txt", exact=True).wait_for(state="detached")
     forms.open("bucket?name=many", "many")
-    forms.send("selection", "Delete the selected …", "Select the folder f/")
+    forms.send("selection", "Delete", "Select the folder f/")
     forms.heading(f"Delete {DELETED_AT_ONCE + 1} objects")
     forms.send("confirm-delete", "Delete")
     if not forms.has_scripts:
@@ -264,29 +272,65 @@ def buckets_and_folders(forms, page, s3):
     # With scripts it goes by itself: more is gone than one step deletes.
     forms.sent.add("further-step")
     forms.open("bucket?name=box", "box")
-    forms.send("tag-selection", "Tag the selected …", "Select keep.txt", "Select single.txt")
+    forms.send("tag-selection", "Tag", "Select keep.txt", "Select single.txt")
     forms.heading("Tag 2 objects")
     forms.send("confirm-tag", "Tag", "go, and these take their place", Name="kind", Value="text")
-    page.get_by_role("link", name="keep.txt").wait_for()
+    page.get_by_role("link", name="keep.txt", exact=True).wait_for()
     assert s3.get_object_tagging(Bucket="box", Key="keep.txt")["TagSet"] == [dict(Key="kind", Value="text")]
     forms.open("bucket?name=box", "box")
-    forms.send("move-selection", "Move the selected …", "Select keep.txt", "Select single.txt")
-    forms.heading("Move 2 objects")
+    forms.send("move-selection", "Move or copy", "Select keep.txt", "Select single.txt")
+    forms.heading("Move or copy 2 objects")
     forms.send("confirm-move", "Move", **{"Folder (empty for the whole bucket)": "moved"})
-    page.get_by_role("link", name="moved/").wait_for()
+    page.get_by_role("link", name="moved/", exact=True).wait_for()
     assert s3.get_object_tagging(Bucket="box", Key="moved/keep.txt")["TagSet"] == [dict(Key="kind", Value="text")]
     forms.open("object?bucket=box&key=moved/keep.txt", "moved/keep.txt")
     forms.send("move-object", "Move or rename the object …")
-    forms.heading("Move 1 object")
+    forms.heading("Move or copy 1 object")
     forms.send("confirm-move", "Move", **{"Name": "kept.txt", "Folder (empty for the whole bucket)": ""})
-    page.get_by_role("link", name="single.txt").wait_for()
+    page.get_by_role("link", name="single.txt", exact=True).wait_for()
     assert s3.get_object(Bucket="box", Key="kept.txt")["Body"].read() == b"keep.txt"
+    rows_of_a_folder(forms, page, s3)
     forms.open("bucket?name=emptied", "emptied")
-    forms.send("empty-bucket", "Delete all objects and versions …")
+    forms.send("empty-bucket", "Empty the bucket …")
+    forms.heading("Empty emptied: delete 1 object")
+    forms.send("confirm-delete", "Delete", **{"Type the name of the bucket to empty it": "not it"})
+    page.get_by_text("Type the name of the bucket to empty it.").wait_for()
+    assert "Versions" in s3.list_object_versions(Bucket="emptied")
+    forms.send("confirm-delete", "Delete", **{"Type the name of the bucket to empty it": "emptied"})
+    page.get_by_text("There is nothing here.").wait_for()
+    assert "Versions" not in s3.list_object_versions(Bucket="emptied")
+
+
+def rows_of_a_folder(forms, page, s3):
+    forms.open("bucket?name=rows", "rows")
+    forms.send("new-folder", "Create", **{"Name of the folder": "new"})
+    forms.heading("new")
+    assert s3.head_object(Bucket="rows", Key="new/")["ContentLength"] == 0
+    forms.open("bucket?name=rows", "rows")
+    forms.choose("row-share", "Share one.txt")
+    forms.heading("A link to one.txt")
+    forms.open("bucket?name=rows", "rows")
+    forms.choose("row-move", "Move, copy or rename", menu="More actions for one.txt")
+    forms.heading("Move or copy 1 object")
+    forms.open("bucket?name=rows", "rows")
+    forms.choose("row-tag", "Tag", menu="More actions for one.txt")
+    forms.heading("Tag 1 object")
+    forms.open("bucket?name=rows", "rows")
+    forms.choose("folder-archive", "Download", menu="Actions for the folder new/")
+    forms.heading("Download 1 object")
+    forms.open("bucket?name=rows", "rows")
+    forms.choose("folder-move", "Move, copy or rename", menu="Actions for the folder new/")
+    forms.heading("Move or copy 1 object")
+    forms.open("bucket?name=rows", "rows")
+    forms.choose("folder-delete", "Delete", menu="Actions for the folder new/")
+    forms.heading("Delete 1 object")
+    forms.send("confirm-delete", "Delete")
+    page.get_by_role("link", name="new/", exact=True).wait_for(state="detached")
+    forms.choose("row", "Delete one.txt")
     forms.heading("Delete 1 object")
     forms.send("confirm-delete", "Delete")
     page.get_by_text("There is nothing here.").wait_for()
-    assert "Versions" not in s3.list_object_versions(Bucket="emptied")
+    s3.put_object(Bucket="rows", Key="one.txt", Body=b"1")
 
 
 def an_object(forms, page, s3):
@@ -312,7 +356,7 @@ def an_object(forms, page, s3):
     forms.send("undelete", "Undelete …")
     forms.heading("Bring 1 deleted object back?")
     forms.send("confirm-delete", "Undelete")
-    page.get_by_role("link", name="deleted.txt").wait_for()
+    page.get_by_role("link", name="deleted.txt", exact=True).wait_for()
     assert s3.get_object(Bucket="box", Key="deleted.txt")["Body"].read() == b"deleted.txt"
 
 
@@ -322,19 +366,19 @@ def settings(forms, page, s3):
     quota = f"{forms.browser.root}s3?bucket=box&quota="
     forms.until(lambda: forms.browser.context.request.get(quota).json()["quota"].get("objects") == 12345)
     forms.open("settings?name=box", "Settings of box")
-    forms.send("versioning", "Keep no further versions")
-    page.get_by_role("button", name="Keep versions", exact=True).wait_for()
-    forms.send("versioning", "Keep versions")
-    page.get_by_role("button", name="Keep no further versions").wait_for()
+    forms.send("versioning", "Suspend versioning")
+    page.get_by_role("button", name="Turn versioning on", exact=True).wait_for()
+    forms.send("versioning", "Turn versioning on")
+    page.get_by_role("button", name="Suspend versioning").wait_for()
     assert s3.get_bucket_versioning(Bucket="box")["Status"] == "Enabled"
     forms.form("encryption").get_by_label("New objects").select_option("AES256")
     forms.send("encryption", "Set the encryption")
     forms.until(lambda: "AES256" in forms.browser.context.request.get(f"{forms.browser.root}s3?bucket=box&encryption=").text())
     forms.open("settings?name=box", "Settings of box")
-    forms.send("public", "Let everyone read objects")
-    page.get_by_role("button", name="End public reading").wait_for()
-    forms.send("public", "End public reading")
-    page.get_by_role("button", name="Let everyone read objects").wait_for()
+    forms.send("public", "Make public")
+    page.get_by_role("button", name="Turn public access off").wait_for()
+    forms.send("public", "Turn public access off")
+    page.get_by_role("button", name="Make public").wait_for()
     document = forms.form("document", has=page.get_by_label("Policy (JSON)"))
     forms.send("document", "Save", within=document, **{"Policy (JSON)": "{ not JSON"})
     forms.heading("Policy (JSON) was not saved")
@@ -438,7 +482,7 @@ def change_users(forms, server):
     forms.send("sign-in", "Sign in", **{"Access key": access_key, "Secret key": secret_key})
     page.get_by_text("The buckets cannot be listed").wait_for()
     forms.send("open-bucket", "Open", **{"Open a bucket by its name": "box"})
-    page.get_by_role("link", name="kept.txt").wait_for()
+    page.get_by_role("link", name="kept.txt", exact=True).wait_for()
 
 
 def test_every_form_works_during_an_upload(each_browser, stage, tmp_path):

@@ -44,7 +44,7 @@ fn sizes_are_for_users_who_may_list_the_bucket() {
     }
     let page = site.signed_in("names").get("");
     for bucket in ["b", "kept"] {
-        assert!(row(page.text(), bucket).starts_with("</td><td></td><td></td>"), "{}", page.text());
+        assert!(row(page.text(), bucket).starts_with("</span></td><td></td><td></td>"), "{}", page.text());
     }
     let page = site.signed_in("lists").get("");
     assert!(!page.text().contains(">b</a>") && !page.text().contains("<meter"));

@@ -237,7 +237,17 @@ fn a_bucket_of_versions_is_emptied() {
     let folders = browser.get("bucket?name=kept&versions=1");
     assert!(folders.text().contains("name=\"history\" value=\"dir%2F\""), "{}", folders.text());
     let mut answer = browser.post("delete", &[("bucket", "kept"), ("history", "")]);
-    assert!(answer.text().contains("Delete 1204 objects") && answer.text().contains("go for good"));
+    assert!(answer.text().contains("delete 1204 objects") && answer.text().contains("go for good"));
+    let untyped = confirm(&mut browser, &answer);
+    assert!(untyped.status == 400 && untyped.text().contains("Type the name"), "{}", untyped.text());
+    let mut typed = fields_of(&untyped, "confirm-delete");
+    for (name, value) in &mut typed {
+        if name == "typed" {
+            "kept".clone_into(value);
+        }
+    }
+    let typed: Vec<_> = typed.iter().map(|(name, value)| (&**name, &**value)).collect();
+    answer = browser.post("delete", &typed);
     while answer.status == 200 {
         answer = confirm(&mut browser, &answer);
     }
@@ -580,7 +590,7 @@ fn pages_offer_what_the_user_may_do() {
     let mut some = site.signed_in("some");
     let root = some.get("bucket?name=b");
     let own = some.get("bucket?name=b&prefix=own%2F");
-    for offered in ["id=\"upload\"", "Delete the selected"] {
+    for offered in ["id=\"upload\"", "<span>Delete</span>"] {
         assert!(!root.text().contains(offered) && own.text().contains(offered), "{offered}");
     }
     assert!(!own.text().contains("Delete this bucket"));
@@ -665,8 +675,7 @@ fn settings_of_a_bucket_are_shown_and_changed() {
     set(&mut browser, &[("setting", "versioning"), ("status", "Enabled")]);
     let page = browser.get("settings?name=b");
     assert!(
-        page.text().contains("name=\"bytes\" value=\"10240\"")
-            && page.text().contains("Keep no further versions")
+        page.text().contains("name=\"bytes\" value=\"10240\"") && page.text().contains("Suspend versioning")
     );
     for shown in [
         " of 1.0 MiB.</p>",
@@ -683,7 +692,7 @@ fn settings_of_a_bucket_are_shown_and_changed() {
     let mut stranger = site.browser();
     assert_eq!(stranger.get("/b/k").status, 403);
     set(&mut browser, &[("setting", "public"), ("status", "on")]);
-    assert!(browser.get("settings?name=b").text().contains("End public reading"));
+    assert!(browser.get("settings?name=b").text().contains("Turn public access off"));
     assert_eq!((stranger.get("/b/k").status, stranger.get("/b").status), (200, 403), "and nobody lists it");
     set(&mut browser, &[("setting", "public"), ("status", "off")]);
     assert_eq!(stranger.get("/b/k").status, 403);

@@ -412,7 +412,7 @@ fn settings_offer_what_the_user_may_set() {
     let page = site.signed_in("looker").get("settings?name=b");
     assert!(page.text().contains("777 objects") && page.text().contains("shown"), "{}", page.text());
     assert!(page.text().contains("Only users with a permission can read objects."), "{}", page.text());
-    for offered in ["Set the quota", "Keep versions", "Let everyone read", "<textarea", "Edit by a form"] {
+    for offered in ["Set the quota", "Turn versioning on", "Make public", "<textarea", "Edit by a form"] {
         assert!(!page.text().contains(offered), "{offered}: {}", page.text());
         assert!(owner.get("settings?name=b").text().contains(offered), "{offered}");
     }

@@ -78,7 +78,7 @@ fn objects_and_folders_are_moved_with_their_properties() {
     let mut browser = site.signed_in("owner");
     filled(&mut browser);
     let question = browser.post("move", &SELECTION);
-    assert!(question.text().contains("Move 3 objects"), "{}", question.text());
+    assert!(question.text().contains("Move or copy 3 objects"), "{}", question.text());
     assert_eq!(keys(&mut browser, "b"), ["at/f/x", "at/f/y%0D%0A", "at/one", "at/other"]);
     let answer = confirm(&mut browser, "move", &question, &[("to_bucket", "b"), ("to_folder", "to/here")]);
     assert_eq!(answer.header("Location"), Some("/-/console/bucket?name=b&prefix=at%2F"), "{}", answer.text());
@@ -189,9 +189,9 @@ fn others_move_and_tag_nothing() {
     assert_eq!(keys(&mut owner, "b"), ["at/f/x", "at/f/y%0D%0A", "at/one", "at/other"]);
     assert_eq!(tags(&mut owner, "at/one"), pairs(&[("a=b", "c")]));
     let listing = reader.get("bucket?name=b&prefix=at%2F");
-    assert!(!listing.text().contains("Move the selected") && !listing.text().contains("Tag the selected"));
+    assert!(!listing.text().contains("move-selection") && !listing.text().contains("tag-selection"));
     let listing = owner.get("bucket?name=b&prefix=at%2F");
-    assert!(listing.text().contains("Move the selected") && listing.text().contains("Tag the selected"));
+    assert!(listing.text().contains("move-selection") && listing.text().contains("tag-selection"));
 }
 
 #[test]
@@ -243,4 +243,100 @@ fn tags_go_to_what_was_listed_and_refused_ones_stay_in_the_form() {
         &[("mode", "both"), ("name", "n"), ("value", "kept"), ("was", "")],
     );
     assert!(answer.status == 400 && answer.text().contains("value=\"kept\""), "{}", answer.text());
+}
+
+#[test]
+fn a_copy_leaves_the_objects_where_they_are() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    filled(&mut browser);
+    let question = browser.post("move", &SELECTION);
+    let entered = [("to_bucket", "b"), ("to_folder", "to/here"), ("how", "copy")];
+    assert_eq!(confirm(&mut browser, "move", &question, &entered).status, 303);
+    assert_eq!(
+        keys(&mut browser, "b"),
+        ["at/f/x", "at/f/y%0D%0A", "at/one", "at/other", "to/here/f/x", "to/here/f/y%0D%0A", "to/here/one"]
+    );
+    assert_eq!(tags(&mut browser, "to/here/one"), pairs(&[("a=b", "c")]));
+    assert!(browser.get("bucket?name=b").text().contains("role=\"status\""), "the outcome is told");
+    let answer = confirm(&mut browser, "move", &question, &entered);
+    assert!(answer.status == 409 && answer.text().contains("3 objects were not copied"), "{}", answer.text());
+    let unknown = [("to_bucket", "b"), ("to_folder", "x/"), ("how", "both")];
+    assert_eq!(confirm(&mut browser, "move", &question, &unknown).status, 400);
+}
+
+#[test]
+fn who_may_read_and_not_delete_copies_alone() {
+    use crate::support::users::user;
+
+    let site = Site::new();
+    site.replace_users(
+        &(user("owner", &["*"], &["*"])
+            + &user("some", &["ListBucket", "GetObject", "PutObject", "GetObjectTagging"], &["b", "b/*"])),
+    );
+    filled(&mut site.signed_in("owner"));
+    let mut some = site.signed_in("some");
+    let question = some.post("move", &SELECTION);
+    assert!(
+        question.text().contains("value=\"copy\"") && !question.text().contains("value=\"move\""),
+        "{}",
+        question.text()
+    );
+    let entered = [("to_bucket", "b"), ("to_folder", "to/"), ("how", "move")];
+    let answer = confirm(&mut some, "move", &question, &entered);
+    assert!(answer.status == 409 && answer.text().contains("3 objects were not moved"), "{}", answer.text());
+    let mut owner = site.signed_in("owner");
+    for key in ["at/one", "at/f/x"] {
+        assert!(keys(&mut owner, "b").contains(&key.to_owned()), "{key} is still there");
+    }
+}
+
+#[test]
+fn a_folder_is_made_once_and_shown_empty() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    let fields = [("name", "b"), ("at", "at%2F"), ("folder", "ü ?/")];
+    let answer = browser.post("new-folder", &fields);
+    assert_eq!(
+        answer.header("Location"),
+        Some("/-/console/bucket?name=b&prefix=at%2F%C3%BC%20%3F%2F"),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(keys(&mut browser, "b"), ["at/%C3%BC%20%3F/"]);
+    let page = browser.get(answer.header("Location").unwrap());
+    assert!(page.text().contains("Created the folder ü ?") && page.text().contains("There is nothing here."));
+    let again = browser.post("new-folder", &fields);
+    assert!(again.status == 412 && again.text().contains("value=\"ü ?/\""), "{}", again.text());
+    for nothing in ["", "/", "//"] {
+        let fields = [("name", "b"), ("at", ""), ("folder", nothing)];
+        assert_eq!(browser.post("new-folder", &fields).status, 400, "{nothing}");
+    }
+    let mut reader = site.signed_in("reader");
+    assert_eq!(reader.post("new-folder", &[("name", "b"), ("at", ""), ("folder", "x")]).status, 403);
+    assert!(!reader.get("bucket?name=b").text().contains("data-form=\"new-folder\""));
+}
+
+#[test]
+fn newest_first_is_for_folders_with_few_names() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    for key in ["c", "a", "b", "d/x"] {
+        browser.put("b", key, &[], b"1");
+        site.server.clock.advance(Duration::from_secs(1));
+    }
+    let names = |page: &Answer| {
+        let links = page.links("/-/console/object?");
+        links.iter().map(|link| link.rsplit('=').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let page = browser.get("bucket?name=b&sort=new");
+    assert_eq!(names(&page), ["b", "a", "c"]);
+    assert!(page.text().contains("aria-sort=\"descending\""), "{}", page.text());
+    assert_eq!(names(&browser.get("bucket?name=b")), ["a", "b", "c"]);
+    for n in 0..9_999 {
+        browser.put("b", &format!("n{n:05}"), &[], b"1");
+    }
+    let page = browser.get("bucket?name=b&sort=new");
+    assert!(page.text().contains("Newest first is for folders"), "{}", page.text());
+    assert_eq!(names(&page)[0], "a");
 }

@@ -1,5 +1,6 @@
 // The entry: what pages can do with scripts. Without them everything but uploads works.
 
+import { beginList } from "./list.js";
 import { addFiles, cancelAll, filesOf, isUploading } from "./upload.js";
 
 // The address of the page that is shown.
@@ -9,6 +10,7 @@ let isAnswer = false;
 // The pages that were asked for: a response that another one has overtaken is not shown.
 let turns = 0;
 
+document.documentElement.classList.add("scripts");
 enhance();
 
 document.addEventListener("dragover", (event) => {
@@ -56,6 +58,14 @@ document.addEventListener("submit", (event) => {
 addEventListener("popstate", () => {
   if (isAnswer || withoutHash(location.href) !== shown) show(location.href, null, false);
 });
+// Menus are closed by a click elsewhere, and by the key Escape.
+document.addEventListener("click", (event) => closeMenus(event.target.closest("details.menu")));
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  const open = event.target.closest("details.menu[open]");
+  closeMenus(null);
+  open?.querySelector("summary").focus();
+});
 document.getElementById("cancel-all")?.addEventListener("click", cancelAll);
 addEventListener("beforeunload", (event) => {
   if (isUploading()) event.preventDefault();
@@ -64,6 +74,10 @@ document.addEventListener("uploaded", (event) => {
   const into = isAnswer ? null : folder();
   if (into?.bucket === event.detail.bucket && into.prefix === event.detail.prefix) show(location.href, null, false);
 });
+
+function closeMenus(but) {
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (menu !== but) menu.open = false;
+}
 
 function withoutHash(address) {
   return address.split("#")[0];
@@ -115,6 +129,7 @@ function tell(message) {
 // Adds what needs scripts to a page.
 function enhance() {
   for (const shown of document.querySelectorAll("[data-copy]")) addCopyButton(shown);
+  beginList();
   // A long change comes in steps; without scripts a button leads on.
   document.querySelector("form[data-continue]")?.requestSubmit();
   const panel = document.getElementById("upload");

@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::super::form::EnteredFields;
 use super::super::objects::{Folder, FolderLine, ListingPage, ObjectLine};
 use super::super::s3_client::Refusal;
 use super::super::text;
@@ -9,29 +10,57 @@ use super::{Page, View, html};
 use crate::console::address::ConsoleRoot;
 use crate::s3::{Operation, Response, uri};
 
+/// Names of a folder that are put in order by time.
+const SORTED_MAX: usize = 10_000;
+/// Rows of a page of them.
+const ROWS_MAX: usize = 200;
+/// The largest image that a row shows.
+const THUMBNAIL_MAX_BYTES: u64 = 200 << 10;
+/// The ends of the names of those, which every browser shows.
+const THUMBNAILS: [&str; 6] = [".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif"];
+
 #[derive(Template)]
 #[template(path = "bucket.html", config = "src/console/askama.toml")]
 struct BucketPage<'a> {
     page: Page,
     bucket: &'a str,
+    /// The shown folder: the last step of the way to it.
+    title: String,
     /// The value of the field of the place: the prefix, percent-encoded.
     at: String,
+    is_root: bool,
     search: &'a str,
     shows_versions: bool,
+    /// Whether the bucket has, or may have, versions that the user may list.
+    has_versions: bool,
+    order: Order,
     /// What the user may do here.
     may_write: bool,
+    may_read: bool,
     may_delete: bool,
     may_tag: bool,
     may_delete_bucket: bool,
     may_delete_versions: bool,
+    folder_entered: EnteredFields<'a>,
     crumbs: Vec<Crumb>,
     folders: Vec<FolderRow>,
     objects: Vec<ObjectRow>,
     next: Option<String>,
     /// The rewind of this folder.
     rewind: String,
-    /// The same place, with versions shown or hidden.
-    other_view: String,
+    /// The same place by its other views and orders.
+    files_view: String,
+    versions_view: String,
+    newest_view: String,
+}
+
+/// The order of the objects of a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Name,
+    Newest,
+    /// By name, although it was asked otherwise: there are too many.
+    TooManyForNewest,
 }
 
 /// A folder on the way to the shown one.
@@ -50,9 +79,17 @@ struct FolderRow {
 struct ObjectRow {
     /// The value of its field.
     id: String,
+    /// The value of the field of its key.
+    key: String,
     name: String,
     link: String,
+    content: String,
+    icon: &'static str,
+    has_thumbnail: bool,
+    bytes: u64,
     size: String,
+    /// The time for browsers, and for people without scripts.
+    time: String,
     modified: String,
     version: Option<String>,
     is_current: bool,
@@ -65,54 +102,147 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let search = view.given("search").unwrap_or_default();
     let shows_versions = view.given("versions").is_some();
     let sought = format!("{prefix}{search}");
-    let listing = listing(view, Folder { bucket, prefix: &sought, is_grouped: true }, shows_versions)?;
-    let link = |name, value| {
-        view.link(
-            "bucket",
-            &[
-                ("name", Some(bucket)),
-                ("prefix", Some(prefix).filter(|prefix| !prefix.is_empty())),
-                ("search", Some(search).filter(|search| !search.is_empty())),
-                (name, value),
-            ],
-        )
-    };
-    let next = listing.next.as_ref().map(|(after, version)| {
-        let versions = if shows_versions { "&versions=1" } else { "" };
-        let of_version = version.as_ref().map(|version| format!("&version={version}")).unwrap_or_default();
-        link("after", Some(after)) + versions + &of_version
-    });
+    let folder = Folder { bucket, prefix: &sought, is_grouped: true };
+    let Listing { page: listing, order, next } = Listing::read(view, folder, shows_versions)?;
+    let place = Place { view, bucket, prefix, search };
+    let mut crumbs = crumbs(&view.console.root, bucket, prefix);
+    let last = crumbs.pop().map_or_else(|| bucket.to_owned(), |crumb| crumb.name);
     // Permissions go by prefixes, so that any name stands for the folder's.
     let some_key = format!("{prefix}name");
+    let may_read = view.may(Operation::GetObject, bucket, Some(&some_key));
+    let may_list_versions = view.may(Operation::ListObjectVersions, bucket, None);
+    let rows = ObjectRows { view, bucket, prefix, may_read, shows_versions };
     let page = BucketPage {
         page: view.page(),
         bucket,
+        title: if last.is_empty() { "(no name)".to_owned() } else { last },
         at: uri::encode_query(prefix),
+        is_root: prefix.is_empty(),
         search,
         shows_versions,
+        has_versions: may_list_versions && super::settings::versioning(view, bucket).as_deref() != Some(""),
+        order,
         may_write: view.may(Operation::PutObject, bucket, Some(&some_key)),
+        may_read,
         may_delete: view.may(Operation::DeleteObject, bucket, Some(&some_key)),
         may_tag: view.may(Operation::PutObjectTagging, bucket, Some(&some_key)),
-        may_delete_versions: view.may(Operation::ListObjectVersions, bucket, None),
+        may_delete_versions: may_list_versions,
         may_delete_bucket: view.may(Operation::DeleteBucket, bucket, None),
-        crumbs: crumbs(&view.console.root, bucket, prefix),
+        folder_entered: view.entered(&[]),
+        crumbs,
         folders: listing.folders.iter().map(|folder| folder_row(view, bucket, prefix, folder)).collect(),
-        objects: listing.objects.into_iter().map(|object| object_row(view, bucket, prefix, object)).collect(),
-        next,
-        rewind: view.link(
-            "rewind",
-            &[("bucket", Some(bucket)), ("prefix", Some(prefix).filter(|prefix| !prefix.is_empty()))],
-        ),
-        other_view: link("versions", (!shows_versions).then_some("1")),
+        objects: rows.of(listing.objects),
+        next: next.map(|next| place.further(&next, shows_versions, order)),
+        rewind: view.link("rewind", &[("bucket", Some(bucket)), ("prefix", given(prefix))]),
+        files_view: place.link("versions", None),
+        versions_view: place.link("versions", Some("1")),
+        newest_view: place.link("sort", Some("new")),
     };
     Ok(html(200, &page.page, &page))
 }
 
-fn listing(view: &View<'_>, folder: Folder<'_>, versions: bool) -> Result<ListingPage, Refusal> {
-    let after = view.given("after");
-    match versions {
-        true => view.s3().versions(folder, after.map(|key| (key, view.given("version")))),
-        false => view.s3().objects(folder, after),
+/// A text that is not empty.
+fn given(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// The rows of a page, and where the next page begins.
+struct Listing {
+    page: ListingPage,
+    order: Order,
+    next: Option<NextRows>,
+}
+
+/// The beginning of the next page.
+enum NextRows {
+    /// A token, or a key and a version.
+    After(String, Option<String>),
+    /// So many objects of the sorted folder came before.
+    From(usize),
+}
+
+impl Listing {
+    /// Reads the page that the parameters ask for.
+    ///
+    /// # Errors
+    /// Errors of the listings.
+    fn read(view: &View<'_>, folder: Folder<'_>, shows_versions: bool) -> Result<Self, Refusal> {
+        let after = view.given("after");
+        let mut order = Order::Name;
+        if view.given("sort") == Some("new") && !shows_versions {
+            match Self::newest(view, folder)? {
+                Some(listing) => return Ok(listing),
+                None => order = Order::TooManyForNewest,
+            }
+        }
+        let mut page = match shows_versions {
+            true => view.s3().versions(folder, after.map(|key| (key, view.given("version"))))?,
+            false => view.s3().objects(folder, after)?,
+        };
+        let next = page.next.take().map(|(after, version)| NextRows::After(after, version));
+        Ok(Self { page, order, next })
+    }
+
+    /// A page of a folder by time, the newest object first; `None` for a folder with more than
+    /// 10,000 names.
+    fn newest(view: &View<'_>, folder: Folder<'_>) -> Result<Option<Self>, Refusal> {
+        let mut all = view.s3().objects(folder, None)?;
+        while let Some((after, _)) = all.next.take() {
+            if all.folders.len() + all.objects.len() >= SORTED_MAX {
+                return Ok(None);
+            }
+            let further = view.s3().objects(folder, Some(&after))?;
+            all.folders.extend(further.folders);
+            all.objects.extend(further.objects);
+            all.next = further.next;
+        }
+        // Times of listings are in UTC and of one length, so that their texts have their order.
+        all.objects.sort_by(|one, other| other.modified.cmp(&one.modified));
+        let from: usize = view.given("from").and_then(|from| from.parse().ok()).unwrap_or(0);
+        if from > 0 {
+            all.folders.clear();
+        }
+        let end = from.saturating_add(ROWS_MAX);
+        let next = (end < all.objects.len()).then_some(NextRows::From(end));
+        all.objects.truncate(end);
+        all.objects.drain(..from.min(all.objects.len()));
+        Ok(Some(Self { page: all, order: Order::Newest, next }))
+    }
+}
+
+/// The shown place.
+struct Place<'a> {
+    view: &'a View<'a>,
+    bucket: &'a str,
+    prefix: &'a str,
+    search: &'a str,
+}
+
+impl Place<'_> {
+    /// The address of the place with a further parameter.
+    fn link(&self, name: &str, value: Option<&str>) -> String {
+        let place =
+            [("name", Some(self.bucket)), ("prefix", given(self.prefix)), ("search", given(self.search))];
+        let params: Vec<_> = place.into_iter().chain([(name, value)]).collect();
+        self.view.link("bucket", &params)
+    }
+
+    /// The address of the next page.
+    fn further(&self, next: &NextRows, shows_versions: bool, order: Order) -> String {
+        let mut link = match next {
+            NextRows::After(after, _) => self.link("after", Some(after)),
+            NextRows::From(from) => self.link("from", Some(&from.to_string())),
+        };
+        if shows_versions {
+            link += "&versions=1";
+        }
+        if order == Order::Newest {
+            link += "&sort=new";
+        }
+        if let NextRows::After(_, Some(version)) = next {
+            link += &format!("&version={version}");
+        }
+        link
     }
 }
 
@@ -133,19 +263,56 @@ fn folder_row(view: &View<'_>, bucket: &str, prefix: &str, folder: &FolderLine) 
     FolderRow { name: name_in(prefix, &folder.prefix), link, id: uri::encode_query(&folder.prefix) }
 }
 
-fn object_row(view: &View<'_>, bucket: &str, prefix: &str, object: ObjectLine) -> ObjectRow {
-    let version = object.version.as_deref();
-    let link =
-        view.link("object", &[("bucket", Some(bucket)), ("key", Some(&object.key)), ("version", version)]);
-    ObjectRow {
-        id: object.selected().field(),
-        name: name_in(prefix, &object.key),
-        link,
-        size: if object.is_marker { String::new() } else { text::size(object.size) },
-        modified: text::time(&object.modified),
-        version: object.version,
-        is_current: object.is_current,
-        is_marker: object.is_marker,
+/// The rows of the objects of a folder.
+struct ObjectRows<'a> {
+    view: &'a View<'a>,
+    bucket: &'a str,
+    prefix: &'a str,
+    may_read: bool,
+    shows_versions: bool,
+}
+
+impl ObjectRows<'_> {
+    /// The rows of all but the object that stands for the empty folder itself.
+    fn of(&self, objects: Vec<ObjectLine>) -> Vec<ObjectRow> {
+        let mut rows = Vec::with_capacity(objects.len());
+        for object in objects {
+            let is_folder = object.key == self.prefix && object.size == 0 && self.prefix.ends_with('/');
+            if self.shows_versions || !is_folder {
+                rows.push(self.row(object));
+            }
+        }
+        rows
+    }
+
+    fn row(&self, object: ObjectLine) -> ObjectRow {
+        let version = object.version.as_deref();
+        let place = [("bucket", Some(self.bucket)), ("key", Some(&*object.key))];
+        let link = |page, name| {
+            let params: Vec<_> = place.into_iter().chain([(name, version)]).collect();
+            self.view.link(page, &params)
+        };
+        let name = name_in(self.prefix, &object.key);
+        let lower = name.to_ascii_lowercase();
+        ObjectRow {
+            id: object.selected().field(),
+            key: uri::encode_query(&object.key),
+            link: link("object", "version"),
+            content: link("content", "versionId"),
+            icon: text::icon_of(&name),
+            has_thumbnail: self.may_read
+                && !object.is_marker
+                && (1..=THUMBNAIL_MAX_BYTES).contains(&object.size)
+                && THUMBNAILS.iter().any(|end| lower.ends_with(end)),
+            name,
+            bytes: object.size,
+            size: if object.is_marker { String::new() } else { text::size(object.size) },
+            modified: text::time(&object.modified),
+            time: object.modified,
+            version: object.version,
+            is_current: object.is_current,
+            is_marker: object.is_marker,
+        }
     }
 }
 

@@ -19,9 +19,18 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let version = view.given("version");
     let change = view.required("change")?;
     match change {
-        "restore" => restore(view, bucket, key, version)?,
-        "metadata" => set_metadata(view, bucket, key, version)?,
-        "tags" => set_tags(view, bucket, key, version)?,
+        "restore" => {
+            restore(view, bucket, key, version)?;
+            view.tell("The version is the current one");
+        }
+        "metadata" => {
+            set_metadata(view, bucket, key, version)?;
+            view.tell("Saved type and metadata");
+        }
+        "tags" => {
+            set_tags(view, bucket, key, version)?;
+            view.tell("Saved the tags");
+        }
         _ => return Err(Refusal::new(400, "There is no such change.")),
     }
     // Tags belong to a version; the other changes make one.

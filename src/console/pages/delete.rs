@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::super::form::EnteredFields;
 use super::super::objects::ChangedObject;
 use super::super::s3_client::Refusal;
 use super::selected::{ChangeStep, ChangeWords, ChangedSelection, SelectedList};
@@ -21,6 +22,9 @@ struct DeletePage<'a> {
     bucket: &'a str,
     back: String,
     list: SelectedList,
+    /// Whether it is the whole bucket, whose name is typed then.
+    is_whole_bucket: bool,
+    entered: EnteredFields<'a>,
 }
 
 /// `confirmed` says that the list of the selection was seen, and `seen` when it was made.
@@ -29,10 +33,13 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     if selected.selection.is_empty() {
         return Ok(see_other(&selected.back));
     }
-    match view.given("confirmed") {
-        None => question(view, selected),
-        Some(_) => delete(view, selected),
+    if view.given("confirmed").is_none() || view.refusal.is_some() {
+        return question(view, selected);
     }
+    if selected.selection.is_whole_bucket() && view.given("typed") != Some(selected.bucket) {
+        return Err(Refusal::new(400, "Type the name of the bucket to empty it."));
+    }
+    delete(view, selected)
 }
 
 fn question(view: &View<'_>, selected: ChangedSelection<'_>) -> Result<Response, Refusal> {
@@ -40,7 +47,10 @@ fn question(view: &View<'_>, selected: ChangedSelection<'_>) -> Result<Response,
     if list.count == 0 {
         return Ok(see_other(&selected.back));
     }
-    let page = DeletePage { page: view.page(), bucket: selected.bucket, back: selected.back, list };
+    let is_whole_bucket = selected.selection.is_whole_bucket();
+    let ChangedSelection { bucket, back, .. } = selected;
+    let entered = view.entered(&[]);
+    let page = DeletePage { page: view.page(), bucket, back, list, is_whole_bucket, entered };
     Ok(html(200, &page.page, &page))
 }
 

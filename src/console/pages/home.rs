@@ -103,6 +103,7 @@ pub(super) fn create(view: &View<'_>) -> Result<Response, Refusal> {
         let request = S3Request { query: &[("versioning", "")], body, ..S3Request::default() };
         view.s3().send(Method::Put, target(Some(name), None)?, request)?;
     }
+    view.tell(format!("Created the bucket {name}"));
     Ok(see_other(&view.link("bucket", &[("name", Some(name))])))
 }
 
@@ -110,5 +111,6 @@ pub(super) fn create(view: &View<'_>) -> Result<Response, Refusal> {
 pub(super) fn delete(view: &View<'_>) -> Result<Response, Refusal> {
     let name = view.required("name")?;
     view.s3().send(Method::Delete, target(Some(name), None)?, S3Request::default())?;
+    view.tell(format!("Deleted the bucket {name}"));
     Ok(see_other(view.console.root.as_str()))
 }

@@ -8,6 +8,7 @@ mod delete;
 mod editor;
 mod home;
 mod moving;
+mod new_folder;
 mod object;
 mod outbound;
 mod rewind;
@@ -44,6 +45,10 @@ pub(super) struct Page {
     /// Lists for the browser which scripts belong to this page. No script that was stored, or
     /// brought into the page, knows it.
     nonce: String,
+    /// The entry of the navigation to which this page belongs; empty for none.
+    section: &'static str,
+    /// The outcome of the change that led here.
+    told: Option<String>,
     /// Why the form that was sent is shown again.
     refusal: Option<Refusal>,
 }
@@ -54,7 +59,8 @@ impl Page {
         let user = visitor.identity.name().to_owned();
         let sees_state = visitor.identity.may_administer(Action::AdminGetState);
         let sees_users = visitor.identity.may_administer(Action::AdminListUsers);
-        Self { user, sees_users, sees_state, ..Self::of_stranger(console) }
+        let told = console.sessions.take_told(&visitor.session);
+        Self { user, sees_users, sees_state, told, ..Self::of_stranger(console) }
     }
 
     /// The frame for a browser that has not signed in.
@@ -69,6 +75,8 @@ impl Page {
             script: assets::SCRIPT.address(root),
             icon: assets::ICON.address(root),
             nonce: guard::nonce(&*console.entropy),
+            section: "",
+            told: None,
             refusal: None,
         }
     }
@@ -92,7 +100,14 @@ struct View<'a> {
 
 impl<'a> View<'a> {
     fn page(&self) -> Page {
-        Page { refusal: self.refusal.clone(), ..Page::of(self.console, self.visitor) }
+        let path = self.console.root.page(&self.request.path);
+        let section = path.map_or("", |path| path.section());
+        Page { section, refusal: self.refusal.clone(), ..Page::of(self.console, self.visitor) }
+    }
+
+    /// Lets the page to which a change leads tell its outcome.
+    fn tell(&self, outcome: impl Into<String>) {
+        self.console.sessions.tell(&self.visitor.session, outcome.into());
     }
 
     /// What was entered in the form that has these hidden fields, if it was refused.
@@ -210,8 +225,10 @@ fn page_of_form(view: &View<'_>, path: &PagePath) -> Option<Result<Response, Ref
         (PagePath::Set, true) => Some(settings::show_again(view)),
         (PagePath::Change | PagePath::Share, true) => Some(object::show(view)),
         (PagePath::Editor, true) => Some(editor::show(view)),
+        (PagePath::Delete, true) => Some(delete::answer(view)),
         (PagePath::Move, true) => Some(moving::answer(view)),
         (PagePath::Tag, true) => Some(tagging::answer(view)),
+        (PagePath::NewFolder, true) => Some(bucket::show(view)),
         (PagePath::Rewind, _) => Some(rewind::show(view)),
         (PagePath::Outbound, true) => Some(outbound::show(view)),
         (PagePath::User, true) => Some(users::show(view)),
@@ -234,6 +251,7 @@ fn answer_once(view: &View<'_>, path: &PagePath) -> Result<Response, Refusal> {
         (PagePath::Change, true) => change::answer(view),
         (PagePath::Delete, true) => delete::answer(view),
         (PagePath::Move, true) => moving::answer(view),
+        (PagePath::NewFolder, true) => new_folder::make(view),
         (PagePath::Tag, true) => tagging::answer(view),
         (PagePath::Editor, false) => editor::show(view),
         (PagePath::Editor, true) => editor::preview(view),

@@ -1,5 +1,5 @@
-//! Moves of objects and folders to other names, folders and buckets, after a page that lists them:
-//! each object is copied where there is none, and deleted then.
+//! Moves and copies of objects and folders to other names, folders and buckets, after a page that
+//! lists them: each object is copied where there is none, and deleted then if it moves.
 
 use askama::Template;
 
@@ -11,13 +11,15 @@ use super::super::s3_client::{Refusal, S3Request, target};
 use super::super::selection::Selection;
 use super::selected::{CHANGED, ChangeStep, ChangeWords, ChangedSelection, SelectedList};
 use super::{Page, View, html, see_other};
-use crate::s3::{Method, Response};
+use crate::s3::{Method, Operation, Response};
 
-/// Objects that one request moves.
+/// Objects that one request moves or copies.
 const MOVED_MAX: usize = 200;
 
-const WORDS: ChangeWords =
+const MOVE: ChangeWords =
     ChangeWords { page: "move", title: "Move", subject: "The move", participle: "moved" };
+const COPY: ChangeWords =
+    ChangeWords { page: "move", title: "Copy", subject: "The copy", participle: "copied" };
 
 #[derive(Template)]
 #[template(path = "move.html", config = "src/console/askama.toml")]
@@ -26,6 +28,8 @@ struct MovePage<'a> {
     bucket: &'a str,
     back: String,
     list: SelectedList,
+    /// Whether the user may delete what is selected, so that it can move.
+    may_delete: bool,
     /// The folder of the page on which the objects were selected.
     folder: &'a str,
     /// The name of the single object or folder in it.
@@ -34,7 +38,7 @@ struct MovePage<'a> {
 }
 
 /// The fields select as in a deletion; `to_bucket`, `to_folder` and, for a single object
-/// or folder, `to_name` say where to.
+/// or folder, `to_name` say where to. `how` says whether the objects stay here, too.
 pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     let selected = ChangedSelection::read(view)?;
     if selected.selection.is_empty() {
@@ -44,13 +48,18 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
         return question(view, &selected);
     }
     let bucket = selected.bucket;
+    let is_copy = match view.given("how") {
+        Some("copy") => true,
+        Some("move") | None => false,
+        Some(_) => return Err(Refusal::new(400, "Objects are moved or copied.")),
+    };
     let destination = MoveTarget::read(view, bucket, &selected.at, &selected.selection)?;
     let mut step = ChangeStep::read(view, bucket, &selected.selection, MOVED_MAX)?;
     step.make(|object| {
         let key = destination.key(&object.key);
-        relocate(view, bucket, object, ObjectPlace { bucket: destination.bucket, key: &key })
+        relocate(view, bucket, object, ObjectPlace { bucket: destination.bucket, key: &key }, is_copy)
     });
-    Ok(step.end(view, bucket, selected.back, WORDS))
+    Ok(step.end(view, bucket, selected.back, if is_copy { COPY } else { MOVE }))
 }
 
 fn question(view: &View<'_>, selected: &ChangedSelection<'_>) -> Result<Response, Refusal> {
@@ -66,7 +75,10 @@ fn question(view: &View<'_>, selected: &ChangedSelection<'_>) -> Result<Response
     let entered =
         if view.given("confirmed").is_some() { view.entered(&[]) } else { EnteredFields::default() };
     let back = selected.back.clone();
-    let page = MovePage { page: view.page(), bucket: selected.bucket, back, list, folder: at, name, entered };
+    let bucket = selected.bucket;
+    // Permissions go by prefixes, so that any name stands for the folder's.
+    let may_delete = view.may(Operation::DeleteObject, bucket, Some(&format!("{at}name")));
+    let page = MovePage { page: view.page(), bucket, back, list, may_delete, folder: at, name, entered };
     Ok(html(200, &page.page, &page))
 }
 
@@ -111,7 +123,7 @@ impl<'a> MoveTarget<'a> {
             return Err(Refusal::new(400, "The objects are there already. Name another place."));
         }
         match selection.folders().any(|folder| destination.key(folder).starts_with(folder)) {
-            true => Err(Refusal::new(400, "A folder cannot be moved into itself.")),
+            true => Err(Refusal::new(400, "A folder cannot be moved or copied into itself.")),
             false => Ok(destination),
         }
     }
@@ -122,13 +134,14 @@ impl<'a> MoveTarget<'a> {
     }
 }
 
-/// Copies an object to a place without one, and deletes it then, if it is still the one that was
-/// listed.
+/// Copies an object to a place without one and, unless it is to stay, deletes it then, if it is
+/// still the one that was listed.
 fn relocate(
     view: &View<'_>,
     bucket: &str,
     object: &ChangedObject,
     to: ObjectPlace<'_>,
+    stays: bool,
 ) -> Result<(), Refusal> {
     let key = &*object.key;
     let head = view.s3().head(bucket, key, None)?;
@@ -147,6 +160,9 @@ fn relocate(
         412 => Refusal::new(412, "There is an object of this name already, or it was changed."),
         _ => refusal,
     })?;
+    if stays {
+        return Ok(());
+    }
     // The copy is durable. One that was replaced meanwhile stays, beside the copy.
     let request = S3Request { headers: &[("if-match", &*head.etag)], ..S3Request::default() };
     view.s3().send(Method::Delete, target(Some(bucket), Some(key))?, request).map(drop)

@@ -56,6 +56,7 @@ pub(super) fn resync(view: &View<'_>) -> Result<Response, Refusal> {
     }
     let service = &view.console.service;
     service.start_mirror_over(&view.visitor.identity, view.request, name).map_err(|error| refusal(&error))?;
+    view.tell("The mirror starts over");
     Ok(see_other(&view.link("outbound", &[])))
 }
 

@@ -207,6 +207,8 @@ impl ChangeStep {
     /// Leads on to the next step or, where nothing is left to report, back.
     pub(super) fn end(self, view: &View<'_>, bucket: &str, back: String, words: ChangeWords) -> Response {
         if self.left.is_empty() && self.after.is_none() {
+            let objects = if self.done == 1 { "object" } else { "objects" };
+            view.tell(format!("{} {objects} {}", self.done, words.participle));
             return see_other(&back);
         }
         let page = StepPage {

@@ -219,16 +219,30 @@ pub(super) fn set(view: &View<'_>) -> Result<Response, Refusal> {
             let body =
                 format!("<VersioningConfiguration><Status>{status}</Status></VersioningConfiguration>");
             change(view, bucket, "versioning", Some(body))?;
+            view.tell(if status == "Enabled" { "Versioning is on" } else { "Versioning is suspended" });
         }
         "public" => {
             seen::check(view.given("shown"), &view.stored_document(bucket, "policy")?)?;
             let is_on = view.given("status") == Some("on");
             change(view, bucket, "policy", is_on.then(|| public_policy(bucket)))?;
+            view.tell(if is_on { "Everyone can read objects" } else { "Public access is off" });
         }
-        "quota" => set_quota(view, bucket)?,
-        "default-encryption" => set_default_encryption(view, bucket)?,
-        "upload" => abort_upload(view, bucket)?,
-        name => set_document(view, bucket, name)?,
+        "quota" => {
+            set_quota(view, bucket)?;
+            view.tell("Saved the quota");
+        }
+        "default-encryption" => {
+            set_default_encryption(view, bucket)?;
+            view.tell("Saved the encryption of new objects");
+        }
+        "upload" => {
+            abort_upload(view, bucket)?;
+            view.tell("Aborted the upload");
+        }
+        name => {
+            let title = set_document(view, bucket, name)?;
+            view.tell(format!("Saved: {title}"));
+        }
     }
     Ok(see_other(&view.link("settings", &[("name", Some(bucket))])))
 }
@@ -252,18 +266,19 @@ fn set_default_encryption(view: &View<'_>, bucket: &str) -> Result<(), Refusal> 
     change(view, bucket, ENCRYPTION, body)
 }
 
-/// Sets or removes a document.
-fn set_document(view: &View<'_>, bucket: &str, name: &str) -> Result<(), Refusal> {
-    if !DOCUMENTS.iter().any(|kind| kind.name == name) {
+/// Sets or removes a document. Returns its title.
+fn set_document(view: &View<'_>, bucket: &str, name: &str) -> Result<&'static str, Refusal> {
+    let Some(kind) = DOCUMENTS.iter().find(|kind| kind.name == name) else {
         return Err(Refusal::new(400, "There is no such setting."));
-    }
+    };
     if let Some(shown) = view.given("shown") {
         seen::check(Some(shown), &view.stored_document(bucket, name)?)?;
     }
     // S3 has no other way to remove notifications.
     let removed = (name == notification_rules::DOCUMENT).then_some(notification_rules::NONE);
     let body = view.given("text").or(removed).map(str::to_owned);
-    change(view, bucket, name, body)
+    change(view, bucket, name, body)?;
+    Ok(kind.title)
 }
 
 /// The page of a refused form: the settings, or a document alone.

@@ -176,7 +176,10 @@ pub(super) fn change(view: &View<'_>) -> Result<Response, Refusal> {
             let ticket = console.tickets.offer(session, new_keys, console.clock.now(), &*console.entropy);
             Ok(see_other(&view.link("new-keys", &[("ticket", Some(&ticket))])))
         }
-        None => Ok(see_other(&view.link("users", &[]))),
+        None => {
+            view.tell(format!("Saved the user {}", visible(change.name())));
+            Ok(see_other(&view.link("users", &[])))
+        }
     }
 }
 

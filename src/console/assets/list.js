@@ -1,0 +1,67 @@
+// The list of files: what is selected, and times as people near the browser's clock tell them.
+
+const AGES = [
+  [60, "second"],
+  [60, "minute"],
+  [24, "hour"],
+];
+
+// Adds to a page what its list can do with scripts.
+export function beginList() {
+  for (const time of document.querySelectorAll("time[datetime]")) tellTime(time);
+  for (const note of document.querySelectorAll(".utc")) note.remove();
+  const list = document.querySelector("form.list");
+  if (list === null) return;
+  const all = document.createElement("input");
+  all.type = "checkbox";
+  all.setAttribute("aria-label", "Select everything on this page");
+  all.addEventListener("change", () => {
+    for (const box of boxes(list)) box.checked = all.checked;
+    tellSelection(list, all);
+  });
+  list.querySelector("th.box")?.append(all);
+  list.addEventListener("change", () => tellSelection(list, all));
+  // After the boxes are as they were.
+  list.addEventListener("reset", () => setTimeout(() => tellSelection(list, all)));
+  tellSelection(list, all);
+}
+
+function boxes(list) {
+  return Array.from(list.querySelectorAll("tbody input[type=checkbox]"));
+}
+
+function tellSelection(list, all) {
+  const every = boxes(list);
+  const selected = every.filter((box) => box.checked);
+  all.checked = selected.length === every.length;
+  all.indeterminate = selected.length > 0 && !all.checked;
+  const hasFolders = selected.some((box) => box.dataset.bytes === undefined);
+  const bytes = selected.reduce((sum, box) => sum + Number(box.dataset.bytes ?? 0), 0);
+  const count = list.querySelector(".count");
+  if (count !== null) count.textContent = `${selected.length} selected${hasFolders ? "" : `, ${size(bytes)}`}`;
+}
+
+function size(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (bytes >= 1024 && unit < units.length - 1) {
+    bytes /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? bytes : bytes.toFixed(1)} ${units[unit]}`;
+}
+
+function tellTime(shown) {
+  const time = new Date(shown.dateTime);
+  let age = (Date.now() - time.getTime()) / 1000;
+  if (!Number.isFinite(age)) return;
+  const language = document.documentElement.lang;
+  for (const [length, unit] of AGES) {
+    if (age < length) {
+      shown.textContent = unit === "second" ? "just now" : new Intl.RelativeTimeFormat(language).format(-Math.floor(age), unit);
+      return;
+    }
+    age /= length;
+  }
+  shown.textContent = time.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+}

@@ -1,0 +1,222 @@
+"""How the console looks and how far away things are: pictures of each page as artefacts, the place of the first file, the number of clicks."""
+
+import re
+import struct
+import zlib
+
+import pytest
+
+from siltstone import ROOT
+from visits import DESKTOP, PHONE, SCREENSHOTS
+
+TABLET = {"width": 768, "height": 1024}
+SIZES = {"desktop": DESKTOP, "tablet": TABLET, "phone": PHONE}
+
+
+def picture(width, height, shade):
+    """A PNG image of one colour."""
+    row = b"\0" + bytes(shade) * width
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(row * height)),
+        (b"IEND", b""),
+    ]
+    lines = [struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(lines)
+
+
+@pytest.fixture(scope="module")
+def shelf(server, s3):
+    """A bucket as people have them."""
+    s3.create_bucket(Bucket="holiday")
+    s3.put_bucket_versioning(Bucket="holiday", VersioningConfiguration={"Status": "Enabled"})
+    shades = [(200, 90, 60), (60, 130, 200), (90, 170, 90), (220, 180, 60)]
+    for number, shade in enumerate(shades):
+        s3.put_object(Bucket="holiday", Key=f"2026/lake-{number}.png", Body=picture(320, 240, shade), ContentType="image/png")
+    files = {
+        "2026/notes.txt": ("text/plain", b"Bring the boat back.\nAsk for the key.\n"),
+        "2026/route.gpx": ("application/xml", b"<gpx/>"),
+        "2026/song.mp3": ("audio/mpeg", b"ID3" + bytes(90_000)),
+        "2026/film.mp4": ("video/mp4", bytes(300_000)),
+        "2026/all.zip": ("application/zip", bytes(150_000)),
+        "2026/a name that is rather long because somebody described the whole day in it.pdf": ("application/pdf", b"%PDF-1.4"),
+        "2026/raw/one.dng": ("image/x-adobe-dng", bytes(70_000)),
+        "2025/one.txt": ("text/plain", b"1"),
+    }
+    for key, (content_type, body) in files.items():
+        s3.put_object(Bucket="holiday", Key=key, Body=body, ContentType=content_type, Metadata={"camera": "X100"})
+    for number in range(12):
+        s3.put_object(Bucket="holiday", Key=f"2026/thrown-away-{number:02}.txt", Body=b"x" * number)
+        s3.delete_object(Bucket="holiday", Key=f"2026/thrown-away-{number:02}.txt")
+    s3.create_bucket(Bucket="empty")
+    return "holiday"
+
+
+PAGES = {
+    "buckets": "",
+    "folder": "bucket?name=holiday&prefix=2026%2F",
+    "folder-newest": "bucket?name=holiday&prefix=2026%2F&sort=new",
+    "folder-versions": "bucket?name=holiday&prefix=2026%2F&versions=1",
+    "folder-empty": "bucket?name=empty",
+    "file": "object?bucket=holiday&key=2026%2Flake-1.png",
+    "file-text": "object?bucket=holiday&key=2026%2Fnotes.txt",
+    "settings": "settings?name=holiday",
+    "state": "state",
+    "users": "users",
+    "connect": "connect",
+}
+
+
+def look(page, name):
+    """Keeps a page in three sizes and both schemes."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    for scheme in ["light", "dark"]:
+        for size, viewport in SIZES.items():
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size(viewport)
+            page.screenshot(path=SCREENSHOTS / f"{name}-{size}-{scheme}.png")
+            assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], (name, size)
+    page.set_viewport_size(DESKTOP)
+
+
+def test_pages_are_kept_as_pictures(visit, shelf):
+    browser = visit(viewport=DESKTOP).sign_in()
+    page = browser.page
+    for name, address in PAGES.items():
+        page.goto(browser.root + address, wait_until="networkidle")
+        look(page, name)
+    page.goto(browser.root + PAGES["folder"])
+    page.get_by_label("Select lake-1.png").check()
+    page.get_by_label("Select lake-2.png").check()
+    look(page, "folder-selected")
+    page.get_by_label("More actions for lake-0.png").click()
+    look(page, "folder-menu")
+    page.goto(browser.root + PAGES["folder"])
+    page.get_by_title("New folder").click()
+    page.get_by_label("Name of the folder").fill("sketches")
+    look(page, "folder-new")
+    page.get_by_role("button", name="Create").click()
+    page.get_by_text("Created the folder sketches").wait_for()
+    look(page, "folder-made")
+
+
+@pytest.mark.parametrize("has_scripts", [True, False])
+@pytest.mark.parametrize("size, top", [(DESKTOP, 260), (PHONE, 300)])
+def test_the_first_file_is_in_sight(visit, shelf, size, top, has_scripts):
+    browser = visit(viewport=size, java_script_enabled=has_scripts).sign_in()
+    browser.page.goto(f"{browser.root}bucket?name={shelf}&prefix=2026%2F")
+    box = browser.page.locator("tbody tr").first.bounding_box()
+    assert box["y"] < top
+
+
+class Clicks:
+    """Counts what somebody presses to get something done; what is typed is no click."""
+
+    def __init__(self, page):
+        self.page = page
+        self.count = 0
+
+    def press(self, element):
+        element.click()
+        self.count += 1
+
+
+def test_things_are_a_few_clicks_away(visit, shelf, s3, tmp_path):
+    browser = visit(viewport=DESKTOP).sign_in()
+    page = browser.page
+    folder = f"{browser.root}bucket?name={shelf}&prefix=2026%2F"
+
+    def clicks():
+        page.goto(folder)
+        return Clicks(page)
+
+    upload = clicks()
+    (tmp_path / "new.txt").write_text("new")
+    with page.expect_file_chooser() as chooser:
+        upload.press(page.get_by_label("Upload files"))
+    chooser.value.set_files(tmp_path / "new.txt")
+    page.get_by_role("link", name="new.txt", exact=True).wait_for()
+    download = clicks()
+    with page.expect_download() as begun:
+        download.press(page.get_by_label("Download new.txt"))
+    assert begun.value.suggested_filename == "new.txt"
+    share = clicks()
+    share.press(page.get_by_label("Share new.txt"))
+    page.get_by_role("heading", name="A link to 2026/new.txt").wait_for()
+    share.press(page.get_by_role("button", name="Copy"))
+    rename = clicks()
+    rename.press(page.get_by_label("More actions for new.txt"))
+    rename.press(page.get_by_role("button", name="Move, copy or rename"))
+    page.get_by_label("Name", exact=True).fill("renamed.txt")
+    page.keyboard.press("Enter")
+    page.get_by_text("1 object moved").wait_for()
+    delete = clicks()
+    delete.press(page.get_by_label("Delete renamed.txt"))
+    delete.press(page.get_by_role("button", name="Delete", exact=True))
+    page.get_by_text("1 object deleted").wait_for()
+    new_folder = clicks()
+    new_folder.press(page.get_by_title("New folder"))
+    page.get_by_label("Name of the folder").fill("by one click")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="by one click", level=1).wait_for()
+    counted = {name: done.count for name, done in [
+        ("upload", upload), ("download", download), ("share", share), ("rename", rename), ("delete", delete), ("new folder", new_folder)
+    ]}
+    assert counted == {"upload": 1, "download": 1, "share": 2, "rename": 2, "delete": 2, "new folder": 1}
+
+
+def test_a_copy_stays_and_a_folder_is_made_once(visit, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="one.txt", Body=b"1", Metadata={"m": "kept"})
+    browser = visit().sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}bucket?name={bucket}")
+    page.get_by_label("More actions for one.txt").click()
+    page.get_by_role("button", name="Move, copy or rename").click()
+    page.get_by_label("Name", exact=True).fill("two.txt")
+    page.get_by_role("button", name="Copy", exact=True).click()
+    page.get_by_text("1 object copied").wait_for()
+    assert s3.get_object(Bucket=bucket, Key="one.txt")["Body"].read() == b"1"
+    assert s3.head_object(Bucket=bucket, Key="two.txt")["Metadata"] == {"m": "kept"}
+    for outcome in ["There is nothing here.", "There is a folder of this name already."]:
+        page.goto(f"{browser.root}bucket?name={bucket}")
+        page.get_by_title("New folder").click()
+        page.get_by_label("Name of the folder").fill("sub")
+        page.get_by_role("button", name="Create").click()
+        page.get_by_text(outcome).wait_for()
+    assert page.get_by_label("Name of the folder").input_value() == "sub"
+
+
+def test_a_message_is_told_once(visit, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    browser = visit(java_script_enabled=False).sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}bucket?name={bucket}")
+    page.get_by_label("Delete k").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    assert page.get_by_role("status").inner_text() == "1 object deleted"
+    page.reload()
+    assert page.get_by_role("status").count() == 0
+    assert page.locator("nav [aria-current]").all_inner_texts() == ["Buckets", "Files"]
+
+
+def test_newest_first_goes_over_pages(visit, s3, bucket):
+    for number in range(203):
+        s3.put_object(Bucket=bucket, Key=f"{number % 7}-{number:03}", Body=b"")
+    browser = visit().sign_in()
+    page = browser.page
+    page.goto(f"{browser.root}bucket?name={bucket}")
+    page.get_by_role("link", name="Changed").click()
+    first = page.locator("tbody td.name a").first
+    first.filter(has_text="-202").wait_for()
+    page.get_by_role("link", name="Next page").click()
+    first.filter(has_text="-002").wait_for()
+    assert page.locator("tbody td.name a").all_inner_texts() == ["2-002", "1-001", "0-000"]
+
+
+def test_every_icon_is_in_the_sprite():
+    templates = ROOT / "src/console/templates"
+    sprite = (templates / "icons.html").read_text()
+    drawn = set(re.findall(r'<symbol id="(i-[a-z-]+)"', sprite))
+    used = {name for template in templates.glob("*.html") for name in re.findall(r'href="#(i-[a-z-]+)"', template.read_text())}
+    by_kind = {f"i-{kind}" for kind in ["file", "text", "image", "video", "audio", "archive"]}
+    assert used | by_kind <= drawn
