@@ -275,12 +275,16 @@ pub trait File: Send + Sync {
 
 /// A file whose bytes may be elsewhere, such as on a remote. Its reads ask for them there.
 pub trait BytesElsewhere {
-    /// Drops the own copy of a range of bytes where another one exists elsewhere, so that the next
-    /// read gets that one. Returns whether there is another one.
+    /// Reads bytes from their copy elsewhere, past the own ones. Returns whether there is one:
+    /// `out` is as it was otherwise. The caller verifies what it gets.
     ///
     /// # Errors
-    /// As of [`File::punch`].
-    fn discard(&self, range: Range<u64>) -> io::Result<bool>;
+    /// `HostUnreachable` where the copy cannot be asked for.
+    fn read_copy(&self, out: &mut [u8], offset: u64) -> io::Result<bool>;
+
+    /// Notes that own bytes at `offset` are bad, `what` is wrong with them, and that their copy was
+    /// read and verified in their place: they are to be replaced.
+    fn note_bad(&self, offset: u64, what: &str);
 
     /// Says that a range will be read soon and in order, so that its bytes may be asked for at
     /// once.

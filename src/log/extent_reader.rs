@@ -125,24 +125,34 @@ impl ExtentReader {
     fn read_blocks(&mut self, position: u64, out: &mut [u8]) -> Result<(), LogError> {
         self.read_table()?;
         let offset = self.extent.offset + UNIT_BYTES + position;
-        let len = out.len();
-        self.segment.read_checked(offset, len, || self.read_blocks_once(position, out))
-    }
-
-    fn read_blocks_once(&self, position: u64, out: &mut [u8]) -> Result<(), LogError> {
-        let offset = self.extent.offset + UNIT_BYTES + position;
-        self.segment.read_at(out, offset)?;
+        let is_read = match self.segment.read_at(out, offset) {
+            // Some of the bytes can be read, maybe.
+            Err(LogError::Damaged(_)) => false,
+            read => read.map(|()| true)?,
+        };
         let first = (position / BLOCK_BYTES) as usize;
-        for (at, block) in out.chunks(BLOCK_BYTES as usize).enumerate() {
+        for (at, block) in out.chunks_mut(BLOCK_BYTES as usize).enumerate() {
+            let place = offset + at as u64 * BLOCK_BYTES;
             let expected = self.table[first + at];
-            let found = Crc32::of(block);
-            if found != expected {
-                let place = offset + at as u64 * BLOCK_BYTES;
-                let what = format!("the block has CRC {found:08x} and not {expected:08x}");
-                return Err(self.segment.damage(place, what).into());
+            let check = |block: &[u8]| self.check_block(block, place, expected);
+            match is_read.then(|| check(block)) {
+                Some(Err(LogError::Damaged(damage))) => {
+                    self.segment.read_copy(block, place, damage, check)?;
+                }
+                Some(checked) => checked?,
+                None => self.segment.read_checked(block, place, check)?,
             }
         }
         Ok(())
+    }
+
+    fn check_block(&self, block: &[u8], place: u64, expected: u32) -> Result<(), LogError> {
+        let found = Crc32::of(block);
+        if found == expected {
+            return Ok(());
+        }
+        let what = format!("the block has CRC {found:08x} and not {expected:08x}");
+        Err(self.segment.damage(place, what).into())
     }
 
     /// Reads the block table. For a payload of one block the reference carries the only CRC.
@@ -155,11 +165,9 @@ impl ExtentReader {
             return Ok(());
         };
         let offset = range.start;
-        let len = (range.end - range.start) as usize;
-        let mut bytes = vec![0; len];
-        self.segment.read_checked(offset, len, || {
-            self.segment.read_at(&mut bytes, offset)?;
-            match Crc32::of(&bytes) == self.extent.check {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        self.segment.read_checked(&mut bytes, offset, |bytes| {
+            match Crc32::of(bytes) == self.extent.check {
                 true => Ok(()),
                 false => Err(self.segment.damage(offset, "the block table does not match its CRC").into()),
             }

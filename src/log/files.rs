@@ -94,7 +94,23 @@ pub fn open_file(
         Err(error) => return Err(LogError::of_read(error, &path, 0)),
         Ok(()) => {}
     }
-    let header = FileHeader::decode(&page).map_err(|error| match error.is_newer() {
+    let header = check_header(&page, kind, number, store)?;
+    Ok((file, header))
+}
+
+/// The header in the first page of a file, checked against its name and, where it is known, the
+/// store.
+///
+/// # Errors
+/// As of [`open_file`].
+pub(super) fn check_header(
+    page: &[u8],
+    kind: FileKind,
+    number: u64,
+    store: Option<StoreId>,
+) -> Result<FileHeader, LogError> {
+    let path = kind.path(number);
+    let header = FileHeader::decode(page).map_err(|error| match error.is_newer() {
         true => newer(&path, error),
         false => Damage::new(&path, 0, format!("file header: {error}")).into(),
     })?;
@@ -109,7 +125,7 @@ pub fn open_file(
     if store.is_some_and(|store| store != header.store) {
         return Err(Damage::new(path, 0, "the file belongs to another store").into());
     }
-    Ok((file, header))
+    Ok(header)
 }
 
 /// The error for a file that only a newer siltstone can read. The file is not damaged and must not

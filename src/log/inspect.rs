@@ -18,13 +18,12 @@ impl Segment {
     /// # Errors
     /// [`LogError::Damaged`] when there is none, or one with another segment or offset.
     pub fn extent(&self, store: &StoreId, offset: u64) -> Result<ExtentHeader, LogError> {
-        self.read_checked(offset, ExtentHeader::BYTES, || self.extent_once(store, offset))
+        let mut bytes = [0; ExtentHeader::BYTES];
+        self.read_checked(&mut bytes, offset, |bytes| self.decode_extent(store, offset, bytes))
     }
 
-    fn extent_once(&self, store: &StoreId, offset: u64) -> Result<ExtentHeader, LogError> {
-        let mut bytes = [0; ExtentHeader::BYTES];
-        self.read_at(&mut bytes, offset)?;
-        let header = ExtentHeader::decode(store, &bytes);
+    fn decode_extent(&self, store: &StoreId, offset: u64, bytes: &[u8]) -> Result<ExtentHeader, LogError> {
+        let header = ExtentHeader::decode(store, bytes);
         let header = header.map_err(|error| self.damage(offset, format!("extent header: {error}")))?;
         if (header.segment, header.offset) != (self.id, offset) {
             let what =
@@ -40,8 +39,9 @@ impl Segment {
     /// [`LogError::Damaged`] when it does not match its CRC or cannot be decoded.
     pub fn descriptor(&self, header: &ExtentHeader) -> Result<Descriptor, LogError> {
         let offset = header.offset + header.descriptor_at();
-        self.read_checked(offset, header.descriptor_len as usize, || {
-            let descriptor = header.decode_descriptor(&self.descriptor_bytes(header)?);
+        let mut bytes = self.room_for_descriptor(header)?;
+        self.read_checked(&mut bytes, offset, |bytes| {
+            let descriptor = header.decode_descriptor(bytes);
             descriptor.map_err(|error| self.damage(offset, format!("descriptor: {error}")).into())
         })
     }
@@ -51,6 +51,12 @@ impl Segment {
     /// # Errors
     /// [`LogError::Damaged`] when its length is impossible.
     pub fn descriptor_bytes(&self, header: &ExtentHeader) -> Result<Vec<u8>, LogError> {
+        let mut bytes = self.room_for_descriptor(header)?;
+        self.read_at(&mut bytes, header.offset + header.descriptor_at())?;
+        Ok(bytes)
+    }
+
+    fn room_for_descriptor(&self, header: &ExtentHeader) -> Result<Vec<u8>, LogError> {
         let offset = header.offset + header.descriptor_at();
         let len = u64::from(header.descriptor_len);
         if len > DESCRIPTOR_MAX_BYTES {
@@ -61,9 +67,7 @@ impl Segment {
         if self.file.len()? < offset + len {
             return Err(self.ends_too_early(offset).into());
         }
-        let mut bytes = vec![0; len as usize];
-        self.read_at(&mut bytes, offset)?;
-        Ok(bytes)
+        Ok(vec![0; len as usize])
     }
 
     /// Verifies the block table and all blocks of an extent, without its header.
@@ -91,8 +95,25 @@ impl Segment {
             return Ok(None);
         }
         let mut page = vec![0; Footer::BYTES];
-        self.read_at(&mut page, offset)?;
-        match Footer::decode(store, &page) {
+        let own = self.read_at(&mut page, offset).and_then(|()| self.decode_footer(store, offset, &page));
+        let damage = match &own {
+            Ok(None) => self.damage(offset, "the segment is sealed on the remote, and has no footer here"),
+            Err(LogError::Damaged(damage)) => damage.clone(),
+            _ => return own,
+        };
+        // A segment that is elsewhere is sealed.
+        let copied = self.read_copy(&mut page, offset, damage, |page| {
+            let footer = self.decode_footer(store, offset, page)?;
+            footer.ok_or_else(|| self.damage(offset, "the copy of the segment has no footer").into())
+        });
+        match copied {
+            Err(LogError::Damaged(_)) => own,
+            copied => copied.map(Some),
+        }
+    }
+
+    fn decode_footer(&self, store: &StoreId, offset: u64, page: &[u8]) -> Result<Option<Footer>, LogError> {
+        match Footer::decode(store, page) {
             Ok(footer) if footer == (Footer { segment: self.id, offset }) => Ok(Some(footer)),
             Ok(_) => Err(self.damage(offset, "the footer belongs elsewhere").into()),
             Err(DecodeError::Magic) => Ok(None),
@@ -127,25 +148,48 @@ impl Segment {
         elsewhere.will_read(range).map_err(|error| LogError::of_read(error, &self.path(), start))
     }
 
-    /// Drops the own bytes of a range where they are elsewhere, too. Returns whether they are.
-    fn discard(&self, range: Range<u64>) -> Result<bool, LogError> {
-        self.file.elsewhere().map_or(Ok(false), |elsewhere| Ok(elsewhere.discard(range)?))
-    }
-
-    /// Reads the `len` bytes at `offset` by `read`, and again if it finds damage and they are on
-    /// another host, too: the own copy may be the remains of a crash.
+    /// Fills `out` from `offset` on with bytes that pass `check`: with those of their copy where
+    /// there is one and the own ones do not pass. Bad bytes are noted then, so that they are
+    /// replaced.
     ///
     /// # Errors
-    /// Errors of the last read, and of the disk.
+    /// Of `check`, of the own bytes where both fail; of the disk, and of the host of the copy. No
+    /// byte of `out` may be used then.
     pub(super) fn read_checked<T>(
         &self,
+        out: &mut [u8],
         offset: u64,
-        len: usize,
-        mut read: impl FnMut() -> Result<T, LogError>,
+        check: impl Fn(&[u8]) -> Result<T, LogError>,
     ) -> Result<T, LogError> {
-        match read() {
-            Err(LogError::Damaged(_)) if self.discard(offset..offset + len as u64)? => read(),
+        match self.read_at(out, offset).and_then(|()| check(out)) {
+            Err(LogError::Damaged(damage)) => self.read_copy(out, offset, damage, check),
             read => read,
+        }
+    }
+
+    /// Reads the copy of bytes whose own ones have that damage.
+    ///
+    /// # Errors
+    /// The damage, where there is no copy, or one as bad; of the host of the copy.
+    pub(super) fn read_copy<T>(
+        &self,
+        out: &mut [u8],
+        offset: u64,
+        damage: Damage,
+        check: impl Fn(&[u8]) -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        let Some(elsewhere) = self.file.elsewhere() else { return Err(damage.into()) };
+        match elsewhere.read_copy(out, offset) {
+            Ok(true) => {}
+            Ok(false) => return Err(damage.into()),
+            Err(error) => return Err(LogError::of_read(error, &self.path(), offset)),
+        }
+        match check(out) {
+            Err(LogError::Damaged(_)) => Err(damage.into()),
+            checked => {
+                elsewhere.note_bad(damage.offset, &damage.what);
+                checked
+            }
         }
     }
 

@@ -73,8 +73,8 @@ use crate::base::{Budget, Md5Pool, Reservation};
 use crate::keys::SharedKeyRing;
 use crate::s3::{Call, ObjectOwnership, RequestId, Response, S3Error};
 pub use crate::store::{
-    BucketUsage, ClockFigures, CommitFigures, CopyFindings, DamagedObject, FollowerFigures, Health,
-    RemoteProbed, RequestFigures, ShipFigures, StandbyFigures, TierFigures, Usage,
+    BadSegment, BucketUsage, ClockFigures, CommitFigures, CopyFindings, DamagedObject, FollowerFigures,
+    Health, RemoteProbed, RepairFigures, RequestFigures, ShipFigures, StandbyFigures, TierFigures, Usage,
 };
 use crate::store::{Cause, CauseScope, Store};
 use crate::xml::Writer;

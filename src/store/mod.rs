@@ -115,7 +115,10 @@ pub use ship::standby::{Standby, StandbyFigures, StandbyStep, TakenOver};
 pub use ship::{CleanupProgress, ShipFigures, ShipMode, ShipOptions};
 use tier::Tier;
 pub use tier::epoch::adopt_remote;
-pub use tier::{BucketPlacement, CopyFindings, RemoteProbed, TierFigures, TierOptions, TierProgress};
+pub use tier::{
+    BadSegment, BucketPlacement, CopyFindings, RemoteProbed, RepairFigures, TierFigures, TierOptions,
+    TierProgress,
+};
 
 use crate::base::{Clock, Entropy};
 use crate::fs::{Fs, Lock, ReadOnlyFs};

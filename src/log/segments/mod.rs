@@ -20,9 +20,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
+use crate::base::limits::PAGE_BYTES;
 use crate::base::{Clock, NOT_POISONED};
-use crate::format::{ExtentRef, FileKind, StoreId, segment_path};
+use crate::format::{ExtentRef, FileHeader, FileKind, StoreId, segment_path};
 use crate::fs::{File, Fs};
+use crate::log::files::check_header;
 use crate::log::{Damage, LogError, Reserve, list_numbers, open_file};
 use cache::SegmentCache;
 use disk_usage::MeasuredBytes;
@@ -200,7 +202,10 @@ impl Segments {
     /// Opens a segment. Its header is checked once; everything else in it has its own checksums.
     fn open_known(&self, id: u64) -> Result<Segment, LogError> {
         if !self.known(id).is_some_and(|known| known.header_checked.load(Ordering::Relaxed)) {
-            let segment = Segment::open(self.fs.as_ref(), self.store, id)?;
+            let segment = match Segment::open(self.fs.as_ref(), self.store, id) {
+                Err(LogError::Damaged(damage)) => self.open_by_copy(id, damage)?,
+                opened => opened?,
+            };
             self.mark_header_checked(id);
             return Ok(segment);
         }
@@ -208,6 +213,28 @@ impl Segments {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(missing(id).into()),
             file => Ok(Segment { id, file: file? }),
         }
+    }
+
+    /// Opens a segment whose header has that damage, and good bytes elsewhere.
+    ///
+    /// # Errors
+    /// The damage, where there is no good copy; of its host.
+    fn open_by_copy(&self, id: u64, damage: Damage) -> Result<Segment, LogError> {
+        let file = match self.fs.open(&segment_path(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(damage.into()),
+            file => file?,
+        };
+        let segment = Segment { id, file };
+        let mut page = vec![0; PAGE_BYTES as usize];
+        // A good header of another file is no decay: files were swapped, and these bytes may be the
+        // only ones of that one.
+        if segment.read_at(&mut page, 0).is_ok() && FileHeader::decode(&page).is_ok() {
+            return Err(damage.into());
+        }
+        segment.read_copy(&mut page, 0, damage, |page| {
+            check_header(page, FileKind::Segment, id, Some(self.store)).map(drop)
+        })?;
+        Ok(segment)
     }
 
     fn known(&self, id: u64) -> Option<Arc<SegmentEntry>> {
@@ -248,6 +275,18 @@ impl Segments {
             ids.dedup();
         }
         SegmentPins { _held: ids.iter().filter_map(|id| known.get(id).cloned()).collect() }
+    }
+
+    /// Pins a segment; `None` where it does not exist.
+    pub fn pin_segment(&self, id: u64) -> Option<SegmentPins> {
+        self.known(id).map(|known| SegmentPins { _held: vec![known] })
+    }
+
+    /// Has a segment opened anew from now on, since its file was replaced by another one with the
+    /// same bytes.
+    pub fn reopen(&self, id: u64) {
+        self.cache.remove(id);
+        self.forget_allocated_bytes(id);
     }
 
     /// Whether a segment is unpinned at this moment. Later readers come only through references.

@@ -66,7 +66,8 @@ impl SealedExtents {
         self.segments.contains(&segment)
     }
 
-    fn of(&self, segment: u64) -> &[LiveExtent] {
+    /// The extents of a segment, in the order of the disk.
+    pub(in crate::store) fn of(&self, segment: u64) -> &[LiveExtent] {
         let from = self.extents.partition_point(|extent| extent.segment < segment);
         let len = self.extents[from..].partition_point(|extent| extent.segment == segment);
         &self.extents[from..from + len]

@@ -40,6 +40,7 @@ mod rebuild;
 mod reclaim;
 mod remote_epoch;
 mod remote_requests;
+mod repair;
 mod replay;
 mod script;
 mod scrub;

@@ -298,6 +298,9 @@ pub(super) fn a_page_that_a_crash_left_empty_is_fetched_again_and_a_rotten_one_t
     file.write_all_at(&[0; 100_000], extent.offset + 64).unwrap();
     file.write_all_at(&[7; 50], extent.offset + 300_000).unwrap();
     check(&store);
+    work(&store).unwrap();
+    check(&store);
+    let file = tiered.fs.open(&segment_path(extent.segment)).unwrap();
     let mut page = [0; 4096];
     file.read_exact_at(&mut page, extent.offset + 64).unwrap();
     assert_ne!(page, [0; 4096], "the good bytes are here again");
@@ -460,6 +463,9 @@ fn bytes_that_come_wrong_are_fetched_again_and_are_neither_handed_out_nor_kept()
         assert!(get(&store, "b", &format!("k{at}")).unwrap() == bytes(at, LEN), "k{at}");
         assert!(tiered.remote.all_calls() - calls >= 2, "k{at}");
     }
+    store.begin_epoch(&SeededEntropy::new(7)).unwrap();
+    work(&store).unwrap();
+    check(&store);
     tiered.remote.set_down(true);
     (0..10).for_each(|at| assert!(get(&store, "b", &format!("k{at}")).unwrap() == bytes(at, LEN), "k{at}"));
     assert_eq!(store.health().damage, []);

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::Tier;
 use super::fetch_lock::FetchLock;
 use super::in_flight::{FetchedBytes, InFlightBytes, InFlightFetch};
 use super::segment_cache::{LocalCache, LocalPieces, READ_AHEAD_MAX_BYTES, numbers};
-use super::{Tier, data_bytes};
 use crate::base::NOT_POISONED;
 use crate::base::limits::{KIB, MIB, PAGE_BYTES};
 use crate::fs::{BytesElsewhere, File, ReadAhead, forward_file};
@@ -33,6 +33,8 @@ pub(super) struct ColdFile {
     /// leave the cache alone.
     pub(super) is_writable: bool,
     pub(super) cache: Arc<LocalCache>,
+    /// The generation of the file, as of [`LocalCache::generation`].
+    pub(super) generation: u64,
     pub(super) tier: Arc<Tier>,
 }
 
@@ -48,10 +50,8 @@ impl ColdFile {
             Some(copy) if wanted_end <= copy.length => {
                 let wanted = offset..wanted_end;
                 copy.visit(&wanted);
-                // Where bad bytes cannot be discarded from the file, the copy is read in place of
-                // it: what was found bad once would be found again.
-                let ignores_file = self.tier.leaves_files_alone || self.cache.distrusts(&wanted);
-                if ignores_file { Some(wanted) } else { self.file.next_hole(wanted)? }
+                // Where the file belongs to another thread, the copy is read in place of it.
+                if self.tier.leaves_files_alone { Some(wanted) } else { self.file.next_hole(wanted)? }
             }
             _ => None,
         };
@@ -187,6 +187,11 @@ impl ColdFile {
             return Ok(());
         }
         let _here = self.cache.bytes.read().expect(NOT_POISONED);
+        if self.cache.generation.load(Ordering::Acquire) != self.generation {
+            // The file was written anew meanwhile, and this is the old one, whose pages count for
+            // nothing.
+            return Ok(());
+        }
         let kept = numbers(&fetched.range).try_for_each(|number| self.keep_piece(copy, number, fetched));
         // Without room the bytes are fetched again another time.
         match kept {
@@ -390,46 +395,36 @@ impl File for ColdFile {
 }
 
 impl BytesElsewhere for ColdFile {
-    fn discard(&self, range: Range<u64>) -> io::Result<bool> {
-        let Some(copy) = self.cache.copy() else { return Ok(false) };
-        if !self.is_writable {
-            // Nothing may be written here, so the piece is remembered as bad and its copy read from
-            // then on. `true` once only: where the copy's bytes are bad as well, the caller's
-            // second try is damage.
-            // A copy of a directory may have zeros where the original has holes.
-            let is_new = self.tier.only_looks && !self.cache.distrusts(&range);
-            if is_new {
-                self.cache.distrust(&range);
-            }
-            return Ok(is_new);
+    fn read_copy(&self, out: &mut [u8], offset: u64) -> io::Result<bool> {
+        let range = offset..offset + out.len() as u64;
+        let Some(copy) = self.cache.copy().filter(|copy| range.end <= copy.length) else { return Ok(false) };
+        // Bytes on their way may be the bad ones. Whoever joins the fetch next would write them into
+        // the file.
+        if let Some(reader) = self.join_in_flight(offset) {
+            reader.fetch.lock().last = None;
         }
-        match self.tier.check_copy(&self.cache, copy) {
-            Ok(()) => {}
-            // Bytes beside the bad ones may be the last.
-            Err(RemoteError::Missing | RemoteError::Wrong(_)) => return Ok(false),
-            Err(error) => return Err(failure(&copy.name, error)),
+        let arrived = Instant::now();
+        // Others that wait for a remote that is away share its failure.
+        let mut lock = self.tier.fetch_lock(self.cache.segment, offset);
+        lock.check(self.cache.segment, arrived)?;
+        let since = lock.waits_since(arrived);
+        let bytes = self.tier.fetch_since(self.cache.segment, &copy.name, range, since);
+        match lock.note(self.cache.segment, Instant::now(), bytes) {
+            Ok(bytes) => out.copy_from_slice(&bytes),
+            // The copy is gone or changed, which is looked at soon: there is none for now.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Ok(false),
+            Err(error) => return Err(error),
         }
-        // Only whole pages can be discarded, and never those of header and footer, which a start
-        // reads without the remote.
-        let movable = copy.movable();
-        let start = (range.start - range.start % PAGE_BYTES).max(movable.start);
-        let end = range.end.next_multiple_of(PAGE_BYTES).min(movable.end);
-        if start < end {
-            if let Some(reader) = self.join_in_flight(range.start) {
-                // The bytes taken last from this fetch may be the bad ones. Whoever joins it next
-                // would write them into the hole again.
-                reader.fetch.lock().last = None;
-            }
-            let _alone = self.cache.bytes.write().expect(NOT_POISONED);
-            let known = numbers(&(start..end)).try_for_each(|number| {
-                let piece = copy.piece(number);
-                let lost = data_bytes(self.file.as_ref(), piece.start.max(start)..piece.end.min(end))?;
-                self.tier.lose_pages(&self.cache, number, (lost / PAGE_BYTES) as u16);
-                Ok::<(), io::Error>(())
-            });
-            known.and_then(|()| self.file.punch(start, end - start))?;
+        Ok(true)
+    }
+
+    fn note_bad(&self, offset: u64, what: &str) {
+        let is_own = self.cache.generation.load(Ordering::Acquire) == self.generation;
+        match is_own && !self.tier.leaves_files_alone {
+            true => self.tier.note_bad(self.cache.segment, offset, what),
+            // The file was written anew meanwhile, and this is the old one.
+            false => self.tier.count_served(),
         }
-        Ok(start < end)
     }
 
     fn will_read(&self, range: Range<u64>) -> io::Result<ReadAhead> {

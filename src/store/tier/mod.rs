@@ -28,7 +28,8 @@
 //! [`TieredFs`] opens segments as [`ColdFile`]s, so that all readers of segments read cold bytes
 //! alike. A hole in a remote segment is a byte range to fetch. Fetched bytes are written into the
 //! hole without a sync. A crash may leave zeros there, or a part: every block is verified before it
-//! is served, and a bad one is discarded and fetched again. Only a second failure is damage.
+//! is served, and a bad one is read from the remote. Only a second failure is damage. The file is
+//! written anew without bad bytes ([`repair`]).
 //!
 //! A range that is read in order is one request, whose bytes are handed out while they come
 //! ([`in_flight`]): the first block waits for none after it. Readers of one place share the fetch.
@@ -63,6 +64,7 @@ mod inspection;
 mod mark;
 mod placement;
 mod probe;
+mod repair;
 mod segment_cache;
 mod sieve;
 mod tables;
@@ -96,6 +98,8 @@ pub use placement::BucketPlacement;
 use placement::LastWalk;
 pub use probe::RemoteProbed;
 use probe::WeeklyProbe;
+use repair::Repairs;
+pub use repair::{BadSegment, RepairFigures};
 use segment_cache::{LocalCache, LocalPieces, PieceWish};
 use sieve::Sieve;
 pub(super) use tiered_fs::TieredFs;
@@ -186,9 +190,6 @@ pub(super) struct Tier {
     /// Whether the files belong to another thread: bad bytes of remote segments cannot be
     /// discarded there, so that none are read.
     leaves_files_alone: bool,
-    /// Whether the store only looks, and nobody else writes to its files: bad bytes are read from
-    /// the remote, and stay.
-    only_looks: bool,
     /// The segments that were opened or are remote.
     caches: RwLock<BTreeMap<u64, Arc<LocalCache>>>,
     sieve: Mutex<Sieve>,
@@ -212,6 +213,7 @@ pub(super) struct Tier {
     mark: MarkCheck,
     probes: Mutex<WeeklyProbe>,
     inspection: Mutex<Inspection>,
+    repairs: Mutex<Repairs>,
 }
 
 impl Tier {
@@ -231,7 +233,6 @@ impl Tier {
             options,
             keep_free_bytes,
             leaves_files_alone: false,
-            only_looks: false,
             caches: RwLock::default(),
             sieve: Mutex::default(),
             departing: Mutex::default(),
@@ -247,6 +248,7 @@ impl Tier {
             mark: MarkCheck::default(),
             probes: Mutex::default(),
             inspection: Mutex::default(),
+            repairs: Mutex::default(),
         }
     }
 
@@ -258,8 +260,7 @@ impl Tier {
         keep_free_bytes: u64,
     ) -> Arc<Self> {
         let options = TierOptions::default();
-        let tier = Self::new(remote, RemoteRight::none(), fs, clock, options, keep_free_bytes);
-        Arc::new(Self { only_looks: true, ..tier })
+        Arc::new(Self::new(remote, RemoteRight::none(), fs, clock, options, keep_free_bytes))
     }
 
     /// The file system whose segments may have their bytes on the remote of a tier.
@@ -404,15 +405,6 @@ impl Tier {
             }
         }
         Ok(())
-    }
-
-    /// Forgets pages of a piece that were found bad.
-    fn lose_pages(&self, cache: &LocalCache, number: u32, pages: u16) {
-        let Some(copy) = cache.copy().filter(|_| cache.is_listed.load(Ordering::Acquire)) else {
-            return;
-        };
-        let lost = copy.lose_pages(number, pages).into();
-        self.count_of(copy.wish(number)).fetch_sub(lost, Ordering::AcqRel);
     }
 
     /// Gives local pieces back until `bytes` more fit. Returns whether they do.
@@ -609,7 +601,8 @@ impl Store {
             None => Ok(()),
             Some(_) => {
                 let deleted = self.delete_dropped(tier, &mut done);
-                deleted.and(self.send_next(tier, entropy, &mut done))
+                let repaired = self.repair_next(tier);
+                deleted.and(repaired).and(self.send_next(tier, entropy, &mut done))
             }
         };
         // Room is made also where the remote does not answer.

@@ -1,6 +1,5 @@
 //! The cache of a remote segment: which of its bytes are here.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, RwLock};
@@ -33,9 +32,8 @@ pub(super) struct LocalCache {
     pub(super) pinned_bytes: AtomicU64,
     /// Bytes that come to readers.
     pub(super) in_flight: InFlightFetches,
-    /// Pieces whose bytes here were found bad where nothing may be written: the copy's bytes are
-    /// read.
-    distrusted: RwLock<BTreeSet<u32>>,
+    /// How often the file was written anew since the start. Changed under the exclusive lock.
+    pub(super) generation: AtomicU64,
     /// The end of the last fetch, and its length ahead of what was asked for.
     sequence: Mutex<(u64, u64)>,
     /// The last comparison of the copy; locked while it is made.
@@ -91,21 +89,10 @@ impl LocalCache {
             is_listed: AtomicBool::new(false),
             pinned_bytes: AtomicU64::new(0),
             in_flight: InFlightFetches::default(),
-            distrusted: RwLock::default(),
+            generation: AtomicU64::new(0),
             sequence: Mutex::default(),
             compared: Mutex::default(),
         }
-    }
-
-    /// Reads the bytes of these pieces from the copy from now on.
-    pub(super) fn distrust(&self, range: &Range<u64>) {
-        self.distrusted.write().expect(NOT_POISONED).extend(numbers(range));
-    }
-
-    /// Whether some of the bytes are read from the copy, whatever is here.
-    pub(super) fn distrusts(&self, range: &Range<u64>) -> bool {
-        let distrusted = self.distrusted.read().expect(NOT_POISONED);
-        !distrusted.is_empty() && numbers(range).any(|number| distrusted.contains(&number))
     }
 
     /// The remote copy, if it is complete.
@@ -216,15 +203,6 @@ impl LocalPieces {
     /// Notes that a piece was taken from the sieve.
     pub(super) fn leave_sieve(&self, number: u32) {
         self.queued[number as usize].store(false, Ordering::Release);
-    }
-
-    /// Forgets up to `pages` pages of a piece that stays where it is queued. Returns their number.
-    pub(super) fn lose_pages(&self, number: u32, pages: u16) -> u16 {
-        let before =
-            self.pages[number as usize].fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| {
-                Some(before.saturating_sub(pages))
-            });
-        before.map_or(0, |before| before.min(pages))
     }
 
     /// Forgets all pages of a piece. Returns their number.

@@ -2,9 +2,11 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Tier;
 use super::cold_file::ColdFile;
+use super::segment_cache::LocalCache;
 use crate::format::{FileKind, number_of, unfinished};
 use crate::fs::{File, Fs, forward_fs};
 
@@ -19,14 +21,29 @@ impl TieredFs {
         Self { fs, tier }
     }
 
-    fn wrap(&self, path: &str, file: Arc<dyn File>, is_writable: bool) -> Arc<dyn File> {
-        match segment_of(path) {
+    /// What is known of the segment that a path names, if it does. Asked for before the file is
+    /// opened: one that is replaced in between passes for the older file, whose pages count for
+    /// nothing, and never the other way round.
+    fn cache_of(&self, path: &str) -> Option<SegmentAtOpen> {
+        let cache = self.tier.cache(segment_of(path)?);
+        let generation = cache.generation.load(Ordering::Acquire);
+        Some(SegmentAtOpen { cache, generation })
+    }
+
+    fn wrap(&self, file: Arc<dyn File>, segment: Option<SegmentAtOpen>, is_writable: bool) -> Arc<dyn File> {
+        match segment {
             None => file,
-            Some(id) => {
-                Arc::new(ColdFile { file, is_writable, cache: self.tier.cache(id), tier: self.tier.clone() })
+            Some(SegmentAtOpen { cache, generation }) => {
+                Arc::new(ColdFile { file, is_writable, cache, generation, tier: self.tier.clone() })
             }
         }
     }
+}
+
+/// A segment at the moment when its file is opened.
+struct SegmentAtOpen {
+    cache: Arc<LocalCache>,
+    generation: u64,
 }
 
 /// The segment that a path names, if it does, also while it is made.
@@ -41,19 +58,23 @@ fn segment_of(path: &str) -> Option<u64> {
 
 impl Fs for TieredFs {
     fn create(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        Ok(self.wrap(path, self.fs.create(path)?, true))
+        let segment = self.cache_of(path);
+        Ok(self.wrap(self.fs.create(path)?, segment, true))
     }
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        Ok(self.wrap(path, self.fs.open(path)?, true))
+        let segment = self.cache_of(path);
+        Ok(self.wrap(self.fs.open(path)?, segment, true))
     }
 
     fn open_read(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        Ok(self.wrap(path, self.fs.open_read(path)?, false))
+        let segment = self.cache_of(path);
+        Ok(self.wrap(self.fs.open_read(path)?, segment, false))
     }
 
     fn open_uncached(&self, path: &str) -> io::Result<Arc<dyn File>> {
-        Ok(self.wrap(path, self.fs.open_uncached(path)?, false))
+        let segment = self.cache_of(path);
+        Ok(self.wrap(self.fs.open_uncached(path)?, segment, false))
     }
 
     forward_fs!(fs: list, create_dir, rename, link, sync_dir, lock, space);
