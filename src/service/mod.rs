@@ -38,8 +38,8 @@ use crate::base::{Clock, Entropy, Timestamp};
 use crate::mirror::Mirrors;
 pub use crate::mirror::{MirrorFigures, MirrorRefusal, MirrorState, OccupiedBucket};
 pub use crate::ops::{
-    CommitFigures, CopyFindings, DamagedObject, Health, LifecycleEffect, PreviewCount, ShipFigures, ShownKey,
-    ShownRing, TierFigures, Usage,
+    BadSegment, CommitFigures, CopyFindings, DamagedObject, Health, LifecycleEffect, PreviewCount,
+    RepairFigures, ShipFigures, ShownKey, ShownRing, TierFigures, Usage,
 };
 use crate::ops::{Context, LifecycleFigures, RewrapRun};
 use crate::s3::copy_source::CopySourceHeader;

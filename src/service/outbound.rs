@@ -5,7 +5,7 @@ use super::audited_act::AuditedAct;
 use super::users::{UserError, check};
 use crate::auth::{Action, Identity};
 use crate::mirror::MirrorFigures;
-use crate::ops::{CopyFindings, FollowerFigures, ShipFigures, TierFigures};
+use crate::ops::{CopyFindings, FollowerFigures, RepairFigures, ShipFigures, TierFigures};
 use crate::s3::Request;
 use crate::webhook::TargetState;
 
@@ -18,6 +18,8 @@ pub struct OutboundStatus {
     pub tier: Option<TierFigures>,
     /// What the comparisons of their copies have found.
     pub copies: CopyFindings,
+    /// The local bytes of these segments that were found bad.
+    pub repairs: RepairFigures,
     /// The log on the remote; `None` where it stays here.
     pub ship: Option<ShipFigures>,
 }
@@ -68,6 +70,7 @@ impl Service {
             webhooks: self.webhook_states(),
             tier: store.tier_figures(),
             copies: store.copy_findings().unwrap_or_default(),
+            repairs: store.repair_figures().unwrap_or_default(),
             ship: store.ship_figures(),
         })
     }

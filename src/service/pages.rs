@@ -177,6 +177,7 @@ impl Service {
         metrics::segment_bytes(&mut page, self.context.store.segment_bytes());
         metrics::remote(&mut page, &self.context.store.tier_figures().unwrap_or_default());
         metrics::remote_copies(&mut page, &self.context.store.copy_findings().unwrap_or_default());
+        metrics::remote_repairs(&mut page, &self.context.store.repair_figures().unwrap_or_default());
         metrics::remote_epoch(&mut page, &self.context.store.tier_figures().unwrap_or_default());
         metrics::remote_probe(&mut page, self.context.store.remote_probed().as_ref());
         metrics::remote_requests(&mut page, &self.context.store.remote_requests());

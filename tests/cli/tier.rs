@@ -100,14 +100,9 @@ fn segments_go_to_another_server_and_come_back_when_they_are_read() {
     eventually("local bytes go", || local_bytes(here.path()) <= 16 * MIB as u64);
     assert!((0..40).all(|nth| get(&objects, nth).unwrap() == bytes(nth)));
     assert!(local_bytes(here.path()) <= 18 * MIB as u64, "what was read takes no more room than allowed");
-    let metrics = server.answer("/-/metrics");
-    let figure = |name: &str| -> f64 {
-        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("{name} in {metrics}")).parse().unwrap()
-    };
-    assert!(figure("siltstone_remote_segments{phase=\"remote\"}") >= 8.0);
-    assert!(figure("siltstone_remote_fetched_bytes_total") >= 20.0 * MIB as f64);
-    assert!(figure("siltstone_remote_sent_bytes_total") >= 30.0 * MIB as f64);
+    assert!(metric(&server, "siltstone_remote_segments{phase=\"remote\"}") >= 8.0);
+    assert!(metric(&server, "siltstone_remote_fetched_bytes_total") >= 20.0 * MIB as f64);
+    assert!(metric(&server, "siltstone_remote_sent_bytes_total") >= 30.0 * MIB as f64);
 
     // More than the disk may hold cannot be placed on it.
     let mut place = siltstone(here.path());
@@ -201,4 +196,51 @@ fn a_copy_of_the_directory_looks_on_until_it_is_adopted() {
     assert!(old.answer("/-/ready").contains("another directory has claimed epoch 2"));
     let copy = start(elsewhere.path(), "127.0.0.1:0", &tiered);
     assert!(copy.answer("/-/metrics").contains("\nsiltstone_remote_epoch 3\n"));
+}
+
+#[test]
+fn a_block_that_decays_on_the_disk_is_served_from_the_remote_and_its_file_is_written_anew() {
+    let here = TempDir::new().unwrap();
+    let there = TempDir::new().unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let _remote = start(there.path(), &address, &[]);
+    fs::write(here.path().join("siltstone.toml"), section(&address)).unwrap();
+    let arguments = ["--segment-size", "4MiB", "--config", "siltstone.toml"];
+    assert_eq!(start(here.path(), "127.0.0.1:0", &arguments[..2]).end(Signal::TERM).0, Some(0));
+    init(here.path());
+    let server = start(here.path(), "127.0.0.1:0", &arguments);
+    let objects = client(server.address());
+    for nth in 0..8 {
+        put(&objects, nth).unwrap();
+    }
+    eventually("segments are sent", || metric(&server, "siltstone_remote_segments{phase=\"remote\"}") >= 1.0);
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    // A byte in the midst of the first object.
+    let path = here.path().join("data/data/0000000000000001.segment");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[MIB / 2] ^= 0x20;
+    fs::write(&path, &bytes).unwrap();
+
+    let server = start(here.path(), "127.0.0.1:0", &arguments);
+    let objects = client(server.address());
+    for nth in 0..8 {
+        assert!(get(&objects, nth).unwrap() == self::bytes(nth), "{nth}");
+    }
+    eventually("the file is written anew", || metric(&server, "siltstone_repair_segments_total") >= 1.0);
+    assert!(metric(&server, "siltstone_repair_served_reads_total") >= 1.0);
+    assert!(fs::read(&path).unwrap() != bytes);
+    for nth in 0..8 {
+        assert!(get(&objects, nth).unwrap() == self::bytes(nth), "{nth}");
+    }
+    assert_eq!(server.end(Signal::TERM).0, Some(0));
+    // What is here now is good, without the remote.
+    let mut verify = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
+    let done = finish(verify.current_dir(here.path()).args(["--data-dir", "data", "verify"]));
+    assert!(done.status.success(), "{}", stderr_of(&done));
+}
+
+fn metric(server: &Running, name: &str) -> f64 {
+    let page = server.answer("/-/metrics");
+    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("{name} in {page}")).parse().unwrap()
 }

@@ -112,6 +112,9 @@ pub(super) struct ServerFigures {
     pub(super) scrub_finished: Option<f64>,
     pub(super) bad_extents: Option<f64>,
     pub(super) damaged_places: Option<f64>,
+    /// Segments with bad bytes that were repaired from the remote, and those that wait for it.
+    pub(super) repaired_segments: Option<f64>,
+    pub(super) repair_waiting: Option<f64>,
     pub(super) read_only: Option<f64>,
     pub(super) ship_lag: Option<f64>,
     /// The end of the last probe of the remote, and whether it found it unfit.

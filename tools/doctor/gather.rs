@@ -280,6 +280,8 @@ pub(super) fn figures_of(page: &str) -> ServerFigures {
         scrub_finished: value("siltstone_scrub_finished_timestamp_seconds"),
         bad_extents: value("siltstone_scrub_bad_extents"),
         damaged_places: value("siltstone_store_damaged_places"),
+        repaired_segments: value("siltstone_repair_segments_total"),
+        repair_waiting: value("siltstone_repair_waiting_segments"),
         read_only: value("siltstone_store_read_only"),
         ship_lag: value("siltstone_ship_lag_seconds"),
         remote_probed: value("siltstone_remote_probe_timestamp_seconds"),

@@ -55,9 +55,10 @@ pub(super) const HOST_CHECKS: [&str; 16] = [
     "store",
 ];
 /// The names of the checks of a server's metrics.
-pub(super) const FIGURE_CHECKS: [&str; 10] = [
+pub(super) const FIGURE_CHECKS: [&str; 11] = [
     "scrub",
     "damage",
+    "repair",
     "read-only",
     "remote",
     "remote-probe",
@@ -333,6 +334,13 @@ pub(super) fn examine_figures(figures: &ServerFigures, now: Timestamp) -> Vec<Fi
         let change =
             "stop the server, run siltstone-tools verify, and restore a backup of the objects that it names";
         findings.push(Finding::error("damage", "the server has found damage", change));
+    }
+    if above(figures.repaired_segments, 0.0) || above(figures.repair_waiting, 0.0) {
+        findings.push(Finding::warning(
+            "repair",
+            "the disk had bad bytes, which the remote served in their place",
+            "look at the disk: smartctl -a, the kernel's log; GET /-/api/1/state lists the files",
+        ));
     }
     if above(figures.read_only, 0.0) {
         findings.push(Finding::error(

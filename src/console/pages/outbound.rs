@@ -9,9 +9,12 @@ use super::{Page, View, html, see_other};
 use crate::base::Timestamp;
 use crate::s3::Response;
 use crate::service::{
-    CopyFindings, MirrorRefusal, MirrorState, MirrorStatus, OccupiedBucket, OutboundStatus, ShipFigures,
-    TargetState, TierFigures,
+    BadSegment, CopyFindings, MirrorRefusal, MirrorState, MirrorStatus, OccupiedBucket, OutboundStatus,
+    RepairFigures, ShipFigures, TargetState, TierFigures,
 };
+
+/// Repaired segments that are shown, the latest ones.
+const REPAIRED_SHOWN_MAX: usize = 10;
 
 #[derive(Template)]
 #[template(path = "outbound.html", config = "src/console/askama.toml")]
@@ -61,7 +64,7 @@ pub(super) fn resync(view: &View<'_>) -> Result<Response, Refusal> {
 }
 
 fn sections(outbound: &OutboundStatus) -> Vec<OutboundSection> {
-    let tier = outbound.tier.as_ref().map(|figures| of_tier(figures, &outbound.copies));
+    let tier = outbound.tier.as_ref().map(|figures| of_tier(figures, &outbound.copies, &outbound.repairs));
     let ship = outbound.ship.as_ref().map(of_ship);
     let mirrors = outbound.mirrors.iter().map(of_mirror);
     mirrors.chain(outbound.webhooks.iter().map(of_webhook)).chain(tier).chain(ship).collect()
@@ -146,13 +149,13 @@ fn of_webhook(target: &TargetState) -> OutboundSection {
     }
 }
 
-fn of_tier(figures: &TierFigures, copies: &CopyFindings) -> OutboundSection {
+fn of_tier(figures: &TierFigures, copies: &CopyFindings, repairs: &RepairFigures) -> OutboundSection {
     let lost = copies.lost.len();
     let error = (lost > 0).then(|| {
         format!("{lost} copies there are gone or changed, and their bytes are not all on this disk")
     });
     let refused = figures.refusal.map(|why| format!("Nothing is changed there: {why}."));
-    OutboundSection {
+    let mut section = OutboundSection {
         title: "Objects on the remote".to_owned(),
         state: format!("{} segments", figures.remote_segments),
         error: refused.or(error),
@@ -169,11 +172,23 @@ fn of_tier(figures: &TierFigures, copies: &CopyFindings) -> OutboundSection {
                 "Read from the remote since the start",
                 format!("{}, in {} reads", text::size(figures.fetched_bytes), figures.fetches),
             ),
+            ("Reads of bad bytes on this disk, served from the remote", repairs.served_reads.to_string()),
         ],
         refused: Vec::new(),
         occupied: Vec::new(),
         mirror: None,
-    }
+    };
+    section
+        .rows
+        .extend(repairs.waiting.iter().map(|bad| ("Bad on this disk, to be repaired", bad_line(bad))));
+    let latest = repairs.repaired.iter().rev().take(REPAIRED_SHOWN_MAX);
+    section.rows.extend(latest.map(|bad| ("Was bad on this disk, and repaired", bad_line(bad))));
+    section
+}
+
+fn bad_line(bad: &BadSegment) -> String {
+    let found = text::time(&bad.found.to_iso8601());
+    format!("{}, offset {}, found {found}: {}", bad.file, bad.offset, bad.what)
 }
 
 fn of_ship(figures: &ShipFigures) -> OutboundSection {
@@ -224,7 +239,8 @@ mod tests {
     fn the_remote_is_shown_with_its_figures() {
         let tier =
             TierFigures { remote_segments: 3, remote_bytes: 5 << 20, fetches: 7, ..TierFigures::default() };
-        let shown = of_tier(&tier, &CopyFindings::default());
+        let none = RepairFigures::default();
+        let shown = of_tier(&tier, &CopyFindings::default(), &none);
         assert_eq!((shown.state.as_str(), shown.rows[1].1.as_str()), ("3 segments", "5.0 MiB"));
         assert_eq!(shown.error, None);
         assert!(shown.rows.iter().any(|(_, value)| value.ends_with("in 7 reads")), "{shown:?}");
@@ -232,7 +248,18 @@ mod tests {
             lost: vec![("segment/1".to_owned(), "gone".to_owned())],
             ..CopyFindings::default()
         };
-        assert!(of_tier(&tier, &copies).error.is_some_and(|error| error.starts_with("1 copies")));
+        let bad = BadSegment {
+            file: "data/7.segment".to_owned(),
+            offset: 64,
+            what: "the block is bad".to_owned(),
+            found: Timestamp::from_millis(0),
+            repaired: None,
+        };
+        let repairs = RepairFigures { waiting: vec![bad], ..none.clone() };
+        let listed = of_tier(&tier, &CopyFindings::default(), &repairs);
+        let last = &listed.rows[listed.rows.len() - 1];
+        assert!(last.0.starts_with("Bad on this disk") && last.1.contains("offset 64"), "{last:?}");
+        assert!(of_tier(&tier, &copies, &none).error.is_some_and(|error| error.starts_with("1 copies")));
         let late = ShipFigures {
             epoch: 2,
             waiting_groups: 9,

@@ -18,7 +18,7 @@ use super::access_log::RequestLogEntry;
 use super::users::{GrantEntry, UserChange, UserError, check};
 use crate::auth::{Action, Identity, KeyPair};
 use crate::base::Timestamp;
-use crate::ops::{CopyFindings, RemoteProbed};
+use crate::ops::{BadSegment, CopyFindings, RemoteProbed, RepairFigures};
 use crate::s3::{Dialect, Method, QueryParams, Request, Response, ResponseBody, S3Error, uri};
 use policies::PolicyResource;
 use quotas::QuotaHolder;
@@ -302,6 +302,7 @@ impl Service {
                 "remote_refused": self.context.store.remote_refusal().map(|why| why.to_string()),
                 "remote_probe": self.context.store.remote_probed().as_ref().map(probe_document),
                 "remote_copies": self.context.store.copy_findings().as_ref().map(copies_document),
+                "repairs": self.context.store.repair_figures().as_ref().map(repairs_document),
                 "webhooks": self.webhook_states().iter().map(webhook_document).collect::<Vec<_>>(),
                 "damage": health.damage.iter().map(ToString::to_string).collect::<Vec<_>>(),
             }),
@@ -318,6 +319,26 @@ fn copies_document(found: &CopyFindings) -> Value {
         "lost": lost,
         "lost_count": found.lost.len(),
         "resent": found.resent,
+    })
+}
+
+/// The local bytes that were found bad, and whose copies on the remote are good.
+fn repairs_document(figures: &RepairFigures) -> Value {
+    json!({
+        "served_reads": figures.served_reads,
+        "repaired_segments": figures.repaired_segments,
+        "waiting": figures.waiting.iter().map(bad_segment_document).collect::<Vec<_>>(),
+        "repaired": figures.repaired.iter().map(bad_segment_document).collect::<Vec<_>>(),
+    })
+}
+
+fn bad_segment_document(bad: &BadSegment) -> Value {
+    json!({
+        "file": bad.file,
+        "offset": bad.offset,
+        "problem": bad.what,
+        "found": bad.found.to_iso8601(),
+        "repaired": bad.repaired.map(Timestamp::to_iso8601),
     })
 }
 

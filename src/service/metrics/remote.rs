@@ -2,7 +2,7 @@
 
 use super::Exposition;
 use crate::base::Timestamp;
-use crate::ops::{CopyFindings, RemoteProbed, RequestFigures, TierFigures};
+use crate::ops::{CopyFindings, RemoteProbed, RepairFigures, RequestFigures, TierFigures};
 
 /// Adds the state of the remote; zeros without one.
 pub(in crate::service) fn remote(page: &mut Exposition, figures: &TierFigures) {
@@ -40,6 +40,16 @@ pub(in crate::service) fn remote_copies(page: &mut Exposition, found: &CopyFindi
     page.single("remote_lost_segments", "gauge", help, found.lost.len() as u64);
     let help = "Copies on the remote that were gone or changed, and were sent again.";
     page.single("remote_resent_segments_total", "counter", help, found.resent);
+}
+
+/// Adds the local bytes of segments on the remote that were found bad; zeros without a remote.
+pub(in crate::service) fn remote_repairs(page: &mut Exposition, figures: &RepairFigures) {
+    let help = "Reads of bad bytes on this disk that the remote served in their place.";
+    page.single("repair_served_reads_total", "counter", help, figures.served_reads);
+    let help = "Segments with bad bytes whose files were written anew.";
+    page.single("repair_segments_total", "counter", help, figures.repaired_segments);
+    let help = "Segments with bad bytes whose files are to be written anew.";
+    page.single("repair_waiting_segments", "gauge", help, figures.waiting.len() as u64);
 }
 
 /// Adds the epoch of the store on the remote; zeros without a remote.
