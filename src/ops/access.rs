@@ -297,6 +297,15 @@ impl AccessFacts for StoredFacts<'_> {
         }
     }
 
+    fn is_initiator(&self, user: &str) -> bool {
+        self.uses_object.set(true);
+        let Resource::Object { bucket, key } = self.place.resource else { return false };
+        let id = self.call.query.get("uploadId");
+        let id = id.and_then(|id| self.context.store.client_ids().upload(id));
+        let upload = id.and_then(|id| self.context.store.upload_record(bucket, key, id).ok());
+        upload.is_some_and(|upload| upload.initiator == user)
+    }
+
     fn uses_object(&self) -> bool {
         self.uses_object.get()
     }

@@ -229,6 +229,37 @@ fn a_bucket_is_listed_and_written_by_the_groups_that_its_acl_names() {
 }
 
 #[test]
+fn who_begins_an_upload_may_see_its_parts_and_give_it_up() {
+    let server = server_with_acls("ObjectWriter");
+    let open = server.request("PUT", "/b?acl").header("p-acl", "public-read-write").send();
+    assert_eq!(open.status, 200);
+    let begin = |asked: Asked<'_>| asked.send().one("UploadId").unwrap();
+    let asked = || server.request("POST", "/b/up?uploads");
+    let of_guest = format!("/b/up?uploadId={}", begin(asked().by("guest")));
+    let of_owner = format!("/b/up?uploadId={}", begin(asked()));
+    let of_all = format!("/b/up?uploadId={}", begin(asked().anonymous()));
+    assert_eq!(by_guest(&server, "GET", &of_guest), 200);
+    for method in ["GET", "DELETE"] {
+        assert_eq!([by_guest(&server, method, &of_owner), by_guest(&server, method, &of_all)], [403, 403]);
+        assert_eq!([anonymous(&server, method, &of_guest), anonymous(&server, method, &of_all)], [403, 403]);
+    }
+    let elsewhere = of_guest.replace("/b/up", "/b/other");
+    assert_eq!(
+        [by_guest(&server, "DELETE", &elsewhere), by_guest(&server, "DELETE", "/b/up?uploadId=x")],
+        [403, 403]
+    );
+    // A denial wins.
+    let deny = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Principal":"*","Action":"s3:AbortMultipartUpload","Resource":"arn:aws:s3:::b/*"}]}"#;
+    let policy =
+        |method: &str, body: &str| server.request(method, "/b?policy").body(body.as_bytes()).send().status;
+    assert_eq!(policy("PUT", deny), 204);
+    assert_eq!(by_guest(&server, "DELETE", &of_guest), 403);
+    assert_eq!(policy("DELETE", ""), 204);
+    assert_eq!(by_guest(&server, "DELETE", &of_guest), 204);
+    assert_eq!(server.request("DELETE", &of_all).send().status, 204);
+}
+
+#[test]
 fn an_acl_takes_a_permission_of_its_own() {
     let server = server_with_acls("ObjectWriter");
     let put =

@@ -48,6 +48,11 @@ pub trait AccessFacts {
     /// list.
     fn object_acl(&self) -> GroupGrants;
 
+    /// Whether a user began the multipart upload that the request names.
+    fn is_initiator(&self, _user: &str) -> bool {
+        false
+    }
+
     /// Whether a fact about the object was asked for. A decision then holds for that version of the
     /// object alone.
     fn uses_object(&self) -> bool;
@@ -136,6 +141,7 @@ pub(super) fn decide(
         || policy
             .is_some_and(|policy| by_policy == PolicyDecision::Allow && !is_restricted(user, policy, facts))
         || is_allowed_by_acl(user, action, facts)
+        || began_upload(user, action, facts)
 }
 
 fn owns(user: &User, facts: &dyn AccessFacts) -> bool {
@@ -169,6 +175,14 @@ fn is_allowed_by_acl(user: &User, action: Action, facts: &dyn AccessFacts) -> bo
     let acl = if of_object { facts.object_acl() } else { facts.bucket_acl() };
     acl.includes(AclGroup::AllUsers, permission)
         || !user.is_anonymous() && acl.includes(AclGroup::AuthenticatedUsers, permission)
+}
+
+/// Whether it is an upload of this user, who may give it up and see its parts, whatever lets him put
+/// objects (S3 user guide, "Multipart upload API and permissions").
+fn began_upload(user: &User, action: Action, facts: &dyn AccessFacts) -> bool {
+    matches!(action, Action::AbortMultipartUpload | Action::ListMultipartUploadParts)
+        && !user.is_anonymous()
+        && facts.is_initiator(user.name())
 }
 
 /// Whether the ACL of the object or of the bucket grants an action, and its permission there
