@@ -185,3 +185,56 @@ fn an_unfinished_conversion_makes_no_new_keys_where_its_own_are_lost() {
     assert!(matches!(converted(&lost, &secret), Err(VaultError::KeysMissing(_))));
     assert!(lost.contents(KEYS).is_err(), "no new key takes the place of the lost one");
 }
+
+/// A directory whose conversion was cut off after its first file.
+fn half_converted(secret: &StoreSecret) -> SimFs {
+    let before = directory();
+    for stop in 1.. {
+        let sim = before.copy();
+        sim.stop_at(stop);
+        assert!(converted(&sim, secret).is_err(), "no file was the first one");
+        let after = sim.crash(CrashPolicy::KeepAll);
+        let is_begun = plain().iter().any(|(path, bytes)| after.contents(path).unwrap() != *bytes);
+        if is_begun && matches!(opened(&after, secret), Err(VaultError::Converting)) {
+            return after;
+        }
+    }
+    unreachable!("each conversion has an end")
+}
+
+fn copy_file(from: &SimFs, to: &SimFs, path: &str) {
+    to.remove(path).unwrap();
+    write(to, path, &from.contents(path).unwrap()).sync_data().unwrap();
+}
+
+fn contents(sim: &SimFs) -> Vec<(String, Vec<u8>)> {
+    sim.files().into_iter().map(|(path, _)| (path.clone(), sim.contents(&path).unwrap())).collect()
+}
+
+#[test]
+fn a_conversion_does_not_go_on_with_the_keys_of_another_directory() {
+    let secret = key_file(1);
+    let [ours, theirs] = [half_converted(&secret), half_converted(&secret)];
+    let mixed = ours.copy();
+    for name in [KEYS, KEYS_COPY] {
+        copy_file(&theirs, &mixed, name);
+    }
+    let before = contents(&mixed);
+    assert!(matches!(converted(&mixed, &secret), Err(VaultError::ForeignKeys { .. })));
+    assert!(
+        contents(&mixed).iter().all(|file| file.0 == LOCK || before.contains(file)),
+        "something was written"
+    );
+    for name in [KEYS, KEYS_COPY] {
+        copy_file(&ours, &mixed, name);
+    }
+    converted(&mixed, &secret).unwrap();
+    assert_encrypted(&mixed, &secret);
+    // Of two pages of two directories that one counts whose key the files have.
+    for name in [KEYS, KEYS_COPY] {
+        let mixed = ours.copy();
+        copy_file(&theirs, &mixed, name);
+        converted(&mixed, &secret).unwrap();
+        assert_encrypted(&mixed, &secret);
+    }
+}
