@@ -35,12 +35,16 @@ const KEPT: [&str; 7] = [
     "x-amz-website-redirect-location",
 ];
 /// The headers of attributes that are not kept, with the name of the loss.
-const LOST: [(&str, Loss); 4] = [
+const LOST: [(&str, Loss); 5] = [
     ("x-amz-server-side-encryption", Loss::Encryption),
+    (CUSTOMER_ALGORITHM, Loss::Encryption),
     ("x-amz-storage-class", Loss::StorageClass),
     ("x-amz-object-lock-mode", Loss::ObjectLock),
     ("x-amz-object-lock-legal-hold", Loss::ObjectLock),
 ];
+
+/// The header of an object that is encrypted with a key of its client.
+const CUSTOMER_ALGORITHM: &str = "x-amz-server-side-encryption-customer-algorithm";
 
 /// How servers say, in small letters, that a read needs the key of a client.
 const ENCRYPTION_WORDS: [&str; 3] = ["server side encryption", "server-side encryption", "sse-c"];
@@ -142,7 +146,20 @@ pub fn attributes_of(
     key: &str,
     id: Option<&str>,
 ) -> Result<Option<StoredAttributes>, PeerError> {
-    match head(link, key, id, &[]) {
+    attributes_with(link, key, id, &[])
+}
+
+/// The same of a request with these headers, such as those with the key of a client.
+///
+/// # Errors
+/// As of [`PeerLink::send`].
+pub fn attributes_with(
+    link: &mut PeerLink<'_>,
+    key: &str,
+    id: Option<&str>,
+    headers: &[Header],
+) -> Result<Option<StoredAttributes>, PeerError> {
+    match head(link, key, id, headers) {
         Err(PeerError::Absent) => Ok(None),
         answer => attributes_in(&answer?).map(Some),
     }
@@ -166,6 +183,23 @@ pub fn checked_attributes_of(
         }
     }
     Ok((attributes_in(&answer)?, checksums))
+}
+
+/// Whether a version is encrypted with a key of its client, so that nobody else can read it.
+///
+/// # Errors
+/// As of [`PeerLink::send`], but for what the version itself refuses.
+pub fn takes_client_key(link: &mut PeerLink<'_>, key: &str, id: Option<&str>) -> Result<bool, PeerError> {
+    match head(link, key, id, &[]) {
+        Err(error) if is_of_client_key(&error) => Ok(true),
+        Err(PeerError::Absent | PeerError::Lasting(_)) => Ok(false),
+        answered => answered.map(|_| false),
+    }
+}
+
+/// Whether a version was refused because it takes the key of a client.
+pub fn is_of_client_key(error: &PeerError) -> bool {
+    matches!(error, PeerError::Lasting(why) if why == CUSTOMER_ENCRYPTED)
 }
 
 fn head(
@@ -192,9 +226,9 @@ fn attributes_in(answer: &Answer) -> Result<StoredAttributes, PeerError> {
     let losses =
         LOST.iter().filter(|(name, _)| headers.iter().any(|(given, value)| given == name && value != "OFF"));
     let losses = losses.map(|(_, loss)| *loss).collect();
-    let encrypted_by_key = headers
-        .iter()
-        .any(|(name, value)| name == "x-amz-server-side-encryption" && value.starts_with("aws:kms"));
+    let encrypted_by_key = headers.iter().any(|(name, value)| {
+        name == CUSTOMER_ALGORITHM || name == "x-amz-server-side-encryption" && value.starts_with("aws:kms")
+    });
     let mut kept = Vec::new();
     for (name, value) in headers {
         if KEPT.contains(&&*name) || name.starts_with("x-amz-meta-") {

@@ -34,6 +34,7 @@ pub struct PeerVersion {
 }
 
 /// A key with its versions, the oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerKey {
     /// The key.
     pub key: String,

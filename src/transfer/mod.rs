@@ -11,7 +11,8 @@ mod upload;
 
 pub use attributes::{
     Loss, MTIME, PeerStore, PeerVersioning, StoredAttributes, StoredChecksums, Tags, attributes_of,
-    checked_attributes_of, has_time, put_tags, store_of, tags_of, versions_state, with_tags, without_tags,
+    attributes_with, checked_attributes_of, has_time, is_of_client_key, put_tags, store_of, tags_of,
+    takes_client_key, versions_state, with_tags, without_tags,
 };
 pub use bucket::{enable_versions, make_bucket, make_tagged_bucket};
 pub use listing::{

@@ -7,7 +7,10 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use rustix::process::Signal;
+use siltstone::base::digest::Md5;
 use siltstone::base::{Entropy as _, SeededEntropy, Timestamp};
 use siltstone::client::{Endpoint, RequestSigner};
 use siltstone::transfer::{
@@ -289,6 +292,19 @@ fn an_object_in_parts_arrives_in_the_same_parts_and_a_refused_one_is_named() {
     assert!(status.contains("1 failing, 0 refused") && status.contains("films/closed: "), "{status}");
     let verified = mirror(here.path(), &near, &["verify", "away"]);
     assert!(stdout_of(&verified).contains("missing\tfilms/closed"), "{}", stdout_of(&verified));
+    // The key of a client is not with the mirror: such an object is neither missing nor compared.
+    let name = "x-amz-server-side-encryption-customer";
+    let key = [7; 32];
+    let headers = [
+        (format!("{name}-algorithm"), "AES256".to_owned()),
+        (format!("{name}-key"), BASE64.encode(key)),
+        (format!("{name}-key-md5"), BASE64.encode(Md5::of(&key))),
+    ];
+    let theirs = PeerCall { method: "PUT", key: "theirs", headers: &headers, ..PeerCall::default() };
+    PeerLink::new(&near_peer).ask_with(theirs, b"secret").unwrap();
+    let verified = stdout_of(&mirror(here.path(), &near, &["verify", "away"]));
+    assert!(verified.contains("1 keys are encrypted under keys of their clients"), "{verified}");
+    assert!(verified.contains("1 missing, 0 different") && !verified.contains("theirs"), "{verified}");
     assert_eq!(source.end(Signal::TERM).0, Some(0));
     assert_eq!(target.end(Signal::TERM).0, Some(0));
 }

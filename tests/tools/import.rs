@@ -5,8 +5,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use rustix::process::Signal;
 use serde_json::Value;
+use siltstone::base::digest::Md5;
 use siltstone::client::{
     Answer, Endpoint, HttpConnection, RequestSigner, RequestToSign, SignedRequest, encoded_query,
 };
@@ -294,6 +297,56 @@ fn an_import_that_is_killed_goes_on_where_it_was() {
     for number in [0, 20, 299] {
         assert!(new.body(&format!("key-{number:03}")) == bytes(number, 2_000));
     }
+}
+
+/// The headers with the key of a client.
+fn client_key(byte: u8) -> String {
+    let name = "x-amz-server-side-encryption-customer";
+    let key = [byte; 32];
+    let digest = BASE64.encode(Md5::of(&key));
+    format!("{name}-algorithm: AES256\r\n{name}-key: {}\r\n{name}-key-md5: {digest}\r\n", BASE64.encode(key))
+}
+
+#[test]
+fn objects_under_keys_of_clients_are_imported_with_those_keys() {
+    let from = tempfile::tempdir().unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let source = start(from.path());
+    let target = start(to.path());
+    let mut old = Client::new(&source, "old");
+    let mut new = Client::new(&target, "new");
+    old.ask("PUT", "plain", &[], "", b"plain");
+    for (key, byte, body) in
+        [("a/1", 1, bytes(1, 100)), ("a/films/1", 2, bytes(2, 700_000)), ("other", 3, bytes(3, 10))]
+    {
+        let headers = format!("x-amz-meta-who: me\r\n{}", client_key(byte));
+        assert_eq!(old.ask("PUT", key, &[], &headers, &body).status, 200, "{key}");
+    }
+    let from_url = old.url.clone();
+    let to_url = new.url.clone();
+    let args = ["s3://old", "new", "--endpoint", &from_url, "--server", &to_url];
+    let output = command(&args).output().unwrap();
+    let told = report(&output);
+    assert_eq!((status(&output), counts(&told)), (1, [1, 0, 3, 0]), "{told}");
+    assert!(told.to_string().contains("key of its client (SSE-C), which is not given"), "{told}");
+
+    let keys = to.path().join("keys");
+    let [first, second, wrong] = [1, 2, 9].map(|byte| BASE64.encode([byte; 32]));
+    fs::write(&keys, format!("old/a/ {first}\nold/a/films {second}\n\nold/other {wrong}\n")).unwrap();
+    let with_keys = [&args[..], &["--sse-c-keys", keys.to_str().unwrap()]].concat();
+    let output = command(&with_keys).output().unwrap();
+    let told = report(&output);
+    assert_eq!((status(&output), counts(&told)), (1, [2, 1, 1, 0]), "{told}");
+    assert!(told.to_string().contains("not with the one that is given"), "{told}");
+    assert!(!told.to_string().contains(&wrong) && !stderr(&output).contains(&first));
+    assert!(new.body("a/1") == bytes(1, 100) && new.body("a/films/1") == bytes(2, 700_000));
+    assert_eq!(new.ask("HEAD", "a/1", &[], "", b"").header("x-amz-meta-who").as_deref(), Some("me"));
+    assert_eq!(new.ask("HEAD", "other", &[], "", b"").status, 404);
+    assert_eq!(counts(&report(&command(&with_keys).output().unwrap())), [0, 3, 1, 0]);
+    let far = ["s3://old", "new", "--endpoint", "http://192.0.2.1", "--server", &to_url];
+    let far = [&far[..], &["--sse-c-keys", keys.to_str().unwrap()]].concat();
+    let output = command(&far).output().unwrap();
+    assert!(status(&output) == 2 && stderr(&output).contains("in the clear"), "{}", stderr(&output));
 }
 
 #[test]

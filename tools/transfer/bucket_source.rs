@@ -2,7 +2,7 @@
 
 use siltstone::transfer::{
     Header, Loss, MTIME, Origin, PeerCall, PeerError, PeerLink, SendBody, StoredAttributes, UploadShape,
-    attributes_of, has_time, tags_of, with_tags,
+    attributes_of, attributes_with, has_time, is_of_client_key, tags_of, with_tags,
 };
 use std::io::{self, Write};
 use std::ops::Range;
@@ -12,12 +12,19 @@ use siltstone::xml::Document;
 
 use super::object::CopySource;
 
+/// Why a version is not copied for which a key of a client was given.
+const OTHER_KEY: &str = "it is encrypted with a key of its client (SSE-C), and not with the one that is given, so that it is not kept";
+
 /// A key of a bucket.
 pub(super) struct BucketSource<'s, 'p> {
     pub(super) link: &'s mut PeerLink<'p>,
     pub(super) key: &'s str,
     /// Whether modification times become metadata.
     pub(super) keep_times: bool,
+    /// The headers with the key of a client that was given for it; empty without one.
+    pub(super) client_key: Vec<Header>,
+    /// The headers of all reads of the version: those with that key, if it takes one.
+    pub(super) sent: Vec<Header>,
 }
 
 struct ObjectOrigin<'o, 'p> {
@@ -25,6 +32,7 @@ struct ObjectOrigin<'o, 'p> {
     key: &'o str,
     id: Option<&'o str>,
     etag: &'o str,
+    sent: &'o [Header],
 }
 
 impl Origin for ObjectOrigin<'_, '_> {
@@ -49,6 +57,7 @@ impl Origin for ObjectOrigin<'_, '_> {
 impl ObjectOrigin<'_, '_> {
     fn receive(&mut self, range: &Range<u64>, sink: &mut dyn Write) -> Result<(), PeerError> {
         let mut headers = vec![("if-match".to_owned(), format!("\"{}\"", self.etag))];
+        headers.extend_from_slice(self.sent);
         if range.end > range.start {
             headers.push(("range".to_owned(), format!("bytes={}-{}", range.start, range.end - 1)));
         }
@@ -63,10 +72,25 @@ impl ObjectOrigin<'_, '_> {
     }
 }
 
+impl BucketSource<'_, '_> {
+    /// The attributes of a version; with the key of a client, if it takes one.
+    fn attributes(&mut self, id: Option<&str>) -> Result<Option<StoredAttributes>, PeerError> {
+        self.sent.clear();
+        let found = attributes_of(self.link, self.key, id);
+        if self.client_key.is_empty() || !found.as_ref().is_err_and(is_of_client_key) {
+            return found;
+        }
+        self.sent.clone_from(&self.client_key);
+        match attributes_with(self.link, self.key, id, &self.sent) {
+            Err(PeerError::Lasting(_)) => Err(PeerError::Lasting(OTHER_KEY.to_owned())),
+            found => found,
+        }
+    }
+}
+
 impl CopySource for BucketSource<'_, '_> {
     fn wanted(&mut self, id: Option<&str>) -> Result<(StoredAttributes, Vec<Header>), String> {
-        let from = attributes_of(self.link, self.key, id).map_err(PeerError::text)?;
-        let mut from = from.ok_or("it is gone from the source")?;
+        let mut from = self.attributes(id).map_err(PeerError::text)?.ok_or("it is gone from the source")?;
         let mut kept = std::mem::take(&mut from.kept);
         let seconds = from.modified.filter(|_| self.keep_times && !has_time(&kept));
         kept.extend(seconds.map(|seconds| (MTIME.to_owned(), seconds.to_string())));
@@ -87,7 +111,13 @@ impl CopySource for BucketSource<'_, '_> {
             let number = number.to_string();
             let mut query = vec![("partNumber", &*number)];
             query.extend(id.map(|id| ("versionId", id)));
-            let call = PeerCall { method: "HEAD", key: self.key, query: &query, ..PeerCall::default() };
+            let call = PeerCall {
+                method: "HEAD",
+                key: self.key,
+                query: &query,
+                headers: &self.sent,
+                ..PeerCall::default()
+            };
             let (answer, _) = self.link.ask(call)?;
             lengths.extend(answer.header("content-length").and_then(|length| length.parse::<u64>().ok()));
         }
@@ -101,7 +131,7 @@ impl CopySource for BucketSource<'_, '_> {
     }
 
     fn origin<'o>(&'o mut self, id: Option<&'o str>, etag: &'o str) -> Box<dyn Origin + 'o> {
-        Box::new(ObjectOrigin { link: self.link, key: self.key, id, etag })
+        Box::new(ObjectOrigin { link: self.link, key: self.key, id, etag, sent: &self.sent })
     }
 }
 

@@ -7,6 +7,7 @@ use siltstone::transfer::{
 use siltstone::xml::Document;
 
 use super::bucket_source::BucketSource;
+use super::client_keys::ClientKeys;
 use super::object::ObjectCopy;
 use super::threads::Transfer;
 
@@ -32,6 +33,7 @@ pub(super) struct BucketCopy<'b> {
     pub(super) keep_times: bool,
     /// Whether the times of copies are stated, too.
     pub(super) state_times: bool,
+    pub(super) client_keys: ClientKeys,
 }
 
 impl Place {
@@ -126,7 +128,13 @@ impl BucketCopy<'_> {
     ) {
         let name = listed.key.strip_prefix(&self.source.prefix).unwrap_or(&listed.key);
         let mut copy = ObjectCopy {
-            source: &mut BucketSource { link: source, key: &listed.key, keep_times: self.keep_times },
+            source: &mut BucketSource {
+                link: source,
+                key: &listed.key,
+                keep_times: self.keep_times,
+                client_key: self.client_keys.headers_for(&self.source.peer.bucket, &listed.key),
+                sent: Vec::new(),
+            },
             target,
             key: &format!("{}{name}", self.target.prefix),
             begun: transfer.begun,

@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::bucket_source::BucketSource;
 use super::buckets::{BucketCopy, Credentials, Place};
+use super::client_keys::ClientKeys;
 use super::file_names::{Places, side_file};
 use super::manifest::ManifestEntry;
 use super::own_server::{OwnServer, OwnServerArguments};
@@ -165,6 +166,7 @@ fn export_bucket(
         all_versions: wanted && target_keeps,
         keep_times: arguments.keep_times,
         state_times: false,
+        client_keys: ClientKeys::default(),
     };
     copy.run(transfer, arguments.parallel, "exporting", json);
     Ok(())
@@ -270,7 +272,13 @@ impl DirectoryExport<'_> {
         let file =
             if current { job.file.clone() } else { side_file(&job.name, Some(id.unwrap_or_default())) };
         self.directory.save(&mut SavedVersion {
-            source: &mut BucketSource { link, key: &job.listed.key, keep_times: false },
+            source: &mut BucketSource {
+                link,
+                key: &job.listed.key,
+                keep_times: false,
+                client_key: Vec::new(),
+                sent: Vec::new(),
+            },
             id,
             file,
             lost: &mut |loss| self.transfer.report().lose(loss),

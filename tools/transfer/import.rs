@@ -10,6 +10,7 @@ use clap::Args;
 use ring::digest::{SHA256, digest};
 
 use super::buckets::{BucketCopy, Credentials, Place};
+use super::client_keys::ClientKeys;
 use super::directory::{DirectoryWalk, FoundFile};
 use super::exported::{ExportedKey, listed};
 use super::file::{SourceDirectory, import_file};
@@ -21,6 +22,7 @@ use super::own_server::{OwnServer, OwnServerArguments};
 use super::threads::{JobQueue, Transfer};
 use crate::contained::ContainedDirectory;
 use crate::data_dir::DataDir;
+use crate::minio::format::keys::SecretKey;
 use crate::minio::secrets::KeySources;
 use crate::outcome::{Failure, Outcome};
 
@@ -233,6 +235,13 @@ fn import_drives(
     done
 }
 
+/// The keys of clients in the file that the arguments name.
+fn client_keys_in(arguments: &Arguments) -> Result<Vec<(String, SecretKey)>, String> {
+    let sources =
+        KeySources { variable: &|_| None, environment: None, customer: arguments.sse_c_keys.as_deref() };
+    Ok(sources.read()?.customer)
+}
+
 fn import_bucket(
     arguments: &Arguments,
     own: &OwnServer<'_>,
@@ -240,6 +249,8 @@ fn import_bucket(
     json: bool,
 ) -> Result<(), String> {
     let url = arguments.endpoint.as_deref().ok_or("--endpoint URL names the server of s3://")?;
+    // Before anything is asked of the source.
+    let client_keys = ClientKeys::new(client_keys_in(arguments)?, url)?;
     let keys = Credentials {
         access_key: &arguments.source_access_key,
         secret_key: &arguments.source_secret_key,
@@ -257,6 +268,7 @@ fn import_bucket(
         all_versions: there && here,
         keep_times: arguments.keep_times,
         state_times: true,
+        client_keys,
     };
     copy.run(transfer, arguments.parallel, "importing", json);
     Ok(())

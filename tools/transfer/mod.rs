@@ -3,6 +3,7 @@
 
 mod bucket_source;
 mod buckets;
+mod client_keys;
 mod directory;
 pub(crate) mod export;
 mod exported;

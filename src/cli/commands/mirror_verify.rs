@@ -10,7 +10,7 @@ use siltstone::base::{Clock, SystemClock};
 use siltstone::mirror::{Mirror, MirrorSettings};
 use siltstone::transfer::{
     PeerError, PeerKey, PeerLink, PeerVersion, PeerVersioning, StoredAttributes, StoredChecksums,
-    bucket_names, checked_attributes_of, versions_state, visit_keys,
+    bucket_names, checked_attributes_of, takes_client_key, versions_state, visit_keys,
 };
 
 use super::api_client::{self, ServerAddress};
@@ -88,10 +88,16 @@ fn compare_prefix(
         versions = here.may_have_versions() && there.may_have_versions();
     }
     compare(links, &mirror.settings.target_prefix, prefix, versions, &mut |key| {
-        match key {
-            ComparedKey::OtherTags(here, there) => found.add(bucket, probe.compared(&here, &there)?),
-            key => found.add(bucket, key),
-        }
+        let key = match key {
+            ComparedKey::OtherTags(here, there) => probe.compared(&here, &there)?,
+            key => key,
+        };
+        let key = match key {
+            ComparedKey::Missing(here) => probe.without_client_keys(here, None)?,
+            ComparedKey::Different(here, there) => probe.without_client_keys(here, Some(there))?,
+            key => key,
+        };
+        found.add(bucket, key);
         Ok(())
     })
     .map_err(unfinished)
@@ -108,6 +114,8 @@ struct MirrorDifferences {
     marker_runs: u64,
     /// Keys with encrypted versions whose bytes could not be compared.
     unproven: u64,
+    /// Keys with versions under the key of a client, and alike but for those.
+    of_clients: u64,
     /// Buckets that keep versions here, and not at the target.
     unversioned: u64,
     lines: Vec<String>,
@@ -122,7 +130,8 @@ impl MirrorDifferences {
     }
 
     fn outcome(mut self) -> Result<(), CliError> {
-        let Self { compared, missing, different, extra, marker_runs, unproven, unversioned, .. } = self;
+        let Self { compared, missing, different, extra, marker_runs, unproven, of_clients, .. } = self;
+        let unversioned = self.unversioned;
         if marker_runs > 0 {
             self.lines.push(format!(
                 "{marker_runs} keys are the same but for the number of delete markers in a row, of which some servers keep one"
@@ -132,6 +141,11 @@ impl MirrorDifferences {
             self.lines.push(format!(
                 "{unproven} keys are encrypted under keys (SSE-KMS), so that their entity tags say nothing of their bytes: lengths and \
                  metadata are the same, and there are no checksums of both sides to compare"
+            ));
+        }
+        if of_clients > 0 {
+            self.lines.push(format!(
+                "{of_clients} keys are encrypted under keys of their clients (SSE-C): not comparable without those, and not sent by the mirror"
             ));
         }
         self.lines.push(format!(
@@ -157,8 +171,11 @@ enum ComparedKey {
     Unproven,
     /// Alike but for the number of delete markers in a row.
     MarkerRuns,
-    Missing(String),
-    Different(String),
+    /// Alike but for versions under the key of a client, which no mirror sends.
+    OfClient,
+    Missing(PeerKey),
+    /// Here and there.
+    Different(PeerKey, PeerKey),
     Extra(String),
 }
 
@@ -184,8 +201,11 @@ impl MirrorDifferences {
             ComparedKey::Alike | ComparedKey::OtherTags(..) => {}
             ComparedKey::Unproven => self.unproven += 1,
             ComparedKey::MarkerRuns => self.marker_runs += 1,
-            ComparedKey::Missing(key) => self.note(|it| &mut it.missing, "missing", bucket, &key),
-            ComparedKey::Different(key) => self.note(|it| &mut it.different, "different", bucket, &key),
+            ComparedKey::OfClient => self.of_clients += 1,
+            ComparedKey::Missing(here) => self.note(|it| &mut it.missing, "missing", bucket, &here.key),
+            ComparedKey::Different(here, _) => {
+                self.note(|it| &mut it.different, "different", bucket, &here.key);
+            }
             ComparedKey::Extra(key) => self.note(|it| &mut it.extra, "extra", bucket, &key),
         }
     }
@@ -220,7 +240,7 @@ fn compare(
                     next = there.recv().ok();
                     compared(here, same)
                 }
-                None => ComparedKey::Missing(here.key),
+                None => ComparedKey::Missing(here),
             };
             told = told.clone().and_then(|()| found(key));
             told.is_ok()
@@ -241,7 +261,7 @@ fn compare(
 impl BothLinks<'_> {
     /// The comparison of two keys that are alike but for entity tags.
     fn compared(&mut self, here: &PeerKey, there: &PeerKey) -> Result<ComparedKey, String> {
-        let different = || Ok(ComparedKey::Different(here.key.clone()));
+        let different = || Ok(ComparedKey::Different(here.clone(), there.clone()));
         let mut is_proven = true;
         let pairs = without_repeated_markers(here).zip(without_repeated_markers(there));
         for (one, other) in pairs.filter(|(one, other)| likeness(one, other) == Likeness::OtherTags) {
@@ -257,6 +277,37 @@ impl BothLinks<'_> {
             is_proven &= agreed == Some(true);
         }
         Ok(if is_proven { ComparedKey::Alike } else { ComparedKey::Unproven })
+    }
+
+    /// The comparison of two keys that are not alike, without the versions that the key of a client
+    /// encrypts.
+    fn without_client_keys(&mut self, here: PeerKey, there: Option<PeerKey>) -> Result<ComparedKey, String> {
+        let mut kept = PeerKey { versions: Vec::new(), ..here.clone() };
+        for version in &here.versions {
+            let is_of_client = !version.delete_marker
+                && takes_client_key(&mut self.source, &here.key, version.id.as_deref())
+                    .map_err(|error| format!("{}: {}", here.key, error.text()))?;
+            if !is_of_client {
+                kept.versions.push(version.clone());
+            }
+        }
+        let is_all = kept.versions.len() == here.versions.len();
+        // What stands at the target in place of such a version was sent before.
+        let has_none = kept.versions.iter().all(|version| version.delete_marker);
+        match there {
+            None if is_all => Ok(ComparedKey::Missing(here)),
+            Some(there) if is_all => Ok(ComparedKey::Different(here, there)),
+            _ if has_none => Ok(ComparedKey::OfClient),
+            None => Ok(ComparedKey::Missing(here)),
+            Some(there) => match compared(kept, there) {
+                ComparedKey::OtherTags(kept, there) => match self.compared(&kept, &there)? {
+                    different @ ComparedKey::Different(..) => Ok(different),
+                    _ => Ok(ComparedKey::OfClient),
+                },
+                different @ ComparedKey::Different(..) => Ok(different),
+                _ => Ok(ComparedKey::OfClient),
+            },
+        }
     }
 }
 
@@ -277,7 +328,7 @@ fn looked_at(
 /// them.
 fn compared(here: PeerKey, there: PeerKey) -> ComparedKey {
     if here.fault.is_some() || there.fault.is_some() {
-        return ComparedKey::Different(here.key);
+        return ComparedKey::Different(here, there);
     }
     if all_alike(&here.versions, &there.versions) == Likeness::Alike {
         return ComparedKey::Alike;
@@ -285,7 +336,7 @@ fn compared(here: PeerKey, there: PeerKey) -> ComparedKey {
     match all_alike(without_repeated_markers(&here), without_repeated_markers(&there)) {
         Likeness::Alike => ComparedKey::MarkerRuns,
         Likeness::OtherTags => ComparedKey::OtherTags(here, there),
-        Likeness::Different => ComparedKey::Different(here.key),
+        Likeness::Different => ComparedKey::Different(here, there),
     }
 }
 
@@ -358,8 +409,11 @@ mod tests {
             ComparedKey::Alike => "alike",
             ComparedKey::MarkerRuns => "runs",
             ComparedKey::OtherTags(..) => "tags",
-            ComparedKey::Different(_) => "different",
-            ComparedKey::Unproven | ComparedKey::Missing(_) | ComparedKey::Extra(_) => "other",
+            ComparedKey::Different(..) => "different",
+            ComparedKey::Unproven
+            | ComparedKey::OfClient
+            | ComparedKey::Missing(_)
+            | ComparedKey::Extra(_) => "other",
         }
     }
 
