@@ -2,7 +2,9 @@
 //! and which packages a record has.
 
 use crate::base::limits::BLOCK_BYTES;
-use crate::crypto::{KeyReach, SALT_BYTES, SEALED_KEY_BYTES, TAG_BYTES, WRITE_KEY, WrapScope};
+use crate::crypto::{
+    KeyReach, MasterKey, SALT_BYTES, SEALED_KEY_BYTES, TAG_BYTES, WRITE_KEY, WrapScope, unwrap_key,
+};
 use crate::format::checksum::{
     decode_checksums, decode_optional_checksum, encode_checksum, encode_optional_checksum,
 };
@@ -93,6 +95,11 @@ impl WrappedKey {
             key_id: &self.key_id,
             context: &self.context,
         }
+    }
+
+    /// Whether this master key wrapped it.
+    pub fn is_wrapped_by(&self, master: &MasterKey) -> bool {
+        unwrap_key(master, &self.salt, self.scope(), &self.sealed).is_some()
     }
 
     /// The bytes of the index that it counts for: nearly its encoding.

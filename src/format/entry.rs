@@ -8,7 +8,7 @@ use crate::format::remote_copy::{decode_copy, encode_copy};
 use crate::format::{
     BucketConfigurationKind, ByteDecoder, Cause, DecodeError, Decoded, Encode, ExtentRef, Features,
     FollowerNote, FollowerState, PartRecord, RemoteCopy, UploadId, UploadRecord, VersionId, VersionRecord,
-    WrittenBytes,
+    WrappedKey, WrittenBytes,
 };
 
 const BUCKET_PUT: u8 = 1;
@@ -222,6 +222,16 @@ impl Entry {
         match self {
             Self::VersionPut { record, .. } | Self::VersionAmend { record, .. } => &record.extents,
             Self::PartPut { record, .. } => &record.extents,
+            _ => &[],
+        }
+    }
+
+    /// The wrapped keys of a version, an upload or a part; none for other entries.
+    pub fn wrapped_keys(&self) -> &[WrappedKey] {
+        match self {
+            Self::VersionPut { record, .. } | Self::VersionAmend { record, .. } => record.wrapped_keys(),
+            Self::UploadPut { record, .. } => record.wrapped_keys(),
+            Self::PartPut { record, .. } => record.wrapped_keys(),
             _ => &[],
         }
     }

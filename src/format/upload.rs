@@ -46,6 +46,11 @@ pub struct UploadRecord {
 }
 
 impl UploadRecord {
+    /// Its key, wrapped; none in the clear.
+    pub fn wrapped_keys(&self) -> &[WrappedKey] {
+        self.encryption.as_deref().map_or(&[], std::slice::from_ref)
+    }
+
     /// Appends the encoding of the record.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_u64(self.id.0);
@@ -127,6 +132,11 @@ pub struct PartRecord {
 }
 
 impl PartRecord {
+    /// Its keys, wrapped; none in the clear.
+    pub fn wrapped_keys(&self) -> &[WrappedKey] {
+        self.encryption.as_ref().map_or(&[], |encryption| &encryption.keys)
+    }
+
     /// Appends the encoding of the record.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.put_varint(self.number.into());

@@ -12,7 +12,7 @@ use crate::format::extent_ref::{EXTENT_REF_BYTES_MIN, decode_extents, encode_ext
 use crate::format::storage_class;
 use crate::format::{
     Attributes, ByteDecoder, Checksum, DecodeError, Decoded, ETag, Encode, ExtentRef, Features,
-    ObjectControls, StorageClass, UploadId, VersionEncryption, VersionId,
+    ObjectControls, StorageClass, UploadId, VersionEncryption, VersionId, WrappedKey,
 };
 
 const NULL: u64 = 1;
@@ -121,6 +121,11 @@ pub struct VersionSummary {
 }
 
 impl VersionRecord {
+    /// Its keys, wrapped; none in the clear.
+    pub fn wrapped_keys(&self) -> &[WrappedKey] {
+        self.encryption.as_ref().map_or(&[], |encryption| &encryption.keys)
+    }
+
     /// The fields that listings show.
     pub fn summary(&self) -> VersionSummary {
         VersionSummary {

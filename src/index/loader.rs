@@ -89,6 +89,7 @@ impl Loader {
                 false => self.batch.add(extent),
             }
         }
+        self.index.key_uses.add(&version.keys);
         self.index.versions += 1;
         self.index.raise_last_stamp(summary.id.0);
         self.index.features = self.index.features.with(version.features);

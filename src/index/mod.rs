@@ -5,6 +5,7 @@
 mod bucket_configurations;
 mod counted_bytes;
 mod followers;
+mod key_uses;
 mod keys;
 mod listing;
 mod liveness;
@@ -45,6 +46,7 @@ use crate::format::{
 };
 use crate::index::memory::map_entry_bytes;
 use followers::Followers;
+use key_uses::KeyUses;
 use keys::{Keys, Version, VersionOrderExhausted};
 use owner_quotas::OwnerQuotaDocuments;
 use parts::PartTable;
@@ -102,6 +104,7 @@ pub struct Index {
     /// The copies of segments on the remote, by segment.
     remote_copies: RedBlackTreeMapSync<u64, RemoteCopy>,
     followers: Followers,
+    key_uses: KeyUses,
 }
 
 impl BucketIndex {
@@ -178,14 +181,12 @@ impl Index {
             Entry::VersionPut { bucket, key, record } => self.put_version(*bucket, key, record),
             Entry::VersionDelete { bucket, key, version } => self.delete_version(*bucket, key, *version),
             Entry::VersionAmend { bucket, key, record } => self.amend_version(*bucket, key, record),
-            Entry::UploadPut { bucket, key, record } => {
-                self.raise_last_stamp(record.id.0);
-                self.change(*bucket, |bucket| bucket.uploads.put(key, record))
-            }
+            Entry::UploadPut { bucket, key, record } => self.put_upload(*bucket, key, record),
             Entry::UploadDelete { bucket, key, upload } => {
-                let parts = self.change(*bucket, |bucket| bucket.uploads.remove(key, *upload))?;
-                for part in parts.iter() {
-                    self.liveness.remove(&part.extents);
+                let removed = self.change(*bucket, |bucket| bucket.uploads.remove(key, *upload))?;
+                if let Some(upload) = &removed {
+                    self.key_uses.remove(upload.record.wrapped_keys());
+                    self.count_parts_out(upload.parts.iter());
                 }
                 Ok(())
             }
@@ -469,6 +470,11 @@ impl Index {
         &self.liveness
     }
 
+    /// The versions, uploads and parts that need each key of the ring, by its id.
+    pub fn key_uses(&self) -> &BTreeMap<String, u64> {
+        self.key_uses.get()
+    }
+
     /// The memory of the index in bytes, without memory that only older snapshots use. The number
     /// is maintained, so the call is cheap.
     pub fn memory_bytes(&self) -> u64 {
@@ -477,6 +483,7 @@ impl Index {
             + self.owner_quotas.memory_bytes()
             + self.remote_copies.size() as u64 * map_entry_bytes::<u64, RemoteCopy>()
             + self.followers.memory_bytes()
+            + self.key_uses.memory_bytes()
             + self.liveness.memory_bytes()
     }
 
@@ -522,13 +529,34 @@ impl Index {
         let mut scan = bucket.keys.scan();
         scan.seek_key(&[]);
         while scan.next() {
-            self.liveness.remove(&scan.version().record().extents);
+            let record = scan.version().record();
+            self.liveness.remove(&record.extents);
+            self.key_uses.remove(record.wrapped_keys());
         }
         self.versions -= bucket.keys.len();
-        for part in bucket.uploads.all_parts() {
-            self.liveness.remove(&part.extents);
+        for upload in bucket.uploads.records() {
+            self.key_uses.remove(upload.wrapped_keys());
+        }
+        self.count_parts_out(bucket.uploads.all_parts());
+        Ok(())
+    }
+
+    fn put_upload(&mut self, bucket: u64, key: &[u8], record: &UploadRecord) -> Result<(), ApplyError> {
+        self.raise_last_stamp(record.id.0);
+        let replaced = self.change(bucket, |bucket| bucket.uploads.put(key, record))?;
+        self.key_uses.add(record.wrapped_keys());
+        if let Some(old) = &replaced {
+            self.key_uses.remove(old.wrapped_keys());
         }
         Ok(())
+    }
+
+    /// Counts the parts of an upload out that is gone.
+    fn count_parts_out(&mut self, parts: impl Iterator<Item = PartRecord>) {
+        for part in parts {
+            self.liveness.remove(&part.extents);
+            self.key_uses.remove(part.wrapped_keys());
+        }
     }
 
     fn put_version(&mut self, bucket: u64, key: &[u8], record: &VersionRecord) -> Result<(), ApplyError> {
@@ -538,8 +566,10 @@ impl Index {
         let replaced = self.change(bucket, |bucket| bucket.keys.put(key, record))?;
         let replaced = replaced.map_err(|VersionOrderExhausted| ApplyError::LastStamp(record.id))?;
         self.liveness.add(&record.extents);
+        self.key_uses.add(record.wrapped_keys());
         for old in &replaced {
             self.liveness.remove(&old.extents);
+            self.key_uses.remove(old.wrapped_keys());
         }
         self.versions += 1;
         self.versions -= replaced.len() as u64;
@@ -558,6 +588,8 @@ impl Index {
                 && old.storage_class == record.storage_class;
             let announced = same && record.extents.iter().all(|extent| extent.shared);
             self.liveness.amend(&old.extents, &record.extents, announced);
+            self.key_uses.add(record.wrapped_keys());
+            self.key_uses.remove(old.wrapped_keys());
         }
         self.raise_last_stamp(record.last_stamp());
         Ok(())
@@ -576,6 +608,10 @@ impl Index {
         let replaced = self.change(bucket, |bucket| bucket.uploads.put_part(key, upload, record))?;
         let replaced = replaced.ok_or(ApplyError::UnknownUpload(upload))?;
         self.raise_last_stamp(record.id);
+        self.key_uses.add(record.wrapped_keys());
+        if let Some(old) = &replaced {
+            self.key_uses.remove(old.wrapped_keys());
+        }
         match replaced {
             // The same part, relocated.
             Some(old) if old.id == record.id => self.liveness.amend(&old.extents, &record.extents, false),
@@ -592,6 +628,7 @@ impl Index {
     fn delete_version(&mut self, bucket: u64, key: &[u8], version: VersionId) -> Result<(), ApplyError> {
         if let Some(old) = self.change(bucket, |bucket| bucket.keys.remove(key, version))? {
             self.liveness.remove(&old.extents);
+            self.key_uses.remove(old.wrapped_keys());
             self.versions -= 1;
         }
         Ok(())

@@ -46,10 +46,11 @@ impl From<&UploadRecord> for UploadSummary {
     }
 }
 
+/// An upload as the index keeps it.
 #[derive(Clone)]
-struct UploadEntry {
-    record: Arc<UploadRecord>,
-    parts: PartTable,
+pub(super) struct UploadEntry {
+    pub(super) record: Arc<UploadRecord>,
+    pub(super) parts: PartTable,
 }
 
 /// A key and the id of an upload for it.
@@ -101,26 +102,28 @@ impl Uploads {
         self.bytes
     }
 
-    pub(super) fn put(&mut self, key: &[u8], record: &UploadRecord) {
-        let parts = self.remove(key, record.id);
+    /// Adds an upload, or puts its record in the place of another, which it returns; its parts stay.
+    pub(super) fn put(&mut self, key: &[u8], record: &UploadRecord) -> Option<Arc<UploadRecord>> {
+        let known = self.remove(key, record.id);
+        let replaced = known.as_ref().map(|entry| Arc::clone(&entry.record));
+        let parts = known.map(|entry| entry.parts).unwrap_or_default();
         let entry = UploadEntry { record: Arc::new(record.clone()), parts };
         self.bytes += entry.memory_bytes(key);
         self.payload += entry.parts.payload_bytes();
         self.counted += entry.index_bytes(key);
         self.uploads.insert_mut((key.into(), record.id), entry);
+        replaced
     }
 
-    /// Removes an upload and returns its parts.
-    pub(super) fn remove(&mut self, key: &[u8], upload: UploadId) -> PartTable {
+    /// Removes and returns an upload, if it exists.
+    pub(super) fn remove(&mut self, key: &[u8], upload: UploadId) -> Option<UploadEntry> {
         let name = (key.into(), upload);
-        let Some(entry) = self.uploads.get(&name).cloned() else {
-            return PartTable::default();
-        };
+        let entry = self.uploads.get(&name).cloned()?;
         self.uploads.remove_mut(&name);
         self.bytes -= entry.memory_bytes(key);
         self.payload -= entry.parts.payload_bytes();
         self.counted -= entry.index_bytes(key);
-        entry.parts
+        Some(entry)
     }
 
     /// Adds a part and returns the one that it replaces; `None` when there is no such upload.
@@ -179,6 +182,11 @@ impl Uploads {
 
     pub(super) fn len(&self) -> u64 {
         self.uploads.size() as u64
+    }
+
+    /// All uploads, without their parts.
+    pub(super) fn records(&self) -> impl Iterator<Item = &UploadRecord> {
+        self.uploads.values().map(|entry| entry.record.as_ref())
     }
 
     /// The parts of all uploads.

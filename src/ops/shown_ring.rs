@@ -1,5 +1,7 @@
 //! The key ring as operators see it, without any key.
 
+use std::collections::BTreeMap;
+
 use super::Context;
 use super::key_ring::{KeyState, state_of};
 use crate::base::Timestamp;
@@ -24,8 +26,25 @@ pub struct ShownRing {
     pub keys: Vec<ShownKey>,
     /// Whether its file is on the disk of the data.
     pub is_with_data: bool,
-    /// Whether there are encrypted objects, and no key at all.
-    pub is_missing: bool,
+    /// The keys that records name and the ring lacks, with the versions, uploads and parts that need
+    /// them.
+    pub missing: BTreeMap<String, u64>,
+}
+
+impl ShownRing {
+    /// A sentence for who has to put keys back; `None` where none is missing.
+    pub fn lack(&self) -> Option<String> {
+        let keys = match self.missing.len() {
+            0 => return None,
+            1 => "1 key".to_owned(),
+            many => format!("{many} keys"),
+        };
+        let uses: u64 = self.missing.values().sum();
+        Some(format!(
+            "The key ring lacks {keys} of {uses} encrypted versions, uploads and parts, so that they cannot be read: put the ring back. \
+             `siltstone key uses` names the keys."
+        ))
+    }
 }
 
 impl Context {
@@ -42,10 +61,8 @@ impl Context {
             });
         }
         keys.reverse();
-        ShownRing {
-            is_missing: keys.is_empty() && self.store.has_encrypted(),
-            is_with_data: self.ring_is_with_data,
-            keys,
-        }
+        let mut missing = self.store.key_uses();
+        missing.retain(|id, _| ring.by_id(id).is_none());
+        ShownRing { missing, is_with_data: self.ring_is_with_data, keys }
     }
 }

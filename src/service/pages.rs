@@ -79,9 +79,6 @@ fn is_administration(path: &str) -> bool {
     version.is_some_and(|version| !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Said where encrypted objects wait for the ring. Puts in the clear go on.
-const NO_KEYS: &str = "There are encrypted objects and no keys, so that those of SSE-S3 and SSE-KMS cannot be read: put the key ring back.\n";
-
 impl Service {
     /// Handles a request for `/-/{name}`.
     pub(super) fn page(&self, name: &str, request: &Request<'_>) -> Result<Response, S3Error> {
@@ -151,8 +148,9 @@ impl Service {
         if let Some(lag) = self.context.store.ship_figures().and_then(|figures| lag_text(&figures)) {
             told += &lag;
         }
-        if self.context.shown_ring().is_missing {
-            told += NO_KEYS;
+        if let Some(lack) = self.context.shown_ring().lack() {
+            told += &lack;
+            told.push('\n');
         }
         if let Some(why) = self.context.store.remote_refusal() {
             told += &format!("Nothing is changed on the remote, and no bytes leave this disk: {why}.\n");

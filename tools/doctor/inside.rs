@@ -384,7 +384,7 @@ pub(super) fn examine_figures(figures: &ServerFigures, now: Timestamp) -> Vec<Fi
     if above(figures.keys_missing, 0.0) {
         findings.push(Finding::error(
             "keys-missing",
-            "there are encrypted objects and no keys, so that those of SSE-S3 and SSE-KMS cannot be read",
+            "the key ring lacks keys of encrypted objects, which cannot be read: siltstone key uses names them",
             "put keys.toml back from its copy, or name it by --keys-file; then SIGHUP (systemctl reload siltstone)",
         ));
     }

@@ -23,8 +23,8 @@ struct StatePage {
     /// The page of mirrors, webhooks and the remote, where there are some.
     outbound: Option<String>,
     keys: Vec<KeyRow>,
-    /// Whether there are encrypted objects, and no key.
-    lacks_keys: bool,
+    /// What the ring lacks.
+    key_lack: Option<String>,
     /// Whether the file of the keys is on the disk of the data.
     keys_are_with_data: bool,
     damage: Vec<String>,
@@ -103,7 +103,7 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         problems,
         rows,
         outbound: view.console.service.has_outbound().then(|| view.link("outbound", &[])),
-        lacks_keys: ring.is_missing,
+        key_lack: ring.lack(),
         keys_are_with_data: ring.is_with_data,
         keys: ring.keys.into_iter().map(key_row).collect(),
         damage,

@@ -19,7 +19,7 @@ use crate::base::Timestamp;
 use crate::format::{
     Attributes, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, ETag, Encode, EncodedPairs,
     ExtentRef, Features, ObjectControls, PlainVersion, StorageClass, UNIT_BYTES, VersionId, VersionRecord,
-    VersionSummary,
+    VersionSummary, WrappedKey,
 };
 use crate::index::counted_bytes::{plain_index_bytes, version_index_bytes};
 use crate::index::expect_valid;
@@ -100,6 +100,8 @@ pub(super) struct RecordPlace {
 pub(in crate::index) struct EncodedVersion<'a> {
     pub(in crate::index) summary: VersionSummary,
     pub(in crate::index) features: Features,
+    /// Its wrapped keys; none where the caller has the record.
+    pub(in crate::index) keys: Vec<WrappedKey>,
     form: RecordForm<'a>,
 }
 
@@ -119,7 +121,7 @@ impl<'a> EncodedVersion<'a> {
         if let Some(plain) = PlainVersion::decode(on_disk)?.filter(is_plain) {
             let summary = plain.summary;
             let features = plain.summary.features();
-            return Ok(Self { summary, features, form: RecordForm::Plain(plain) });
+            return Ok(Self { summary, features, keys: Vec::new(), form: RecordForm::Plain(plain) });
         }
         let mut from = ByteDecoder::new(on_disk);
         let record = VersionRecord::decode(&mut from)?;
@@ -127,8 +129,9 @@ impl<'a> EncodedVersion<'a> {
         let summary = record.summary();
         let features = record.features();
         let counted = version_index_bytes(&[], &record);
+        let keys = record.wrapped_keys().to_vec();
         let form = RecordForm::AsOnDisk(on_disk, record.extents.into(), counted);
-        Ok(Self { summary, features, form })
+        Ok(Self { summary, features, keys, form })
     }
 
     /// A record with its disk encoding, which spares decoding thousands of extents.
@@ -140,7 +143,7 @@ impl<'a> EncodedVersion<'a> {
                 RecordForm::AsOnDisk(on_disk, Cow::Borrowed(&record.extents), counted)
             }
         };
-        Self { summary: record.summary(), features: record.features(), form }
+        Self { summary: record.summary(), features: record.features(), keys: Vec::new(), form }
     }
 
     pub(in crate::index) fn extents(&self) -> impl Iterator<Item = &ExtentRef> {

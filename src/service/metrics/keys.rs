@@ -7,6 +7,6 @@ use crate::ops::ShownRing;
 pub(in crate::service) fn keys(page: &mut Exposition, ring: &ShownRing) {
     let help = "Keys of encrypted objects in the ring.";
     page.single("keys", "gauge", help, ring.keys.len() as u64);
-    let help = "Whether there are encrypted objects, and no keys.";
-    page.single("keys_missing", "gauge", help, u64::from(ring.is_missing));
+    let help = "Keys that encrypted objects need and the ring lacks.";
+    page.single("keys_missing", "gauge", help, ring.missing.len() as u64);
 }

@@ -1,9 +1,9 @@
 //! Wrapping the keys of objects anew, under the keys of the ring that have taken the place of others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::base::limits::MIB;
-use crate::format::{EncryptionKind, Entry, WrappedKey};
+use crate::format::{Entry, WrappedKey};
 use crate::index::Cursor;
 use crate::store::commit::mutation::{Mutation, RecordId, ReferringRecord, RewrappedKeys};
 use crate::store::shared::SharedStore;
@@ -81,22 +81,7 @@ impl Store {
 
     /// The versions, uploads and parts that need each key of the ring, by its id.
     pub fn key_uses(&self) -> BTreeMap<String, u64> {
-        let index = self.shared.index();
-        let mut cursor = Cursor::Start;
-        let mut uses = BTreeMap::new();
-        loop {
-            let entries = index.walk(&mut cursor, STEP_NAMES);
-            if entries.is_empty() {
-                return uses;
-            }
-            for entry in &entries {
-                let of_ring = keys_of(entry).iter().filter(|key| key.kind != EncryptionKind::Customer);
-                let ids: BTreeSet<_> = of_ring.map(|key| key.key_id.as_str()).collect();
-                for id in ids {
-                    *uses.entry(id.to_owned()).or_default() += 1;
-                }
-            }
-        }
+        self.shared.index().key_uses().clone()
     }
 
     /// The keys, those that another key of the ring is to wrap wrapped by it.
@@ -141,7 +126,7 @@ struct OutdatedKeys {
 impl OutdatedKeys {
     /// The keys of a record, if one of them is wrapped by an earlier key of the ring.
     fn of(entry: Entry, shared: &SharedStore) -> Option<Self> {
-        let keys = keys_of(&entry).to_vec();
+        let keys = entry.wrapped_keys().to_vec();
         if !keys.iter().any(|key| shared.renewal(key).is_some()) {
             return None;
         }
@@ -162,18 +147,5 @@ impl OutdatedKeys {
             _ => return None,
         };
         Some(Self { record, keys })
-    }
-}
-
-fn keys_of(entry: &Entry) -> &[WrappedKey] {
-    match entry {
-        Entry::VersionPut { record, .. } => {
-            record.encryption.as_ref().map_or(&[], |encryption| &encryption.keys)
-        }
-        Entry::UploadPut { record, .. } => record.encryption.as_deref().map_or(&[], std::slice::from_ref),
-        Entry::PartPut { record, .. } => {
-            record.encryption.as_ref().map_or(&[], |encryption| &encryption.keys)
-        }
-        _ => &[],
     }
 }

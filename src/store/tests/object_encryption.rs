@@ -1,6 +1,8 @@
 //! Encrypted objects: what is read with a key, what is done without one, and what is never stored in
 //! the clear.
 
+use std::collections::BTreeMap;
+
 use super::random::{rebuild_log, segments_of};
 use super::reclaim::small_segments;
 use super::ship::{LITTLE_LOCAL, begun, restored, ship};
@@ -1221,6 +1223,28 @@ fn a_rewrap_moves_objects_and_uploads_to_the_current_key() {
     rebuild_log(&rebuilt);
     assert_eq!(read_whole(&younger(&rebuilt), "0", None), Err(StoreError::KeyUnavailable("retired".into())));
     assert_eq!(read_whole(&open_keyed(&rebuilt, options()).unwrap(), "0", None).unwrap(), text(1_002));
+}
+
+#[test]
+fn uses_of_keys_are_the_same_after_a_start_and_end_with_their_records() {
+    let fs = SimFs::new();
+    let upload = fill_older(&fs);
+    let uses = |named, retired| [("named".to_owned(), named), ("retired".to_owned(), retired)].into();
+    let store = open_older(&fs);
+    assert_eq!(store.key_uses(), uses(3, 5), "from the log");
+    store.checkpoint().unwrap();
+    store.close();
+    drop(store);
+    let store = open_older(&fs);
+    assert_eq!(store.key_uses(), uses(3, 5), "from a checkpoint");
+    store.abort_upload("b", "m", upload).unwrap();
+    assert_eq!(store.key_uses(), uses(3, 3), "an upload and its parts");
+    for key in ["0", "1", "2"] {
+        while let Ok(found) = store.find("b", key, Selector::Current) {
+            delete(&store, "b", key, Selector::Id(found.version.id)).unwrap();
+        }
+    }
+    assert_eq!(store.key_uses(), BTreeMap::new());
 }
 
 #[test]
