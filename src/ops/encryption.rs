@@ -247,6 +247,31 @@ impl ReadKey {
         context.store.open_key(version, self.key()).for_client(call)
     }
 
+    /// As [`ReadKey::open`], for what tells of an object and reads none of its bytes. Nothing but sealed
+    /// checksums takes a key of the ring: without it the others of a HEAD are told all the same (S3 API
+    /// reference, HeadObject, `x-amz-checksum-mode`: with it alone a KMS key has to be usable).
+    ///
+    /// # Errors
+    /// As of [`ReadKey::open`]; those of the ring only where `wants_checksums`, and the record seals
+    /// them.
+    pub(super) fn open_to_tell(
+        &self,
+        context: &Context,
+        call: &Call<'_>,
+        version: &VersionRecord,
+        wants_checksums: bool,
+    ) -> Result<OpenedKey, S3Error> {
+        let seals = key_of(version).is_some_and(|wrapped| wrapped.kind.seals_digests());
+        match context.store.open_key(version, self.key()) {
+            Err(StoreError::KeyUnavailable(_) | StoreError::WrongRingKey(_))
+                if !(seals && wants_checksums) =>
+            {
+                Ok(OpenedKey::default())
+            }
+            opened => opened.for_client(call),
+        }
+    }
+
     /// Whether the client of an upload under a key of its own does not state that key. To complete
     /// one, it is only needed for checksums (S3 API reference, CompleteMultipartUpload).
     pub(super) fn is_left_out(&self, upload: &UploadRecord) -> bool {

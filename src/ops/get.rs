@@ -37,7 +37,9 @@ pub(super) fn with_body(
     found: &FoundVersion,
 ) -> Result<Response, S3Error> {
     let key = ReadKey::of_target(call, OtherKinds::Refused)?;
-    let own = open(context, found, &key, proof, call)?;
+    check_overrides(proof, call)?;
+    // Before the conditions: without the key not even they tell anything about the object.
+    let own = key.open(context, call, &found.version)?;
     let (response, bytes) = head_of(context, found, (&key, &own), proof, call)?;
     let length = bytes.end - bytes.start;
     if length == 0 {
@@ -74,28 +76,19 @@ pub(super) fn without_body(
     found: &FoundVersion,
 ) -> Result<Response, S3Error> {
     let key = ReadKey::of_target(call, OtherKinds::Refused)?;
-    let own = open(context, found, &key, proof, call)?;
+    check_overrides(proof, call)?;
+    let own = key.open_to_tell(context, call, &found.version, wants_checksums(call))?;
     let (response, bytes) = head_of(context, found, (&key, &own), proof, call)?;
     Ok(response.header("Content-Length", (bytes.end - bytes.start).to_string()))
 }
 
-/// Opens the key of a version, before anything of it is told.
-///
-/// # Errors
-/// Those of [`ReadKey::open`]; `InvalidRequest` for what anonymous users may not ask for.
-fn open(
-    context: &Context,
-    found: &FoundVersion,
-    key: &ReadKey,
-    proof: &Authorized,
-    call: &Call<'_>,
-) -> Result<OpenedKey, S3Error> {
-    if proof.identity().is_anonymous() && metadata::overrides(&call.query) {
-        return Err(S3Error::new(ErrorCode::InvalidRequest)
-            .message("Request specific response headers cannot be used for anonymous GET requests."));
+/// Refuses what anonymous users may not ask for.
+fn check_overrides(proof: &Authorized, call: &Call<'_>) -> Result<(), S3Error> {
+    match proof.identity().is_anonymous() && metadata::overrides(&call.query) {
+        true => Err(S3Error::new(ErrorCode::InvalidRequest)
+            .message("Request specific response headers cannot be used for anonymous GET requests.")),
+        false => Ok(()),
     }
-    // Before the conditions: without the key not even they tell anything about the object.
-    key.open(context, call, &found.version)
 }
 
 /// Status and headers of the response, and the range of its bytes. `own` is the opened key of the

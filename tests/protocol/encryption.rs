@@ -453,7 +453,7 @@ fn without_a_ring_nothing_is_stored_in_the_clear_in_silence() {
         let lost = server.get(target);
         lost.is_error(400, "KMS.NotFoundException");
         assert_eq!(lost.one("KeyId").as_deref(), Some(id));
-        server.head(target).is_bare(400);
+        assert_eq!(server.head(target).status, 200, "a HEAD needs no key");
         let copy = server.request("PUT", "/b/copy").header("p-copy-source", target).send();
         copy.is_error(400, "KMS.NotFoundException");
         assert_eq!(server.delete(&format!("{target}?tagging")).status, 204, "its metadata are there");
@@ -855,21 +855,65 @@ fn versions_keep_their_own_encryption() {
 }
 
 #[test]
-fn ready_and_the_metrics_tell_that_the_ring_is_gone() {
+fn ready_and_the_metrics_tell_of_the_keys_that_the_ring_lacks() {
     let server = Server::new();
     let told = |name: &str| server.request("GET", name).anonymous().send().text().to_owned();
     let ring = KeyRing::clone(&server.keys.get());
+    let current = ring.current().unwrap().id.clone();
     assert!(told("/-/metrics").contains("\nsiltstone_keys 3\n"));
     server.keys.replace(KeyRing::default());
     assert_eq!(told("/-/ready"), "ready\n", "nothing is encrypted yet");
+    good(put(&server, "/b/theirs", b"x").key(&KEY).send());
+    assert_eq!(told("/-/ready"), "ready\n", "customers' keys are in no ring");
     server.keys.replace(ring.clone());
-    good(of_kind(put(&server, "/b/k", b"x"), "AES256").send());
+    for (path, kind) in [("/b/k", "AES256"), ("/b/l", "AES256"), ("/b/named", "aws:kms")] {
+        good(of_kind(put(&server, path, b"x"), kind).send());
+    }
     assert_eq!(told("/-/ready"), "ready\n");
-    server.keys.replace(KeyRing::default());
-    assert!(told("/-/ready").starts_with("ready\nThere are encrypted objects and no keys"));
-    let metrics = told("/-/metrics");
-    assert!(metrics.contains("\nsiltstone_keys 0\n") && metrics.contains("\nsiltstone_keys_missing 1\n"));
+    for (lacking, keys, uses, words) in [
+        (ring.without(&current), 2, 1, "1 key of 2 encrypted"),
+        (KeyRing::default(), 0, 2, "2 keys of 3 encrypted"),
+    ] {
+        server.keys.replace(lacking);
+        let ready = told("/-/ready");
+        assert!(ready.starts_with("ready\nThe key ring lacks ") && ready.contains(words), "{ready}");
+        let metrics = told("/-/metrics");
+        for line in [format!("\nsiltstone_keys {keys}\n"), format!("\nsiltstone_keys_missing {uses}\n")] {
+            assert!(metrics.contains(&line), "{line}");
+        }
+    }
+    good(server.request("DELETE", "/b/named").send());
+    assert!(told("/-/metrics").contains("\nsiltstone_keys_missing 1\n"));
     server.keys.replace(ring);
     assert_eq!(told("/-/ready"), "ready\n");
     assert!(told("/-/metrics").contains("\nsiltstone_keys_missing 0\n"));
+}
+
+#[test]
+fn a_head_needs_no_key_of_the_ring_but_for_sealed_checksums() {
+    let server = Server::new();
+    for kind in ["AES256", "aws:kms"] {
+        let path = format!("/b/{}", kind.replace(':', "-"));
+        let sent = put(&server, &path, b"some bytes").header("p-checksum-crc32", crc32(b"some bytes"));
+        good(of_kind(sent, kind).send());
+        let ring = KeyRing::clone(&server.keys.get());
+        let head = || server.request("HEAD", &path);
+        let known = good(head().send());
+        server.keys.replace(KeyRing::default());
+        let without = good(head().send());
+        assert_eq!(without.header("Content-Length"), Some("10"));
+        assert_eq!(
+            (without.header("ETag"), without.header(KIND)),
+            (known.header("ETag"), known.header(KIND))
+        );
+        head().header("If-None-Match", known.header("ETag").unwrap()).send().is_bare(304);
+        head().key(&KEY).send().is_bare(400);
+        let summed = head().header("p-checksum-mode", "ENABLED").send();
+        match kind {
+            "AES256" => assert_eq!(good(summed).header("p-checksum-crc32"), Some(&*crc32(b"some bytes"))),
+            _ => drop(summed.is_bare(400)),
+        }
+        server.request("GET", &path).send().is_error(400, "KMS.NotFoundException");
+        server.keys.replace(ring);
+    }
 }
