@@ -38,7 +38,7 @@
 //! | [`client`] | a client of S3 servers: signed requests over TCP or TLS, its settings and its limits | base, xml |
 //! | [`transfer`] | copies of objects to other S3 servers | base, xml, client |
 //! | [`store`] | the engine: commit, read, recover, reclaim, scrub | the storage column |
-//! | [`offline`] | data directories and remotes for the tools: verify, backup, rebuild, audits | the storage column |
+//! | [`offline`] | data directories and remotes for the tools: verify, backup, rebuild, audits | the storage column, keys |
 //! | [`webhook`] | S3's records of events, sent by HTTP | base, client, s3, store |
 //! | [`mirror`] | buckets on other S3 servers that follow the log of the store | base, client, transfer, store; fs for the simulation in its tests |
 //! | [`auth`] | signatures, users, permissions | base, s3 |

@@ -21,7 +21,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("remote", &["base", "format", "client"]),
     ("s3", &["base", "crypto", "xml"]),
     ("store", &["base", "crypto", "format", "fs", "log", "index", "remote"]),
-    ("offline", &["base", "format", "fs", "log", "index", "remote", "store"]),
+    ("offline", &["base", "format", "fs", "keys", "log", "index", "remote", "store"]),
     // The simulated disk is for its tests alone.
     ("mirror", &["base", "fs", "client", "transfer", "store"]),
     ("webhook", &["base", "client", "s3", "store"]),
@@ -34,7 +34,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
 ];
 
 /// What the unit tests of a module may name beside that: those of the store verify what they wrote.
-const TESTS_MAY_NAME: &[(&str, &[&str])] = &[("store", &["offline", "vault"])];
+const TESTS_MAY_NAME: &[(&str, &[&str])] = &[("store", &["keys", "offline", "vault"])];
 
 /// What `ops` may name of `auth`: the proof, who it is about, and what else it may be asked.
 const PROOF_TYPES: &[&str] = &["Authorized", "Identity", "Action"];

@@ -14,7 +14,7 @@ use siltstone::fs::{Fs as _, OsFs, SubdirFs};
 use siltstone::offline::backup::{
     BackupError, BackupOptions, BackupReport, BackupSource, FileTotals, RestoreReport,
 };
-use siltstone::offline::{self, verify::Finding};
+use siltstone::offline::{self, NeededKey, verify::Finding};
 use siltstone::store::Progress;
 use siltstone::vault::{VaultError, copy_keys, is_encrypted};
 
@@ -42,7 +42,8 @@ Examples:
 
 Exit status:
   0  the backup is complete
-  1  the store or the copy is damaged; the former backup was kept
+  1  the store or the copy is damaged, and the former backup was kept; or the backup is complete and lacks a key that its
+     encrypted objects need, which is named: the ring of the data directory does not have it
   2  no backup could be made, or wrong arguments; the former one was kept";
 
 pub(crate) const RESTORE_HELP: &str = "\
@@ -55,7 +56,8 @@ Examples:
 
 Exit status:
   0  restored
-  1  restored, but damaged: each finding names object, file, offset and expected content
+  1  restored, but damaged: each finding names object, file, offset and expected content; or the ring that was restored lacks a
+     key that objects need, which is named
   2  nothing was restored, or wrong arguments";
 
 #[derive(Debug, Args)]
@@ -100,15 +102,17 @@ pub(crate) fn run(
         offline::backup(&source, target, &SystemClock, options, &mut |progress| show(&mut meter, progress));
     meter.finish();
     match made {
-        Ok(report) => write_backup(&report, arguments.with_users, json, out)?,
-        Err(BackupError::Findings(findings)) => return write_findings(&findings, json, out),
-        Err(BackupError::Damaged(damage)) => {
-            return write_findings(&[Finding { damage, owner: None }], json, out);
+        Ok(report) => {
+            // Slots that came or went meanwhile: the backup has those of its end, too.
+            share_keys(&raw_from, &raw_target).map_err(|error| refused(&error))?;
+            write_backup(&report, arguments.with_users, json, out)?;
+            Ok(if report.keys_missing.is_empty() { Outcome::Success } else { Outcome::Findings })
         }
-        Err(error @ BackupError::NotAStore) => return Err(Failure::of(data_dir.display(), error)),
-        Err(error) => return Err(refused(&error)),
+        Err(BackupError::Findings(findings)) => write_findings(&findings, json, out),
+        Err(BackupError::Damaged(damage)) => write_findings(&[Finding { damage, owner: None }], json, out),
+        Err(error @ BackupError::NotAStore) => Err(Failure::of(data_dir.display(), error)),
+        Err(error) => Err(refused(&error)),
     }
-    Ok(Outcome::Success)
 }
 
 /// Restores a backup.
@@ -142,7 +146,9 @@ pub(crate) fn restore(
         Err(error) => return Err(refused(&error)),
     };
     write_restored(&report, json, out)?;
-    Ok(if report.findings.is_empty() { Outcome::Success } else { Outcome::Findings })
+    // Without a ring in the backup, it comes from elsewhere.
+    let is_whole = report.findings.is_empty() && (report.keys_missing.is_empty() || !report.with_keys);
+    Ok(if is_whole { Outcome::Success } else { Outcome::Findings })
 }
 
 /// Gives the directory of a backup, and both of its slots, the keys of the store: each slot is a
@@ -225,6 +231,7 @@ fn write_backup(
         metadata_bytes,
         with_users,
         with_keys,
+        keys_missing,
     } = report;
     if json {
         let described = json!({
@@ -238,6 +245,7 @@ fn write_backup(
             "metadata_bytes": metadata_bytes,
             "with_users": with_users,
             "with_keys": with_keys,
+            "keys_missing": needed(keys_missing),
         });
         return show::json(out, &described);
     }
@@ -254,12 +262,23 @@ fn write_backup(
             "keys: none, since the data directory has no keys.toml: back up the file that --keys-file names"
         )?;
     }
+    for key in keys_missing {
+        writeln!(out, "key missing: {key}: the ring of the data directory does not open them")?;
+    }
     writeln!(out, "the backup is complete: directory {}, up to group {sequence}", slot.dir())
 }
 
 fn write_restored(report: &RestoreReport, json: bool, out: &mut dyn Write) -> io::Result<()> {
-    let RestoreReport { taken, sequence, files: copied, with_users, with_keys, findings, unchecked_bytes } =
-        report;
+    let RestoreReport {
+        taken,
+        sequence,
+        files: copied,
+        with_users,
+        with_keys,
+        keys_missing,
+        findings,
+        unchecked_bytes,
+    } = report;
     if json {
         let described = json!({
             "taken": taken.to_string(),
@@ -267,12 +286,17 @@ fn write_restored(report: &RestoreReport, json: bool, out: &mut dyn Write) -> io
             "files": files(copied),
             "with_users": with_users,
             "with_keys": with_keys,
+            "keys_missing": needed(keys_missing),
             "findings": findings.iter().map(verify::finding).collect::<Value>(),
             "unchecked_bytes": unchecked_bytes,
         });
         return show::json(out, &described);
     }
     findings.iter().try_for_each(|finding| writeln!(out, "finding: {finding}"))?;
+    let place = if *with_keys { "the backup lacks it" } else { "the backup has no ring: put yours in place" };
+    for key in keys_missing {
+        writeln!(out, "key missing: {key}: {place}")?;
+    }
     let FileTotals { count, bytes } = copied;
     writeln!(out, "restored: files {count}, bytes {bytes}, up to group {sequence} of {taken}")?;
     match findings.len() {
@@ -283,6 +307,11 @@ fn write_restored(report: &RestoreReport, json: bool, out: &mut dyn Write) -> io
         0 => writeln!(out, "nothing is wrong"),
         many => writeln!(out, "findings: {many}"),
     }
+}
+
+/// Keys of the ring, and what needs them.
+pub(crate) fn needed(keys: &[NeededKey]) -> Value {
+    keys.iter().map(|NeededKey { id, uses }| json!({ "id": id, "uses": uses })).collect()
 }
 
 fn files(files: &FileTotals) -> Value {

@@ -11,6 +11,7 @@ use siltstone::offline::rebuild::{
 };
 use siltstone::store::Progress;
 
+use crate::backup::needed;
 use crate::data_dir::DataDir;
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Meter;
@@ -34,7 +35,7 @@ Examples:
 
 Exit status:
   0  everything that was found is restored
-  1  the log was rebuilt, and something is damaged or not restored
+  1  the log was rebuilt, and something is damaged or not restored, or needs a key that the ring in the data directory lacks
   2  not rebuilt: no segments there, a log exists, a server has the directory open, or wrong arguments";
 
 /// The arguments.
@@ -78,6 +79,13 @@ fn write_text(rebuilt: &RebuildReport, out: &mut dyn Write) -> io::Result<()> {
     rebuilt.lost.iter().try_for_each(|lost| writeln!(out, "not restored: {lost}"))?;
     rebuilt.assumptions.iter().try_for_each(|assumption| writeln!(out, "uncertain: {assumption}"))?;
     writeln!(out, "uncertain: {NOT_KNOWN}")?;
+    let place = match rebuilt.has_ring {
+        true => "the ring of the data directory does not open them: put back a copy that has it",
+        false => "the data directory has no ring: see that yours has it",
+    };
+    for key in &rebuilt.keys_missing {
+        writeln!(out, "key missing: {key}: {place}")?;
+    }
     rebuilt.moved.iter().try_for_each(|path| writeln!(out, "moved aside: {path}"))?;
     let RestoredCounts { buckets, versions, live_bytes, uploads, segments, extents } = rebuilt.restored;
     let SkippedCounts { replaced, in_deleted_buckets, of_ended_uploads, unfinished } = rebuilt.skipped;
@@ -94,7 +102,17 @@ fn write_text(rebuilt: &RebuildReport, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn describe(rebuilt: &RebuildReport) -> Value {
-    let RebuildReport { restored, lost, assumptions, damage, skipped, log_bytes, moved } = rebuilt;
+    let RebuildReport {
+        restored,
+        lost,
+        assumptions,
+        damage,
+        skipped,
+        log_bytes,
+        keys_missing,
+        has_ring,
+        moved,
+    } = rebuilt;
     let RestoredCounts { buckets, versions, live_bytes, uploads, segments, extents } = restored;
     let SkippedCounts { replaced, in_deleted_buckets, of_ended_uploads, unfinished } = skipped;
     json!({
@@ -115,6 +133,8 @@ fn describe(rebuilt: &RebuildReport) -> Value {
         },
         "read": { "segments": segments, "extents": extents },
         "log_bytes": log_bytes,
+        "keys_missing": needed(keys_missing),
+        "has_ring": has_ring,
         "moved": moved,
     })
 }

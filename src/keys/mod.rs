@@ -11,6 +11,6 @@ mod text;
 pub use ring::{KeyRing, KeyRingError, RingKey, UnusableKey};
 pub use shared::SharedKeyRing;
 pub use text::{
-    KeyTextError, RingComparison, compared, first_file, with_confirmed_copy, with_new_key, with_retired_key,
-    without_key,
+    KeyTextError, RingComparison, compared, first_file, with_confirmed_copy, with_former_key, with_new_key,
+    with_retired_key, without_key,
 };

@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table};
 
-use super::KeyRing;
 use super::ring::is_name;
+use super::{KeyRing, RingKey};
 use crate::base::digest::to_hex;
 use crate::base::{Entropy, Timestamp};
 use crate::crypto::MasterKey;
@@ -113,6 +113,24 @@ pub fn without_key(text: &str, id: &str) -> Result<String, KeyTextError> {
     if let (Some(about), Some(first)) = (about, keys.get_mut(0)) {
         first.decor_mut().set_prefix(about);
     }
+    checked(&file)
+}
+
+/// The text with a key of another text at its end, which wraps nothing new.
+///
+/// # Errors
+/// The text is no file of keys, or has the key, its name or its secret in another place.
+pub fn with_former_key(text: &str, former: &RingKey) -> Result<String, KeyTextError> {
+    let mut file = parsed(text)?;
+    let mut key = Table::new();
+    key["id"] = toml_edit::value(&former.id);
+    key["created"] = toml_edit::value(former.created.to_iso8601());
+    key["secret"] = toml_edit::value(BASE64.encode(former.secret.bytes()));
+    if let Some(name) = &former.name {
+        key["name"] = toml_edit::value(name);
+    }
+    key["retired"] = toml_edit::value(true);
+    keys_of(&mut file)?.push(key);
     checked(&file)
 }
 

@@ -12,6 +12,7 @@
 //! | `compact` | a store without dead bytes | as the server, by [`Store::open`](crate::store::Store::open) |
 //! | `undelete` | deletions undone in buckets with versions | likewise |
 //! | `remote_audit`, `copy_audit` | the objects on a remote, compared with those that its log or a directory names | deletes orphans, if asked |
+//! | `needed_keys` | the keys that records name and a ring does not open | nothing |
 //! | `divergent`, `log_lag` | a directory compared with the log on the remote | nothing |
 
 pub mod backup;
@@ -19,6 +20,7 @@ pub mod compact;
 mod copy_audit;
 mod divergent;
 mod log_lag;
+mod needed_keys;
 pub mod rebuild;
 mod remote_audit;
 pub mod stats;
@@ -31,6 +33,7 @@ pub use compact::compact;
 pub use copy_audit::audit_copies;
 pub use divergent::{Divergence, DivergentChange, DivergentKind, divergent_changes};
 pub use log_lag::{LogLag, log_lag};
+pub use needed_keys::{NeededKey, unopened_keys};
 pub use rebuild::rebuild;
 pub use remote_audit::{RemoteAudit, RemoteReach, audit_remote, delete_orphans, remote_reach};
 pub use stats::stats;

@@ -15,9 +15,11 @@ use crate::base::Clock;
 use crate::format::{Entry, FileKind, StoreId};
 use crate::fs::Fs;
 use crate::index::{Cursor, Index};
+use crate::keys::KeyRing;
 use crate::log::{
     BuiltLog, CheckpointPlan, CheckpointWriter, Damage, LogError, build_log, list_numbers, open_file,
 };
+use crate::offline::needed_keys::{read_ring, unopened_keys};
 use crate::store::open::recovery;
 use crate::store::{OpenError, Progress, ProgressStep};
 use assembler::Assembler;
@@ -102,6 +104,11 @@ pub fn rebuild(
     let mut assembler = Assembler::new(fs, store, &scan, &options.owner);
     assembler.run(progress)?;
     let (index, mut rebuilt) = assembler.finish();
+    let ring = read_ring(fs)?;
+    rebuilt.has_ring = ring.is_some();
+    // A text that is no ring opens nothing.
+    let ring = ring.and_then(|text| KeyRing::parse(&text).ok()).unwrap_or_default();
+    rebuilt.keys_missing = unopened_keys(&index, &ring);
     progress(Progress { step: ProgressStep::NewLog, done: 0, total: 0 });
     let log = write(fs, clock, store, &index, &old, &mut rebuilt.moved)?;
     rebuilt.log_bytes = log.len;

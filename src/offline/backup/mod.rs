@@ -7,6 +7,7 @@
 mod backup_pins;
 mod expected_extents;
 mod file_copier;
+mod key_ring;
 mod report;
 mod restore;
 mod slots;
@@ -23,21 +24,24 @@ use crate::format::{BackupCurrent, FileKind, number_of};
 use crate::fs::{File, Fs, ReadOnlyFs, SubdirFs};
 use crate::index::Index;
 use crate::log::{Damage, LogError, Segment};
+use crate::offline::needed_keys::{KEYS, read_ring};
 use crate::offline::verify::{VerifyReport, verify};
 use crate::store::open::loader::{StoreLoader, store_id};
 use crate::store::{Progress, ProgressStep};
 use backup_pins::{BackupPins, slot_pin};
 use expected_extents::{ExpectedExtents, findings_with_owners};
 use file_copier::{FileCopier, ZeroBlocks};
+use key_ring::{BackupRing, RingSources};
 use slots::BackupSlots;
 
 /// The users' file, in a data directory and in a backup.
 const USERS: &str = "users.toml";
-/// The file with the keys of encrypted objects, which goes where the users go.
-const KEYS: &str = "keys.toml";
 
 /// Attempts at a consistent set of metadata files; the files of a busy store may change during one.
 const ATTEMPTS_MAX: usize = 100;
+
+/// Attempts at metadata whose keys are all in a ring that was seen.
+const RING_ATTEMPTS_MAX: usize = 8;
 
 /// Gives a file of the source, named first, a further name in the target.
 pub type Link<'l> = dyn Fn(&str, &str) -> io::Result<()> + 'l;
@@ -78,6 +82,9 @@ pub struct BackupOptions {
 /// 3. If the metadata refers to a segment that is newer than the pins, that one is pinned, too, and
 ///    the metadata is copied again: extents that were relocated to or from it may have lost their
 ///    bytes in between.
+///    The ring of keys is read before the metadata and after it: the backup has every key of both that
+///    the metadata names. A key that came and went in between is in neither; then the metadata is
+///    copied again.
 /// 4. The segments are put in place. A sealed segment is never written again, so its pin becomes
 ///    its name, or the former copy serves. An unsealed segment is copied: it only grows, and the
 ///    metadata refers to its older bytes only. The check of a copy, as it is read back, covers
@@ -140,6 +147,9 @@ struct BackupRun<'a> {
 /// A file with its path.
 type MetadataFile = (String, Arc<dyn File>);
 
+/// The copied metadata, with the ring for it where one was found.
+type ReadMetadata = (CopiedMetadata, Option<BackupRing>);
+
 /// The facts about the copied metadata.
 struct CopiedMetadata {
     /// The segments that it refers to.
@@ -156,7 +166,8 @@ impl<'a> BackupRun<'a> {
         self.slots.prepare(slot)?;
         let mut pins = BackupPins::new(self.source, slot, self.slots.slot_fs(slot));
         // Steps 1 to 3 of the order above.
-        let mut metadata = self.pin_and_read(&mut pins)?;
+        let mut sources = self.ring_sources()?;
+        let (mut metadata, ring) = self.pin_and_read_with_ring(&mut pins, &mut sources)?;
         // Step 4. The pins go after it: until then they are all that keeps bytes that the metadata
         // names.
         self.place_segments(&metadata, &pins)?;
@@ -164,8 +175,12 @@ impl<'a> BackupRun<'a> {
         // The check builds an index of its own.
         metadata.index = Index::new();
         if self.options.with_users {
-            self.report.with_users = self.copy_secrets(USERS)?;
-            self.report.with_keys = self.copy_secrets(KEYS)?;
+            self.report.with_users = self.copy_users()?;
+        }
+        if let Some(ring) = ring {
+            self.write_ring(&ring.text)?;
+            self.report.with_keys = true;
+            self.report.keys_missing = ring.missing;
         }
         // Step 5. The check reads what is durable, and only what it found good becomes current.
         self.slots.sync(slot)?;
@@ -175,6 +190,39 @@ impl<'a> BackupRun<'a> {
         // Step 6. A crash before it leaves two backups, of which the next one overwrites the
         // former.
         Ok(self.slots.clear(slot.other())?)
+    }
+
+    /// What may have keys of the backup, as far as keys are wanted.
+    fn ring_sources(&self) -> Result<RingSources, BackupError> {
+        let former = self.slots.current().filter(|_| self.options.with_users);
+        let former = former.map(|current| self.slots.slot_fs(current.slot));
+        Ok(RingSources::of_former(former.as_ref().map(|slot| slot as &dyn Fs))?)
+    }
+
+    fn pin_and_read_with_ring(
+        &mut self,
+        pins: &mut BackupPins<'a>,
+        sources: &mut RingSources,
+    ) -> Result<ReadMetadata, BackupError> {
+        if !self.options.with_users {
+            return Ok((self.pin_and_read(pins)?, None));
+        }
+        sources.see(self.guarded)?;
+        let mut before = None;
+        let mut attempts = 0;
+        loop {
+            let metadata = self.pin_and_read(pins)?;
+            attempts += 1;
+            sources.see(self.guarded)?;
+            let Some(ring) = sources.ring_for(&metadata.index)? else { return Ok((metadata, None)) };
+            let missing: Vec<_> = ring.missing.iter().map(|key| key.id.clone()).collect();
+            // Twice the same: they are lost, and not on their way.
+            let is_lost = before.as_ref() == Some(&missing);
+            if missing.is_empty() || is_lost || attempts == RING_ATTEMPTS_MAX {
+                return Ok((metadata, Some(ring)));
+            }
+            before = Some(missing);
+        }
     }
 
     fn pin_and_read(&mut self, pins: &mut BackupPins<'a>) -> Result<CopiedMetadata, BackupError> {
@@ -330,15 +378,29 @@ impl<'a> BackupRun<'a> {
         Ok(self.slots.link_from_former(segment, self.report.slot)?.then_some(SegmentTransfer::LinkFormer))
     }
 
-    /// Copies a file of secrets. Returns whether there is one: a server may take them from
-    /// elsewhere.
-    fn copy_secrets(&mut self, name: &str) -> Result<bool, BackupError> {
-        let secrets = match self.guarded.open_uncached(name) {
+    /// Copies the users. Returns whether there are any: a server may take them from elsewhere.
+    fn copy_users(&mut self) -> Result<bool, BackupError> {
+        let users = match self.guarded.open_uncached(USERS) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            secrets => secrets?,
+            users => users?,
         };
-        self.copier(ProgressStep::CopyMetadata, 0).copy(secrets.as_ref(), name, ZeroBlocks::Write)?;
+        self.copier(ProgressStep::CopyMetadata, 0).copy(users.as_ref(), USERS, ZeroBlocks::Write)?;
         Ok(true)
+    }
+
+    /// Writes the ring, and reads it back from the disk.
+    fn write_ring(&self, text: &str) -> Result<(), BackupError> {
+        let file = self.to.create(KEYS)?;
+        file.write_all_at(text.as_bytes(), 0)?;
+        file.sync_data()?;
+        file.evict()?;
+        match read_ring(&self.to)? {
+            Some(read) if read == text => Ok(()),
+            _ => {
+                Err(io::Error::other(format!("{KEYS}: what is read back differs from what was written"))
+                    .into())
+            }
+        }
     }
 
     /// Reads the new backup from the disk: all of it, or its metadata and the headers of its

@@ -8,6 +8,7 @@ use super::SegmentTransfer;
 use crate::base::Timestamp;
 use crate::format::{BackupSlot, StoreId};
 use crate::log::{Damage, LogError};
+use crate::offline::needed_keys::NeededKey;
 use crate::offline::verify::{Finding, VerifyError};
 
 /// A finished backup.
@@ -33,6 +34,8 @@ pub struct BackupReport {
     pub with_users: bool,
     /// Whether the keys of encrypted objects were copied.
     pub with_keys: bool,
+    /// The keys that the backup needs, where it has keys, and that were found nowhere.
+    pub keys_missing: Vec<NeededKey>,
 }
 
 /// A number of files.
@@ -57,6 +60,8 @@ pub struct RestoreReport {
     pub with_users: bool,
     /// Whether the backup included keys of encrypted objects.
     pub with_keys: bool,
+    /// The keys that what was restored needs, and that were not in the backup.
+    pub keys_missing: Vec<NeededKey>,
     /// Findings of the check of the restored store.
     pub findings: Vec<Finding>,
     /// Bytes of objects that are on a remote, and were not checked.
@@ -130,6 +135,7 @@ impl BackupReport {
             metadata_bytes: 0,
             with_users: false,
             with_keys: false,
+            keys_missing: Vec::new(),
         }
     }
 

@@ -5,10 +5,13 @@ use std::io;
 use super::file_copier::{FileCopier, ZeroBlocks};
 use super::report::{BackupError, FileTotals, RestoreReport};
 use super::slots::BackupSlots;
-use super::{KEYS, USERS, verify_copy};
-use crate::format::{FileKind, LOCK, unfinished};
+use super::{USERS, verify_copy};
+use crate::format::{FileKind, LOCK, StoreId, unfinished};
 use crate::fs::{Fs, Lock};
-use crate::log::list_numbers;
+use crate::keys::KeyRing;
+use crate::log::{LogError, list_numbers};
+use crate::offline::needed_keys::{KEYS, NeededKey, read_ring, unopened_keys};
+use crate::store::open::loader::StoreLoader;
 use crate::store::{Progress, ProgressStep};
 
 /// Restores the backup in the directory `backup` into the empty directory `target`, and then checks
@@ -50,9 +53,27 @@ pub fn restore(
         files,
         with_users: secrets.iter().any(|name| name == USERS),
         with_keys: secrets.iter().any(|name| name == KEYS),
+        keys_missing: missing_keys(target, current.store)?,
         findings: report.findings,
         unchecked_bytes: report.counts.unchecked_bytes,
     })
+}
+
+/// The keys that the records in a directory name and its ring does not open. Damage, which the check
+/// has found, may hide some.
+fn missing_keys(target: &dyn Fs, store: StoreId) -> Result<Vec<NeededKey>, BackupError> {
+    let mut damage = Vec::new();
+    let read = StoreLoader::from_newest(target, store, &mut damage).and_then(|mut loader| {
+        loader.replay()?;
+        Ok(loader.index)
+    });
+    let index = match read {
+        Err(LogError::Damaged(_)) => return Ok(Vec::new()),
+        read => read?,
+    };
+    // A text that is no ring opens nothing.
+    let ring = read_ring(target)?.and_then(|text| KeyRing::parse(&text).ok()).unwrap_or_default();
+    Ok(unopened_keys(&index, &ring))
 }
 
 fn lock(target: &dyn Fs) -> Result<Box<dyn Lock>, BackupError> {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::log::Damage;
+use crate::offline::needed_keys::NeededKey;
 use crate::offline::verify::NamedOwner;
 
 /// The result of a rebuild.
@@ -20,6 +21,11 @@ pub struct RebuildReport {
     pub skipped: SkippedCounts,
     /// The length of the new log, in bytes.
     pub log_bytes: u64,
+    /// The keys of the ring that restored versions, uploads and parts need, and that the ring in the
+    /// data directory does not open.
+    pub keys_missing: Vec<NeededKey>,
+    /// Whether there is a ring in the data directory.
+    pub has_ring: bool,
     /// The paths of the old log's files, relative to the data directory.
     pub moved: Vec<String>,
 }
@@ -77,9 +83,9 @@ pub struct Assumption {
 }
 
 impl RebuildReport {
-    /// Whether everything that was found could be restored.
+    /// Whether everything that was found could be restored, and the ring, if there is one, opens it.
     pub fn is_whole(&self) -> bool {
-        self.lost.is_empty() && self.damage.is_empty()
+        self.lost.is_empty() && self.damage.is_empty() && (self.keys_missing.is_empty() || !self.has_ring)
     }
 }
 

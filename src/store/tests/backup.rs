@@ -11,6 +11,7 @@ use crate::base::limits::PAGE_BYTES;
 use crate::format::{BackupCurrent, FileKind, log_path, segment_path};
 use crate::fs::ReadOnlyFs;
 use crate::fs::sim::{CrashPolicy, OpKind};
+use crate::keys::first_file;
 use crate::log::list_numbers;
 use crate::offline::backup::{
     BackupError, BackupOptions, BackupReport, BackupSource, RestoreReport, backup, restore,
@@ -393,7 +394,8 @@ fn users_are_copied_only_with_the_option() {
     let target = SimFs::new();
     drop(filled(&fs));
     fs.create("users.toml").unwrap().write_all_at(b"[[user]]", 0).unwrap();
-    fs.create("keys.toml").unwrap().write_all_at(b"[[key]]", 0).unwrap();
+    let ring = first_file(Timestamp::from_millis(1), &SeededEntropy::new(1));
+    fs.create("keys.toml").unwrap().write_all_at(ring.as_bytes(), 0).unwrap();
     back_up(&fs, &target);
     let (report, to) = try_restore(&target).unwrap();
     assert!(
@@ -403,7 +405,7 @@ fn users_are_copied_only_with_the_option() {
     let (report, to) = try_restore(&target).unwrap();
     assert!(report.with_users && report.with_keys);
     assert_eq!(to.contents("users.toml").unwrap(), b"[[user]]");
-    assert_eq!(to.contents("keys.toml").unwrap(), b"[[key]]");
+    assert_eq!(to.contents("keys.toml").unwrap(), ring.as_bytes());
 }
 
 #[test]

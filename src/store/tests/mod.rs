@@ -1,6 +1,7 @@
 //! The store as a whole, over the simulated disk.
 
 mod backup;
+mod backup_keys;
 mod basics;
 mod causes;
 mod churn;

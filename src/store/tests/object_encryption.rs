@@ -84,7 +84,7 @@ fn text(len: usize) -> Vec<u8> {
     b"planted plaintext ".iter().copied().cycle().take(len).collect()
 }
 
-fn put_sealed(
+pub(super) fn put_sealed(
     store: &Store,
     key: &str,
     bytes: &[u8],
@@ -110,7 +110,11 @@ fn read_range(
     to_end(store.read_with(&found, range, customer)?)
 }
 
-fn read_whole(store: &Store, key: &str, customer: Option<&MasterKey>) -> Result<Vec<u8>, StoreError> {
+pub(super) fn read_whole(
+    store: &Store,
+    key: &str,
+    customer: Option<&MasterKey>,
+) -> Result<Vec<u8>, StoreError> {
     let size = store.find("b", key, Selector::Current)?.version.size;
     read_range(store, key, 0..size, customer)
 }
@@ -1168,7 +1172,7 @@ fn fill_older(fs: &SimFs) -> UploadId {
 }
 
 /// Rewraps everything, and returns how many were wrapped anew, and how many could not be.
-fn rewrap_all(store: &Store) -> (u64, u64) {
+pub(super) fn rewrap_all(store: &Store) -> (u64, u64) {
     let mut cursor = RewrapCursor::default();
     let mut total = (0, 0);
     loop {
