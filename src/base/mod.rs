@@ -24,6 +24,8 @@ pub mod memory;
 pub mod network;
 pub mod quota;
 pub mod storage_class;
+#[cfg(test)]
+pub(crate) mod test_scope;
 pub mod timestamp;
 mod url;
 

@@ -12,6 +12,7 @@ use super::target::MirrorBody;
 use super::{ActiveHours, MirrorSettings, MirrorTarget};
 use crate::base::digest::{Md5, to_hex};
 use crate::base::limits::PAGE_LEN_MAX;
+use crate::base::test_scope::seeds;
 use crate::base::{Entropy as _, ManualClock, SeededEntropy, Timestamp, WriteCondition};
 use crate::client::{CertificateTrust, ServerSettings};
 use crate::fs::sim::{CrashPolicy, SimFs};
@@ -356,7 +357,7 @@ fn a_change_goes_once_around_and_ends() {
 fn changes_of_a_key_that_follow_one_another_bring_nothing_back() {
     for count in [2, 3] {
         let mut circle = Circle::new(count, true);
-        for seed in 0..30 {
+        for seed in seeds(0..30, 10) {
             let entropy = SeededEntropy::new(seed);
             let random = |bound: u64| entropy.below(bound);
             for _ in 0..60 {
@@ -533,7 +534,7 @@ fn put_on_all_sides(circle: &mut Circle, seed: u64) -> BTreeSet<String> {
 
 #[test]
 fn two_stores_lose_no_version_of_a_key_that_both_put_at_once() {
-    for seed in 0..40 {
+    for seed in seeds(0..40, 8) {
         let mut circle = Circle::with_versioning(2, true, Versioning::Enabled);
         let put = put_on_all_sides(&mut circle, seed);
         for at in 0..2 {
@@ -546,7 +547,7 @@ fn two_stores_lose_no_version_of_a_key_that_both_put_at_once() {
 
 #[test]
 fn versions_of_a_key_that_three_stores_put_at_once_end() {
-    for seed in 0..40 {
+    for seed in seeds(0..40, 8) {
         let mut circle = Circle::with_versioning(3, true, Versioning::Enabled);
         put_on_all_sides(&mut circle, seed);
     }
@@ -554,7 +555,7 @@ fn versions_of_a_key_that_three_stores_put_at_once_end() {
 
 #[test]
 fn two_stores_that_are_killed_at_any_time_have_the_same_versions() {
-    for seed in 0..60 {
+    for seed in seeds(0..60, 12) {
         let mut circle = Circle::with_versioning(2, true, Versioning::Enabled);
         let entropy = SeededEntropy::new(seed);
         let random = |bound: u64| entropy.below(bound);

@@ -3,6 +3,7 @@
 use siltstone::s3::Method;
 
 use super::harness::{Answer, Browser, HOST, Site};
+use crate::support::is_long;
 
 /// The value of the first field of a name in a page.
 fn field(answer: &Answer, name: &str) -> String {
@@ -501,8 +502,12 @@ fn join(browser: &mut Browser<'_>, key: &str, source: &str, copies: usize) {
     assert_eq!(done.status, 200, "{}", done.text());
 }
 
+/// In a long run: the digests of 16 GiB are computed.
 #[test]
 fn an_object_over_the_limit_of_a_copy_is_edited_and_restored() {
+    if !is_long() {
+        return;
+    }
     let site = Site::with_quick_tags();
     let mut browser = site.signed_in("owner");
     browser.post("create-bucket", &[("name", "kept"), ("versions", "1")]);

@@ -16,6 +16,8 @@ use siltstone::store::{
     Selector, StorageClass, Store, StoreOptions, WriteCondition,
 };
 
+use crate::support::is_long;
+
 const STORE: StoreId = StoreId([7; 16]);
 
 fn options() -> StoreOptions {
@@ -145,7 +147,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(if is_long() { 150 } else { 40 }))]
 
     #[test]
     fn a_store_with_damaged_files_opens_or_refuses_to(

@@ -1,11 +1,12 @@
-//! Every rule again, over a real socket, with each engine in each dialect: this binary runs its own
-//! tests with another harness.
+//! Every rule again, over a real socket: this binary runs its own tests with another harness. An
+//! ordinary run tries each engine and each dialect once, a long one each engine in each dialect.
 
 use std::process::Command;
 
 use siltstone::s3::Dialect;
 
 use super::harness::{DIALECT, TRANSPORT};
+use crate::support::is_long;
 
 /// The rules that the engine tiny_http cannot keep, with the reasons.
 const NOT_BY_TINY_HTTP: [&str; 11] = [
@@ -43,7 +44,9 @@ fn run_all(engine: &str, dialect: Dialect, skipped: &[&str]) {
 
 #[test]
 fn every_rule_holds_over_a_socket_in_the_services_own_dialect() {
-    run_all("direct", Dialect::Svc, &[]);
+    if is_long() {
+        run_all("direct", Dialect::Svc, &[]);
+    }
 }
 
 #[test]
@@ -58,5 +61,7 @@ fn the_rules_hold_by_tiny_http_in_the_services_own_dialect() {
 
 #[test]
 fn the_rules_hold_by_tiny_http_in_the_dialect_of_aws() {
-    run_all("tiny_http", Dialect::Aws, &NOT_BY_TINY_HTTP);
+    if is_long() {
+        run_all("tiny_http", Dialect::Aws, &NOT_BY_TINY_HTTP);
+    }
 }

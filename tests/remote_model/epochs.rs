@@ -281,7 +281,7 @@ impl StateMachine for EpochScenario {
 }
 
 fn holds(scenario: &EpochScenario) {
-    let result = explore(scenario);
+    let result = explore(scenario, usize::MAX);
     println!("{} states, {} transitions: {scenario:?}", result.states, result.transitions);
     assert!(result.violation.is_none(), "{:#?}", result.violation);
     assert!(result.states > 100 || scenario.has_log, "{} states", result.states);
@@ -289,7 +289,7 @@ fn holds(scenario: &EpochScenario) {
 
 fn breaks_without(rule: EpochRule, mut scenario: EpochScenario, invariant: &str) {
     scenario.removed.insert(rule);
-    let violation = explore(&scenario).violation;
+    let violation = explore(&scenario, usize::MAX).violation;
     let (violated, path) = violation.unwrap_or_else(|| panic!("{rule:?} is not needed"));
     println!("without {rule:?}: {violated}: {path:#?}");
     assert!(violated.contains(invariant), "{violated}: {path:#?}");

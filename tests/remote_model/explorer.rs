@@ -27,11 +27,12 @@ pub(super) struct Exploration<S> {
     pub(super) violation: Option<(&'static str, Vec<S>)>,
 }
 
-/// Visits each reachable state once, nearest first, and stops at the first violation.
+/// Visits each reachable state once, nearest first, and stops at the first violation, or once it
+/// knows of `states_max` states.
 ///
 /// A state is remembered by 64 bits of SipHash alone. Two of a million states collide with a chance
 /// of 3 in 10^8; a collision hides states and never invents a violation.
-pub(super) fn explore<M: StateMachine>(machine: &M) -> Exploration<M::Step> {
+pub(super) fn explore<M: StateMachine>(machine: &M, states_max: usize) -> Exploration<M::Step> {
     let start = machine.start();
     let mut seen = HashSet::from([fingerprint(&start)]);
     let mut arrivals: Vec<Option<(usize, M::Step)>> = vec![None];
@@ -53,6 +54,9 @@ pub(super) fn explore<M: StateMachine>(machine: &M) -> Exploration<M::Step> {
             }
         }
         result.states = arrivals.len();
+        if result.states >= states_max {
+            break;
+        }
     }
     result
 }

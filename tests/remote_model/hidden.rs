@@ -147,7 +147,7 @@ const LISTED: HidingRemote =
 #[test]
 fn hidden_parcels_shorten_no_log_that_a_witness_speaks_for() {
     for remote in [LISTED, HidingRemote { hides_in_listings: true, ..LISTED }] {
-        let result = explore(&remote);
+        let result = explore(&remote, usize::MAX);
         println!(
             "{} states, {} transitions, depth {}: {remote:?}",
             result.states, result.transitions, result.depth
@@ -163,7 +163,7 @@ fn without_a_witness_answered_writes_are_given_up() {
         HidingRemote { looks_at_listing: false, ..LISTED },
         HidingRemote { hides_in_listings: true, looks_at_sign: false, ..LISTED },
     ] {
-        let violation = explore(&remote).violation;
+        let violation = explore(&remote, usize::MAX).violation;
         let (violated, path) =
             violation.unwrap_or_else(|| panic!("both witnesses are not needed: {remote:?}"));
         println!("{remote:?}: {violated}: {path:#?}");

@@ -9,3 +9,9 @@ pub(crate) mod proxy;
 pub(crate) mod service;
 pub(crate) mod signer;
 pub(crate) mod users;
+
+/// Whether tests with random input try all that they have, as `.ci/run --all` wants; an ordinary
+/// run tries a part.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("SILTSTONE_LONG_TESTS").is_some()
+}

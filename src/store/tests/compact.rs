@@ -4,6 +4,7 @@ use super::model::Model;
 use super::script::{CHURN, InDoubt, work};
 use super::*;
 use crate::base::limits::{KIB, MIB};
+use crate::base::test_scope::points;
 use crate::format::FileKind;
 use crate::fs::Fs;
 use crate::fs::sim::CrashPolicy;
@@ -112,7 +113,7 @@ fn a_power_cut_at_any_operation_loses_nothing_and_the_next_attempt_finishes() {
     let options = StoreOptions { segment_max_bytes: 20_000, ..options() };
     let model = work(&made, options, CHURN, Model::default()).map_err(|halt| halt.error).unwrap();
     let seed = seed();
-    for stop in 1.. {
+    for stop in points(1) {
         let fs = made.crash(CrashPolicy::KeepAll);
         fs.stop_at(stop);
         if compact_all(&fs).is_ok() {

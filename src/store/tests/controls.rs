@@ -4,6 +4,7 @@ use super::random::{rebuild_log, segments_of};
 use super::waiting::{begin, hold};
 use super::*;
 use crate::base::limits::MIB;
+use crate::base::test_scope::points;
 use crate::fs::sim::CrashPolicy;
 
 const NONE: ObjectControls = ObjectControls { acl: AclGrants::NONE, retention: None, legal_hold: None };
@@ -285,7 +286,7 @@ fn locks_at_work(store: &Store, acknowledged: &mut Vec<ObjectControls>) -> Resul
 #[test]
 fn an_acknowledged_lock_survives_a_crash_at_every_operation_and_the_loss_of_the_log() {
     let options = StoreOptions { segment_max_bytes: 20_000, ..options() };
-    for stop in 1.. {
+    for stop in points(1) {
         let fs = SimFs::new();
         fs.stop_at(stop);
         let mut acknowledged = Vec::new();

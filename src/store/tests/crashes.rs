@@ -5,17 +5,18 @@ use super::model::Model;
 use super::script::{CHURN, InDoubt, MORE_WORK, WORK, work};
 use super::steps::Step;
 use super::*;
+use crate::base::test_scope::points;
 use crate::fs::sim::{CrashPolicy, OpKind};
 
-/// Stops the work at every `stride`-th operation, the first of which the seed chooses, and looks
-/// after crashes of three kinds.
+/// Stops the work at every `stride`-th operation ([`points`]), and looks after crashes of three
+/// kinds.
 pub(super) fn sweep(options: StoreOptions, stride: u64) {
     sweep_of(WORK, options, stride);
 }
 
 pub(super) fn sweep_of(steps: &[Step], options: StoreOptions, stride: u64) {
     let seed = seed();
-    for stop in (1 + seed % stride..).step_by(stride as usize) {
+    for stop in points(stride) {
         let fs = SimFs::new();
         fs.stop_at(stop);
         let Err(halt) = work(&fs, options, steps, Model::default()) else {
@@ -64,10 +65,10 @@ fn go_on(fs: &SimFs, policy: CrashPolicy, options: StoreOptions, doubt: &InDoubt
     doubt.recover(&fs.crash(policy), options).expect("the store opens");
 }
 
-/// The process ends at every operation of the work; the next one finds all that was written, synced
+/// The process ends at operations of the work ([`points`]); the next one finds all that was written, synced
 /// or not. What its readers have seen must survive a crash behind it.
 fn sweep_of_killed_processes(options: StoreOptions) {
-    for stop in 1.. {
+    for stop in points(1) {
         let fs = SimFs::new();
         fs.stop_at(stop);
         let Err(halt) = work(&fs, options, WORK, Model::default()) else {

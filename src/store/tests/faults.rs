@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
+use crate::base::test_scope::points;
 use crate::fs::sim::{CrashPolicy, Op, OpKind};
 
 /// A store that has met a failed sync takes no more writes, and goes on reading.
@@ -27,9 +28,9 @@ fn check_latched(halt: &Halt) {
     assert!(halt.doubt.before.agrees_with(&Model::of(store)), "readers see what was acknowledged");
 }
 
-/// Lets every sync of the work fail, one after the other.
+/// Lets syncs of the work fail ([`points`]), one after the other.
 pub(super) fn sweep_of_failed_syncs(options: StoreOptions) {
-    for failing in 1.. {
+    for failing in points(1) {
         let fs = SimFs::new();
         fs.fail_sync_at(failing);
         let outcome = work(&fs, options, WORK, Model::default());
@@ -143,9 +144,9 @@ fn where_no_file_can_be_opened_a_request_fails_and_the_store_takes_writes_again(
         ..options()
     };
     for steps in [WORK, CHURN] {
-        let swept = (1..).take_while(|from| work_without_descriptors(options, steps, *from)).count();
-        println!("{swept} openings");
-        assert!(swept > 30);
+        let end = points(1).find(|from| !work_without_descriptors(options, steps, *from)).unwrap();
+        println!("{end} openings");
+        assert!(end > 30);
     }
 }
 

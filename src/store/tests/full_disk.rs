@@ -4,6 +4,7 @@ use super::model::Model;
 use super::script::{InDoubt, WORK};
 use super::*;
 use crate::base::limits::{KIB, LOG_FILE_MAX_BYTES, MIB};
+use crate::base::test_scope::points;
 use crate::format::{Entry, FileKind, StoreId, checkpoint_path};
 use crate::fs::sim::CrashPolicy;
 use crate::log::{CheckpointPlan, CheckpointWriter, LogError, LogWriter, Replay, ReplayStart, list_numbers};
@@ -190,7 +191,7 @@ fn work_as_far_as_it_fits(store: &Store, mut model: Model) -> Model {
 fn wherever_the_disk_ends_nothing_that_was_acknowledged_is_lost() {
     let mut refused = 0;
     // Odd steps, so that it ends within pages and sectors, too.
-    for capacity in (300 * KIB..1500 * KIB).step_by(14_867) {
+    for capacity in points(14_867).map(|more| 300 * KIB + more).take_while(|at| *at < 1500 * KIB) {
         println!("{capacity} bytes");
         let fs = SimFs::with_capacity(capacity);
         let Ok(store) = try_open(&fs) else {
@@ -211,7 +212,7 @@ fn wherever_the_disk_ends_nothing_that_was_acknowledged_is_lost() {
             InDoubt::nothing(model).recover(&fs.crash(policy), options()).expect("the store opens");
         }
     }
-    assert!(refused > 10, "the disk was full {refused} times");
+    assert!(refused > 0, "the disk was never full");
 }
 
 /// A key of some hundred bytes, so that the metadata outweighs the objects.

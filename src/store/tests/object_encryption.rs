@@ -10,6 +10,7 @@ use super::tier::{Tiered, work};
 use super::*;
 use crate::base::digest::Crc32;
 use crate::base::limits::{BLOCK_BYTES, MIB};
+use crate::base::test_scope::points;
 use crate::crypto::TAG_BYTES;
 use crate::format::{
     ExtentHeader, ExtentPurpose, ExtentRef, Features, PACKAGE_PLAIN_BYTES, UNIT_BYTES, segment_path,
@@ -636,7 +637,7 @@ fn no_salt_recurs_after_two_crashes_of_an_upload_and_a_clock_that_was_set_back()
 fn what_was_acknowledged_is_read_after_a_crash_at_every_operation() {
     let large = text(3 * PACKAGE + 5);
     let kinds = kinds();
-    for stop in 1.. {
+    for stop in points(1) {
         let fs = SimFs::new();
         fs.stop_at(stop);
         let mut done: Vec<(String, usize, Vec<u8>)> = Vec::new();

@@ -8,6 +8,7 @@ use super::script::WORK;
 use super::waiting::{begin, hold};
 use super::*;
 use crate::base::limits::PAGE_BYTES;
+use crate::base::test_scope::points;
 use crate::format::{FileKind, log_path, segment_path};
 use crate::fs::OsFs;
 use crate::fs::sim::CrashPolicy;
@@ -109,7 +110,7 @@ fn a_crash_at_any_operation_of_a_rebuild_leaves_the_old_log_or_none_or_the_whole
         everything_in(&fs)
     };
     for policy in [CrashPolicy::DropAll, CrashPolicy::KeepAll, CrashPolicy::Random(seed())] {
-        for stop in 1.. {
+        for stop in points(1) {
             let copy = copy_of(&fs);
             copy.stop_at(stop);
             let done = try_rebuild(&copy, true).is_ok();
