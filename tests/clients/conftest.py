@@ -11,6 +11,20 @@ from visits import BROWSERS, launched, visits_of
 
 numbers = itertools.count(1)
 
+# The files that take longest, in that order. They come first, so that none goes on alone after all others: `--dist loadfile
+# --no-loadscope-reorder` begins files in the order of their tests.
+LONGEST = [
+    "test_clocks", "test_console_forms", "test_console_origin", "test_locked_backups", "test_takeovers", "test_memory",
+    "test_two_hosts", "test_real_input", "test_console_axe", "test_key_rotation", "test_cas_check", "test_encrypted_store",
+    "test_prometheus", "test_tier", "test_testing_page", "test_webhooks", "test_reclaim", "test_standby", "test_minio_go",
+    "test_js_clients", "test_remote", "test_overload",
+]
+
+
+def pytest_collection_modifyitems(items):
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):

@@ -23,6 +23,9 @@ REGION = "eu"
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 30
 
+# An ordinary run leaves out repetitions, as .ci/run --all does not.
+IS_LONG = "SILTSTONE_LONG_TESTS" in os.environ
+
 
 def clean_environment(home, **more):
     """The environment of this process without anything that would steer a client or a server."""

@@ -4,9 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from siltstone import ACCESS_KEY, SECRET_KEY
+from siltstone import ACCESS_KEY, IS_LONG, SECRET_KEY
 from test_console_forms import Forms, Mouse, change_users, fill_in_all, stage  # noqa: F401  (a fixture)
 from visits import DESKTOP, PHONE
+
+# Colours are those of a scheme, and the layout is that of a size: an ordinary run looks at each once.
+LOOKS = [("light", DESKTOP), ("dark", PHONE)]
+if IS_LONG:
+    LOOKS += [("light", PHONE), ("dark", DESKTOP)]
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360f8cf500f0003850180a9e03ff20000000049454e44ae426082"
@@ -62,13 +67,12 @@ class Inspector(Forms):
         page = self.page
         found = []
         page.evaluate(f"{self.axe}; undefined")
-        for scheme in ["light", "dark"]:
-            for size in [DESKTOP, PHONE]:
-                page.emulate_media(color_scheme=scheme)
-                page.set_viewport_size(size)
-                found += [(scheme, size["width"], told) for told in page.evaluate(RUN)]
-                if page.evaluate("document.documentElement.scrollWidth") > size["width"]:
-                    found.append((scheme, size["width"], "the page is wider than the screen"))
+        for scheme, size in LOOKS:
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size(size)
+            found += [(scheme, size["width"], told) for told in page.evaluate(RUN)]
+            if page.evaluate("document.documentElement.scrollWidth") > size["width"]:
+                found.append((scheme, size["width"], "the page is wider than the screen"))
         page.set_viewport_size(DESKTOP)
         return found
 

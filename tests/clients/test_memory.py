@@ -1,11 +1,13 @@
 """Whatever is asked of it, the server stays within its memory: what does not fit is refused, and what is accepted is right."""
 
 import resource
+import shutil
 
 import pytest
 
 import siege
 from siege import MIB, Siege
+from siltstone import Server
 
 CEILING_MIB = 64
 KEYS = 100_000
@@ -26,16 +28,26 @@ def peak_bytes(server):
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
-@pytest.fixture
-def filled(own_server, tmp_path):
-    users = tmp_path / "users.toml"
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory):
+    """A stopped server with many objects."""
+    home = tmp_path_factory.mktemp("filled")
+    users = home / "users.toml"
     users.write_text(siege.ANYTHING)
     common = ["--users", str(users), "--log-level", "warn"]
-    server = own_server(*common, "--memory-max", f"{CEILING_MIB}MiB").start()
+    server = Server(home / "data", *common, "--memory-max", f"{CEILING_MIB}MiB").start()
     server.client().create_bucket(Bucket=siege.BUCKET.strip("/"))
     siege.fill(server.port, KEYS)
     server.stop()
     server.arguments = common
+    return server
+
+
+@pytest.fixture
+def filled(own_server, filled_once):
+    """A server on a copy of that data directory."""
+    server = own_server(*filled_once.arguments)
+    shutil.copytree(filled_once.data_dir, server.data_dir)
     return server
 
 

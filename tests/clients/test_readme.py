@@ -1,8 +1,10 @@
 """The quick start of README.md, run as it is printed."""
 
+import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 import threading
 import time
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from siltstone import ROOT, STOP_SECONDS_MAX, clean_environment
+from siltstone import BINARY, IS_LONG, ROOT, STOP_SECONDS_MAX, clean_environment
 
 
 README = (ROOT / "README.md").read_text()
@@ -28,6 +30,24 @@ def shell(script, cwd, environment, **more):
     return subprocess.Popen(
         ["bash", "-euo", "pipefail", "-c", script], cwd=cwd, env=environment, stdin=subprocess.DEVNULL, text=True, **more
     )
+
+
+def start_command():
+    """The first block. In an ordinary run the program that it names is one that was compiled before: the suite's, which
+    comes from the same sources, in place of minutes of compiling."""
+    command = blocks_of_the_quick_start()[0]
+    if IS_LONG:
+        return command
+    assert re.match(r"cargo run --release( -- |\n)", command), command
+    described = subprocess.run(
+        ["cargo", "metadata", "--no-deps", "--offline", "--format-version", "1"],
+        cwd=ROOT, check=True, stdin=subprocess.DEVNULL, capture_output=True,
+    )
+    [package] = json.loads(described.stdout)["packages"]
+    run_by_cargo = package["default_run"]
+    assert run_by_cargo in [target["name"] for target in package["targets"] if target["kind"] == ["bin"]]
+    assert run_by_cargo == BINARY.name
+    return re.sub(r"^cargo run --release( --)?", shlex.quote(str(BINARY)), command)
 
 
 class Terminal:
@@ -58,13 +78,13 @@ class Terminal:
 
 @pytest.fixture
 def started(tmp_path):
-    """The server as the first block starts it, and what it showed. Only the data directory and the port are moved out
+    """The server as `start_command` starts it, and what it showed. Only the data directory and the port are moved out
     of the way of others; `exec` makes the server our own child."""
     environment = clean_environment(
         Path.home(), SILTSTONE_DATA_DIR=str(tmp_path / "data"), SILTSTONE_LISTEN="127.0.0.1:0"
     )
     terminal = Terminal()
-    command = f"exec {blocks_of_the_quick_start()[0]}"
+    command = f"exec {start_command()}"
     server = shell(command, ROOT, environment, stdout=subprocess.PIPE, stderr=terminal.device)
     terminal.begin()
     assert server.stdout.readline().startswith("listening on http://"), terminal.text
