@@ -263,11 +263,10 @@ fn one_command_is_right_at_each_start_of_two_hosts() {
     let first = start(a.path(), "127.0.0.1:0", &ONE_COMMAND);
     eventually("it follows the other", || first.answer("/-/ready").contains("a standby of epoch 3, "));
     let (status, listed) = tool(a.path(), &["divergent"]);
-    assert_eq!(
-        (status, asides(a.path()).len()),
-        (Some(i32::from(late > 0)), usize::from(late > 0)),
-        "{listed}"
-    );
+    assert_eq!(status, Some(i32::from(late > 0)), "{listed}");
+    // A group without a change, such as that of a checkpoint, may have been written meanwhile.
+    let aside = asides(a.path()).len();
+    assert!(if late > 0 { aside == 1 } else { aside == 0 || listed.contains("with 0 changes") }, "{listed}");
     assert_eq!(listed.contains(" put cold/\"box/object-5\" version "), late > 0, "{listed}");
 
     // The other one goes, and what it had not shipped is set aside when it comes back.
