@@ -54,7 +54,7 @@ impl Authenticator {
     pub fn enter(&self, access_key: &str, secret: &str) -> Option<EnteredKey> {
         let users = self.users();
         let entered = Sha256::of(secret.as_bytes());
-        let known = users.find(access_key).map(|signer| fingerprint(signer));
+        let known = users.find_own(access_key).map(|signer| fingerprint(signer));
         let is_same: bool = known.unwrap_or_else(|| Sha256::of(b"")).ct_eq(&entered).into();
         (known.is_some() && is_same).then(|| EnteredKey {
             access_key: access_key.into(),
@@ -66,7 +66,7 @@ impl Authenticator {
     /// The key of a user whom the server itself has admitted, by a token that it showed to its
     /// operator.
     pub fn admit(&self, access_key: &str) -> Option<EnteredKey> {
-        let fingerprint = fingerprint(self.users().find(access_key)?);
+        let fingerprint = fingerprint(self.users().find_own(access_key)?);
         Some(EnteredKey { access_key: access_key.to_owned(), fingerprint, person: None })
     }
 
@@ -75,7 +75,7 @@ impl Authenticator {
     pub fn admit_person(&self, person: OidcPerson) -> Option<EnteredKey> {
         let users = self.users();
         let access_key = users.access_key_of(&person)?;
-        let fingerprint = fingerprint(users.find(access_key)?);
+        let fingerprint = fingerprint(users.find_own(access_key)?);
         Some(EnteredKey { access_key: access_key.to_owned(), fingerprint, person: Some(Arc::new(person)) })
     }
 
@@ -133,7 +133,7 @@ fn find<'u>(users: &'u Users, key: &EnteredKey) -> Option<&'u Arc<Signer>> {
     {
         return None;
     }
-    users.find(&key.access_key).filter(|signer| fingerprint(signer) == key.fingerprint)
+    users.find_own(&key.access_key).filter(|signer| fingerprint(signer) == key.fingerprint)
 }
 
 fn fingerprint(signer: &Signer) -> [u8; 32] {

@@ -44,6 +44,7 @@ mod presigned;
 mod presigned_v2;
 mod resource;
 mod roles;
+mod service_accounts;
 mod session;
 mod signature;
 mod signature_params;

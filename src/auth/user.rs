@@ -150,6 +150,12 @@ impl Signer {
         Self { session: Some(Arc::new(session)), ..self }
     }
 
+    /// The same keys, of another user or another version of it.
+    pub(super) fn of_user(&self, user: &Arc<User>) -> Self {
+        let session = self.session.clone();
+        Self { session, ..Self::new(user, &self.access_key, self.secret.clone()) }
+    }
+
     pub(super) fn access_key(&self) -> &Arc<str> {
         &self.access_key
     }

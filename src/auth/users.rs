@@ -36,6 +36,9 @@
 //! and may have a `ca_file` or a `keys_file`. `[[role.web_identity]]` names an `issuer`, and the
 //! `condition` (JSON of IAM, keys `jwt:CLAIM`) that its tokens fulfil.
 //!
+//! Tables `[[service_account]]` have keys that belong to a `user`, with a `name`, and may have `expires`
+//! and a `policy` that narrows what the user may do.
+//!
 //! A table `[user.quota]` limits the buckets that the user owns: `bytes = "10GiB"`, `objects`,
 //! `uploads` and `buckets`.
 //!
@@ -50,7 +53,6 @@
 //! allows them. A grant without effect is an error.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -63,6 +65,7 @@ use crate::auth::issuers::{IssuerTable, TrustedIssuer};
 use crate::auth::managed_policies::{GroupTable, ManagedPolicies, PolicyTable};
 use crate::auth::policy::Grant;
 use crate::auth::roles::{AssumableRole, RoleTable};
+use crate::auth::service_accounts::ServiceAccountTable;
 use crate::auth::session::arn::{ACCOUNT, NameKind, assumed_role, federated_user};
 use crate::auth::session::cache::OpenedSessions;
 use crate::auth::session::origin::{SessionOrigin, SourceSession};
@@ -70,8 +73,8 @@ use crate::auth::session::token::{OpenedToken, SealingKey, SessionClaims};
 use crate::auth::session::{SenderSession, SessionKind, SessionLimit};
 use crate::auth::user::{Signer, User};
 use crate::auth::user_quota::QuotaTable;
-use crate::auth::users_fields::{AllowTable, FieldProblem, checked, instant, is_name_char};
-use crate::auth::{Action, KeyPair, Secret};
+use crate::auth::users_fields::{AllowTable, FieldProblem, PlacedPair, checked, instant, is_name_char, pair};
+use crate::auth::{Action, KeyPair};
 use crate::base::{Quota, Timestamp, limits, line_of};
 use crate::s3::{ErrorCode, S3Error};
 
@@ -160,13 +163,17 @@ impl Users {
         if self.roles.contains_key(ADMINISTRATOR) {
             return Err(format!("a role is called `{ADMINISTRATOR}`, as the administrator is"));
         }
-        self.by_access_key.retain(|_, signer| signer.user().name() != ADMINISTRATOR);
+        let of_administrator = self.by_access_key.extract_if(|_, it| it.user().name() == ADMINISTRATOR);
+        let accounts: Vec<_> = of_administrator.filter(|(_, signer)| signer.session().is_some()).collect();
         let former = self.by_name.get(ADMINISTRATOR);
         let sessions_after = former.and_then(|user| user.sessions_after());
         let grants = vec![Grant::of_everything()];
         let administrator = Arc::new(User::of_kind(NameKind::User, ADMINISTRATOR, grants, sessions_after));
         self.by_name.insert(ADMINISTRATOR.to_owned(), Arc::clone(&administrator));
         self.admissions.replace_key(ADMINISTRATOR, &keys.access_key);
+        for (access_key, account) in accounts {
+            self.by_access_key.insert(access_key, Arc::new(account.of_user(&administrator)));
+        }
         let signer = Arc::new(Signer::new(&administrator, &keys.access_key, keys.secret_key));
         match self.by_access_key.insert(keys.access_key, signer) {
             Some(other) => Err(format!(
@@ -192,7 +199,8 @@ impl Users {
 
     /// The names of those who may do everything, once for each of their keys.
     pub fn administrators(&self) -> impl Iterator<Item = &str> {
-        let users = self.by_access_key.values().map(|signer| signer.user());
+        let own = self.by_access_key.values().filter(|signer| signer.session().is_none());
+        let users = own.map(|signer| signer.user());
         users.filter(|user| may_do_everything(user)).map(|user| user.name())
     }
 
@@ -204,7 +212,8 @@ impl Users {
     /// The keys of an administrator: of the one that the first start creates, or else of the first
     /// by access key.
     pub fn administrator_keys(&self) -> Option<KeyPair> {
-        let all = self.by_access_key.iter().filter(|(_, signer)| may_do_everything(signer.user()));
+        let own = self.by_access_key.iter().filter(|(_, signer)| signer.session().is_none());
+        let all = own.filter(|(_, signer)| may_do_everything(signer.user()));
         let (access_key, signer) =
             all.min_by_key(|(access_key, it)| (it.user().name() != ADMINISTRATOR, (*access_key).clone()))?;
         Some(KeyPair { access_key: access_key.clone(), secret_key: signer.secret().clone() })
@@ -229,7 +238,9 @@ impl Users {
     ) -> Result<Arc<Signer>, S3Error> {
         let PresentedKey { access_key, token } = presented;
         let Some(token) = token else {
-            return self.find(access_key).cloned().ok_or_else(|| {
+            let signer = self.find(access_key);
+            let signer = signer.filter(|signer| signer.session().is_none_or(|it| now < it.expires));
+            return signer.cloned().ok_or_else(|| {
                 S3Error::new(ErrorCode::InvalidAccessKeyId).element("AWSAccessKeyId", access_key)
             });
         };
@@ -263,7 +274,9 @@ impl Users {
     fn principal(&self, session: &SourceSession) -> Option<&Arc<User>> {
         match session.kind {
             SessionKind::Role => self.roles.get(&session.principal).map(|role| &role.user),
-            SessionKind::User | SessionKind::Federated => self.by_name.get(&session.principal),
+            SessionKind::User | SessionKind::Federated | SessionKind::ServiceAccount => {
+                self.by_name.get(&session.principal)
+            }
         }
     }
 
@@ -345,6 +358,11 @@ impl Users {
         self.by_access_key.get(access_key)
     }
 
+    /// The user of an access key of its own, which is of no service account.
+    pub(super) fn find_own(&self, access_key: &str) -> Option<&Arc<Signer>> {
+        self.find(access_key).filter(|signer| signer.session().is_none())
+    }
+
     /// Whether there is a user of that name with a key.
     pub(super) fn has_signer(&self, name: &str) -> bool {
         self.by_name.get(name).is_some_and(|user| !user.is_anonymous())
@@ -367,6 +385,8 @@ struct UsersTable {
     group: Vec<GroupTable>,
     #[serde(default)]
     policy: Vec<PolicyTable>,
+    #[serde(default)]
+    service_account: Vec<ServiceAccountTable>,
     #[serde(default)]
     issuer: Vec<IssuerTable>,
     #[serde(default)]
@@ -433,6 +453,7 @@ impl UsersBuilder {
         for table in &file.user {
             self.user(table.as_ref())?;
         }
+        self.service_accounts(file)?;
         self.check_groups(file)?;
         self.issuers(file)?;
         self.roles(file)?;
@@ -506,6 +527,27 @@ impl UsersBuilder {
         }
         if user.is_anonymous() {
             self.anonymous = Some(user);
+        }
+        Ok(())
+    }
+
+    fn service_accounts(&mut self, file: &UsersTable) -> Result<(), FieldProblem> {
+        let mut names = HashSet::new();
+        for table in &file.service_account {
+            let name = checked(&table.name, "name", is_name_char)?;
+            if !names.insert(name) {
+                return Err((table.name.span(), format!("the service account `{name}` is there twice")));
+            }
+            let user = table.user.as_ref();
+            let user =
+                self.by_name.get(user).filter(|user| !user.is_anonymous()).ok_or_else(|| {
+                    (table.user.span(), format!("there is no user `{user}` who could have it"))
+                })?;
+            let (at, signer) = table.signer(user, &self.policies)?;
+            let access_key = signer.access_key().to_string();
+            if self.by_access_key.insert(access_key, Arc::new(signer)).is_some() {
+                return Err((at, format!("the access key of `{name}` is there already")));
+            }
         }
         Ok(())
     }
@@ -595,7 +637,7 @@ fn session_of(
     let with_name = format!("{}:{name}", of_user.id);
     let own = PrincipalFacts { tags, issued: Some(issued), claims: token_claims, ..of_user.clone() };
     let (arn, facts) = match kind {
-        SessionKind::User => (of_user.arn.clone(), own),
+        SessionKind::User | SessionKind::ServiceAccount => (of_user.arn.clone(), own),
         SessionKind::Role => (
             assumed_role(user.name(), &name),
             PrincipalFacts { id: with_name, kind: "AssumedRole", user_name: None, ..own },
@@ -610,9 +652,6 @@ fn session_of(
     let facts = PrincipalFacts { session_arn, ..facts };
     SenderSession { kind, arn, facts, limit, expires, origin_of_next }
 }
-
-/// A pair of keys and its place in the file.
-type PlacedPair = (Range<usize>, KeyPair);
 
 /// The pairs of keys of a user: the current one and, if present, the previous one; none for the
 /// anonymous user.
@@ -634,23 +673,6 @@ fn pairs_of(table: &UserTable) -> Result<Vec<PlacedPair>, FieldProblem> {
     }
 }
 
-fn pair(access_key: &Spanned<String>, secret_key: &Spanned<toml::Value>) -> Result<PlacedPair, FieldProblem> {
-    let at = access_key.span();
-    // `/` and `,` separate the parts of a credential in a request.
-    let access_key =
-        checked(access_key, "access_key", |c| c.is_ascii_graphic() && !matches!(c, '/' | ','))?.to_owned();
-    Ok((at, KeyPair { access_key, secret_key: secret(secret_key)? }))
-}
-
-fn secret(value: &Spanned<toml::Value>) -> Result<Secret, FieldProblem> {
-    let wrong = || (value.span(), "a secret_key is a string of 1 to 128 characters".to_owned());
-    let text = value.as_ref().as_str().ok_or_else(wrong)?;
-    if text.is_empty() || text.len() > limits::CREDENTIAL_LEN_MAX_BYTES {
-        return Err(wrong());
-    }
-    Ok(Secret::new(text))
-}
-
 /// Refuses actions that the anonymous user is never allowed.
 fn check_anonymous(table: &AllowTable) -> Result<(), FieldProblem> {
     match table.actions.iter().find(|action| action.as_ref() == Action::CreateBucket.as_str()) {
@@ -667,7 +689,7 @@ fn may_do_everything(user: &User) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::{PolicyContext, PolicyDecision, Resource};
+    use crate::auth::{PolicyContext, PolicyDecision, Resource, Secret};
     use crate::base::SeededEntropy;
 
     /// The example in the documentation of this module.

@@ -7,10 +7,14 @@ use toml::Spanned;
 use toml::value::Datetime;
 
 use crate::auth::policy::Grant;
+use crate::auth::{KeyPair, Secret};
 use crate::base::{Timestamp, limits};
 
 /// The place in the file and the problem.
 pub(super) type FieldProblem = (Range<usize>, String);
+
+/// A pair of keys and its place in the file.
+pub(super) type PlacedPair = (Range<usize>, KeyPair);
 
 /// A table `[[user.allow]]` or `[[role.allow]]`.
 #[derive(Deserialize)]
@@ -78,4 +82,25 @@ pub(super) fn instant(value: &Spanned<Datetime>) -> Result<Timestamp, FieldProbl
     let text = value.as_ref().to_string();
     Timestamp::parse_iso8601(&text)
         .ok_or_else(|| (value.span(), format!("`{text}` is not a time such as 2026-01-31T12:00:00Z")))
+}
+
+/// The pair of keys in two fields.
+pub(super) fn pair(
+    access_key: &Spanned<String>,
+    secret_key: &Spanned<toml::Value>,
+) -> Result<PlacedPair, FieldProblem> {
+    let at = access_key.span();
+    // `/` and `,` separate the parts of a credential in a request.
+    let access_key =
+        checked(access_key, "access_key", |c| c.is_ascii_graphic() && !matches!(c, '/' | ','))?.to_owned();
+    Ok((at, KeyPair { access_key, secret_key: secret(secret_key)? }))
+}
+
+fn secret(value: &Spanned<toml::Value>) -> Result<Secret, FieldProblem> {
+    let wrong = || (value.span(), "a secret_key is a string of 1 to 128 characters".to_owned());
+    let text = value.as_ref().as_str().ok_or_else(wrong)?;
+    if text.is_empty() || text.len() > limits::CREDENTIAL_LEN_MAX_BYTES {
+        return Err(wrong());
+    }
+    Ok(Secret::new(text))
 }

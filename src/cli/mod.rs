@@ -33,6 +33,7 @@ use commands::placement::{self, PlacementArguments};
 use commands::policy::{self, GroupCommand, PolicyCommand};
 use commands::promote::{self, PromoteArguments};
 use commands::quota::{self, QuotaCommand};
+use commands::service_account::{self, ServiceAccountCommand};
 use commands::user::{self, UserCommand};
 use commands::webhook::{self, WebhookCommand};
 use config::config_file;
@@ -162,6 +163,9 @@ enum CliCommand {
     /// Put, show and remove policies, which users, groups and roles have by name
     #[command(subcommand, after_help = policy::POLICY_EXAMPLES)]
     Policy(PolicyCommand),
+    /// Make, show and remove service accounts: keys that belong to a user
+    #[command(subcommand, after_help = service_account::EXAMPLES)]
+    ServiceAccount(ServiceAccountCommand),
     /// Create, show and remove users, rotate their keys, and change what they may do
     #[command(subcommand, after_help = user::EXAMPLES)]
     User(UserCommand),
@@ -238,6 +242,7 @@ pub(crate) fn command() -> clap::Command {
     command
         .mut_subcommand("user", |user| with_options(user, &user::OPTIONS))
         .mut_subcommand("group", |group| with_options(group, &user::OPTIONS))
+        .mut_subcommand("service-account", |account| with_options(account, &user::OPTIONS))
         .mut_subcommand("policy", |policy| with_options(policy, &user::OPTIONS))
         .mut_subcommand("mirror", |mirror| with_options(mirror, &api_client::OPTIONS))
         .mut_subcommand("placement", |placement| with_options(placement, &api_client::OPTIONS))
@@ -305,6 +310,7 @@ pub(crate) fn run(line: CommandLine, environment: &Environment) -> Result<(), Cl
         CliCommand::Quota(command) => quota::run(&command, &options, environment),
         CliCommand::Group(command) => policy::run_group(&command, &options, environment),
         CliCommand::Policy(command) => policy::run_policy(&command, &options, environment),
+        CliCommand::ServiceAccount(command) => service_account::run(&command, &options, environment),
         CliCommand::User(command) => user::run(&command, &options, environment),
         CliCommand::Webhook(command) => webhook::command(&command, &options, environment),
         CliCommand::Completions(arguments) => pages::completions(&arguments, self::command()),

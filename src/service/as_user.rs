@@ -81,6 +81,7 @@ impl Service {
         let copies = headers.get("copy-source").is_some();
         let operation = route::operation(&request.method, target.level(), &query, copies)?;
         entry.operation = operation.as_str();
+        self.note_for_logs(&request, &query, operation, &target, entry);
         self.begin_audit(entry, operation, &target, &query);
         if operation == Operation::PostObject {
             // The sender of a form is known by its fields, and would not be this user.

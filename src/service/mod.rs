@@ -76,7 +76,10 @@ pub use recent::{NotedRequest, NotedRequests};
 pub use staleness::Staleness;
 use standby::refused_write;
 pub use standby::{StandbyService, StandbyState};
-pub use users::{ChangeSender, GrantEntry, UserChange, UserDirectory, UserEntry, UserError};
+pub use users::{
+    ChangeSender, GrantEntry, NewServiceAccount, ServiceAccountEntry, UserChange, UserDirectory, UserEntry,
+    UserError,
+};
 use web_identity::WebIdentities;
 
 /// The settings of responses.
@@ -419,15 +422,7 @@ impl Service {
             }
         };
         self.decide_confinement(entry, &identity, &call);
-        for logged in &mut entry.logged {
-            logged.sent_by(&identity);
-        }
-        call.named_objects = (!entry.logged.is_empty()).then(Vec::new);
-        let outcome = self.perform(&identity, &mut call, entry);
-        if let (Some(logged), Some(named)) = (entry.logged.first_mut(), call.named_objects.take()) {
-            logged.named_objects = named;
-        }
-        outcome
+        self.perform(&identity, &mut call, entry)
     }
 
     /// Notes the request for the log of its bucket, if that has one, and for that of the bucket which
@@ -487,6 +482,23 @@ impl Service {
 
     /// Runs the operation of a call, if its sender may.
     fn perform(
+        &self,
+        identity: &Identity,
+        call: &mut Call<'_>,
+        entry: &mut RequestLogEntry,
+    ) -> Result<Response, S3Error> {
+        for logged in &mut entry.logged {
+            logged.sent_by(identity, call);
+        }
+        call.named_objects = (!entry.logged.is_empty()).then(Vec::new);
+        let outcome = self.perform_unlogged(identity, call, entry);
+        if let (Some(logged), Some(named)) = (entry.logged.first_mut(), call.named_objects.take()) {
+            logged.named_objects = named;
+        }
+        outcome
+    }
+
+    fn perform_unlogged(
         &self,
         identity: &Identity,
         call: &mut Call<'_>,

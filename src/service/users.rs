@@ -41,10 +41,41 @@ pub struct UserEntry {
     /// The names of its groups.
     #[serde(default)]
     pub groups: Vec<String>,
+    /// Its service accounts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub service_accounts: Vec<ServiceAccountEntry>,
     /// Whether it signs requests and one of its grants is for everything.
     pub administrator: bool,
     /// Whether its keys come from the environment of the server, so that they are changed there.
     pub from_environment: bool,
+}
+
+/// A service account without its secret.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+pub struct ServiceAccountEntry {
+    pub name: String,
+    pub access_key: String,
+    /// When its keys end; none for keys without an end.
+    #[serde(default)]
+    pub expires: Option<String>,
+    /// The policies that narrow it, by name or as documents; none for an account that has all rights
+    /// of its user.
+    #[serde(default)]
+    pub policies: Option<Vec<String>>,
+}
+
+/// A service account that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewServiceAccount {
+    /// Its name, which no other service account has.
+    pub name: String,
+    /// The document of a policy, or the name of one, beyond which it may do nothing.
+    #[serde(default)]
+    pub policy: Option<String>,
+    /// When its keys end, as `2026-12-31T00:00:00Z`.
+    #[serde(default)]
+    pub expires: Option<String>,
 }
 
 /// A change of one user.
@@ -62,6 +93,10 @@ pub enum UserChange {
     RevokeSessions { name: String },
     /// The end of the user, also as a member of groups. Its buckets and objects stay.
     Delete { name: String },
+    /// A new service account of a user.
+    CreateServiceAccount { user: String, account: NewServiceAccount },
+    /// The end of a service account.
+    DeleteServiceAccount { user: String, account: String },
     /// A policy, a group, or who has a policy.
     Policies(PolicyChange),
 }
@@ -76,13 +111,15 @@ impl UserChange {
             | Self::RemovePreviousKeys { name }
             | Self::RevokeSessions { name }
             | Self::Delete { name } => name,
+            Self::CreateServiceAccount { user, .. } | Self::DeleteServiceAccount { user, .. } => user,
             Self::Policies(change) => change.subject(),
         }
     }
 
     /// Whether the user gets new keys by it.
     pub fn makes_keys(&self) -> bool {
-        matches!(self, Self::Create { .. } | Self::RotateKeys { .. }) && self.name() != Users::ANONYMOUS
+        matches!(self, Self::Create { .. } | Self::RotateKeys { .. } | Self::CreateServiceAccount { .. })
+            && self.name() != Users::ANONYMOUS
     }
 
     /// The permission that it takes.
@@ -91,11 +128,20 @@ impl UserChange {
             Self::Create { .. } => Action::AdminCreateUser,
             // Who may put policies on others has every permission.
             Self::SetGrants { .. } | Self::Policies(_) => Action::AdminSetGrants,
-            Self::RotateKeys { .. } | Self::RemovePreviousKeys { .. } | Self::RevokeSessions { .. } => {
-                Action::AdminRotateKeys
-            }
+            Self::RotateKeys { .. }
+            | Self::RemovePreviousKeys { .. }
+            | Self::RevokeSessions { .. }
+            | Self::CreateServiceAccount { .. }
+            | Self::DeleteServiceAccount { .. } => Action::AdminRotateKeys,
             Self::Delete { .. } => Action::AdminDeleteUser,
         }
+    }
+
+    /// Whether it is one that users make for themselves.
+    fn is_of_own(&self, identity: &Identity) -> bool {
+        let is_of_account =
+            matches!(self, Self::CreateServiceAccount { .. } | Self::DeleteServiceAccount { .. });
+        is_of_account && signs_for_itself(identity, self.name())
     }
 
     /// The name of the change in the audit log.
@@ -106,6 +152,8 @@ impl UserChange {
             Self::RotateKeys { .. } | Self::RemovePreviousKeys { .. } => "RotateKeys",
             Self::RevokeSessions { .. } => "RevokeSessions",
             Self::Delete { .. } => "DeleteUser",
+            Self::CreateServiceAccount { .. } => "CreateServiceAccount",
+            Self::DeleteServiceAccount { .. } => "DeleteServiceAccount",
             Self::Policies(change) => change.audited_as(),
         }
     }
@@ -209,11 +257,30 @@ impl Service {
         let session = identity.session().map(|session| session.arn());
         let sender = ChangeSender { user: identity.name(), person, session, peer: &peer };
         // A refused attempt is in the audit log, too: it may be the first sign of a stolen key.
-        if let Err(denied) = check(identity, change.action()) {
+        if let Err(denied) = check(identity, change.action())
+            && !change.is_of_own(identity)
+        {
             directory.record_denied(change, sender);
             return Err(denied);
         }
         directory.change(change, sender)
+    }
+
+    /// The service accounts of a user, for itself and for administrators.
+    ///
+    /// # Errors
+    /// As [`UserError`].
+    pub fn service_accounts(
+        &self,
+        identity: &Identity,
+        user: &str,
+    ) -> Result<Vec<ServiceAccountEntry>, UserError> {
+        if !signs_for_itself(identity, user) {
+            check(identity, Action::AdminListUsers)?;
+        }
+        let found = self.directory()?.list()?.into_iter().find(|entry| entry.name == user);
+        let found = found.ok_or_else(|| UserError::Unknown { kind: "user", name: user.to_owned() })?;
+        Ok(found.service_accounts)
     }
 
     /// The policies, the ready-made ones last.
@@ -240,6 +307,12 @@ impl Service {
             None => Err(UserError::Failed("this server has no users that could be changed".to_owned())),
         }
     }
+}
+
+/// Whether the user signs with keys of its own: neither a session nor a service account makes keys that
+/// would have more rights, or last longer.
+fn signs_for_itself(identity: &Identity, user: &str) -> bool {
+    identity.user_in_policies() == Some(user) && identity.session().is_none()
 }
 
 /// Checks a permission of administration.

@@ -406,3 +406,71 @@ fn the_sessions_of_an_administrator_of_the_environment_are_ended_in_the_file() {
     let (status, refusal) = admin.send("DELETE", "/-/api/1/users/admin", "");
     assert!(status == 400 && text(&refusal, "message").contains("environment"), "{refusal}");
 }
+
+#[test]
+fn users_make_service_accounts_of_their_own_and_administrators_those_of_others() {
+    let dir = TempDir::new().unwrap();
+    let ann = ANN.replace("\"b\", \"b/*\"", "\"team\", \"team/*\"");
+    write_users(dir.path(), &format!("{ADMIN}{ann}"));
+    let server = start(dir.path());
+    let admin = Client::new(&server, "AK1", "0123456789abcdef");
+    let ann = Client::new(&server, "AK2", "fedcba9876543210");
+    let narrow =
+        r#"{"Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::team/*"}}"#;
+    let new = json!({ "name": "ann-ci", "policy": narrow, "expires": "2999-12-31T00:00:00Z" });
+    let (status, made) = ann.ask("POST", "users/ann/service-accounts", &new);
+    assert_eq!(status, 201, "{made}");
+    let account = Client::new(&server, text(&made, "access_key"), text(&made, "secret_key"));
+    // Neither does an account make others, nor does a user those of another.
+    for (client, user) in [(&account, "ann"), (&ann, "admin"), (&account, "admin")] {
+        let path = format!("users/{user}/service-accounts");
+        for (method, path) in
+            [("POST", path.clone()), ("GET", path.clone()), ("DELETE", format!("{path}/ann-ci"))]
+        {
+            let answer = match method {
+                "GET" => client.get(&path),
+                _ => client.ask(method, &path, &json!({ "name": "more" })),
+            };
+            assert_eq!((answer.0, &answer.1["code"]), (403, &json!("AccessDenied")), "{method} {path}");
+        }
+    }
+    let (status, _) =
+        admin.ask("POST", "users/ann/service-accounts", &json!({ "name": "ann-2", "policy": "readonly" }));
+    assert_eq!(status, 201);
+    for (body, code) in [
+        (json!({ "name": "ann-2" }), "InvalidRequest"),
+        (json!({ "name": "a b" }), "InvalidRequest"),
+        (json!({ "name": "x", "policy": "{}" }), "InvalidRequest"),
+        (json!({ "name": "x", "policy": "unknown" }), "InvalidRequest"),
+        (json!({ "name": "x", "expires": "2020-01-01T00:00:00Z" }), "InvalidRequest"),
+        (json!({ "name": "x", "expires": "soon" }), "InvalidRequest"),
+        (json!({ "name": "x", "allow": [] }), "MalformedJSON"),
+    ] {
+        let (status, answer) = ann.ask("POST", "users/ann/service-accounts", &body);
+        assert_eq!((status, &answer["code"]), (400, &json!(code)), "{body}: {answer}");
+    }
+    let (_, listed) = ann.get("users/ann/service-accounts");
+    let listed = listed["service_accounts"].as_array().unwrap().clone();
+    let names: Vec<_> = listed.iter().map(|account| text(account, "name")).collect();
+    assert_eq!(names, ["ann-ci", "ann-2"]);
+    assert_eq!((&listed[0]["policies"], &listed[1]["policies"]), (&json!([narrow]), &json!(["readonly"])));
+    assert_eq!(admin.get("users/ann").1["service_accounts"], json!(listed));
+    assert_eq!(admin.ask("POST", "users/nobody/service-accounts", &json!({ "name": "x" })).0, 404);
+    // It may read what its policy has, until it ends.
+    assert_eq!(admin.send("PUT", "/team", "").0, 200);
+    assert_eq!(admin.send("PUT", "/team/k", "1").0, 200);
+    assert_eq!((account.send("GET", "/team/k", "").0, account.send("PUT", "/team/k", "2").0), (200, 403));
+    assert_eq!(ann.ask("DELETE", "users/ann/service-accounts/ann-ci", &json!({})).0, 204);
+    assert_eq!(account.send("GET", "/team/k", "").0, 403);
+    let file = std::fs::read_to_string(dir.path().join("users.toml")).unwrap();
+    assert!(file.contains("name = \"ann-2\"") && !file.contains("ann-ci"), "{file}");
+    // With the user go his accounts, and the file stays sound.
+    assert_eq!(admin.ask("DELETE", "users/ann", &json!({})).0, 204);
+    let file = std::fs::read_to_string(dir.path().join("users.toml")).unwrap();
+    assert!(!file.contains("service_account"), "{file}");
+    let log = std::fs::read_to_string(dir.path().join("audit.log")).unwrap();
+    for action in ["CreateServiceAccount", "DeleteServiceAccount"] {
+        assert!(log.contains(&format!("\"{action}\"")), "{action} is not in {log}");
+    }
+    assert!(!log.contains(text(&made, "secret_key")));
+}

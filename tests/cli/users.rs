@@ -306,3 +306,52 @@ fn the_help_of_the_commands_shows_no_options_of_the_server() {
     }
     assert!(help(&["serve"]).contains("--listen") && help(&[]).contains("--listen"));
 }
+
+#[test]
+fn service_accounts_are_made_listed_and_removed_in_the_file() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path();
+    write_users(dir, ADMIN);
+    let run = |arguments: &[&str]| {
+        finish(siltstone(dir).arg("service-account").args(arguments).args(["--users", "users.toml"]))
+    };
+    let shown = |arguments: &[&str]| {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr_of(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let narrow = r#"{"Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}}"#;
+    fs::write(dir.join("narrow.json"), narrow).unwrap();
+    let [access_key, secret_key] =
+        keys(&shown(&["add", "admin", "ci", "--policy", "narrow.json", "--expires", "2999-12-31T00:00:00Z"]));
+    let second = keys(&shown(&["add", "admin", "reports", "--policy", "readonly"]));
+    assert!(text(dir).contains(&secret_key) && Users::parse(&text(dir)).is_ok());
+    let listed = shown(&["list", "admin"]);
+    assert_eq!(
+        listed,
+        format!(
+            "ci\t{access_key}\t2999-12-31T00:00:00.000Z\t{narrow}\nreports\t{}\t-\treadonly\n",
+            second[0]
+        )
+    );
+    for (arguments, reason) in [
+        (&["add", "nobody", "x"][..], "no user `nobody`"),
+        (&["add", "admin", "ci"][..], "already"),
+        (&["add", "admin", "x", "--policy", "unknown"][..], "no policy `unknown`"),
+        (&["add", "admin", "x", "--expires", "2020-01-01T00:00:00Z"][..], "is over"),
+        (&["remove", "admin", "x"][..], "no service account `x`"),
+        (&["remove", "nobody", "ci"][..], "no service account `ci`"),
+    ] {
+        let before = text(dir);
+        let output = run(arguments);
+        assert!(
+            output.status.code() == Some(1) && stderr_of(&output).contains(reason),
+            "{}",
+            stderr_of(&output)
+        );
+        assert_eq!(text(dir), before);
+    }
+    assert_eq!(shown(&["remove", "admin", "ci"]), "");
+    assert_eq!(shown(&["remove", "admin", "reports"]), "");
+    assert_eq!(text(dir), ADMIN);
+}

@@ -32,6 +32,7 @@ impl UserDirectory for Directory {
             allow: vec![GrantEntry { actions: vec![SCRIPT.to_owned()], resources: vec!["b/*".to_owned()] }],
             policies: vec![SCRIPT.to_owned()],
             groups: vec!["team".to_owned()],
+            service_accounts: Vec::new(),
             administrator: from_environment,
             from_environment,
         };

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use siltstone::base::Timestamp;
+use siltstone::s3::{Body, Headers, Method, ObjectKey, Request, TargetResource};
 use siltstone::service::DueRecords;
 
 use super::delete::content_md5;
 use super::*;
+use crate::support::form::Form;
 use crate::support::users::user;
 
 fn document(target: &str, more: &str) -> String {
@@ -147,6 +149,37 @@ fn sized(line: &str, all: &[String]) -> String {
     let size = found.strip_prefix(start).and_then(|rest| rest.strip_suffix(" -"));
     assert!(size.is_some_and(|size| size.parse::<u64>().is_ok()), "{line}: {found}");
     found
+}
+
+#[test]
+fn requests_of_the_console_and_forms_are_recorded_too() {
+    let server = logged();
+    server.put("/b/x", b"hello");
+    let key = server.authenticator.enter("AK-owner", "secret of owner").unwrap();
+    let request = || Request {
+        method: Method::Get,
+        path: "/console".to_owned(),
+        query: String::new(),
+        headers: Headers::default(),
+        body: Body::none(),
+        secure: false,
+        peer: None,
+        client: None,
+    };
+    let identity = server.authenticator.identity_of(&key, &request()).unwrap();
+    let target =
+        TargetResource::Object { bucket: "b".to_owned(), key: ObjectKey::new("x".to_owned()).unwrap() };
+    assert_eq!(server.service.handle_as(&identity, target, request()).status, 200);
+    assert_eq!(server.post(Form::new(&[("key", "posted")], b"bytes")).status, 204);
+    server.service.deliver_bucket_logs(DueRecords::All);
+    let lines = lines(&server, "logs");
+    let outlines: Vec<_> = lines.iter().map(|line| outline(line)).collect();
+    let expected =
+        ["REST.PUT.OBJECT x 200 - - 5", "REST.GET.OBJECT x 200 - 5 5", "REST.POST.BUCKET posted 204 - - -"];
+    assert_eq!(outlines, expected);
+    for line in &lines {
+        assert_eq!(fields(line)[4], "arn:aws:iam::000000000000:user/owner", "{line}");
+    }
 }
 
 #[test]

@@ -42,6 +42,7 @@ mod put;
 mod quotas;
 mod ranges;
 mod rules;
+mod service_accounts;
 mod socket;
 mod stated_origin;
 mod stated_time;

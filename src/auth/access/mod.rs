@@ -96,7 +96,9 @@ impl Sender<'_> {
     /// Whether it is a session that never has this action. As with IAM, no session of a user
     /// administers, and none that a user hands to others.
     fn is_kept_from(self, action: Action) -> bool {
-        let is_of_user = self.session.is_some_and(|session| session.kind != SessionKind::Role);
+        let is_of_user = self
+            .session
+            .is_some_and(|session| matches!(session.kind, SessionKind::User | SessionKind::Federated));
         is_of_user && action.level() == ActionLevel::Administration
     }
 

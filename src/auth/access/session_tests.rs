@@ -35,6 +35,8 @@ enum SenderKind {
     RoleSession,
     UserSession,
     Federated,
+    /// A service account of a user.
+    Account,
 }
 
 /// A sender with its policies.
@@ -214,7 +216,7 @@ fn model(case: &Case, own: &OwnCase, action: Action, resource: Resource<'_>) -> 
         let Some(users) = &part.users else { return true };
         let mut names = match own.kind {
             SenderKind::RoleSession => vec!["role/lake", "assumed-role/lake/job"],
-            SenderKind::User | SenderKind::UserSession => vec!["ann"],
+            SenderKind::User | SenderKind::UserSession | SenderKind::Account => vec!["ann"],
             SenderKind::Federated => vec!["ann", "federated-user/guest"],
         };
         if !part.all_but[0] {
@@ -283,6 +285,7 @@ fn session_of(own: &OwnCase) -> Option<SenderSession> {
         SenderKind::RoleSession => SessionKind::Role,
         SenderKind::UserSession => SessionKind::User,
         SenderKind::Federated => SessionKind::Federated,
+        SenderKind::Account => SessionKind::ServiceAccount,
     };
     let limit = match &own.session_policies {
         Some(policies) => {
@@ -299,7 +302,7 @@ fn session_of(own: &OwnCase) -> Option<SenderSession> {
             session_arn: sts("assumed-role/lake/job"),
             ..PrincipalFacts::default()
         },
-        SenderKind::User | SenderKind::UserSession => PrincipalFacts::default(),
+        SenderKind::User | SenderKind::UserSession | SenderKind::Account => PrincipalFacts::default(),
         SenderKind::Federated => {
             PrincipalFacts { session_arn: sts("federated-user/guest"), ..PrincipalFacts::default() }
         }
@@ -392,6 +395,7 @@ fn generated_sessions_agree_with_the_model() {
                     SenderKind::RoleSession,
                     SenderKind::UserSession,
                     SenderKind::Federated,
+                    SenderKind::Account,
                 ],
             ),
             policies: random_policies(&entropy),

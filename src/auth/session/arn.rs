@@ -46,6 +46,11 @@ pub(in crate::auth) fn assumed_role(role: &str, session: &str) -> String {
     format!("arn:aws:sts::{ACCOUNT}:assumed-role/{role}/{session}")
 }
 
+/// The ARN of a service account, which AWS does not have.
+pub(in crate::auth) fn service_account(user: &str, name: &str) -> String {
+    format!("arn:aws:iam::{ACCOUNT}:service-account/{user}/{name}")
+}
+
 /// The ARN of a federated user.
 pub(in crate::auth) fn federated_user(name: &str) -> String {
     format!("arn:aws:sts::{ACCOUNT}:federated-user/{name}")

@@ -32,6 +32,9 @@ pub(super) enum SessionKind {
     /// What a user hands to somebody else (GetFederationToken).
     #[serde(rename = "f")]
     Federated,
+    /// Those of a user, for one of its service accounts, which no token stands for.
+    #[serde(skip)]
+    ServiceAccount,
 }
 
 /// How far a session is limited beside the rights of its role or user.

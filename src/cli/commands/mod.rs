@@ -12,6 +12,7 @@ pub(crate) mod placement;
 pub(crate) mod policy;
 pub(crate) mod promote;
 pub(crate) mod quota;
+pub(crate) mod service_account;
 pub(crate) mod user;
 pub(crate) mod user_api;
 pub(crate) mod user_edits;

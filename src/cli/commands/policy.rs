@@ -231,7 +231,7 @@ fn show(lines: impl Iterator<Item = String>) -> Result<(), CliError> {
 }
 
 /// The document in a file, or in the standard input.
-fn document(path: &Path) -> Result<String, CliError> {
+pub(super) fn document(path: &Path) -> Result<String, CliError> {
     let told = |error: std::io::Error| CliError::refused(format!("{}: {error}", path.display()));
     let mut text = String::new();
     let read = match path == Path::new("-") {

@@ -241,6 +241,12 @@ fn done(change: &UserChange) -> String {
         UserChange::RemovePreviousKeys { .. } => format!("removed the previous keys of `{name}`"),
         UserChange::RevokeSessions { .. } => format!("ended the sessions of `{name}`"),
         UserChange::Delete { .. } => format!("removed the user `{name}`"),
+        UserChange::CreateServiceAccount { account, .. } => {
+            format!("created the service account `{}` of `{name}`", account.name)
+        }
+        UserChange::DeleteServiceAccount { account, .. } => {
+            format!("removed the service account `{account}` of `{name}`")
+        }
         UserChange::Policies(change) => done_to_policies(change),
     }
 }

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use siltstone::auth::{KeyPair, Secret};
 use siltstone::client::encoded;
-use siltstone::service::{PolicyChange, PolicyHolder, UserChange, UserEntry};
+use siltstone::service::{PolicyChange, PolicyHolder, ServiceAccountEntry, UserChange, UserEntry};
 
 use super::api_client::ApiClient;
 use crate::cli::error::CliError;
@@ -25,6 +25,20 @@ pub(crate) fn list(mut server: ApiClient) -> Result<Vec<UserEntry>, CliError> {
 pub(crate) fn list_of<T: DeserializeOwned>(mut server: ApiClient, path: &str) -> Result<Vec<T>, CliError> {
     let listed = server.ask_document("GET", path, &[])?[path].take();
     serde_json::from_value(listed).map_err(|e| CliError::refused(format!("the answer lists no {path}: {e}")))
+}
+
+/// The service accounts of a user.
+///
+/// # Errors
+/// A message for the operator.
+pub(crate) fn service_accounts(
+    mut server: ApiClient,
+    user: &str,
+) -> Result<Vec<ServiceAccountEntry>, CliError> {
+    let path = format!("users/{}/service-accounts", encoded(user));
+    let listed = server.ask_document("GET", &path, &[])?["service_accounts"].take();
+    serde_json::from_value(listed)
+        .map_err(|e| CliError::refused(format!("the answer lists no service accounts: {e}")))
 }
 
 /// Makes a change, which is durable and in effect on return. Returns new keys.
@@ -53,6 +67,14 @@ pub(crate) fn change(mut server: ApiClient, change: &UserChange) -> Result<Optio
         }
         UserChange::Delete { .. } => {
             server.ask("DELETE", &user, &[])?;
+            Value::Null
+        }
+        UserChange::CreateServiceAccount { account, .. } => {
+            let path = format!("{user}/service-accounts");
+            server.ask_document("POST", &path, &body(json!(account)))?
+        }
+        UserChange::DeleteServiceAccount { account, .. } => {
+            server.ask("DELETE", &format!("{user}/service-accounts/{}", encoded(account)), &[])?;
             Value::Null
         }
         UserChange::Policies(change) => {

@@ -2,6 +2,7 @@
 
 pub(crate) mod policies_text;
 pub(crate) mod running_users;
+pub(crate) mod service_accounts_text;
 pub(crate) mod tables_text;
 pub(crate) mod user_changes;
 pub(crate) mod users_file;

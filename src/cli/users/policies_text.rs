@@ -114,7 +114,7 @@ pub(super) fn without_member(text: &str, user: &str) -> Result<String, String> {
 fn check_unused(text: &str, policy: &str) -> Result<(), String> {
     let holders = parsed(text)?;
     let has = |holder: &&ListedHolder| texts(holder.policy.as_ref()).iter().any(|it| it == policy);
-    let all = holders.user.iter().chain(&holders.group).chain(&holders.role);
+    let all = holders.user.iter().chain(&holders.group).chain(&holders.role).chain(&holders.service_account);
     let names: Vec<_> = all.filter(has).map(|holder| holder.name.as_str()).take(10).collect();
     match names.is_empty() {
         true => Ok(()),
@@ -144,6 +144,8 @@ struct HoldersToml {
     group: Vec<ListedHolder>,
     #[serde(default)]
     role: Vec<ListedHolder>,
+    #[serde(default)]
+    service_account: Vec<ListedHolder>,
     #[serde(default)]
     policy: Vec<ListedPolicy>,
 }

@@ -209,6 +209,7 @@ impl UserDirectory for RunningUsers {
             allow: vec![GrantEntry::everything()],
             policies: Vec::new(),
             groups: Vec::new(),
+            service_accounts: Vec::new(),
             administrator: true,
             from_environment: true,
         });

@@ -11,7 +11,7 @@ use toml::{Table, Value as TomlValue};
 use crate::cli::logs::audit_log::AuditLogFile;
 
 /// The parts of a table that the audit log shows. An allow list, so that no secret can appear.
-const SHOWN: [&str; 15] = [
+const SHOWN: [&str; 17] = [
     "name",
     "allow",
     "quota",
@@ -27,6 +27,8 @@ const SHOWN: [&str; 15] = [
     "audiences",
     "ca_file",
     "keys_file",
+    "user",
+    "expires",
 ];
 /// The parts that sign.
 const KEYS: [&str; 3] = ["access_key", "secret_key", "previous"];
@@ -42,13 +44,20 @@ struct OutlineKind {
     deleted: &'static str,
 }
 
-const KINDS: [OutlineKind; 5] = [
+const KINDS: [OutlineKind; 6] = [
     OutlineKind {
         table: "user",
         name: "name",
         created: "CreateUser",
         changed: "ChangeUser",
         deleted: "DeleteUser",
+    },
+    OutlineKind {
+        table: "service_account",
+        name: "name",
+        created: "CreateServiceAccount",
+        changed: "ChangeServiceAccount",
+        deleted: "DeleteServiceAccount",
     },
     OutlineKind {
         table: "role",

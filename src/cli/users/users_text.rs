@@ -10,6 +10,7 @@ use siltstone::service::{GrantEntry, UserChange, UserEntry};
 use toml_edit::{Array, ArrayOfTables, Datetime, DocumentMut, InlineTable, Item, Table, Value};
 
 use super::policies_text;
+use super::service_accounts_text;
 use super::tables_text::{edit_tables, position, remove_table};
 
 /// A user without its secret.
@@ -58,6 +59,13 @@ pub(crate) fn changed(
         (UserChange::RemovePreviousKeys { .. }, _) => finish_rotation(text, name),
         (UserChange::RevokeSessions { .. }, _) => revoke_sessions(text, name, now),
         (UserChange::Delete { .. }, _) => remove(text, name),
+        (UserChange::CreateServiceAccount { account, .. }, Some(keys)) => {
+            service_accounts_text::add(text, name, account, keys, now)
+        }
+        (UserChange::CreateServiceAccount { .. }, None) => Err(format!("the user `{name}` has no keys")),
+        (UserChange::DeleteServiceAccount { account, .. }, _) => {
+            service_accounts_text::remove(text, name, account)
+        }
         (UserChange::Policies(change), _) => policies_text::changed(text, change),
     }
 }
@@ -153,6 +161,7 @@ pub(crate) fn entries(text: &str) -> Result<Vec<UserEntry>, String> {
         let of_user = groups.iter().filter(|group| group.members.contains(&user.name));
         entries.push(UserEntry {
             groups: of_user.map(|group| group.name.clone()).collect(),
+            service_accounts: service_accounts_text::of_user(text, &user.name)?,
             access_keys: user.access_keys().map(str::to_owned).collect(),
             policies: policies_text::texts(user.policy.as_ref()),
             administrator: administrators.contains(user.name.as_str()),
@@ -249,12 +258,13 @@ fn finish_rotation(text: &str, name: &str) -> Result<String, String> {
     })
 }
 
-/// Removes a user, also from its groups, and the comment directly above it.
+/// Removes a user, also from its groups, with its service accounts and the comment directly above it.
 ///
 /// # Errors
 /// There is no such user, or the file has a form that cannot be edited.
 fn remove(text: &str, name: &str) -> Result<String, String> {
-    remove_table(&policies_text::without_member(text, name)?, "user", name)
+    let text = service_accounts_text::without_those_of(text, name)?;
+    remove_table(&policies_text::without_member(&text, name)?, "user", name)
 }
 
 /// Edits the array of users. The text that `change` returns is inserted before the end of the file.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::Service;
 use super::access_log::RequestLogEntry;
-use super::users::{GrantEntry, UserChange, UserError, check};
+use super::users::{GrantEntry, NewServiceAccount, UserChange, UserError, check};
 use crate::auth::{Action, Identity, KeyPair};
 use crate::base::Timestamp;
 use crate::ops::{BadSegment, CopyFindings, RemoteProbed, RepairFigures};
@@ -106,6 +106,8 @@ enum ApiResource {
     Keys(String),
     PreviousKeys(String),
     Sessions(String),
+    ServiceAccounts(String),
+    ServiceAccount { user: String, account: String },
     Policies(PolicyResource),
     Quota(QuotaHolder),
     Placement(String),
@@ -134,6 +136,10 @@ impl ApiResource {
             ["users", user, "keys"] => Self::Keys(name(user)?),
             ["users", user, "keys", "previous"] => Self::PreviousKeys(name(user)?),
             ["users", user, "sessions"] => Self::Sessions(name(user)?),
+            ["users", user, "service-accounts"] => Self::ServiceAccounts(name(user)?),
+            ["users", user, "service-accounts", account] => {
+                Self::ServiceAccount { user: name(user)?, account: name(account)? }
+            }
             ["users", user, "quota"] => Self::Quota(QuotaHolder::Owner(name(user)?)),
             ["buckets", bucket, "quota"] => Self::Quota(QuotaHolder::Bucket(name(bucket)?)),
             ["buckets", bucket, "placement"] => Self::Placement(name(bucket)?),
@@ -154,11 +160,13 @@ impl ApiResource {
     fn methods(&self) -> &'static str {
         match self {
             Self::Policies(resource) => resource.methods(),
-            Self::Users => "GET, POST",
+            Self::Users | Self::ServiceAccounts(_) => "GET, POST",
             Self::User(_) => "GET, DELETE",
             Self::Grants(_) => "PUT",
             Self::Keys(_) | Self::MirrorResync(_) | Self::ClockAcceptance | Self::Rewrap => "POST",
-            Self::PreviousKeys(_) | Self::Sessions(_) | Self::RingKey(_) => "DELETE",
+            Self::PreviousKeys(_) | Self::Sessions(_) | Self::RingKey(_) | Self::ServiceAccount { .. } => {
+                "DELETE"
+            }
             Self::Quota(QuotaHolder::Bucket(_) | QuotaHolder::Owner(_)) | Self::Placement(_) => {
                 "GET, PUT, DELETE"
             }
@@ -256,6 +264,20 @@ impl Service {
             }
             (ApiResource::Sessions(user), Method::Delete) => {
                 change(UserChange::RevokeSessions { name: name(user) }).map(|_| done()).map_err(Into::into)
+            }
+            (ApiResource::ServiceAccounts(user), Method::Get) => {
+                let accounts = self.service_accounts(identity, user)?;
+                Ok(document(200, &json!({ "service_accounts": accounts })))
+            }
+            (ApiResource::ServiceAccounts(user), Method::Post) => {
+                let account: NewServiceAccount = parsed(body)?;
+                let named = account.name.clone();
+                let keys = change(UserChange::CreateServiceAccount { user: name(user), account })?;
+                Ok(document(201, &shown(&named, keys.as_ref())))
+            }
+            (ApiResource::ServiceAccount { user, account }, Method::Delete) => {
+                let change_of = UserChange::DeleteServiceAccount { user: name(user), account: name(account) };
+                change(change_of).map(|_| done()).map_err(Into::into)
             }
             (ApiResource::Policies(resource), _) => self.at_policies(resource, identity, request, body),
             (ApiResource::State, Method::Get) => self.state(identity),
@@ -423,7 +445,11 @@ mod tests {
             .iter()
             .flat_map(|(path, item)| {
                 let methods = item.as_object().unwrap().keys().filter(|name| *name != "parameters");
-                let named = path.replace("{name}", "n").replace("{user}", "u").replace("{policy}", "p");
+                let named = path
+                    .replace("{name}", "n")
+                    .replace("{user}", "u")
+                    .replace("{policy}", "p")
+                    .replace("{account}", "a");
                 methods.map(move |method| (named.clone(), method.to_uppercase()))
             })
             .collect();
@@ -435,6 +461,8 @@ mod tests {
             "users/n/keys/previous",
             "users/n/sessions",
             "users/n/policies/p",
+            "users/n/service-accounts",
+            "users/n/service-accounts/a",
             "users/n/quota",
             "policies",
             "policies/n",

@@ -10,7 +10,8 @@ use crate::base::Timestamp;
 use crate::ops::LoggedBucket;
 use crate::s3::operation::ResourceLevel;
 use crate::s3::{
-    Dialect, ErrorCode, NamedObject, Operation, QueryParams, Request, Response, TargetResource, VendorHeaders,
+    Call, Dialect, ErrorCode, NamedObject, Operation, QueryParams, Request, Response, TargetResource,
+    VendorHeaders,
 };
 
 const HEAD: &str = "HEAD";
@@ -122,8 +123,11 @@ impl LoggedRequest {
         }
     }
 
-    /// Notes who sent it.
-    pub(in crate::service) fn sent_by(&mut self, identity: &Identity) {
+    /// Notes who sent it, and for which object, if it is a form.
+    pub(in crate::service) fn sent_by(&mut self, identity: &Identity, call: &Call<'_>) {
+        if call.operation == Operation::PostObject {
+            self.key = Some(call.key().to_owned());
+        }
         self.requester = (!identity.is_anonymous()).then(|| identity.caller().arn);
     }
 
