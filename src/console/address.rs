@@ -78,6 +78,8 @@ pub(super) enum PagePath {
     Tag,
     /// A new folder.
     NewFolder,
+    /// The way back of deleted objects.
+    Restore,
     /// The rewind of a folder to a time, and the question before it.
     Rewind,
     /// The editor of a document of a bucket.
@@ -132,6 +134,7 @@ impl PagePath {
             | Self::Move
             | Self::Tag
             | Self::NewFolder
+            | Self::Restore
             | Self::Archive
             | Self::Share
             | Self::User
@@ -217,6 +220,7 @@ impl ConsoleRoot {
             "move" => PagePath::Move,
             "tag" => PagePath::Tag,
             "new-folder" => PagePath::NewFolder,
+            "restore" => PagePath::Restore,
             "editor" => PagePath::Editor,
             "archive" => PagePath::Archive,
             "rewind" => PagePath::Rewind,
@@ -341,6 +345,7 @@ mod tests {
             "POST /-/console/delete",
             "POST /-/console/move",
             "POST /-/console/new-folder",
+            "POST /-/console/restore",
             "POST /-/console/tag",
             "POST /-/console/outbound",
             "POST /-/console/archive",

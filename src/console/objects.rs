@@ -8,6 +8,7 @@ use super::selected_object::SelectedObject;
 use crate::base::digest::Md5;
 use crate::base::encoded_words;
 use crate::s3::{Method, checksum};
+use crate::service::WalkedKey;
 use crate::xml::{Document, Element, legible};
 
 /// Keys and folders on a page.
@@ -50,7 +51,23 @@ impl ObjectLine {
     }
 }
 
+impl From<WalkedKey> for ObjectLine {
+    fn from(walked: WalkedKey) -> Self {
+        Self {
+            key: walked.key,
+            size: walked.size,
+            modified: walked.modified.to_iso8601(),
+            stored: None,
+            etag: walked.etag,
+            version: None,
+            is_current: true,
+            is_marker: false,
+        }
+    }
+}
+
 /// A page of a listing.
+#[derive(Default)]
 pub(super) struct ListingPage {
     pub(super) folders: Vec<FolderLine>,
     pub(super) objects: Vec<ObjectLine>,

@@ -19,6 +19,8 @@ enum SelectedItem {
     Folder(String),
     /// All versions and delete markers of keys with this prefix.
     History(String),
+    /// All versions and delete markers of this key.
+    Whole(String),
 }
 
 /// What a form selects: no object twice, and no folder within another one.
@@ -55,13 +57,13 @@ pub(super) struct SelectionStep {
 
 impl Selection {
     /// The selection of the fields `object`, as [`SelectedObject::field`] writes them, and
-    /// `folder` and `history`, which are percent-encoded prefixes.
+    /// `folder` and `history`, which are percent-encoded prefixes, and `whole`, which are keys.
     ///
     /// # Errors
     /// There are more than 1,000 fields, or one is malformed.
     pub(super) fn read(fields: &QueryParams) -> Result<Self, Refusal> {
         // Counted before the fields are parsed, which takes memory for each of them.
-        let items = fields.iter().filter(|(name, _)| ["object", "folder", "history"].contains(name));
+        let items = fields.iter().filter(|(name, _)| ["object", "folder", "history", "whole"].contains(name));
         if items.count() > SELECTED_MAX {
             return Err(Refusal::new(
                 400,
@@ -79,12 +81,15 @@ impl Selection {
                 selected.insert(object);
             }
         }
+        let mut wholes = form::all(fields, "whole").map(decoded).collect::<Result<BTreeSet<_>, _>>()?;
+        wholes.retain(|key| !histories.iter().any(|prefix| key.starts_with(prefix)));
         let mut objects: Vec<_> = selected.into_iter().collect();
         objects.dedup_by(|one, other| (&one.key, &one.version) == (&other.key, &other.version));
         let objects = objects.into_iter().map(SelectedItem::Object);
         let folders = folders.into_iter().map(SelectedItem::Folder);
         let histories = histories.into_iter().map(SelectedItem::History);
-        Ok(Self(objects.chain(folders).chain(histories).collect()))
+        let wholes = wholes.into_iter().map(SelectedItem::Whole);
+        Ok(Self(objects.chain(folders).chain(histories).chain(wholes).collect()))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -109,7 +114,7 @@ impl Selection {
     pub(super) fn folders(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|item| match item {
             SelectedItem::Folder(prefix) => Some(prefix.as_str()),
-            SelectedItem::Object(_) | SelectedItem::History(_) => None,
+            SelectedItem::Object(_) | SelectedItem::History(_) | SelectedItem::Whole(_) => None,
         })
     }
 
@@ -118,6 +123,7 @@ impl Selection {
         self.0.iter().filter_map(|item| match item {
             SelectedItem::Folder(prefix) => Some(("folder", uri::encode_query(prefix))),
             SelectedItem::History(prefix) => Some(("history", uri::encode_query(prefix))),
+            SelectedItem::Whole(key) => Some(("whole", uri::encode_query(key))),
             SelectedItem::Object(_) => None,
         })
     }
@@ -156,6 +162,15 @@ impl Selection {
                 SelectedItem::History(prefix) => {
                     let folder = Folder { bucket, prefix, is_grouped: false };
                     s3.versions(folder, within.map(|within| (&*within.after, within.version.as_deref())))?
+                }
+                SelectedItem::Whole(key) => {
+                    let folder = Folder { bucket, prefix: key, is_grouped: false };
+                    let after = within.map(|within| (&*within.after, within.version.as_deref()));
+                    let mut page = s3.versions(folder, after)?;
+                    // Keys that begin with this one come after its last version.
+                    page.objects.retain(|object| object.key == *key);
+                    page.next = page.next.filter(|(next, _)| next == key);
+                    page
                 }
             };
             // An empty folder takes a request, too.
@@ -282,6 +297,10 @@ mod tests {
             [SelectedItem::Object(object("k", None, None)), SelectedItem::History(String::new())]
         );
         assert_eq!(read("object=k%23%2522x%2522&object=k").0.len(), 1);
+        assert_eq!(
+            read("history=a&whole=ab&whole=k&whole=k").0,
+            [SelectedItem::History("a".to_owned()), SelectedItem::Whole("k".to_owned())]
+        );
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod encryption;
 mod get;
 mod key_errors;
 mod key_ring;
+mod key_walk;
 mod lifecycle;
 mod lifecycle_figures;
 mod lifecycle_preview;
@@ -57,6 +58,7 @@ use std::sync::Arc;
 
 pub use cors::BucketCors;
 pub use key_ring::{KeyFigures, KeyRefusal, KeyState, RewrapFigures, RewrapRun};
+pub use key_walk::{WalkedKey, WalkedKeys};
 pub use logging::{LogDelivery, LoggedBucket};
 pub use padded_response::PaddingTimes;
 pub use quota::QuotaLimit;

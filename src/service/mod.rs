@@ -39,7 +39,7 @@ use crate::mirror::Mirrors;
 pub use crate::mirror::{MirrorFigures, MirrorRefusal, MirrorState, OccupiedBucket};
 pub use crate::ops::{
     BadSegment, CommitFigures, CopyFindings, DamagedObject, Health, LifecycleEffect, PreviewCount,
-    RepairFigures, ShipFigures, ShownKey, ShownRing, TierFigures, Usage,
+    RepairFigures, ShipFigures, ShownKey, ShownRing, TierFigures, Usage, WalkedKey, WalkedKeys,
 };
 use crate::ops::{Context, LifecycleFigures, RewrapRun};
 use crate::s3::copy_source::CopySourceHeader;
@@ -71,6 +71,7 @@ pub use metrics_token::MetricsToken;
 pub use outbound::{MirrorStatus, OutboundStatus};
 pub use pages::MetricsAccess;
 pub use policies::{GroupEntry, PolicyChange, PolicyEntry, PolicyHolder};
+pub use queries::KeyPlace;
 use recent::RecentRequests;
 pub use recent::{NotedRequest, NotedRequests};
 pub use staleness::Staleness;

@@ -4,10 +4,21 @@
 use super::{NotedRequests, Service};
 use crate::auth::{Authorized, Identity};
 use crate::base::{Reservation, Timestamp};
-use crate::ops::{CommitFigures, DamagedObject, LifecycleEffect, Usage};
+use crate::ops::{CommitFigures, DamagedObject, LifecycleEffect, Usage, WalkedKeys};
 use crate::s3::{
-    Arrival, Body, Call, Dialect, Headers, ObjectKey, Operation, Request, RequestId, S3Error, TargetResource,
+    Arrival, Body, Call, Dialect, Headers, ObjectKey, Operation, QueryParams, Request, RequestId, S3Error,
+    TargetResource, uri,
 };
+
+/// The place in a bucket at which a step of a walk begins.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyPlace<'a> {
+    pub bucket: &'a str,
+    /// The keys of the walk begin with it.
+    pub prefix: &'a str,
+    /// The key after which the step begins.
+    pub after: Option<&'a str>,
+}
 
 impl Service {
     /// The content of each bucket, in the order of `buckets`: `None` for a bucket that `identity`
@@ -82,6 +93,52 @@ impl Service {
             self.may(identity, &mut call, operation)?;
         }
         self.context.lifecycle_effect(bucket, document, call.received, &call.id)
+    }
+
+    /// One step of a walk over the current objects of a bucket: those that are `sought`, for a user
+    /// who may list them.
+    ///
+    /// # Errors
+    /// `AccessDenied`, `NoSuchBucket`, and `SlowDown` without memory.
+    pub fn sought_keys(
+        &self,
+        identity: &Identity,
+        request: &Request<'_>,
+        place: KeyPlace<'_>,
+        sought: &dyn Fn(&str) -> bool,
+    ) -> Result<WalkedKeys, S3Error> {
+        let call = self.listing_call(identity, request, place, Operation::ListObjectsV2)?;
+        self.context.sought_keys(place.bucket, place.prefix, place.after, sought, &call.id)
+    }
+
+    /// One step of a walk over the deleted keys of a bucket, for a user who may list versions.
+    ///
+    /// # Errors
+    /// `AccessDenied`, `NoSuchBucket`, and `SlowDown` without memory.
+    pub fn deleted_keys(
+        &self,
+        identity: &Identity,
+        request: &Request<'_>,
+        place: KeyPlace<'_>,
+    ) -> Result<WalkedKeys, S3Error> {
+        let call = self.listing_call(identity, request, place, Operation::ListObjectVersions)?;
+        self.context.deleted_keys(place.bucket, place.prefix, place.after, &call.id)
+    }
+
+    /// A listing of a prefix that `identity` may make.
+    fn listing_call(
+        &self,
+        identity: &Identity,
+        request: &Request<'_>,
+        place: KeyPlace<'_>,
+        operation: Operation,
+    ) -> Result<Call<'static>, S3Error> {
+        let mut call = self.call_like(request);
+        call.target = TargetResource::Bucket(place.bucket.to_owned());
+        // Permissions may be for some prefixes alone.
+        call.query = QueryParams::parse(&uri::encode_pairs([("prefix", place.prefix)]))?;
+        self.may(identity, &mut call, operation)?;
+        Ok(call)
     }
 
     /// The time at which the certificate of the server expires; `None` without TLS.

@@ -216,9 +216,9 @@ def stage(own_server, tmp_path):
     )
     server = own_server("--config", str(config)).start()
     s3 = server.client()
-    for bucket in ["box", "back", "locked", "emptied", "many", "ups", "open", "rows"]:
+    for bucket in ["box", "back", "locked", "emptied", "many", "ups", "open", "rows", "trash"]:
         s3.create_bucket(Bucket=bucket)
-    for bucket in ["box", "back", "locked", "emptied"]:
+    for bucket in ["box", "back", "locked", "emptied", "trash"]:
         s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     for key in ["notes.txt", "notes.txt", "keep.txt", "gone.txt", "deleted.txt", "single.txt"]:
         s3.put_object(Bucket="box", Key=key, Body=key.encode(), ContentType="text/plain")
@@ -226,6 +226,9 @@ def stage(own_server, tmp_path):
     s3.create_multipart_upload(Bucket="box", Key="half.bin")
     s3.put_object(Bucket="emptied", Key="k", Body=b"x")
     s3.put_object(Bucket="rows", Key="one.txt", Body=b"1")
+    for key in ["one.txt", "two.txt", "three.txt"]:
+        s3.put_object(Bucket="trash", Key=f"f/{key}", Body=b"1")
+        s3.delete_object(Bucket="trash", Key=f"f/{key}")
     keys = [("many", f"f/{n:05}") for n in range(DELETED_AT_ONCE + 1)]
     keys += [("back", f"{n:05}") for n in range(REWOUND_AT_ONCE + 1)]
     with ThreadPoolExecutor(8) as pool:
@@ -247,7 +250,7 @@ def buckets_and_folders(forms, page, s3):
     forms.heading("Buckets")
     assert "made" not in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
     forms.open("bucket?name=box", "box")
-    forms.send("search", "Search", **{"Names that begin with": "no"})
+    forms.send("search", "Find", **{"Find here and below": "NO"})
     page.get_by_role("link", name="keep.txt", exact=True).wait_for(state="detached")
     forms.send("archive-selection", "Download", "Select notes.txt")
     forms.heading("Download 1 object")
@@ -290,6 +293,7 @@ def buckets_and_folders(forms, page, s3):
     page.get_by_role("link", name="single.txt", exact=True).wait_for()
     assert s3.get_object(Bucket="box", Key="kept.txt")["Body"].read() == b"keep.txt"
     rows_of_a_folder(forms, page, s3)
+    deleted_objects(forms, page, s3)
     forms.open("bucket?name=emptied", "emptied")
     forms.send("empty-bucket", "Empty the bucket …")
     forms.heading("Empty emptied: delete 1 object")
@@ -331,6 +335,22 @@ def rows_of_a_folder(forms, page, s3):
     forms.send("confirm-delete", "Delete")
     page.get_by_text("There is nothing here.").wait_for()
     s3.put_object(Bucket="rows", Key="one.txt", Body=b"1")
+
+
+def deleted_objects(forms, page, s3):
+    forms.open("bucket?name=trash&deleted=1", "trash")
+    forms.choose("row-restore", "Restore f/one.txt")
+    page.get_by_text("1 object restored").wait_for()
+    assert s3.get_object(Bucket="trash", Key="f/one.txt")["Body"].read() == b"1"
+    forms.send("restore-selection", "Restore", "Select f/two.txt")
+    page.get_by_label("Select f/two.txt").wait_for(state="detached")
+    assert s3.get_object(Bucket="trash", Key="f/two.txt")["Body"].read() == b"1"
+    forms.send("delete-for-good", "Delete for good", "Select f/three.txt")
+    forms.heading("Delete 2 objects")
+    forms.send("confirm-delete", "Delete")
+    page.get_by_text("2 objects deleted").wait_for()
+    versions = s3.list_object_versions(Bucket="trash")
+    assert {version["Key"] for version in versions["Versions"]} == {"f/one.txt", "f/two.txt"}
 
 
 def an_object(forms, page, s3):

@@ -57,6 +57,10 @@ PAGES = {
     "folder": "bucket?name=holiday&prefix=2026%2F",
     "folder-newest": "bucket?name=holiday&prefix=2026%2F&sort=new",
     "folder-versions": "bucket?name=holiday&prefix=2026%2F&versions=1",
+    "folder-deleted": "bucket?name=holiday&prefix=2026%2F&deleted=1",
+    "folder-deleted-none": "bucket?name=holiday&prefix=2025%2F&deleted=1",
+    "found": "bucket?name=holiday&find=one",
+    "found-nothing": "bucket?name=holiday&find=submarine",
     "folder-empty": "bucket?name=empty",
     "file": "object?bucket=holiday&key=2026%2Flake-1.png",
     "file-text": "object?bucket=holiday&key=2026%2Fnotes.txt",
@@ -159,10 +163,14 @@ def test_things_are_a_few_clicks_away(visit, shelf, s3, tmp_path):
     page.get_by_label("Name of the folder").fill("by one click")
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="by one click", level=1).wait_for()
+    undelete = clicks()
+    undelete.press(page.get_by_role("link", name="Deleted"))
+    undelete.press(page.get_by_label("Restore renamed.txt"))
+    page.get_by_text("1 object restored").wait_for()
     counted = {name: done.count for name, done in [
-        ("upload", upload), ("download", download), ("share", share), ("rename", rename), ("delete", delete), ("new folder", new_folder)
+        ("upload", upload), ("download", download), ("share", share), ("rename", rename), ("delete", delete), ("new folder", new_folder), ("undelete", undelete)
     ]}
-    assert counted == {"upload": 1, "download": 1, "share": 2, "rename": 2, "delete": 2, "new folder": 1}
+    assert counted == {"upload": 1, "download": 1, "share": 2, "rename": 2, "delete": 2, "new folder": 1, "undelete": 2}
 
 
 def test_a_copy_stays_and_a_folder_is_made_once(visit, s3, bucket):
@@ -211,6 +219,32 @@ def test_newest_first_goes_over_pages(visit, s3, bucket):
     page.get_by_role("link", name="Next page").click()
     first.filter(has_text="-002").wait_for()
     assert page.locator("tbody td.name a").all_inner_texts() == ["2-002", "1-001", "0-000"]
+
+
+@pytest.mark.parametrize("address", ["deleted=1", "find=K"])
+def test_a_walk_in_steps_goes_on_by_itself(visit, s3, bucket, address):
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    for number in range(203):
+        s3.put_object(Bucket=bucket, Key=f"k{number:03}", Body=b"")
+        if address == "deleted=1":
+            s3.delete_object(Bucket=bucket, Key=f"k{number:03}")
+    browser = visit().sign_in()
+
+    def cut_short(route):
+        """The first page as one that ended for the sake of time."""
+        answer = route.fetch()
+        text = answer.text()
+        assert ">Next page<" in text
+        route.fulfill(response=answer, body=text.replace('">Next page<', '" data-more>Look further<'))
+
+    first = f"{browser.root}bucket?name={bucket}&{address}"
+    browser.page.route(first, cut_short)
+    browser.page.goto(first)
+    browser.page.get_by_text("203 found", exact=True).wait_for()
+    assert browser.page.locator("tbody tr").count() == 203
+    assert browser.page.get_by_role("link", name="Look further").count() == 0
+    browser.page.get_by_label("Select everything on this page").check()
+    browser.page.get_by_text("203 selected, 0 B").wait_for()
 
 
 def test_every_icon_is_in_the_sprite():

@@ -2,6 +2,7 @@
 
 mod archive;
 mod attacks;
+mod deleted;
 mod editors;
 mod harness;
 mod home;

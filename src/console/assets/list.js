@@ -6,6 +6,10 @@ const AGES = [
   [24, "hour"],
 ];
 
+// A list that is gathered in steps.
+const WALK_MILLIS = 2_000;
+const ROWS_MAX = 1_000;
+
 // Adds to a page what its list can do with scripts.
 export function beginList() {
   for (const time of document.querySelectorAll("time[datetime]")) tellTime(time);
@@ -24,6 +28,29 @@ export function beginList() {
   // After the boxes are as they were.
   list.addEventListener("reset", () => setTimeout(() => tellSelection(list, all)));
   tellSelection(list, all);
+  goOn(list, all).catch(() => {});
+}
+
+// A walk that takes long comes in steps: they follow one another for two seconds, or until there are a thousand rows.
+async function goOn(list, all) {
+  const begun = performance.now();
+  for (;;) {
+    const more = document.querySelector("#further > a[data-more]");
+    const count = list.querySelectorAll("tbody tr").length;
+    if (more === null || performance.now() - begun > WALK_MILLIS || count >= ROWS_MAX) return;
+    const response = await fetch(more.href);
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    // Another page is shown meanwhile, or the session has ended.
+    if (!more.isConnected || !response.ok) return;
+    list.querySelector("tbody").append(...page.querySelectorAll("form.list tbody tr"));
+    const further = page.getElementById("further");
+    const found = document.querySelector(".found");
+    if (further === null) more.parentElement.remove();
+    else more.parentElement.replaceWith(further);
+    if (found !== null) found.textContent = `${list.querySelectorAll("tbody tr").length} found${further === null ? "" : " so far"}`;
+    for (const time of list.querySelectorAll("tbody time")) tellTime(time);
+    tellSelection(list, all);
+  }
 }
 
 function boxes(list) {

@@ -6,9 +6,11 @@ use super::super::form::EnteredFields;
 use super::super::objects::{Folder, FolderLine, ListingPage, ObjectLine};
 use super::super::s3_client::Refusal;
 use super::super::text;
+use super::walk::{Sought, StepLimits, WalkStep};
 use super::{Page, View, html};
 use crate::console::address::ConsoleRoot;
 use crate::s3::{Operation, Response, uri};
+use crate::service::{KeyPlace, WalkedKey};
 
 /// Names of a folder that are put in order by time.
 const SORTED_MAX: usize = 10_000;
@@ -30,7 +32,14 @@ struct BucketPage<'a> {
     at: String,
     is_root: bool,
     search: &'a str,
+    /// The text that the names of the shown objects contain, here and below; empty for the objects
+    /// of the folder.
+    find: &'a str,
     shows_versions: bool,
+    /// The deleted objects here and below, where they are what is shown.
+    deleted: Option<Vec<DeletedRow>>,
+    /// How many there are; empty where nothing is known of them.
+    deleted_count: String,
     /// Whether the bucket has, or may have, versions that the user may list.
     has_versions: bool,
     order: Order,
@@ -46,11 +55,14 @@ struct BucketPage<'a> {
     folders: Vec<FolderRow>,
     objects: Vec<ObjectRow>,
     next: Option<String>,
+    /// Whether the page ends before it is full, since a walk takes long.
+    is_part: bool,
     /// The rewind of this folder.
     rewind: String,
     /// The same place by its other views and orders.
     files_view: String,
     versions_view: String,
+    deleted_view: String,
     newest_view: String,
 }
 
@@ -74,6 +86,19 @@ struct FolderRow {
     /// The value of its field.
     id: String,
     link: String,
+}
+
+/// A deleted object that can come back.
+struct DeletedRow {
+    /// The value of the field of its key.
+    key: String,
+    name: String,
+    link: String,
+    icon: &'static str,
+    bytes: u64,
+    size: String,
+    time: String,
+    deleted: String,
 }
 
 struct ObjectRow {
@@ -103,14 +128,26 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
     let shows_versions = view.given("versions").is_some();
     let sought = format!("{prefix}{search}");
     let folder = Folder { bucket, prefix: &sought, is_grouped: true };
-    let Listing { page: listing, order, next } = Listing::read(view, folder, shows_versions)?;
-    let place = Place { view, bucket, prefix, search };
+    let shows_deleted = view.given("deleted").is_some();
+    let find = view.given("find").filter(|_| !shows_versions && !shows_deleted).unwrap_or_default();
+    let Listing { page: listing, deleted, order, next, is_part } = match (shows_deleted, find) {
+        (true, _) => Listing::deleted(view, bucket, prefix)?,
+        (false, "") => Listing::read(view, folder, shows_versions)?,
+        (false, find) => Listing::found(view, bucket, prefix, find)?,
+    };
+    let place = Place { view, bucket, prefix, search, find };
     let mut crumbs = crumbs(&view.console.root, bucket, prefix);
     let last = crumbs.pop().map_or_else(|| bucket.to_owned(), |crumb| crumb.name);
     // Permissions go by prefixes, so that any name stands for the folder's.
     let some_key = format!("{prefix}name");
     let may_read = view.may(Operation::GetObject, bucket, Some(&some_key));
     let may_list_versions = view.may(Operation::ListObjectVersions, bucket, None);
+    let has_versions = may_list_versions && super::settings::versioning(view, bucket).as_deref() != Some("");
+    let deleted_count = if has_versions {
+        deleted_count(view, KeyPlace { bucket, prefix, after: None })
+    } else {
+        String::new()
+    };
     let rows = ObjectRows { view, bucket, prefix, may_read, shows_versions };
     let page = BucketPage {
         page: view.page(),
@@ -119,8 +156,11 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         at: uri::encode_query(prefix),
         is_root: prefix.is_empty(),
         search,
+        find,
         shows_versions,
-        has_versions: may_list_versions && super::settings::versioning(view, bucket).as_deref() != Some(""),
+        deleted: deleted.map(|keys| keys.iter().map(|key| rows.deleted_row(key)).collect()),
+        deleted_count,
+        has_versions,
         order,
         may_write: view.may(Operation::PutObject, bucket, Some(&some_key)),
         may_read,
@@ -132,10 +172,13 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         crumbs,
         folders: listing.folders.iter().map(|folder| folder_row(view, bucket, prefix, folder)).collect(),
         objects: rows.of(listing.objects),
-        next: next.map(|next| place.further(&next, shows_versions, order)),
+        next: next.map(|next| place.further(&next, shows_deleted, shows_versions, order)),
+        is_part,
         rewind: view.link("rewind", &[("bucket", Some(bucket)), ("prefix", given(prefix))]),
         files_view: place.link("versions", None),
         versions_view: place.link("versions", Some("1")),
+        deleted_view: view
+            .link("bucket", &[("name", Some(bucket)), ("prefix", given(prefix)), ("deleted", Some("1"))]),
         newest_view: place.link("sort", Some("new")),
     };
     Ok(html(200, &page.page, &page))
@@ -149,8 +192,24 @@ fn given(text: &str) -> Option<&str> {
 /// The rows of a page, and where the next page begins.
 struct Listing {
     page: ListingPage,
+    /// The deleted objects, in place of the page.
+    deleted: Option<Vec<WalkedKey>>,
     order: Order,
     next: Option<NextRows>,
+    is_part: bool,
+}
+
+/// The number of deleted objects in words; empty without any, and where none was met in the time
+/// that a number may take.
+fn deleted_count(view: &View<'_>, place: KeyPlace<'_>) -> String {
+    let Ok(step) = WalkStep::read(view, place, Sought::Deleted, StepLimits::GLANCE) else {
+        return String::new();
+    };
+    match (step.keys.len(), step.next) {
+        (0, _) => String::new(),
+        (count, None) => count.to_string(),
+        (count, Some(_)) => format!("more than {count}"),
+    }
 }
 
 /// The beginning of the next page.
@@ -180,7 +239,34 @@ impl Listing {
             false => view.s3().objects(folder, after)?,
         };
         let next = page.next.take().map(|(after, version)| NextRows::After(after, version));
-        Ok(Self { page, order, next })
+        Ok(Self { page, deleted: None, order, next, is_part: false })
+    }
+
+    /// A step of the walk for the deleted objects, here and below.
+    fn deleted(view: &View<'_>, bucket: &str, prefix: &str) -> Result<Self, Refusal> {
+        let place = KeyPlace { bucket, prefix, after: view.given("after") };
+        let step = WalkStep::read(view, place, Sought::Deleted, StepLimits::PAGE)?;
+        Ok(Self::of_walk(step, |keys| (ListingPage::default(), Some(keys))))
+    }
+
+    /// A step of the walk for names that contain a text, here and below.
+    fn found(view: &View<'_>, bucket: &str, prefix: &str, text: &str) -> Result<Self, Refusal> {
+        let place = KeyPlace { bucket, prefix, after: view.given("after") };
+        let step = WalkStep::read(view, place, Sought::Named(text), StepLimits::PAGE)?;
+        Ok(Self::of_walk(step, |keys| {
+            let objects = keys.into_iter().map(ObjectLine::from).collect();
+            (ListingPage { objects, ..ListingPage::default() }, None)
+        }))
+    }
+
+    fn of_walk(
+        step: WalkStep,
+        rows: impl FnOnce(Vec<WalkedKey>) -> (ListingPage, Option<Vec<WalkedKey>>),
+    ) -> Self {
+        let is_part = step.next.is_some() && step.keys.len() < StepLimits::PAGE.keys;
+        let (page, deleted) = rows(step.keys);
+        let next = step.next.map(|after| NextRows::After(after, None));
+        Self { page, deleted, order: Order::Name, next, is_part }
     }
 
     /// A page of a folder by time, the newest object first; `None` for a folder with more than
@@ -206,7 +292,7 @@ impl Listing {
         let next = (end < all.objects.len()).then_some(NextRows::From(end));
         all.objects.truncate(end);
         all.objects.drain(..from.min(all.objects.len()));
-        Ok(Some(Self { page: all, order: Order::Newest, next }))
+        Ok(Some(Self { page: all, deleted: None, order: Order::Newest, next, is_part: false }))
     }
 }
 
@@ -216,6 +302,7 @@ struct Place<'a> {
     bucket: &'a str,
     prefix: &'a str,
     search: &'a str,
+    find: &'a str,
 }
 
 impl Place<'_> {
@@ -228,13 +315,19 @@ impl Place<'_> {
     }
 
     /// The address of the next page.
-    fn further(&self, next: &NextRows, shows_versions: bool, order: Order) -> String {
+    fn further(&self, next: &NextRows, shows_deleted: bool, shows_versions: bool, order: Order) -> String {
         let mut link = match next {
             NextRows::After(after, _) => self.link("after", Some(after)),
             NextRows::From(from) => self.link("from", Some(&from.to_string())),
         };
         if shows_versions {
             link += "&versions=1";
+        }
+        if shows_deleted {
+            link += "&deleted=1";
+        }
+        if !self.find.is_empty() {
+            link += &format!("&find={}", uri::encode_query(self.find));
         }
         if order == Order::Newest {
             link += "&sort=new";
@@ -283,6 +376,22 @@ impl ObjectRows<'_> {
             }
         }
         rows
+    }
+
+    fn deleted_row(&self, object: &WalkedKey) -> DeletedRow {
+        let name = name_in(self.prefix, &object.key);
+        let place = [("bucket", Some(self.bucket)), ("key", Some(&*object.key))];
+        let deleted = object.modified.to_iso8601();
+        DeletedRow {
+            key: uri::encode_query(&object.key),
+            link: self.view.link("object", &place),
+            icon: text::icon_of(&name),
+            name,
+            bytes: object.size,
+            size: text::size(object.size),
+            deleted: text::time(&deleted),
+            time: deleted,
+        }
     }
 
     fn row(&self, object: ObjectLine) -> ObjectRow {

@@ -11,6 +11,7 @@ mod moving;
 mod new_folder;
 mod object;
 mod outbound;
+mod restore;
 mod rewind;
 mod selected;
 mod settings;
@@ -18,6 +19,7 @@ mod share;
 mod state;
 mod tagging;
 mod users;
+mod walk;
 
 use askama::Template;
 
@@ -252,6 +254,7 @@ fn answer_once(view: &View<'_>, path: &PagePath) -> Result<Response, Refusal> {
         (PagePath::Delete, true) => delete::answer(view),
         (PagePath::Move, true) => moving::answer(view),
         (PagePath::NewFolder, true) => new_folder::make(view),
+        (PagePath::Restore, true) => restore::answer(view),
         (PagePath::Tag, true) => tagging::answer(view),
         (PagePath::Editor, false) => editor::show(view),
         (PagePath::Editor, true) => editor::preview(view),

@@ -194,6 +194,11 @@ impl ChangeStep {
         Ok(step)
     }
 
+    /// A change that was made in one step.
+    pub(super) fn made(view: &View<'_>, done: usize, left: Vec<LeftObject>) -> Self {
+        Self { objects: Vec::new(), left, done, seen: view.console.clock.now(), after: None }
+    }
+
     /// Changes each object of the step by itself.
     pub(super) fn make(&mut self, change: impl Fn(&ChangedObject) -> Result<(), Refusal>) {
         for object in std::mem::take(&mut self.objects) {

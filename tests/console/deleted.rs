@@ -1,0 +1,224 @@
+//! The view of deleted objects, and the search for names at all depths.
+
+use siltstone::s3::Method;
+
+use super::harness::{Answer, Browser, Site};
+use crate::support::users::{allow, user};
+
+/// A bucket with versions.
+fn kept(browser: &mut Browser<'_>) {
+    browser.post("create-bucket", &[("name", "kept"), ("versions", "1")]);
+}
+
+fn delete(browser: &mut Browser<'_>, key: &str) {
+    let answer = browser.s3(Method::Delete, &format!("bucket=kept&key={key}"), &[], b"");
+    assert_eq!(answer.status, 204, "{}", answer.text());
+}
+
+/// The keys of the rows of a page, encoded as in its links.
+fn rows(page: &Answer) -> Vec<String> {
+    let links = page.links("/-/console/object?bucket=");
+    links.iter().map(|link| link.rsplit("key=").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn deleted_objects_are_counted_listed_and_restored() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    kept(&mut browser);
+    for key in ["at/deep/one", "at/two", "at/kept", "other"] {
+        browser.put("kept", key, &[], key.as_bytes());
+    }
+    // Two markers above the version, and one above none.
+    for key in ["at/deep/one", "at/two", "at/two", "other", "never-there"] {
+        delete(&mut browser, key);
+    }
+    let root = browser.get("bucket?name=kept");
+    assert!(root.text().contains("Deleted (3)"), "{}", root.text());
+    let folder = browser.get("bucket?name=kept&prefix=at%2F");
+    assert!(folder.text().contains("Deleted (2)"), "{}", folder.text());
+    let deleted = browser.get("bucket?name=kept&prefix=at%2F&deleted=1");
+    assert_eq!(rows(&deleted), ["at%2Fdeep%2Fone", "at%2Ftwo"]);
+    assert!(deleted.text().contains("2 found<"), "{}", deleted.text());
+
+    let fields = [("bucket", "kept"), ("at", "at%2F"), ("whole", "at%2Fdeep%2Fone"), ("whole", "at%2Ftwo")];
+    let answer = browser.post("restore", &fields);
+    let back = "/-/console/bucket?name=kept&prefix=at%2F&deleted=1";
+    assert_eq!((answer.status, answer.header("Location")), (303, Some(back)), "{}", answer.text());
+    let after = browser.get(back);
+    assert!(
+        after.text().contains("2 objects restored") && after.text().contains("Nothing here is deleted."),
+        "{}",
+        after.text()
+    );
+    for key in ["at/deep/one", "at/two"] {
+        assert_eq!(browser.get(&format!("content?bucket=kept&key={key}")).text(), key);
+    }
+    let again = browser.post("restore", &fields);
+    assert!(again.status == 409 && again.text().contains("2 objects were not restored"), "{}", again.text());
+    let lone = browser.post("restore", &[("bucket", "kept"), ("whole", "never-there")]);
+    assert_eq!(lone.status, 409, "nothing is below its marker");
+    assert_eq!(browser.post("restore", &[("bucket", "kept")]).status, 303);
+}
+
+#[test]
+fn a_folder_whose_objects_were_deleted_says_so() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    kept(&mut browser);
+    browser.put("kept", "k", &[], b"x");
+    delete(&mut browser, "k");
+    let page = browser.get("bucket?name=kept");
+    assert!(page.text().contains("Everything here was deleted"), "{}", page.text());
+    let plain = browser.get("bucket?name=b");
+    assert!(!plain.text().contains("Deleted") && plain.text().contains("There is nothing here."));
+}
+
+#[test]
+fn markers_alone_and_many_markers_hold_no_walk_up() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    kept(&mut browser);
+    browser.put("kept", "m", &[], b"below many markers");
+    for _ in 0..2_100 {
+        delete(&mut browser, "m");
+    }
+    for n in 0..2_100 {
+        delete(&mut browser, &format!("lone-{n:04}"));
+    }
+    browser.put("kept", "z", &[], b"x");
+    delete(&mut browser, "z");
+    let page = browser.get("bucket?name=kept&deleted=1");
+    assert_eq!(rows(&page), ["m", "z"], "{}", page.text());
+    assert_eq!(browser.post("restore", &[("bucket", "kept"), ("whole", "m")]).status, 303);
+    assert_eq!(browser.get("content?bucket=kept&key=m").text(), "below many markers");
+}
+
+#[test]
+fn pages_of_deleted_objects_follow_one_another() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    kept(&mut browser);
+    for n in 0..450 {
+        browser.put("kept", &format!("f/{n:03}"), &[], b"x");
+        delete(&mut browser, &format!("f/{n:03}"));
+    }
+    let mut next = Some("bucket?name=kept&deleted=1".to_owned());
+    let mut seen = Vec::new();
+    while let Some(address) = next {
+        let page = browser.get(&address);
+        assert!(page.text().contains("Deleted (450)"), "{}", page.text());
+        seen.extend(rows(&page));
+        next = page.links("/-/console/bucket?name=kept&after=").first().cloned();
+    }
+    assert_eq!(seen.len(), 450);
+    assert!(seen.is_sorted());
+}
+
+#[test]
+fn what_goes_for_good_is_the_key_alone() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    kept(&mut browser);
+    for key in ["a", "a", "ab", "a/b"] {
+        browser.put("kept", key, &[], b"x");
+    }
+    delete(&mut browser, "a");
+    let question = browser.post("delete", &[("bucket", "kept"), ("whole", "a")]);
+    assert!(
+        question.text().contains("Delete 3 objects") && question.text().contains("go for good"),
+        "{}",
+        question.text()
+    );
+    let (_, seen) = question.text().split_once("name=\"seen\" value=\"").unwrap();
+    let seen = seen.split('"').next().unwrap();
+    let fields = [("bucket", "kept"), ("confirmed", "1"), ("seen", seen), ("whole", "a")];
+    let answer = browser.post("delete", &fields);
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    let left = browser.get("bucket?name=kept&versions=1");
+    assert_eq!(left.links("/-/console/object?").len(), 1, "{}", left.text());
+    assert_eq!(browser.get("content?bucket=kept&key=ab").status, 200);
+    assert_eq!(browser.get("content?bucket=kept&key=a/b").status, 200);
+}
+
+#[test]
+fn others_restore_nothing_and_see_no_deleted_objects() {
+    let site = Site::new();
+    site.replace_users(
+        &(user("owner", &["*"], &["*"])
+            + &user("viewer", &["ListBucket", "ListBucketVersions", "GetObject"], &["kept", "kept/*"])
+            + &user("lister", &["ListBucket"], &["kept"])
+            + &user("nobody", &["ListAllMyBuckets"], &["*"])),
+    );
+    let mut owner = site.signed_in("owner");
+    kept(&mut owner);
+    owner.put("kept", "secret", &[], b"x");
+    delete(&mut owner, "secret");
+    let fields = [("bucket", "kept"), ("whole", "secret")];
+    let mut viewer = site.signed_in("viewer");
+    let page = viewer.get("bucket?name=kept&deleted=1");
+    assert!(page.text().contains("secret") && !page.text().contains("data-form=\"row-restore\""));
+    assert_eq!(viewer.post("restore", &fields).status, 403);
+    for name in ["lister", "nobody"] {
+        let mut browser = site.signed_in(name);
+        assert_eq!(browser.get("bucket?name=kept&deleted=1").status, 403, "{name}");
+        assert!(browser.post("restore", &fields).status >= 400, "{name}");
+        assert!(!browser.get("bucket?name=kept").text().contains("secret"), "{name}");
+    }
+    assert_eq!(site.signed_in("nobody").get("bucket?name=kept&find=s").status, 403);
+    assert_eq!(owner.get("content?bucket=kept&key=secret").status, 404);
+}
+
+#[test]
+fn names_are_found_at_all_depths() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    for key in ["Lake.png", "2026/deep/er/the-lake.txt", "2026/other", "lake/x", "2025/LAKE"] {
+        browser.put("b", key, &[], b"x");
+    }
+    let found = browser.get("bucket?name=b&find=lAke");
+    assert_eq!(rows(&found), ["2025%2FLAKE", "2026%2Fdeep%2Fer%2Fthe-lake.txt", "Lake.png", "lake%2Fx"]);
+    assert!(found.text().contains(">2026/deep/er/the-lake.txt</a>"), "{}", found.text());
+    let below = browser.get("bucket?name=b&prefix=lake%2F&find=lake");
+    assert!(rows(&below).is_empty(), "the folder itself is no hit");
+    assert!(below.text().contains("No name here or below contains “lake”."), "{}", below.text());
+    let markup = browser.get("bucket?name=b&find=%3Cb%3E%22");
+    assert!(markup.text().contains("contains “&#60;b&#62;&#34;”"), "{}", markup.text());
+}
+
+#[test]
+fn many_hits_come_in_pages() {
+    let site = Site::new();
+    let mut browser = site.signed_in("owner");
+    for n in 0..1_450 {
+        browser.put("b", &format!("{}/{n:04}", if n % 3 == 0 { "yes" } else { "no" }), &[], b"x");
+    }
+    let mut next = Some("bucket?name=b&find=yes".to_owned());
+    let mut seen = Vec::new();
+    while let Some(address) = next {
+        let page = browser.get(&address);
+        seen.extend(rows(&page));
+        next = page.links("/-/console/bucket?name=b&after=").first().cloned();
+    }
+    assert_eq!(seen.len(), 484);
+    assert!(seen.is_sorted());
+}
+
+#[test]
+fn names_are_found_where_the_user_may_list() {
+    let site = Site::new();
+    site.replace_users(
+        &(user("owner", &["*"], &["*"])
+            + &user("own", &["ListAllMyBuckets"], &["*"])
+            + &allow(&["ListBucket"], &["b/own/*"])),
+    );
+    let mut owner = site.signed_in("owner");
+    for key in ["own/mine", "other/mine"] {
+        owner.put("b", key, &[], b"x");
+    }
+    let mut own = site.signed_in("own");
+    let listed = own.get("bucket?name=b&prefix=own%2F").status;
+    let all = own.get("bucket?name=b").status;
+    assert_eq!(own.get("bucket?name=b&prefix=own%2F&find=mine").status, listed, "as the listing itself");
+    assert_eq!((all, own.get("bucket?name=b&find=mine").status), (403, 403));
+}
