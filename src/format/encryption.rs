@@ -219,8 +219,8 @@ impl VersionEncryption {
     pub(super) fn decode(size: u64, from: &mut ByteDecoder<'_>) -> Decoded<Self> {
         let keys = decode_keys(from)?;
         let runs = decode_runs(keys.len(), size, from)?;
-        let is_first = |key: &WrappedKey| key.reach == KeyReach::Object;
-        if !keys.first().is_some_and(is_first) || keys.iter().any(|key| key.kind != keys[0].kind) {
+        let begins_well = keys.first().is_some_and(|key| key.reach == KeyReach::Object);
+        if !begins_well || keys.iter().any(|key| key.kind != keys[0].kind) {
             return Err(DecodeError::Value("the keys of an encrypted version"));
         }
         Ok(Self { keys, runs, sealed: from.bytes()?.to_vec() })

@@ -126,15 +126,16 @@ impl RefusedKeys {
         if count > Self::LISTED_MAX {
             return Err(DecodeError::Value("refused keys"));
         }
-        let key = |_| {
-            Ok(RefusedKey {
+        let mut keys = Vec::with_capacity(count);
+        for _ in 0..count {
+            keys.push(RefusedKey {
                 bucket: from.varint()?,
                 key: from.bytes()?.to_vec(),
                 time: Timestamp::from_millis(from.varint()?),
                 reason: from.string()?.to_owned(),
-            })
-        };
-        Ok(Self { unlisted, keys: (0..count).map(key).collect::<Decoded<_>>()? })
+            });
+        }
+        Ok(Self { unlisted, keys })
     }
 }
 

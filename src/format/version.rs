@@ -343,14 +343,15 @@ fn encode_assembly(assembly: &Assembly, out: &mut Vec<u8>) {
 fn decode_assembly(from: &mut ByteDecoder<'_>) -> Decoded<Assembly> {
     let upload = UploadId(from.u64()?);
     let count = from.count(PART_BYTES_MIN)?;
-    let part = |_| {
-        Ok(AssembledPart {
+    let mut parts = Vec::new();
+    for _ in 0..count {
+        parts.push(AssembledPart {
             number: to_u32(from.varint()?, "a part number")?,
             size: from.varint()?,
             checksum: decode_optional_checksum(from)?,
-        })
-    };
-    Ok(Assembly { upload, parts: (0..count).map(part).collect::<Decoded<_>>()? })
+        });
+    }
+    Ok(Assembly { upload, parts })
 }
 
 #[cfg(test)]
