@@ -268,11 +268,11 @@ impl SharedKeys {
             return None;
         }
         let own = SharedRow { key: 0, write: None };
-        let row_of = |piece: &Piece| match piece.run.key {
+        let pieces = pieces(version, &(0..version.size))?;
+        let shared = Self::collect(vec![own], 0, pieces, |piece| match piece.run.key {
             0 => Some(own),
             _ => row_beyond(encryption, piece, customer, target),
-        };
-        let shared = Self::collect(vec![own], 0, pieces(version, &(0..version.size))?, row_of)?;
+        })?;
         (shared.rows.len() <= encryption.keys.len() + PART_KEYS_MAX).then_some(shared)
     }
 
@@ -284,8 +284,9 @@ impl SharedKeys {
         target: &TargetKey,
     ) -> Option<Self> {
         let encryption = version.encryption.as_deref()?;
-        let row_of = |piece: &Piece| row_beyond(encryption, piece, customer, target);
-        let shared = Self::collect(Vec::new(), 1, pieces(version, range)?, row_of)?;
+        let pieces = pieces(version, range)?;
+        let shared =
+            Self::collect(Vec::new(), 1, pieces, |piece| row_beyond(encryption, piece, customer, target))?;
         (shared.rows.len() <= PART_KEYS_MAX).then_some(shared)
     }
 

@@ -6,7 +6,7 @@ use super::{copy, quotas};
 use crate::base::Timestamp;
 use crate::crypto::MasterKey;
 use crate::format::{
-    Checksum, EncryptionKind, PartRecord, PlainDigests, UploadId, UploadRecord, VersionRecord, WrappedKey,
+    Checksum, EncryptionKind, PartRecord, PlainDigests, UploadId, UploadRecord, VersionRecord,
 };
 use crate::store::commit::mutation::{Mutation, PutPart, UploadChange};
 use crate::store::{
@@ -168,11 +168,10 @@ impl Store {
         let key = key.as_bytes();
         let record = index.upload_record(bucket, key, upload).ok_or(StoreError::NoSuchUpload)?;
         let mut rest = index.parts(bucket, key, upload, after).ok_or(StoreError::NoSuchUpload)?;
-        let is_left_out = |key: &&WrappedKey| key.kind == EncryptionKind::Customer && customer.is_none();
         let wrapped = record.encryption.as_deref();
-        let opened = match wrapped.filter(is_left_out) {
-            Some(_) => None,
-            None => Some(self.shared.open_own(wrapped, customer)?),
+        let opened = match wrapped {
+            Some(key) if key.kind == EncryptionKind::Customer && customer.is_none() => None,
+            _ => Some(self.shared.open_own(wrapped, customer)?),
         };
         let mut parts = Vec::new();
         for mut part in rest.by_ref().take(limit) {
@@ -321,15 +320,12 @@ impl Store {
         customer: Option<&MasterKey>,
     ) -> Result<CommittedVersion, StoreError> {
         let record = self.upload_record(bucket, key, completion.upload)?;
-        // To seal nothing takes no key.
-        let is_left_out = |key: &WrappedKey| {
-            key.kind == EncryptionKind::Customer
-                && customer.is_none()
-                && completion.commit.checksums.is_empty()
-        };
-        let wrapped = record.encryption.as_deref();
-        let sealed = match wrapped.filter(|key| key.kind.seals_digests() && !is_left_out(key)) {
+        let has_nothing_to_seal = customer.is_none() && completion.commit.checksums.is_empty();
+        let sealed = match record.encryption.as_deref() {
             None => Vec::new(),
+            Some(wrapped) if !wrapped.kind.seals_digests() => Vec::new(),
+            // To seal nothing takes no key.
+            Some(wrapped) if wrapped.kind == EncryptionKind::Customer && has_nothing_to_seal => Vec::new(),
             Some(wrapped) => {
                 // Parts seal their checksums one by one. The object seals all of them in its own
                 // record, since the parts end with the upload.

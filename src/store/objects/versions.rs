@@ -52,12 +52,11 @@ impl Store {
             let pins = self.shared.segments.pin(&version.extents);
             // 3. Only a second look shows that they were still there when they were pinned.
             let now = self.shared.index();
-            let is_unchanged = || {
-                let found = now.version(bucket.id, key.as_bytes(), version.id);
-                found.is_some_and(|found| found.extents == version.extents)
-            };
             // An extent that was moved or deleted before it was pinned may be gone already.
-            if version.extents.is_empty() || Arc::ptr_eq(&index, &now) || is_unchanged() {
+            if version.extents.is_empty()
+                || Arc::ptr_eq(&index, &now)
+                || has_its_extents(&now, bucket.id, key, &version)
+            {
                 return Ok(FoundVersion { bucket: bucket.clone(), version, pins });
             }
         }
@@ -269,6 +268,12 @@ enum RecordDetail {
     Full,
     /// Without extents and parts.
     Outline,
+}
+
+/// Whether the index has the version with the same extents.
+fn has_its_extents(index: &Index, bucket: u64, key: &str, version: &VersionRecord) -> bool {
+    let found = index.version(bucket, key.as_bytes(), version.id);
+    found.is_some_and(|found| found.extents == version.extents)
 }
 
 fn look_up<'i>(

@@ -568,8 +568,9 @@ impl<'s> BodySink<'s> {
         // 2. Every segment is durable before the committer gets the content: the group in the log
         //    must name no bytes that a crash can take away.
         let ExtentStream { places, record, .. } = &self.stream;
-        let is_new = |last: &&Allocation| places.iter().all(|known| known.segment.id != last.segment.id);
-        for Allocation { segment, .. } in places.iter().chain(record.iter().filter(is_new)) {
+        let last_if_new =
+            record.iter().filter(|last| places.iter().all(|known| known.segment.id != last.segment.id));
+        for Allocation { segment, .. } in places.iter().chain(last_if_new) {
             let synced = self.shared.commit_counters.sync_segment(segment.file.as_ref());
             synced.map_err(|error| self.sync_failed(segment, &error))?;
         }

@@ -8,7 +8,7 @@ use crate::base::limits::{
 use crate::format::{Attributes, Cause, FollowerNote, FollowerState, VersionRecord, WrappedKey};
 use crate::index::{BUCKET_BYTES, OWNER_BYTES, configuration_bytes, follower_bytes, follower_note_bytes};
 use crate::store::commit::mutation::{
-    BucketChange, Content, Mutation, Put, PutPart, ReferringRecord, RewrappedKeys, UploadChange,
+    BucketChange, Content, Mutation, Put, PutPart, RewrappedKeys, UploadChange,
 };
 use crate::store::shared::extents::slices;
 use crate::store::{Completion, ExpiringItem};
@@ -124,19 +124,19 @@ impl Mutation {
             }
             // The tags of a record may have changed since the caller read it.
             Self::Relocate(relocation, _) => {
-                let record = |record: &ReferringRecord| {
-                    ENTRY_BYTES_MAX + record.key.len() + record.len + TAGS_BYTES_MAX
-                };
-                relocation.referrers.iter().map(record).sum()
+                let mut bytes = 0;
+                for record in &relocation.referrers {
+                    bytes += ENTRY_BYTES_MAX + record.key.len() + record.len + TAGS_BYTES_MAX;
+                }
+                bytes
             }
             Self::Rewrap(changes, _) => {
-                let keys =
-                    |keys: &[WrappedKey]| keys.iter().map(WrappedKey::index_bytes).sum::<u64>() as usize;
-                let record = |change: &RewrappedKeys| {
-                    let of = &change.record;
-                    ENTRY_BYTES_MAX + of.key.len() + of.len + TAGS_BYTES_MAX + keys(&change.keys)
-                };
-                changes.iter().map(record).sum()
+                let mut bytes = 0;
+                for RewrappedKeys { record, keys, .. } in changes {
+                    let keys: u64 = keys.iter().map(WrappedKey::index_bytes).sum();
+                    bytes += ENTRY_BYTES_MAX + record.key.len() + record.len + TAGS_BYTES_MAX + keys as usize;
+                }
+                bytes
             }
             Self::Amend { key, version, change, .. } => {
                 key.len() + version_bytes_max(version) + bytes_of(&Attributes::new(), change.tags())

@@ -39,8 +39,9 @@ impl Planner<'_> {
         self.check_room(SpaceClaim::Growth)?;
         let null = bucket.versioning != Versioning::Enabled;
         // The ids of a key ascend, so that a rebuild from segments finds the newest version.
-        let is_newest = |id| newest.is_none_or(|newest| newest.id.0 < id);
-        let placed = self.place_content(put.content, |stored| stored.null == null && is_newest(stored.id))?;
+        let placed = self.place_content(put.content, |stored| {
+            stored.null == null && newest.is_none_or(|newest| newest.id.0 < stored.id)
+        })?;
         let id = VersionId(placed.id);
         let record = put.commit.into_record(id, null, placed.modified, placed.size, Vec::new());
         let record = VersionRecord { upload, encryption: put.encryption, ..record };
