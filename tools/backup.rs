@@ -94,8 +94,8 @@ pub(crate) fn run(
     share_keys(&raw_from, &raw_target).map_err(|error| refused(&error))?;
     let target = data_dir.beside(to).disk()?;
     let target = target.as_ref();
-    let link = |path: &str, new: &str| raw_from.link_into(path, &raw_target, new);
-    let source = BackupSource { fs: from.as_ref(), link: &link };
+    let source =
+        BackupSource { fs: from.as_ref(), link: &|path, new| raw_from.link_into(path, &raw_target, new) };
     let options = BackupOptions { verify: arguments.verify, with_users: arguments.with_users };
     let mut meter = Meter::start(json);
     let made =

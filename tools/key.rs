@@ -129,9 +129,10 @@ impl RingFile {
 
     /// Changes a ring that is there.
     fn edit(&self, change: impl FnOnce(&str) -> Result<String, keys::KeyTextError>) -> Result<(), Failure> {
-        let missing = || format!("there is no {}: make one with siltstone-tools key create", self.path());
         let edited = self.0.edit(|text| {
-            let text = text.ok_or_else(missing)?;
+            let text = text.ok_or_else(|| {
+                format!("there is no {}: make one with siltstone-tools key create", self.path())
+            })?;
             change(text).map_err(|error| format!("{}: {error}", self.path()))
         });
         edited.map_err(Failure::Command)

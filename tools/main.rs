@@ -165,6 +165,11 @@ enum Command {
     },
 }
 
+/// A variable of the environment.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 fn main() -> ExitCode {
     let line = CommandLine::parse();
     let mut out = BufWriter::new(io::stdout().lock());
@@ -180,20 +185,11 @@ fn main() -> ExitCode {
         Command::Lifecycle(arguments) => lifecycle::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Rebuild(arguments) => rebuild::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Key(arguments) => key::run(&line.data_dir, &arguments, line.json, &mut out),
-        Command::Remote(arguments) => {
-            let variable = |name: &str| std::env::var(name).ok();
-            remote::run(&line.data_dir, &arguments, line.json, &variable, &mut out)
-        }
-        Command::Import(arguments) => {
-            let variable = |name: &str| std::env::var(name).ok();
-            import::run(&line.data_dir, &arguments, line.json, &variable, &mut out)
-        }
+        Command::Remote(arguments) => remote::run(&line.data_dir, &arguments, line.json, &variable, &mut out),
+        Command::Import(arguments) => import::run(&line.data_dir, &arguments, line.json, &variable, &mut out),
         Command::Inspect(arguments) => inspect::run(&arguments, line.json, &mut out),
         Command::Export(arguments) => export::run(&line.data_dir, &arguments, line.json, &mut out),
-        Command::Doctor(arguments) => {
-            let variable = |name: &str| std::env::var(name).ok();
-            doctor::run(&line.data_dir, &arguments, line.json, &variable, &mut out)
-        }
+        Command::Doctor(arguments) => doctor::run(&line.data_dir, &arguments, line.json, &variable, &mut out),
         Command::Compact(arguments) => compact::run(&line.data_dir, &arguments, line.json, &mut out),
         Command::Encrypt => store_key::encrypt(&line.data_dir, line.json, &mut out),
         Command::StoreKey(arguments) => store_key::run(&line.data_dir, &arguments, line.json, &mut out),

@@ -124,11 +124,16 @@ pub(crate) fn encrypt(data_dir: &DataDir, json: bool, out: &mut dyn Write) -> Re
     let disk = OsFs::new(data_dir.to_path_buf());
     let more = set_aside(&disk)?;
     let fault = data_dir.keys_fault()?;
-    let lock_keys = || OsFs::new(data_dir.to_path_buf()).lock_root();
     let disk: Arc<dyn Fs> = Arc::new(disk);
     let mut meter = Meter::start(json);
-    let mut update = |done, total| meter.update("encrypting", done, total);
-    let done = convert(&disk, &request(&secret), Arc::new(OsEntropy), &more, &lock_keys, &mut update);
+    let done = convert(
+        &disk,
+        &request(&secret),
+        Arc::new(OsEntropy),
+        &more,
+        &|| OsFs::new(data_dir.to_path_buf()).lock_root(),
+        &mut |done, total| meter.update("encrypting", done, total),
+    );
     meter.finish();
     let report = done.map_err(|error| data_dir.failed(&error))?;
     if json {

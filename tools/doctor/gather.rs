@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime};
 use bytesize::ByteSize;
 use siltstone::base::{SystemClock, Timestamp};
 use siltstone::fs::{Mount, OsFs, SecretFile, memory_limit, mounts_of, share_disk};
-use siltstone::keys::{KeyRing, RingKey};
+use siltstone::keys::KeyRing;
 use siltstone::offline;
 use siltstone::vault::{DirectoryKeys, is_inside};
 
@@ -234,11 +234,8 @@ fn keys_of(file: &Path, dir: &Path) -> Option<KeysFacts> {
     Some(match parsed {
         Err(why) => KeysFacts { unreadable: Some(why), ..facts },
         Ok((ring, confirmed)) => {
-            let is_new = |key: &&RingKey| confirmed.is_none_or(|time| key.created > time);
-            KeysFacts {
-                without_copy: ring.iter().filter(is_new).map(|key| key.id.clone()).collect(),
-                ..facts
-            }
+            let without_copy = ring.iter().filter(|key| confirmed.is_none_or(|time| key.created > time));
+            KeysFacts { without_copy: without_copy.map(|key| key.id.clone()).collect(), ..facts }
         }
     })
 }

@@ -220,15 +220,14 @@ fn permissions(facts: &HostFacts) -> Option<Finding> {
 }
 
 fn secrets(facts: &HostFacts) -> Vec<Finding> {
-    let finding = |(file, mode): &(std::path::PathBuf, u32)| {
-        let what = format!(
-            "others may read or write {} (mode {:o}), which holds secrets",
-            file.display(),
-            mode & 0o7777
-        );
-        Finding::error("secrets", what, format!("chmod 600 {}", file.display()))
-    };
-    facts.open_secrets.iter().map(finding).collect()
+    let mut findings = Vec::new();
+    for (file, mode) in &facts.open_secrets {
+        let file = file.display();
+        let mode = mode & 0o7777;
+        let what = format!("others may read or write {file} (mode {mode:o}), which holds secrets");
+        findings.push(Finding::error("secrets", what, format!("chmod 600 {file}")));
+    }
+    findings
 }
 
 fn keys(keys: &KeysFacts) -> Vec<Finding> {
