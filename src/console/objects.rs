@@ -96,6 +96,8 @@ pub(super) struct ObjectHead {
     /// Headers that ask for the encryption that it has.
     pub(super) encryption: Vec<(String, String)>,
     pub(super) retained_until: Option<String>,
+    /// The mode of the retention.
+    pub(super) retention_mode: Option<String>,
     pub(super) legal_hold: bool,
 }
 
@@ -235,6 +237,7 @@ impl S3Client<'_> {
                 .collect(),
             encryption: encryption.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             retained_until: reply.header("x-amz-object-lock-retain-until-date").map(str::to_owned),
+            retention_mode: reply.header("x-amz-object-lock-mode").map(str::to_owned),
             legal_hold: reply.header("x-amz-object-lock-legal-hold") == Some("ON"),
         })
     }

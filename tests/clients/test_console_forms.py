@@ -225,6 +225,8 @@ def stage(own_server, tmp_path):
     s3.delete_object(Bucket="box", Key="deleted.txt")
     s3.create_multipart_upload(Bucket="box", Key="half.bin")
     s3.put_object(Bucket="emptied", Key="k", Body=b"x")
+    s3.create_bucket(Bucket="held", ObjectLockEnabledForBucket=True)
+    s3.put_object(Bucket="held", Key="k", Body=b"x")
     s3.put_object(Bucket="rows", Key="one.txt", Body=b"1")
     for key in ["one.txt", "two.txt", "three.txt"]:
         s3.put_object(Bucket="trash", Key=f"f/{key}", Body=b"1")
@@ -367,6 +369,14 @@ def an_object(forms, page, s3):
     assert s3.get_object_tagging(Bucket="box", Key="notes.txt")["TagSet"] == [dict(Key="a=b", Value="c")]
     forms.send("share", "Make a link")
     forms.heading("A link to notes.txt")
+    forms.open("object?bucket=held&key=k", "k")
+    forms.send("retention", "Lock this version", **{"Days from now on": "1"})
+    page.get_by_text("(governance)").wait_for()
+    assert s3.get_object_retention(Bucket="held", Key="k")["Retention"]["Mode"] == "GOVERNANCE"
+    forms.send("legal-hold", "Put a legal hold on")
+    page.get_by_text("The legal hold is on").wait_for()
+    forms.send("legal-hold", "Take the legal hold off")
+    page.get_by_text("The legal hold is off").wait_for()
     forms.open("object?bucket=box&key=moved/single.txt", "moved/single.txt")
     forms.send("delete-object", "Delete the object …")
     forms.heading("Delete 1 object")

@@ -7,6 +7,7 @@ mod editors;
 mod harness;
 mod home;
 mod listener;
+mod locks;
 mod oidc;
 mod origin;
 mod outbound;

@@ -22,6 +22,7 @@ const SHARED_FOR: [(&str, &str, bool); 3] =
 /// What the forms of metadata and of tags send besides what was entered.
 const METADATA_FORM: &[(&str, &str)] = &[("change", "metadata")];
 const TAGS_FORM: &[(&str, &str)] = &[("change", "tags")];
+const RETENTION_FORM: &[(&str, &str)] = &[("change", "retention")];
 
 #[derive(Template)]
 #[template(path = "object.html", config = "src/console/askama.toml")]
@@ -46,6 +47,9 @@ struct ObjectPage<'a> {
     metadata_entered: EnteredFields<'a>,
     tags_entered: EnteredFields<'a>,
     share_entered: EnteredFields<'a>,
+    retention_entered: EnteredFields<'a>,
+    /// What the user may do to the locks; `None` in a bucket without them.
+    locks: Option<LockForms>,
     head: Result<Properties, String>,
     content: String,
     /// The address of the content for a frame.
@@ -54,6 +58,12 @@ struct ObjectPage<'a> {
     versions: Vec<VersionRow>,
     /// The page with further versions.
     more_versions: Option<String>,
+}
+
+/// The forms for the locks of a version.
+struct LockForms {
+    may_retain: bool,
+    may_hold: bool,
 }
 
 struct Properties {
@@ -71,6 +81,7 @@ struct Properties {
     /// The entity tag, percent-encoded.
     etag_value: String,
     retained_until: Option<String>,
+    retention_mode: String,
     legal_hold: bool,
 }
 
@@ -138,6 +149,8 @@ pub(super) fn show(view: &View<'_>) -> Result<Response, Refusal> {
         metadata_entered: view.entered(METADATA_FORM),
         tags_entered: view.entered(TAGS_FORM),
         share_entered: if view.params.has("expires") { view.entered(&[]) } else { EnteredFields::default() },
+        retention_entered: view.entered(RETENTION_FORM),
+        locks: lock_forms(view, bucket, key),
         head,
         frame: format!("{content}&view=1"),
         content,
@@ -165,6 +178,17 @@ fn is_current(view: &View<'_>, bucket: &str, key: &str, version: Option<&str>) -
     version.is_none_or(|version| {
         let current = view.s3().head(bucket, key, None);
         current.is_ok_and(|current| current.version.as_deref() == Some(version))
+    })
+}
+
+/// What the user may do to the locks of an object, if its bucket has locks, as far as the user may
+/// know.
+fn lock_forms(view: &View<'_>, bucket: &str, key: &str) -> Option<LockForms> {
+    let document = view.document(bucket, "object-lock").ok()?;
+    let has_locks = document.contains("<ObjectLockEnabled>Enabled<");
+    has_locks.then(|| LockForms {
+        may_retain: view.may(Operation::PutObjectRetention, bucket, Some(key)),
+        may_hold: view.may(Operation::PutObjectLegalHold, bucket, Some(key)),
     })
 }
 
@@ -202,6 +226,7 @@ fn properties(
         tag_rows,
         tags_shown,
         retained_until: head.retained_until.as_deref().map(text::time),
+        retention_mode: head.retention_mode.unwrap_or_default().to_lowercase(),
         legal_hold: head.legal_hold,
     })
 }
