@@ -601,7 +601,7 @@ impl Store {
             None => Ok(()),
             Some(_) => {
                 let deleted = self.delete_dropped(tier, &mut done);
-                let repaired = self.repair_next(tier);
+                let repaired = self.repair_next(tier, &mut done);
                 deleted.and(repaired).and(self.send_next(tier, entropy, &mut done))
             }
         };

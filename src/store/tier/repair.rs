@@ -22,7 +22,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::segment_cache::{LocalCache, LocalPieces};
-use super::{Tier, data_bytes};
+use super::{Tier, TierProgress, data_bytes};
 use crate::base::limits::{MIB, PAGE_BYTES};
 use crate::base::{NOT_POISONED, Timestamp};
 use crate::format::{
@@ -180,12 +180,12 @@ impl Store {
         })
     }
 
-    /// Writes the file of one segment with bad bytes anew.
+    /// Writes the file of one segment with bad bytes anew. Another one may wait on return.
     ///
     /// # Errors
     /// [`StoreError::RemoteUnavailable`], and a failed write or sync. The segment waits in either
     /// case.
-    pub(super) fn repair_next(&self, tier: &Tier) -> Result<(), StoreError> {
+    pub(super) fn repair_next(&self, tier: &Tier, done: &mut TierProgress) -> Result<(), StoreError> {
         let now = self.shared.clock.instant();
         let Some(segment) = tier.repairs().next(now) else { return Ok(()) };
         let copy = self.shared.index().remote_copy(segment).copied();
@@ -197,6 +197,7 @@ impl Store {
             return Ok(());
         };
         tier.repairs().put_off(segment, now + AGAIN_AFTER);
+        done.more |= tier.repairs().next(now).is_some();
         if tier.is_suspect(segment) {
             // What is here may be the only bytes.
             return Ok(());
