@@ -39,6 +39,7 @@ impl Relation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Comparison {
     Text { wildcards: bool, ignore_case: bool },
+    Arn,
     Number(Relation),
     Date(Relation),
     Bool,
@@ -67,8 +68,8 @@ struct ConditionOperator {
 }
 
 impl ConditionOperator {
-    const NAMED: [(&'static str, Comparison, bool); 22] = {
-        use Comparison::{Bool, Date, Network, Null, Number, Text};
+    const NAMED: [(&'static str, Comparison, bool); 26] = {
+        use Comparison::{Arn, Bool, Date, Network, Null, Number, Text};
         use Relation::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual};
         const EXACT: Comparison = Text { wildcards: false, ignore_case: false };
         const IGNORING_CASE: Comparison = Text { wildcards: false, ignore_case: true };
@@ -80,6 +81,12 @@ impl ConditionOperator {
             ("StringNotEqualsIgnoreCase", IGNORING_CASE, true),
             ("StringLike", LIKE, false),
             ("StringNotLike", LIKE, true),
+            // Both pairs are the same (IAM reference, "Amazon Resource Name (ARN) condition
+            // operators").
+            ("ArnEquals", Arn, false),
+            ("ArnLike", Arn, false),
+            ("ArnNotEquals", Arn, true),
+            ("ArnNotLike", Arn, true),
             ("NumericEquals", Number(Equal), false),
             ("NumericNotEquals", Number(Equal), true),
             ("NumericLessThan", Number(Less), false),
@@ -118,7 +125,7 @@ impl ConditionOperator {
 
     fn value_type(self) -> Option<ValueType> {
         match self.comparison {
-            Comparison::Text { .. } => Some(ValueType::Text),
+            Comparison::Text { .. } | Comparison::Arn => Some(ValueType::Text),
             Comparison::Number(_) => Some(ValueType::Number),
             Comparison::Date(_) => Some(ValueType::Date),
             Comparison::Bool => Some(ValueType::Bool),
@@ -132,6 +139,7 @@ impl ConditionOperator {
 #[derive(Debug, Clone, PartialEq)]
 enum PolicyValue {
     Pattern(GlobPattern),
+    Arn(ArnPattern),
     Number(PolicyNumber),
     Date(Timestamp),
     Bool(bool),
@@ -241,7 +249,7 @@ impl Condition {
 
     /// The most wildcards that one of its values has.
     pub(super) fn wildcards(&self) -> usize {
-        self.values.iter().filter_map(PolicyValue::pattern).map(GlobPattern::wildcards).max().unwrap_or(0)
+        self.values.iter().flat_map(PolicyValue::patterns).map(GlobPattern::wildcards).max().unwrap_or(0)
     }
 
     /// The key that it refers to.
@@ -269,7 +277,7 @@ impl Condition {
     /// Whether it refers to the tags that a request gives an object.
     pub(super) fn reads_request_tags(&self) -> bool {
         self.key.is_of_request_tags()
-            || self.values.iter().any(|value| value.pattern().is_some_and(GlobPattern::reads_request_tags))
+            || self.values.iter().flat_map(PolicyValue::patterns).any(GlobPattern::reads_request_tags)
     }
 
     /// Whether the request satisfies it.
@@ -320,6 +328,8 @@ impl Condition {
             (ConditionKey::SourceIp, Comparison::Network) => {
                 ClientLimit::Networks(self.values.iter().filter_map(PolicyValue::network).collect())
             }
+            // No request has it.
+            (ConditionKey::OfService(_), _) => ClientLimit::Users,
             (ConditionKey::UserName, Comparison::Text { wildcards: false, .. }) => {
                 let are_names = self.values.iter().all(PolicyValue::is_literal);
                 if are_names { ClientLimit::Users } else { ClientLimit::Everyone }
@@ -336,6 +346,7 @@ impl PolicyValue {
                 let PolicySyntax { variables, lenient } = syntax;
                 GlobPattern::parse(text, GlobSyntax { wildcards, variables, lenient }).map(Self::Pattern)
             }
+            Comparison::Arn => ArnPattern::parse(text, syntax).map(Self::Arn),
             Comparison::Number(_) => {
                 PolicyNumber::parse(text).map(Self::Number).ok_or_else(|| "not a number".to_owned())
             }
@@ -353,6 +364,7 @@ impl PolicyValue {
                 pattern.equals_ignoring_case(requested, context)
             }
             (Self::Pattern(pattern), _) => pattern.matches(requested, context),
+            (Self::Arn(pattern), _) => pattern.matches(requested, context),
             (Self::Number(value), Comparison::Number(relation)) => {
                 PolicyNumber::parse(requested).is_some_and(|requested| relation.holds(&requested, value))
             }
@@ -367,15 +379,16 @@ impl PolicyValue {
         }
     }
 
-    fn pattern(&self) -> Option<&GlobPattern> {
+    fn patterns(&self) -> &[GlobPattern] {
         match self {
-            Self::Pattern(pattern) => Some(pattern),
-            Self::Number(_) | Self::Date(_) | Self::Bool(_) | Self::Network(_) => None,
+            Self::Pattern(pattern) => std::slice::from_ref(pattern),
+            Self::Arn(ArnPattern { components }) => components,
+            Self::Number(_) | Self::Date(_) | Self::Bool(_) | Self::Network(_) => &[],
         }
     }
 
     fn variables(&self) -> impl Iterator<Item = &ConditionKey> {
-        self.pattern().into_iter().flat_map(GlobPattern::variables)
+        self.patterns().iter().flat_map(GlobPattern::variables)
     }
 
     fn network(&self) -> Option<IpNet> {
@@ -388,6 +401,34 @@ impl PolicyValue {
     /// Whether it is a text without a variable, which could stand for the name of every user.
     fn is_literal(&self) -> bool {
         matches!(self, Self::Pattern(pattern) if pattern.is_literal())
+    }
+}
+
+/// An ARN with wildcards, which do not reach beyond a colon except in its last component.
+#[derive(Debug, Clone, PartialEq)]
+struct ArnPattern {
+    /// `arn`, partition, service, region, account and resource; only one for any ARN.
+    components: Vec<GlobPattern>,
+}
+
+impl ArnPattern {
+    const COMPONENTS: usize = 6;
+
+    fn parse(text: &str, syntax: PolicySyntax) -> Result<Self, String> {
+        let PolicySyntax { variables, lenient } = syntax;
+        let syntax = GlobSyntax { wildcards: true, variables, lenient };
+        let texts: Vec<&str> = text.splitn(Self::COMPONENTS, ':').collect();
+        if text != "*" && (texts.len() < Self::COMPONENTS || texts[0] != "arn") {
+            return Err("no ARN, which begins with `arn:` and has six components".to_owned());
+        }
+        let components = texts.iter().map(|component| GlobPattern::parse(component, syntax));
+        Ok(Self { components: components.collect::<Result<_, _>>()? })
+    }
+
+    fn matches(&self, requested: &str, context: &PolicyContext<'_>) -> bool {
+        let texts: Vec<&str> = requested.splitn(self.components.len(), ':').collect();
+        let mut pairs = self.components.iter().zip(&texts);
+        texts.len() == self.components.len() && pairs.all(|(pattern, text)| pattern.matches(text, context))
     }
 }
 
@@ -411,6 +452,7 @@ fn date(text: &str) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::PrincipalFacts;
 
     const STRICT: PolicySyntax = PolicySyntax { variables: true, lenient: false };
 
@@ -493,6 +535,43 @@ mod tests {
     }
 
     #[test]
+    fn arns_are_compared_by_components() {
+        let principal = PrincipalFacts {
+            arn: "arn:aws:iam::000000000000:role/job/of:ann".to_owned(),
+            user_name: Some("ann".to_owned()),
+            ..PrincipalFacts::default()
+        };
+        let context =
+            PolicyContext { user: Some("ann"), principal: Some(&principal), ..PolicyContext::default() };
+        for (expected, pattern) in [
+            (true, "arn:aws:iam::000000000000:role/job/of:ann"),
+            (true, "arn:aws:iam::*:role/*"),
+            (true, "arn:*:*:*:*:*"),
+            (true, "arn:aws:iam::????????????:role/job/of:${aws:username}"),
+            (true, "*"),
+            (false, "arn:aws:iam:*:role/*:x"),
+            (false, "arn:aws:*:role/job/of:ann:x"),
+            (false, "arn:aws:sts::*:role/*"),
+            (false, "arn:aws:iam::000000000000:role/job"),
+        ] {
+            for (operator, is_equal) in
+                [("ArnLike", true), ("ArnEquals", true), ("ArnNotLike", false), ("ArnNotEquals", false)]
+            {
+                let text = format!(r#"{{"{operator}": {{"aws:PrincipalArn": "{pattern}"}}}}"#);
+                assert_eq!(holds(&text, &context), expected == is_equal, "{text}");
+            }
+        }
+        // Requests of services have these; none comes here.
+        for (expected, text) in [
+            (false, r#"{"ArnLike": {"aws:SourceArn": "arn:aws:s3:::*"}}"#),
+            (false, r#"{"StringEquals": {"aws:SourceAccount": "000000000000"}}"#),
+            (true, r#"{"StringNotEquals": {"aws:SourceAccount": "000000000000"}}"#),
+        ] {
+            assert_eq!(holds(text, &context), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn a_lenient_reader_takes_unknown_keys_for_absent_ones() {
         let lenient = PolicySyntax { lenient: true, ..STRICT };
         let context = PolicyContext { prefix: Some("a"), ..PolicyContext::default() };
@@ -518,7 +597,9 @@ mod tests {
     #[test]
     fn unsupported_conditions_are_refused_by_name() {
         for (text, named) in [
-            (r#"{"ArnLike": {"aws:SourceArn": "x"}}"#, "`ArnLike`"),
+            (r#"{"ArnAlike": {"aws:SourceArn": "x"}}"#, "`ArnAlike`"),
+            (r#"{"ArnLike": {"aws:PrincipalArn": "arn:aws:iam::*"}}"#, "has six components"),
+            (r#"{"ArnLike": {"aws:SourceIp": "*"}}"#, "`ArnLike` cannot be applied to `aws:SourceIp`"),
             (r#"{"NullIfExists": {"aws:Referer": true}}"#, "`NullIfExists`"),
             (r#"{"ForSomeValues:StringEquals": {"aws:Referer": "x"}}"#, "`ForSomeValues:StringEquals`"),
             (r#"{"StringEquals": {"aws:PrincipalOrgID": "x"}}"#, "`aws:PrincipalOrgID`"),

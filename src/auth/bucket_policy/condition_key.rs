@@ -28,6 +28,9 @@ pub(super) enum ConditionKey {
     PrincipalArn,
     /// `aws:PrincipalType`
     PrincipalType,
+    /// `aws:SourceArn` and `aws:SourceAccount`, which only requests by services of AWS have: always
+    /// absent.
+    OfService(&'static str),
     /// `aws:PrincipalTag/KEY`
     PrincipalTag(String),
     /// `aws:TokenIssueTime`
@@ -95,12 +98,14 @@ pub(super) enum ValueType {
 }
 
 impl ConditionKey {
-    const PLAIN: [(&'static str, Self); 33] = [
+    const PLAIN: [(&'static str, Self); 35] = [
         ("aws:username", Self::UserName),
         ("aws:userid", Self::UserId),
         ("aws:PrincipalArn", Self::PrincipalArn),
         ("aws:PrincipalType", Self::PrincipalType),
         ("aws:TokenIssueTime", Self::TokenIssueTime),
+        ("aws:SourceArn", Self::OfService("aws:SourceArn")),
+        ("aws:SourceAccount", Self::OfService("aws:SourceAccount")),
         ("aws:SourceIp", Self::SourceIp),
         ("aws:SecureTransport", Self::SecureTransport),
         ("aws:CurrentTime", Self::CurrentTime),
@@ -264,7 +269,7 @@ impl ConditionKey {
                 [only] => Some(only.as_str().into()),
                 _ => None,
             },
-            Self::RequestTagKeys | Self::Unknown(_) => None,
+            Self::RequestTagKeys | Self::OfService(_) | Self::Unknown(_) => None,
         }
     }
 

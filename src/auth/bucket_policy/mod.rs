@@ -323,6 +323,40 @@ mod tests {
     }
 
     #[test]
+    fn services_of_aws_may_be_named_and_send_no_requests() {
+        let ann = PolicyContext { user: Some("ann"), ..PolicyContext::default() };
+        let nobody = PolicyContext::default();
+        let decide = |principal: &str, effect: &str, context: &PolicyContext<'_>| {
+            let rest = format!(
+                r#""Principal": {principal}, "Action": "s3:PutObject", "Resource": "arn:aws:s3:::site/logs/*",
+                   "Condition": {{"ArnLike": {{"aws:SourceArn": "arn:aws:s3:::source"}},
+                                  "StringEquals": {{"aws:SourceAccount": "000000000000"}}}}"#
+            );
+            let text = statement(&rest).replace(r#""Allow""#, &format!(r#""{effect}""#));
+            let policy = BucketPolicy::parse(text.as_bytes(), "site").unwrap();
+            assert!(!policy.is_public(), "{principal}");
+            policy.decide(Action::PutObject, object("logs/x"), context)
+        };
+        let service = r#"{"Service": "logging.s3.amazonaws.com"}"#;
+        for effect in ["Allow", "Deny"] {
+            for principal in [service, r#"{"Service": ["logging.s3.amazonaws.com"], "AWS": "ann"}"#, r#""*""#]
+            {
+                assert_eq!(decide(principal, effect, &ann), PolicyDecision::NoMatch, "{principal}");
+                assert_eq!(decide(principal, effect, &nobody), PolicyDecision::NoMatch, "{principal}");
+            }
+        }
+        let both = r#""Principal": {"Service": "s3.amazonaws.com", "AWS": "ann"}, "Action": "s3:GetObject",
+                      "Resource": "arn:aws:s3:::site/*""#;
+        let both = BucketPolicy::parse(statement(both).as_bytes(), "site").unwrap();
+        assert_eq!(both.decide(Action::GetObject, object("x"), &ann), PolicyDecision::Allow);
+        assert_eq!(both.decide(Action::GetObject, object("x"), &nobody), PolicyDecision::NoMatch);
+        let foreign = statement(
+            r#""Principal": {"Service": "ann"}, "Action": "s3:GetObject", "Resource": "arn:aws:s3:::site/*""#,
+        );
+        assert!(BucketPolicy::parse(foreign.as_bytes(), "site").unwrap_err().contains("no service of AWS"));
+    }
+
+    #[test]
     fn negated_actions_and_resources_are_about_all_others_of_the_bucket() {
         let decide = |rest: &str, action, resource| {
             let policy = BucketPolicy::parse(statement(rest).as_bytes(), "site");

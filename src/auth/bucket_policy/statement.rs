@@ -38,6 +38,8 @@ pub(in crate::auth) enum Principal {
     SenderSession(String),
     /// All users and roles.
     Account,
+    /// A service of AWS, which sends no requests here.
+    Service,
 }
 
 /// One statement.
@@ -272,17 +274,27 @@ impl PrincipalSet {
     fn parse(json: &StrictJson, element: &str) -> Result<Self, String> {
         let names = match json {
             StrictJson::Text(all) if all == "*" => return Ok(Self::Everyone),
-            StrictJson::Object(members) => match members.as_slice() {
-                [(kind, names)] if kind == "AWS" => texts(names, element)?,
-                [(kind, _), ..] => return Err(format!("the principal type `{kind}` is not supported")),
-                [] => return Err(format!("`{element}` names nobody")),
-            },
+            StrictJson::Object(members) => members,
             _ => return Err(format!("`{element}` must be `*` or `{{\"AWS\": ...}}`")),
         };
-        if names.iter().any(|name| name == "*") {
-            return Ok(Self::Everyone);
+        let mut named = Vec::new();
+        let mut everyone = false;
+        for (kind, names) in names {
+            for name in texts(names, element)? {
+                match kind.as_str() {
+                    "AWS" if name == "*" => everyone = true,
+                    "AWS" => named.push(Principal::parse(&name)?),
+                    "Service" if name.ends_with(".amazonaws.com") => named.push(Principal::Service),
+                    "Service" => return Err(format!("the principal `{name}` is no service of AWS")),
+                    _ => return Err(format!("the principal type `{kind}` is not supported")),
+                }
+            }
         }
-        names.iter().map(|name| Principal::parse(name)).collect::<Result<_, _>>().map(Self::Named)
+        match (everyone, named.is_empty()) {
+            (true, _) => Ok(Self::Everyone),
+            (false, true) => Err(format!("`{element}` names nobody")),
+            (false, false) => Ok(Self::Named(named)),
+        }
     }
 
     fn includes(&self, context: &PolicyContext<'_>) -> bool {
@@ -335,6 +347,7 @@ impl Principal {
                 context.principal.is_some_and(|it| it.session_arn.as_deref() == Some(arn.as_str()))
             }
             Self::Account => context.user.is_some() || context.principal.is_some(),
+            Self::Service => false,
         }
     }
 }
