@@ -90,7 +90,7 @@ fn a_policy_that_is_not_understood_is_refused_by_name_and_changes_nothing() {
                 "b/*",
                 &condition(r#""ArnLike": {"aws:SourceArn": "x"}"#),
             )]),
-            "ArnLike",
+            "six components",
         ),
         (
             policy(&[statement(
