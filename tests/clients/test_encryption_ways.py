@@ -192,7 +192,7 @@ def test_a_ring_that_comes_after_the_promotion_opens_all(own_server, tmp_path):
     s3 = standby.client()
     check_without_ring(s3)
     assert not ring_of(standby).exists(), "a ring of its own would hide that the other one is missing"
-    assert "no keys" in ready_text(standby)
+    assert "The key ring lacks" in ready_text(standby)
     with pytest.raises(ClientError) as refused:
         s3.put_object(Bucket="data", Key="new", Body=b"x", ServerSideEncryption="AES256")
     assert refused.value.response["Error"]["Code"] == "InvalidRequest"
@@ -410,9 +410,9 @@ def test_a_mirror_and_events_of_encrypted_objects(own_server, tmp_path):
                 assert found["Body"].read() == body and "ServerSideEncryption" not in found
         until(lambda: len(events.records) == 9, server.log.read_text)
         compared = mirror(server, config, "verify", "away")
-        assert compared.returncode == 1, "objects under keys of clients are not there"
-        missing = {f"missing\tdata/customer-{name}" for name in BODIES}
-        assert set(line for line in compared.stdout.splitlines() if "\tdata/" in line) == missing, compared.stdout
+        assert compared.returncode == 0, compared.stdout + compared.stderr
+        assert not [line for line in compared.stdout.splitlines() if "\tdata/" in line], compared.stdout
+        assert f"{len(BODIES)} keys are encrypted under keys of their clients (SSE-C): not comparable" in compared.stdout
         for name in BODIES:
             s3.delete_object(Bucket="data", Key=f"customer-{name}")
         compared = mirror(server, config, "verify", "away")
