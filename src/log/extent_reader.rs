@@ -135,12 +135,13 @@ impl ExtentReader {
             let place = offset + at as u64 * BLOCK_BYTES;
             let expected = self.table[first + at];
             let check = |block: &[u8]| self.check_block(block, place, expected);
-            match is_read.then(|| check(block)) {
-                Some(Err(LogError::Damaged(damage))) => {
-                    self.segment.read_copy(block, place, damage, check)?;
-                }
-                Some(checked) => checked?,
-                None => self.segment.read_checked(block, place, check)?,
+            if !is_read {
+                self.segment.read_checked(block, place, check)?;
+                continue;
+            }
+            match check(block) {
+                Err(LogError::Damaged(damage)) => self.segment.read_copy(block, place, damage, check)?,
+                checked => checked?,
             }
         }
         Ok(())

@@ -273,13 +273,21 @@ impl Store {
         path: &str,
     ) -> Result<(), LogError> {
         let file = tier.fs.create(path)?;
-        let first = self.first_page(tier, old, copy)?;
+        let store = self.shared.store;
+        let first = good_page(tier, old, copy, 0, "file header", |page| {
+            FileHeader::decode(page).is_ok_and(|header| {
+                (header.kind, header.number, header.store) == (FileKind::Segment, old.id, store)
+            })
+        })?;
         file.write_all_at(&first, 0)?;
         for range in &kept.ranges {
             copy_bytes(old, file.as_ref(), range)?;
         }
         let last_at = copy.length - PAGE_BYTES;
-        let last = self.last_page(tier, old, copy)?;
+        let footer = Footer { segment: old.id, offset: last_at };
+        let last = good_page(tier, old, copy, last_at, "footer", |page| {
+            Footer::decode(&store, page).is_ok_and(|found| found == footer)
+        })?;
         // It comes last, so that the file has its length.
         file.write_all_at(&last, last_at)?;
         for gap in kept.gaps(last_at) {
@@ -306,41 +314,27 @@ impl Store {
         }
         Ok(())
     }
+}
 
-    /// The first page of a segment, from the remote where the own one is bad.
-    fn first_page(&self, tier: &Tier, old: &Segment, copy: &LocalPieces) -> Result<Vec<u8>, LogError> {
-        let mut page = vec![0; PAGE_BYTES as usize];
-        let is_good = |page: &[u8]| {
-            FileHeader::decode(page).is_ok_and(|header| {
-                (header.kind, header.number, header.store) == (FileKind::Segment, old.id, self.shared.store)
-            })
-        };
-        if old.read_at(&mut page, 0).is_ok() && is_good(&page) {
-            return Ok(page);
-        }
-        let page = fetch_page(tier, old, copy, 0)?;
-        if is_good(&page) {
-            return Ok(page);
-        }
-        Err(old.damage(0, "the file header is bad here and on the remote").into())
+/// A page with a structure of the file, from the remote where the own one is bad. `what` names the
+/// structure.
+fn good_page(
+    tier: &Tier,
+    old: &Segment,
+    copy: &LocalPieces,
+    at: u64,
+    what: &str,
+    is_good: impl Fn(&[u8]) -> bool,
+) -> Result<Vec<u8>, LogError> {
+    let mut page = vec![0; PAGE_BYTES as usize];
+    if old.read_at(&mut page, at).is_ok() && is_good(&page) {
+        return Ok(page);
     }
-
-    /// The last page of a segment, from the remote where the own one is bad.
-    fn last_page(&self, tier: &Tier, old: &Segment, copy: &LocalPieces) -> Result<Vec<u8>, LogError> {
-        let at = copy.length - PAGE_BYTES;
-        let footer = Footer { segment: old.id, offset: at };
-        let is_good =
-            |page: &[u8]| Footer::decode(&self.shared.store, page).is_ok_and(|found| found == footer);
-        let mut page = vec![0; PAGE_BYTES as usize];
-        if old.read_at(&mut page, at).is_ok() && is_good(&page) {
-            return Ok(page);
-        }
-        let page = fetch_page(tier, old, copy, at)?;
-        if is_good(&page) {
-            return Ok(page);
-        }
-        Err(old.damage(at, "the footer is bad here and on the remote").into())
+    let page = fetch_page(tier, old, copy, at)?;
+    if is_good(&page) {
+        return Ok(page);
     }
+    Err(old.damage(at, format!("the {what} is bad here and on the remote")).into())
 }
 
 /// The pages of a segment that a new file keeps.
