@@ -31,7 +31,9 @@ mod website;
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, never};
 
 use crate::auth::{Authenticator, Authorized, Identity};
 use crate::base::{Clock, Entropy, Timestamp};
@@ -282,10 +284,16 @@ impl Service {
     }
 
     /// Delivers the records for the logs of buckets that are due. One thread calls it at a time.
-    pub fn deliver_bucket_logs(&self, due: DueRecords) {
-        if let Some(logs) = &self.recorder.bucket_logs {
-            logs.deliver(&self.context, due);
-        }
+    /// Returns when the next records are due, if any wait.
+    pub fn deliver_bucket_logs(&self, due: DueRecords) -> Option<Instant> {
+        let logs = self.recorder.bucket_logs.as_ref()?;
+        logs.deliver(&self.context, due)
+    }
+
+    /// Receives a value when records for the logs of buckets may be due earlier than
+    /// [`Self::deliver_bucket_logs`] said. Nothing ever comes where there are no such logs.
+    pub fn bucket_log_changes(&self) -> Receiver<()> {
+        self.recorder.bucket_logs.as_ref().map_or_else(never, |logs| logs.changes())
     }
 
     /// The same service on the store of a standby: it answers reads alone, and marks all answers.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use siltstone::base::Timestamp;
+use siltstone::base::{Clock, Timestamp};
 use siltstone::s3::{Body, Headers, Method, ObjectKey, Request, TargetResource};
 use siltstone::service::DueRecords;
 
@@ -217,6 +217,45 @@ fn records_are_due_after_a_while_or_once_they_fill_an_object() {
         requests += 1;
     }
     assert!((130..155).contains(&requests), "about a mebibyte: {requests} lines");
+}
+
+#[test]
+fn the_thread_that_delivers_sleeps_until_there_is_something_to_deliver() {
+    let server = logged();
+    let changes = server.service.bucket_log_changes();
+    let five_minutes = Duration::from_secs(300);
+    let deliver = || server.service.deliver_bucket_logs(DueRecords::After(five_minutes));
+    let began = server.clock.instant();
+    deliver();
+    server.clock.advance(five_minutes);
+    deliver();
+    while changes.try_recv().is_ok() {}
+    assert_eq!(deliver(), None, "nothing waits");
+    assert!(changes.try_recv().is_err());
+
+    server.put("/b/a", b"a");
+    assert!(changes.try_recv().is_ok(), "the first record");
+    assert_eq!(deliver(), Some(began + 2 * five_minutes));
+    server.put("/b/a", b"a");
+    assert!(changes.try_recv().is_err(), "it is not due before the first");
+
+    let agent = "x".repeat(7_000);
+    let mut requests = 0;
+    while changes.try_recv().is_err() {
+        server.request("HEAD", "/b").header("User-Agent", &agent).at("20260131T120500Z").send();
+        requests += 1;
+        assert!(requests < 155, "a full object is not told");
+    }
+    assert_eq!(deliver(), None, "the full object is delivered");
+}
+
+#[test]
+fn the_thread_that_delivers_wakes_for_another_attempt() {
+    let server = logged();
+    server.store.delete_bucket("logs").unwrap();
+    server.put("/b/a", b"a");
+    let next = server.service.deliver_bucket_logs(DueRecords::After(Duration::ZERO));
+    assert_eq!(next, Some(server.clock.instant() + Duration::from_secs(30)));
 }
 
 #[test]

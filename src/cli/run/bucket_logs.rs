@@ -3,15 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::RecvTimeoutError;
+use crossbeam_channel::{at, never, select};
 use siltstone::service::{DueRecords, Service};
 use siltstone::store::Store;
 
 use super::stoppable_thread::StoppableThread;
 use crate::cli::error::CliError;
-
-/// How often it looks for what is due: as soon as a log has enough for an object.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The thread.
 pub(crate) struct BucketLogThread(StoppableThread);
@@ -27,8 +24,16 @@ impl BucketLogThread {
         interval: Duration,
     ) -> Result<Self, CliError> {
         let thread = StoppableThread::of_store("bucket-logs", store, move |_, stopped| {
-            while stopped.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                service.deliver_bucket_logs(DueRecords::After(interval));
+            let changes = service.bucket_log_changes();
+            loop {
+                // An idle server has nothing to look for: the thread sleeps until a record comes.
+                let next = service.deliver_bucket_logs(DueRecords::After(interval));
+                let is_due = next.map_or_else(never, at);
+                select! {
+                    recv(stopped) -> _ => break,
+                    recv(changes) -> _ => {}
+                    recv(is_due) -> _ => {}
+                }
             }
             service.deliver_bucket_logs(DueRecords::All);
         })?;

@@ -21,6 +21,9 @@ const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
 const RECLAIM_INTERVAL: Duration = Duration::from_secs(10);
 /// The least pause between two steps, so that commits and reads take precedence.
 const REST_MIN: Duration = Duration::from_millis(20);
+/// What is due within this time is done at the same wakeup. It is far below the pauses between
+/// steps, so that these keep their pace.
+const SLACK: Duration = Duration::from_millis(1);
 /// The interval of checks whether a scrub is due. The first check waits as long, so that the start
 /// is not slowed down.
 const SCRUB_INTERVAL: Duration = Duration::from_secs(60);
@@ -54,6 +57,10 @@ impl Maintenance {
     }
 }
 
+fn is_due(at: Instant) -> bool {
+    at <= Instant::now() + SLACK
+}
+
 struct MaintenanceLoop<'s> {
     store: &'s Store,
     stopped: &'s Receiver<()>,
@@ -74,18 +81,18 @@ impl MaintenanceLoop<'_> {
         let mut clock_due = start;
         loop {
             // The clock comes first: what the others find due depends on it.
-            if Instant::now() >= clock_due {
+            if is_due(clock_due) {
                 self.watch_clock();
                 clock_due = Instant::now() + CLOCK_INTERVAL;
             }
-            if Instant::now() >= uploads_due {
+            if is_due(uploads_due) {
                 self.abort_stale_uploads();
                 uploads_due = Instant::now() + UPLOADS_INTERVAL;
             }
-            if Instant::now() >= reclaim_due {
+            if is_due(reclaim_due) {
                 reclaim_due = Instant::now() + self.reclaim();
             }
-            if Instant::now() >= scrub_due {
+            if is_due(scrub_due) {
                 scrub_due = Instant::now() + self.scrub();
             }
             let due = uploads_due.min(reclaim_due).min(scrub_due).min(clock_due);

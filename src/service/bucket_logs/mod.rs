@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 pub(super) use logged_request::{AnsweredRequest, LoggedRequest};
 
+use crossbeam_channel::{Receiver, Sender, bounded};
+
 use crate::base::limits::{LOG_OBJECT_BYTES, LOG_WAITING_MAX_BYTES, LOGS_WAITING_MAX_BYTES};
 use crate::base::{Clock, Entropy, NOT_POISONED, OsEntropy, Timestamp};
 use crate::ops::{Context, LogDelivery, LoggedBucket};
@@ -56,6 +58,9 @@ pub struct BucketLogs {
     delivered: AtomicU64,
     failures: AtomicU64,
     lost_records: AtomicU64,
+    /// Takes a value when records become due earlier than the last delivery could know.
+    changed: Sender<()>,
+    changes: Receiver<()>,
 }
 
 #[derive(Debug, Default)]
@@ -90,12 +95,18 @@ struct DeliveryFailure {
 }
 
 impl WaitingRecords {
+    /// When they are to be delivered. `None` for records that wait for longer than a clock counts.
+    fn due_at(&self, age: Duration) -> Option<Instant> {
+        match self.failure {
+            Some(failure) => Some(failure.again),
+            None if self.text.len() >= LOG_OBJECT_BYTES => Some(self.since),
+            None => self.since.checked_add(age),
+        }
+    }
+
     fn is_due(&self, due: DueRecords, now: Instant) -> bool {
         let DueRecords::After(age) = due else { return true };
-        match self.failure {
-            Some(failure) => now >= failure.again,
-            None => self.text.len() >= LOG_OBJECT_BYTES || now.saturating_duration_since(self.since) >= age,
-        }
+        self.due_at(age).is_some_and(|at| now >= at)
     }
 }
 
@@ -105,7 +116,13 @@ impl BucketLogs {
         let delivered = AtomicU64::new(0);
         let failures = AtomicU64::new(0);
         let lost_records = AtomicU64::new(0);
-        Self { clock, waiting, delivered, failures, lost_records }
+        let (changed, changes) = bounded(1);
+        Self { clock, waiting, delivered, failures, lost_records, changed, changes }
+    }
+
+    /// Receives a value when records may be due earlier than [`Self::deliver`] said.
+    pub(super) fn changes(&self) -> Receiver<()> {
+        self.changes.clone()
     }
 
     /// The figures at this moment.
@@ -143,20 +160,31 @@ impl BucketLogs {
         if records.text.len() + text.len() > LOG_WAITING_MAX_BYTES {
             return self.lost(text);
         }
+        let was_empty = records.text.is_empty();
+        let was_full = records.text.len() >= LOG_OBJECT_BYTES;
         records.text.push_str(text);
+        let is_full = records.text.len() >= LOG_OBJECT_BYTES;
         waiting.bytes += text.len();
+        if was_empty || is_full && !was_full {
+            // A value that is there already serves for both changes.
+            let _ = self.changed.try_send(());
+        }
     }
 
     fn lost(&self, text: &str) {
         self.lost_records.fetch_add(text.lines().count() as u64, Ordering::Relaxed);
     }
 
-    /// Delivers what is due. One thread calls it at a time.
-    pub(super) fn deliver(&self, context: &Context, due: DueRecords) {
+    /// Delivers what is due. One thread calls it at a time. Returns when the next records are due,
+    /// if any wait.
+    pub(super) fn deliver(&self, context: &Context, due: DueRecords) -> Option<Instant> {
         for (objects, records) in self.take_due(due) {
             let outcome = self.deliver_records(context, &objects.log, &records);
             self.conclude(objects, records, outcome, due);
         }
+        let DueRecords::After(age) = due else { return None };
+        let waiting = self.waiting.lock().expect(NOT_POISONED);
+        waiting.by_log.values().filter_map(|records| records.due_at(age)).min()
     }
 
     fn take_due(&self, due: DueRecords) -> Vec<(LogObjects, WaitingRecords)> {
