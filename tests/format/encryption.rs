@@ -2,19 +2,25 @@
 //! nothing with the library but AES-256-GCM and HMAC of the crate `ring`.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::{digest, hmac};
-use siltstone::store::{KeySource, MasterKey, NamedKey, NewEncryption};
+use siltstone::store::{EncryptedPartCopy, KeySource, MasterKey, NamedKey, NewEncryption};
 
 use super::*;
 
-/// The ring of the worked dump.
-struct WorkedRing(MasterKey);
+/// The ring of the worked dumps, of `k1` and `k2`.
+#[derive(Default)]
+struct WorkedRing {
+    is_later: AtomicBool,
+}
 
 impl KeySource for WorkedRing {
     fn current(&self) -> Option<NamedKey> {
-        Some(NamedKey { id: "k1".into(), key: self.0.clone() })
+        let id = if self.is_later.load(Ordering::Relaxed) { "k2" } else { "k1" };
+        let key = self.to_open(id)?;
+        Some(NamedKey { id: id.into(), key })
     }
 
     fn to_wrap(&self, id: &str) -> Option<MasterKey> {
@@ -22,7 +28,11 @@ impl KeySource for WorkedRing {
     }
 
     fn to_open(&self, id: &str) -> Option<MasterKey> {
-        (id == "k1").then(|| self.0.clone())
+        match id {
+            "k1" => Some(MasterKey::new(master())),
+            "k2" => Some(MasterKey::new(later_master())),
+            _ => None,
+        }
     }
 
     fn successor(&self, _: &str) -> Option<NamedKey> {
@@ -34,9 +44,12 @@ fn master() -> [u8; 32] {
     std::array::from_fn(|at| at as u8)
 }
 
-fn open_with_keys(dir: &Path) -> Store {
+fn later_master() -> [u8; 32] {
+    std::array::from_fn(|at| at as u8 + 32)
+}
+
+fn open_with_keys(dir: &Path, ring: Arc<WorkedRing>) -> Store {
     let store = open(dir);
-    let ring = Arc::new(WorkedRing(MasterKey::new(master())));
     store.set_keys_with(ring, Arc::new(SeededEntropy::new(2)));
     store
 }
@@ -48,42 +61,132 @@ fn put_encrypted(store: &Store, key: &str, bytes: &[u8], new: &NewEncryption) {
     writer.commit(commit(bytes)).unwrap();
 }
 
-/// The text blocks of the worked dump of section 20: the master key, and the files.
-fn worked() -> [String; 2] {
+/// The text blocks of the worked dumps of section 20: the master key and the files of the first, and
+/// those that the second adds.
+fn worked() -> [String; 4] {
     let page = page();
     let (_, section) = page.split_once("\n## 20. Encrypted objects\n").expect("the page has the section");
     let (_, section) = section.split_once("\n### A worked dump\n").expect("the section has a dump");
     let block = |nth| section.split("```text\n").nth(nth).unwrap().split("```").next().unwrap().to_owned();
-    [block(1), block(2)]
+    [block(1), block(2), block(3), block(4)]
+}
+
+/// Copies `hello` to a part of an upload that is encrypted under the next key of the ring.
+fn copy_to_part_under_another_key(store: &Store, ring: &WorkedRing) {
+    ring.is_later.store(true, Ordering::Relaxed);
+    let new = NewUpload {
+        storage_class: StorageClass::Standard,
+        initiator: "admin".into(),
+        checksum: None,
+        attributes: Attributes::new(),
+        tags: vec![],
+        controls: ObjectControls::default(),
+    };
+    let upload = store.create_encrypted_upload("docs", "parts", new, &NewEncryption::S3).unwrap().id;
+    let found = store.find("docs", "hello", Selector::Current).unwrap();
+    let source =
+        CopyRange { bucket: found.bucket.id, key: "hello".into(), version: found.version, range: 0..14 };
+    let copy = EncryptedPartCopy {
+        source,
+        source_key: None,
+        upload,
+        upload_key: None,
+        number: 1,
+        md5: Md5::of(b"Hello, world!\n"),
+        checksum: None,
+    };
+    store.copy_encrypted_part("docs", "parts", copy).unwrap();
+}
+
+/// The files of the first dump, after what `then` does.
+fn hello_and(then: fn(&Store, &WorkedRing)) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let ring = Arc::new(WorkedRing::default());
+    let store = open_with_keys(dir.path(), Arc::clone(&ring));
+    store.create_bucket("docs", "admin").unwrap();
+    put_encrypted(&store, "hello", b"Hello, world!\n", &NewEncryption::S3);
+    then(&store, &ring);
+    drop(store);
+    dump(&files(dir.path()))
 }
 
 #[test]
-fn the_worked_dump_of_an_encrypted_object_is_what_the_code_writes() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open_with_keys(dir.path());
-    store.create_bucket("docs", "admin").unwrap();
-    put_encrypted(&store, "hello", b"Hello, world!\n", &NewEncryption::S3);
-    drop(store);
-    let written = dump(&files(dir.path()));
-    let [_, told] = worked();
-    assert!(told == written, "the page has another dump than the code writes:\n{written}");
+fn the_worked_dumps_of_encrypted_bytes_are_what_the_code_writes() {
+    let [_, shown, _, shown_later] = worked();
+    let written = hello_and(|_, _| ());
+    assert!(shown == written, "the page has another dump than the code writes:\n{written}");
+    let added = added(&written, &hello_and(copy_to_part_under_another_key));
+    assert!(shown_later == added, "the page has another dump than the code adds:\n{added}");
 }
 
 #[test]
 fn a_stranger_decrypts_the_worked_dump_with_the_key_on_the_page() {
-    let [key, dumped] = worked();
+    let [key, dumped, ..] = worked();
     let mut files = BTreeMap::new();
     undump(&mut files, &dumped);
-    let (id, key) = key.trim().strip_prefix("master key ").unwrap().split_once(' ').unwrap();
-    let key = unhex(key);
+    let (id, key) = named_key(&key);
     let found = stranger(&files, &|name| (name == id).then(|| key.clone()).unwrap());
     assert_eq!(found, BTreeMap::from([("hello".to_owned(), b"Hello, world!\n".to_vec())]));
 }
 
 #[test]
+fn a_stranger_decrypts_a_part_whose_write_key_is_wrapped() {
+    let [key, dumped, later_key, added] = worked();
+    let mut files = BTreeMap::new();
+    undump(&mut files, &dumped);
+    undump(&mut files, &added);
+    let keys = BTreeMap::from([named_key(&key), named_key(&later_key)]);
+    let segment = &files["data/0000000000000001.segment"];
+    let u32_at = |at: usize| u32::from_le_bytes(segment[at..at + 4].try_into().unwrap()) as usize;
+    let payload = &segment[0x1040..][..u32_at(0x1018)];
+    let mut fields = Fields(&segment[0x2040..][..u32_at(0x201c)]);
+    assert_eq!(fields.byte(), 9, "the record of an encrypted part");
+    fields.varint();
+    assert_eq!([fields.bytes(), fields.bytes()], [&b"docs"[..], b"parts"]);
+    // Write, position, owner, created, versioning.
+    fields.varint();
+    fields.varint();
+    fields.bytes();
+    fields.varint();
+    fields.byte();
+    assert_eq!(fields.varint(), 1, "one source");
+    fields.varint();
+    assert_eq!([fields.varint(), fields.varint()], [0, 14]);
+    // The upload: id, time, user, a wrapped key announced, no type, attributes and tags.
+    fields.take(8);
+    fields.varint();
+    fields.bytes();
+    assert_eq!(fields.take(4), [32, 0, 0, 0]);
+    fields.unwrap_key(&|id| keys[id].clone());
+    // The part: number, id, modified, size, MD5, no extents.
+    assert_eq!(fields.varint(), 1);
+    fields.take(8);
+    fields.varint();
+    assert_eq!(fields.varint(), 14);
+    assert_eq!(fields.take(16), Md5::of(b"Hello, world!\n"));
+    assert_eq!([fields.byte(), fields.byte()], [0, 2], "an encryption follows");
+    assert_eq!(fields.varint(), 1, "a wrapped key beside that of the upload");
+    let (kind, write_key) = fields.unwrap_key(&|id| (id == "k2").then(|| keys[id].clone()).unwrap());
+    assert_eq!(kind, 1 + 64, "a write key");
+    assert_eq!([fields.varint(), fields.varint()], [1, 1], "one run, of the first own key");
+    fields.take(16);
+    assert_eq!([fields.varint(), fields.varint(), fields.varint()], [1, 0, 14], "packages, first, bytes");
+    assert_eq!((fields.varint(), fields.0.len()), (0, 0), "no digests, and nothing after them");
+    let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &write_key).unwrap());
+    let bound = [&b"siltstone package 1"[..], &[1]].concat();
+    assert_eq!(decrypt(&key, 0, bound, payload), b"Hello, world!\n");
+}
+
+/// The id and the bytes of a key as the page shows it.
+fn named_key(line: &str) -> (String, Vec<u8>) {
+    let (id, key) = line.trim().strip_prefix("master key ").unwrap().split_once(' ').unwrap();
+    (id.to_owned(), unhex(key))
+}
+
+#[test]
 fn a_stranger_decrypts_objects_of_all_sizes_and_kinds() {
     let dir = tempfile::tempdir().unwrap();
-    let store = open_with_keys(dir.path());
+    let store = open_with_keys(dir.path(), Arc::default());
     store.create_bucket("docs", "admin").unwrap();
     let kms = NewEncryption::Kms { key_id: "k1".into(), context: "e30=".into(), bucket_key: true };
     let kinds = [NewEncryption::S3, kms, NewEncryption::Customer(MasterKey::new([9; 32]))];
@@ -140,6 +243,17 @@ impl<'b> Fields<'b> {
     fn bytes(&mut self) -> &'b [u8] {
         let len = self.varint() as usize;
         self.take(len)
+    }
+
+    /// Reads a wrapped key. Returns its kind without the mark of a bucket key, and the key.
+    fn unwrap_key(&mut self, key_of: &dyn Fn(&str) -> Vec<u8>) -> (u8, Vec<u8>) {
+        let kind = self.byte() & 0x7f;
+        let id = self.bytes();
+        let context = self.bytes();
+        let wrap = hkdf(&key_of(std::str::from_utf8(id).unwrap()), self.take(16), "siltstone object key 1");
+        let hash = |bytes: &[u8]| digest::digest(&digest::SHA256, bytes);
+        let bound = [&[kind], hash(id).as_ref(), hash(context).as_ref()].concat();
+        (kind, decrypt(&wrap, 0, bound, self.take(48)))
     }
 }
 
@@ -245,13 +359,7 @@ fn plain_of(
 ) -> Vec<u8> {
     let mut fields = Fields(&record.encryption);
     assert_eq!(fields.varint(), 1, "one wrapped key");
-    let kind = fields.byte() & 0x7f;
-    let id = fields.bytes();
-    let context = fields.bytes();
-    let wrap = hkdf(&key_of(std::str::from_utf8(id).unwrap()), fields.take(16), "siltstone object key 1");
-    let hash = |bytes: &[u8]| digest::digest(&digest::SHA256, bytes);
-    let bound = [&[kind], hash(id).as_ref(), hash(context).as_ref()].concat();
-    let object_key = decrypt(&wrap, 0, bound, fields.take(48));
+    let (kind, object_key) = fields.unwrap_key(key_of);
     let mut plain = Vec::new();
     for _ in 0..fields.varint() {
         assert_eq!(fields.varint(), 0, "the number of the key");

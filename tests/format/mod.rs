@@ -265,11 +265,12 @@ fn dump(files: &BTreeMap<String, Vec<u8>>) -> String {
 
 /// The rows of a later dump that are not in an earlier one, with the names of files.
 fn added(before: &str, after: &str) -> String {
+    let path_of = |line| str::split(line, ", ").next().unwrap_or_default();
     let mut known = std::collections::BTreeSet::new();
     let mut name = "";
     for line in before.lines() {
         if line.ends_with(" bytes") {
-            name = line;
+            name = path_of(line);
         } else {
             known.insert((name, line));
         }
@@ -277,7 +278,7 @@ fn added(before: &str, after: &str) -> String {
     let mut text = String::new();
     for line in after.lines() {
         if line.ends_with(" bytes") {
-            name = line;
+            name = path_of(line);
         } else if known.contains(&(name, line)) {
             continue;
         }
