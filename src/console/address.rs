@@ -4,6 +4,9 @@ use std::str::FromStr;
 
 use crate::s3::{Request, uri};
 
+/// The port of S3 requests, if nothing else is said.
+const USUAL_PORT: u16 = 9000;
+
 /// The longest path of the console.
 const ROOT_MAX_BYTES: usize = 128;
 
@@ -294,6 +297,12 @@ pub(super) fn with_port(request: &Request<'_>, port: u16) -> String {
         _ => &*page,
     };
     if port == usual { host.to_owned() } else { format!("{host}:{port}") }
+}
+
+/// The port by which the browser reached the server, as far as it is known.
+pub(super) fn port(request: &Request<'_>) -> u16 {
+    let named = request.headers.get_str("host").and_then(|host| host.rsplit_once(':'));
+    named.and_then(|(_, port)| port.parse().ok()).unwrap_or(USUAL_PORT)
 }
 
 /// The page that was asked for, to return to after signing in.

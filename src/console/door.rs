@@ -1,10 +1,10 @@
-//! The way of browsers that open the address of S3 requests: they are led to the console, where it
-//! may be shown to them. Every other request is answered as without a console.
+//! The way of browsers that open the address of S3 requests: they are led to the console, or told
+//! why it is not shown to them. Every other request is answered as without a console.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::{Console, ConsoleAccess, address, proxies};
+use super::{Console, ConsoleAccess, address, guard, pages, proxies};
 use crate::s3::{Handler, Method, Request, Response, S3Error};
 use crate::service::Service;
 
@@ -54,8 +54,8 @@ impl Handler for ConsoleDoor {
 }
 
 impl Console {
-    /// The answer to a browser that opens the root of S3 requests, if the console may be shown to
-    /// it. `port` is the console's own listener's.
+    /// The answer to a browser that opens the root of S3 requests, if there is a console. `port` is
+    /// the console's own listener's.
     pub(super) fn lead(&self, request: &mut Request<'_>, port: Option<u16>) -> Option<Response> {
         if self.access == ConsoleAccess::Off || !is_of_browser(request) {
             return None;
@@ -64,18 +64,23 @@ impl Console {
             return None;
         }
         proxies::restate(request, &self.is_trusted_proxy);
-        if self.access != ConsoleAccess::Insecure && !request.secure && !request.is_local() {
-            return None;
+        if !guard::is_shown(request, self.access) {
+            let refusal = guard::not_shown(port.unwrap_or_else(|| address::port(request)));
+            return Some(guard::protect(of_browsers_alone(pages::not_shown(&refusal))));
         }
         let place = match (&self.url, port) {
             (Some(url), _) => url.clone(),
             (None, Some(port)) => format!("{}{}", address::with_port(request, port), self.root.as_str()),
             (None, None) => self.root.as_str().to_owned(),
         };
-        // A cache must not give it to a client of S3.
-        let response = Response::new(303).header("Location", place).header("Vary", "Accept, Authorization");
-        Some(response.header("Cache-Control", "no-store"))
+        let response = Response::new(303).header("Location", place).header("Cache-Control", "no-store");
+        Some(of_browsers_alone(response))
     }
+}
+
+/// The response, which a cache must not give to a client of S3.
+fn of_browsers_alone(response: Response) -> Response {
+    response.header("Vary", "Accept, Authorization")
 }
 
 /// Whether a person opened the address: S3 clients that list buckets sign their requests, and do

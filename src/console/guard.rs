@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64_URL;
 
-use super::ConsoleAccess;
 use super::s3_client::Refusal;
+use super::{ConsoleAccess, address};
 use crate::base::Entropy;
 use crate::s3::{Headers, Method, Request, Response};
 
@@ -50,20 +50,32 @@ pub(super) fn with_frames(mut response: Response) -> Response {
     response
 }
 
-/// Checks that nobody on the way can read the session, and that a change was asked for by a page of
-/// the console.
+/// Whether nobody on the way can read the session, or whoever started the server lets them.
+pub(super) fn is_shown(request: &Request<'_>, access: ConsoleAccess) -> bool {
+    access == ConsoleAccess::Insecure || request.secure || request.is_local()
+}
+
+/// What a browser is told that may not see the console, whose port on the server's host is `port`.
+pub(super) fn not_shown(port: u16) -> Refusal {
+    Refusal::new(
+        403,
+        format!(
+            "The console is not shown over plain HTTP to other hosts, where everyone on the way could read the session. Give the server a \
+             certificate (--tls-cert, --tls-key), use a tunnel (ssh -L {port}:127.0.0.1:{port} HOST, then open http://127.0.0.1:{port}/), \
+             or, behind a proxy with TLS, name the proxy by --trusted-proxies and let it send X-Forwarded-Proto. In a network that you \
+             trust, start the server with --console-insecure true; in a container, where every browser comes through a published port, \
+             set SILTSTONE_CONSOLE_INSECURE=true."
+        ),
+    )
+}
+
+/// Checks that the console may be shown, and that a change was asked for by a page of the console.
 ///
 /// # Errors
 /// The refusal to show.
 pub(super) fn check(request: &Request<'_>, access: ConsoleAccess) -> Result<(), Refusal> {
-    if access != ConsoleAccess::Insecure && !request.secure && !request.is_local() {
-        return Err(Refusal::new(
-            403,
-            "The console is not shown over plain HTTP to other hosts, where everyone on the way could read the session. Give the server a \
-             certificate (--tls-cert, --tls-key), use a tunnel (ssh -L 9000:127.0.0.1:9000 HOST), or, behind a proxy with TLS, name the \
-             proxy by --trusted-proxies and let it send X-Forwarded-Proto. In a network that you trust, start the server with \
-             --console-insecure true; in a container, where every browser comes through a published port, set SILTSTONE_CONSOLE_INSECURE=true.",
-        ));
+    if !is_shown(request, access) {
+        return Err(not_shown(address::port(request)));
     }
     // Requests that change nothing may come from anywhere: links lead here.
     let is_safe = matches!(request.method, Method::Get | Method::Head);

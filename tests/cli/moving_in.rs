@@ -121,6 +121,54 @@ fn a_browser_at_the_root_is_led_to_the_console_where_it_may_see_it() {
 }
 
 #[test]
+fn a_browser_at_the_root_is_told_why_the_console_is_not_shown() {
+    for engine in ["direct", "tiny_http"] {
+        let dir = TempDir::new().unwrap();
+        let running = Running::start(server(dir.path(), &[("SILTSTONE_HTTP_ENGINE", engine)]));
+        let (_, port) = running.address().rsplit_once(':').unwrap();
+        let from_elsewhere = "Via: 1.1 proxy\r\n";
+        let answer = head_of(running.address(), "GET /", &format!("{BROWSER}{from_elsewhere}"));
+        let (head, page) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 403 "), "{engine}: {head}");
+        for line in [
+            "Content-Type: text/html; charset=utf-8",
+            "Vary: Accept, Authorization",
+            "Cache-Control: no-store",
+            "Content-Security-Policy: default-src 'none'",
+        ] {
+            assert!(head.contains(line), "{engine}: {line} in {head}");
+        }
+        let tunnel = format!("ssh -L {port}:127.0.0.1:{port} HOST");
+        for told in ["S3", "--tls-cert", "--console-insecure true", "SILTSTONE_CONSOLE_INSECURE", &*tunnel] {
+            assert!(page.contains(told), "{engine}: {told} in {page}");
+        }
+        assert!(!page.contains(env!("CARGO_PKG_VERSION")) && !page.contains(KEYS[1].1), "{page}");
+        // Clients of S3, and browsers elsewhere, are answered as ever.
+        for (request, headers) in [
+            ("GET /", String::new()),
+            ("GET /", "Accept: */*\r\n".to_owned()),
+            ("GET /", format!("{BROWSER}Authorization: AWS4-HMAC-SHA256 x\r\n")),
+            ("GET /?x-id=ListBuckets", BROWSER.to_owned()),
+            ("GET /bucket", BROWSER.to_owned()),
+        ] {
+            let answer = head_of(running.address(), request, &format!("{headers}{from_elsewhere}"));
+            assert!(answer.contains("<Error><Code>"), "{engine}: {request} {headers}: {answer}");
+        }
+    }
+}
+
+#[test]
+fn a_browser_is_told_the_port_of_a_console_that_is_not_shown() {
+    let dir = TempDir::new().unwrap();
+    let running = Running::start(server(dir.path(), &[("MINIO_CONSOLE_ADDRESS", "127.0.0.1:0")]));
+    let console = console_of(&running);
+    let (_, port) = console.rsplit_once(':').unwrap();
+    let answer = head_of(running.address(), "GET /", &format!("{BROWSER}Via: 1.1 proxy\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    assert!(answer.contains(&format!("ssh -L {port}:127.0.0.1:{port} HOST")), "{answer}");
+}
+
+#[test]
 fn a_browser_is_led_to_a_console_with_an_address_of_its_own() {
     let dir = TempDir::new().unwrap();
     let running = Running::start(server(dir.path(), &[("MINIO_CONSOLE_ADDRESS", "127.0.0.1:0")]));

@@ -323,6 +323,18 @@ pub(super) fn refusal(page: &Page, refusal: &Refusal) -> Response {
     html(refusal.status, page, &RefusalPage { page, refusal })
 }
 
+/// The page at the root of S3 requests for a browser to which the console is not shown. It loads
+/// nothing: the console's files may be at another port.
+pub(super) fn not_shown(refusal: &Refusal) -> Response {
+    match (NotShownPage { refusal }).render() {
+        Ok(text) => Response::new(refusal.status)
+            .header("Content-Type", "text/html; charset=utf-8")
+            .with_body(ResponseBody::Bytes(text.into_bytes())),
+        // Writing to memory does not fail.
+        Err(_) => Response::new(500),
+    }
+}
+
 /// A refusal for a script, or in place of the bytes of an object.
 pub(super) fn plain_refusal(refusal: &Refusal) -> Response {
     Response::new(refusal.status)
@@ -361,6 +373,12 @@ struct SignInPage<'a> {
     form: SignInForm<'a>,
     /// The address that leads to the OpenID provider.
     provider: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "not_shown.html", config = "src/console/askama.toml")]
+struct NotShownPage<'a> {
+    refusal: &'a Refusal,
 }
 
 #[derive(Template)]
