@@ -2,6 +2,8 @@ use std::os::unix::fs::MetadataExt;
 
 use serde_json::Value;
 use siltstone::format::segment_path;
+use siltstone::keys::{KeyRing, SharedKeyRing};
+use siltstone::store::NewEncryption;
 
 use super::*;
 
@@ -124,6 +126,55 @@ fn users_are_copied_with_the_option_and_stay_private() {
     for file in ["users.toml", "keys.toml"] {
         assert_eq!(to.join(file).metadata().unwrap().mode() & 0o777, 0o600, "{file}");
     }
+}
+
+/// Makes a ring in the directory and puts an object that it encrypts. Returns the id of the key.
+fn put_encrypted(dir: &Path) -> String {
+    let ring = dir.join("keys.toml");
+    assert_eq!(status(&run(&["key", "create", ring.to_str().unwrap()])), 0);
+    let ring = KeyRing::parse(&fs::read_to_string(ring).unwrap()).unwrap();
+    let id = ring.current().unwrap().id.clone();
+    let store = open(dir);
+    store.set_keys(Arc::new(SharedKeyRing::new(ring)));
+    let mut writer = store.writer("photos", "encrypted", Some(5)).unwrap();
+    writer.encrypt(&NewEncryption::S3).unwrap();
+    writer.write(b"bytes").unwrap();
+    writer.commit(commit(b"bytes")).unwrap();
+    id
+}
+
+#[test]
+fn a_ring_that_lacks_a_needed_key_is_a_finding_that_names_it() {
+    let backup = Backup::new();
+    let dir = backup.store.dir.path();
+    let id = put_encrypted(dir);
+    let to = backup.to();
+    let backed_up = ["backup", "--with-users", to.to_str().unwrap()];
+    assert_eq!(status(&backup.store.tool(&backed_up)), 0);
+    let key = backup.store.path("keys.toml");
+    let data_dir = dir.to_str().unwrap();
+    assert_eq!(status(&run(&["--data-dir", data_dir, "key", "add"])), 0);
+    let whole = fs::read_to_string(&key).unwrap();
+    let without: Vec<&str> = whole.split("[[key]]").filter(|part| !part.contains(&id)).collect();
+    fs::write(&key, without.join("[[key]]")).unwrap();
+
+    let missing = format!("key missing: {id}, which 1 versions, uploads and parts need");
+    assert_eq!(status(&backup.store.tool(&backed_up)), 0, "the former backup has the key");
+    fs::remove_dir_all(&to).unwrap();
+    let made = backup.store.tool(&backed_up);
+    assert_eq!(status(&made), 1, "{}", stderr(&made));
+    assert!(stdout(&made).contains(&missing), "{}", stdout(&made));
+    let (restored, to) = backup.restore(&[]);
+    assert_eq!(status(&restored), 1);
+    assert!(stdout(&restored).contains(&missing), "{}", stdout(&restored));
+    fs::remove_dir_all(to.join("meta")).unwrap();
+    let rebuilt = run(&["--data-dir", to.to_str().unwrap(), "rebuild"]);
+    assert_eq!(status(&rebuilt), 1);
+    assert!(stdout(&rebuilt).contains(&missing), "{}", stdout(&rebuilt));
+    assert!(stdout(&rebuilt).contains("put back a copy that has it"), "{}", stdout(&rebuilt));
+
+    fs::write(&key, whole).unwrap();
+    assert_eq!(status(&backup.store.tool(&backed_up)), 0, "the key is back");
 }
 
 /// A server may take its keys from the environment; then there is no users.toml.

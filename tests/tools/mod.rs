@@ -170,9 +170,14 @@ fn open(dir: &Path) -> Store {
 fn put(store: &Store, key: &str, bytes: &[u8]) -> Vec<ExtentRef> {
     let mut writer = store.writer("photos", key, Some(bytes.len() as u64)).unwrap();
     writer.write(bytes).unwrap();
+    writer.commit(commit(bytes)).unwrap();
+    store.find("photos", key, Selector::Current).unwrap().version.extents
+}
+
+fn commit(bytes: &[u8]) -> Commit {
     let mut attributes = Attributes::new();
     attributes.push("content-type", "image/png");
-    let commit = Commit {
+    Commit {
         storage_class: StorageClass::Standard,
         etag: ETag::Md5(Md5::of(bytes)),
         attributes,
@@ -181,9 +186,7 @@ fn put(store: &Store, key: &str, bytes: &[u8]) -> Vec<ExtentRef> {
         condition: WriteCondition::None,
         controls: ObjectControls::default(),
         stated_time: None,
-    };
-    writer.commit(commit).unwrap();
-    store.find("photos", key, Selector::Current).unwrap().version.extents
+    }
 }
 
 fn begin_upload(store: &Store) {
