@@ -29,6 +29,8 @@ pub struct ShownRing {
     /// The keys that records name and the ring lacks, with the versions, uploads and parts that need
     /// them.
     pub missing: BTreeMap<String, u64>,
+    /// Versions, uploads and parts that a rewrap would give to a newer key.
+    pub rewrap_due: u64,
 }
 
 impl ShownRing {
@@ -51,18 +53,18 @@ impl Context {
     /// The ring, without the keys themselves.
     pub fn shown_ring(&self) -> ShownRing {
         let ring = self.keys.get();
+        let mut missing = self.store.key_uses();
         let mut keys = Vec::new();
+        let mut rewrap_due = 0;
         for key in ring.iter() {
-            keys.push(ShownKey {
-                id: key.id.clone(),
-                name: key.name.clone(),
-                created: key.created,
-                state: state_of(key, &ring),
-            });
+            let state = state_of(key, &ring);
+            let uses = missing.remove(&key.id).unwrap_or(0);
+            if matches!(state, KeyState::Former | KeyState::Retired) {
+                rewrap_due += uses;
+            }
+            keys.push(ShownKey { id: key.id.clone(), name: key.name.clone(), created: key.created, state });
         }
         keys.reverse();
-        let mut missing = self.store.key_uses();
-        missing.retain(|id, _| ring.by_id(id).is_none());
-        ShownRing { missing, is_with_data: self.ring_is_with_data, keys }
+        ShownRing { missing, is_with_data: self.ring_is_with_data, keys, rewrap_due }
     }
 }

@@ -6,7 +6,7 @@ use siltstone::base::Timestamp;
 
 use super::*;
 
-const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+pub(super) const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const DAY: u64 = 24 * 60 * 60;
 
 /// Ten years after `NOW`.

@@ -5,9 +5,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use siltstone::base::digest::Md5;
 use siltstone::keys::KeyRing;
 
+use super::clock::EMPTY_SHA256;
 use super::*;
 use crate::support::form::Form;
-use crate::support::service::EncryptionOptions;
+use crate::support::service::{EncryptionOptions, RING};
 
 /// The most bytes of a plain object that a response has in memory.
 const LARGE: usize = 300_001;
@@ -887,6 +888,28 @@ fn ready_and_the_metrics_tell_of_the_keys_that_the_ring_lacks() {
     server.keys.replace(ring);
     assert_eq!(told("/-/ready"), "ready\n");
     assert!(told("/-/metrics").contains("\nsiltstone_keys_missing 0\n"));
+}
+
+#[test]
+fn the_metrics_count_what_a_rewrap_would_give_to_a_newer_key() {
+    let server = Server::new();
+    let due = || {
+        let metrics = server.request("GET", "/-/metrics").anonymous().send().text().to_owned();
+        let (_, rest) = metrics.split_once("\nsiltstone_keys_rewrap_due ").unwrap();
+        rest.split('\n').next().unwrap().to_owned()
+    };
+    good(put(&server, "/b/theirs", b"x").key(&KEY).send());
+    for (path, kind) in [("/b/k", "AES256"), ("/b/named", "aws:kms")] {
+        good(of_kind(put(&server, path, b"x"), kind).send());
+    }
+    assert_eq!(due(), "0");
+    let later = RING.replace("k-current", "k-later").replace("AQEB", "BQEB").replace("01-03", "01-04");
+    let (later, _) = later.split_once("\n\n").unwrap();
+    server.keys.replace(KeyRing::parse(&format!("{RING}{later}\n")).unwrap());
+    assert_eq!(due(), "1");
+    let rewrap = server.request("POST", "/-/api/1/keys/rewrap").aws();
+    good(rewrap.header("p-content-sha256", EMPTY_SHA256).send());
+    assert_eq!(due(), "0");
 }
 
 #[test]
