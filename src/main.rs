@@ -9,11 +9,17 @@ use std::env;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use siltstone::base::forbid_core_files;
+
 use cli::{CliError, CommandLine, Environment, ProgramName};
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args_os().collect();
     let name = ProgramName::of(&arguments);
+    // Before the first secret is read.
+    if let Err(error) = forbid_core_files() {
+        eprintln!("{}: a crash may write keys to a core file: {error}", name.as_str());
+    }
     match run(name, arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -38,6 +38,7 @@ use clap::{Parser, Subcommand};
 
 use data_dir::DataDir;
 use outcome::{Failure, Outcome};
+use siltstone::base::forbid_core_files;
 use transfer::{export, import};
 
 const EXIT_STATUS: &str = "\
@@ -172,6 +173,10 @@ fn variable(name: &str) -> Option<String> {
 
 fn main() -> ExitCode {
     let line = CommandLine::parse();
+    // Before the first secret is read.
+    if let Err(error) = forbid_core_files() {
+        eprintln!("siltstone-tools: a crash may write keys to a core file: {error}");
+    }
     let mut out = BufWriter::new(io::stdout().lock());
     let done = match line.command {
         Command::Verify => verify::run(&line.data_dir, line.json, &mut out),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
-use crate::support::process::{Running, finish, on_a_free_port, siltstone, stderr_of};
+use crate::support::process::{Running, finish, may_leave_core, on_a_free_port, siltstone, stderr_of};
 
 /// The user `nobody` of most systems.
 const NOBODY: u32 = 65534;
@@ -154,4 +154,11 @@ fn a_watchdog_of_another_process_gets_no_signs() {
             break;
         }
     }
+}
+
+#[test]
+fn a_server_leaves_no_core_file() {
+    let dir = TempDir::new().unwrap();
+    let server = Running::start(on_a_free_port(dir.path()));
+    assert!(!may_leave_core(server.pid()));
 }

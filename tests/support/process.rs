@@ -101,6 +101,10 @@ impl Running {
         self.child.try_wait().unwrap().is_none()
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The number of its threads.
     pub(crate) fn threads(&self) -> usize {
         fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().count()
@@ -190,6 +194,13 @@ pub(crate) fn alone(name: &str, wrapper: &str, test: impl FnOnce()) {
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
     print!("{said}");
+}
+
+/// Whether a process may write a core file of any size.
+pub(crate) fn may_leave_core(pid: u32) -> bool {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
+    core.split_whitespace().take(2).any(|limit| limit != "0")
 }
 
 /// Descriptors that this process has open.

@@ -5,6 +5,8 @@ use siltstone::base::limits::PAGE_BYTES;
 use siltstone::format::{Features, FileHeader, GroupHeader, GroupKind, StoreId, log_path, segment_path};
 
 use super::*;
+use crate::support::client::eventually;
+use crate::support::process::may_leave_core;
 
 /// Runs `dump --json` on a file; every line must be an object.
 fn dump(fixture: &Fixture, file: &str) -> (i32, Vec<Value>) {
@@ -289,4 +291,18 @@ fn a_closed_output_pipe_is_not_reported() {
     let mut child = command.spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(stderr(&child.wait_with_output().unwrap()), "");
+}
+
+/// The tool waits at a pipe meanwhile.
+#[test]
+fn the_tools_leave_no_core_file() {
+    let dir = TempDir::new().unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut tool = Command::new(env!("CARGO_BIN_EXE_siltstone-tools"));
+    let mut running =
+        tool.arg("dump").arg(&pipe).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("no core file is forbidden", || !may_leave_core(running.id()));
+    running.kill().unwrap();
+    running.wait().unwrap();
 }

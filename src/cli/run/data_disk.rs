@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use log::{info, warn};
-use rustix::process::{Resource, Rlimit, setrlimit};
 use siltstone::base::{Clock as _, OsEntropy, SystemClock};
 use siltstone::format::LOCK;
 use siltstone::fs::{Fs, OsFs, memory_limit};
@@ -67,11 +66,7 @@ pub(crate) fn open(
     Ok(made)
 }
 
-/// Reads the secret. From then on the process leaves no core file.
 fn secret_in(path: &Path) -> Result<StoreSecret, CliError> {
-    if let Err(errno) = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }) {
-        warn!("a crash may write the key of the data directory to a core file: {errno}");
-    }
     let secret = StoreSecret::read(path);
     warn_of_world(path);
     secret.map_err(|why| CliError::start(format!("--store-key-file {}: {why}", path.display())))
