@@ -129,7 +129,7 @@ impl<'a> EncodedVersion<'a> {
         let summary = record.summary();
         let features = record.features();
         let counted = version_index_bytes(&[], &record);
-        let keys = record.wrapped_keys().to_vec();
+        let keys = record.encryption.map(|encryption| encryption.keys).unwrap_or_default();
         let form = RecordForm::AsOnDisk(on_disk, record.extents.into(), counted);
         Ok(Self { summary, features, keys, form })
     }
