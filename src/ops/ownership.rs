@@ -19,9 +19,13 @@ impl StoredDocument for ObjectOwnership {
     const KIND: BucketConfigurationKind = BucketConfigurationKind::OwnershipControls;
     const UNREADABLE: Option<Self> = Some(Self::BucketOwnerEnforced);
 
-    /// Reads show the ownership that holds, set or not.
+    /// To clients a bucket without controls is one of `ObjectWriter`. A new bucket of S3 has
+    /// controls with another ownership, and so a bucket shows what else holds by default.
     fn unset(context: &Context) -> Result<Self, ErrorCode> {
-        Ok(context.object_ownership)
+        match context.object_ownership {
+            Self::ObjectWriter => Err(ErrorCode::OwnershipControlsNotFoundError),
+            of_server => Ok(of_server),
+        }
     }
 
     fn check(

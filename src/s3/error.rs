@@ -177,6 +177,8 @@ error_codes! {
     NotModified = 304, "Not Modified";
     /// S3 API reference, GetObjectLockConfiguration.
     ObjectLockConfigurationNotFoundError = 404, "The object lock configuration does not exist.";
+    /// S3 API reference, GetBucketOwnershipControls; Terraform's provider names it, too.
+    OwnershipControlsNotFoundError = 404, "The bucket ownership controls were not found.";
     /// S3 API reference, "Error responses"; RFC 9110, section 15.5.13.
     PreconditionFailed = 412, "At least one of the preconditions that you specified did not hold.";
     /// RADOS Gateway, "Quota management"; S3 knows no quotas of bytes.

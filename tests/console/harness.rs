@@ -9,7 +9,8 @@ use siltstone::base::SeededEntropy;
 use siltstone::console::{Console, ConsoleAccess, ConsoleRoot, OidcSettings};
 use siltstone::ops::{EntityTags, PaddingTimes};
 use siltstone::s3::{
-    Body, BodyRead, BodySource, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
+    Body, BodyRead, BodySource, Handler as _, Headers, Method, ObjectOwnership, Request, Response,
+    ResponseBody, S3Error,
 };
 use siltstone::service::{AuditLog, ServiceSettings, UserDirectory};
 
@@ -90,6 +91,7 @@ impl Site {
         entity_tags: EntityTags,
     ) -> Self {
         let server = InProcess::start(ServiceOptions {
+            ownership: ObjectOwnership::default(),
             encryption: crate::support::service::EncryptionOptions::default(),
             users: &Self::users("secret of owner"),
             settings: ServiceSettings::default(),

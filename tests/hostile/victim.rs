@@ -9,6 +9,7 @@ use std::time::Duration;
 use siltstone::base::SystemClock;
 use siltstone::http;
 use siltstone::ops::{EntityTags, PaddingTimes};
+use siltstone::s3::ObjectOwnership;
 use siltstone::s3::route::Addressing;
 use siltstone::service::{MetricsAccess, ServiceSettings};
 use siltstone::store::Store;
@@ -82,6 +83,7 @@ impl Victim {
             ..ServiceSettings::default()
         };
         let started = InProcess::start(ServiceOptions {
+            ownership: ObjectOwnership::default(),
             encryption: crate::support::service::EncryptionOptions::default(),
             users: USERS,
             settings,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use siltstone::base::Quota;
-use siltstone::s3::{ErrorCode, Handler as _};
+use siltstone::s3::{ErrorCode, Handler as _, ObjectOwnership};
 
 use super::*;
 use crate::support::form::{Form, FormVersion};
@@ -131,6 +131,8 @@ fn of_requests(server: &Server) -> Vec<&'static str> {
 fn of_states(server: &Server) -> Vec<&'static str> {
     let get = |target| server.request("GET", target);
     let unversioned = server.request("PUT", "/b?versioning").body(b"<VersioningConfiguration/>");
+    let of_writers = Server::with_ownership(ObjectOwnership::ObjectWriter);
+    let uncontrolled = of_writers.request("GET", "/b?ownershipControls");
     vec![
         provoke("BucketAlreadyExists", server.request("PUT", "/bucket").dialect(Dialect::Svc)),
         provoke("BucketAlreadyOwnedByYou", server.request("PUT", "/bucket").aws()),
@@ -148,6 +150,7 @@ fn of_states(server: &Server) -> Vec<&'static str> {
         provoke("NoSuchWebsiteConfiguration", get("/b?website")),
         provoke("NotModified", get("/b/k").header("If-None-Match", "*")),
         provoke("ObjectLockConfigurationNotFoundError", get("/b?object-lock")),
+        provoke("OwnershipControlsNotFoundError", uncontrolled),
         provoke("PreconditionFailed", get("/b/k").header("If-Match", "x")),
         provoke("ReplicationConfigurationNotFoundError", get("/b?replication")),
         provoke("ServerSideEncryptionConfigurationNotFoundError", get("/b?encryption")),

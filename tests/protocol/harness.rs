@@ -12,7 +12,8 @@ use siltstone::keys::SharedKeyRing;
 use siltstone::ops::{EntityTags, LifecycleFigures, PaddingTimes};
 use siltstone::s3::route::Addressing;
 use siltstone::s3::{
-    Body, BodyRead, Client, Dialect, Handler as _, Headers, Method, Request, Response, ResponseBody, S3Error,
+    Body, BodyRead, Client, Dialect, Handler as _, Headers, Method, ObjectOwnership, Request, Response,
+    ResponseBody, S3Error,
 };
 use siltstone::service::{AuditLog, MetricsAccess, Service, ServiceSettings, UserDirectory};
 use siltstone::store::{Store, StoreOptions};
@@ -171,6 +172,7 @@ impl Server {
             audit_log: None,
             directory: Some(directory),
             encryption: EncryptionOptions::default(),
+            ownership: ObjectOwnership::default(),
         })
     }
 
@@ -186,6 +188,23 @@ impl Server {
             audit_log: None,
             directory: None,
             encryption,
+            ownership: ObjectOwnership::default(),
+        })
+    }
+
+    /// A server with this ownership in buckets without controls.
+    pub(super) fn with_ownership(ownership: ObjectOwnership) -> Self {
+        let settings = ServiceSettings { default_dialect: usual_dialect(), ..ServiceSettings::default() };
+        Self::of(ServiceOptions {
+            users: &user("owner", &["*"], &["*"]),
+            settings,
+            padding: PaddingTimes::default(),
+            entity_tags: EntityTags::Md5,
+            store: store_options(),
+            audit_log: None,
+            directory: None,
+            encryption: EncryptionOptions::default(),
+            ownership,
         })
     }
 
@@ -206,6 +225,7 @@ impl Server {
             audit_log,
             directory: None,
             encryption,
+            ownership: ObjectOwnership::default(),
         };
         Self::of(options)
     }
@@ -593,7 +613,7 @@ impl Asked<'_> {
 
 /// The elements with which errors name what they refuse (S3 API reference, "Error responses", and
 /// answers of S3 in public reports). The others have nothing to name, or not in all their cases.
-const NAMED: [(&str, &[&str]); 43] = [
+const NAMED: [(&str, &[&str]); 44] = [
     ("AccessForbidden", &["Method", "ResourceType"]),
     ("BadDigest", &["ExpectedDigest", "CalculatedDigest"]),
     ("BucketAlreadyExists", &["BucketName"]),
@@ -632,6 +652,7 @@ const NAMED: [(&str, &[&str]); 43] = [
     ("NoSuchVersion", &["Key", "VersionId"]),
     ("NoSuchWebsiteConfiguration", &["BucketName"]),
     ("ObjectLockConfigurationNotFoundError", &["BucketName"]),
+    ("OwnershipControlsNotFoundError", &["BucketName"]),
     ("PreconditionFailed", &["Condition"]),
     ("ReplicationConfigurationNotFoundError", &["BucketName"]),
     ("RequestTimeTooSkewed", &["RequestTime", "ServerTime", "MaxAllowedSkewMilliseconds"]),

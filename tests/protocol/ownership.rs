@@ -1,5 +1,7 @@
 //! Public access blocks and ownership controls.
 
+use siltstone::s3::ObjectOwnership;
+
 use super::*;
 
 const OPEN: &str = r#"{"Statement": {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::b/*"}}"#;
@@ -109,4 +111,22 @@ fn ownership_controls_read_as_the_default_until_they_are_set() {
     }
     assert_eq!(server.delete("/b?ownershipControls").status, 204);
     assert_eq!(get(), "BucketOwnerEnforced");
+}
+
+#[test]
+fn a_bucket_of_object_writers_has_no_ownership_controls_until_they_are_set() {
+    let server = Server::with_ownership(ObjectOwnership::ObjectWriter);
+    let get = || server.get("/b?ownershipControls");
+    get().is_error(404, "OwnershipControlsNotFoundError");
+    assert_eq!(server.delete("/b?ownershipControls").status, 204, "also where there is nothing to delete");
+    for ownership in ["ObjectWriter", "BucketOwnerEnforced"] {
+        let body = format!(
+            "<OwnershipControls><Rule><ObjectOwnership>{ownership}</ObjectOwnership></Rule></OwnershipControls>"
+        );
+        assert_eq!(server.request("PUT", "/b?ownershipControls").body(body.as_bytes()).send().status, 200);
+        assert_eq!(get().one("ObjectOwnership").as_deref(), Some(ownership));
+        assert_eq!(server.delete("/b?ownershipControls").status, 204);
+        get().is_error(404, "OwnershipControlsNotFoundError");
+    }
+    assert_eq!(server.request("PUT", "/b/k").header("p-acl", "public-read").send().status, 200, "ACLs hold");
 }

@@ -10,6 +10,7 @@ use siltstone::fs::sim::SimFs;
 use siltstone::keys::{KeyRing, SharedKeyRing};
 use siltstone::mirror::{MirrorSettings, Mirrors};
 use siltstone::ops::{Context, EntityTags, LifecycleFigures, PaddingTimes};
+use siltstone::s3::ObjectOwnership;
 use siltstone::service::{AuditLog, BucketLogs, Service, ServiceSettings, UserDirectory};
 use siltstone::store::{Store, StoreOptions};
 use siltstone::webhook::TargetFigures;
@@ -32,6 +33,8 @@ pub(crate) struct ServiceOptions<'u> {
     pub(crate) audit_log: Option<Arc<dyn AuditLog>>,
     pub(crate) directory: Option<Arc<dyn UserDirectory>>,
     pub(crate) encryption: EncryptionOptions,
+    /// The ownership in buckets without controls.
+    pub(crate) ownership: ObjectOwnership,
 }
 
 /// How the server encrypts objects.
@@ -112,6 +115,7 @@ impl InProcess {
             takes_keys_over_http: options.encryption.takes_keys_over_http,
             padding: options.padding,
             entity_tags: options.entity_tags,
+            object_ownership: options.ownership,
             webhooks: vec!["thumbs".to_owned(), "audit".to_owned()],
             ..Context::new(store.clone(), "eu".to_owned(), md5, memory.clone())
         };
