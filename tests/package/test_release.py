@@ -1,6 +1,7 @@
 """A release: the tree that may be one, its files, their sums, the signature, and the bill of materials."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -60,6 +61,22 @@ def test_a_tagged_and_clean_tree_can_be_released(tree):
     assert "not committed" in refused(tree, "--check")
     commit(tree)
     assert f"the tag v{VERSION} is of another commit" in refused(tree, "--check")
+
+
+def test_flags_are_whole_in_a_folder_with_blanks_in_its_name(tmp_path):
+    """`reproduce.sh` compiles in such a folder."""
+    folder = copy_of_sources(tmp_path / "a folder")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, line in (("rustc", "echo host: x86_64-unknown-linux-gnu"), ("cargo", 'printf %s "$CARGO_ENCODED_RUSTFLAGS" >"$FLAGS"')):
+        (tools / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tools / name).chmod(0o755)
+    told = tmp_path / "flags"
+    environment = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": "/home/of nobody", "FLAGS": str(told), "RUSTFLAGS": "-C debuginfo=0"}
+    subprocess.run([folder / "tools/package/build.sh", "programs"], env=environment, check=True)
+    flags = told.read_text().split("\x1f")
+    assert flags[:4] == ["-C", "debuginfo=0", "-C", "target-feature=+crt-static"]
+    assert flags[-2:] == ["--remap-path-prefix=/home/of nobody/.cargo=cargo", f"--remap-path-prefix={folder}=."]
 
 
 def test_a_tree_without_a_tag_is_none_to_release(tree):

@@ -81,10 +81,14 @@ read_name_of_tar() {
 # Machine-independent paths in messages of panics, and no symbols: those are in a build of the same commit. A static program cannot
 # look up whether libc has getrandom(2), and would read /dev/urandom instead, which a bare root does not have.
 build_programs() {
-    local flags=(-C target-feature=+crt-static --cfg 'getrandom_backend="linux_getrandom"')
+    local flags encoded
+    read -ra flags <<<"${RUSTFLAGS:-}"
+    flags+=(-C target-feature=+crt-static --cfg 'getrandom_backend="linux_getrandom"')
     flags+=("--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo" "--remap-path-prefix=$PWD=.")
+    # Cargo splits RUSTFLAGS at blanks, which names of folders may have.
+    encoded=$(IFS=$'\x1f' && printf %s "${flags[*]}")
     # CROSS_RUSTC is a compiler that has the libraries of another target (cross.sh).
-    RUSTFLAGS="${RUSTFLAGS:-} ${flags[*]}" CARGO_PROFILE_RELEASE_STRIP=symbols ${CROSS_RUSTC:+env "RUSTC=$CROSS_RUSTC"} \
+    CARGO_ENCODED_RUSTFLAGS=$encoded CARGO_PROFILE_RELEASE_STRIP=symbols ${CROSS_RUSTC:+env "RUSTC=$CROSS_RUSTC"} \
         cargo build --quiet --release --locked --target "$target" --bins
 }
 
