@@ -147,8 +147,10 @@ pub const QUERY_BODY_MAX_BYTES: usize = 64 * KIB as usize;
 // Memory -------------------------------------------------------------------------------------------
 
 /// The lowest limit that may be set for memory other than the index.
-pub const MEMORY_MIN_BYTES: u64 = 64 * MIB;
-/// The default is a quarter of the memory of the process, between [`MEMORY_MIN_BYTES`] and this.
+pub const MEMORY_MIN_BYTES: u64 = 48 * MIB;
+/// The default is a quarter of the memory of the process, between this
+pub const MEMORY_DEFAULT_MIN_BYTES: u64 = 64 * MIB;
+/// and this.
 pub const MEMORY_DEFAULT_MAX_BYTES: u64 = GIB;
 /// The default share of the index in the remaining memory of the process. The rest is for snapshots
 /// of the index during checkpoints, and for the system.

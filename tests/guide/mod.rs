@@ -414,7 +414,12 @@ fn what_memory_is_set_aside_for_is_as_in_the_code() {
         format!("{} for each connection", size(limits::MEMORY_OF_CONNECTION_BYTES)),
         format!("({} with TLS)", size(limits::MEMORY_OF_TLS_CONNECTION_BYTES)),
         format!("{} for each place in the queue", size(2 * limits::UNRESERVED_HEAD_BYTES as u64)),
-        format!("from {} to {}", size(limits::MEMORY_MIN_BYTES), size(limits::MEMORY_DEFAULT_MAX_BYTES)),
+        format!(
+            "from {} to {}",
+            size(limits::MEMORY_DEFAULT_MIN_BYTES),
+            size(limits::MEMORY_DEFAULT_MAX_BYTES)
+        ),
+        format!("The least is {}", size(limits::MEMORY_MIN_BYTES)),
     ];
     for told in told {
         assert!(text.contains(&told), "the page does not say {told:?}");

@@ -10,9 +10,9 @@ use siltstone::base::Budget;
 use siltstone::base::limits::{
     CONNECTIONS_MAX_DEFAULT, CONSOLE_CONNECTIONS_MAX, CONSOLE_DRAINING_MAX, CONSOLE_QUEUE_LEN,
     CONSOLE_RESERVE_WORKERS, CONSOLE_WORKERS, DRAINING_MAX, INDEX_DEFAULT_MIN_BYTES, INDEX_DEFAULT_SHARE,
-    MEMORY_DEFAULT_MAX_BYTES, MEMORY_FOR_REQUESTS_MIN_BYTES, MEMORY_MIN_BYTES, MEMORY_OF_CONNECTION_BYTES,
-    MEMORY_OF_PROCESS_BYTES, MEMORY_OF_TLS_CONNECTION_BYTES, MEMORY_OF_WORKER_BYTES, UNRESERVED_HEAD_BYTES,
-    WORKERS_DEFAULT,
+    MEMORY_DEFAULT_MAX_BYTES, MEMORY_DEFAULT_MIN_BYTES, MEMORY_FOR_REQUESTS_MIN_BYTES, MEMORY_MIN_BYTES,
+    MEMORY_OF_CONNECTION_BYTES, MEMORY_OF_PROCESS_BYTES, MEMORY_OF_TLS_CONNECTION_BYTES,
+    MEMORY_OF_WORKER_BYTES, UNRESERVED_HEAD_BYTES, WORKERS_DEFAULT,
 };
 use siltstone::console::ConsoleAccess;
 use siltstone::fs::{MemoryLimit, memory_limit};
@@ -26,6 +26,9 @@ use crate::cli::error::CliError;
 /// this many.
 const WORKERS_SHARE: u64 = 4;
 const CONNECTIONS_SHARE: u64 = 6;
+/// The same in what is left where that is little, in percent.
+const WORKERS_PERCENT: u64 = 60;
+const CONNECTIONS_PERCENT: u64 = 40;
 
 /// The division of the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,24 +75,31 @@ impl MemoryPlan {
             None => MEMORY_OF_CONNECTION_BYTES,
         };
         let console = options.console.console_listen.map_or(0, |_| of_console_listener(each));
-        let left = ceiling - MEMORY_OF_PROCESS_BYTES - console;
-        let fit = |share: u64, each: u64, most: usize| most.min((left / share / each) as usize);
-        let workers = options
-            .http
-            .workers
-            .map_or_else(|| fit(WORKERS_SHARE, MEMORY_OF_WORKER_BYTES, WORKERS_DEFAULT), NonZeroUsize::get);
-        let connections_max = options
-            .http
-            .max_connections
-            .map_or_else(|| fit(CONNECTIONS_SHARE, each, CONNECTIONS_MAX_DEFAULT), NonZeroUsize::get);
         let has_reserve =
             options.console.access() != ConsoleAccess::Off && options.http.http_engine == EngineName::Direct;
         let reserve_workers = if has_reserve { CONSOLE_RESERVE_WORKERS } else { 0 };
+        // There are two queues of that length.
+        let each_in_queue = 2 * UNRESERVED_HEAD_BYTES as u64;
+        let left = ceiling - MEMORY_OF_PROCESS_BYTES - console;
+        let taken = options.http.queue.get() as u64 * each_in_queue
+            + reserve_workers as u64 * MEMORY_OF_WORKER_BYTES
+            + DRAINING_MAX as u64 * each
+            + MEMORY_FOR_REQUESTS_MIN_BYTES;
+        let rest = left.saturating_sub(taken);
+        let of_workers = (left / WORKERS_SHARE).min(rest * WORKERS_PERCENT / 100) / MEMORY_OF_WORKER_BYTES;
+        let of_connections = (left / CONNECTIONS_SHARE).min(rest * CONNECTIONS_PERCENT / 100) / each;
+        let workers = options
+            .http
+            .workers
+            .map_or_else(|| (of_workers as usize).clamp(1, WORKERS_DEFAULT), NonZeroUsize::get);
+        let connections_max = options
+            .http
+            .max_connections
+            .map_or_else(|| (of_connections as usize).clamp(1, CONNECTIONS_MAX_DEFAULT), NonZeroUsize::get);
         let costs = [
             ("--workers", workers, MEMORY_OF_WORKER_BYTES),
             ("--max-connections", connections_max + DRAINING_MAX, each),
-            // There are two queues of that length.
-            ("--queue", options.http.queue.get(), 2 * UNRESERVED_HEAD_BYTES as u64),
+            ("--queue", options.http.queue.get(), each_in_queue),
             ("--console-listen", 1, console),
             ("--console", reserve_workers, MEMORY_OF_WORKER_BYTES),
         ];
@@ -131,7 +141,7 @@ fn too_much(ceiling: u64, costs: &[(&str, u64)]) -> String {
 /// the page cache.
 fn default_ceiling(allowed: Option<u64>) -> u64 {
     let quarter = allowed.unwrap_or(0) / 4;
-    quarter.clamp(MEMORY_MIN_BYTES, MEMORY_DEFAULT_MAX_BYTES)
+    quarter.clamp(MEMORY_DEFAULT_MIN_BYTES, MEMORY_DEFAULT_MAX_BYTES)
 }
 
 /// The larger part of the remaining memory; unlimited if it is unknown.
@@ -169,6 +179,15 @@ mod tests {
         let small = plan("memory_max = '64MiB'").unwrap();
         assert!((4..32).contains(&small.workers) && small.connections_max >= 5000, "{small:?}");
         assert!(small.fixed + MEMORY_FOR_REQUESTS_MIN_BYTES <= 64 * MIB);
+        assert_eq!((small.workers, small.connections_max), (12, 8192), "as the guide's page `memory` says");
+        let least = plan("memory_max = '48MiB'").unwrap();
+        assert!((4..12).contains(&least.workers) && least.connections_max >= 4000, "{least:?}");
+        assert!(least.fixed + MEMORY_FOR_REQUESTS_MIN_BYTES <= 48 * MIB);
+        let least_encrypted = plan("memory_max = '48MiB'\ntls_cert = 'c'").unwrap();
+        assert!(
+            least_encrypted.workers >= 4 && least_encrypted.connections_max >= 100,
+            "{least_encrypted:?}"
+        );
         let large = plan("memory_max = '2GiB'").unwrap();
         assert_eq!(
             (large.workers, large.connections_max, large.ceiling),
@@ -195,7 +214,10 @@ mod tests {
         }
         assert!(plan("memory_max = '64MiB'\nmax_connections = 100000").is_err());
         assert!(plan("memory_max = '64MiB'\nqueue = 60000").is_err());
-        assert!(plan("memory_max = '63MiB'").unwrap_err().contains("is less than"));
+        let crowded =
+            plan("memory_max = '48MiB'\ntls_cert = 'c'\nconsole_listen = '127.0.0.1:0'").unwrap_err();
+        assert!(crowded.contains("--console-listen takes 6.5 MiB"), "{crowded}");
+        assert!(plan("memory_max = '47MiB'").unwrap_err().contains("is less than 48"));
     }
 
     #[test]

@@ -61,9 +61,10 @@ pub(crate) struct HttpOptions {
     /// Memory that may be used in addition to the index
     #[arg(long, value_name = "SIZE", env = "SILTSTONE_MEMORY_MAX", global = true)]
     #[arg(help = format!(
-        "Memory that may be used in addition to the index; at least {least} [default: a quarter of the machine's, {least} to {most}]",
-        least = ByteCount(limits::MEMORY_MIN_BYTES),
-        most = ByteCount(limits::MEMORY_DEFAULT_MAX_BYTES),
+        "Memory that may be used in addition to the index; at least {} [default: a quarter of the machine's, {} to {}]",
+        ByteCount(limits::MEMORY_MIN_BYTES),
+        ByteCount(limits::MEMORY_DEFAULT_MIN_BYTES),
+        ByteCount(limits::MEMORY_DEFAULT_MAX_BYTES),
     ))]
     pub(crate) memory_max: Option<ByteCount>,
 
