@@ -1,15 +1,19 @@
 //! Policies by their names, and groups of users that have them, by the users file: `[[policy]]` and
 //! `[[group]]`. Beside them are the policies that MinIO has ready-made.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 use toml::Spanned;
+use toml::value::Datetime;
 
 use crate::auth::bucket_policy::IdentityPolicy;
-use crate::auth::users_fields::{FieldProblem, checked, is_name_char};
-use crate::base::limits::MANAGED_POLICY_MAX_BYTES;
+use crate::auth::users_fields::{FieldProblem, checked, instant, is_name_char};
+use crate::base::limits::{CREDENTIAL_LEN_MAX_BYTES, MANAGED_POLICY_MAX_BYTES};
+
+/// Policies of one user, group or role by their names: IAM's inline policies.
+pub(super) type InlineTable = BTreeMap<String, Spanned<String>>;
 
 /// A policy that is there without the users file.
 #[derive(Debug)]
@@ -57,6 +61,7 @@ static READY_MADE: LazyLock<HashMap<String, Arc<IdentityPolicy>>> = LazyLock::ne
 pub(super) struct PolicyTable {
     name: Spanned<String>,
     document: Spanned<String>,
+    created: Option<Spanned<Datetime>>,
 }
 
 /// A table `[[group]]`.
@@ -67,6 +72,9 @@ pub(super) struct GroupTable {
     #[serde(default)]
     pub(super) members: Vec<Spanned<String>>,
     pub(super) policy: Option<Spanned<toml::Value>>,
+    #[serde(default)]
+    pub(super) inline_policies: InlineTable,
+    pub(super) created: Option<Spanned<Datetime>>,
 }
 
 /// The policies of one version of the users file, by name.
@@ -84,6 +92,7 @@ impl ManagedPolicies {
     /// Adds a policy of the file.
     pub(super) fn add(&mut self, table: &PolicyTable) -> Result<(), FieldProblem> {
         let name = checked(&table.name, "name", is_name_char)?;
+        table.created.as_ref().map(instant).transpose()?;
         let document =
             document(table.document.as_ref()).map_err(|problem| (table.document.span(), problem))?;
         match self.0.insert(name.to_owned(), Arc::new(document)) {
@@ -95,6 +104,21 @@ impl ManagedPolicies {
     /// A policy by its name.
     pub(super) fn get(&self, name: &str) -> Option<&Arc<IdentityPolicy>> {
         self.0.get(name)
+    }
+
+    /// The policies in a table `inline_policies`.
+    pub(super) fn of_inline(table: &InlineTable) -> Result<Vec<Arc<IdentityPolicy>>, FieldProblem> {
+        let mut policies = Vec::new();
+        for (name, text) in table {
+            let fits = (1..=CREDENTIAL_LEN_MAX_BYTES).contains(&name.len()) && name.chars().all(is_name_char);
+            if !fits {
+                let problem = format!("{name:?} is no name of a policy: letters, digits, _ + = , . @ -");
+                return Err((text.span(), problem));
+            }
+            let policy = document(text.as_ref()).map_err(|problem| (text.span(), problem))?;
+            policies.push(Arc::new(policy));
+        }
+        Ok(policies)
     }
 
     /// The policies in a field `policy`: a document, or a list of names and documents.
@@ -122,6 +146,14 @@ impl ManagedPolicies {
         }
         Ok(policies)
     }
+}
+
+/// Checks the document of a policy of users, groups and roles.
+///
+/// # Errors
+/// The first element that is missing or wrong, by name.
+pub fn check_policy_document(text: &str) -> Result<(), String> {
+    document(text).map(drop)
 }
 
 fn document(text: &str) -> Result<IdentityPolicy, String> {

@@ -9,16 +9,16 @@ use toml::value::Datetime;
 
 use crate::auth::bucket_policy::TrustConditions;
 use crate::auth::issuers::{TokenTrust, TrustTable};
-use crate::auth::managed_policies::ManagedPolicies;
+use crate::auth::managed_policies::{InlineTable, ManagedPolicies};
 use crate::auth::session::arn::NameKind;
 use crate::auth::user::User;
 use crate::auth::users_fields::{AllowTable, FieldProblem, checked, instant, is_name_char};
 use crate::base::limits::{ROLE_SESSION_MAX_SECS, SESSION_MIN_SECS};
 
 /// The longest session of a role that sets no other: an hour (STS API reference, AssumeRole).
-const DURATION_DEFAULT: Duration = Duration::from_secs(60 * 60);
+pub const ROLE_DURATION_DEFAULT_SECS: u64 = 60 * 60;
 /// Stands for all users and roles among those who may assume a role.
-const EVERYBODY: &str = "*";
+pub const ROLE_OF_EVERYBODY: &str = "*";
 
 /// A table `[[role]]`.
 #[derive(Deserialize)]
@@ -34,6 +34,9 @@ pub(super) struct RoleTable {
     #[serde(default)]
     allow: Vec<AllowTable>,
     policy: Option<Spanned<toml::Value>>,
+    #[serde(default)]
+    inline_policies: InlineTable,
+    created: Option<Spanned<Datetime>>,
 }
 
 /// A role.
@@ -61,13 +64,17 @@ impl AssumableRole {
             grants.push(allow.grant()?);
         }
         let sessions_after = table.sessions_after.as_ref().map(instant).transpose()?;
-        let own = policies.of_field(table.policy.as_ref())?;
-        let user = User::of_kind(NameKind::Role, name, grants, sessions_after).with_policies(own);
+        let mut own = policies.of_field(table.policy.as_ref())?;
+        own.extend(ManagedPolicies::of_inline(&table.inline_policies)?);
+        let created = table.created.as_ref().map(instant).transpose()?;
+        let user = User::of_kind(NameKind::Role, name, grants, sessions_after);
+        let user = user.created_at(created).with_policies(own);
         if table.assumed_by.is_none() && table.web_identity.is_empty() {
             let problem =
                 format!("nobody assumes the role `{name}`: it needs `assumed_by` or `web_identity`");
             return Err((table.name.span(), problem));
         }
+        let default = Duration::from_secs(ROLE_DURATION_DEFAULT_SECS);
         let assumed_by = table.assumed_by.iter().flatten().map(|name| name.as_ref().clone()).collect();
         let external_id =
             table.external_id.as_ref().map(|id| checked(id, "external_id", |c| !c.is_control()));
@@ -76,13 +83,13 @@ impl AssumableRole {
             assumed_by,
             trusts: table.web_identity.iter().map(TokenTrust::of).collect::<Result<_, _>>()?,
             external_id: external_id.transpose()?.map(str::to_owned),
-            longest: table.max_duration.as_ref().map_or(Ok(DURATION_DEFAULT), duration)?,
+            longest: table.max_duration.as_ref().map_or(Ok(default), duration)?,
         })
     }
 
     /// Whether the user or role of that name may assume it.
     pub(super) fn is_assumed_by(&self, name: &str) -> bool {
-        self.assumed_by.iter().any(|known| known == name || known == EVERYBODY)
+        self.assumed_by.iter().any(|known| known == name || known == ROLE_OF_EVERYBODY)
     }
 
     /// The conditions on tokens of that issuer.
@@ -95,7 +102,7 @@ impl RoleTable {
     /// The first of those who may assume it whom `is_known` does not know.
     pub(super) fn unknown(&self, is_known: impl Fn(&str) -> bool) -> Option<FieldProblem> {
         let mut names = self.assumed_by.iter().flatten();
-        let name = names.find(|name| name.as_ref() != EVERYBODY && !is_known(name.as_ref()))?;
+        let name = names.find(|name| name.as_ref() != ROLE_OF_EVERYBODY && !is_known(name.as_ref()))?;
         Some((name.span(), format!("there is no user and no role `{}`", name.as_ref())))
     }
 

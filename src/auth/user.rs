@@ -49,6 +49,14 @@ impl User {
         Self { name: name.to_owned(), kind, grants, policies: Vec::new(), sessions_after, facts }
     }
 
+    /// The same, made then: its unique id is of that time.
+    pub(super) fn created_at(mut self, created: Option<Timestamp>) -> Self {
+        if created.is_some() {
+            self.facts.id = self.kind.unique_id(&self.name, created);
+        }
+        self
+    }
+
     /// The same with policies beside its grants.
     pub(super) fn with_policies(self, policies: Vec<Arc<IdentityPolicy>>) -> Self {
         Self { policies, ..self }

@@ -21,11 +21,13 @@
 //! allow = [{ actions = ["GetObject"], resources = ["public/*"] }]
 //! ```
 //!
-//! A user has one pair of keys and, during a rotation, the previous pair in addition.
+//! A user has one pair of keys and, during a rotation, the previous pair in addition. `inactive` lists
+//! those of its access keys that sign nothing. A table with `created` may have no keys yet.
 //!
 //! Tables `[[policy]]` have a `name` and a `document` (JSON of IAM). `policy` of a user, a group or a
 //! role is a document, or a list of documents and names of policies. Tables `[[group]]` have a `name`
-//! and `members`, the names of users.
+//! and `members`, the names of users. A table `inline_policies` of a user, a group or a role has
+//! documents by their names, which belong to it alone.
 //!
 //! Tables `[[role]]` have a `name`, `allow` and `policy`, and `assumed_by`, the names
 //! of users and roles. Tables `[[sealing_key]]` have the keys that seal the tokens of sessions; the
@@ -53,6 +55,7 @@
 //! allows them. A grant without effect is an error.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -62,7 +65,7 @@ use toml::value::Datetime;
 use crate::auth::admission::{Admissions, OidcPerson, OidcTable};
 use crate::auth::bucket_policy::{IdentityPolicy, PrincipalFacts};
 use crate::auth::issuers::{IssuerTable, TrustedIssuer};
-use crate::auth::managed_policies::{GroupTable, ManagedPolicies, PolicyTable};
+use crate::auth::managed_policies::{GroupTable, InlineTable, ManagedPolicies, PolicyTable};
 use crate::auth::policy::Grant;
 use crate::auth::roles::{AssumableRole, RoleTable};
 use crate::auth::service_accounts::ServiceAccountTable;
@@ -407,6 +410,11 @@ struct UserTable {
     quota: Option<Spanned<QuotaTable>>,
     oidc: Option<Spanned<OidcTable>>,
     sessions_after: Option<Spanned<Datetime>>,
+    created: Option<Spanned<Datetime>>,
+    #[serde(default)]
+    inactive: Vec<Spanned<String>>,
+    #[serde(default)]
+    inline_policies: InlineTable,
 }
 
 #[derive(Deserialize)]
@@ -429,6 +437,8 @@ struct PairTable {
 struct UsersBuilder {
     names: HashSet<String>,
     by_access_key: HashMap<String, Arc<Signer>>,
+    /// The access keys that sign nothing, and that nobody else may have.
+    inactive: HashSet<String>,
     by_name: HashMap<String, Arc<User>>,
     roles: HashMap<String, AssumableRole>,
     policies: ManagedPolicies,
@@ -461,7 +471,9 @@ impl UsersBuilder {
     }
 
     fn group(&mut self, table: &GroupTable) -> Result<(), FieldProblem> {
-        let policies = self.policies.of_field(table.policy.as_ref())?;
+        let mut policies = self.policies.of_field(table.policy.as_ref())?;
+        policies.extend(ManagedPolicies::of_inline(&table.inline_policies)?);
+        table.created.as_ref().map(instant).transpose()?;
         for member in &table.members {
             let of_groups = self.of_groups.entry(member.as_ref().clone()).or_default();
             of_groups.extend(policies.iter().cloned());
@@ -504,31 +516,51 @@ impl UsersBuilder {
             let stated = quota.as_ref().quota_of(name).map_err(|problem| (quota.span(), problem))?;
             self.quotas.insert(name.to_owned(), stated);
         }
-        let pairs = pairs_of(table)?;
+        let (pairs, inactive) = sorted_pairs(table)?;
         if let Some(oidc) = &table.oidc {
             let at = |problem: String| (oidc.span(), problem);
             let (_, keys) = pairs.first().ok_or_else(|| at(format!("the user `{name}` has no keys")))?;
             self.admissions.add(name, &keys.access_key, oidc.as_ref()).map_err(at)?;
         }
         let sessions_after = table.sessions_after.as_ref().map(instant).transpose()?;
+        if let Some(created) = table.created.as_ref().filter(|_| name == Users::ANONYMOUS) {
+            return Err((created.span(), "the user `anonymous` has no `created`".to_owned()));
+        }
+        let created = table.created.as_ref().map(instant).transpose()?;
         let mut policies = self.policies.of_field(table.policy.as_ref())?;
+        policies.extend(ManagedPolicies::of_inline(&table.inline_policies)?);
+        if name == Users::ANONYMOUS && !table.inline_policies.is_empty() {
+            let problem = "the user `anonymous` has `allow`, and no `inline_policies`";
+            return Err((table.name.span(), problem.to_owned()));
+        }
         if let Some(field) = table.policy.as_ref().filter(|_| name == Users::ANONYMOUS) {
             return Err((field.span(), "the user `anonymous` has `allow`, and no `policy`".to_owned()));
         }
         policies.extend(self.of_groups.get(name).into_iter().flatten().cloned());
-        let user = User::of_kind(NameKind::User, name, grants, sessions_after).with_policies(policies);
-        let user = Arc::new(user);
+        let user = User::of_kind(NameKind::User, name, grants, sessions_after);
+        let user = Arc::new(user.created_at(created).with_policies(policies));
         self.by_name.insert(name.to_owned(), Arc::clone(&user));
         for (at, KeyPair { access_key, secret_key }) in pairs {
             let signer = Arc::new(Signer::new(&user, &access_key, secret_key));
-            if self.by_access_key.insert(access_key, signer).is_some() {
-                return Err((at, format!("the access key of `{name}` is there already")));
-            }
+            self.claim_key(&access_key, at, name)?;
+            self.by_access_key.insert(access_key, signer);
+        }
+        for (at, KeyPair { access_key, .. }) in inactive {
+            self.claim_key(&access_key, at, name)?;
+            self.inactive.insert(access_key);
         }
         if user.is_anonymous() {
             self.anonymous = Some(user);
         }
         Ok(())
+    }
+
+    /// Checks that nobody has an access key yet. `name` is who is to have it.
+    fn claim_key(&self, access_key: &str, at: Range<usize>, name: &str) -> Result<(), FieldProblem> {
+        match self.by_access_key.contains_key(access_key) || self.inactive.contains(access_key) {
+            true => Err((at, format!("the access key of `{name}` is there already"))),
+            false => Ok(()),
+        }
     }
 
     fn service_accounts(&mut self, file: &UsersTable) -> Result<(), FieldProblem> {
@@ -545,9 +577,8 @@ impl UsersBuilder {
                 })?;
             let (at, signer) = table.signer(user, &self.policies)?;
             let access_key = signer.access_key().to_string();
-            if self.by_access_key.insert(access_key, Arc::new(signer)).is_some() {
-                return Err((at, format!("the access key of `{name}` is there already")));
-            }
+            self.claim_key(&access_key, at, name)?;
+            self.by_access_key.insert(access_key, Arc::new(signer));
         }
         Ok(())
     }
@@ -661,6 +692,8 @@ fn pairs_of(table: &UserTable) -> Result<Vec<PlacedPair>, FieldProblem> {
         (None, None, None) if name == Users::ANONYMOUS => Ok(Vec::new()),
         // The administrator of the environment has its keys there, and the end of its sessions here.
         (None, None, None) if name == ADMINISTRATOR && table.sessions_after.is_some() => Ok(Vec::new()),
+        // A user that IAM's calls made gets its keys later. Nobody forgets them in a table with `created`.
+        (None, None, None) if name != Users::ANONYMOUS && table.created.is_some() => Ok(Vec::new()),
         _ if name == Users::ANONYMOUS => {
             Err((table.name.span(), "the user `anonymous` has no keys".to_owned()))
         }
@@ -671,6 +704,19 @@ fn pairs_of(table: &UserTable) -> Result<Vec<PlacedPair>, FieldProblem> {
         }
         _ => Err((table.name.span(), format!("the user `{name}` needs an access_key and a secret_key"))),
     }
+}
+
+/// The pairs of keys of a user: those that sign, and those that do not.
+fn sorted_pairs(table: &UserTable) -> Result<(Vec<PlacedPair>, Vec<PlacedPair>), FieldProblem> {
+    let all = pairs_of(table)?;
+    for named in &table.inactive {
+        if !all.iter().any(|(_, pair)| pair.access_key == *named.as_ref()) {
+            let problem = format!("`inactive` names `{}`, which is no key of the user", named.as_ref());
+            return Err((named.span(), problem));
+        }
+    }
+    let is_inactive = |pair: &KeyPair| table.inactive.iter().any(|named| *named.as_ref() == pair.access_key);
+    Ok(all.into_iter().partition(|(_, pair)| !is_inactive(pair)))
 }
 
 /// Refuses actions that the anonymous user is never allowed.
@@ -714,6 +760,57 @@ mod tests {
         let public = Resource::Object { bucket: "public", key: "x" };
         assert!(users.anonymous().may(Action::GetObject, public, &|| false));
         assert!(users.find("AKIAIOSFODNN7EXAMPLF").is_none());
+    }
+
+    #[test]
+    fn keys_that_rest_sign_nothing_and_are_nobody_elses() {
+        let text = documented().replace(
+            "[[user.allow]]\nactions = [\"ListBucket\"]",
+            "inactive = [\"AKIAIOSFODNN7EXAMPLE\"]\n\n[[user.allow]]\nactions = [\"ListBucket\"]",
+        );
+        let users = Users::parse(&text).unwrap();
+        assert!(users.find("AKIAIOSFODNN7EXAMPLE").is_none());
+        assert_eq!(users.find("AKIAI44QH8DHBEXAMPLE").unwrap().user().name(), "backup");
+        for key in ["AKIAIOSFODNN7EXAMPLE", "AKIAI44QH8DHBEXAMPLE"] {
+            let other = format!("[[user]]\nname = \"x\"\naccess_key = \"{key}\"\nsecret_key = \"s\"\n");
+            assert!(refusal(&format!("{text}\n{other}")).1.contains("is there already"));
+        }
+        let wrong = text.replace("inactive = [\"AKIAIOSFODNN7EXAMPLE\"]", "inactive = [\"AK1\"]");
+        assert!(refusal(&wrong).1.contains("no key of the user"));
+    }
+
+    #[test]
+    fn a_table_with_its_creation_may_have_no_keys() {
+        let bare = "[[user]]\nname = \"bare\"\n";
+        assert!(refusal(bare).1.contains("needs an access_key"));
+        let created = format!("{bare}created = 2026-01-31T12:00:00Z\n");
+        let users = Users::parse(&created).unwrap();
+        assert!(users.has_signer("bare") && !users.has_administrator());
+        assert!(refusal(&format!("{created}access_key = \"AK1\"\n")).1.contains("needs an access_key"));
+        let previous = "previous = { access_key = \"AK1\", secret_key = \"s\" }\n";
+        assert!(refusal(&format!("{created}{previous}")).1.contains("needs an access_key"));
+        assert!(refusal(&created.replace("bare", "anonymous")).1.contains("created"), "not of anonymous");
+    }
+
+    #[test]
+    fn policies_of_one_count_and_have_names() {
+        let user = "[[user]]\nname = \"ann\"\naccess_key = \"AK1\"\nsecret_key = \"s\"\n";
+        let everything = "'{\"Statement\": {\"Effect\": \"Allow\", \"Action\": \"*\", \"Resource\": \"*\"}}'";
+        let own = format!("[user.inline_policies]\nall = {everything}\n");
+        let of_group = format!(
+            "[[group]]\nname = \"g\"\nmembers = [\"ann\"]\n[group.inline_policies]\n\"a.b\" = {everything}\n"
+        );
+        for text in [format!("{user}{own}"), format!("{user}{of_group}")] {
+            assert!(Users::parse(&text).unwrap().has_administrator(), "{text}");
+        }
+        for wrong in [
+            format!("{user}{}", own.replace("all =", "\"a/b\" =")),
+            format!("{user}{}", own.replace("Allow", "Permit")),
+            format!("[[user]]\nname = \"anonymous\"\n{own}"),
+            format!("{user}{}", of_group.replace("\"a.b\"", "\"\"")),
+        ] {
+            assert!(Users::parse(&wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

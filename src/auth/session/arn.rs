@@ -4,35 +4,44 @@ use crate::base::Timestamp;
 use crate::base::digest::Sha256;
 
 /// The account of all users and roles. In what clients send, another one or none passes.
-pub(in crate::auth) const ACCOUNT: &str = "000000000000";
+pub const ACCOUNT: &str = "000000000000";
 
 /// The characters of unique ids.
 const ID_ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 /// Their length after the prefix.
 const ID_LEN: usize = 17;
 
-/// The kinds of senders that have names in the users file.
+/// The kinds of names in the users file that have ARNs and unique ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::auth) enum NameKind {
+pub enum NameKind {
     User,
     Role,
+    Group,
+    Policy,
 }
 
 impl NameKind {
-    /// The ARN of the user or role called `name`.
-    pub(in crate::auth) fn arn(self, name: &str) -> String {
-        let kind = match self {
+    fn as_str(self) -> &'static str {
+        match self {
             Self::User => "user",
             Self::Role => "role",
-        };
-        format!("arn:aws:iam::{ACCOUNT}:{kind}/{name}")
+            Self::Group => "group",
+            Self::Policy => "policy",
+        }
     }
 
-    /// An id that a user or role of the same name, made later, does not have.
-    pub(in crate::auth) fn unique_id(self, name: &str, created: Option<Timestamp>) -> String {
+    /// The ARN of what is called `name`.
+    pub fn arn(self, name: &str) -> String {
+        format!("arn:aws:iam::{ACCOUNT}:{}/{name}", self.as_str())
+    }
+
+    /// An id that another of the same kind and name, made later, does not have.
+    pub fn unique_id(self, name: &str, created: Option<Timestamp>) -> String {
         let prefix = match self {
             Self::User => "AIDA",
             Self::Role => "AROA",
+            Self::Group => "AGPA",
+            Self::Policy => "ANPA",
         };
         let created = created.map_or(0, Timestamp::as_millis);
         let digest = Sha256::of(format!("{prefix} {created} {name}").as_bytes());
