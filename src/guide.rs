@@ -21,6 +21,7 @@ page!(guarantees, "guide/guarantees.md");
 page!(limits, "guide/limits.md");
 page!(configuration, "guide/configuration.md");
 page!(users, "guide/users.md");
+page!(iam, "guide/iam.md");
 page!(identities, "guide/identities.md");
 page!(quotas, "guide/quotas.md");
 page!(backups, "guide/backups.md");

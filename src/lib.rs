@@ -193,6 +193,7 @@
 //! | change | place |
 //! |---|---|
 //! | add an operation | its name and route in `s3/operation.rs`, a function in `ops`, its row in `ops/table.rs`, a row in `src/guide/operations.md`; `.github/CONTRIBUTING.md` has an example |
+//! | add a call of IAM | its row and its function in a file of `service/iam`, a change in `service/iam_changes.rs` with its edit in `cli/users/iam_text.rs`, and its name in `src/guide/iam.md` |
 //! | add a call of STS | `service/sts.rs` has the calls, `auth/sts.rs` their rules, `s3/query_call.rs` their form |
 //! | add an error | `s3/error.rs` |
 //! | add an option | the struct of its subject in `cli/config/options`, and a row in `src/guide/configuration.md` |

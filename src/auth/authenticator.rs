@@ -11,7 +11,7 @@ use crate::auth::presigned_v2::PresignedV2;
 use crate::auth::session::token::SealingKey;
 use crate::auth::signature::Signature;
 use crate::auth::signature_params::SignatureParams;
-use crate::auth::signing_key::{QUERY_SERVICES, SERVICE, SigningKey};
+use crate::auth::signing_key::{IAM_SERVICES, QUERY_SERVICES, SERVICE, SigningKey};
 use crate::auth::user::Signer;
 use crate::auth::users::PresentedKey;
 use crate::auth::{Identity, Users, header, signature};
@@ -19,6 +19,7 @@ use crate::base::digest::{Sha256, to_hex};
 use crate::base::{Clock, NOT_POISONED, Timestamp};
 use crate::s3::dialect::V2_ACCESS_KEY;
 use crate::s3::form::PostForm;
+use crate::s3::query_call::QueryApi;
 use crate::s3::route::Addressing;
 use crate::s3::{Dialect, ErrorCode, Headers, QueryParams, Request, S3Error};
 
@@ -102,13 +103,14 @@ impl Authenticator {
         Ok(self.identity(sender.as_deref(), users, request))
     }
 
-    /// Authenticates the sender of a call of STS, whose body was read. Its signature covers the
+    /// Authenticates the sender of a call of STS or IAM, whose body was read. Its signature covers the
     /// body, whether it says so or not.
     ///
     /// # Errors
     /// As [`Authenticator::authenticate`]; `XAmzContentSHA256Mismatch`.
     pub fn authenticate_call(
         &self,
+        api: QueryApi,
         request: &Request<'_>,
         query: &QueryParams,
         dialect: Dialect,
@@ -116,7 +118,11 @@ impl Authenticator {
     ) -> Result<Identity, S3Error> {
         let users = self.users();
         let digest = to_hex(&Sha256::of(body));
-        let signed_for = SignedFor { services: QUERY_SERVICES, payload: Some(&digest) };
+        let services = match api {
+            QueryApi::Sts => QUERY_SERVICES,
+            QueryApi::Iam => IAM_SERVICES,
+        };
+        let signed_for = SignedFor { services, payload: Some(&digest) };
         let signature = RequestSignature::find(request, query, dialect, signed_for)?;
         let signer = match &signature.params {
             FoundParams::None => return Ok(self.anonymous()),

@@ -8,8 +8,10 @@ use crate::base::{NOT_POISONED, limits};
 
 /// The service that credentials of requests for S3 are scoped to.
 pub(super) const SERVICE: &str = "s3";
-/// The services that credentials of other calls may be scoped to: those of STS and IAM.
+/// The services that credentials of calls of STS may be scoped to.
 pub(super) const QUERY_SERVICES: &[&str] = &["sts", "iam", SERVICE];
+/// Those of calls of IAM: a signature that was made for keys or objects changes no users.
+pub(super) const IAM_SERVICES: &[&str] = &["iam"];
 /// The last part of every credential scope.
 pub(super) const TERMINATOR: &str = "aws4_request";
 

@@ -112,6 +112,13 @@ pub const BUCKET_LOG_INTERVAL_SECS: u64 = 5 * 60;
 pub const LOG_WAITING_MAX_BYTES: usize = 4 * MIB as usize;
 pub const LOGS_WAITING_MAX_BYTES: usize = 8 * MIB as usize;
 
+/// The access keys of a user (IAM user guide, "IAM and AWS STS quotas").
+pub const USER_KEYS_MAX: usize = 2;
+/// The names of users and roles, and of groups and policies, that IAM's calls make (likewise).
+pub const IAM_NAME_MAX_CHARS: usize = 64;
+pub const IAM_LONG_NAME_MAX_CHARS: usize = 128;
+/// The entries of a page of a list of IAM (IAM API reference, "MaxItems").
+pub const IAM_PAGE_MAX_ITEMS: u64 = 1000;
 /// A policy of users, groups and roles.
 pub const MANAGED_POLICY_MAX_BYTES: usize = 20 * 1024;
 /// The policy of a session, in characters (STS API reference, AssumeRole, "Policy").

@@ -1,16 +1,34 @@
-//! Calls of STS: a form of parameters with an `Action`, and answers in XML (STS API reference,
+//! Calls of STS and IAM: a form of parameters with an `Action`, and answers in XML (STS API reference,
 //! "Making query requests").
 
 use crate::s3::render::xml;
 use crate::s3::{Headers, Method, QueryParams, Request, Response, S3Error};
 use crate::xml::{Writer, legible};
 
-/// The namespace of the documents of STS.
-const STS_NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
+/// A service of AWS whose calls are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryApi {
+    Sts,
+    Iam,
+}
+
+impl QueryApi {
+    /// The namespace of its documents.
+    fn namespace(self) -> &'static str {
+        match self {
+            Self::Sts => "https://sts.amazonaws.com/doc/2011-06-15/",
+            Self::Iam => "https://iam.amazonaws.com/doc/2010-05-08/",
+        }
+    }
+}
+
 /// The parameter with the name of the call.
 const ACTION: &str = "Action";
 /// The media type of a form of parameters.
 const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Writes the result of a call.
+pub type CallWriter = Writer;
 
 /// The error of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,9 +58,9 @@ impl CallError {
         Self::new(500, "InternalFailure", message)
     }
 
-    /// The response.
-    pub fn respond(&self, request_id: &str) -> Response {
-        let mut document = Writer::new("ErrorResponse", Some(STS_NAMESPACE));
+    /// The response, in the form of the service that was called.
+    pub fn respond(&self, api: QueryApi, request_id: &str) -> Response {
+        let mut document = Writer::new("ErrorResponse", Some(api.namespace()));
         document.element("Error", |error| {
             error.leaf("Type", if self.status < 500 { "Sender" } else { "Receiver" });
             error.leaf("Code", self.code);
@@ -123,6 +141,11 @@ impl CallParams {
         self.get(ACTION).unwrap_or_default()
     }
 
+    /// The names and values of all parameters.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter()
+    }
+
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name)
     }
@@ -195,8 +218,8 @@ impl CallParams {
 }
 
 /// The answer to a call, whose result `fill` writes.
-pub fn answer(action: &str, request_id: &str, fill: impl FnOnce(&mut Writer)) -> Response {
-    let mut document = Writer::new(&format!("{action}Response"), Some(STS_NAMESPACE));
+pub fn answer(api: QueryApi, action: &str, request_id: &str, fill: impl FnOnce(&mut Writer)) -> Response {
+    let mut document = Writer::new(&format!("{action}Response"), Some(api.namespace()));
     document.element(&format!("{action}Result"), fill);
     document.element("ResponseMetadata", |metadata| metadata.leaf("RequestId", request_id));
     xml(200, document)

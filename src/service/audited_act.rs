@@ -44,8 +44,12 @@ impl Service {
         let (status, error) = match &done {
             Ok(_) => (act.status, None),
             Err(UserError::Denied(_)) => (403, Some("AccessDenied")),
-            Err(UserError::Unknown { .. } | UserError::Invalid(_)) => (404, Some(act.unknown)),
-            Err(UserError::Refused(_)) => (409, Some("Conflict")),
+            Err(UserError::Unknown { .. } | UserError::Invalid(_) | UserError::Missing(_)) => {
+                (404, Some(act.unknown))
+            }
+            Err(
+                UserError::Refused(_) | UserError::Taken { .. } | UserError::InUse(_) | UserError::TooMany(_),
+            ) => (409, Some("Conflict")),
             Err(UserError::Failed(_)) => (500, Some("InternalError")),
         };
         let peer = act.request.peer.map(|peer| peer.ip().to_string());

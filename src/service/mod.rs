@@ -13,6 +13,8 @@ mod failed_signatures;
 mod form;
 mod handler_switch;
 mod html_sandbox;
+mod iam;
+mod iam_changes;
 mod key_ring;
 mod metrics;
 mod metrics_token;
@@ -68,11 +70,12 @@ use cors::ServerCors;
 use failed_signatures::FailedSignatures;
 pub use handler_switch::HandlerSwitch;
 pub use html_sandbox::HtmlSandbox;
+pub use iam_changes::{IamChange, RoleTrust};
 use metrics::Metrics;
 pub use metrics_token::MetricsToken;
 pub use outbound::{MirrorStatus, OutboundStatus};
 pub use pages::MetricsAccess;
-pub use policies::{GroupEntry, PolicyChange, PolicyEntry, PolicyHolder};
+pub use policies::{GroupEntry, PolicyChange, PolicyEntry, PolicyHolder, RoleEntry, TokenTrustEntry};
 pub use queries::KeyPlace;
 use recent::RecentRequests;
 pub use recent::{NotedRequest, NotedRequests};
@@ -385,7 +388,7 @@ impl Service {
         }
         if query_call::is_call(&request) && !self.is_host_of_bucket(&request) {
             CountingBody::wrap(&mut request.body, received);
-            return Ok(self.sts(request, entry));
+            return Ok(self.query_call(request, entry));
         }
         let query = QueryParams::parse(&request.query)?;
         let dialect = Dialect::detect(&request.headers, query.names(), self.settings.default_dialect)?;

@@ -1,25 +1,65 @@
 //! Policies by name and groups of users, as administrators see and change them.
 
+use std::collections::BTreeMap;
+
 use crate::auth::READY_MADE_POLICIES;
 
 /// A policy.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct PolicyEntry {
     pub name: String,
     /// The document, as it was put.
     pub document: String,
     /// Whether it is there without the users file, and cannot be changed.
     pub ready_made: bool,
+    /// When it was made, where the users file knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
 }
 
 /// A group of users.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct GroupEntry {
     pub name: String,
     /// The names of its users.
     pub members: Vec<String>,
     /// The names of its policies, and documents.
     pub policies: Vec<String>,
+    /// Documents that belong to it alone, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inline_policies: BTreeMap<String, String>,
+    /// When it was made, where the users file knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
+}
+
+/// A role.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RoleEntry {
+    pub name: String,
+    /// Its unique id.
+    pub id: String,
+    pub created: Option<String>,
+    /// The names of the users and roles that may assume it.
+    pub assumed_by: Vec<String>,
+    /// Those of them that are roles.
+    pub assumed_by_roles: Vec<String>,
+    pub external_id: Option<String>,
+    pub web_identities: Vec<TokenTrustEntry>,
+    /// Its longest session, in seconds.
+    pub max_duration_secs: u64,
+    /// The names of its policies, and documents.
+    pub policies: Vec<String>,
+    /// Documents that belong to it alone, by their names.
+    pub inline_policies: BTreeMap<String, String>,
+}
+
+/// The tokens of a provider that assume a role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenTrustEntry {
+    pub issuer: String,
+    /// The condition of a policy, as JSON.
+    pub condition: String,
 }
 
 /// Who has policies.
@@ -27,13 +67,23 @@ pub struct GroupEntry {
 pub enum PolicyHolder {
     User(String),
     Group(String),
+    Role(String),
 }
 
 impl PolicyHolder {
-    /// The name of the user or group.
+    /// What a change of its policies is called in the audit log.
+    pub(super) fn audited_as(&self) -> &'static str {
+        match self {
+            Self::User(_) => "ChangeUser",
+            Self::Group(_) => "ChangeGroup",
+            Self::Role(_) => "ChangeRole",
+        }
+    }
+
+    /// The name of the user, group or role.
     pub fn name(&self) -> &str {
         match self {
-            Self::User(name) | Self::Group(name) => name,
+            Self::User(name) | Self::Group(name) | Self::Role(name) => name,
         }
     }
 }
@@ -99,10 +149,7 @@ impl PolicyChange {
             Self::CreateGroup { .. } => "CreateGroup",
             Self::DeleteGroup { .. } => "DeleteGroup",
             Self::AddMember { .. } | Self::RemoveMember { .. } => "ChangeGroup",
-            Self::Attach { to: holder, .. } | Self::Detach { from: holder, .. } => match holder {
-                PolicyHolder::User(_) => "ChangeUser",
-                PolicyHolder::Group(_) => "ChangeGroup",
-            },
+            Self::Attach { to: holder, .. } | Self::Detach { from: holder, .. } => holder.audited_as(),
         }
     }
 }
@@ -114,6 +161,7 @@ impl PolicyEntry {
             name: policy.name.to_owned(),
             document: policy.document.to_owned(),
             ready_made: true,
+            created: None,
         })
     }
 }

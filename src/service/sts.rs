@@ -1,16 +1,17 @@
 //! The calls of STS: keys for a while. They are forms, or queries with an action, and their answers
-//! and errors have the form of STS.
+//! and errors have the form of STS. Calls of IAM come in the same form, and go on in `service/iam`.
 
 use serde_json::json;
 
 use super::Service;
 use super::access_log::RequestLogEntry;
 use super::audit::{AuditRecord, AuditedState};
+use super::iam::IamCall;
 use super::web_identity::{PROVIDER_AWAY, VouchedSession};
 use crate::auth::{FederationRequest, Identity, IssuedSession, RoleRequest, SealingKey, WebIdentity};
 use crate::base::OsEntropy;
 use crate::base::limits::QUERY_BODY_MAX_BYTES;
-use crate::s3::query_call::{self, CallParams};
+use crate::s3::query_call::{self, CallParams, QueryApi};
 use crate::s3::{CallError, Dialect, Method, QueryParams, Request, Response};
 
 /// A call that is served.
@@ -52,21 +53,24 @@ impl StsCall {
 }
 
 impl Service {
-    /// Answers a call.
-    pub(super) fn sts(&self, request: Request<'_>, entry: &mut RequestLogEntry) -> Response {
+    /// Answers a call of STS or IAM.
+    pub(super) fn query_call(&self, request: Request<'_>, entry: &mut RequestLogEntry) -> Response {
         entry.dialect = Dialect::Aws;
         entry.operation = "SecurityTokenService";
-        let answer = self.answer_call(request, entry);
+        let mut api = QueryApi::Sts;
+        let answer = self.answer_call(request, entry, &mut api);
         answer.unwrap_or_else(|error| {
             entry.error = Some(error.code);
-            error.respond(entry.id.as_str())
+            error.respond(api, entry.id.as_str())
         })
     }
 
+    /// Answers a call, and says of which service it is as soon as that is known.
     fn answer_call(
         &self,
         mut request: Request<'_>,
         entry: &mut RequestLogEntry,
+        api: &mut QueryApi,
     ) -> Result<Response, CallError> {
         // The body is read before its sender is known, so it is short.
         let body = match request.body.content_length {
@@ -83,26 +87,45 @@ impl Service {
             _ => std::str::from_utf8(&body).map_err(|_| CallError::validation("the form is not UTF-8"))?,
         };
         let params = CallParams::parse(sent)?;
+        if let Some(call) = IamCall::named(params.action()) {
+            *api = QueryApi::Iam;
+            entry.operation = call.name;
+            let caller = self.authenticated_caller(*api, &request, &query, &body, entry)?;
+            return self.iam(call, &caller, &request, &params, entry);
+        }
         let call = StsCall::named(params.action())?;
         entry.operation = call.as_str();
         if call == StsCall::AssumeRoleWithWebIdentity {
             return self.answer_web_identity(&params, &request, entry);
         }
-        let dialect = Dialect::detect(&request.headers, query.names(), Dialect::Aws)?;
-        let caller = self
-            .authenticator
-            .authenticate_call(&request, &query, dialect, &body)
-            .inspect_err(|error| self.log_failed_signature(error, &request, entry))?;
-        entry.user = Some(caller.name().to_owned());
-        if caller.is_anonymous() {
-            let message = "Request is missing Authentication Token";
-            return Err(CallError::new(403, "MissingAuthenticationToken", message));
-        }
+        let caller = self.authenticated_caller(*api, &request, &query, &body, entry)?;
         if call == StsCall::GetCallerIdentity {
             return Ok(caller_identity(&caller, entry));
         }
         let issued = self.issue_audited(call, &caller, &params, entry)?;
         Ok(session_answer(call, &issued, None, entry))
+    }
+
+    /// Who signed a call.
+    fn authenticated_caller(
+        &self,
+        api: QueryApi,
+        request: &Request<'_>,
+        query: &QueryParams,
+        body: &[u8],
+        entry: &mut RequestLogEntry,
+    ) -> Result<Identity, CallError> {
+        let dialect = Dialect::detect(&request.headers, query.names(), Dialect::Aws)?;
+        let caller = self
+            .authenticator
+            .authenticate_call(api, request, query, dialect, body)
+            .inspect_err(|error| self.log_failed_signature(error, request, entry))?;
+        entry.user = Some(caller.name().to_owned());
+        if caller.is_anonymous() {
+            let message = "Request is missing Authentication Token";
+            return Err(CallError::new(403, "MissingAuthenticationToken", message));
+        }
+        Ok(caller)
     }
 
     /// Answers the call that is not signed, but has the token of a provider.
@@ -292,7 +315,7 @@ fn session_answer(
         StsCall::GetFederationToken => Some(("FederatedUser", "FederatedUserId")),
         StsCall::GetSessionToken | StsCall::GetCallerIdentity => None,
     };
-    query_call::answer(call.as_str(), entry.id.as_str(), |result| {
+    query_call::answer(QueryApi::Sts, call.as_str(), entry.id.as_str(), |result| {
         result.element("Credentials", |credentials| {
             credentials.leaf("AccessKeyId", &issued.keys.access_key);
             credentials.leaf("SecretAccessKey", issued.keys.secret_key.reveal());
@@ -316,7 +339,7 @@ fn session_answer(
 
 fn caller_identity(caller: &Identity, entry: &RequestLogEntry) -> Response {
     let identity = caller.caller();
-    query_call::answer(StsCall::GetCallerIdentity.as_str(), entry.id.as_str(), |result| {
+    query_call::answer(QueryApi::Sts, StsCall::GetCallerIdentity.as_str(), entry.id.as_str(), |result| {
         result.leaf("Arn", &identity.arn);
         result.leaf("UserId", &identity.id);
         result.leaf("Account", identity.account);

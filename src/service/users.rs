@@ -1,7 +1,10 @@
 //! The users of the server, as administrators see and change them.
 
+use std::collections::BTreeMap;
+
 use super::Service;
-use super::policies::{GroupEntry, PolicyChange, PolicyEntry};
+use super::iam_changes::IamChange;
+use super::policies::{GroupEntry, PolicyChange, PolicyEntry, RoleEntry};
 use crate::auth::{Action, Identity, KeyPair, OidcPerson, Users};
 use crate::s3::Request;
 
@@ -29,7 +32,7 @@ impl GrantEntry {
 }
 
 /// A user without its secrets.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct UserEntry {
     pub name: String,
     /// The access keys, the previous one last; none of the anonymous user.
@@ -41,6 +44,18 @@ pub struct UserEntry {
     /// The names of its groups.
     #[serde(default)]
     pub groups: Vec<String>,
+    /// Those of its access keys that sign nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inactive_keys: Vec<String>,
+    /// Documents of policies that belong to it alone, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inline_policies: BTreeMap<String, String>,
+    /// When it was made, where the users file knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
+    /// Its unique id in IAM.
+    #[serde(skip)]
+    pub id: String,
     /// Its service accounts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub service_accounts: Vec<ServiceAccountEntry>,
@@ -99,6 +114,8 @@ pub enum UserChange {
     DeleteServiceAccount { user: String, account: String },
     /// A policy, a group, or who has a policy.
     Policies(PolicyChange),
+    /// What IAM's calls ask for beyond the API.
+    Iam(IamChange),
 }
 
 impl UserChange {
@@ -113,13 +130,18 @@ impl UserChange {
             | Self::Delete { name } => name,
             Self::CreateServiceAccount { user, .. } | Self::DeleteServiceAccount { user, .. } => user,
             Self::Policies(change) => change.subject(),
+            Self::Iam(change) => change.subject(),
         }
     }
 
     /// Whether the user gets new keys by it.
     pub fn makes_keys(&self) -> bool {
-        matches!(self, Self::Create { .. } | Self::RotateKeys { .. } | Self::CreateServiceAccount { .. })
-            && self.name() != Users::ANONYMOUS
+        let makes = match self {
+            Self::Create { .. } | Self::RotateKeys { .. } | Self::CreateServiceAccount { .. } => true,
+            Self::Iam(change) => matches!(change, IamChange::AddKey { .. }),
+            _ => false,
+        };
+        makes && self.name() != Users::ANONYMOUS
     }
 
     /// The permission that it takes.
@@ -134,6 +156,7 @@ impl UserChange {
             | Self::CreateServiceAccount { .. }
             | Self::DeleteServiceAccount { .. } => Action::AdminRotateKeys,
             Self::Delete { .. } => Action::AdminDeleteUser,
+            Self::Iam(change) => change.action(),
         }
     }
 
@@ -155,6 +178,7 @@ impl UserChange {
             Self::CreateServiceAccount { .. } => "CreateServiceAccount",
             Self::DeleteServiceAccount { .. } => "DeleteServiceAccount",
             Self::Policies(change) => change.audited_as(),
+            Self::Iam(change) => change.audited_as(),
         }
     }
 }
@@ -180,6 +204,18 @@ pub enum UserError {
     /// Nothing of that kind has the name.
     #[error("there is no {kind} `{name}`")]
     Unknown { kind: &'static str, name: String },
+    /// The name is another's, perhaps but for upper and lower case.
+    #[error("there is a {kind} `{name}` already")]
+    Taken { kind: &'static str, name: String },
+    /// What the change names beside its subject is not there. The message says what.
+    #[error("{0}")]
+    Missing(String),
+    /// What is to be removed is still of use. The message says for what.
+    #[error("{0}")]
+    InUse(String),
+    /// There may not be more of them.
+    #[error("{0}")]
+    TooMany(String),
     /// The change is not sound. The message says why.
     #[error("{0}")]
     Invalid(String),
@@ -211,6 +247,12 @@ pub trait UserDirectory: Send + Sync {
     /// # Errors
     /// [`UserError::Failed`].
     fn groups(&self) -> Result<Vec<GroupEntry>, UserError>;
+
+    /// The roles, in the order of the file.
+    ///
+    /// # Errors
+    /// [`UserError::Failed`].
+    fn roles(&self) -> Result<Vec<RoleEntry>, UserError>;
 
     /// Makes a change. On return it is durable, in effect from the next request on, and recorded in
     /// the audit log if there is one. Returns new keys, which are shown nowhere else.
@@ -301,7 +343,29 @@ impl Service {
         self.directory()?.groups()
     }
 
-    fn directory(&self) -> Result<&dyn UserDirectory, UserError> {
+    /// The roles.
+    ///
+    /// # Errors
+    /// As [`UserError`].
+    pub fn roles(&self, identity: &Identity) -> Result<Vec<RoleEntry>, UserError> {
+        check(identity, Action::AdminListUsers)?;
+        self.directory()?.roles()
+    }
+
+    /// The user who asks, as administrators see it; `None` for a role, and for one that is gone.
+    ///
+    /// # Errors
+    /// [`UserError::Failed`].
+    pub(super) fn own_entry(&self, identity: &Identity) -> Result<Option<UserEntry>, UserError> {
+        let Some(name) = identity.user_in_policies() else { return Ok(None) };
+        Ok(self.directory()?.list()?.into_iter().find(|entry| entry.name == name))
+    }
+
+    /// The users, for who may see them.
+    ///
+    /// # Errors
+    /// [`UserError::Failed`] without a users file.
+    pub(super) fn directory(&self) -> Result<&dyn UserDirectory, UserError> {
         match &self.users {
             Some(users) => Ok(&**users),
             None => Err(UserError::Failed("this server has no users that could be changed".to_owned())),

@@ -45,6 +45,7 @@ fn presigned(
         access_key: access_key.to_owned(),
         secret_key: secret_key.to_owned(),
         region,
+        service: "s3",
         moment: SystemClock.now().to_iso_basic(),
     };
     let host = running.address().as_bytes();

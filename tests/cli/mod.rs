@@ -5,6 +5,7 @@ mod audit;
 mod config;
 mod console;
 mod environment;
+mod iam;
 mod keys;
 mod mirror;
 mod moving_in;

@@ -14,6 +14,7 @@ fn reader() -> Signer {
         access_key: access_key("reader"),
         secret_key: secret_key("reader"),
         region: "eu",
+        service: "s3",
         moment: "20260131T120000Z".to_owned(),
     }
 }

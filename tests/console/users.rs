@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use siltstone::auth::{KeyPair, Secret};
 use siltstone::service::{
-    ChangeSender, GrantEntry, GroupEntry, PolicyEntry, UserChange, UserDirectory, UserEntry, UserError,
+    ChangeSender, GrantEntry, GroupEntry, PolicyEntry, RoleEntry, UserChange, UserDirectory, UserEntry,
+    UserError,
 };
 
 use super::harness::{Browser, Site};
@@ -32,21 +33,27 @@ impl UserDirectory for Directory {
             allow: vec![GrantEntry { actions: vec![SCRIPT.to_owned()], resources: vec!["b/*".to_owned()] }],
             policies: vec![SCRIPT.to_owned()],
             groups: vec!["team".to_owned()],
-            service_accounts: Vec::new(),
             administrator: from_environment,
             from_environment,
+            ..UserEntry::default()
         };
         Ok(vec![user("admin", true), user(SCRIPT, false), user("a\u{202e}b", false)])
     }
 
     fn policies(&self) -> Result<Vec<PolicyEntry>, UserError> {
-        let own = PolicyEntry { name: "lake".to_owned(), document: SCRIPT.to_owned(), ready_made: false };
+        let own =
+            PolicyEntry { name: "lake".to_owned(), document: SCRIPT.to_owned(), ..PolicyEntry::default() };
         Ok([own].into_iter().chain(PolicyEntry::ready_made()).collect())
     }
 
     fn groups(&self) -> Result<Vec<GroupEntry>, UserError> {
         let members = vec![SCRIPT.to_owned(), "a\u{202e}b".to_owned()];
-        Ok(vec![GroupEntry { name: "team".to_owned(), members, policies: vec!["lake".to_owned()] }])
+        let policies = vec!["lake".to_owned()];
+        Ok(vec![GroupEntry { name: "team".to_owned(), members, policies, ..GroupEntry::default() }])
+    }
+
+    fn roles(&self) -> Result<Vec<RoleEntry>, UserError> {
+        Ok(Vec::new())
     }
 
     fn change(&self, change: &UserChange, sender: ChangeSender<'_>) -> Result<Option<KeyPair>, UserError> {

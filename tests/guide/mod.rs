@@ -69,6 +69,21 @@ fn hold_limits(heading: &str, expected: &[Limit]) {
 }
 
 #[test]
+fn the_limits_of_calls_of_iam_are_those_of_the_code() {
+    let values = [
+        limits::USER_KEYS_MAX.to_string(),
+        format!("{} characters", limits::IAM_NAME_MAX_CHARS),
+        format!("{} characters", limits::IAM_LONG_NAME_MAX_CHARS),
+        number(limits::IAM_PAGE_MAX_ITEMS),
+    ];
+    let told: Vec<_> = rows("src/guide/limits.md", "## Limits of calls of IAM")
+        .into_iter()
+        .map(|row| row[1].clone())
+        .collect();
+    assert_eq!(told, values);
+}
+
+#[test]
 fn the_limits_of_sessions_are_those_of_the_code() {
     let hours = |secs: u64| secs / (60 * 60);
     let values = [

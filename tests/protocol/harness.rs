@@ -665,6 +665,7 @@ pub(super) fn signer(user: &str) -> Signer {
         access_key: access_key(user),
         secret_key: secret_key(user),
         region: "eu",
+        service: "s3",
         moment: NOW_BASIC.to_owned(),
     }
 }

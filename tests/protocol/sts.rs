@@ -7,7 +7,7 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use siltstone::auth::{KeyPair, Users};
 use siltstone::service::{
-    ChangeSender, GroupEntry, PolicyEntry, UserChange, UserDirectory, UserEntry, UserError,
+    ChangeSender, GroupEntry, PolicyEntry, RoleEntry, UserChange, UserDirectory, UserEntry, UserError,
 };
 
 use super::audit::MemoryLog;
@@ -577,6 +577,10 @@ impl UserDirectory for ReadOnlyDirectory {
     }
 
     fn groups(&self) -> Result<Vec<GroupEntry>, UserError> {
+        Ok(Vec::new())
+    }
+
+    fn roles(&self) -> Result<Vec<RoleEntry>, UserError> {
         Ok(Vec::new())
     }
 

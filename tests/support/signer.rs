@@ -16,6 +16,8 @@ pub(crate) struct Signer {
     pub(crate) access_key: String,
     pub(crate) secret_key: String,
     pub(crate) region: &'static str,
+    /// The service that the signature is for.
+    pub(crate) service: &'static str,
     /// The time of signing, such as `20260131T120000Z`.
     pub(crate) moment: String,
 }
@@ -139,7 +141,7 @@ impl Signer {
     /// The signature of a text by version 4.
     pub(crate) fn sign(&self, text: &str) -> String {
         let mut key = format!("AWS4{}", self.secret_key).into_bytes();
-        for part in [&self.moment[..8], self.region, "s3", "aws4_request"] {
+        for part in [&self.moment[..8], self.region, self.service, "aws4_request"] {
             key = hmac(&key, part.as_bytes());
         }
         hex(&hmac(&key, text.as_bytes()))
@@ -157,7 +159,7 @@ impl Signer {
     }
 
     fn scope(&self) -> String {
-        format!("{}/{}/s3/aws4_request", &self.moment[..8], self.region)
+        format!("{}/{}/{}/aws4_request", &self.moment[..8], self.region, self.service)
     }
 }
 

@@ -248,6 +248,7 @@ fn done(change: &UserChange) -> String {
             format!("removed the service account `{account}` of `{name}`")
         }
         UserChange::Policies(change) => done_to_policies(change),
+        UserChange::Iam(_) => format!("changed `{name}`"),
     }
 }
 

@@ -81,6 +81,8 @@ pub(crate) fn change(mut server: ApiClient, change: &UserChange) -> Result<Optio
             change_policies(&mut server, change)?;
             Value::Null
         }
+        // Those are asked for by IAM's calls alone, which no command sends.
+        UserChange::Iam(_) => return Err(CliError::refused("the API has no such change")),
     };
     let key = |name: &str| made[name].as_str().map(str::to_owned);
     let keys = key("access_key").zip(key("secret_key"));
@@ -92,6 +94,7 @@ fn change_policies(server: &mut ApiClient, change: &PolicyChange) -> Result<(), 
         let kind = match holder {
             PolicyHolder::User(_) => "users",
             PolicyHolder::Group(_) => "groups",
+            PolicyHolder::Role(_) => "roles",
         };
         format!("{kind}/{}/policies/{}", encoded(holder.name()), encoded(policy))
     };

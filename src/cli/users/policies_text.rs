@@ -1,10 +1,13 @@
 //! Edits of the policies and the groups in the text of a users file, and of who has a policy.
 
-use serde::Deserialize;
-use siltstone::service::{GroupEntry, PolicyChange, PolicyEntry, PolicyHolder};
-use toml_edit::{Array, Table};
+use std::collections::BTreeMap;
 
-use super::tables_text::{edit_tables, position, remove_table};
+use serde::Deserialize;
+use siltstone::base::Timestamp;
+use siltstone::service::{GroupEntry, PolicyChange, PolicyEntry, PolicyHolder};
+use toml_edit::{Array, Datetime, Table};
+
+use super::tables_text::{datetime, edit_tables, position, remove_table, shown_time};
 
 /// The text after a change.
 ///
@@ -12,12 +15,12 @@ use super::tables_text::{edit_tables, position, remove_table};
 /// There is no such policy, group or user, or the file has a form that cannot be edited.
 pub(crate) fn changed(text: &str, change: &PolicyChange) -> Result<String, String> {
     match change {
-        PolicyChange::PutPolicy { name, document } => put_policy(text, name, document),
+        PolicyChange::PutPolicy { name, document } => put_policy(text, name, document, None),
         PolicyChange::DeletePolicy { name } => {
             check_unused(text, name)?;
             remove_table(text, "policy", name)
         }
-        PolicyChange::CreateGroup { name } => create_group(text, name),
+        PolicyChange::CreateGroup { name } => create_group(text, name, None),
         PolicyChange::DeleteGroup { name } => remove_table(text, "group", name),
         PolicyChange::AddMember { group, user } => add_to(text, "group", group, "members", user),
         PolicyChange::RemoveMember { group, user } => remove_from(text, "group", group, "members", user),
@@ -26,14 +29,26 @@ pub(crate) fn changed(text: &str, change: &PolicyChange) -> Result<String, Strin
     }
 }
 
-fn kind(holder: &PolicyHolder) -> &'static str {
+/// The kind of the table of a user, group or role.
+pub(super) fn kind(holder: &PolicyHolder) -> &'static str {
     match holder {
         PolicyHolder::User(_) => "user",
         PolicyHolder::Group(_) => "group",
+        PolicyHolder::Role(_) => "role",
     }
 }
 
-fn put_policy(text: &str, name: &str, document: &str) -> Result<String, String> {
+/// Puts a policy: a new one, made at `created`, or another document of one.
+///
+/// # Errors
+/// The file has a form that cannot be edited.
+pub(super) fn put_policy(
+    text: &str,
+    name: &str,
+    document: &str,
+    created: Option<Timestamp>,
+) -> Result<String, String> {
+    let created = created.map(datetime).transpose()?;
     edit_tables(text, "policy", |policies| {
         if let Ok(at) = position(policies, "policy", name) {
             let policy = policies.get_mut(at).expect("it was found there");
@@ -43,16 +58,27 @@ fn put_policy(text: &str, name: &str, document: &str) -> Result<String, String> 
         let mut policy = Table::new();
         policy["name"] = toml_edit::value(name);
         policy["document"] = toml_edit::value(document);
+        if let Some(created) = created {
+            policy["created"] = toml_edit::value(created);
+        }
         policies.push(policy);
         Ok(String::new())
     })
 }
 
-fn create_group(text: &str, name: &str) -> Result<String, String> {
+/// Adds a group without members and policies.
+///
+/// # Errors
+/// The file has a form that cannot be edited.
+pub(super) fn create_group(text: &str, name: &str, created: Option<Timestamp>) -> Result<String, String> {
+    let created = created.map(datetime).transpose()?;
     edit_tables(text, "group", |groups| {
         let mut group = Table::new();
         group["name"] = toml_edit::value(name);
         group["members"] = toml_edit::value(Array::new());
+        if let Some(created) = created {
+            group["created"] = toml_edit::value(created);
+        }
         groups.push(group);
         Ok(String::new())
     })
@@ -111,7 +137,11 @@ pub(super) fn without_member(text: &str, user: &str) -> Result<String, String> {
     Ok(text)
 }
 
-fn check_unused(text: &str, policy: &str) -> Result<(), String> {
+/// Checks that nobody has a policy.
+///
+/// # Errors
+/// Says who has it.
+pub(super) fn check_unused(text: &str, policy: &str) -> Result<(), String> {
     let holders = parsed(text)?;
     let has = |holder: &&ListedHolder| texts(holder.policy.as_ref()).iter().any(|it| it == policy);
     let all = holders.user.iter().chain(&holders.group).chain(&holders.role).chain(&holders.service_account);
@@ -128,12 +158,16 @@ struct ListedHolder {
     #[serde(default)]
     members: Vec<String>,
     policy: Option<toml::Value>,
+    #[serde(default)]
+    inline_policies: BTreeMap<String, String>,
+    created: Option<Datetime>,
 }
 
 #[derive(Deserialize)]
 struct ListedPolicy {
     name: String,
     document: String,
+    created: Option<Datetime>,
 }
 
 #[derive(Deserialize)]
@@ -160,8 +194,12 @@ fn parsed(text: &str) -> Result<HoldersToml, String> {
 /// The text is not a valid users file.
 pub(crate) fn policies(text: &str) -> Result<Vec<PolicyEntry>, String> {
     let of_file = parsed(text)?.policy.into_iter();
-    let of_file =
-        of_file.map(|policy| PolicyEntry { name: policy.name, document: policy.document, ready_made: false });
+    let of_file = of_file.map(|policy| PolicyEntry {
+        created: policy.created.as_ref().map(shown_time),
+        name: policy.name,
+        document: policy.document,
+        ready_made: false,
+    });
     Ok(of_file.chain(PolicyEntry::ready_made()).collect())
 }
 
@@ -172,6 +210,8 @@ pub(crate) fn policies(text: &str) -> Result<Vec<PolicyEntry>, String> {
 pub(crate) fn groups(text: &str) -> Result<Vec<GroupEntry>, String> {
     let entry = |group: ListedHolder| GroupEntry {
         policies: texts(group.policy.as_ref()),
+        created: group.created.as_ref().map(shown_time),
+        inline_policies: group.inline_policies,
         name: group.name,
         members: group.members,
     };

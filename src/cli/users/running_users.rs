@@ -4,16 +4,18 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use log::{error, info};
-use siltstone::auth::{Authenticator, KeyPair, SealingKey, Users};
+use siltstone::auth::{Authenticator, KeyPair, NameKind, SealingKey, Users};
 use siltstone::base::OsEntropy;
 use siltstone::service::{
-    AuditLog as _, ChangeSender, GrantEntry, GroupEntry, PolicyChange, PolicyEntry, PolicyHolder, UserChange,
-    UserDirectory, UserEntry, UserError,
+    AuditLog as _, ChangeSender, GrantEntry, GroupEntry, IamChange, PolicyChange, PolicyEntry, PolicyHolder,
+    RoleEntry, UserChange, UserDirectory, UserEntry, UserError,
 };
 use siltstone::store::Store;
 
+use super::iam_text;
 use super::policies_text;
 use super::user_changes::{ChangeOrigin, UserList};
+use super::user_checks::{check_iam, check_new, check_policies};
 use super::users_file::UsersFile;
 use super::users_text;
 use crate::cli::logs::audit_log::AuditLogFile;
@@ -90,12 +92,20 @@ impl RunningUsers {
                 PolicyChange::Attach { to: PolicyHolder::User(_), .. }
                     | PolicyChange::Detach { from: PolicyHolder::User(_), .. }
             ),
+            UserChange::Iam(change) => is_of_user(change),
             _ => true,
         };
         if is_of_user && change.name() == Users::ADMINISTRATOR && self.file.has_environment() {
             let why =
                 "the user `admin` comes from the environment of the server: change it there, and restart";
             return Err(UserError::Invalid(why.to_owned()));
+        }
+        if let UserChange::Iam(change) = change
+            && change.is_creation()
+            && change.subject().eq_ignore_ascii_case(Users::ADMINISTRATOR)
+            && self.file.has_environment()
+        {
+            return Err(UserError::Taken { kind: "user", name: Users::ADMINISTRATOR.to_owned() });
         }
         match self.audit_log.as_ref().is_none_or(|log| log.is_writable()) {
             true => Ok(()),
@@ -110,13 +120,20 @@ impl RunningUsers {
         let name = change.name();
         let users = users_text::list(text).map_err(UserError::Failed)?;
         let is_named = match change {
-            UserChange::Create { .. } => true,
+            UserChange::Create { .. } => {
+                check_new(text, name)?;
+                true
+            }
             UserChange::RevokeSessions { .. } => {
                 users_text::has_role(text, name)
                     || name == Users::ADMINISTRATOR && self.file.has_environment()
             }
             UserChange::Policies(change) => {
-                check_named(text, change)?;
+                check_policies(text, change)?;
+                true
+            }
+            UserChange::Iam(change) => {
+                check_iam(text, change)?;
                 true
             }
             _ => false,
@@ -124,11 +141,18 @@ impl RunningUsers {
         if !is_named && !users.iter().any(|user| user.name == name) {
             return Err(UserError::Unknown { kind: "user", name: name.to_owned() });
         }
-        let edited = users_text::changed(text, change, keys, self.authenticator.now());
+        let now = self.authenticator.now();
+        let edited = match change {
+            UserChange::Iam(change) => iam_text::changed(text, change, keys, now),
+            change => users_text::changed(text, change, keys, now),
+        };
         let edited = edited.map_err(UserError::Invalid)?;
         // Read as the server will read it: a change that breaks the file is not written.
         let after = Users::parse(&edited).map_err(|error| UserError::Invalid(error.problem))?;
         self.check_administrators(text, &after)?;
+        if let Some(keys) = self.file.environment_keys().map_err(UserError::Failed)? {
+            after.with_administrator(keys).map_err(UserError::Invalid)?;
+        }
         Ok(edited)
     }
 
@@ -165,28 +189,17 @@ impl RunningUsers {
     }
 }
 
-/// Checks that what a change is about is there.
-fn check_named(text: &str, change: &PolicyChange) -> Result<(), UserError> {
-    let of_users = || users_text::list(text).map(|users| users.into_iter().map(|it| it.name).collect());
-    let of_groups =
-        || policies_text::groups(text).map(|groups| groups.into_iter().map(|it| it.name).collect());
-    let of_policies =
-        || policies_text::policies(text).map(|policies| policies.into_iter().map(|it| it.name).collect());
-    let name = change.subject();
-    let (kind, names): (&'static str, Result<Vec<String>, String>) = match change {
-        PolicyChange::PutPolicy { .. } | PolicyChange::CreateGroup { .. } => return Ok(()),
-        PolicyChange::DeletePolicy { .. } => ("policy", of_policies()),
-        PolicyChange::Attach { to: PolicyHolder::User(_), .. }
-        | PolicyChange::Detach { from: PolicyHolder::User(_), .. } => ("user", of_users()),
-        PolicyChange::DeleteGroup { .. }
-        | PolicyChange::AddMember { .. }
-        | PolicyChange::RemoveMember { .. }
-        | PolicyChange::Attach { .. }
-        | PolicyChange::Detach { .. } => ("group", of_groups()),
-    };
-    match names.map_err(UserError::Failed)?.iter().any(|known| known == name) {
-        true => Ok(()),
-        false => Err(UserError::Unknown { kind, name: name.to_owned() }),
+/// Whether a change is one of the table of a user.
+fn is_of_user(change: &IamChange) -> bool {
+    match change {
+        IamChange::DeleteUser { .. }
+        | IamChange::AddKey { .. }
+        | IamChange::SetKeyStatus { .. }
+        | IamChange::DeleteKey { .. } => true,
+        IamChange::PutInline { of, .. } | IamChange::DeleteInline { of, .. } => {
+            matches!(of, PolicyHolder::User(_))
+        }
+        _ => false,
     }
 }
 
@@ -200,6 +213,8 @@ impl UserDirectory for RunningUsers {
         let text = self.text().map_err(UserError::Failed)?;
         let mut users = users_text::entries(&text).map_err(UserError::Failed)?;
         let environment = self.file.environment_keys().map_err(UserError::Failed)?;
+        let in_file = users.iter().find(|user| user.name == Users::ADMINISTRATOR);
+        let id_in_file = in_file.map(|user| user.id.clone());
         if environment.is_some() {
             users.retain(|user| user.name != Users::ADMINISTRATOR);
         }
@@ -207,11 +222,10 @@ impl UserDirectory for RunningUsers {
             name: Users::ADMINISTRATOR.to_owned(),
             access_keys: vec![keys.access_key],
             allow: vec![GrantEntry::everything()],
-            policies: Vec::new(),
-            groups: Vec::new(),
-            service_accounts: Vec::new(),
             administrator: true,
             from_environment: true,
+            id: id_in_file.unwrap_or_else(|| NameKind::User.unique_id(Users::ADMINISTRATOR, None)),
+            ..UserEntry::default()
         });
         Ok(of_environment.into_iter().chain(users).collect())
     }
@@ -222,6 +236,10 @@ impl UserDirectory for RunningUsers {
 
     fn groups(&self) -> Result<Vec<GroupEntry>, UserError> {
         self.text().and_then(|text| policies_text::groups(&text)).map_err(UserError::Failed)
+    }
+
+    fn roles(&self) -> Result<Vec<RoleEntry>, UserError> {
+        self.text().and_then(|text| iam_text::roles(&text)).map_err(UserError::Failed)
     }
 
     fn change(&self, change: &UserChange, sender: ChangeSender<'_>) -> Result<Option<KeyPair>, UserError> {

@@ -1,6 +1,7 @@
 //! Edits of arrays of tables in the text of a users file, which preserve everything else.
 
-use toml_edit::{ArrayOfTables, DocumentMut, Item, Table};
+use siltstone::base::Timestamp;
+use toml_edit::{ArrayOfTables, Datetime, DocumentMut, Item, Table};
 
 /// Removes the table of a name, and the comment directly above it.
 ///
@@ -49,6 +50,24 @@ pub(super) fn position(tables: &ArrayOfTables, kind: &str, name: &str) -> Result
         .iter()
         .position(|table| table.get("name").and_then(Item::as_str) == Some(name))
         .ok_or_else(|| format!("there is no {kind} `{name}`"))
+}
+
+/// A time in the form of the file.
+///
+/// # Errors
+/// The file has no such times.
+pub(super) fn datetime(time: Timestamp) -> Result<Datetime, String> {
+    time.to_iso8601().parse().map_err(|e: toml_edit::DatetimeParseError| e.to_string())
+}
+
+/// A time of the file.
+pub(super) fn instant_of(time: &Datetime) -> Option<Timestamp> {
+    Timestamp::parse_iso8601(&time.to_string())
+}
+
+/// A time of the file, in the form of the answers.
+pub(super) fn shown_time(time: &Datetime) -> String {
+    instant_of(time).map_or_else(|| time.to_string(), Timestamp::to_iso8601)
 }
 
 /// The comments and empty lines above a table.

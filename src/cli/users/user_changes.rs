@@ -11,7 +11,7 @@ use toml::{Table, Value as TomlValue};
 use crate::cli::logs::audit_log::AuditLogFile;
 
 /// The parts of a table that the audit log shows. An allow list, so that no secret can appear.
-const SHOWN: [&str; 17] = [
+const SHOWN: [&str; 20] = [
     "name",
     "allow",
     "quota",
@@ -29,6 +29,9 @@ const SHOWN: [&str; 17] = [
     "keys_file",
     "user",
     "expires",
+    "inactive",
+    "inline_policies",
+    "created",
 ];
 /// The parts that sign.
 const KEYS: [&str; 3] = ["access_key", "secret_key", "previous"];

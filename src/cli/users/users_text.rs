@@ -1,17 +1,17 @@
 //! Edits of the text of a users file that preserve everything else, such as comments and order.
 //! Input texts are valid users files; callers validate the results.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Deserialize;
-use siltstone::auth::{KeyPair, SealingKey, Users};
+use siltstone::auth::{KeyPair, NameKind, SealingKey, Users};
 use siltstone::base::Timestamp;
 use siltstone::service::{GrantEntry, UserChange, UserEntry};
 use toml_edit::{Array, ArrayOfTables, Datetime, DocumentMut, InlineTable, Item, Table, Value};
 
 use super::policies_text;
 use super::service_accounts_text;
-use super::tables_text::{edit_tables, position, remove_table};
+use super::tables_text::{datetime, edit_tables, instant_of, position, remove_table, shown_time};
 
 /// A user without its secret.
 #[derive(Debug, PartialEq, Deserialize)]
@@ -24,6 +24,12 @@ pub(crate) struct ListedUser {
     pub(crate) allow: Vec<GrantEntry>,
     /// A document, or a list of names and documents.
     pub(crate) policy: Option<toml::Value>,
+    #[serde(default)]
+    pub(crate) inline_policies: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) inactive: Vec<String>,
+    pub(crate) created: Option<Datetime>,
+    pub(crate) sessions_after: Option<Datetime>,
 }
 
 /// A pair of keys without its secret.
@@ -67,6 +73,7 @@ pub(crate) fn changed(
             service_accounts_text::remove(text, name, account)
         }
         (UserChange::Policies(change), _) => policies_text::changed(text, change),
+        (UserChange::Iam(_), _) => Err("only a running server makes this change".to_owned()),
     }
 }
 
@@ -126,10 +133,6 @@ fn revoke_sessions(text: &str, name: &str, now: Timestamp) -> Result<String, Str
     })
 }
 
-fn datetime(time: Timestamp) -> Result<Datetime, String> {
-    time.to_iso8601().parse().map_err(|e: toml_edit::DatetimeParseError| e.to_string())
-}
-
 /// The users in the order of the file.
 ///
 /// # Errors
@@ -158,11 +161,17 @@ pub(crate) fn entries(text: &str) -> Result<Vec<UserEntry>, String> {
     let administrators: HashSet<&str> = known.administrators().collect();
     let mut entries = Vec::new();
     for user in list(text)? {
+        let access_keys = user.access_keys().map(str::to_owned).collect();
         let of_user = groups.iter().filter(|group| group.members.contains(&user.name));
+        let id_of = user.created.or(user.sessions_after).as_ref().and_then(instant_of);
         entries.push(UserEntry {
+            id: NameKind::User.unique_id(&user.name, id_of),
+            created: user.created.as_ref().map(shown_time),
+            inactive_keys: user.inactive,
+            inline_policies: user.inline_policies,
             groups: of_user.map(|group| group.name.clone()).collect(),
             service_accounts: service_accounts_text::of_user(text, &user.name)?,
-            access_keys: user.access_keys().map(str::to_owned).collect(),
+            access_keys,
             policies: policies_text::texts(user.policy.as_ref()),
             administrator: administrators.contains(user.name.as_str()),
             from_environment: false,
@@ -231,7 +240,7 @@ fn grants(allowed: &[GrantEntry]) -> Item {
 ///
 /// # Errors
 /// There is no such user, it has no keys, or the file has a form that cannot be edited.
-fn rotate(text: &str, name: &str, keys: &KeyPair) -> Result<String, String> {
+pub(super) fn rotate(text: &str, name: &str, keys: &KeyPair) -> Result<String, String> {
     edit(text, |users| {
         let user = user_mut(users, name)?;
         let present = ["access_key", "secret_key"].map(|key| (key, user.get(key).and_then(Item::as_str)));
@@ -262,7 +271,7 @@ fn finish_rotation(text: &str, name: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// There is no such user, or the file has a form that cannot be edited.
-fn remove(text: &str, name: &str) -> Result<String, String> {
+pub(super) fn remove(text: &str, name: &str) -> Result<String, String> {
     let text = service_accounts_text::without_those_of(text, name)?;
     remove_table(&policies_text::without_member(&text, name)?, "user", name)
 }

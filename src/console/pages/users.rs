@@ -265,7 +265,11 @@ pub(super) fn refusal(error: &UserError) -> Refusal {
     let status = match error {
         UserError::Denied(_) => 403,
         UserError::Unknown { .. } => 404,
-        UserError::Invalid(_) => 400,
+        UserError::Invalid(_)
+        | UserError::Taken { .. }
+        | UserError::Missing(_)
+        | UserError::InUse(_)
+        | UserError::TooMany(_) => 400,
         UserError::Refused(_) => 409,
         UserError::Failed(_) => 500,
     };

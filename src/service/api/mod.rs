@@ -83,7 +83,11 @@ impl From<UserError> for ApiError {
             UserError::Denied(_) => (403, "AccessDenied"),
             UserError::Unknown { kind: "user", .. } => (404, "NoSuchUser"),
             UserError::Unknown { .. } => (404, "NoSuchEntity"),
-            UserError::Invalid(_) => (400, "InvalidRequest"),
+            UserError::Invalid(_)
+            | UserError::Taken { .. }
+            | UserError::Missing(_)
+            | UserError::InUse(_)
+            | UserError::TooMany(_) => (400, "InvalidRequest"),
             UserError::Refused(_) => (409, "Conflict"),
             UserError::Failed(_) => (500, "InternalError"),
         };
