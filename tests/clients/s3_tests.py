@@ -28,6 +28,7 @@ PACKAGES = ("isodate==0.7.2", "munch==4.0.0", "pytz==2026.6")
 # The suite runs in as many processes, each with a server of its own: some of its tests count all buckets of a user.
 HALVES = 2
 USERS = ("main", "alt", "tenant", "iam", "root", "other-root")
+ADMINISTRATION = '["AdminListUsers", "AdminCreateUser", "AdminSetGrants", "AdminRotateKeys", "AdminDeleteUser"]'
 
 Place = collections.namedtuple("Place", "of reason")
 Result = collections.namedtuple("Result", "passed told seconds")
@@ -68,6 +69,10 @@ def users_file():
         '[[user.allow]]\nactions = ["CreateBucket", "GetFederationToken", "TagSession"]\nresources = ["*"]\n'
         for name in USERS
     ]
+    # Those who call IAM for the suite.
+    for at, name in enumerate(USERS):
+        if name in ("iam", "root"):
+            tables[at] += f'[[user.allow]]\nactions = {ADMINISTRATION}\nresources = ["*"]\n'
     return "\n".join(tables)
 
 
