@@ -7,10 +7,11 @@ use std::path::Path;
 
 use siltstone::auth::KeyPair;
 
-/// Shows generated keys at once, before a later step can fail. Without a terminal, standard error
-/// is a file, a journal or a log collector, where others could read secrets: the message then names
-/// the file that holds them.
-pub(crate) fn keys(users: &Path, region: &str, keys: &KeyPair) {
+/// Shows generated keys at once, before a later step can fail, with `endpoint` if it is known
+/// already: lines of the log that follow would stand within what is to be pasted. Without a
+/// terminal, standard error is a file, a journal or a log collector, where others could read
+/// secrets: the message then names the file that holds them.
+pub(crate) fn keys(users: &Path, region: &str, keys: &KeyPair, endpoint: Option<&str>) {
     if !stderr().is_terminal() {
         eprintln!(
             "First start: created the user `admin` with the access key {}. Its secret key is in {}; it is shown only on a terminal.",
@@ -19,13 +20,18 @@ pub(crate) fn keys(users: &Path, region: &str, keys: &KeyPair) {
         );
         return;
     }
+    let endpoint = endpoint.map(line_of_endpoint).unwrap_or_default();
     eprintln!(
         "First start: created the user `admin` in {}. Its keys are shown only once:\n\n  \
-         export AWS_ACCESS_KEY_ID={}\n  export AWS_SECRET_ACCESS_KEY={}\n  export AWS_DEFAULT_REGION={region}",
+         export AWS_ACCESS_KEY_ID={}\n  export AWS_SECRET_ACCESS_KEY={}\n  export AWS_DEFAULT_REGION={region}\n{endpoint}",
         users.display(),
         keys.access_key,
         keys.secret_key.reveal()
     );
+}
+
+fn line_of_endpoint(endpoint: &str) -> String {
+    format!("  export AWS_ENDPOINT_URL={endpoint}\n")
 }
 
 /// Writes the output of a command to standard output.
@@ -38,14 +44,16 @@ pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> io::Result<()> {
     out.flush()
 }
 
-/// After [`keys`], shows how to use them at `endpoint`, if they were shown. `link` is the path that
-/// signs a browser in at the console, which this host reaches by `console`.
-pub(crate) fn first_steps(endpoint: &str, console: &str, link: Option<&str>) {
+/// After [`keys`], shows how to use them, if they were shown, and the endpoint, if it was not known
+/// there. `link` is the path that signs a browser in at the console, which this host reaches by
+/// `console`.
+pub(crate) fn first_steps(endpoint: Option<&str>, console: &str, link: Option<&str>) {
     if !stderr().is_terminal() {
         return;
     }
+    let endpoint = endpoint.map(line_of_endpoint).unwrap_or_default();
     eprintln!(
-        "  export AWS_ENDPOINT_URL={endpoint}\n\nPaste these lines into another terminal. Then, for example:\n\n  \
+        "{endpoint}\nPaste the lines with `export` into another terminal. Then, for example:\n\n  \
          aws s3 mb s3://my-bucket\n  aws s3 cp README.md s3://my-bucket/\n  aws s3 ls s3://my-bucket/\n"
     );
     if let Some(link) = link {

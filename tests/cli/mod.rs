@@ -118,6 +118,21 @@ fn the_first_start_makes_an_administrator_and_shows_its_keys_once_on_a_terminal(
 }
 
 #[test]
+fn nothing_stands_between_the_lines_to_paste() {
+    let dir = TempDir::new().unwrap();
+    let mut command = on_a_free_port(dir.path());
+    command.args(["--public-url", "http://s3.example", "--bucket", "photos"]);
+    let (_, said) = said_on_a_terminal(command);
+    let after = said.lines().map(str::trim).skip_while(|line| !line.starts_with("export "));
+    let pasted: Vec<_> = after.take_while(|line| line.starts_with("export ")).collect();
+    let names: Vec<_> = pasted.iter().map(|line| line.split('=').next().unwrap()).collect();
+    let expected = ["ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "DEFAULT_REGION", "ENDPOINT_URL"];
+    assert_eq!(names, expected.map(|name| format!("export AWS_{name}")), "{said}");
+    assert!(pasted[3].ends_with("=http://s3.example"), "{said}");
+    assert_eq!(said.matches("AWS_ENDPOINT_URL").count(), 1, "{said}");
+}
+
+#[test]
 fn without_a_console_the_first_start_shows_no_link() {
     let dir = TempDir::new().unwrap();
     let mut command = on_a_free_port(dir.path());

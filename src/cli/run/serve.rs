@@ -1,6 +1,7 @@
 //! The life of the server process: parts are started from the store up, run until a signal, and
 //! stopped in reverse.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
@@ -179,9 +180,19 @@ fn create_users_file(options: &ServerOptions, users_file: &UsersFile) -> Result<
     }
     let generated = users_file.create_if_missing(&OsEntropy).map_err(CliError::start)?;
     if let Some(keys) = &generated {
-        announce::keys(users_file.path(), &options.addressing.region.0[0], keys);
+        let endpoint = endpoint(options, options.start.listen);
+        announce::keys(users_file.path(), &options.addressing.region.0[0], keys, endpoint.as_deref());
     }
     Ok(generated.map(|keys| keys.access_key))
+}
+
+/// The URL by which clients reach the server; `None` while `address` has no port yet.
+fn endpoint(options: &ServerOptions, address: SocketAddr) -> Option<String> {
+    if let Some(url) = &options.console.public_url {
+        return Some(url.clone());
+    }
+    let scheme = if options.http.tls_cert.is_some() { "https" } else { "http" };
+    (address.port() != 0).then(|| format!("{scheme}://{}", announce::reachable(address)))
 }
 
 /// The logs of a server in files of their own.
@@ -254,10 +265,10 @@ impl StartedServer {
         let address = listeners.s3_addr();
         let console = listeners.console_addr();
         if let Some(link) = first_start {
-            let endpoint = options.console.public_url.clone();
-            let endpoint = endpoint.unwrap_or_else(|| format!("{scheme}://{}", announce::reachable(address)));
+            let was_told = endpoint(options, options.start.listen).is_some();
+            let endpoint = if was_told { None } else { endpoint(options, address) };
             let console_origin = format!("{scheme}://{}", announce::reachable(console));
-            announce::first_steps(&endpoint, &console_origin, link.as_deref());
+            announce::first_steps(endpoint.as_deref(), &console_origin, link.as_deref());
         }
         let background = match options.store.read_only {
             true => None,
