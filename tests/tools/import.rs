@@ -56,6 +56,8 @@ pub(super) struct Client {
     pub(super) url: String,
     bucket: String,
     connection: HttpConnection,
+    /// Signs its requests.
+    keys: [String; 2],
 }
 
 impl Client {
@@ -71,7 +73,19 @@ impl Client {
         let url = format!("http://{}", server.address());
         let endpoint = Endpoint::resolve(&url, None).unwrap();
         let bucket = bucket.to_owned();
-        Self { url, bucket, connection: HttpConnection::open(&endpoint).unwrap() }
+        let keys = [ACCESS_KEY, SECRET_KEY].map(str::to_owned);
+        Self { url, bucket, connection: HttpConnection::open(&endpoint).unwrap(), keys }
+    }
+
+    /// The same client with the keys of someone else.
+    pub(super) fn by(self, access_key: &str, secret_key: &str) -> Self {
+        Self { keys: [access_key, secret_key].map(str::to_owned), ..self }
+    }
+
+    /// The status of an answer, whatever it is.
+    pub(super) fn status(&mut self, method: &str, key: &str, body: &[u8]) -> u16 {
+        let request = self.request(method, key, &[], "", body);
+        self.connection.exchange(&request).unwrap().status
     }
 
     pub(super) fn ask(
@@ -105,7 +119,8 @@ impl Client {
         let path = if key.is_empty() { format!("/{name}") } else { format!("/{name}/{key}") };
         let to_sign =
             RequestToSign { method, path: &path, query: &query, host, hash: "UNSIGNED-PAYLOAD", more: &more };
-        let signature = RequestSigner::new(ACCESS_KEY, SECRET_KEY, "us-east-1").lines_for_hash(&to_sign);
+        let signature =
+            RequestSigner::new(&self.keys[0], &self.keys[1], "us-east-1").lines_for_hash(&to_sign);
         let plain: String = plain.iter().map(|line| format!("{line}\r\n")).collect();
         let length = body.len();
         let head = format!(

@@ -12,6 +12,7 @@ mod import;
 mod key;
 pub(crate) mod lifecycle;
 mod minio;
+mod moving_servers;
 mod rebuild;
 mod remote;
 mod stats;

@@ -1,10 +1,14 @@
-//! Users, groups, policies and service accounts, as they are below `.minio.sys/config/iam`.
+//! Users, groups, policies and service accounts, as they are below `.minio.sys/config/iam`, and as
+//! `mc admin cluster iam export` writes them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::damage::DamageLog;
 use super::drive::SYSTEM;
@@ -12,6 +16,10 @@ use super::layout::Deployment;
 use super::system::system_object;
 
 const ROOT: &str = "config/iam";
+/// The directory within an export.
+const EXPORTED: &str = "iam-assets";
+/// The longest file of an export that is read.
+const EXPORTED_MAX_BYTES: u64 = 64 << 20;
 
 /// Someone with keys.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +33,18 @@ pub(crate) struct MinioUser {
     pub(crate) embedded: Option<Value>,
     /// The names of its own policies.
     pub(crate) policies: Vec<String>,
+    /// When a service account ends, as RFC 3339 has it.
+    pub(crate) expires: Option<String>,
+}
+
+/// Users with the same policies.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MinioGroup {
+    pub(crate) name: String,
+    /// Their access keys.
+    pub(crate) members: Vec<String>,
+    /// The names of its policies.
+    pub(crate) policies: Vec<String>,
 }
 
 /// All that was found.
@@ -32,8 +52,10 @@ pub(crate) struct MinioUser {
 pub(crate) struct MinioIdentities {
     pub(crate) users: Vec<MinioUser>,
     pub(crate) policies: BTreeMap<String, Value>,
-    /// The policies of each group, by its members.
-    pub(crate) of_groups: BTreeMap<String, Vec<String>>,
+    /// The groups that are enabled.
+    pub(crate) groups: Vec<MinioGroup>,
+    /// How many people of LDAP and OpenID have policies.
+    pub(crate) foreign: usize,
     /// Files that cannot be read, and why.
     pub(crate) faults: Vec<(String, String)>,
 }
@@ -65,8 +87,97 @@ impl MinioIdentities {
         for name in reading.names("groups") {
             reading.group(&name);
         }
+        reading.found.foreign = reading.names("policydb/sts-users").len();
         reading.found
     }
+}
+
+impl MinioIdentities {
+    /// Reads an unpacked export: the directory `iam-assets`, or the one that it is in.
+    ///
+    /// # Errors
+    /// A message: a file cannot be read, or there is none.
+    pub(crate) fn of_export(directory: &Path) -> Result<Self, String> {
+        let inner = directory.join(EXPORTED);
+        let directory = if inner.is_dir() { &*inner } else { directory };
+        let users = exported(directory, "users.json")?;
+        let users = users.ok_or_else(|| {
+            format!(
+                "{}: there is no users.json; unpack the zip of `mc admin cluster iam export`",
+                directory.display()
+            )
+        })?;
+        let of_users = exported(directory, "user_mappings.json")?.unwrap_or_default();
+        let of_groups = exported(directory, "group_mappings.json")?.unwrap_or_default();
+        let mut found = Self::default();
+        for (name, policy) in exported(directory, "policies.json")?.unwrap_or_default() {
+            found.policies.insert(name, policy);
+        }
+        for (name, user) in users {
+            found.users.push(MinioUser {
+                secret_key: text_in(&user, "secretKey"),
+                enabled: is_enabled(&user["status"]),
+                policies: policies_in(of_users.get(&name)),
+                access_key: name,
+                ..MinioUser::default()
+            });
+        }
+        for (name, account) in exported(directory, "svcaccts.json")?.unwrap_or_default() {
+            let policy = &account["sessionPolicy"];
+            found.users.push(MinioUser {
+                secret_key: text_in(&account, "secretKey"),
+                enabled: is_enabled(&account["status"]),
+                parent: Some(text_in(&account, "parent")),
+                embedded: policy.is_object().then(|| policy.clone()),
+                expires: end_of(&text_in(&account, "expiration")),
+                access_key: name,
+                ..MinioUser::default()
+            });
+        }
+        for (name, group) in exported(directory, "groups.json")?.unwrap_or_default() {
+            if is_enabled(&group["status"]) && is_enabled(&group["groupStatus"]) {
+                let policies = policies_in(of_groups.get(&name));
+                found.groups.push(MinioGroup { name, members: members_in(&group), policies });
+            }
+        }
+        found.foreign = exported(directory, "stsuser_mappings.json")?.map_or(0, |people| people.len());
+        Ok(found)
+    }
+}
+
+/// The entries of a file of an export; `None` without it.
+fn exported(directory: &Path, name: &str) -> Result<Option<Map<String, Value>>, String> {
+    let path = directory.join(name);
+    let failed = |why: String| format!("{}: {why}", path.display());
+    let mut text = String::new();
+    let read = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.and_then(|file| file.take(EXPORTED_MAX_BYTES + 1).read_to_string(&mut text)),
+    };
+    if read.map_err(|error| failed(error.to_string()))? as u64 > EXPORTED_MAX_BYTES {
+        return Err(failed(format!("it has more than {EXPORTED_MAX_BYTES} bytes")));
+    }
+    serde_json::from_str(&text).map(Some).map_err(|error| failed(error.to_string()))
+}
+
+fn text_in(entry: &Value, field: &str) -> String {
+    entry[field].as_str().unwrap_or_default().to_owned()
+}
+
+/// Whether a status says nothing else.
+fn is_enabled(status: &Value) -> bool {
+    !matches!(status.as_str(), Some("off" | "disabled"))
+}
+
+/// The policies that an entry of a mapping names, after commas.
+fn policies_in(mapping: Option<&Value>) -> Vec<String> {
+    let names = mapping.and_then(|mapping| mapping["policy"].as_str()).unwrap_or_default();
+    names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+fn members_in(group: &Value) -> Vec<String> {
+    let members = group["members"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    members.map(str::to_owned).collect()
 }
 
 impl Reading<'_> {
@@ -99,21 +210,19 @@ impl Reading<'_> {
 
     /// The policies that a file of `policydb` maps to a name.
     fn mapped(&mut self, kind: &str, name: &str) -> Vec<String> {
-        let file = self.json(&format!("policydb/{kind}/{name}.json")).unwrap_or_default();
-        let names = file["policy"].as_str().unwrap_or_default().split(',').map(str::trim);
-        names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        policies_in(self.json(&format!("policydb/{kind}/{name}.json")).as_ref())
     }
 
     fn user(&mut self, name: &str, directory: &str) {
         let Some(file) = self.json(&format!("{directory}/{name}/identity.json")) else { return };
         let credentials = &file["credentials"];
-        let text = |field: &str| credentials[field].as_str().unwrap_or_default().to_owned();
+        let text = |field: &str| text_in(credentials, field);
         let access_key =
             Some(text("accessKey")).filter(|key| !key.is_empty()).unwrap_or_else(|| name.to_owned());
         let mut user = MinioUser {
             access_key,
             secret_key: text("secretKey"),
-            enabled: !matches!(&*text("status"), "off" | "disabled"),
+            enabled: is_enabled(&credentials["status"]),
             ..MinioUser::default()
         };
         if directory == "users" {
@@ -127,6 +236,7 @@ impl Reading<'_> {
                 parent
             };
             user.parent = Some(parent);
+            user.expires = end_of(&text("expiration"));
             if claims["sa-policy"] == "embedded-policy" {
                 user.embedded = Some(embedded(&claims).unwrap_or_default());
             }
@@ -136,15 +246,18 @@ impl Reading<'_> {
 
     fn group(&mut self, name: &str) {
         let Some(file) = self.json(&format!("groups/{name}/members.json")) else { return };
-        if file["status"] == "disabled" {
-            return;
-        }
-        let policies = self.mapped("groups", name);
-        let members = file["members"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        for member in members {
-            self.found.of_groups.entry(member.to_owned()).or_default().extend(policies.iter().cloned());
+        if is_enabled(&file["status"]) {
+            let policies = self.mapped("groups", name);
+            let members = members_in(&file);
+            self.found.groups.push(MinioGroup { name: name.to_owned(), members, policies });
         }
     }
+}
+
+/// A time that is one: Go's zero time and the beginning of 1970 stand for none.
+fn end_of(time: &str) -> Option<String> {
+    let is_one = !time.is_empty() && !time.starts_with("0001-") && !time.starts_with("1970-01-01");
+    is_one.then(|| time.to_owned())
 }
 
 /// The claims of a token, whose signature is of no concern: the file is the operator's own.

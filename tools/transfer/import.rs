@@ -1,6 +1,7 @@
 //! The command `import`: copies a directory, a bucket of another server, or the drives of MinIO,
 //! into buckets of this one.
 
+use siltstone::base::digest::to_hex;
 use siltstone::transfer::{Loss, PeerLink};
 use std::collections::{BTreeSet, HashSet};
 use std::io::Write;
@@ -11,18 +12,21 @@ use ring::digest::{SHA256, digest};
 
 use super::buckets::{BucketCopy, Credentials, Place};
 use super::client_keys::ClientKeys;
+use super::configurations::configurations_of;
 use super::directory::{DirectoryWalk, FoundFile};
 use super::exported::{ExportedKey, listed};
 use super::file::{SourceDirectory, import_file};
 use super::file_names::SIDE_DIRECTORY;
 use super::manifest::{MANIFEST, ManifestEntry, ManifestReader};
-use super::minio;
+use super::minio::{self, BucketPlan, Configuring};
 use super::object::ObjectCopy;
 use super::own_server::{OwnServer, OwnServerArguments};
 use super::threads::{JobQueue, Transfer};
 use crate::contained::ContainedDirectory;
 use crate::data_dir::DataDir;
+use crate::minio::format::bucket_metadata::BucketMetadata;
 use crate::minio::format::keys::SecretKey;
+use crate::minio::iam::MinioIdentities;
 use crate::minio::secrets::KeySources;
 use crate::outcome::{Failure, Outcome};
 
@@ -44,6 +48,8 @@ Examples:
   siltstone-tools --data-dir /srv/objects import /mnt/usb/photos photos --offline
   siltstone-tools --data-dir /srv/objects import minio:/mnt/disk1,/mnt/disk2,/mnt/disk3,/mnt/disk4 --offline
       All buckets on the drives of a MinIO server, whole or in part, each into a bucket of its name.
+  siltstone-tools import s3://photos photos --endpoint http://10.0.0.7:9000 --with-configurations --minio-iam iam --users-out users.toml
+      A bucket of a running MinIO server with its configurations, and the users of its export.
   siltstone-tools --json import s3://photos/cats photos/cats --endpoint http://10.0.0.7:7480 | jq .failures
 
 Exit status:
@@ -105,7 +111,7 @@ pub(crate) struct Arguments {
     /// Import from MinIO's drives although some are missing
     #[arg(long)]
     partial: bool,
-    /// Fill buckets that are there, and that no import of these drives made
+    /// Fill buckets that are there, and that this import did not make
     #[arg(long)]
     into_existing: bool,
     /// Store what is doubtful, as parts without metadata, in a bucket of its own, BUCKET-salvaged
@@ -117,9 +123,15 @@ pub(crate) struct Arguments {
     /// File with the keys of clients (SSE-C): on each line BUCKET/PREFIX and the key in base64
     #[arg(long, value_name = "FILE")]
     sse_c_keys: Option<PathBuf>,
-    /// Write the users of MinIO's drives into a new users file
+    /// Write the users of MinIO's drives, or of --minio-iam, into a new users file
     #[arg(long, value_name = "FILE")]
     users_out: Option<PathBuf>,
+    /// Directory with the unpacked zip of `mc admin cluster iam export`: the users of a MinIO or RustFS server
+    #[arg(long, value_name = "DIR", requires = "users_out")]
+    minio_iam: Option<PathBuf>,
+    /// Take the configurations of the bucket of s3:// along, which is made with them
+    #[arg(long)]
+    with_configurations: bool,
     /// Write the ids of versions on MinIO's drives and in this server, as JSON lines
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
@@ -174,12 +186,26 @@ pub(crate) fn run(
         return finish(&transfer, json, out);
     }
     arguments.target().map_err(Failure::Command)?;
+    write_exported_users(arguments, variable, &transfer).map_err(Failure::Command)?;
     let import = if arguments.source.starts_with("s3://") { import_bucket } else { import_directory };
     let own = arguments.own.start(data_dir, true, arguments.parallel).map_err(Failure::Command)?;
     let done = import(arguments, &own, &transfer, json);
     own.end();
     done.map_err(Failure::Command)?;
     finish(&transfer, json, out)
+}
+
+/// Writes the users of an export before the objects come, since a file that is in the way ends the
+/// import.
+fn write_exported_users(
+    arguments: &Arguments,
+    variable: &dyn Fn(&str) -> Option<String>,
+    transfer: &Transfer,
+) -> Result<(), String> {
+    let Some(directory) = &arguments.minio_iam else { return Ok(()) };
+    let Some(path) = &arguments.users_out else { return Ok(()) };
+    let identities = MinioIdentities::of_export(directory)?;
+    minio::write_identities(path, &identities, variable("MINIO_ROOT_USER").as_deref(), transfer)
 }
 
 fn finish(transfer: &Transfer, json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
@@ -258,6 +284,7 @@ fn import_bucket(
     };
     let source = Place::open(&arguments.source, url, &keys, &arguments.region, arguments.ca_file.as_deref())?;
     let there = source.keeps_versions()?;
+    let configured = configured_target(arguments, own, &source, url, transfer)?;
     let (target, here) = target_of(arguments, own, there)?;
     if there && !here {
         transfer.report().lose(Loss::Noncurrent);
@@ -271,7 +298,48 @@ fn import_bucket(
         client_keys,
     };
     copy.run(transfer, arguments.parallel, "importing", json);
+    // After the objects: rules of a lifecycle or a default retention would act on those that are still
+    // to come.
+    if let Some(metadata) = configured {
+        let mut link = PeerLink::new(&target.peer);
+        Configuring { bucket: &metadata.name, metadata: &metadata, link: &mut link, transfer }.run();
+    }
     Ok(())
+}
+
+/// The configurations of the source that the target gets, which is made for them; `None` where they
+/// are not wanted, and where the target keeps its own.
+fn configured_target(
+    arguments: &Arguments,
+    own: &OwnServer<'_>,
+    source: &Place,
+    url: &str,
+    transfer: &Transfer,
+) -> Result<Option<BucketMetadata>, String> {
+    if !arguments.with_configurations {
+        return Ok(None);
+    }
+    let target = own.place(arguments.target()?, &arguments.region, arguments.ca_file.as_deref())?;
+    if !source.prefix.is_empty() || !target.prefix.is_empty() {
+        return Err("--with-configurations takes whole buckets: leave the prefixes out".to_owned());
+    }
+    let bucket = &source.peer.bucket;
+    let metadata = configurations_of(&mut PeerLink::new(&source.peer), bucket, transfer);
+    let id = digest(&SHA256, format!("{url}/{bucket}").as_bytes());
+    let import = format!("s3:{}", to_hex(&id.as_ref()[..16]));
+    let plan = BucketPlan {
+        import: &import,
+        versions: source.keeps_versions()?,
+        lock: metadata.is_locked(),
+        into_existing: arguments.into_existing,
+    };
+    plan.check(&target)?;
+    plan.make(&target)?;
+    if plan.is_ours(&target)? {
+        return Ok(Some(metadata));
+    }
+    transfer.report().remark("configurations not kept", bucket, "the bucket was there and keeps its own");
+    Ok(None)
 }
 
 fn import_directory(

@@ -4,6 +4,7 @@
 mod bucket_source;
 mod buckets;
 mod client_keys;
+mod configurations;
 mod directory;
 pub(crate) mod export;
 mod exported;

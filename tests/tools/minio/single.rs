@@ -224,7 +224,7 @@ fn what_is_no_drive_or_in_the_way_is_refused_and_nothing_is_made() {
     let output = import(&drives.source(), data.path(), &[]);
     assert_eq!(status(&output), 2);
     assert!(
-        stderr(&output).contains("docs: the bucket is there, and was made by the import of other drives"),
+        stderr(&output).contains("docs: the bucket is there, and was made by another import"),
         "{}",
         stderr(&output)
     );

@@ -23,6 +23,13 @@ pub(crate) struct BucketMetadata {
     pub(crate) documents: BTreeMap<String, Vec<u8>>,
 }
 
+impl BucketMetadata {
+    /// Whether the bucket locks objects.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.lock_enabled || self.documents.contains_key("ObjectLockConfigXML")
+    }
+}
+
 /// Reads the file.
 ///
 /// # Errors

@@ -13,12 +13,22 @@ use super::target::{MARK, put_document};
 use crate::minio::format::bucket_metadata::BucketMetadata;
 
 /// The configurations that have no counterpart, and why.
-const UNKEPT: [(&str, &str); 4] = [
+const UNKEPT: [(&str, &str); 3] = [
     ("NotificationConfigXML", "events go to webhooks, which are set up in the server's configuration"),
-    ("EncryptionConfigXML", "objects are stored as they are; encrypt the disk"),
     ("ReplicationConfigXML", "a mirror of the bucket takes its place"),
     ("BucketTargetsConfigJSON", "the targets of replication; a mirror takes its place"),
 ];
+/// The documents that are put as they are, before the policy, and their subresources.
+const PLAIN: [(&str, &str); 6] = [
+    ("ObjectLockConfigXML", "object-lock"),
+    ("CorsConfigXML", "cors"),
+    ("EncryptionConfigXML", "encryption"),
+    ("WebsiteConfigXML", "website"),
+    ("OwnershipControlsConfigXML", "ownershipControls"),
+    ("LoggingConfigXML", "logging"),
+];
+/// Refuses policies for everybody, so that it is put after the policy, which it may contradict.
+const ACCESS_BLOCK: (&str, &str) = ("PublicAccessBlockConfigXML", "publicAccessBlock");
 /// The elements of a versioning document that MinIO alone knows.
 const PREFIX_EXCEPTIONS: [&str; 2] = ["ExcludedPrefixes", "ExcludeFolders"];
 /// What makes a rule of a lifecycle one that is not known here.
@@ -26,22 +36,24 @@ const STRANGE_IN_RULES: [&str; 4] =
     ["Transition>", "DelMarkerExpiration", "ExpiredObjectAllVersions", "AllVersionsExpiration"];
 
 /// The configurations of one bucket, on their way to a bucket that this import made.
-pub(super) struct Configuring<'c, 'p> {
-    pub(super) bucket: &'c str,
-    pub(super) metadata: &'c BucketMetadata,
-    pub(super) link: &'c mut PeerLink<'p>,
-    pub(super) transfer: &'c Transfer,
+pub(in super::super) struct Configuring<'c, 'p> {
+    pub(in super::super) bucket: &'c str,
+    pub(in super::super) metadata: &'c BucketMetadata,
+    pub(in super::super) link: &'c mut PeerLink<'p>,
+    pub(in super::super) transfer: &'c Transfer,
 }
 
 impl Configuring<'_, '_> {
     /// Sets all of them.
-    pub(super) fn run(&mut self) {
+    pub(in super::super) fn run(&mut self) {
         self.versioning();
-        self.lock();
         self.tags();
         self.quota();
-        self.cors();
+        for (field, subresource) in PLAIN {
+            self.put(field, subresource);
+        }
         self.policy();
+        self.put(ACCESS_BLOCK.0, ACCESS_BLOCK.1);
         for (field, why) in UNKEPT {
             if self.metadata.documents.contains_key(field) {
                 self.transfer.report().remark("configurations not kept", &self.name(field), why);
@@ -81,14 +93,6 @@ impl Configuring<'_, '_> {
                 self.refused(FIELD, error, suspended);
             }
         }
-    }
-
-    fn lock(&mut self) {
-        self.put("ObjectLockConfigXML", "object-lock");
-    }
-
-    fn cors(&mut self) {
-        self.put("CorsConfigXML", "cors");
     }
 
     fn put(&mut self, field: &str, subresource: &str) {

@@ -7,4 +7,6 @@ mod salvage;
 mod target;
 mod users;
 
-pub(super) use run::{PREFIX, Request, import, open_drives};
+pub(super) use configure::Configuring;
+pub(super) use run::{PREFIX, Request, import, open_drives, write_identities};
+pub(super) use target::BucketPlan;

@@ -151,7 +151,7 @@ pub(crate) fn import(
         let plan = BucketPlan {
             import: &id,
             versions: keeps_versions(deployment, bucket, metadata.as_ref()),
-            lock: metadata.as_ref().is_some_and(is_locked),
+            lock: metadata.as_ref().is_some_and(BucketMetadata::is_locked),
             into_existing: request.into_existing,
         };
         let place = own.place(bucket, request.region, request.ca_file)?;
@@ -216,7 +216,20 @@ fn write_users(
     for (file, why) in &identities.faults {
         transfer.report().find("users", file, why);
     }
-    let users = UsersFile::of(&identities, root_user);
+    write_identities(path, &identities, root_user, transfer)
+}
+
+/// Writes users into a new file, and tells what they lose.
+///
+/// # Errors
+/// A message: the file cannot be written, or is there.
+pub(crate) fn write_identities(
+    path: &Path,
+    identities: &MinioIdentities,
+    root_user: Option<&str>,
+    transfer: &Transfer,
+) -> Result<(), String> {
+    let users = UsersFile::of(identities, root_user);
     let name = path.display().to_string();
     users.write(path).map_err(|error| format!("{name}: {error}"))?;
     for (user, why) in &users.losses {
@@ -255,14 +268,10 @@ fn versioning_in(metadata: &BucketMetadata) -> String {
         .unwrap_or_default()
 }
 
-fn is_locked(metadata: &BucketMetadata) -> bool {
-    metadata.lock_enabled || metadata.documents.contains_key("ObjectLockConfigXML")
-}
-
 /// Whether the bucket keeps versions; without its configurations, whether a key has one with an id.
 fn keeps_versions(deployment: &Deployment, bucket: &str, metadata: Option<&BucketMetadata>) -> bool {
     if let Some(metadata) = metadata {
-        return is_locked(metadata) || !versioning_in(metadata).is_empty();
+        return metadata.is_locked() || !versioning_in(metadata).is_empty();
     }
     let mut found_one = false;
     BucketWalk {

@@ -22,13 +22,13 @@ const UNRULED_LOCK: &str =
     "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>";
 
 /// What an import does to a bucket before its objects come.
-pub(super) struct BucketPlan<'b> {
+pub(in super::super) struct BucketPlan<'b> {
     /// The id of the import.
-    pub(super) import: &'b str,
-    pub(super) versions: bool,
-    pub(super) lock: bool,
+    pub(in super::super) import: &'b str,
+    pub(in super::super) versions: bool,
+    pub(in super::super) lock: bool,
     /// Whether a bucket that another one made is filled.
-    pub(super) into_existing: bool,
+    pub(in super::super) into_existing: bool,
 }
 
 impl BucketPlan<'_> {
@@ -36,7 +36,7 @@ impl BucketPlan<'_> {
     ///
     /// # Errors
     /// A message that says what is to be done.
-    pub(super) fn check(&self, place: &Place) -> Result<(), String> {
+    pub(in super::super) fn check(&self, place: &Place) -> Result<(), String> {
         let bucket = &place.peer.bucket;
         if self.into_existing {
             return Ok(());
@@ -48,10 +48,10 @@ impl BucketPlan<'_> {
         match mark_of(place)? {
             Some(mark) if mark == self.import => Ok(()),
             Some(_) => Err(format!(
-                "{bucket}: the bucket is there, and was made by the import of other drives; --into-existing fills it nevertheless"
+                "{bucket}: the bucket is there, and was made by another import; --into-existing fills it nevertheless"
             )),
             None => Err(format!(
-                "{bucket}: the bucket is there, and no import of these drives made it; --into-existing fills it nevertheless"
+                "{bucket}: the bucket is there, and this import did not make it; --into-existing fills it nevertheless"
             )),
         }
     }
@@ -60,7 +60,7 @@ impl BucketPlan<'_> {
     ///
     /// # Errors
     /// A message.
-    pub(super) fn is_ours(&self, place: &Place) -> Result<bool, String> {
+    pub(in super::super) fn is_ours(&self, place: &Place) -> Result<bool, String> {
         Ok(mark_of(place)?.is_some_and(|mark| mark == self.import))
     }
 
@@ -68,7 +68,7 @@ impl BucketPlan<'_> {
     ///
     /// # Errors
     /// A message.
-    pub(super) fn make(&self, place: &Place) -> Result<(), String> {
+    pub(in super::super) fn make(&self, place: &Place) -> Result<(), String> {
         let failed = |error: PeerError| format!("{}: {}", place.peer.bucket, error.text());
         let mut link = PeerLink::new(&place.peer);
         if has_bucket(&mut link).map_err(failed)? {

@@ -1,7 +1,9 @@
-//! The users of MinIO as a users file: their keys stay, so that their clients go on.
+//! The users of MinIO as a users file: their keys stay, so that their clients go on, and so do their
+//! policies, their groups and their service accounts.
 //!
-//! Nobody may get more than before. What an `Allow` says beyond the words of grants is left out and
-//! told. A `Deny` that grants cannot say leaves the user without any grant.
+//! Nobody may get more than before. A statement that allows something and cannot be read here is left
+//! out and told. One that denies something and cannot be read leaves everyone without policies who has
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
@@ -9,73 +11,77 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use serde_json::Value;
-use siltstone::auth::{Action, Users};
+use serde_json::{Value, json};
+use siltstone::auth::{BucketPolicy, READY_MADE_POLICIES, Users};
 
-use crate::minio::iam::{MinioIdentities, MinioUser};
+use crate::minio::iam::{MinioGroup, MinioIdentities, MinioUser};
 
-/// The permissions that S3 does not have, which no policy of MinIO meant.
-const OWN_ACTIONS: [&str; 9] = [
-    "CreateObject",
-    "PutObjectStatedTime",
-    "PutObjectStatedOrigin",
-    "PutBucketQuota",
-    "GetBucketQuota",
-    "PutOwnerQuota",
-    "GetOwnerQuota",
-    "PutBucketPlacement",
-    "GetBucketPlacement",
-];
-const ADMINISTRATIVE: &str = "Admin";
-const ACTION_PREFIX: &str = "s3:";
-const RESOURCE_PREFIX: &str = "arn:aws:s3:::";
-const USER_NAME: &str = "${aws:username}";
-/// The policies that every MinIO has, with their S3 actions.
-const BUILT_IN: [(&str, &[&str]); 4] = [
-    ("readonly", &["s3:GetBucketLocation", "s3:GetObject"]),
-    ("readwrite", &["s3:*"]),
-    ("writeonly", &["s3:PutObject"]),
-    ("consoleAdmin", &["s3:*", "admin:*"]),
-];
+/// The version of policies with variables, which MinIO reads in all of them.
+const VERSION: &str = "2012-10-17";
+/// The beginning of actions that a policy of S3 has.
+const S3: &str = "s3:";
+/// What the name of a policy gets where a ready-made one has it.
+const OTHER: &str = ".minio";
 
-/// Grants as pairs of action and resource.
-type Pairs = BTreeSet<(String, String)>;
-
-/// What policies become.
-#[derive(Default)]
-struct Grants {
-    pairs: Pairs,
-    /// Whether they are those of an administrator.
-    all: bool,
-    /// What was left out.
-    dropped: Vec<String>,
-    denied: bool,
+/// What a policy of MinIO becomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Converted {
+    /// An entry of a field `policy`: a name, or a document.
+    Entry(String),
+    /// Nothing is left of it.
+    Nothing,
+    /// It denies something that cannot be said.
+    Unreadable,
 }
 
 /// A users file, and what is to be told about it.
+#[derive(Default)]
 pub(super) struct UsersFile {
     text: String,
     pub(super) count: u64,
-    /// Users, and what they lose.
+    /// Users, groups and policies, and what they lose.
     pub(super) losses: Vec<(String, String)>,
 }
 
+/// A users file that is being written.
+struct Writing<'w> {
+    identities: &'w MinioIdentities,
+    /// The name of MinIO's first user, if it is known.
+    root: Option<&'w str>,
+    policies: BTreeMap<&'w str, Converted>,
+    /// The tables of the policies, which others name.
+    policy_text: String,
+    /// The names of users and groups, which share one space.
+    names: BTreeSet<&'w str>,
+    file: UsersFile,
+}
+
 impl UsersFile {
-    /// The users of the drives. `root` is the name of MinIO's first user, if it is known.
+    /// The users, groups and policies. `root` is the name of MinIO's first user, if it is known.
     pub(super) fn of(identities: &MinioIdentities, root: Option<&str>) -> Self {
-        let mut file = Self { text: String::new(), count: 0, losses: Vec::new() };
-        for user in &identities.users {
-            let grants = file.grants_of(identities, user, root);
-            let text = user_text(user, &grants);
-            match Users::parse(&text) {
-                Ok(_) => {
-                    file.text += &text;
-                    file.count += 1;
-                }
-                Err(error) => file.lose(user, format!("it is left out: {error}")),
-            }
+        let mut writing = Writing {
+            identities,
+            root,
+            policies: BTreeMap::new(),
+            policy_text: String::new(),
+            names: BTreeSet::new(),
+            file: Self::default(),
+        };
+        writing.policies();
+        writing.users();
+        writing.groups();
+        writing.service_accounts();
+        if let Err(error) = Users::parse(&writing.file.text) {
+            writing.lose("the users file", error.to_string());
         }
-        file
+        if identities.foreign > 0 {
+            let why = format!(
+                "policies of {} people of LDAP or OpenID are not kept: give them roles or the console's sign-in",
+                identities.foreign
+            );
+            writing.lose("LDAP and OpenID", why);
+        }
+        writing.file
     }
 
     /// Writes the file, readable by its owner alone.
@@ -84,152 +90,291 @@ impl UsersFile {
         file.write_all(self.text.as_bytes())?;
         file.sync_all()
     }
+}
 
-    fn lose(&mut self, user: &MinioUser, why: String) {
-        self.losses.push((user.access_key.clone(), why));
+impl<'w> Writing<'w> {
+    fn lose(&mut self, who: &str, why: String) {
+        self.file.losses.push((who.to_owned(), why));
     }
 
-    fn grants_of(&mut self, identities: &MinioIdentities, user: &MinioUser, root: Option<&str>) -> Grants {
-        let grants = self.granted(identities, user, root);
-        for dropped in &grants.dropped {
-            self.lose(user, dropped.clone());
+    fn policies(&mut self) {
+        for (name, policy) in &self.identities.policies {
+            let converted = self.policy(name, policy);
+            self.policies.insert(name, converted);
         }
-        if grants.denied {
-            self.lose(
-                user,
-                "it gets no grants: a policy denies something, which grants cannot say".to_owned(),
-            );
-            return Grants::default();
-        }
-        grants
+        self.file.text = self.policy_text.clone();
     }
 
-    fn granted(&mut self, identities: &MinioIdentities, user: &MinioUser, root: Option<&str>) -> Grants {
-        if !user.enabled {
-            self.lose(user, "it gets no grants: it is disabled".to_owned());
-            return Grants::default();
-        }
-        let Some(parent) = &user.parent else { return own_grants(identities, user) };
-        let of_parent = match identities.users.iter().find(|other| other.access_key == *parent) {
-            Some(parent) if !parent.enabled => Grants::default(),
-            Some(parent) => own_grants(identities, parent),
-            None if root == Some(parent) => Grants { all: true, ..Grants::default() },
-            None => {
-                self.lose(user, format!("it gets no grants: its parent {parent:?} is not known"));
-                return Grants::default();
-            }
+    /// Converts a policy, which gets a table where its name can be one.
+    fn policy(&mut self, name: &str, policy: &Value) -> Converted {
+        let document = match self.document(&format!("policy {name}"), policy) {
+            Ok(Some(document)) => document,
+            Ok(None) => return Converted::Nothing,
+            Err(()) => return Converted::Unreadable,
         };
-        let Some(embedded) = &user.embedded else { return of_parent };
-        let mut own = Grants::default();
-        own.add(embedded, &user.access_key);
-        if own.denied || of_parent.denied || of_parent.covers(&own) {
-            return Grants { denied: own.denied || of_parent.denied, ..own };
+        let is_ready_made = READY_MADE_POLICIES.iter().any(|ready| ready.name == name);
+        let own_name = if is_ready_made { format!("{name}{OTHER}") } else { name.to_owned() };
+        let table = format!("[[policy]]\nname = {}\ndocument = {}\n\n", quoted(&own_name), quoted(&document));
+        let extended = self.policy_text.clone() + &table;
+        if Users::parse(&extended).is_err() {
+            return Converted::Entry(document);
         }
-        if own.covers(&of_parent) {
-            return of_parent;
-        }
-        self.lose(
-            user,
-            "it gets no grants: neither its policy nor that of its parent contains the other".to_owned(),
-        );
-        Grants::default()
+        self.policy_text = extended;
+        Converted::Entry(own_name)
     }
-}
 
-fn own_grants(identities: &MinioIdentities, user: &MinioUser) -> Grants {
-    let mut grants = Grants::default();
-    let of_groups = identities.of_groups.get(&user.access_key).into_iter().flatten();
-    let names: BTreeSet<&String> = user.policies.iter().chain(of_groups).collect();
-    for name in names {
-        let built_in = BUILT_IN.iter().find(|(built_in, _)| built_in == name);
-        match (identities.policies.get(name), built_in) {
-            (Some(policy), _) => grants.add(policy, &user.access_key),
-            (None, Some((_, actions))) => {
-                let resources = [format!("{RESOURCE_PREFIX}*")];
-                let policy = serde_json::json!({ "Statement": [{ "Effect": "Allow", "Action": actions, "Resource": resources }] });
-                grants.add(&policy, &user.access_key);
-            }
-            (None, None) if name == "diagnostics" => {}
-            (None, None) => grants.dropped.push(format!("its policy {name:?} is not there")),
-        }
-    }
-    grants
-}
-
-impl Grants {
-    fn add(&mut self, policy: &Value, user: &str) {
-        let statements = match &policy["Statement"] {
+    /// The document that says the same; `None` if it allows nothing.
+    ///
+    /// # Errors
+    /// It denies something that cannot be read here, which is told.
+    fn document(&mut self, subject: &str, policy: &Value) -> Result<Option<String>, ()> {
+        let given = match &policy["Statement"] {
             Value::Array(statements) => statements.clone(),
             one => vec![one.clone()],
         };
-        for statement in &statements {
-            self.add_statement(statement, user);
-        }
-        let said = |action: &str| {
-            statements
-                .iter()
-                .any(|it| it["Effect"] == "Allow" && texts(&it["Action"]).any(|said| said == action))
-        };
-        let everywhere = self.pairs.contains(&("DeleteBucket".to_owned(), "*".to_owned()));
-        self.all |= said("admin:*") && said("s3:*") && everywhere;
-    }
-
-    fn add_statement(&mut self, statement: &Value, user: &str) {
-        // Actions of MinIO's administration have no meaning here.
-        let actions = texts(&statement["Action"]);
-        let actions: Vec<&str> =
-            actions.filter(|action| action.starts_with(ACTION_PREFIX) || *action == "*").collect();
-        let negated = ["NotAction", "NotResource"].iter().any(|name| !statement[name].is_null());
-        if statement["Effect"] != "Allow" {
-            self.denied |= !actions.is_empty() || negated;
-            return;
-        }
-        if negated || statement["Condition"].as_object().is_some_and(|conditions| !conditions.is_empty()) {
-            self.dropped
-                .push(format!("left out, since grants have no conditions and negations: {statement}"));
-            return;
-        }
-        let mut resources = Vec::new();
-        for resource in texts(&statement["Resource"]) {
-            let name = resource.strip_prefix(RESOURCE_PREFIX).unwrap_or(resource).replace(USER_NAME, user);
-            match resources_of(&name) {
-                Some(names) => resources.extend(names),
-                None if actions.is_empty() => {}
-                None => {
-                    self.dropped.push(format!("left out, since grants cannot say the resource {resource:?}"));
+        let mut statements = Vec::new();
+        for statement in &given {
+            let Some(own) = own_statement(statement) else { continue };
+            match check_statement(&own) {
+                Ok(()) => statements.push(own),
+                Err(why) if statement["Effect"] == "Allow" => {
+                    self.lose(subject, format!("left out: {statement}: {why}"));
+                }
+                Err(why) => {
+                    self.lose(subject, format!("nobody who has it gets a policy: {statement}: {why}"));
+                    return Err(());
                 }
             }
         }
-        for action in actions {
-            let names: Vec<&str> = action_names()
-                .filter(|name| matches(action.trim_start_matches(ACTION_PREFIX), name))
-                .collect();
-            if names.is_empty() {
-                self.dropped.push(format!("left out, since there is no action {action:?}"));
-            }
-            for name in names {
-                let pairs = resources.iter().map(|resource| (name.to_owned(), resource.clone()));
-                self.pairs.extend(pairs.filter(|(action, resource)| is_grant(action, resource)));
+        if is_of_everything(&given) {
+            statements.push(json!({ "Effect": "Allow", "Action": "*", "Resource": "*" }));
+        }
+        let document = text_of(&statements);
+        match check(&document) {
+            _ if statements.is_empty() => Ok(None),
+            Ok(()) => Ok(Some(document)),
+            Err(why) => {
+                self.lose(subject, format!("nobody who has it gets a policy: {why}"));
+                Err(())
             }
         }
     }
 
-    /// Whether whatever the other allows is allowed here.
-    fn covers(&self, other: &Self) -> bool {
-        self.all || (!other.all && other.pairs.iter().all(|(action, resource)| self.allows(action, resource)))
+    /// A policy by its name.
+    fn named(&mut self, who: &str, name: &str) -> Converted {
+        if let Some(converted) = self.policies.get(name) {
+            return converted.clone();
+        }
+        if READY_MADE_POLICIES.iter().any(|ready| ready.name == name) {
+            return Converted::Entry(name.to_owned());
+        }
+        self.lose(who, format!("its policy {name:?} is not there"));
+        Converted::Nothing
     }
 
-    fn allows(&self, action: &str, resource: &str) -> bool {
-        self.pairs.iter().any(|(own, pattern)| own == action && is_within(resource, pattern))
+    /// The entries of a list of names; `None` where one of them cannot be read.
+    fn entries(&mut self, who: &str, names: &[String]) -> Option<Vec<String>> {
+        let mut entries = Vec::new();
+        for name in names {
+            match self.named(who, name) {
+                Converted::Entry(entry) => entries.push(entry),
+                Converted::Nothing => {}
+                Converted::Unreadable => return None,
+            }
+        }
+        Some(entries)
+    }
+
+    /// Whether someone gets no policy: it is disabled, or has one that cannot be read.
+    fn is_barred(&self, user: &MinioUser) -> bool {
+        let is_unreadable = |name: &String| self.policies.get(&**name) == Some(&Converted::Unreadable);
+        let mut groups = self.identities.groups.iter();
+        let has_unreadable_group = groups.any(|group| {
+            group.members.contains(&user.access_key) && group.policies.iter().any(is_unreadable)
+        });
+        !user.enabled || user.policies.iter().any(is_unreadable) || has_unreadable_group
+    }
+
+    /// Adds a table, if a file takes it beside the policies and `others`.
+    fn add(&mut self, who: &str, others: &str, table: &str) -> bool {
+        let taken = Users::parse(&[&self.policy_text, others, table].concat());
+        if let Err(error) = &taken {
+            self.lose(who, format!("it is left out: {error}"));
+            return false;
+        }
+        self.file.text += table;
+        true
+    }
+
+    fn users(&mut self) {
+        for user in &self.identities.users {
+            if user.parent.is_some() {
+                continue;
+            }
+            let name = &user.access_key;
+            let entries = match self.is_barred(user) {
+                true => Vec::new(),
+                false => self.entries(name, &user.policies).unwrap_or_default(),
+            };
+            if !user.enabled {
+                self.lose(name, "it gets no policy: it is disabled".to_owned());
+            } else if self.is_barred(user) {
+                self.lose(name, "it gets no policy: one of its own cannot be read".to_owned());
+            }
+            self.user(user, &entries);
+        }
+    }
+
+    fn user(&mut self, user: &'w MinioUser, entries: &[String]) {
+        let name = quoted(&user.access_key);
+        let secret = quoted(&user.secret_key);
+        let mut table = format!("[[user]]\nname = {name}\naccess_key = {name}\nsecret_key = {secret}\n");
+        if !entries.is_empty() {
+            table += &policy_line(entries);
+        }
+        if self.add(&user.access_key, "", &(table + "\n")) {
+            self.names.insert(&user.access_key);
+            self.file.count += 1;
+        }
+    }
+
+    fn groups(&mut self) {
+        for MinioGroup { name, members, policies } in &self.identities.groups {
+            let who = format!("group {name}");
+            // Nobody of it has a policy then.
+            let Some(entries) = self.entries(&who, policies) else { continue };
+            let mut known = Vec::new();
+            let mut stubs = String::new();
+            for user in &self.identities.users {
+                let is_member = self.names.contains(&*user.access_key) && members.contains(&user.access_key);
+                if is_member && !self.is_barred(user) {
+                    known.push(quoted(&user.access_key));
+                    stubs += &stub(&user.access_key);
+                }
+            }
+            if known.is_empty() || entries.is_empty() {
+                continue;
+            }
+            if !self.names.insert(name) {
+                self.lose(&who, "it is left out: a user has its name".to_owned());
+                continue;
+            }
+            let members = known.join(", ");
+            let policies = policy_line(&entries);
+            let table = format!("[[group]]\nname = {}\nmembers = [{members}]\n{policies}\n", quoted(name));
+            self.add(&who, &stubs, &table);
+        }
+    }
+
+    fn service_accounts(&mut self) {
+        for account in &self.identities.users {
+            let Some(parent) = &account.parent else { continue };
+            let name = &account.access_key;
+            let limit = account.embedded.as_ref().map(|policy| self.document(name, policy));
+            let limit = match limit {
+                None => None,
+                Some(Ok(document)) => Some(document.into_iter().collect()),
+                Some(Err(())) => Some(Vec::new()),
+            };
+            let users = &self.identities.users;
+            let is_user = users.iter().any(|user| user.parent.is_none() && user.access_key == *parent);
+            let is_of_root = !is_user && self.root == Some(parent);
+            if !account.enabled {
+                self.lose(name, "it is left out: it is disabled".to_owned());
+            } else if is_of_root {
+                // The first user is not in the file, and cannot have accounts there.
+                let entries = limit.unwrap_or_else(|| vec!["consoleAdmin".to_owned()]);
+                self.user(account, &entries);
+            } else if is_user {
+                self.service_account(account, parent, limit);
+            } else {
+                self.lose(name, format!("it is left out: its parent {parent:?} is not known"));
+            }
+        }
+    }
+
+    fn service_account(&mut self, account: &MinioUser, parent: &str, limit: Option<Vec<String>>) {
+        let name = quoted(&account.access_key);
+        let user = quoted(parent);
+        let secret = quoted(&account.secret_key);
+        let mut table = format!(
+            "[[service_account]]\nname = {name}\nuser = {user}\naccess_key = {name}\nsecret_key = {secret}\n"
+        );
+        if let Some(time) = &account.expires {
+            table += &format!("expires = {time}\n");
+        }
+        if let Some(entries) = limit {
+            table += &policy_line(&entries);
+        }
+        if self.add(&account.access_key, &stub(parent), &(table + "\n")) {
+            self.file.count += 1;
+        }
     }
 }
 
-/// Whether a grant on `pattern` also holds for `resource`.
-fn is_within(resource: &str, pattern: &str) -> bool {
-    let Some(start) = pattern.strip_suffix('*') else { return pattern == resource };
-    // A pattern of buckets covers no objects.
-    let is_of_kind = pattern == "*" || pattern.contains('/') == resource.contains('/');
-    pattern == resource || (is_of_kind && resource.starts_with(start))
+/// A statement with what has a meaning here; `None` where it is about the administration of MinIO
+/// alone.
+fn own_statement(statement: &Value) -> Option<Value> {
+    let mut own = statement.clone();
+    let actions: Vec<&str> = texts(&statement["Action"]).collect();
+    if !actions.is_empty() {
+        // By `*` alone a policy of this server would mean its administration.
+        let everything = |action: &str| if action == "*" { "s3:*".to_owned() } else { action.to_owned() };
+        let is_of_s3 = |action: &&str| *action == "*" || action.starts_with(S3);
+        let kept: Vec<String> = actions.into_iter().filter(is_of_s3).map(everything).collect();
+        if kept.is_empty() {
+            return None;
+        }
+        own["Action"] = kept.into();
+    }
+    if own["Condition"].as_object().is_some_and(serde_json::Map::is_empty) {
+        own.as_object_mut()?.remove("Condition");
+    }
+    Some(own)
+}
+
+/// Whether the statements are those of MinIO's administrators: all of S3, and its administration.
+fn is_of_everything(statements: &[Value]) -> bool {
+    let allows = |statement: &Value, wanted: &str| {
+        statement["Effect"] == "Allow"
+            && statement["Condition"].as_object().is_none_or(serde_json::Map::is_empty)
+            && texts(&statement["Action"]).any(|action| action == wanted)
+    };
+    let is_everywhere = |statement: &Value| {
+        texts(&statement["Resource"]).any(|resource| resource == "*" || resource == "arn:aws:s3:::*")
+    };
+    statements.iter().any(|statement| allows(statement, "admin:*"))
+        && statements.iter().any(|statement| allows(statement, "s3:*") && is_everywhere(statement))
+}
+
+fn text_of(statements: &[Value]) -> String {
+    json!({ "Version": VERSION, "Statement": statements }).to_string()
+}
+
+/// Whether a statement means here what it meant before: the keys of its conditions and the variables
+/// in its resources are known, which programs may take for absent.
+fn check_statement(statement: &Value) -> Result<(), String> {
+    for element in ["Resource", "NotResource"] {
+        for resource in texts(&statement[element]) {
+            let rest = resource.replace("${aws:username}", "");
+            if rest.contains("${") {
+                return Err(format!("the resource {resource:?} has an unknown variable"));
+            }
+        }
+    }
+    if !statement["Condition"].is_null() {
+        // The policies of buckets take no keys that they do not know.
+        let strict = json!({ "Version": VERSION, "Statement": [{ "Effect": "Allow", "Principal": "*", "Action": "s3:*",
+            "Resource": ["arn:aws:s3:::b", "arn:aws:s3:::b/*"], "Condition": statement["Condition"] }] });
+        BucketPolicy::parse(strict.to_string().as_bytes(), "b")?;
+    }
+    check(&text_of(std::slice::from_ref(statement)))
+}
+
+/// Whether a users file takes the document.
+fn check(document: &str) -> Result<(), String> {
+    let file = format!("[[policy]]\nname = \"p\"\ndocument = {}\n", quoted(document));
+    Users::parse(&file).map(drop).map_err(|error| error.to_string())
 }
 
 /// The texts of a value that is one or a list.
@@ -238,77 +383,23 @@ fn texts(value: &Value) -> impl Iterator<Item = &str> {
     list.filter_map(Value::as_str)
 }
 
-fn action_names() -> impl Iterator<Item = &'static str> {
-    let names = Action::ALL.iter().map(|action| action.as_str());
-    names.filter(|name| !name.starts_with(ADMINISTRATIVE) && !OWN_ACTIONS.contains(name))
-}
-
-/// Whether a name matches a pattern with `*` for any text.
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(name) = name.strip_prefix(start) else { return false };
-    (0..=name.len()).any(|at| matches(rest, &name[at..]))
-}
-
-/// The resources of grants that mean the same; `None` if there are none.
-fn resources_of(name: &str) -> Option<Vec<String>> {
-    if name == "*" {
-        return Some(vec!["*".to_owned()]);
-    }
-    let inner = name.trim_end_matches('*');
-    if name.is_empty() || inner.contains(['*', '?', '$']) || name.ends_with("**") {
-        return None;
-    }
-    // A pattern without a slash matches buckets and all that is in them.
-    let is_open = name.ends_with('*') && !name.contains('/');
-    Some(if is_open { vec![name.to_owned(), format!("{name}/*")] } else { vec![name.to_owned()] })
-}
-
-/// Whether a users file takes the grant.
-fn is_grant(action: &str, resource: &str) -> bool {
-    let allow = allow_text(&[action.to_owned()], &[resource.to_owned()]);
-    Users::parse(&format!(
-        "[[user]]\nname = \"u\"\naccess_key = \"AKFORCHECKS\"\nsecret_key = \"a secret for checks\"\n{allow}"
-    ))
-    .is_ok()
-}
-
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-fn allow_text(actions: &[String], resources: &[String]) -> String {
-    let list = |texts: &[String]| texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ");
-    format!("[[user.allow]]\nactions = [{}]\nresources = [{}]\n", list(actions), list(resources))
+/// A user of this name, for tables that need one.
+fn stub(name: &str) -> String {
+    let name = quoted(name);
+    format!("[[user]]\nname = {name}\naccess_key = {name}\nsecret_key = \"a secret for checks\"\n")
 }
 
-fn user_text(user: &MinioUser, grants: &Grants) -> String {
-    let name = quoted(&user.access_key);
-    let secret = quoted(&user.secret_key);
-    let mut text = format!("[[user]]\nname = {name}\naccess_key = {name}\nsecret_key = {secret}\n");
-    if grants.all {
-        text += &allow_text(&["*".to_owned()], &["*".to_owned()]);
-        return text + "\n";
-    }
-    // Actions with the same resources share a table.
-    let mut by_action: BTreeMap<&String, Vec<String>> = BTreeMap::new();
-    for (action, resource) in &grants.pairs {
-        by_action.entry(action).or_default().push(resource.clone());
-    }
-    let mut tables: BTreeMap<Vec<String>, Vec<String>> = BTreeMap::new();
-    for (action, resources) in by_action {
-        tables.entry(resources).or_default().push(action.clone());
-    }
-    for (resources, actions) in &tables {
-        text += &allow_text(actions, resources);
-    }
-    text + "\n"
+fn policy_line(entries: &[String]) -> String {
+    let entries: Vec<String> = entries.iter().map(|entry| quoted(entry)).collect();
+    format!("policy = [{}]\n", entries.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn user(name: &str, policies: &[&str]) -> MinioUser {
@@ -325,115 +416,175 @@ mod tests {
         MinioUser { parent: Some(parent.to_owned()), embedded, ..user(name, &[]) }
     }
 
+    fn group(name: &str, members: &[&str], policies: &[&str]) -> MinioGroup {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        MinioGroup { name: name.to_owned(), members: owned(members), policies: owned(policies) }
+    }
+
     fn statement(effect: &str, actions: &[&str], resources: &[&str]) -> Value {
         json!({ "Statement": [{ "Effect": effect, "Action": actions, "Resource": resources }] })
     }
 
-    fn written(users: Vec<MinioUser>, policies: &[(&str, Value)]) -> UsersFile {
+    fn written(users: Vec<MinioUser>, groups: Vec<MinioGroup>, policies: &[(&str, Value)]) -> UsersFile {
         let policies = policies.iter().map(|(name, policy)| ((*name).to_owned(), policy.clone())).collect();
-        UsersFile::of(&MinioIdentities { users, policies, ..MinioIdentities::default() }, Some("root"))
+        let identities = MinioIdentities { users, groups, policies, ..MinioIdentities::default() };
+        let file = UsersFile::of(&identities, Some("root"));
+        Users::parse(&file.text).unwrap();
+        file
     }
 
-    /// The lines of the tables of one user.
-    fn tables(file: &UsersFile, name: &str) -> String {
-        let start = file.text.find(&format!("name = \"{name}\"")).unwrap();
+    /// The table with a name.
+    fn table(file: &UsersFile, name: &str) -> String {
+        let start = file.text.find(&format!("name = \"{name}\"")).unwrap_or_else(|| panic!("{}", file.text));
         let text = &file.text[start..];
         text[..text.find("\n\n").unwrap()].to_owned()
     }
 
+    fn losses(file: &UsersFile) -> Vec<String> {
+        file.losses.iter().map(|(who, why)| format!("{who}: {why}")).collect()
+    }
+
     #[test]
-    fn allowed_actions_become_grants_of_the_same_resources() {
-        let policy = statement(
-            "Allow",
-            &["s3:GetObject", "s3:ListBucket", "s3:PutObject*"],
-            &["arn:aws:s3:::pictures", "arn:aws:s3:::pictures/${aws:username}/*"],
-        );
-        let file = written(vec![user("camera01", &["p"])], &[("p", policy)]);
-        let told = tables(&file, "camera01");
-        assert!(told.contains("secret_key = \"the secret of camera01\""), "{told}");
+    fn policies_groups_and_accounts_stay_what_they_are() {
+        let home = statement("Allow", &["s3:PutObject*"], &["arn:aws:s3:::pictures/${aws:username}/*"]);
+        let denying = json!({ "Version": "2012-10-17", "Statement": [
+            { "Effect": "Allow", "Action": ["s3:*", "admin:ServerInfo"], "Resource": ["arn:aws:s3:::*"] },
+            { "Effect": "Deny", "Action": ["s3:DeleteObject"], "Resource": ["arn:aws:s3:::*"],
+              "Condition": { "NotIpAddress": { "aws:SourceIp": "10.0.0.0/8" } } },
+        ] });
+        let only = statement("Allow", &["s3:GetObject"], &["arn:aws:s3:::pictures/*"]);
+        let mut limited = service_account("limited1", "camera01", Some(only));
+        limited.expires = Some("2031-01-02T03:04:05Z".to_owned());
+        let users = vec![
+            user("camera01", &["home", "readonly"]),
+            user("careful1", &["denying"]),
+            service_account("inherits", "camera01", None),
+            limited,
+        ];
+        let groups = vec![group("team", &["careful1", "gone"], &["writeonly"])];
+        let file = written(users, groups, &[("home", home), ("denying", denying)]);
+        assert!(file.losses.is_empty(), "{:?}", file.losses);
+        assert_eq!(file.count, 4);
+        let camera = table(&file, "camera01");
+        assert!(camera.ends_with("policy = [\"home\", \"readonly\"]"), "{camera}");
+        assert!(camera.contains("secret_key = \"the secret of camera01\""), "{camera}");
+        assert!(table(&file, "home").contains("${aws:username}"));
+        let denying = table(&file, "denying");
+        assert!(denying.contains("NotIpAddress") && !denying.contains("admin:"), "{denying}");
+        assert!(table(&file, "team").ends_with("members = [\"careful1\"]\npolicy = [\"writeonly\"]"));
+        assert!(!table(&file, "inherits").contains("policy"));
+        let limited = table(&file, "limited1");
         assert!(
-            told.contains("resources = [\"pictures/camera01/*\"]") && told.contains("\"PutObjectTagging\""),
-            "{told}"
+            limited.contains("user = \"camera01\"\n")
+                && limited.contains("\nexpires = 2031-01-02T03:04:05Z\n")
         );
-        assert!(
-            told.contains("actions = [\"ListBucket\"]\nresources = [\"pictures\", \"pictures/camera01/*\"]"),
-            "{told}"
-        );
-        assert!(!told.contains("PutObjectStatedTime") && file.losses.is_empty(), "{told}");
+        assert!(limited.contains("s3:GetObject"), "{limited}");
     }
 
     #[test]
     fn nobody_gets_more_than_before() {
-        let deny = json!({ "Statement": [
-            { "Effect": "Allow", "Action": ["s3:*"], "Resource": ["arn:aws:s3:::*"] },
-            { "Effect": "Deny", "Action": ["s3:DeleteObject"], "Resource": ["arn:aws:s3:::*"] },
-        ] });
-        let condition = json!({ "Statement": [{ "Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::a/*",
-            "Condition": { "IpAddress": { "aws:SourceIp": "10.0.0.0/8" } } }] });
-        let inner = statement("Allow", &["s3:GetObject", "s3:NoSuch"], &["arn:aws:s3:::a/*/b"]);
-        let off = MinioUser { enabled: false, ..user("disabled", &["readwrite"]) };
-        let users = vec![
-            user("denied01", &["deny"]),
-            user("condition", &["condition"]),
-            user("inner001", &["inner"]),
-            off,
+        let allow = |more: &str| {
+            let text = format!(
+                r#"{{"Statement": [{{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::a/*"{more}}}]}}"#
+            );
+            serde_json::from_str::<Value>(&text).unwrap()
+        };
+        let deny_with = |more: &str| {
+            let mut policy = statement("Allow", &["s3:*"], &["arn:aws:s3:::*"]);
+            let text = format!(r#"{{"Effect": "Deny", "Action": "s3:DeleteObject"{more}}}"#);
+            policy["Statement"].as_array_mut().unwrap().push(serde_json::from_str(&text).unwrap());
+            policy
+        };
+        let unknown_key = r#", "Condition": {"StringNotEquals": {"ldap:groups": "x"}}"#;
+        let everywhere = r#", "Resource": "arn:aws:s3:::*""#;
+        let policies = [
+            ("unknown-key", allow(unknown_key)),
+            ("unknown-variable", statement("Allow", &["s3:*"], &["arn:aws:s3:::${ldap:user}/*"])),
+            ("deny-of-key", deny_with(&format!("{everywhere}{unknown_key}"))),
+            ("deny-of-variable", deny_with(r#", "Resource": "arn:aws:s3:::a/${ldap:user}/*""#)),
+            ("star", statement("Allow", &["*"], &["*"])),
         ];
-        let file = written(users, &[("deny", deny), ("condition", condition), ("inner", inner)]);
-        assert_eq!(file.count, 4);
-        assert!(!file.text.contains("allow"), "{}", file.text);
-        let losses: Vec<_> = file.losses.iter().map(|(user, why)| format!("{user}: {why}")).collect();
-        for told in [
-            "denied01: it gets no grants: a policy denies",
-            "condition: left out, since grants have no conditions",
-            "inner001: left out, since grants cannot say the resource",
-            "inner001: left out, since there is no action \"s3:NoSuch\"",
-            "disabled: it gets no grants: it is disabled",
+        let users = vec![
+            user("allowed1", &["unknown-key", "unknown-variable"]),
+            user("denied01", &["readwrite", "deny-of-key"]),
+            user("denied02", &["readwrite", "deny-of-variable"]),
+            user("grouped1", &["readwrite"]),
+            MinioUser { enabled: false, ..user("disabled", &["readwrite"]) },
+            user("starred1", &["star"]),
+            service_account("barred01", "starred1", Some(deny_with(&format!("{everywhere}{unknown_key}")))),
+            MinioUser { enabled: false, ..service_account("off-acct", "starred1", None) },
+            service_account("orphaned", "nobody", None),
+        ];
+        let groups = vec![
+            group("barring", &["grouped1"], &["deny-of-key"]),
+            group("all", &["disabled", "grouped1", "denied01", "starred1"], &["readwrite"]),
+        ];
+        let file = written(users, groups, &policies);
+        for name in ["allowed1", "denied01", "denied02", "grouped1", "disabled"] {
+            assert!(!table(&file, name).contains("policy"), "{name}: {}", file.text);
+        }
+        assert!(table(&file, "all").contains("members = [\"starred1\"]"), "{}", table(&file, "all"));
+        assert!(
+            !file.text.contains("name = \"barring\"") && !file.text.contains("off-acct"),
+            "{}",
+            file.text
+        );
+        assert!(table(&file, "star").contains("\"s3:*\""), "a star is not the administration here");
+        assert!(table(&file, "barred01").ends_with("policy = []"), "{}", table(&file, "barred01"));
+        let told = losses(&file);
+        for words in [
+            "policy unknown-key: left out: ",
+            "policy unknown-variable: left out: ",
+            "policy deny-of-key: nobody who has it gets a policy: ",
+            "policy deny-of-variable: nobody who has it gets a policy: ",
+            "denied01: it gets no policy: one of its own cannot be read",
+            "grouped1: it gets no policy: one of its own cannot be read",
+            "disabled: it gets no policy: it is disabled",
+            "barred01: nobody who has it gets a policy: ",
+            "off-acct: it is left out: it is disabled",
+            "orphaned: it is left out: its parent \"nobody\" is not known",
         ] {
-            assert!(losses.iter().any(|line| line.starts_with(told)), "{told}: {losses:?}");
+            assert!(told.iter().any(|line| line.starts_with(words)), "{words}: {told:#?}");
         }
     }
 
     #[test]
-    fn the_administrator_and_the_built_in_policies_are_known() {
-        let file = written(
-            vec![
-                user("console1", &["consoleAdmin"]),
-                user("reader01", &["readonly"]),
-                user("writer01", &["readwrite"]),
-            ],
-            &[],
-        );
-        assert!(tables(&file, "console1").contains("actions = [\"*\"]\nresources = [\"*\"]"));
-        let reader = tables(&file, "reader01");
-        assert!(
-            reader.contains("actions = [\"GetBucketLocation\", \"GetObject\"]\nresources = [\"*\"]"),
-            "{reader}"
-        );
-        let writer = tables(&file, "writer01");
-        assert!(
-            writer.contains("\"DeleteObject\"") && !writer.contains("Admin") && !writer.contains("Quota"),
-            "{writer}"
-        );
+    fn administrators_and_accounts_of_the_first_user_are_known() {
+        let own = json!({ "Statement": [
+            { "Effect": "Allow", "Action": ["admin:*"] },
+            { "Effect": "Allow", "Action": ["s3:*"], "Resource": ["arn:aws:s3:::*"] },
+        ] });
+        let readonly = statement("Allow", &["s3:ListBucket"], &["arn:aws:s3:::*"]);
+        let users = vec![
+            user("console1", &["consoleAdmin"]),
+            user("another1", &["own-admin"]),
+            user("reader01", &["readonly"]),
+            service_account("of-root1", "root", None),
+            service_account("of-root2", "root", Some(readonly.clone())),
+        ];
+        let file = written(users, vec![], &[("own-admin", own), ("readonly", readonly)]);
+        assert!(table(&file, "console1").ends_with("policy = [\"consoleAdmin\"]"));
+        assert!(table(&file, "own-admin").contains("\"Action\":\"*\""), "{}", table(&file, "own-admin"));
+        assert!(table(&file, "reader01").ends_with("policy = [\"readonly.minio\"]"));
+        assert!(table(&file, "of-root1").ends_with("policy = [\"consoleAdmin\"]"));
+        assert!(table(&file, "of-root2").contains("s3:ListBucket"));
+        assert!(file.losses.is_empty(), "{:?}", file.losses);
     }
 
     #[test]
-    fn service_accounts_have_the_grants_of_both_only_where_one_contains_the_other() {
-        let policy = statement("Allow", &["s3:GetObject", "s3:PutObject"], &["arn:aws:s3:::a/*"]);
-        let less = statement("Allow", &["s3:GetObject"], &["arn:aws:s3:::a/b/*"]);
-        let other = statement("Allow", &["s3:GetObject", "s3:DeleteObject"], &["arn:aws:s3:::a/*"]);
-        let users = vec![
-            user("parent01", &["p"]),
-            service_account("inherits", "parent01", None),
-            service_account("has-less", "parent01", Some(less)),
-            service_account("crosses1", "parent01", Some(other.clone())),
-            service_account("of-root1", "root", Some(other)),
-            service_account("orphaned", "nobody", None),
-        ];
-        let file = written(users, &[("p", policy)]);
-        assert_eq!(tables(&file, "inherits").replace("inherits", "parent01"), tables(&file, "parent01"));
-        assert!(tables(&file, "has-less").contains("actions = [\"GetObject\"]\nresources = [\"a/b/*\"]"));
-        assert!(!tables(&file, "crosses1").contains("allow") && !tables(&file, "orphaned").contains("allow"));
-        assert!(tables(&file, "of-root1").contains("DeleteObject"));
-        assert_eq!(file.losses.len(), 2, "{:?}", file.losses);
+    fn names_that_cannot_stay_are_told() {
+        let policy = statement("Allow", &["s3:GetObject"], &["arn:aws:s3:::a/*"]);
+        let users =
+            vec![user("team", &["odd name"]), user("a user", &["readonly"]), user("lost0001", &["gone"])];
+        let file = written(users, vec![group("team", &["team"], &["readonly"])], &[("odd name", policy)]);
+        assert!(table(&file, "team").contains("arn:aws:s3:::a/*"), "the document is in its place");
+        let told = losses(&file);
+        for words in [
+            "group team: it is left out: a user has its name",
+            "a user: it is left out: ",
+            "lost0001: its policy \"gone\" is not there",
+        ] {
+            assert!(told.iter().any(|line| line.starts_with(words)), "{words}: {told:#?}");
+        }
     }
 }
