@@ -44,7 +44,6 @@ impl Admissions {
     /// # Errors
     /// The table admits nobody, or an empty name.
     pub(super) fn add(&mut self, user: &str, access_key: &str, table: &OidcTable) -> Result<(), String> {
-        let texts = |of: &[Spanned<String>]| of.iter().map(|text| text.get_ref().clone()).collect::<Vec<_>>();
         let subjects = texts(&table.subjects);
         let groups = texts(&table.groups);
         if subjects.is_empty() && groups.is_empty() {
@@ -75,4 +74,8 @@ impl Admissions {
         });
         found.map(|admission| admission.access_key.as_str())
     }
+}
+
+fn texts(of: &[Spanned<String>]) -> Vec<String> {
+    of.iter().map(|text| text.get_ref().clone()).collect()
 }

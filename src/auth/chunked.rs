@@ -284,8 +284,7 @@ impl<'c> ChunkInput<'c> {
 
     /// Reads an empty line.
     fn line_end(&mut self) -> Result<(), S3Error> {
-        let malformed = || incomplete("A chunk does not end where its size says.");
-        if self.line(malformed)? == b"\r" { Ok(()) } else { Err(malformed()) }
+        if self.line(wrong_end)? == b"\r" { Ok(()) } else { Err(wrong_end()) }
     }
 
     /// Reads at least one byte of data, or fails.
@@ -313,6 +312,10 @@ impl<'c> ChunkInput<'c> {
             Err(incomplete("The body goes on after its last chunk."))
         }
     }
+}
+
+fn wrong_end() -> S3Error {
+    incomplete("A chunk does not end where its size says.")
 }
 
 /// Parses hexadecimal digits; `None` from 2^63 on. No chunk is that large, and decoders with signed

@@ -75,31 +75,32 @@ pub(super) fn signature_params<'r>(
 
 /// `Credential=..., SignedHeaders=..., Signature=...` in any order, each once.
 fn fields<'r>(text: &'r str, services: &'r [&'r str]) -> Result<SignatureFields<'r>, S3Error> {
-    let wrong = || {
-        SignatureLocation::Header.malformed("Expecting Credential, SignedHeaders and Signature, each once.")
-    };
     let mut credential = None;
     let mut signed_headers = None;
     let mut signature = None;
     for part in text.split(',') {
-        let (name, value) = part.trim_ascii().split_once('=').ok_or_else(wrong)?;
+        let (name, value) = part.trim_ascii().split_once('=').ok_or_else(wrong_fields)?;
         let slot = match name {
             "Credential" => &mut credential,
             "SignedHeaders" => &mut signed_headers,
             "Signature" => &mut signature,
-            _ => return Err(wrong()),
+            _ => return Err(wrong_fields()),
         };
         // A second value is refused: another reader of the header might take that one.
         if slot.replace(value).is_some() {
-            return Err(wrong());
+            return Err(wrong_fields());
         }
     }
     match (credential, signed_headers, signature) {
         (Some(credential), Some(signed_headers), Some(signature)) => {
             Ok(SignatureFields { credential, signed_headers, signature, services })
         }
-        _ => Err(wrong()),
+        _ => Err(wrong_fields()),
     }
+}
+
+fn wrong_fields() -> S3Error {
+    SignatureLocation::Header.malformed("Expecting Credential, SignedHeaders and Signature, each once.")
 }
 
 /// The time of signing: the vendor date or, without one, `Date`.

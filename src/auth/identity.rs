@@ -64,13 +64,13 @@ impl Identity {
         if !self.has_policies() {
             return self;
         }
-        let text = |name: &str| request.headers.get_str(name).map(str::to_owned);
+
         let origin = RequestOrigin {
             source_ip: request.peer.map(|peer| peer.ip()),
             secure: request.secure,
             now,
-            referer: text("referer"),
-            user_agent: text("user-agent"),
+            referer: request.headers.get_str("referer").map(str::to_owned),
+            user_agent: request.headers.get_str("user-agent").map(str::to_owned),
         };
         Self { origin: Some(Arc::new(origin)), ..self }
     }

@@ -89,8 +89,8 @@ pub(super) struct TokenTrust {
 impl TokenTrust {
     /// Reads a table.
     pub(super) fn of(table: &TrustTable) -> Result<Self, FieldProblem> {
-        let at = |problem: String| (table.condition.span(), format!("the condition: {problem}"));
-        let conditions = TrustConditions::parse(table.condition.as_ref()).map_err(at)?;
+        let conditions = TrustConditions::parse(table.condition.as_ref())
+            .map_err(|problem| (table.condition.span(), format!("the condition: {problem}")))?;
         Ok(Self { issuer: table.issuer.as_ref().clone(), conditions })
     }
 }

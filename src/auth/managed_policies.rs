@@ -48,11 +48,12 @@ pub const READY_MADE_POLICIES: [ReadyMadePolicy; 5] = [
 ];
 
 static READY_MADE: LazyLock<HashMap<String, Arc<IdentityPolicy>>> = LazyLock::new(|| {
-    let parsed = |policy: &ReadyMadePolicy| {
+    let mut by_name = HashMap::new();
+    for policy in &READY_MADE_POLICIES {
         let read = IdentityPolicy::parse(policy.document).expect("a test reads the ready-made policies");
-        (policy.name.to_owned(), Arc::new(read))
-    };
-    READY_MADE_POLICIES.iter().map(parsed).collect()
+        by_name.insert(policy.name.to_owned(), Arc::new(read));
+    }
+    by_name
 });
 
 /// A table `[[policy]]`.
@@ -127,22 +128,24 @@ impl ManagedPolicies {
         field: Option<&Spanned<toml::Value>>,
     ) -> Result<Vec<Arc<IdentityPolicy>>, FieldProblem> {
         let Some(field) = field else { return Ok(Vec::new()) };
-        let at = |problem: String| (field.span(), problem);
-        let entries = match field.as_ref() {
-            toml::Value::String(text) => return Ok(vec![Arc::new(document(text).map_err(at)?)]),
+        self.of_value(field.as_ref()).map_err(|problem| (field.span(), problem))
+    }
+
+    fn of_value(&self, value: &toml::Value) -> Result<Vec<Arc<IdentityPolicy>>, String> {
+        let entries = match value {
+            toml::Value::String(text) => return Ok(vec![Arc::new(document(text)?)]),
             toml::Value::Array(entries) => entries,
-            _ => return Err(at("`policy` is a document, or a list of names of policies".to_owned())),
+            _ => return Err("`policy` is a document, or a list of names of policies".to_owned()),
         };
         let mut policies = Vec::new();
         for entry in entries {
             let text = entry.as_str().unwrap_or_default();
-            policies.push(match text.trim_start().starts_with('{') {
-                true => Arc::new(document(text).map_err(at)?),
-                false => {
-                    let unknown = || at(format!("there is no policy `{text}`"));
-                    Arc::clone(self.get(text).ok_or_else(unknown)?)
-                }
-            });
+            if text.trim_start().starts_with('{') {
+                policies.push(Arc::new(document(text)?));
+            } else {
+                let known = self.get(text).ok_or_else(|| format!("there is no policy `{text}`"))?;
+                policies.push(Arc::clone(known));
+            }
         }
         Ok(policies)
     }

@@ -117,9 +117,10 @@ impl FormContext<'_> {
         if !self.version_2 {
             return Err(header::other_scheme());
         }
-        let of_session = |dialect: Dialect| format!("{}Security-Token", dialect.query_prefix());
-        if Dialect::ALL.into_iter().any(|dialect| form.get(&of_session(dialect)).is_some()) {
-            return Err(header::sessions_sign_by_v4());
+        for dialect in Dialect::ALL {
+            if form.get(&format!("{}Security-Token", dialect.query_prefix())).is_some() {
+                return Err(header::sessions_sign_by_v4());
+            }
         }
         let policy = required(form, "policy", "Policy")?;
         let sent = required(form, "signature", "Signature")?;

@@ -212,21 +212,28 @@ fn field_test(
 
 /// Bounds are numbers, as such or as text.
 fn length_test(least: &StrictJson, most: &StrictJson) -> Result<FieldTest, S3Error> {
-    let bound = |value: &StrictJson| match value {
-        StrictJson::Number(text) => text.parse().map(Some).map_err(|_| invalid("Invalid JSON.")),
-        StrictJson::Text(text) => Ok(text.parse().ok()),
-        _ => Err(invalid("Invalid JSON.")),
-    };
-    Ok(match (bound(least)?, bound(most)?) {
+    Ok(match (length_bound(least)?, length_bound(most)?) {
         (Some(least), Some(most)) => FieldTest::Length(least..=most),
         _ => FieldTest::Never,
     })
 }
 
+/// `None` for a text that is no number: no length passes it.
+fn length_bound(value: &StrictJson) -> Result<Option<u64>, S3Error> {
+    match value {
+        StrictJson::Number(text) => text.parse().map(Some).map_err(|_| invalid("Invalid JSON.")),
+        StrictJson::Text(text) => Ok(text.parse().ok()),
+        _ => Err(invalid("Invalid JSON.")),
+    }
+}
+
 /// A condition in the form of a list.
 fn shown(operator: &str, first: &str, second: &str) -> String {
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
     format!("[{}, {}, {}]", quoted(operator), quoted(first), quoted(second))
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 fn invalid(problem: &str) -> S3Error {

@@ -53,8 +53,8 @@ impl<'q> PresignedV2<'q> {
                 "URLs presigned by signature version 2 are for GET, HEAD, PUT and DELETE. Please use {ALGORITHM}."
             )));
         }
-        let unsigned = |name: &&str| route::is_subresource(name) && !is_signed_parameter(name);
-        let unsigned: Vec<_> = query.names().filter(unsigned).collect();
+        let subresources = query.names().filter(|name| route::is_subresource(name));
+        let unsigned: Vec<_> = subresources.filter(|name| !is_signed_parameter(name)).collect();
         if unsigned.is_empty() {
             return Ok(());
         }

@@ -64,6 +64,10 @@ impl NamePattern {
     fn matches(&self, name: &str) -> bool {
         if self.open { name.starts_with(&self.text) } else { name == self.text }
     }
+
+    fn matches_bucket_of(&self, resource: Resource<'_>) -> bool {
+        resource.bucket().is_some_and(|bucket| self.matches(bucket))
+    }
 }
 
 /// The buckets that the user created, in a users file.
@@ -121,18 +125,19 @@ impl ResourcePattern {
         if bucket.is_empty() || key == Some("") {
             return Err(format!("`{text}` is not `*`, `@owned`, `bucket`, `bucket/key` or `bucket/prefix*`"));
         }
-        let name = |part| {
-            NamePattern::parse(part).ok_or_else(|| {
-                format!("`{text}` has a `*` elsewhere than at the end of a bucket's name or of a key prefix")
-            })
-        };
+
         if bucket.starts_with('@') && bucket != OWNED {
             return Err(format!("`{text}` begins with `@` and is neither `{OWNED}` nor `{OWNED}/prefix*`"));
         }
         Ok(match key {
-            None => Self::Buckets(name(bucket)?),
-            Some(key) if bucket == OWNED => Self::Objects { bucket: BucketPattern::Owned, key: name(key)? },
-            Some(key) => Self::Objects { bucket: BucketPattern::Named(name(bucket)?), key: name(key)? },
+            None => Self::Buckets(pattern(bucket, text)?),
+            Some(key) if bucket == OWNED => {
+                Self::Objects { bucket: BucketPattern::Owned, key: pattern(key, text)? }
+            }
+            Some(key) => Self::Objects {
+                bucket: BucketPattern::Named(pattern(bucket, text)?),
+                key: pattern(key, text)?,
+            },
         })
     }
 
@@ -147,22 +152,24 @@ impl ResourcePattern {
 
     /// Whether it covers a resource, for an action of `level`.
     pub(super) fn covers(&self, level: ActionLevel, resource: Resource<'_>, owned: Ownership<'_>) -> bool {
-        let named = |name: &NamePattern| resource.bucket().is_some_and(|bucket| name.matches(bucket));
-        let is_in = |bucket: &BucketPattern| bucket.covers(resource, owned);
         match (self, level) {
             (Self::Everything, _) => true,
             (_, ActionLevel::Administration) => false,
             (Self::Owned, ActionLevel::Service) if resource == Resource::Service => true,
             (Self::Owned, _) => resource.bucket().is_some() && owned(),
-            (Self::Buckets(name), ActionLevel::Bucket | ActionLevel::Listing) => named(name),
-            (Self::Buckets(name), ActionLevel::Service) => resource == Resource::Service || named(name),
+            (Self::Buckets(name), ActionLevel::Bucket | ActionLevel::Listing) => {
+                name.matches_bucket_of(resource)
+            }
+            (Self::Buckets(name), ActionLevel::Service) => {
+                resource == Resource::Service || name.matches_bucket_of(resource)
+            }
             (Self::Objects { .. }, ActionLevel::Service) => resource == Resource::Service,
             (Self::Objects { bucket, key }, ActionLevel::Listing) => {
-                key.open && key.matches(resource.common_start()) && is_in(bucket)
+                key.open && key.matches(resource.common_start()) && bucket.covers(resource, owned)
             }
             (Self::Objects { bucket, key }, ActionLevel::Object) => {
                 let some = matches!(resource, Resource::Bucket(_));
-                (some || key.matches(resource.common_start())) && is_in(bucket)
+                (some || key.matches(resource.common_start())) && bucket.covers(resource, owned)
             }
             (Self::Buckets(_), ActionLevel::Object) | (Self::Objects { .. }, ActionLevel::Bucket) => false,
         }
@@ -192,4 +199,10 @@ impl ResourcePattern {
             (Self::Objects { .. }, ActionLevel::Service | ActionLevel::Bucket) => false,
         }
     }
+}
+
+fn pattern(part: &str, resource: &str) -> Result<NamePattern, String> {
+    NamePattern::parse(part).ok_or_else(|| {
+        format!("`{resource}` has a `*` elsewhere than at the end of a bucket's name or of a key prefix")
+    })
 }

@@ -62,11 +62,10 @@ impl<'a> Credential<'a> {
     fn parse_for(text: &'a str, services: &[&str]) -> Option<Self> {
         let (access_key, scope) = text.split_once('/')?;
         let mut parts = scope.split('/');
-        let mut next = || parts.next();
-        let date = next()?;
-        let region = next()?;
-        let service = next()?;
-        let terminator = next()?;
+        let date = parts.next()?;
+        let region = parts.next()?;
+        let service = parts.next()?;
+        let terminator = parts.next()?;
         let whole = parts.next().is_none() && services.contains(&service) && terminator == TERMINATOR;
         whole.then_some(Self { access_key, scope, date, region, service })
     }
@@ -189,13 +188,14 @@ impl<'a> SignatureParams<'a> {
     pub(super) fn check_headers(&self, headers: &SortedHeaders<'_>, dialect: Dialect) -> Result<(), S3Error> {
         let prefix = dialect.header_prefix();
         let mut signed = self.signed_headers.split(';').peekable();
-        let mut is_signed = |name: &str| {
+        let mut unsigned: Vec<&str> = Vec::new();
+        for name in headers.names().filter(|name| name.starts_with(prefix)) {
             // Both lists are in ascending order.
             while signed.next_if(|&other| other < name).is_some() {}
-            signed.peek() == Some(&name)
-        };
-        let vendor = headers.names().filter(|name| name.starts_with(prefix) && !is_signed(name));
-        let mut unsigned: Vec<&str> = vendor.collect();
+            if signed.peek() != Some(&name) {
+                unsigned.push(name);
+            }
+        }
         if !self.signed_headers.split(';').any(|name| name == "host") {
             unsigned.insert(0, "host");
         }

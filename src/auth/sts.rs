@@ -143,19 +143,12 @@ impl Authenticator {
         check_name(request.session_name, "roleSessionName", ROLE_SESSION_NAME_CHARS)?;
         let name = role_of(request.role_arn)
             .ok_or_else(|| CallError::validation("roleArn is not the ARN of a role"))?;
-        let denied = || {
-            let caller = caller.caller().arn;
-            let role = NameKind::Role.arn(name);
-            CallError::denied(format!(
-                "User: {caller} is not authorized to perform: sts:AssumeRole on resource: {role}"
-            ))
-        };
         let may_call =
             caller.session().is_none_or(|it| it.is_unlimited() && it.kind != SessionKind::Federated);
         let role = caller.users().role(name).filter(|role| may_call && role.is_assumed_by(caller.name()));
-        let role = role.ok_or_else(denied)?;
+        let role = role.ok_or_else(|| may_not_assume(caller, name))?;
         if role.external_id.is_some() && role.external_id.as_deref() != request.external_id {
-            return Err(denied());
+            return Err(may_not_assume(caller, name));
         }
         let of_role = role.longest.as_secs();
         let longest = match caller.session() {
@@ -206,23 +199,11 @@ impl Authenticator {
         check_name(request.session_name, "roleSessionName", ROLE_SESSION_NAME_CHARS)?;
         let name = role_of(request.role_arn)
             .ok_or_else(|| CallError::validation("roleArn is not the ARN of a role"))?;
-        let denied = || CallError::denied("Not authorized to perform sts:AssumeRoleWithWebIdentity");
         let users = self.users();
-        let role = users.role(name).ok_or_else(denied)?;
+        let role = users.role(name).ok_or_else(no_web_identity)?;
         let now = self.now();
-        let trusts = |conditions: &TrustConditions| {
-            let claims = identity.claims(conditions.claims());
-            let facts = PrincipalFacts { claims, ..PrincipalFacts::default() };
-            conditions.hold(&PolicyContext {
-                principal: Some(&facts),
-                source_ip: request.source_ip,
-                secure: request.secure,
-                now,
-                ..PolicyContext::default()
-            })
-        };
-        if !role.trusts(&identity.issuer).any(trusts) {
-            return Err(denied());
+        if !role.trusts(&identity.issuer).any(|conditions| is_trusted(identity, conditions, request, now)) {
+            return Err(no_web_identity());
         }
         let longest = role.longest.as_secs();
         let default = longest.min(CHAINED_SESSION_MAX_SECS);
@@ -349,6 +330,37 @@ impl Authenticator {
     }
 }
 
+/// The answer is the same for a role that is unknown and for one that does not trust the token: the
+/// call is not signed, and would tell strangers which roles there are.
+fn no_web_identity() -> CallError {
+    CallError::denied("Not authorized to perform sts:AssumeRoleWithWebIdentity")
+}
+
+fn is_trusted(
+    identity: &WebIdentity,
+    conditions: &TrustConditions,
+    request: &TokenRoleRequest<'_>,
+    now: Timestamp,
+) -> bool {
+    let claims = identity.claims(conditions.claims());
+    let facts = PrincipalFacts { claims, ..PrincipalFacts::default() };
+    conditions.hold(&PolicyContext {
+        principal: Some(&facts),
+        source_ip: request.source_ip,
+        secure: request.secure,
+        now,
+        ..PolicyContext::default()
+    })
+}
+
+fn may_not_assume(caller: &Identity, role: &str) -> CallError {
+    let caller = caller.caller().arn;
+    let role = NameKind::Role.arn(role);
+    CallError::denied(format!(
+        "User: {caller} is not authorized to perform: sts:AssumeRole on resource: {role}"
+    ))
+}
+
 /// The claims of a provider's token that the session keeps: who it is about, and what the policies
 /// name that limit it.
 fn kept_claims(
@@ -412,7 +424,6 @@ fn checked_duration(asked: Option<u64>, default: u64, longest: u64) -> Result<u6
 
 /// The session policy, if it is one. That an empty one would count as none must never be.
 fn checked_policy(text: &str) -> Result<Value, CallError> {
-    let malformed = |reason: &str| CallError::new(400, "MalformedPolicyDocument", reason);
     if text.chars().count() > SESSION_POLICY_MAX_CHARS {
         let message = format!("policy has at most {SESSION_POLICY_MAX_CHARS} characters");
         return Err(CallError::validation(message));
@@ -422,6 +433,10 @@ fn checked_policy(text: &str) -> Result<Value, CallError> {
     // What is sealed is what will be read: nothing that was checked may read differently.
     IdentityPolicy::parse(&value.to_string()).map_err(|reason| malformed(&reason))?;
     Ok(value)
+}
+
+fn malformed(reason: &str) -> CallError {
+    CallError::new(400, "MalformedPolicyDocument", reason)
 }
 
 /// The names of the policies of these ARNs, all of which must be there.

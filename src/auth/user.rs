@@ -131,8 +131,11 @@ impl User {
     /// Whether it has keys and a grant of everything, or a policy of everything and none that
     /// denies.
     pub(super) fn is_administrator(&self) -> bool {
-        let by_policy = || self.policies.iter().any(|policy| policy.is_of_everything()) && !self.has_denial();
-        !self.is_anonymous() && (self.grants.iter().any(Grant::is_of_everything) || by_policy())
+        if self.is_anonymous() {
+            return false;
+        }
+        self.grants.iter().any(Grant::is_of_everything)
+            || self.policies.iter().any(|policy| policy.is_of_everything()) && !self.has_denial()
     }
 }
 

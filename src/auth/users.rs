@@ -148,12 +148,11 @@ impl Users {
 
     /// The text of the first file: one administrator with all permissions, who signs with `keys`.
     pub fn first_file(keys: &KeyPair) -> String {
-        let quote = |text: &str| toml::Value::from(text).to_string();
         format!(
             "# Who may do what. Read again on SIGHUP.\n\n[[user]]\nname = \"{ADMINISTRATOR}\"\naccess_key = {}\nsecret_key = {}\n\n\
              [[user.allow]]\nactions = [\"*\"]\nresources = [\"*\"]\n",
-            quote(&keys.access_key),
-            quote(keys.secret_key.reveal())
+            toml::Value::from(keys.access_key.as_str()),
+            toml::Value::from(keys.secret_key.reveal())
         )
     }
 
@@ -617,8 +616,11 @@ impl UsersBuilder {
             let unknown = table.unknown(|name| {
                 name == ADMINISTRATOR || name != Users::ANONYMOUS && self.names.contains(name)
             });
-            let is_issuer = |url: &str| self.issuers.iter().any(|issuer| issuer.url == url);
-            if let Some(problem) = unknown.or_else(|| table.unknown_issuer(is_issuer)) {
+            if let Some(problem) = unknown {
+                return Err(problem);
+            }
+            let issuer = table.unknown_issuer(|url| self.issuers.iter().any(|issuer| issuer.url == url));
+            if let Some(problem) = issuer {
                 return Err(problem);
             }
         }

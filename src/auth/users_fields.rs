@@ -97,10 +97,8 @@ pub(super) fn pair(
 }
 
 fn secret(value: &Spanned<toml::Value>) -> Result<Secret, FieldProblem> {
-    let wrong = || (value.span(), "a secret_key is a string of 1 to 128 characters".to_owned());
-    let text = value.as_ref().as_str().ok_or_else(wrong)?;
-    if text.is_empty() || text.len() > limits::CREDENTIAL_LEN_MAX_BYTES {
-        return Err(wrong());
+    match value.as_ref().as_str() {
+        Some(text) if (1..=limits::CREDENTIAL_LEN_MAX_BYTES).contains(&text.len()) => Ok(Secret::new(text)),
+        _ => Err((value.span(), "a secret_key is a string of 1 to 128 characters".to_owned())),
     }
-    Ok(Secret::new(text))
 }

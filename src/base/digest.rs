@@ -266,12 +266,15 @@ pub fn is_hex_of(text: &str, bytes: &[u8]) -> bool {
 
 /// Parses hexadecimal digits of either case; `None` for other characters and for an odd count.
 pub fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
     let bytes = text.as_bytes();
     if !bytes.len().is_multiple_of(2) {
         return None;
     }
     bytes.chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
 #[cfg(test)]

@@ -61,7 +61,6 @@ impl WriteCondition {
     /// # Errors
     /// The reason for which it fails.
     pub fn check(&self, current: Option<&str>) -> Result<(), Unmet> {
-        let holds = |holds| if holds { Ok(()) } else { Err(Unmet::Failed) };
         match (self, current) {
             (Self::None, _) | (Self::IfAbsent | Self::IfNoneMatch(_), None) => Ok(()),
             (Self::IfAbsent, Some(_)) => Err(Unmet::Failed),
@@ -81,6 +80,10 @@ impl WriteCondition {
             Self::Both(both) => both.0.tells_content() || both.1.tells_content(),
         }
     }
+}
+
+fn holds(holds: bool) -> Result<(), Unmet> {
+    if holds { Ok(()) } else { Err(Unmet::Failed) }
 }
 
 #[cfg(test)]

@@ -50,7 +50,6 @@ impl Quota {
     /// The stricter limit of both, one by one.
     #[must_use]
     pub fn stricter(&self, other: &Self) -> Self {
-        let least = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
         Self {
             bytes: least(self.bytes, other.bytes),
             objects: least(self.objects, other.objects),
@@ -59,6 +58,11 @@ impl Quota {
             buckets: least(self.buckets, other.buckets),
         }
     }
+}
+
+/// `None` is no limit.
+fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }
 
 #[cfg(test)]

@@ -226,8 +226,8 @@ impl Provider {
     fn ask(&self) -> Result<ProviderAnswer, String> {
         let until = Instant::now() + Duration::from_secs(OIDC_FETCH_MAX_SECS);
         if let Some(path) = &self.source.keys_file {
-            let named = |why: String| format!("{}: {why}", path.display());
-            let keys = read_short(path).and_then(|text| parse_keys(&text)).map_err(named)?;
+            let keys = read_short(path).and_then(|text| parse_keys(&text));
+            let keys = keys.map_err(|why| format!("{}: {why}", path.display()))?;
             return Ok(ProviderAnswer { at: self.clock.instant(), metadata: None, keys });
         }
         let issuer = &self.source.issuer;
@@ -361,16 +361,16 @@ fn parsed<T: DeserializeOwned>(url: &str, document: &[u8]) -> Result<T, String> 
 
 /// Reads a file of the operator. One that never ends, such as a pipe, is refused unread.
 fn read_short(path: &Path) -> Result<Vec<u8>, String> {
-    let told = |error: std::io::Error| error.to_string();
-    if !std::fs::metadata(path).map_err(told)?.is_file() {
+    // Before it is opened: a pipe without a writer would be waited for.
+    if !std::fs::metadata(path).map_err(|error| error.to_string())?.is_file() {
         return Err("it is no file".to_owned());
     }
     let mut text = Vec::new();
-    let file = File::open(path).map_err(told)?;
-    file.take(OIDC_DOCUMENT_MAX_BYTES as u64 + 1).read_to_end(&mut text).map_err(told)?;
-    match text.len() <= OIDC_DOCUMENT_MAX_BYTES {
-        true => Ok(text),
-        false => Err(format!("it has more than {OIDC_DOCUMENT_MAX_BYTES} bytes")),
+    let read = File::open(path)
+        .and_then(|file| file.take(OIDC_DOCUMENT_MAX_BYTES as u64 + 1).read_to_end(&mut text));
+    match read.map_err(|error| error.to_string())? {
+        0..=OIDC_DOCUMENT_MAX_BYTES => Ok(text),
+        _ => Err(format!("it has more than {OIDC_DOCUMENT_MAX_BYTES} bytes")),
     }
 }
 

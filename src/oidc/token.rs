@@ -222,11 +222,13 @@ impl TokenClaims {
     /// Checks that the time of the token is the present one.
     pub(super) fn check_times(&self, now: Timestamp) -> Result<(), TimeProblem> {
         let now = now.as_millis() as f64 / 1000.0;
-        let has_come = |time: Option<f64>| time.is_none_or(|time| time < now + CLOCK_SKEW_SECS);
-        match self.expires > now - CLOCK_SKEW_SECS {
-            false => Err(TimeProblem::Expired),
-            true if has_come(self.issued) && has_come(self.not_before) => Ok(()),
-            true => Err(TimeProblem::Future),
+        if self.expires <= now - CLOCK_SKEW_SECS {
+            return Err(TimeProblem::Expired);
+        }
+        let starts = [self.issued, self.not_before];
+        match starts.into_iter().flatten().all(|time| time < now + CLOCK_SKEW_SECS) {
+            true => Ok(()),
+            false => Err(TimeProblem::Future),
         }
     }
 }

@@ -107,18 +107,17 @@ impl ConditionOperator {
     };
 
     fn parse(name: &str) -> Result<Self, String> {
-        let unknown = || format!("the condition operator `{name}` is not supported");
         let (quantifier, rest) = match name.split_once(':') {
             None => (Quantifier::Single, name),
             Some(("ForAllValues", rest)) => (Quantifier::All, rest),
             Some(("ForAnyValue", rest)) => (Quantifier::Any, rest),
-            Some(_) => return Err(unknown()),
+            Some(_) => return Err(unsupported(name)),
         };
         let (base, if_exists) = rest.strip_suffix("IfExists").map_or((rest, false), |base| (base, true));
         let found = Self::NAMED.iter().find(|(known, ..)| *known == base);
-        let &(_, comparison, negated) = found.ok_or_else(unknown)?;
+        let &(_, comparison, negated) = found.ok_or_else(|| unsupported(name))?;
         if comparison == Comparison::Null && (if_exists || quantifier != Quantifier::Single) {
-            return Err(unknown());
+            return Err(unsupported(name));
         }
         Ok(Self { comparison, negated, quantifier, if_exists })
     }
@@ -133,6 +132,10 @@ impl ConditionOperator {
             Comparison::Null => None,
         }
     }
+}
+
+fn unsupported(operator: &str) -> String {
+    format!("the condition operator `{operator}` is not supported")
 }
 
 /// A value of the policy, in the form that its operator compares.
@@ -218,22 +221,22 @@ impl Condition {
         if operator.quantifier == Quantifier::Single && !key.has_single_value() {
             return Err(format!("`{key_name}` needs `ForAllValues:` or `ForAnyValue:`"));
         }
-        let parse = |value: &StrictJson| {
+        let mut parsed = Vec::new();
+        for value in values.elements() {
             let text = value.scalar().ok_or_else(|| format!("a value of `{key_name}` is no text"))?;
-            PolicyValue::parse(operator.comparison, &text, syntax)
-                .map_err(|reason| format!("the value `{text}` of `{key_name}`: {reason}"))
-        };
-        let values = values.elements().iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-        if values.is_empty() {
+            let value = PolicyValue::parse(operator.comparison, &text, syntax);
+            parsed.push(value.map_err(|reason| format!("the value `{text}` of `{key_name}`: {reason}"))?);
+        }
+        if parsed.is_empty() {
             return Err(format!("`{key_name}` has no value"));
         }
         let mut compared = vec![key.clone()];
-        for variable in values.iter().flat_map(PolicyValue::variables) {
+        for variable in parsed.iter().flat_map(PolicyValue::variables) {
             if !compared.contains(variable) {
                 compared.push(variable.clone());
             }
         }
-        Ok(Self { operator, key, values, compared })
+        Ok(Self { operator, key, values: parsed, compared })
     }
 
     /// Whether it depends on the object, and not on the request alone.
@@ -243,8 +246,8 @@ impl Condition {
 
     /// Whether it would compare a value that is too long for it.
     pub(super) fn is_beyond(&self, context: &PolicyContext<'_>) -> bool {
-        let value = |key: &ConditionKey| if key.is_of_object() { None } else { key.single_value(context) };
-        self.compared.iter().filter_map(value).any(|value| value.len() > POLICY_VALUE_MAX_BYTES)
+        let known = self.compared.iter().filter(|key| !key.is_of_object());
+        known.filter_map(|key| key.single_value(context)).any(|value| value.len() > POLICY_VALUE_MAX_BYTES)
     }
 
     /// The most wildcards that one of its values has.
@@ -266,12 +269,15 @@ impl Condition {
     pub(super) fn binds_claim(&self) -> bool {
         let operator = &self.operator;
         let is_positive = !operator.negated && !operator.if_exists && operator.quantifier != Quantifier::All;
-        let is_bound = |value: &PolicyValue| match (operator.comparison, value) {
+        self.key.claim().is_some() && is_positive && self.values.iter().all(|value| self.is_bound_by(value))
+    }
+
+    fn is_bound_by(&self, value: &PolicyValue) -> bool {
+        match (self.operator.comparison, value) {
             (Comparison::Text { .. }, PolicyValue::Pattern(pattern)) => pattern.has_text(),
             (Comparison::Number(relation), _) => relation == Relation::Equal,
             _ => false,
-        };
-        self.key.claim().is_some() && is_positive && self.values.iter().all(is_bound)
+        }
     }
 
     /// Whether it refers to the tags that a request gives an object.

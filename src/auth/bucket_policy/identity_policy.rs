@@ -82,15 +82,7 @@ impl IdentityPolicy {
 
     /// Whether it allows every action on every resource, whatever the request.
     pub(in crate::auth) fn is_of_everything(&self) -> bool {
-        let is_everything = |statement: &IdentityStatement| {
-            let resources = &statement.resources;
-            statement.effect == PolicyEffect::Allow
-                && Action::ALL.iter().all(|action| statement.actions.contains(*action))
-                && resources.everything
-                && !resources.is_negated
-                && statement.conditions.iter().next().is_none()
-        };
-        self.statements.iter().any(is_everything)
+        self.statements.iter().any(IdentityStatement::allows_everything)
     }
 
     /// Whether it denies anything.
@@ -100,11 +92,11 @@ impl IdentityPolicy {
 
     /// Whether it allows the action on some resource for some request.
     pub(in crate::auth) fn may_allow(&self, action: Action) -> bool {
-        let is_of_use = |set: &ResourceSet| set.everything || set.is_negated || !set.paths.is_empty();
         self.statements.iter().any(|statement| {
+            let resources = &statement.resources;
             statement.effect == PolicyEffect::Allow
                 && statement.actions.contains(action)
-                && is_of_use(&statement.resources)
+                && (resources.everything || resources.is_negated || !resources.paths.is_empty())
         })
     }
 
@@ -160,6 +152,14 @@ pub(in crate::auth) fn decide_by_all(
 }
 
 impl IdentityStatement {
+    fn allows_everything(&self) -> bool {
+        self.effect == PolicyEffect::Allow
+            && Action::ALL.iter().all(|action| self.actions.contains(*action))
+            && self.resources.everything
+            && !self.resources.is_negated
+            && self.conditions.iter().next().is_none()
+    }
+
     fn parse(json: &StrictJson, syntax: PolicySyntax, place: StatementPlace) -> Result<Self, String> {
         let known = ["Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition"];
         let members = StrictMembers::of(json, "a statement", &known)?;
@@ -260,14 +260,15 @@ impl ResourceSet {
     /// Whether some object of a bucket is among them, or, for a denial, every one.
     fn cover_objects_of(&self, bucket: &str, effect: PolicyEffect) -> bool {
         let objects = format!("{bucket}/");
-        let some = || self.everything || self.paths.iter().any(|pattern| pattern.may_go_beyond(&objects));
-        let every = || self.everything || self.paths.iter().any(|pattern| pattern.covers_all_after(&objects));
-        match (effect, self.is_negated) {
-            (PolicyEffect::Allow, false) => some(),
-            (PolicyEffect::Allow, true) => !every(),
-            (PolicyEffect::Deny, false) => every(),
-            (PolicyEffect::Deny, true) => !some(),
-        }
+        // An allowance counts if it may cover any object, and a denial only if it covers all.
+        // Negation turns "any" into "not all".
+        let needs_all = (effect == PolicyEffect::Deny) != self.is_negated;
+        let covers = self.everything
+            || self.paths.iter().any(|pattern| match needs_all {
+                true => pattern.covers_all_after(&objects),
+                false => pattern.may_go_beyond(&objects),
+            });
+        covers != self.is_negated
     }
 }
 

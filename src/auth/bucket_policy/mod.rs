@@ -145,20 +145,21 @@ impl BucketPolicy {
             _ => Cow::Borrowed(self.bucket.as_str()),
         };
         let of_some_object = action.applies_to_objects() && matches!(resource, Resource::Bucket(_));
-        let applies = |statement: &PolicyStatement| match statement.effect {
-            PolicyEffect::Allow if of_some_object => {
-                statement.applies_to_some_object(action, &self.bucket, context)
-            }
-            PolicyEffect::Deny if of_some_object => {
-                statement.denies_all_objects(action, &self.bucket, context)
-            }
-            _ => statement.applies(action, &path, context),
-        };
         let mut decision = PolicyDecision::NoMatch;
-        for statement in self.statements.iter().filter(|statement| applies(statement)) {
+        for statement in &self.statements {
+            let applies = match statement.effect {
+                PolicyEffect::Allow if of_some_object => {
+                    statement.applies_to_some_object(action, &self.bucket, context)
+                }
+                PolicyEffect::Deny if of_some_object => {
+                    statement.denies_all_objects(action, &self.bucket, context)
+                }
+                _ => statement.applies(action, &path, context),
+            };
             match statement.effect {
-                PolicyEffect::Deny => return PolicyDecision::Deny,
-                PolicyEffect::Allow => decision = PolicyDecision::Allow,
+                PolicyEffect::Deny if applies => return PolicyDecision::Deny,
+                PolicyEffect::Allow if applies => decision = PolicyDecision::Allow,
+                PolicyEffect::Deny | PolicyEffect::Allow => {}
             }
         }
         decision

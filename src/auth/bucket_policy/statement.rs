@@ -312,16 +312,11 @@ impl PrincipalSet {
 impl Principal {
     /// Parses the name of a user, or an ARN of any account.
     fn parse(text: &str) -> Result<Self, String> {
-        let unsupported = || {
-            Err(format!(
-                "the principal `{text}` is neither a user's name nor an ARN of a user, a role, a session or an account"
-            ))
-        };
         let Some(arn) = text.strip_prefix("arn:") else {
-            return if is_name(text) { Ok(Self::User(text.to_owned())) } else { unsupported() };
+            return if is_name(text) { Ok(Self::User(text.to_owned())) } else { Err(unsupported(text)) };
         };
         let parts: Vec<_> = arn.splitn(5, ':').collect();
-        let &["aws", service, "", _, resource] = parts.as_slice() else { return unsupported() };
+        let &["aws", service, "", _, resource] = parts.as_slice() else { return Err(unsupported(text)) };
         match (service, resource.split_once('/')) {
             ("iam", None) if resource == "root" => Ok(Self::Account),
             ("iam", Some(("user", name))) if is_name(name) => Ok(Self::User(name.to_owned())),
@@ -333,9 +328,9 @@ impl Principal {
                 Some((role, session)) if is_name(role) && is_name(session) => {
                     Ok(Self::SenderSession(assumed_role(role, session)))
                 }
-                _ => unsupported(),
+                _ => Err(unsupported(text)),
             },
-            _ => unsupported(),
+            _ => Err(unsupported(text)),
         }
     }
 
@@ -350,6 +345,12 @@ impl Principal {
             Self::Service => false,
         }
     }
+}
+
+fn unsupported(principal: &str) -> String {
+    format!(
+        "the principal `{principal}` is neither a user's name nor an ARN of a user, a role, a session or an account"
+    )
 }
 
 fn is_name(text: &str) -> bool {
@@ -401,14 +402,15 @@ fn known_actions() -> impl Iterator<Item = (&'static str, bool)> {
 /// The pattern of a resource, without the start that all resources of S3 share. It must stay within
 /// the bucket.
 fn resource(arn: &str, scope: PolicyScope<'_>) -> Result<GlobPattern, String> {
-    let refused = || {
-        format!("the resource `{arn}` is not of this bucket: write `{RESOURCE_PREFIX}{}/...`", scope.bucket)
+    let path = arn.strip_prefix(RESOURCE_PREFIX);
+    let rest = path.and_then(|path| path.strip_prefix(scope.bucket));
+    let rest = rest.filter(|rest| rest.is_empty() || rest.starts_with(['/', '*', '?']));
+    let Some(path) = path.filter(|_| rest.is_some()) else {
+        return Err(format!(
+            "the resource `{arn}` is not of this bucket: write `{RESOURCE_PREFIX}{}/...`",
+            scope.bucket
+        ));
     };
-    let path = arn.strip_prefix(RESOURCE_PREFIX).ok_or_else(refused)?;
-    let rest = path.strip_prefix(scope.bucket).ok_or_else(refused)?;
-    if !rest.is_empty() && !rest.starts_with(['/', '*', '?']) {
-        return Err(refused());
-    }
     GlobPattern::parse(path, GlobSyntax { wildcards: true, variables: scope.variables, lenient: false })
 }
 

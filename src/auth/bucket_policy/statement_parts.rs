@@ -48,10 +48,9 @@ impl StatementConditions {
 
     /// Whether all hold.
     pub(super) fn hold(&self, context: &PolicyContext<'_>) -> bool {
-        let of_request = || self.of_request_hold(context);
         let hold = match context.memo {
-            Some(memo) => memo.recall(self.place.policy, self.place.nth, of_request),
-            None => of_request(),
+            Some(memo) => memo.recall(self.place.policy, self.place.nth, || self.of_request_hold(context)),
+            None => self.of_request_hold(context),
         };
         // Where a value is too long to be compared, this holds for a denial, whatever the object.
         hold && self
@@ -78,10 +77,12 @@ impl StatementConditions {
 /// # Errors
 /// It is neither, or empty; the text names the element.
 pub(super) fn texts(json: &StrictJson, element: &str) -> Result<Vec<String>, String> {
-    let text = |value: &StrictJson| match value {
-        StrictJson::Text(text) => Ok(text.clone()),
-        _ => Err(format!("`{element}` must be text or a list of texts")),
-    };
-    let texts = json.elements().iter().map(text).collect::<Result<Vec<_>, _>>()?;
+    let mut texts = Vec::new();
+    for value in json.elements() {
+        let StrictJson::Text(text) = value else {
+            return Err(format!("`{element}` must be text or a list of texts"));
+        };
+        texts.push(text.clone());
+    }
     if texts.is_empty() { Err(format!("`{element}` is empty")) } else { Ok(texts) }
 }

@@ -27,21 +27,17 @@ impl TrustConditions {
         let syntax = PolicySyntax { variables: false, lenient: true };
         let conditions = Condition::parse_all(&json, syntax)?;
         let keys = conditions.iter().flat_map(Condition::compared);
-        let is_known = |key: &&ConditionKey| {
-            use ConditionKey::{Claim, CurrentTime, EpochTime, SecureTransport, SourceIp};
-            matches!(key, Claim(_) | CurrentTime | EpochTime | SecureTransport | SourceIp)
-        };
-        if let Some(unknown) = keys.into_iter().find(|key| !is_known(key)) {
+        if let Some(unknown) = keys.into_iter().find(|key| !is_of_token(key)) {
             return Err(format!("the condition key `{unknown}` is none of a token: name claims by `jwt:`"));
         }
         if conditions.iter().any(|condition| condition.wildcards() > POLICY_WILDCARDS_MAX) {
             return Err(format!("a pattern has more than {POLICY_WILDCARDS_MAX} wildcards"));
         }
-        let binds = |condition: &Condition| {
+        let binds = conditions.iter().any(|condition| {
             let claim = condition.key().claim().unwrap_or_default();
             condition.binds_claim() && !NOT_OF_SUBJECTS.contains(&claim)
-        };
-        match conditions.iter().any(binds) {
+        });
+        match binds {
             true => Ok(Self(conditions)),
             false => Err("it must require a value of a claim beside `aud`, such as \
                 {\"StringEquals\": {\"jwt:sub\": \"...\"}}, or every token of the issuer would do"
@@ -58,6 +54,11 @@ impl TrustConditions {
     pub(in crate::auth) fn hold(&self, context: &PolicyContext<'_>) -> bool {
         self.0.iter().all(|condition| !condition.is_beyond(context) && condition.holds(context))
     }
+}
+
+fn is_of_token(key: &ConditionKey) -> bool {
+    use ConditionKey::{Claim, CurrentTime, EpochTime, SecureTransport, SourceIp};
+    matches!(key, Claim(_) | CurrentTime | EpochTime | SecureTransport | SourceIp)
 }
 
 #[cfg(test)]
