@@ -258,13 +258,16 @@ pub(crate) fn command() -> clap::Command {
 /// Hides the options of the server in the help of a command and of its subcommands, except those of
 /// `shown`.
 fn with_options(command: clap::Command, shown: &[&str]) -> clap::Command {
-    let hide = |command: clap::Command| {
-        command.mut_args(|arg| {
-            let hidden = arg.is_global_set() && !shown.contains(&arg.get_id().as_str());
-            if hidden { arg.hide(true) } else { arg }
-        })
-    };
-    hide(command).mut_subcommands(|command| hide(command).mut_subcommands(hide))
+    hide_others(command, shown).mut_subcommands(|command| {
+        hide_others(command, shown).mut_subcommands(|command| hide_others(command, shown))
+    })
+}
+
+fn hide_others(command: clap::Command, shown: &[&str]) -> clap::Command {
+    command.mut_args(|arg| {
+        let hidden = arg.is_global_set() && !shown.contains(&arg.get_id().as_str());
+        if hidden { arg.hide(true) } else { arg }
+    })
 }
 
 /// Runs the command.

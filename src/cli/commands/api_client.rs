@@ -154,8 +154,19 @@ pub(crate) fn parsed(text: &str) -> Result<Value, CliError> {
 /// The status, the code and the message of an error.
 fn refusal(answer: &Answer) -> String {
     let error: Value = serde_json::from_str(&answer.text()).unwrap_or_default();
-    let of = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
-    format!("the server answers {} {}: {}", answer.status, of("code"), of("message"))
+    let code = text_in(&error, "code");
+    let message = text_in(&error, "message");
+    format!("the server answers {} {code}: {message}", answer.status)
+}
+
+/// The text of a field of an answer; empty without the field.
+pub(super) fn text_in<'v>(answer: &'v Value, field: &str) -> &'v str {
+    answer[field].as_str().unwrap_or_default()
+}
+
+/// The number of a field of an answer; 0 without the field.
+pub(super) fn number_in(answer: &Value, field: &str) -> u64 {
+    answer[field].as_u64().unwrap_or_default()
 }
 
 /// The keys that the environment sets, or else those of an administrator in the users file.

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use clap::Subcommand;
+use humantime::format_duration;
 use serde_json::Value;
 
-use super::api_client::{self, ApiClient, ServerAddress};
+use super::api_client::{self, ApiClient, ServerAddress, number_in, text_in};
 use crate::cli::announce;
 use crate::cli::config::environment::Environment;
 use crate::cli::config::options::ServerOptions;
@@ -59,23 +60,24 @@ pub(crate) fn run(
 }
 
 fn lines_of(answer: &Value) -> Vec<String> {
-    let text = |name: &str| answer[name].as_str().unwrap_or_default().to_owned();
-    let seconds = |name: &str| Duration::from_secs(answer[name].as_u64().unwrap_or(0));
-    let shown = |name: &str| humantime::format_duration(seconds(name)).to_string();
-    let is = |name: &str| answer[name].as_bool().unwrap_or(false);
-    let mut lines = vec![format!("time\t{}", text("time")), format!("lock clock\t{}", text("lock_time"))];
-    if seconds("behind_seconds") > Duration::from_secs(60 * 60) {
-        lines.push(format!("the time is {} behind the lock clock", shown("behind_seconds")));
+    let mut lines = vec![
+        format!("time\t{}", text_in(answer, "time")),
+        format!("lock clock\t{}", text_in(answer, "lock_time")),
+    ];
+    let behind = Duration::from_secs(number_in(answer, "behind_seconds"));
+    if behind > Duration::from_secs(60 * 60) {
+        lines.push(format!("the time is {} behind the lock clock", format_duration(behind)));
     }
-    if is("held") {
+    if answer["held"] == true {
+        let ahead = Duration::from_secs(number_in(answer, "ahead_seconds"));
         lines
-            .push(format!("the time jumped ahead by {}: nothing expires by its age", shown("ahead_seconds")));
+            .push(format!("the time jumped ahead by {}: nothing expires by its age", format_duration(ahead)));
     }
-    if is("compliance_waits") {
+    if answer["compliance_waits"] == true {
         lines.push("retentions in COMPLIANCE mode go on by the lock clock".to_owned());
     }
-    if answer["believed_in_seconds"].is_u64() {
-        lines.push(format!("the time is believed in {}", shown("believed_in_seconds")));
+    if let Some(seconds) = answer["believed_in_seconds"].as_u64() {
+        lines.push(format!("the time is believed in {}", format_duration(Duration::from_secs(seconds))));
     }
     lines
 }

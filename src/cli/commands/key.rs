@@ -12,7 +12,7 @@ use serde_json::Value;
 use siltstone::fs::SecretFile;
 use siltstone::keys::{self, KeyRing};
 
-use super::api_client::{self, ApiClient, ServerAddress};
+use super::api_client::{self, ApiClient, ServerAddress, number_in, text_in};
 use crate::cli::announce;
 use crate::cli::config::environment::Environment;
 use crate::cli::config::options::ServerOptions;
@@ -114,12 +114,15 @@ pub(crate) fn run(
 
 fn lines_of(answer: &Value) -> Vec<String> {
     let keys = answer["keys"].as_array().cloned().unwrap_or_default();
-    let line = |key: &Value| {
-        let text = |name: &str| key[name].as_str().unwrap_or_default().to_owned();
-        let uses = key["uses"].as_u64().unwrap_or(0);
-        format!("{}\t{}\t{uses}\t{}", text("id"), text("state"), text("name")).trim_end().to_owned()
-    };
-    keys.iter().map(line).collect()
+    keys.iter().map(line_of).collect()
+}
+
+fn line_of(key: &Value) -> String {
+    let id = text_in(key, "id");
+    let state = text_in(key, "state");
+    let name = text_in(key, "name");
+    let uses = number_in(key, "uses");
+    format!("{id}\t{state}\t{uses}\t{name}").trim_end().to_owned()
 }
 
 /// Asks for one step after another. Progress goes to standard error.
@@ -134,17 +137,19 @@ fn rewrap(
     let mut told = Instant::now();
     loop {
         let answer = client.ask_document("POST", "keys/rewrap", request)?;
-        let count = |name: &str| answer[name].as_u64().unwrap_or(0);
-        let rewrapped = count("rewrapped");
+        let rewrapped = number_in(&answer, "rewrapped");
         if told.elapsed() >= PROGRESS_EVERY {
-            let progress =
-                format!("{} records looked at, of {} versions and more", count("seen"), count("of"));
+            let progress = format!(
+                "{} records looked at, of {} versions and more",
+                number_in(&answer, "seen"),
+                number_in(&answer, "of")
+            );
             // A closed standard error does not end the work.
             let _ = writeln!(io::stderr(), "{progress}; {rewrapped} wrapped anew");
             told = Instant::now();
         }
         if answer["more"] != true {
-            return end_of_rewrap(&mut client, rewrapped, count("unavailable"));
+            return end_of_rewrap(&mut client, rewrapped, number_in(&answer, "unavailable"));
         }
         thread::sleep(pause_after(rewrapped.saturating_sub(before), arguments.rate));
         before = rewrapped;
@@ -263,8 +268,7 @@ fn check_is_ring_of(answer: &Value, file: &Path, text: &str, id: &str) -> Result
     let mut of_server = BTreeSet::new();
     for key in answer["keys"].as_array().into_iter().flatten() {
         if key["id"] != id && key["state"] != "missing" {
-            let text = |name: &str| key[name].as_str().unwrap_or_default();
-            of_server.insert(format!("{} {}", text("id"), text("created")));
+            of_server.insert(format!("{} {}", text_in(key, "id"), text_in(key, "created")));
         }
     }
     match of_file == of_server {

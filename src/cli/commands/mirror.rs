@@ -7,7 +7,7 @@ use serde_json::Value;
 use siltstone::client::encoded;
 use siltstone::mirror::MirrorSettings;
 
-use super::api_client::{self, ApiClient, ServerAddress};
+use super::api_client::{self, ApiClient, ServerAddress, number_in, text_in};
 use super::mirror_verify::{VerifiedMirror, verify};
 use crate::cli::announce;
 use crate::cli::config::config_file;
@@ -104,30 +104,24 @@ fn table(text: &str) -> Result<Vec<String>, CliError> {
     Ok(lines)
 }
 
-/// The text of a field; empty without one.
-fn text<'v>(value: &'v Value, field: &str) -> &'v str {
-    value[field].as_str().unwrap_or_default()
-}
-
 /// The line of a mirror itself.
 fn status_line(mirror: &Value) -> String {
-    let number = |field: &str| mirror[field].as_u64().unwrap_or_default();
     let error = match &mirror["last_error"] {
         Value::Null => "no error".to_owned(),
-        error => format!("last error {}: {}", text(error, "time"), text(error, "text")),
+        error => format!("last error {}: {}", text_in(error, "time"), text_in(error, "text")),
     };
     format!(
         "{}\t{}\t{}\t{} s behind, {} keys due, {} failing, {} refused\t{} objects, {} bytes, {} removed\t{error}",
-        text(mirror, "name"),
-        text(mirror, "target"),
-        text(mirror, "state"),
-        number("lag_seconds"),
-        number("due_keys"),
-        number("failing_keys"),
-        number("refused_keys"),
-        number("objects"),
-        number("bytes"),
-        number("removed"),
+        text_in(mirror, "name"),
+        text_in(mirror, "target"),
+        text_in(mirror, "state"),
+        number_in(mirror, "lag_seconds"),
+        number_in(mirror, "due_keys"),
+        number_in(mirror, "failing_keys"),
+        number_in(mirror, "refused_keys"),
+        number_in(mirror, "objects"),
+        number_in(mirror, "bytes"),
+        number_in(mirror, "removed"),
     )
 }
 
@@ -135,11 +129,11 @@ fn status_line(mirror: &Value) -> String {
 fn occupied_lines(mirror: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for occupied in mirror["occupied"].as_array().into_iter().flatten() {
-        let there = format!("{}/{}", text(occupied, "target_bucket"), text(occupied, "target_prefix"));
+        let there = format!("{}/{}", text_in(occupied, "target_bucket"), text_in(occupied, "target_prefix"));
         lines.push(format!(
             "{}\toccupied\t{}\t{there} has objects that the mirror did not send: `siltstone mirror resync` takes them over",
-            text(mirror, "name"),
-            text(occupied, "bucket"),
+            text_in(mirror, "name"),
+            text_in(occupied, "bucket"),
         ));
     }
     lines
@@ -147,12 +141,12 @@ fn occupied_lines(mirror: &Value) -> Vec<String> {
 
 /// A line for each key of a mirror that the target refused.
 fn refused_lines(mirror: &Value) -> Vec<String> {
-    let name = text(mirror, "name");
+    let name = text_in(mirror, "name");
     let mut lines = Vec::new();
     for refused in mirror["refused"].as_array().into_iter().flatten() {
-        let place = format!("{}/{}", text(refused, "bucket"), text(refused, "key"));
-        let time = text(refused, "time");
-        let reason = text(refused, "text");
+        let place = format!("{}/{}", text_in(refused, "bucket"), text_in(refused, "key"));
+        let time = text_in(refused, "time");
+        let reason = text_in(refused, "text");
         lines.push(format!("{name}\trefused\t{place}\t{time}\t{reason}"));
     }
     // The server lists some of them, and counts the others.

@@ -261,18 +261,21 @@ fn compare(
 impl BothLinks<'_> {
     /// The comparison of two keys that are alike but for entity tags.
     fn compared(&mut self, here: &PeerKey, there: &PeerKey) -> Result<ComparedKey, String> {
-        let different = || Ok(ComparedKey::Different(here.clone(), there.clone()));
         let mut is_proven = true;
         let pairs = without_repeated_markers(here).zip(without_repeated_markers(there));
         for (one, other) in pairs.filter(|(one, other)| likeness(one, other) == Likeness::OtherTags) {
             let looked = looked_at(&mut self.source, &here.key, one)?;
-            let Some((one, checksums)) = looked else { return different() };
+            let Some((one, checksums)) = looked else {
+                return Ok(ComparedKey::Different(here.clone(), there.clone()));
+            };
             let looked = looked_at(&mut self.target, &there.key, other)?;
-            let Some((other, checksums_there)) = looked else { return different() };
+            let Some((other, checksums_there)) = looked else {
+                return Ok(ComparedKey::Different(here.clone(), there.clone()));
+            };
             let are_digests = one.has_digest() && other.has_digest();
             let agreed = checksums.agree(&checksums_there);
             if are_digests || one.kept != other.kept || agreed == Some(false) {
-                return different();
+                return Ok(ComparedKey::Different(here.clone(), there.clone()));
             }
             is_proven &= agreed == Some(true);
         }
@@ -377,14 +380,18 @@ fn all_alike<'v>(
 /// Whether two versions may be the same. Entity tags of different forms, as of an upload in parts
 /// and of a put, say nothing about each other.
 fn likeness(one: &PeerVersion, other: &PeerVersion) -> Likeness {
-    let form = |etag: &str| (etag.len(), etag.rsplit_once('-').map(|(_, parts)| parts.to_owned()));
     if one.delete_marker != other.delete_marker || one.length != other.length {
         return Likeness::Different;
     }
-    match one.etag == other.etag || form(&one.etag) != form(&other.etag) {
+    match one.etag == other.etag || tag_form(&one.etag) != tag_form(&other.etag) {
         true => Likeness::Alike,
         false => Likeness::OtherTags,
     }
+}
+
+/// The length and the count of parts: tags of one form differ by their digest alone.
+fn tag_form(etag: &str) -> (usize, Option<&str>) {
+    (etag.len(), etag.rsplit_once('-').map(|(_, parts)| parts))
 }
 
 #[cfg(test)]

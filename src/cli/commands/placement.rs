@@ -59,10 +59,11 @@ pub(crate) fn run(
     BucketName::new(bucket).map_err(|_| CliError::usage(format!("{bucket}: no bucket has this name")))?;
     let mut client = ApiClient::open(server, options, environment)?;
     let path = format!("buckets/{bucket}/placement");
-    let mut set = |placement: BucketPlacement| client.ask("PUT", &path, &placement.document()).map(drop);
     match placement {
-        Some(PlacementName::Local) => set(BucketPlacement::Local),
-        Some(PlacementName::Remote) => set(BucketPlacement::Remote),
+        Some(PlacementName::Local) => client.ask("PUT", &path, &BucketPlacement::Local.document()).map(drop),
+        Some(PlacementName::Remote) => {
+            client.ask("PUT", &path, &BucketPlacement::Remote.document()).map(drop)
+        }
         Some(PlacementName::None) => client.ask("DELETE", &path, &[]).map(drop),
         None => {
             let answer = api_client::parsed(&client.ask("GET", &path, &[])?)?;

@@ -183,7 +183,6 @@ pub(crate) fn run_group(
     options: &ServerOptions,
     environment: &Environment,
 ) -> Result<(), CliError> {
-    let group = |name: &str| PolicyHolder::Group(name.to_owned());
     let (change, server) = match command {
         GroupCommand::List { server } => {
             let groups = entries("groups", policies_text::groups, server, options, environment)?;
@@ -200,10 +199,10 @@ pub(crate) fn run_group(
             (PolicyChange::RemoveMember { group: name.clone(), user: user.clone() }, server)
         }
         GroupCommand::Attach { name, policy, server } => {
-            (PolicyChange::Attach { to: group(name), policy: policy.clone() }, server)
+            (PolicyChange::Attach { to: PolicyHolder::Group(name.clone()), policy: policy.clone() }, server)
         }
         GroupCommand::Detach { name, policy, server } => {
-            (PolicyChange::Detach { from: group(name), policy: policy.clone() }, server)
+            (PolicyChange::Detach { from: PolicyHolder::Group(name.clone()), policy: policy.clone() }, server)
         }
     };
     user::run_change(&UserChange::Policies(change), server, options, environment)
@@ -232,15 +231,12 @@ fn show(lines: impl Iterator<Item = String>) -> Result<(), CliError> {
 
 /// The document in a file, or in the standard input.
 pub(super) fn document(path: &Path) -> Result<String, CliError> {
-    let told = |error: std::io::Error| CliError::refused(format!("{}: {error}", path.display()));
     let mut text = String::new();
     let read = match path == Path::new("-") {
         true => std::io::stdin().lock().take(POLICY_READ_MAX_BYTES).read_to_string(&mut text),
-        false => {
-            let file = std::fs::File::open(path).map_err(told)?;
-            file.take(POLICY_READ_MAX_BYTES).read_to_string(&mut text)
-        }
+        false => std::fs::File::open(path)
+            .and_then(|file| file.take(POLICY_READ_MAX_BYTES).read_to_string(&mut text)),
     };
-    read.map_err(told)?;
+    read.map_err(|error| CliError::refused(format!("{}: {error}", path.display())))?;
     Ok(text.trim_end().to_owned())
 }

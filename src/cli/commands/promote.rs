@@ -32,8 +32,8 @@ pub(crate) struct PromoteArguments {
 /// There is no standby, or it refuses.
 pub(crate) fn run(arguments: &PromoteArguments, options: &ServerOptions) -> Result<(), CliError> {
     let dir = &options.start.data_dir;
-    let failed = |error: io::Error| CliError::refused(format!("{}: {error}", dir.display()));
-    if !is_in_use(dir).map_err(failed)? {
+
+    if !is_in_use(dir).map_err(|error| failed(dir, &error))? {
         return Err(CliError::refused(format!("no standby runs in {}", dir.display())));
     }
     if !dir.join(WAITING).exists() {
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &PromoteArguments, options: &ServerOptions) -> Resu
     let refusal = dir.join(REFUSAL);
     remove(&refusal);
     let wanted = PromoteRequest { stopped_the_other: arguments.i_stopped_the_other };
-    fs::write(&request, wanted.text()).map_err(failed)?;
+    fs::write(&request, wanted.text()).map_err(|error| failed(dir, &error))?;
     let until = Instant::now() + PATIENCE;
     while request.exists() {
         if Instant::now() >= until {
@@ -62,6 +62,10 @@ pub(crate) fn run(arguments: &PromoteArguments, options: &ServerOptions) -> Resu
         Err(_) => announce::lines(["the standby takes over: see its log".to_owned()])
             .map_err(|e| CliError::refused(format!("cannot write the answer: {e}"))),
     }
+}
+
+fn failed(dir: &Path, error: &io::Error) -> CliError {
+    CliError::refused(format!("{}: {error}", dir.display()))
 }
 
 /// Whether a process uses the directory.

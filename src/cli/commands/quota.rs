@@ -110,19 +110,20 @@ pub(crate) fn run(
     options: &ServerOptions,
     environment: &Environment,
 ) -> Result<(), CliError> {
-    let ask = |server, method, holder: Option<&HolderName>, document: &[u8]| {
-        let path = path(holder)?;
-        ApiClient::open(server, options, environment)?.ask(method, &path, document)
-    };
     match command {
         QuotaCommand::Set { holder, limits, server } => {
             let quota = limits.quota(holder.kind)?;
-            ask(server, "PUT", Some(holder), &quota.document()).map(drop)
+            let path = path(Some(holder))?;
+            ApiClient::open(server, options, environment)?.ask("PUT", &path, &quota.document()).map(drop)
         }
-        QuotaCommand::Remove { holder, server } => ask(server, "DELETE", Some(holder), &[]).map(drop),
+        QuotaCommand::Remove { holder, server } => {
+            let path = path(Some(holder))?;
+            ApiClient::open(server, options, environment)?.ask("DELETE", &path, &[]).map(drop)
+        }
         QuotaCommand::Show { kind, name, json, server } => {
             let holder = kind.zip(name.as_ref()).map(|(kind, name)| HolderName { kind, name: name.clone() });
-            let text = ask(server, "GET", holder.as_ref(), &[])?;
+            let path = path(holder.as_ref())?;
+            let text = ApiClient::open(server, options, environment)?.ask("GET", &path, &[])?;
             let lines = if *json { vec![text] } else { table(holder.as_ref(), &text)? };
             announce::lines(lines).map_err(|e| CliError::refused(format!("cannot show the quotas: {e}")))
         }
@@ -159,15 +160,19 @@ fn path(holder: Option<&HolderName>) -> Result<String, CliError> {
 /// A line for each quota: its holder, and each limit with its usage.
 fn table(holder: Option<&HolderName>, text: &str) -> Result<Vec<String>, CliError> {
     let answer = api_client::parsed(text)?;
-    let rows = |name: &str| answer[name].as_array().cloned().unwrap_or_default();
-    Ok(match holder {
-        Some(HolderName { kind: HolderKind::Bucket, name }) => vec![line("bucket", name, &answer)],
-        Some(HolderName { name, .. }) => vec![line("owner", name, &answer)],
+    match holder {
+        Some(HolderName { kind: HolderKind::Bucket, name }) => Ok(vec![line("bucket", name, &answer)]),
+        Some(HolderName { name, .. }) => Ok(vec![line("owner", name, &answer)]),
         None => {
-            let of = |kind: &'static str| move |row: &Value| line(kind, text_of(&row[kind]), row);
-            rows("buckets").iter().map(of("bucket")).chain(rows("owners").iter().map(of("owner"))).collect()
+            let mut lines = Vec::new();
+            for (list, kind) in [("buckets", "bucket"), ("owners", "owner")] {
+                for row in answer[list].as_array().into_iter().flatten() {
+                    lines.push(line(kind, text_of(&row[kind]), row));
+                }
+            }
+            Ok(lines)
         }
-    })
+    }
 }
 
 fn text_of(value: &Value) -> &str {

@@ -89,9 +89,10 @@ pub(crate) struct NewAccountArguments {
 
 impl NewAccountArguments {
     fn change(&self) -> Result<UserChange, CliError> {
-        let is_file = |policy: &str| policy == "-" || PathBuf::from(policy).is_file();
         let policy = match &self.policy {
-            Some(policy) if is_file(policy) => Some(document(policy.as_ref())?),
+            Some(policy) if policy == "-" || PathBuf::from(policy).is_file() => {
+                Some(document(policy.as_ref())?)
+            }
             policy => policy.clone(),
         };
         let expires = self.expires.map(|ExpiryTime(time)| time.to_iso8601());

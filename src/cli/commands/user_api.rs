@@ -47,14 +47,15 @@ pub(crate) fn service_accounts(
 /// A message for the operator.
 pub(crate) fn change(mut server: ApiClient, change: &UserChange) -> Result<Option<KeyPair>, CliError> {
     let user = format!("users/{}", encoded(change.name()));
-    let body = |value: Value| value.to_string().into_bytes();
     let made = match change {
-        UserChange::Create { name, allow } => {
-            server.ask_document("POST", "users", &body(json!({ "name": name, "allow": allow })))?
-        }
+        UserChange::Create { name, allow } => server.ask_document(
+            "POST",
+            "users",
+            json!({ "name": name, "allow": allow }).to_string().as_bytes(),
+        )?,
         UserChange::RotateKeys { .. } => server.ask_document("POST", &format!("{user}/keys"), &[])?,
         UserChange::SetGrants { allow, .. } => {
-            server.ask("PUT", &format!("{user}/grants"), &body(json!({ "allow": allow })))?;
+            server.ask("PUT", &format!("{user}/grants"), json!({ "allow": allow }).to_string().as_bytes())?;
             Value::Null
         }
         UserChange::RemovePreviousKeys { .. } => {
@@ -71,7 +72,7 @@ pub(crate) fn change(mut server: ApiClient, change: &UserChange) -> Result<Optio
         }
         UserChange::CreateServiceAccount { account, .. } => {
             let path = format!("{user}/service-accounts");
-            server.ask_document("POST", &path, &body(json!(account)))?
+            server.ask_document("POST", &path, json!(account).to_string().as_bytes())?
         }
         UserChange::DeleteServiceAccount { account, .. } => {
             server.ask("DELETE", &format!("{user}/service-accounts/{}", encoded(account)), &[])?;
@@ -84,32 +85,46 @@ pub(crate) fn change(mut server: ApiClient, change: &UserChange) -> Result<Optio
         // Those are asked for by IAM's calls alone, which no command sends.
         UserChange::Iam(_) => return Err(CliError::refused("the API has no such change")),
     };
-    let key = |name: &str| made[name].as_str().map(str::to_owned);
-    let keys = key("access_key").zip(key("secret_key"));
-    Ok(keys.map(|(access_key, secret)| KeyPair { access_key, secret_key: Secret::new(secret) }))
+    let keys = made["access_key"].as_str().zip(made["secret_key"].as_str());
+    Ok(keys.map(|(access_key, secret)| KeyPair {
+        access_key: access_key.to_owned(),
+        secret_key: Secret::new(secret),
+    }))
 }
 
 fn change_policies(server: &mut ApiClient, change: &PolicyChange) -> Result<(), CliError> {
-    let attached = |holder: &PolicyHolder, policy: &str| {
-        let kind = match holder {
-            PolicyHolder::User(_) => "users",
-            PolicyHolder::Group(_) => "groups",
-            PolicyHolder::Role(_) => "roles",
-        };
-        format!("{kind}/{}/policies/{}", encoded(holder.name()), encoded(policy))
-    };
-    let member = |group: &str, user: &str| format!("groups/{}/members/{}", encoded(group), encoded(user));
-    let policy = |name: &str| format!("policies/{}", encoded(name));
-    let group = |name: &str| format!("groups/{}", encoded(name));
     match change {
-        PolicyChange::PutPolicy { name, document } => server.ask("PUT", &policy(name), document.as_bytes()),
-        PolicyChange::DeletePolicy { name } => server.ask("DELETE", &policy(name), &[]),
-        PolicyChange::CreateGroup { name } => server.ask("PUT", &group(name), &[]),
-        PolicyChange::DeleteGroup { name } => server.ask("DELETE", &group(name), &[]),
-        PolicyChange::AddMember { group, user } => server.ask("PUT", &member(group, user), &[]),
-        PolicyChange::RemoveMember { group, user } => server.ask("DELETE", &member(group, user), &[]),
-        PolicyChange::Attach { to, policy } => server.ask("PUT", &attached(to, policy), &[]),
-        PolicyChange::Detach { from, policy } => server.ask("DELETE", &attached(from, policy), &[]),
+        PolicyChange::PutPolicy { name, document } => {
+            server.ask("PUT", &policy_path(name), document.as_bytes())
+        }
+        PolicyChange::DeletePolicy { name } => server.ask("DELETE", &policy_path(name), &[]),
+        PolicyChange::CreateGroup { name } => server.ask("PUT", &group_path(name), &[]),
+        PolicyChange::DeleteGroup { name } => server.ask("DELETE", &group_path(name), &[]),
+        PolicyChange::AddMember { group, user } => server.ask("PUT", &member_path(group, user), &[]),
+        PolicyChange::RemoveMember { group, user } => server.ask("DELETE", &member_path(group, user), &[]),
+        PolicyChange::Attach { to, policy } => server.ask("PUT", &attachment_path(to, policy), &[]),
+        PolicyChange::Detach { from, policy } => server.ask("DELETE", &attachment_path(from, policy), &[]),
     }
     .map(drop)
+}
+
+fn policy_path(name: &str) -> String {
+    format!("policies/{}", encoded(name))
+}
+
+fn group_path(name: &str) -> String {
+    format!("groups/{}", encoded(name))
+}
+
+fn member_path(group: &str, user: &str) -> String {
+    format!("groups/{}/members/{}", encoded(group), encoded(user))
+}
+
+fn attachment_path(holder: &PolicyHolder, policy: &str) -> String {
+    let kind = match holder {
+        PolicyHolder::User(_) => "users",
+        PolicyHolder::Group(_) => "groups",
+        PolicyHolder::Role(_) => "roles",
+    };
+    format!("{kind}/{}/policies/{}", encoded(holder.name()), encoded(policy))
 }

@@ -46,26 +46,29 @@ pub(crate) fn change(
     done.map_err(CliError::refused)
 }
 
+fn edited(text: &str, change: &UserChange, forced: bool, keys: Option<&KeyPair>) -> Result<String, String> {
+    let edited = users_text::changed(text, change, keys, SystemClock.now())?;
+    if let UserChange::Delete { name } = change
+        && !forced
+    {
+        check_administrators(name, text, &edited)?;
+    }
+    Ok(edited)
+}
+
 fn edit(change: &UserChange, forced: bool, file: &UsersFile) -> Result<Option<KeyPair>, String> {
     let keys = change.makes_keys().then(|| KeyPair::generate(&OsEntropy));
     let is_first = !file.path().exists();
-    let edited = |text: &str| {
-        let edited = users_text::changed(text, change, keys.as_ref(), SystemClock.now())?;
-        if let (UserChange::Delete { name }, false) = (change, forced) {
-            check_administrators(name, text, &edited)?;
-        }
-        Ok(edited)
-    };
     match change {
         UserChange::Create { allow, .. } => {
-            file.edit_or_make(edited)?;
+            file.edit_or_make(|text| edited(text, change, forced, keys.as_ref()))?;
             if is_first && !allow.iter().any(GrantEntry::is_everything) {
                 eprintln!(
                     "the file is new and has no administrator, and the server creates none in it: siltstone user add NAME --admin"
                 );
             }
         }
-        _ => file.edit(edited)?,
+        _ => file.edit(|text| edited(text, change, forced, keys.as_ref()))?,
     }
     Ok(keys)
 }

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde_json::Value;
 
-use super::api_client::{self, ApiClient, ServerAddress};
+use super::api_client::{self, ApiClient, ServerAddress, number_in, text_in};
 use crate::cli::announce;
 use crate::cli::config::environment::Environment;
 use crate::cli::config::options::ServerOptions;
@@ -63,21 +63,19 @@ fn table(text: &str, name: Option<&str>) -> Result<Vec<String>, CliError> {
 }
 
 fn line(row: &Value) -> String {
-    let text = |field: &str| row[field].as_str().unwrap_or_default();
-    let number = |field: &str| row[field].as_u64().unwrap_or_default();
     let state = match row["failing_since"].as_str() {
         None => "no error".to_owned(),
-        Some(since) => format!("failing since {since}: {}", text("error")),
+        Some(since) => format!("failing since {since}: {}", text_in(row, "error")),
     };
     let overrun = if row["overrun"] == true { ", losing events" } else { "" };
     format!(
         "{}\t{}\t{} s behind, {} groups waiting{overrun}\t{} delivered, {} dropped, {} times lost\t{state}",
-        text("name"),
-        text("target"),
-        number("lag_seconds"),
-        number("waiting_groups"),
-        number("delivered"),
-        number("dropped"),
-        number("overruns"),
+        text_in(row, "name"),
+        text_in(row, "target"),
+        number_in(row, "lag_seconds"),
+        number_in(row, "waiting_groups"),
+        number_in(row, "delivered"),
+        number_in(row, "dropped"),
+        number_in(row, "overruns"),
     )
 }

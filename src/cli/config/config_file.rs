@@ -147,17 +147,17 @@ impl ValueForm {
     /// That of an option: numbers of things are integers, regions, origins and buckets are arrays
     /// of strings, switches are booleans, all other values are strings.
     pub(crate) fn of(option: &Arg) -> Self {
-        let is = |id: TypeId| option.get_value_parser().type_id() == id;
-        if is(TypeId::of::<NonZeroUsize>()) || is(TypeId::of::<u64>()) {
+        let parsed = option.get_value_parser().type_id();
+        if parsed == TypeId::of::<NonZeroUsize>() || parsed == TypeId::of::<u64>() {
             return Self::Number;
         }
-        if is(TypeId::of::<RegionNames>())
-            || is(TypeId::of::<BucketSpecs>())
-            || is(TypeId::of::<WebOrigins>())
+        if parsed == TypeId::of::<RegionNames>()
+            || parsed == TypeId::of::<BucketSpecs>()
+            || parsed == TypeId::of::<WebOrigins>()
         {
             return Self::List;
         }
-        if is(TypeId::of::<bool>()) { Self::Switch } else { Self::Text }
+        if parsed == TypeId::of::<bool>() { Self::Switch } else { Self::Text }
     }
 }
 

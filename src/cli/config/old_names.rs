@@ -48,11 +48,10 @@ pub(crate) fn options(
         if flags.iter().any(|set| set.name == option) {
             continue;
         }
-        let wrong = |problem: String| format!("{old}: {problem}");
-        let value = translate(value.trim(), notes).map_err(wrong)?;
+        let flag = translate(value.trim(), notes).and_then(|value| checked_flag(option, &value));
         flags.push(LayeredOption {
             name: option.to_owned(),
-            flag: checked_flag(option, &value).map_err(wrong)?,
+            flag: flag.map_err(|problem| format!("{old}: {problem}"))?,
             origin: ValueOrigin::Variable(old.to_owned()),
         });
         notes.info(format!("{old} is read in place of --{}", option.replace('_', "-")));

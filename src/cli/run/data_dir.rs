@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{self, Path};
+use std::path::{self, Path, PathBuf};
 
 use bytesize::ByteSize;
 use log::warn;
@@ -86,11 +86,14 @@ fn small_disk(total_bytes: u64) -> Option<String> {
 
 /// The name of the entry of `dir` that is `file`, or that `file` is below.
 fn name_within(file: &Path, dir: &Path) -> Option<String> {
-    let absolute = |path: &Path| path.canonicalize().or_else(|_| path::absolute(path)).ok();
     let file = absolute(file)?;
     let dir = absolute(dir)?;
     let first = file.strip_prefix(dir).ok()?.components().next()?;
     Some(first.as_os_str().to_string_lossy().into_owned())
+}
+
+fn absolute(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().or_else(|_| path::absolute(path)).ok()
 }
 
 /// The error of a start that cannot use `dir`. A missing permission is followed by the ids of both

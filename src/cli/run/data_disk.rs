@@ -28,16 +28,16 @@ pub(crate) fn open(
     may_write: bool,
 ) -> Result<Arc<dyn Fs>, CliError> {
     let dir = &options.start.data_dir;
-    let refused = |error: VaultError| CliError::start(format!("cannot use {}: {error}", dir.display()));
     let raw = OsFs::new(dir);
-    let keys = DirectoryKeys::read(&raw).map_err(refused)?;
+    let keys = DirectoryKeys::read(&raw).map_err(|error| refused(dir, &error))?;
     let has_keys = keys.is_some();
     let secret = options.store.store_key_file.as_deref().map(secret_in).transpose()?;
     let creates = options.store.encrypt_store && may_write && !has_keys;
     if !creates {
-        let disk = open_disk(Arc::new(raw), secret.as_ref(), Arc::new(OsEntropy)).map_err(refused)?;
+        let disk = open_disk(Arc::new(raw), secret.as_ref(), Arc::new(OsEntropy))
+            .map_err(|error| refused(dir, &error))?;
         if !has_keys && secret.is_some() {
-            return Err(refused(VaultError::NotEncrypted));
+            return Err(refused(dir, &VaultError::NotEncrypted));
         }
         if let Some(keys) = keys {
             if may_write {
@@ -58,12 +58,17 @@ pub(crate) fn open(
         memory_bytes,
     });
     // Two starts at a time make one key.
-    let lock = raw.lock(LOCK).map_err(|error| refused(error.into()))?;
-    let made = create_disk(Arc::new(raw), request.as_ref(), Arc::new(OsEntropy)).map_err(refused)?;
+    let lock = raw.lock(LOCK).map_err(|error| refused(dir, &error.into()))?;
+    let made = create_disk(Arc::new(raw), request.as_ref(), Arc::new(OsEntropy))
+        .map_err(|error| refused(dir, &error))?;
     drop(lock);
     info!("{} is encrypted with a new key, which --store-key-file opens", dir.display());
     warn_of_neighbours(options);
     Ok(made)
+}
+
+fn refused(dir: &Path, error: &VaultError) -> CliError {
+    CliError::start(format!("cannot use {}: {error}", dir.display()))
 }
 
 fn secret_in(path: &Path) -> Result<StoreSecret, CliError> {

@@ -47,10 +47,10 @@ pub(crate) fn open_store(
         );
         return Err(CliError::start(what));
     }
-    let refusal = |error: OpenError| data_dir::refusal(data_dir, &error);
+
     // After the refusals: a directory that is named by mistake is not made.
     if !is_look {
-        disk.create_root().map_err(OpenError::from).map_err(refusal)?;
+        disk.create_root().map_err(|error| data_dir::refusal(data_dir, &error.into()))?;
     }
     let disk = data_disk::open(server, sections, !is_look)?;
     let store = match &remote {
@@ -61,7 +61,7 @@ pub(crate) fn open_store(
         None => Store::open(disk, clock, &OsEntropy, options),
         Some(remote) => Store::open_tiered(disk, clock, &OsEntropy, options, Arc::clone(remote), tier),
     };
-    let store = store.map_err(refusal)?;
+    let store = store.map_err(|error| data_dir::refusal(data_dir, &error))?;
     let health = store.health();
     let buckets = health.buckets;
     let versions = health.versions;

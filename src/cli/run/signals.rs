@@ -19,8 +19,8 @@ impl Signals {
         stop: impl Fn() + Send + 'static,
         reload: impl Fn() + Send + 'static,
     ) -> Result<Self, CliError> {
-        let failed = |e| CliError::start(format!("cannot wait for signals: {e}"));
-        let mut signals = iterator::Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(failed)?;
+        let mut signals =
+            iterator::Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| failed(&error))?;
         let handle = signals.handle();
         let thread = StoppableThread::start(
             "signals",
@@ -36,11 +36,15 @@ impl Signals {
                 }
             },
         );
-        thread.map(Self).map_err(failed)
+        thread.map(Self).map_err(|error| failed(&error))
     }
 
     /// Ends the thread.
     pub(crate) fn end(self) {
         self.0.end();
     }
+}
+
+fn failed(error: &std::io::Error) -> CliError {
+    CliError::start(format!("cannot wait for signals: {error}"))
 }

@@ -69,17 +69,20 @@ pub(crate) fn follow(
     warn_of_missing_files(options, &secrets);
     let ring_path = secrets.keys.path().to_owned();
     let (stop, stopped) = bounded(1);
-    let stop = move || {
-        // A second signal finds the first one waiting.
-        let _ = stop.try_send(());
-    };
+
     let clock: Arc<dyn Clock> = Arc::new(HostClock);
     let reads = options.remote.standby_reads.then(|| StandbyReads::new(options, secrets, &clock));
     let reads = reads.transpose()?;
     let metrics_token = MetricsTokenFile::open(options)?;
     let service = Arc::new(standby_service(options, metrics_token.as_ref()));
     let reloader = StandbyReloader { reads: reads.clone(), metrics_token, manager: manager.clone() };
-    let signals = Signals::watch(stop, move || reloader.reload())?;
+    let signals = Signals::watch(
+        move || {
+            // A second signal finds the first one waiting.
+            let _ = stop.try_send(());
+        },
+        move || reloader.reload(),
+    )?;
     let (plan, files) = plans(options)?;
     let front = listen(options, &plan, files, &clock, Arc::clone(&service))?;
     manager.ready(Arc::new(StandbyProgress));
@@ -150,13 +153,15 @@ struct StandbyDirectory {
 /// Creates the directory if there is none, and locks it against other processes.
 fn take_directory(options: &ServerOptions, sections: &Sections) -> Result<StandbyDirectory, CliError> {
     let disk = OsFs::new(&options.start.data_dir);
-    let refusal = |error: io::Error| {
-        CliError::start(format!("cannot use {}: {error}", options.start.data_dir.display()))
-    };
-    disk.create_root().map_err(refusal)?;
+    let dir = &options.start.data_dir;
+    disk.create_root().map_err(|error| refusal(dir, &error))?;
     let clear = data_disk::open(options, sections, true)?;
-    let lock = disk.lock(LOCK).map_err(refusal)?;
+    let lock = disk.lock(LOCK).map_err(|error| refusal(dir, &error))?;
     Ok(StandbyDirectory { clear, lock })
+}
+
+fn refusal(dir: &Path, error: &io::Error) -> CliError {
+    CliError::start(format!("cannot use {}: {error}", dir.display()))
 }
 
 /// Warns of files that a writer has, and that a standby needs once it is the writer.

@@ -143,9 +143,9 @@ pub(super) fn without_member(text: &str, user: &str) -> Result<String, String> {
 /// Says who has it.
 pub(super) fn check_unused(text: &str, policy: &str) -> Result<(), String> {
     let holders = parsed(text)?;
-    let has = |holder: &&ListedHolder| texts(holder.policy.as_ref()).iter().any(|it| it == policy);
     let all = holders.user.iter().chain(&holders.group).chain(&holders.role).chain(&holders.service_account);
-    let names: Vec<_> = all.filter(has).map(|holder| holder.name.as_str()).take(10).collect();
+    let holders = all.filter(|holder| texts(holder.policy.as_ref()).iter().any(|it| it == policy));
+    let names: Vec<_> = holders.map(|holder| holder.name.as_str()).take(10).collect();
     match names.is_empty() {
         true => Ok(()),
         false => Err(format!("the policy `{policy}` is attached to {}", names.join(", "))),
@@ -208,14 +208,17 @@ pub(crate) fn policies(text: &str) -> Result<Vec<PolicyEntry>, String> {
 /// # Errors
 /// The text is not a valid users file.
 pub(crate) fn groups(text: &str) -> Result<Vec<GroupEntry>, String> {
-    let entry = |group: ListedHolder| GroupEntry {
-        policies: texts(group.policy.as_ref()),
-        created: group.created.as_ref().map(shown_time),
-        inline_policies: group.inline_policies,
-        name: group.name,
-        members: group.members,
-    };
-    Ok(parsed(text)?.group.into_iter().map(entry).collect())
+    let mut groups = Vec::new();
+    for group in parsed(text)?.group {
+        groups.push(GroupEntry {
+            policies: texts(group.policy.as_ref()),
+            created: group.created.as_ref().map(shown_time),
+            inline_policies: group.inline_policies,
+            name: group.name,
+            members: group.members,
+        });
+    }
+    Ok(groups)
 }
 
 /// The texts of a field `policy`: names and documents.

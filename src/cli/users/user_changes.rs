@@ -210,16 +210,21 @@ impl UserList {
 impl UserOutline {
     fn of(table: &Table, kind: &'static OutlineKind) -> Self {
         let name = table.get(kind.name).and_then(TomlValue::as_str).unwrap_or_default().to_owned();
-        let part = |names: &[&str]| -> Table {
-            let held = names.iter().filter_map(|name| Some(((*name).to_owned(), table.get(*name)?.clone())));
-            held.collect()
-        };
-        let shown = serde_json::to_value(part(&SHOWN)).unwrap_or(Value::Null).to_string();
+        let shown = serde_json::to_value(part_of(table, &SHOWN)).unwrap_or(Value::Null).to_string();
         let mut rest = table.clone();
         rest.retain(|name, _| KEYS.iter().all(|key| *key != name));
-        let digest = |table: &Table| Sha256::of(table.to_string().as_bytes());
-        Self { kind, name, shown, rest: digest(&rest), keys: digest(&part(&KEYS)) }
+        let keys = digest(&part_of(table, &KEYS));
+        Self { kind, name, shown, rest: digest(&rest), keys }
     }
+}
+
+fn part_of(table: &Table, names: &[&str]) -> Table {
+    let held = names.iter().filter_map(|name| Some(((*name).to_owned(), table.get(*name)?.clone())));
+    held.collect()
+}
+
+fn digest(table: &Table) -> [u8; 32] {
+    Sha256::of(table.to_string().as_bytes())
 }
 
 fn changes_of(old: Option<&UserOutline>, user: &UserOutline) -> Vec<UserDifference> {
@@ -230,9 +235,13 @@ fn changes_of(old: Option<&UserOutline>, user: &UserOutline) -> Vec<UserDifferen
 }
 
 fn change(action: &'static str, before: Option<&UserOutline>, after: Option<&UserOutline>) -> UserDifference {
-    let shown = |user: Option<&UserOutline>| user.map(|user| user.shown.clone());
     let name = after.or(before).map_or_else(String::new, |user| user.name.clone());
-    UserDifference { action, name, before: shown(before), after: shown(after) }
+    UserDifference {
+        action,
+        name,
+        before: before.map(|user| user.shown.clone()),
+        after: after.map(|user| user.shown.clone()),
+    }
 }
 
 #[cfg(test)]

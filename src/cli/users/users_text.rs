@@ -226,13 +226,14 @@ fn set_grants(text: &str, name: &str, allowed: &[GrantEntry]) -> Result<String, 
 }
 
 fn grants(allowed: &[GrantEntry]) -> Item {
-    let table = |entry: &GrantEntry| {
+    let mut tables = ArrayOfTables::new();
+    for entry in allowed {
         let mut table = Table::new();
         table["actions"] = toml_edit::value(entry.actions.iter().collect::<Array>());
         table["resources"] = toml_edit::value(entry.resources.iter().collect::<Array>());
-        table
-    };
-    Item::ArrayOfTables(allowed.iter().map(table).collect())
+        tables.push(table);
+    }
+    Item::ArrayOfTables(tables)
 }
 
 /// Gives a user new keys. The current keys become the previous ones, in place of the former
