@@ -208,7 +208,7 @@ fn plain_fields(rule: &LifecycleRule) -> Option<RuleFields> {
     if rule.is_of_old_form() || rule.has_conditions() || moves || keeps_some || has_lines {
         return None;
     }
-    let typed = |days: Option<u32>| days.map(|days| days.to_string()).unwrap_or_default();
+
     Some(RuleFields {
         id: rule.id.clone(),
         prefix: rule.prefix().to_owned(),
@@ -217,6 +217,11 @@ fn plain_fields(rule: &LifecycleRule) -> Option<RuleFields> {
         abort_days: typed(abort_days),
         is_disabled: !rule.enabled,
     })
+}
+
+/// Days as they are typed into a field; empty without any.
+fn typed(days: Option<u32>) -> String {
+    days.map(|days| days.to_string()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -52,11 +52,12 @@ pub(super) fn listed(stored: &str) -> Vec<ListedNotification> {
 }
 
 fn keys(filter: &KeyFilter) -> String {
-    let part = |words: &str, text: &Option<String>| {
-        text.as_ref().filter(|text| !text.is_empty()).map(|text| format!("{words} {text}"))
-    };
-    let parts = [part("that begin with", &filter.prefix), part("that end with", &filter.suffix)];
-    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    let mut parts = Vec::new();
+    for (words, text) in [("that begin with", &filter.prefix), ("that end with", &filter.suffix)] {
+        if let Some(text) = text.as_ref().filter(|text| !text.is_empty()) {
+            parts.push(format!("{words} {text}"));
+        }
+    }
     if parts.is_empty() { "all keys".to_owned() } else { format!("keys {}", parts.join(" and ")) }
 }
 
@@ -76,18 +77,21 @@ pub(super) fn without(stored: &str, id: &str) -> Result<String, Refusal> {
 /// # Errors
 /// A field is missing, or the notification overlaps with another one.
 pub(super) fn with(stored: &str, fields: &QueryParams) -> Result<String, Refusal> {
-    let refused = |error| Refusal::of_error(&error);
     let patterns = form::all(fields, "event").map(EventPattern::parse).collect::<Result<Vec<_>, _>>();
-    let patterns = patterns.map_err(refused)?;
+    let patterns = patterns.map_err(|error| Refusal::of_error(&error))?;
     if patterns.is_empty() {
         return Err(Refusal::new(400, "Choose at least one kind of event."));
     }
-    let given = |name| fields.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
-    let filter = KeyFilter { prefix: given("prefix"), suffix: given("suffix") };
+    let filter = KeyFilter { prefix: entered(fields, "prefix"), suffix: entered(fields, "suffix") };
     let target = form::required(fields, "target")?;
-    let id = given("id").unwrap_or_default();
+    let id = entered(fields, "id").unwrap_or_default();
     let added = Notification::of_webhook(target, &id, patterns, filter);
-    Ok(document(&parsed(stored)?.with(added).map_err(refused)?))
+    Ok(document(&parsed(stored)?.with(added).map_err(|error| Refusal::of_error(&error))?))
+}
+
+/// `None` for a field that is left empty.
+fn entered(fields: &QueryParams, name: &str) -> Option<String> {
+    fields.get(name).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 /// The stored configuration. One that cannot be read must not be replaced.

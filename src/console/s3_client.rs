@@ -216,8 +216,13 @@ fn read(response: Response) -> Result<Reply, Refusal> {
 fn error_in(status: u16, body: &[u8]) -> Refusal {
     let default = Refusal::new(status, default_message(status));
     let Ok(document) = Document::parse(body) else { return default };
-    let text = |name| document.root().child_text(name).ok().flatten().map(std::borrow::Cow::into_owned);
-    Refusal { code: text("Code"), message: text("Message").unwrap_or(default.message), status }
+    let code = document.root().child_text("Code").ok().flatten();
+    let message = document.root().child_text("Message").ok().flatten();
+    Refusal {
+        code: code.map(std::borrow::Cow::into_owned),
+        message: message.map_or(default.message, std::borrow::Cow::into_owned),
+        status,
+    }
 }
 
 fn default_message(status: u16) -> &'static str {

@@ -55,15 +55,15 @@ impl Console {
     /// The form cannot be read.
     pub(super) fn sign_in(&self, request: &mut Request<'_>) -> Result<Response, Refusal> {
         let fields = form::read(request, form::SIGN_IN_MAX_BYTES)?;
-        let field = |name| fields.get(name).unwrap_or_default();
+        let secret_key = fields.get("secret_key").unwrap_or_default();
         let next = fields.get("next").filter(|next| self.root.is_local(next)).unwrap_or(self.root.as_str());
-        let access_key = field("access_key").trim();
+        let access_key = fields.get("access_key").unwrap_or_default().trim();
         let address = client_address(request, &self.is_trusted_proxy);
         if !self.attempts.begin(address, access_key, self.clock.instant()) {
             let form = SignInForm { next, access_key, message: Some(TOO_MANY) };
             return Ok(self.refused_form(429, form).header("Retry-After", "60"));
         }
-        let Some(key) = self.authenticator.enter(access_key, field("secret_key").trim()) else {
+        let Some(key) = self.authenticator.enter(access_key, secret_key.trim()) else {
             warn!("console: failed attempt to sign in from {address:?}");
             return Ok(self.refused_form(403, SignInForm { next, access_key, message: Some(WRONG) }));
         };

@@ -188,11 +188,8 @@ impl ArchiveSource {
                 _held: Reservation::default(),
             });
         }
-        let failed = |reason: &str| {
-            log::warn!("an archive of the bucket {} was cut: {reason}", self.bucket);
-            io::Error::other(reason.to_owned())
-        };
-        let target = target(Some(&self.bucket), Some(&object.key)).map_err(|error| failed(&error.message))?;
+        let target =
+            target(Some(&self.bucket), Some(&object.key)).map_err(|error| self.cut(&error.message))?;
         let query: Vec<_> = object.version.iter().map(|version| ("versionId", &**version)).collect();
         // The length of the archive was announced with the size of that version.
         let headers = [("if-match", &*object.etag)];
@@ -200,24 +197,29 @@ impl ArchiveSource {
         let request = self.sender.request(Method::Get, &target, request);
         // For each object: a key that ends while an archive is sent reads no further.
         let identity = self.authenticator.identity_of(&self.user_key, &request);
-        let identity = identity.ok_or_else(|| failed("the key of its user has ended"))?;
+        let identity = identity.ok_or_else(|| self.cut("the key of its user has ended"))?;
         let response = self.service.handle_as(&identity, target, request);
-        let response = response.complete_deferred().map_err(|error| failed(&error.message))?;
+        let response = response.complete_deferred().map_err(|error| self.cut(&error.message))?;
         let Response { status: 200, body, held, .. } = response else {
-            return Err(failed("an object was changed or cannot be read any more"));
+            return Err(self.cut("an object was changed or cannot be read any more"));
         };
         let size = object.entry.size;
         if body.len() != Some(size) {
-            return Err(failed("an object has another size than before"));
+            return Err(self.cut("an object has another size than before"));
         }
         let source: Box<dyn BodySource> = match body {
             ResponseBody::Stream { source, .. } => source,
             ResponseBody::Bytes(bytes) => Box::new(ReadyBytes(io::Cursor::new(bytes))),
             ResponseBody::Empty | ResponseBody::Deferred(_) => {
-                return Err(failed("an object has no content"));
+                return Err(self.cut("an object has no content"));
             }
         };
         Ok(ObjectContent { source, left: size, _held: held })
+    }
+
+    fn cut(&self, reason: &str) -> io::Error {
+        log::warn!("an archive of the bucket {} was cut: {reason}", self.bucket);
+        io::Error::other(reason.to_owned())
     }
 }
 

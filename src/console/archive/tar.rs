@@ -59,20 +59,23 @@ fn header(entry: &ArchiveEntry) -> Vec<u8> {
 
 fn ustar(entry: &ArchiveEntry, name: &str, size: u64, kind: u8) -> Vec<u8> {
     let mut block = vec![0; BLOCK_BYTES as usize];
-    let mut set = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
-    set(0, &name.as_bytes()[..name.len().min(NAME_BYTES)]);
-    set(100, if kind == b'5' { b"0000755" } else { b"0000644" });
-    set(108, b"0000000");
-    set(116, b"0000000");
-    set(124, format!("{size:011o}").as_bytes());
-    set(136, format!("{:011o}", entry.modified_secs.min(SIZE_MAX)).as_bytes());
+    set(&mut block, 0, &name.as_bytes()[..name.len().min(NAME_BYTES)]);
+    set(&mut block, 100, if kind == b'5' { b"0000755" } else { b"0000644" });
+    set(&mut block, 108, b"0000000");
+    set(&mut block, 116, b"0000000");
+    set(&mut block, 124, format!("{size:011o}").as_bytes());
+    set(&mut block, 136, format!("{:011o}", entry.modified_secs.min(SIZE_MAX)).as_bytes());
     // The sum counts its own field as blanks.
-    set(148, b"        ");
-    set(156, &[kind]);
-    set(257, b"ustar\x0000");
+    set(&mut block, 148, b"        ");
+    set(&mut block, 156, &[kind]);
+    set(&mut block, 257, b"ustar\x0000");
     let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
-    block[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    set(&mut block, 148, format!("{sum:06o}\0").as_bytes());
     block
+}
+
+fn set(block: &mut [u8], at: usize, bytes: &[u8]) {
+    block[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
 /// Zeros that fill the last block of a content.

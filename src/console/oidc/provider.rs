@@ -196,12 +196,12 @@ impl SignInProvider {
 
 /// The groups in a claim: a text, or a list of texts.
 fn groups(claims: &Map<String, Value>, claim: &str) -> Vec<String> {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    match claim_at(claims, claim) {
-        Some(Value::Array(several)) => several.iter().filter_map(text).collect(),
-        Some(one) => text(one).into_iter().collect(),
-        None => Vec::new(),
-    }
+    let values = match claim_at(claims, claim) {
+        Some(Value::Array(several)) => several.as_slice(),
+        Some(one) => std::slice::from_ref(one),
+        None => &[],
+    };
+    values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// Fields of a form, or parameters of a query.

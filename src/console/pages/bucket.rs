@@ -396,18 +396,15 @@ impl ObjectRows<'_> {
 
     fn row(&self, object: ObjectLine) -> ObjectRow {
         let version = object.version.as_deref();
-        let place = [("bucket", Some(self.bucket)), ("key", Some(&*object.key))];
-        let link = |page, name| {
-            let params: Vec<_> = place.into_iter().chain([(name, version)]).collect();
-            self.view.link(page, &params)
-        };
+        let bucket = ("bucket", Some(self.bucket));
+        let key = ("key", Some(&*object.key));
         let name = name_in(self.prefix, &object.key);
         let lower = name.to_ascii_lowercase();
         ObjectRow {
             id: object.selected().field(),
             key: uri::encode_query(&object.key),
-            link: link("object", "version"),
-            content: link("content", "versionId"),
+            link: self.view.link("object", &[bucket, key, ("version", version)]),
+            content: self.view.link("content", &[bucket, key, ("versionId", version)]),
             icon: text::icon_of(&name),
             has_thumbnail: self.may_read
                 && !object.is_marker

@@ -302,11 +302,10 @@ fn effect(view: &View<'_>, bucket: &str, document: &str) -> Result<EffectRows, R
 }
 
 fn rows(effect: LifecycleEffect) -> EffectRows {
-    let count = |sum: PreviewCount| format!("{} ({})", sum.count, text::size(sum.bytes));
     let rules = effect.rules.into_iter().map(|(rule, total)| {
         let next = total.next.map(|next| text::time(&next.to_iso8601())).unwrap_or_default();
         let action = if total.moves { "transition to COLD" } else { "expiration" };
-        (text::visible(&rule).into_owned(), action, count(total.due), count(total.later), next)
+        (text::visible(&rule).into_owned(), action, shown_count(total.due), shown_count(total.later), next)
     });
     let due = effect.due.into_iter().map(|item| {
         let action = match item.kind {
@@ -323,7 +322,11 @@ fn rows(effect: LifecycleEffect) -> EffectRows {
         due: due.collect(),
         count: effect.total.count,
         bytes: text::size(effect.total.bytes),
-        moves: (effect.moves.count > 0).then(|| count(effect.moves)),
+        moves: (effect.moves.count > 0).then(|| shown_count(effect.moves)),
         is_cut: effect.is_cut,
     }
+}
+
+fn shown_count(sum: PreviewCount) -> String {
+    format!("{} ({})", sum.count, text::size(sum.bytes))
 }

@@ -210,18 +210,15 @@ fn properties(
     let metadata_rows = pair_rows::shown(view.entered(METADATA_FORM), &head.metadata);
     let tag_rows = pair_rows::shown(view.entered(TAGS_FORM), &tags);
     let tags_shown = seen::digest(&seen::pairs(&tags));
-    let shown = |text: String| text::visible(&text).into_owned();
-    let pairs = |pairs: Vec<(String, String)>| {
-        pairs.into_iter().map(|(name, value)| (shown(name), shown(value))).collect::<Vec<_>>()
-    };
+
     Ok(Properties {
         size: text::size(head.size),
-        content_type: shown(head.content_type),
+        content_type: text::visible(&head.content_type).into_owned(),
         modified: head.modified,
         etag_value: uri::encode_query(&head.etag),
         etag: head.etag,
-        metadata: pairs(head.metadata),
-        tags: pairs(tags),
+        metadata: visible_pairs(&head.metadata),
+        tags: visible_pairs(&tags),
         metadata_rows,
         tag_rows,
         tags_shown,
@@ -229,6 +226,11 @@ fn properties(
         retention_mode: head.retention_mode.unwrap_or_default().to_lowercase(),
         legal_hold: head.legal_hold,
     })
+}
+
+fn visible_pairs(pairs: &[(String, String)]) -> Vec<(String, String)> {
+    let visible = pairs.iter().map(|(name, value)| (text::visible(name), text::visible(value)));
+    visible.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
 }
 
 fn preview(

@@ -192,9 +192,6 @@ fn bad_line(bad: &BadSegment) -> String {
 }
 
 fn of_ship(figures: &ShipFigures) -> OutboundSection {
-    let time = |time: Option<Timestamp>, none: &str| {
-        time.map_or_else(|| none.to_owned(), |time| text::time(&time.to_iso8601()))
-    };
     let state = match (figures.epoch, figures.waiting_groups) {
         (0, _) => "has not begun",
         (_, 0) => "is complete",
@@ -208,8 +205,8 @@ fn of_ship(figures: &ShipFigures) -> OutboundSection {
             ("Epoch", figures.epoch.to_string()),
             ("Groups not yet sent", figures.waiting_groups.to_string()),
             ("Behind", seconds(figures.lag.as_secs())),
-            ("Last checkpoint sent (UTC)", time(figures.last_root, "none in this epoch")),
-            ("A restore reaches back to (UTC)", time(figures.oldest, "not known yet")),
+            ("Last checkpoint sent (UTC)", time_or(figures.last_root, "none in this epoch")),
+            ("A restore reaches back to (UTC)", time_or(figures.oldest, "not known yet")),
             (
                 "Sent since the start",
                 format!("{}, {} pieces", text::size(figures.sent_bytes), figures.parcels),
@@ -223,6 +220,10 @@ fn of_ship(figures: &ShipFigures) -> OutboundSection {
         occupied: Vec::new(),
         mirror: None,
     }
+}
+
+fn time_or(time: Option<Timestamp>, none: &str) -> String {
+    time.map_or_else(|| none.to_owned(), |time| text::time(&time.to_iso8601()))
 }
 
 fn seconds(seconds: u64) -> String {

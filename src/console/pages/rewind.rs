@@ -151,7 +151,7 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
     }
     let rewind = Rewind { bucket, prefix: &prefix, time: rewind::time(written)? };
     let step = RewindStep::read(&view.s3(), rewind, after.as_deref())?;
-    let count = |name| view.given(name).and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
+
     let mut page = RewoundPage {
         page: view.page(),
         bucket,
@@ -159,13 +159,17 @@ pub(super) fn answer(view: &View<'_>) -> Result<Response, Refusal> {
         back: back(view, bucket, &prefix),
         time: written,
         seen,
-        restored: count("restored"),
-        removed: count("removed"),
+        restored: given_count(view, "restored"),
+        removed: given_count(view, "removed"),
         failed: Vec::new(),
         after: step.next.as_deref().map(uri::encode_query),
     };
     page.make(view, bucket, &step.changes, rewind::time(seen)?);
     Ok(html(if page.failed.is_empty() { 200 } else { 409 }, &page.page, &page))
+}
+
+fn given_count(view: &View<'_>, name: &str) -> u64 {
+    view.given(name).and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 impl RewoundPage<'_> {

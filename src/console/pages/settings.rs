@@ -370,20 +370,25 @@ fn change(view: &View<'_>, bucket: &str, name: &str, body: Option<String>) -> Re
 fn usage(view: &View<'_>, bucket: &str) -> Option<UsageRow> {
     let document = view.document(bucket, "quota").ok()?;
     let report: serde_json::Value = serde_json::from_str(&document).ok()?;
-    let used = |name| report.get("used")?.get(name)?.as_u64();
-    let limit = |name| report.get("quota")?.get(name)?.as_u64().map(|limit| limit.to_string());
+    let used = report.get("used")?;
+    let quota = report.get("quota")?;
     let index_bytes_in_force = report["in_force"]["index_bytes"].as_u64();
     Some(UsageRow {
-        objects: used("objects")?,
-        bytes: text::size(used("bytes")?),
-        index_bytes: text::size(used("index_bytes")?),
-        quota_shown: seen::digest(&report.get("quota")?.to_string()),
-        quota_bytes: limit("bytes").unwrap_or_default(),
-        quota_objects: limit("objects").unwrap_or_default(),
-        quota_uploads: limit("uploads").unwrap_or_default(),
-        quota_index_bytes: limit("index_bytes").unwrap_or_default(),
+        objects: used.get("objects")?.as_u64()?,
+        bytes: text::size(used.get("bytes")?.as_u64()?),
+        index_bytes: text::size(used.get("index_bytes")?.as_u64()?),
+        quota_shown: seen::digest(&quota.to_string()),
+        quota_bytes: limit_in(quota, "bytes"),
+        quota_objects: limit_in(quota, "objects"),
+        quota_uploads: limit_in(quota, "uploads"),
+        quota_index_bytes: limit_in(quota, "index_bytes"),
         index_bytes_in_force: index_bytes_in_force.map(text::size).unwrap_or_default(),
     })
+}
+
+/// A limit as a field shows it; empty without a limit.
+fn limit_in(quota: &serde_json::Value, name: &str) -> String {
+    quota.get(name).and_then(serde_json::Value::as_u64).map(|limit| limit.to_string()).unwrap_or_default()
 }
 
 /// The state of versions: `Enabled`, `Suspended` or nothing; `None` where the user may not see it.
@@ -402,6 +407,6 @@ fn is_public(documents: &[DocumentRow], bucket: &str) -> Option<bool> {
 }
 
 fn same_json(one: &str, other: &str) -> bool {
-    let parsed = |text| serde_json::from_str::<serde_json::Value>(text).ok();
-    parsed(one).is_some() && parsed(one) == parsed(other)
+    let one: Option<serde_json::Value> = serde_json::from_str(one).ok();
+    one.is_some() && one == serde_json::from_str(other).ok()
 }

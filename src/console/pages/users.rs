@@ -220,7 +220,6 @@ fn role_grants(view: &View<'_>) -> Result<Vec<GrantEntry>, Refusal> {
     let role = ROLES.iter().find(|known| known.name == role);
     let role = role.ok_or_else(|| Refusal::new(400, "There is no such role."))?;
     let bucket = view.given("bucket").unwrap_or_default().trim();
-    let texts = |list: &[&str]| list.iter().map(|text| text.replace("BUCKET", bucket)).collect::<Vec<_>>();
     let needs_bucket = role.grants.iter().any(|(_, on)| on.iter().any(|text| text.contains("BUCKET")));
     if needs_bucket && bucket.is_empty() {
         return Err(Refusal::new(400, "Name the bucket of this role."));
@@ -228,8 +227,15 @@ fn role_grants(view: &View<'_>) -> Result<Vec<GrantEntry>, Refusal> {
     Ok(role
         .grants
         .iter()
-        .map(|(actions, on)| GrantEntry { actions: texts(actions), resources: texts(on) })
+        .map(|(actions, on)| GrantEntry {
+            actions: for_bucket(actions, bucket),
+            resources: for_bucket(on, bucket),
+        })
         .collect())
+}
+
+fn for_bucket(texts: &[&str], bucket: &str) -> Vec<String> {
+    texts.iter().map(|text| text.replace("BUCKET", bucket)).collect()
 }
 
 /// Grants as `siltstone user list` shows them: a line each, `ACTION,... on RESOURCE,...`.

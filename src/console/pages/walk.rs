@@ -80,11 +80,10 @@ fn part(
         Sought::Deleted => service.deleted_keys(identity, view.request, place),
         Sought::Named(text) => {
             let text = text.to_lowercase();
-            let has_text = |key: &str| {
+            service.sought_keys(identity, view.request, place, &|key| {
                 let name = key.strip_prefix(place.prefix).unwrap_or(key);
                 name.to_lowercase().contains(&text)
-            };
-            service.sought_keys(identity, view.request, place, &has_text)
+            })
         }
     };
     found.map_err(|error| Refusal::of_error(&error))
