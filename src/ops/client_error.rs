@@ -43,13 +43,12 @@ pub(super) struct RequestNames {
 impl RequestNames {
     /// The names in `call`.
     pub(super) fn of(call: &Call<'_>) -> Self {
-        let parameter = |name| call.query.get(name).unwrap_or_default().to_owned();
         Self {
             id: call.id.clone(),
             bucket: call.bucket().to_owned(),
             key: call.key().to_owned(),
-            version: parameter("versionId"),
-            upload: parameter("uploadId"),
+            version: call.query.get("versionId").unwrap_or_default().to_owned(),
+            upload: call.query.get("uploadId").unwrap_or_default().to_owned(),
             conditions: conditions_of(call),
         }
     }

@@ -95,10 +95,11 @@ impl CopyPlan {
             return Ok(Self { is_shared, known: version.checksums.clone(), unknown: None });
         };
         // A copy that is written anew has no parts.
-        let is_kept = |it: &&Checksum| is_shared || it.kind == ChecksumType::FullObject;
-        match checksums::by(algorithm, &version.checksums).filter(is_kept) {
-            Some(checksum) => Ok(Self { is_shared, known: vec![checksum.clone()], unknown: None }),
-            None => Ok(Self { is_shared, known: Vec::new(), unknown: Some(algorithm) }),
+        match checksums::by(algorithm, &version.checksums) {
+            Some(checksum) if is_shared || checksum.kind == ChecksumType::FullObject => {
+                Ok(Self { is_shared, known: vec![checksum.clone()], unknown: None })
+            }
+            _ => Ok(Self { is_shared, known: Vec::new(), unknown: Some(algorithm) }),
         }
     }
 }
@@ -157,18 +158,18 @@ impl CopyTask {
 
     /// Makes the copy of the bytes of the source.
     fn rewrite(self, mut commit: Commit, cancel: &CancelToken) -> Result<Response, S3Error> {
-        let failed = |error: StoreError| self.target.to_client_error(&error);
         let size = self.source.found.version.size;
-        let mut reader = self.source.read(&self.store, 0..size).map_err(failed)?;
+        let mut reader =
+            self.source.read(&self.store, 0..size).map_err(|error| self.target.to_client_error(&error))?;
         let writer = self.store.writer(&self.target.bucket, &self.target.key, Some(size));
-        let mut writer = writer.map_err(failed)?;
+        let mut writer = writer.map_err(|error| self.target.to_client_error(&error))?;
         if let Some(new) = &self.encryption.new {
-            writer.encrypt(new).map_err(failed)?;
+            writer.encrypt(new).map_err(|error| self.target.to_client_error(&error))?;
         }
         let mut integrity = Integrity::none().computing(self.unknown);
         body::for_each_chunk(&mut reader, &self.target.id, cancel, |bytes| {
             integrity.update(bytes);
-            writer.write(Cow::Borrowed(bytes)).map_err(failed)
+            writer.write(Cow::Borrowed(bytes)).map_err(|error| self.target.to_client_error(&error))
         })?;
         let computed = integrity.verify(&[])?;
         if let Some(checksum) = computed.checksum {

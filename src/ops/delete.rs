@@ -112,23 +112,28 @@ fn parse(request: &[u8]) -> Result<(Vec<ObjectIdentifier>, bool), S3Error> {
 }
 
 fn parse_object(object: Element<'_>) -> Result<ObjectIdentifier, S3Error> {
-    let text = |name| {
-        let text = object.child_text(name).map_err(body::malformed)?;
-        Ok::<_, S3Error>(text.map(std::borrow::Cow::into_owned))
+    let size = match child_text(object, "Size")? {
+        Some(size) => Some(conditions::expected_size(&size).ok_or_else(|| unreadable("Size"))?),
+        None => None,
     };
-    let malformed = |name| body::malformed_because(&format!("the {name} of an Object is unreadable"));
-    let size = text("Size")?.map(|size| conditions::expected_size(&size).ok_or_else(|| malformed("Size")));
-    let modified = text("LastModifiedTime")?
-        .map(|time| conditions::expected_time(&time).ok_or_else(|| malformed("LastModifiedTime")));
+    let modified = match child_text(object, "LastModifiedTime")? {
+        Some(time) => Some(conditions::expected_time(&time).ok_or_else(|| unreadable("LastModifiedTime"))?),
+        None => None,
+    };
     Ok(ObjectIdentifier {
-        key: text("Key")?.unwrap_or_default(),
-        version: text("VersionId")?.filter(|version| !version.is_empty()),
-        condition: DeleteCondition {
-            if_match: text("ETag")?,
-            size: size.transpose()?,
-            modified: modified.transpose()?,
-        },
+        key: child_text(object, "Key")?.unwrap_or_default(),
+        version: child_text(object, "VersionId")?.filter(|version| !version.is_empty()),
+        condition: DeleteCondition { if_match: child_text(object, "ETag")?, size, modified },
     })
+}
+
+fn child_text(object: Element<'_>, name: &str) -> Result<Option<String>, S3Error> {
+    let text = object.child_text(name).map_err(body::malformed)?;
+    Ok(text.map(std::borrow::Cow::into_owned))
+}
+
+fn unreadable(name: &str) -> S3Error {
+    body::malformed_because(&format!("the {name} of an Object is unreadable"))
 }
 
 /// One result for each object. A failed deletion does not prevent the others.

@@ -10,9 +10,6 @@ const KEY_REFUSED: &str = "The encryption parameters are not applicable to this 
 
 /// An error about the keys of an object for the client; `None` for other errors.
 pub(super) fn client_error(error: &StoreError) -> Option<S3Error> {
-    let not_found = |id: &str, message: String| {
-        S3Error::new(ErrorCode::KmsNotFoundException).message(message).element("KeyId", id)
-    };
     Some(match error {
         StoreError::KeyUnavailable(id) if id.is_empty() => {
             S3Error::new(ErrorCode::InvalidRequest).message(NO_RING)
@@ -29,4 +26,8 @@ pub(super) fn client_error(error: &StoreError) -> Option<S3Error> {
         StoreError::CustomerKeyRefused => S3Error::new(ErrorCode::InvalidRequest).message(KEY_REFUSED),
         _ => return None,
     })
+}
+
+fn not_found(id: &str, message: String) -> S3Error {
+    S3Error::new(ErrorCode::KmsNotFoundException).message(message).element("KeyId", id)
 }

@@ -94,11 +94,14 @@ pub struct RewrapFigures {
 
 /// What a key of the ring is for.
 pub(super) fn state_of(key: &RingKey, ring: &KeyRing) -> KeyState {
-    let is_newest = |name: &String| ring.named(name).is_ok_and(|newest| newest.id == key.id);
-    match key {
-        key if key.retired => KeyState::Retired,
-        key if ring.current().is_some_and(|current| current.id == key.id) => KeyState::Current,
-        key if key.name.as_ref().is_some_and(is_newest) => KeyState::Named,
+    if key.retired {
+        return KeyState::Retired;
+    }
+    if ring.current().is_some_and(|current| current.id == key.id) {
+        return KeyState::Current;
+    }
+    match key.name.as_ref().map(|name| ring.named(name)) {
+        Some(Ok(newest)) if newest.id == key.id => KeyState::Named,
         _ => KeyState::Former,
     }
 }

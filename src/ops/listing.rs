@@ -33,7 +33,6 @@ impl<'q> ListParams<'q> {
         limit: &str,
         limits: RangeInclusive<usize>,
     ) -> Result<Self, S3Error> {
-        let text = |name| query.get(name).unwrap_or_default();
         let limit = query.number(limit, limits)?.unwrap_or(PAGE_LEN_MAX).min(PAGE_LEN_MAX);
         let url_encoding = match query.get("encoding-type") {
             None => false,
@@ -43,7 +42,9 @@ impl<'q> ListParams<'q> {
                 return Err(S3Error::invalid_argument("encoding-type", other, message));
             }
         };
-        Ok(Self { prefix: text("prefix"), delimiter: text("delimiter"), limit, url_encoding })
+        let prefix = query.get("prefix").unwrap_or_default();
+        let delimiter = query.get("delimiter").unwrap_or_default();
+        Ok(Self { prefix, delimiter, limit, url_encoding })
     }
 
     /// The query for the page after that name; an empty name is none.

@@ -102,24 +102,27 @@ impl Context {
     /// put.
     pub fn deliver_log(&self, delivery: LogDelivery<'_>) -> Result<(), S3Error> {
         let LogDelivery { log, key, records, id } = delivery;
-        let for_log = |error: StoreError| match error {
-            StoreError::NoSuchBucket => unfit(&log.target, "The target bucket for logging does not exist"),
-            other => to_client_error(&other, id),
-        };
-        let bucket = self.store.configured_bucket(&log.target.bucket).map_err(for_log)?;
+        let bucket =
+            self.store.configured_bucket(&log.target.bucket).map_err(|error| for_log(error, log, id))?;
         let encryption = ChosenEncryption::of_bucket(self, &bucket, id)?;
         let retention = object_lock::default_retention(self, &bucket);
-        let mut writer =
-            self.store.writer(&log.target.bucket, key, Some(records.len() as u64)).map_err(for_log)?;
+        let mut writer = self
+            .store
+            .writer(&log.target.bucket, key, Some(records.len() as u64))
+            .map_err(|error| for_log(error, log, id))?;
         // Of the bucket that is written to, since another one may have taken the name.
         if writer.bucket().owner != log.owner {
             return Err(unfit(&log.target, "The target bucket for logging is of another owner"));
         }
         if let Some(new) = &encryption.new {
-            writer.encrypt(new).map_err(for_log)?;
+            writer.encrypt(new).map_err(|error| for_log(error, log, id))?;
         }
-        writer.write(records).map_err(for_log)?;
-        let commit = |etag| Commit {
+        writer.write(records).map_err(|error| for_log(error, log, id))?;
+        let etag = match self.entity_tags {
+            EntityTags::Md5 => ETag::None,
+            EntityTags::Crc => ETag::Crc(writer.crc32()),
+        };
+        let commit = Commit {
             etag,
             attributes: attributes_of(vec![("content-type".to_owned(), MEDIA_TYPE.to_owned())]),
             checksums: Vec::new(),
@@ -131,13 +134,17 @@ impl Context {
         };
         let _scope = CauseScope::enter(self.store.has_followers().then(|| cause(id).into()));
         let written = match self.entity_tags {
-            EntityTags::Md5 => writer.commit_with_md5(commit(ETag::None)),
-            EntityTags::Crc => {
-                let crc = writer.crc32();
-                writer.commit(commit(ETag::Crc(crc)))
-            }
+            EntityTags::Md5 => writer.commit_with_md5(commit),
+            EntityTags::Crc => writer.commit(commit),
         };
-        written.map(|_| ()).map_err(for_log)
+        written.map(|_| ()).map_err(|error| for_log(error, log, id))
+    }
+}
+
+fn for_log(error: StoreError, log: &LoggedBucket, id: &RequestId) -> S3Error {
+    match error {
+        StoreError::NoSuchBucket => unfit(&log.target, "The target bucket for logging does not exist"),
+        other => to_client_error(&other, id),
     }
 }
 

@@ -62,19 +62,24 @@ fn location(call: &Call<'_>) -> String {
 /// counts as none.
 fn redirect(form: &PostForm, call: &Call<'_>, etag: &str) -> Option<String> {
     let url = form.get("success_action_redirect").or_else(|| form.get("redirect"))?;
-    let starts = |scheme: &str| {
-        let start = url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
-        start && url[scheme.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '[')
-    };
-    if !(starts("http://") || starts("https://")) || url.chars().any(char::is_control) {
+    if !(is_of_scheme(url, "http://") || is_of_scheme(url, "https://")) || url.chars().any(char::is_control) {
         return None;
     }
     let (page, fragment) = url.split_at(url.find('#').unwrap_or(url.len()));
     let separator = if page.contains('?') { '&' } else { '?' };
-    let encoded = |text| utf8_percent_encode(text, RESERVED).to_string().replace("%20", "+");
     let bucket = encoded(call.bucket());
     let key = encoded(call.key());
     let etag = encoded(etag);
     let url = format!("{page}{separator}bucket={bucket}&key={key}&etag={etag}{fragment}");
     Some(utf8_percent_encode(&url, CONTROLS).to_string())
+}
+
+/// Says whether a URL begins with the scheme and a host.
+fn is_of_scheme(url: &str, scheme: &str) -> bool {
+    let start = url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    start && url[scheme.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '[')
+}
+
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, RESERVED).to_string().replace("%20", "+")
 }

@@ -19,14 +19,14 @@ pub(super) fn put(context: &Context, _: &Authorized, call: &mut Call<'_>) -> Res
 
 fn parse(configuration: &[u8]) -> Result<Versioning, S3Error> {
     let document = body::parse(configuration, "VersioningConfiguration")?;
-    let text = |name| document.root().child_text(name).map_err(body::malformed);
-    if text("MfaDelete")?.is_some_and(|value| value.trim() == "Enabled") {
+    let root = document.root();
+    if root.child_text("MfaDelete").map_err(body::malformed)?.is_some_and(|value| value.trim() == "Enabled") {
         return Err(S3Error::new(ErrorCode::NotImplemented)
             .message("Deletions that need a second factor are not supported.")
             .element("ArgumentName", "MfaDelete")
             .element("ArgumentValue", "Enabled"));
     }
-    match text("Status")?.as_deref().map(str::trim) {
+    match root.child_text("Status").map_err(body::malformed)?.as_deref().map(str::trim) {
         Some("Enabled") => Ok(Versioning::Enabled),
         Some("Suspended") => Ok(Versioning::Suspended),
         Some(_) => Err(body::malformed_because("Status is Enabled or Suspended")),

@@ -49,8 +49,6 @@ impl ChecksumAlgorithm {
     /// The checksum of two byte strings, concatenated, from the checksum of each and the length of
     /// the second; `None` for digests, which do not combine.
     pub fn combine(self, first: &[u8], second: &[u8], second_len: u64) -> Option<Vec<u8>> {
-        let short = |bytes: &[u8]| bytes.try_into().ok().map(u32::from_be_bytes);
-        let long = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_be_bytes);
         match self {
             Self::Crc32 => {
                 Some(Crc32::combine(short(first)?, short(second)?, second_len).to_be_bytes().to_vec())
@@ -69,6 +67,14 @@ impl ChecksumAlgorithm {
     fn decode(self, text: &[u8]) -> Option<Vec<u8>> {
         BASE64.decode(text).ok().filter(|value| value.len() == self.value_len())
     }
+}
+
+fn short(bytes: &[u8]) -> Option<u32> {
+    bytes.try_into().ok().map(u32::from_be_bytes)
+}
+
+fn long(bytes: &[u8]) -> Option<u64> {
+    bytes.try_into().ok().map(u64::from_be_bytes)
 }
 
 /// The base64 form of a checksum.
@@ -180,10 +186,16 @@ pub fn parse_value(algorithm: ChecksumAlgorithm, text: &[u8]) -> Result<Vec<u8>,
 
 /// The one checksum that `p-trailer` announces.
 fn trailing_algorithm(names: &[u8], vendor: VendorHeaders<'_>) -> Result<ChecksumAlgorithm, S3Error> {
-    let unsupported = || invalid("The value specified in the trailer header is not supported.");
-    let name = std::str::from_utf8(names).map_err(|_| unsupported())?.trim().to_ascii_lowercase();
-    let suffix = name.strip_prefix(vendor.dialect().header_prefix()).ok_or_else(unsupported)?;
-    ChecksumAlgorithm::ALL.into_iter().find(|algorithm| algorithm.suffix() == suffix).ok_or_else(unsupported)
+    let name = std::str::from_utf8(names).map_err(|_| unsupported_trailer())?.trim().to_ascii_lowercase();
+    let suffix = name.strip_prefix(vendor.dialect().header_prefix()).ok_or_else(unsupported_trailer)?;
+    ChecksumAlgorithm::ALL
+        .into_iter()
+        .find(|algorithm| algorithm.suffix() == suffix)
+        .ok_or_else(unsupported_trailer)
+}
+
+fn unsupported_trailer() -> S3Error {
+    invalid("The value specified in the trailer header is not supported.")
 }
 
 /// Refuses checksums of unknown algorithms, which the server cannot verify.

@@ -193,19 +193,15 @@ impl CorsRule {
         if let Some(unknown) = element.children().find(|child| !known.contains(&child.name())) {
             return Err(S3Error::malformed_xml(&format!("<{}> is unknown", unknown.name())));
         }
-        let texts = |name: &str| -> Vec<String> {
-            element.all(name).map(|child| child.text().trim().to_owned()).collect()
-        };
-        let single = |name| {
-            element.child_text(name).map_err(|error: XmlError| S3Error::malformed_xml(&error.to_string()))
-        };
+        let id = element.child_text("ID").map_err(|error| repeated(&error))?;
+        let max_age_secs = element.child_text("MaxAgeSeconds").map_err(|error| repeated(&error))?;
         let rule = Self {
-            id: single("ID")?.map(Cow::into_owned),
-            origins: texts("AllowedOrigin"),
-            methods: texts("AllowedMethod"),
-            headers: texts("AllowedHeader"),
-            expose_headers: texts("ExposeHeader"),
-            max_age_secs: single("MaxAgeSeconds")?.map(|text| max_age(&text)).transpose()?,
+            id: id.map(Cow::into_owned),
+            origins: texts(element, "AllowedOrigin"),
+            methods: texts(element, "AllowedMethod"),
+            headers: texts(element, "AllowedHeader"),
+            expose_headers: texts(element, "ExposeHeader"),
+            max_age_secs: max_age_secs.map(|text| max_age(&text)).transpose()?,
         };
         rule.check()?;
         Ok(rule)
@@ -281,6 +277,14 @@ impl CorsRule {
         headers.push(("Vary", VARY.to_owned()));
         headers
     }
+}
+
+fn texts(element: Element<'_>, name: &str) -> Vec<String> {
+    element.all(name).map(|child| child.text().trim().to_owned()).collect()
+}
+
+fn repeated(error: &XmlError) -> S3Error {
+    S3Error::malformed_xml(&error.to_string())
 }
 
 /// Whether `text` matches a pattern with at most one `*`.

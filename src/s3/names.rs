@@ -31,12 +31,11 @@ impl BucketName {
 }
 
 fn is_bucket_name(name: &str) -> bool {
-    let outer = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     let bytes = name.as_bytes();
+    let ends = [bytes.first(), bytes.last()];
     (BUCKET_NAME_LEN_MIN_BYTES..=BUCKET_NAME_LEN_MAX_BYTES).contains(&bytes.len())
         && bytes.iter().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-'))
-        && outer(bytes.first())
-        && outer(bytes.last())
+        && ends.into_iter().flatten().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
         && !["..", ".-", "-."].iter().any(|pair| name.contains(pair))
         && name.parse::<Ipv4Addr>().is_err()
 }

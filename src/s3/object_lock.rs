@@ -193,31 +193,27 @@ impl LockHeaders {
     /// # Errors
     /// `InvalidArgument`.
     pub fn parse(headers: VendorHeaders<'_>) -> Result<Self, S3Error> {
-        let invalid = |name: &str, value: &str, message: &str| {
-            let header = format!("{}{name}", headers.dialect().header_prefix());
-            S3Error::invalid_argument(&header, value, message)
-        };
         let text = |name| headers.get(name).map(|value| str::from_utf8(value).unwrap_or_default());
         let retention = match (text(MODE_HEADER), text(DATE_HEADER)) {
             (None, None) => None,
             (Some(mode), Some(date)) => Some(LockRetention {
                 mode: LockMode::named(mode)
-                    .ok_or_else(|| invalid(MODE_HEADER, mode, "Unknown wormMode directive."))?,
+                    .ok_or_else(|| invalid(headers, MODE_HEADER, mode, "Unknown wormMode directive."))?,
                 until: Timestamp::parse_iso8601(date).ok_or_else(|| {
                     let message = "The retain until date must be provided in ISO 8601 format.";
-                    invalid(DATE_HEADER, date, message)
+                    invalid(headers, DATE_HEADER, date, message)
                 })?,
             }),
             (mode, _) => {
                 let missing = if mode.is_some() { DATE_HEADER } else { MODE_HEADER };
                 let message =
                     "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied.";
-                return Err(invalid(missing, "", message));
+                return Err(invalid(headers, missing, "", message));
             }
         };
         let hold = text(HOLD_HEADER).map(|name| {
             let message = "Legal Hold must be either of 'ON' or 'OFF'.";
-            held(name).ok_or_else(|| invalid(HOLD_HEADER, name, message))
+            held(name).ok_or_else(|| invalid(headers, HOLD_HEADER, name, message))
         });
         Ok(Self { retention, legal_hold: hold.transpose()? })
     }
@@ -226,6 +222,11 @@ impl LockHeaders {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+}
+
+fn invalid(headers: VendorHeaders<'_>, name: &str, value: &str, message: &str) -> S3Error {
+    let header = format!("{}{name}", headers.dialect().header_prefix());
+    S3Error::invalid_argument(&header, value, message)
 }
 
 fn mode(element: Element<'_>) -> Result<Option<LockMode>, S3Error> {

@@ -53,20 +53,21 @@ impl XmlConfiguration for ObjectOwnership {
     /// # Errors
     /// `MalformedXML`.
     fn parse(root: Element<'_>) -> Result<Self, S3Error> {
-        let malformed = |reason: &str| S3Error::malformed_xml(reason);
-        let rule = root.child("Rule").map_err(|error| malformed(&error.to_string()))?;
-        let rule = rule.ok_or_else(|| malformed("there is no <Rule>"))?;
+        let rule = root.child("Rule").map_err(|error| S3Error::malformed_xml(&error.to_string()))?;
+        let rule = rule.ok_or_else(|| S3Error::malformed_xml("there is no <Rule>"))?;
         if let Some(unknown) = root
             .children()
             .chain(rule.children())
             .map(Element::name)
             .find(|name| !matches!(*name, "Rule" | "ObjectOwnership"))
         {
-            return Err(malformed(&format!("<{unknown}> is unknown")));
+            return Err(S3Error::malformed_xml(&format!("<{unknown}> is unknown")));
         }
-        let text = rule.child_text("ObjectOwnership").map_err(|error| malformed(&error.to_string()))?;
+        let text =
+            rule.child_text("ObjectOwnership").map_err(|error| S3Error::malformed_xml(&error.to_string()))?;
         let name = text.as_deref().map_or("", str::trim);
-        Self::named(name).ok_or_else(|| malformed(&format!("<ObjectOwnership> cannot be `{name}`")))
+        Self::named(name)
+            .ok_or_else(|| S3Error::malformed_xml(&format!("<ObjectOwnership> cannot be `{name}`")))
     }
 
     fn render(&self, document: &mut Writer) {

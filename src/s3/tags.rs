@@ -45,20 +45,18 @@ const RESERVED: &str = "aws:";
 /// `InvalidArgument` for malformed text and for a repeated name; the errors of [`check`].
 pub fn from_header(vendor: VendorHeaders<'_>) -> Result<Vec<(String, String)>, S3Error> {
     let Some(value) = vendor.get("tagging") else { return Ok(Vec::new()) };
-    let malformed = || {
+    let text = std::str::from_utf8(value).ok();
+    let query = text.and_then(|text| QueryParams::parse(text).ok());
+    let tags = query
+        .map(|query| query.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect::<Vec<_>>());
+    let Some(tags) = tags.filter(|tags| duplicate(tags).is_none()) else {
         let name = format!("{}tagging", vendor.dialect().header_prefix());
         let message = format!(
             "The header '{name}' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name \
              duplicates."
         );
-        S3Error::invalid_argument(&name, &String::from_utf8_lossy(value), message)
+        return Err(S3Error::invalid_argument(&name, &String::from_utf8_lossy(value), message));
     };
-    let text = std::str::from_utf8(value).map_err(|_| malformed())?;
-    let query = QueryParams::parse(text).map_err(|_| malformed())?;
-    let tags: Vec<_> = query.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-    if duplicate(&tags).is_some() {
-        return Err(malformed());
-    }
     check(&tags, TagHolder::Object)?;
     Ok(tags)
 }

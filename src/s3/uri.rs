@@ -47,12 +47,11 @@ const OUTSIDE: &AsciiSet = &percent_encoding::CONTROLS
 /// # Errors
 /// `InvalidURI` for a `%` without two hexadecimal digits, and for text that is not UTF-8.
 pub fn decode_path(text: &str) -> Result<String, S3Error> {
-    let malformed = || S3Error::invalid_uri(text);
     // The decoder leaves a broken escape as it is: `%2` and `%252` would be the same key.
     if !escapes_are_whole(text.as_bytes()) {
-        return Err(malformed());
+        return Err(S3Error::invalid_uri(text));
     }
-    percent_decode_str(text).decode_utf8().map(Into::into).map_err(|_| malformed())
+    percent_decode_str(text).decode_utf8().map(Into::into).map_err(|_| S3Error::invalid_uri(text))
 }
 
 /// Decodes a part of a query string, in which a `+` is a space.

@@ -153,13 +153,13 @@ impl AuditEntry {
             let message = "The audit log cannot be written, so that audited operations are refused.";
             return Err(S3Error::new(ErrorCode::ServiceUnavailable).message(message));
         }
-        let state = |call: &Call<'_>| context.audited_state(call).map(AuditedState::new);
-        self.before = state(call);
+
+        self.before = context.audited_state(call).map(AuditedState::new);
         call.deletions = (self.scope == AuditScope::VersionsInBody).then(Vec::new);
         let outcome = context.dispatch(proof, call);
         self.deletions = call.deletions.take().unwrap_or_default();
         if let Ok(response) = &outcome {
-            self.after = state(call);
+            self.after = context.audited_state(call).map(AuditedState::new);
             if self.version.is_none() {
                 // The version that the operation made.
                 let made = response.get_header("p-version-id");

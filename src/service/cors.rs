@@ -79,14 +79,13 @@ impl Service {
                 .message("Insufficient information. Origin request header needed."));
         };
         let method = header("access-control-request-method");
-        let forbidden = |error: S3Error| {
-            let kind = self.resource_type(request);
-            error.element("Method", method.unwrap_or("OPTIONS")).element("ResourceType", kind)
-        };
+        let forbidden = S3Error::new(ErrorCode::AccessForbidden)
+            .element("Method", method.unwrap_or("OPTIONS"))
+            .element("ResourceType", self.resource_type(request));
         let rules = self.cors_rules(request, dialect);
         let Some(rules) = rules.as_ref().and_then(CorsRules::get) else {
             let message = "CORSResponse: CORS is not enabled for this bucket.";
-            return Err(forbidden(S3Error::new(ErrorCode::AccessForbidden).message(message)));
+            return Err(forbidden.message(message));
         };
         let Some(method) = method.filter(|method| CorsConfiguration::knows_method(method)) else {
             let message = format!("Invalid Access-Control-Request-Method: {}", method.unwrap_or("null"));
@@ -95,7 +94,7 @@ impl Service {
         let headers = request.headers.get_list("access-control-request-headers").unwrap_or_default();
         let question = from_utf8(&headers).ok().map(|headers| Preflight { origin, method, headers });
         let Some(allowed) = question.and_then(|question| rules.preflight(question)) else {
-            return Err(forbidden(S3Error::new(ErrorCode::AccessForbidden)));
+            return Err(forbidden);
         };
         let mut response = Response::new(200);
         add_headers(&mut response, allowed);

@@ -26,8 +26,8 @@ impl GrantEntry {
 
     /// Whether it grants all actions on all resources.
     pub fn is_everything(&self) -> bool {
-        let all = |list: &[String]| list.iter().any(|text| text == "*");
-        all(&self.actions) && all(&self.resources)
+        self.actions.iter().any(|action| action == "*")
+            && self.resources.iter().any(|resource| resource == "*")
     }
 }
 

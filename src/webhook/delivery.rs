@@ -53,15 +53,15 @@ impl WebhookSender {
         let deadline = Instant::now() + self.settings.timeout;
         let answer = self.exchange(&request, deadline);
         let answer = answer.map_err(|error| DeliveryError::Failed(error.to_string()))?;
-        let why = || format!("it answers {}", answer.status);
+        let why = format!("it answers {}", answer.status);
         let later = answer.header("Retry-After").and_then(|value| retry_after(&value, now));
         match (answer.status, later) {
             (200..=299, _) => Ok(()),
             // Too much for now.
-            (413, Some(after)) => Err(DeliveryError::Later(why(), after)),
-            (status, _) if REFUSALS.contains(&status) => Err(DeliveryError::Refused(why())),
-            (_, Some(after)) => Err(DeliveryError::Later(why(), after)),
-            (_, None) => Err(DeliveryError::Failed(why())),
+            (413, Some(after)) => Err(DeliveryError::Later(why, after)),
+            (status, _) if REFUSALS.contains(&status) => Err(DeliveryError::Refused(why)),
+            (_, Some(after)) => Err(DeliveryError::Later(why, after)),
+            (_, None) => Err(DeliveryError::Failed(why)),
         }
     }
 

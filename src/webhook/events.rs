@@ -7,7 +7,7 @@ use crate::s3::XmlConfiguration as _;
 use crate::s3::notification::{NotificationConfiguration, ObjectEvent};
 use crate::store::{
     BucketConfigurationKind, BucketInfo, Cause, Change, ChangeKind, ConfiguredBucket, DepartedBucket,
-    DepartedBuckets, Follower, Store, StoreError, UploadId, VersionId, VersionRecord, VersionRef, Versioning,
+    DepartedBuckets, Follower, Store, StoreError, UploadId, VersionRecord, VersionRef, Versioning,
 };
 
 /// Turns changes into the messages of one target.
@@ -110,9 +110,7 @@ impl EventSource {
         let key = std::str::from_utf8(&change.key).ok()?;
         let configuration = configuration_id(&self.settings, &bucket.name, of.notifications(), event, key)?;
         let cause = change.cause.as_deref();
-        let known = |field: fn(&Cause) -> &String| {
-            cause.map(|cause| field(cause).as_str()).filter(|text| !text.is_empty())
-        };
+
         let facts = ObjectEventFacts {
             event,
             time: change.time,
@@ -123,9 +121,9 @@ impl EventSource {
             content: content(&change.kind),
             version: version(store, bucket.versioning, &change.kind),
             sequencer: Sequencer { group: change.sequence, place: change.place },
-            user: known(|cause| &cause.user),
-            source: known(|cause| &cause.address),
-            request: known(|cause| &cause.request),
+            user: cause.map(|cause| &*cause.user).filter(|user| !user.is_empty()),
+            source: cause.map(|cause| &*cause.address).filter(|address| !address.is_empty()),
+            request: cause.map(|cause| &*cause.request).filter(|request| !request.is_empty()),
         };
         Some(Message::Record(facts.to_record(&configuration)))
     }
@@ -199,18 +197,20 @@ fn content(kind: &ChangeKind) -> Option<(u64, String)> {
 
 /// The id of the version as clients know it; `None` in a bucket that never had versions.
 fn version(store: &Store, versioning: Versioning, kind: &ChangeKind) -> Option<String> {
-    let named = |null: bool, id: VersionId| match (null, versioning) {
-        (false, _) => Some(VersionRef::Id(id)),
-        (true, Versioning::Unset) => None,
-        (true, Versioning::Enabled | Versioning::Suspended) => Some(VersionRef::Null),
-    };
-    let named = match kind {
-        ChangeKind::Put(version) | ChangeKind::Amended(version) => named(version.null, version.id),
+    let (null, id) = match kind {
+        ChangeKind::Put(version) | ChangeKind::Amended(version) => (version.null, version.id),
         // Logs of earlier versions do not mark null versions.
-        ChangeKind::Deleted(gone) => named(gone.null || versioning == Versioning::Unset, gone.id),
-        ChangeKind::BucketPut(_) | ChangeKind::BucketDeleted | ChangeKind::BucketConfigured(_) => None,
+        ChangeKind::Deleted(gone) => (gone.null || versioning == Versioning::Unset, gone.id),
+        ChangeKind::BucketPut(_) | ChangeKind::BucketDeleted | ChangeKind::BucketConfigured(_) => {
+            return None;
+        }
     };
-    named.map(|named| named.text(store.client_ids()))
+    let named = match (null, versioning) {
+        (false, _) => VersionRef::Id(id),
+        (true, Versioning::Unset) => return None,
+        (true, Versioning::Enabled | Versioning::Suspended) => VersionRef::Null,
+    };
+    Some(named.text(store.client_ids()))
 }
 
 #[cfg(test)]
@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
     use crate::base::Timestamp;
-    use crate::store::{Assembly, Attributes, DeletedVersion, ETag, ObjectControls, StorageClass};
+    use crate::store::{Assembly, Attributes, DeletedVersion, ETag, ObjectControls, StorageClass, VersionId};
 
     fn record(delete_marker: bool, upload: Option<UploadId>) -> Box<VersionRecord> {
         Box::new(VersionRecord {

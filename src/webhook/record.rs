@@ -59,18 +59,16 @@ impl ObjectEventFacts<'_> {
     /// The record for a notification with this id, as JSON.
     pub fn to_record(&self, configuration: &str) -> String {
         let is_expiry = matches!(self.event, ObjectEvent::ExpiredDelete | ObjectEvent::ExpiredMarker);
-        let by_rule = |known: Option<&str>| match is_expiry {
-            true => LIFECYCLE.to_owned(),
-            false => known.unwrap_or_default().to_owned(),
-        };
+        let user = if is_expiry { LIFECYCLE } else { self.user.unwrap_or_default() };
+        let source = if is_expiry { LIFECYCLE } else { self.source.unwrap_or_default() };
         let record = json!({
             "eventVersion": self.event.record_version(),
             "eventSource": "aws:s3",
             "awsRegion": self.region,
             "eventTime": self.time.to_iso8601(),
             "eventName": self.event.as_str(),
-            "userIdentity": { "principalId": by_rule(self.user) },
-            "requestParameters": { "sourceIPAddress": by_rule(self.source) },
+            "userIdentity": { "principalId": user },
+            "requestParameters": { "sourceIPAddress": source },
             "responseElements": {
                 "x-amz-request-id": self.request.unwrap_or_default(),
                 "x-amz-id-2": self.request.unwrap_or_default(),
@@ -107,13 +105,14 @@ impl ObjectEventFacts<'_> {
 /// The message for a target that lost events: those whose sequencers are greater than `After`, and
 /// not greater than `Through`.
 pub(super) fn lost_message(lost: LostChanges, time: Timestamp) -> String {
-    let last_of = |group| Sequencer { group, place: u32::MAX }.to_text();
+    let after = Sequencer { group: lost.after, place: u32::MAX }.to_text();
+    let through = Sequencer { group: lost.through, place: u32::MAX }.to_text();
     let message = json!({
         "Service": "Siltstone",
         "Event": "siltstone:EventsLost",
         "Time": time.to_iso8601(),
-        "After": last_of(lost.after),
-        "Through": last_of(lost.through),
+        "After": after,
+        "Through": through,
     });
     message.to_string()
 }

@@ -213,10 +213,13 @@ fn commit_parts(
         _held: held,
     };
     let needs_reading = matches!(checksum, ObjectChecksum::NeedsReading { .. });
-    let run = move |cancel: &CancelToken| commit.run(completion, checksum, cancel);
     match needs_reading {
-        true => Ok(padded_response::defer(context, call, run)),
-        false => padded_response::respond(context, call, run),
+        true => {
+            Ok(padded_response::defer(context, call, move |cancel| commit.run(completion, checksum, cancel)))
+        }
+        false => {
+            padded_response::respond(context, call, move |cancel| commit.run(completion, checksum, cancel))
+        }
     }
 }
 
@@ -245,8 +248,12 @@ impl CompletionTask {
         let object = (self.bucket.as_str(), self.key.as_str());
         let upload = completion.upload;
         let customer = self.encrypted.key.key();
-        let read = |part: &PartRecord| self.store.read_part_with(object, upload, part, customer);
-        let checksum = checksum.finish(&read, &self.id, cancel, &completion.parts)?;
+        let checksum = checksum.finish(
+            &|part| self.store.read_part_with(object, upload, part, customer),
+            &self.id,
+            cancel,
+            &completion.parts,
+        )?;
         completion.commit.checksums = checksum.into_iter().collect();
         let etag = completion.commit.etag;
         let kept = completion.commit.checksums.clone();

@@ -84,13 +84,14 @@ impl ListedPart {
         let mut tag = None;
         let mut checksums = Vec::new();
         for child in part.children() {
-            let text = || child.text().trim().to_owned();
+            let text = child.text();
+            let text = text.trim();
             let again = match child.name() {
-                "PartNumber" => number.replace(child.text().trim().parse().ok()).is_some(),
-                "ETag" => tag.replace(text()).is_some(),
+                "PartNumber" => number.replace(text.parse().ok()).is_some(),
+                "ETag" => tag.replace(text.to_owned()).is_some(),
                 name => names.iter().find(|(_, known)| known == name).is_some_and(|(algorithm, _)| {
                     let again = checksums.iter().any(|(known, _)| known == algorithm);
-                    checksums.push((*algorithm, text()));
+                    checksums.push((*algorithm, text.to_owned()));
                     again
                 }),
             };

@@ -164,22 +164,25 @@ impl PartCopyTask {
 
     /// Makes the part of the bytes of the source, which are encrypted as the upload is.
     fn rewrite(self, range: Range<u64>, cancel: &CancelToken) -> Result<Response, S3Error> {
-        let failed = |error: StoreError| self.target.to_client_error(&error);
-        let mut reader = self.source.read(&self.store, range.clone()).map_err(failed)?;
+        let mut reader = self
+            .source
+            .read(&self.store, range.clone())
+            .map_err(|error| self.target.to_client_error(&error))?;
         let (upload, number) = self.part;
         let length = Some(range.end - range.start);
         let writer = self.store.part_writer(&self.target.bucket, &self.target.key, upload, number, length);
-        let mut writer = writer.map_err(failed)?;
+        let mut writer = writer.map_err(|error| self.target.to_client_error(&error))?;
         writer.unlock_with(&self.own);
         let mut integrity = Integrity::none().computing(self.algorithm);
         body::for_each_chunk(&mut reader, &self.target.id, cancel, |bytes| {
             integrity.update(bytes);
-            writer.write(Cow::Borrowed(bytes)).map_err(failed)
+            writer.write(Cow::Borrowed(bytes)).map_err(|error| self.target.to_client_error(&error))
         })?;
         let computed = integrity.verify(&[])?;
         let md5 = md5_of(&computed);
         let checksum = computed.checksum.map(checksums::of_whole);
-        let part = writer.commit(md5, checksum.clone()).map_err(failed)?;
+        let part =
+            writer.commit(md5, checksum.clone()).map_err(|error| self.target.to_client_error(&error))?;
         self.answer(&part, checksum.as_ref())
     }
 

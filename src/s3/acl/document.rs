@@ -19,8 +19,7 @@ impl GroupGrants {
             let granted =
                 AclPermission::ALL.into_iter().filter(|permission| self.includes(group, *permission));
             for permission in granted {
-                let grantee = |grantee: &mut Writer| grantee.leaf("URI", group.uri());
-                grant(document, "Group", grantee, permission.as_str());
+                grant(document, "Group", |grantee| grantee.leaf("URI", group.uri()), permission.as_str());
             }
         }
     }
@@ -28,16 +27,17 @@ impl GroupGrants {
     /// Writes an ACL below its root element: the owner, who has full control, and the grants of the
     /// groups.
     pub fn render_policy(self, document: &mut Writer, owner: &str) {
-        let user = |element: &mut Writer| {
-            element.leaf("ID", owner);
-            element.leaf("DisplayName", owner);
-        };
-        document.element("Owner", user);
+        document.element("Owner", |element| render_user(element, owner));
         document.element(GRANTS_ROOT, |list| {
-            grant(list, "CanonicalUser", user, "FULL_CONTROL");
+            grant(list, "CanonicalUser", |grantee| render_user(grantee, owner), "FULL_CONTROL");
             self.render(list);
         });
     }
+}
+
+fn render_user(element: &mut Writer, name: &str) {
+    element.leaf("ID", name);
+    element.leaf("DisplayName", name);
 }
 
 fn grant(document: &mut Writer, kind: &str, grantee: impl FnOnce(&mut Writer), permission: &str) {
@@ -65,19 +65,19 @@ impl RequestedAcl {
     }
 
     fn add_grant(&mut self, grant: Element<'_>, owner: &str) -> Result<(), S3Error> {
-        let malformed = |reason: &str| S3Error::malformed_xml(reason);
-        let repeated = |error: crate::xml::XmlError| malformed(&error.to_string());
-        let permission = grant.child_text("Permission").map_err(repeated)?;
+        let permission = grant.child_text("Permission").map_err(|error| repeated(&error))?;
         let permission = permission.as_deref().map_or("", str::trim);
         let permissions = AclPermission::named(permission)
-            .ok_or_else(|| malformed(&format!("there is no permission `{permission}`")))?;
-        let grantee = grant.child("Grantee").map_err(repeated)?;
-        let grantee = grantee.ok_or_else(|| malformed("a Grant has a Grantee"))?;
-        let text = |name| grantee.child_text(name).map_err(repeated);
-        match (text("URI")?, text("ID")?, text("EmailAddress")?) {
+            .ok_or_else(|| S3Error::malformed_xml(&format!("there is no permission `{permission}`")))?;
+        let grantee = grant.child("Grantee").map_err(|error| repeated(&error))?;
+        let grantee = grantee.ok_or_else(|| S3Error::malformed_xml("a Grant has a Grantee"))?;
+        let uri = grantee.child_text("URI").map_err(|error| repeated(&error))?;
+        let id = grantee.child_text("ID").map_err(|error| repeated(&error))?;
+        let address = grantee.child_text("EmailAddress").map_err(|error| repeated(&error))?;
+        match (uri, id, address) {
             (Some(uri), None, None) => self
                 .add_group(uri.trim(), permissions)
-                .ok_or_else(|| malformed(&format!("there is no group `{}`", uri.trim()))),
+                .ok_or_else(|| S3Error::malformed_xml(&format!("there is no group `{}`", uri.trim()))),
             (None, Some(id), None) => {
                 self.add_user(id.trim(), owner, permissions);
                 Ok(())
@@ -86,9 +86,13 @@ impl RequestedAcl {
                 self.add_unserved(address.trim());
                 Ok(())
             }
-            _ => Err(malformed("a Grantee has a URI, an ID or an EmailAddress")),
+            _ => Err(S3Error::malformed_xml("a Grantee has a URI, an ID or an EmailAddress")),
         }
     }
+}
+
+fn repeated(error: &crate::xml::XmlError) -> S3Error {
+    S3Error::malformed_xml(&error.to_string())
 }
 
 #[cfg(test)]

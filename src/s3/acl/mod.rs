@@ -104,8 +104,9 @@ impl GroupGrants {
     /// The permissions to read alone.
     #[must_use]
     pub fn readable(self) -> Self {
-        let of = |group| Self::bit(group, AclPermission::Read);
-        Self(self.0 & (of(AclGroup::AllUsers) | of(AclGroup::AuthenticatedUsers)))
+        let everyone = Self::bit(AclGroup::AllUsers, AclPermission::Read);
+        let signed_in = Self::bit(AclGroup::AuthenticatedUsers, AclPermission::Read);
+        Self(self.0 & (everyone | signed_in))
     }
 
     /// Whether anybody but the owner has a permission. S3 calls such ACLs public, since everybody

@@ -193,31 +193,37 @@ fn header_of(name: &str, value: &str, dialect: Dialect) -> Result<Option<(String
 
 /// The document of the field `tagging` in the form of the header.
 fn tags_of(document: &str) -> Result<String, S3Error> {
-    let malformed_xml = |error: XmlError| S3Error::malformed_xml(&error.to_string());
-    let tree = tree_bytes_max(document.as_bytes()).map_err(malformed_xml)?;
+    let tree = tree_bytes_max(document.as_bytes()).map_err(|error| malformed_xml(&error))?;
     if tree > TAGS_TREE_MAX_BYTES {
         return Err(S3Error::malformed_xml("too many elements"));
     }
-    let parsed = Document::parse(document.as_bytes()).map_err(malformed_xml)?;
+    let parsed = Document::parse(document.as_bytes()).map_err(|error| malformed_xml(&error))?;
     match parsed.root().name() {
         tags::ROOT => Ok(tags::to_header(&tags::parse(parsed.root(), TagHolder::Object)?)),
         other => Err(S3Error::malformed_xml(&format!("the root is {other}, not {}", tags::ROOT))),
     }
 }
 
+fn malformed_xml(error: &XmlError) -> S3Error {
+    S3Error::malformed_xml(&error.to_string())
+}
+
 /// The boundary in the media type of a request (RFC 2046, section 5.1.1).
 fn boundary(headers: &Headers) -> Result<String, S3Error> {
-    let condition = "Bucket POST must be of the enclosure-type multipart/form-data";
-    let other = || S3Error::new(ErrorCode::PreconditionFailed).element("Condition", condition);
     let mut types = headers.get_all("content-type");
-    let (Some(media_type), None) = (types.next(), types.next()) else { return Err(other()) };
-    let media_type = std::str::from_utf8(media_type).map_err(|_| other())?;
+    let (Some(media_type), None) = (types.next(), types.next()) else { return Err(other_type()) };
+    let media_type = std::str::from_utf8(media_type).map_err(|_| other_type())?;
     let kind = media_type.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("multipart/form-data") {
-        return Err(other());
+        return Err(other_type());
     }
     let boundary = parameters::get(media_type, "boundary").filter(|boundary| is_boundary(boundary));
     boundary.ok_or_else(malformed)
+}
+
+fn other_type() -> S3Error {
+    let condition = "Bucket POST must be of the enclosure-type multipart/form-data";
+    S3Error::new(ErrorCode::PreconditionFailed).element("Condition", condition)
 }
 
 fn is_boundary(text: &str) -> bool {

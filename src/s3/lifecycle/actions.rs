@@ -109,19 +109,13 @@ impl LifecycleActions {
     /// # Errors
     /// `InvalidArgument`; `InvalidRequest` for a date beside days.
     pub(super) fn check_order(&self, prefix: &str) -> Result<(), S3Error> {
-        let order = |name: &str, [later, earlier]: [&str; 2]| {
-            let message = format!(
-                "'{name}' in the {later} action for prefix '{prefix}' must be greater than '{name}' in the {earlier} action"
-            );
-            S3Error::invalid_argument(name, "", message)
-        };
         let current = ["Expiration", "Transition"];
         match (self.expiration, self.transition) {
             (Some(Expiration::Days(days)), Some(Transition::Days(moved))) if days <= moved => {
-                return Err(order("Days", current));
+                return Err(wrong_order(prefix, "Days", current));
             }
             (Some(Expiration::Date(date)), Some(Transition::Date(moved))) if date <= moved => {
-                return Err(order("Date", current));
+                return Err(wrong_order(prefix, "Date", current));
             }
             (Some(Expiration::Days(_)), Some(Transition::Date(_)))
             | (Some(Expiration::Date(_)), Some(Transition::Days(_))) => {
@@ -132,9 +126,11 @@ impl LifecycleActions {
             _ => {}
         }
         match (self.noncurrent, self.noncurrent_transition) {
-            (Some(expiration), Some(moved)) if expiration.days <= moved.days => {
-                Err(order("NoncurrentDays", [NoncurrentAge::EXPIRATION, NoncurrentAge::TRANSITION]))
-            }
+            (Some(expiration), Some(moved)) if expiration.days <= moved.days => Err(wrong_order(
+                prefix,
+                "NoncurrentDays",
+                [NoncurrentAge::EXPIRATION, NoncurrentAge::TRANSITION],
+            )),
             _ => Ok(()),
         }
     }
@@ -171,6 +167,13 @@ impl LifecycleActions {
             });
         }
     }
+}
+
+fn wrong_order(prefix: &str, name: &str, [later, earlier]: [&str; 2]) -> S3Error {
+    let message = format!(
+        "'{name}' in the {later} action for prefix '{prefix}' must be greater than '{name}' in the {earlier} action"
+    );
+    S3Error::invalid_argument(name, "", message)
 }
 
 impl Expiration {

@@ -44,13 +44,9 @@ impl LifecycleConfiguration {
     }
 
     fn of_rules(rules: Vec<LifecycleRule>, minimum: TransitionMinimumSize) -> Self {
-        let index = |is_wanted: fn(&LifecycleRule) -> bool| {
-            let wanted = rules.iter().enumerate().filter(|(_, rule)| rule.enabled && is_wanted(rule));
-            PrefixIndex::new(wanted.map(|(number, rule)| (rule.filter.prefix(), number)))
-        };
-        let of_versions = index(|rule| rule.actions.expires_versions());
-        let of_transitions = index(|rule| rule.actions.moves_versions());
-        let of_uploads = index(|rule| rule.actions.abort_days.is_some());
+        let of_versions = prefix_index(&rules, |rule| rule.actions.expires_versions());
+        let of_transitions = prefix_index(&rules, |rule| rule.actions.moves_versions());
+        let of_uploads = prefix_index(&rules, |rule| rule.actions.abort_days.is_some());
         Self { rules, minimum, of_versions, of_transitions, of_uploads }
     }
 
@@ -102,6 +98,11 @@ impl LifecycleConfiguration {
     pub fn abort_at(&self, key: &[u8], initiated: Timestamp) -> Option<Expiry> {
         evaluation::abort(&self.rules, self.of_uploads.rules_of(key), initiated)
     }
+}
+
+fn prefix_index(rules: &[LifecycleRule], is_wanted: fn(&LifecycleRule) -> bool) -> PrefixIndex {
+    let wanted = rules.iter().enumerate().filter(|(_, rule)| rule.enabled && is_wanted(rule));
+    PrefixIndex::new(wanted.map(|(number, rule)| (rule.filter.prefix(), number)))
 }
 
 impl XmlConfiguration for LifecycleConfiguration {

@@ -52,15 +52,17 @@ fn bounded(
     range: RangeInclusive<u32>,
 ) -> Result<Option<u32>, S3Error> {
     let Some(number) = number(element, name)? else { return Ok(None) };
-    let refused = |bound: String| {
-        let message = format!("'{name}' for {action} action must be a {kind} integer{bound}");
-        S3Error::invalid_argument(name, &number.to_string(), message)
-    };
-    match u32::try_from(number) {
-        Ok(number) if range.contains(&number) => Ok(Some(number)),
-        _ if number > i64::from(*range.end()) => Err(refused(format!(" of at most {}", range.end()))),
-        _ => Err(refused(String::new())),
+    if let Ok(number) = u32::try_from(number)
+        && range.contains(&number)
+    {
+        return Ok(Some(number));
     }
+    let bound = match number > i64::from(*range.end()) {
+        true => format!(" of at most {}", range.end()),
+        false => String::new(),
+    };
+    let message = format!("'{name}' for {action} action must be a {kind} integer{bound}");
+    Err(S3Error::invalid_argument(name, &number.to_string(), message))
 }
 
 /// A flag: `true` or `false`.

@@ -34,11 +34,11 @@ impl LifecycleRule {
     /// # Errors
     /// As of a rule in a configuration.
     pub fn from_text(text: &str) -> Result<Self, S3Error> {
-        let malformed = |reason: String| S3Error::malformed_xml(&reason);
-        let document = Document::parse(text.as_bytes()).map_err(|error| malformed(error.to_string()))?;
+        let document =
+            Document::parse(text.as_bytes()).map_err(|error| S3Error::malformed_xml(&error.to_string()))?;
         match document.root().name() {
             Self::ELEMENT => Self::parse(document.root()),
-            other => Err(malformed(format!("the root is {other}, not {}", Self::ELEMENT))),
+            other => Err(S3Error::malformed_xml(&format!("the root is {other}, not {}", Self::ELEMENT))),
         }
     }
 

@@ -75,11 +75,14 @@ impl RoutingRule {
     }
 
     pub(super) fn render(&self, rules: &mut Writer) {
-        let number = |status: u16| status.to_string();
         rules.element("RoutingRule", |rule| {
             if let Some(RuleCondition { key_prefix, error_status }) = &self.condition {
                 rule.element("Condition", |condition| {
-                    leaf(condition, "HttpErrorCodeReturnedEquals", error_status.map(number).as_deref());
+                    leaf(
+                        condition,
+                        "HttpErrorCodeReturnedEquals",
+                        error_status.map(|status| status.to_string()).as_deref(),
+                    );
                     leaf(condition, "KeyPrefixEquals", key_prefix.as_deref());
                 });
             }
@@ -87,7 +90,7 @@ impl RoutingRule {
                 leaf(redirect, "Protocol", self.scheme.map(UrlScheme::as_str));
                 leaf(redirect, "HostName", self.host.as_deref());
                 self.key.render(redirect);
-                leaf(redirect, "HttpRedirectCode", self.status.map(number).as_deref());
+                leaf(redirect, "HttpRedirectCode", self.status.map(|status| status.to_string()).as_deref());
             });
         });
     }

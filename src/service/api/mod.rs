@@ -129,34 +129,34 @@ enum ApiResource {
 impl ApiResource {
     fn of(path: &str) -> Option<Self> {
         let parts: Vec<_> = path.split('/').collect();
-        let name = |part: &str| uri::decode_path(part).ok().filter(|name| !name.is_empty());
+
         if let Some(resource) = PolicyResource::of(&parts) {
             return Some(Self::Policies(resource));
         }
         Some(match parts.as_slice() {
             ["users"] => Self::Users,
-            ["users", user] => Self::User(name(user)?),
-            ["users", user, "grants"] => Self::Grants(name(user)?),
-            ["users", user, "keys"] => Self::Keys(name(user)?),
-            ["users", user, "keys", "previous"] => Self::PreviousKeys(name(user)?),
-            ["users", user, "sessions"] => Self::Sessions(name(user)?),
-            ["users", user, "service-accounts"] => Self::ServiceAccounts(name(user)?),
+            ["users", user] => Self::User(name_in(user)?),
+            ["users", user, "grants"] => Self::Grants(name_in(user)?),
+            ["users", user, "keys"] => Self::Keys(name_in(user)?),
+            ["users", user, "keys", "previous"] => Self::PreviousKeys(name_in(user)?),
+            ["users", user, "sessions"] => Self::Sessions(name_in(user)?),
+            ["users", user, "service-accounts"] => Self::ServiceAccounts(name_in(user)?),
             ["users", user, "service-accounts", account] => {
-                Self::ServiceAccount { user: name(user)?, account: name(account)? }
+                Self::ServiceAccount { user: name_in(user)?, account: name_in(account)? }
             }
-            ["users", user, "quota"] => Self::Quota(QuotaHolder::Owner(name(user)?)),
-            ["buckets", bucket, "quota"] => Self::Quota(QuotaHolder::Bucket(name(bucket)?)),
-            ["buckets", bucket, "placement"] => Self::Placement(name(bucket)?),
+            ["users", user, "quota"] => Self::Quota(QuotaHolder::Owner(name_in(user)?)),
+            ["buckets", bucket, "quota"] => Self::Quota(QuotaHolder::Bucket(name_in(bucket)?)),
+            ["buckets", bucket, "placement"] => Self::Placement(name_in(bucket)?),
             ["quotas"] => Self::Quota(QuotaHolder::All),
             ["state"] => Self::State,
             ["clock"] => Self::Clock,
             ["clock", "accept"] => Self::ClockAcceptance,
             ["keys"] => Self::RingKeys,
             ["keys", "rewrap"] => Self::Rewrap,
-            ["keys", "of", id] => Self::RingKey(name(id)?),
+            ["keys", "of", id] => Self::RingKey(name_in(id)?),
             ["mirrors"] => Self::Mirrors,
             ["webhooks"] => Self::Webhooks,
-            ["mirrors", mirror, "resync"] => Self::MirrorResync(name(mirror)?),
+            ["mirrors", mirror, "resync"] => Self::MirrorResync(name_in(mirror)?),
             _ => return None,
         })
     }
@@ -186,6 +186,11 @@ impl ApiResource {
     fn allows(&self, method: &Method) -> bool {
         self.methods().split(", ").any(|allowed| allowed == method.as_str())
     }
+}
+
+/// The name in a part of a path; `None` where it is empty or not UTF-8.
+fn name_in(part: &str) -> Option<String> {
+    uri::decode_path(part).ok().filter(|name| !name.is_empty())
 }
 
 impl Service {
@@ -234,40 +239,43 @@ impl Service {
         request: &Request<'_>,
         body: &[u8],
     ) -> Result<Response, ApiError> {
-        let change = |change: UserChange| self.change_user(identity, request, &change);
-        let name = |name: &str| name.to_owned();
         match (resource, &request.method) {
             (ApiResource::Users, Method::Get) => {
                 Ok(document(200, &json!({ "users": self.users(identity)? })))
             }
             (ApiResource::Users, Method::Post) => {
                 let NewUser { name, allow } = parsed(body)?;
-                let keys = change(UserChange::Create { name: name.clone(), allow })?;
+                let change = UserChange::Create { name: name.clone(), allow };
+                let keys = self.change_user(identity, request, &change)?;
                 Ok(document(201, &shown(&name, keys.as_ref())))
             }
             (ApiResource::User(user), Method::Get) => {
                 let found = self.users(identity)?.into_iter().find(|entry| entry.name == *user);
-                let found = found.ok_or_else(|| UserError::Unknown { kind: "user", name: name(user) })?;
+                let found = found.ok_or_else(|| UserError::Unknown { kind: "user", name: user.clone() })?;
                 Ok(document(200, &json!(found)))
             }
             (ApiResource::User(user), Method::Delete) => {
-                change(UserChange::Delete { name: name(user) }).map(|_| done()).map_err(Into::into)
+                self.change_user(identity, request, &UserChange::Delete { name: user.clone() })?;
+                Ok(done())
             }
             (ApiResource::Grants(user), Method::Put) => {
                 let Grants { allow } = parsed(body)?;
-                change(UserChange::SetGrants { name: name(user), allow }).map(|_| done()).map_err(Into::into)
+                self.change_user(identity, request, &UserChange::SetGrants { name: user.clone(), allow })?;
+                Ok(done())
             }
             (ApiResource::Keys(user), Method::Post) => {
-                let keys = change(UserChange::RotateKeys { name: name(user) })?;
+                let change = UserChange::RotateKeys { name: user.clone() };
+                let keys = self.change_user(identity, request, &change)?;
                 Ok(document(201, &shown(user, keys.as_ref())))
             }
             (ApiResource::PreviousKeys(user), Method::Delete) => {
-                change(UserChange::RemovePreviousKeys { name: name(user) })
-                    .map(|_| done())
-                    .map_err(Into::into)
+                let change = UserChange::RemovePreviousKeys { name: user.clone() };
+                self.change_user(identity, request, &change)?;
+                Ok(done())
             }
             (ApiResource::Sessions(user), Method::Delete) => {
-                change(UserChange::RevokeSessions { name: name(user) }).map(|_| done()).map_err(Into::into)
+                self.change_user(identity, request, &UserChange::RevokeSessions { name: user.clone() })?;
+                Ok(done())
             }
             (ApiResource::ServiceAccounts(user), Method::Get) => {
                 let accounts = self.service_accounts(identity, user)?;
@@ -276,12 +284,15 @@ impl Service {
             (ApiResource::ServiceAccounts(user), Method::Post) => {
                 let account: NewServiceAccount = parsed(body)?;
                 let named = account.name.clone();
-                let keys = change(UserChange::CreateServiceAccount { user: name(user), account })?;
+                let change = UserChange::CreateServiceAccount { user: user.clone(), account };
+                let keys = self.change_user(identity, request, &change)?;
                 Ok(document(201, &shown(&named, keys.as_ref())))
             }
             (ApiResource::ServiceAccount { user, account }, Method::Delete) => {
-                let change_of = UserChange::DeleteServiceAccount { user: name(user), account: name(account) };
-                change(change_of).map(|_| done()).map_err(Into::into)
+                let change =
+                    UserChange::DeleteServiceAccount { user: user.clone(), account: account.clone() };
+                self.change_user(identity, request, &change)?;
+                Ok(done())
             }
             (ApiResource::Policies(resource), _) => self.at_policies(resource, identity, request, body),
             (ApiResource::State, Method::Get) => self.state(identity),

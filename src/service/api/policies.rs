@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{ApiError, document, done};
+use super::{ApiError, document, done, name_in};
 use crate::auth::Identity;
-use crate::s3::{Method, Request, Response, uri};
+use crate::s3::{Method, Request, Response};
 use crate::service::users::{UserChange, UserError};
 use crate::service::{PolicyChange, PolicyHolder, Service};
 
@@ -21,18 +21,19 @@ pub(super) enum PolicyResource {
 
 impl PolicyResource {
     pub(super) fn of(parts: &[&str]) -> Option<Self> {
-        let name = |part: &str| uri::decode_path(part).ok().filter(|name| !name.is_empty());
         Some(match parts {
             ["policies"] => Self::All,
-            ["policies", policy] => Self::Policy(name(policy)?),
+            ["policies", policy] => Self::Policy(name_in(policy)?),
             ["groups"] => Self::Groups,
-            ["groups", group] => Self::Group(name(group)?),
-            ["groups", group, "members", user] => Self::Member { group: name(group)?, user: name(user)? },
+            ["groups", group] => Self::Group(name_in(group)?),
+            ["groups", group, "members", user] => {
+                Self::Member { group: name_in(group)?, user: name_in(user)? }
+            }
             ["groups", group, "policies", policy] => {
-                Self::Attached { to: PolicyHolder::Group(name(group)?), policy: name(policy)? }
+                Self::Attached { to: PolicyHolder::Group(name_in(group)?), policy: name_in(policy)? }
             }
             ["users", user, "policies", policy] => {
-                Self::Attached { to: PolicyHolder::User(name(user)?), policy: name(policy)? }
+                Self::Attached { to: PolicyHolder::User(name_in(user)?), policy: name_in(policy)? }
             }
             _ => return None,
         })

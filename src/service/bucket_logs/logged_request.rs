@@ -80,7 +80,6 @@ impl LoggedRequest {
         request: &Request<'_>,
         operation: String,
     ) -> Self {
-        let header = |name: &str| request.headers.get_str(name).map(str::to_owned);
         Self {
             log,
             operation,
@@ -88,8 +87,8 @@ impl LoggedRequest {
             version: None,
             requester: None,
             is_source: false,
-            referer: header("referer"),
-            host: header("host"),
+            referer: request.headers.get_str("referer").map(str::to_owned),
+            host: request.headers.get_str("host").map(str::to_owned),
             signed_by: None,
             body_length: None,
             named_objects: Vec::new(),

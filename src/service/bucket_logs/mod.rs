@@ -155,8 +155,8 @@ impl BucketLogs {
         let day = log.target.is_by_day().then(|| time.as_millis() / DAY_MILLIS);
         let now = self.clock.instant();
         let objects = LogObjects { log, day };
-        let new = || WaitingRecords { text: String::new(), since: now, first: time, failure: None };
-        let records = waiting.by_log.entry(objects).or_insert_with(new);
+        let none = WaitingRecords { text: String::new(), since: now, first: time, failure: None };
+        let records = waiting.by_log.entry(objects).or_insert(none);
         if records.text.len() + text.len() > LOG_WAITING_MAX_BYTES {
             return self.lost(text);
         }

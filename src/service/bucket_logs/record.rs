@@ -54,7 +54,6 @@ pub(in crate::service) struct LogLine<'l> {
 impl LogLine<'_> {
     /// Writes the line. Fields that are not known are `-`.
     pub(super) fn write(&self, text: &mut String) {
-        let number = |value: Option<u64>| value.map(|value| value.to_string());
         field(text, Some(&self.log.owner));
         field(text, Some(&self.log.name));
         let _ = write!(text, "[{}] ", time(self.time));
@@ -66,8 +65,8 @@ impl LogLine<'_> {
         quoted(text, self.request);
         field(text, Some(&self.status.to_string()));
         field(text, self.error);
-        field(text, number(self.sent).as_deref());
-        field(text, number(self.object_size).as_deref());
+        field(text, self.sent.map(|sent| sent.to_string()).as_deref());
+        field(text, self.object_size.map(|size| size.to_string()).as_deref());
         field(text, self.took.map(|took| took.as_millis().to_string()).as_deref());
         // The turn-around time.
         field(text, None);

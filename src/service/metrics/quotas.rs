@@ -8,8 +8,6 @@ const LIMITS_MAX: usize = 100;
 
 /// Adds the limits and their usage. Without quotas there are no samples.
 pub(in crate::service) fn quotas(page: &mut Exposition, mut limits: Vec<QuotaLimit>) {
-    // The products of two `u64` fit.
-    let product = |one: u64, other: u64| u128::from(one) * u128::from(other);
     limits.sort_by(|one, other| product(other.used, one.allowed).cmp(&product(one.used, other.allowed)));
     limits.truncate(LIMITS_MAX);
     for unit in ["bytes", "objects", "uploads", "index_bytes", "buckets"] {
@@ -25,6 +23,11 @@ pub(in crate::service) fn quotas(page: &mut Exposition, mut limits: Vec<QuotaLim
             sample(page, &name, limit, limit.used);
         }
     }
+}
+
+/// A `u128` has room for the product of any two `u64`.
+fn product(one: u64, other: u64) -> u128 {
+    u128::from(one) * u128::from(other)
 }
 
 fn sample(page: &mut Exposition, name: &str, limit: &QuotaLimit, value: u64) {

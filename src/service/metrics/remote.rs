@@ -67,12 +67,11 @@ pub(in crate::service) fn remote_probe(page: &mut Exposition, probed: Option<&Re
     page.single("remote_probe_timestamp_seconds", "gauge", help, at);
     let help = "Whether the last probe found the remote unfit for a mode: 1 or 0.";
     page.family("remote_unfit", "gauge", help);
-    let lacks = |is_there: fn(&RemoteProbed) -> bool| probed.is_some_and(|probed| !is_there(probed));
-    for (mode, is_unfit) in
-        [("tier", lacks(|probed| probed.keeps_objects)), ("takeover", lacks(|probed| probed.decides_races))]
-    {
-        page.sample("remote_unfit", &[("mode", mode)], u64::from(is_unfit));
-    }
+    // Before the first probe nothing is known to be amiss.
+    let is_unfit_for_tier = probed.is_some_and(|probed| !probed.keeps_objects);
+    let is_unfit_for_takeover = probed.is_some_and(|probed| !probed.decides_races);
+    page.sample("remote_unfit", &[("mode", "tier")], u64::from(is_unfit_for_tier));
+    page.sample("remote_unfit", &[("mode", "takeover")], u64::from(is_unfit_for_takeover));
 }
 
 /// Adds the requests to the remote, by kind.
@@ -91,11 +90,8 @@ pub(in crate::service) fn remote_requests(
     }
     let help = "Bytes of bodies that were sent to the remote, and received from there.";
     page.family("remote_body_bytes_total", "counter", help);
-    let sum = |of: fn(&RequestFigures) -> u64| requests.iter().map(|(_, figures)| of(figures)).sum::<u64>();
-    page.sample("remote_body_bytes_total", &[("direction", "sent")], sum(|figures| figures.sent_bytes));
-    page.sample(
-        "remote_body_bytes_total",
-        &[("direction", "received")],
-        sum(|figures| figures.received_bytes),
-    );
+    let sent: u64 = requests.iter().map(|(_, figures)| figures.sent_bytes).sum();
+    let received: u64 = requests.iter().map(|(_, figures)| figures.received_bytes).sum();
+    page.sample("remote_body_bytes_total", &[("direction", "sent")], sent);
+    page.sample("remote_body_bytes_total", &[("direction", "received")], received);
 }

@@ -27,13 +27,14 @@ pub(in crate::service) fn ship(page: &mut Exposition, figures: &ShipFigures) {
     page.single("ship_deleted_bytes_total", "counter", help, figures.deleted_bytes);
     let help = "Times that objects of the log were gone from the remote, so that a new checkpoint was sent.";
     page.single("ship_renewals_total", "counter", help, figures.renewals);
-    let seconds = |time: Option<Timestamp>| time.map_or(0, |time| time.as_millis() / 1000);
+    let last_root = figures.last_root.map_or(0, Timestamp::as_secs);
+    let oldest = figures.oldest.map_or(0, Timestamp::as_secs);
     let help =
         "Time of the newest checkpoint on the remote of this epoch, in seconds since 1970; 0 without one.";
-    page.single("ship_last_root_timestamp_seconds", "gauge", help, seconds(figures.last_root));
+    page.single("ship_last_root_timestamp_seconds", "gauge", help, last_root);
     let help =
         "Oldest time that a restore from the remote reaches, in seconds since 1970; 0 while it is not known.";
-    page.single("ship_oldest_restore_timestamp_seconds", "gauge", help, seconds(figures.oldest));
+    page.single("ship_oldest_restore_timestamp_seconds", "gauge", help, oldest);
 }
 
 /// Adds the state of a standby, under the names that a writer has for the same log.
