@@ -94,9 +94,8 @@ impl<'a> EncodedPairs<'a> {
         let mut from = ByteDecoder::new(self.bytes);
         (0..self.count).map(move |_| {
             let start = from.rest();
-            let mut next = || from.bytes().expect("the pairs have been checked");
-            let name = next();
-            next();
+            let name = from.bytes().expect("the pairs have been checked");
+            from.bytes().expect("the pairs have been checked");
             (&start[..start.len() - from.rest().len()], name)
         })
     }
@@ -104,8 +103,11 @@ impl<'a> EncodedPairs<'a> {
 
 /// The bytes of the encoding of names and values, without their number.
 pub fn pairs_encoded_len(pairs: &[(String, String)]) -> usize {
-    let len_of = |text: &str| varint_len(text.len() as u64) + text.len();
     pairs.iter().map(|(name, value)| len_of(name) + len_of(value)).sum()
+}
+
+fn len_of(text: &str) -> usize {
+    varint_len(text.len() as u64) + text.len()
 }
 
 pub(super) fn encode_pairs(pairs: &[(String, String)], out: &mut Vec<u8>) {

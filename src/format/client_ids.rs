@@ -89,8 +89,9 @@ fn parse(text: &str) -> Option<ClientId> {
     let digits = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let (stamp, tag) =
         text.split_at_checked(HALF_DIGITS).filter(|(_, tag)| digits && tag.len() == HALF_DIGITS)?;
-    let number = |half| u64::from_str_radix(half, 16).ok();
-    Some(ClientId { stamp: number(stamp)?, tag: number(tag)?.to_be_bytes() })
+    let stamp = u64::from_str_radix(stamp, 16).ok()?;
+    let tag = u64::from_str_radix(tag, 16).ok()?;
+    Some(ClientId { stamp, tag: tag.to_be_bytes() })
 }
 
 #[cfg(test)]

@@ -91,6 +91,7 @@ pub use store_keys::{
     KEY_SLOT_LAYOUT, KEYS_LAYOUT, KeySlot, KeySlotKind, KeysPage, KeysState, PassphraseCost, StoreKeyLine,
 };
 pub use upload::{PartRecord, UploadRecord};
+pub(crate) use version::flag;
 pub use version::{AssembledPart, Assembly, VersionRecord, VersionSummary};
 pub use written_bytes::WrittenBytes;
 

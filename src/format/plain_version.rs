@@ -5,7 +5,7 @@ use crate::format::checksum::{CHECKSUM_BYTES_MIN, check_checksum};
 use crate::format::extent_ref::EXTENT_REF_BYTES_MIN;
 use crate::format::version::{
     AMENDED_CONTROLS, ATTRIBUTES, CHECKSUMS, CONTROLS, ENCRYPTION, TAGS, UPLOAD, decode_summary,
-    encode_summary,
+    encode_summary, flag,
 };
 use crate::format::{ByteDecoder, Decoded, Encode, ExtentRef, VersionSummary};
 
@@ -65,7 +65,6 @@ impl<'a> PlainVersion<'a> {
 
     /// Appends the encoding of the [`VersionRecord`](crate::format::VersionRecord).
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let optional =
             flag(!self.attributes.is_empty(), ATTRIBUTES) | flag(self.checksum.is_some(), CHECKSUMS);
         encode_summary(&self.summary, optional, out);

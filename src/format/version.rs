@@ -142,7 +142,6 @@ impl VersionRecord {
 
     /// Appends the encoding of the record.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let optional = flag(!self.attributes.is_empty(), ATTRIBUTES)
             | flag(!self.checksums.is_empty(), CHECKSUMS)
             | flag(!self.tags.is_empty(), TAGS)
@@ -315,7 +314,6 @@ pub(super) fn decode_summary(from: &mut ByteDecoder<'_>) -> Decoded<(u64, Versio
 
 /// Writes the start of a record; `optional` are the flags of the optional fields at its end.
 pub(super) fn encode_summary(summary: &VersionSummary, optional: u64, out: &mut Vec<u8>) {
-    let flag = |set: bool, bit: u64| if set { bit } else { 0 };
     let class = flag(storage_class::is_stated(summary.storage_class), STORAGE_CLASS);
     let stated = flag(summary.stated_time.is_some(), STATED_TIME);
     let marks = flag(summary.null, NULL) | flag(summary.delete_marker, DELETE_MARKER);
@@ -328,6 +326,11 @@ pub(super) fn encode_summary(summary: &VersionSummary, optional: u64, out: &mut 
     if let Some(time) = summary.stated_time {
         out.put_varint(time.as_millis());
     }
+}
+
+/// The bit of a field that is there.
+pub(crate) fn flag(set: bool, bit: u64) -> u64 {
+    if set { bit } else { 0 }
 }
 
 fn encode_assembly(assembly: &Assembly, out: &mut Vec<u8>) {

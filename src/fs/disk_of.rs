@@ -9,9 +9,12 @@ use rustix::fs::{major, minor};
 /// Whether two files or directories are on one disk, as far as that can be seen: on one file system,
 /// or on two partitions of a disk.
 pub fn share_disk(one: &Path, other: &Path) -> bool {
-    let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
     let (Some(one), Some(other)) = (device(one), device(other)) else { return false };
     one == other || whole_disk(one).is_some_and(|disk| whole_disk(other) == Some(disk))
+}
+
+fn device(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().map(|metadata| metadata.dev())
 }
 
 /// The disk of a file system, or of its partition; `None` where the file system has no device of its

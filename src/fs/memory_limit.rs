@@ -62,24 +62,26 @@ impl fmt::Display for MemoryLimitSource {
 /// kernel says nothing.
 pub fn memory_limit(root: &Path, process: &str) -> Option<MemoryLimit> {
     let proc = root.join("proc");
-    let read = |name: &str| fs::read_to_string(proc.join(name)).unwrap_or_default();
-    let mut limits = Vec::new();
-    let mut add = |bytes: Option<u64>, source: MemoryLimitSource| {
-        let limited = bytes.filter(|bytes| *bytes < UNLIMITED_MIN_BYTES);
-        limits.extend(limited.map(|bytes| MemoryLimit { bytes, source }));
-    };
-    add(machine_bytes(&read("meminfo")), MemoryLimitSource::Machine);
-    let own = read(&format!("{process}/limits"));
-    add(soft_limit(&own, "Max address space"), MemoryLimitSource::AddressSpace);
-    add(soft_limit(&own, "Max data size"), MemoryLimitSource::Data);
+    let own = text_of(&proc, &format!("{process}/limits"));
+    let mut limits = vec![
+        (machine_bytes(&text_of(&proc, "meminfo")), MemoryLimitSource::Machine),
+        (soft_limit(&own, "Max address space"), MemoryLimitSource::AddressSpace),
+        (soft_limit(&own, "Max data size"), MemoryLimitSource::Data),
+    ];
     // Groups of another process and mounts are both named as this process sees them.
-    let groups = read(&format!("{process}/cgroup"));
-    for mount in mounts_of(&read("self/mountinfo")) {
+    let groups = text_of(&proc, &format!("{process}/cgroup"));
+    for mount in mounts_of(&text_of(&proc, "self/mountinfo")) {
         for (file, bytes) in group_limits(root, &mount, &groups) {
-            add(Some(bytes), MemoryLimitSource::ControlGroup(file));
+            limits.push((Some(bytes), MemoryLimitSource::ControlGroup(file)));
         }
     }
-    limits.into_iter().min_by_key(|limit| limit.bytes)
+    let limits = limits.into_iter().filter_map(|(bytes, source)| Some(MemoryLimit { bytes: bytes?, source }));
+    limits.filter(|limit| limit.bytes < UNLIMITED_MIN_BYTES).min_by_key(|limit| limit.bytes)
+}
+
+/// A file of `/proc`; empty where it cannot be read, which states no limit.
+fn text_of(proc: &Path, name: &str) -> String {
+    fs::read_to_string(proc.join(name)).unwrap_or_default()
 }
 
 /// The limits of a process in the hierarchy of control groups that is mounted there, with their

@@ -177,10 +177,9 @@ impl Fs for OsFs {
 
     fn space(&self) -> io::Result<Space> {
         let stats = rustix::fs::statvfs(&self.root).map_err(|e| open_error(&self.root, &e.into()))?;
-        let bytes = |blocks: u64| blocks.saturating_mul(stats.f_frsize);
         Ok(Space {
-            free_bytes: bytes(stats.f_bavail),
-            total_bytes: bytes(stats.f_blocks),
+            free_bytes: stats.f_bavail.saturating_mul(stats.f_frsize),
+            total_bytes: stats.f_blocks.saturating_mul(stats.f_frsize),
             free_files: (stats.f_files > 0).then_some(stats.f_favail),
         })
     }

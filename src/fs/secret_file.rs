@@ -57,7 +57,6 @@ impl SecretFile {
     /// # Errors
     /// Those of `change`, and of the disk; the file is unchanged.
     pub fn edit(&self, change: impl FnOnce(Option<&str>) -> Result<String, String>) -> Result<(), String> {
-        let failed = |error: io::Error| format!("cannot change {}: {error}", self.path.display());
         // The target of a symbolic link is replaced, not the link.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         // The directory is locked, since each edit replaces the file.
@@ -65,21 +64,25 @@ impl SecretFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // Whoever needs the file says so.
                 change(None)?;
-                return Err(failed(error));
+                return Err(self.unchanged(&error));
             }
-            dir => dir.map_err(failed)?,
+            dir => dir.map_err(|error| self.unchanged(&error))?,
         };
-        dir.lock().map_err(failed)?;
+        dir.lock().map_err(|error| self.unchanged(&error))?;
         let (text, owner, mode) = match fs::metadata(&path) {
             Ok(file) => (Some(self.read()?), (file.uid(), file.gid()), kept_mode(file.mode())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let above = dir.metadata().map_err(failed)?;
+                let above = dir.metadata().map_err(|error| self.unchanged(&error))?;
                 (None, (above.uid(), above.gid()), SECRET_MODE)
             }
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(self.unchanged(&error)),
         };
         let text = change(text.as_deref())?;
-        write(&path, &text, Some(owner), mode).map_err(failed)
+        write(&path, &text, Some(owner), mode).map_err(|error| self.unchanged(&error))
+    }
+
+    fn unchanged(&self, error: &io::Error) -> String {
+        format!("cannot change {}: {error}", self.path.display())
     }
 
     /// Whether others than the owner may read or change the file.

@@ -129,11 +129,15 @@ fn is_engine_header(name: &str, traits: RequestTraits) -> bool {
 /// Replaces bytes that would end the line by spaces (RFC 9110, section 5.5), so that no stored
 /// value can add a line.
 fn write_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    let harmless = |b: &u8| if matches!(b, b'\r' | b'\n' | 0) { b' ' } else { *b };
-    out.extend(name.as_bytes().iter().map(harmless));
+    out.extend(name.as_bytes().iter().copied().map(harmless));
     out.extend_from_slice(b": ");
-    out.extend(value.iter().map(harmless));
+    out.extend(value.iter().copied().map(harmless));
     out.extend_from_slice(b"\r\n");
+}
+
+/// A blank in place of a byte that ends a line: whatever a value has, it begins no other header.
+fn harmless(byte: u8) -> u8 {
+    if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { byte }
 }
 
 fn write_number(out: &mut Vec<u8>, prefix: &str, number: u64, suffix: &str) {

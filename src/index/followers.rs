@@ -74,9 +74,13 @@ impl Followers {
             Some(value) => all.insert(place, value.clone()),
             None => all.remove(&place),
         };
-        let bytes = |value| follower_note_bytes(name, &FollowerNote { key: note.key.clone(), value });
-        self.note_bytes += if note.value.is_some() { bytes(note.value.clone()) } else { 0 };
-        self.note_bytes -= former.map_or(0, |former| bytes(Some(former)));
+        if note.value.is_some() {
+            self.note_bytes += follower_note_bytes(name, note);
+        }
+        if former.is_some() {
+            let former = FollowerNote { key: note.key.clone(), value: former };
+            self.note_bytes -= follower_note_bytes(name, &former);
+        }
     }
 
     /// Sets the progress of a follower, or removes it with its notes.

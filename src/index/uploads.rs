@@ -71,10 +71,14 @@ pub(super) struct Uploads {
 /// The memory of a record, in bytes: each text is an allocation.
 pub(super) fn record_bytes(record: &UploadRecord) -> u64 {
     let tags = record.tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let text = |text: &str| size_of::<String>() as u64 + heap_bytes(text.len());
-    let texts = record.attributes.iter().chain(tags).map(|(name, value)| text(name) + text(value));
+    let texts =
+        record.attributes.iter().chain(tags).map(|(name, value)| text_bytes(name) + text_bytes(value));
     let key = record.encryption.as_ref().map_or(0, |key| size_of::<WrappedKey>() as u64 + key.index_bytes());
-    shared_bytes(size_of::<UploadRecord>()) + text(&record.initiator) + texts.sum::<u64>() + key
+    shared_bytes(size_of::<UploadRecord>()) + text_bytes(&record.initiator) + texts.sum::<u64>() + key
+}
+
+fn text_bytes(text: &str) -> u64 {
+    size_of::<String>() as u64 + heap_bytes(text.len())
 }
 
 /// The bytes of the index that an upload without parts counts for.

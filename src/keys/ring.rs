@@ -214,12 +214,11 @@ fn bare_name(asked: &str) -> &str {
 fn read_key(table: &KeyTable, before: &[RingKey]) -> Result<RingKey, WrongPlace> {
     let id = read_name("id", &table.id)?;
     let name = table.name.as_ref().map(|name| read_name("name", name)).transpose()?;
-    let is_taken = |text: &str| before.iter().any(|key| key.id == text);
-    if is_taken(&id) {
+    if before.iter().any(|key| key.id == id) {
         return Err((table.id.span(), format!("there are two keys with the id `{id}`")));
     }
     if let Some(name) = &name
-        && (is_taken(name) || *name == id)
+        && (before.iter().any(|key| key.id == *name) || *name == id)
     {
         let at = table.name.as_ref().map(Spanned::span).unwrap_or_default();
         return Err((at, format!("the name `{name}` is the id of a key")));

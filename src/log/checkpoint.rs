@@ -281,20 +281,21 @@ fn read_group(
     counts: &mut CheckpointCounts,
     visit: &mut EntryVisitor<'_>,
 ) -> Result<Option<CheckpointEnd>, LogError> {
-    let damage = |why: String| LogError::from(Damage::new(path, at, why));
-    let bad = |error: DecodeError| match body_error(group.sequence(), error) {
-        why if error.is_newer() => newer(path, why),
-        why => damage(why),
-    };
     for entry in group.group.raw_entries(&group.body) {
-        let entry = entry.map_err(bad)?;
-        if let Some(end) = entry.checkpoint_end().map_err(bad)? {
-            return check_end(end, *counts).map(Some).map_err(damage);
+        let entry = entry.map_err(|error| bad_entry(group, path, at, error))?;
+        if let Some(end) = entry.checkpoint_end().map_err(|error| bad_entry(group, path, at, error))? {
+            return check_end(end, *counts).map(Some).map_err(|why| Damage::new(path, at, why).into());
         }
         counts.add_raw(&entry);
-        visit(&entry).map_err(damage)?;
+        visit(&entry).map_err(|why| LogError::from(Damage::new(path, at, why)))?;
     }
     Ok(None)
+}
+
+/// An entry of a newer version is not damage: the file is whole, and another version reads it.
+fn bad_entry(group: &RawGroup, path: &str, at: u64, error: DecodeError) -> LogError {
+    let why = body_error(group.sequence(), error);
+    if error.is_newer() { newer(path, why) } else { Damage::new(path, at, why).into() }
 }
 
 fn check_end(end: CheckpointEnd, found: CheckpointCounts) -> Result<CheckpointEnd, String> {

@@ -89,20 +89,18 @@ impl EncryptedFile {
 
     /// Reads the first page: the salt, or `None` while nothing was written.
     fn page(&self) -> Result<Option<SaltPage>, PageError> {
-        let refused = |why: String| Err(PageError::Bad(BadPage(why)));
-        match FileStart::of(self.file.as_ref()).map_err(PageError::Io)? {
-            FileStart::Empty => Ok(None),
-            FileStart::Salted(page) if page.key == self.disk.key.id() => Ok(Some(page)),
-            FileStart::Salted(page) => refused(format!(
+        let why = match FileStart::of(self.file.as_ref()).map_err(PageError::Io)? {
+            FileStart::Empty => return Ok(None),
+            FileStart::Salted(page) if page.key == self.disk.key.id() => return Ok(Some(page)),
+            FileStart::Salted(page) => format!(
                 "it is encrypted with the key {}, and the directory has the key {}",
                 page.key,
                 self.disk.key.id()
-            )),
-            FileStart::Damaged(why) => refused(format!("its first page: {why}")),
-            FileStart::Plain => {
-                refused("it is not encrypted, and every file of this directory is to be".to_owned())
-            }
-        }
+            ),
+            FileStart::Damaged(why) => format!("its first page: {why}"),
+            FileStart::Plain => "it is not encrypted, and every file of this directory is to be".to_owned(),
+        };
+        Err(PageError::Bad(BadPage(why)))
     }
 
     /// The cipher; `None` while nothing was written.

@@ -351,8 +351,9 @@ fn one_that_counts<'p>(
     // One of them was copied from another directory, whose generations have nothing to do with
     // those of this one.
     let files = keys_of_files(fs)?;
-    let named = |page: &KeysPage| files.iter().any(|file| file.key == page.key);
-    let why = match (named(keys), named(copy)) {
+    let names_keys = files.iter().any(|file| file.key == keys.key);
+    let names_copy = files.iter().any(|file| file.key == copy.key);
+    let why = match (names_keys, names_copy) {
         (true, false) => return Ok(keys),
         (false, true) => return Ok(copy),
         (true, true) => "there are files with either",

@@ -52,7 +52,6 @@ impl StoreSecret {
     /// # Errors
     /// It is empty, too long, or a damaged key file. Nothing of it is quoted.
     pub fn parse(content: &Zeroizing<Vec<u8>>) -> Result<Self, VaultError> {
-        let refused = |why: &str| VaultError::BadSecret(why.to_owned());
         if content.len() > SECRET_MAX_BYTES {
             return Err(refused("it is longer than 4096 bytes"));
         }
@@ -95,6 +94,10 @@ impl StoreSecret {
         let why = format!("a passphrase has at least {PASSPHRASE_MIN_CHARS} characters");
         Err(VaultError::BadSecret(why))
     }
+}
+
+fn refused(why: &str) -> VaultError {
+    VaultError::BadSecret(why.to_owned())
 }
 
 impl std::fmt::Debug for StoreSecret {
@@ -140,11 +143,11 @@ pub(super) fn stretch(
     cost: PassphraseCost,
 ) -> Result<Zeroizing<[u8; 32]>, VaultError> {
     let PassphraseCost { memory_kib, passes, lanes } = cost;
-    let failed = |error: argon2::Error| VaultError::BadSecret(error.to_string());
-    let params = Params::new(memory_kib, passes, lanes, Some(32)).map_err(failed)?;
+    let params =
+        Params::new(memory_kib, passes, lanes, Some(32)).map_err(|error| refused(&error.to_string()))?;
     let mut out = Zeroizing::new([0; 32]);
     let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-    argon2.hash_password_into(phrase, salt, out.as_mut()).map_err(failed)?;
+    argon2.hash_password_into(phrase, salt, out.as_mut()).map_err(|error| refused(&error.to_string()))?;
     Ok(out)
 }
 

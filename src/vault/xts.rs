@@ -55,7 +55,7 @@ impl Xts {
     /// The key of the data, and the key of the tweaks.
     pub(super) fn new(keys: &[u8; 64]) -> Self {
         let (data, tweak) = keys.split_at(32);
-        let cipher = |key| Aes256::new_from_slice(key).expect("a half of the keys has 32 bytes");
+
         Self { data: cipher(data), tweak: cipher(tweak) }
     }
 
@@ -120,6 +120,10 @@ impl Xts {
         self.tweak.encrypt_block(&mut block);
         u128::from_le_bytes(block.into())
     }
+}
+
+fn cipher(key: &[u8]) -> Aes256 {
+    Aes256::new_from_slice(key).expect("a half of the keys has 32 bytes")
 }
 
 /// The product with x in the field of XTS.

@@ -19,7 +19,7 @@ use crate::base::Timestamp;
 use crate::format::{
     Attributes, ByteDecoder, Checksum, ChecksumAlgorithm, ChecksumType, Decoded, ETag, Encode, EncodedPairs,
     ExtentRef, Features, ObjectControls, PlainVersion, StorageClass, UNIT_BYTES, VersionId, VersionRecord,
-    VersionSummary, WrappedKey,
+    VersionSummary, WrappedKey, flag,
 };
 use crate::index::counted_bytes::{plain_index_bytes, version_index_bytes};
 use crate::index::expect_valid;
@@ -171,7 +171,6 @@ impl<'a> EncodedVersion<'a> {
     ) {
         let other_id = self.summary.id.0 != place.order;
         let null_below = place.null_below.filter(|_| !self.summary.null);
-        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         out.put_varint(self.flags() | flag(other_id, OTHER_ID) | flag(null_below.is_some(), ABOVE_NULL));
         if other_id {
             out.put_u64(self.summary.id.0);
@@ -186,7 +185,6 @@ impl<'a> EncodedVersion<'a> {
     }
 
     fn flags(&self) -> u64 {
-        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let summary = &self.summary;
         let form = match &self.form {
             RecordForm::Plain(plain) => {

@@ -169,10 +169,10 @@ impl Exchange {
     /// Calls the handler. Returns its response, and whether the body has been read to its end.
     fn handle(&mut self, connection: &Connection, head: RequestHead) -> (Response, bool) {
         let Self { engine, queues, read_buffer, class, .. } = self;
-        let under_load = || queues.is_under_load(*class);
         let config = &engine.config;
         let time = config.read_stall_budget;
         let rate = config.rate_min_bytes_per_sec;
+        let under_load = || queues.is_under_load(*class);
         let budget = StallBudget::new(&*engine.clock, time, rate, &under_load);
         let mut body =
             RequestBody::new(&connection.stream, read_buffer, head.body, head.expects_continue, budget);

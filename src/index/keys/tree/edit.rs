@@ -138,12 +138,10 @@ fn split_leaf(leaf: Leaf) -> (Leaf, Option<NodeSplit>) {
     };
     let separator = Separator::between(leaf.scan_to_last(cut).at(), leaf.block_pos(cut));
     let mut builder = LeafBuilder::default();
-    let mut part = |blocks| {
-        builder.copy_blocks(&leaf, blocks);
-        builder.finish()
-    };
-    let left = part(0..cut);
-    let right = part(cut..leaf.blocks());
+    builder.copy_blocks(&leaf, 0..cut);
+    let left = builder.finish();
+    builder.copy_blocks(&leaf, cut..leaf.blocks());
+    let right = builder.finish();
     let right = Child::of_leaf(right, Some(separator.at()));
     (left, Some(NodeSplit { separator, right }))
 }
