@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::base::Timestamp;
-use crate::format::{ClientId, ClientIds, Entry, Group, LogPosition, UploadId, VersionId};
+use crate::format::{ClientId, ClientIds, Entry, Group, LogPosition};
 use crate::fs::{Fs, ReadOnlyFs};
 use crate::offline::stats::load;
 use crate::remote::RemoteView;
@@ -151,18 +151,28 @@ impl Changes {
     }
 
     fn of_entry(&self, entry: &Entry) -> Option<(DivergentKind, Option<ClientId>, u64)> {
-        let version = |id: VersionId| Some(self.ids.of_version(id));
-        let upload = |id: UploadId| Some(self.ids.of_upload(id));
         Some(match entry {
             Entry::VersionPut { record, .. } if record.delete_marker => {
-                (DivergentKind::Marker, version(record.id), 0)
+                (DivergentKind::Marker, Some(self.ids.of_version(record.id)), 0)
             }
-            Entry::VersionPut { record, .. } => (DivergentKind::Put, version(record.id), record.size),
-            Entry::VersionAmend { record, .. } => (DivergentKind::Amend, version(record.id), record.size),
-            Entry::VersionDelete { version: id, .. } => (DivergentKind::Delete, version(*id), 0),
-            Entry::PartPut { upload: id, record, .. } => (DivergentKind::Part, upload(*id), record.size),
-            Entry::UploadPut { record, .. } => (DivergentKind::Upload, upload(record.id), 0),
-            Entry::UploadDelete { upload: id, .. } => (DivergentKind::Upload, upload(*id), 0),
+            Entry::VersionPut { record, .. } => {
+                (DivergentKind::Put, Some(self.ids.of_version(record.id)), record.size)
+            }
+            Entry::VersionAmend { record, .. } => {
+                (DivergentKind::Amend, Some(self.ids.of_version(record.id)), record.size)
+            }
+            Entry::VersionDelete { version: id, .. } => {
+                (DivergentKind::Delete, Some(self.ids.of_version(*id)), 0)
+            }
+            Entry::PartPut { upload: id, record, .. } => {
+                (DivergentKind::Part, Some(self.ids.of_upload(*id)), record.size)
+            }
+            Entry::UploadPut { record, .. } => {
+                (DivergentKind::Upload, Some(self.ids.of_upload(record.id)), 0)
+            }
+            Entry::UploadDelete { upload: id, .. } => {
+                (DivergentKind::Upload, Some(self.ids.of_upload(*id)), 0)
+            }
             Entry::BucketPut(_) | Entry::BucketDelete { .. } | Entry::BucketConfiguration { .. } => {
                 (DivergentKind::Bucket, None, 0)
             }

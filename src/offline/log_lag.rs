@@ -43,8 +43,10 @@ pub fn log_lag(remote: &dyn RemoteView, fs: &dyn Fs) -> Result<Option<LogLag>, S
             *ahead.entry(counter).or_default() += object.length;
         }
     }
-    let head = |counter: u64| log.head_of_parcel(root.epoch, counter);
-    let last = ahead.keys().next_back().map(|counter| head(*counter)).transpose()?.flatten();
+    let last = match ahead.last_key_value() {
+        Some((counter, _)) => log.head_of_parcel(root.epoch, *counter)?,
+        None => None,
+    };
     let (sequence, time) =
         last.map_or((root.covered.sequence, root.made), |last| (last.end.sequence, last.time));
     let mut here = OwnEnd { after: sequence, ..OwnEnd::default() };
@@ -60,7 +62,8 @@ pub fn log_lag(remote: &dyn RemoteView, fs: &dyn Fs) -> Result<Option<LogLag>, S
     }
     let mut bytes = 0;
     for (counter, length) in ahead.iter().rev() {
-        let Some(head) = head(*counter)?.filter(|head| head.end.sequence > own) else { break };
+        let head = log.head_of_parcel(root.epoch, *counter)?;
+        let Some(head) = head.filter(|head| head.end.sequence > own) else { break };
         bytes += length;
         if head.before.sequence <= own {
             break;

@@ -76,11 +76,14 @@ pub(super) fn read_ring(fs: &dyn Fs) -> io::Result<Option<String>> {
         opened => opened?,
     };
     let len = file.len()?;
-    let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{KEYS}: {what}"));
     if len > RING_MAX_BYTES {
-        return Err(wrong("it is no file of keys: it is too long"));
+        return Err(no_ring("it is no file of keys: it is too long"));
     }
     let mut bytes = vec![0; len as usize];
     file.read_exact_at(&mut bytes, 0)?;
-    String::from_utf8(bytes).map(Some).map_err(|_| wrong("it is no text"))
+    String::from_utf8(bytes).map(Some).map_err(|_| no_ring("it is no text"))
+}
+
+fn no_ring(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{KEYS}: {why}"))
 }

@@ -207,14 +207,15 @@ fn read(fs: &dyn Fs, now: Timestamp, top: usize) -> Result<Stats, StatsError> {
 }
 
 fn segments(fs: &dyn Fs, store: StoreId, index: &Index) -> Result<Vec<SegmentStats>, StatsError> {
-    let segment = |id| {
+    let mut segments = Vec::new();
+    for id in list_numbers(fs, FileKind::Segment)? {
         let segment = Segment::open(fs, store, id)?;
         let sealed = !matches!(segment.footer(&store), Ok(None));
         let len = segment.file.len()?;
         let on_disk = segment.file.usage()?.allocated_bytes;
-        Ok(SegmentStats { id, len, on_disk, live: index.liveness().of(id), sealed })
-    };
-    list_numbers(fs, FileKind::Segment)?.into_iter().map(segment).collect()
+        segments.push(SegmentStats { id, len, on_disk, live: index.liveness().of(id), sealed });
+    }
+    Ok(segments)
 }
 
 fn files(fs: &dyn Fs, kind: FileKind) -> Result<FileStats, StatsError> {

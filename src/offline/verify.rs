@@ -47,10 +47,9 @@ pub fn verify(fs: &dyn Fs, progress: &mut dyn FnMut(Progress)) -> Result<VerifyR
 }
 
 fn count_files(fs: &dyn Fs, counts: &mut VerifyCounts) -> io::Result<u64> {
-    let count = |kind| Ok::<_, io::Error>(list_numbers(fs, kind)?.len() as u64);
-    counts.segments = count(FileKind::Segment)?;
-    counts.log_files = count(FileKind::Log)?;
-    counts.checkpoints = count(FileKind::Checkpoint)?;
+    counts.segments = list_numbers(fs, FileKind::Segment)?.len() as u64;
+    counts.log_files = list_numbers(fs, FileKind::Log)?.len() as u64;
+    counts.checkpoints = list_numbers(fs, FileKind::Checkpoint)?.len() as u64;
     Ok(counts.segments + counts.log_files + counts.checkpoints)
 }
 

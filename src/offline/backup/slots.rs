@@ -97,14 +97,12 @@ impl<'a> BackupSlots<'a> {
     /// Links a sealed segment from the former backup into `slot`. Returns whether it was there and
     /// could be linked.
     pub(super) fn link_from_former(&self, segment: &Segment, slot: BackupSlot) -> io::Result<bool> {
-        let at = |slot: BackupSlot| format!("{}/{}", slot.dir(), segment.path());
-        let former = match self.current {
-            Some(current) => at(current.slot),
-            None => return Ok(false),
-        };
+        let Some(current) = self.current else { return Ok(false) };
+        let former = format!("{}/{}", current.slot.dir(), segment.path());
+        let next = format!("{}/{}", slot.dir(), segment.path());
         match self.target.open_read(&former) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            kept => Ok(is_same(kept?.as_ref(), segment)? && self.target.link(&former, &at(slot)).is_ok()),
+            kept => Ok(is_same(kept?.as_ref(), segment)? && self.target.link(&former, &next).is_ok()),
         }
     }
 
@@ -151,8 +149,15 @@ fn read_current(target: &dyn Fs) -> Result<Option<BackupCurrent>, BackupError> {
 /// removed segment may be given out again, but the header of the new one has another time.
 fn is_same(kept: &dyn File, segment: &Segment) -> io::Result<bool> {
     let len = segment.file.len()?;
-    let same = |at| Ok::<_, io::Error>(page(kept, at)? == page(segment.file.as_ref(), at)?);
-    Ok(kept.len()? == len && same(0)? && same(len.saturating_sub(PAGE_BYTES))?)
+    if kept.len()? != len {
+        return Ok(false);
+    }
+    for at in [0, len.saturating_sub(PAGE_BYTES)] {
+        if page(kept, at)? != page(segment.file.as_ref(), at)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn page(file: &dyn File, offset: u64) -> io::Result<Vec<u8>> {

@@ -267,18 +267,11 @@ impl Store {
         customer: Option<&MasterKey>,
     ) -> Result<ObjectReader, StoreError> {
         let own = self.open_upload_key(&self.upload_record(bucket, key, upload)?, customer)?;
-        let look_up = || {
-            let (index, bucket) = self.snapshot_of(bucket)?;
-            let upload = index.has_upload(bucket, key.as_bytes(), upload).then_some(upload);
-            let upload = upload.ok_or(StoreError::NoSuchUpload)?;
-            let found = index.part(bucket, key.as_bytes(), upload, part.number);
-            found.filter(|found| found.id == part.id).ok_or(StoreError::PartReplaced(part.number))
-        };
         loop {
-            let found = look_up()?;
+            let found = self.same_part(bucket, key, upload, part)?;
             let pins = self.shared.segments.pin(&found.extents);
             // Extents that were moved before they were pinned may be gone already.
-            if look_up()?.extents != found.extents {
+            if self.same_part(bucket, key, upload, part)?.extents != found.extents {
                 continue;
             }
             let encryption = found.encryption.as_deref();
@@ -288,6 +281,22 @@ impl Store {
             let source = EncodedBytes { extents: &found.extents, runs, keys };
             return ObjectReader::open(self.shared.clone(), source, 0..found.size, pins);
         }
+    }
+
+    /// The part as it is stored at present, unless another has taken its number.
+    fn same_part(
+        &self,
+        bucket: &str,
+        key: &str,
+        upload: UploadId,
+        part: &PartRecord,
+    ) -> Result<PartRecord, StoreError> {
+        let (index, bucket) = self.snapshot_of(bucket)?;
+        if !index.has_upload(bucket, key.as_bytes(), upload) {
+            return Err(StoreError::NoSuchUpload);
+        }
+        let found = index.part(bucket, key.as_bytes(), upload, part.number);
+        found.filter(|found| found.id == part.id).ok_or(StoreError::PartReplaced(part.number))
     }
 
     /// Makes an object of the parts of a multipart upload, without copying a byte, and ends the

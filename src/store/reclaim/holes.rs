@@ -106,8 +106,11 @@ impl ReclaimRun<'_> {
             sealed.iter().copied().filter(|id| self.reclaimer.baselines.is_unmeasured(*id)).collect();
         for id in open.iter().copied().take(MEASURED_PER_CALL) {
             // Space that was set aside beyond the end of the file holds no dead bytes.
-            let used = |segment: &Segment| Ok(segment.file.usage()?.allocated_bytes.min(segment.file.len()?));
-            let used = self.shared.segments.get(id).and_then(|segment| used(&segment));
+            let used = self
+                .shared
+                .segments
+                .get(id)
+                .and_then(|segment| Ok(segment.file.usage()?.allocated_bytes.min(segment.file.len()?)));
             // A segment that cannot be opened gets no hole.
             self.reclaimer.baselines.measured(id, used.unwrap_or(0));
         }
@@ -119,9 +122,13 @@ impl ReclaimRun<'_> {
     fn worth_a_walk(&mut self, sealed: Vec<u64>, index: &Index, most: usize) -> Vec<u64> {
         let baselines = &self.reclaimer.baselines;
         let size = self.shared.options.segment_max_bytes;
-        let dead = |id: u64| (baselines.dead(id, index.liveness().of(id), size), id);
-        let candidates = sealed.into_iter().filter(|id| !self.reclaimer.deferred.contains_key(id));
-        let mut dead: Vec<(u64, u64)> = candidates.map(dead).filter(|(dead, _)| *dead > 0).collect();
+        let mut dead: Vec<(u64, u64)> = Vec::new();
+        for id in sealed {
+            let bytes = baselines.dead(id, index.liveness().of(id), size);
+            if bytes > 0 && !self.reclaimer.deferred.contains_key(&id) {
+                dead.push((bytes, id));
+            }
+        }
         let all: u64 = dead.iter().map(|(dead, _)| dead).sum();
         if !self.reclaims_everything() && all < index.version_count().saturating_mul(HOLES_DEAD_BYTES_PER_KEY)
         {

@@ -19,7 +19,6 @@ pub enum ScrubPace {
 impl ScrubPace {
     /// The pause after a call that did `done` and took `took`.
     pub fn rest(self, done: &Scrubbed, took: Duration) -> Duration {
-        let secs = |bytes: u64, bytes_per_sec: u64| bytes as f64 / bytes_per_sec.max(1) as f64;
         let whole = match self {
             Self::BytesPerSec(rate) => secs(done.bytes, rate),
             Self::Weekly => {
@@ -31,6 +30,10 @@ impl ScrubPace {
         let whole = Duration::from_secs_f64(whole.min(SCRUB_PASS_SECS as f64));
         whole.saturating_sub(took).max(took * (SCRUB_TIME_SHARE - 1))
     }
+}
+
+fn secs(bytes: u64, bytes_per_sec: u64) -> f64 {
+    bytes as f64 / bytes_per_sec.max(1) as f64
 }
 
 #[cfg(test)]

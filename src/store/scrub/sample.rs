@@ -41,13 +41,16 @@ pub(super) fn check_copy(tier: &Tier, store: &StoreId, extent: &LiveExtent) -> C
 }
 
 fn check_once(tier: &Tier, store: &StoreId, extent: &LiveExtent) -> CopyCheck {
-    let damage = |why: &str| CopyCheck::Bad(Damage::new(segment_path(extent.segment), extent.offset, why));
     match tier.read_copy(extent.segment, extent.offset..extent.offset + extent.len()) {
         Ok(bytes) if is_good(store, extent, &bytes) => CopyCheck::Good,
-        Ok(_) => damage("the extent is damaged in the copy on the remote"),
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => damage(&error.to_string()),
+        Ok(_) => bad_copy(extent, "the extent is damaged in the copy on the remote"),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => bad_copy(extent, &error.to_string()),
         Err(_) => CopyCheck::Unknown,
     }
+}
+
+fn bad_copy(extent: &LiveExtent, why: &str) -> CopyCheck {
+    CopyCheck::Bad(Damage::new(segment_path(extent.segment), extent.offset, why))
 }
 
 /// Whether the header, the payload and the block table match the extent.

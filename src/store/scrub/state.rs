@@ -5,9 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use crate::base::NOT_POISONED;
 use crate::base::limits::{SCRUB_BAD_EXTENTS_MAX, SCRUB_FILE_MAX_BYTES};
-use crate::format::{
-    BadExtent, ExtentOwner, ExtentOwnerKind, ExtentRef, SCRUB, ScrubState, StoreId, segment_path,
-};
+use crate::format::{BadExtent, ExtentOwner, ExtentOwnerKind, SCRUB, ScrubState, StoreId, segment_path};
 use crate::fs::Fs;
 use crate::index::Index;
 use crate::log::{Damage, ExtentLocation, LogError};
@@ -141,18 +139,13 @@ impl ScrubStateCell {
 /// Whether the owner of a bad extent still refers to it.
 pub(crate) fn is_referenced(index: &Index, bad: &BadExtent) -> bool {
     let ExtentOwner { bucket, key, which } = &bad.owner;
-    let has_it = |extents: &[ExtentRef]| {
-        extents.iter().any(|extent| (extent.segment, extent.offset) == (bad.segment, bad.offset))
-    };
-    match which {
-        ExtentOwnerKind::Version(id) => {
-            let version = index.version(*bucket, key, *id);
-            version.is_some_and(|record| has_it(&record.extents))
-        }
+    let extents = match which {
+        ExtentOwnerKind::Version(id) => index.version(*bucket, key, *id).map(|version| version.extents),
         ExtentOwnerKind::Part(upload, number) => {
-            index.part(*bucket, key, *upload, *number).is_some_and(|part| has_it(&part.extents))
+            index.part(*bucket, key, *upload, *number).map(|part| part.extents)
         }
-    }
+    };
+    extents.into_iter().flatten().any(|extent| extent.segment == bad.segment && extent.offset == bad.offset)
 }
 
 /// The damage that was found in a bad extent.

@@ -72,7 +72,6 @@ impl SharedStore {
 
     /// The master key for a new object, and its id.
     fn master_for(&self, new: &NewEncryption) -> Result<NamedKey, StoreError> {
-        let unavailable = |id: &str| StoreError::KeyUnavailable(id.to_owned());
         let ring = self.keys().map(|keys| &keys.ring);
         match new {
             NewEncryption::S3 => ring.and_then(|ring| ring.current()).ok_or_else(|| unavailable("")),
@@ -184,15 +183,14 @@ impl SharedStore {
     ) -> Result<DataKey, StoreError> {
         // The scope is under the seal: a wrapped key that was moved to another kind, id or context
         // does not open.
-        let open = |master: &MasterKey| unwrap_key(master, &wrapped.salt, wrapped.scope(), &wrapped.sealed);
         match (wrapped.kind, customer) {
-            (EncryptionKind::Customer, Some(key)) => open(key).ok_or(StoreError::WrongCustomerKey),
+            (EncryptionKind::Customer, Some(key)) => opened(wrapped, key).ok_or(StoreError::WrongCustomerKey),
             (EncryptionKind::Customer, None) => Err(StoreError::CustomerKeyNeeded),
             (EncryptionKind::S3 | EncryptionKind::Kms, Some(_)) => Err(StoreError::CustomerKeyRefused),
             (EncryptionKind::S3 | EncryptionKind::Kms, None) => {
                 let key = self.keys().and_then(|keys| keys.ring.to_open(&wrapped.key_id));
                 let key = key.ok_or_else(|| StoreError::KeyUnavailable(wrapped.key_id.clone()))?;
-                open(&key).ok_or_else(|| StoreError::WrongRingKey(wrapped.key_id.clone()))
+                opened(wrapped, &key).ok_or_else(|| StoreError::WrongRingKey(wrapped.key_id.clone()))
             }
         }
     }
@@ -227,6 +225,14 @@ impl SharedStore {
         self.entropy().fill(&mut shown);
         SealedDigests { sealed: seal_digests(key, &digests.encode(), self.entropy()), shown }
     }
+}
+
+fn opened(wrapped: &WrappedKey, master: &MasterKey) -> Option<DataKey> {
+    unwrap_key(master, &wrapped.salt, wrapped.scope(), &wrapped.sealed)
+}
+
+fn unavailable(id: &str) -> StoreError {
+    StoreError::KeyUnavailable(id.to_owned())
 }
 
 /// Sealed digests, and what clients see in place of the MD5.

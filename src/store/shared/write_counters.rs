@@ -18,11 +18,16 @@ pub(in crate::store) struct MeteredDisk {
 impl MeteredDisk {
     pub(in crate::store) fn new(fs: Arc<dyn Fs>) -> Self {
         let counters = Arc::new(WriteCounters::default());
-        let metered = |fs, relocations| -> Arc<dyn Fs> {
-            Arc::new(MeteredFs::new(fs, Arc::new(MeterByPath { counters: counters.clone(), relocations })))
-        };
-        Self { relocation_fs: metered(fs.clone(), true), fs: metered(fs, false), counters }
+        Self {
+            relocation_fs: metered(fs.clone(), &counters, true),
+            fs: metered(fs, &counters, false),
+            counters,
+        }
     }
+}
+
+fn metered(fs: Arc<dyn Fs>, counters: &Arc<WriteCounters>, relocations: bool) -> Arc<dyn Fs> {
+    Arc::new(MeteredFs::new(fs, Arc::new(MeterByPath { counters: Arc::clone(counters), relocations })))
 }
 
 /// Counters since the store was opened, and the totals from before.
@@ -50,14 +55,13 @@ impl WriteCounters {
 
     /// Since the store was opened.
     pub(in crate::store) fn since_start(&self) -> WrittenBytes {
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         WrittenBytes {
-            payload: of(&self.payload),
-            objects: of(&self.objects),
-            log: of(&self.log),
-            zeros: of(&self.zeros),
-            checkpoints: of(&self.checkpoints),
-            moved: of(&self.moved),
+            payload: self.payload.load(Ordering::Relaxed),
+            objects: self.objects.load(Ordering::Relaxed),
+            log: self.log.load(Ordering::Relaxed),
+            zeros: self.zeros.load(Ordering::Relaxed),
+            checkpoints: self.checkpoints.load(Ordering::Relaxed),
+            moved: self.moved.load(Ordering::Relaxed),
         }
     }
 

@@ -116,19 +116,21 @@ impl Store {
             *cleanup = Cleanup { epoch, ..Cleanup::default() };
         }
         let log = ship.log(&self.shared);
-        let unavailable = |error: ShipError| StoreError::RemoteUnavailable(error.to_string());
+
         // 1. The base is found, and told as a floor. An epoch that goes back in time looks at the
         //    floors after its claim: told later, it could begin with a root whose objects go.
-        cleanup.look_if_due(ship, log, now, self.shared.clock.instant()).map_err(unavailable)?;
+        cleanup
+            .look_if_due(ship, log, now, self.shared.clock.instant())
+            .map_err(|error| unavailable(&error))?;
         // 2. Objects before the base are chosen.
-        let mut doomed = cleanup.doomed(log).map_err(unavailable)?;
+        let mut doomed = cleanup.doomed(log).map_err(|error| unavailable(&error))?;
         doomed.extend(self.dropped_copies(tier, &cleanup, now));
         let more = doomed.len() > DELETED_PER_CALL;
         doomed.truncate(DELETED_PER_CALL);
         // 3. The next claim is looked for. Another host has adopted all that the base has, and
         //    deletes for itself. A claim after this look does no harm, since that epoch begins with
         //    the base or a later root.
-        if doomed.is_empty() || log.is_claimed(epoch + 1).map_err(unavailable)? {
+        if doomed.is_empty() || log.is_claimed(epoch + 1).map_err(|error| unavailable(&error))? {
             return Ok(CleanupProgress::default());
         }
         // 4. They are deleted.
@@ -161,6 +163,10 @@ impl Store {
         });
         named.filter(|copy| base.dropped.contains(&copy.name)).take(DELETED_PER_CALL).collect()
     }
+}
+
+fn unavailable(error: &ShipError) -> StoreError {
+    StoreError::RemoteUnavailable(error.to_string())
 }
 
 impl Ship {

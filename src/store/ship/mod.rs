@@ -289,14 +289,11 @@ impl Ship {
     /// Whether a heartbeat is due. Parcels are heartbeats, too; then one in a minute names the last
     /// group.
     fn is_heartbeat_due(&self, now: Timestamp) -> bool {
-        let is_past = |millis: &AtomicU64, time: Duration| {
-            time_in(millis).is_none_or(|last| now.distance(last) >= time)
-        };
         // The last heartbeat promised this one.
         let promised = Duration::from_millis(self.promised.load(Ordering::Relaxed));
         let every = self.heartbeat_every(now).min(promised);
-        let is_idle = is_past(&self.last_heartbeat, every) && is_past(&self.last_parcel, every);
-        is_idle || is_past(&self.last_heartbeat, HEARTBEAT_EVERY_MAX)
+        let is_idle = is_past(&self.last_heartbeat, every, now) && is_past(&self.last_parcel, every, now);
+        is_idle || is_past(&self.last_heartbeat, HEARTBEAT_EVERY_MAX, now)
     }
 
     /// The writer of the epoch.
@@ -370,6 +367,10 @@ impl Ship {
             }
         }
     }
+}
+
+fn is_past(millis: &AtomicU64, time: Duration, now: Timestamp) -> bool {
+    time_in(millis).is_none_or(|last| now.distance(last) >= time)
 }
 
 impl LogShipping for Ship {

@@ -36,17 +36,14 @@ impl<'a> ParcelApplier<'a> {
 
     /// The groups of a parcel after the last one that was written, each with its bytes.
     pub(super) fn groups<'p>(&mut self, parcel: &'p Parcel) -> Result<Vec<(Group, &'p [u8])>, ShipError> {
-        let damaged = |why: &dyn std::fmt::Display| {
-            let name = Parcel::name(parcel.head.epoch, parcel.head.counter);
-            ShipError::damaged(name, &format!("a group in it: {why}"))
-        };
         let mut found = Vec::new();
         let mut rest = parcel.groups.as_slice();
         while !rest.is_empty() {
             let head = UncheckedGroup::decode(GroupKind::Log, &self.log.store, rest);
-            let head = head.map_err(|error| damaged(&error))?;
+            let head = head.map_err(|error| damaged_group(parcel, &error))?;
             let length = usize::try_from(head.group_len()).unwrap_or(usize::MAX);
-            let (bytes, after) = rest.split_at_checked(length).ok_or_else(|| damaged(&"it is cut off"))?;
+            let (bytes, after) =
+                rest.split_at_checked(length).ok_or_else(|| damaged_group(parcel, &"it is cut off"))?;
             rest = after;
             // A parcel that was applied in part before a crash, or that a root covers in part,
             // begins with groups that are there.
@@ -54,12 +51,12 @@ impl<'a> ParcelApplier<'a> {
                 continue;
             }
             let body = &bytes[GroupHeader::BYTES..GroupHeader::BYTES + head.body_len()];
-            let group = head.check(body).map_err(|error| damaged(&error))?;
+            let group = head.check(body).map_err(|error| damaged_group(parcel, &error))?;
             // By CRC, too: after a takeover two logs may have groups of one number.
             let follows =
                 group.header.sequence == self.end.sequence + 1 && group.header.previous_crc == self.end.crc;
             if !follows {
-                return Err(damaged(&"it does not follow the one before it"));
+                return Err(damaged_group(parcel, &"it does not follow the one before it"));
             }
             self.end = LogPosition { sequence: group.header.sequence, crc: group.crc };
             found.push((group, bytes));
@@ -67,7 +64,7 @@ impl<'a> ParcelApplier<'a> {
         if self.end.sequence > parcel.head.end.sequence || found.is_empty() || self.end == parcel.head.end {
             return Ok(found);
         }
-        Err(damaged(&"the last one is missing"))
+        Err(damaged_group(parcel, &"the last one is missing"))
     }
 
     /// Learns of the copies that an applied group states.
@@ -146,6 +143,11 @@ impl<'a> ParcelApplier<'a> {
     }
 }
 
+fn damaged_group(parcel: &Parcel, why: &dyn std::fmt::Display) -> ShipError {
+    let name = Parcel::name(parcel.head.epoch, parcel.head.counter);
+    ShipError::damaged(name, &format!("a group in it: {why}"))
+}
+
 /// The first and the last page of a segment that the remote has, checked.
 pub(super) fn ends_of_copy(
     log: RemoteLog<'_>,
@@ -156,9 +158,8 @@ pub(super) fn ends_of_copy(
     if copy.length < 2 * PAGE_BYTES || !copy.length.is_multiple_of(PAGE_BYTES) {
         return Err(ShipError::damaged(name, &"its length is that of no segment"));
     }
-    let page = |at| get(log.remote, &name, at..at + PAGE_BYTES);
-    let first = page(0)?;
-    let last = page(copy.length - PAGE_BYTES)?;
+    let first = get(log.remote, &name, 0..PAGE_BYTES)?;
+    let last = get(log.remote, &name, copy.length - PAGE_BYTES..copy.length)?;
     FileHeader::decode(&first).map_err(|error| ShipError::damaged(&name, &error))?;
     Footer::decode(&log.store, &last).map_err(|error| ShipError::damaged(&name, &error))?;
     Ok([first, last])

@@ -105,8 +105,6 @@ impl WriterEpoch {
         // A first epoch begins with the groups after this moment: what is older comes with its
         // first root.
         let from = if cut.former == 0 { sequence } else { cut.end.sequence };
-        let failed = |error: LogError| WriterEpochError::Store(shared.failed(error));
-        let after = |sequence| LogFollower::after(shared.fs.clone(), shared.store, sequence).map_err(failed);
         let needs_root = adopted.is_none();
         let now = shared.clock.instant();
         let mut root_first = ParcelId { epoch: cut.epoch, counter: 1 };
@@ -127,11 +125,13 @@ impl WriterEpoch {
         };
         // What this directory holds after the cut is in no parcel of the adopted log, also where an
         // earlier epoch of this process has shipped it.
-        shipped.go_back(shared, after(from)?, sequence).map_err(failed)?;
+        shipped
+            .go_back(shared, groups_after(shared, from)?, sequence)
+            .map_err(|error| failed(shared, error))?;
         Ok(Self {
             epoch: cut.epoch,
             nonce,
-            follower: after(from)?,
+            follower: groups_after(shared, from)?,
             shipped,
             tail: sequence,
             base: needs_root.then_some((index, Cursor::Start)),
@@ -272,11 +272,10 @@ impl WriterEpoch {
 
     /// Decides on the next root, which has the newest checkpoint. Every try puts the same one.
     pub(super) fn freeze_root(&mut self, shared: &SharedStore, base: u64) -> Result<Root, WriterEpochError> {
-        let failed = |error: LogError| WriterEpochError::Store(shared.failed(error));
         let checkpoints = list_numbers(shared.fs.as_ref(), FileKind::Checkpoint);
-        let sequence = checkpoints.map_err(|error| failed(error.into()))?.last().copied().unwrap_or(0);
-        let covered =
-            LogFollower::after(shared.fs.clone(), shared.store, sequence).map_err(failed)?.position();
+        let sequence =
+            checkpoints.map_err(|error| failed(shared, error.into()))?.last().copied().unwrap_or(0);
+        let covered = groups_after(shared, sequence)?.position();
         let file = shared.fs.open_read(&checkpoint_path(sequence)).and_then(|file| file.len());
         // The last parcel that the checkpoint covers whole. One that reaches beyond it is read
         // again by a restore, which leaves out the groups that it has.
@@ -287,7 +286,7 @@ impl WriterEpoch {
             epoch: self.epoch,
             number: self.roots + 1,
             covered,
-            checkpoint_length: file.map_err(|error| failed(error.into()))?,
+            checkpoint_length: file.map_err(|error| failed(shared, error.into()))?,
             first: self.root_first.min(ParcelId { epoch: self.epoch, counter: after + 1 }),
             after,
             made: shared.lock_clock.stamp_time(),
@@ -370,10 +369,10 @@ impl WriterEpoch {
     /// Goes on after the tail. What the groups after `before` name is in no parcel: one that was
     /// begun is not put.
     fn give_tail_up(&mut self, shared: &SharedStore, before: u64) -> Result<(), WriterEpochError> {
-        let failed = |error: LogError| WriterEpochError::Store(shared.failed(error));
-        let after = |sequence| LogFollower::after(shared.fs.clone(), shared.store, sequence).map_err(failed);
-        self.shipped.go_back(shared, after(before)?, self.tail).map_err(failed)?;
-        self.follower = after(self.tail)?;
+        self.shipped
+            .go_back(shared, groups_after(shared, before)?, self.tail)
+            .map_err(|error| failed(shared, error))?;
+        self.follower = groups_after(shared, self.tail)?;
         self.tail = 0;
         Ok(())
     }
@@ -487,6 +486,14 @@ impl WriterEpoch {
         check_no_later_cut(&log, self.epoch, newest)?;
         Err(WriterEpochError::Overtaken(LaterClaim { epoch: self.epoch, newest, since: now }))
     }
+}
+
+fn failed(shared: &SharedStore, error: LogError) -> WriterEpochError {
+    WriterEpochError::Store(shared.failed(error))
+}
+
+fn groups_after(shared: &SharedStore, sequence: u64) -> Result<LogFollower, WriterEpochError> {
+    LogFollower::after(shared.fs.clone(), shared.store, sequence).map_err(|error| failed(shared, error))
 }
 
 /// Fails where a claim after the own epoch has its cut: another host has taken over.

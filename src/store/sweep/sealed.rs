@@ -9,7 +9,7 @@ use super::references::references_of;
 use crate::base::digest::Crc32;
 use crate::format::ExtentHeader;
 use crate::index::Cursor;
-use crate::log::{ExtentLocation, LogError, Segment};
+use crate::log::{ExtentLocation, Segment};
 use crate::store::shared::{SharedStore, extents, walk_memory_bytes};
 use crate::store::{Store, StoreError};
 
@@ -123,11 +123,12 @@ impl Store {
         extents: &SealedExtents,
     ) -> Result<HashSet<ExtentLocation>, StoreError> {
         let extents = extents.of(segment.id);
-        let failed = |error: LogError| self.shared.failed(error);
-        let mut sweep = Sweep::new(segment.clone(), self.shared.store).map_err(failed)?;
+
+        let mut sweep =
+            Sweep::new(segment.clone(), self.shared.store).map_err(|error| self.shared.failed(error))?;
         let mut suspects = HashSet::new();
         for (at, extent) in extents.iter().enumerate() {
-            if !sweep.is_good(&extents[at..], u64::MAX).map_err(failed)? {
+            if !sweep.is_good(&extents[at..], u64::MAX).map_err(|error| self.shared.failed(error))? {
                 suspects.insert(extent.location());
             }
         }

@@ -314,7 +314,6 @@ pub fn adopt_remote(
     now: Timestamp,
     entropy: &dyn Entropy,
 ) -> Result<u64, ShipError> {
-    let failed = |error: LogError| ShipError::Disk(error.to_string());
     let log = RemoteLog { remote, store };
     let newest = log.newest_claim()?;
     // The newest claim counts as held, whoever made it: that is the meaning of adopting. `note`
@@ -325,7 +324,7 @@ pub fn adopt_remote(
     };
     let claim = ClaimId { epoch: newest + 1, nonce: entropy.next_u64().max(1) };
     // The claim of a crashed call is known by its nonce, or the one before it is still the newest.
-    note(fs, store, held, claim).map_err(failed)?;
+    note(fs, store, held, claim).map_err(|error| failed(&error))?;
     // A writer of a log goes on after a claim without a cut, unless its log is given up.
     let made = Claim { store, epoch: claim.epoch, made: now, of_tier: !log.has_log(newest)? };
     match put_once(remote, &Claim::name(claim.epoch), &made.encode(), &digits(claim.nonce)) {
@@ -338,8 +337,12 @@ pub fn adopt_remote(
     if found != claim {
         return Err(ShipError::Claimed(claim.epoch));
     }
-    note(fs, store, claim, ClaimId::default()).map_err(failed)?;
+    note(fs, store, claim, ClaimId::default()).map_err(|error| failed(&error))?;
     Ok(claim.epoch)
+}
+
+fn failed(error: &LogError) -> ShipError {
+    ShipError::Disk(error.to_string())
 }
 
 /// Notes claims in the directory. Durable on return.

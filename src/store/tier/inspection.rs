@@ -16,6 +16,7 @@ use super::segment_cache::{LocalCache, LocalPieces};
 use super::transfer::send;
 use crate::base::{NOT_POISONED, Timestamp};
 use crate::format::{CopyPhase, RemoteCopy, RemoteMark, segment_path};
+use crate::index::Index;
 use crate::log::Segment;
 use crate::remote::{NewObject, RemoteError, RemoteObject, read_mark};
 use crate::store::remote_log::request::PATIENCE;
@@ -163,10 +164,9 @@ impl Store {
     /// Forgets what is said of segments that have no complete copy any more.
     fn forget_found(&self, tier: &Tier) {
         let index = self.shared.index();
-        let is_remote = |id: u64| index.remote_copy(id).is_some_and(|copy| copy.phase == CopyPhase::Remote);
         let mut inspection = tier.inspection();
-        inspection.suspects.retain(|id| is_remote(*id));
-        inspection.lost.retain(|id, _| is_remote(*id));
+        inspection.suspects.retain(|id| is_remote(&index, *id));
+        inspection.lost.retain(|id, _| is_remote(&index, *id));
     }
 
     /// Asks for a suspect, and sends it again where it is not as it should be.
@@ -246,6 +246,10 @@ impl Store {
             .map_err(|error| self.remote_failed(id, error))?;
         Ok(true)
     }
+}
+
+fn is_remote(index: &Index, segment: u64) -> bool {
+    index.remote_copy(segment).is_some_and(|copy| copy.phase == CopyPhase::Remote)
 }
 
 impl Inspection {

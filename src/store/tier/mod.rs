@@ -662,7 +662,6 @@ impl Store {
     /// Lists the segments that have been remote for long enough, and counts the bytes of all
     /// others. Returns the bytes that left.
     fn list_aged(&self, tier: &Tier) -> Result<u64, StoreError> {
-        let failed = |error: std::io::Error| self.shared.failed(error.into());
         let (mut aged, mut pinned) = self.aged_segments(tier);
         if tier.right.epoch().is_none() {
             // Without an epoch the copy may be deleted by the host that has one, so that nothing
@@ -671,11 +670,11 @@ impl Store {
         }
         let about: Vec<u64> = aged.iter().map(|cache| cache.segment).collect();
         let mut left = 0;
-        match self.place_pieces(tier, &about).map_err(failed)? {
+        match self.place_pieces(tier, &about).map_err(|error| self.shared.failed(error.into()))? {
             Some(bytes) => {
                 left += bytes;
                 for cache in &aged {
-                    match tier.list_and_leave(cache).map_err(failed)? {
+                    match tier.list_and_leave(cache).map_err(|error| self.shared.failed(error.into()))? {
                         Some(bytes) => left += bytes,
                         None => pinned += self.unlisted_bytes(tier, cache, false),
                     }

@@ -248,16 +248,21 @@ impl Tier {
     /// `None` where the copy of such a segment is not there: it is not listed for now.
     pub(super) fn list_and_leave(&self, cache: &LocalCache) -> io::Result<Option<u64>> {
         let Some(copy) = cache.copy() else { return self.list(cache).map(|()| Some(0)) };
-        let leaving = || (0..copy.count()).filter(|number| copy.wish(*number) == PieceWish::Remote);
-        let is_there = leaving().next().is_none()
-            || (!self.is_suspect(cache.segment) && self.check_copy(cache, copy).is_ok());
-        if !is_there {
+        if (0..copy.count()).any(|number| copy.wish(number) == PieceWish::Remote)
+            && (self.is_suspect(cache.segment) || self.check_copy(cache, copy).is_err())
+        {
             return Ok(None);
         }
         // Listed before its pieces leave: a punch takes counted pages off the totals, and those of
         // an unlisted segment are in none.
         self.list(cache)?;
-        leaving().map(|number| self.leave(cache, copy, number)).sum::<io::Result<u64>>().map(Some)
+        let mut left = 0;
+        for number in 0..copy.count() {
+            if copy.wish(number) == PieceWish::Remote {
+                left += self.leave(cache, copy, number)?;
+            }
+        }
+        Ok(Some(left))
     }
 
     /// Gives a piece back at once. One that a backup holds has no wish until the next walk.

@@ -54,14 +54,13 @@ impl Store {
     pub fn probe_remote(&self, entropy: &dyn Entropy) -> Option<RemoteProbed> {
         let tier = self.tier.as_ref()?;
         let now = self.shared.clock.instant();
-        let drawn = |most: Duration| Duration::from_millis(entropy.next_u64() % most.as_millis() as u64);
-        let due = *tier.probes().due.get_or_insert_with(|| now + FIRST_AFTER + drawn(FIRST_AFTER));
+        let due = *tier.probes().due.get_or_insert_with(|| now + FIRST_AFTER + drawn(FIRST_AFTER, entropy));
         if now < due {
             return None;
         }
         let probed = tier.probe_now().map(|report| tier.verdict(&report));
         let is_good = probed.as_ref().is_some_and(|probed| probed.problem.is_none());
-        let pause = if is_good { PROBE_INTERVAL + drawn(PROBE_INTERVAL / 7) } else { AGAIN_AFTER };
+        let pause = if is_good { PROBE_INTERVAL + drawn(PROBE_INTERVAL / 7, entropy) } else { AGAIN_AFTER };
         let mut probes = tier.probes();
         probes.due = Some(self.shared.clock.instant() + pause);
         // A probe that could not be made says nothing: the last verdict stays.
@@ -74,6 +73,11 @@ impl Store {
     pub fn remote_probed(&self) -> Option<RemoteProbed> {
         self.tier.as_ref()?.probes().last.clone()
     }
+}
+
+/// A time below `most`, so that stores that share a remote do not probe it at once.
+fn drawn(most: Duration, entropy: &dyn Entropy) -> Duration {
+    Duration::from_millis(entropy.next_u64() % most.as_millis() as u64)
 }
 
 impl Tier {
@@ -103,9 +107,10 @@ impl Tier {
         // Who may not change the remote puts nothing there to try it.
         self.right.epoch()?;
         let remote = self.right.claimant()?;
-        let once = || probe(remote, PROBE_SIZE, |_, _, _| ()).ok();
-        let first = once()?;
-        let is_doubtful = first.first_problem().is_some() && !first.is_proven_unfit;
-        if is_doubtful { once() } else { Some(first) }
+        let first = probe(remote, PROBE_SIZE, |_, _, _| ()).ok()?;
+        if first.first_problem().is_none() || first.is_proven_unfit {
+            return Some(first);
+        }
+        probe(remote, PROBE_SIZE, |_, _, _| ()).ok()
     }
 }

@@ -92,28 +92,14 @@ impl MutationBatch {
 
     /// Adds a mutation, or returns it if it belongs to the next group.
     pub(super) fn add(&mut self, mutation: Mutation) -> Option<Mutation> {
-        // These are decided against the index alone, without the other changes of their group.
-        let alone = |m: &Mutation| {
-            matches!(
-                m.without_cause(),
-                Mutation::Bucket(..)
-                    | Mutation::Relocate(..)
-                    | Mutation::Rewrap(..)
-                    | Mutation::OwnerQuota { .. }
-                    | Mutation::RemoteSegment { .. }
-                    | Mutation::Follower { .. }
-                    | Mutation::FollowerNotes { .. }
-                    | Mutation::Expire(..)
-            )
-        };
         let entry_bytes = self.entry_bytes + mutation.entry_bytes_max();
         let packed_bytes = self.packed_bytes + mutation.packed_bytes_max();
         let lookups = self.lookups + mutation.lookups_max();
         let full = entry_bytes > GROUP_BODY_TARGET_BYTES
             || packed_bytes as u64 > PACK_MAX_BYTES
             || lookups > GROUP_LOOKUPS_MAX
-            || alone(&mutation)
-            || self.mutations.last().is_some_and(alone);
+            || is_alone(&mutation)
+            || self.mutations.last().is_some_and(is_alone);
         if full && !self.mutations.is_empty() {
             return Some(mutation);
         }
@@ -123,6 +109,22 @@ impl MutationBatch {
         self.mutations.push(mutation);
         None
     }
+}
+
+/// Mutations that make a group of their own: they are decided against the index alone, without the
+/// other changes of their group.
+fn is_alone(mutation: &Mutation) -> bool {
+    matches!(
+        mutation.without_cause(),
+        Mutation::Bucket(..)
+            | Mutation::Relocate(..)
+            | Mutation::Rewrap(..)
+            | Mutation::OwnerQuota { .. }
+            | Mutation::RemoteSegment { .. }
+            | Mutation::Follower { .. }
+            | Mutation::FollowerNotes { .. }
+            | Mutation::Expire(..)
+    )
 }
 
 /// A group that is durable and not published.

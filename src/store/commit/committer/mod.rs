@@ -165,16 +165,19 @@ fn join(thread: JoinHandle<()>) {
 }
 
 fn refuse_all(shared: &SharedStore, commands: &Receiver<CommitterCommand>) {
-    let error = || shared.check_writable().err().unwrap_or(StoreError::Closed);
     while let Ok(command) = commands.recv() {
         match command {
-            CommitterCommand::Commit(mutation) => mutation.reject(error()),
+            CommitterCommand::Commit(mutation) => mutation.reject(why_closed(shared)),
             // A caller that has gone away needs no reply.
-            CommitterCommand::IdleGroup(reply) => drop(reply.send(Err(error()))),
+            CommitterCommand::IdleGroup(reply) => drop(reply.send(Err(why_closed(shared)))),
             CommitterCommand::ArmIdleTimer => {}
             CommitterCommand::Close => return,
         }
     }
+}
+
+fn why_closed(shared: &SharedStore) -> StoreError {
+    shared.check_writable().err().unwrap_or(StoreError::Closed)
 }
 
 impl CommitLeaderLock {

@@ -227,9 +227,7 @@ fn warn_of_the_clock(figures: &ClockFigures) {
 fn save(shared: &SharedStore, is_closing: bool) -> Result<(), StoreError> {
     let state = shared.lock_clock.look().state();
     let saved = shared.lock_clock.times().saved;
-    let is_near = |one: SavedTime, other: SavedTime| {
-        one.in_doubt == other.in_doubt && one.time.distance(other.time) < SAVE_EVERY
-    };
+
     let is_kept = saved.is_some_and(|saved| match is_closing {
         true => saved == state,
         false => is_near(saved.acts, state.acts) && is_near(saved.locks, state.locks),
@@ -247,6 +245,10 @@ fn save(shared: &SharedStore, is_closing: bool) -> Result<(), StoreError> {
         Err(error) => return Err(shared.write_failed(error)),
     }
     Ok(())
+}
+
+fn is_near(one: SavedTime, other: SavedTime) -> bool {
+    one.in_doubt == other.in_doubt && one.time.distance(other.time) < SAVE_EVERY
 }
 
 impl Store {
